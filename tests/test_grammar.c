@@ -359,6 +359,48 @@ static void forced_text_is_tokens_of_its_own(void **state)
     end(g, s);
 }
 
+/* Leaves the token below this frame, where the next call has its own arrays. */
+static int32_t leave_on_stack(int32_t token)
+{
+    volatile int32_t left[8192];
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        left[i] = token;
+    return left[token];
+}
+
+/* A tokenizer that drops extra spaces makes no token of a forced " ", so none is forced; the tokens
+   that begin with the space may still come. */
+static void forced_text_without_tokens(void **state)
+{
+    static struct vocab v = {.model = "t5"};
+    static struct values values;
+    struct tft_lexicon *usual = lexicon;
+    struct tft_grammar *g;
+    int32_t ids[64];
+    size_t n;
+    (void)state;
+    vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
+    vocab_add(&v, "</s>", 0, TFT_TOKEN_CONTROL);
+    int32_t word = vocab_add(&v, "\xe2\x96\x81" "a", -1, TFT_TOKEN_NORMAL);
+    vocab_add(&v, "\xe2\x96\x81", -1, TFT_TOKEN_NORMAL);
+    vocab_add(&v, "a", -1, TFT_TOKEN_NORMAL);
+    vocab_add(&v, "b", -1, TFT_TOKEN_NORMAL);
+    vocab_values(&v, &values);
+    values_bool(&values, "tokenizer.ggml.remove_extra_whitespaces", true);
+    struct tft_tokenizer *t = open_values(&values);
+    assert_int_equal(tft_tokenizer_encode(t, " ", 1, TFT_CONTINUE, ids, 64, &n), TFT_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(tft_lexicon_make(&lexicon, t, NULL, NULL), TFT_OK);
+    struct tft_grammar_state *s = begin(&g, TFT_GBNF, "root ::= (\" \" [ab])+");
+    assert_int_equal(leave_on_stack(word), word);
+    assert_int_equal(tft_grammar_forced(s, ids, 64), 0);
+    assert_int_equal(tft_grammar_accept(s, word), TFT_OK);
+    end(g, s);
+    tft_lexicon_close(lexicon);
+    lexicon = usual;
+    tft_tokenizer_close(t);
+}
+
 /* ---- memory */
 
 /* After an error no token may come, and the state stays as it is. */
@@ -517,6 +559,7 @@ int main(void)
         cmocka_unit_test(many_readings),
         cmocka_unit_test(special_tokens_come_where_they_are_named),
         cmocka_unit_test(forced_text_is_tokens_of_its_own),
+        cmocka_unit_test(forced_text_without_tokens),
         cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(a_text_takes_no_memory_again),
         cmocka_unit_test(samples_are_of_the_grammar),
