@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "expert_toys.h"
 #include "w8a8.h"
 #include "tools/quantize/measure/layers.h"
 #include "tools/quantize/search/bits_search.h"
@@ -269,6 +270,23 @@ static void refused_by_name(void **state)
     tft_model_close(m);
 }
 
+/* Before 8 bits are there, and with the name of the input. */
+static void mixtures_are_refused_at_once(void **state)
+{
+    (void)state;
+    char line[128];
+    struct bits_search_opts o = opts(4);
+    struct tft_error err = {0};
+    struct tft_model *m = opened(written(&expert_toys[0]));
+    toy_tokens(11, m->n_vocab, text, TEXT);
+    snprintf(line, sizeof line, "%s: the search for bits does not know mixtures of experts",
+             in_folder("m.gguf"));
+    refused(m, o, TFT_ERR_UNSUPPORTED, line);
+    assert_int_equal(bits_search_check(m, &o, &err), TFT_ERR_UNSUPPORTED);
+    assert_string_equal(err.msg, line);
+    tft_model_close(m);
+}
+
 struct seen {
     int calls, stop_at;
     double last;
@@ -314,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_budget_of_bytes),
         cmocka_unit_test(as_an_option),
         cmocka_unit_test(refused_by_name),
+        cmocka_unit_test(mixtures_are_refused_at_once),
         cmocka_unit_test(progress_and_stopping),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
