@@ -7,6 +7,8 @@
 
 #include "fed.h"
 #include "memory.h"
+#include "model/open.h"
+#include "models/registry.h"
 #include "more_toys.h"
 
 static const struct toy toys[] = {
@@ -302,6 +304,30 @@ static void memory_is_known_before(void **state)
     tft_model_close(m);
 }
 
+/* So it is before loading, where one layer needs buffers for codes and another for floats. */
+static void memory_is_planned_from_all_layers(void **state)
+{
+    (void)state;
+    struct toy t = toys[1];
+    size_t codes = 0;
+    t.type = TFT_Q8_0;
+    t.n_ff = 64;
+    for (t.floats = 0; t.floats < 4; t.floats++) {
+        const char *path = written(&t);
+        struct tft_session_opts o = {.size = sizeof o, .capacity = 500, .n_threads = 3};
+        struct tft_model *m = opened(path), plan = {0};
+        assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
+        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL, NULL),
+                         TFT_OK);
+        size_t bytes = tft_session_bytes(m, &o, NULL);
+        assert_int_equal(tft_session_bytes(&plan, &o, NULL), bytes);
+        codes = t.floats ? codes : bytes;
+        assert_int_equal(bytes != codes, t.floats != 0);
+        tft_source_close(&plan.source);
+        tft_model_close(m);
+    }
+}
+
 /* Two threads of the program, each with a session of its own on one model. */
 struct worker {
     struct tft_model *m;
@@ -350,6 +376,7 @@ int main(void)
         cmocka_unit_test(logits_of_several_tokens),
         cmocka_unit_test(what_does_not_fit_changes_nothing),
         cmocka_unit_test(memory_is_known_before),
+        cmocka_unit_test(memory_is_planned_from_all_layers),
         cmocka_unit_test(sessions_share_a_model),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

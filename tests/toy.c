@@ -136,7 +136,8 @@ static void matrix(struct writer *w, const char *fmt, unsigned layer, uint32_t r
     float spread = 1;
     while (spread * spread * (float)cols > 8)
         spread /= 2;
-    tensor(w, fmt, layer, w->t->type, rows, cols, 0, spread);
+    bool floats = fmt[0] == 'b' && w->t->floats >> layer & 1; /* blk.%u... */
+    tensor(w, fmt, layer, floats ? TFT_F32 : w->t->type, rows, cols, 0, spread);
 }
 
 static void vector(struct writer *w, const char *fmt, unsigned layer, uint32_t n, float mean)
