@@ -9,6 +9,7 @@
 #include "fed.h"
 #include "hf.h"
 #include "more_toys.h"
+#include "tools/import/safetensors.h"
 
 /* The i-th toy of an architecture. */
 static const struct toy *toy_of(const char *arch, int i)
@@ -173,6 +174,43 @@ static void qwen35_sections(void **state)
     }
 }
 
+/* How many numbers a matrix of bitnet has, up to 4. */
+static int levels(const struct tft_source *s)
+{
+    const struct tft_tensor *t = tft_source_tensor(s, "blk.0.ffn_up.weight");
+    float level[4];
+    int n = 0;
+    assert_true(t && t->type == TFT_F32);
+    for (uint64_t i = 0; i < t->ne[0] * t->ne[1] && n < 4; i++) {
+        float x;
+        int k = 0;
+        memcpy(&x, t->data + 4 * i, 4);
+        while (k < n && level[k] != x)
+            k++;
+        if (k == n)
+            level[n++] = x;
+    }
+    return n;
+}
+
+/* Replaces the last number of an f32 tensor of the folder. */
+static void put_into(const char *name, float x)
+{
+    struct safetensors s;
+    char path[128];
+    size_t i = 0;
+    snprintf(path, sizeof path, "%s/model.safetensors", hf());
+    assert_int_equal(safetensors_open(&s, path, &err), TFT_OK);
+    while (i < s.n && strcmp(s.tensor[i].name, name))
+        i++;
+    assert_true(i < s.n && s.tensor[i].type == TFT_F32);
+    long at = (long)(s.map.size - s.size + s.tensor[i].offset + s.tensor[i].bytes) - 4;
+    safetensors_close(&s);
+    FILE *f = fopen(path, "r+b");
+    assert_true(f && fseek(f, at, SEEK_SET) == 0 && fwrite(&x, 4, 1, f) == 1);
+    assert_int_equal(fclose(f), 0);
+}
+
 /* The gate of bitnet; and what lfm2moe multiplies the weights of its experts by. */
 static void keys_that_need_not_be(void **state)
 {
@@ -189,6 +227,54 @@ static void keys_that_need_not_be(void **state)
     near(number(result(), "lfm2moe.expert_weights_scale", -1), -1);
     edit("\"num_experts\"", "\"routed_scaling_factor\":2.5,\"num_experts\"");
     near(number(result(), "lfm2moe.expert_weights_scale", -1), 2.5);
+}
+
+/* What config.json leaves out is what the class has. */
+static void bitnet_classes(void **state)
+{
+    (void)state;
+    static const char *const online = "\"quantization_config\":{\"quant_method\":\"bitnet\","
+                                      "\"quantization_mode\":\"online\"},";
+    struct tft_str act;
+    struct toy t = *toy_of("bitnet", 1);
+    t.type = TFT_F32;
+    t.relu2 = true;
+    as_hf(t);
+    result();
+    uint64_t want = fed(in_folder("i.gguf"), 1, 60, 512, "f16");
+    edit("\"hidden_act\":\"relu2\",", "");
+    edit("\"tie_word_embeddings\":false,", "");
+    const struct tft_source *s = result();
+    assert_true(tft_value_str(tft_source_value(s, "bitnet.hidden_activation"), &act) &&
+                tft_str_is(act, "relu2"));
+    assert_non_null(tft_source_tensor(s, "output.weight"));
+    assert_int_equal(fed(in_folder("i.gguf"), 1, 60, 512, "f16"), want);
+    /* weights stay as they are unless they are said to be quantized */
+    edit(online, "");
+    assert_true(levels(result()) > 3);
+    /* the class of the first checkpoints has ternary ones always, and the activation is said */
+    edit("BitNetForCausalLM", "BitnetForCausalLM");
+    edit("\"architectures\"", "\"hidden_act\":\"relu2\",\"architectures\"");
+    s = result();
+    assert_int_equal(levels(s), 3);
+    assert_non_null(tft_source_tensor(s, "output.weight"));
+    assert_int_equal(fed(in_folder("i.gguf"), 1, 60, 512, "f16"), want);
+}
+
+/* NaN is no size: a matrix that has one does not become ternary. */
+static void bitnet_with_a_nan(void **state)
+{
+    (void)state;
+    static const float nan_or_infinity[] = {NAN, INFINITY};
+    struct toy t = *toy_of("bitnet", 0);
+    as_hf(t);
+    result();
+    for (int i = 0; i < 2; i++) {
+        put_into("model.layers.1.mlp.up_proj.weight", nan_or_infinity[i]);
+        assert_int_equal(import_hf(&keep), TFT_ERR_FORMAT);
+        assert_non_null(strstr(err.msg, "NaN or infinity in tensor "
+                                        "\"model.layers.1.mlp.up_proj.weight\""));
+    }
 }
 
 /* ---- messages */
@@ -291,6 +377,7 @@ int main(void)
         cmocka_unit_test(yarn_amplitude),  cmocka_unit_test(lfm2_layers),
         cmocka_unit_test(lfm2_width),      cmocka_unit_test(gemma_scales),
         cmocka_unit_test(qwen35_sections), cmocka_unit_test(keys_that_need_not_be),
+        cmocka_unit_test(bitnet_classes),  cmocka_unit_test(bitnet_with_a_nan),
         cmocka_unit_test(long_paths),      cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
