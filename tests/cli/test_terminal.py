@@ -310,6 +310,31 @@ class InTerminal(Case):
         screen.press("C-d")
         self.assert_ended(screen, 0)
 
+    def test_a_signal_while_suspended(self):
+        """The modes are the shell's then: setting them would stop the program again."""
+        for term in ["dumb", "screen"]:
+            screen = self.screen()
+            self.chat(screen, term=term)
+            screen.type("hello")
+            screen.press("C-z")
+            screen.wait_for("shell$ ")
+            pid = int(self.read(self.path("pid")))
+            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGCONT)
+            wait_until(lambda: self.is_gone(screen, pid))
+            self.assertEqual(screen.modes(), self.before)
+            self.doCleanups()
+            self.setUp()
+
+    @staticmethod
+    def is_gone(screen, pid):
+        """A shell waits for what has ended when it prompts."""
+        screen.press("Enter")
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+
 
 if not shutil.which("tmux"):
     print("skipped: there is no tmux")
