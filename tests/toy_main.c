@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layer_toys.h"
 #include "oracle.h"
 #include "toy.h"
 
@@ -29,6 +30,17 @@ static struct toy t = {
     .vocab = "llama",
 };
 
+/* gemma4 needs more than a name; its settings replace those that came before. */
+static void set_arch(const char *arch)
+{
+    if (strcmp(arch, "gemma4") == 0) {
+        t = layer_toys[0];
+        t.n_vocab = TOY_VOCAB;
+        t.vocab = "llama";
+    }
+    t.arch = arch;
+}
+
 /* Applies NAME=VALUE to the toy. Returns the exit status: 2 for a wrong argument. */
 static int set(const char *arg)
 {
@@ -39,7 +51,7 @@ static int set(const char *arg)
         return 2;
     memcpy(name, arg, n);
     if (strcmp(name, "arch") == 0)
-        t.arch = value;
+        set_arch(value);
     else if (strcmp(name, "vocab") == 0)
         t.vocab = *value ? value : NULL;
     else if (strcmp(name, "template") == 0)

@@ -61,6 +61,13 @@ class Inspect(Case):
         self.assertIn(b"f16, 64 bytes a token; 1 of 2 layers have windows, in floats\n",
                       self.tuffet("inspect", toy))
 
+    def test_windows_of_layers_that_share(self):
+        """Three of its six layers have no cache of their own, and count in neither number."""
+        toy = self.toy(arch="gemma4")
+        self.assertIn(b"; 2 of 3 layers have windows, in floats\n", self.tuffet("inspect", toy))
+        facts = self.json("inspect", toy)
+        self.assertEqual((facts["layers"], facts["memory"]["windows"]), (6, 2))
+
     def test_lists(self):
         toy = self.toy()
         facts = self.json("inspect", toy)
