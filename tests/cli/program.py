@@ -69,12 +69,15 @@ class Case(unittest.TestCase):
 
 
 class Terminal:
-    """The program, at a terminal of its own."""
+    """The program, at a terminal of its own; stdout and stderr may be other descriptors."""
 
-    def __init__(self, *args, **settings):
+    def __init__(self, *args, stdout=None, stderr=None, **settings):
         self.screen, self.at = b"", 0
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            for fd, own in [(stdout, 1), (stderr, 2)]:
+                if fd is not None:
+                    os.dup2(fd, own)
             os.execvpe(TUFFET[0], [*TUFFET, *args], {**os.environ, "TERM": "dumb", **settings})
 
     def more(self):
