@@ -159,6 +159,36 @@ static void few_bits_near_the_floats(void **state)
     }
 }
 
+/* Factors of AWQ do not pass bitnet's norms within: rows whose products meet one before they meet
+   the matrix of few bits are those of rounding without factors. */
+static void awq_leaves_rows_before_a_norm(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 2];
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < LAYER_MATS; i++)
+            bits[l * LAYER_MATS + i] = i == MAT_O || i == MAT_DOWN ? 4 : 8;
+    const struct toy *t = toy_of("bitnet");
+    struct quantize_opts o = usual_for(t);
+    o.rotate = QUANTIZE_ROTATE_NONE;
+    o.bits = bits;
+    o.group = 32;
+    o.rounding = QUANTIZE_NEAREST;
+    struct tft_model *b = opened(quantized(t, &o));
+    o.rounding = QUANTIZE_AWQ;
+    struct tft_model *a = opened(quantized(t, &o));
+    assert_int_equal(a->n_layer, 2);
+    for (uint32_t l = 0; l < 2; l++) {
+        const struct tft_block *is = &a->block[l], *was = &b->block[l];
+        assert_true(is->in[TFT_IN_O].norm && is->in[TFT_IN_DOWN].norm);
+        assert_memory_equal(is->v.w.scale, was->v.w.scale, is->v.w.rows * sizeof *is->v.w.scale);
+        assert_memory_equal(is->up.w.scale, was->up.w.scale,
+                            is->up.w.rows * sizeof *is->up.w.scale);
+    }
+    tft_model_close(a);
+    tft_model_close(b);
+}
+
 static void w8a8_has_the_same_bits_however_fed(void **state)
 {
     (void)state;
@@ -433,6 +463,7 @@ int main(void)
         cmocka_unit_test(ternary),
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(few_bits_near_the_floats),
+        cmocka_unit_test(awq_leaves_rows_before_a_norm),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
         cmocka_unit_test(prefixes_with_a_state),
         cmocka_unit_test(quantize_refuses),
