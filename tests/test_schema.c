@@ -113,6 +113,49 @@ static void types_and_constants(void **state)
     CHECK(rows, 0);
 }
 
+/* Equality is that of JSON: 1 is 1.0, and is not true; members have no order. What is written is the
+   constant of the part that is read first. */
+static void constants_that_meet(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"enum\": [1, 2, 3], \"allOf\": [{\"enum\": [1.0, 2.5, 3e0]}]}",
+         {"1.0", "3.0"},
+         {"2", "2.5"}},
+        {"{\"enum\": [1.0, 2.5, 4.0], \"allOf\": [{\"enum\": [1, 2, 3, true]}]}",
+         {"1"},
+         {"2", "2.5", "3", "4.0", "true"}},
+        {"{\"enum\": [1.0, 1.5, -2.0], \"type\": \"integer\"}", {"1.0", "-2.0"}, {"1.5"}},
+        {"{\"enum\": [[1, 2], [1], [2, 1], [1, 2, 3]], \"allOf\": [{\"const\": [1.0, 2]}]}",
+         {"[1.0, 2]"},
+         {"[1]", "[2, 1]", "[1, 2, 3]"}},
+        {"{\"enum\": [{\"a\": 1, \"b\": 2}, {\"a\": 1}, {\"a\": 1, \"b\": 3}, {\"a\": 1, \"c\": "
+         "2}, [1, 2], 5], \"allOf\": [{\"const\": {\"b\": 2, \"a\": 1}}]}",
+         {"{\"b\": 2, \"a\": 1}"},
+         {"{\"a\": 1}", "{\"a\": 1, \"b\": 3}", "{\"a\": 1, \"c\": 2}", "[1, 2]", "5"}},
+        {"{\"enum\": [[1, 2], [3, \"x\"], [], [1, 2, 3]], \"items\": {\"type\": \"integer\"}, "
+         "\"minItems\": 1, \"maxItems\": 2}",
+         {"[1, 2]"},
+         {"[3, \"x\"]", "[]", "[1, 2, 3]"}},
+        {"{\"enum\": [[1, \"x\"], [1, 2], [\"x\", \"x\"], [1]], \"prefixItems\": [{\"type\": "
+         "\"integer\"}], \"items\": {\"type\": \"string\"}}",
+         {"[1, \"x\"]", "[1]"},
+         {"[1, 2]", "[\"x\", \"x\"]"}},
+        {"{\"enum\": [\"\", \"a\", \"ab\", \"abc\"], \"minLength\": 1, \"maxLength\": 2}",
+         {"\"a\"", "\"ab\""},
+         {"\"\"", "\"abc\""}},
+        {"{\"enum\": [{}, {\"a\": 1}, {\"a\": 1, \"b\": 1}, {\"b\": \"x\"}], \"minProperties\": 1, "
+         "\"maxProperties\": 1, \"additionalProperties\": {\"type\": \"integer\"}}",
+         {"{\"a\": 1}"},
+         {"{}", "{\"a\": 1, \"b\": 1}", "{\"b\": \"x\"}"}},
+        {"{\"enum\": [1, 2, 3, \"x\"], \"anyOf\": [{\"type\": \"string\"}, {\"minimum\": 2}], "
+         "\"oneOf\": [{\"maximum\": 2}, {\"enum\": [2, 3]}]}",
+         {"3", "\"x\""},
+         {"1", "2"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
 static void numbers(void **state)
 {
     static const struct row rows[] = {
@@ -528,6 +571,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_and_constants),
+        cmocka_unit_test(constants_that_meet),
         cmocka_unit_test(numbers),
         cmocka_unit_test(strings),
         cmocka_unit_test(arrays),
