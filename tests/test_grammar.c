@@ -471,6 +471,31 @@ static void memory_may_run_out_anywhere(void **state)
     assert_true(failed > 50);
 }
 
+/* So it is where the mask was known before memory ran out. */
+static void a_known_mask_ends_with_an_error(void **state)
+{
+    struct memory mem = {0};
+    struct tft_allocator a = memory_allocator(&mem);
+    struct tft_lexicon *lx;
+    struct tft_grammar *g;
+    struct tft_grammar_state *s;
+    int32_t ids[8];
+    const char *text = "root ::= \"{\" [a]{900}";
+    (void)state;
+    assert_int_equal(tft_lexicon_make(&lx, tokens, &a, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_open(&g, lx, TFT_GBNF, text, strlen(text), NULL), TFT_OK);
+    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    assert_non_null(tft_grammar_mask(s));
+    assert_true(tft_grammar_allows(s, byte_token('{')));
+    mem.fail_at = mem.calls + 1;
+    assert_int_equal(tft_grammar_forced(s, ids, 8), 0);
+    assert_true(mem.calls >= mem.fail_at);
+    has_failed(s);
+    tft_grammar_end(s);
+    tft_grammar_close(g);
+    tft_lexicon_close(lx);
+    assert_int_equal(mem.in_use, 0);
+}
 /* Masks are kept and arrays have grown: tokens take no memory from the allocator then. */
 static void a_text_takes_no_memory_again(void **state)
 {
@@ -561,6 +586,7 @@ int main(void)
         cmocka_unit_test(forced_text_is_tokens_of_its_own),
         cmocka_unit_test(forced_text_without_tokens),
         cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(a_known_mask_ends_with_an_error),
         cmocka_unit_test(a_text_takes_no_memory_again),
         cmocka_unit_test(samples_are_of_the_grammar),
     };
