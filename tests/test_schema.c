@@ -113,8 +113,8 @@ static void types_and_constants(void **state)
     CHECK(rows, 0);
 }
 
-/* Equality is that of JSON: 1 is 1.0, and is not true; members have no order. What is written is the
-   constant of the part that is read first. */
+/* Equality is that of JSON: 1 is 1.0, and is not true; members have no order. What is written is
+   the constant of the part that is read first. */
 static void constants_that_meet(void **state)
 {
     static const struct row rows[] = {
@@ -128,6 +128,9 @@ static void constants_that_meet(void **state)
         {"{\"enum\": [[1, 2], [1], [2, 1], [1, 2, 3]], \"allOf\": [{\"const\": [1.0, 2]}]}",
          {"[1.0, 2]"},
          {"[1]", "[2, 1]", "[1, 2, 3]"}},
+        {"{\"enum\": [[1], [1, 2, 3], 5], \"allOf\": [{\"enum\": [[1, 2], 5]}]}",
+         {"5"},
+         {"[1]", "[1, 2]", "[1, 2, 3]"}},
         {"{\"enum\": [{\"a\": 1, \"b\": 2}, {\"a\": 1}, {\"a\": 1, \"b\": 3}, {\"a\": 1, \"c\": "
          "2}, [1, 2], 5], \"allOf\": [{\"const\": {\"b\": 2, \"a\": 1}}]}",
          {"{\"b\": 2, \"a\": 1}"},
@@ -193,6 +196,12 @@ static void numbers(void **state)
         {"{\"type\": \"number\", \"minimum\": 1e2, \"maximum\": 1.5e2, \"exclusiveMinimum\": 100}",
          {"100.1", "150", "101"},
          {"100", "100.0", "150.1"}},
+        {"{\"type\": \"number\", \"minimum\": -0.0, \"maximum\": 1e-15}",
+         {"0", "0.0", "0.000000000000001"},
+         {"-1", "-0.1", "-0", "-0.0", "0.000000000000002", "0.1", "1"}},
+        {"{\"type\": \"number\", \"minimum\": 0.95, \"maximum\": 1}",
+         {"0.95", "0.951", "1"},
+         {"0.94", "0.5", "1.1"}},
         {"{\"minimum\": 5, \"maximum\": 6}", {"5", "6", "\"x\"", "null", "5.5"}, {"4", "7"}},
     };
     (void)state;
@@ -308,6 +317,11 @@ static void objects(void **state)
          "\"maxProperties\": 2}",
          {"{\"a\": 1}", "{\"a\": 1, \"b\": 2}"},
          {"{}", "{\"a\": 1, \"b\": 2, \"c\": 3}", "{\"a\": null}"}},
+        /* U+0122 ends in the code of a quote; a space is no control character */
+        {"{\"type\": \"object\", \"properties\": {\"\xc4\xa2\": {\"const\": 1}, \" a\": {\"const\": "
+         "2}}, \"additionalProperties\": {\"const\": 0}}",
+         {"{\"\xc4\xa2\": 1}", "{\"\xc4\xa2y\": 0}", "{\" a\": 2}", "{\" b\": 0, \" \": 0}"},
+         {"{\"\xc4\xa2\": 0}", "{\" a\": 0}"}},
         {"{\"type\": \"object\", " ABC ", \"minProperties\": 2}",
          {"{\"a\": 1, \"b\": 2}", "{\"a\": 1, \"c\": 3}", "{\"b\": 2, \"c\": 3}",
           "{\"a\": 1, \"b\": 2, \"c\": 3}"},
@@ -342,9 +356,33 @@ static void objects_in_any_order(void **state)
          "\"additionalProperties\": {\"const\": 0}}",
          {"{\"x\": 0, \"a\": 1, \"y\": 0}", "{\"a\": 1}"},
          {"{\"x\": 0}", "{\"a\": 0}", "{, \"a\": 1}"}},
+        {"{\"type\": \"object\", " ABC ", \"minProperties\": 2}",
+         {"{\"b\": 2, \"a\": 1}", "{\"c\": 3, \"b\": 2, \"a\": 1}"},
+         {"{}", "{\"a\": 1}"}},
+        {"{\"type\": \"object\", " ABC ", \"maxProperties\": 2}",
+         {"{}", "{\"b\": 2, \"a\": 1}"},
+         {"{\"c\": 3, \"b\": 2, \"a\": 1}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": {\"const\": 1}}, \"required\": [\"a\"], "
+         "\"additionalProperties\": true, \"minProperties\": 1}",
+         {"{\"a\": 1}", "{\"x\": 0, \"a\": 1}"},
+         {"{\"x\": 0}"}},
     };
+    /* where names may come twice, they cannot be counted */
+    static const char *const counted[] = {
+        "{\"type\": \"object\", \"properties\": {\"a\": true}, \"additionalProperties\": true, "
+        "\"minProperties\": 1}",
+        "{\"type\": \"object\", \"properties\": {\"a\": true}, \"additionalProperties\": true, "
+        "\"maxProperties\": 1}"};
     (void)state;
     CHECK(rows, TFT_SCHEMA_ANY_ORDER);
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        struct tft_chat_text text;
+        struct tft_error err;
+        assert_int_equal(tft_chat_schema(&text, counted[i], strlen(counted[i]),
+                                         TFT_SCHEMA_ANY_ORDER, &err),
+                         TFT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, "this number needs names that differ"));
+    }
 }
 
 static void choices_and_references(void **state)
@@ -460,6 +498,12 @@ static void what_is_not_supported_is_named(void **state)
         const char *schema, *message;
     } rows[] = {
         {TFT_ERR_UNSUPPORTED, "{\"not\": {}}", "schema: #/not: this keyword"},
+        {TFT_ERR_UNSUPPORTED, "{\"type\": \"number\", \"minimum\": 1e-16}", "too many digits"},
+        {TFT_ERR_UNSUPPORTED, "{\"type\": \"number\", \"minimum\": 1.234567890123456}",
+         "too many digits"},
+        {TFT_ERR_UNSUPPORTED, "{\"type\": \"integer\", \"maximum\": 1000000000000000000}",
+         "too many digits"},
+        {TFT_ERR_UNSUPPORTED, "{\"type\": \"integer\", \"maximum\": 1e18}", "too many digits"},
         {TFT_ERR_UNSUPPORTED, "{\"properties\": {\"a/b~\": {\"if\": true}}}",
          "#/properties/a~1b~0/if: this keyword"},
         {TFT_ERR_UNSUPPORTED, "{\"anyOf\": [true, {\"patternProperties\": {}}]}",
