@@ -184,6 +184,7 @@ static enum terminal_read read_line(const char *text, const char **line, size_t 
     int count;
     ed.prompt = text;
     ed.interrupted = false;
+    terminal_edit(); /* libedit makes keys of signals only after it has shown the prompt */
     *line = el_gets(ed.edit, &count);
     terminal_answer();
     *n = *line && count > 0 ? (size_t)count : 0;

@@ -50,17 +50,21 @@ static void restore(void)
 
 /* NOFLSH: otherwise Ctrl-C would discard the bytes in the queue. Without keys, the terminal itself
    still edits the line that is being typed. */
-void terminal_answer(void)
+static void silent_modes(bool signals)
 {
     struct termios t = terminal.found;
     if (!terminal.on)
         return;
-    t.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | (terminal.keys ? ICANON : 0));
-    t.c_lflag |= ISIG | NOFLSH;
+    t.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ISIG | (terminal.keys ? ICANON : 0));
+    t.c_lflag |= NOFLSH | (signals ? ISIG : 0);
     t.c_cc[VMIN] = terminal.keys ? 1 : t.c_cc[VMIN];
     t.c_cc[VTIME] = terminal.keys ? 0 : t.c_cc[VTIME];
     tcsetattr(STDIN_FILENO, TCSANOW, &t);
 }
+
+void terminal_answer(void) { silent_modes(true); }
+
+void terminal_edit(void) { silent_modes(false); }
 
 /* Makes Ctrl-C end a line, as its last character. As a signal, it could come just before the
    read. */

@@ -16,6 +16,9 @@ void terminal_begin(bool keys);
 /* Sets the modes for an answer: no echo, and Ctrl-C is a signal. */
 void terminal_answer(void);
 
+/* Sets the modes in which an editor shows its prompt: Ctrl-C is a key already. */
+void terminal_edit(void);
+
 /* Reads a line, which the terminal itself edits: line[*n], with its newline, valid until the next
    call. */
 enum terminal_read { TERMINAL_LINE, TERMINAL_INTERRUPT, TERMINAL_END, TERMINAL_FAILED };
