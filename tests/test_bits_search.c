@@ -279,7 +279,7 @@ static void mixtures_are_refused_at_once(void **state)
     struct tft_error err = {0};
     struct tft_model *m = opened(written(&expert_toys[0]));
     toy_tokens(11, m->n_vocab, text, TEXT);
-    snprintf(line, sizeof line, "%s: the search for bits does not know mixtures of experts",
+    snprintf(line, sizeof line, "%s: --bits-search does not support mixtures of experts",
              in_folder("m.gguf"));
     refused(m, o, TFT_ERR_UNSUPPORTED, line);
     assert_int_equal(bits_search_check(m, &o, &err), TFT_ERR_UNSUPPORTED);

@@ -381,7 +381,7 @@ static void objects_in_any_order(void **state)
         assert_int_equal(tft_chat_schema(&text, counted[i], strlen(counted[i]),
                                          TFT_SCHEMA_ANY_ORDER, &err),
                          TFT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, "this number needs names that differ"));
+        assert_non_null(strstr(err.msg, "names that are not listed and may be equal"));
     }
 }
 
