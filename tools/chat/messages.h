@@ -1,0 +1,32 @@
+/* The messages of a conversation: a system message, if there is one, and then turns. A turn is a
+   message of the user and what follows it up to the next: its answer. */
+#ifndef MESSAGES_H
+#define MESSAGES_H
+
+#include "template.h"
+
+/* Starts from all zero. */
+struct messages {
+    struct template_message *p; /* [n] */
+    size_t n, room;
+};
+
+void messages_free(struct messages *m);
+
+/* Adds a message at the end, or replaces the system message. Returns false if memory is short. */
+bool messages_add(struct messages *m, enum template_role role, const char *p, size_t n);
+bool messages_set_system(struct messages *m, const char *p, size_t n);
+
+/* The system message, or NULL. */
+const struct cli_text *messages_system(const struct messages *m);
+
+/* The index of the message of the user with which the first turn begins; the last turn; the turn
+   behind the one that begins at `turn`. m->n: there is none. */
+size_t messages_first(const struct messages *m);
+size_t messages_last(const struct messages *m);
+size_t messages_next(const struct messages *m, size_t turn);
+
+/* Removes the messages [from, end). */
+void messages_drop(struct messages *m, size_t from, size_t end);
+
+#endif
