@@ -39,17 +39,16 @@ static void begin(struct conversation *c, const struct toy *toy, const char *kv,
     if (tft_model_open(&m, path, NULL, &err) != TFT_OK)
         fail_msg("%s: %s", t.arch, err.msg);
     cli_session_options.kv = kv;
-    *c = (struct conversation){.m = m,
-                               .format = template_choose(m, path),
+    *c = (struct conversation){.x = {.m = m, .format = template_choose(m, path)},
                                .sampler = {.temperature = 1, .seed = 7},
                                .n_tokens = 24};
-    assert_non_null(c->format);
+    assert_non_null(c->x.format);
     assert_int_equal(conversation_open(c, system, path), CLI_OK);
 }
 
 static void end(struct conversation *c)
 {
-    struct tft_model *m = (struct tft_model *)(uintptr_t)c->m;
+    struct tft_model *m = (struct tft_model *)(uintptr_t)c->x.m;
     conversation_close(c);
     tft_model_close(m);
 }
@@ -65,10 +64,10 @@ static void assert_as_if_anew(struct conversation *c)
     struct tft_session *s = NULL;
     struct tft_session_opts o = {0};
     struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(c->m, &info);
-    assert_int_equal(cli_open_session(&s, c->m, &o), CLI_OK);
-    assert_int_equal(tft_prefill(s, tft_tokens(c->s), tft_pos(c->s)), TFT_OK);
-    assert_memory_equal(tft_logits(s, 0), tft_logits(c->s, 0), info.n_vocab * sizeof(float));
+    tft_model_describe(c->x.m, &info);
+    assert_int_equal(cli_open_session(&s, c->x.m, &o), CLI_OK);
+    assert_int_equal(tft_prefill(s, tft_tokens(c->x.s), tft_pos(c->x.s)), TFT_OK);
+    assert_memory_equal(tft_logits(s, 0), tft_logits(c->x.s, 0), info.n_vocab * sizeof(float));
     tft_session_close(s);
 }
 
@@ -79,29 +78,29 @@ static void goes_back(const struct toy *toy, const char *kv)
     struct conversation c;
     begin(&c, toy, kv, "once upon");
     say(&c, "hello");
-    size_t first = tft_pos(c.s);
+    size_t first = tft_pos(c.x.s);
     say(&c, "hello world, once upon a time and the end");
     assert_int_equal(conversation_retry(&c), CLI_OK);
-    assert_int_equal(c.n, 5);
+    assert_int_equal(c.x.said.n, 5);
     assert_int_equal(c.last.n_held, c.last.n_prompt - 1);
     assert_as_if_anew(&c);
-    size_t whole = tft_pos(c.s);
+    size_t whole = tft_pos(c.x.s);
 
     assert_int_equal(conversation_undo(&c), CLI_OK);
-    assert_int_equal(c.n, 3);
-    size_t kept = tft_pos(c.s);
+    assert_int_equal(c.x.said.n, 3);
+    size_t kept = tft_pos(c.x.s);
     assert_in_range(kept, first / 2, whole - 24); /* the answer is cut into tokens again */
     say(&c, "the time");
     assert_int_equal(c.last.n_held, kept);
     assert_as_if_anew(&c);
 
-    assert_int_equal(conversation_set_system(&c, "the world"), CLI_OK);
-    assert_in_range(tft_pos(c.s), 1, 20);
+    assert_int_equal(context_set_system(&c.x, "the world"), CLI_OK);
+    assert_in_range(tft_pos(c.x.s), 1, 20);
     assert_int_equal(conversation_retry(&c), CLI_OK);
     assert_as_if_anew(&c);
     assert_int_equal(conversation_clear(&c), CLI_OK);
-    assert_int_equal(c.n, 1);
-    assert_in_range(tft_pos(c.s), 10, 40); /* the system message */
+    assert_int_equal(c.x.said.n, 1);
+    assert_in_range(tft_pos(c.x.s), 10, 40); /* the system message */
     say(&c, "hello");
     assert_as_if_anew(&c);
     end(&c);
@@ -150,10 +149,10 @@ static void a_message_that_never_fits_drops_nothing(void **state)
     begin(&c, &more_toys[0], NULL, NULL);
     say(&c, "hello");
     say(&c, "once");
-    size_t n = c.n;
+    size_t n = c.x.said.n;
     assert_int_equal(n, 4);
     assert_int_equal(conversation_say(&c, text, strlen(text)), CLI_FAILED);
-    assert_int_equal(c.n, n);
+    assert_int_equal(c.x.said.n, n);
     assert_int_equal(conversation_undo(&c), CLI_OK);
     assert_int_equal(conversation_undo(&c), CLI_OK);
     end(&c);
@@ -168,14 +167,14 @@ static void a_conversation_that_is_undone_is_empty(void **state)
     assert_int_equal(conversation_retry(&c), CLI_FAILED);
     say(&c, "hello");
     assert_int_equal(conversation_undo(&c), CLI_OK);
-    assert_int_equal(c.n, 0);
-    assert_int_equal(tft_pos(c.s), 0);
-    assert_null(conversation_system(&c));
-    assert_int_equal(conversation_set_system(&c, "the end"), CLI_OK);
+    assert_int_equal(c.x.said.n, 0);
+    assert_int_equal(tft_pos(c.x.s), 0);
+    assert_null(messages_system(&c.x.said));
+    assert_int_equal(context_set_system(&c.x, "the end"), CLI_OK);
     say(&c, "hello");
     assert_as_if_anew(&c);
-    assert_int_equal(conversation_system(&c)->n, 7);
-    assert_int_equal(c.n, 3);
+    assert_int_equal(messages_system(&c.x.said)->n, 7);
+    assert_int_equal(c.x.said.n, 3);
     end(&c);
 }
 

@@ -14,9 +14,9 @@ static enum slash done(int status) { return status == CLI_OK ? SLASH_DONE : SLAS
 
 static enum slash set_system(struct conversation *c, const char *arg)
 {
-    const struct cli_text *now = conversation_system(c);
+    const struct cli_text *now = messages_system(&c->x.said);
     if (*arg)
-        return done(conversation_set_system(c, arg));
+        return done(context_set_system(&c->x, arg));
     if (now)
         cli_put_escaped(stderr, now->p, now->n);
     fputs(now ? "\n" : "there is no system message\n", stderr);
@@ -48,10 +48,10 @@ static double rate(double n, double seconds) { return seconds > 0 ? n / seconds 
 
 static void print_memory(const struct conversation *c)
 {
-    size_t n = tft_pos(c->s), token = tft_kv_bytes(c->m, cli_session_options.kv, NULL);
-    fprintf(stderr, "context  %zu of %zu tokens\n", n, tft_capacity(c->s));
+    size_t n = tft_pos(c->x.s), token = tft_kv_bytes(c->x.m, cli_session_options.kv, NULL);
+    fprintf(stderr, "context  %zu of %zu tokens\n", n, tft_capacity(c->x.s));
     fprintf(stderr, "cache    %zu bytes a token, %.1f MB\n", token, (double)(token * n) / 1e6);
-    fprintf(stderr, "session  %.1f MB, however many tokens it holds\n", (double)c->bytes / 1e6);
+    fprintf(stderr, "session  %.1f MB, however many tokens it holds\n", (double)c->x.bytes / 1e6);
 }
 
 static enum slash stats(struct conversation *c, const char *arg)

@@ -99,18 +99,16 @@ static int converse(struct conversation *c)
 static int converse_with(struct tft_model *m, const char *path)
 {
     struct conversation c = {
-        .m = m,
-        .format = template_choose(m, path),
+        .x = {.m = m, .format = template_choose(m, path), .no_think = opt.no_think},
         .sampler = cli_sampler(),
-        .no_think = opt.no_think,
         .n_tokens = opt.n_tokens,
         .begin = opt.json ? NULL : display_begin,
         .print = opt.json ? NULL : display_print,
     };
-    int status = c.format ? CLI_OK : CLI_FAILED;
-    if (status == CLI_OK && opt.no_think && !template_thinks(c.format))
+    int status = c.x.format ? CLI_OK : CLI_FAILED;
+    if (status == CLI_OK && opt.no_think && !template_thinks(c.x.format))
         status = cli_fail("--no-think: the chat template %s does not use enable_thinking",
-                          template_name(c.format));
+                          template_name(c.x.format));
     if (status == CLI_OK)
         status = conversation_open(&c, opt.system, path);
     if (status == CLI_OK)
@@ -124,9 +122,9 @@ static int chat(const char *path)
     struct tft_model *m = NULL;
     if (template_check() != CLI_OK || form_check() != CLI_OK)
         return CLI_USAGE;
-    if (conversation_named_prefix() && opt.system)
+    if (context_named_prefix() && opt.system)
         return cli_usage("--prefix %s has a system message: leave out --system",
-                         conversation_named_prefix());
+                         context_named_prefix());
 
     int status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
