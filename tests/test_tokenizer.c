@@ -490,6 +490,10 @@ static void unknown_models(void **state)
     spm_values(&bad);
     values_i32s(&bad, "tokenizer.tuffet.rstrip", &(int32_t){-1}, 1);
     refused(TFT_ERR_FORMAT, "tokenizer.tuffet.rstrip", "element 0");
+    values_i32s(&bad, "tokenizer.ggml.suppress_tokens", (const int32_t[]){3, 268}, 2);
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.suppress_tokens", "element 1");
+    values_i32s(&bad, "tokenizer.ggml.suppress_tokens", &(int32_t){-1}, 1);
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.suppress_tokens", "element 0");
     values_u32(&bad, "tokenizer.tuffet.lstrip", 1);
     refused(TFT_ERR_FORMAT, "tokenizer.tuffet.lstrip", "not an array of i32");
     values_str(&bad, "tokenizer.ggml.model", "gpt2");

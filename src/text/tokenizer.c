@@ -35,6 +35,12 @@ int32_t tft_tokenizer_eos(const struct tft_tokenizer *t)
     return t->eos;
 }
 
+const int32_t *tft_tokenizer_suppressed(const struct tft_tokenizer *t, uint32_t *n)
+{
+    *n = t->n_suppressed;
+    return t->suppressed;
+}
+
 static bool is_token(const struct tft_tokenizer *t, int32_t id)
 {
     return id >= 0 && (uint32_t)id < t->n_token;

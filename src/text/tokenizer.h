@@ -22,6 +22,9 @@ void tft_tokenizer_close(struct tft_tokenizer *t); /* NULL is fine */
 
 uint32_t tft_tokenizer_size(const struct tft_tokenizer *t); /* n_vocab */
 
+/* The tokens that are never chosen when text is generated, *n of them; an id may be there twice. */
+const int32_t *tft_tokenizer_suppressed(const struct tft_tokenizer *t, uint32_t *n);
+
 /* These implement the public functions tft_tokenize, tft_token_* and tft_text_push: see
    tuffet.h. */
 enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,

@@ -63,6 +63,8 @@ struct tft_tokenizer {
     uint32_t n_token, longest; /* number of tokens, bytes of the longest text */
     int32_t bos, eos, unknown; /* ids, or -1 */
     bool add_bos;              /* a text begins with BOS if TFT_ADD_BOS asks for it */
+    int32_t *suppressed;       /* [n_suppressed] tokens that are never chosen */
+    uint32_t n_suppressed;
 
     struct tft_token_entry *entry; /* [n_entry, a power of two], by the hash of a token's text; open
                                       addressing */

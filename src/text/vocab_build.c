@@ -257,19 +257,36 @@ static bool is_phi3(struct tft_str s)
     return false;
 }
 
+/* Element i of the array `key`, which is v. */
+static enum tft_status id_at(struct tft_build *b, const char *key, const struct tft_value *v,
+                             uint64_t i, int32_t *out)
+{
+    uint64_t id;
+    if (!tft_value_uint(v, i, &id) || id >= b->t->n_token)
+        return TFT_BAD(b, v, "element %llu of %s is not a token id", (unsigned long long)i, key);
+    *out = (int32_t)id;
+    return TFT_OK;
+}
+
 /* Marks the tokens that the array `key` lists. Ids of other than special tokens have no effect. */
 static enum tft_status mark(struct tft_build *b, const char *key, unsigned char flag)
 {
     const struct tft_value *v;
+    int32_t id = 0;
     enum tft_status status = tft_build_array(b, key, TFT_VALUE_I32, false, &v);
     for (uint64_t i = 0; !status && v && i < v->n; i++) {
-        uint64_t id;
-        if (!tft_value_uint(v, i, &id) || id >= b->t->n_token)
-            status = TFT_BAD(b, v, "element %llu of %s is not a token id", (unsigned long long)i,
-                             key);
-        else
+        status = id_at(b, key, v, i, &id);
+        if (!status)
             b->t->token[id].flags |= flag;
     }
+    return status;
+}
+
+static enum tft_status fill_suppressed(struct tft_build *b)
+{
+    enum tft_status status = TFT_OK;
+    for (uint32_t i = 0; !status && i < b->t->n_suppressed; i++)
+        status = id_at(b, TFT_KEY_SUPPRESS, b->suppressed, i, &b->t->suppressed[i]);
     return status;
 }
 
@@ -321,6 +338,7 @@ static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct tft
     t->bytes = tft_arena_take(a, (size_t)b->n_bytes, 1);
     t->entry = tft_arena_take(a, t->n_entry, sizeof *t->entry);
     t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
+    t->suppressed = tft_arena_take(a, t->n_suppressed, sizeof *t->suppressed);
     t->rank = tft_arena_take(a, t->kind == TFT_VOCAB_SPM ? t->n_token : 0, sizeof *t->rank);
     if (t->kind == TFT_VOCAB_UNIGRAM)
         place_unigram(t, a, b);
@@ -332,6 +350,7 @@ static enum tft_status allocate(struct tft_build *b)
     struct tft_tokenizer *t = b->t;
     struct tft_arena count = {0};
     t->n_entry = tft_vocab_table_size(t->n_token);
+    t->n_suppressed = b->suppressed ? (uint32_t)b->suppressed->n : 0;
     t->n_pair = b->merges ? tft_vocab_table_size((uint32_t)b->merges->n) : 0;
     place(t, &count, b);
     t->size = count.used;
@@ -363,6 +382,8 @@ static enum tft_status fill(struct tft_build *b)
                    "take too long");
     tft_special_sort(b->t);
     enum tft_status status = mark_strips(b);
+    if (!status)
+        status = fill_suppressed(b);
     if (!status && b->t->by_character)
         status = finish_by_character(b);
     if (!status && b->t->unigram)

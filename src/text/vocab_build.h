@@ -22,7 +22,7 @@ struct tft_build {
     const struct tft_source *s;
     struct tft_error *err;
     struct tft_tokenizer *t; /* on the stack until sizes are known */
-    const struct tft_value *tokens, *types, *scores, *merges, *charsmap;
+    const struct tft_value *tokens, *types, *scores, *merges, *charsmap, *suppressed;
     int32_t eot, eom;
     uint64_t n_bytes; /* size of t->bytes, at most */
     size_t n_special; /* size of t->special */

@@ -133,6 +133,8 @@ static enum tft_status read_arrays(struct tft_build *b)
         return TFT_BAD(b, b->tokens, "tokenizer.ggml.tokens is empty");
     b->t->n_token = (uint32_t)b->tokens->n;
     status = read_per_token(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, false, &b->types);
+    if (!status)
+        status = tft_build_array(b, TFT_KEY_SUPPRESS, TFT_VALUE_I32, false, &b->suppressed);
     if (!status && b->t->kind == TFT_VOCAB_UNIGRAM)
         status = read_charsmap(b);
     if (!status && b->t->kind != TFT_VOCAB_BPE)
