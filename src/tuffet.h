@@ -681,7 +681,9 @@ TFT_API size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, siz
  *   1. The logits of recent tokens are divided by repeat_penalty, negative ones multiplied; once
  *      each.
  *   2. Tokens are ranked by logit, and of equal ones by id, the smaller first. A token whose logit
- *      is NaN has no rank; if all are, the token is 0. Greedy takes the first and draws nothing.
+ *      is NaN has no rank; if all are, the token is 0. Nor has a token that the file suppresses
+ *      (tokenizer.ggml.suppress_tokens): it is never chosen, also where a grammar allows it.
+ *      Greedy takes the first and draws nothing.
  *   3. Each token has a weight, its probability relative to the first one's:
  *      exp((logit - first logit) * (1 / temperature)), in float; 1 if the logits are equal. The
  *      inverse is at most FLT_MAX.

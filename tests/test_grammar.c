@@ -23,7 +23,6 @@ static int open_lexicon(void **state)
         ":",   "1",   "12",     "-1",    "0.5", "e",       "true", "tr",  "ue",   "null", "\\",
         "\\n", "\\u",    "\xc3\xa9", "\xc3\xa9t", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
         "x\"y", "(", ")", "()", "((", "abab"};
-    (void)state;
     vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
     vocab_add(&v, "<s>", 0, TFT_TOKEN_CONTROL);
     vocab_add(&v, "</s>", 0, TFT_TOKEN_CONTROL);
@@ -33,15 +32,14 @@ static int open_lexicon(void **state)
         vocab_add(&v, text[i], -(float)i, TFT_TOKEN_NORMAL);
     vocab_add(&v, "", 0, TFT_TOKEN_NORMAL);
     tokens = open_vocab(&v);
-    return tft_lexicon_make(&lexicon, tokens, NULL, NULL);
+    return make_folder(state) || tft_lexicon_make(&lexicon, tokens, NULL, NULL);
 }
 
 static int close_lexicon(void **state)
 {
-    (void)state;
     tft_lexicon_close(lexicon);
     tft_tokenizer_close(tokens);
-    return 0;
+    return remove_folder(state);
 }
 
 static struct tft_grammar_state *begin(struct tft_grammar **g, enum tft_grammar_kind kind,
@@ -529,6 +527,7 @@ static void a_text_takes_no_memory_again(void **state)
 
 static void samples_are_of_the_grammar(void **state)
 {
+    (void)state;
     const struct toy t = {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 64, .n_embd = 8,
                           .n_layer = 1, .n_head = 1, .n_head_kv = 1, .head_dim = 8, .n_ff = 8,
                           .n_rot = 8, .vocab = "gpt2", .tied = true};
@@ -538,7 +537,6 @@ static void samples_are_of_the_grammar(void **state)
     struct tft_lexicon *lx;
     struct tft_grammar *g;
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
-    assert_int_equal(make_folder(state), 0);
     assert_true(toy_write(&t, in_folder("m.gguf")));
     assert_int_equal(tft_model_open(&m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
     assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
@@ -570,7 +568,44 @@ static void samples_are_of_the_grammar(void **state)
     tft_grammar_close(g);
     tft_lexicon_close(lx);
     tft_model_close(m);
-    remove_folder(state);
+}
+
+/* What [ab] lets a toy choose that suppresses n tokens: greedy, and in 20 draws; -1 if no token. */
+static void chooses(const int32_t *suppress, uint32_t n, int32_t want)
+{
+    const struct toy t = {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 64, .n_embd = 8,
+                          .n_layer = 1, .n_head = 1, .n_head_kv = 1, .head_dim = 8, .n_ff = 8,
+                          .n_rot = 8, .vocab = "gpt2", .suppress = suppress, .n_suppress = n};
+    struct tft_model *m;
+    struct tft_session *s;
+    struct tft_lexicon *lx;
+    struct tft_grammar *g;
+    struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
+    assert_true(toy_write(&t, in_folder("m.gguf")));
+    assert_int_equal(tft_model_open(&m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
+    assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_open(&g, lx, TFT_REGEX, "[ab]", 4, NULL), TFT_OK);
+    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_OK);
+    assert_int_equal(tft_prefill(s, &(int32_t){7}, 1), TFT_OK);
+    for (unsigned seed = 0; seed < 21; seed++) {
+        struct tft_sampler z = {.temperature = seed ? 2 : 0, .seed = seed};
+        assert_int_equal(tft_grammar_begin(&z.grammar, g, NULL), TFT_OK);
+        assert_int_equal(tft_sample(&z, s), want);
+        tft_grammar_end(z.grammar);
+    }
+    tft_session_close(s);
+    tft_grammar_close(g);
+    tft_lexicon_close(lx);
+    tft_model_close(m);
+}
+
+static void suppressed_tokens_do_not_come(void **state)
+{
+    (void)state;
+    static const int32_t ab[] = {'a', 'b'}; /* ids of bytes are bytes */
+    chooses(ab, 1, ab[1]);
+    chooses(ab + 1, 1, ab[0]);
+    chooses(ab, 2, -1);
 }
 
 int main(void)
@@ -589,6 +624,7 @@ int main(void)
         cmocka_unit_test(a_known_mask_ends_with_an_error),
         cmocka_unit_test(a_text_takes_no_memory_again),
         cmocka_unit_test(samples_are_of_the_grammar),
+        cmocka_unit_test(suppressed_tokens_do_not_come),
     };
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
 }

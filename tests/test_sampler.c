@@ -17,10 +17,15 @@ static struct tft_model *model;
 static struct tft_session *session;
 static const int32_t held[HELD] = {7, 3, 7, 11, 2, 5}; /* the tokens of the session */
 
-/* Opens a toy of n_vocab tokens, and a session that has the tokens `held`. */
-static enum tft_status open_toy(struct tft_model **m, struct tft_session **s, uint32_t n_vocab)
+/* Opens a toy of n_vocab tokens, and a session that has the tokens `held`. A toy that suppresses
+   tokens has TOY_VOCAB of them. */
+static enum tft_status open_suppressing(struct tft_model **m, struct tft_session **s,
+                                        uint32_t n_vocab, const int32_t *suppress, uint32_t n)
 {
     const struct toy t = {.arch = "llama",
+                          .vocab = n ? "llama" : NULL,
+                          .suppress = suppress,
+                          .n_suppress = n,
                           .n_vocab = n_vocab,
                           .n_ctx = 16,
                           .n_embd = 8,
@@ -38,6 +43,11 @@ static enum tft_status open_toy(struct tft_model **m, struct tft_session **s, ui
     if (status == TFT_OK)
         status = tft_session_open(s, *m, &o, NULL);
     return status == TFT_OK ? tft_prefill(*s, held, HELD) : status;
+}
+
+static enum tft_status open_toy(struct tft_model **m, struct tft_session **s, uint32_t n_vocab)
+{
+    return open_suppressing(m, s, n_vocab, NULL, 0);
 }
 
 static int open_session(void **state)
@@ -502,6 +512,50 @@ static void probabilities_are_those_of_softmax(void **state)
     assert_true(out[4].logprob == -INFINITY && out[4].id == 4);
 }
 
+/* ---- tokens that a file suppresses */
+
+/* Suppressed tokens are skipped as if their logits were NaN. */
+static void suppressed_tokens_are_left_out(void **state)
+{
+    (void)state;
+    static const int32_t no[] = {0, 65, 66, 200, 419, 65};
+    enum { NO = sizeof no / sizeof *no };
+    struct tft_model *m;
+    struct tft_session *s;
+    float x[TOY_VOCAB], without[TOY_VOCAB];
+    assert_int_equal(open_suppressing(&m, &s, TOY_VOCAB, no, NO), TFT_OK);
+    for (int i = 0; i < N_SETTINGS; i++)
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            int32_t r[TOY_VOCAB];
+            toy_tokens(seed, 1 << 20, r, TOY_VOCAB);
+            for (int k = 0; k < TOY_VOCAB; k++)
+                x[k] = without[k] = (float)r[k] / (1 << 20) * 3;
+            for (int k = 0; k < NO; k++) {
+                x[no[k]] = 8;
+                without[no[k]] = NAN;
+            }
+            struct tft_sampler a = settings[i], b = a;
+            a.seed = b.seed = seed;
+            memcpy(s->buf[TFT_LOGITS], x, sizeof x);
+            int32_t want = tft_sample_logits(&b, s, without);
+            assert_int_equal(tft_sample(&a, s), want);
+            assert_int_equal(tft_sample_logits(&(struct tft_sampler){0}, s, x),
+                             tft_sample_logits(&(struct tft_sampler){0}, s, without));
+            assert_memory_equal(tft_logits(s, 0), x, sizeof x); /* logits stay as they are, */
+        }
+    struct tft_choice first;
+    assert_int_equal(tft_likeliest(s, x, &first, 1), 1);
+    assert_int_equal(first.id, 0); /* and so do probabilities */
+    for (int k = 0; k < TOY_VOCAB; k++)
+        x[k] = k == 65 ? 1 : NAN;
+    assert_int_equal(tft_sample_logits(&(struct tft_sampler){0}, s, x), -1);
+    assert_int_equal(tft_sample_logits(&(struct tft_sampler){.temperature = 1}, s, x), -1);
+    x[7] = -INFINITY;
+    assert_int_equal(tft_sample_logits(&(struct tft_sampler){.temperature = 1}, s, x), 7);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 /* ---- fixed results */
 
 static void same_seed_same_tokens(void **state)
@@ -578,6 +632,7 @@ int main(void)
         cmocka_unit_test(min_p_has_a_sharp_edge),
         cmocka_unit_test(logits_of_the_caller),
         cmocka_unit_test(probabilities_are_those_of_softmax),
+        cmocka_unit_test(suppressed_tokens_are_left_out),
         cmocka_unit_test(same_seed_same_tokens),
         cmocka_unit_test(strange_logits),
         cmocka_unit_test(a_tiny_temperature_is_greedy),

@@ -608,6 +608,9 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
     tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
     if (t->vocab)
         toy_put_vocab(w, t->vocab, t->endless);
+    if (t->vocab && t->n_suppress)
+        tft_gguf_put_array(w, "tokenizer.ggml.suppress_tokens", TFT_VALUE_I32, t->suppress,
+                           t->n_suppress);
     if (t->relu2)
         tft_gguf_put_str(w, key(t, "hidden_activation"), str("relu2"));
     if (t->chat_template)

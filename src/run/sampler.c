@@ -108,18 +108,45 @@ static struct tft_likely likely(struct tft_session *s, const float *logits, floa
                                .unit = unit};
 }
 
-/* A copy of the logits in which only the tokens of the mask are above -infinity. NULL: there is
-   none. x may be `logits`. */
+/* The tokens that the file suppresses. */
+static const int32_t *suppressed(const struct tft_model *m, uint32_t *n)
+{
+    *n = 0;
+    return m->tokenizer ? tft_tokenizer_suppressed(m->tokenizer, n) : NULL;
+}
+
+static bool is_suppressed(const struct tft_model *m, int32_t id)
+{
+    uint32_t n, i = 0;
+    const int32_t *list = suppressed(m, &n);
+    while (i < n && list[i] != id)
+        i++;
+    return i < n;
+}
+
+/* A copy of the logits in which suppressed tokens are NaN, and have no rank; or `logits`, if there
+   are none. x may be `logits`. */
+static const float *unsuppressed(const struct tft_model *m, const float *logits, float *x)
+{
+    uint32_t n;
+    const int32_t *id = suppressed(m, &n);
+    if (n && x != logits)
+        memcpy(x, logits, m->n_vocab * sizeof *x);
+    for (uint32_t i = 0; i < n; i++)
+        x[id[i]] = NAN;
+    return n ? x : logits;
+}
+
+/* A copy of the logits in which only the tokens of the mask are above -infinity. x may be
+   `logits`. */
 static const float *masked(const float *logits, float *x, size_t n, const uint32_t *mask)
 {
-    uint32_t any = 0;
     for (size_t i = 0; i < n; i += 32) {
         uint32_t bits = mask[i / 32];
-        any |= bits;
         for (size_t k = i; k < i + 32 && k < n; k++, bits >>= 1)
             x[k] = !(bits & 1) ? -INFINITY : logits[k] > -FLT_MAX ? logits[k] : -FLT_MAX;
     }
-    return any ? x : NULL;
+    return x;
 }
 
 static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
@@ -131,21 +158,25 @@ static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const
     if (z->repeat_penalty > 0 && z->repeat_penalty != 1)
         logits = penalized(logits, s, z->repeat_penalty,
                            z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
+    logits = unsuppressed(s->m, logits, s->penalized);
     struct tft_likely l = likely(s, logits, z->temperature);
     int32_t best = tft_likely_begin(&l);
-    if (z->grammar && !(z->temperature > 0) && tft_grammar_allows(z->grammar, best))
+    if (z->grammar && !(z->temperature > 0) && !isnan(logits[best]) &&
+        tft_grammar_allows(z->grammar, best))
         return best; /* the likeliest of all is the likeliest of those that may come */
     if (z->grammar) {
         const uint32_t *mask = tft_grammar_mask(z->grammar);
-        logits = mask ? masked(logits, s->penalized, s->m->n_vocab, mask) : NULL;
-        if (!logits)
+        if (!mask)
             return -1;
-        l = likely(s, logits, z->temperature);
+        logits = masked(logits, s->penalized, s->m->n_vocab, mask);
+        l = likely(s, unsuppressed(s->m, logits, s->penalized), z->temperature);
         best = tft_likely_begin(&l);
+        if (isinf(l.best) && l.best < 0)
+            return -1;
     }
-    if (!(z->temperature > 0) || !tft_likely_has(&l, 0))
-        return best;
-    return choose(z, &l);
+    if (!tft_likely_has(&l, 0))
+        return is_suppressed(s->m, best) ? -1 : best;
+    return z->temperature > 0 ? choose(z, &l) : best;
 }
 
 int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
