@@ -179,6 +179,38 @@ static void ends_and_templates(void **state)
     tft_source_close(&s);
 }
 
+static void suppressed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *generation, *says;
+        size_t n;
+    } rows[] = {
+        {"{\"suppress_tokens\":[9,2,0]}", NULL, 3},
+        {"{\"suppress_tokens\":null}", NULL, 0},
+        {"{\"suppress_tokens\":[]}", NULL, 0},
+        {"{\"suppress_tokens\":7}", "suppress_tokens is not a list", 0},
+        {"{\"suppress_tokens\":[1,-1]}", "element 1 of suppress_tokens is not a token", 0},
+        {"{\"suppress_tokens\":[300]}", "element 0 of suppress_tokens is not a token", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_source s;
+        int64_t id = -1;
+        write_text("tokenizer.json", BPE(BYTE_LEVEL, "null", MERGES));
+        enum tft_status status = import("{}", rows[i].generation);
+        assert_int_equal(status, rows[i].says ? TFT_ERR_FORMAT : TFT_OK);
+        if (rows[i].says) {
+            assert_non_null(strstr(err.msg, rows[i].says));
+            continue;
+        }
+        assert_int_equal(tft_source_open(&s, out, NULL, NULL, &err), TFT_OK);
+        const struct tft_value *v = tft_source_value(&s, "tokenizer.ggml.suppress_tokens");
+        assert_int_equal(v ? v->n : 0, rows[i].n);
+        assert_true(!v || (tft_value_int(v, 1, &id) && id == 2));
+        tft_source_close(&s);
+    }
+}
+
 #define CHAR_VOCAB                                                                                 \
     "\"byte_fallback\":true,\"unk_token\":\"<unk>\",\"vocab\":{\"<unk>\":0,\"<s>\":1,\"<0x41>\":"  \
     "2,"                                                                                           \
@@ -452,6 +484,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(byte_level, remove_files),
         cmocka_unit_test_teardown(ends_and_templates, remove_files),
+        cmocka_unit_test_teardown(suppressed, remove_files),
         cmocka_unit_test_teardown(characters, remove_files),
         cmocka_unit_test_teardown(unigram, remove_files),
         cmocka_unit_test_teardown(pre_tokenizers, remove_files),

@@ -179,6 +179,29 @@ static void put_strips(struct import_vocabulary *v, const char *key, unsigned fl
         tft_gguf_put_array(v->im->gguf, key, TFT_VALUE_I32, ids, n);
 }
 
+/* The ids that generation_config.json suppresses. */
+static void put_suppressed(struct import_vocabulary *v)
+{
+    const json_t *list = json_object_get(v->im->folder.generation, "suppress_tokens");
+    size_t n = json_array_size(list);
+    int32_t *ids = n ? malloc(n * sizeof *ids) : NULL;
+    if (list && !json_is_null(list) && !json_is_array(list))
+        import_fail(v->im, TFT_ERR_FORMAT,
+                    "%s/generation_config.json: suppress_tokens is not a list", v->path);
+    if (n && !ids)
+        import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
+    for (size_t i = 0; i < n && ids && !v->im->status; i++) {
+        ids[i] = (int32_t)id_at(v, list, i);
+        if (ids[i] < 0)
+            import_fail(v->im, TFT_ERR_FORMAT,
+                        "%s/generation_config.json: element %zu of suppress_tokens is not a token",
+                        v->path, i);
+    }
+    if (ids && !v->im->status)
+        tft_gguf_put_array(v->im->gguf, TFT_KEY_SUPPRESS, TFT_VALUE_I32, ids, n);
+    free(ids);
+}
+
 static void put_vocabulary(struct import_vocabulary *v)
 {
     struct tft_gguf_writer *w = v->im->gguf;
@@ -258,6 +281,7 @@ static void convert(struct import_vocabulary *v, struct files *f)
     if (!v->im->status) {
         put_vocabulary(v);
         put_special(v);
+        put_suppressed(v);
         put_template(v, f, jinja);
     }
     free(names);
