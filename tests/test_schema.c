@@ -542,6 +542,10 @@ static void what_is_not_supported_is_named(void **state)
          "options 0 and 1"},
         {TFT_ERR_UNSUPPORTED, "{\"anyOf\": [{\"$ref\": \"#\"}, {\"type\": \"null\"}]}",
          "refers to itself"},
+        {TFT_ERR_FULL,
+         "{\"const\": \"\", \"oneOf\": [{\"type\": \"integer\"}, {\"type\": \"string\"}, "
+         "{\"$ref\": \"#\", \"type\": \"object\"}]}",
+         "more than 100 deep"},
         {TFT_ERR_UNSUPPORTED,
          "{\"oneOf\": [{\"const\": 100000000000000000000}, {\"const\": 1e20}]}", ""},
         {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a^b\"}", "#/pattern: character 2"},

@@ -113,7 +113,9 @@ static bool members_hold(struct schema *c, const struct schema_place *at,
     return holds;
 }
 
-/* Whether v is valid by anyOf, oneOf, allOf and $ref of one schema, without those in `settled`. */
+/* Whether v is valid by anyOf, oneOf, allOf and $ref of one schema, without those in `settled`. All
+   are read, also where the first says no: schemas that lead back to themselves are then too deep,
+   and refused. A validator may not end there. */
 static bool choices_hold(struct schema *c, const struct schema_place *at, unsigned settled,
                          struct jinja_value v)
 {
@@ -122,13 +124,13 @@ static bool choices_hold(struct schema *c, const struct schema_place *at, unsign
     const struct schema_place *ref =
         settled & SCHEMA_LEADS ? NULL : tft_schema_member(c, at, "$ref");
     bool holds = !ref || tft_schema_holds(c, tft_schema_resolve(c, ref), v);
-    for (int k = 0; k < 3 && holds; k++) {
+    for (int k = 0; k < 3; k++) {
         const struct schema_place *list =
             choices[k] & settled ? NULL : tft_schema_member(c, at, names[k]);
         size_t n = 0, all = list && list->v.kind == JINJA_LIST ? list->v.list->n : 0;
         for (size_t i = 0; i < all; i++)
             n += tft_schema_holds(c, tft_schema_item(c, list, i), v);
-        holds = !list || (k == 0 ? n > 0 : k == 1 ? n == 1 : n == all);
+        holds = holds && (!list || (k == 0 ? n > 0 : k == 1 ? n == 1 : n == all));
     }
     return holds;
 }
@@ -167,8 +169,8 @@ static bool part_holds(struct schema *c, const struct schema_place *at, unsigned
                 listed = tft_schema_same(c, s.value->item[i], v);
             holds = holds && listed;
         }
-        holds = holds && c->x->status == TFT_OK && shape_holds(c, &s, at, v) &&
-                choices_hold(c, at, settled, v);
+        holds = holds && c->x->status == TFT_OK && shape_holds(c, &s, at, v);
+        holds = choices_hold(c, at, settled, v) && holds;
     }
     tft_jinja_leave(c->x);
     return holds;
