@@ -40,6 +40,10 @@ enum {
     IMPORT_MINUS_EXP = 1 << 16, /* x becomes -exp(x) */
     IMPORT_TERNARY = 1 << 17,   /* each number becomes the nearest of -s, 0 and s; s is the mean of
                                    their magnitudes */
+    /* For layers that differ (struct import, `layers`). */
+    IMPORT_OWN_KV = 1 << 18,   /* layers with keys and values of their own; left out of others */
+    IMPORT_OWN_V = 1 << 19,    /* layers whose keys are not their values */
+    IMPORT_EMBEDDED = 1 << 20, /* models with embeddings for each layer */
 };
 
 /*
@@ -53,7 +57,8 @@ enum {
  *      3 L         3 D, n_taps
  *      R           2 Q: for each head, the rows of queries, then the rows of a gate
  *      N Y Z C     of a delta net: heads of values, numbers of one head, of all heads, channels
- *      1           1, a dimension that the GGUF file does not have
+ *      J B         numbers of a token's embedding for one layer, for all layers
+ *      1           1, a dimension that the GGUF file does not have, unless it is the only one
  *      H G X       before the others: stacked tensors
  * With IMPORT_GATE or IMPORT_UP, it is the shape of one half.
  */
@@ -84,6 +89,8 @@ struct import_arch {
     const struct import_number *numbers; /* the last has no key; or NULL */
     void (*dimensions)(struct import *im); /* reads what is particular to it; or NULL */
     void (*values)(struct import *im);     /* writes it; or NULL */
+    void (*layer)(struct import *im, unsigned layer); /* sets the dimensions of a layer, before its
+                                                         tensors are visited; or NULL */
     const struct import_tensor *tensors[6]; /* lists, the last tensor of each without a name; NULL
                                                ends them. The first tensor is the embedding */
 };

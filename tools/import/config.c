@@ -159,6 +159,16 @@ static void put_name(struct import *im)
         tft_gguf_put_str(im->gguf, "general.name", (struct tft_str){name, strlen(name)});
 }
 
+/* A number for each layer, or the same for all if there is no list. */
+static void put_by_layer(struct import *im, const char *key, const uint32_t *list, uint64_t all)
+{
+    if (list)
+        tft_gguf_put_array(im->gguf, import_key(im, key), TFT_VALUE_U32, list,
+                           (size_t)im->n_layer);
+    else
+        tft_gguf_put_u32(im->gguf, import_key(im, key), (uint32_t)all);
+}
+
 void import_values(struct import *im)
 {
     const struct {
@@ -169,7 +179,6 @@ void import_values(struct import *im)
         {"context_length", im->n_ctx},
         {"embedding_length", im->n_embd},
         {"block_count", im->n_layer},
-        {"feed_forward_length", im->n_ff},
         {"attention.head_count", im->n_head},
         {"attention.key_length", im->head_dim},
         {"attention.value_length", im->head_dim},
@@ -180,12 +189,9 @@ void import_values(struct import *im)
     put_name(im);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
-    const char *kv_key = "attention.head_count_kv";
-    if (im->kv_heads && !im->arch->one_kv_number)
-        tft_gguf_put_array(im->gguf, import_key(im, kv_key), TFT_VALUE_U32, im->kv_heads,
-                           (size_t)im->n_layer);
-    else
-        tft_gguf_put_u32(im->gguf, import_key(im, kv_key), (uint32_t)im->n_head_kv);
+    put_by_layer(im, "feed_forward_length", im->ffs, im->n_ff);
+    put_by_layer(im, "attention.head_count_kv", im->arch->one_kv_number ? NULL : im->kv_heads,
+                 im->n_head_kv);
     double eps = import_real(im,
                              layer_norm ? "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"
                                         : "rms_norm_eps|norm_eps",

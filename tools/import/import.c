@@ -72,6 +72,7 @@ enum tft_status import_model(const char *folder, const char *path, const struct 
     enum tft_status closed = tft_gguf_close(im.gguf, keep, keep ? err : NULL);
     import_rope_free(&im);
     free(im.kv_heads);
+    free(im.ffs);
     json_decref(im.defaults);
     import_folder_close(&im.folder);
     return keep ? closed : im.status;

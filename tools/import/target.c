@@ -38,6 +38,8 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'X': return im->n_expert;
     case 'M': return im->n_ff_expert;
     case 'S': return im->n_ff_shared;
+    case 'J': return im->layers.n_embed;
+    case 'B': return im->layers.n_embed * im->n_layer;
     default: return im->n_ctx; /* 'P' */
     }
 }

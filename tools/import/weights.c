@@ -17,7 +17,8 @@ static bool not_needed(const char *name)
                                             ".attn.masked_bias", ".attention.bias",
                                             ".attention.masked_bias"},
                              *const parts[] = {"vision_tower.", "vision_model.", "visual.",
-                                               "multi_modal_projector.", "mtp."};
+                                               "multi_modal_projector.", "mtp.",
+                                               "audio_tower.", "embed_vision.", "embed_audio."};
     for (size_t i = 0; i < sizeof ends_with / sizeof *ends_with; i++)
         if (import_ends(name, ends_with[i]))
             return true;
@@ -83,6 +84,8 @@ static void set_shape(const struct import *im, struct import_target *t)
     for (size_t i = strlen(shape); i-- > 0;)
         if (shape[i] != '1')
             t->ne[t->n_dims++] = import_dimension(im, shape[i]);
+    if (!t->n_dims)
+        t->ne[t->n_dims++] = 1;
     if (t->rule->how & IMPORT_TRANSPOSE) {
         t->ne[0] = import_dimension(im, shape[0]);
         t->ne[1] = import_dimension(im, shape[1]);
@@ -150,7 +153,9 @@ static bool has_tensor(const struct import *im, const struct import_tensor *rule
     return !((rule->how & IMPORT_ATTENDING && !attends) ||
              (rule->how & IMPORT_STATEFUL && attends) || (rule->how & IMPORT_DENSE && mixed) ||
              (rule->how & IMPORT_MIXED && !mixed) ||
-             (rule->how & IMPORT_SHARED && !im->n_ff_shared));
+             (rule->how & IMPORT_SHARED && !im->n_ff_shared) ||
+             (rule->how & IMPORT_OWN_V && im->layers.keys_are_values) ||
+             (rule->how & IMPORT_EMBEDDED && !im->layers.n_embed));
 }
 
 /* One tensor of one layer: describes it, or writes its data. */
@@ -161,7 +166,8 @@ static void visit(struct import *im, struct import_weights *w, const struct impo
     struct safetensor *found = import_find_rule(im, w->prefix, rule, layer, 0, t.from, &t.data);
     if (found)
         found->used = true;
-    if ((rule->how & IMPORT_HEAD) && w->tied)
+    if ((rule->how & IMPORT_HEAD && w->tied) ||
+        (rule->how & IMPORT_OWN_KV && im->layers.shares))
         return;
     if (!found) {
         if (!(rule->how & IMPORT_MAY_MISS))
@@ -187,9 +193,11 @@ static bool is_of_layer(const struct import_tensor *rule)
 /* Visits what `layer` has; those of no layer come before layer 0. Returns false to stop. */
 static bool visit_layer(struct import *im, struct import_weights *w, unsigned layer, bool of_layer)
 {
+    if (im->arch->layer)
+        im->arch->layer(im, layer);
     for (const struct import_tensor *const *list = im->arch->tensors; *list; list++)
         for (const struct import_tensor *rule = *list; rule->from && import_goes_on(im); rule++)
-            if (is_of_layer(rule) == of_layer && (!of_layer || has_tensor(im, rule, layer)))
+            if (is_of_layer(rule) == of_layer && has_tensor(im, rule, layer))
                 visit(im, w, rule, layer);
     if (!import_goes_on(im))
         return false;

@@ -31,6 +31,15 @@ struct import {
         uint64_t k_heads, v_heads, dim; /* of delta nets, as in struct tft_delta_shape */
     } delta;
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
+    uint32_t *ffs;      /* [n_layer]; NULL: n_ff in all of them */
+    /* Of a model whose layers differ; n_head_kv, head_dim and n_ff are then those of the layer
+       whose tensors are visited (arch.h, `layer`). */
+    struct {
+        uint64_t full_dim, window_dim; /* head_dim of layers without a window, and with one */
+        uint64_t n_shared;             /* the last layers use keys and values of earlier ones */
+        uint64_t n_embed;              /* numbers of a token's embedding for one layer; or 0 */
+        bool shares, keys_are_values;  /* of the layer that is visited */
+    } layers;
     struct import_factors factors[3]; /* the last has no numbers */
 
     struct tft_gguf_writer *gguf;
