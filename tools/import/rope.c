@@ -154,6 +154,21 @@ static void linear(struct import *im)
             import_member(im, import_rope(im), "factor", IMPORT_NEEDED));
 }
 
+/* Frequencies are those of the whole head, and only a share of its pairs turns: divisors stop the
+   others (Gemma 4's p-RoPE). */
+static void proportional(struct import *im, double share)
+{
+    struct import_factors *f = new_factors(im, "rope_freqs.weight", (size_t)im->head_dim / 2);
+    size_t turning = (size_t)(share * (double)im->head_dim / 2);
+    im->n_rot = im->head_dim;
+    if (import_member(im, import_rope(im), "factor", 1) != 1)
+        import_fail(im, TFT_ERR_UNSUPPORTED,
+                    "%s/config.json: RoPE of type \"proportional\" with a factor is not supported",
+                    im->folder.path);
+    for (size_t i = 0; f && i < f->n; i++)
+        f->v[i] = i < turning ? 1 : 1e30f;
+}
+
 /* Within its context, "dynamic" changes nothing but the base where there is an alpha (Hunyuan). */
 static double dynamic_base(struct import *im, double base)
 {
@@ -186,6 +201,8 @@ void import_rope_values(struct import *im)
                     im->folder.path, im->arch->name);
     if (strcmp(type, "dynamic") == 0)
         base = dynamic_base(im, base);
+    if (strcmp(type, "proportional") == 0 && im->status == TFT_OK)
+        proportional(im, share);
     if (im->status != TFT_OK)
         return;
     tft_gguf_put_u32(im->gguf, import_key(im, "rope.dimension_count"), (uint32_t)im->n_rot);
@@ -200,7 +217,8 @@ void import_rope_values(struct import *im)
         longrope(im);
     else if (strcmp(type, "linear") == 0)
         linear(im);
-    else if (strcmp(type, "default") != 0 && strcmp(type, "dynamic") != 0)
+    else if (strcmp(type, "default") != 0 && strcmp(type, "dynamic") != 0 &&
+             strcmp(type, "proportional") != 0)
         import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: RoPE of type \"%s\" is not supported",
                     im->folder.path, type);
 }
