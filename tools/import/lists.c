@@ -210,6 +210,27 @@ const struct import_tensor list_qwen35[] = {
     {0},
 };
 
+/* ---- gemma4, whose layers differ */
+
+const struct import_tensor list_gemma4[] = {
+    {"embed_tokens_per_layer.weight", "per_layer_token_embd.weight", "VB", IMPORT_EMBEDDED},
+    {"per_layer_model_projection.weight", "per_layer_model_proj.weight", "BD", IMPORT_EMBEDDED},
+    {"per_layer_projection_norm.weight", "per_layer_proj_norm.weight", "J", IMPORT_EMBEDDED},
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", 0},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", IMPORT_OWN_KV},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD",
+     IMPORT_OWN_KV | IMPORT_OWN_V},
+    {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    {"layers.%u.self_attn.q_norm.weight", "blk.%u.attn_q_norm.weight", "E", 0},
+    {"layers.%u.self_attn.k_norm.weight", "blk.%u.attn_k_norm.weight", "E", IMPORT_OWN_KV},
+    {"layers.%u.per_layer_input_gate.weight", "blk.%u.inp_gate.weight", "JD", IMPORT_EMBEDDED},
+    {"layers.%u.per_layer_projection.weight", "blk.%u.proj.weight", "DJ", IMPORT_EMBEDDED},
+    {"layers.%u.post_per_layer_input_norm.weight", "blk.%u.post_norm.weight", "D",
+     IMPORT_EMBEDDED},
+    {"layers.%u.layer_scalar", "blk.%u.layer_output_scale.weight", "1", 0},
+    {0},
+};
+
 /* ---- mixtures of experts */
 
 #define EXPERTS(before, gate, up, down)                                                            \

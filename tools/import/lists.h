@@ -9,9 +9,9 @@ extern const struct import_tensor list_outside[], list_attention[], list_ffn[], 
     list_post_norms[], list_four_norms[], list_head_norms[], list_whole_norms[];
 
 /* Tensors of one architecture. */
-extern const struct import_tensor list_phi3_fused[], list_stablelm_norms[], list_starcoder2_ffn[],
-    list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2[], list_lfm2_ffn[],
-    list_qwen35[], list_bitnet[];
+extern const struct import_tensor list_gemma4[], list_phi3_fused[], list_stablelm_norms[],
+    list_starcoder2_ffn[], list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2[],
+    list_lfm2_ffn[], list_qwen35[], list_bitnet[];
 
 /* Mixtures of experts. */
 extern const struct import_tensor list_experts[], list_mixtral_experts[], list_lfm2_experts[],

@@ -13,8 +13,7 @@ static void unsupported(struct import *im, const char *what)
     import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: %s", im->folder.path, what);
 }
 
-/* Whether layer l has a window: layer_types, or a pattern such as "LLLG", or a period. */
-static bool has_window(const struct import *im, uint64_t l, uint64_t period)
+bool import_has_window(const struct import *im, uint64_t l, uint64_t period)
 {
     const char *type = json_string_value(json_array_get(import_find(im, "layer_types"), l)),
                *pattern = json_string_value(import_find(im, "sliding_window_pattern"));
@@ -35,17 +34,17 @@ static uint64_t window_period(struct import *im, uint64_t usual)
         unsupported(im, "\"sliding_window_pattern\" is not a period");
     if (im->status != TFT_OK)
         return usual;
-    while (period < im->n_layer && has_window(im, period - 1, from_config))
+    while (period < im->n_layer && import_has_window(im, period - 1, from_config))
         period++;
-    if (period == im->n_layer && has_window(im, period - 1, from_config))
+    if (period == im->n_layer && import_has_window(im, period - 1, from_config))
         period = from_config;
     for (uint64_t l = 0; l < im->n_layer; l++)
-        if (has_window(im, l, from_config) != (l % period < period - 1))
+        if (import_has_window(im, l, from_config) != (l % period < period - 1))
             return 0;
     return period;
 }
 
-static void put_window(struct import *im)
+void import_put_window(struct import *im)
 {
     tft_gguf_put_u32(im->gguf, import_key(im, "attention.sliding_window"),
                      (uint32_t)import_whole(im, "sliding_window", IMPORT_NEEDED));
@@ -61,9 +60,9 @@ void import_window_values(struct import *im)
     if (!has)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     else
-        put_window(im);
+        import_put_window(im);
     for (uint64_t l = 0; l < im->n_layer && has; l++)
-        has[l] = has_window(im, l, period ? period : 4);
+        has[l] = import_has_window(im, l, period ? period : 4);
     if (has)
         tft_gguf_put_array(im->gguf, import_key(im, "attention.sliding_window_pattern"),
                            TFT_VALUE_BOOL, has, (size_t)im->n_layer);
@@ -82,7 +81,7 @@ static void check_gemma_scale(struct import *im, uint64_t wide_layers)
 void import_gemma2_values(struct import *im)
 {
     check_gemma_scale(im, 46);
-    put_window(im);
+    import_put_window(im);
     if (window_period(im, 2) != 2)
         unsupported(im, "gemma2 must have windows in every other layer");
 }
@@ -93,7 +92,7 @@ void import_gemma3_values(struct import *im)
     check_gemma_scale(im, 62);
     if (period == 1)
         return;
-    put_window(im);
+    import_put_window(im);
     if (!period)
         unsupported(im, "the windows of its layers have no period");
     else if (period != 6)

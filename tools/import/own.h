@@ -16,6 +16,8 @@ void import_qwen2moe_dimensions(struct import *im);
 void import_granitemoe_dimensions(struct import *im);
 void import_lfm2moe_dimensions(struct import *im);
 void import_qwen35_dimensions(struct import *im);
+void import_gemma4_dimensions(struct import *im);
+void import_gemma4_layer(struct import *im, unsigned layer);
 
 /* For experts whose weights are always renormalised: Mixtral. */
 void import_renormalised_dimensions(struct import *im);
@@ -42,5 +44,14 @@ void import_lfm2_values(struct import *im);
 void import_lfm2moe_values(struct import *im);
 void import_qwen35_values(struct import *im);
 void import_bitnet_values(struct import *im);
+void import_gemma4_values(struct import *im);
+
+/* ---- parts of them */
+
+/* Whether layer l has a window: layer_types, or a pattern such as "LLLG", or a period. */
+bool import_has_window(const struct import *im, uint64_t l, uint64_t period);
+
+/* Writes the size of windows. */
+void import_put_window(struct import *im);
 
 #endif
