@@ -88,7 +88,11 @@ static const struct {
     {NULL, "ffn_gate_exps", "mlp.experts.%u.gate_proj", EXPERTS},
     {NULL, "ffn_up_exps", "mlp.experts.%u.up_proj", EXPERTS},
     {NULL, "ffn_down_exps", "mlp.experts.%u.down_proj", EXPERTS},
-    {" gemma2 gemma3 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
+    {" gemma4 ", "inp_gate", "per_layer_input_gate", AS_IT_IS},
+    {" gemma4 ", "proj", "per_layer_projection", AS_IT_IS},
+    {" gemma4 ", "post_norm", "post_per_layer_input_norm", AS_IT_IS},
+    {" gemma4 ", "layer_output_scale", "layer_scalar", AS_IT_IS},
+    {" gemma2 gemma3 gemma4 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
     {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_q", "self_attn.q_proj", ROTATED},
     {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_k", "self_attn.k_proj", ROTATED},
     {" bitnet ", "attn_q", "self_attn.q_proj", WIDENED},
@@ -122,6 +126,7 @@ static const struct {
     {"gptneox", "gpt_neox.", "layers", "embed_in", "final_layer_norm", "embed_out"},
     {"falcon", "transformer.", "h", "word_embeddings", "ln_f", "lm_head"},
     {"gemma3", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
+    {"gemma4", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
     {"qwen35", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
     {"mistral3", "language_model.model.", "layers", "embed_tokens", "norm",
      "language_model.lm_head"},
@@ -160,6 +165,11 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         snprintf(name, 160, "%s%s%s", before, outside[o].norm, kind);
     } else if (strncmp(gguf, "output.", 7) == 0) {
         snprintf(name, 160, "%s%s", outside[o].head, kind);
+    } else if (strncmp(gguf, "per_layer_token_embd.", 21) == 0) {
+        snprintf(name, 160, "%sembed_tokens_per_layer%s", before, kind);
+    } else if (strncmp(gguf, "per_layer_", 10) == 0) {
+        snprintf(name, 160, "%sper_layer_%s%s", before,
+                 strstr(gguf, "norm") ? "projection_norm" : "model_projection", kind);
     } else if (strncmp(gguf, "position_embd.", 14) == 0) {
         snprintf(name, 160, "%swpe%s", before, kind);
     } else if (sscanf(gguf, "blk.%u.%63s%n", &layer, part, &end) == 2 && end) {
@@ -176,7 +186,7 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         if (*how == IN_GATE)
             return false;
         snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
-                 is_in(" exp_probs_b ssm_a ssm_dt ", part) ? "" : kind);
+                 is_in(" exp_probs_b ssm_a ssm_dt layer_output_scale ", part) ? "" : kind);
     } else {
         return false;
     }
@@ -257,7 +267,7 @@ static void put_numbers(struct out *out, const struct toy *t, const struct tft_t
                         const char *name, uint64_t first, uint64_t step, uint64_t n)
 {
     uint32_t size = from->type == TFT_F32 ? 4 : 2;
-    bool less = (strncmp(t->arch, "gemma", 5) == 0 || is(t, "qwen35")) && strstr(name, "norm") &&
+    bool less = is_in(" gemma gemma2 gemma3 qwen35 ", t->arch) && strstr(name, "norm") &&
                 !strstr(name, "linear_attn.norm"),
          decay = strstr(name, "A_log");
     for (uint64_t i = 0; i < n; i++) {
@@ -409,6 +419,22 @@ static struct heads heads_of(const struct tft_source *s)
     return h;
 }
 
+/* Folders of gemma4 have keys also in layers that use those of earlier ones: here, their norm. */
+static void put_spare_norm(struct out *out, const struct toy *t, const struct tft_source *s,
+                           const char *gguf, const char *name)
+{
+    char own[64], spare[160], *at;
+    unsigned layer;
+    if (sscanf(gguf, "blk.%u.attn_q_norm", &layer) != 1 || !strstr(gguf, "q_norm"))
+        return;
+    snprintf(own, sizeof own, "blk.%u.attn_k_norm.weight", layer);
+    snprintf(spare, sizeof spare, "%s", name);
+    at = strstr(spare, "q_norm");
+    *at = 'k';
+    if (!tft_source_tensor(s, own))
+        put_tensor(out, t, tft_source_tensor(s, gguf), NULL, spare, AS_IT_IS);
+}
+
 static void write_shard(const struct toy *t, const struct tft_source *s, const char *path,
                         unsigned shard, unsigned n, FILE *index)
 {
@@ -423,6 +449,8 @@ static void write_shard(const struct toy *t, const struct tft_source *s, const c
         if (i % n != shard || !name_of(t, gguf, name, &how))
             continue;
         put_tensor(&out, t, &s->tensor[i], up_of(s, gguf), name, how);
+        if (is(t, "gemma4"))
+            put_spare_norm(&out, t, s, gguf, name);
         if (index)
             fprintf(index, "%s\"%s\":\"%s\"", ftell(index) > 15 ? "," : "", name, file);
     }
@@ -457,6 +485,12 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
                 "\"rope_theta\":10000.0},\"sliding_attention\":{\"rope_type\":\"default\","
                 "\"rope_theta\":500}},",
                 (double)t->linear_scaling);
+    } else if (is(t, "gemma4")) {
+        fprintf(f,
+                "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"proportional\","
+                "\"partial_rotary_factor\":0.5,\"rope_theta\":10000.0},\"sliding_attention\":{"
+                "\"rope_type\":\"default\",\"rope_theta\":%d}},",
+                t->numbers ? 10000 : 500);
     } else if (is(t, "mistral3")) {
         fprintf(f,
                 "\"rope_parameters\":{\"type\":\"yarn\",\"rope_type\":\"yarn\",\"rope_theta\":1e4,"
@@ -483,6 +517,24 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
     if (t->n_rot && (t->n_rot != t->head_dim || is(t, "qwen35")))
         fprintf(f, "\"%s\":%.17g,", is(t, "gptneox") ? "rotary_pct" : "partial_rotary_factor",
                 (double)t->n_rot / t->head_dim);
+}
+
+/* Layers of gemma4, which differ. */
+static void put_gemma4(FILE *f, const struct toy *t)
+{
+    fprintf(f,
+            "\"head_dim\":%d,\"global_head_dim\":%u,\"sliding_window\":%d,"
+            "\"attention_k_eq_v\":%s,\"num_global_key_value_heads\":%s,"
+            "\"num_kv_shared_layers\":%d,\"use_double_wide_mlp\":%s,"
+            "\"hidden_size_per_layer_input\":%d,\"final_logit_softcapping\":%s,\"layer_types\":[",
+            t->numbers ? 8 : 12, t->head_dim, t->numbers ? 100 : 30,
+            t->keys_as_values ? "true" : "false", t->keys_as_values ? "2" : "null",
+            t->numbers ? 0 : 3, t->ffs ? "true" : "false", t->numbers ? 0 : 20,
+            t->numbers ? "null" : "5.0");
+    for (uint32_t l = 0; l < t->n_layer; l++)
+        fprintf(f, "%s\"%s\"", l ? "," : "",
+                t->windows[l] ? "sliding_attention" : "full_attention");
+    fputs("],", f);
 }
 
 /* What only one architecture has. */
@@ -567,6 +619,7 @@ static const struct {
     {"gemma", "GemmaForCausalLM", "gelu_pytorch_tanh"},
     {"gemma2", "Gemma2ForCausalLM", "gelu_pytorch_tanh"},
     {"gemma3", "Gemma3ForConditionalGeneration", "gelu_pytorch_tanh"},
+    {"gemma4", "Gemma4ForConditionalGeneration", "gelu_pytorch_tanh"},
     {"granite", "GraniteForCausalLM", "silu"},
     {"minicpm", "MiniCPMForCausalLM", "silu"},
     {"olmo2", "Olmo2ForCausalLM", "silu"},
@@ -593,7 +646,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     size_t c = 0;
     while (strcmp(classes[c].arch, t->arch))
         assert_true(++c < sizeof classes / sizeof *classes);
-    bool inside = is(t, "gemma3") || is(t, "mistral3") || is(t, "qwen35"), old = is(t, "gpt2");
+    bool inside = is_in(" gemma3 gemma4 mistral3 qwen35 ", t->arch), old = is(t, "gpt2");
     bool mixtral = is(t, "llama") && toy_has_experts(t);
     fprintf(f, "{\"architectures\":[\"%s\"],%s",
             mixtral ? "MixtralForCausalLM" : classes[c].class_name,
@@ -605,8 +658,11 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     fprintf(f, "\"%s\":%u,\"%s\":\"%s\",", old ? "n_inner" : "intermediate_size", t->n_ff,
             old ? "activation_function" : "hidden_act", t->relu2 ? "relu2" : classes[c].act);
     if (!old && !is(t, "falcon"))
-        fprintf(f, "\"num_key_value_heads\":%u,", t->n_head_kv);
-    if (t->head_dim * t->n_head != t->n_embd)
+        fprintf(f, "\"num_key_value_heads\":%u,",
+                t->kv_heads && is(t, "gemma4") ? t->kv_heads[0] : t->n_head_kv);
+    if (is(t, "gemma4"))
+        put_gemma4(f, t);
+    else if (t->head_dim * t->n_head != t->n_embd)
         fprintf(f, "\"head_dim\":%u,", t->head_dim);
     if (!old)
         put_rope(f, t, s);

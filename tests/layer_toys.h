@@ -50,4 +50,23 @@ static const struct toy layer_toys[] = {
 };
 enum { N_LAYER_TOYS = sizeof layer_toys / sizeof *layer_toys };
 
+/* The same as folders have them: the last layer has no window, and layers that share are twice as
+   wide. */
+static const bool small_folder_windows[] = {true, false, true, true, true, false},
+                  large_folder_windows[] = {true, true, false};
+static const uint32_t small_folder_ffs[] = {40, 40, 40, 80, 80, 80},
+                      large_folder_heads[] = {4, 4, 2};
+
+static inline struct toy layer_folder_toy(int i)
+{
+    struct toy t = layer_toys[i];
+    t.windows = i ? large_folder_windows : small_folder_windows;
+    if (i)
+        t.kv_heads = large_folder_heads;
+    else
+        t.ffs = small_folder_ffs;
+    t.n_ff = i ? t.n_ff : 40;
+    return t;
+}
+
 #endif

@@ -9,6 +9,7 @@
 #include "expert_toys.h"
 #include "fed.h"
 #include "hf.h"
+#include "layer_toys.h"
 #include "more_toys.h"
 #include "oracle.h"
 
@@ -170,6 +171,8 @@ static void every_architecture(void **state)
     same_model(&state_toys[0], 1); /* lfm2 */
     same_model(&state_toys[2], 1); /* qwen35 */
     same_model(&state_toys[3], 1);
+    for (int i = 0; i < N_LAYER_TOYS; i++)
+        as_in_folders(layer_folder_toy(i));
     for (int i = 0; i < N_EXPERTS; i++)
         as_in_folders(expert_toys[i]);
 }

@@ -8,6 +8,7 @@
 #include "expert_toys.h"
 #include "fed.h"
 #include "hf.h"
+#include "layer_toys.h"
 #include "more_toys.h"
 #include "tools/import/safetensors.h"
 
@@ -20,8 +21,10 @@ static const struct toy *toy_of(const char *arch, int i)
     for (int k = 0; k < N_EXPERTS; k++)
         if (strcmp(expert_toys[k].arch, arch) == 0 && i-- == 0)
             return &expert_toys[k];
-    fail_msg("no toy of %s", arch);
-    return NULL;
+    assert_string_equal(arch, "gemma4");
+    static struct toy layers;
+    layers = layer_folder_toy(i);
+    return &layers;
 }
 
 static void as_hf(struct toy t)
@@ -172,6 +175,31 @@ static void qwen35_sections(void **state)
             assert_true(tft_value_int(v, i, &x) && x == (k ? given : usual)[i]);
         }
     }
+}
+
+/* What config.json of gemma4 leaves out is what its class has: a quarter of the pairs turn where
+   there is no window. */
+static void gemma4_defaults(void **state)
+{
+    (void)state;
+    as_hf(*toy_of("gemma4", 0));
+    edit("\"full_attention\"],", "\"sliding_attention\"],"); /* the last layer never has one */
+    result();
+    same_logits();
+    edit("\"rope_parameters\"", "\"unused\"");
+    const struct tft_source *s = result();
+    const struct tft_tensor *t = tft_source_tensor(s, "rope_freqs.weight");
+    near(number(s, "gemma4.rope.freq_base", 0), 1e6);
+    near(number(s, "gemma4.rope.freq_base_swa", 0), 1e4);
+    near(number(s, "gemma4.rope.dimension_count", 0), 20);
+    near(number(s, "gemma4.rope.dimension_count_swa", 0), 12);
+    assert_true(t && t->ne[0] == 10);
+    for (int i = 0; i < 10; i++) {
+        float x;
+        memcpy(&x, t->data + 4 * i, 4);
+        assert_true(x == (i < 2 ? 1 : 1e30f));
+    }
+    tft_model_close(opened(in_folder("i.gguf")));
 }
 
 /* How many numbers a matrix of bitnet has, up to 4. */
@@ -358,6 +386,31 @@ static void refuses(void **state)
          "linear_num_value_heads is not a multiple of linear_num_key_heads, or is too large"},
         {"qwen35", "\"linear_num_key_heads\":2", "\"linear_num_key_heads\":0",
          "linear_num_value_heads is not a multiple of linear_num_key_heads, or is too large"},
+        {"gemma4", "\"num_kv_shared_layers\":3", "\"num_kv_shared_layers\":6",
+         "\"num_kv_shared_layers\" leaves no layer with keys and values"},
+        {"gemma4", "\"num_kv_shared_layers\":3", "\"num_kv_shared_layers\":2",
+         "layers.3.self_attn.k_proj.weight\" is missing"},
+        {"gemma4", "\"use_double_wide_mlp\":true", "\"use_double_wide_mlp\":false",
+         "has 80 numbers where config.json says 40"},
+        {"gemma4", "\"attention_k_eq_v\":false", "\"attention_k_eq_v\":true",
+         "layers.1.self_attn.v_proj.weight\" is not known"},
+        {"gemma4", "\"attention_k_eq_v\":false,\"num_global_key_value_heads\":null",
+         "\"attention_k_eq_v\":true,\"num_global_key_value_heads\":3",
+         "\"num_global_key_value_heads\" does not divide the number of heads"},
+        {"gemma4", "\"global_head_dim\":20", "\"global_head_dim\":70000",
+         "\"global_head_dim\" is above 65536"},
+        {"gemma4", "\"hidden_size_per_layer_input\":20", "\"hidden_size_per_layer_input\":0",
+         "is not known in a model of gemma4"},
+        {"gemma4", "\"rope_type\":\"proportional\"", "\"rope_type\":\"default\"",
+         "must be of type \"proportional\""},
+        {"gemma4", "\"rope_type\":\"default\"", "\"rope_type\":\"linear\"",
+         "must be of type \"default\""},
+        {"gemma4", "\"partial_rotary_factor\":0.5", "\"partial_rotary_factor\":0.5,\"factor\":8",
+         "\"proportional\" with a factor is not supported"},
+        {"gemma4", "\"vocab_size\"", "\"use_bidirectional_attention\":\"all\",\"vocab_size\"",
+         "attention to later tokens is not supported"},
+        {"gemma4", "\"vocab_size\"", "\"enable_moe_block\":true,\"vocab_size\"",
+         "gemma4 with experts is not supported"},
         {"bitnet", "\"online\"", "\"offline\"", "its weights are quantized"},
         {"bitnet", "\"relu2\"", "\"gelu\"", "activation \"gelu\" is not supported"},
     };
@@ -379,6 +432,7 @@ int main(void)
         cmocka_unit_test(qwen35_sections), cmocka_unit_test(keys_that_need_not_be),
         cmocka_unit_test(bitnet_classes),  cmocka_unit_test(bitnet_with_a_nan),
         cmocka_unit_test(long_paths),      cmocka_unit_test(refuses),
+        cmocka_unit_test(gemma4_defaults),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
