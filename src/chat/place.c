@@ -38,7 +38,7 @@ void tft_schema_fail(struct schema *c, const struct schema_place *at, enum tft_s
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     write_pointer(at, pointer, sizeof pointer);
-    tft_jinja_fail(c->x, status, "schema: %s: %s", pointer, what);
+    tft_jinja_fail(c->x, status, "%s: %s: %s", c->x->what, pointer, what);
 }
 
 const struct schema_place *tft_schema_place(struct schema *c, const struct schema_place *up,

@@ -41,7 +41,10 @@ void tft_schema_literal(struct schema *c, const char *p, size_t n)
 {
     tft_schema_put(c, "\"");
     for (size_t i = 0; i < n && tft_jinja_spend(c->x, 1); i++)
-        tft_schema_put(c, p[i] == '"' || p[i] == '\\' ? "\\%c" : "%c", p[i]);
+        if (p[i] == '\n')
+            tft_schema_put(c, "\\n");
+        else
+            tft_schema_put(c, p[i] == '"' || p[i] == '\\' ? "\\%c" : "%c", p[i]);
     tft_schema_put(c, "\"");
 }
 
@@ -281,45 +284,75 @@ static void write_rules(struct schema *c)
 
 /* ---- the function */
 
-static bool check_text(struct jinja *x, const char *p, size_t n)
+struct jinja_value tft_schema_read_text(struct jinja *x, const char *p, size_t n)
 {
+    struct jinja_string s = {.p = p, .n = n};
     if (n > MOST_TEXT)
-        tft_jinja_fail(x, TFT_ERR_FULL, "schema: more than %d bytes", MOST_TEXT);
+        tft_jinja_fail(x, TFT_ERR_FULL, "%s: more than %d bytes", x->what, MOST_TEXT);
     for (size_t i = 0, len; i < n && x->status == TFT_OK; i += len) {
         uint32_t ch;
         len = tft_utf8_next(p + i, n - i, &ch);
         if (ch >= TFT_UTF8_BAD)
-            tft_jinja_fail(x, TFT_ERR_ARG, "schema: byte %zu: not UTF-8", i);
+            tft_jinja_fail(x, TFT_ERR_ARG, "%s: byte %zu: not UTF-8", x->what, i);
     }
-    return x->status == TFT_OK;
+    return x->status == TFT_OK ? tft_jinja_read_json(x, &s) : tft_jinja_undefined;
 }
 
-static void write_grammar(struct schema *c, const char *p, size_t n)
+struct jinja tft_schema_pool(const char *what)
 {
-    struct jinja_value text = tft_jinja_string(c->x, p, n, false);
-    struct schema_all all = {0};
-    if (text.kind != JINJA_STRING)
-        return;
-    struct jinja_value v = tft_jinja_read_json(c->x, text.string);
-    if (c->x->status != TFT_OK)
-        return;
-    c->root = tft_schema_place(c, NULL, NULL, 0, v);
-    tft_schema_add(c, &all, c->root, 0);
-    new_rule(c);
-    c->written = 1;
-    tft_schema_put(c, "root ::= r%u\n", (unsigned)tft_schema_rule(c, &all));
+    return (struct jinja){.what = what,
+                          .max_memory = MEMORY,
+                          .max_steps = STEPS,
+                          .max_depth = SCHEMA_DEPTH,
+                          .max_output = SIZE_MAX};
+}
+
+uint32_t tft_schema_write(struct schema *c, const struct schema_place *root,
+                          const struct schema_all *all)
+{
+    if (!c->n_rule) {
+        new_rule(c); /* rule 0 is unused */
+        c->written = 1;
+    }
+    c->root = root;
+    uint32_t r = tft_schema_rule(c, all);
     write_rules(c);
+    return r;
+}
+
+void tft_schema_write_shared(struct schema *c)
+{
     tft_jinja_add_text(c->x, &c->out, shared_rules, sizeof shared_rules - 1, true);
+}
+
+static void write_grammar(struct schema *c, struct jinja_value v)
+{
+    struct schema_all all = {0};
+    const struct schema_place *root = tft_schema_place(c, NULL, NULL, 0, v);
+    tft_schema_add(c, &all, root, 0);
+    tft_schema_put(c, "root ::= r1\n"); /* the first rule */
+    tft_schema_write(c, root, &all);
+    tft_schema_write_shared(c);
+}
+
+enum tft_status tft_schema_finish(struct tft_chat_text *out, struct schema *c,
+                                  struct tft_error *err)
+{
+    if (c->x->status == TFT_OK && !(out->p = tft_alloc(NULL, c->out.n + 1)))
+        tft_jinja_fail(c->x, TFT_ERR_NOMEM, "out of memory");
+    if (c->x->status == TFT_OK) {
+        memcpy(out->p, c->out.p, c->out.n);
+        out->p[out->n = c->out.n] = 0;
+    } else if (err) {
+        *err = c->x->err;
+    }
+    return c->x->status;
 }
 
 enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *schema, size_t n,
                                 unsigned flags, struct tft_error *err)
 {
-    struct jinja x = {.what = "schema",
-                      .max_memory = MEMORY,
-                      .max_steps = STEPS,
-                      .max_depth = SCHEMA_DEPTH,
-                      .max_output = SIZE_MAX};
+    struct jinja x = tft_schema_pool("schema");
     struct schema *c = tft_alloc(NULL, sizeof *c);
     *out = (struct tft_chat_text){0};
     if (!c)
@@ -327,16 +360,11 @@ enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *schema, s
     *c = (struct schema){.x = &x, .any_order = flags & TFT_SCHEMA_ANY_ORDER};
     if (flags & ~(unsigned)TFT_SCHEMA_ANY_ORDER)
         tft_jinja_fail(&x, TFT_ERR_ARG, "schema: unknown flags");
-    else if (check_text(&x, schema, n))
-        write_grammar(c, schema, n);
-    if (x.status == TFT_OK && !(out->p = tft_alloc(NULL, c->out.n + 1)))
-        tft_jinja_fail(&x, TFT_ERR_NOMEM, "out of memory");
-    if (x.status == TFT_OK) {
-        memcpy(out->p, c->out.p, c->out.n);
-        out->p[out->n = c->out.n] = 0;
-    } else if (err)
-        *err = x.err;
+    struct jinja_value v = tft_schema_read_text(&x, schema, n);
+    if (x.status == TFT_OK)
+        write_grammar(c, v);
+    enum tft_status status = tft_schema_finish(out, c, err);
     tft_jinja_free(&x);
     tft_free(NULL, c, sizeof *c);
-    return x.status;
+    return status;
 }

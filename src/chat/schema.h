@@ -13,6 +13,7 @@
 #define TFT_SCHEMA_H
 
 #include "jinja.h"
+#include "tuffet_chat.h"
 
 enum {
     SCHEMA_RULES = 1 << 13, /* limits that messages name */
@@ -129,6 +130,19 @@ void tft_schema_read(struct schema *c, const struct schema_all *all, struct sche
 void tft_schema_read_one(struct schema *c, const struct schema_place *at, struct schema_shape *s);
 
 /* ---- schema.c */
+
+/* The bounds and the pool of a schema, or of what has several: `what`, in messages. */
+struct jinja tft_schema_pool(const char *what);
+/* The value of a JSON text p[n], which stays where it is; check x->status. */
+struct jinja_value tft_schema_read_text(struct jinja *x, const char *p, size_t n);
+/* Writes the rules for the schemas `all`, whose $ref begin at `root`; returns the number of the
+   first. tft_schema_write_shared then writes the rules that all refer to. */
+uint32_t tft_schema_write(struct schema *c, const struct schema_place *root,
+                          const struct schema_all *all);
+void tft_schema_write_shared(struct schema *c);
+/* Copies the grammar to *out, or the failure to *err. */
+enum tft_status tft_schema_finish(struct tft_chat_text *out, struct schema *c,
+                                  struct tft_error *err);
 
 /* The number of the rule for these schemas. Its text is written later. */
 uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all);
