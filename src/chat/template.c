@@ -61,6 +61,8 @@ void tft_chat_close(struct tft_chat_template *t)
     tft_free(NULL, t, sizeof *t);
 }
 
+const struct jinja_token *tft_chat_tokens(const struct tft_chat_template *t) { return t->token; }
+
 bool tft_chat_uses(const struct tft_chat_template *t, const char *variable)
 {
     for (const struct jinja_token *k = t->token; k->kind != TOKEN_END; k++)

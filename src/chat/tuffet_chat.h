@@ -135,6 +135,104 @@ enum { TFT_SCHEMA_ANY_ORDER = 1 };
 TFT_API enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *schema, size_t n,
                                         unsigned flags, struct tft_error *err);
 
+/* ---- tools: functions that a model may ask a program to call (docs/chat.md, Tools)
+ *
+ *      struct tft_chat_tools *tools;
+ *      struct tft_chat_text gbnf;
+ *      struct tft_chat_answer *a;
+ *      tft_chat_tools_open(&tools, json, n, tft_chat_call_format(t), 0, &err);
+ *      tft_chat_tools_grammar(&gbnf, tools, m, TFT_CHAT_AUTO, NULL, false, &err);
+ *      ...                          // tft_grammar_open(..., TFT_GBNF, gbnf.p, gbnf.n), generate
+ *      tft_chat_answer_open(&a, tools, false, take_event, user, &err);
+ *      tft_chat_answer_token(a, m, id);        // for each token of the answer
+ *      status = tft_chat_answer_end(a, &err);  // TFT_ERR_FORMAT: the answer ends within a call
+ *      tft_chat_answer_close(a);
+ */
+
+struct tft_chat_tools; /* declared tools, and the format of their calls; immutable, any number of
+                          threads and answers may use it */
+
+/* The format of calls that a template's text shows: "hermes", "llama3", "mistral" or
+   "mistral-args"; "json" if it shows none of them. */
+TFT_API const char *tft_chat_call_format(const struct tft_chat_template *t);
+
+/* Reads OpenAI's `tools`, json[n]: a list of {"type": "function", "function": {"name",
+   "description", "parameters"}}, or of functions without that frame. format: as above; NULL:
+   "json". flags: TFT_SCHEMA_ANY_ORDER. The caller closes *out. TFT_ERR_ARG: not JSON, no tools, an invalid
+   or repeated name, an unknown format. TFT_ERR_UNSUPPORTED: parameters that tft_chat_schema does
+   not support, or names that the format cannot write. TFT_ERR_FULL: a bound (128 tools, 1 MiB).
+   err has the place as a JSON pointer into json. */
+TFT_API enum tft_status tft_chat_tools_open(struct tft_chat_tools **out, const char *json, size_t n,
+                                            const char *format, unsigned flags,
+                                            struct tft_error *err);
+TFT_API void tft_chat_tools_close(struct tft_chat_tools *tools); /* tools may be NULL */
+
+TFT_API size_t tft_chat_tools_count(const struct tft_chat_tools *tools);
+TFT_API const char *tft_chat_tools_name(const struct tft_chat_tools *tools, size_t i);
+
+/* Text for the system message, *out, that describes the tools and asks for calls in the format
+   "json". Empty for the other formats: their templates write the variable `tools`. The caller frees
+   *out. */
+TFT_API enum tft_status tft_chat_tools_ask(struct tft_chat_text *out,
+                                           const struct tft_chat_tools *tools,
+                                           struct tft_error *err);
+
+enum tft_chat_choice {
+    TFT_CHAT_AUTO,     /* text, calls, or text and then calls */
+    TFT_CHAT_NO_CALL,  /* text only */
+    TFT_CHAT_REQUIRED, /* calls only */
+};
+
+/* Makes a grammar of an answer: GBNF for tft_grammar_open. Text comes freely up to the mark that
+   begins a call; behind it, each call names a declared tool and has arguments that are valid by its
+   schema. name: only this tool may be called; NULL: any. one: at most one call. m: whose special
+   tokens stand for marks; NULL: marks are text. The caller frees *out. TFT_ERR_ARG: no tool of that
+   name. */
+TFT_API enum tft_status tft_chat_tools_grammar(struct tft_chat_text *out,
+                                               const struct tft_chat_tools *tools,
+                                               const struct tft_model *m,
+                                               enum tft_chat_choice choice, const char *name,
+                                               bool one, struct tft_error *err);
+
+struct tft_chat_answer; /* an answer that is read while it is generated */
+
+enum tft_chat_event_kind {
+    TFT_CHAT_TEXT,      /* p[n]: text outside calls */
+    TFT_CHAT_CALL,      /* call `index` begins: of the tool p[n] */
+    TFT_CHAT_ARGUMENTS, /* p[n]: a piece of its arguments; the pieces together are a JSON object */
+    TFT_CHAT_CALL_END,
+};
+
+/* p is valid during the call of the function. Pieces never split a character. */
+struct tft_chat_event {
+    enum tft_chat_event_kind kind;
+    size_t index;
+    const char *p;
+    size_t n;
+};
+
+/* tools must outlive *out. text_goes_on: as tft_chat_tokenize gives it, for
+   tft_chat_answer_token. */
+TFT_API enum tft_status tft_chat_answer_open(struct tft_chat_answer **out,
+                                             const struct tft_chat_tools *tools, bool text_goes_on,
+                                             void (*event)(void *user,
+                                                           const struct tft_chat_event *e),
+                                             void *user, struct tft_error *err);
+TFT_API void tft_chat_answer_close(struct tft_chat_answer *a); /* a may be NULL */
+
+/* Reads on: bytes p[n], cut anywhere. Thoughts are not part of them. TFT_ERR_FORMAT: not a call of
+   this format (only without the grammar); so says each later call. */
+TFT_API enum tft_status tft_chat_answer_push(struct tft_chat_answer *a, const char *p, size_t n);
+
+/* The same for a token: its text, or its name if it is a special token that the format uses as a
+   mark; other special tokens are no text. */
+TFT_API enum tft_status tft_chat_answer_token(struct tft_chat_answer *a, const struct tft_model *m,
+                                              int32_t id);
+
+/* The answer is complete. TFT_ERR_FORMAT: it ends within a call, whose arguments stay incomplete,
+   or is not of the format. */
+TFT_API enum tft_status tft_chat_answer_end(struct tft_chat_answer *a, struct tft_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,80 @@
+/* The formats in which models write calls of tools. To add one, add a row. */
+#include "call.h"
+
+#include <string.h>
+
+#include "tree.h"
+
+#define NAME_AND(arguments) "{\"name\": \"%n\", \"" arguments "\": %a}"
+
+static const struct call_format formats[] = {
+    /* Hermes 2 Pro and 3, Qwen 2.5, Qwen 3 */
+    {.name = "hermes",
+     .sign = {"<tool_call>"},
+     .mark = {"<tool_call>", "</tool_call>"},
+     .open = "<tool_call>\n",
+     .call = NAME_AND("arguments"),
+     .close = "\n</tool_call>",
+     .between = "\n"},
+    /* Mistral's tokenizers from version 11 on */
+    {.name = "mistral-args",
+     .sign = {"[ARGS]"},
+     .mark = {"[TOOL_CALLS]", "[ARGS]"},
+     .open = "[TOOL_CALLS]",
+     .call = "%n[ARGS]%a",
+     .close = "",
+     .between = ""},
+    /* Mistral's tokenizers of versions 2 to 7 */
+    {.name = "mistral",
+     .sign = {"[TOOL_CALLS]"},
+     .mark = {"[TOOL_CALLS]"},
+     .open = "[TOOL_CALLS]~[",
+     .call = NAME_AND("arguments"),
+     .comma = ", ",
+     .close = "]"},
+    /* Llama 3.1 to 3.3. Its template takes one call in a message. */
+    {.name = "llama3",
+     .sign = {"<|python_tag|>", "\"parameters\": "},
+     .mark = {"<|python_tag|>"},
+     .at_start = true,
+     .open = "",
+     .call = NAME_AND("parameters"),
+     .close = ""},
+    /* any other model, which tft_chat_tools_ask asks for it */
+    {.name = "json",
+     .at_start = true,
+     .open = "{\"tool_calls\": [",
+     .call = NAME_AND("arguments"),
+     .comma = ", ",
+     .close = "]}"},
+};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+const struct call_format *tft_call_format(const char *name)
+{
+    for (size_t i = 0; i < FORMATS; i++)
+        if (strcmp(formats[i].name, name) == 0)
+            return &formats[i];
+    return NULL;
+}
+
+static bool has(const struct jinja_string *s, const char *what)
+{
+    size_t n = strlen(what);
+    for (size_t i = 0; i + n <= s->n; i++)
+        if (memcmp(s->p + i, what, n) == 0)
+            return true;
+    return false;
+}
+
+const char *tft_chat_call_format(const struct tft_chat_template *t)
+{
+    for (size_t i = 0; i < FORMATS; i++)
+        for (size_t k = 0; k < CALL_SIGNS && formats[i].sign[k]; k++)
+            for (const struct jinja_token *p = tft_chat_tokens(t); p->kind != TOKEN_END; p++)
+                if ((p->kind == TOKEN_DATA && has(p->name, formats[i].sign[k])) ||
+                    (p->kind == TOKEN_VALUE && p->value.kind == JINJA_STRING &&
+                     has(p->value.string, formats[i].sign[k])))
+                    return formats[i].name;
+    return "json";
+}
