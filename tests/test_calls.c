@@ -1,4 +1,4 @@
-/* Calls of tools: declarations and formats. */
+/* Calls of tools: declarations, formats and grammars. */
 #include "test.h"
 
 #include <stdio.h>
@@ -6,6 +6,32 @@
 
 #include "chat/call.h"
 #include "chat/tuffet_chat.h"
+#include "grammar/grammar.h"
+#include "vocabs.h"
+
+static struct tft_tokenizer *tokens;
+static struct tft_lexicon *lexicon;
+enum { FIRST_BYTE = 3 };
+
+static int open_lexicon(void **state)
+{
+    static struct vocab v = {.model = "llama"};
+    (void)state;
+    vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
+    vocab_add(&v, "<s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "</s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add_bytes(&v);
+    tokens = open_vocab(&v);
+    return tft_lexicon_make(&lexicon, tokens, NULL, NULL);
+}
+
+static int close_lexicon(void **state)
+{
+    (void)state;
+    tft_lexicon_close(lexicon);
+    tft_tokenizer_close(tokens);
+    return 0;
+}
 
 static const char *const formats[] = {"hermes", "mistral-args", "mistral", "llama3", "json"};
 enum { FORMATS = sizeof formats / sizeof *formats };
@@ -138,12 +164,88 @@ static void formats_of_templates(void **state)
     }
 }
 
+/* ---- grammars */
+
+static struct tft_grammar *compile(const struct tft_chat_tools *t, enum tft_chat_choice choice,
+                                   const char *name, bool one)
+{
+    struct tft_chat_text text;
+    struct tft_grammar *g;
+    struct tft_error err = {0};
+    if (tft_chat_tools_grammar(&text, t, NULL, choice, name, one, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    if (tft_grammar_open(&g, lexicon, TFT_GBNF, text.p, text.n, &err) != TFT_OK)
+        fail_msg("%s\n%s", err.msg, text.p);
+    tft_chat_text_free(&text);
+    return g;
+}
+
+static bool accepts(const struct tft_grammar *g, const char *text)
+{
+    struct tft_grammar_state *s;
+    bool does = true;
+    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    for (; *text && does; text++)
+        does = tft_grammar_accept(s, FIRST_BYTE + (unsigned char)*text) == TFT_OK;
+    does = does && tft_grammar_can_end(s);
+    tft_grammar_end(s);
+    return does;
+}
+
+#define PARIS "\"get_weather\", \"arguments\": {\"city\": \"Paris\"}"
+
+static void grammar_of_hermes(void **state)
+{
+#define CALL(rest) "<tool_call>\n{\"name\": " rest "}\n</tool_call>"
+    static const struct {
+        const char *text;
+        const char *taken; /* by: auto, no call, required, required with a name, by these letters */
+    } rows[] = {
+        {"", "an.."},
+        {"Hello <tool <<tool_call < there", "an.."},
+        {CALL(PARIS), "a.r."},
+        {"I look. " CALL(PARIS) "\n" CALL("\"now\", \"arguments\": {}"), "a..."},
+        {CALL("\"now\", \"arguments\": {}"), "a.rw"},
+        {CALL("\"now\", \"arguments\": {}") "\n" CALL("\"now\", \"arguments\": {}"), "a.rw"},
+        {CALL("\"now\", \"arguments\": {\"a\": 1}"), "...."},
+        {CALL("\"later\", \"arguments\": {}"), "...."},
+        {CALL("\"get_weather\", \"arguments\": {}"), "...."},
+        {CALL("\"get_weather\", \"arguments\": {\"city\": \"P\", \"days\": 15}"), "...."},
+        {CALL("\"get_weather\", \"arguments\": {\"city\": \"P\", \"days\": 14}"), "a.r."},
+        {CALL(PARIS) " and more", "...."},
+        {"text <tool_call>", "...."},
+    };
+    static const char letters[] = "anrw";
+    struct tft_chat_tools *t = open_tools(three, "hermes");
+    struct tft_grammar *g[4] = {
+        compile(t, TFT_CHAT_AUTO, NULL, false), compile(t, TFT_CHAT_NO_CALL, NULL, false),
+        compile(t, TFT_CHAT_REQUIRED, NULL, false), compile(t, TFT_CHAT_REQUIRED, "now", false)};
+    struct tft_grammar *one = compile(t, TFT_CHAT_AUTO, NULL, true);
+    struct tft_chat_text text;
+    struct tft_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < 4; k++)
+            if (accepts(g[k], rows[i].text) != (rows[i].taken[k] == letters[k]))
+                fail_msg("%c: %s", letters[k], rows[i].text);
+    assert_true(accepts(one, rows[2].text));
+    assert_false(accepts(one, rows[5].text));
+    assert_int_equal(
+        tft_chat_tools_grammar(&text, t, NULL, TFT_CHAT_AUTO, "later", false, &err), TFT_ERR_ARG);
+    assert_string_equal(err.msg, "tools: no tool has the name later");
+    for (size_t k = 0; k < 4; k++)
+        tft_grammar_close(g[k]);
+    tft_grammar_close(one);
+    tft_chat_tools_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(declarations),
         cmocka_unit_test(many_tools),
         cmocka_unit_test(formats_of_templates),
+        cmocka_unit_test(grammar_of_hermes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
 }
