@@ -1,0 +1,177 @@
+/* The arguments of a call, read a character at a time: JSON, which comes out with one spacing. */
+#include "call.h"
+
+#include <string.h>
+
+#include "base/hex.h"
+
+static void put(struct call_value *v, const char *p, size_t n)
+{
+    memcpy(v->out + v->n_out, p, n);
+    v->n_out += n;
+}
+
+static enum call_took go(struct call_value *v, enum call_place place, const char *out)
+{
+    v->place = place;
+    put(v, out, strlen(out));
+    return CALL_MORE;
+}
+
+/* A value is complete. */
+static enum call_took end_value(struct call_value *v)
+{
+    v->place = CALL_NEXT;
+    return v->depth ? CALL_MORE : CALL_LAST;
+}
+
+static enum call_took open_value(struct call_value *v, bool list)
+{
+    if (v->depth == CALL_DEPTH)
+        return CALL_BAD;
+    v->is_list[v->depth++] = list;
+    return list ? go(v, CALL_FIRST_ITEM, "[") : go(v, CALL_NAME_OR_END, "{");
+}
+
+static enum call_took close_value(struct call_value *v, char c)
+{
+    if (!v->depth || c != (v->is_list[v->depth - 1] ? ']' : '}'))
+        return CALL_BAD;
+    v->depth--;
+    put(v, &c, 1);
+    return end_value(v);
+}
+
+static enum call_took begin_value(struct call_value *v, char c)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    if (c == '{' || c == '[')
+        return open_value(v, c == '[');
+    if (c == '"') {
+        v->is_name = false;
+        return go(v, CALL_STRING, "\"");
+    }
+    put(v, &c, 1);
+    if (c == '-' || (c >= '0' && c <= '9')) {
+        v->digits = c == '-' ? CALL_MINUS : c == '0' ? CALL_ZERO : CALL_WHOLE;
+        return go(v, CALL_NUMBER, "");
+    }
+    for (size_t i = 0; i < 3; i++)
+        if (c == *words[i]) {
+            v->word = words[i] + 1;
+            return go(v, CALL_WORD, "");
+        }
+    return CALL_BAD;
+}
+
+/* ---- numbers */
+
+static bool may_end(enum call_digits d)
+{
+    return d == CALL_ZERO || d == CALL_WHOLE || d == CALL_FRACTION || d == CALL_EXPONENT;
+}
+
+/* Moves on in a number; false: the character does not belong to it. */
+static bool more_digits(enum call_digits *d, char c)
+{
+    bool whole = *d == CALL_ZERO || *d == CALL_WHOLE;
+    if (c >= '0' && c <= '9' && *d != CALL_ZERO)
+        *d = *d == CALL_MINUS    ? (c == '0' ? CALL_ZERO : CALL_WHOLE)
+             : *d == CALL_POINT  ? CALL_FRACTION
+             : *d == CALL_E      ? CALL_EXPONENT
+             : *d == CALL_SIGN   ? CALL_EXPONENT
+                                 : *d;
+    else if (c == '.' && whole)
+        *d = CALL_POINT;
+    else if ((c == 'e' || c == 'E') && (whole || *d == CALL_FRACTION))
+        *d = CALL_E;
+    else if ((c == '+' || c == '-') && *d == CALL_E)
+        *d = CALL_SIGN;
+    else
+        return false;
+    return true;
+}
+
+/* ---- strings */
+
+static enum call_took in_string(struct call_value *v, const char *p, size_t n)
+{
+    if ((unsigned char)*p < 0x20)
+        return CALL_BAD;
+    put(v, p, n);
+    if (*p == '\\')
+        v->place = CALL_ESCAPE;
+    else if (*p == '"' && v->is_name)
+        v->place = CALL_COLON;
+    else if (*p == '"')
+        return end_value(v);
+    return CALL_MORE;
+}
+
+static enum call_took in_escape(struct call_value *v, char c)
+{
+    if (!c || !strchr("\"\\/bfnrtu", c))
+        return CALL_BAD;
+    v->left = 4;
+    v->place = c == 'u' ? CALL_HEX : CALL_STRING;
+    put(v, &c, 1);
+    return CALL_MORE;
+}
+
+/* ---- all */
+
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+/* A character between values and names. */
+static enum call_took between(struct call_value *v, char c)
+{
+    bool in_list = v->depth && v->is_list[v->depth - 1];
+    switch (v->place) {
+    case CALL_BEGIN: return c == '{' ? open_value(v, false) : CALL_BAD;
+    case CALL_VALUE: return begin_value(v, c);
+    case CALL_FIRST_ITEM: return c == ']' ? close_value(v, c) : begin_value(v, c);
+    case CALL_NAME_OR_END:
+        if (c == '}')
+            return close_value(v, c);
+        /* fall through */
+    case CALL_MEMBER:
+        v->is_name = true;
+        return c == '"' ? go(v, CALL_STRING, "\"") : CALL_BAD;
+    case CALL_COLON: return c == ':' ? go(v, CALL_VALUE, ": ") : CALL_BAD;
+    default:
+        if (c == ',' && v->depth)
+            return go(v, in_list ? CALL_VALUE : CALL_MEMBER, ", ");
+        return close_value(v, c);
+    }
+}
+
+enum call_took tft_call_take(struct call_value *v, const char *p, size_t n)
+{
+    v->n_out = 0;
+    switch (v->place) {
+    case CALL_STRING: return in_string(v, p, n);
+    case CALL_ESCAPE: return in_escape(v, *p);
+    case CALL_HEX:
+        if (tft_hex_digit(*p) < 0)
+            return CALL_BAD;
+        put(v, p, n);
+        v->place = --v->left ? CALL_HEX : CALL_STRING;
+        return CALL_MORE;
+    case CALL_WORD:
+        if (*p != *v->word)
+            return CALL_BAD;
+        put(v, p, n);
+        return *++v->word ? CALL_MORE : end_value(v);
+    case CALL_NUMBER:
+        if (more_digits(&v->digits, *p)) {
+            put(v, p, n);
+            return CALL_MORE;
+        }
+        if (!may_end(v->digits))
+            return CALL_BAD;
+        end_value(v); /* within the object of arguments: more comes */
+        break;
+    default: break;
+    }
+    return is_space(*p) ? CALL_MORE : between(v, *p);
+}
