@@ -1,12 +1,14 @@
-/* Calls of tools: declarations, formats and grammars. */
+/* Calls of tools: declarations, and the grammar and the reader of each format, which must agree. */
 #include "test.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "chat/call.h"
 #include "chat/tuffet_chat.h"
 #include "grammar/grammar.h"
+#include "random.h"
 #include "vocabs.h"
 
 static struct tft_tokenizer *tokens;
@@ -239,6 +241,235 @@ static void grammar_of_hermes(void **state)
     tft_chat_tools_close(t);
 }
 
+/* ---- answers */
+
+struct transcript {
+    char p[8192]; /* [n] T text, C name of a call, A arguments, E end of a call; pieces joined */
+    size_t n;
+    char kind;
+    size_t calls;
+};
+
+static void note(void *user, const struct tft_chat_event *e)
+{
+    static const char letters[] = "TCAE";
+    struct transcript *t = user;
+    char kind = letters[e->kind];
+    assert_true(t->n + e->n + 8 < sizeof t->p);
+    if (kind != t->kind || kind == 'C')
+        t->n += (size_t)snprintf(t->p + t->n, 4, "%s%c:", t->n ? "|" : "", kind);
+    for (size_t i = 0, len; i < e->n; i += len) { /* whole characters */
+        uint32_t c;
+        len = tft_utf8_next(e->p + i, e->n - i, &c);
+        assert_true(c < TFT_UTF8_BAD);
+    }
+    assert_int_equal(e->index, t->calls);
+    if (e->n)
+        memcpy(t->p + t->n, e->p, e->n);
+    t->n += e->n;
+    t->p[t->n] = 0;
+    t->kind = kind;
+    t->calls += kind == 'E';
+}
+
+/* Reads text[n], cut into pieces of at most `most` bytes, 0: of random lengths. */
+static enum tft_status read_answer(struct transcript *out, const struct tft_chat_tools *tools,
+                                   const char *text, size_t n, size_t most)
+{
+    struct tft_chat_answer *a;
+    struct tft_error err = {0};
+    *out = (struct transcript){.n = 0};
+    assert_int_equal(tft_chat_answer_open(&a, tools, false, note, out, NULL), TFT_OK);
+    for (size_t i = 0, len; i < n; i += len) {
+        len = most ? most : 1 + random_u32() % 9;
+        len = len < n - i ? len : n - i;
+        tft_chat_answer_push(a, text + i, len);
+    }
+    enum tft_status status = tft_chat_answer_end(a, &err);
+    assert_int_equal(status, err.code);
+    assert_true(status == TFT_OK || status == TFT_ERR_FORMAT);
+    tft_chat_answer_close(a);
+    return status;
+}
+
+struct answer_row {
+    const char *format, *text, *events; /* events begin with ! if the answer is not of the format */
+};
+
+static void answers(void **state)
+{
+    static const struct answer_row rows[] = {
+        {"hermes", "", ""},
+        {"hermes", "Hello <b>you</b> <tool_calm> <<tool_call < \n",
+         "T:Hello <b>you</b> <tool_calm> <<tool_call < \n"},
+        {"hermes", "Hi. \n" CALL(PARIS) "\n" CALL("\"now\", \"arguments\": {}") "\n",
+         "T:Hi.|C:get_weather|A:{\"city\": \"Paris\"}|E:|C:now|A:{}|E:"},
+        {"hermes", CALL("\"now\", \"arguments\": {}") "\n more",
+         "C:now|A:{}|E:|T:\n more"},
+        /* other spacing */
+        {"hermes",
+         "<tool_call> { \"name\" :\"get\",\"arguments\":{\"list\":[ \"a\" ,\"\\u00e9\\n\"],"
+         "\"x\":-1.5e+3}}</tool_call>",
+         "C:get|A:{\"list\": [\"a\", \"\\u00e9\\n\"], \"x\": -1.5e+3}|E:"},
+        {"hermes",
+         CALL("\"get\", \"arguments\": {\"k\": \"\xc3\xa9\xf0\x9f\x98\x80</tool_call>\"}"),
+         "C:get|A:{\"k\": \"\xc3\xa9\xf0\x9f\x98\x80</tool_call>\"}|E:"},
+        {"hermes", CALL("\"get\", \"arguments\": {\"k\": \"\xc3\"}"),
+         "C:get|A:{\"k\": \"\xef\xbf\xbd\"}|E:"},
+        /* cut short, or not of the format */
+        {"hermes", "<tool_ca", "T:<tool_ca"},
+        {"hermes", "<tool_call>", "!"},
+        {"hermes", "a<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Par",
+         "!T:a|C:get_weather|A:{\"city\": \"Par"},
+        {"hermes", "<tool_call>\n{\"name\": \"later\", \"arguments\": {}}", "!"},
+        {"hermes", "<tool_call>\n{\"name\": \"now\", \"arguments\": []}", "!C:now"},
+        {"hermes", "<tool_call>\n{\"name\": \"now\", \"arguments\": {\"a\": 01}}",
+         "!C:now|A:{\"a\": 0"},
+        {"hermes", "<tool_call>\n{\"name\": \"now\", \"arguments\": {\"a\": [1}}",
+         "!C:now|A:{\"a\": [1"},
+        {"hermes", "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n<tool_call>",
+         "!C:now|A:{}|E:"},
+        {"mistral", "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": " PARIS "}]",
+         "C:now|A:{}|E:|C:get_weather|A:{\"city\": \"Paris\"}|E:"},
+        {"mistral", "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}", "!C:now|A:{}|E:"},
+        {"mistral-args", "ok[TOOL_CALLS]now[ARGS]{}[TOOL_CALLS]get[ARGS]{\"on\": true}",
+         "T:ok|C:now|A:{}|E:|C:get|A:{\"on\": true}|E:"},
+        {"llama3", " \n<|python_tag|>{\"name\": \"now\", \"parameters\": {}}",
+         "C:now|A:{}|E:"},
+        {"llama3", "\n{\"name\": \"now\", \"parameters\": {}}", "C:now|A:{}|E:"},
+        {"llama3", "<|python<|python_tag|>{\"name\":", "T:<|python<|python_tag|>{\"name\":"},
+        {"llama3", " {\"a\": 1}", "!"},
+        {"llama3", " a {", "T: a {"},
+        {"json",
+         "{\"tool_calls\": [{\"name\": \"now\", \"arguments\": {}}, {\"name\": " PARIS "}]}",
+         "C:now|A:{}|E:|C:get_weather|A:{\"city\": \"Paris\"}|E:"},
+        {"json", "  ", "T:  "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_chat_tools *t = open_tools(three, rows[i].format);
+        for (size_t most = 1; most < 80; most = most < 4 ? most + 1 : most * 4) {
+            struct transcript got;
+            enum tft_status status =
+                read_answer(&got, t, rows[i].text, strlen(rows[i].text), most);
+            bool bad = *rows[i].events == '!';
+            assert_string_equal(got.p, rows[i].events + bad);
+            assert_int_equal(status, bad ? TFT_ERR_FORMAT : TFT_OK);
+        }
+        tft_chat_tools_close(t);
+    }
+}
+
+/* ---- grammar and reader agree */
+
+/* Writes a random text of the grammar to out[n], NUL at its end. lure: characters that are chosen
+   when they can come, so that the text gets to calls. */
+static size_t random_text(const struct tft_grammar *g, const char *lure, char *out, size_t room)
+{
+    struct tft_grammar_state *s;
+    size_t n = 0, at = 0;
+    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    for (;; n++) {
+        uint32_t r = random_u32();
+        int byte = -1, can[256], n_can = 0;
+        if (tft_grammar_can_end(s) && (tft_grammar_is_done(s) || r % 16 == 0 || n > room / 2))
+            break;
+        static const char ends[] = "\"}])<";
+        for (int b = 1; b < 256; b++)
+            if (tft_grammar_allows(s, FIRST_BYTE + b))
+                can[n_can++] = b;
+        assert_true(n_can && n + 1 < room);
+        if (r >> 8 & 3 && tft_grammar_allows(s, FIRST_BYTE + (unsigned char)lure[at]))
+            byte = (unsigned char)lure[at];
+        else if (r >> 10 & 1 || n > room / 2)
+            byte = (unsigned char)ends[(r >> 12) % 5];
+        at = byte == (unsigned char)lure[at] && lure[at + 1] ? at + 1 : 0;
+        if (byte < 0 || !tft_grammar_allows(s, FIRST_BYTE + byte))
+            byte = can[(r >> 16) % (unsigned)n_can];
+        assert_int_equal(tft_grammar_accept(s, FIRST_BYTE + byte), TFT_OK);
+        out[n] = (char)byte;
+    }
+    out[n] = 0;
+    tft_grammar_end(s);
+    return n;
+}
+
+/* Whether arguments are valid by the schema of a tool. */
+static bool is_valid(const char *tools, const char *name, size_t n_name, const char *arguments,
+                     size_t n)
+{
+    struct jinja x = tft_schema_pool("test");
+    static struct schema c;
+    struct jinja_string s = {.p = arguments, .n = n};
+    bool valid = false;
+    c = (struct schema){.x = &x};
+    struct jinja_value all = tft_schema_read_text(&x, tools, strlen(tools)),
+                       v = tft_jinja_read_json(&x, &s);
+    assert_int_equal(x.status, TFT_OK);
+    assert_int_equal(v.kind, JINJA_DICT);
+    const struct schema_place *list = tft_schema_place(&c, NULL, NULL, 0, all);
+    for (size_t i = 0; i < all.list->n; i++) {
+        const struct schema_place *tool = tft_schema_item(&c, list, i),
+                                  *f = tft_schema_member(&c, tool, "function");
+        f = f ? f : tool;
+        const struct jinja_string *its = tft_schema_member(&c, f, "name")->v.string;
+        const struct schema_place *p = tft_schema_member(&c, f, "parameters");
+        c.root = p;
+        if (its->n == n_name && memcmp(its->p, name, n_name) == 0)
+            valid = p ? tft_schema_holds(&c, p, v) : v.dict->n == 0;
+    }
+    assert_int_equal(x.status, TFT_OK);
+    tft_jinja_free(&x);
+    return valid;
+}
+
+/* Checks the arguments of all calls in a transcript. Returns how many there are. */
+static size_t check_calls(const char *p)
+{
+    size_t calls = 0;
+    for (const char *c; (c = strstr(p, "C:")) != NULL && (c == p || c[-1] == '|'); calls++) {
+        const char *name = c + 2, *a = strstr(name, "|A:"), *e = a ? strstr(a, "|E:") : NULL;
+        assert_non_null(e);
+        if (!is_valid(three, name, (size_t)(a - name), a + 3, (size_t)(e - a - 3)))
+            fail_msg("%s", p);
+        p = e + 3;
+        p += *p == '|';
+    }
+    return calls;
+}
+
+static void random_answers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FORMATS; i++) {
+        struct tft_chat_tools *t = open_tools(three, formats[i]);
+        const char *mark = t->format->mark[0] ? t->format->mark[0] : "{";
+        struct tft_grammar *g[2] = {compile(t, TFT_CHAT_AUTO, NULL, false),
+                                    compile(t, TFT_CHAT_REQUIRED, NULL, false)};
+        size_t calls = 0;
+        for (int k = 0; k < 120; k++) {
+            static char text[4096];
+            struct transcript whole, cut;
+            size_t n = random_text(g[k % 2], mark, text, sizeof text);
+            if (read_answer(&whole, t, text, n, n) != TFT_OK ||
+                read_answer(&cut, t, text, n, 0) != TFT_OK)
+                fail_msg("%s: %s\n%s", formats[i], text, whole.p);
+            assert_string_equal(whole.p, cut.p);
+            if (strncmp(whole.p, "T:", 2) == 0 && k % 2)
+                fail_msg("%s", text);
+            if (strncmp(whole.p, "T:", 2) != 0)
+                calls += check_calls(whole.p);
+            /* cut short: never more than was written, and an error in a call */
+            if (whole.calls)
+                read_answer(&cut, t, text, random_u32() % n, 0);
+        }
+        assert_in_range(calls, 60, 100000);
+        tft_grammar_close(g[0]);
+        tft_grammar_close(g[1]);
+        tft_chat_tools_close(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +477,8 @@ int main(void)
         cmocka_unit_test(many_tools),
         cmocka_unit_test(formats_of_templates),
         cmocka_unit_test(grammar_of_hermes),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(random_answers),
     };
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
 }
