@@ -1,5 +1,7 @@
 #include "models/mixture.h"
 
+#include <math.h>
+
 #include "model/load.h"
 
 /* What makes weights of scores. Other formulas are refused. */
@@ -42,9 +44,11 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
     m->n_leading = tft_load_count(ld, "leading_dense_block_count", 0, m->n_layer - 1);
     m->expert_renorm = x->renorm;
     m->expert_scale = tft_load_factor(ld, "expert_weights_scale", 1);
+    m->router_scale = x->beside ? 1 / sqrtf((float)m->n_embd) : 1;
     load_gating(ld, x->sigmoid);
-    m->n_ff = dense_width(ld, m->n_ff, m->n_leading);
-    m->pieces |= 1u << TFT_PIECE_EXPERTS;
+    if (!x->beside)
+        m->n_ff = dense_width(ld, m->n_ff, m->n_leading);
+    m->pieces |= 1u << TFT_PIECE_EXPERTS | (uint32_t)x->beside << TFT_PIECE_EXPERTS_BESIDE;
 }
 
 bool tft_mixture_has(const struct tft_load *ld, unsigned layer)
@@ -67,6 +71,18 @@ static void load_shared(struct tft_load *ld, unsigned layer)
         b->experts.shared_gate = tft_load_router(ld, gate, layer, 1);
 }
 
+/* What experts beside a feed-forward have more than others. */
+static void load_beside(struct tft_load *ld, unsigned layer)
+{
+    struct tft_experts *x = &tft_load_block(ld, layer)->experts;
+    uint32_t d = ld->m->n_embd;
+    x->router_norm.w = tft_load_vector(ld, "blk.%u.ffn_gate_inp.scale", layer, d);
+    x->in_norm = tft_load_norm(ld, "blk.%u.pre_ffw_norm_2", layer, d, false);
+    x->beside_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm_1", layer, d, false);
+    x->sum_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm_2", layer, d, false);
+    x->factor = tft_load_vector(ld, "blk.%u.ffn_down_exps.scale", layer, ld->m->n_expert);
+}
+
 void tft_mixture_load(struct tft_load *ld, unsigned layer)
 {
     const struct tft_model *m = ld->m;
@@ -84,5 +100,8 @@ void tft_mixture_load(struct tft_load *ld, unsigned layer)
         x->up = tft_load_experts(ld, "blk.%u.ffn_up_exps", layer, ff, 0, ff, d);
     }
     x->down = tft_load_experts(ld, "blk.%u.ffn_down_exps", layer, d, 0, d, ff);
-    load_shared(ld, layer);
+    if (m->pieces & 1u << TFT_PIECE_EXPERTS_BESIDE)
+        load_beside(ld, layer);
+    else
+        load_shared(ld, layer);
 }

@@ -12,6 +12,11 @@
  *      y = g ffn(h) + y                        where the block has a feed-forward of its own, the
  *                                              shared expert; g is 1, or sigmoid(Wg h)
  *
+ * With `beside`, the block's own feed-forward has norms of its own (Gemma 4):
+ *
+ *      s = Wrouter (rms(x) g_r) / sqrt(D)      and chosen w are multiplied by their expert's factor
+ *      y = rms(ffn(rms(x) g3)) g_1 + rms(the sum of the experts, of rms(x) g_e) g_2
+ *
  * Keys of a file: expert_count, expert_used_count, expert_feed_forward_length,
  * expert_shared_feed_forward_length, expert_gating_func (1: softmax, 2: sigmoid),
  * expert_weights_scale, leading_dense_block_count (the first N layers have no experts).
@@ -25,6 +30,7 @@ struct tft_mixture {
     bool renorm;
     bool sigmoid;  /* if the file does not name a gating function */
     bool optional; /* a file without expert_count is dense */
+    bool beside;   /* feed-forward and experts have norms of their own, as above */
 };
 
 /* Dimensions of the experts, where the architecture has them. Comes after tft_load_shape, and sets

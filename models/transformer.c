@@ -112,10 +112,11 @@ static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t,
 
 static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    if (tft_mixture_has(ld, layer)) {
+    bool mixed = tft_mixture_has(ld, layer);
+    if (mixed)
         tft_mixture_load(ld, layer);
+    if (mixed && !t->mixture->beside)
         return;
-    }
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t d = ld->m->n_embd, ff = tft_load_ff(ld, layer);
     const char *gate = "blk.%u.ffn_gate", *up = "blk.%u.ffn_up";

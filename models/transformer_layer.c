@@ -82,17 +82,34 @@ static void feed_forward(struct tft_pass *p, const struct tft_block *b)
         tft_gated(p, &b->gate, &b->up, &b->down);
 }
 
-/* X += the mixture of experts of X: mixture.h. */
-static void mixture(struct tft_pass *p, const struct tft_block *b)
+/* Y = the sum of the block's own feed-forward and of its experts, each with norms of its own. */
+static void beside(struct tft_pass *p, const struct tft_block *b)
 {
-    tft_norm(p, &b->ffn_norm, &b->experts.up);
+    tft_norm(p, &b->ffn_norm, &b->up);
+    feed_forward(p, b);
+    tft_linear_apart(p, &b->down, TFT_G);
+    tft_set_aside(p, &b->experts.beside_norm);
+    tft_norm(p, &b->experts.in_norm, &b->experts.up);
     tft_route(p, b);
-    if (b->up.w.rows) {
-        feed_forward(p, b);
-        tft_linear_apart(p, &b->down, TFT_G);
-    }
     tft_experts(p, b);
-    tft_add_apart(p, &b->ffn_post_norm, NULL);
+    tft_add_aside(p, &b->experts.sum_norm);
+}
+
+/* X = scale * (X + the mixture of experts of X): mixture.h. */
+static void mixture(struct tft_pass *p, const struct tft_block *b, const float *scale)
+{
+    if (tft_block_has_experts_beside(b)) {
+        beside(p, b);
+    } else {
+        tft_norm(p, &b->ffn_norm, &b->experts.up);
+        tft_route(p, b);
+        if (b->up.w.rows) {
+            feed_forward(p, b);
+            tft_linear_apart(p, &b->down, TFT_G);
+        }
+        tft_experts(p, b);
+    }
+    tft_add_apart(p, &b->ffn_post_norm, scale);
 }
 
 void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
@@ -100,6 +117,7 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     const struct tft_model *m = p->m;
     const struct tft_block *b = &m->block[layer];
     bool own_embed = m->layer_embed.n;
+    const float *scale = own_embed ? NULL : b->scale;
     if (own_embed && layer == 0)
         tft_layer_embed_begin(p);
     tft_norm(p, &b->attn_norm, &b->q);
@@ -109,13 +127,13 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     add(p, &b->o, TFT_A, &b->attn_post_norm, NULL);
 
     if (tft_block_has_experts(b)) {
-        mixture(p, b);
-        return;
+        mixture(p, b, scale);
+    } else {
+        if (!m->parallel)
+            tft_norm(p, &b->ffn_norm, &b->up);
+        feed_forward(p, b);
+        add(p, &b->down, TFT_G, &b->ffn_post_norm, scale);
     }
-    if (!m->parallel)
-        tft_norm(p, &b->ffn_norm, &b->up);
-    feed_forward(p, b);
-    add(p, &b->down, TFT_G, &b->ffn_post_norm, own_embed ? NULL : b->scale);
     if (own_embed)
         tft_layer_embed_add(p, layer, b->scale);
 }

@@ -73,6 +73,7 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_SHARED_KV] = "layers that share keys and values",
         [TFT_PIECE_LAYER_SIZES] = "layers of several sizes",
         [TFT_PIECE_LAYER_EMBED] = "embeddings for each layer",
+        [TFT_PIECE_EXPERTS_BESIDE] = "experts beside a feed-forward with norms of its own",
     };
     for (int i = 0; i < TFT_PIECES; i++)
         if (m->pieces & ~known & 1u << i)

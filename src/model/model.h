@@ -61,6 +61,10 @@ struct tft_linear { /* y = W x + bias */
     const struct tft_input *in;
 };
 
+struct tft_norm {
+    const float *w, *b; /* [n]; b is NULL for RMSNorm. No w: there is no norm */
+};
+
 /* A mixture of experts: models/mixture.h. The matrices of all experts have the same shape. */
 struct tft_experts {
     struct tft_mat router;       /* [n_expert, D] f32; no rows: the block has no experts */
@@ -68,10 +72,10 @@ struct tft_experts {
     struct tft_mat shared_gate;  /* [1, D] f32; no rows: the block's own feed-forward has no gate */
     struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert] */
     struct tft_input hidden;     /* the input of all their `down` */
-};
-
-struct tft_norm {
-    const float *w, *b; /* [n]; b is NULL for RMSNorm. No w: there is no norm */
+    /* Of experts beside a feed-forward, [D]: of what the router reads, of the experts' input, of
+       feed-forward's output, of theirs. No w: both read what ffn_norm gives */
+    struct tft_norm router_norm, in_norm, beside_norm, sum_norm;
+    const float *factor; /* [n_expert] of the weights of chosen experts; or NULL */
 };
 
 /* What mixes the tokens of a block. Those that are not attention have a state:
@@ -174,6 +178,7 @@ enum tft_piece {
     TFT_PIECE_SHARED_KV,
     TFT_PIECE_LAYER_SIZES,
     TFT_PIECE_LAYER_EMBED,
+    TFT_PIECE_EXPERTS_BESIDE,
     TFT_PIECES
 };
 
@@ -224,6 +229,7 @@ struct tft_model {
     bool expert_sigmoid;    /* the router's scores become weights by sigmoid; otherwise softmax */
     bool expert_renorm;     /* the weights of a token's experts are divided by their sum, */
     float expert_scale;     /* and multiplied by this */
+    float router_scale;     /* what the router reads is multiplied by it */
 
     uint32_t mixer_width; /* numbers of TFT_M, what mixers other than attention project; 0: there
                              are none */
@@ -329,6 +335,12 @@ static inline uint32_t tft_model_kv_window(const struct tft_model *m, uint32_t k
 static inline bool tft_block_has_experts(const struct tft_block *b)
 {
     return b->experts.router.rows;
+}
+
+/* Whether experts and the block's own feed-forward have norms of their own, and both are added. */
+static inline bool tft_block_has_experts_beside(const struct tft_block *b)
+{
+    return b->experts.sum_norm.w;
 }
 
 /* Whether layers have a state beside the cache. */

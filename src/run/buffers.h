@@ -23,6 +23,7 @@ enum tft_buf {
     TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each of them,
                    those of an expert one after the other (routes.h) */
     TFT_Y,      /* [D] what is added to the residual stream, where it is normalised or scaled */
+    TFT_Z,      /* [D] what a feed-forward beside experts adds to Y */
     TFT_P,      /* [n_layer n] per-layer embeddings of the token: models/layer_embed.h */
     TFT_I,      /* [n] the embedding of one layer, times its gate */
     TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */

@@ -69,8 +69,12 @@ struct tft_ops {
     void (*route)(struct tft_pass *p, const struct tft_block *b);
 
     /* Y = what its experts make of XN, times their weights, summed. Where the block has a
-       feed-forward of its own, Y begins with it, times its gate */
+       feed-forward of its own that has no norm of its own, Y begins with it, times its gate */
     void (*experts)(struct tft_pass *p, const struct tft_block *b);
+
+    /* For experts beside a feed-forward. set_aside: Z = norm(Y). add_aside: Y = Z + norm(Y) */
+    void (*set_aside)(struct tft_pass *p, const struct tft_norm *w);
+    void (*add_aside)(struct tft_pass *p, const struct tft_norm *w);
 
     /* to += W from + bias; from is A or G */
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
@@ -193,6 +197,16 @@ static inline void tft_route(struct tft_pass *p, const struct tft_block *b)
 static inline void tft_experts(struct tft_pass *p, const struct tft_block *b)
 {
     p->ops->experts(p, b);
+}
+
+static inline void tft_set_aside(struct tft_pass *p, const struct tft_norm *w)
+{
+    p->ops->set_aside(p, w);
+}
+
+static inline void tft_add_aside(struct tft_pass *p, const struct tft_norm *w)
+{
+    p->ops->add_aside(p, w);
 }
 
 static inline void tft_linear_apart(struct tft_pass *p, const struct tft_linear *l,

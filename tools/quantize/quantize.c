@@ -551,7 +551,8 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
 /* Pieces of formulas that cannot be converted. Conversion computes a layer for the whole text
    before the next one, and needs inputs of the same widths in all layers. */
 static const uint32_t unknown = 1u << TFT_PIECE_VALUE_NORM | 1u << TFT_PIECE_SHARED_KV |
-                                1u << TFT_PIECE_LAYER_SIZES | 1u << TFT_PIECE_LAYER_EMBED;
+                                1u << TFT_PIECE_LAYER_SIZES | 1u << TFT_PIECE_LAYER_EMBED |
+                                1u << TFT_PIECE_EXPERTS_BESIDE;
 
 enum tft_status quantize_check(const struct tft_model *m, const struct quantize_opts *o,
                                struct tft_error *err)

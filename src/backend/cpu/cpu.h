@@ -85,6 +85,8 @@ void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b);
 
 void tft_cpu_route(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_set_aside(struct tft_pass *p, const struct tft_norm *w);
+void tft_cpu_add_aside(struct tft_pass *p, const struct tft_norm *w);
 
 /* ---- layer_embed.c */
 

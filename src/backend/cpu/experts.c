@@ -49,6 +49,25 @@ static float shared_weight(const struct tft_pass *p, const struct tft_experts *x
     return 1 / (1 + tft_expf(-y));
 }
 
+/* R of a token. */
+static void router_input(const struct tft_pass *p, const struct tft_block *b, uint32_t t)
+{
+    const struct tft_norm *own = &b->experts.router_norm;
+    float *r = tft_pass_row(p, TFT_R, t);
+    tft_cpu_norm_row(p, own->w ? own : &b->ffn_norm, t, r);
+    if (p->m->router_scale != 1)
+        p->m->kern.scale(r, p->m->router_scale, p->m->n_embd);
+}
+
+/* The experts of a token, to[n_expert_used]. */
+static void choose(const struct tft_pass *p, const struct tft_experts *x, uint32_t t,
+                   struct tft_route *to)
+{
+    tft_routes_choose(p->m, x->bias, tft_pass_row(p, TFT_E, t), to);
+    for (uint32_t i = 0; i < p->m->n_expert_used && x->factor; i++)
+        to[i].weight *= x->factor[to[i].expert];
+}
+
 void tft_cpu_route(struct tft_pass *p, const struct tft_block *b)
 {
     const struct tft_experts *x = &b->experts;
@@ -57,13 +76,12 @@ void tft_cpu_route(struct tft_pass *p, const struct tft_block *b)
     tft_pass_touch(p, BIT(TFT_X), BIT(TFT_R));
     tft_pass_share_tokens(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++)
-        tft_cpu_norm_row(p, &b->ffn_norm, t, tft_pass_row(p, TFT_R, t));
+        router_input(p, b, t);
     score(p, &x->router);
 
     tft_pass_touch(p, BIT(TFT_R) | BIT(TFT_E), BIT(TFT_E) | BIT(TFT_ROUTES));
     for (uint32_t t = begin; t < end; t++) {
-        tft_routes_choose(p->m, x->bias, tft_pass_row(p, TFT_E, t),
-                          r->of_token + (size_t)t * p->m->n_expert_used);
+        choose(p, x, t, r->of_token + (size_t)t * p->m->n_expert_used);
         r->shared[t] = shared_weight(p, x, t);
     }
     tft_pass_touch(p, BIT(TFT_ROUTES), BIT(TFT_ROUTES));
@@ -195,13 +213,14 @@ static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft
     return x;
 }
 
-/* Y of all tokens begins with the block's own feed-forward, or with 0: rows [begin, end). */
+/* Y of all tokens begins with the block's own feed-forward, or with 0 if there is none, or it was
+   set aside: rows [begin, end). */
 static void begin_sums(const struct tft_pass *p, const struct tft_block *b, size_t begin,
                        size_t end)
 {
     for (uint32_t t = p->first; t < p->n; t++) {
         float *y = tft_pass_row(p, TFT_Y, t) + begin;
-        if (!b->up.w.rows)
+        if (!b->up.w.rows || tft_block_has_experts_beside(b))
             memset(y, 0, (end - begin) * sizeof *y);
         else if (b->experts.shared_gate.rows)
             p->m->kern.scale(y, p->s->routes.shared[t], end - begin);
@@ -234,5 +253,31 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
                 p->m->kern.blend(tft_pass_row(p, TFT_Y, r->token[pairs.at + j]) + i, 1,
                                  sum + j * slice, r->weight[pairs.at + j], rows);
         }
+    }
+}
+
+/* ----------------------------------------------------------------- feed-forward beside experts */
+
+void tft_cpu_set_aside(struct tft_pass *p, const struct tft_norm *w)
+{
+    const struct tft_model *m = p->m;
+    uint32_t begin, end;
+    tft_pass_touch(p, BIT(TFT_Y), BIT(TFT_Z));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++)
+        m->kern.rmsnorm(tft_pass_row(p, TFT_Z, t), tft_pass_row(p, TFT_Y, t), w->w, m->n_embd,
+                        m->norm_eps);
+}
+
+void tft_cpu_add_aside(struct tft_pass *p, const struct tft_norm *w)
+{
+    const struct tft_model *m = p->m;
+    uint32_t begin, end;
+    tft_pass_touch(p, BIT(TFT_Z), BIT(TFT_Y));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++) {
+        float *y = tft_pass_row(p, TFT_Y, t);
+        m->kern.rmsnorm(y, y, w->w, m->n_embd, m->norm_eps);
+        m->kern.add(y, tft_pass_row(p, TFT_Z, t), m->n_embd);
     }
 }

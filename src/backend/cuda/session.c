@@ -89,7 +89,7 @@ static void layout_activations(struct device_session *ds, struct tft_arena *a)
     const struct tft_model *m = s->m;
     struct tft_pass shape = {.m = m};
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
-        if (b == TFT_Y) /* of pieces that it does not compute */
+        if (b == TFT_Y || b == TFT_Z) /* of pieces that it does not compute */
             continue;
         bool feeds_linear = b == TFT_XN || b == TFT_A || b == TFT_G;
         size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
