@@ -71,6 +71,13 @@ static const struct {
     {" granitemoe ", "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
     {" granitemoe ", "ffn_up_shexp", "", IN_GATE},
     {" granitemoe ", "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
+    {" gemma4 ", "ffn_gate_inp", "router.proj", AS_IT_IS},
+    {" gemma4 ", "ffn_gate_exps", "experts.gate_up_proj", WITH_UP},
+    {" gemma4 ", "ffn_up_exps", "", IN_GATE},
+    {" gemma4 ", "ffn_down_exps", "experts.down_proj", AS_IT_IS},
+    {" gemma4 ", "pre_ffw_norm_2", "pre_feedforward_layernorm_2", AS_IT_IS},
+    {" gemma4 ", "post_ffw_norm_1", "post_feedforward_layernorm_1", AS_IT_IS},
+    {" gemma4 ", "post_ffw_norm_2", "post_feedforward_layernorm_2", AS_IT_IS},
     {" qwen35 ", "attn_qkv", "linear_attn.in_proj_qkv", V_ROWS},
     {" qwen35 ", "attn_gate", "linear_attn.in_proj_z", V_ROWS},
     {" qwen35 ", "ssm_alpha", "linear_attn.in_proj_a", V_ROWS},
@@ -185,8 +192,12 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
             last = "ln_mlp";
         if (*how == IN_GATE)
             return false;
+        if (is(t, "gemma4") && strcmp(kind, ".scale") == 0)
+            last = strcmp(part, "ffn_gate_inp") ? "router.per_expert_scale" : "router.scale";
+        bool bare = is_in(" exp_probs_b ssm_a ssm_dt layer_output_scale ", part) ||
+                    (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
         snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
-                 is_in(" exp_probs_b ssm_a ssm_dt layer_output_scale ", part) ? "" : kind);
+                 bare ? "" : kind);
     } else {
         return false;
     }
@@ -519,18 +530,26 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
                 (double)t->n_rot / t->head_dim);
 }
 
-/* Layers of gemma4, which differ. */
+/* Layers of gemma4, which differ. Toys with other numbers are like 31B, or have experts. */
 static void put_gemma4(FILE *f, const struct toy *t)
 {
+    bool small = !t->numbers, experts = toy_has_experts(t);
     fprintf(f,
             "\"head_dim\":%d,\"global_head_dim\":%u,\"sliding_window\":%d,"
             "\"attention_k_eq_v\":%s,\"num_global_key_value_heads\":%s,"
             "\"num_kv_shared_layers\":%d,\"use_double_wide_mlp\":%s,"
-            "\"hidden_size_per_layer_input\":%d,\"final_logit_softcapping\":%s,\"layer_types\":[",
-            t->numbers ? 8 : 12, t->head_dim, t->numbers ? 100 : 30,
-            t->keys_as_values ? "true" : "false", t->keys_as_values ? "2" : "null",
-            t->numbers ? 0 : 3, t->ffs ? "true" : "false", t->numbers ? 0 : 20,
-            t->numbers ? "null" : "5.0");
+            "\"hidden_size_per_layer_input\":%d,\"final_logit_softcapping\":%s,",
+            small ? 12 : 8, t->head_dim, small || experts ? 30 : 100, small ? "false" : "true",
+            small     ? "null"
+            : experts ? "1"
+                      : "2",
+            small ? 3 : 0, t->ffs ? "true" : "false", small ? 20 : 0,
+            small || experts ? "5.0" : "null");
+    if (experts)
+        fputs("\"enable_moe_block\":true,\"num_experts\":5,\"top_k_experts\":2,"
+              "\"moe_intermediate_size\":24,",
+              f);
+    fputs("\"layer_types\":[", f);
     for (uint32_t l = 0; l < t->n_layer; l++)
         fprintf(f, "%s\"%s\"", l ? "," : "",
                 t->windows[l] ? "sliding_attention" : "full_attention");

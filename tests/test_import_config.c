@@ -410,7 +410,11 @@ static void refuses(void **state)
         {"gemma4", "\"vocab_size\"", "\"use_bidirectional_attention\":\"all\",\"vocab_size\"",
          "attention to later tokens is not supported"},
         {"gemma4", "\"vocab_size\"", "\"enable_moe_block\":true,\"vocab_size\"",
-         "gemma4 with experts is not supported"},
+         "\"num_experts\" is missing"},
+        {"gemma4", "\"vocab_size\"",
+         "\"enable_moe_block\":true,\"num_experts\":4,\"moe_intermediate_size\":8,"
+         "\"top_k_experts\":1,\"vocab_size\"",
+         "layers.0.router.proj.weight\" is missing"},
         {"bitnet", "\"online\"", "\"offline\"", "its weights are quantized"},
         {"bitnet", "\"relu2\"", "\"gelu\"", "activation \"gelu\" is not supported"},
     };

@@ -91,7 +91,7 @@ struct import_arch {
     void (*values)(struct import *im);     /* writes it; or NULL */
     void (*layer)(struct import *im, unsigned layer); /* sets the dimensions of a layer, before its
                                                          tensors are visited; or NULL */
-    const struct import_tensor *tensors[6]; /* lists, the last tensor of each without a name; NULL
+    const struct import_tensor *tensors[7]; /* lists, the last tensor of each without a name; NULL
                                                ends them. The first tensor is the embedding */
 };
 

@@ -1,6 +1,7 @@
 /*
  * Layers of gemma4 differ: in their heads, with a window and without one; in the width of
- * feed-forward; and the last ones may use keys and values of earlier ones. Names and defaults are
+ * feed-forward; and the last ones may use keys and values of earlier ones. All layers have experts
+ * beside feed-forward, or none has. Names and defaults are
  * those of Gemma4TextConfig in transformers.
  */
 #include <stdlib.h>
@@ -59,8 +60,12 @@ void import_gemma4_dimensions(struct import *im)
         unsupported(im, "\"num_kv_shared_layers\" leaves no layer with keys and values");
     if (bidirectional && strcmp(bidirectional, "all") == 0)
         unsupported(im, "attention to later tokens is not supported");
-    if (import_flag(im, "enable_moe_block", false))
-        unsupported(im, "gemma4 with experts is not supported");
+    im->n_leading = im->n_layer;
+    if (import_flag(im, "enable_moe_block", false)) {
+        im->n_leading = 0;
+        im->n_expert = import_whole(im, "num_experts", IMPORT_NEEDED);
+        im->n_ff_expert = import_whole(im, "moe_intermediate_size", IMPORT_NEEDED);
+    }
     if (im->status != TFT_OK)
         return;
     if (kv != im->n_head_kv)
@@ -114,6 +119,8 @@ void import_gemma4_values(struct import *im)
     import_put_window(im);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
+    if (im->n_expert)
+        import_expert_values(im);
     if (strcmp(import_rope_type(im), "proportional") != 0)
         unsupported(im, "RoPE of layers without a window must be of type \"proportional\"");
 }

@@ -285,3 +285,22 @@ const struct import_tensor list_granite_experts[] = {
      IMPORT_SHARED},
     {0},
 };
+
+/* Beside list_ffn. */
+const struct import_tensor list_gemma4_experts[] = {
+    {"layers.%u.router.proj.weight", "blk.%u.ffn_gate_inp.weight", "XD", IMPORT_MIXED},
+    {"layers.%u.router.scale", "blk.%u.ffn_gate_inp.scale", "D", IMPORT_MIXED},
+    {"layers.%u.router.per_expert_scale", "blk.%u.ffn_down_exps.scale", "X", IMPORT_MIXED},
+    {"layers.%u.experts.gate_up_proj", "blk.%u.ffn_gate_exps.weight", "XMD",
+     IMPORT_MIXED | IMPORT_GATE},
+    {"layers.%u.experts.gate_up_proj", "blk.%u.ffn_up_exps.weight", "XMD",
+     IMPORT_MIXED | IMPORT_UP},
+    {"layers.%u.experts.down_proj", "blk.%u.ffn_down_exps.weight", "XDM", IMPORT_MIXED},
+    {"layers.%u.pre_feedforward_layernorm_2.weight", "blk.%u.pre_ffw_norm_2.weight", "D",
+     IMPORT_MIXED},
+    {"layers.%u.post_feedforward_layernorm_1.weight", "blk.%u.post_ffw_norm_1.weight", "D",
+     IMPORT_MIXED},
+    {"layers.%u.post_feedforward_layernorm_2.weight", "blk.%u.post_ffw_norm_2.weight", "D",
+     IMPORT_MIXED},
+    {0},
+};

@@ -15,6 +15,6 @@ extern const struct import_tensor list_gemma4[], list_phi3_fused[], list_stablel
 
 /* Mixtures of experts. */
 extern const struct import_tensor list_experts[], list_mixtral_experts[], list_lfm2_experts[],
-    list_qwen2_shared[], list_granite_experts[];
+    list_qwen2_shared[], list_granite_experts[], list_gemma4_experts[];
 
 #endif

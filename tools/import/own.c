@@ -252,7 +252,8 @@ void import_expert_values(struct import *im)
 {
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_count"), (uint32_t)im->n_expert);
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_used_count"),
-                     (uint32_t)import_whole(im, "num_experts_per_tok", IMPORT_NEEDED));
+                     (uint32_t)import_whole(im, "num_experts_per_tok|top_k_experts",
+                                            IMPORT_NEEDED));
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_feed_forward_length"),
                      (uint32_t)im->n_ff_expert);
     if (im->n_ff_shared)
