@@ -1,6 +1,6 @@
 /*
- * gemma4, text: Google 2026 (https://ai.google.dev/gemma/docs/core/model_card_4; E2B, E4B, 31B). As
- * gemma3, with
+ * gemma4, text: Google 2026 (https://ai.google.dev/gemma/docs/core/model_card_4; E2B, E4B, 26B-A4B,
+ * 31B). As gemma3, with
  *
  *   - another head size in layers with a window; KV heads and the width of feed-forward by layer
  *   - scores that are not divided, and values that are normalised
@@ -19,14 +19,16 @@
  *          x = x + rms(Wo attend(q, K, V)) g2
  *          h = rms(x) g3
  *          x = x + rms(Wdown (gelu(Wgate h) * Wup h)) g4
+ *          or x = x + rms(y) g4                        with experts: y of models/mixture.h
  *          x = x + rms(Wout (gelu(Wgate' x) * p_l)) g5     models/layer_embed.h
  *          x = x s
  *      logits = c tanh(embed (rms(x) g_out) / c)
- *
- * The mixture of experts (26B-A4B) is not computed.
  */
+#include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
+
+static const struct tft_mixture mixture = {.renorm = true, .optional = true, .beside = true};
 
 static const struct tft_transformer gemma4 = {
     .rope = TFT_ROPE_HALVES,
@@ -41,6 +43,7 @@ static const struct tft_transformer gemma4 = {
     .window_base = 10000,
     .layers_differ = true,
     .layer_embed = true,
+    .mixture = &mixture,
     .caps = true,
 };
 

@@ -328,9 +328,6 @@ static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *
     if (tft_load_dim(ld, "attention.value_length_swa", windowed, TFT_MAX_HEAD_DIM) != windowed)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "heads whose values are not as long as their keys are not supported");
-    if (tft_load_count(ld, "expert_count", 0, INT32_MAX))
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "mixtures of experts of %s are not supported",
-                      m->arch->name);
     if (ld->w8a8)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "W8A8 weights of %s are not supported",
                       m->arch->name);

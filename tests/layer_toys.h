@@ -17,6 +17,16 @@ static const struct toy_number large_numbers[] = {
     {"attention.value_length_swa", TOY_U32, 8}, {"rope.dimension_count_swa", TOY_U32, 8},
     {0}};
 
+/* Like 26B-A4B: experts beside feed-forward. */
+static const bool mixed_windows[] = {true, true, false};
+static const uint32_t mixed_heads[] = {2, 2, 1};
+static const struct toy_number mixed_numbers[] = {
+    {"attention.sliding_window", TOY_U32, 30},      {"attention.key_length_swa", TOY_U32, 8},
+    {"attention.value_length_swa", TOY_U32, 8},     {"rope.dimension_count_swa", TOY_U32, 8},
+    {"expert_count", TOY_U32, 5},                   {"expert_used_count", TOY_U32, 2},
+    {"expert_feed_forward_length", TOY_U32, 24},    {"final_logit_softcapping", TOY_F32, 5},
+    {0}};
+
 static const struct toy layer_toys[] = {
     {.arch = "gemma4",
      .n_vocab = 37,
@@ -47,10 +57,26 @@ static const struct toy layer_toys[] = {
      .windows = large_windows,
      .keys_as_values = true,
      .numbers = large_numbers},
+    {.arch = "gemma4",
+     .n_vocab = 35,
+     .n_ctx = 1200,
+     .n_embd = 40,
+     .n_layer = 3,
+     .n_head = 4,
+     .kv_heads = mixed_heads,
+     .head_dim = 20,
+     .n_ff = 56,
+     .n_rot = 20,
+     .type = TFT_F32,
+     .tied = true,
+     .windows = mixed_windows,
+     .keys_as_values = true,
+     .fused_experts = true,
+     .numbers = mixed_numbers},
 };
 enum { N_LAYER_TOYS = sizeof layer_toys / sizeof *layer_toys };
 
-/* The same as folders have them: the last layer has no window, and layers that share are twice as
+/* The same as folders have them: the last layer has no window, layers that share are twice as
    wide. */
 static const bool small_folder_windows[] = {true, false, true, true, true, false},
                   large_folder_windows[] = {true, true, false};
@@ -60,6 +86,8 @@ static const uint32_t small_folder_ffs[] = {40, 40, 40, 80, 80, 80},
 static inline struct toy layer_folder_toy(int i)
 {
     struct toy t = layer_toys[i];
+    if (i > 1)
+        return t;
     t.windows = i ? large_folder_windows : small_folder_windows;
     if (i)
         t.kv_heads = large_folder_heads;

@@ -94,6 +94,11 @@ enum part {
     PPROJ,
     PNORM,
     PSCALE,
+    RSCALE,
+    ESCALE,
+    NORME,
+    POSTD,
+    POSTE,
     PARTS
 };
 
@@ -116,6 +121,8 @@ static const char *const part_name[PARTS] = {
     "attn_q.scale", "attn_k.scale", "attn_v.scale", "attn_output.scale", "ffn_gate.scale",
     "ffn_up.scale", "ffn_down.scale",
     "inp_gate.weight", "proj.weight", "post_norm.weight", "layer_output_scale.weight",
+    "ffn_gate_inp.scale", "ffn_down_exps.scale", "pre_ffw_norm_2.weight", "post_ffw_norm_1.weight",
+    "post_ffw_norm_2.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -733,14 +740,14 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
     if (w[SUBNORM2].w)
         rms(u, u, w[SUBNORM2].w, ff, o->eps);
     product(y, w[DOWN], u, w[DOWNB].w);
-    add(o, x, y, w[POST2].w);
+    add(o, x, y, w[w[POSTD].w ? POSTD : POST2].w);
     free(u);
     free(g);
     free(y);
 }
 
-/* y += weight Wdown (silu(Wgate h) * Wup h), of rows [e n, (e + 1) n) of the first two; fused: gate
-   has n rows of the gate and n of up for each e */
+/* y += weight Wdown (silu(Wgate h) * Wup h), or gelu in gemma4, of rows [e n, (e + 1) n) of the first
+   two; fused: gate has n rows of the gate and n of up for each e */
 static void add_expert(const struct oracle *o, double *y, double weight, struct matrix gate,
                        struct matrix up, struct matrix down, size_t e, const double *h)
 {
@@ -752,7 +759,7 @@ static void add_expert(const struct oracle *o, double *y, double weight, struct 
     product(a, g, h, NULL);
     product(a + n, u, h, NULL);
     for (size_t i = 0; i < n; i++)
-        a[i] *= a[n + i] / (1 + exp(-a[i]));
+        a[i] = a[n + i] * (is(o, "gemma4") ? gelu(a[i]) : a[i] / (1 + exp(-a[i])));
     product(one, w, a, NULL);
     for (size_t i = 0; i < d; i++)
         y[i] += weight * one[i];
@@ -763,16 +770,19 @@ static void add_expert(const struct oracle *o, double *y, double weight, struct 
 /* Which weights are divided by their sum. */
 static bool renormalised(const struct oracle *o)
 {
-    return is(o, "llama") || is(o, "qwen3moe") || is(o, "granitemoe") || is(o, "lfm2moe");
+    return is(o, "llama") || is(o, "qwen3moe") || is(o, "granitemoe") ||
+           is(o, "lfm2moe") || is(o, "gemma4");
 }
 
-static void mixture_block(struct oracle *o, size_t l, double *x, const double *h)
+/* y += the experts of h that the router chooses, which reads r */
+static void add_experts(const struct oracle *o, size_t l, double *y, const double *r,
+                        const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
     size_t n = w[ROUTER].rows, used = (size_t)number(o, "expert_used_count", 0), chosen[32];
-    double *p = malloc(2 * n * sizeof *p), *y = calloc(o->d, sizeof *y), *rank = p + n, sum = 0,
-           all = 0, scale = number(o, "expert_weights_scale", 1), gate = 0;
-    product(p, w[ROUTER], h, NULL);
+    double *p = malloc(2 * n * sizeof *p), *rank = p + n, sum = 0, all = 0,
+           scale = number(o, "expert_weights_scale", 1);
+    product(p, w[ROUTER], r, NULL);
     for (size_t e = 0; e < n; e++)
         all += exp(p[e]);
     for (size_t e = 0; e < n; e++) {
@@ -788,14 +798,41 @@ static void mixture_block(struct oracle *o, size_t l, double *x, const double *h
         chosen[i] = best;
     }
     for (size_t i = 0; i < used; i++)
-        add_expert(o, y, p[chosen[i]] * scale / (renormalised(o) ? sum : 1),
+        add_expert(o, y,
+                   p[chosen[i]] * scale / (renormalised(o) ? sum : 1) *
+                       (w[ESCALE].w ? w[ESCALE].w[chosen[i]] : 1),
                    w[w[EGATE].w ? EGATE : EFUSED], w[EUP], w[EDOWN], chosen[i], h);
+    free(p);
+}
+
+static void mixture_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    double *y = calloc(o->d, sizeof *y), gate = 0;
+    add_experts(o, l, y, h, h);
     if (w[SGATEW].w)
         product(&gate, w[SGATEW], h, NULL);
     if (w[SUP].w)
         add_expert(o, y, w[SGATEW].w ? 1 / (1 + exp(-gate)) : 1, w[SGATE], w[SUP], w[SDOWN], 0, h);
     add(o, x, y, NULL);
-    free(p);
+    free(y);
+}
+
+/* gemma4: feed-forward of h and experts side by side, each with norms of its own. */
+static void beside_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    double *y = calloc(4 * o->d, sizeof *y), *r = y + o->d, *in = r + o->d, *sum = in + o->d;
+    rms(r, x, w[RSCALE].w, o->d, o->eps);
+    rms(in, x, w[NORME].w, o->d, o->eps);
+    for (size_t i = 0; i < o->d; i++)
+        r[i] /= sqrt((double)o->d);
+    add_experts(o, l, sum, r, in);
+    rms(sum, sum, w[POSTE].w, o->d, o->eps);
+    mlp_block(o, l, y, h);
+    for (size_t i = 0; i < o->d; i++)
+        y[i] += sum[i];
+    add(o, x, y, w[POST2].w);
     free(y);
 }
 
@@ -826,7 +863,9 @@ const double *oracle_step(struct oracle *o, int32_t token)
             attention_block(o, l, x, h);
         if (!parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
-        if (w[ROUTER].w)
+        if (w[RSCALE].w)
+            beside_block(o, l, x, g);
+        else if (w[ROUTER].w)
             mixture_block(o, l, x, g);
         else
             mlp_block(o, l, x, g);

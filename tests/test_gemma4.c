@@ -14,7 +14,8 @@
 /* ---- bits */
 
 /* The contract: the same on every CPU. */
-static const uint64_t contracts[N_LAYER_TOYS] = {0x25ffbaaa9e154ea1, 0xb4dd4c53ebb9a2fb};
+static const uint64_t contracts[N_LAYER_TOYS] = {0x25ffbaaa9e154ea1, 0xb4dd4c53ebb9a2fb,
+                                                 0x2ad9cd0931bac0bb};
 
 static void same_bits(void **state)
 {
@@ -78,6 +79,12 @@ static struct toy packable(const struct toy *t, enum tft_dtype type)
                                               {"attention.shared_kv_layers", TOY_U32, 3},
                                               {"embedding_length_per_layer_input", TOY_U32, 32},
                                               {0}};
+    static const struct toy_number mixed[] = {{"attention.sliding_window", TOY_U32, 30},
+                                              {"attention.key_length_swa", TOY_U32, 8},
+                                              {"expert_count", TOY_U32, 5},
+                                              {"expert_used_count", TOY_U32, 2},
+                                              {"expert_feed_forward_length", TOY_U32, 32},
+                                              {0}};
     struct toy packed = *t;
     packed.type = type;
     packed.n_embd = 64;
@@ -87,6 +94,8 @@ static struct toy packable(const struct toy *t, enum tft_dtype type)
         packed.ffs = ffs;
         packed.numbers = small;
     }
+    if (toy_has_experts(t))
+        packed.numbers = mixed;
     return packed;
 }
 
@@ -107,10 +116,9 @@ static void codes(void **state)
 }
 
 /* tuffet pack leaves the bits as they are, and the layers' embeddings in their place. */
-static void packed_files(void **state)
+static void packed_file(const struct toy *toy)
 {
-    (void)state;
-    struct toy t = packable(&layer_toys[0], TFT_Q8_0);
+    struct toy t = packable(toy, TFT_Q8_0);
     struct tft_model *m;
     struct tft_error err;
     struct pack_opts o = {.n_threads = 1};
@@ -122,9 +130,20 @@ static void packed_files(void **state)
     tft_model_close(m);
     assert_int_equal(fed(to, 2, TOKENS, 512, "f16"), want);
     m = opened(to);
-    assert_ptr_equal(m->layer_embed.embed.format, &tft_format_stored);
-    assert_non_null(m->layer_embed.w.w.format->packing);
+    if (m->layer_embed.n) {
+        assert_ptr_equal(m->layer_embed.embed.format, &tft_format_stored);
+        assert_non_null(m->layer_embed.w.w.format->packing);
+    } else {
+        assert_non_null(m->block[0].experts.down.w.format->packing);
+    }
     tft_model_close(m);
+}
+
+static void packed_files(void **state)
+{
+    (void)state;
+    packed_file(&layer_toys[0]);
+    packed_file(&layer_toys[2]);
 }
 
 /* ---- what a session holds and computes */
@@ -264,9 +283,12 @@ static void tools_refuse(void **state)
         assert_non_null(strstr(err.msg, "conversion to W8A8 does not support norms of values"));
         struct tft_model *m = opened(path);
         assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, "tuning does not support norms of values"));
+        bool experts = toy_has_experts(&layer_toys[i]);
+        assert_non_null(strstr(err.msg, experts ? "tuning does not support mixtures of experts"
+                                                : "tuning does not support norms of values"));
         assert_int_equal(activations_run(&a, m, &ao, &stopped, &err), TFT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, "whose layers differ, cannot be shown"));
+        assert_non_null(strstr(err.msg, experts ? "of a mixture of experts cannot be shown"
+                                                : "whose layers differ, cannot be shown"));
         struct tft_session_opts so = {.size = sizeof so, .kv = "kivi"};
         assert_int_equal(tft_session_open(&s, m, &so, &err), TFT_ERR_UNSUPPORTED);
         assert_non_null(strstr(err.msg, "which a quantized KV cache does not support yet"));

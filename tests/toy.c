@@ -363,6 +363,13 @@ static void mixture_tensors(struct writer *w, unsigned l)
         experts(w, "blk.%u.ffn_up_exps.weight", l, ff, d);
     }
     experts(w, "blk.%u.ffn_down_exps.weight", l, d, ff);
+    if (is_one(t, " gemma4 ")) {
+        vector(w, "blk.%u.pre_ffw_norm_2.weight", l, d, 1);
+        vector(w, "blk.%u.post_ffw_norm_1.weight", l, d, 1);
+        vector(w, "blk.%u.post_ffw_norm_2.weight", l, d, 1);
+        tensor(w, "blk.%u.ffn_gate_inp.scale", l, TFT_F32, 1, d, 6, 3);
+        vector(w, "blk.%u.ffn_down_exps.scale", l, n, 1);
+    }
     if (!shared || (t->shared_last && l + 1 < t->n_layer))
         return;
     matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
@@ -423,7 +430,8 @@ static void llama_tensors(struct writer *w)
             norm(w, is_one(t, " qwen35 ") ? "blk.%u.post_attention_norm" : "blk.%u.ffn_norm", l);
         if (toy_has_experts(t) && l >= number_or(t, "leading_dense_block_count", 0)) {
             mixture_tensors(w, l);
-            continue;
+            if (!is_one(t, " gemma4 "))
+                continue;
         }
         if (is_one(t, " phi3 ")) {
             matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
