@@ -54,13 +54,8 @@ static struct jinja_value string(struct jinja *x, struct jinja_value v, const st
 
 static struct jinja_value safe(struct jinja *x, struct jinja_value v, const struct jinja_args *a)
 {
-    struct jinja_string *s = tft_jinja_take(x, 1, sizeof *s);
     (void)a;
-    if (!s)
-        return v;
-    *s = *tft_jinja_str(x, v);
-    s->safe = true;
-    return (struct jinja_value){.kind = JINJA_STRING, .string = s};
+    return tft_jinja_markup(x, tft_jinja_str(x, v));
 }
 
 static struct jinja_value otherwise(struct jinja *x, struct jinja_value v,

@@ -65,13 +65,9 @@ static struct jinja_value join(struct jinja *x, struct jinja_value v, const stru
     struct jinja_buffer b = {0};
     for (size_t i = 0; l && i < l->n && tft_jinja_spend(x, 1); i++) {
         struct jinja_value item = by.kind == JINJA_NONE ? l->item[i] : by_path(x, l->item[i], by);
-        const struct jinja_string *s = tft_jinja_str(x, item);
-        if (s->safe || d->safe)
-            return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
-                                  "join: a result of the filter safe is not supported");
         if (i)
             tft_jinja_add(x, &b, d);
-        tft_jinja_add(x, &b, s);
+        tft_jinja_add(x, &b, tft_jinja_str(x, item));
     }
     return b.n ? tft_jinja_finish(x, &b) : sum;
 }

@@ -189,6 +189,10 @@ void tft_jinja_add_text(struct jinja *x, struct jinja_buffer *b, const char *p, 
 struct jinja_value tft_jinja_finish(struct jinja *x, struct jinja_buffer *b); /* as a string */
 struct jinja_value tft_jinja_concat(struct jinja *x, const struct jinja_string *a,
                                     const struct jinja_string *b);
+/* The operator +: if one of a and b is safe, the other is escaped, and the sum is safe. */
+struct jinja_value tft_jinja_sum(struct jinja *x, const struct jinja_string *a,
+                                 const struct jinja_string *b);
+struct jinja_value tft_jinja_markup(struct jinja *x, const struct jinja_string *s); /* s, safe */
 
 size_t tft_jinja_length(const struct jinja_string *s);               /* in characters */
 size_t tft_jinja_offset(const struct jinja_string *s, size_t index); /* of character `index` */

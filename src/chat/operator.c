@@ -119,7 +119,7 @@ struct jinja_value tft_jinja_binary(struct jinja *x, int op, struct jinja_value 
         return floats(x, op, m, n);
     if (op == OP_ADD && a.kind == b.kind && is_sequence(a) && is_sequence(b)) {
         if (a.kind == JINJA_STRING)
-            return tft_jinja_concat(x, a.string, b.string);
+            return tft_jinja_sum(x, a.string, b.string);
         if (a.list->kind == b.list->kind)
             return add_lists(x, a.list, b.list);
     }

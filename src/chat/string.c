@@ -101,32 +101,60 @@ struct jinja_value tft_jinja_finish(struct jinja *x, struct jinja_buffer *b)
     return (struct jinja_value){.kind = JINJA_STRING, .string = s};
 }
 
-/* Jinja's `safe` makes a Markup, which escapes what is added to it. */
-static bool would_escape(const struct jinja_string *a, const struct jinja_string *b)
-{
-    const struct jinja_string *other = a->safe ? b : a;
-    bool found = false;
-    for (size_t i = 0; a->safe != b->safe && i < other->n; i++)
-        found |= strchr("&<>'\"", other->p[i]) && other->p[i];
-    return found;
-}
-
 struct jinja_value tft_jinja_concat(struct jinja *x, const struct jinja_string *a,
                                     const struct jinja_string *b)
 {
     struct jinja_buffer sum = {0};
-    if (would_escape(a, b))
-        return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
-                              "adding to the result of the filter safe is not supported");
-    if (!a->n || !b->n) { /* a string is immutable */
-        const struct jinja_string *s = a->n ? a : b;
-        return tft_jinja_part(x, s, 0, s->n);
-    }
+    const struct jinja_string *only = !a->n ? b : !b->n ? a : NULL;
+    if (only && !only->safe) /* a string is immutable */
+        return tft_jinja_part(x, only, 0, only->n);
     if (!make_room(x, &sum, a->n + b->n))
         return tft_jinja_undefined;
     tft_jinja_add(x, &sum, a);
     tft_jinja_add(x, &sum, b);
     return tft_jinja_finish(x, &sum);
+}
+
+/* ---- Markup, the type of what the filter `safe` makes (markupsafe) */
+
+struct jinja_value tft_jinja_markup(struct jinja *x, const struct jinja_string *s)
+{
+    struct jinja_string *markup = tft_jinja_take(x, 1, sizeof *markup);
+    if (!markup || !s)
+        return tft_jinja_undefined;
+    *markup = *s;
+    markup->safe = true;
+    return (struct jinja_value){.kind = JINJA_STRING, .string = markup};
+}
+
+/* s with &, <, >, ' and " as HTML writes them. */
+static const struct jinja_string *escape(struct jinja *x, const struct jinja_string *s)
+{
+    static const char special[] = "&<>'\"",
+                      *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    struct jinja_buffer out = {0};
+    for (size_t at = 0, from = 0; at <= s->n && tft_jinja_spend(x, 1); at++) {
+        const char *c = at < s->n && s->p[at] ? strchr(special, s->p[at]) : NULL;
+        if (!c && at < s->n)
+            continue;
+        if (at > from)
+            tft_jinja_add(x, &out, tft_jinja_part(x, s, from, at).string);
+        if (c)
+            tft_jinja_add_text(x, &out, names[c - special], strlen(names[c - special]),
+                               s->mark ? s->mark[at] : s->trusted);
+        from = at + 1;
+    }
+    return tft_jinja_finish(x, &out).string;
+}
+
+struct jinja_value tft_jinja_sum(struct jinja *x, const struct jinja_string *a,
+                                 const struct jinja_string *b)
+{
+    if (!a->safe && !b->safe)
+        return tft_jinja_concat(x, a, b);
+    a = a->safe ? a : escape(x, a);
+    b = b->safe ? b : escape(x, b);
+    return a && b ? tft_jinja_markup(x, tft_jinja_concat(x, a, b).string) : tft_jinja_undefined;
 }
 
 /* ---- characters: a byte that is not UTF-8 counts as one */
