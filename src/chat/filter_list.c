@@ -94,10 +94,16 @@ static struct jinja_value last(struct jinja *x, struct jinja_value v, const stru
 
 /* ---- choosing */
 
+/* The items of v for map, select and the like: none of what is false, such as none itself. */
+static struct jinja_list *items_of(struct jinja *x, struct jinja_value v)
+{
+    return tft_jinja_true(x, v) ? tft_jinja_iterate(x, v) : tft_jinja_list(x, JINJA_PLAIN);
+}
+
 /* map(attribute="a", default=...), or map("filter", ...) */
 static struct jinja_value map(struct jinja *x, struct jinja_value v, const struct jinja_args *a)
 {
-    struct jinja_list *from = tft_jinja_iterate(x, v), *l = tft_jinja_list(x, JINJA_GENERATOR);
+    struct jinja_list *from = items_of(x, v), *l = tft_jinja_list(x, JINJA_GENERATOR);
     struct jinja_args more = rest(a, 1);
     static const char *const names[] = {"attribute", "default", NULL};
     struct jinja_value by = tft_jinja_arg(a, SIZE_MAX, "attribute", tft_jinja_undefined),
@@ -122,7 +128,7 @@ static struct jinja_value map(struct jinja *x, struct jinja_value v, const struc
 static struct jinja_value choose(struct jinja *x, struct jinja_value v, const struct jinja_args *a,
                                  bool by_attribute, bool wanted)
 {
-    struct jinja_list *from = tft_jinja_iterate(x, v), *l = tft_jinja_list(x, JINJA_GENERATOR);
+    struct jinja_list *from = items_of(x, v), *l = tft_jinja_list(x, JINJA_GENERATOR);
     struct jinja_args tail = rest(a, by_attribute), more = rest(&tail, 1);
     if ((by_attribute && !a->n) || (tail.n && tail.value[0].kind != JINJA_STRING))
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "select or reject: a name is expected");
