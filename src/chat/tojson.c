@@ -1,15 +1,17 @@
-/* The filter tojson: json.dumps of Python with ensure_ascii=False. */
+/* The filter tojson: json.dumps of Python, with ensure_ascii=False unless it is given. */
 #include "jinja.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/utf8.h"
 
 struct writer {
     struct jinja *x;
     struct jinja_buffer b;
     const struct jinja_string *indent; /* NULL: one line */
     struct jinja_value item, key;      /* separators */
-    bool sort;
+    bool sort, ascii;
     unsigned level; /* the number of lists and dicts around the value */
 };
 
@@ -18,26 +20,45 @@ static void put(struct writer *w, const char *p)
     tft_jinja_add_text(w->x, &w->b, p, strlen(p), false);
 }
 
-static void write_string(struct writer *w, const struct jinja_string *s)
+static bool is_plain(const struct writer *w, char c)
+{
+    unsigned char byte = (unsigned char)c;
+    return byte >= 0x20 && c != '"' && c != '\\' && !(w->ascii && byte >= 0x7f);
+}
+
+/* Writes the escape of the character at p, and returns its bytes. Beyond U+FFFF it is two UTF-16
+   units. A byte that is not UTF-8 becomes U+FFFD. */
+static size_t write_escape(struct writer *w, const char *p, size_t n)
 {
     static const char names[] = "\"\\bfnrt", chars[] = "\"\\\b\f\n\r\t";
+    const char *name = *p ? strchr(chars, *p) : NULL;
+    char text[16];
+    uint32_t c;
+    size_t len = tft_utf8_next(p, n, &c);
+    if (c >= TFT_UTF8_BAD)
+        c = 0xfffd;
+    if (name)
+        snprintf(text, sizeof text, "\\%c", names[name - chars]);
+    else if (c > 0xffff)
+        snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + (unsigned)((c - 0x10000) >> 10),
+                 0xdc00 + (unsigned)(c & 0x3ff));
+    else
+        snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
+    put(w, text);
+    return len;
+}
+
+static void write_string(struct writer *w, const struct jinja_string *s)
+{
     put(w, "\"");
     for (size_t at = 0; at < s->n && w->x->status == TFT_OK;) {
         size_t from = at;
-        while (at < s->n && (unsigned char)s->p[at] >= 0x20 && s->p[at] != '"' && s->p[at] != '\\')
+        while (at < s->n && is_plain(w, s->p[at]))
             at++;
         if (at > from)
             tft_jinja_add(w->x, &w->b, tft_jinja_part(w->x, s, from, at).string);
-        if (at < s->n) {
-            char text[8];
-            const char *c = s->p[at] ? strchr(chars, s->p[at]) : NULL;
-            if (c)
-                snprintf(text, sizeof text, "\\%c", names[c - chars]);
-            else
-                snprintf(text, sizeof text, "\\u%04x", (unsigned)(unsigned char)s->p[at]);
-            put(w, text);
-            at++;
-        }
+        if (at < s->n)
+            at += write_escape(w, s->p + at, s->n - at);
     }
     put(w, "\"");
 }
@@ -148,9 +169,7 @@ struct jinja_value tft_jinja_tojson(struct jinja *x, struct jinja_value v,
     struct writer w = {.x = x};
     if (!tft_jinja_check_args(x, "tojson", a, 4, names))
         return tft_jinja_undefined;
-    if (tft_jinja_true(x, tft_jinja_arg(a, 0, "ensure_ascii", tft_jinja_none)))
-        return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
-                              "tojson with ensure_ascii=True is not supported");
+    w.ascii = tft_jinja_true(x, tft_jinja_arg(a, 0, "ensure_ascii", tft_jinja_none));
     w.indent = indent_of(x, tft_jinja_arg(a, 1, "indent", tft_jinja_none));
     w.sort = tft_jinja_true(x, tft_jinja_arg(a, 3, "sort_keys", tft_jinja_none));
     w.item = tft_jinja_string(x, w.indent ? "," : ", ", w.indent ? 1 : 2, false);
