@@ -87,6 +87,20 @@ static struct jinja_value comparison(struct jinja *x, const struct jinja_node *e
     return tft_jinja_bool(true);
 }
 
+/* Appends the items of v to the arguments; `more` of these may still come. */
+static void add_items(struct jinja *x, struct jinja_args *out, struct jinja_value v, size_t more)
+{
+    const struct jinja_list *l = tft_jinja_iterate(x, v);
+    struct jinja_value *all =
+        l ? tft_jinja_take(x, out->n + l->n + more, sizeof *all) : NULL;
+    if (!all)
+        return;
+    memcpy(all, out->value, out->n * sizeof *all);
+    for (size_t i = 0; i < l->n && tft_jinja_spend(x, 1); i++)
+        all[out->n++] = l->item[i];
+    out->value = all;
+}
+
 void tft_jinja_args(struct jinja *x, const struct jinja_node *first, struct jinja_args *out)
 {
     size_t n = 0;
@@ -103,6 +117,8 @@ void tft_jinja_args(struct jinja *x, const struct jinja_node *first, struct jinj
         if (a->name) {
             out->name[out->n_named] = a->name;
             out->named[out->n_named++] = v;
+        } else if (a->op == OP_MUL) {
+            add_items(x, out, v, n);
         } else {
             out->value[out->n++] = v;
         }

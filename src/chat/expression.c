@@ -164,18 +164,21 @@ struct jinja_node *tft_jinja_primary(struct jinja_parser *p)
 static struct jinja_node *arguments(struct jinja_parser *p)
 {
     struct jinja_node *first = NULL, **end = &first;
-    bool named = false;
+    bool named = false, spread = false;
     while (!tft_jinja_at_op(p, OP_CLOSE) && p->x->status == TFT_OK) {
         struct jinja_node *n = tft_jinja_node(p, NODE_ARG);
-        if (tft_jinja_at_op(p, OP_MUL) || tft_jinja_at_op(p, OP_POW))
-            tft_jinja_fail(p->x, TFT_ERR_UNSUPPORTED, "* and ** in arguments are not supported");
-        if (p->t->kind == TOKEN_NAME && p->t[1].kind == TOKEN_OP && p->t[1].op == OP_ASSIGN) {
+        if (tft_jinja_at_op(p, OP_POW))
+            tft_jinja_fail(p->x, TFT_ERR_UNSUPPORTED, "** in arguments is not supported");
+        if (!spread && tft_jinja_skip_op(p, OP_MUL)) {
+            n->op = OP_MUL; /* a list of arguments */
+            spread = true;
+        } else if (p->t->kind == TOKEN_NAME && p->t[1].kind == TOKEN_OP && p->t[1].op == OP_ASSIGN) {
             n->name = tft_jinja_expect_name(p);
             step(p);
             named = true;
-        } else if (named) {
+        } else if (named || spread) {
             tft_jinja_fail(p->x, TFT_ERR_FORMAT,
-                           "a positional argument follows a named one");
+                           "a positional argument follows a named one, or *");
         }
         n->a = tft_jinja_expression(p);
         *end = n;

@@ -39,6 +39,14 @@ static bool plain(const struct jinja_string *name, struct jinja_value v, bool *k
     return false;
 }
 
+/* Whether a is b, of none, true and false, of which there is one each. */
+static bool same_as(struct jinja *x, struct jinja_value a, struct jinja_value b)
+{
+    if (b.kind != JINJA_NONE && b.kind != JINJA_BOOL)
+        tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "sameas is supported of none, true and false only");
+    return a.kind == b.kind && (a.kind == JINJA_NONE || a.truth == b.truth);
+}
+
 static int comparison(const struct jinja_string *name)
 {
     static const struct {
@@ -61,6 +69,8 @@ bool tft_jinja_test(struct jinja *x, const struct jinja_string *name, struct jin
     bool known, holds = plain(name, v, &known);
     int op = comparison(name);
     tft_jinja_spend(x, 4);
+    if (tft_jinja_is(name, "sameas") && a->n == 1 && !a->n_named)
+        return same_as(x, v, a->value[0]);
     if (!known && op < 0 && !tft_jinja_is(name, "==") && !tft_jinja_is(name, "!="))
         tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "the test %.*s is not supported",
                        (int)(name->n < 40 ? name->n : 40), name->p);
