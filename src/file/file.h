@@ -1,11 +1,13 @@
 /*
- * The folder file/ reads model files (GGUF, llama2.c) into named values and named tensors, and
- * writes GGUF. Other folders include this header, or codebooks.h, and no other of it.
+ * The folder file/ reads model files (GGUF, llama2.c) into named values and named tensors, writes
+ * GGUF, and replaces files by new ones (new_file.h). Other folders include this header, or
+ * codebooks.h, and no other of it.
  */
 #ifndef TFT_FILE_H
 #define TFT_FILE_H
 
 #include "gguf_write.h"
+#include "new_file.h"
 #include "source.h"
 
 /* Where a file is. All zero: there is none. */

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,12 +10,10 @@
 #include "base/crc32.h"
 #include "base/error.h"
 #include "gguf_read.h"
+#include "new_file.h"
 
 struct tft_gguf_writer {
-    FILE *file;
-    struct tft_draft draft;
-    char *path, *target;    /* as given, for messages; the file behind symbolic links */
-    size_t size;            /* bytes of this allocation: the struct, the two paths, draft.name */
+    struct tft_new_file *f;
     struct tft_error error; /* the first one */
     enum { VALUES, TENSORS, DATA } stage;
     uint32_t alignment;
@@ -43,7 +40,7 @@ static bool failed(const struct tft_gguf_writer *w)
 static void fail_os(struct tft_gguf_writer *w, int os, const char *what)
 {
     if (!failed(w))
-        tft_fail_os(&w->error, os ? os : EIO, w->path, what);
+        tft_fail_os(&w->error, os ? os : EIO, w->f->path, what);
 }
 
 /* ---- bytes */
@@ -53,7 +50,7 @@ static void put(struct tft_gguf_writer *w, const void *p, size_t n)
     if (failed(w))
         return;
     errno = 0;
-    if (fwrite(p, 1, n, w->file) != n)
+    if (fwrite(p, 1, n, w->f->file) != n)
         fail_os(w, errno, "cannot be written");
     w->pos += n;
     if (w->stage == DATA && w->checksum_pos)
@@ -62,7 +59,7 @@ static void put(struct tft_gguf_writer *w, const void *p, size_t n)
 
 static void seek(struct tft_gguf_writer *w, uint64_t pos)
 {
-    if (!failed(w) && (pos > LONG_MAX || fseek(w->file, (long)pos, SEEK_SET) != 0))
+    if (!failed(w) && (pos > LONG_MAX || fseek(w->f->file, (long)pos, SEEK_SET) != 0))
         fail_os(w, errno, "cannot be written");
 }
 
@@ -106,7 +103,7 @@ static struct tft_str str(const char *s)
 static void begin_value(struct tft_gguf_writer *w, struct tft_str key, enum tft_value_type type)
 {
     if (w->stage != VALUES)
-        MISUSE(w, "%s: value \"%.*s\" comes after a tensor", w->path, TFT_STR_ARG(key));
+        MISUSE(w, "%s: value \"%.*s\" comes after a tensor", w->f->path, TFT_STR_ARG(key));
     put_str(w, key);
     put_u32(w, type);
     w->n_value++;
@@ -128,7 +125,7 @@ static void note_alignment(struct tft_gguf_writer *w, struct tft_str key, uint32
     if (tft_gguf_alignment_ok(n))
         w->alignment = n;
     else
-        MISUSE(w, "%s: general.alignment is %u, not a power of two from 8 to 65536", w->path, n);
+        MISUSE(w, "%s: general.alignment is %u, not a power of two from 8 to 65536", w->f->path, n);
 }
 
 void tft_gguf_put_u32(struct tft_gguf_writer *w, const char *key, uint32_t v)
@@ -141,7 +138,7 @@ void tft_gguf_put_u32(struct tft_gguf_writer *w, const char *key, uint32_t v)
 void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key)
 {
     if (w->checksum_pos)
-        MISUSE(w, "%s: a second checksum, \"%s\"", w->path, key);
+        MISUSE(w, "%s: a second checksum, \"%s\"", w->f->path, key);
     begin_value(w, str(key), TFT_VALUE_U32);
     w->checksum_pos = w->pos;
     put_u32(w, 0); /* finish() fills it in */
@@ -196,7 +193,7 @@ void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_val
 {
     size_t bytes = tft_value_type_bytes(type);
     if (!bytes)
-        MISUSE(w, "%s: \"%s\" is not an array of numbers", w->path, key);
+        MISUSE(w, "%s: \"%s\" is not an array of numbers", w->f->path, key);
     begin_array(w, str(key), type, n);
     for (size_t i = 0; i < n && !failed(w); i++)
         put_number(w, (const unsigned char *)v + i * bytes, bytes);
@@ -285,14 +282,14 @@ void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tf
     if (failed(w))
         return;
     if (w->stage == DATA)
-        MISUSE(w, "%s: tensor \"%.*s\" comes after data", w->path, TFT_STR_ARG(name));
+        MISUSE(w, "%s: tensor \"%.*s\" comes after data", w->f->path, TFT_STR_ARG(name));
     else if (!size_of_tensor(type, n_dims, ne, &bytes) ||
              bytes > INT64_MAX - w->data_offset - w->alignment)
-        MISUSE(w, "%s: tensor \"%.*s\" has an impossible shape or type", w->path,
+        MISUSE(w, "%s: tensor \"%.*s\" has an impossible shape or type", w->f->path,
                TFT_STR_ARG(name));
     else if (!add_tensor_bytes(w, bytes))
         tft_fail(&w->error, TFT_ERR_NOMEM, "%s: out of memory for the sizes of the tensors",
-                 w->path);
+                 w->f->path);
     if (failed(w))
         return;
 
@@ -319,7 +316,7 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
     if (!bytes)
         return;
     if (w->data_tensor == w->n_tensor || bytes > w->tensor_bytes[w->data_tensor] - w->data_done) {
-        MISUSE(w, "%s: more data than the size of tensor %zu of %zu", w->path, w->data_tensor,
+        MISUSE(w, "%s: more data than the size of tensor %zu of %zu", w->f->path, w->data_tensor,
                w->n_tensor);
         return;
     }
@@ -334,42 +331,21 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
 
 /* ---- the file */
 
-/* Returns 0, or an errno if `path` exists and is not a regular file: to rename over /dev/null would
-   do harm, and to rename over a folder would fail after all the work. */
-static int check_replaceable(const char *path)
-{
-    struct tft_map map = {0};
-    int os = tft_port_map(&map, path);
-    tft_port_unmap(&map);
-    return os == EISDIR || os == EINVAL ? os : 0;
-}
-
 enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
                                 struct tft_error *err)
 {
     *out = NULL;
-    int os = check_replaceable(path);
-    if (os)
-        return tft_fail_os(err, os, path, "cannot be replaced");
-
-    char *target = tft_port_target(path);
-    size_t len = strlen(path), target_len = target ? strlen(target) : 0,
-           size = sizeof(struct tft_gguf_writer) + len + 1 + 2 * (target_len + 1) + TFT_DRAFT_ROOM;
-    struct tft_gguf_writer *w = target ? tft_alloc(NULL, size) : NULL;
+    struct tft_new_file *f;
+    enum tft_status status = tft_new_file_create(&f, path, err);
+    if (status != TFT_OK)
+        return status;
+    struct tft_gguf_writer *w = tft_alloc(NULL, sizeof *w);
     if (!w) {
-        free(target);
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", path);
+        tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", path);
+        tft_new_file_end(f, false, NULL);
+        return TFT_ERR_NOMEM;
     }
-    *w = (struct tft_gguf_writer){.size = size, .alignment = 32};
-    w->path = memcpy(w + 1, path, len + 1);
-    w->target = memcpy(w->path + len + 1, target, target_len + 1);
-    w->draft.name = w->target + target_len + 1;
-    free(target);
-    os = tft_port_draft(&w->draft, &w->file, w->target);
-    if (os) {
-        tft_free(NULL, w, size);
-        return tft_fail_os(err, os, path, "cannot be created");
-    }
+    *w = (struct tft_gguf_writer){.f = f, .alignment = 32};
     put(w, (const char[HEADER]){0}, HEADER); /* finish() fills it in */
     *out = w;
     return TFT_OK;
@@ -379,8 +355,8 @@ static void finish(struct tft_gguf_writer *w)
 {
     begin_data(w);
     if (w->data_tensor < w->n_tensor)
-        MISUSE(w, "%s: tensor %zu of %zu received %llu of its %llu bytes", w->path, w->data_tensor,
-               w->n_tensor, (unsigned long long)w->data_done,
+        MISUSE(w, "%s: tensor %zu of %zu received %llu of its %llu bytes", w->f->path,
+               w->data_tensor, w->n_tensor, (unsigned long long)w->data_done,
                (unsigned long long)w->tensor_bytes[w->data_tensor]);
     uint32_t checksum = w->checksum; /* without what is written from here on */
     if (w->checksum_pos) {
@@ -397,8 +373,8 @@ static void finish(struct tft_gguf_writer *w)
    be left for those who open the file. */
 static void verify(struct tft_gguf_writer *w)
 {
-    struct tft_source s = {.name = w->path};
-    int os = tft_port_map(&s.map[0], w->draft.name);
+    struct tft_source s = {.name = w->f->path};
+    int os = tft_port_map(&s.map[0], w->f->draft.name);
     if (os) {
         fail_os(w, os, "cannot be read back");
         return;
@@ -408,14 +384,6 @@ static void verify(struct tft_gguf_writer *w)
     if (tft_gguf_read(&s, &w->error) == TFT_ERR_FORMAT)
         w->error.code = TFT_ERR_ARG;
     tft_source_close(&s);
-}
-
-static void replace(struct tft_gguf_writer *w)
-{
-    int os = tft_port_keep(&w->draft, w->target);
-    if (os)
-        fail_os(w, os, *w->draft.name ? "cannot be replaced"
-                                      : "is written, but its folder cannot be synced");
 }
 
 bool tft_gguf_failed(const struct tft_gguf_writer *w)
@@ -430,19 +398,18 @@ enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_
     if (keep)
         finish(w);
     errno = 0;
-    if (fclose(w->file) != 0)
+    if (fclose(w->f->file) != 0)
         fail_os(w, errno, "cannot be written");
+    w->f->file = NULL;
     if (keep && !failed(w))
         verify(w);
-    if (keep && !failed(w))
-        replace(w);
-    if (!keep || failed(w))
-        tft_port_discard(&w->draft);
+    keep = keep && !failed(w);
+    tft_new_file_end(w->f, keep, keep ? &w->error : NULL);
 
     enum tft_status status = w->error.code;
     if (status && err)
         *err = w->error;
     tft_free(NULL, w->tensor_bytes, w->capacity * sizeof *w->tensor_bytes);
-    tft_free(NULL, w, w->size);
+    tft_free(NULL, w, sizeof *w);
     return status;
 }
