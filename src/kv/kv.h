@@ -189,6 +189,9 @@ struct tft_kv {
     uint32_t *slot_owner[TFT_KV_SIDES];  /* [capacity] */
     uint32_t *block_owner[TFT_KV_SIDES]; /* [n_blocks, block] */
 
+    uint8_t *seen; /* [max_tokens bits] workspace for checking the owners of a saved cache; NULL if
+                      they are not noted */
+
     /* Memory of the host's layers, all of it in the arena. */
     char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
     char *v;     /* [n_host, G, V capacity, E] slots: values */

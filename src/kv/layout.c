@@ -197,6 +197,7 @@ static void layout_owners(struct tft_kv *kv, struct tft_arena *a)
         kv->slot_owner[i] = tft_arena_take(a, kv->capacity[i], sizeof(uint32_t));
         kv->block_owner[i] = tft_arena_take(a, kv->n_blocks, kv->block * sizeof(uint32_t));
     }
+    kv->seen = tft_arena_take(a, (kv->max_tokens + (size_t)7) / 8, 1);
 }
 
 static void layout_blocks(struct tft_kv *kv, struct tft_arena *a, const uint32_t *window)

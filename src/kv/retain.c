@@ -48,6 +48,23 @@ uint32_t tft_retain_room(const struct tft_kv_policy *p, enum tft_kv_which which,
     return (evicted_none && p->prefill > most ? p->prefill : most) - r->sinks - r->kept;
 }
 
+bool tft_retain_holds(const struct tft_kv_policy *p, enum tft_kv_which which,
+                      const struct tft_retained *r, uint32_t held)
+{
+    uint32_t block = tft_kv_block(p), sinks = p->sinks < held ? p->sinks : held;
+    uint64_t all = (uint64_t)r->sinks + r->named + r->waiting + r->kept +
+                   (uint64_t)r->blocks * block;
+    bool evicted_none = !r->named && !r->waiting && !r->blocks;
+    if (all != held || r->sinks != sinks)
+        return false;
+    if (!tft_kv_evicts(p))
+        return evicted_none;
+    uint32_t most = p->sinks + most_kept(p, which);
+    if (evicted_none && p->prefill > most)
+        most = p->prefill;
+    return r->waiting < block && r->named <= p->keep && r->sinks + r->kept <= most;
+}
+
 void tft_retain_add(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t n)
 {
     uint32_t sinks = p->sinks - r->sinks < n ? p->sinks - r->sinks : n;

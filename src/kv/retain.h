@@ -38,6 +38,10 @@ uint32_t tft_retain_evictions(const struct tft_kv_policy *p, enum tft_kv_which w
 uint32_t tft_retain_room(const struct tft_kv_policy *p, enum tft_kv_which which,
                          const struct tft_retained *r);
 
+/* Whether `held` tokens can be in these places, as far as numbers tell. */
+bool tft_retain_holds(const struct tft_kv_policy *p, enum tft_kv_which which,
+                      const struct tft_retained *r, uint32_t held);
+
 /* Adds n <= room tokens. */
 void tft_retain_add(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t n);
 
