@@ -17,7 +17,7 @@ doors = {
     "src/text": {"tokenizer.h"},
     "src/grammar": {"grammar.h"},
     "src/weights": {"format.h"},
-    "src/kv": {"kv.h", "policy.h"},
+    "src/kv": {"kv.h", "policy.h", "saved.h"},
     "src/model": {"model.h", "open.h", "load.h", "convert.h", "keys.h", "rope.h",
                   "identity.h"},
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},

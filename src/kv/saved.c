@@ -1,0 +1,162 @@
+#include "saved.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+
+struct tft_kv_saved tft_kv_save(const struct tft_kv *kv)
+{
+    struct tft_kv_saved a = {.held = kv->held,
+                             .dropped = kv->dropped,
+                             .frozen = kv->frozen,
+                             .prefill = kv->policy.prefill};
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
+        const struct tft_retained *r = &kv->at[i];
+        a.side[i].sinks = r->sinks;
+        a.side[i].named = r->named;
+        a.side[i].waiting = r->waiting;
+        a.side[i].kept = r->kept;
+        a.side[i].blocks = r->blocks;
+    }
+    return a;
+}
+
+static struct tft_retained retained(const struct tft_kv_saved *a, int side)
+{
+    return (struct tft_retained){.sinks = a->side[side].sinks,
+                                 .named = a->side[side].named,
+                                 .waiting = a->side[side].waiting,
+                                 .kept = a->side[side].kept,
+                                 .blocks = a->side[side].blocks};
+}
+
+/* ---------------------------------------------------------------------------------------- walks */
+
+static uint32_t slots_in_use(const struct tft_kv *kv, const struct tft_kv_saved *a, int side)
+{
+    struct tft_retained r = retained(a, side);
+    return kv->n_prefix + r.sinks + r.named + r.waiting + r.kept;
+}
+
+void tft_kv_owners(const struct tft_kv *kv, const struct tft_kv_saved *a, struct tft_walk *w)
+{
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        if (kv->slot_owner[i]) {
+            w->part(w, kv->slot_owner[i], slots_in_use(kv, a, i) * sizeof(uint32_t));
+            w->part(w, kv->block_owner[i],
+                    (size_t)a->side[i].blocks * kv->block * sizeof(uint32_t));
+        }
+}
+
+uint32_t tft_kv_first(const struct tft_kv *kv, uint32_t layer)
+{
+    uint32_t slots = tft_kv_has_ring(kv, layer) ? kv->ring[layer].slots[TFT_KV_K] : UINT32_MAX;
+    return kv->written > slots ? kv->written - slots : 0;
+}
+
+static uint32_t first_of(const struct tft_kv *kv, uint32_t layer, const unsigned char *first)
+{
+    return first ? tft_load_u32(first + 4 * (size_t)layer) : tft_kv_first(kv, layer);
+}
+
+/* kv->written when the cache has been restored: each ring then lacks what it lacked before, and
+   perhaps more. */
+static uint32_t written(const struct tft_kv *kv, uint32_t held, const unsigned char *first)
+{
+    uint64_t most = tft_kv_panels(kv->n_prefix + held);
+    for (uint32_t l = 0; l < kv->n_layer; l++) {
+        uint32_t lacks = tft_kv_has_ring(kv, l) ? first_of(kv, l, first) : 0;
+        uint64_t end = lacks ? (uint64_t)lacks + kv->ring[l].slots[TFT_KV_K] : 0;
+        most = end > most ? end : most;
+    }
+    return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX / TFT_KEY_PANEL * TFT_KEY_PANEL;
+}
+
+/* The first n keys of the panel that begins with slot `from`. The columns behind them are not part
+   of the cache; where the panel is loaded they become 0. */
+static void panel(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from, uint32_t n,
+                  struct tft_walk *w)
+{
+    size_t row = TFT_KEY_PANEL * tft_num_bytes(kv->num), dim = tft_kv_heads(kv, layer).dim;
+    char *p = tft_kv_keys(kv, layer, head, from);
+    if (w->from)
+        memset(p, 0, dim * row);
+    for (size_t d = 0; d < dim; d++)
+        w->part(w, p + d * row, n * tft_num_bytes(kv->num));
+}
+
+static void slots(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                  const struct tft_kv_saved *a, struct tft_walk *w)
+{
+    size_t row = tft_kv_heads(kv, layer).dim * tft_num_bytes(kv->num);
+    uint32_t keys = slots_in_use(kv, a, TFT_KV_K), last = keys % TFT_KEY_PANEL;
+    w->part(w, tft_kv_keys(kv, layer, head, 0), (keys - last) * row);
+    if (last)
+        panel(kv, layer, head, keys - last, last, w);
+    w->part(w, tft_kv_values(kv, layer, head, 0), slots_in_use(kv, a, TFT_KV_V) * row);
+}
+
+/* The tokens of a ring in the order of their positions, which are in other slots in a ring of
+   another size. In a smaller one, the newest take the places of the oldest. */
+static void ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                 const struct tft_kv_saved *a, const unsigned char *first, struct tft_walk *w)
+{
+    size_t row = tft_kv_heads(kv, layer).dim * tft_num_bytes(kv->num);
+    uint32_t end = kv->n_prefix + a->held;
+    for (uint32_t p = first_of(kv, layer, first); p < end; p += TFT_KEY_PANEL) {
+        uint32_t n = end - p < TFT_KEY_PANEL ? end - p : TFT_KEY_PANEL;
+        if (n < TFT_KEY_PANEL)
+            panel(kv, layer, head, p, n, w);
+        else
+            w->part(w, tft_kv_keys(kv, layer, head, p), n * row);
+        w->part(w, tft_kv_values(kv, layer, head, p), n * row);
+    }
+}
+
+/* Bytes of a record without its padding, which may never have been written. */
+static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits,
+                     size_t codes, size_t all)
+{
+    size_t n = 2 * tft_kv_scales(kv, side);
+    return bits == TFT_KV_BITS_F16 ? all : codes + (kv->policy.f8 ? 2 + n : n * sizeof(uint16_t));
+}
+
+static void blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                   const struct tft_kv_saved *a, struct tft_walk *w)
+{
+    const struct tft_kv_layer *y = &kv->layer[layer];
+    size_t k = record(kv, &kv->policy.k, y->k_bits, y->k_codes, y->k_bytes),
+           v = record(kv, &kv->policy.v, y->v_bits, y->v_codes, y->v_bytes);
+    for (uint32_t b = 0; b < a->side[TFT_KV_K].blocks; b++)
+        w->part(w, tft_kv_key_record(kv, layer, head, b), k);
+    for (uint32_t b = 0; b < a->side[TFT_KV_V].blocks; b++)
+        w->part(w, tft_kv_value_record(kv, layer, head, b), v);
+}
+
+void tft_kv_memory(const struct tft_kv *kv, const struct tft_kv_saved *a,
+                   const unsigned char *first, struct tft_walk *w)
+{
+    for (uint32_t l = 0; l < kv->n_host; l++)
+        for (uint32_t h = 0; h < tft_kv_heads(kv, l).n; h++)
+            if (tft_kv_has_ring(kv, l)) {
+                ring(kv, l, h, a, first, w);
+            } else {
+                slots(kv, l, h, a, w);
+                if (kv->layer)
+                    blocks(kv, l, h, a, w);
+            }
+}
+
+void tft_kv_restore(struct tft_kv *kv, const struct tft_kv_image *i)
+{
+    kv->held = i->state.held;
+    kv->dropped = i->state.dropped;
+    kv->frozen = i->state.frozen;
+    kv->policy.prefill = i->state.prefill;
+    kv->written = written(kv, kv->held, i->first);
+    for (int s = 0; s < TFT_KV_SIDES; s++) {
+        const bool *is_named = kv->at[s].is_named;
+        kv->at[s] = retained(&i->state, s);
+        kv->at[s].is_named = is_named;
+    }
+}

@@ -1,0 +1,55 @@
+/*
+ * A cache as it is saved: its state as numbers, then the memory in use, part by part. The same walk
+ * counts, writes and reads the parts, so their order is written down once. Where numbers lie does
+ * not depend on the CPU, nor on the capacity of the session: a cache is restored in any that has
+ * room, with the same policy.
+ */
+#ifndef TFT_KV_SAVED_H
+#define TFT_KV_SAVED_H
+
+#include "kv.h"
+#include "port/port.h"
+
+struct tft_kv_saved {
+    uint32_t held, dropped, frozen;
+    uint32_t prefill; /* of the policy: it changes where it is the prompt's length */
+    struct {
+        uint32_t sinks, named, waiting, kept, blocks;
+    } side[TFT_KV_SIDES];
+};
+
+/* What a walk does with each part: n bytes at p, or n bytes that are skipped if p is NULL. */
+struct tft_walk {
+    void (*part)(struct tft_walk *w, void *p, size_t n);
+    bool loads;                /* the parts are those of a file: they are counted, or copied */
+    const unsigned char *from; /* from here into the session, */
+    uint64_t n;                /* which begins so many bytes earlier */
+    uint32_t crc;              /* saving: of the n bytes that were written */
+    unsigned char *to;         /* here; or else into `file` */
+    FILE *file;
+    int os; /* errno of the first failure in `file`, or 0 */
+};
+
+/* A saved cache while it is checked or restored. */
+struct tft_kv_image {
+    struct tft_kv_saved state;
+    const unsigned char *first; /* u32 [n_layer] the first position that each layer's ring has */
+    const unsigned char *named; /* [held or more] the filter's answers; NULL without a filter */
+    const unsigned char *owner; /* what tft_kv_owners walks through */
+};
+
+struct tft_kv_saved tft_kv_save(const struct tft_kv *kv);
+
+/* The first position that the ring of a layer has; 0: all, or the layer has no window. */
+uint32_t tft_kv_first(const struct tft_kv *kv, uint32_t layer);
+
+/* Walk through the owners of slots and blocks, and through slots and blocks. first: as in struct
+   tft_kv_image; NULL: those of the cache itself. */
+void tft_kv_owners(const struct tft_kv *kv, const struct tft_kv_saved *a, struct tft_walk *w);
+void tft_kv_memory(const struct tft_kv *kv, const struct tft_kv_saved *a,
+                   const unsigned char *first, struct tft_walk *w);
+
+/* Takes over the state, whose memory a walk has read. */
+void tft_kv_restore(struct tft_kv *kv, const struct tft_kv_image *i);
+
+#endif
