@@ -147,6 +147,100 @@ void tft_kv_memory(const struct tft_kv *kv, const struct tft_kv_saved *a,
             }
 }
 
+/* --------------------------------------------------------------------------------------- checks */
+
+const char *tft_kv_wrong_state(const struct tft_kv *kv, const struct tft_kv_saved *a)
+{
+    struct tft_kv_policy policy = kv->policy;
+    policy.prefill = a->prefill;
+    if (a->held > kv->max_tokens - kv->n_prefix)
+        return "more tokens than the cache has room for";
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
+        struct tft_retained r = retained(a, i);
+        bool none = !r.named && !r.waiting && !r.blocks;
+        if (!tft_retain_holds(&policy, i, &r, a->held) ||
+            slots_in_use(kv, a, i) > kv->capacity[i] || r.blocks > kv->n_blocks)
+            return "tokens are in places where this cache has none";
+        if (a->frozen > a->held || (a->frozen ? a->held - a->frozen > r.kept : !none))
+            return "the last eviction was not where it says";
+    }
+    if (a->frozen && !tft_kv_evicts(&policy))
+        return "evictions of a cache that evicts nothing";
+    if (!tft_kv_apart(&policy) && memcmp(&a->side[0], &a->side[1], sizeof a->side[0]) != 0)
+        return "keys and values are apart";
+    if (a->dropped && (!tft_kv_slides(&policy) || a->held <= policy.sinks))
+        return "it cannot have dropped tokens";
+    return NULL;
+}
+
+/* Whether each ring has what the next token will see. */
+static bool rings_reach(const struct tft_kv *kv, const struct tft_kv_image *i)
+{
+    uint32_t end = kv->n_prefix + i->state.held + 1;
+    for (uint32_t l = 0; kv->ring && l < kv->n_layer; l++) {
+        uint32_t first = first_of(kv, l, i->first), window = kv->ring[l].window,
+                 seen = end > window ? (end - window) / TFT_SPAN * TFT_SPAN : 0;
+        if (window ? first % TFT_KEY_PANEL || first > seen : first)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the filter has named as many of the evicted tokens as there are in slots. */
+static bool names_fit(const struct tft_kv_image *i)
+{
+    for (int s = 0; i->named && s < TFT_KV_SIDES; s++) {
+        struct tft_retained r = retained(&i->state, s);
+        uint32_t n = 0, end = i->state.held - r.kept;
+        for (uint32_t t = r.sinks; t < end; t++)
+            n += i->named[t];
+        if (n != r.named)
+            return false;
+    }
+    return i->named || (!i->state.side[0].named && !i->state.side[1].named);
+}
+
+/* Notes that n places have these owners; false if one is none, or has another place. */
+static bool see(const struct tft_kv *kv, const unsigned char *owner, size_t n, uint32_t end)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t token = tft_load_u32(owner + 4 * i);
+        if (token >= end || kv->seen[token / 8] >> token % 8 & 1)
+            return false;
+        kv->seen[token / 8] |= (uint8_t)(1u << token % 8);
+    }
+    return true;
+}
+
+/* Whether each token has one place, those of the prefix the first ones. */
+static bool owners_fit(const struct tft_kv *kv, const struct tft_kv_image *i)
+{
+    const unsigned char *at = i->owner;
+    uint32_t end = kv->n_prefix + i->state.held;
+    for (int s = 0; s < TFT_KV_SIDES; s++) {
+        if (!kv->slot_owner[s])
+            continue;
+        size_t n_slot = slots_in_use(kv, &i->state, s),
+               n = n_slot + (size_t)i->state.side[s].blocks * kv->block;
+        for (uint32_t p = 0; p < kv->n_prefix; p++)
+            if (tft_load_u32(at + 4 * (size_t)p) != p)
+                return false;
+        memset(kv->seen, 0, (kv->max_tokens + (size_t)7) / 8);
+        if (!see(kv, at, n, end))
+            return false;
+        at += 4 * n;
+    }
+    return true;
+}
+
+const char *tft_kv_wrong_image(const struct tft_kv *kv, const struct tft_kv_image *i)
+{
+    return !rings_reach(kv, i) ? "windows have lost tokens that they need"
+           : !names_fit(i)     ? "tokens that the filter named are missing"
+           : !owners_fit(kv, i) ? "a token has no place, or several"
+                                : NULL;
+}
+
 void tft_kv_restore(struct tft_kv *kv, const struct tft_kv_image *i)
 {
     kv->held = i->state.held;

@@ -49,6 +49,12 @@ void tft_kv_owners(const struct tft_kv *kv, const struct tft_kv_saved *a, struct
 void tft_kv_memory(const struct tft_kv *kv, const struct tft_kv_saved *a,
                    const unsigned char *first, struct tft_walk *w);
 
+/* What is wrong with the state, so that this cache cannot have it; NULL: nothing. */
+const char *tft_kv_wrong_state(const struct tft_kv *kv, const struct tft_kv_saved *a);
+
+/* Likewise with the arrays of an image whose state is right. */
+const char *tft_kv_wrong_image(const struct tft_kv *kv, const struct tft_kv_image *i);
+
 /* Takes over the state, whose memory a walk has read. */
 void tft_kv_restore(struct tft_kv *kv, const struct tft_kv_image *i);
 
