@@ -365,6 +365,7 @@ TFT_API const char *tft_prefix_best(const struct tft_model *m, const int32_t *id
 /* ------------------------------------------------------------------------------------- sessions */
 
 struct tft_session; /* one sequence of tokens, its KV cache, and the logits after its last tokens */
+struct tft_sampler; /* how the next token is chosen, see below */
 
 struct tft_session_opts {
     size_t size;                           /* sizeof(struct tft_session_opts) */
@@ -595,6 +596,42 @@ TFT_API const int32_t *tft_tokens(const struct tft_session *s);
    must be below n_logits and below the n of that call, and the token must have come after the
    session last slid. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
+
+/* ------------------------------------------------------------------------------- saved sessions */
+
+/*
+ * A session can be saved and loaded: what follows has the same bits as if the session had gone on,
+ * also after a rewind or a slide. Loading copies the cache, so it takes a small part of the time
+ * that computing took:
+ *
+ *      if (tft_session_load(s, &z, "talk.session", &err) != TFT_OK)
+ *          tft_prefill(s, ids, n);                      // s is as it was
+ *      ...
+ *      tft_session_save(s, &z, "talk.session", &err);
+ *
+ * A saved session has the tokens, the part of the cache that is in use, the states of layers and
+ * their checkpoints, the logits of the newest token (tft_logits with back = 0) and, where z is not
+ * NULL, the settings and the seed of a sampler. It is for sessions of the same model file with the
+ * same `weights`, `kv`, prefix and filter, and of any capacity that has room for its tokens. (With
+ * LongRoPE the capacity must be on the same side of the original context.) Other options may differ:
+ * n_batch, n_logits, n_threads, slide, and checkpoints, of which the newest are kept. The CPU may be
+ * another one. docs/sessions.md describes the format, and how models are told apart.
+ */
+
+/* Bytes of the session when it is saved now. */
+TFT_API size_t tft_session_save_bytes(const struct tft_session *s);
+
+/* Saves the session to data[size]. z: NULL, or its sampler. TFT_ERR_FULL: size is less than
+   tft_session_save_bytes. TFT_ERR_UNSUPPORTED: the cache is on a device, or z has a grammar. */
+TFT_API enum tft_status tft_session_save_mem(const struct tft_session *s,
+                                             const struct tft_sampler *z, void *data, size_t size,
+                                             struct tft_error *err);
+
+/* Saves it to a file, which gets its name when it is complete and on disk: a file that was there
+   stays until then, also after an error or a crash. Errors as tft_session_save_mem, and TFT_ERR_IO,
+   TFT_ERR_NOMEM. */
+TFT_API enum tft_status tft_session_save(const struct tft_session *s, const struct tft_sampler *z,
+                                         const char *path, struct tft_error *err);
 
 /* ------------------------------------------------------------------------------------- grammars */
 

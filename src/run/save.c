@@ -1,0 +1,208 @@
+/* Saving a session. */
+#include "base/bytes.h"
+#include "base/crc32.h"
+#include "base/error.h"
+#include "file/file.h"
+#include "saved.h"
+
+#include <errno.h>
+#include <string.h>
+
+const char tft_saved_magic[8] = "TFTSAVE\n";
+
+/* -------------------------------------------------------------------- what a session must match */
+
+static uint32_t cache_of(const struct tft_session *s)
+{
+    const struct tft_kv_policy *p = &s->kv.policy;
+    uint32_t knobs[] = {p->num, p->sinks, s->whole_prompt ? TFT_KV_PROMPT : p->prefill, p->keep,
+                        p->group, p->f8, p->clip, p->reorder};
+    uint32_t crc = tft_crc32(0, knobs, sizeof knobs);
+    for (enum tft_kv_which i = TFT_KV_K; i < TFT_KV_SIDES; i++) {
+        const struct tft_kv_side *side = tft_kv_side(p, i);
+        uint32_t rule[] = {side->axis, side->retain, side->window};
+        crc = tft_crc32(crc, rule, sizeof rule);
+        for (uint32_t l = 0; tft_kv_evicts(p) && l < s->kv.n_layer; l++) {
+            float bits = tft_kv_bits(side, l);
+            crc = tft_crc32(crc, &bits, sizeof bits);
+        }
+    }
+    return crc;
+}
+
+static uint32_t prefix_of(const struct tft_session *s)
+{
+    const struct tft_named_prefix *p = s->named;
+    return p ? tft_crc32(tft_crc32(0, p->name, strlen(p->name)), p->tokens,
+                         p->n * sizeof *p->tokens)
+             : 0;
+}
+
+static bool has_long_rope(const struct tft_session *s)
+{
+    return s->m->rope_freq_long && s->rope_freq == s->m->rope_freq_long;
+}
+
+struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_sampler *z)
+{
+    struct tft_saved h = {.version = TFT_SAVED_VERSION,
+                     .flags = has_long_rope(s) ? TFT_SAVED_LONG_ROPE : 0,
+                     .cache = cache_of(s),
+                     .prefix = prefix_of(s),
+                     .pos = s->pos,
+                     .n_checkpoint = s->states.n,
+                     .has_logits = s->n_valid > 0,
+                     .kv = tft_kv_save(&s->kv)};
+    memcpy(h.magic, tft_saved_magic, sizeof h.magic);
+    if (z) {
+        h.has_sampler = 1;
+        h.seed = z->seed;
+        h.temperature = z->temperature;
+        h.top_p = z->top_p;
+        h.min_p = z->min_p;
+        h.repeat_penalty = z->repeat_penalty;
+        h.top_k = z->top_k;
+        h.repeat_last = z->repeat_last;
+    }
+    return h;
+}
+
+/* ---------------------------------------------------------------------------------------- parts */
+
+static void count(struct tft_walk *w, void *p, size_t n)
+{
+    (void)p;
+    w->n += n;
+}
+
+static void put(struct tft_walk *w, void *p, size_t n)
+{
+    if (!n)
+        return;
+    w->crc = tft_crc32(w->crc, p, n);
+    if (w->to) {
+        memcpy(w->to + w->n, p, n);
+    } else if (!w->os) {
+        errno = 0;
+        if (fwrite(p, 1, n, w->file) != n)
+            w->os = errno ? errno : EIO;
+    }
+    w->n += n;
+}
+
+/* Numbers that go before the tokens: the first positions in rings, and where checkpoints are. */
+static void places(const struct tft_session *s, const struct tft_saved *h, struct tft_walk *w)
+{
+    for (uint32_t l = 0; s->kv.ring && l < s->kv.n_layer; l++) {
+        uint32_t first = w->loads ? 0 : tft_kv_first(&s->kv, l);
+        w->part(w, &first, sizeof first);
+    }
+    for (uint32_t i = 0; i < h->n_checkpoint; i++) {
+        uint32_t pos = w->loads ? 0 : s->states.checkpoint[i].pos;
+        w->part(w, &pos, sizeof pos);
+    }
+}
+
+/* The states; of a file's checkpoints, those for which the session has no room are the oldest. */
+static void states(const struct tft_session *s, const struct tft_saved *h, struct tft_walk *w)
+{
+    const struct tft_states *t = &s->states;
+    size_t bytes = t->size * sizeof *t->now;
+    uint32_t skip = h->n_checkpoint > t->most ? h->n_checkpoint - t->most : 0;
+    w->part(w, t->now, bytes);
+    for (uint32_t i = 0; i < h->n_checkpoint; i++)
+        w->part(w, i < skip ? NULL : t->checkpoint[i - skip].state, bytes);
+}
+
+void tft_saved_walk(const struct tft_session *s, const struct tft_saved *h,
+                    const unsigned char *first, struct tft_walk *w)
+{
+    size_t n_vocab = s->m->n_vocab, row = w->loads || !s->n_valid ? 0 : s->n_valid - 1;
+    places(s, h, w);
+    w->part(w, s->tokens, h->pos * sizeof *s->tokens);
+    if (s->is_named)
+        w->part(w, s->is_named, h->pos);
+    tft_kv_owners(&s->kv, &h->kv, w);
+    tft_kv_memory(&s->kv, &h->kv, first, w);
+    states(s, h, w);
+    if (h->has_logits)
+        w->part(w, s->buf[TFT_LOGITS] + row * n_vocab, n_vocab * sizeof(float));
+}
+
+/* --------------------------------------------------------------------------------------- saving */
+
+enum tft_status tft_saved_on_cpu(const struct tft_session *s, struct tft_error *err)
+{
+    if (s->m->n_host == s->m->n_layer)
+        return TFT_OK;
+    return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                    "%s: a session whose cache is on a device cannot be saved or loaded: open the "
+                    "model on the CPU",
+                    s->m->source.name);
+}
+
+static enum tft_status can_save(const struct tft_session *s, const struct tft_sampler *z,
+                                struct tft_error *err)
+{
+    if (z && z->grammar)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "the state of a grammar cannot be saved: give a sampler without one");
+    return tft_saved_on_cpu(s, err);
+}
+
+uint64_t tft_saved_bytes(const struct tft_session *s, const struct tft_saved *h,
+                         const unsigned char *first)
+{
+    struct tft_walk w = {.part = count, .loads = first != NULL};
+    tft_saved_walk(s, h, first, &w);
+    return sizeof *h + w.n + TFT_SAVED_CHECKSUM;
+}
+
+static void write_all(const struct tft_session *s, const struct tft_sampler *z, struct tft_walk *w)
+{
+    struct tft_saved h = tft_saved_of(s, z);
+    unsigned char sum[TFT_SAVED_CHECKSUM];
+    h.bytes = tft_saved_bytes(s, &h, NULL);
+    h.model = tft_model_identity(s->m);
+    w->part = put;
+    put(w, &h, sizeof h);
+    tft_saved_walk(s, &h, NULL, w);
+    tft_store_u32(sum, w->crc);
+    put(w, sum, sizeof sum);
+}
+
+size_t tft_session_save_bytes(const struct tft_session *s)
+{
+    struct tft_saved h = tft_saved_of(s, NULL);
+    return (size_t)tft_saved_bytes(s, &h, NULL);
+}
+
+enum tft_status tft_session_save_mem(const struct tft_session *s, const struct tft_sampler *z,
+                                     void *data, size_t size, struct tft_error *err)
+{
+    size_t bytes = tft_session_save_bytes(s);
+    enum tft_status status = can_save(s, z, err);
+    if (status == TFT_OK && size < bytes)
+        status = tft_fail(err, TFT_ERR_FULL, "the saved session takes %zu bytes, not %zu", bytes,
+                          size);
+    if (status == TFT_OK)
+        write_all(s, z, &(struct tft_walk){.to = data});
+    return status;
+}
+
+enum tft_status tft_session_save(const struct tft_session *s, const struct tft_sampler *z,
+                                 const char *path, struct tft_error *err)
+{
+    struct tft_new_file *f;
+    enum tft_status status = can_save(s, z, err);
+    if (status == TFT_OK)
+        status = tft_new_file_create(&f, path, err);
+    if (status != TFT_OK)
+        return status;
+    struct tft_walk w = {.file = f->file};
+    write_all(s, z, &w);
+    if (w.os)
+        status = tft_fail_os(err, w.os, path, "cannot be written");
+    enum tft_status end = tft_new_file_end(f, status == TFT_OK, err);
+    return status == TFT_OK ? end : status;
+}
