@@ -633,6 +633,19 @@ TFT_API enum tft_status tft_session_save_mem(const struct tft_session *s,
 TFT_API enum tft_status tft_session_save(const struct tft_session *s, const struct tft_sampler *z,
                                          const char *path, struct tft_error *err);
 
+/* Replaces what the session holds by a saved session. Everything in the file is checked before
+   anything of the session changes: after an error it is as it was. Allocates nothing. z: NULL, or
+   gets the sampler's settings and seed, if the file has them; its grammar stays.
+   TFT_ERR_FORMAT: not a saved session, or a damaged one. TFT_ERR_ARG: saved with another model,
+   cache or prefix; err says which. TFT_ERR_FULL: more tokens than the session has room for.
+   TFT_ERR_UNSUPPORTED: of a later version, or the cache is on a device. */
+TFT_API enum tft_status tft_session_load_mem(struct tft_session *s, struct tft_sampler *z,
+                                             const void *data, size_t size, struct tft_error *err);
+
+/* The same of a file, which must not be changed meanwhile. TFT_ERR_IO: it cannot be read. */
+TFT_API enum tft_status tft_session_load(struct tft_session *s, struct tft_sampler *z,
+                                         const char *path, struct tft_error *err);
+
 /* ------------------------------------------------------------------------------------- grammars */
 
 /*
