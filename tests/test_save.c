@@ -1,0 +1,295 @@
+/* Saved sessions: what was loaded goes on with the same bits, with every kind of cache, window and
+   state; a bad file is refused, and changes nothing. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include "base/bytes.h"
+#include "base/splitmix64.h"
+#include "caches.h"
+#include "fed.h"
+#include "layer_toys.h"
+#include "more_toys.h"
+#include "prefixes.h"
+#include "run/saved.h"
+
+enum { TEXT = 640 };
+
+static int32_t text[TEXT];
+static float importance[2 * 2 * 20], clip[2][2 * 2 * 2];
+static int32_t key_order[2 * 2 * 20];
+
+/* The model of caches.h, with all that its caches may need. */
+static struct tft_model *small_model(const char *calibrated_for)
+{
+    struct tft_model *m = opened(written(&small));
+    for (uint32_t i = 0; i < 2 * 2 * 20; i++) {
+        importance[i] = (float)(1 + i * 37 % 101);
+        key_order[i] = (int32_t)((i % 20 * (i / 20 % 2 ? 7 : 3) + i / 20) % 20);
+    }
+    for (uint32_t i = 0; i < 2 * 2 * 2; i++)
+        clip[0][i] = clip[1][i] = 1 - 0.05f * (float)i;
+    m->key_importance = importance;
+    if (calibrated_for) {
+        m->kv_text = calibrated_for;
+        assert_int_equal(tft_kv_parse(&m->kv_policy, calibrated_for, NULL), TFT_OK);
+        m->key_order = key_order;
+        m->kv_clip[0] = clip[0];
+        m->kv_clip[1] = clip[1];
+    }
+    toy_tokens(5, m->n_vocab, text, TEXT);
+    return m;
+}
+
+static unsigned char *saved(const struct tft_session *s, size_t *n)
+{
+    *n = tft_session_save_bytes(s);
+    unsigned char *p = malloc(*n);
+    assert_non_null(p);
+    assert_int_equal(tft_session_save_mem(s, NULL, p, *n, NULL), TFT_OK);
+    return p;
+}
+
+static void must_load(struct tft_session *s, const void *p, size_t n)
+{
+    struct tft_error err;
+    if (tft_session_load_mem(s, NULL, p, n, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+}
+
+static void same_session(const struct tft_session *a, const struct tft_session *b)
+{
+    assert_int_equal(tft_pos(a), tft_pos(b));
+    assert_int_equal(a->kv.held, b->kv.held);
+    assert_int_equal(a->n_named, b->n_named);
+    assert_memory_equal(tft_tokens(a), tft_tokens(b), tft_pos(a) * sizeof(int32_t));
+    assert_int_equal(!tft_logits(a, 0), !tft_logits(b, 0));
+    if (tft_logits(a, 0))
+        same_last_logits(a, b);
+}
+
+/* Some steps of a session. Its tokens are those of `text`, as far as it has not slid. */
+static void step(struct tft_session *s, uint64_t *seed)
+{
+    uint64_t r = tft_splitmix64(seed);
+    uint32_t pos = (uint32_t)tft_pos(s), n = 1 + (uint32_t)(r >> 8) % 40;
+    if (r % 8 == 0)
+        assert_int_equal(tft_rewind(s, pos - (pos < 50 ? pos / 2 : r / 8 % 50)), TFT_OK);
+    else if (r % 8 == 1)
+        tft_prompt_end(s);
+    else if (s->slide || pos + n <= s->capacity)
+        feed(s, text + pos % (TEXT - 40), n, n);
+}
+
+/* One session goes through some steps, another through the same and is saved and loaded after each
+   into one with options `other` and back. */
+static void carried(const struct tft_model *m, struct tft_session_opts o,
+                    struct tft_session_opts other, int steps)
+{
+    struct tft_session *want = session(m, o), *got[2] = {session(m, o), session(m, other)};
+    uint64_t seed[2] = {7, 7};
+    for (int i = 0; i < steps; i++) {
+        step(want, &seed[0]);
+        step(got[i % 2], &seed[1]);
+        same_session(want, got[i % 2]);
+        size_t n, again;
+        unsigned char *p = saved(got[i % 2], &n), *q;
+        must_load(got[1 - i % 2], p, n);
+        same_session(want, got[1 - i % 2]);
+        q = saved(got[1 - i % 2], &again);
+        if (!m->kv_window && !m->state_size) { /* these depend on room for windows and states */
+            assert_int_equal(n, again);
+            assert_memory_equal(p, q, n);
+        }
+        free(p);
+        free(q);
+    }
+    tft_session_close(want);
+    tft_session_close(got[0]);
+    tft_session_close(got[1]);
+}
+
+static void every_cache(void **state)
+{
+    (void)state;
+    for (int c = -2; c < N_CACHES; c++) {
+        struct tft_model *m = small_model(c < 0 ? NULL : caches[c].file);
+        const char *kv = c == -2 ? "f16" : c == -1 ? "f32" : caches[c].kv;
+        struct tft_session_opts o = {.kv = kv, .n_threads = 1, .capacity = 500, .n_batch = 64},
+                                other = {.kv = kv, .n_threads = 2, .capacity = 620, .n_logits = 3};
+        carried(m, o, other, 10);
+        tft_model_close(m);
+    }
+}
+
+static void a_prompt_that_stays_open(void **state)
+{
+    (void)state;
+    struct tft_model *m = small_model(NULL);
+    struct tft_session_opts o = {.kv = "kivi:residual=24,group=16,prefill=prompt", .n_threads = 1};
+    carried(m, o, o, 12);
+    tft_model_close(m);
+}
+
+static bool some(void *user, uint64_t position, int32_t token)
+{
+    (void)user;
+    return (position + (uint64_t)token) % 9 == 0;
+}
+
+static void sliding_and_named(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {"f16", "kivi:residual=32,group=16",
+                                     "logquant:window=11,group=16",
+                                     "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
+                                     "kivi:residual=32,group=16,sinks=2,keep=4,prefill=70"};
+    struct tft_model *m = small_model(NULL);
+    for (int c = 0; c < 5; c++) {
+        struct tft_session_opts o = {.kv = kv[c], .n_threads = 1, .capacity = 128, .slide = true,
+                                     .keep = some};
+        carried(m, o, o, 16);
+    }
+    tft_model_close(m);
+}
+
+/* Rings of another size: passes are shorter in the other session, and it has a smaller capacity. */
+static void windows_and_states(void **state)
+{
+    (void)state;
+    struct tft_session_opts o = {.n_threads = 1, .capacity = 640},
+                            other = {.n_threads = 1, .capacity = 620, .n_batch = 24,
+                                     .checkpoints = 2};
+    for (int i = 0; i < N_MORE; i++) {
+        if (!more_toys[i].numbers && i < N_MORE - N_STATE)
+            continue;
+        struct tft_model *m = opened(written(&more_toys[i]));
+        toy_tokens(5, m->n_vocab, text, TEXT);
+        carried(m, o, other, 9);
+        tft_model_close(m);
+    }
+    for (int i = 0; i < N_LAYER_TOYS; i++) {
+        struct tft_model *m = opened(written(&layer_toys[i]));
+        toy_tokens(5, m->n_vocab, text, TEXT);
+        carried(m, o, other, 9);
+        tft_model_close(m);
+    }
+}
+
+/* Long enough for rings to lose tokens, in both directions between rings of two sizes. */
+static void windows_that_are_full(void **state)
+{
+    (void)state;
+    struct toy long_toy = layer_toys[1];
+    long_toy.n_ctx = 1600;
+    struct tft_model *m = opened(written(&long_toy));
+    struct tft_session_opts o = {.n_threads = 1, .n_batch = 256}, other = {.n_threads = 1,
+                                                                           .n_batch = 600};
+    struct tft_session *s[2] = {session(m, o), session(m, other)}, *fresh = session(m, o);
+    assert_int_not_equal(s[0]->kv.ring[0].slots[0], s[1]->kv.ring[0].slots[0]);
+    toy_tokens(5, m->n_vocab, text, TEXT);
+    size_t n, ends[] = {600, 1150, 1500}, at = 0;
+    for (int i = 0; i < 3; i++) {
+        for (; at < ends[i]; at += 50) {
+            feed(s[i % 2], text + at % 600, 50, 50);
+            feed(fresh, text + at % 600, 50, 50);
+        }
+        unsigned char *p = saved(s[i % 2], &n);
+        tft_session_close(s[1 - i % 2]); /* nothing of the text is in it yet */
+        s[1 - i % 2] = session(m, i % 2 ? o : other);
+        const struct tft_kv *kv = &s[1 - i % 2]->kv;
+        memset(kv->v, 0x3c, kv->ring[0].heads.n * kv->ring[0].heads.dim * kv->ring[0].slots[1] * 2);
+        must_load(s[1 - i % 2], p, n);
+        same_session(fresh, s[1 - i % 2]);
+        free(p);
+        /* also to tokens that the first ring lost, and for which the second has slots */
+        for (size_t back = 50; back <= 700 && back < at; back += 650) {
+            assert_int_equal(tft_rewind(s[1 - i % 2], at - back), TFT_OK);
+            for (size_t t = at - back; t < at; t += 50)
+                feed(s[1 - i % 2], text + t % 600, 50, 50);
+            same_last_logits(fresh, s[1 - i % 2]);
+        }
+    }
+    tft_session_close(fresh);
+    tft_session_close(s[0]);
+    tft_session_close(s[1]);
+    tft_model_close(m);
+}
+
+static void prefixes(void **state)
+{
+    (void)state;
+    static const int32_t own[] = {3, 9, 4}, named[] = {5, 6, 7, 8, 2};
+    const struct prefix_text p[] = {{.tokens = own, .n = 3}, {.name = "a", .tokens = named, .n = 5},
+                                    {.name = "b", .tokens = named, .n = 4}};
+    const char *from = written(&small), *to = in_folder("p.gguf");
+    write_prefixes(from, to, p, 3, -1);
+    struct tft_model *m = opened(to);
+    toy_tokens(5, m->n_vocab, text, TEXT);
+    for (int i = 0; i < 2; i++) {
+        struct tft_session_opts o = {.n_threads = 1, .prefix = i ? "a" : NULL,
+                                     .kv = "kivi:residual=32,group=16"};
+        carried(m, o, o, 8);
+        struct tft_session *s = session(m, o), *t;
+        struct tft_error err;
+        size_t n;
+        o.prefix = "b";
+        t = session(m, o);
+        feed(s, text, 20, 20);
+        unsigned char *q = saved(s, &n);
+        assert_int_equal(tft_session_load_mem(t, NULL, q, n, &err), TFT_ERR_ARG);
+        assert_non_null(strstr(err.msg, "another prefix"));
+        free(q);
+        tft_session_close(s);
+        tft_session_close(t);
+    }
+    tft_model_close(m);
+}
+
+static void files_and_samplers(void **state)
+{
+    (void)state;
+    files_in_folder(true);
+    struct tft_model *m = opened(written(&small));
+    struct tft_session *s = session(m, (struct tft_session_opts){0}),
+                       *t = session(m, (struct tft_session_opts){0});
+    struct tft_sampler z = {.temperature = 0.7f, .top_k = 9, .top_p = 0.9f, .min_p = 0.01f,
+                            .repeat_penalty = 1.1f, .repeat_last = 20, .seed = 12345},
+                       y = {0};
+    struct tft_error err;
+    const char *path = in_folder("a.session");
+    toy_tokens(5, small.n_vocab, text, TEXT);
+    feed(s, text, 30, 30);
+    for (int i = 0; i < 2; i++) { /* the second time there is a file */
+        tft_sample(&z, s);
+        assert_int_equal(tft_session_save(s, &z, path, &err), TFT_OK);
+        assert_int_equal(tft_session_load(t, &y, path, &err), TFT_OK);
+        assert_memory_equal(&z, &y, sizeof z);
+        same_session(s, t);
+        int32_t id = tft_sample(&z, s);
+        assert_int_equal(tft_sample(&y, t), id);
+        assert_int_equal(tft_decode(s, id), TFT_OK);
+    }
+    assert_int_equal(files_in_folder(false), 2);
+    assert_int_equal(tft_session_save(s, NULL, folder, &err), TFT_ERR_IO);
+    assert_int_equal(tft_session_save(s, NULL, in_folder("none/b"), &err), TFT_ERR_IO);
+    assert_int_equal(tft_session_load(t, NULL, in_folder("none"), &err), TFT_ERR_IO);
+    assert_int_equal(tft_session_load(t, NULL, in_folder("m.gguf"), &err), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "not a saved session"));
+    tft_session_close(s);
+    tft_session_close(t);
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cache),
+        cmocka_unit_test(a_prompt_that_stays_open),
+        cmocka_unit_test(sliding_and_named),
+        cmocka_unit_test(windows_and_states),
+        cmocka_unit_test(windows_that_are_full),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(files_and_samplers),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
