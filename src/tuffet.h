@@ -613,9 +613,9 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
  * their checkpoints, the logits of the newest token (tft_logits with back = 0) and, where z is not
  * NULL, the settings and the seed of a sampler. It is for sessions of the same model file with the
  * same `weights`, `kv`, prefix and filter, and of any capacity that has room for its tokens. (With
- * LongRoPE the capacity must be on the same side of the original context.) Other options may differ:
- * n_batch, n_logits, n_threads, slide, and checkpoints, of which the newest are kept. The CPU may be
- * another one. docs/sessions.md describes the format, and how models are told apart.
+ * LongRoPE the capacity must be on the same side of the original context.) Other options may
+ * differ: n_batch, n_logits, n_threads, slide, and checkpoints, of which the newest are kept. The
+ * CPU may be another one. docs/sessions.md describes the format, and how models are told apart.
  */
 
 /* Bytes of the session when it is saved now. */

@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "base/bytes.h"
+#include "base/crc32.h"
 #include "base/splitmix64.h"
 #include "caches.h"
 #include "fed.h"
@@ -12,7 +13,7 @@
 #include "prefixes.h"
 #include "run/saved.h"
 
-enum { TEXT = 640 };
+enum { CHECKSUM = 4, TEXT = 640 };
 
 static int32_t text[TEXT];
 static float importance[2 * 2 * 20], clip[2][2 * 2 * 2];
@@ -245,6 +246,199 @@ static void prefixes(void **state)
     tft_model_close(m);
 }
 
+/* Every byte that is changed, and every length that is cut off, is noticed; the session stays. */
+static void damage_is_refused(void **state)
+{
+    (void)state;
+    struct tft_model *m = small_model(NULL);
+    struct tft_session_opts o = {.kv = "logquant:window=3,group=16", .n_threads = 1,
+                                 .capacity = 64};
+    struct tft_session *s = session(m, o), *t = session(m, o);
+    struct tft_error err;
+    size_t n, m2;
+    feed(s, text, 40, 40);
+    feed(t, text + 50, 30, 30);
+    unsigned char *p = saved(s, &n), *before = saved(t, &m2);
+    for (size_t i = 0; i < n; i++) {
+        p[i] ^= (unsigned char)(1u << i % 8);
+        enum tft_status status = tft_session_load_mem(t, NULL, p, n, &err);
+        assert_true(status == TFT_ERR_FORMAT || (status == TFT_ERR_UNSUPPORTED && i / 4 == 2));
+        p[i] ^= (unsigned char)(1u << i % 8);
+    }
+    for (size_t i = 0; i < n; i += 1 + i / 50)
+        assert_int_equal(tft_session_load_mem(t, NULL, p, i, &err), TFT_ERR_FORMAT);
+    unsigned char *after = saved(t, &n);
+    assert_int_equal(n, m2);
+    assert_memory_equal(before, after, n);
+    free(p);
+    free(before);
+    free(after);
+    tft_session_close(s);
+    tft_session_close(t);
+    tft_model_close(m);
+}
+
+/* Sets a number and makes the checksum right again. */
+static void forge(unsigned char *p, size_t n, size_t at, uint32_t x)
+{
+    tft_store_u32(p + at, x);
+    tft_store_u32(p + n - CHECKSUM, tft_crc32(0, p, n - CHECKSUM));
+}
+
+/* Numbers that no session has, although the checksum is right. */
+static void lies_are_refused(void **state)
+{
+    (void)state;
+#define AT(field) offsetof(struct tft_saved, field)
+    static const struct {
+        size_t at;
+        uint32_t x;
+        const char *why;
+    } lies[] = {
+        {AT(version), 2, "version 2"},
+        {AT(bytes), 12, "cut off"},
+        {AT(model), 1, "another model"},
+        {AT(cache), 1, "another KV cache"},
+        {AT(prefix), 1, "another prefix"},
+        {AT(flags), 1, "RoPE"},
+        {AT(pos), 65, "room for 64"},
+        {AT(pos), 39, "tokens are missing"},
+        {AT(has_logits), 2, "tokens are missing"},
+        {AT(n_checkpoint), 1, "no state"},
+        {AT(kv.prefill), 9, "does not end"},
+        {AT(kv.held), 41, "tokens are missing"},
+        {AT(kv.frozen), 41, "eviction"},
+        {AT(kv.frozen), 0, "eviction"},
+        {AT(kv.frozen), 1, "eviction"},
+        {AT(kv.side[0].kept), 41, "places"},
+        {AT(kv.side[0].blocks), 9, "places"},
+        {AT(kv.side[1].named), 1, "places"},
+        {sizeof(struct tft_saved), 31, "vocabulary"},
+        {sizeof(struct tft_saved) + 160, 41, "no place"}, /* a slot's owner */
+    };
+    struct tft_model *m = small_model(NULL);
+    struct tft_session_opts o = {.kv = "logquant:window=3,group=16", .n_threads = 1,
+                                 .capacity = 64};
+    struct tft_session *s = session(m, o), *t = session(m, o);
+    feed(s, text, 40, 40);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        struct tft_error err = {0};
+        size_t n;
+        unsigned char *p = saved(s, &n);
+        forge(p, n, lies[i].at, lies[i].x);
+        assert_int_not_equal(tft_session_load_mem(t, NULL, p, n, &err), TFT_OK);
+        if (!strstr(err.msg, lies[i].why))
+            fail_msg("%zu: %s", i, err.msg);
+        assert_int_equal(tft_pos(t), 0);
+        free(p);
+    }
+    tft_session_close(s);
+    tft_session_close(t);
+    tft_model_close(m);
+}
+
+/* The same about tokens that a filter has named. */
+static void lies_about_names(void **state)
+{
+    (void)state;
+    struct tft_model *m = small_model(NULL);
+    struct tft_session *s = session(m, (struct tft_session_opts){
+        .kv = "kivi:residual=16,group=16,keep=4", .keep = some});
+    struct tft_error err = {0};
+    size_t n, at = sizeof(struct tft_saved) + 60 * sizeof(int32_t);
+    feed(s, text, 60, 60);
+    unsigned char *p = saved(s, &n);
+    while (!p[at]) /* the first that was named */
+        at++;
+    forge(p, n, at, 0);
+    assert_int_equal(tft_session_load_mem(s, NULL, p, n, &err), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "named are missing"));
+    p[at] = 2;
+    forge(p, n, at + 1, 0);
+    assert_int_equal(tft_session_load_mem(s, NULL, p, n, &err), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "cannot have named"));
+    free(p);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+/* Rings that lack what the next token sees, or panels in part, or that layers do not have. */
+static void lies_about_rings(void **state)
+{
+    (void)state;
+    static const uint32_t lies[][3] = {{512, 0, 0}, {0, 0, 272}, {8, 0, 0}, {0, 16, 0}};
+    struct tft_model *m = opened(written(&layer_toys[1])); /* layer 1 has no window */
+    struct tft_session *s = session(m, (struct tft_session_opts){0});
+    unsigned char first[3 * 4] = {0};
+    feed(s, text, 400, 400);
+    struct tft_kv_image i = {.state = tft_kv_save(&s->kv), .first = first};
+    assert_null(tft_kv_wrong_image(&s->kv, &i));
+    for (size_t k = 0; k < sizeof lies / sizeof *lies; k++) {
+        for (size_t l = 0; l < 3; l++)
+            tft_store_u32(first + 4 * l, lies[k][l]);
+        assert_non_null(tft_kv_wrong_image(&s->kv, &i));
+    }
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+static void other_sessions_are_refused(void **state)
+{
+    (void)state;
+    struct toy other = small;
+    other.seed = 5;
+    struct tft_model *m[3] = {opened(written(&small))};
+    assert_true(toy_write(&other, in_folder("n.gguf")));
+    m[1] = opened(in_folder("n.gguf"));
+    m[2] = opened(written(&small));
+    struct tft_session *s = session(m[0], (struct tft_session_opts){.capacity = 40}),
+                       *t[4] = {session(m[1], (struct tft_session_opts){0}),
+                                session(m[0], (struct tft_session_opts){.kv = "f32"}),
+                                session(m[0], (struct tft_session_opts){.capacity = 29}),
+                                session(m[2], (struct tft_session_opts){.slide = true})};
+    static const enum tft_status want[] = {TFT_ERR_ARG, TFT_ERR_ARG, TFT_ERR_FULL, TFT_OK};
+    size_t n;
+    toy_tokens(5, small.n_vocab, text, TEXT);
+    feed(s, text, 30, 30);
+    unsigned char *p = saved(s, &n);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(tft_session_load_mem(t[i], NULL, p, n, NULL), want[i]);
+        tft_session_close(t[i]);
+    }
+    assert_int_equal(tft_session_save_mem(s, NULL, p, n - 1, NULL), TFT_ERR_FULL);
+    free(p);
+    tft_session_close(s);
+    for (int i = 0; i < 3; i++)
+        tft_model_close(m[i]);
+}
+
+/* The same file in other forms: its codes, and floats. */
+static void weights_of_another_form(void **state)
+{
+    (void)state;
+    struct toy coded = small;
+    coded.n_embd = coded.n_ff = 32;
+    coded.head_dim = 16;
+    coded.n_rot = 16;
+    coded.type = TFT_Q8_0;
+    const char *path = written(&coded);
+    struct tft_model *m[2] = {opened(path), opened_as_floats(path)};
+    struct tft_session *s[2];
+    struct tft_error err;
+    size_t n;
+    for (int i = 0; i < 2; i++)
+        s[i] = session(m[i], (struct tft_session_opts){.capacity = 40});
+    unsigned char *p = saved(s[0], &n);
+    assert_int_equal(tft_session_load_mem(s[1], NULL, p, n, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "another model"));
+    assert_int_equal(tft_session_load_mem(s[0], NULL, p, n, &err), TFT_OK); /* an empty session */
+    free(p);
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+}
+
 static void files_and_samplers(void **state)
 {
     (void)state;
@@ -289,6 +483,12 @@ int main(void)
         cmocka_unit_test(windows_and_states),
         cmocka_unit_test(windows_that_are_full),
         cmocka_unit_test(prefixes),
+        cmocka_unit_test(damage_is_refused),
+        cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(lies_about_names),
+        cmocka_unit_test(lies_about_rings),
+        cmocka_unit_test(other_sessions_are_refused),
+        cmocka_unit_test(weights_of_another_form),
         cmocka_unit_test(files_and_samplers),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
