@@ -36,6 +36,7 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
 {
     struct tft_model *m = ld->m;
     m->n_expert = m->n_expert_used = m->n_ff_expert = 0;
+    m->shared_expert = false;
     if (x->optional && !tft_load_count(ld, "expert_count", 0, TFT_MAX_EXPERTS))
         return;
     m->n_expert = tft_load_dim(ld, "expert_count", 0, TFT_MAX_EXPERTS);
@@ -64,6 +65,7 @@ static void load_shared(struct tft_load *ld, unsigned layer)
     if (!tft_load_has_linear(ld, "blk.%u.ffn_up_shexp", layer) &&
         !tft_load_has_linear(ld, "blk.%u.ffn_down_shexp", layer))
         return;
+    ld->m->shared_expert = true;
     b->gate = tft_load_linear(ld, "blk.%u.ffn_gate_shexp", layer, ff, d, false);
     b->up = tft_load_linear(ld, "blk.%u.ffn_up_shexp", layer, ff, d, false);
     b->down = tft_load_linear(ld, "blk.%u.ffn_down_shexp", layer, d, ff, false);

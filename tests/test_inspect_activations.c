@@ -232,7 +232,7 @@ static void inputs_agree_with_the_runtime(void **state)
             tft_rewind(s, 0);
             assert_int_equal(tft_prefill(s, text + at * WINDOW, WINDOW), TFT_OK);
         }
-        for (uint32_t k = 0; k < quantize_inputs(m); k++)
+        for (uint32_t k = 0; k < tft_model_inputs(m); k++)
             assert_true(a.linear[k].largest == shown.largest[k] && shown.largest[k] > 0);
         tft_session_close(s);
         activations_close(&a);
@@ -279,7 +279,7 @@ static void the_same_with_any_threads(void **state)
         struct activations a = run(m, (struct activations_opts){.n_threads = threads});
         for (uint32_t l = 0; l <= m->n_layer; l++)
             assert_true(same(&a.stream[l], &one.stream[l]));
-        for (uint32_t i = 0; i < quantize_inputs(m); i++)
+        for (uint32_t i = 0; i < tft_model_inputs(m); i++)
             assert_true(same(&a.linear[i], &one.linear[i]));
         assert_memory_equal(a.sink, one.sink, m->n_layer * m->n_head * sizeof *a.sink);
         assert_memory_equal(a.cost, one.cost, m->n_layer * m->n_head * sizeof *a.cost);
@@ -499,8 +499,8 @@ static void bytes_are_near_the_floats(void **state)
         for (uint32_t l = 0; l <= m->n_layer; l++)
             assert_true(near(got.stream[l].top[0], want.stream[l].top[0], 0.05) &&
                         near(got.stream[l].median, want.stream[l].median, 0.05));
-        for (uint32_t k = 0; k < quantize_inputs(m); k++) {
-            bool head = k == quantize_inputs(m) - 1;
+        for (uint32_t k = 0; k < tft_model_inputs(m); k++) {
+            bool head = k == tft_model_inputs(m) - 1;
             const struct tft_input *in =
                 head ? &m->head_in : &m->block[k / TFT_LAYER_INPUTS].in[k % TFT_LAYER_INPUTS];
             float byte = got.linear[k].largest / in->affine.scale;
@@ -534,7 +534,7 @@ static void a_bare_model_has_no_prefix(void **state)
     assert_int_equal(got.n_prefix, 0);
     for (uint32_t l = 0; l <= m->n_layer; l++)
         assert_true(near(got.stream[l].top[0], want.stream[l].top[0], 0.05));
-    for (uint32_t k = 0; k + 1 < quantize_inputs(m); k++)
+    for (uint32_t k = 0; k + 1 < tft_model_inputs(m); k++)
         assert_true(near(got.linear[k].top[0], want.linear[k].top[0], 0.05));
     for (uint32_t i = 0; i < m->n_layer * m->n_head; i++)
         assert_true(near(got.sink[i], want.sink[i], 0.1));

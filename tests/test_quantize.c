@@ -463,7 +463,7 @@ static void few_bits_near_the_floats(void **state)
             double d = float_distance(&toys[i], quantized(&toys[i], &o), 40);
             if (!(d < 0.6))
                 fail_msg("%s, %d: off by %.3f of the logits of floats", toys[i].arch, how, d);
-            for (uint32_t j = 0; j < quantize_inputs(&(struct tft_model){.n_layer = 2}); j++) {
+            for (uint32_t j = 0; j < tft_model_inputs(&(struct tft_model){.n_layer = 2}); j++) {
                 float was = ranges[j].max - ranges[j].min, is = result[j].max - result[j].min;
                 if (fabsf(is - was) > 0.3f * was)
                     fail_msg("%s, %d: input %u has a range of %g, not %g", toys[i].arch, how, j,

@@ -44,7 +44,7 @@ enum tft_range {
 
 /* The input of one or more linear layers: q, k and v share theirs, so do gate and up. */
 struct tft_input {
-    uint32_t index; /* layer * TFT_LAYER_INPUTS + which of the layer's; the head's comes last */
+    uint32_t index; /* its place in the arrays of a W8A8 file: tft_input_index */
     uint32_t width; /* its numbers: columns of the layers' matrices */
     enum tft_range range;
     struct tft_affine affine; /* STATIC */
@@ -52,7 +52,17 @@ struct tft_input {
     uint32_t hadamard;        /* block size of the Hadamard transform (kernels.h) that is applied
                                  then and that the weights expect; 0: none */
 };
-enum { TFT_IN_ATTN, TFT_IN_O, TFT_IN_FFN, TFT_IN_DOWN, TFT_LAYER_INPUTS };
+/* Of a layer. All have the first four. In a mixture of experts, TFT_IN_DOWN is what `down` of the
+   experts reads, and TFT_IN_SHARED what that of the feed-forward beside them reads. */
+enum {
+    TFT_IN_ATTN,
+    TFT_IN_O,
+    TFT_IN_FFN,
+    TFT_IN_DOWN,
+    TFT_LAYER_INPUTS,
+    TFT_IN_SHARED = TFT_LAYER_INPUTS,
+    TFT_INPUT_KINDS
+};
 #define TFT_NO_INDEX UINT32_MAX /* index of an input that W8A8 files do not have */
 
 struct tft_linear { /* y = W x + bias */
@@ -71,7 +81,6 @@ struct tft_experts {
     const float *bias;           /* [n_expert] added where experts are chosen; or NULL */
     struct tft_mat shared_gate;  /* [1, D] f32; no rows: the block's own feed-forward has no gate */
     struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert] */
-    struct tft_input hidden;     /* the input of all their `down` */
     /* Of experts beside a feed-forward, [D]: of what the router reads, of the experts' input, of
        feed-forward's output, of theirs. No w: both read what ffn_norm gives */
     struct tft_norm router_norm, in_norm, beside_norm, sum_norm;
@@ -127,7 +136,7 @@ struct tft_block {
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
     struct tft_experts experts;          /* beside gate, up and down, or instead of them */
-    struct tft_input in[TFT_LAYER_INPUTS];
+    struct tft_input in[TFT_INPUT_KINDS];
     enum tft_mixer mixer;
     struct tft_taps taps; /* not of attention */
     const float *decay, *decay_bias; /* [v_heads] a and b of a delta net, */
@@ -226,6 +235,7 @@ struct tft_model {
     uint32_t n_expert_used; /* those that a token is given to */
     uint32_t n_ff_expert;   /* hidden activations of an expert */
     uint32_t n_leading;     /* layers that come first and have no experts */
+    bool shared_expert;     /* some layer has a feed-forward of its own beside its experts */
     bool expert_sigmoid;    /* the router's scores become weights by sigmoid; otherwise softmax */
     bool expert_renorm;     /* the weights of a token's experts are divided by their sum, */
     float expert_scale;     /* and multiplied by this */
@@ -341,6 +351,20 @@ static inline bool tft_block_has_experts(const struct tft_block *b)
 static inline bool tft_block_has_experts_beside(const struct tft_block *b)
 {
     return b->experts.sum_norm.w;
+}
+
+/* The number of inputs that a W8A8 file describes: those of all layers, then the head's, then those
+   of shared experts, one for each layer, if there are any. */
+static inline uint32_t tft_model_inputs(const struct tft_model *m)
+{
+    return m->n_layer * TFT_LAYER_INPUTS + 1 + (m->shared_expert ? m->n_layer : 0);
+}
+
+/* The place of input `which` of a layer among them. */
+static inline uint32_t tft_input_index(const struct tft_model *m, uint32_t layer, uint32_t which)
+{
+    return which == TFT_IN_SHARED ? m->n_layer * TFT_LAYER_INPUTS + 1 + layer
+                                  : layer * TFT_LAYER_INPUTS + which;
 }
 
 /* Whether layers have a state beside the cache. */

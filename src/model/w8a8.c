@@ -106,6 +106,7 @@ static void connect(struct tft_model *m, struct tft_linear *l, struct tft_input 
 
 static void connect_block(struct tft_model *m, struct tft_block *b)
 {
+    bool experts = tft_block_has_experts(b);
     connect(m, &b->q, &b->in[TFT_IN_ATTN]);
     connect(m, &b->k, &b->in[TFT_IN_ATTN]);
     connect(m, &b->v, &b->in[TFT_IN_ATTN]);
@@ -113,28 +114,21 @@ static void connect_block(struct tft_model *m, struct tft_block *b)
     connect(m, &b->o, &b->in[TFT_IN_O]);
     connect(m, &b->gate, &b->in[TFT_IN_FFN]);
     connect(m, &b->up, &b->in[TFT_IN_FFN]);
-    connect(m, &b->down, &b->in[TFT_IN_DOWN]);
+    connect(m, &b->down, &b->in[experts ? TFT_IN_SHARED : TFT_IN_DOWN]);
     connect(m, &b->experts.gate, &b->in[TFT_IN_FFN]);
     connect(m, &b->experts.up, &b->in[TFT_IN_FFN]);
+    if (experts)
+        connect(m, &b->experts.down, &b->in[TFT_IN_DOWN]);
     connect(m, &b->embed_gate, &b->embed_in[0]);
     connect(m, &b->embed_out, &b->embed_in[1]);
 }
 
-/* The hidden activations of experts are of the same input as those of the block's own feed-forward,
-   but their weights may be packed and the other ones floats. */
-static void connect_experts(struct tft_load *ld, struct tft_block *b, struct tft_input hidden)
+/* Whether the hidden activations that l reads are rows of floats before they are what its weights
+   take. */
+static bool is_floats_first(const struct tft_linear *l)
 {
-    if (hidden.range == TFT_RANGE_TENSOR)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "the hidden activations of experts have a range of all tokens of a pass");
-    b->experts.hidden = hidden;
-    connect(ld->m, &b->experts.down, &b->experts.hidden);
-}
-
-/* Whether hidden activations are rows of floats before they are what the weights take. */
-static bool is_floats_first(const struct tft_input *in)
-{
-    return (in->range != TFT_RANGE_STATIC && in->range != TFT_RANGE_GROUPS) || in->norm;
+    return l->w.rows && ((l->in->range != TFT_RANGE_STATIC && l->in->range != TFT_RANGE_GROUPS) ||
+                         l->in->norm);
 }
 
 static uint32_t hadamard(struct tft_load *ld)
@@ -150,12 +144,35 @@ static uint32_t hadamard(struct tft_load *ld)
     return ld->status == TFT_OK ? (uint32_t)block : 0;
 }
 
+/* The inputs of layer l. */
+static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint32_t l)
+{
+    struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, l);
+    b->in[TFT_IN_SHARED] = (struct tft_input){.index = TFT_NO_INDEX};
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
+        if (i < TFT_LAYER_INPUTS || m->shared_expert) {
+            b->in[i] = input(ld, a, tft_input_index(m, l, i));
+            m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
+        }
+    b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
+    b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
+    m->float_inputs |= b->attn_sub_norm.w != NULL;
+    b->in[TFT_IN_DOWN].hadamard = b->in[TFT_IN_SHARED].hadamard = a->hadamard;
+    b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
+    if (tft_block_has_experts(b) && b->in[TFT_IN_DOWN].range == TFT_RANGE_TENSOR)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "the hidden activations of experts have a range of all tokens of a pass");
+    connect_block(m, b);
+    m->float_hidden |= is_floats_first(&b->down) || is_floats_first(&b->experts.down);
+}
+
 void tft_w8a8_inputs(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     struct input_arrays a = {0};
     if (ld->status == TFT_OK && ld->w8a8) {
-        uint64_t n = (uint64_t)m->n_layer * TFT_LAYER_INPUTS + 1;
+        uint32_t n = tft_model_inputs(m);
         a.scale = array(ld, TFT_KEY_INPUT_SCALE, n);
         a.zero = array(ld, TFT_KEY_INPUT_ZERO, n);
         a.range = array(ld, TFT_KEY_INPUT_RANGE, n);
@@ -164,23 +181,8 @@ void tft_w8a8_inputs(struct tft_load *ld)
     m->float_inputs = !ld->w8a8;
     m->byte_inputs = ld->w8a8;
     m->group_inputs = m->float_hidden = false;
-    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
-        struct tft_block *b = tft_load_block(ld, l);
-        for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
-            b->in[i] = input(ld, &a, l * TFT_LAYER_INPUTS + i);
-            m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
-        }
-        b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
-        b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
-        m->float_inputs |= b->attn_sub_norm.w != NULL;
-        b->in[TFT_IN_DOWN].hadamard = a.hadamard;
-        b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
-        if (tft_block_has_experts(b))
-            connect_experts(ld, b, b->in[TFT_IN_DOWN]);
-        connect_block(m, b);
-        m->float_hidden |= (b->down.w.rows && is_floats_first(&b->in[TFT_IN_DOWN])) ||
-                           (tft_block_has_experts(b) && is_floats_first(&b->experts.hidden));
-    }
+    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)
+        layer_inputs(ld, &a, l);
     m->layer_embed.in.index = TFT_NO_INDEX;
     connect(m, &m->layer_embed.w, &m->layer_embed.in);
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);

@@ -120,7 +120,7 @@ static bool take_item(const struct tft_model *m, enum tft_range *range, const ch
 
 static int take_dynamic(const struct tft_model *m, enum tft_range *range)
 {
-    for (uint32_t i = 0; i < quantize_inputs(m); i++)
+    for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         range[i] = TFT_RANGE_STATIC;
     for (const char *p = opt.dynamic, *next; p; p = next) {
         size_t n = strcspn(p, ",");
@@ -206,7 +206,7 @@ static void report_people(const struct tft_model *m, const struct quantize_run *
     command_system_report(&run->system);
     command_bits_report(&run->bits);
     command_kv_report(&run->kv);
-    for (uint32_t i = 0; i < quantize_inputs(m); i++)
+    for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
             worst_inputs_add(&l, (struct input_error){i, result[i].error, result[i].affine});
     worst_inputs_print(stderr, &l, m->n_layer);
@@ -238,7 +238,7 @@ static void report_json(const struct tft_model *m, const struct quantize_run *ru
     fputs(",\"check\":", stdout);
     command_check_json(&run->check);
     fputs(",\"inputs\":[", stdout);
-    for (uint32_t i = 0; i < quantize_inputs(m); i++) {
+    for (uint32_t i = 0; i < tft_model_inputs(m); i++) {
         const struct quantize_input *r = &run->result[i];
         printf("%s{\"name\":\"%s\",\"range\":\"%s\",\"scale\":%.9g,\"zero\":%d,\"min\":%.6g,"
                "\"max\":%.6g,\"error\":%.6g}",
@@ -274,7 +274,7 @@ static int make(struct tft_model *m, struct quantize_run *run)
 {
     const char *path = opt.out;
     run->start = cli_ns();
-    run->result = malloc(quantize_inputs(m) * sizeof *run->result);
+    run->result = malloc(tft_model_inputs(m) * sizeof *run->result);
     int status =
         run->result ? command_kv_begin(&run->kv, m, &run->o, &path) : cli_fail("out of memory");
     const char *named = path;
@@ -394,7 +394,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
                                },
                                .prefix = &prefix};
     struct quantize_opts *o = &run.o;
-    enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
+    enum tft_range *range = malloc(tft_model_inputs(m) * sizeof *range);
     int32_t *ids = NULL;
     run.matrix_bits = calloc(m->n_layer, LAYER_MATS);
     o->bits = run.matrix_bits;

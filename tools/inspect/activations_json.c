@@ -110,7 +110,7 @@ static void json_run(const struct report *r, int run)
         putchar('}');
     }
     fputs("],\"inputs\":[", stdout);
-    for (uint32_t i = 0; i < quantize_inputs(r->m); i++) {
+    for (uint32_t i = 0; i < tft_model_inputs(r->m); i++) {
         fputs(i ? "," : "", stdout);
         json_input(r, a, &a->linear[i], quantize_input_name(a->n_layer, i, name));
         putchar('}');

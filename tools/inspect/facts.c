@@ -118,7 +118,7 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
     const struct tft_value *held = tft_source_value(&f->s, TFT_KEY_HELD_OUT);
     f->checked = held && tft_value_real(held, 0, &f->held_out[0]) &&
                  tft_value_real(held, 1, &f->held_out[1]);
-    for (uint32_t i = 0; i < quantize_inputs(m); i++)
+    for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         read_input(f, i);
 }
 

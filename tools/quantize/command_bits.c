@@ -52,7 +52,7 @@ static bool progress(void *user, double done)
 static int make_draft(struct tft_model *m, const struct quantize_opts *from, const char *path)
 {
     struct quantize_opts o = *from;
-    struct quantize_input *result = malloc(quantize_inputs(m) * sizeof *result);
+    struct quantize_input *result = malloc(tft_model_inputs(m) * sizeof *result);
     struct cli_progress bar;
     struct tft_error err;
     bool stopped;

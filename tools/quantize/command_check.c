@@ -120,7 +120,7 @@ int command_check_choose(struct command_check *c, struct tft_model *m,
 {
     static const char suffix[] = ".trial";
     char title[64], *trial = malloc(strlen(path) + sizeof suffix);
-    struct quantize_input *result = malloc(quantize_inputs(m) * sizeof *result);
+    struct quantize_input *result = malloc(tft_model_inputs(m) * sizeof *result);
     int32_t *text = malloc((o->n_text + 1) * sizeof *text);
     struct quantize_opts with = *o;
     int status = trial && result && text ? CLI_OK : cli_fail("out of memory");

@@ -25,12 +25,6 @@ struct quantize_input {
     float min, max;
 };
 
-/* Inputs of a model: TFT_LAYER_INPUTS for each layer, then the head's. */
-static inline uint32_t quantize_inputs(const struct tft_model *m)
-{
-    return m->n_layer * TFT_LAYER_INPUTS + 1;
-}
-
 /* Numbers of input `which` of a layer; of the widest layer, if `layer` is NULL. */
 size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
                             uint32_t which);

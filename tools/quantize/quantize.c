@@ -621,7 +621,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
     c.y.s->tap_user = &c.stats;
     c.y.on_window = on_window;
     c.y.on_window_user = &c;
-    memset(result, 0, quantize_inputs(m) * sizeof *result);
+    memset(result, 0, tft_model_inputs(m) * sizeof *result);
     if (alloc_all(&c))
         write_open(&c.file, &c.y, c.kv.value_order, path, &c.bad);
     else

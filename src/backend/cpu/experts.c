@@ -172,13 +172,13 @@ static void hidden_slices(const struct tft_pass *p, const struct tft_experts *x,
         product(p, &x->up, pairs->expert, up, w->up, slice, i, i + rows);
         for (uint32_t j = 0; j < pairs->n; j++)
             tft_cpu_activate(p, TFT_H, pairs->at + j, i, w->gate + j * slice, w->up + j * slice,
-                             rows, &x->hidden);
+                             rows, x->down.in);
     }
 }
 
 static void hidden(struct tft_pass *p, const struct tft_experts *x)
 {
-    size_t block = x->hidden.hadamard, unit = block > 64 ? block : 64, from, to,
+    size_t block = x->down.in->hadamard, unit = block > 64 ? block : 64, from, to,
            width = x->up.w.rows;
     unsigned xn = tft_cpu_own_row(p, TFT_XN, x->up.in) ? 0 : BIT(TFT_XN);
     tft_pass_touch(p, xn | BIT(TFT_ROUTES), BIT(TFT_H));
@@ -187,7 +187,7 @@ static void hidden(struct tft_pass *p, const struct tft_experts *x)
     struct pairs pairs = {0};
     while (from * unit < to && next(p, &pairs, TFT_EXPERT_TOKENS))
         hidden_slices(p, x, &pairs, from * unit, to);
-    if (x->hidden.range != TFT_RANGE_TOKEN)
+    if (x->down.in->range != TFT_RANGE_TOKEN)
         return;
     tft_pass_touch(p, 0, BIT(TFT_H));
     tft_pass_share(p, (size_t)(p->n - p->first) * p->m->n_expert_used, &from, &to);
@@ -233,9 +233,10 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
     const struct tft_routes *r = &p->s->routes;
     float *sum = p->s->hidden[p->tid].gate;
     size_t begin, end;
-    tft_pass_tap(p, &x->up, TFT_XN);
+    if (!b->up.w.rows) /* otherwise the block's own feed-forward has shown it */
+        tft_pass_tap(p, &x->up, TFT_XN);
     hidden(p, x);
-    tft_pass_tap_rows(p, &x->hidden, TFT_H, (size_t)(p->n - p->first) * p->m->n_expert_used);
+    tft_pass_tap_rows(p, x->down.in, TFT_H, (size_t)(p->n - p->first) * p->m->n_expert_used);
 
     tft_pass_touch(p, BIT(TFT_H) | BIT(TFT_ROUTES), BIT(TFT_Y));
     tft_cpu_share_rows(p, &x->down, &begin, &end);

@@ -167,9 +167,8 @@ bool layers_pack(struct layers *y, uint32_t l)
     for (int i = 0; i < LAYER_MATS; i++)
         if (layers_linear(b, i))
             layers_linear(b, i)->w = packed[i];
-    for (int i = 0; i < TFT_LAYER_INPUTS; i++)
+    for (int i = 0; i < TFT_INPUT_KINDS; i++)
         b->in[i].range = TFT_RANGE_TOKEN;
-    b->experts.hidden.range = TFT_RANGE_TOKEN;
     return true;
 }
 

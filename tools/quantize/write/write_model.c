@@ -444,7 +444,7 @@ void write_values(struct model_writer *f)
     static const char *const methods[] = {"min-max", "percentile", "mse"};
     const struct quantize_opts *o = f->o;
     const struct tft_source *s = &f->m->source;
-    uint32_t n = quantize_inputs(f->m);
+    uint32_t n = tft_model_inputs(f->m);
     tft_gguf_put_u32(f->w, "general.alignment", 64); /* a cache line; a panel's quad of columns */
     for (size_t i = 0; i < s->n_value; i++)
         if (!describes_file(s->value[i].key))
@@ -489,7 +489,7 @@ void write_values(struct model_writer *f)
 
 void write_inputs(struct model_writer *f, const struct quantize_input *result)
 {
-    for (uint32_t i = 0; i < quantize_inputs(f->m); i++) {
+    for (uint32_t i = 0; i < tft_model_inputs(f->m); i++) {
         float error = (float)result[i].error;
         uint8_t zero = (uint8_t)result[i].affine.zero, range = (uint8_t)f->o->range[i];
         tft_gguf_fill_array(f->w, f->scale_place + 4 * i, TFT_VALUE_F32, &result[i].affine.scale,
