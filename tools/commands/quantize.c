@@ -109,11 +109,12 @@ static bool take_item(const struct tft_model *m, enum tft_range *range, const ch
         every = found = p == end;
         p += p != end;
     }
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
-        if (every || is(p, (size_t)(end - p), quantize_part_name(i))) {
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
+        if ((i < TFT_LAYER_INPUTS || m->shared_expert) &&
+            (every || is(p, (size_t)(end - p), quantize_part_name(i)))) {
             found = true;
             for (uint32_t l = from; l <= to; l++)
-                range[l * TFT_LAYER_INPUTS + i] = dynamic_range();
+                range[tft_input_index(m, l, i)] = dynamic_range();
         }
     return found;
 }
@@ -520,8 +521,8 @@ const struct cli_command command_quantize = {
         "becomes lies beside OUTPUT meanwhile, and needs as much disk space as the folder.\n"
         "\n"
         "Inputs of linear layers, for --dynamic: the parts of a layer are attn_q (shared with "
-        "attn_k and attn_v), attn_output, ffn_up (shared with ffn_gate) and ffn_down; output is "
-        "the head.\n"
+        "attn_k and attn_v), attn_output, ffn_up (shared with ffn_gate), ffn_down, and where there "
+        "is a shared expert ffn_down_shexp; output is the head.\n"
         "\n"
         "--rotate all costs no time at run time, but gives a tied head weights of its own. It "
         "needs RMSNorm, so gpt2 cannot have it. auto means all; o+down for models with "

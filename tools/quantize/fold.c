@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/quantize/array.h"
 #include "tools/quantize/measure/layers.h"
 #include "tools/quantize/round/channel_order.h"
 #include "tools/quantize/round/rotate.h"
@@ -18,8 +19,8 @@ bool fold_open(struct fold *f, const struct tft_model *m, const struct quantize_
                const int32_t *value_order)
 {
     *f = (struct fold){.m = m, .o = o, .value_order = value_order};
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
-        f->factor[i] = malloc(quantize_input_width(m, NULL, i) * sizeof *f->factor[i]);
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
+        f->factor[i] = array_alloc(sizeof *f->factor[i], quantize_input_width(m, NULL, i), 1, 1);
         if (!f->factor[i])
             return false;
     }
@@ -29,7 +30,7 @@ bool fold_open(struct fold *f, const struct tft_model *m, const struct quantize_
 
 void fold_close(struct fold *f)
 {
-    for (int i = 0; i < TFT_LAYER_INPUTS; i++)
+    for (int i = 0; i < TFT_INPUT_KINDS; i++)
         free(f->factor[i]);
     free(f->values);
     *f = (struct fold){0};
@@ -37,7 +38,7 @@ void fold_close(struct fold *f)
 
 void fold_reset(const struct fold *f)
 {
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
         for (size_t k = 0; k < quantize_input_width(f->m, NULL, i); k++)
             f->factor[i][k] = 1;
     for (size_t k = 0; k < width_of_values(f); k++)
@@ -91,21 +92,20 @@ static void rotate_values(const struct fold *f, struct tft_block *b)
     rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
 }
 
-static void rotate_down(const struct fold *f, struct tft_block *b)
+/* l: NULL if the layer has none */
+static void rotate_down(const struct fold *f, const struct tft_linear *l)
 {
     uint32_t down = quantize_down_block(f->m, f->o);
-    const struct tft_linear *l = layers_linear(b, MAT_DOWN);
-    if (down)
+    if (down && l)
         rotate_columns_online(layers_weights(l), l->w.cols, tft_mat_all_rows(&l->w), l->w.cols,
                               down);
 }
 
-static void restore_down(const struct fold *f, struct tft_block *b)
+static void restore_down(const struct fold *f, const struct tft_linear *l)
 {
     uint32_t down = quantize_down_block(f->m, f->o);
-    const struct tft_linear *l = layers_linear(b, MAT_DOWN);
-    rotate_down(f, b);
-    if (down)
+    rotate_down(f, l);
+    if (down && l)
         f->m->kern.scale(layers_weights(l), (float)down, tft_mat_all_rows(&l->w) * l->w.cols);
 }
 
@@ -143,7 +143,8 @@ static void unscale_inputs(const struct fold *f, struct tft_block *b)
 void fold_rotate(const struct fold *f, struct tft_block *b)
 {
     rotate_values(f, b);
-    rotate_down(f, b);
+    rotate_down(f, layers_linear(b, MAT_DOWN));
+    rotate_down(f, layers_linear(b, MAT_SHARED_DOWN));
 }
 
 void fold_scale(const struct fold *f, struct tft_block *b)
@@ -157,7 +158,8 @@ void fold_undo(const struct fold *f, struct tft_block *b)
     restore_values(f, b);
     unscale_inputs(f, b);
     rotate_values(f, b);
-    restore_down(f, b);
+    restore_down(f, layers_linear(b, MAT_DOWN));
+    restore_down(f, layers_linear(b, MAT_SHARED_DOWN));
 }
 
 /* ----------------------------------------------------------------------------------- the prefix */

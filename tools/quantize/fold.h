@@ -14,7 +14,7 @@ struct fold {
     const struct tft_model *m;
     const struct quantize_opts *o;
     const int32_t *value_order;      /* [G, E] as in struct kv_calibration, or NULL */
-    float *factor[TFT_LAYER_INPUTS]; /* [width] what each input is divided by, once it is rotated */
+    float *factor[TFT_INPUT_KINDS]; /* [width] what each input is divided by, once it is rotated */
     float *values; /* [G, E] the factors of attention's output, which heads that share a value share
                       too */
 };

@@ -4,16 +4,19 @@
 
 const char *quantize_matrix_name(int which)
 {
-    static const char *const name[LAYER_MATS] = {"attn_q",      "attn_k",   "attn_v", "attn_gate",
-                                                 "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const name[LAYER_MATS] = {
+        "attn_q",       "attn_k",         "attn_v",   "attn_gate", "attn_output", "ffn_gate_shexp",
+        "ffn_up_shexp", "ffn_down_shexp", "ffn_gate", "ffn_up",    "ffn_down"};
     return name[which];
 }
 
 const char *quantize_matrix_format(const struct tft_block *b, int which)
 {
     static const char *const attention[LAYER_MATS] = {
-        "blk.%u.attn_q",      "blk.%u.attn_k",   "blk.%u.attn_v", "blk.%u.attn_gate",
-        "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+        "blk.%u.attn_q",         "blk.%u.attn_k",      "blk.%u.attn_v",
+        "blk.%u.attn_gate",      "blk.%u.attn_output", "blk.%u.ffn_gate_shexp",
+        "blk.%u.ffn_up_shexp",   "blk.%u.ffn_down_shexp",
+        "blk.%u.ffn_gate",       "blk.%u.ffn_up",      "blk.%u.ffn_down"};
     static const char *const conv[LAYER_MATS] = {
         [MAT_Q] = "blk.%u.shortconv.in_proj", [MAT_O] = "blk.%u.shortconv.out_proj"};
     static const char *const delta[LAYER_MATS] = {[MAT_Q] = "blk.%u.attn_qkv",
@@ -32,10 +35,16 @@ const char *quantize_matrix_format(const struct tft_block *b, int which)
 
 uint32_t quantize_matrix_input(int which)
 {
-    return which < MAT_O       ? TFT_IN_ATTN
-           : which == MAT_O    ? TFT_IN_O
-           : which == MAT_DOWN ? TFT_IN_DOWN
-                               : TFT_IN_FFN;
+    return which < MAT_O              ? TFT_IN_ATTN
+           : which == MAT_O           ? TFT_IN_O
+           : which == MAT_DOWN        ? TFT_IN_DOWN
+           : which == MAT_SHARED_DOWN ? TFT_IN_SHARED
+                                      : TFT_IN_FFN;
+}
+
+uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index)
+{
+    return index > n_layer * TFT_LAYER_INPUTS ? TFT_IN_SHARED : index % TFT_LAYER_INPUTS;
 }
 
 static size_t hidden_width(const struct tft_model *m, const struct tft_block *layer)
@@ -45,29 +54,38 @@ static size_t hidden_width(const struct tft_model *m, const struct tft_block *la
     return m->n_ff > m->n_ff_expert ? m->n_ff : m->n_ff_expert;
 }
 
+static size_t shared_width(const struct tft_model *m, const struct tft_block *layer)
+{
+    bool has = layer ? tft_block_has_experts(layer) && layer->up.w.rows : m->shared_expert;
+    return has ? m->n_ff : 0;
+}
+
 size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
                             uint32_t which)
 {
-    return which == TFT_IN_O      ? (size_t)m->n_head * m->head_dim
-           : which == TFT_IN_DOWN ? hidden_width(m, layer)
-                                  : m->n_embd;
+    return which == TFT_IN_O        ? (size_t)m->n_head * m->head_dim
+           : which == TFT_IN_DOWN   ? hidden_width(m, layer)
+           : which == TFT_IN_SHARED ? shared_width(m, layer)
+                                    : m->n_embd;
 }
 
 const char *quantize_part_name(uint32_t which)
 {
-    static const char *const part[TFT_LAYER_INPUTS] = {[TFT_IN_ATTN] = "attn_q",
-                                                       [TFT_IN_O] = "attn_output",
-                                                       [TFT_IN_FFN] = "ffn_up",
-                                                       [TFT_IN_DOWN] = "ffn_down"};
+    static const char *const part[TFT_INPUT_KINDS] = {[TFT_IN_ATTN] = "attn_q",
+                                                      [TFT_IN_O] = "attn_output",
+                                                      [TFT_IN_FFN] = "ffn_up",
+                                                      [TFT_IN_DOWN] = "ffn_down",
+                                                      [TFT_IN_SHARED] = "ffn_down_shexp"};
     return part[which];
 }
 
 const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64])
 {
-    if (index == n_layer * TFT_LAYER_INPUTS)
+    uint32_t head = n_layer * TFT_LAYER_INPUTS;
+    if (index == head)
         snprintf(name, 64, "output");
     else
-        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS,
-                 quantize_part_name(index % TFT_LAYER_INPUTS));
+        snprintf(name, 64, "blk.%u.%s", index < head ? index / TFT_LAYER_INPUTS : index - head - 1,
+                 quantize_part_name(quantize_input_kind(n_layer, index)));
     return name;
 }

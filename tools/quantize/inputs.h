@@ -7,7 +7,20 @@
 #include "model/model.h"
 
 /* The matrices of a layer, in the order of the file. */
-enum { MAT_Q, MAT_K, MAT_V, MAT_Z, MAT_O, MAT_GATE, MAT_UP, MAT_DOWN, LAYER_MATS };
+enum {
+    MAT_Q,
+    MAT_K,
+    MAT_V,
+    MAT_Z,
+    MAT_O,
+    MAT_SHARED_GATE,
+    MAT_SHARED_UP,
+    MAT_SHARED_DOWN,
+    MAT_GATE,
+    MAT_UP,
+    MAT_DOWN,
+    LAYER_MATS
+};
 
 /* "ffn_gate". Mixers other than attention have other names, for which those of attention stand. */
 const char *quantize_matrix_name(int which);
@@ -15,7 +28,7 @@ const char *quantize_matrix_name(int which);
 /* The name of its tensors in files, with %u for the layer: "blk.%u.ffn_gate". */
 const char *quantize_matrix_format(const struct tft_block *b, int which);
 
-/* The input that it reads: TFT_IN_ATTN .. TFT_IN_DOWN. */
+/* The input that it reads: TFT_IN_ATTN .. TFT_IN_SHARED. */
 uint32_t quantize_matrix_input(int which);
 
 /* Result for one input, over the calibration text. */
@@ -25,14 +38,18 @@ struct quantize_input {
     float min, max;
 };
 
-/* Numbers of input `which` of a layer; of the widest layer, if `layer` is NULL. */
+/* Which of a layer's inputs `index` is, of a model of n_layer layers. The head's counts as
+   TFT_IN_ATTN. */
+uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index);
+
+/* Numbers of input `which` of a layer; of the widest layer, if `layer` is NULL. 0: it has none. */
 size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
                             uint32_t which);
 
 /* Name of a layer's input, after the first linear layer that reads it: "ffn_down". */
 const char *quantize_part_name(uint32_t which);
 
-/* "blk.3.ffn_down"; "output" for the head's input, which follows those of n_layer layers. */
+/* "blk.3.ffn_down"; "output" for the head's input (tft_input_index). */
 const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64]);
 
 #endif

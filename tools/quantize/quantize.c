@@ -177,8 +177,9 @@ static void give_outputs(struct conversion *c, uint32_t l)
 
 static void finish_inputs(struct conversion *c, uint32_t l)
 {
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(c); i++)
-        finish_input(c, l * TFT_LAYER_INPUTS + i);
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS && !failed(c); i++)
+        if (i < TFT_LAYER_INPUTS || c->m->shared_expert)
+            finish_input(c, tft_input_index(c->m, l, i));
     input_stats_clear(&c->stats);
 }
 
@@ -187,7 +188,7 @@ static void finish_inputs(struct conversion *c, uint32_t l)
 static bool awq_progress(void *user, double done)
 {
     struct conversion *c = user;
-    return step_progress(c, (c->now + done) / TFT_LAYER_INPUTS);
+    return step_progress(c, (c->now + done) / TFT_INPUT_KINDS);
 }
 
 static void fail_memory(struct conversion *c)
@@ -272,13 +273,13 @@ static void scale_input(struct conversion *c, struct tft_block *b, uint32_t whic
 static void choose_awq(struct conversion *c, struct tft_block *b)
 {
     size_t widest = 0;
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
         if (quantize_input_width(c->m, b, i) > widest)
             widest = quantize_input_width(c->m, b, i);
     float *size = malloc(widest * sizeof *size);
     if (!size)
         fail_memory(c);
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(c); i++)
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS && !failed(c); i++)
         if (c->moments.h[i] && can_scale(c, b, i))
             scale_input(c, b, i, size);
     for (size_t k = 0; k < quantize_input_width(c->m, b, TFT_IN_O); k++)
@@ -382,8 +383,8 @@ static void round_readers(struct conversion *c, struct tft_block *b, uint32_t wh
 /* Rounds the layer's matrices that have few bits. */
 static void round_layer(struct conversion *c, struct tft_block *b)
 {
-    for (uint32_t which = 0; which < TFT_LAYER_INPUTS && !failed(c); which++)
-        if (c->moments.h[which])
+    for (uint32_t which = 0; which < TFT_INPUT_KINDS && !failed(c); which++)
+        if (c->moments.h[which] && quantize_input_width(c->m, b, which))
             round_readers(c, b, which);
     c->steps++;
 }
@@ -481,11 +482,12 @@ static void convert(struct conversion *c)
 
 static bool alloc_low_bits(struct conversion *c)
 {
-    bool wanted[TFT_LAYER_INPUTS] = {false};
+    bool wanted[TFT_INPUT_KINDS] = {false};
     size_t text = c->y.n_windows * c->o->window * c->y.stride * sizeof *c->exact;
     for (uint32_t l = 0; l < c->m->n_layer; l++)
         for (int i = 0; i < LAYER_MATS; i++)
-            wanted[quantize_matrix_input(i)] |= quantize_bits(c->o, l, i) < 8;
+            wanted[quantize_matrix_input(i)] |=
+                layers_linear(&c->m->block[l], i) && quantize_bits(c->o, l, i) < 8;
     bool correlated = c->o->rounding == QUANTIZE_GPTQ;
     if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.s->n_threads))
         return false;
@@ -597,7 +599,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a calibration text of %zu tokens is too short for a window of %u",
                         m->source.name, o->n_text, o->window);
-    if (m->n_embd > TFT_PANEL_MAX_K || m->n_ff > TFT_PANEL_MAX_K ||
+    if (m->n_embd > TFT_PANEL_MAX_K || quantize_input_width(m, NULL, TFT_IN_DOWN) > TFT_PANEL_MAX_K ||
         (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a weight matrix has rows longer than %d, which panels do not support",

@@ -16,9 +16,10 @@ static struct histogram *histogram_of(const struct input_stats *st, uint32_t whi
 /* Changes x: [n] to what the quantized model's linear layer will read. */
 static void transform(const struct input_stats *st, uint32_t which, float *x, size_t n)
 {
-    uint32_t block = which == TFT_IN_O      ? quantize_head_block(st->m, st->o)
-                     : which == TFT_IN_DOWN ? quantize_down_block(st->m, st->o)
-                                            : 0;
+    bool hidden = which == TFT_IN_DOWN || which == TFT_IN_SHARED;
+    uint32_t block = which == TFT_IN_O ? quantize_head_block(st->m, st->o)
+                     : hidden          ? quantize_down_block(st->m, st->o)
+                                       : 0;
     if (block)
         st->m->kern.hadamard(x, n, block);
     if (which == TFT_IN_O && block)
@@ -30,7 +31,7 @@ void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t fir
                  const float *rows, size_t stride)
 {
     const struct input_stats *st = user;
-    uint32_t which = in->index % TFT_LAYER_INPUTS;
+    uint32_t which = quantize_input_kind(st->m->n_layer, in->index);
     size_t width = histogram_of(st, which, tid)->n_channel;
     float *x = st->row + (size_t)tid * st->widest;
     for (size_t i = 0; i < n; i++) {
@@ -56,14 +57,14 @@ const struct histogram *input_stats_of(const struct input_stats *st, uint32_t wh
 
 void input_stats_begin(const struct input_stats *st, const struct tft_block *layer)
 {
-    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
+    for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++)
         for (int i = 0; i < st->n_threads; i++)
             histogram_of(st, which, i)->n_channel = quantize_input_width(st->m, layer, which);
 }
 
 void input_stats_clear(const struct input_stats *st)
 {
-    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
+    for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++)
         for (int i = 0; i < st->n_threads; i++)
             histogram_clear(histogram_of(st, which, i));
 }
@@ -72,7 +73,8 @@ void input_stats_finish(const struct input_stats *st, uint32_t index, struct qua
                         struct tft_error *err)
 {
     char name[64];
-    const struct histogram *h = input_stats_of(st, index % TFT_LAYER_INPUTS);
+    const struct histogram *h =
+        input_stats_of(st, quantize_input_kind(st->m->n_layer, index));
     if (!histogram_affine(h, st->o->method, st->o->param, &r->affine)) {
         tft_fail(err, TFT_ERR_FORMAT,
                  "%s: NaN or infinity at the input of %s on the calibration text",
@@ -96,8 +98,8 @@ void input_stats_finish(const struct input_stats *st, uint32_t index, struct qua
 
 static bool take_histograms(struct input_stats *st)
 {
-    st->histogram = calloc((size_t)TFT_LAYER_INPUTS * (size_t)st->n_threads, sizeof *st->histogram);
-    for (uint32_t which = 0; st->histogram && which < TFT_LAYER_INPUTS; which++)
+    st->histogram = calloc((size_t)TFT_INPUT_KINDS * (size_t)st->n_threads, sizeof *st->histogram);
+    for (uint32_t which = 0; st->histogram && which < TFT_INPUT_KINDS; which++)
         for (int i = 0; i < st->n_threads; i++)
             if (!histogram_init(histogram_of(st, which, i),
                                 quantize_input_width(st->m, NULL, which)))
@@ -107,10 +109,10 @@ static bool take_histograms(struct input_stats *st)
 
 bool input_stats_open(struct input_stats *st, const struct tft_model *m,
                       const struct quantize_opts *o, int n_threads,
-                      float *const factor[TFT_LAYER_INPUTS])
+                      float *const factor[TFT_INPUT_KINDS])
 {
     *st = (struct input_stats){.m = m, .o = o, .n_threads = n_threads, .factor = factor};
-    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++) {
+    for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++) {
         size_t n = quantize_input_width(m, NULL, which);
         st->widest = n > st->widest ? n : st->widest;
     }
@@ -120,7 +122,7 @@ bool input_stats_open(struct input_stats *st, const struct tft_model *m,
 
 void input_stats_close(struct input_stats *st)
 {
-    for (int i = 0; st->histogram && i < TFT_LAYER_INPUTS * st->n_threads; i++)
+    for (int i = 0; st->histogram && i < TFT_INPUT_KINDS * st->n_threads; i++)
         histogram_free(&st->histogram[i]);
     free(st->histogram);
     free(st->row);

@@ -11,10 +11,10 @@ struct input_stats {
     const struct tft_model *m;
     const struct quantize_opts *o;
     int n_threads;
-    float *const *factor; /* [TFT_LAYER_INPUTS][width] what each input is divided by */
+    float *const *factor; /* [TFT_INPUT_KINDS][width] what each input is divided by */
     bool untransformed;   /* count inputs as they are: neither divided nor rotated */
     struct moments *moments;     /* gets the rows too; NULL: none wanted */
-    struct histogram *histogram; /* [TFT_LAYER_INPUTS, threads] of the layer that runs; the head's
+    struct histogram *histogram; /* [TFT_INPUT_KINDS, threads] of the layer that runs; the head's
                                     are at TFT_IN_ATTN */
     size_t widest;               /* numbers of the widest input */
     float *row;                  /* [threads, widest] scratch */
@@ -23,7 +23,7 @@ struct input_stats {
 /* factor: must stay valid. False if memory is short. close accepts all zeros, and a failed open. */
 bool input_stats_open(struct input_stats *st, const struct tft_model *m,
                       const struct quantize_opts *o, int n_threads,
-                      float *const factor[TFT_LAYER_INPUTS]);
+                      float *const factor[TFT_INPUT_KINDS]);
 void input_stats_close(struct input_stats *st);
 
 /* Counts rows of an input: a tft_tap_fn, whose `user` is the struct input_stats. */

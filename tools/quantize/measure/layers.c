@@ -9,11 +9,15 @@
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)
 {
-    struct tft_linear *const all[LAYER_MATS] = {&b->q, &b->k,    &b->v,  &b->z,
-                                                &b->o, &b->gate, &b->up, &b->down},
+    struct tft_linear *const all[LAYER_MATS] = {&b->q,    &b->k,  &b->v,    &b->z,
+                                                &b->o,    &b->gate, &b->up, &b->down,
+                                                &b->gate, &b->up, &b->down},
                       *const of_experts[] = {&b->experts.gate, &b->experts.up, &b->experts.down};
-    if (which >= MAT_GATE && tft_block_has_experts(b))
+    bool experts = tft_block_has_experts(b);
+    if (which >= MAT_GATE && experts)
         return of_experts[which - MAT_GATE];
+    if (which > MAT_O && which < MAT_GATE && !experts)
+        return NULL;
     return all[which]->w.rows ? all[which] : NULL;
 }
 
@@ -437,19 +441,10 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
     return status;
 }
 
-/* Refuses experts that cannot be quantized: their panels must follow each other without padding,
-   and a layer can have only one input of `down`. */
+/* Refuses experts whose panels would not follow each other without padding. */
 static enum tft_status check_experts(const struct tft_model *m, struct tft_error *err)
 {
-    for (uint32_t l = 0; l < m->n_layer; l++)
-        if (tft_block_has_experts(&m->block[l]) && m->block[l].up.w.rows)
-            return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                            "%s: layer %u has a shared expert beside the others, which tuffet "
-                            "quantize does not support yet",
-                            m->source.name, l);
-    if (!m->n_expert)
-        return TFT_OK;
-    if (m->n_embd % TFT_PANEL || m->n_ff_expert % TFT_PANEL)
+    if (m->n_expert && (m->n_embd % TFT_PANEL || m->n_ff_expert % TFT_PANEL))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: experts of %u and %u rows, not multiples of %d, cannot be quantized",
                         m->source.name, m->n_ff_expert, m->n_embd, TFT_PANEL);

@@ -50,7 +50,7 @@ void layers_close(struct layers *y);
 
 /* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. In a mixture of experts
    MAT_GATE, MAT_UP and MAT_DOWN are the matrices of all experts, one behind the other
-   (tft_mat_all_rows). */
+   (tft_mat_all_rows), and MAT_SHARED_GATE .. MAT_SHARED_DOWN those of the shared expert. */
 struct tft_linear *layers_linear(struct tft_block *b, int which);
 
 /* The f32 weights of a loaded layer's matrix. The caller may change them. */

@@ -35,12 +35,12 @@ static size_t width_of(const struct moments *s, uint32_t which)
 }
 
 bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window, bool correlated,
-                  const bool wanted[TFT_LAYER_INPUTS], int n_threads)
+                  const bool wanted[TFT_INPUT_KINDS], int n_threads)
 {
     size_t widest = 0;
     *s = (struct moments){
         .m = m, .n_threads = n_threads, .window = window, .correlated = correlated};
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
         size_t n = quantize_input_width(m, NULL, i);
         widest = n > widest ? n : widest;
         if (!wanted[i])
@@ -56,7 +56,7 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
 
 void moments_close(struct moments *s)
 {
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
         free(s->x[i]);
         free(s->h[i]);
     }
@@ -67,7 +67,7 @@ void moments_close(struct moments *s)
 void moments_begin(struct moments *s, const struct tft_block *layer)
 {
     s->layer = layer;
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
         size_t n = width_of(s, i);
         if (s->h[i])
             memset(s->h[i], 0, (s->correlated ? n : 1) * n * sizeof *s->h[i]);
@@ -131,7 +131,7 @@ static void add(void *arg, int tid, int n_threads)
 
 void moments_add(const struct moments *s)
 {
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
         if (!s->h[i])
             continue;
         struct add_task task = {s, i};

@@ -11,15 +11,15 @@ struct moments {
     int n_threads;
     uint32_t window;
     bool correlated;            /* all pairs of channels; else each with itself */
-    float *x[TFT_LAYER_INPUTS]; /* [rows, width] inputs of the current window */
+    float *x[TFT_INPUT_KINDS]; /* [rows, width] inputs of the current window */
     float *columns;             /* [widest, rows] scratch */
-    float *h[TFT_LAYER_INPUTS]; /* [width, width] sums at and below the diagonal; or [width] */
+    float *h[TFT_INPUT_KINDS]; /* [width, width] sums at and below the diagonal; or [width] */
 };
 
 /* wanted: whether input i is. False if memory is short. close accepts all zeros, and a failed open.
  */
 bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window, bool correlated,
-                  const bool wanted[TFT_LAYER_INPUTS], int n_threads);
+                  const bool wanted[TFT_INPUT_KINDS], int n_threads);
 void moments_close(struct moments *s);
 
 /* Call before each layer. */

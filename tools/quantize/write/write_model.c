@@ -299,6 +299,8 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_floats(f, "blk.%u.ffn_gate_inp", l, ".weight", b->experts.router.data, m->n_expert,
                m->n_embd, NULL);
     put_vector(f, "blk.%u.exp_probs_b", l, ".bias", b->experts.bias, m->n_expert, NULL);
+    put_vector(f, "blk.%u.ffn_gate_inp_shexp", l, ".weight", b->experts.shared_gate.data, m->n_embd,
+               NULL);
 }
 
 /* Whether the head shares the embedding's panels. With a rotated residual stream it cannot: the
