@@ -251,10 +251,11 @@ static void codes(void **state)
 
 /* ---- W8A8 */
 
-/* Toys whose experts have whole panels, and nothing beside them. The last two have a layer without
-   experts, whose hidden activations are wider or narrower. */
-static const int convertible[] = {0, 1, 2, 3, 6, 6};
-enum { N_CONVERTIBLE = sizeof convertible / sizeof *convertible };
+/* Toys whose experts have whole panels. Rows DENSE and behind it have a layer without experts, whose
+   hidden activations are wider or narrower; rows SHARED and behind it shared experts, the last one
+   in its last layer alone. */
+static const int convertible[] = {0, 1, 2, 3, 6, 6, 2, 4, 4};
+enum { N_CONVERTIBLE = sizeof convertible / sizeof *convertible, DENSE = 4, SHARED = 6 };
 
 static struct toy panelled(int i)
 {
@@ -269,11 +270,21 @@ static struct toy panelled(int i)
          {"leading_dense_block_count", TOY_U32, 1}, {"expert_gating_func", TOY_U32, 2}},
         {{"shortconv.l_cache", TOY_U32, 3}, {"expert_count", TOY_U32, 5},
          {"expert_used_count", TOY_U32, 2}, {"expert_feed_forward_length", TOY_U32, 64},
-         {"leading_dense_block_count", TOY_U32, 1}, {"expert_gating_func", TOY_U32, 2}}};
+         {"leading_dense_block_count", TOY_U32, 1}, {"expert_gating_func", TOY_U32, 2}},
+        {{"embedding_scale", TOY_F32, 3}, {"residual_scale", TOY_F32, 0.4},
+         {"expert_count", TOY_U32, 5}, {"expert_used_count", TOY_U32, 2},
+         {"expert_shared_feed_forward_length", TOY_U32, 40}},
+        {{"expert_count", TOY_U32, 6}, {"expert_used_count", TOY_U32, 2},
+         {"expert_feed_forward_length", TOY_U32, 32},
+         {"expert_shared_feed_forward_length", TOY_U32, 88}},
+        {{"expert_count", TOY_U32, 6}, {"expert_used_count", TOY_U32, 2},
+         {"expert_feed_forward_length", TOY_U32, 48},
+         {"expert_shared_feed_forward_length", TOY_U32, 24}}};
     struct toy t = expert_toys[convertible[i]];
     t.n_embd = 48;
     t.n_ff = i == 1 || i == 5 ? 32 : 64;
     t.numbers = numbers[i];
+    t.shared_last = i == N_CONVERTIBLE - 1;
     return t;
 }
 
@@ -330,11 +341,11 @@ static void moments_of_each_width(void **state)
 {
     (void)state;
     enum { SPAN = 3, USED = 2 };
-    for (int i = 4; i < N_CONVERTIBLE; i++) {
+    for (int i = DENSE; i < SHARED; i++) {
         struct toy t = panelled(i);
         struct tft_model *m = opened(written(&t));
         struct moments s;
-        const bool wanted[TFT_LAYER_INPUTS] = {[TFT_IN_DOWN] = true};
+        const bool wanted[TFT_INPUT_KINDS] = {[TFT_IN_DOWN] = true};
         assert_true(moments_open(&s, m, SPAN, true, wanted, 2));
         for (uint32_t l = 3; l-- > 0;) { /* layer 0 has fewer rows than there were before it */
             size_t n = l ? m->n_ff_expert : m->n_ff, rows = l ? SPAN * USED : SPAN;
@@ -357,6 +368,121 @@ static void moments_of_each_width(void **state)
         moments_close(&s);
         tft_model_close(m);
     }
+}
+
+/* What goes through the inputs of a model of floats: rows, the least and the largest number. Hidden
+   activations are transformed first, in blocks of `block` numbers; 1: they are not. */
+struct seen {
+    uint32_t n_layer, block;
+    size_t rows[MOST_INPUTS];
+    float min[MOST_INPUTS], max[MOST_INPUTS];
+};
+
+/* Number k of a row behind the Hadamard transform, whose matrix has -1 where i and k have an odd
+   number of bits in common. */
+static float transformed(const float *row, uint32_t k, uint32_t block)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < block; i++) {
+        uint32_t common = i & k % block, odd = 0;
+        for (; common; common &= common - 1)
+            odd ^= 1;
+        sum += odd ? -(double)row[k / block * block + i] : (double)row[k / block * block + i];
+    }
+    return (float)sum;
+}
+
+static void see(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
+                const float *rows, size_t stride)
+{
+    struct seen *seen = user;
+    uint32_t head = seen->n_layer * TFT_LAYER_INPUTS;
+    bool hidden = in->index > head || (in->index < head && in->index % 4 == TFT_IN_DOWN);
+    (void)tid;
+    (void)first;
+    seen->rows[in->index] += n;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < in->width; k++) {
+            float x = transformed(rows + i * stride, k, hidden ? seen->block : 1);
+            seen->min[in->index] = fminf(seen->min[in->index], x);
+            seen->max[in->index] = fmaxf(seen->max[in->index], x);
+        }
+}
+
+/* Runs the prefix, and behind it the windows of the calibration text. */
+static void see_text(const struct tft_model *m, struct seen *seen)
+{
+    for (int i = 0; i < TEXT / WINDOW; i++) {
+        struct tft_session *s = session(
+            m, (struct tft_session_opts){.n_threads = 1, .n_logits = WINDOW, .kv = "f16"});
+        assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
+        s->tap = see;
+        s->tap_user = seen;
+        assert_int_equal(tft_prefill(s, text + i * WINDOW, WINDOW), TFT_OK);
+        tft_session_close(s);
+    }
+}
+
+/* The range of input `which` of layer l is that of what was seen there. That of attention's output
+   is not compared if its heads are rotated. */
+static void has_range(const struct tft_model *q, const struct seen *seen, uint32_t l,
+                      uint32_t which)
+{
+    const struct tft_input *got = &q->block[l].in[which];
+    uint32_t in = tft_input_index(q, l, which);
+    double range = (double)seen->max[in] - (double)seen->min[in];
+    assert_int_equal(got->index, in);
+    assert_true(got->affine.scale == result[in].affine.scale);
+    if (!(which == TFT_IN_O && seen->block > 1))
+        is_near(got->affine.scale, seen->rows[in] ? range / 255 : 1);
+}
+
+/* Hidden activations of experts have the range of all pairs of a token and an expert, those of the
+   shared expert that of all tokens. */
+static void ranges_of_shared_experts(void **state)
+{
+    (void)state;
+    for (int i = SHARED; i < N_CONVERTIBLE; i++)
+        for (int rotated = 0; rotated < 2; rotated++) {
+            struct toy t = panelled(i);
+            struct quantize_opts o = usual(&t);
+            o.rotate = rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE;
+            struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
+            const struct tft_block *b = &q->block[1];
+            struct seen seen = {.n_layer = 2, .block = rotated ? b->down.in->hadamard : 1};
+            assert_true(!rotated || seen.block > 1);
+            assert_int_equal(b->experts.down.in->hadamard, rotated ? seen.block : 0);
+            see_text(f, &seen);
+            for (uint32_t l = 0; l < 2; l++)
+                for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++) {
+                    bool none = which == TFT_IN_SHARED && t.shared_last && l == 0;
+                    size_t times = none ? 0 : which == TFT_IN_DOWN ? f->n_expert_used : 1;
+                    assert_int_equal(seen.rows[tft_input_index(q, l, which)], times * TEXT);
+                    has_range(q, &seen, l, which);
+                }
+            assert_ptr_equal(b->down.in, &b->in[TFT_IN_SHARED]);
+            assert_ptr_equal(b->experts.down.in, &b->in[TFT_IN_DOWN]);
+            assert_true(b->down.in->affine.scale != b->experts.down.in->affine.scale);
+            tft_model_close(q);
+            tft_model_close(f);
+        }
+}
+
+/* What stays in floats is the float model's. */
+static void the_shared_gate_stays_in_floats(void **state)
+{
+    (void)state;
+    struct toy t = panelled(SHARED + 1);
+    struct quantize_opts o = usual(&t);
+    struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
+    for (uint32_t l = 0; l < 2; l++) {
+        const struct tft_mat *a = &q->block[l].experts.shared_gate,
+                             *b = &f->block[l].experts.shared_gate;
+        assert_int_equal(a->rows, 1);
+        assert_memory_equal(a->data, b->data, t.n_embd * sizeof(float));
+    }
+    tft_model_close(q);
+    tft_model_close(f);
 }
 
 /* The matrices of expert e are those that a model of it alone has, whose router does not matter. */
@@ -408,11 +534,6 @@ static void quantize_refuses(void **state)
     odd.n_embd = 40;
     o = usual(&odd);
     refuses(&odd, &o, "experts of 64 and 40 rows, not multiples of 16");
-    o = usual(&expert_toys[4]);
-    refuses(&expert_toys[4], &o, "layer 0 has a shared expert beside the others");
-    struct toy last = expert_toys[4];
-    last.shared_last = true;
-    refuses(&last, &o, "layer 1 has a shared expert beside the others");
 }
 
 static void tuning_refuses(void **state)
@@ -592,6 +713,45 @@ static void description(void **state)
     assert_int_equal(info[0].n_expert_used, 2);
 }
 
+/* Sets element i of an array of numbers of `size` bytes each. */
+static void set_element(const char *path, const char *key, size_t size, size_t i, const void *x)
+{
+    struct bytes b = read_all(path);
+    size_t n = strlen(key), at = 0;
+    while (memcmp(b.p + at, key, n) != 0 || b.p[at + n] != 9)
+        at++;
+    memcpy(b.p + at + n + 4 + 4 + 8 + i * size, x, size); /* behind types and the count */
+    assert_true(write_file(path, b.p, b.n));
+    free(b.p);
+}
+
+static void does_not_open(const char *path, const char *why)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    assert_true(tft_model_open(&m, path, NULL, &err) != TFT_OK);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
+/* A range of all tokens is possible for a shared expert, and not for the others. */
+static void damaged_inputs_of_shared_experts(void **state)
+{
+    (void)state;
+    struct toy t = panelled(SHARED);
+    struct quantize_opts o = usual(&t);
+    const char *ranges = "tuffet.input.range";
+    uint8_t tensor = TFT_RANGE_TENSOR, none = 9;
+    set_element(quantized(&t, &o), "tuffet.input.scale", 4, 10, &(float){0});
+    does_not_open(in_folder("q.gguf"), "element 10 of tuffet.input.scale is out of range");
+    set_element(quantized(&t, &o), ranges, 1, 9, &none);
+    does_not_open(in_folder("q.gguf"), "element 9 of tuffet.input.range is out of range");
+    set_element(quantized(&t, &o), ranges, 1, TFT_IN_DOWN, &tensor);
+    does_not_open(in_folder("q.gguf"), "the hidden activations of experts have a range of all");
+    set_element(quantized(&t, &o), ranges, 1, 9, &tensor);
+    fed(in_folder("q.gguf"), 2, 97, 33, "f16");
+}
+
 /* Sets the u32 value "ARCH.key". */
 static void set(const char *path, const char *key, uint32_t x)
 {
@@ -657,6 +817,9 @@ int main(void)
         cmocka_unit_test(moments_of_each_width),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
         cmocka_unit_test(each_expert_has_its_own_rows),
+        cmocka_unit_test(ranges_of_shared_experts),
+        cmocka_unit_test(the_shared_gate_stays_in_floats),
+        cmocka_unit_test(damaged_inputs_of_shared_experts),
         cmocka_unit_test(quantize_refuses),
         cmocka_unit_test(tuning_refuses),
         cmocka_unit_test(only_chosen_experts_are_read),
