@@ -230,10 +230,14 @@ static void assert_text(const uint8_t *bits, const char *want)
 static void as_an_option(void **state)
 {
     (void)state;
-    assert_text((uint8_t[]){4, 4, 4, 0, 4, 4, 4, 4, 4, 4, 4, 0, 4, 4, 4, 4, 4, 4, 4, 0, 4, 4, 4, 4},
-                "4");
-    assert_text((uint8_t[]){3, 4, 8, 0, 4, 0, 4, 4, 3, 4, 4, 0, 4, 0, 4, 4, 3, 4, 4, 0, 4, 0, 2, 2},
-                "4,0-2.attn_q=3,0.attn_v=8,2.ffn_up=2,2.ffn_down=2");
+    static const uint8_t same[3][LAYER_MATS] = {{4, 4, 4, 0, 4, 0, 0, 0, 4, 4, 4},
+                                                {4, 4, 4, 0, 4, 0, 0, 0, 4, 4, 4},
+                                                {4, 4, 4, 0, 4, 0, 0, 0, 4, 4, 4}},
+                         some[3][LAYER_MATS] = {{3, 4, 8, 0, 4, 0, 0, 0, 0, 4, 4},
+                                                {3, 4, 4, 0, 4, 0, 0, 0, 0, 4, 4},
+                                                {3, 4, 4, 0, 4, 0, 0, 0, 0, 2, 2}};
+    assert_text(same[0], "4");
+    assert_text(some[0], "4,0-2.attn_q=3,0.attn_v=8,2.ffn_up=2,2.ffn_down=2");
 }
 
 static void refused(struct tft_model *m, struct bits_search_opts o, enum tft_status want,
