@@ -1,0 +1,177 @@
+/* Commands that are run for the model: what they write, how they end, and that nothing of them
+   remains. */
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/chat/process.h"
+
+enum { MOST = 4096 };
+
+/* Runs a line of sh. r->out has a NUL behind it. */
+static void run(struct process_result *r, const char *line, const char *in, uint32_t seconds)
+{
+    const char *argv[] = {"sh", "-c", line, NULL};
+    struct process p = {argv, in, strlen(in), MOST, seconds};
+    cli_catch_interrupts();
+    process_run(&p, r);
+    assert_true(cli_text_append(&r->out, "", 1));
+}
+
+static void ends(const char *line, const char *out, int end, int code)
+{
+    struct process_result r;
+    run(&r, line, "{\"a\": 1}", 20);
+    assert_string_equal(r.out.p, out);
+    assert_int_equal(r.end, end);
+    assert_int_equal(r.code, code);
+    assert_int_equal(r.left_out, 0);
+    free(r.out.p);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+static void commands_end(void **state)
+{
+    (void)state;
+    ends("cat", "{\"a\": 1}", PROCESS_EXITED, 0);
+    ends("echo no; exit 3", "no\n", PROCESS_EXITED, 3);
+    ends("echo oh; kill -9 $$", "oh\n", PROCESS_SIGNAL, SIGKILL);
+    ends("exec >&-; sleep 0.1; exit 2", "", PROCESS_EXITED, 2);
+}
+
+static void a_command_that_is_not_there(void **state)
+{
+    (void)state;
+    static const char *const argv[] = {"/nowhere/at all", NULL};
+    struct process p = {argv, "", 0, MOST, 20};
+    struct process_result r;
+    cli_catch_interrupts();
+    process_run(&p, &r);
+    assert_int_equal(r.end, PROCESS_NOT_STARTED);
+    assert_int_equal(r.code, ENOENT);
+    assert_int_equal(r.out.n, 0);
+}
+
+/* More than pipes hold, in both directions at once, and into a command that does not read. */
+static void much_input_and_output(void **state)
+{
+    (void)state;
+    enum { MUCH = 1 << 20 };
+    struct process_result r;
+    char *in = malloc(MUCH + 1);
+    assert_non_null(in);
+    memset(in, 'x', MUCH);
+    in[MUCH] = 0;
+    run(&r, "cat", in, 20);
+    assert_int_equal(r.out.n, MOST + 1);
+    assert_memory_equal(r.out.p, in, MOST);
+    assert_int_equal(r.left_out, MUCH - MOST);
+    assert_int_equal(r.end, PROCESS_EXITED);
+    free(r.out.p);
+    run(&r, "exec <&-; echo done", in, 20);
+    assert_string_equal(r.out.p, "done\n");
+    assert_int_equal(r.end, PROCESS_EXITED);
+    free(r.out.p);
+    free(in);
+}
+
+/* Every process of the line holds the end of a pipe, which is closed when all have ended. */
+static void ends_whole(const char *line, int end, uint32_t seconds, double most)
+{
+    struct process_result r;
+    int alive[2];
+    uint64_t start = cli_ns();
+    assert_int_equal(pipe(alive), 0);
+    assert_int_equal(fcntl(alive[0], F_SETFD, FD_CLOEXEC), 0);
+    run(&r, line, "", seconds);
+    assert_true((double)(cli_ns() - start) / 1e9 < most);
+    assert_int_equal(r.end, end);
+    assert_string_equal(r.out.p, "here\n");
+    close(alive[1]);
+    struct pollfd closed = {.fd = alive[0], .events = POLLIN};
+    assert_int_equal(poll(&closed, 1, 5000), 1);
+    assert_int_equal(closed.revents & (POLLIN | POLLHUP), POLLHUP);
+    close(alive[0]);
+    assert_false(cli_interrupted());
+    free(r.out.p);
+}
+
+static void nothing_remains(void **state)
+{
+    (void)state;
+    ends_whole("echo here; sleep 1000 & sleep 1000", PROCESS_TIME, 1, 10);
+    ends_whole("echo here; kill -INT $PPID; sleep 1000", PROCESS_INTERRUPT, 20, 10);
+    /* SIGTERM is not enough, and a second Ctrl-C does not end this program */
+    ends_whole("trap '' TERM; echo here; kill -INT $PPID; sleep 0.1; kill -INT $PPID; sleep 1000",
+               PROCESS_INTERRUPT, 20, 10);
+    ends_whole("trap '' TERM; echo here; sleep 1000; sleep 1000", PROCESS_TIME, 1, 10);
+    /* a process in the background keeps the pipe open */
+    ends_whole("echo here; sleep 1000 &", PROCESS_EXITED, 20, 10);
+}
+
+static void an_interrupt_before_it_begins(void **state)
+{
+    (void)state;
+    static const char *const argv[] = {"true", NULL};
+    struct process p = {argv, "", 0, MOST, 20};
+    struct process_result r;
+    cli_catch_interrupts();
+    raise(SIGINT);
+    process_run(&p, &r);
+    assert_int_equal(r.end, PROCESS_INTERRUPT);
+    assert_false(cli_interrupted());
+}
+
+static size_t count_descriptors(void)
+{
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* The command has its three descriptors and that of the folder it lists. Signals and descriptors of
+   this program stay as they were. */
+static void what_a_command_inherits(void **state)
+{
+    (void)state;
+    struct sigaction before, after;
+    size_t n = count_descriptors();
+    for (int fd = 3; fd < 256; fd++) /* those that this program got */
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    assert_true(sigaction(SIGPIPE, NULL, &before) == 0);
+    if (n)
+        ends("ls /proc/self/fd | wc -l", "4\n", PROCESS_EXITED, 0);
+    ends("yes | head -n 1", "y\n", PROCESS_EXITED, 0); /* SIGPIPE ends yes */
+    assert_true(sigaction(SIGPIPE, NULL, &after) == 0);
+    assert_true(before.sa_handler == after.sa_handler);
+    assert_true(sigaction(SIGTERM, NULL, &after) == 0);
+    assert_true(after.sa_handler == SIG_DFL);
+    assert_int_equal(count_descriptors(), n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_end),
+        cmocka_unit_test(a_command_that_is_not_there),
+        cmocka_unit_test(much_input_and_output),
+        cmocka_unit_test(nothing_remains),
+        cmocka_unit_test(an_interrupt_before_it_begins),
+        cmocka_unit_test(what_a_command_inherits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
