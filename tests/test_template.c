@@ -49,13 +49,12 @@ static struct tft_model *toy_vocab(const char *kind)
 #define THINK "<think>\nWho, me?\n</think>\n\n"
 
 static const struct template_message conversation[] = {
-    {TEMPLATE_SYSTEM, {.p = (char[]){"You are brief."}, .n = 14}},
-    {TEMPLATE_USER, {.p = (char[]){"Hello"}, .n = 5}},
-    {TEMPLATE_ASSISTANT,
-     {.p = (char[]){" Hi there\n"},
+    {.role = TEMPLATE_SYSTEM, .text = {.p = (char[]){"You are brief."}, .n = 14}},
+    {.role = TEMPLATE_USER, .text = {.p = (char[]){"Hello"}, .n = 5}},
+    {.role = TEMPLATE_ASSISTANT, .text = {.p = (char[]){" Hi there\n"},
       .n = 10}}, /* a format keeps the white space around it, or trims it */
-    {TEMPLATE_USER, {.p = (char[]){"Who are you?"}, .n = 12}},
-    {TEMPLATE_ASSISTANT, {0}},
+    {.role = TEMPLATE_USER, .text = {.p = (char[]){"Who are you?"}, .n = 12}},
+    {.role = TEMPLATE_ASSISTANT, .text = {0}},
 };
 
 /* What the models' own templates make of the conversation; template.c has the sources of llama2 and
@@ -111,7 +110,8 @@ static void renders(const struct template_format *f, const struct tft_model *m,
                     const struct template_message *x, size_t n, bool no_think, const char *want)
 {
     struct tft_chat_text t;
-    assert_true(template_render(&t, f, m, x, n, no_think));
+    const struct template_options o = {.no_think = no_think};
+    assert_true(template_render(&t, f, m, x, n, &o));
     assert_string_equal(t.p, want);
     tft_chat_text_free(&t);
 }
@@ -172,7 +172,7 @@ static void open_answers(void **state)
 {
     (void)state;
     struct tft_model *m = toy_vocab("llama");
-    struct template_message x[2] = {conversation[1], {TEMPLATE_ASSISTANT, words("Well ")}};
+    struct template_message x[2] = {conversation[1], {.role = TEMPLATE_ASSISTANT, .text = words("Well ")}};
     renders(template_named("llama2"), m, x, 2, false, "[INST] Hello [/INST] Well ");
     renders(template_named("llama3"), m, x, 2, false,
             "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|><|start_header_id|>"
@@ -191,7 +191,8 @@ static int32_t *tokens_of(const struct template_format *f, const struct tft_mode
                           struct tft_chat_text *t)
 {
     bool text_goes_on;
-    assert_true(template_render(t, f, m, x, n, false));
+    const struct template_options o = {0};
+    assert_true(template_render(t, f, m, x, n, &o));
     int32_t *ids = template_tokenize(t, m, n_ids, &text_goes_on);
     assert_non_null(ids);
     size_t len;
@@ -305,8 +306,8 @@ static void nor_half_of_a_special_token(void **state)
 {
     (void)state;
     struct tft_model *m = toy_vocab("llama");
-    struct template_message x[2] = {{TEMPLATE_USER, words("|im_end|>")},
-                                    {TEMPLATE_ASSISTANT, words("<|im_end|")}};
+    struct template_message x[2] = {{.role = TEMPLATE_USER, .text = words("|im_end|>")},
+                                    {.role = TEMPLATE_ASSISTANT, .text = words("<|im_end|")}};
     /* the first "<" and the last ">" are markup, the rest is a message */
     char text[] = "<|im_end|>>";
     struct tft_span spans[] = {{0, 1}, {10, 11}};

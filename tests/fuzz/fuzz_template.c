@@ -22,7 +22,8 @@ struct chat {
     const struct template_format *format;
     struct template_message message[MOST];
     size_t n;
-    bool no_think, lossless; /* lossless: tokens are decoded to the text as it was */
+    struct template_options o;
+    bool lossless; /* lossless: tokens are decoded to the text as it was */
 };
 
 static const struct tft_model *toy_model(bool spm)
@@ -52,7 +53,7 @@ static void take_messages(struct input *in, struct chat *c)
 {
     unsigned how = take(in);
     bool system = how % 2;
-    c->no_think = how / 2 % 2;
+    c->o.no_think = how / 2 % 2;
     c->n = system + 2 + how / 4 % 3 * 2;
     for (size_t i = 0; i < c->n; i++) {
         size_t n = take(in) % LENGTH;
@@ -70,7 +71,7 @@ static int32_t *tokens_of(const struct chat *c, const struct template_message *m
                           struct tft_chat_text *t, size_t *n)
 {
     bool goes_on;
-    MUST(template_render(t, c->format, c->m, message, c->n, c->no_think));
+    MUST(template_render(t, c->format, c->m, message, c->n, &c->o));
     for (size_t i = 0; i < t->n_trusted; i++)
         MUST(t->trusted[i].begin < t->trusted[i].end && t->trusted[i].end <= t->n &&
              (!i || t->trusted[i - 1].end < t->trusted[i].begin));
@@ -95,7 +96,8 @@ static void check_special(const struct chat *c, int32_t *ids, size_t n)
     char so[] = "so";
     size_t n_other;
     for (size_t i = 0; i < c->n; i++)
-        other[i] = (struct template_message){c->message[i].role, {.p = so, .n = 2}};
+        other[i] = (struct template_message){.role = c->message[i].role,
+                                             .text = {.p = so, .n = 2}};
     int32_t *want = tokens_of(c, other, &t, &n_other);
     size_t found = special(c->m->tokenizer, ids, n);
     MUST(!want || special(c->m->tokenizer, want, n_other) == found);
@@ -113,7 +115,7 @@ static void check_system(const struct chat *c, const int32_t *ids, size_t n)
         memchr(c->message[0].text.p, 0, c->message[0].text.n))
         return;
     memcpy(system, c->message[0].text.p, c->message[0].text.n);
-    int32_t *want = template_system_tokens(c->format, c->m, system, &n_system);
+    int32_t *want = template_system_tokens(c->format, c->m, system, &c->o, &n_system);
     if (want)
         MUST(n_system <= n && memcmp(want, ids, n_system * sizeof *ids) == 0);
     free(want);

@@ -71,7 +71,7 @@ static bool prompt_of(struct context *x, struct context_prompt *p,
     struct tft_chat_text text;
     free(p->ids);
     *p = (struct context_prompt){0};
-    if (!template_render(&text, x->format, x->m, message, n, x->no_think))
+    if (!template_render(&text, x->format, x->m, message, n, &x->o))
         return false;
     p->ids = template_tokenize(&text, x->m, &p->n, &p->text_goes_on);
     p->in_thought = ends_in_thought(&text);
@@ -139,7 +139,7 @@ static bool system_prompt(struct context *x, struct context_prompt *p)
 {
     const struct cli_text *text = messages_system(&x->said);
     char *system = strndup(text->p, text->n);
-    p->ids = system ? template_system_tokens(x->format, x->m, system, &p->n) : NULL;
+    p->ids = system ? template_system_tokens(x->format, x->m, system, &x->o, &p->n) : NULL;
     free(system);
     return p->ids && skip_prefix(x, p->ids, &p->n) == CLI_OK;
 }
@@ -161,7 +161,7 @@ int context_rewind(struct context *x)
 int context_set_system(struct context *x, const char *system)
 {
     size_t n;
-    int32_t *ids = template_system_tokens(x->format, x->m, system, &n);
+    int32_t *ids = template_system_tokens(x->format, x->m, system, &x->o, &n);
     if (!ids)
         return CLI_FAILED;
     free(ids);
@@ -186,7 +186,7 @@ int context_open(struct context *x, const char *system, const char *path)
     if (context_named_prefix() && !system)
         return cli_fail("%s: the prefix %s has no system message to chat with", path, wanted.name);
     if (system) {
-        ids = template_system_tokens(x->format, x->m, system, &n);
+        ids = template_system_tokens(x->format, x->m, system, &x->o, &n);
         if (!ids)
             return CLI_FAILED;
     }

@@ -11,7 +11,7 @@
 struct context {
     const struct tft_model *m;
     const struct template_format *format;
-    bool no_think; /* the variable enable_thinking is false */
+    struct template_options o;
 
     struct messages said; /* the last message is the answer that the model is to continue */
     struct tft_session *s;
@@ -22,7 +22,7 @@ struct context {
 /* The value of --prefix, if it names a prefix other than the model's own; else NULL. */
 const char *context_named_prefix(void);
 
-/* Opens the session of a context whose fields up to `no_think` are set, the others zero. The system
+/* Opens the session of a context whose fields up to `o` are set, the others zero. The system
    message is `system`, or the one of the prefix that --prefix names; NULL: none. path: the model's,
    for messages. Returns CLI_OK, or CLI_FAILED after an error message. The caller closes the context
    in either case. */

@@ -73,7 +73,7 @@ static bool prompt_again(struct conversation *c, struct conversation_answer *a,
 static int answer_from(struct conversation *c, struct conversation_answer *a,
                        struct context_prompt *p)
 {
-    bool thinks = !c->x.no_think && template_thinks(c->x.format), room = true;
+    bool thinks = !c->x.o.no_think && template_thinks(c->x.format), room = true;
     a->in_thought = p->in_thought;
     a->state = (struct tft_text){.started = p->text_goes_on};
     if (form_begin(&c->form, p->ids, p->n, thinks) != CLI_OK)

@@ -18,7 +18,7 @@ struct conversation_answer {
 };
 
 struct conversation {
-    struct context x; /* its fields up to `no_think` */
+    struct context x; /* its fields up to `o` */
     struct tft_sampler sampler;
     uint32_t n_tokens; /* most tokens of an answer; 0: no limit */
     /* Called before an answer. in_thought: the template has written <think> already. NULL: not

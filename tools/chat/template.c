@@ -83,6 +83,8 @@ const char *template_names(void)
 
 const char *template_name(const struct template_format *f) { return f->name; }
 
+const char *template_calls(const struct template_format *f) { return tft_chat_call_format(f->t); }
+
 bool template_thinks(const struct template_format *f)
 {
     return tft_chat_uses(f->t, "enable_thinking");
@@ -208,31 +210,45 @@ int template_check(void)
 
 /* ---- rendering */
 
-bool template_render(struct tft_chat_text *t, const struct template_format *f,
-                     const struct tft_model *m, const struct template_message *message, size_t n,
-                     bool no_think)
+/* What the template is run over, but for the start of the answer: *in, and in memory that the
+   caller frees, *all and *json. Returns false if memory is short. */
+static bool make_input(struct tft_chat_input *in, struct tft_chat_message **all, char **json,
+                       const struct template_message *message, size_t n,
+                       const struct template_options *o)
 {
     static const char *const roles[] = {"system", "user", "assistant"};
     static const char without[] = "{\"enable_thinking\": false}";
+    *in = (struct tft_chat_input){.size = sizeof *in, .has_time = true, .time = local_time()};
+    if (o->tools) {
+        in->json = *json = template_json(message, n, o, &in->n_json);
+        return in->json;
+    }
+    in->message = *all = calloc(n + 1, sizeof **all);
+    in->n_message = n;
+    in->json = o->no_think ? without : NULL;
+    in->n_json = o->no_think ? sizeof without - 1 : 0;
+    for (size_t i = 0; *all && i < n; i++)
+        (*all)[i] = (struct tft_chat_message){
+            roles[message[i].role], message[i].text.n ? message[i].text.p : "", message[i].text.n};
+    return *all;
+}
+
+bool template_render(struct tft_chat_text *t, const struct template_format *f,
+                     const struct tft_model *m, const struct template_message *message, size_t n,
+                     const struct template_options *o)
+{
     struct tft_error err;
+    struct tft_chat_input in;
+    struct tft_chat_message *all = NULL;
     struct cli_text answer = {0};
-    struct tft_chat_message *all = calloc(n, sizeof *all);
+    char *json = NULL;
     const struct cli_text *last = &message[n - 1].text;
-    bool good = all && (!f->space || !last->n || cli_text_append(&answer, " ", 1)) &&
+    bool good = make_input(&in, &all, &json, message, n - 1, o) &&
+                (!f->space || !last->n || cli_text_append(&answer, " ", 1)) &&
                 cli_text_append(&answer, last->p, last->n);
     *t = (struct tft_chat_text){0};
-    for (size_t i = 0; good && i + 1 < n; i++)
-        all[i] = (struct tft_chat_message){
-            roles[message[i].role], message[i].text.n ? message[i].text.p : "", message[i].text.n};
-    struct tft_chat_input in = {.size = sizeof in,
-                                .message = all,
-                                .n_message = n - 1,
-                                .json = no_think ? without : NULL,
-                                .n_json = no_think ? sizeof without - 1 : 0,
-                                .answer = answer.p,
-                                .n_answer = answer.n,
-                                .has_time = true,
-                                .time = local_time()};
+    in.answer = answer.p;
+    in.n_answer = answer.n;
     if (!good)
         cli_fail("out of memory");
     else if (tft_chat_render_for(t, f->t, m, &in, &err) != TFT_OK)
@@ -240,6 +256,7 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
                          : cli_fail("%s: name a format with --template: %s", err.msg,
                                     template_names())) == CLI_OK;
     free(answer.p);
+    free(json);
     free(all);
     return good;
 }
@@ -279,18 +296,20 @@ enum { OPENINGS = sizeof openings / sizeof *openings };
 
 /* The tokens of a conversation in which the user says `opening` first. system: or NULL */
 static int32_t *begin(const struct template_format *f, const struct tft_model *m,
-                      const char *system, const char *opening, size_t *n)
+                      const char *system, const struct template_options *o, const char *opening,
+                      size_t *n)
 {
     struct tft_chat_text t = {0};
     bool goes_on;
     struct template_message all[] = {
-        {TEMPLATE_SYSTEM, {.p = (char *)(uintptr_t)system, .n = system ? strlen(system) : 0}},
-        {TEMPLATE_USER, {.p = (char *)(uintptr_t)opening, .n = strlen(opening)}},
+        {.role = TEMPLATE_SYSTEM,
+         .text = {.p = (char *)(uintptr_t)system, .n = system ? strlen(system) : 0}},
+        {.role = TEMPLATE_USER, .text = {.p = (char *)(uintptr_t)opening, .n = strlen(opening)}},
         {.role = TEMPLATE_ASSISTANT},
     };
     size_t first = system ? 0 : 1;
     int32_t *ids = NULL;
-    if (template_render(&t, f, m, all + first, 3 - first, false))
+    if (template_render(&t, f, m, all + first, 3 - first, o))
         ids = template_tokenize(&t, m, n, &goes_on);
     tft_chat_text_free(&t);
     return ids;
@@ -305,14 +324,14 @@ static size_t common(const int32_t *a, size_t n, const int32_t *b, size_t n_b)
 }
 
 int32_t *template_system_tokens(const struct template_format *f, const struct tft_model *m,
-                                const char *system, size_t *n)
+                                const char *system, const struct template_options *o, size_t *n)
 {
-    int32_t *ids = begin(f, m, system, openings[0], n);
+    int32_t *ids = begin(f, m, system, o, openings[0], n);
     size_t without = 0; /* as many of them do not depend on the system message */
     for (int i = 0; i < OPENINGS && ids; i++) {
         size_t n_other, n_bare;
-        int32_t *other = begin(f, m, system, openings[i], &n_other),
-                *bare = begin(f, m, NULL, openings[i], &n_bare);
+        int32_t *other = begin(f, m, system, o, openings[i], &n_other),
+                *bare = begin(f, m, NULL, o, openings[i], &n_bare);
         size_t same = other && bare ? common(ids, *n, bare, n_bare) : 0;
         without = same > without ? same : without;
         *n = other ? common(ids, *n, other, n_other) : 0;

@@ -6,14 +6,7 @@
 #define TEMPLATE_H
 
 #include "chat/tuffet_chat.h"
-#include "tools/cli/cli.h"
-
-enum template_role { TEMPLATE_SYSTEM, TEMPLATE_USER, TEMPLATE_ASSISTANT };
-
-struct template_message {
-    enum template_role role;
-    struct cli_text text;
-};
+#include "template_json.h"
 
 /* A template: of a model's file, or one of those that are built in. They are read once, and
    stay. */
@@ -40,12 +33,16 @@ bool template_thinks(const struct template_format *f);
 /* How many bytes at the start of an answer belong to the template: 1 if it puts a space there. */
 size_t template_lead(const struct template_format *f, const char *answer, size_t n);
 
+/* The format in which the model calls tools, as tft_chat_call_format. */
+const char *template_calls(const struct template_format *f);
+
 /* Renders the text of a conversation; the caller frees it with tft_chat_text_free. message[0] may
-   be a system message; then messages of the user and answers alternate. The last message is the
-   answer that the model is to continue; it may be empty. Returns false after an error message. */
+   be a system message; then messages of the user and answers alternate. Before an answer, there may
+   be calls and their results. The last message is the answer that the model is to continue; it may
+   be empty. Returns false after an error message. */
 bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
-                     bool no_think);
+                     const struct template_options *o);
 
 /* The tokens of the text, which the caller frees; NULL after an error message. *text_goes_on: as
    tft_chat_tokenize. */
@@ -55,6 +52,6 @@ int32_t *template_tokenize(const struct tft_chat_text *t, const struct tft_model
 /* The tokens with which a conversation with this system message begins, whatever the user says;
    likewise. */
 int32_t *template_system_tokens(const struct template_format *f, const struct tft_model *m,
-                                const char *system, size_t *n);
+                                const char *system, const struct template_options *o, size_t *n);
 
 #endif

@@ -99,7 +99,7 @@ static int converse(struct conversation *c)
 static int converse_with(struct tft_model *m, const char *path)
 {
     struct conversation c = {
-        .x = {.m = m, .format = template_choose(m, path), .no_think = opt.no_think},
+        .x = {.m = m, .format = template_choose(m, path), .o.no_think = opt.no_think},
         .sampler = cli_sampler(),
         .n_tokens = opt.n_tokens,
         .begin = opt.json ? NULL : display_begin,

@@ -77,6 +77,7 @@ static int add(struct command_system *c, const struct template_format *f, const 
 {
     struct named_prefix *p = &c->prefix[c->n];
     struct tft_str name = name_of(option);
+    const struct template_options plain = {0};
     size_t n;
     char *copy = malloc(name.n + 1);
     if (!copy)
@@ -84,7 +85,7 @@ static int add(struct command_system *c, const struct template_format *f, const 
     memcpy(copy, name.p, name.n);
     copy[name.n] = 0;
     *p = (struct named_prefix){.name = copy, .system = text_of(option)};
-    int32_t *ids = c->ids[c->n++] = template_system_tokens(f, c->m, p->system, &n);
+    int32_t *ids = c->ids[c->n++] = template_system_tokens(f, c->m, p->system, &plain, &n);
     if (!ids)
         return CLI_FAILED;
     if (n >= room)
