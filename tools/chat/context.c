@@ -127,9 +127,11 @@ bool context_fit(struct context *x, struct context_prompt *p)
     }
     if (!p->ids || p->n < tft_capacity(x->s))
         return p->ids;
-    return cli_fail("the message makes a prompt of %zu tokens, but the context holds only %zu: "
-                    "shorten the message",
-                    p->n, tft_capacity(x->s)) == CLI_OK;
+    bool calls = messages_last(&x->said) + 2 < x->said.n;
+    return cli_fail("the message %s a prompt of %zu tokens, but the context holds only %zu: %s",
+                    calls ? "and its calls make" : "makes", p->n, tft_capacity(x->s),
+                    calls ? "let the tools write less (\"bytes\")" : "shorten the message") ==
+           CLI_OK;
 }
 
 /* ---- going back */

@@ -3,7 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void free_message(struct template_message *x) { free(x->text.p); }
+static void free_message(struct template_message *x)
+{
+    free(x->text.p);
+    free(x->name.p);
+    free(x->arguments.p);
+}
 
 void messages_free(struct messages *m)
 {
@@ -11,21 +16,35 @@ void messages_free(struct messages *m)
     free(m->p);
 }
 
+/* Makes room for n more. */
+static bool reserve(struct messages *m, size_t n)
+{
+    if (n <= m->room - m->n)
+        return true;
+    size_t room = (m->n + n) * 2;
+    struct template_message *more = realloc(m->p, room * sizeof *more);
+    if (!more)
+        return false;
+    m->p = more;
+    m->room = room;
+    return true;
+}
+
 bool messages_add(struct messages *m, enum template_role role, const char *p, size_t n)
 {
-    if (m->n == m->room) {
-        size_t room = m->room ? m->room * 2 : 16;
-        struct template_message *more = realloc(m->p, room * sizeof *more);
-        if (!more)
-            return false;
-        m->p = more;
-        m->room = room;
-    }
     struct template_message x = {.role = role};
-    if (!cli_text_append(&x.text, p, n))
+    if (!reserve(m, 1) || !cli_text_append(&x.text, p, n))
         return false;
     m->p[m->n++] = x;
     return true;
+}
+
+bool messages_add_result(struct messages *m, const char *p, size_t n)
+{
+    if (!messages_add(m, TEMPLATE_TOOL, p, n))
+        return false;
+    const struct cli_text *name = &m->p[m->n - 2].name;
+    return cli_text_append(&m->p[m->n - 1].name, name->p, name->n);
 }
 
 bool messages_set_system(struct messages *m, const char *p, size_t n)
@@ -47,10 +66,7 @@ const struct cli_text *messages_system(const struct messages *m)
     return messages_first(m) ? &m->p[0].text : NULL;
 }
 
-size_t messages_first(const struct messages *m)
-{
-    return m->n && m->p[0].role == TEMPLATE_SYSTEM;
-}
+size_t messages_first(const struct messages *m) { return m->n && m->p[0].role == TEMPLATE_SYSTEM; }
 
 size_t messages_last(const struct messages *m)
 {
@@ -75,4 +91,24 @@ void messages_drop(struct messages *m, size_t from, size_t end)
     if (end < m->n)
         memmove(m->p + from, m->p + end, (m->n - end) * sizeof *m->p);
     m->n -= end - from;
+}
+
+bool messages_append(struct messages *m, struct messages *more)
+{
+    if (!reserve(m, more->n))
+        return false;
+    if (more->n)
+        memcpy(m->p + m->n, more->p, more->n * sizeof *m->p);
+    m->n += more->n;
+    more->n = 0;
+    return true;
+}
+
+bool messages_cut(struct messages *m, size_t from, struct messages *out)
+{
+    struct messages tail = {.p = m->p + from, .n = m->n - from};
+    if (!messages_append(out, &tail))
+        return false;
+    m->n = from;
+    return true;
 }

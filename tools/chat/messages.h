@@ -1,5 +1,6 @@
 /* The messages of a conversation: a system message, if there is one, and then turns. A turn is a
-   message of the user and what follows it up to the next: its answer. */
+   message of the user and what follows it up to the next: perhaps calls of tools, each with its
+   result, and then the answer. */
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
@@ -17,6 +18,9 @@ void messages_free(struct messages *m);
 bool messages_add(struct messages *m, enum template_role role, const char *p, size_t n);
 bool messages_set_system(struct messages *m, const char *p, size_t n);
 
+/* Adds the result of the call that the last message makes; as messages_add. */
+bool messages_add_result(struct messages *m, const char *p, size_t n);
+
 /* The system message, or NULL. */
 const struct cli_text *messages_system(const struct messages *m);
 
@@ -28,5 +32,10 @@ size_t messages_next(const struct messages *m, size_t turn);
 
 /* Removes the messages [from, end). */
 void messages_drop(struct messages *m, size_t from, size_t end);
+
+/* Moves the messages from `from` on to *out, which is empty; and back to the end. Return false if
+   memory is short; nothing has moved then. */
+bool messages_cut(struct messages *m, size_t from, struct messages *out);
+bool messages_append(struct messages *m, struct messages *more);
 
 #endif
