@@ -9,9 +9,10 @@
 
 /* Adds text to the answer, and prints it. Leaves out the space that some formats put before an
    answer. Returns false with errno if the text could not be printed. */
-static bool extend_answer(void *user, const char *p, size_t n)
+static bool extend_answer(void *user, int32_t id, const char *p, size_t n)
 {
     struct conversation *c = user;
+    (void)id;
     struct cli_text *text = context_answer(&c->x);
     size_t lead = text->n ? 0 : template_lead(c->x.format, p, n);
     return cli_text_append(text, p + lead, n - lead) && (!c->print || c->print(p + lead, n - lead));
@@ -106,7 +107,7 @@ static int answer_to_the_end(struct conversation *c)
     struct conversation_answer *a = &c->last;
     *a = (struct conversation_answer){0};
     int status = answer(c, a);
-    if (status == CLI_OK && !extend_answer(c, piece, tft_text_push(&a->state, c->x.m, -1, piece)))
+    if (status == CLI_OK && !extend_answer(c, -1, piece, tft_text_push(&a->state, c->x.m, -1, piece)))
         status = cli_fail("standard output: %s", strerror(errno));
     a->text = *context_answer(&c->x);
     return status;

@@ -32,6 +32,14 @@ int form_check(void)
     return opt.any_order && !opt.schema ? cli_usage("--any-order goes with --json-schema") : CLI_OK;
 }
 
+const char *form_option(void)
+{
+    return opt.grammar  ? "--grammar"
+           : opt.regex  ? "--regex"
+           : opt.schema ? "--json-schema"
+                        : NULL;
+}
+
 /* ---- opening */
 
 /* The token `name`; -1: the vocabulary does not have it as one token. */
@@ -50,7 +58,7 @@ static int compile(struct form *f, const char *where, enum tft_grammar_kind kind
                    size_t len)
 {
     struct tft_error err;
-    if (tft_lexicon_open(&f->lexicon, f->m, &err) != TFT_OK)
+    if (!f->lexicon && tft_lexicon_open(&f->lexicon, f->m, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
     if (tft_grammar_open(&f->grammar, f->lexicon, kind, text, len, &err) != TFT_OK ||
         tft_grammar_begin(&f->fresh, f->grammar, &err) != TFT_OK ||
@@ -106,11 +114,24 @@ int form_open(struct form *f, const struct tft_model *m)
     return status;
 }
 
-void form_close(struct form *f)
+static void close_grammar(struct form *f)
 {
     tft_grammar_end(f->now);
     tft_grammar_end(f->fresh);
     tft_grammar_close(f->grammar);
+    f->now = f->fresh = NULL;
+    f->grammar = NULL;
+}
+
+int form_replace(struct form *f, const char *where, const char *gbnf, size_t n)
+{
+    close_grammar(f);
+    return compile(f, where, TFT_GBNF, gbnf, n);
+}
+
+void form_close(struct form *f)
+{
+    close_grammar(f);
     tft_lexicon_close(f->lexicon);
 }
 
@@ -171,6 +192,7 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
     if (f->phase == FORM_TEXT || id < 0)
         return id;
     id = take_free(f, id);
+    f->outside = id >= 0;
     if (id >= 0)
         return id;
     z->seed = seed;
@@ -198,6 +220,7 @@ static int next(struct form *f, struct tft_sampler *z, struct tft_session *s, in
                 size_t *n)
 {
     *n = 0;
+    f->outside = false;
     if (is_done(f))
         return 0;
     *n = forced(f, ids, MOST);
@@ -228,7 +251,8 @@ int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s,
         else if (!more)
             t->stop = "end";
         for (size_t i = 0; i < n && written && !t->stop; i++) {
-            written = t->put(t->user, piece, tft_text_push(t->text, f->m, ids[i], piece));
+            size_t len = tft_text_push(t->text, f->m, ids[i], piece);
+            written = t->put(t->user, f->outside && !i ? -1 : ids[i], piece, len);
             if (++t->n == t->most)
                 t->stop = "length";
         }

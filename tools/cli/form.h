@@ -22,6 +22,7 @@ struct form {
         FORM_THINKING, /* until </think> */
         FORM_CLOSED,   /* behind </think>: white space may come before the form */
     } phase;
+    bool outside; /* the token that was sampled last is not of the form */
 };
 
 /* Checks the options without a model. Returns CLI_OK or CLI_USAGE. */
@@ -32,6 +33,12 @@ int form_check(void);
 int form_open(struct form *f, const struct tft_model *m);
 void form_close(struct form *f);
 
+/* The options that give a form, where one was given; or NULL. */
+const char *form_option(void);
+
+/* Replaces the form by a grammar in GBNF. where: for messages. Returns CLI_OK or CLI_FAILED. */
+int form_replace(struct form *f, const char *where, const char *gbnf, size_t n);
+
 /* Begins a text behind the prompt ids[n]. thinks: the model may think first. Returns CLI_OK or
    CLI_FAILED. */
 int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
@@ -39,7 +46,10 @@ int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
 /* A text that is generated. */
 struct form_text {
     struct tft_text *text;
-    bool (*put)(void *user, const char *p, size_t n); /* false, with errno: it cannot be written */
+    /* Takes what a token adds to the text, which may be nothing. id: -1 if the token is not of the
+       form, but of the thoughts before it. Returns false, with errno, if the text cannot be
+       written. */
+    bool (*put)(void *user, int32_t id, const char *p, size_t n);
     void *user;
     bool in_line;     /* the text is on the terminal's line: an error message begins another */
     size_t n, most;   /* tokens so far, and the number at which to stop; 0: none */

@@ -49,9 +49,10 @@ struct completion {
 static double seconds_since(uint64_t start) { return (double)(cli_ns() - start) / 1e9; }
 
 /* Puts text that is generated; the first of it has a time. */
-static bool put_next(void *user, const char *p, size_t n)
+static bool put_next(void *user, int32_t id, const char *p, size_t n)
 {
     struct completion *c = user;
+    (void)id;
     if (!c->first_seconds)
         c->first_seconds = seconds_since(c->start);
     return put(&c->text, p, n);
@@ -72,7 +73,7 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
     int status = form_generate(form, &sampler, s, &t);
     c->n = t.n;
     c->stop = t.stop ? t.stop : "context";
-    if (status == CLI_OK && !put_next(c, piece, tft_text_push(state, m, -1, piece)))
+    if (status == CLI_OK && !put_next(c, -1, piece, tft_text_push(state, m, -1, piece)))
         status = cli_fail("standard output: %s", strerror(errno));
     c->seconds = seconds_since(start);
     return status;
