@@ -168,3 +168,10 @@ enum input_kind input_next(struct input *in)
         remember(in);
     return found;
 }
+
+char input_ask(struct input *in, const char *question)
+{
+    const char *line;
+    size_t n = 0;
+    return read_line(in, question, &line, &n) == INPUT_MESSAGE && n ? *line : 0;
+}

@@ -29,4 +29,8 @@ void input_close(struct input *in);
 enum input_kind { INPUT_MESSAGE, INPUT_INTERRUPT, INPUT_END, INPUT_FAILED };
 enum input_kind input_next(struct input *in);
 
+/* Asks a question at the terminal. Returns the first character of the line that is typed; 0: it is
+   empty, or Ctrl-C or Ctrl-D came. The message that was read last stays. */
+char input_ask(struct input *in, const char *question);
+
 #endif

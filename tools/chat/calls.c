@@ -1,0 +1,67 @@
+#include "calls.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DIM "\x1b[2m"
+#define PLAIN "\x1b[0m"
+
+enum { SHOWN = 400 }; /* bytes of a result */
+
+int calls_open(struct calls *c)
+{
+    c->always = calloc(c->tools->file.n, sizeof *c->always);
+    return c->always ? CLI_OK : cli_fail("out of memory");
+}
+
+void calls_close(struct calls *c) { free(c->always); }
+
+static void put_style(const char *style)
+{
+    if (terminal_styles(STDERR_FILENO))
+        fputs(style, stderr);
+}
+
+/* All of a call is shown, since the user decides on it. */
+static void show_call(const struct template_message *call)
+{
+    put_style(DIM);
+    cli_put_escaped(stderr, call->name.p, call->name.n);
+    fputc(' ', stderr);
+    cli_put_escaped(stderr, call->arguments.p, call->arguments.n);
+    put_style(PLAIN);
+    fputc('\n', stderr);
+}
+
+static void show_result(const struct cli_text *out)
+{
+    bool cut = out->n > SHOWN;
+    put_style(DIM);
+    fputs("-> ", stderr);
+    cli_put_escaped(stderr, out->p, cut ? SHOWN : out->n);
+    fputs(cut ? "...\n" : "\n", stderr);
+    put_style(PLAIN);
+}
+
+static bool is_allowed(struct calls *c, size_t tool)
+{
+    if (c->yes || c->always[tool])
+        return true;
+    char answer = input_ask(c->in, "run it? [y/N/always] ");
+    c->always[tool] = answer == 'a' || answer == 'A';
+    return c->always[tool] || answer == 'y' || answer == 'Y';
+}
+
+int calls_make(void *user, const struct template_message *call, struct cli_text *out)
+{
+    static const char declined[] = "[the user did not allow this call]";
+    struct calls *c = user;
+    size_t tool = tools_find(c->tools, call->name.p, call->name.n);
+    show_call(call);
+    bool made = is_allowed(c, tool) ? tools_run(c->tools, tool, &call->arguments, out)
+                                    : cli_text_append(out, declined, sizeof declined - 1);
+    if (!made)
+        return cli_fail("out of memory");
+    show_result(out);
+    return CLI_OK;
+}
