@@ -7,15 +7,24 @@
 
 /* ---- an answer */
 
+/* Prints text that is not of a call. */
+static bool show(void *user, const char *p, size_t n)
+{
+    struct conversation *c = user;
+    return (!c->tools.list || cli_text_append(&c->shown, p, n)) && (!c->print || c->print(p, n));
+}
+
 /* Adds text to the answer, and prints it. Leaves out the space that some formats put before an
    answer. Returns false with errno if the text could not be printed. */
 static bool extend_answer(void *user, int32_t id, const char *p, size_t n)
 {
     struct conversation *c = user;
-    (void)id;
     struct cli_text *text = context_answer(&c->x);
     size_t lead = text->n ? 0 : template_lead(c->x.format, p, n);
-    return cli_text_append(text, p + lead, n - lead) && (!c->print || c->print(p + lead, n - lead));
+    if (!cli_text_append(text, p + lead, n - lead))
+        return false;
+    return c->tools.list ? reader_take(&c->reader, id, p + lead, n - lead)
+                         : show(c, p + lead, n - lead);
 }
 
 /* Generates until the answer ends, or until the session is full; a->stop is then still NULL.
@@ -100,17 +109,118 @@ static int answer(struct conversation *c, struct conversation_answer *a)
     return status;
 }
 
+/* Prints what is left of the text at the end of an answer. */
+static bool finish_answer(struct conversation *c, struct conversation_answer *a)
+{
+    char piece[TFT_TEXT_MAX];
+    size_t n = tft_text_push(&a->state, c->x.m, -1, piece);
+    return cli_text_append(context_answer(&c->x), piece, n) &&
+           (c->tools.list ? reader_end(&c->reader, piece, n) : show(c, piece, n));
+}
+
 /* Generates the last message, an empty answer, to its end. */
 static int answer_to_the_end(struct conversation *c)
 {
-    char piece[TFT_TEXT_MAX];
     struct conversation_answer *a = &c->last;
-    *a = (struct conversation_answer){0};
+    a->stop = NULL;
     int status = answer(c, a);
-    if (status == CLI_OK && !extend_answer(c, -1, piece, tft_text_push(&a->state, c->x.m, -1, piece)))
+    if (status == CLI_OK && !finish_answer(c, a))
         status = cli_fail("standard output: %s", strerror(errno));
     a->text = *context_answer(&c->x);
     return status;
+}
+
+/* ---- a turn */
+
+/* Makes the form that of an answer behind n calls. */
+static int choose_form(struct conversation *c, uint32_t n)
+{
+    const struct conversation_tools *t = &c->tools;
+    struct tft_chat_text gbnf;
+    struct tft_error err;
+    enum tft_chat_choice choice = n >= t->most ? TFT_CHAT_NO_CALL : n ? TFT_CHAT_AUTO : t->choice;
+    if (c->calls == (int)choice)
+        return CLI_OK;
+    if (tft_chat_tools_grammar(&gbnf, t->list->declared, c->x.m, choice,
+                               choice == TFT_CHAT_REQUIRED ? t->only : NULL, true, &err) != TFT_OK)
+        return cli_fail("%s: %s", t->list->path, err.msg);
+    int status = form_replace(&c->form, t->list->path, gbnf.p, gbnf.n);
+    tft_chat_text_free(&gbnf);
+    c->calls = status == CLI_OK ? (int)choice : -1;
+    return status;
+}
+
+/* Replaces the text of the answer by what was printed of it: all but calls. */
+static int keep_shown(struct conversation *c)
+{
+    struct cli_text *text = context_answer(&c->x);
+    text->n = 0;
+    bool kept = cli_text_append(text, c->shown.p, c->shown.n);
+    c->last.text = *text;
+    return kept ? CLI_OK : cli_fail("out of memory");
+}
+
+/* Gives the answer the call that was read. A template that writes calls itself gets only the other
+   text; where the call was cut, so does any. */
+static int take_call(struct conversation *c)
+{
+    struct template_message *x = &c->x.said.p[c->x.said.n - 1];
+    struct reader *r = &c->reader;
+    if (r->cut && strcmp(c->last.stop, "interrupt") != 0)
+        fputs("tuffet: the answer ends within a call, which is not made\n", stderr);
+    if (r->called && strcmp(c->last.stop, "end") == 0) {
+        x->name = r->name;
+        x->arguments = r->arguments;
+        r->name = r->arguments = (struct cli_text){0};
+    }
+    return r->cut || (x->name.n && !c->tools.list->shown.n_ask) ? keep_shown(c) : CLI_OK;
+}
+
+/* Generates an answer that may call a tool. The last message then has the call, where it does. */
+static int answer_or_call(struct conversation *c, uint32_t n)
+{
+    c->reader = (struct reader){.m = c->x.m, .show = show, .user = c};
+    c->shown.n = 0;
+    int status = choose_form(c, n);
+    if (status == CLI_OK)
+        status = reader_open(&c->reader, c->tools.list->declared);
+    if (status == CLI_OK)
+        status = answer_to_the_end(c);
+    if (status == CLI_OK)
+        status = take_call(c);
+    reader_close(&c->reader);
+    return status;
+}
+
+/* Makes the call of the last message, and adds its result and an empty answer. */
+static int make_call(struct conversation *c)
+{
+    struct messages *m = &c->x.said;
+    struct cli_text result = {0};
+    if (c->shown.n && c->end && !c->end())
+        return cli_fail("standard output: %s", strerror(errno));
+    int status = c->tools.call(c->tools.user, &m->p[m->n - 1], &result);
+    bool added = status != CLI_OK || (messages_add_result(m, result.p, result.n) &&
+                                      messages_add(m, TEMPLATE_ASSISTANT, NULL, 0));
+    free(result.p);
+    return added ? status : cli_fail("out of memory");
+}
+
+/* Generates the last message, an empty answer, and further ones behind the calls of tools. */
+static int answer_turn(struct conversation *c)
+{
+    c->last = (struct conversation_answer){0};
+    if (!c->tools.list)
+        return answer_to_the_end(c);
+    for (uint32_t n = 0;; n++) {
+        int status = answer_or_call(c, n);
+        if (status != CLI_OK || !c->x.said.p[c->x.said.n - 1].name.n)
+            return status;
+        status = make_call(c);
+        c->last.text = (struct cli_text){0};
+        if (status != CLI_OK)
+            return status;
+    }
 }
 
 int conversation_say(struct conversation *c, const char *p, size_t n)
@@ -118,7 +228,7 @@ int conversation_say(struct conversation *c, const char *p, size_t n)
     struct messages *m = &c->x.said;
     if (!messages_add(m, TEMPLATE_USER, p, n) || !messages_add(m, TEMPLATE_ASSISTANT, NULL, 0))
         return cli_fail("out of memory");
-    int status = answer_to_the_end(c);
+    int status = answer_turn(c);
     if (!c->last.text.n)
         messages_drop(m, messages_last(m), m->n);
     return status;
@@ -128,17 +238,18 @@ int conversation_say(struct conversation *c, const char *p, size_t n)
 
 int conversation_retry(struct conversation *c)
 {
-    if (messages_last(&c->x.said) == c->x.said.n)
+    struct messages *m = &c->x.said, before = {0};
+    if (messages_last(m) == m->n)
         return cli_fail("there is no answer to try again");
-    struct cli_text before = *context_answer(&c->x);
-    *context_answer(&c->x) = (struct cli_text){0};
-    int status = answer_to_the_end(c);
-    if (c->last.text.n)
-        free(before.p);
-    else {
-        free(context_answer(&c->x)->p);
-        *context_answer(&c->x) = before;
+    if (!messages_cut(m, messages_last(m) + 1, &before) ||
+        !messages_add(m, TEMPLATE_ASSISTANT, NULL, 0))
+        return cli_fail("out of memory");
+    int status = answer_turn(c);
+    if (!c->last.text.n) {
+        messages_drop(m, messages_last(m) + 1, m->n);
+        messages_append(m, &before); /* there was room for them */
     }
+    messages_free(&before);
     return status;
 }
 
@@ -161,11 +272,13 @@ int conversation_clear(struct conversation *c)
 
 int conversation_open(struct conversation *c, const char *system, const char *path)
 {
+    c->calls = -1;
     return form_open(&c->form, c->x.m) == CLI_OK ? context_open(&c->x, system, path) : CLI_FAILED;
 }
 
 void conversation_close(struct conversation *c)
 {
+    free(c->shown.p);
     form_close(&c->form);
     context_close(&c->x);
 }

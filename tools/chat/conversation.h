@@ -1,8 +1,10 @@
-/* A conversation: messages of the user, and the model's answers. */
+/* A conversation: messages of the user, and the model's answers, which may call tools. */
 #ifndef CONVERSATION_H
 #define CONVERSATION_H
 
 #include "context.h"
+#include "reader.h"
+#include "tools.h"
 #include "tools/cli/form.h"
 
 struct conversation_answer {
@@ -17,36 +19,54 @@ struct conversation_answer {
     double prompt_seconds;   /* spent on computing the others */
 };
 
+/* Tools in a conversation. */
+struct conversation_tools {
+    const struct tools *list;    /* NULL: none */
+    enum tft_chat_choice choice; /* of the first answer to a message */
+    const char *only;            /* the tool that it must call; NULL: any */
+    uint32_t most;               /* calls for a message */
+    /* Makes a call. *out, which is empty, becomes the result; the conversation frees it. Returns
+       CLI_OK, or CLI_FAILED after an error message. */
+    int (*call)(void *user, const struct template_message *call, struct cli_text *out);
+    void *user;
+};
+
 struct conversation {
     struct context x; /* its fields up to `o` */
+    struct conversation_tools tools;
     struct tft_sampler sampler;
-    uint32_t n_tokens; /* most tokens of an answer; 0: no limit */
+    uint32_t n_tokens; /* most tokens for a message, with its calls; 0: no limit */
     /* Called before an answer. in_thought: the template has written <think> already. NULL: not
        called. */
     void (*begin)(bool in_thought);
     /* Prints a part of an answer. Returns false, with errno, if that failed. NULL: nothing is
        printed. */
     bool (*print)(const char *p, size_t n);
+    /* Called behind an answer that calls a tool. Returns false as print. NULL: not called. */
+    bool (*end)(void);
 
     struct form form;                /* the form of each answer */
+    struct reader reader;            /* of an answer, where there are tools */
+    struct cli_text shown;           /* what was printed of it */
+    int calls;                       /* the choice of the form; -1: it is not of calls */
     struct conversation_answer last; /* the last answer; stop is NULL before the first */
 };
 
-/* Opens the form and the context of a conversation whose fields up to `print` are set. Arguments
+/* Opens the form and the context of a conversation whose fields up to `end` are set. Arguments
    and result: as context_open. The caller closes the conversation in either case. */
 int conversation_open(struct conversation *c, const char *system, const char *path);
 void conversation_close(struct conversation *c);
 
-/* Adds a message of the user, and answers it. Ctrl-C ends the answer. If the answer stays empty,
-   the message is removed again. c->last has the answer. Returns CLI_OK, or CLI_FAILED after an
-   error message. */
+/* Adds a message of the user, and answers it. While an answer calls a tool, the call is made, and
+   the model answers again. Ctrl-C ends the answer. If the last answer stays empty, the turn is
+   removed again. c->last has that answer. Returns CLI_OK, or CLI_FAILED after an error message. */
 int conversation_say(struct conversation *c, const char *p, size_t n);
 
 /* The following functions rewind the session to the tokens that it shares with the remaining
    messages. They return CLI_OK, or CLI_FAILED after an error message. */
 
-/* Replaces the last answer by another one, for which the sampler draws further random numbers. If
-   the new answer is empty, the old one stays. */
+/* Replaces the answer of the last turn, with its calls, by another one, for which the sampler draws
+   further random numbers. If the new answer is empty, the old one stays. */
 int conversation_retry(struct conversation *c);
 
 /* Removes the last message of the user and its answer. */
