@@ -70,6 +70,25 @@ static enum slash stats(struct conversation *c, const char *arg)
     return SLASH_DONE;
 }
 
+/* ---- /tools */
+
+static enum slash list_tools(struct conversation *c, const char *arg)
+{
+    const struct tools *t = c->tools.list;
+    (void)arg;
+    for (size_t i = 0; t && i < t->file.n; i++) {
+        fprintf(stderr, "%s:", tft_chat_tools_name(t->declared, i));
+        for (char **word = t->file.command[i].argv; *word; word++) {
+            fputc(' ', stderr);
+            cli_put_escaped(stderr, *word, strlen(*word));
+        }
+        fputc('\n', stderr);
+    }
+    if (!t)
+        fputs("there are no tools: --tools FILE declares some\n", stderr);
+    return SLASH_DONE;
+}
+
 /* ---- all commands */
 
 static enum slash help(struct conversation *c, const char *arg);
@@ -81,6 +100,7 @@ static const struct command commands[] = {
     {"retry", "", "answer the last message again, with other random numbers", retry},
     {"clear", "", "forget all messages but the system message", clear},
     {"stats", "", "show speed, context and memory", stats},
+    {"tools", "", "list the tools that the model may call", list_tools},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
