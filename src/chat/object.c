@@ -12,6 +12,7 @@
 struct object {
     struct schema *c;
     const struct schema_shape *s;
+    const struct schema_members *as; /* how it is written; NULL: JSON */
     struct jinja_list *name; /* [n] of the properties */
     size_t n;
     bool *required;
@@ -188,9 +189,54 @@ static void other_names(struct schema *c, const struct jinja_list *l, size_t at,
 
 /* ---- members */
 
+/* Writes property k as o->as says. */
+static void put_written(struct object *o, size_t k, bool comma)
+{
+    const struct jinja_string *name = o->name->item[k].string;
+    tft_schema_put(o->c, " ");
+    tft_schema_literal(o->c, o->as->comma, comma ? strlen(o->as->comma) : 0);
+    tft_schema_literal(o->c, o->as->before, strlen(o->as->before));
+    tft_schema_literal(o->c, name->p, name->n);
+    tft_schema_literal(o->c, o->as->middle, strlen(o->as->middle));
+    tft_schema_put(o->c, " r%u ", (unsigned)o->value[k]);
+    tft_schema_literal(o->c, o->as->after, strlen(o->as->after));
+}
+
+/* The rule for the values of a property, which must meet `all`. */
+static uint32_t value_rule(struct object *o, const struct schema_all *all)
+{
+    if (!o->as || !o->as->until || !tft_schema_is_raw(o->c, all))
+        return tft_schema_rule(o->c, all);
+    uint32_t r = tft_schema_extra(o->c);
+    tft_schema_begin_extra(o->c, r);
+    tft_schema_put(o->c, " ");
+    tft_schema_raw(o->c, all, o->as->until);
+    tft_schema_end_extra(o->c);
+    return r;
+}
+
+/* Refuses a name that would not end where the format ends it. */
+static void check_name(struct schema *c, const struct jinja_string *name)
+{
+    bool good = name->n > 0 && name->n <= 64;
+    for (size_t i = 0; i < name->n && good; i++) {
+        char ch = name->p[i];
+        good = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
+               ch == '_' || ch == '-' || ch == '.';
+    }
+    if (!good)
+        tft_schema_fail(c, c->root, TFT_ERR_UNSUPPORTED,
+                        "in this format names have 1 to 64 characters of A-Z, a-z, 0-9, _, - and "
+                        ".");
+}
+
 /* Writes one member: property k, or one with another name if k is n. */
 static void put_member(struct object *o, size_t k, bool comma)
 {
+    if (o->as) {
+        put_written(o, k, comma);
+        return;
+    }
     tft_schema_put(o->c, comma ? " \", \" " : " ");
     if (k < o->n)
         tft_schema_json(o->c, o->name->item[k], ": ");
@@ -303,7 +349,8 @@ static void check_counts(struct object *o)
 void tft_schema_object(struct schema *c, const struct schema_shape *s)
 {
     struct schema_all rest, all;
-    struct object o = {.c = c, .s = s};
+    struct object o = {.c = c, .s = s, .as = c->members};
+    c->members = NULL; /* objects within it are JSON */
     o.name = tft_schema_names(c, s, &o.open, &rest);
     o.n = o.name ? o.name->n : 0;
     o.required = tft_jinja_take(c->x, o.n, sizeof *o.required);
@@ -311,10 +358,13 @@ void tft_schema_object(struct schema *c, const struct schema_shape *s)
     for (size_t k = 0; k < o.n && c->x->status == TFT_OK; k++) {
         tft_schema_property(c, s, o.name->item[k].string, &all);
         o.required[k] = tft_schema_requires(c, s, o.name->item[k].string);
-        o.value[k] = tft_schema_rule(c, &all);
+        o.value[k] = value_rule(&o, &all);
+        if (o.as)
+            check_name(c, o.name->item[k].string);
     }
     if (c->x->status != TFT_OK)
         return;
+    o.open = o.open && !o.as;
     check_counts(&o);
     o.most = s->max_members != SCHEMA_NO_MAX ? s->max_members : s->min_members;
     o.most = o.most > o.n ? o.n : o.most;
@@ -326,10 +376,11 @@ void tft_schema_object(struct schema *c, const struct schema_shape *s)
     }
     if (c->x->status != TFT_OK)
         return;
-    tft_schema_put(c, "\"{\"");
+    tft_schema_put(c, o.as ? "" : "\"{\"");
     if (c->any_order && o.n)
         write_free(&o);
     else
         write_in_order(&o);
-    tft_schema_put(c, " \"}\"");
+    tft_schema_put(c, " ");
+    tft_schema_literal(c, o.as ? o.as->close : "}", o.as ? strlen(o.as->close) : 1);
 }

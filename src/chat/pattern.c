@@ -318,14 +318,15 @@ static struct width alternatives(struct expression *e)
 {
     struct width all = {SCHEMA_NO_MAX, 0};
     bool top = !e->depth;
+    const char *any = e->c->until ? " plain*" : " char*";
     if (!tft_jinja_enter(e->c->x))
         return all;
     do {
         bool from = !top || take(e, "^");
-        tft_schema_put(e->c, from ? "" : " char*");
+        tft_schema_put(e->c, from ? "" : any);
         struct width w = sequence(e);
         bool to = !top || take(e, "$");
-        tft_schema_put(e->c, to ? "" : " char*");
+        tft_schema_put(e->c, to ? "" : any);
         if (!from || !to)
             w.max = SCHEMA_NO_MAX;
         all.min = w.min < all.min ? w.min : all.min;
@@ -339,11 +340,12 @@ static struct width alternatives(struct expression *e)
 
 void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
 {
+    const char *quote = c->until ? "\"\"" : "\"\\\"\"", *one = c->until ? "plain" : "char";
     if (!s->pattern && !s->min_length && s->max_length == SCHEMA_NO_MAX) {
-        tft_schema_put(c, "string");
+        tft_schema_put(c, c->until ? "raw" : "string");
         return;
     }
-    tft_schema_put(c, "\"\\\"\"");
+    tft_schema_put(c, "%s", quote);
     if (s->pattern) {
         struct expression e = {.c = c, .s = s->pattern, .shape = s};
         tft_schema_put(c, " (");
@@ -356,9 +358,9 @@ void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
                             "matches lengths that minLength or maxLength rules out: write the "
                             "length in it");
     } else if (s->max_length == SCHEMA_NO_MAX) {
-        tft_schema_put(c, " char{%u,}", (unsigned)s->min_length);
+        tft_schema_put(c, " %s{%u,}", one, (unsigned)s->min_length);
     } else {
-        tft_schema_put(c, " char{%u,%u}", (unsigned)s->min_length, (unsigned)s->max_length);
+        tft_schema_put(c, " %s{%u,%u}", one, (unsigned)s->min_length, (unsigned)s->max_length);
     }
-    tft_schema_put(c, " \"\\\"\"");
+    tft_schema_put(c, " %s", quote);
 }

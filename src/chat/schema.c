@@ -256,6 +256,13 @@ static void write_types(struct schema *c, const struct schema_shape *s)
         memcpy(c->out.p + start, "   ", 3);
 }
 
+static void end_rule(struct schema *c)
+{
+    tft_schema_put(c, "\n");
+    tft_jinja_add_text(c->x, &c->out, c->later.p, c->later.n, true);
+    c->later.n = 0;
+}
+
 /* Writes the rules one after another. The extra rules that a rule needs come behind its text. */
 static void write_rules(struct schema *c)
 {
@@ -276,9 +283,7 @@ static void write_rules(struct schema *c)
             write_choice(c, &s);
         else
             write_types(c, &s);
-        tft_schema_put(c, "\n");
-        tft_jinja_add_text(c->x, &c->out, c->later.p, c->later.n, true);
-        c->later.n = 0;
+        end_rule(c);
     }
 }
 
@@ -307,15 +312,41 @@ struct jinja tft_schema_pool(const char *what)
                           .max_output = SIZE_MAX};
 }
 
-uint32_t tft_schema_write(struct schema *c, const struct schema_place *root,
-                          const struct schema_all *all)
+static void start(struct schema *c)
 {
     if (!c->n_rule) {
         new_rule(c); /* rule 0 is unused */
         c->written = 1;
     }
+}
+
+uint32_t tft_schema_write(struct schema *c, const struct schema_place *root,
+                          const struct schema_all *all)
+{
+    start(c);
     c->root = root;
     uint32_t r = tft_schema_rule(c, all);
+    write_rules(c);
+    return r;
+}
+
+uint32_t tft_schema_write_members(struct schema *c, const struct schema_place *root,
+                                  const struct schema_all *all,
+                                  const struct schema_members *members)
+{
+    struct schema_shape s;
+    start(c);
+    c->root = root;
+    uint32_t r = tft_schema_extra(c);
+    tft_schema_read(c, all, &s);
+    if (c->x->status == TFT_OK && (s.choice || s.has_values))
+        tft_schema_fail(c, root, TFT_ERR_UNSUPPORTED, "a choice of objects, in this format");
+    if (c->x->status != TFT_OK)
+        return 0;
+    tft_schema_put(c, "r%u ::= ", (unsigned)r);
+    c->members = members;
+    tft_schema_object(c, &s);
+    end_rule(c);
     write_rules(c);
     return r;
 }

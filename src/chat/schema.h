@@ -84,10 +84,20 @@ struct schema_rule {
     bool extra;    /* a rule of tft_schema_extra, without schemas */
 };
 
+/* How an object is written whose members are not those of JSON: before NAME middle VALUE after,
+   with `comma` between them, then `close`. until: NULL, or values that can only be strings stand
+   there as they are, without quotes and escapes, and this text ends them. */
+struct schema_members {
+    const char *before, *middle, *after, *comma, *close, *until;
+};
+
 struct schema {
     struct jinja *x;
     const struct schema_place *root;
     bool any_order;
+    const char *until; /* the end of strings without quotes and escapes, while such are written;
+                          its first character is < */
+    const struct schema_members *members; /* of the object that is written; NULL: JSON */
     struct jinja_buffer out, later; /* out: the grammar; later: rules to put behind the current
                                        one */
     struct schema_rule *rule; /* [n_rule] rule 0 is unused; rules from `written` on have no text
@@ -140,6 +150,11 @@ struct jinja_value tft_schema_read_text(struct jinja *x, const char *p, size_t n
 uint32_t tft_schema_write(struct schema *c, const struct schema_place *root,
                           const struct schema_all *all);
 void tft_schema_write_shared(struct schema *c);
+/* The same as tft_schema_write for an object that is written with `members`. It may not be a choice
+   of objects. */
+uint32_t tft_schema_write_members(struct schema *c, const struct schema_place *root,
+                                  const struct schema_all *all,
+                                  const struct schema_members *members);
 /* Copies the grammar to *out, or the failure to *err. */
 enum tft_status tft_schema_finish(struct tft_chat_text *out, struct schema *c,
                                   struct tft_error *err);
@@ -192,6 +207,13 @@ bool tft_schema_bound(struct schema *c, const struct schema_place *at, struct sc
 int tft_schema_compare(const struct schema_bound *a, const struct schema_bound *b);
 bool tft_schema_integer(struct schema *c, const struct schema_shape *s);
 bool tft_schema_number(struct schema *c, const struct schema_shape *s);
+
+/* ---- raw.c */
+
+/* Whether the schemas allow strings, and nothing else but null. */
+bool tft_schema_is_raw(struct schema *c, const struct schema_all *all);
+/* Writes an expression for these strings without quotes and escapes. */
+void tft_schema_raw(struct schema *c, const struct schema_all *all, const char *until);
 
 /* ---- pattern.c */
 

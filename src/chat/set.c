@@ -52,10 +52,13 @@ static bool has(const struct schema_set *set, uint32_t ch)
     return false;
 }
 
-/* The ranges of the set that JSON spells as they are: without U+0000 .. U+001F, " and \. */
+/* The ranges of the set that JSON spells as they are: without U+0000 .. U+001F, " and \. Or,
+   in strings without quotes and escapes, all but U+0000 and <, which may begin their end. */
 static void put_plain(struct schema *c, const struct schema_set *set)
 {
-    static const uint32_t piece[][2] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
+    static const uint32_t json[3][2] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}},
+                          raw[3][2] = {{1, ';'}, {'=', 0x10ffff}, {1, 0}};
+    const uint32_t(*piece)[2] = c->until ? raw : json;
     bool any = false;
     for (size_t i = 0; i < set->n; i++)
         for (size_t k = 0; k < 3; k++) {
@@ -80,6 +83,10 @@ void tft_schema_set_put(struct schema *c, const struct schema_set *set)
         all = all && has(set, ch);
     tft_schema_put(c, " (");
     put_plain(c, set);
+    if (c->until) {
+        tft_schema_put(c, ")");
+        return;
+    }
     if (all)
         tft_schema_put(c, " | \"\\\\\" ctl");
     for (uint32_t ch = 1; ch < 0x20 && !all; ch++)
