@@ -44,21 +44,22 @@ static enum call_took close_value(struct call_value *v, char c)
 
 static enum call_took begin_value(struct call_value *v, char c)
 {
-    static const char *const words[] = {"true", "false", "null"};
+    static const char *const words[] = {"true", "false", "null", "True", "False", "None"};
     if (c == '{' || c == '[')
         return open_value(v, c == '[');
     if (c == '"') {
         v->is_name = false;
         return go(v, CALL_STRING, "\"");
     }
-    put(v, &c, 1);
     if (c == '-' || (c >= '0' && c <= '9')) {
+        put(v, &c, 1);
         v->digits = c == '-' ? CALL_MINUS : c == '0' ? CALL_ZERO : CALL_WHOLE;
         return go(v, CALL_NUMBER, "");
     }
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < (v->python ? 6 : 3); i++)
         if (c == *words[i]) {
             v->word = words[i] + 1;
+            v->means = words[i % 3];
             return go(v, CALL_WORD, "");
         }
     return CALL_BAD;
@@ -118,6 +119,56 @@ static enum call_took in_escape(struct call_value *v, char c)
     return CALL_MORE;
 }
 
+/* ---- strings without quotes and escapes */
+
+void tft_call_begin_raw(struct call_value *v, const char *until)
+{
+    v->until = until;
+    v->matched = 0;
+    v->line = false;
+    v->n_out = 0;
+    go(v, CALL_RAW, "\"");
+}
+
+/* Writes characters as they stand in a string of JSON. */
+static void put_escaped(struct call_value *v, const char *p, size_t n)
+{
+    static const char hex[] = "0123456789abcdef", chars[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        const char *name = c ? strchr(chars, c) : NULL;
+        if (name) {
+            put(v, "\\", 1);
+            put(v, &names[name - chars], 1);
+        } else if (c < 0x20) {
+            put(v, "\\u00", 4);
+            put(v, &hex[c >> 4], 1);
+            put(v, &hex[c & 15], 1);
+        } else {
+            put(v, &p[i], 1);
+        }
+    }
+}
+
+static enum call_took in_raw(struct call_value *v, const char *p, size_t n)
+{
+    if (*p == v->until[v->matched]) {
+        if (v->until[++v->matched])
+            return CALL_MORE;
+        put(v, "\"", 1);
+        return end_value(v);
+    }
+    put_escaped(v, "\n", v->line && (v->matched || *p != *v->until));
+    put_escaped(v, v->until, v->matched);
+    v->line = false;
+    v->matched = *p == *v->until;
+    if (*p == '\n')
+        v->line = true;
+    else if (!v->matched)
+        put_escaped(v, p, n);
+    return CALL_MORE;
+}
+
 /* ---- all */
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -160,8 +211,10 @@ enum call_took tft_call_take(struct call_value *v, const char *p, size_t n)
     case CALL_WORD:
         if (*p != *v->word)
             return CALL_BAD;
-        put(v, p, n);
-        return *++v->word ? CALL_MORE : end_value(v);
+        if (*++v->word)
+            return CALL_MORE;
+        put(v, v->means, strlen(v->means));
+        return end_value(v);
     case CALL_NUMBER:
         if (more_digits(&v->digits, *p)) {
             put(v, p, n);
@@ -169,8 +222,10 @@ enum call_took tft_call_take(struct call_value *v, const char *p, size_t n)
         }
         if (!may_end(v->digits))
             return CALL_BAD;
-        end_value(v); /* within the object of arguments: more comes */
+        if (end_value(v) == CALL_LAST)
+            return CALL_BEFORE;
         break;
+    case CALL_RAW: return in_raw(v, p, n);
     default: break;
     }
     return is_space(*p) ? CALL_MORE : between(v, *p);

@@ -30,6 +30,8 @@ struct call_format {
                                      with a brace, or with mark[0] before it */
     const char *open, *call, *comma, *close; /* patterns. comma: NULL: one call in a section */
     const char *between; /* text between two sections; NULL: there is only one section */
+    struct schema_members members; /* how arguments are written; all NULL: as a JSON object */
+    char end;                      /* the character of `call` behind them */
 };
 
 /* NULL: there is no format of that name. */
@@ -38,6 +40,8 @@ const struct call_format *tft_call_format(const char *name);
 struct call_tool {
     char name[CALL_NAME + 1];
     uint32_t rule; /* the number of the rule of its arguments */
+    struct jinja_list *member; /* their names, where the format has `until`: */
+    bool *raw;                 /* [member->n] whether it stands without quotes and escapes */
 };
 
 struct tft_chat_tools {
@@ -51,6 +55,12 @@ struct tft_chat_tools {
 
 /* The number of the tool name[n]; SIZE_MAX: there is none. */
 size_t tft_call_find(const struct tft_chat_tools *tools, const char *name, size_t n);
+
+/* ---- call_grammar.c */
+
+/* Writes a rule, and others named after it, for texts that do not contain the mark. The first
+   character of the mark does not come again within it. */
+void tft_call_write_without(struct schema *c, const char *rule, const char *mark);
 
 /* ---- arguments.c */
 
@@ -72,6 +82,7 @@ struct call_value {
         CALL_HEX,         /* `left` hexadecimal digits */
         CALL_NUMBER,
         CALL_WORD,        /* the rest of `word` */
+        CALL_RAW,         /* a string without quotes and escapes, up to `until` */
     } place;
     enum call_digits {
         CALL_MINUS, CALL_ZERO, CALL_WHOLE, CALL_POINT, CALL_FRACTION, CALL_E, CALL_SIGN,
@@ -79,19 +90,51 @@ struct call_value {
     } digits;
     bool is_name; /* the string is the name of a member */
     unsigned left;
-    const char *word;
+    const char *word, *means;
+    bool python;       /* takes True, False and None too */
+    const char *until; /* of which `matched` characters have come */
+    unsigned matched;
+    bool line; /* a line end that belongs to the string if it goes on, and not if it ends */
     unsigned depth;
     bool is_list[CALL_DEPTH];
-    char out[16]; /* [n_out] what the newest character gives */
+    char out[48]; /* [n_out] what the newest character gives */
     size_t n_out;
 };
 
 enum call_took {
     CALL_MORE,
-    CALL_LAST, /* the character ends the arguments */
+    CALL_LAST,   /* the character ends the value */
+    CALL_BEFORE, /* the value ended before the character, which is still to be taken */
     CALL_BAD,  /* no arguments have this character here */
 };
 /* Takes the character p[n], whole UTF-8. */
 enum call_took tft_call_take(struct call_value *v, const char *p, size_t n);
+/* Begins a string without quotes and escapes. */
+void tft_call_begin_raw(struct call_value *v, const char *until);
+
+/* ---- members.c */
+
+/* Reads arguments that are written as `members` of the format. Start with f and tool, and all other
+   fields zero. */
+struct call_members {
+    const struct call_format *f;
+    const struct call_tool *tool;
+    enum {
+        MEMBER_START, /* a member, or the end */
+        MEMBER_NAME,
+        MEMBER_VALUE,
+        MEMBER_AFTER, /* the text behind a value, from `at` on */
+        MEMBER_COMMA,
+    } place;
+    size_t at, n_members;
+    char name[CALL_NAME]; /* [n_name] */
+    size_t n_name;
+    bool raw, first; /* of the value; first: it has not begun */
+    struct call_value value;
+    char out[48]; /* [n_out] what the newest character gives */
+    size_t n_out;
+};
+/* As tft_call_take. The arguments end before f->end. */
+enum call_took tft_call_take_member(struct call_members *m, const char *p, size_t n);
 
 #endif
