@@ -33,7 +33,7 @@ struct tft_chat_answer {
     char name[CALL_NAME]; /* [n_name] */
     size_t n_name;
     size_t calls; /* so far, and the one that is read */
-    struct call_value value;
+    struct call_members arguments; /* its value is all of them in a format of JSON */
     char out[OUT]; /* [n_out] of an event that is still to come */
     size_t n_out;
     enum tft_chat_event_kind kind; /* of that */
@@ -164,6 +164,7 @@ static void take_name(struct tft_chat_answer *a)
         return;
     }
     report(a, TFT_CHAT_CALL, a->t->tool[tool].name, a->n_name);
+    a->arguments = (struct call_members){.f = a->f, .tool = &a->t->tool[tool]};
     a->place = PATTERN;
     a->at += 2;
 }
@@ -187,7 +188,6 @@ static bool take_pattern(struct tft_chat_answer *a, const char *p)
     if (*a->at == '%') {
         a->place = a->at[1] == 'n' ? NAME : VALUE;
         a->n_name = 0;
-        a->value = (struct call_value){0};
         return false;
     }
     if (*p != *a->at)
@@ -197,19 +197,23 @@ static bool take_pattern(struct tft_chat_answer *a, const char *p)
     return true;
 }
 
-static void take_value(struct tft_chat_answer *a, const char *p, size_t n)
+/* A character of arguments; false: it is still to be taken, behind them. */
+static bool take_value(struct tft_chat_answer *a, const char *p, size_t n)
 {
-    enum call_took took = tft_call_take(&a->value, p, n);
+    bool json = !a->f->members.middle;
+    struct call_members *m = &a->arguments;
+    enum call_took took = json ? tft_call_take(&m->value, p, n) : tft_call_take_member(m, p, n);
     if (took == CALL_BAD) {
         fail(a, "its arguments are not of the format");
-        return;
+        return true;
     }
-    put(a, TFT_CHAT_ARGUMENTS, a->value.out, a->value.n_out);
-    if (took == CALL_LAST) {
+    put(a, TFT_CHAT_ARGUMENTS, json ? m->value.out : m->out, json ? m->value.n_out : m->n_out);
+    if (took != CALL_MORE) {
         a->place = PATTERN;
         a->at += 2;
         go_on(a);
     }
+    return took != CALL_BEFORE;
 }
 
 /* Takes a character; false: it is still to be taken, in another place. */
@@ -231,7 +235,7 @@ static bool take(struct tft_chat_answer *a, const char *p, size_t n)
         else
             take_name(a);
         return a->place == NAME;
-    case VALUE: take_value(a, p, n); return true;
+    case VALUE: return take_value(a, p, n);
     default:
         if (!is_space(*p))
             begin_piece(a, *p == *a->f->comma ? COMMA : CLOSE);

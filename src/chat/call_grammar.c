@@ -1,6 +1,7 @@
 /* The grammar of an answer with calls. */
 #include "call.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -106,36 +107,44 @@ static void write_section(struct writer *w, bool one)
 
 /* Writes a rule for the text behind the first i characters of the mark, for each i: a character by
    which it is not the mark, and then `other`. not_first: nor is that character the mark's first. */
-static void write_segments(struct writer *w, const char *mark, bool not_first, const char *other)
+static void write_segments(struct schema *c, const char *rule, const char *mark, bool not_first,
+                           const char *other)
 {
     for (unsigned i = 1; mark[i]; i++) {
-        tft_schema_put(w->c, "text%u ::= ([^\\U%08x", i, (unsigned)mark[i]);
+        tft_schema_put(c, "%s%u ::= ([^\\x00\\U%08x", rule, i, (unsigned)mark[i]);
         if (not_first)
-            tft_schema_put(w->c, "\\U%08x", (unsigned)mark[0]);
-        tft_schema_put(w->c, "] %s", other);
+            tft_schema_put(c, "\\U%08x", (unsigned)mark[0]);
+        tft_schema_put(c, "] %s", other);
         if (mark[i + 1]) {
-            tft_schema_put(w->c, " | ");
-            tft_schema_literal(w->c, &mark[i], 1);
-            tft_schema_put(w->c, " text%u", i + 1);
+            tft_schema_put(c, " | ");
+            tft_schema_literal(c, &mark[i], 1);
+            tft_schema_put(c, " %s%u", rule, i + 1);
         }
-        tft_schema_put(w->c, ")?\n");
+        tft_schema_put(c, ")?\n");
     }
 }
 
-/* Writes the rule `text`: what does not begin a call. The first character of a mark does not come
-   again within it, so wherever it comes in the text, the mark may begin anew. */
+void tft_call_write_without(struct schema *c, const char *rule, const char *mark)
+{
+    char other[16];
+    snprintf(other, sizeof other, "%s0", rule);
+    tft_schema_put(c, "%s ::= [^\\x00\\U%08x]*\n", other, (unsigned)mark[0]);
+    tft_schema_put(c, "%s ::= %s (", rule, other);
+    tft_schema_literal(c, mark, 1);
+    tft_schema_put(c, " %s1)*\n", rule);
+    write_segments(c, rule, mark, true, other);
+}
+
+/* Writes the rule `text`: what does not begin a call. */
 static void write_text(struct writer *w)
 {
     const char *mark = w->f->mark[0];
     struct schema *c = w->c;
     if (!w->f->at_start) {
-        tft_schema_put(c, "other ::= [^\\U%08x]*\ntext ::= other (", (unsigned)mark[0]);
-        tft_schema_literal(c, mark, 1);
-        tft_schema_put(c, " text1)*\n");
-        write_segments(w, mark, true, "other");
+        tft_call_write_without(c, "text", mark);
         return;
     }
-    tft_schema_put(c, "text ::= [ \\t\\r\\n]* ([^ \\t\\r\\n{");
+    tft_schema_put(c, "text ::= [ \\t\\r\\n]* ([^\\x00 \\t\\r\\n{");
     if (mark)
         tft_schema_put(c, "\\U%08x", (unsigned)mark[0]);
     tft_schema_put(c, "] any");
@@ -144,9 +153,9 @@ static void write_text(struct writer *w)
         tft_schema_literal(c, mark, 1);
         tft_schema_put(c, " text1");
     }
-    tft_schema_put(c, ")?\nany ::= .*\n");
+    tft_schema_put(c, ")?\nany ::= [^\\x00]*\n");
     if (mark)
-        write_segments(w, mark, false, "any");
+        write_segments(c, "text", mark, false, "any");
 }
 
 static void write_root(struct writer *w, enum tft_chat_choice choice, bool one)

@@ -8,6 +8,21 @@
 #define NAME_AND(arguments) "{\"name\": \"%n\", \"" arguments "\": %a}"
 
 static const struct call_format formats[] = {
+    /* Qwen 3.5 and Qwen 3 Coder */
+    {.name = "qwen3.5",
+     .sign = {"<function="},
+     .mark = {"<tool_call>", "</tool_call>"},
+     .open = "<tool_call>\n",
+     .call = "<function=%n>\n%a/function>", /* its < is `close` */
+     .close = "\n</tool_call>",
+     .between = "\n",
+     .members = {.before = "<parameter=",
+                 .middle = ">\n",
+                 .after = "\n</parameter>\n",
+                 .comma = "",
+                 .close = "<",
+                 .until = "</parameter>"},
+     .end = '/'},
     /* Hermes 2 Pro and 3, Qwen 2.5, Qwen 3 */
     {.name = "hermes",
      .sign = {"<tool_call>"},

@@ -57,6 +57,21 @@ static bool lists_nothing(struct schema *c, const struct schema_place *at)
     return !list || (list->v.kind == JINJA_DICT && !list->v.dict->n);
 }
 
+/* Which of the arguments, of the schemas `all`, are strings without quotes and escapes. */
+static void read_members(struct schema *c, struct call_tool *tool, const struct schema_all *all)
+{
+    struct schema_shape s;
+    struct schema_all rest, own;
+    bool open;
+    tft_schema_read(c, all, &s);
+    tool->member = tft_schema_names(c, &s, &open, &rest);
+    tool->raw = tft_jinja_take(c->x, tool->member ? tool->member->n : 0, sizeof *tool->raw);
+    for (size_t i = 0; tool->raw && i < tool->member->n; i++) {
+        tft_schema_property(c, &s, tool->member->item[i].string, &own);
+        tool->raw[i] = tft_schema_is_raw(c, &own);
+    }
+}
+
 /* Writes the rules of a function's arguments. They are an object, and an empty one if nothing is
    said of its members: a model that may write any would invent some. */
 static void read_parameters(struct schema *c, struct tft_chat_tools *t,
@@ -67,8 +82,15 @@ static void read_parameters(struct schema *c, struct tft_chat_tools *t,
     if (c->x->status != TFT_OK)
         return;
     tft_schema_add(c, &all, p, 0);
-    tft_schema_add(c, &all, constant(c, p && !lists_nothing(c, p) ? object_only : nothing), 0);
-    t->tool[t->n].rule = tft_schema_write(c, p, &all);
+    bool listed = p && !lists_nothing(c, p);
+    const struct schema_place *own = constant(c, listed ? object_only : nothing);
+    tft_schema_add(c, &all, own, 0);
+    p = p ? p : own;
+    t->tool[t->n].rule = t->format->members.middle
+                             ? tft_schema_write_members(c, p, &all, &t->format->members)
+                             : tft_schema_write(c, p, &all);
+    if (t->format->members.until)
+        read_members(c, &t->tool[t->n], &all);
 }
 
 static void read_tool(struct schema *c, struct tft_chat_tools *t, const struct schema_place *at)
@@ -131,6 +153,10 @@ static void read_tools(struct schema *c, struct tft_chat_tools *t, const char *j
     for (size_t i = 0; x->status == TFT_OK && i < v.list->n; i++)
         read_tool(c, t, tft_schema_item(c, list, i));
     tft_schema_write_shared(c);
+    if (t->format->members.until) {
+        tft_schema_put(c, "plain ::= [^\\x00<]\n");
+        tft_call_write_without(c, "raw", t->format->members.until);
+    }
     t->rules = c->out;
     if (x->status == TFT_OK && strcmp(t->format->name, "json") == 0)
         write_ask(t, v);

@@ -152,16 +152,16 @@ TFT_API enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *s
 struct tft_chat_tools; /* declared tools, and the format of their calls; immutable, any number of
                           threads and answers may use it */
 
-/* The format of calls that a template's text shows: "hermes", "llama3", "mistral" or
-   "mistral-args"; "json" if it shows none of them. */
+/* The format of calls that a template's text shows: "hermes", "qwen3.5", "llama3", "mistral"
+   or "mistral-args"; "json" if it shows none of them. */
 TFT_API const char *tft_chat_call_format(const struct tft_chat_template *t);
 
 /* Reads OpenAI's `tools`, json[n]: a list of {"type": "function", "function": {"name",
    "description", "parameters"}}, or of functions without that frame. format: as above; NULL:
-   "json". flags: TFT_SCHEMA_ANY_ORDER. The caller closes *out. TFT_ERR_ARG: not JSON, no tools, an invalid
-   or repeated name, an unknown format. TFT_ERR_UNSUPPORTED: parameters that tft_chat_schema does
-   not support, or names that the format cannot write. TFT_ERR_FULL: a bound (128 tools, 1 MiB).
-   err has the place as a JSON pointer into json. */
+   "json". flags: TFT_SCHEMA_ANY_ORDER. The caller closes *out. TFT_ERR_ARG: not JSON, no tools, an
+   invalid or repeated name, an unknown format. TFT_ERR_UNSUPPORTED: parameters that
+   tft_chat_schema does not support, or names that the format cannot write. TFT_ERR_FULL: a bound
+   (128 tools, 1 MiB). err has the place as a JSON pointer into json. */
 TFT_API enum tft_status tft_chat_tools_open(struct tft_chat_tools **out, const char *json, size_t n,
                                             const char *format, unsigned flags,
                                             struct tft_error *err);
