@@ -35,7 +35,8 @@ static int close_lexicon(void **state)
     return 0;
 }
 
-static const char *const formats[] = {"hermes", "mistral-args", "mistral", "llama3", "json"};
+static const char *const formats[] = {"hermes", "qwen3.5", "mistral-args",
+                                      "mistral", "llama3", "json"};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 /* Tools with what arguments may be. */
@@ -144,6 +145,7 @@ static void formats_of_templates(void **state)
         {"{{ messages }}", "json"},
         {"{{ '<tool_call>\\n' }}", "hermes"},
         {"text <tool_call> text", "hermes"},
+        {"<tool_call>\n<function=", "qwen3.5"},
         {"{# <tool_call> #}", "json"},
         {"[TOOL_CALLS] [", "mistral"},
         {"{{ '[TOOL_CALLS]' + name + '[ARGS]' }}", "mistral-args"},
@@ -241,6 +243,54 @@ static void grammar_of_hermes(void **state)
     tft_chat_tools_close(t);
 }
 
+/* Strings stand without quotes in it, unless the value may be of another type. */
+static void grammar_of_qwen(void **state)
+{
+#define PARAMETER(name, value) "<parameter=" name ">\n" value "\n</parameter>\n"
+#define F(a, b, c)                                                                                 \
+    "<tool_call>\n<function=f>\n" PARAMETER("a", a) PARAMETER("b", b) PARAMETER("c", c)            \
+        "</function>\n</tool_call>"
+    static const char json[] =
+        "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"anyOf\": [{\"type\": "
+        "\"string\", \"pattern\": \"^[a-c<\\\"]+$\"}, {\"type\": \"null\"}]}, \"b\": {\"type\": "
+        "\"string\", \"maxLength\": 2}, \"c\": {\"type\": [\"string\", \"integer\"]}}, "
+        "\"required\": [\"a\", \"b\", \"c\"], \"additionalProperties\": true}}]";
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {F("ab\"c", "\xc3\xa9\"", "\"x\""), true}, {F("a", "", "-12"), true},
+        {F("a<", "", "1"), false},                   {F("null", "", "1"), false},
+        {F("a", "abc", "1"), false},                 {F("a", "a<", "1"), false},
+        {F("a", "b", "x"), false},                   {F("a", "b\n", "1"), true},
+        {F("a", "b", "1" PARAMETER("d", "1")), false},
+    };
+    struct tft_chat_tools *t = open_tools(json, "qwen3.5");
+    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    struct tft_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (accepts(g, rows[i].text) != rows[i].good)
+            fail_msg("%s", rows[i].text);
+    tft_grammar_close(g);
+    tft_chat_tools_close(t);
+    static const char *const bad[][2] = {
+        {"{\"properties\": {\"a b\": {}}}",
+         "tools: #/0/parameters: in this format names have 1 to 64"},
+        {"{\"anyOf\": [{}, {}]}", "tools: #/0/parameters: a choice of objects, in this format"},
+        {"{\"properties\": {\"a\": {\"const\": \"</parameter>\"}}}",
+         "tools: #/0/parameters: a constant with U+0000 or </parameter>, in this format"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[256];
+        int n = snprintf(text, sizeof text, "[{\"name\": \"f\", \"parameters\": %s}]", bad[i][0]);
+        assert_int_equal(tft_chat_tools_open(&t, text, (size_t)n, "qwen3.5", 0, &err),
+                         TFT_ERR_UNSUPPORTED);
+        if (strncmp(err.msg, bad[i][1], strlen(bad[i][1])) != 0)
+            fail_msg("%s", err.msg);
+    }
+}
+
 /* ---- answers */
 
 struct transcript {
@@ -329,6 +379,23 @@ static void answers(void **state)
          "!C:now|A:{\"a\": [1"},
         {"hermes", "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n<tool_call>",
          "!C:now|A:{}|E:"},
+#define QWEN(name, rest) "<tool_call>\n<function=" name ">\n" rest "</function>\n</tool_call>"
+        {"qwen3.5",
+         "Hi.\n" QWEN("get_weather", "<parameter=city>\nPa\"ris\\\n\n</b\n</parameter>\n"
+                                     "<parameter=days>\n3\n</parameter>\n") "\n" QWEN("now", ""),
+         "T:Hi.|C:get_weather|A:{\"city\": \"Pa\\\"ris\\\\\\n\\n</b\", \"days\": 3}|E:|C:now|A:{}|"
+         "E:"},
+        {"qwen3.5",
+         QWEN("get", "<parameter=on>\nTrue\n</parameter><parameter=list>[\"a\", \"</parameter>\"]"
+                     "</parameter>\n<parameter=deep>\n{\"n\": None}\n</parameter>\n"),
+         "C:get|A:{\"on\": true, \"list\": [\"a\", \"</parameter>\"], \"deep\": {\"n\": null}}|"
+         "E:"},
+        {"qwen3.5", QWEN("get_weather", "<parameter=city>\n\n</parameter>\n<parameter=other>\n1\n"
+                                        "</parameter>\n"),
+         "C:get_weather|A:{\"city\": \"\", \"other\": \"1\"}|E:"},
+        {"qwen3.5", "<tool_call>\n<function=get_weather>\n<parameter=city>\nPa\n</para",
+         "!C:get_weather|A:{\"city\": \"Pa"},
+        {"qwen3.5", QWEN("get", "<parameter=on>\nyes\n</parameter>\n"), "!C:get|A:{\"on\": "},
         {"mistral", "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": " PARIS "}]",
          "C:now|A:{}|E:|C:get_weather|A:{\"city\": \"Paris\"}|E:"},
         {"mistral", "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}", "!C:now|A:{}|E:"},
@@ -362,30 +429,34 @@ static void answers(void **state)
 
 /* ---- grammar and reader agree */
 
-/* Writes a random text of the grammar to out[n], NUL at its end. lure: characters that are chosen
-   when they can come, so that the text gets to calls. */
-static size_t random_text(const struct tft_grammar *g, const char *lure, char *out, size_t room)
+/* Writes a random text of the grammar to out[n], NUL at its end. lure: texts that are often gone on
+   with when they can come, so that the text gets to calls, and to the ends of strings. */
+static size_t random_text(const struct tft_grammar *g, const char *const lure[2], char *out,
+                          size_t room)
 {
+    static const char ends[] = "\"}])<";
     struct tft_grammar_state *s;
-    size_t n = 0, at = 0;
+    size_t n = 0, at[2] = {0};
     assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
     for (;; n++) {
         uint32_t r = random_u32();
-        int byte = -1, can[256], n_can = 0;
+        unsigned char byte = 0, can[256];
+        unsigned n_can = 0, k = at[0] ? 0 : r >> 4 & 1;
         if (tft_grammar_can_end(s) && (tft_grammar_is_done(s) || r % 16 == 0 || n > room / 2))
             break;
-        static const char ends[] = "\"}])<";
         for (int b = 1; b < 256; b++)
             if (tft_grammar_allows(s, FIRST_BYTE + b))
-                can[n_can++] = b;
+                can[n_can++] = (unsigned char)b;
         assert_true(n_can && n + 1 < room);
-        if (r >> 8 & 3 && tft_grammar_allows(s, FIRST_BYTE + (unsigned char)lure[at]))
-            byte = (unsigned char)lure[at];
-        else if (r >> 10 & 1 || n > room / 2)
-            byte = (unsigned char)ends[(r >> 12) % 5];
-        at = byte == (unsigned char)lure[at] && lure[at + 1] ? at + 1 : 0;
-        if (byte < 0 || !tft_grammar_allows(s, FIRST_BYTE + byte))
-            byte = can[(r >> 16) % (unsigned)n_can];
+        k = n > room / 2 || at[1] ? 1 : k;
+        if ((r >> 8 & 3) || k)
+            byte = (unsigned char)lure[k][at[k]];
+        if (!byte || !tft_grammar_allows(s, FIRST_BYTE + byte))
+            byte = (unsigned char)ends[r >> 10 & 1 || n > room / 2 ? (r >> 12) % 5 : 5];
+        if (!byte || !tft_grammar_allows(s, FIRST_BYTE + byte))
+            byte = can[(r >> 16) % n_can];
+        for (k = 0; k < 2; k++)
+            at[k] = byte == (unsigned char)lure[k][at[k]] && lure[k][at[k] + 1] ? at[k] + 1 : 0;
         assert_int_equal(tft_grammar_accept(s, FIRST_BYTE + byte), TFT_OK);
         out[n] = (char)byte;
     }
@@ -443,14 +514,16 @@ static void random_answers(void **state)
     (void)state;
     for (size_t i = 0; i < FORMATS; i++) {
         struct tft_chat_tools *t = open_tools(three, formats[i]);
-        const char *mark = t->format->mark[0] ? t->format->mark[0] : "{";
+        const struct call_format *f = t->format;
+        const char *lure[2] = {f->mark[0] ? f->mark[0] : "{",
+                               f->members.until ? f->members.after : "\""};
         struct tft_grammar *g[2] = {compile(t, TFT_CHAT_AUTO, NULL, false),
                                     compile(t, TFT_CHAT_REQUIRED, NULL, false)};
         size_t calls = 0;
         for (int k = 0; k < 120; k++) {
             static char text[4096];
             struct transcript whole, cut;
-            size_t n = random_text(g[k % 2], mark, text, sizeof text);
+            size_t n = random_text(g[k % 2], lure, text, sizeof text);
             if (read_answer(&whole, t, text, n, n) != TFT_OK ||
                 read_answer(&cut, t, text, n, 0) != TFT_OK)
                 fail_msg("%s: %s\n%s", formats[i], text, whole.p);
@@ -477,6 +550,7 @@ int main(void)
         cmocka_unit_test(many_tools),
         cmocka_unit_test(formats_of_templates),
         cmocka_unit_test(grammar_of_hermes),
+        cmocka_unit_test(grammar_of_qwen),
         cmocka_unit_test(answers),
         cmocka_unit_test(random_answers),
     };
