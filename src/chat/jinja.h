@@ -70,6 +70,8 @@ struct jinja_list {
 struct jinja_dict {
     struct jinja_value *key, *value; /* [n] */
     size_t n, room;
+    const struct jinja_string *text; /* what it is where it is printed or added to a string; NULL:
+                                        as Python prints a dict, and not added */
 };
 
 /* A macro, a function, or a method of `self`. */

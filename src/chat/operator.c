@@ -102,6 +102,11 @@ static int64_t integer_of(struct jinja_value v)
     return v.kind == JINJA_BOOL ? v.truth : v.integer;
 }
 
+static bool has_text(struct jinja_value v)
+{
+    return v.kind == JINJA_STRING || (v.kind == JINJA_DICT && v.dict->text);
+}
+
 struct jinja_value tft_jinja_binary(struct jinja *x, int op, struct jinja_value a,
                                     struct jinja_value b)
 {
@@ -113,6 +118,8 @@ struct jinja_value tft_jinja_binary(struct jinja *x, int op, struct jinja_value 
         const struct jinja_string *first = tft_jinja_str(x, a);
         return tft_jinja_concat(x, first, tft_jinja_str(x, b));
     }
+    if (op == OP_ADD && a.kind != b.kind && has_text(a) && has_text(b))
+        return tft_jinja_sum(x, tft_jinja_str(x, a), tft_jinja_str(x, b));
     if (is_integer(a) && is_integer(b))
         return integers(x, op, integer_of(a), integer_of(b));
     if (tft_jinja_is_number(a, &m) && tft_jinja_is_number(b, &n))

@@ -158,7 +158,9 @@ static void print(struct jinja *x, struct jinja_buffer *b, struct jinja_value v,
     case JINJA_LIST:
     case JINJA_DICT:
         if (tft_jinja_enter(x)) {
-            if (v.kind == JINJA_LIST)
+            if (v.kind == JINJA_DICT && v.dict->text && !quoted)
+                tft_jinja_add(x, b, v.dict->text);
+            else if (v.kind == JINJA_LIST)
                 print_list(x, b, v.list);
             else
                 print_dict(x, b, v.dict);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "history.h"
 #include "tree.h"
 
 enum {
@@ -140,6 +141,8 @@ static void set_variables(struct jinja *x, const struct tft_chat_input *in)
             tft_jinja_set(x, all.dict->key[i].string, all.dict->value[i]);
     }
     trust_roles(x, messages);
+    if (in->read_arguments)
+        tft_chat_read_arguments(x, messages);
     set(x, "messages", messages);
 }
 

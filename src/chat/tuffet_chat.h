@@ -80,6 +80,10 @@ struct tft_chat_input {
     size_t max_memory;     /* 256 MiB of memory, */
     uint32_t max_depth;    /* nesting of macros, statements, expressions and values: 250. On x86-64,
                               this needs 96 KiB of stack */
+    bool read_arguments;   /* arguments of tool calls in the messages that are strings of JSON, as
+                              OpenAI's clients send them, are objects for the template, and the
+                              string where it prints them or adds them to text. transformers
+                              passes them as they are, which most templates do not take */
 };
 
 struct tft_chat_text {
