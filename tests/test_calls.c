@@ -11,6 +11,7 @@
 #include "random.h"
 #include "vocabs.h"
 
+static const char *folder; /* tests/chat */
 static struct tft_tokenizer *tokens;
 static struct tft_lexicon *lexicon;
 enum { FIRST_BYTE = 3 };
@@ -543,7 +544,125 @@ static void random_answers(void **state)
     }
 }
 
-int main(void)
+/* ---- calls that were made */
+
+static char *read_template(const char *name, size_t *n)
+{
+    static char p[1 << 16];
+    char path[4096];
+    snprintf(path, sizeof path, "%s/templates/%s.jinja", folder, name);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("%s cannot be read", path);
+    *n = fread(p, 1, sizeof p, f);
+    fclose(f);
+    return p;
+}
+
+/* Renders a call and its result by a template of tests/chat/templates. */
+static void render_call(struct tft_chat_text *out, const char *source, size_t n,
+                        const char *arguments, bool read_arguments)
+{
+    char json[2048];
+    struct tft_chat_template *t;
+    struct tft_error err = {0};
+    int len = snprintf(json, sizeof json,
+                       "{\"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}, "
+                       "{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"type\": "
+                       "\"function\", \"id\": \"call12345\", \"function\": "
+                       "{\"name\": \"get_weather\", "
+                       "\"arguments\": %s}}]}, {\"role\": \"tool\", \"tool_call_id\": "
+                       "\"call12345\", \"content\": \"sunny\"}]}",
+                       arguments);
+    struct tft_chat_input in = {.size = sizeof in, .json = json, .n_json = (size_t)len,
+                                .bos = "<s>", .eos = "</s>", .has_time = true,
+                                .read_arguments = read_arguments};
+    if (tft_chat_open(&t, source, n, &err) != TFT_OK ||
+        tft_chat_render(out, t, &in, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    tft_chat_close(t);
+}
+
+/* A client gives arguments as a string. The text is that of an object, in each template, and the
+   reader of the template's format finds the call in it. */
+static void calls_that_were_made(void **state)
+{
+    static const char object[] = "{\"city\": \"Z\xc3\xbcrich \\\"<b>\\\"\", \"days\": 3}",
+                      string[] = "\"{\\\"city\\\": \\\"Z\xc3\xbcrich \\\\\\\"<b>\\\\\\\"\\\", "
+                                 "\\\"days\\\": 3}\"";
+    static const struct {
+        const char *template, *call;
+        bool read; /* by the reader: the template of "inst" adds what no model writes */
+    } rows[] = {
+        {"think", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": %s}\n</tool_call>",
+         true},
+        {"header", "{\"name\": \"get_weather\", \"parameters\": %s}<|eot_id|>", true},
+        {"inst", "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": %s, \"id\"", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_chat_text a, b;
+        struct tft_chat_template *t;
+        char want[512];
+        size_t n;
+        const char *source = read_template(rows[i].template, &n);
+        render_call(&a, source, n, object, false);
+        render_call(&b, source, n, string, true);
+        assert_string_equal(a.p, b.p);
+        snprintf(want, sizeof want, rows[i].call, object);
+        const char *call = strstr(a.p, want);
+        if (!call)
+            fail_msg("%s: %s", rows[i].template, a.p);
+        assert_int_equal(tft_chat_open(&t, source, n, NULL), TFT_OK);
+        if (rows[i].read) {
+            struct tft_chat_tools *tools = open_tools(three, tft_chat_call_format(t));
+            struct transcript got;
+            const char *end = strstr(call, tools->format->at_start ? "<|eot_id|>" : "<|im_end|>");
+            assert_non_null(end);
+            assert_int_equal(read_answer(&got, tools, call, (size_t)(end - call), 0), TFT_OK);
+            snprintf(want, sizeof want, "C:get_weather|A:%s|E:", object);
+            assert_string_equal(got.p, want);
+            tft_chat_tools_close(tools);
+        }
+        tft_chat_close(t);
+        tft_chat_text_free(&a);
+        tft_chat_text_free(&b);
+    }
+}
+
+/* What templates do with arguments that are both an object and a text. */
+static void arguments_as_text(void **state)
+{
+    static const struct {
+        const char *source, *arguments, *want;
+    } rows[] = {
+        {"{{ a }}", "\"{\\\"x\\\":1}\"", "{\"x\":1}"},
+        {"{{ 'f(' + a + ')' }}", "\"{\\\"x\\\":1}\"", "f({\"x\":1})"},
+        {"{{ a | string ~ '.' }}", "\"{\\\"x\\\":1}\"", "{\"x\":1}."},
+        {"{{ a | tojson }}", "\"{\\\"x\\\":1}\"", "{\"x\": 1}"},
+        {"{{ a is mapping }} {{ a.x }}", "\"{\\\"x\\\":1}\"", "True 1"},
+        {"{% for k, v in a.items() %}{{ k }}={{ v }};{% endfor %}", "\"{\\\"x\\\":1}\"", "x=1;"},
+        {"{{ [a] }}", "\"{\\\"x\\\":1}\"", "[{'x': 1}]"},
+        /* no object: as it is */
+        {"{{ a }}", "\"{\\\"x\\\":\"", "{\"x\":"},
+        {"{{ a is string }}", "\"[1]\"", "True"},
+        {"{{ a is string }}", "\"{} {}\"", "True"},
+        {"{{ a is mapping }}", "\" {} \\n\"", "True"},
+        {"{{ a }}", "{\"x\": 1}", "{'x': 1}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_chat_text text;
+        char source[256];
+        int n = snprintf(source, sizeof source, "{%% set a = messages[1].tool_calls[0].function."
+                                                "arguments %%}%s", rows[i].source);
+        render_call(&text, source, (size_t)n, rows[i].arguments, true);
+        assert_string_equal(text.p, rows[i].want);
+        tft_chat_text_free(&text);
+    }
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(declarations),
@@ -553,6 +672,9 @@ int main(void)
         cmocka_unit_test(grammar_of_qwen),
         cmocka_unit_test(answers),
         cmocka_unit_test(random_answers),
+        cmocka_unit_test(calls_that_were_made),
+        cmocka_unit_test(arguments_as_text),
     };
+    folder = argc > 1 ? argv[1] : ".";
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
 }
