@@ -10,16 +10,29 @@
 #include "tuffet_chat.h"
 
 /* Each string has one spelling: only what must be escaped is, and U+0000 is left out. */
-static const char shared_rules[] =
-    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\] | ctl)\n"
-    "ctl ::= [bfnrt] | \"u00\" (\"0\" [1-7bef] | \"1\" [0-9a-f])\n"
-    "string ::= \"\\\"\" char* \"\\\"\"\n"
-    "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,14}\n"
-    "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,14}) (\".\" [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?\n"
-    "value ::= \"null\" | \"true\" | \"false\" | number | string | array | object\n"
-    "array ::= \"[\" (value (\", \" value)*)? \"]\"\n"
-    "object ::= \"{\" (string \": \" value (\", \" string \": \" value)*)? \"}\"\n"
-    "never ::= \"x\" never\n";
+#define RULES(string, words)                                                                       \
+    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\] | ctl)\n"                                  \
+    "ctl ::= [bfnrt] | \"u00\" (\"0\" [1-7bef] | \"1\" [0-9a-f])\n"                                \
+    "string ::= \"\\\"\" char* \"\\\"\"" string "\n"                                               \
+    "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,14}\n"                                               \
+    "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,14}) (\".\" [0-9]{1,15})? "                          \
+    "([eE] [-+]? [0-9]{1,2})?\n"                                                                   \
+    "value ::= " words " | number | string | array | object\n"                                     \
+    "array ::= \"[\" (value (\", \" value)*)? \"]\"\n"                                             \
+    "object ::= \"{\" (string \": \" value (\", \" string \": \" value)*)? \"}\"\n"                \
+    "never ::= \"x\" never\n"
+
+const struct schema_spelling tft_schema_json_spelling = {
+    "null", "true", "false", RULES("", "\"null\" | \"true\" | \"false\"")};
+/* A literal of Python, where a string may stand in single quotes too. */
+const struct schema_spelling tft_schema_python_spelling = {
+    "None", "True", "False",
+    RULES(" | \"'\" [^'\\\\\\x00-\\x1f]* \"'\"", "\"None\" | \"True\" | \"False\"")};
+
+static const struct schema_spelling *spelling(const struct schema *c)
+{
+    return c->as ? c->as : &tft_schema_json_spelling;
+}
 
 enum { MOST_TEXT = 1 << 20, STEPS = 20000000, MEMORY = 64 << 20 };
 
@@ -161,6 +174,30 @@ uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all)
 
 /* ---- what a value may be */
 
+/* Writes an expression for a value. */
+static void put_value(struct schema *c, struct jinja_value v)
+{
+    const struct schema_spelling *as = spelling(c);
+    bool list = v.kind == JINJA_LIST;
+    size_t n = list ? v.list->n : v.kind == JINJA_DICT ? v.dict->n : 0;
+    if (v.kind == JINJA_NONE || v.kind == JINJA_BOOL) {
+        tft_schema_put(c, "\"%s\"", v.kind == JINJA_NONE ? as->null : v.truth ? as->yes : as->no);
+    } else if (!list && v.kind != JINJA_DICT) {
+        tft_schema_json(c, v, "");
+    } else if (tft_jinja_enter(c->x)) {
+        tft_schema_put(c, list ? "\"[\"" : "\"{\"");
+        for (size_t i = 0; i < n && tft_jinja_spend(c->x, 1); i++) {
+            tft_schema_put(c, i ? " \", \" " : " ");
+            if (!list)
+                tft_schema_json(c, v.dict->key[i], ": ");
+            tft_schema_put(c, " ");
+            put_value(c, list ? v.list->item[i] : v.dict->value[i]);
+        }
+        tft_schema_put(c, list ? " \"]\"" : " \"}\"");
+        tft_jinja_leave(c->x);
+    }
+}
+
 static void write_values(struct schema *c, const struct schema_shape *s)
 {
     size_t n = 0;
@@ -168,7 +205,7 @@ static void write_values(struct schema *c, const struct schema_shape *s)
         if (!tft_schema_all_hold(c, s, s->value->item[i]))
             continue;
         tft_schema_put(c, n++ ? " | " : "");
-        tft_schema_json(c, s->value->item[i], "");
+        put_value(c, s->value->item[i]);
     }
     if (!n)
         tft_schema_put(c, "never");
@@ -230,9 +267,9 @@ static void write_types(struct schema *c, const struct schema_shape *s)
     static const char none[] = " | never";
     size_t start = c->out.n;
     if (s->types & SCHEMA_NULL)
-        tft_schema_put(c, " | \"null\"");
+        tft_schema_put(c, " | \"%s\"", spelling(c)->null);
     if (s->types & SCHEMA_BOOL)
-        tft_schema_put(c, " | \"true\" | \"false\"");
+        tft_schema_put(c, " | \"%s\" | \"%s\"", spelling(c)->yes, spelling(c)->no);
     if (s->types & (SCHEMA_INTEGER | SCHEMA_FRACTION)) {
         tft_schema_put(c, " | ");
         if (!(s->types & SCHEMA_FRACTION ? tft_schema_number : tft_schema_integer)(c, s))
@@ -353,7 +390,7 @@ uint32_t tft_schema_write_members(struct schema *c, const struct schema_place *r
 
 void tft_schema_write_shared(struct schema *c)
 {
-    tft_jinja_add_text(c->x, &c->out, shared_rules, sizeof shared_rules - 1, true);
+    tft_jinja_add_text(c->x, &c->out, spelling(c)->rules, strlen(spelling(c)->rules), true);
 }
 
 static void write_grammar(struct schema *c, struct jinja_value v)

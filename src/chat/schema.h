@@ -91,8 +91,16 @@ struct schema_members {
     const char *before, *middle, *after, *comma, *close, *until;
 };
 
+/* How values are written. */
+struct schema_spelling {
+    const char *null, *yes, *no;
+    const char *rules; /* those that all others refer to */
+};
+extern const struct schema_spelling tft_schema_json_spelling, tft_schema_python_spelling;
+
 struct schema {
     struct jinja *x;
+    const struct schema_spelling *as; /* NULL: JSON */
     const struct schema_place *root;
     bool any_order;
     const char *until; /* the end of strings without quotes and escapes, while such are written;
