@@ -42,29 +42,6 @@ static enum call_took close_value(struct call_value *v, char c)
     return end_value(v);
 }
 
-static enum call_took begin_value(struct call_value *v, char c)
-{
-    static const char *const words[] = {"true", "false", "null", "True", "False", "None"};
-    if (c == '{' || c == '[')
-        return open_value(v, c == '[');
-    if (c == '"') {
-        v->is_name = false;
-        return go(v, CALL_STRING, "\"");
-    }
-    if (c == '-' || (c >= '0' && c <= '9')) {
-        put(v, &c, 1);
-        v->digits = c == '-' ? CALL_MINUS : c == '0' ? CALL_ZERO : CALL_WHOLE;
-        return go(v, CALL_NUMBER, "");
-    }
-    for (size_t i = 0; i < (v->python ? 6 : 3); i++)
-        if (c == *words[i]) {
-            v->word = words[i] + 1;
-            v->means = words[i % 3];
-            return go(v, CALL_WORD, "");
-        }
-    return CALL_BAD;
-}
-
 /* ---- numbers */
 
 static bool may_end(enum call_digits d)
@@ -95,41 +72,6 @@ static bool more_digits(enum call_digits *d, char c)
 
 /* ---- strings */
 
-static enum call_took in_string(struct call_value *v, const char *p, size_t n)
-{
-    if ((unsigned char)*p < 0x20)
-        return CALL_BAD;
-    put(v, p, n);
-    if (*p == '\\')
-        v->place = CALL_ESCAPE;
-    else if (*p == '"' && v->is_name)
-        v->place = CALL_COLON;
-    else if (*p == '"')
-        return end_value(v);
-    return CALL_MORE;
-}
-
-static enum call_took in_escape(struct call_value *v, char c)
-{
-    if (!c || !strchr("\"\\/bfnrtu", c))
-        return CALL_BAD;
-    v->left = 4;
-    v->place = c == 'u' ? CALL_HEX : CALL_STRING;
-    put(v, &c, 1);
-    return CALL_MORE;
-}
-
-/* ---- strings without quotes and escapes */
-
-void tft_call_begin_raw(struct call_value *v, const char *until)
-{
-    v->until = until;
-    v->matched = 0;
-    v->line = false;
-    v->n_out = 0;
-    go(v, CALL_RAW, "\"");
-}
-
 /* Writes characters as they stand in a string of JSON. */
 static void put_escaped(struct call_value *v, const char *p, size_t n)
 {
@@ -148,6 +90,64 @@ static void put_escaped(struct call_value *v, const char *p, size_t n)
             put(v, &p[i], 1);
         }
     }
+}
+
+static bool is_quote(const struct call_value *v, char c)
+{
+    return c == '"' || (c == '\'' && v->python);
+}
+
+static enum call_took begin_string(struct call_value *v, char quote, bool is_name)
+{
+    v->quote = quote;
+    v->is_name = is_name;
+    return go(v, CALL_STRING, "\"");
+}
+
+static enum call_took in_string(struct call_value *v, const char *p, size_t n)
+{
+    if (*p == v->quote) {
+        put(v, "\"", 1);
+        return v->is_name ? go(v, CALL_COLON, "") : end_value(v);
+    }
+    if (*p == '\\')
+        return go(v, CALL_ESCAPE, "");
+    if ((unsigned char)*p < 0x20 && !v->python)
+        return CALL_BAD;
+    put_escaped(v, p, n);
+    return CALL_MORE;
+}
+
+/* The character behind a backslash. Python keeps a backslash before most. */
+static enum call_took in_escape(struct call_value *v, const char *p, size_t n)
+{
+    bool json = *p && strchr("\"\\/bfnrtu", *p), hex = *p == 'x' && v->python;
+    if (!json && !v->python)
+        return CALL_BAD;
+    v->left = hex ? 2 : 4;
+    v->place = hex || *p == 'u' ? CALL_HEX : CALL_STRING;
+    if (json)
+        put(v, "\\", 1);
+    if (hex)
+        put(v, "\\u00", 4);
+    else if (json || *p == '\'')
+        put(v, p, n);
+    else {
+        put(v, "\\\\", 2);
+        put_escaped(v, p, n);
+    }
+    return CALL_MORE;
+}
+
+/* ---- strings without quotes and escapes */
+
+void tft_call_begin_raw(struct call_value *v, const char *until)
+{
+    v->until = until;
+    v->matched = 0;
+    v->line = false;
+    v->n_out = 0;
+    go(v, CALL_RAW, "\"");
 }
 
 static enum call_took in_raw(struct call_value *v, const char *p, size_t n)
@@ -171,6 +171,27 @@ static enum call_took in_raw(struct call_value *v, const char *p, size_t n)
 
 /* ---- all */
 
+static enum call_took begin_value(struct call_value *v, char c)
+{
+    static const char *const words[] = {"true", "false", "null", "True", "False", "None"};
+    if (c == '{' || c == '[')
+        return open_value(v, c == '[');
+    if (is_quote(v, c))
+        return begin_string(v, c, false);
+    if (c == '-' || (c >= '0' && c <= '9')) {
+        put(v, &c, 1);
+        v->digits = c == '-' ? CALL_MINUS : c == '0' ? CALL_ZERO : CALL_WHOLE;
+        return go(v, CALL_NUMBER, "");
+    }
+    for (size_t i = 0; i < (v->python ? 6 : 3); i++)
+        if (c == *words[i]) {
+            v->word = words[i] + 1;
+            v->means = words[i % 3];
+            return go(v, CALL_WORD, "");
+        }
+    return CALL_BAD;
+}
+
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 /* A character between values and names. */
@@ -186,8 +207,7 @@ static enum call_took between(struct call_value *v, char c)
             return close_value(v, c);
         /* fall through */
     case CALL_MEMBER:
-        v->is_name = true;
-        return c == '"' ? go(v, CALL_STRING, "\"") : CALL_BAD;
+        return is_quote(v, c) ? begin_string(v, c, true) : CALL_BAD;
     case CALL_COLON: return c == ':' ? go(v, CALL_VALUE, ": ") : CALL_BAD;
     default:
         if (c == ',' && v->depth)
@@ -201,7 +221,7 @@ enum call_took tft_call_take(struct call_value *v, const char *p, size_t n)
     v->n_out = 0;
     switch (v->place) {
     case CALL_STRING: return in_string(v, p, n);
-    case CALL_ESCAPE: return in_escape(v, *p);
+    case CALL_ESCAPE: return in_escape(v, p, n);
     case CALL_HEX:
         if (tft_hex_digit(*p) < 0)
             return CALL_BAD;

@@ -32,6 +32,7 @@ struct call_format {
     const char *between; /* text between two sections; NULL: there is only one section */
     struct schema_members members; /* how arguments are written; all NULL: as a JSON object */
     char end;                      /* the character of `call` behind them */
+    const struct schema_spelling *spelling; /* of values; NULL: JSON */
 };
 
 /* NULL: there is no format of that name. */
@@ -89,9 +90,10 @@ struct call_value {
         CALL_EXPONENT,
     } digits;
     bool is_name; /* the string is the name of a member */
+    char quote;   /* that the string ends with */
     unsigned left;
     const char *word, *means;
-    bool python;       /* takes True, False and None too */
+    bool python;       /* takes literals of Python too: True, False, None, and '...' */
     const char *until; /* of which `matched` characters have come */
     unsigned matched;
     bool line; /* a line end that belongs to the string if it goes on, and not if it ends */
