@@ -31,6 +31,17 @@ static const struct call_format formats[] = {
      .call = NAME_AND("arguments"),
      .close = "\n</tool_call>",
      .between = "\n"},
+    /* LFM 2 and 2.5 */
+    {.name = "lfm2",
+     .sign = {"<|tool_call_start|>", "<|tool_list_start|>"},
+     .mark = {"<|tool_call_start|>", "<|tool_call_end|>"},
+     .open = "<|tool_call_start|>[",
+     .call = "%n(%a)",
+     .comma = ", ",
+     .close = "]<|tool_call_end|>",
+     .members = {.before = "", .middle = "=", .after = "", .comma = ", ", .close = ""},
+     .end = ')',
+     .spelling = &tft_schema_python_spelling},
     /* Mistral's tokenizers from version 11 on */
     {.name = "mistral-args",
      .sign = {"[ARGS]"},

@@ -175,7 +175,9 @@ enum tft_status tft_chat_tools_open(struct tft_chat_tools **out, const char *jso
     }
     *t = (struct tft_chat_tools){.pool = tft_schema_pool("tools"),
                                  .format = tft_call_format(format ? format : "json")};
-    *c = (struct schema){.x = &t->pool, .any_order = flags & TFT_SCHEMA_ANY_ORDER};
+    *c = (struct schema){.x = &t->pool,
+                         .as = t->format ? t->format->spelling : NULL,
+                         .any_order = flags & TFT_SCHEMA_ANY_ORDER};
     if (flags & ~(unsigned)TFT_SCHEMA_ANY_ORDER)
         tft_jinja_fail(&t->pool, TFT_ERR_ARG, "tools: unknown flags");
     else if (!t->format)
