@@ -36,7 +36,7 @@ static int close_lexicon(void **state)
     return 0;
 }
 
-static const char *const formats[] = {"hermes", "qwen3.5", "mistral-args",
+static const char *const formats[] = {"hermes", "qwen3.5", "lfm2", "mistral-args",
                                       "mistral", "llama3", "json"};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -147,6 +147,7 @@ static void formats_of_templates(void **state)
         {"{{ '<tool_call>\\n' }}", "hermes"},
         {"text <tool_call> text", "hermes"},
         {"<tool_call>\n<function=", "qwen3.5"},
+        {"{{ '<|tool_list_start|>[' }}", "lfm2"},
         {"{# <tool_call> #}", "json"},
         {"[TOOL_CALLS] [", "mistral"},
         {"{{ '[TOOL_CALLS]' + name + '[ARGS]' }}", "mistral-args"},
@@ -292,6 +293,41 @@ static void grammar_of_qwen(void **state)
     }
 }
 
+/* Values are literals of Python in it. */
+static void grammar_of_lfm(void **state)
+{
+#define G(arguments) "<|tool_call_start|>[f(" arguments ")]<|tool_call_end|>"
+    static const char json[] =
+        "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": [\"null\", "
+        "\"boolean\"]}, \"b\": {\"enum\": [null, [true, {\"k\": false}], \"x\"]}, "
+        "\"c\": {\"type\": \"string\"}, \"d\": {}}}}]";
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {G(""), true},
+        {G("a=None, b=[True, {\"k\": False}]"), true},
+        {G("b=\"x\", c='say \"x\"', d={\"k\": [None, 'x']}"), true},
+        {G("a=True, c=\"it's\\n\""), true},
+        {G("a=null"), false},
+        {G("a=true"), false},
+        {G("b=[true, {\"k\": false}]"), false},
+        {G("d=null"), false},
+        {G("b=None, a=None"), false},
+        {G("c='\\'"), false},
+        {G("e=1"), false},
+        {G("c=\"x\" "), false},
+    };
+    struct tft_chat_tools *t = open_tools(json, "lfm2");
+    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (accepts(g, rows[i].text) != rows[i].good)
+            fail_msg("%s", rows[i].text);
+    tft_grammar_close(g);
+    tft_chat_tools_close(t);
+}
+
 /* ---- answers */
 
 struct transcript {
@@ -397,6 +433,18 @@ static void answers(void **state)
         {"qwen3.5", "<tool_call>\n<function=get_weather>\n<parameter=city>\nPa\n</para",
          "!C:get_weather|A:{\"city\": \"Pa"},
         {"qwen3.5", QWEN("get", "<parameter=on>\nyes\n</parameter>\n"), "!C:get|A:{\"on\": "},
+#define LFM(calls) "<|tool_call_start|>[" calls "]<|tool_call_end|>"
+        {"lfm2",
+         LFM("get_weather(city=\"Pa\\\"r\\u00e9\", days = 3), now()") "Let me see.",
+         "C:get_weather|A:{\"city\": \"Pa\\\"r\\u00e9\", \"days\": 3}|E:|C:now|A:{}|E:|T:Let me "
+         "see."},
+        {"lfm2",
+         LFM("get(on=True, list=['a', 'say \"\\'\\xe9\\d\\n\n'], deep={'n': None, \"k\": ')'})"),
+         "C:get|A:{\"on\": true, \"list\": [\"a\", \"say \\\"'\\u00e9\\\\d\\n\\n\"], \"deep\": "
+         "{\"n\": null, \"k\": \")\"}}|E:"},
+        {"lfm2", "<|tool_call_start|>[get(on=True, x=-1.5", "!C:get|A:{\"on\": true, \"x\": -1.5"},
+        {"lfm2", LFM("get(on=yes)"), "!C:get|A:{\"on\": "},
+        {"lfm2", LFM("get(on=True on=True)"), "!C:get|A:{\"on\": true"},
         {"mistral", "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": " PARIS "}]",
          "C:now|A:{}|E:|C:get_weather|A:{\"city\": \"Paris\"}|E:"},
         {"mistral", "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}", "!C:now|A:{}|E:"},
@@ -435,7 +483,7 @@ static void answers(void **state)
 static size_t random_text(const struct tft_grammar *g, const char *const lure[2], char *out,
                           size_t room)
 {
-    static const char ends[] = "\"}])<";
+    static const char ends[] = "\"}])<'";
     struct tft_grammar_state *s;
     size_t n = 0, at[2] = {0};
     assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
@@ -450,10 +498,10 @@ static size_t random_text(const struct tft_grammar *g, const char *const lure[2]
                 can[n_can++] = (unsigned char)b;
         assert_true(n_can && n + 1 < room);
         k = n > room / 2 || at[1] ? 1 : k;
-        if ((r >> 8 & 3) || k)
+        if (r >> 8 & 3 || at[1])
             byte = (unsigned char)lure[k][at[k]];
         if (!byte || !tft_grammar_allows(s, FIRST_BYTE + byte))
-            byte = (unsigned char)ends[r >> 10 & 1 || n > room / 2 ? (r >> 12) % 5 : 5];
+            byte = (unsigned char)ends[r >> 10 & 1 || n > room / 2 ? (r >> 12) % 6 : 6];
         if (!byte || !tft_grammar_allows(s, FIRST_BYTE + byte))
             byte = can[(r >> 16) % n_can];
         for (k = 0; k < 2; k++)
@@ -670,6 +718,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(formats_of_templates),
         cmocka_unit_test(grammar_of_hermes),
         cmocka_unit_test(grammar_of_qwen),
+        cmocka_unit_test(grammar_of_lfm),
         cmocka_unit_test(answers),
         cmocka_unit_test(random_answers),
         cmocka_unit_test(calls_that_were_made),
