@@ -36,15 +36,16 @@ static void write_rest(struct schema *c, const struct schema_all *all, size_t n,
 {
     unsigned r = tft_schema_rule(c, all);
     uint64_t least = min > n ? min - n : 0;
+    const char *comma = tft_schema_spelling(c)->comma;
     tft_schema_put(c, " \"\"");
     if (max <= n)
         return;
     if (n) { /* each has a comma before it */
-        tft_schema_put(c, " (\", \" r%u){%u,", r, (unsigned)least);
+        tft_schema_put(c, " (\"%s\" r%u){%u,", comma, r, (unsigned)least);
         tft_schema_put(c, max == SCHEMA_NO_MAX ? "}" : "%u}", (unsigned)(max - n));
         return;
     }
-    tft_schema_put(c, " (r%u (\", \" r%u){%u,", r, r, (unsigned)(least ? least - 1 : 0));
+    tft_schema_put(c, " (r%u (\"%s\" r%u){%u,", r, comma, r, (unsigned)(least ? least - 1 : 0));
     tft_schema_put(c, max == SCHEMA_NO_MAX ? "}" : "%u}", (unsigned)(max - 1));
     tft_schema_put(c, least ? ")" : ")?");
 }
@@ -60,7 +61,7 @@ static void write_places(struct schema *c, const struct schema_shape *s, size_t 
         item(c, s, i, &all);
         if (i < n && i < max) {
             r = tft_schema_extra(c);
-            tft_schema_put(c, " (%sr%u r%u)%s", i ? "\", \" " : "",
+            tft_schema_put(c, " (\"%s\" r%u r%u)%s", i ? tft_schema_spelling(c)->comma : "",
                            (unsigned)tft_schema_rule(c, &all), (unsigned)r,
                            i < s->min_items ? "" : "?");
         } else if (i < max) {

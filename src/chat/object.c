@@ -189,6 +189,38 @@ static void other_names(struct schema *c, const struct jinja_list *l, size_t at,
 
 /* ---- members */
 
+bool tft_schema_is_plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+/* Refuses a name that would not end where the format ends it. */
+static void check_name(struct schema *c, const struct jinja_string *name)
+{
+    bool good = name->n > 0 && name->n <= 64;
+    for (size_t i = 0; i < name->n && good; i++) {
+        good = tft_schema_is_plain(name->p[i]);
+    }
+    if (!good)
+        tft_schema_fail(c, c->root, TFT_ERR_UNSUPPORTED,
+                        "in this format names have 1 to 64 characters of A-Z, a-z, 0-9, _, - and "
+                        ".");
+}
+
+void tft_schema_put_name(struct schema *c, struct jinja_value name)
+{
+    const struct schema_spelling *as = tft_schema_spelling(c);
+    if (as->mark) {
+        check_name(c, name.string);
+        tft_schema_put(c, " ");
+        tft_schema_literal(c, name.string->p, name.string->n);
+        tft_schema_put(c, " \"%s\"", as->colon);
+    } else {
+        tft_schema_json(c, name, as->colon);
+    }
+}
+
 /* Writes property k as o->as says. */
 static void put_written(struct object *o, size_t k, bool comma)
 {
@@ -215,21 +247,6 @@ static uint32_t value_rule(struct object *o, const struct schema_all *all)
     return r;
 }
 
-/* Refuses a name that would not end where the format ends it. */
-static void check_name(struct schema *c, const struct jinja_string *name)
-{
-    bool good = name->n > 0 && name->n <= 64;
-    for (size_t i = 0; i < name->n && good; i++) {
-        char ch = name->p[i];
-        good = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-               ch == '_' || ch == '-' || ch == '.';
-    }
-    if (!good)
-        tft_schema_fail(c, c->root, TFT_ERR_UNSUPPORTED,
-                        "in this format names have 1 to 64 characters of A-Z, a-z, 0-9, _, - and "
-                        ".");
-}
-
 /* Writes one member: property k, or one with another name if k is n. */
 static void put_member(struct object *o, size_t k, bool comma)
 {
@@ -237,9 +254,11 @@ static void put_member(struct object *o, size_t k, bool comma)
         put_written(o, k, comma);
         return;
     }
-    tft_schema_put(o->c, comma ? " \", \" " : " ");
+    tft_schema_put(o->c, " ");
+    if (comma)
+        tft_schema_put(o->c, "\"%s\" ", tft_schema_spelling(o->c)->comma);
     if (k < o->n)
-        tft_schema_json(o->c, o->name->item[k], ": ");
+        tft_schema_put_name(o->c, o->name->item[k]);
     else
         tft_schema_put(o->c, "\"\\\"\" r%u \"\\\": \"", (unsigned)o->key);
     tft_schema_put(o->c, " r%u", (unsigned)(k < o->n ? o->value[k] : o->other));
@@ -364,7 +383,13 @@ void tft_schema_object(struct schema *c, const struct schema_shape *s)
     }
     if (c->x->status != TFT_OK)
         return;
-    o.open = o.open && !o.as;
+    bool plain = o.as || tft_schema_spelling(c)->mark; /* names are not quoted */
+    if (plain && !o.as && o.open && !o.n && !rest.n && !s->min_members &&
+        s->max_members == SCHEMA_NO_MAX) {
+        tft_schema_put(c, "object");
+        return;
+    }
+    o.open = o.open && !plain;
     check_counts(&o);
     o.most = s->max_members != SCHEMA_NO_MAX ? s->max_members : s->min_members;
     o.most = o.most > o.n ? o.n : o.most;

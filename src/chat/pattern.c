@@ -340,9 +340,10 @@ static struct width alternatives(struct expression *e)
 
 void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
 {
-    const char *quote = c->until ? "\"\"" : "\"\\\"\"", *one = c->until ? "plain" : "char";
+    const char *rule = tft_schema_spelling(c)->rule, *one = c->until ? "plain" : "char",
+               *quote = rule ? rule : c->until ? "\"\"" : "\"\\\"\"";
     if (!s->pattern && !s->min_length && s->max_length == SCHEMA_NO_MAX) {
-        tft_schema_put(c, c->until ? "raw" : "string");
+        tft_schema_put(c, c->until && !rule ? "raw" : "string");
         return;
     }
     tft_schema_put(c, "%s", quote);

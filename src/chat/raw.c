@@ -44,6 +44,14 @@ static bool contains(const struct jinja_string *s, const char *what)
     return false;
 }
 
+void tft_schema_raw_literal(struct schema *c, const struct jinja_string *s, const char *until)
+{
+    if ((s->n && memchr(s->p, 0, s->n)) || contains(s, until))
+        tft_schema_fail(c, c->root, TFT_ERR_UNSUPPORTED,
+                        "a constant with U+0000 or %s, in this format", until);
+    tft_schema_literal(c, s->p, s->n);
+}
+
 static void put_values(struct schema *c, const struct schema_shape *s, const char *until)
 {
     tft_schema_put(c, "never");
@@ -51,11 +59,8 @@ static void put_values(struct schema *c, const struct schema_shape *s, const cha
         struct jinja_value v = s->value->item[i];
         if (v.kind != JINJA_STRING || !tft_schema_all_hold(c, s, v))
             continue;
-        if ((v.string->n && memchr(v.string->p, 0, v.string->n)) || contains(v.string, until))
-            tft_schema_fail(c, c->root, TFT_ERR_UNSUPPORTED,
-                            "a constant with U+0000 or %s, in this format", until);
         tft_schema_put(c, " | ");
-        tft_schema_literal(c, v.string->p, v.string->n);
+        tft_schema_raw_literal(c, v.string, until);
     }
 }
 

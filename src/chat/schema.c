@@ -10,26 +10,36 @@
 #include "tuffet_chat.h"
 
 /* Each string has one spelling: only what must be escaped is, and U+0000 is left out. */
-#define RULES(string, words)                                                                       \
-    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\] | ctl)\n"                                  \
-    "ctl ::= [bfnrt] | \"u00\" (\"0\" [1-7bef] | \"1\" [0-9a-f])\n"                                \
-    "string ::= \"\\\"\" char* \"\\\"\"" string "\n"                                               \
+#define NUMBERS                                                                                    \
     "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,14}\n"                                               \
     "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,14}) (\".\" [0-9]{1,15})? "                          \
     "([eE] [-+]? [0-9]{1,2})?\n"                                                                   \
-    "value ::= " words " | number | string | array | object\n"                                     \
-    "array ::= \"[\" (value (\", \" value)*)? \"]\"\n"                                             \
-    "object ::= \"{\" (string \": \" value (\", \" string \": \" value)*)? \"}\"\n"                \
     "never ::= \"x\" never\n"
+#define VALUES(words, name, comma, colon)                                                          \
+    "value ::= " words " | number | string | array | object\n"                                     \
+    "array ::= \"[\" (value (\"" comma "\" value)*)? \"]\"\n"                                      \
+    "object ::= \"{\" (" name " \"" colon "\" value (\"" comma "\" " name " \"" colon              \
+    "\" value)*)? \"}\"\n" NUMBERS
+#define STRINGS                                                                                    \
+    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\] | ctl)\n"                                  \
+    "ctl ::= [bfnrt] | \"u00\" (\"0\" [1-7bef] | \"1\" [0-9a-f])\n"                                \
+    "string ::= \"\\\"\" char* \"\\\"\""
 
 const struct schema_spelling tft_schema_json_spelling = {
-    "null", "true", "false", RULES("", "\"null\" | \"true\" | \"false\"")};
+    "null", "true", "false", ", ", ": ", NULL, NULL,
+    STRINGS "\n" VALUES("\"null\" | \"true\" | \"false\"", "string", ", ", ": ")};
 /* A literal of Python, where a string may stand in single quotes too. */
 const struct schema_spelling tft_schema_python_spelling = {
-    "None", "True", "False",
-    RULES(" | \"'\" [^'\\\\\\x00-\\x1f]* \"'\"", "\"None\" | \"True\" | \"False\"")};
+    "None", "True", "False", ", ", ": ", NULL, NULL,
+    STRINGS " | \"'\" [^'\\\\\\x00-\\x1f]* \"'\"\n" VALUES(
+        "\"None\" | \"True\" | \"False\"", "string", ", ", ": ")};
+/* FunctionGemma: strings between marks, names without quotes, no spaces. */
+const struct schema_spelling tft_schema_gemma_spelling = {
+    "null", "true", "false", ",", ":", "<escape>", "mark2",
+    "string ::= mark2 raw mark2\nname ::= [A-Za-z0-9_.-]{1,64}\n" VALUES(
+        "\"null\" | \"true\" | \"false\"", "name", ",", ":")};
 
-static const struct schema_spelling *spelling(const struct schema *c)
+const struct schema_spelling *tft_schema_spelling(const struct schema *c)
 {
     return c->as ? c->as : &tft_schema_json_spelling;
 }
@@ -177,19 +187,24 @@ uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all)
 /* Writes an expression for a value. */
 static void put_value(struct schema *c, struct jinja_value v)
 {
-    const struct schema_spelling *as = spelling(c);
+    const struct schema_spelling *as = tft_schema_spelling(c);
     bool list = v.kind == JINJA_LIST;
     size_t n = list ? v.list->n : v.kind == JINJA_DICT ? v.dict->n : 0;
     if (v.kind == JINJA_NONE || v.kind == JINJA_BOOL) {
         tft_schema_put(c, "\"%s\"", v.kind == JINJA_NONE ? as->null : v.truth ? as->yes : as->no);
+    } else if (v.kind == JINJA_STRING && as->mark) {
+        tft_schema_put(c, "%s ", as->rule);
+        tft_schema_raw_literal(c, v.string, as->mark);
+        tft_schema_put(c, " %s", as->rule);
     } else if (!list && v.kind != JINJA_DICT) {
         tft_schema_json(c, v, "");
     } else if (tft_jinja_enter(c->x)) {
         tft_schema_put(c, list ? "\"[\"" : "\"{\"");
         for (size_t i = 0; i < n && tft_jinja_spend(c->x, 1); i++) {
-            tft_schema_put(c, i ? " \", \" " : " ");
+            if (i)
+                tft_schema_put(c, " \"%s\"", as->comma);
             if (!list)
-                tft_schema_json(c, v.dict->key[i], ": ");
+                tft_schema_put_name(c, v.dict->key[i]);
             tft_schema_put(c, " ");
             put_value(c, list ? v.list->item[i] : v.dict->value[i]);
         }
@@ -265,11 +280,12 @@ static void write_choice(struct schema *c, const struct schema_shape *s)
 static void write_types(struct schema *c, const struct schema_shape *s)
 {
     static const char none[] = " | never";
+    const struct schema_spelling *as = tft_schema_spelling(c);
     size_t start = c->out.n;
     if (s->types & SCHEMA_NULL)
-        tft_schema_put(c, " | \"%s\"", spelling(c)->null);
+        tft_schema_put(c, " | \"%s\"", as->null);
     if (s->types & SCHEMA_BOOL)
-        tft_schema_put(c, " | \"%s\" | \"%s\"", spelling(c)->yes, spelling(c)->no);
+        tft_schema_put(c, " | \"%s\" | \"%s\"", as->yes, as->no);
     if (s->types & (SCHEMA_INTEGER | SCHEMA_FRACTION)) {
         tft_schema_put(c, " | ");
         if (!(s->types & SCHEMA_FRACTION ? tft_schema_number : tft_schema_integer)(c, s))
@@ -390,7 +406,8 @@ uint32_t tft_schema_write_members(struct schema *c, const struct schema_place *r
 
 void tft_schema_write_shared(struct schema *c)
 {
-    tft_jinja_add_text(c->x, &c->out, spelling(c)->rules, strlen(spelling(c)->rules), true);
+    const char *rules = tft_schema_spelling(c)->rules;
+    tft_jinja_add_text(c->x, &c->out, rules, strlen(rules), true);
 }
 
 static void write_grammar(struct schema *c, struct jinja_value v)

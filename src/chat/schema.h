@@ -93,10 +93,14 @@ struct schema_members {
 
 /* How values are written. */
 struct schema_spelling {
-    const char *null, *yes, *no;
+    const char *null, *yes, *no, *comma, *colon;
+    const char *mark;  /* stands before and behind strings, which have no escapes, and names have no
+                          quotes; NULL: as in JSON */
+    const char *rule;  /* the rule of the mark */
     const char *rules; /* those that all others refer to */
 };
-extern const struct schema_spelling tft_schema_json_spelling, tft_schema_python_spelling;
+extern const struct schema_spelling tft_schema_json_spelling, tft_schema_python_spelling,
+    tft_schema_gemma_spelling;
 
 struct schema {
     struct jinja *x;
@@ -178,9 +182,12 @@ uint32_t tft_schema_extra(struct schema *c);
 void tft_schema_begin_extra(struct schema *c, uint32_t rule);
 void tft_schema_end_extra(struct schema *c);
 
+const struct schema_spelling *tft_schema_spelling(const struct schema *c);
 void tft_schema_put(struct schema *c, const char *fmt, ...) TFT_PRINTF(2, 3);
 /* Writes a literal of GBNF for p[n]. */
 void tft_schema_literal(struct schema *c, const char *p, size_t n);
+/* Writes a literal for the name of a member and what follows it. */
+void tft_schema_put_name(struct schema *c, struct jinja_value name);
 /* Writes a literal for a value as JSON, followed by `behind`. */
 void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind);
 
@@ -194,6 +201,9 @@ bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct 
 bool tft_schema_apart(struct schema *c, const struct schema_all *a, const struct schema_all *b);
 
 /* ---- object.c, array.c */
+
+/* Whether names of members that are not quoted may have it. */
+bool tft_schema_is_plain(char c);
 
 /* *out: the schemas for the property `name`. Returns whether one of the parts lists it. */
 bool tft_schema_property(struct schema *c, const struct schema_shape *s,
@@ -217,6 +227,9 @@ bool tft_schema_integer(struct schema *c, const struct schema_shape *s);
 bool tft_schema_number(struct schema *c, const struct schema_shape *s);
 
 /* ---- raw.c */
+
+/* Writes a literal for a string without quotes and escapes, which may not contain `until`. */
+void tft_schema_raw_literal(struct schema *c, const struct jinja_string *s, const char *until);
 
 /* Whether the schemas allow strings, and nothing else but null. */
 bool tft_schema_is_raw(struct schema *c, const struct schema_all *all);
