@@ -94,7 +94,7 @@ static void put_escaped(struct call_value *v, const char *p, size_t n)
 
 static bool is_quote(const struct call_value *v, char c)
 {
-    return c == '"' || (c == '\'' && v->python);
+    return !v->mark && (c == '"' || (c == '\'' && v->python));
 }
 
 static enum call_took begin_string(struct call_value *v, char quote, bool is_name)
@@ -141,8 +141,9 @@ static enum call_took in_escape(struct call_value *v, const char *p, size_t n)
 
 /* ---- strings without quotes and escapes */
 
-void tft_call_begin_raw(struct call_value *v, const char *until)
+void tft_call_begin_raw(struct call_value *v, const char *until, bool line)
 {
+    v->drops_line = line;
     v->until = until;
     v->matched = 0;
     v->line = false;
@@ -162,7 +163,7 @@ static enum call_took in_raw(struct call_value *v, const char *p, size_t n)
     put_escaped(v, v->until, v->matched);
     v->line = false;
     v->matched = *p == *v->until;
-    if (*p == '\n')
+    if (*p == '\n' && v->drops_line)
         v->line = true;
     else if (!v->matched)
         put_escaped(v, p, n);
@@ -176,6 +177,10 @@ static enum call_took begin_value(struct call_value *v, char c)
     static const char *const words[] = {"true", "false", "null", "True", "False", "None"};
     if (c == '{' || c == '[')
         return open_value(v, c == '[');
+    if (v->mark && c == *v->mark) {
+        v->word = v->mark + 1;
+        return go(v, CALL_MARK, "");
+    }
     if (is_quote(v, c))
         return begin_string(v, c, false);
     if (c == '-' || (c >= '0' && c <= '9')) {
@@ -207,7 +212,11 @@ static enum call_took between(struct call_value *v, char c)
             return close_value(v, c);
         /* fall through */
     case CALL_MEMBER:
-        return is_quote(v, c) ? begin_string(v, c, true) : CALL_BAD;
+        if (!v->mark || !tft_schema_is_plain(c))
+            return is_quote(v, c) ? begin_string(v, c, true) : CALL_BAD;
+        put(v, "\"", 1);
+        put(v, &c, 1);
+        return go(v, CALL_BARE, "");
     case CALL_COLON: return c == ':' ? go(v, CALL_VALUE, ": ") : CALL_BAD;
     default:
         if (c == ',' && v->depth)
@@ -245,6 +254,19 @@ enum call_took tft_call_take(struct call_value *v, const char *p, size_t n)
         if (end_value(v) == CALL_LAST)
             return CALL_BEFORE;
         break;
+    case CALL_MARK:
+        if (*p != *v->word)
+            return CALL_BAD;
+        if (!*++v->word)
+            tft_call_begin_raw(v, v->mark, false);
+        return CALL_MORE;
+    case CALL_BARE:
+        if (*p != ':' && !tft_schema_is_plain(*p))
+            return CALL_BAD;
+        if (*p == ':')
+            return go(v, CALL_VALUE, "\": ");
+        put(v, p, n);
+        return CALL_MORE;
     case CALL_RAW: return in_raw(v, p, n);
     default: break;
     }

@@ -83,6 +83,8 @@ struct call_value {
         CALL_HEX,         /* `left` hexadecimal digits */
         CALL_NUMBER,
         CALL_WORD,        /* the rest of `word` */
+        CALL_MARK,        /* the rest of `word`, behind which a string begins */
+        CALL_BARE,        /* a name without quotes */
         CALL_RAW,         /* a string without quotes and escapes, up to `until` */
     } place;
     enum call_digits {
@@ -94,8 +96,10 @@ struct call_value {
     unsigned left;
     const char *word, *means;
     bool python;       /* takes literals of Python too: True, False, None, and '...' */
+    const char *mark;  /* before and behind strings; names have no quotes. NULL: JSON */
     const char *until; /* of which `matched` characters have come */
     unsigned matched;
+    bool drops_line;
     bool line; /* a line end that belongs to the string if it goes on, and not if it ends */
     unsigned depth;
     bool is_list[CALL_DEPTH];
@@ -111,8 +115,8 @@ enum call_took {
 };
 /* Takes the character p[n], whole UTF-8. */
 enum call_took tft_call_take(struct call_value *v, const char *p, size_t n);
-/* Begins a string without quotes and escapes. */
-void tft_call_begin_raw(struct call_value *v, const char *until);
+/* Begins a string without quotes and escapes. line: a line end before `until` is not part of it. */
+void tft_call_begin_raw(struct call_value *v, const char *until, bool line);
 
 /* ---- members.c */
 

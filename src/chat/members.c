@@ -32,19 +32,19 @@ static enum call_took end_arguments(struct call_members *m)
 
 static enum call_took take_name(struct call_members *m, const char *p)
 {
-    bool good = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
-                *p == '_' || *p == '-' || *p == '.';
     if (is_space(*p))
         return CALL_MORE;
     if (m->n_name && *p == *m->f->members.middle) {
         put(m, "\": ", 3);
         m->raw = is_raw(m);
         m->first = true;
-        m->value = (struct call_value){.python = true, .place = CALL_VALUE};
+        m->value = (struct call_value){.python = true,
+                                       .mark = m->f->spelling ? m->f->spelling->mark : NULL,
+                                       .place = CALL_VALUE};
         m->place = MEMBER_VALUE;
         return CALL_MORE;
     }
-    if (!good || m->n_name == CALL_NAME)
+    if (!tft_schema_is_plain(*p) || m->n_name == CALL_NAME)
         return CALL_BAD;
     if (!m->n_name) {
         put(m, m->n_members ? ", \"" : "{\"", m->n_members ? 3 : 2);
@@ -59,7 +59,7 @@ static enum call_took take_name(struct call_members *m, const char *p)
 static enum call_took take_value(struct call_members *m, const char *p, size_t n)
 {
     if (m->first && m->raw) {
-        tft_call_begin_raw(&m->value, m->f->members.until);
+        tft_call_begin_raw(&m->value, m->f->members.until, true);
         put(m, m->value.out, m->value.n_out);
         m->first = false;
         if (*p == '\n')
