@@ -42,6 +42,17 @@ static const struct call_format formats[] = {
      .members = {.before = "", .middle = "=", .after = "", .comma = ", ", .close = ""},
      .end = ')',
      .spelling = &tft_schema_python_spelling},
+    /* FunctionGemma */
+    {.name = "gemma",
+     .sign = {"<start_function_call>"},
+     .mark = {"<start_function_call>", "<end_function_call>", "<escape>"},
+     .open = "<start_function_call>",
+     .call = "call:%n{%a}",
+     .close = "<end_function_call>",
+     .between = "",
+     .members = {.before = "", .middle = ":", .after = "", .comma = ",", .close = ""},
+     .end = '}',
+     .spelling = &tft_schema_gemma_spelling},
     /* Mistral's tokenizers from version 11 on */
     {.name = "mistral-args",
      .sign = {"[ARGS]"},

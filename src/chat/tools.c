@@ -153,9 +153,10 @@ static void read_tools(struct schema *c, struct tft_chat_tools *t, const char *j
     for (size_t i = 0; x->status == TFT_OK && i < v.list->n; i++)
         read_tool(c, t, tft_schema_item(c, list, i));
     tft_schema_write_shared(c);
-    if (t->format->members.until) {
+    const char *until = c->until ? c->until : t->format->members.until;
+    if (until) {
         tft_schema_put(c, "plain ::= [^\\x00<]\n");
-        tft_call_write_without(c, "raw", t->format->members.until);
+        tft_call_write_without(c, "raw", until);
     }
     t->rules = c->out;
     if (x->status == TFT_OK && strcmp(t->format->name, "json") == 0)
@@ -177,6 +178,8 @@ enum tft_status tft_chat_tools_open(struct tft_chat_tools **out, const char *jso
                                  .format = tft_call_format(format ? format : "json")};
     *c = (struct schema){.x = &t->pool,
                          .as = t->format ? t->format->spelling : NULL,
+                         .until = t->format && t->format->spelling ? t->format->spelling->mark
+                                                                   : NULL,
                          .any_order = flags & TFT_SCHEMA_ANY_ORDER};
     if (flags & ~(unsigned)TFT_SCHEMA_ANY_ORDER)
         tft_jinja_fail(&t->pool, TFT_ERR_ARG, "tools: unknown flags");
