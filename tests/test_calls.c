@@ -36,7 +36,7 @@ static int close_lexicon(void **state)
     return 0;
 }
 
-static const char *const formats[] = {"hermes", "qwen3.5", "lfm2", "mistral-args",
+static const char *const formats[] = {"hermes", "qwen3.5", "lfm2", "gemma", "mistral-args",
                                       "mistral", "llama3", "json"};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -148,6 +148,7 @@ static void formats_of_templates(void **state)
         {"text <tool_call> text", "hermes"},
         {"<tool_call>\n<function=", "qwen3.5"},
         {"{{ '<|tool_list_start|>[' }}", "lfm2"},
+        {"<start_function_call>call:", "gemma"},
         {"{# <tool_call> #}", "json"},
         {"[TOOL_CALLS] [", "mistral"},
         {"{{ '[TOOL_CALLS]' + name + '[ARGS]' }}", "mistral-args"},
@@ -328,6 +329,50 @@ static void grammar_of_lfm(void **state)
     tft_chat_tools_close(t);
 }
 
+/* Strings stand between marks, names without quotes, and nothing between. */
+static void grammar_of_gemma(void **state)
+{
+#define H(arguments) "<start_function_call>call:f{" arguments "}<end_function_call>"
+#define S(text) "<escape>" text "<escape>"
+    static const char json[] =
+        "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": [\"null\", "
+        "\"boolean\"]}, \"b\": {\"enum\": [null, [true, {\"k\": \"<x>\"}], \"x\"]}, \"c\": "
+        "{\"type\": \"string\", \"maxLength\": 2}, \"d\": {}, \"e\": {\"prefixItems\": [{\"type\": "
+        "\"integer\"}, {\"type\": \"string\"}], \"items\": {\"const\": 7}, \"minItems\": 2}}}}]";
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {H(""), true},
+        {H("a:null,b:[true,{k:" S("<x>") "}]"), true},
+        {H("b:" S("x") ",c:" S("\"\n") ",d:{k.1:[null," S("<es\"cape") "]}"), true},
+        {H("e:[1," S("x") ",7,7]"), true},
+        {H("c:\"x\""), false},
+        {H("c:" S("abc")), false},
+        {H("c:" S("<")), false},
+        {H("b:null,a:null"), false},
+        {H("a:null, b:null"), false},
+        {H("a: null"), false},
+        {H("\"a\":null"), false},
+        {H("d:{\"k\":1}"), false},
+        {H("e:[1]"), false},
+        {H("f:1"), false},
+    };
+    static const char odd[] = "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": "
+                              "{\"properties\": {\"b c\": {}}}}}}]";
+    struct tft_chat_tools *t = open_tools(json, "gemma");
+    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    struct tft_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (accepts(g, rows[i].text) != rows[i].good)
+            fail_msg("%s", rows[i].text);
+    tft_grammar_close(g);
+    tft_chat_tools_close(t);
+    assert_int_equal(tft_chat_tools_open(&t, odd, sizeof odd - 1, "gemma", 0, &err),
+                     TFT_ERR_UNSUPPORTED);
+}
+
 /* ---- answers */
 
 struct transcript {
@@ -445,6 +490,18 @@ static void answers(void **state)
         {"lfm2", "<|tool_call_start|>[get(on=True, x=-1.5", "!C:get|A:{\"on\": true, \"x\": -1.5"},
         {"lfm2", LFM("get(on=yes)"), "!C:get|A:{\"on\": "},
         {"lfm2", LFM("get(on=True on=True)"), "!C:get|A:{\"on\": true"},
+#define GEMMA(call) "<start_function_call>call:" call "<end_function_call>"
+        {"gemma",
+         GEMMA("get_weather{city:<escape>Pa\"r<es\n\n<escape>,days:3}") GEMMA("now{}"),
+         "C:get_weather|A:{\"city\": \"Pa\\\"r<es\\n\\n\", \"days\": 3}|E:|C:now|A:{}|E:"},
+        {"gemma",
+         "Ok. " GEMMA("get{deep:{k:<escape>}{<escape>,n:null},list:[<escape>a<escape>,"
+                      "<escape><escape>],on:true,x:-1.5}"),
+         "T:Ok.|C:get|A:{\"deep\": {\"k\": \"}{\", \"n\": null}, \"list\": [\"a\", \"\"], "
+         "\"on\": true, \"x\": -1.5}|E:"},
+        {"gemma", "<start_function_call>call:get_weather{city:<escape>Par<esc",
+         "!C:get_weather|A:{\"city\": \"Par"},
+        {"gemma", GEMMA("get_weather{city:\"Paris\"}"), "!C:get_weather|A:{\"city\": "},
         {"mistral", "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": " PARIS "}]",
          "C:now|A:{}|E:|C:get_weather|A:{\"city\": \"Paris\"}|E:"},
         {"mistral", "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}", "!C:now|A:{}|E:"},
@@ -565,7 +622,10 @@ static void random_answers(void **state)
         struct tft_chat_tools *t = open_tools(three, formats[i]);
         const struct call_format *f = t->format;
         const char *lure[2] = {f->mark[0] ? f->mark[0] : "{",
-                               f->members.until ? f->members.after : "\""};
+                               f->members.until  ? f->members.after
+                               : !f->spelling    ? "\""
+                               : f->spelling->mark ? f->spelling->mark
+                                                   : "'"};
         struct tft_grammar *g[2] = {compile(t, TFT_CHAT_AUTO, NULL, false),
                                     compile(t, TFT_CHAT_REQUIRED, NULL, false)};
         size_t calls = 0;
@@ -719,6 +779,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(grammar_of_hermes),
         cmocka_unit_test(grammar_of_qwen),
         cmocka_unit_test(grammar_of_lfm),
+        cmocka_unit_test(grammar_of_gemma),
         cmocka_unit_test(answers),
         cmocka_unit_test(random_answers),
         cmocka_unit_test(calls_that_were_made),
