@@ -228,12 +228,13 @@ static uint64_t v_row_of(struct heads h, uint64_t n, uint64_t r)
 /* The row of the GGUF file's tensor that is row r of the folder's. */
 static uint64_t row_of(const struct toy *t, enum how how, uint64_t r)
 {
-    uint32_t e = t->head_dim, of_one = t->n_head / t->n_head_kv;
+    uint32_t e = t->head_dim;
     uint64_t head = r / e, x = r % e;
     if (how == ROTATED) /* first all first partners of a head, then all second ones */
         return head * e + (x < e / 2 ? 2 * x : 2 * (x - e / 2) + 1);
     if (how != QKV)
         return r;
+    uint32_t of_one = t->n_head / t->n_head_kv;
     uint64_t group = head / (of_one + 2), place = head % (of_one + 2);
     return x + e * (place < of_one    ? group * of_one + place
                     : place == of_one ? t->n_head + group

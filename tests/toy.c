@@ -136,7 +136,7 @@ static void matrix(struct writer *w, const char *fmt, unsigned layer, uint32_t r
     float spread = 1;
     while (spread * spread * (float)cols > 8)
         spread /= 2;
-    bool floats = fmt[0] == 'b' && w->t->floats >> layer & 1; /* blk.%u... */
+    bool floats = fmt[0] == 'b' && layer < 32 && w->t->floats >> layer & 1; /* blk.%u... */
     tensor(w, fmt, layer, floats ? TFT_F32 : w->t->type, rows, cols, 0, spread);
 }
 
