@@ -202,6 +202,20 @@ static void gemma4_defaults(void **state)
     tft_model_close(opened(in_folder("i.gguf")));
 }
 
+/* Gemma 4 12B's class has the same text, without embeddings for each layer. */
+static void gemma4_unified(void **state)
+{
+    (void)state;
+    as_hf(*toy_of("gemma4", 1));
+    edit("Gemma4ForCond", "Gemma4UnifiedForCond");
+    edit("\"hidden_size_per_layer_input\":0,", "");
+    edit("\"sliding_window\":100,", "");
+    near(number(result(), "gemma4.attention.sliding_window", 0), 1024);
+    edit("\"layer_types\"", "\"sliding_window\":100,\"layer_types\"");
+    result();
+    same_logits();
+}
+
 /* How many numbers a matrix of bitnet has, up to 4. */
 static int levels(const struct tft_source *s)
 {
@@ -436,7 +450,7 @@ int main(void)
         cmocka_unit_test(qwen35_sections), cmocka_unit_test(keys_that_need_not_be),
         cmocka_unit_test(bitnet_classes),  cmocka_unit_test(bitnet_with_a_nan),
         cmocka_unit_test(long_paths),      cmocka_unit_test(refuses),
-        cmocka_unit_test(gemma4_defaults),
+        cmocka_unit_test(gemma4_defaults), cmocka_unit_test(gemma4_unified),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }

@@ -36,6 +36,17 @@ static const struct import_number gemma3_numbers[] = {
 #define SILU " silu swish "
 #define GELU " gelu gelu_new gelu_fast gelu_pytorch_tanh "
 
+#define GEMMA4_DEFAULTS                                                                            \
+    "\"num_attention_heads\":8,\"num_key_value_heads\":4,\"head_dim\":256,"                       \
+    "\"global_head_dim\":512,\"rms_norm_eps\":1e-6,\"rope_parameters\":{"                         \
+    "\"full_attention\":{\"rope_type\":\"proportional\",\"partial_rotary_factor\":0.25,"           \
+    "\"rope_theta\":1e6},\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}"
+#define GEMMA4                                                                                     \
+    .name = "gemma4", .activations = GELU, .tied = true, .numbers = gemma3_numbers,                \
+    .dimensions = import_gemma4_dimensions, .values = import_gemma4_values,                        \
+    .layer = import_gemma4_layer,                                                                  \
+    .tensors = {list_outside, list_four_norms, list_gemma4, list_ffn, list_gemma4_experts}
+
 static const struct import_arch archs[] = {
     {.classes = " LlamaForCausalLM LLaMAForCausalLM MistralForCausalLM ",
      .name = "llama",
@@ -89,21 +100,12 @@ static const struct import_arch archs[] = {
      .values = import_gemma3_values,
      .tensors = {list_outside, list_four_norms, list_attention, list_head_norms, list_ffn}},
     {.classes = " Gemma4ForCausalLM Gemma4ForConditionalGeneration ",
-     .name = "gemma4",
-     .activations = GELU,
-     .defaults = "{\"max_position_embeddings\":131072,\"num_attention_heads\":8,"
-                 "\"num_key_value_heads\":4,\"head_dim\":256,\"global_head_dim\":512,"
-                 "\"rms_norm_eps\":1e-6,\"sliding_window\":512,"
-                 "\"hidden_size_per_layer_input\":256,\"rope_parameters\":{"
-                 "\"full_attention\":{\"rope_type\":\"proportional\","
-                 "\"partial_rotary_factor\":0.25,\"rope_theta\":1e6},"
-                 "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}}",
-     .tied = true,
-     .numbers = gemma3_numbers,
-     .dimensions = import_gemma4_dimensions,
-     .values = import_gemma4_values,
-     .layer = import_gemma4_layer,
-     .tensors = {list_outside, list_four_norms, list_gemma4, list_ffn, list_gemma4_experts}},
+     .defaults = "{\"max_position_embeddings\":131072,\"sliding_window\":512,"
+                 "\"hidden_size_per_layer_input\":256," GEMMA4_DEFAULTS "}",
+     GEMMA4},
+    {.classes = " Gemma4UnifiedForConditionalGeneration ",
+     .defaults = "{\"max_position_embeddings\":262144,\"sliding_window\":1024," GEMMA4_DEFAULTS "}",
+     GEMMA4},
     {.classes = " Phi3ForCausalLM ",
      .name = "phi3",
      .activations = SILU,

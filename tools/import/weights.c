@@ -18,7 +18,8 @@ static bool not_needed(const char *name)
                                             ".attention.masked_bias"},
                              *const parts[] = {"vision_tower.", "vision_model.", "visual.",
                                                "multi_modal_projector.", "mtp.",
-                                               "audio_tower.", "embed_vision.", "embed_audio."};
+                                               "audio_tower.", "embed_vision.", "embed_audio.",
+                                               "vision_embedder."};
     for (size_t i = 0; i < sizeof ends_with / sizeof *ends_with; i++)
         if (import_ends(name, ends_with[i]))
             return true;
