@@ -323,10 +323,10 @@ static struct width alternatives(struct expression *e)
         return all;
     do {
         bool from = !top || take(e, "^");
-        tft_schema_put(e->c, from ? "" : any);
+        tft_schema_put(e->c, "%s", from ? "" : any);
         struct width w = sequence(e);
         bool to = !top || take(e, "$");
-        tft_schema_put(e->c, to ? "" : any);
+        tft_schema_put(e->c, "%s", to ? "" : any);
         if (!from || !to)
             w.max = SCHEMA_NO_MAX;
         all.min = w.min < all.min ? w.min : all.min;
