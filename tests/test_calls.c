@@ -8,6 +8,7 @@
 #include "chat/call.h"
 #include "chat/tuffet_chat.h"
 #include "grammar/grammar.h"
+#include "model/model.h"
 #include "random.h"
 #include "vocabs.h"
 
@@ -652,6 +653,103 @@ static void random_answers(void **state)
     }
 }
 
+/* ---- special tokens */
+
+/* Feeds a text to a grammar and to the reader: the names of tokens before first_byte as these
+   tokens, all else as bytes. */
+static void feed(const struct tft_model *m, size_t first_byte, struct tft_grammar_state *s,
+                 struct tft_chat_answer *a, const char *text)
+{
+    for (size_t at = 0, n; text[at]; at += n) {
+        size_t id = first_byte;
+        const char *name = NULL;
+        while (id-- > 2) {
+            name = tft_token_text(m, (int32_t)id, true, &n);
+            if (strncmp(text + at, name, n) == 0)
+                break;
+            name = NULL;
+        }
+        if (!name) {
+            id = first_byte + (unsigned char)text[at];
+            n = 1;
+        }
+        if (tft_grammar_accept(s, (int32_t)id) != TFT_OK)
+            fail_msg("byte %d of %s", (int)at, text);
+        assert_int_equal(tft_chat_answer_token(a, m, (int32_t)id), TFT_OK);
+    }
+}
+
+static bool grammar_takes(const struct tft_grammar *g, const char *text, size_t first_byte)
+{
+    struct tft_grammar_state *s;
+    bool does = true;
+    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    for (; *text && does; text++)
+        does = tft_grammar_accept(s, (int32_t)(first_byte + (unsigned char)*text)) == TFT_OK;
+    tft_grammar_end(s);
+    return does;
+}
+
+/* A mark that is a special token is that token, and its name in other tokens is neither a mark nor
+   text. A mark that every text may name is text. */
+static void marks_are_special_tokens(void **state)
+{
+    static struct vocab v = {.model = "llama"};
+    static const struct {
+        const char *format, *text, *events;
+        bool special;
+    } rows[] = {
+        {"lfm2", "Hi.<|tool_call_start|>[get_weather(city=\"\xc3\xa9\")]<|tool_call_end|>",
+         "T:Hi.|C:get_weather|A:{\"city\": \"\xc3\xa9\"}|E:", true},
+        {"gemma",
+         "<start_function_call>call:get_weather{city:<escape>x<escape>}<end_function_call>",
+         "C:get_weather|A:{\"city\": \"x\"}|E:", true},
+        {"hermes", CALL(PARIS), "C:get_weather|A:{\"city\": \"Paris\"}|E:", false},
+    };
+    (void)state;
+    v.n = 0;
+    vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
+    vocab_add(&v, "</s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "<|tool_call_start|>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "<|tool_call_end|>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "<start_function_call>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "<end_function_call>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "<escape>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "<tool_call>", 0, TFT_TOKEN_USER);
+    size_t first_byte = v.n;
+    vocab_add_bytes(&v);
+    struct tft_model m = {.tokenizer = open_vocab(&v)};
+    struct tft_lexicon *lx;
+    assert_int_equal(tft_lexicon_make(&lx, m.tokenizer, NULL, NULL), TFT_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_chat_tools *t = open_tools(three, rows[i].format);
+        struct tft_chat_text text;
+        struct tft_grammar *g;
+        struct tft_grammar_state *s;
+        struct tft_chat_answer *a;
+        struct transcript got = {.n = 0};
+        struct tft_error err = {0};
+        assert_int_equal(
+            tft_chat_tools_grammar(&text, t, &m, TFT_CHAT_AUTO, NULL, false, NULL), TFT_OK);
+        if (tft_grammar_open(&g, lx, TFT_GBNF, text.p, text.n, &err) != TFT_OK)
+            fail_msg("%s\n%s", err.msg, text.p);
+        assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+        assert_int_equal(tft_chat_answer_open(&a, t, false, note, &got, NULL), TFT_OK);
+        feed(&m, first_byte, s, a, rows[i].text);
+        assert_true(tft_grammar_can_end(s));
+        assert_int_equal(tft_chat_answer_end(a, NULL), TFT_OK);
+        assert_string_equal(got.p, rows[i].events);
+        assert_int_equal(grammar_takes(g, t->format->mark[0], first_byte), !rows[i].special);
+        tft_chat_answer_close(a);
+        tft_grammar_end(s);
+        tft_grammar_close(g);
+        tft_chat_text_free(&text);
+        tft_chat_tools_close(t);
+    }
+    tft_lexicon_close(lx);
+    tft_tokenizer_close((struct tft_tokenizer *)m.tokenizer);
+}
+
 /* ---- calls that were made */
 
 static char *read_template(const char *name, size_t *n)
@@ -782,6 +880,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(grammar_of_gemma),
         cmocka_unit_test(answers),
         cmocka_unit_test(random_answers),
+        cmocka_unit_test(marks_are_special_tokens),
         cmocka_unit_test(calls_that_were_made),
         cmocka_unit_test(arguments_as_text),
     };
