@@ -222,6 +222,8 @@ static void grammar_of_hermes(void **state)
         {CALL("\"get_weather\", \"arguments\": {\"city\": \"P\", \"days\": 14}"), "a.r."},
         {CALL(PARIS) " and more", "...."},
         {"text <tool_call>", "...."},
+        {"text <<tool_call>", "...."},
+        {"text <to<tool_call>", "...."},
     };
     static const char letters[] = "anrw";
     struct tft_chat_tools *t = open_tools(three, "hermes");
@@ -439,6 +441,10 @@ static void answers(void **state)
          "T:Hi.|C:get_weather|A:{\"city\": \"Paris\"}|E:|C:now|A:{}|E:"},
         {"hermes", CALL("\"now\", \"arguments\": {}") "\n more",
          "C:now|A:{}|E:|T:\n more"},
+        {"hermes", " Hi. \n" CALL("\"now\", \"arguments\": {}") "more",
+         "T: Hi.|C:now|A:{}|E:|T:more"},
+        {"hermes", " <tool <tool_call>{\"name\": \"now\", \"arguments\": {\"a\": -0, \"b\": -01",
+         "!T: <tool|C:now|A:{\"a\": -0, \"b\": -0"},
         /* other spacing */
         {"hermes",
          "<tool_call> { \"name\" :\"get\",\"arguments\":{\"list\":[ \"a\" ,\"\\u00e9\\n\"],"

@@ -159,7 +159,7 @@ static enum call_took in_raw(struct call_value *v, const char *p, size_t n)
         put(v, "\"", 1);
         return end_value(v);
     }
-    put_escaped(v, "\n", v->line && (v->matched || *p != *v->until));
+    put_escaped(v, "\n", v->line);
     put_escaped(v, v->until, v->matched);
     v->line = false;
     v->matched = *p == *v->until;
