@@ -795,21 +795,48 @@ static void render_call(struct tft_chat_text *out, const char *source, size_t n,
     tft_chat_close(t);
 }
 
-/* A client gives arguments as a string. The text is that of an object, in each template, and the
-   reader of the template's format finds the call in it. */
+/* How the templates of Qwen 3.5, LFM 2.5 and FunctionGemma write a call. */
+#define CALLED "{% set f = messages[1].tool_calls[0].function %}"
+static const char qwen[] =
+    CALLED "{{ '<tool_call>\\n<function=' + f.name + '>\\n' }}"
+           "{%- for name, v in f.arguments|items %}{{ '<parameter=' + name + '>\\n' }}"
+           "{{- v | tojson if v is mapping or (v is sequence and v is not string) "
+           "else v | string }}"
+           "{{- '\\n</parameter>\\n' }}{% endfor %}{{ '</function>\\n</tool_call>' }}";
+static const char lfm[] =
+    CALLED "{% set ns = namespace(all=[]) %}{% for name, v in f.arguments.items() %}"
+           "{% set v = \"'\" + v + \"'\" if v is string else v | string %}"
+           "{% set ns.all = ns.all + [name + '=' + v] %}{% endfor %}"
+           "{{ '<|tool_call_start|>[' + f.name + '(' + ns.all | join(', ') + "
+           "')]<|tool_call_end|>' }}";
+static const char gemma[] =
+    CALLED "{{ '<start_function_call>call:' + f.name + '{' }}"
+           "{% for name, v in f.arguments|dictsort %}"
+           "{{ ',' if not loop.first }}{{ name }}:"
+           "{{ '<escape>' + v + '<escape>' if v is string else v }}{% endfor %}"
+           "{{ '}<end_function_call>' }}";
+
+/* A client gives arguments as a string. The text is that of an object, in each template; the
+   grammar of the template's format takes the call in it, and the reader finds it. */
 static void calls_that_were_made(void **state)
 {
     static const char object[] = "{\"city\": \"Z\xc3\xbcrich \\\"<b>\\\"\", \"days\": 3}",
                       string[] = "\"{\\\"city\\\": \\\"Z\xc3\xbcrich \\\\\\\"<b>\\\\\\\"\\\", "
                                  "\\\"days\\\": 3}\"";
     static const struct {
-        const char *template, *call;
+        const char *template, *source, *call; /* source: NULL, or the template itself */
         bool read; /* by the reader: the template of "inst" adds what no model writes */
     } rows[] = {
-        {"think", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": %s}\n</tool_call>",
+        {"qwen3.5", qwen,
+         QWEN("get_weather", PARAMETER("city", "Z\xc3\xbcrich \"<b>\"") PARAMETER("days", "3")),
          true},
-        {"header", "{\"name\": \"get_weather\", \"parameters\": %s}<|eot_id|>", true},
-        {"inst", "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": %s, \"id\"", false},
+        {"lfm2", lfm, LFM("get_weather(city='Z\xc3\xbcrich \"<b>\"', days=3)"), true},
+        {"gemma", gemma, GEMMA("get_weather{city:" S("Z\xc3\xbcrich \"<b>\"") ",days:3}"), true},
+        {"think", NULL, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": %s}\n</tool_call>",
+         true},
+        {"header", NULL, "{\"name\": \"get_weather\", \"parameters\": %s}<|eot_id|>", true},
+        {"inst", NULL,
+         "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": %s, \"id\"", false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -817,21 +844,27 @@ static void calls_that_were_made(void **state)
         struct tft_chat_template *t;
         char want[512];
         size_t n;
-        const char *source = read_template(rows[i].template, &n);
+        const char *source = rows[i].source;
+        n = source ? strlen(source) : 0;
+        source = source ? source : read_template(rows[i].template, &n);
         render_call(&a, source, n, object, false);
         render_call(&b, source, n, string, true);
         assert_string_equal(a.p, b.p);
         snprintf(want, sizeof want, rows[i].call, object);
-        const char *call = strstr(a.p, want);
+        char *call = strstr(a.p, want);
         if (!call)
             fail_msg("%s: %s", rows[i].template, a.p);
         assert_int_equal(tft_chat_open(&t, source, n, NULL), TFT_OK);
         if (rows[i].read) {
             struct tft_chat_tools *tools = open_tools(three, tft_chat_call_format(t));
             struct transcript got;
-            const char *end = strstr(call, tools->format->at_start ? "<|eot_id|>" : "<|im_end|>");
-            assert_non_null(end);
-            assert_int_equal(read_answer(&got, tools, call, (size_t)(end - call), 0), TFT_OK);
+            struct tft_grammar *g = compile(tools, TFT_CHAT_REQUIRED, NULL, false);
+            char *end = strstr(call, tools->format->at_start ? "<|eot_id|>" : "<|im_end|>");
+            if (end)
+                *end = 0;
+            assert_int_equal(read_answer(&got, tools, call, strlen(call), 0), TFT_OK);
+            assert_true(accepts(g, call));
+            tft_grammar_close(g);
             snprintf(want, sizeof want, "C:get_weather|A:%s|E:", object);
             assert_string_equal(got.p, want);
             tft_chat_tools_close(tools);
