@@ -15,7 +15,7 @@ order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
-    "src/grammar": {"grammar.h"},
+    "src/grammar": {"grammar.h", "saved.h"},
     "src/weights": {"format.h"},
     "src/kv": {"kv.h", "policy.h", "saved.h"},
     "src/model": {"model.h", "open.h", "load.h", "convert.h", "keys.h", "rope.h",
