@@ -611,18 +611,19 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
  *
  * A saved session has the tokens, the part of the cache that is in use, the states of layers and
  * their checkpoints, the logits of the newest token (tft_logits with back = 0) and, where z is not
- * NULL, the settings and the seed of a sampler. It is for sessions of the same model file with the
+ * NULL, the settings and the seed of a sampler, and the place in its grammar. It is for sessions of the same model file with the
  * same `weights`, `kv`, prefix and filter, and of any capacity that has room for its tokens. (With
  * LongRoPE the capacity must be on the same side of the original context.) Other options may
  * differ: n_batch, n_logits, n_threads, slide, and checkpoints, of which the newest are kept. The
  * CPU may be another one. docs/sessions.md describes the format, and how models are told apart.
  */
 
-/* Bytes of the session when it is saved now. */
-TFT_API size_t tft_session_save_bytes(const struct tft_session *s);
+/* Bytes of the session when it is saved now. z: NULL, or its sampler. */
+TFT_API size_t tft_session_save_bytes(const struct tft_session *s, const struct tft_sampler *z);
 
-/* Saves the session to data[size]. z: NULL, or its sampler. TFT_ERR_FULL: size is less than
-   tft_session_save_bytes. TFT_ERR_UNSUPPORTED: the cache is on a device, or z has a grammar. */
+/* Saves the session, and z where it is not NULL, to data[size]. TFT_ERR_FULL: size is less than
+   tft_session_save_bytes. TFT_ERR_UNSUPPORTED: the cache is on a device. TFT_ERR_ARG: z has a
+   grammar that has failed, so that no token may come. */
 TFT_API enum tft_status tft_session_save_mem(const struct tft_session *s,
                                              const struct tft_sampler *z, void *data, size_t size,
                                              struct tft_error *err);
@@ -634,10 +635,12 @@ TFT_API enum tft_status tft_session_save(const struct tft_session *s, const stru
                                          const char *path, struct tft_error *err);
 
 /* Replaces what the session holds by a saved session. Everything in the file is checked before
-   anything of the session changes: after an error it is as it was. Allocates nothing. z: NULL, or
-   gets the sampler's settings and seed, if the file has them; its grammar stays.
+   anything of the session or of *z changes: after an error they are as they were. Allocates nothing
+   without a grammar. z: NULL, or gets the sampler's settings and seed, if the file has them. If it
+   has a place in a grammar, z->grammar must be a state of the same grammar, which is put there;
+   otherwise z->grammar stays where it is.
    TFT_ERR_FORMAT: not a saved session, or a damaged one. TFT_ERR_ARG: saved with another model,
-   cache or prefix; err says which. TFT_ERR_FULL: more tokens than the session has room for.
+   cache, prefix or grammar; err says which. TFT_ERR_FULL: more tokens than the session has room for.
    TFT_ERR_UNSUPPORTED: of a later version, or the cache is on a device. */
 TFT_API enum tft_status tft_session_load_mem(struct tft_session *s, struct tft_sampler *z,
                                              const void *data, size_t size, struct tft_error *err);

@@ -43,7 +43,7 @@ static struct tft_model *small_model(const char *calibrated_for)
 
 static unsigned char *saved(const struct tft_session *s, size_t *n)
 {
-    *n = tft_session_save_bytes(s);
+    *n = tft_session_save_bytes(s, NULL);
     unsigned char *p = malloc(*n);
     assert_non_null(p);
     assert_int_equal(tft_session_save_mem(s, NULL, p, *n, NULL), TFT_OK);
@@ -474,6 +474,72 @@ static void files_and_samplers(void **state)
     tft_model_close(m);
 }
 
+static struct tft_grammar_state *begun(struct tft_grammar **g, const struct tft_lexicon *lx,
+                                       const char *rules)
+{
+    struct tft_grammar_state *s;
+    assert_int_equal(tft_grammar_open(g, lx, TFT_GBNF, rules, strlen(rules), NULL), TFT_OK);
+    assert_int_equal(tft_grammar_begin(&s, *g, NULL), TFT_OK);
+    return s;
+}
+
+/* In the middle of brackets within brackets: both samplers write the same rest of the text. */
+static void grammars(void **state)
+{
+    (void)state;
+    struct toy t = small;
+    t.n_vocab = TOY_VOCAB;
+    t.vocab = "llama";
+    struct tft_model *m = opened(written(&t));
+    struct tft_lexicon *lx;
+    struct tft_grammar *g[3];
+    assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
+    static const char *const brackets = "root ::= \"[\" (root | [a-f])* \"]\"";
+    struct tft_grammar_state *gs[3] = {begun(&g[0], lx, brackets), begun(&g[1], lx, brackets),
+                                       begun(&g[2], lx, "root ::= [a-f]*")};
+    struct tft_session *s[2] = {session(m, (struct tft_session_opts){0}),
+                                session(m, (struct tft_session_opts){0})};
+    struct tft_sampler z[2] = {{.temperature = 2, .seed = 3, .grammar = gs[0]},
+                               {.grammar = gs[1]}};
+    struct tft_error err;
+    assert_int_equal(tft_decode(s[0], 5), TFT_OK);
+    for (int i = 0; i < 40; i++) {
+        int32_t id = tft_sample(&z[0], s[0]);
+        assert_true(id >= 0 && !tft_token_ends(m, id));
+        assert_int_equal(tft_decode(s[0], id), TFT_OK);
+        size_t n = tft_session_save_bytes(s[0], &z[0]);
+        unsigned char *p = malloc(n);
+        assert_int_equal(tft_session_save_mem(s[0], &z[0], p, n, &err), TFT_OK);
+        z[1].grammar = i % 2 ? gs[2] : NULL;
+        assert_int_equal(tft_session_load_mem(s[1], &z[1], p, n, &err), TFT_ERR_ARG);
+        assert_non_null(strstr(err.msg, i % 2 ? "another grammar" : "needs one"));
+        z[1].grammar = gs[1];
+        if (tft_grammar_is_done(gs[0]))
+            i = 40;
+        assert_int_equal(tft_session_load_mem(s[1], &z[1], p, n, &err), TFT_OK);
+        for (int32_t k = 0; k < TOY_VOCAB; k++)
+            assert_int_equal(tft_grammar_allows(gs[0], k), tft_grammar_allows(gs[1], k));
+        assert_int_equal(z[0].seed, z[1].seed);
+        size_t at = n - CHECKSUM - tft_load_u32(p + AT(grammar_bytes));
+        for (size_t k = 4; k < 24; k += 4) { /* two sizes, a configuration, and what follows */
+            uint32_t was = tft_load_u32(p + at + k);
+            forge(p, n, at + k, 70000);
+            assert_int_equal(tft_session_load_mem(s[1], &z[1], p, n, &err), TFT_ERR_FORMAT);
+            forge(p, n, at + k, was);
+        }
+        assert_int_equal(tft_grammar_can_end(gs[0]), tft_grammar_can_end(gs[1]));
+        free(p);
+    }
+    for (int i = 0; i < 3; i++) {
+        tft_grammar_end(gs[i]);
+        tft_grammar_close(g[i]);
+    }
+    tft_lexicon_close(lx);
+    tft_session_close(s[0]);
+    tft_session_close(s[1]);
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +556,7 @@ int main(void)
         cmocka_unit_test(other_sessions_are_refused),
         cmocka_unit_test(weights_of_another_form),
         cmocka_unit_test(files_and_samplers),
+        cmocka_unit_test(grammars),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "base/error.h"
+#include "grammar/saved.h"
 #include "saved.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ struct image {
     size_t size;
     struct tft_saved h;
     struct tft_kv_image kv;
-    const unsigned char *checkpoint, *tokens, *logits;
+    const unsigned char *checkpoint, *tokens, *logits, *grammar;
 };
 
 static enum tft_status damaged(const struct image *i, size_t offset, const char *what,
@@ -68,6 +69,8 @@ static const char *wrong_numbers(const struct image *i, const struct tft_session
 {
     const struct tft_saved *h = &i->h;
     uint32_t prefill = h->kv.prefill;
+    if (h->grammar_bytes && !h->has_sampler)
+        return "a grammar without a sampler";
     if (h->has_logits > 1 || h->has_sampler > 1 || h->kv.held > h->pos ||
         (h->has_logits && h->kv.held < h->pos))
         return "tokens are missing";
@@ -92,7 +95,8 @@ static void find_arrays(struct image *i, const struct tft_session *s)
     at = i->tokens + 4 * (size_t)i->h.pos;
     i->kv.named = s->is_named ? at : NULL;
     i->kv.owner = at + (s->is_named ? i->h.pos : 0);
-    i->logits = i->data + i->size - TFT_SAVED_CHECKSUM - (size_t)s->m->n_vocab * sizeof(float);
+    i->grammar = i->data + i->size - TFT_SAVED_CHECKSUM - i->h.grammar_bytes;
+    i->logits = i->grammar - (size_t)s->m->n_vocab * sizeof(float);
 }
 
 static const char *wrong_arrays(const struct image *i, const struct tft_session *s)
@@ -164,6 +168,26 @@ static void restore(struct tft_session *s, const struct image *i)
     s->error = (struct tft_error){0};
 }
 
+/* The last that can fail. */
+static enum tft_status load_grammar(const struct tft_sampler *z, const struct image *i,
+                                    struct tft_error *err)
+{
+    if (!z || !i->h.grammar_bytes)
+        return TFT_OK;
+    if (!z->grammar)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: has the state of a grammar: the sampler needs one that has begun",
+                        i->name);
+    switch (tft_grammar_load(z->grammar, i->grammar, i->h.grammar_bytes)) {
+    case TFT_OK: return TFT_OK;
+    case TFT_ERR_ARG: return other(i, "with another grammar than the sampler has", err);
+    case TFT_ERR_NOMEM:
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for the grammar", i->name);
+    default:
+        return damaged(i, (size_t)(i->grammar - i->data), "not a place in the grammar", err);
+    }
+}
+
 static enum tft_status load(struct tft_session *s, struct tft_sampler *z, struct image *i,
                             struct tft_error *err)
 {
@@ -184,6 +208,9 @@ static enum tft_status load(struct tft_session *s, struct tft_sampler *z, struct
     wrong = wrong_arrays(i, s);
     if (wrong)
         return damaged(i, sizeof i->h, wrong, err);
+    status = load_grammar(z, i, err);
+    if (status != TFT_OK)
+        return status;
     restore(s, i);
     if (z && i->h.has_sampler)
         restore_sampler(z, &i->h);

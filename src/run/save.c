@@ -3,6 +3,7 @@
 #include "base/crc32.h"
 #include "base/error.h"
 #include "file/file.h"
+#include "grammar/saved.h"
 #include "saved.h"
 
 #include <errno.h>
@@ -43,6 +44,19 @@ static bool has_long_rope(const struct tft_session *s)
     return s->m->rope_freq_long && s->rope_freq == s->m->rope_freq_long;
 }
 
+static void count(struct tft_walk *w, void *p, size_t n)
+{
+    (void)p;
+    w->n += n;
+}
+
+static uint32_t grammar_bytes(const struct tft_grammar_state *g)
+{
+    struct tft_walk w = {.part = count};
+    tft_grammar_save(g, &w);
+    return (uint32_t)w.n;
+}
+
 struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_sampler *z)
 {
     struct tft_saved h = {.version = TFT_SAVED_VERSION,
@@ -64,16 +78,12 @@ struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_samp
         h.top_k = z->top_k;
         h.repeat_last = z->repeat_last;
     }
+    if (z && z->grammar)
+        h.grammar_bytes = grammar_bytes(z->grammar);
     return h;
 }
 
 /* ---------------------------------------------------------------------------------------- parts */
-
-static void count(struct tft_walk *w, void *p, size_t n)
-{
-    (void)p;
-    w->n += n;
-}
 
 static void put(struct tft_walk *w, void *p, size_t n)
 {
@@ -144,9 +154,8 @@ enum tft_status tft_saved_on_cpu(const struct tft_session *s, struct tft_error *
 static enum tft_status can_save(const struct tft_session *s, const struct tft_sampler *z,
                                 struct tft_error *err)
 {
-    if (z && z->grammar)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "the state of a grammar cannot be saved: give a sampler without one");
+    if (z && z->grammar && tft_grammar_failed(z->grammar))
+        return tft_fail(err, TFT_ERR_ARG, "the sampler's grammar has failed: no token may come");
     return tft_saved_on_cpu(s, err);
 }
 
@@ -155,7 +164,7 @@ uint64_t tft_saved_bytes(const struct tft_session *s, const struct tft_saved *h,
 {
     struct tft_walk w = {.part = count, .loads = first != NULL};
     tft_saved_walk(s, h, first, &w);
-    return sizeof *h + w.n + TFT_SAVED_CHECKSUM;
+    return sizeof *h + w.n + h->grammar_bytes + TFT_SAVED_CHECKSUM;
 }
 
 static void write_all(const struct tft_session *s, const struct tft_sampler *z, struct tft_walk *w)
@@ -167,20 +176,22 @@ static void write_all(const struct tft_session *s, const struct tft_sampler *z, 
     w->part = put;
     put(w, &h, sizeof h);
     tft_saved_walk(s, &h, NULL, w);
+    if (z && z->grammar)
+        tft_grammar_save(z->grammar, w);
     tft_store_u32(sum, w->crc);
     put(w, sum, sizeof sum);
 }
 
-size_t tft_session_save_bytes(const struct tft_session *s)
+size_t tft_session_save_bytes(const struct tft_session *s, const struct tft_sampler *z)
 {
-    struct tft_saved h = tft_saved_of(s, NULL);
+    struct tft_saved h = tft_saved_of(s, z);
     return (size_t)tft_saved_bytes(s, &h, NULL);
 }
 
 enum tft_status tft_session_save_mem(const struct tft_session *s, const struct tft_sampler *z,
                                      void *data, size_t size, struct tft_error *err)
 {
-    size_t bytes = tft_session_save_bytes(s);
+    size_t bytes = tft_session_save_bytes(s, z);
     enum tft_status status = can_save(s, z, err);
     if (status == TFT_OK && size < bytes)
         status = tft_fail(err, TFT_ERR_FULL, "the saved session takes %zu bytes, not %zu", bytes,

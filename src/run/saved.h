@@ -18,18 +18,19 @@ struct tft_saved {
     uint64_t seed;          /* of the sampler */
     uint32_t cache, prefix; /* CRC-32 of the policy; of the named prefix's name and tokens, or 0 */
     uint32_t pos, n_checkpoint, has_logits, has_sampler;
+    uint32_t grammar_bytes, unused; /* of the state of a grammar, or 0; 0 */
     struct tft_kv_saved kv;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last;
 };
-_Static_assert(sizeof(struct tft_saved) == 8 + 8 + 8 + 24 + 8 + (6 + 14 + 6) * 4, "no padding");
+_Static_assert(sizeof(struct tft_saved) == 8 + 8 + 8 + 24 + 8 + (8 + 14 + 6) * 4, "no padding");
 _Static_assert(sizeof(bool) == 1, "the filter's answers are saved as they are");
 
 /* The numbers of a session, without `bytes` and `model`. z: NULL, or its sampler. */
 struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_sampler *z);
 
-/* Walks through everything between the numbers and the checksum, in the order of the file. first:
-   as in struct tft_kv_image. */
+/* Walks through everything between the numbers and what follows the logits, the state of a grammar
+   and the checksum. first: as in struct tft_kv_image. */
 void tft_saved_walk(const struct tft_session *s, const struct tft_saved *h,
                     const unsigned char *first, struct tft_walk *w);
 
