@@ -34,7 +34,7 @@ static void begin(struct conversation *c, const struct toy *toy, const char *kv,
     t.n_vocab = TOY_VOCAB;
     t.vocab = "llama";
     t.endless = true;
-    t.chat_template = TEMPLATE;
+    t.chat_template = t.chat_template ? t.chat_template : TEMPLATE;
     assert_true(toy_write(&t, path));
     if (tft_model_open(&m, path, NULL, &err) != TFT_OK)
         fail_msg("%s: %s", t.arch, err.msg);
@@ -178,6 +178,101 @@ static void a_conversation_that_is_undone_is_empty(void **state)
     end(&c);
 }
 
+/* ---- tools */
+
+#define WITH_CALLS                                                                                 \
+    "{% for t in tools %}{{ t.name }}{% endfor %}{% for m in messages %}{{ '<|' + m.role + '|>\n' " \
+    "+ m.content }}{% for c in m.tool_calls %}{{ '<tool_call>' + c.function.name }}{% endfor %}"    \
+    "{{ '\n' }}{% endfor %}{{ '<|assistant|>\n' }}"
+
+static const char declared[] = "[{\"name\": \"once\"}]";
+
+/* Makes a call: as often as *user says, and then fails. */
+static int call(void *user, const struct template_message *x, struct cli_text *out)
+{
+    int *left = user;
+    assert_int_equal(x->role, TEMPLATE_ASSISTANT);
+    assert_int_equal(x->name.n, 4);
+    assert_memory_equal(x->arguments.p, "{}", 2);
+    if (!(*left)--)
+        return CLI_FAILED;
+    return cli_text_append(out, "upon a time", 11) ? CLI_OK : CLI_FAILED;
+}
+
+static void begin_with_tools(struct conversation *c, struct tools *t, int *left)
+{
+    struct toy toy = plain;
+    toy.n_ctx = 2000;
+    toy.chat_template = WITH_CALLS;
+    begin(c, &toy, NULL, "once upon");
+    *t = (struct tools){.path = "tools", .shown.json = declared};
+    assert_int_equal(tft_chat_tools_open(&t->declared, declared, sizeof declared - 1,
+                                         template_calls(c->x.format), 0, NULL),
+                     TFT_OK);
+    c->x.o.tools = &t->shown;
+    c->n_tokens = 200;
+    c->tools = (struct conversation_tools){
+        .list = t, .choice = TFT_CHAT_REQUIRED, .most = 2, .call = call, .user = left};
+}
+
+/* A turn with a call is undone and tried again as a whole. */
+static void calls_go_back(void **state)
+{
+    (void)state;
+    struct conversation c;
+    struct tools t;
+    int left = 100;
+    begin_with_tools(&c, &t, &left);
+    say(&c, "hello");
+    assert_as_if_anew(&c);
+    size_t n = c.x.said.n;
+    assert_true(n >= 5 && n <= 7); /* one call at least, and two at most */
+    assert_int_equal(c.x.said.p[2].name.n, 4);
+    assert_int_equal(c.x.said.p[3].role, TEMPLATE_TOOL);
+    say(&c, "the time");
+    assert_as_if_anew(&c);
+    size_t whole = tft_pos(c.x.s);
+    assert_int_equal(conversation_retry(&c), CLI_OK);
+    assert_as_if_anew(&c);
+    assert_int_equal(conversation_undo(&c), CLI_OK);
+    assert_int_equal(c.x.said.n, n);
+    assert_true(tft_pos(c.x.s) < whole);
+    say(&c, "the end");
+    assert_as_if_anew(&c);
+    assert_int_equal(conversation_undo(&c), CLI_OK);
+    assert_int_equal(conversation_undo(&c), CLI_OK);
+    assert_int_equal(c.x.said.n, 1);
+    end(&c);
+    tft_chat_tools_close(t.declared);
+}
+
+/* Where a call fails, a new turn is forgotten, and a turn that was tried again stays. */
+static void a_call_that_fails_changes_nothing(void **state)
+{
+    (void)state;
+    struct conversation c;
+    struct tools t;
+    int left = 0;
+    begin_with_tools(&c, &t, &left);
+    assert_int_equal(conversation_say(&c, "hello", 5), CLI_FAILED);
+    assert_int_equal(c.x.said.n, 1);
+    left = 100;
+    say(&c, "hello");
+    struct messages *m = &c.x.said;
+    size_t n = m->n;
+    const char *kept = m->p[n - 1].text.p;
+    left = 0;
+    assert_int_equal(conversation_retry(&c), CLI_FAILED);
+    assert_int_equal(m->n, n);
+    assert_ptr_equal(m->p[n - 1].text.p, kept);
+    assert_int_equal(m->p[2].name.n, 4);
+    left = 100;
+    say(&c, "the time");
+    assert_as_if_anew(&c);
+    end(&c);
+    tft_chat_tools_close(t.declared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +281,8 @@ int main(void)
         cmocka_unit_test(an_answer_is_drawn_anew),
         cmocka_unit_test(a_message_that_never_fits_drops_nothing),
         cmocka_unit_test(a_conversation_that_is_undone_is_empty),
+        cmocka_unit_test(calls_go_back),
+        cmocka_unit_test(a_call_that_fails_changes_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,8 +1,10 @@
 """tuffet chat --tools: a model with random weights calls tools, since it must."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
+import sys
 
 from program import PATIENCE, TUFFET, Case, Terminal, main, wait_until
 
@@ -213,6 +215,27 @@ class Tools(Case):
                 return f.read().rpartition(")")[2].split()[0] != "Z"
         except OSError:
             return False
+
+    def test_the_examples(self):
+        folder = pathlib.Path(__file__).parents[2] / "examples/tools"
+        for expression, out, status in [
+            ("2 * (3 + 4) - .5", "13.5", 0), ("-(1 - 3) / 4", "0.5", 0), ("7 - 2 - 1", "4", 0),
+            ("1/0", "error: division by zero", 1), ("2 2", "error: not expected: 2", 1),
+            ("(1", "error: a parenthesis is not closed", 1),
+            ("2 ** 3", "error: a number is expected before *3", 1),
+            ("exit(1)", "error: a number is expected before exit(1)", 1),
+            ("(" * 100000, "error: maximum recursion depth exceeded", 1),
+        ]:
+            done = subprocess.run([sys.executable, folder / "calculator.py"], capture_output=True,
+                                  input=json.dumps({"expression": expression}).encode())
+            self.assertEqual((done.stdout.decode()[:len(out)], done.returncode), (out, status))
+        done = subprocess.run([*TUFFET, "chat", self.toy_for(), "-phello", "--yes", "--temp=0",
+                               "-n300", "--json", "--tool-choice=calculator", "--tools",
+                               folder / "tools.json"], capture_output=True)
+        call = json.loads(done.stdout)["calls"][0]
+        self.assertRegex(call["arguments"]["expression"], r"\A[0-9.+*/() -]{1,60}\Z")
+        self.assertRegex(call["result"], r"\A(-?[\d.e+-]+|error: .*\n\[the command failed with the "
+                                         r"exit status 1\])\Z")
 
     def test_usage(self):
         toy, tools = self.toy_for(), self.tools("a")
