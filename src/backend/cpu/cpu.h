@@ -43,7 +43,8 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
 void tft_cpu_norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, float *h);
 
 /* Makes bytes of a row of floats, with the row's own range. */
-void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t row);
+void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t row,
+                            const struct tft_input *in);
 
 /* ---- linear.c */
 

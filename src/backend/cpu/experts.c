@@ -192,7 +192,7 @@ static void hidden(struct tft_pass *p, const struct tft_experts *x)
     tft_pass_touch(p, 0, BIT(TFT_H));
     tft_pass_share(p, (size_t)(p->n - p->first) * p->m->n_expert_used, &from, &to);
     for (size_t i = from; i < to; i++)
-        tft_cpu_quantize_token(p, TFT_H, (uint32_t)i);
+        tft_cpu_quantize_token(p, TFT_H, (uint32_t)i, x->down.in);
 }
 
 /* The input of the product of `down`: the pairs' rows of H. */

@@ -210,14 +210,15 @@ void tft_cpu_scale_queries(struct tft_pass *p)
 
 /* ------------------------------------------------------------------------------- dynamic ranges */
 
-/* The range of tokens [begin, end). */
+/* The range of the first `width` numbers of tokens [begin, end): a layer's input may be shorter than
+   a row. */
 static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end,
-                       float *min, float *max)
+                       uint32_t width, float *min, float *max)
 {
     *min = *max = 0;
     for (uint32_t t = begin; t < end; t++) {
         float row_min, row_max;
-        p->m->kern.range(tft_pass_row(p, buf, t), tft_pass_width(p, buf), &row_min, &row_max);
+        p->m->kern.range(tft_pass_row(p, buf, t), width, &row_min, &row_max);
         *min = fminf(*min, row_min);
         *max = fmaxf(*max, row_max);
     }
@@ -225,10 +226,10 @@ static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begi
 
 /* The range of all tokens of the pass, over all threads. */
 static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin,
-                                       uint32_t end)
+                                       uint32_t end, uint32_t width)
 {
     float(*part)[2] = p->s->range_part, min = 0, max = 0;
-    rows_range(p, buf, begin, end, &part[p->tid][0], &part[p->tid][1]);
+    rows_range(p, buf, begin, end, width, &part[p->tid][0], &part[p->tid][1]);
     tft_port_barrier();
     for (int i = 0; i < p->n_threads; i++) {
         min = fminf(min, part[i][0]);
@@ -238,13 +239,14 @@ static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf bu
     return tft_affine_of(min, max);
 }
 
-void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t row)
+void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t row,
+                            const struct tft_input *in)
 {
     float min, max;
-    rows_range(p, buf, row, row + 1, &min, &max);
+    rows_range(p, buf, row, row + 1, in->width, &min, &max);
     p->s->affine[buf][row] = tft_affine_of(min, max);
-    p->m->kern.quantize(tft_pass_bytes(p, buf, row), tft_pass_row(p, buf, row),
-                        tft_pass_width(p, buf), &p->s->affine[buf][row]);
+    p->m->kern.quantize(tft_pass_bytes(p, buf, row), tft_pass_row(p, buf, row), in->width,
+                        &p->s->affine[buf][row]);
 }
 
 /* Applies in->norm to the row, then the Hadamard transform, and quantizes it if the range is
@@ -254,7 +256,7 @@ static void norm_input(const struct tft_pass *p, enum tft_buf buf, uint32_t row,
 {
     const struct tft_kernels *kern = &p->m->kern;
     float *x = tft_pass_row(p, buf, row);
-    size_t n = tft_pass_width(p, buf);
+    size_t n = in->width;
     kern->rmsnorm(x, x, in->norm, n, p->m->norm_eps);
     if (in->hadamard)
         kern->hadamard(x, n, in->hadamard);
@@ -281,14 +283,13 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
         return;
     }
     if (in->range == TFT_RANGE_TENSOR)
-        q = common_affine(p, buf, begin, end);
+        q = common_affine(p, buf, begin, end, in->width);
     for (uint32_t t = begin; t < end; t++) {
         if (in->range == TFT_RANGE_TOKEN) {
-            tft_cpu_quantize_token(p, buf, t);
+            tft_cpu_quantize_token(p, buf, t, in);
             continue;
         }
         p->s->affine[buf][t] = q;
-        p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t),
-                            tft_pass_width(p, buf), &q);
+        p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), in->width, &q);
     }
 }
