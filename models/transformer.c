@@ -328,9 +328,6 @@ static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *
     if (tft_load_dim(ld, "attention.value_length_swa", windowed, TFT_MAX_HEAD_DIM) != windowed)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "heads whose values are not as long as their keys are not supported");
-    if (ld->w8a8)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "W8A8 weights of %s are not supported",
-                      m->arch->name);
     tft_load_head_dim(ld, full > windowed ? full : windowed);
     m->n_shared = tft_load_count(ld, "attention.shared_kv_layers", 0, m->n_layer - 1);
     m->pieces |= (uint32_t)(m->n_shared > 0) << TFT_PIECE_SHARED_KV;
@@ -471,6 +468,10 @@ void tft_transformer_load(struct tft_load *ld)
         tft_layer_embed_shape(ld);
     if (t->mixture)
         tft_mixture_shape(ld, t->mixture);
+    const char *piece = tft_model_unknown_piece(m, ~TFT_FLOAT_PIECES);
+    if (ld->w8a8 && piece)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "W8A8 weights of a model with %s are not supported",
+                      piece);
 
     tft_load_embedding(ld);
     tft_layer_embed_load(ld);

@@ -131,6 +131,16 @@ static bool is_floats_first(const struct tft_linear *l)
                          l->in->norm);
 }
 
+/* The width of some hidden activations that `block` does not divide; 0: there are none. */
+static uint32_t undivided(const struct tft_load *ld, uint32_t block)
+{
+    const struct tft_model *m = ld->m;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        if (tft_load_ff(ld, l) % block)
+            return tft_load_ff(ld, l);
+    return m->n_ff_expert % block ? m->n_ff_expert : 0;
+}
+
 static uint32_t hadamard(struct tft_load *ld)
 {
     const struct tft_model *m = ld->m;
@@ -138,9 +148,10 @@ static uint32_t hadamard(struct tft_load *ld)
     uint64_t block = 0;
     bool good = !v || (!v->is_array && tft_value_uint(v, 0, &block) && block <= 256 &&
                        (block & (block - 1)) == 0);
-    if (!good || (block && (m->n_ff % block || m->n_ff_expert % block)))
+    uint32_t width = good && block ? undivided(ld, (uint32_t)block) : 0;
+    if (!good || width)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a power of two up to 256 that divides %u",
-                      TFT_KEY_HADAMARD, block && m->n_ff % block == 0 ? m->n_ff_expert : m->n_ff);
+                      TFT_KEY_HADAMARD, width ? width : m->n_ff);
     return ld->status == TFT_OK ? (uint32_t)block : 0;
 }
 

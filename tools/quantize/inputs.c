@@ -50,7 +50,7 @@ uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index)
 static size_t hidden_width(const struct tft_model *m, const struct tft_block *layer)
 {
     if (layer)
-        return tft_block_has_experts(layer) ? m->n_ff_expert : m->n_ff;
+        return tft_block_has_experts(layer) ? m->n_ff_expert : layer->down.w.cols;
     return m->n_ff > m->n_ff_expert ? m->n_ff : m->n_ff_expert;
 }
 
@@ -63,7 +63,7 @@ static size_t shared_width(const struct tft_model *m, const struct tft_block *la
 size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
                             uint32_t which)
 {
-    return which == TFT_IN_O        ? (size_t)m->n_head * m->head_dim
+    return which == TFT_IN_O        ? layer ? layer->o.w.cols : (size_t)m->n_head * m->head_dim
            : which == TFT_IN_DOWN   ? hidden_width(m, layer)
            : which == TFT_IN_SHARED ? shared_width(m, layer)
                                     : m->n_embd;

@@ -24,7 +24,8 @@ bool quantize_rotate_all_possible(const struct tft_model *m)
 
 bool quantize_rotate_o_possible(const struct tft_model *m)
 {
-    return !tft_model_has_states(m) && !(m->pieces & 1u << TFT_PIECE_SUB_NORM);
+    return !tft_model_has_states(m) &&
+           !(m->pieces & (1u << TFT_PIECE_SUB_NORM | 1u << TFT_PIECE_VALUE_NORM));
 }
 
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
@@ -48,11 +49,15 @@ static uint32_t hidden_block(uint32_t width)
     return block;
 }
 
-/* One block size for all layers. Sizes are powers of two, so the smaller one divides both
+/* One block size for all layers. Sizes are powers of two, so the smallest one divides all
    widths. */
 uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o)
 {
-    uint32_t block = hidden_block(m->n_ff),
-             other = m->n_expert ? hidden_block(m->n_ff_expert) : block;
-    return o->rotate < QUANTIZE_ROTATE_O_DOWN ? 0 : other < block ? other : block;
+    uint32_t block = m->n_expert ? hidden_block(m->n_ff_expert) : ROTATE_MAX;
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        const struct tft_block *b = &m->block[l];
+        uint32_t own = b->down.w.cols ? hidden_block(b->down.w.cols) : block;
+        block = own < block ? own : block;
+    }
+    return o->rotate < QUANTIZE_ROTATE_O_DOWN ? 0 : block;
 }

@@ -75,7 +75,7 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
 bool quantize_rotate_all_possible(const struct tft_model *m);
 
 /* Whether heads of attention's output can be rotated. They cannot if a gate or a norm comes between
-   attention, or a mixer with a state, and the matrix. */
+   attention, or a mixer with a state, and the matrix, or between values and attention. */
 bool quantize_rotate_o_possible(const struct tft_model *m);
 
 /* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: for a head

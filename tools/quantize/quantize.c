@@ -126,7 +126,8 @@ static bool on_window(void *user, double done)
     struct conversion *c = user;
     if (c->measuring && is_attention(c, c->layers_done)) {
         uint32_t l = c->m->block[c->layers_done].kv_layer;
-        key_importance_add(&c->importance, c->y.s, l, c->o->window);
+        if (!c->m->kv_heads) /* else it has no cache that would use it */
+            key_importance_add(&c->importance, c->y.s, l, c->o->window);
         kv_calibrate_add(&c->kv, c->y.s, l);
     }
     if (c->stats.moments)
@@ -206,7 +207,7 @@ static bool can_scale(const struct conversion *c, const struct tft_block *b, uin
     if (b->in[which].norm) /* a norm comes between the rows that would be divided and the input */
         return false;
     if (which == TFT_IN_O)
-        return b->mixer == TFT_MIX_ATTENTION && !c->kv.value_order && !c->kv.alpha[1];
+        return b->mixer == TFT_MIX_ATTENTION && !b->v_norm.w && !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w;
     if (tft_block_has_experts(b)) /* the router reads the same norm */
@@ -463,7 +464,7 @@ static void put_tensors(struct conversion *c, enum write_pass pass)
     if (!failed(c) && pass == WRITE_DATA)
         key_importance_finish(&c->importance);
     if (!failed(c))
-        write_importance(&c->file, c->importance.importance);
+        write_importance(&c->file, c->m->kv_heads ? NULL : c->importance.importance);
     if (!failed(c))
         write_kv_calibration(&c->file, &c->kv);
 }
@@ -537,7 +538,13 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
-    bool norm = m->pieces & 1u << TFT_PIECE_SUB_NORM;
+    bool norm = m->pieces & (1u << TFT_PIECE_SUB_NORM | 1u << TFT_PIECE_VALUE_NORM);
+    const char *piece = tft_model_unknown_piece(m, ~TFT_KV_PIECES);
+    if (status == TFT_OK && tft_kv_evicts(&kv) && piece)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: has %s, which a quantized KV cache does not support yet: use f16 or "
+                        "f32",
+                        m->source.name, piece);
     if (status == TFT_OK && kv.reorder && (m->output_gate || norm))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "
@@ -550,19 +557,13 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     return status;
 }
 
-/* Pieces of formulas that cannot be converted. Conversion computes a layer for the whole text
-   before the next one, and needs inputs of the same widths in all layers. */
-static const uint32_t unknown = 1u << TFT_PIECE_VALUE_NORM | 1u << TFT_PIECE_SHARED_KV |
-                                1u << TFT_PIECE_LAYER_SIZES | 1u << TFT_PIECE_LAYER_EMBED |
-                                1u << TFT_PIECE_EXPERTS_BESIDE;
-
 enum tft_status quantize_check(const struct tft_model *m, const struct quantize_opts *o,
                                struct tft_error *err)
 {
     if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
-    const char *piece = tft_model_unknown_piece(m, ~unknown);
+    const char *piece = tft_model_unknown_piece(m, ~TFT_FLOAT_PIECES);
     if (piece)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: conversion to W8A8 does not support %s (architecture %s)",
@@ -580,7 +581,9 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         "%s: cannot rotate attention's output in %s, whose layers have %s: use "
                         "none, o+down or all",
                         m->source.name, m->arch->name,
-                        tft_model_has_states(m) ? "gates" : "a norm behind attention");
+                        tft_model_has_states(m)                   ? "gates"
+                        : m->pieces & 1u << TFT_PIECE_VALUE_NORM ? "norms of values"
+                                                                 : "a norm behind attention");
     if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",

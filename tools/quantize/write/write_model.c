@@ -73,9 +73,10 @@ static void put_qk_norm(struct model_writer *f, const char *fmt, unsigned layer,
                         const struct tft_norm *w, uint32_t heads)
 {
     const struct tft_model *m = f->m;
+    uint32_t dim = m->block[layer].kv.dim;
     bool whole = m->pieces & 1u << TFT_PIECE_WHOLE_QK_NORM;
-    put_floats(f, fmt, layer, ".weight", w->w, m->zeros ? heads : 1,
-               whole ? heads * m->head_dim : m->head_dim, NULL);
+    put_floats(f, fmt, layer, ".weight", w->w, m->zeros ? heads : 1, whole ? heads * dim : dim,
+               NULL);
 }
 
 /* ------------------------------------------------------------------------------------- matrices */
@@ -293,6 +294,7 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_norm(f, two ? "blk.%u.attn_norm" : tft_transformer_ffn_norm(m->arch->transformer), l,
              &b->ffn_norm, m->n_embd, factors->ffn);
     put_norm(f, "blk.%u.post_ffw_norm", l, &b->ffn_post_norm, m->n_embd, NULL);
+    put_vector(f, "blk.%u.layer_output_scale", l, ".weight", b->scale, 1, NULL);
     put_norm(f, "blk.%u.attn_sub_norm", l, &b->attn_sub_norm, (size_t)m->n_head * m->head_dim,
              NULL);
     put_norm(f, "blk.%u.ffn_sub_norm", l, &b->ffn_sub_norm, m->n_ff, NULL);
