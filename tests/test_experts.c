@@ -7,7 +7,7 @@
 #include "tools/pack/pack.h"
 #include "tools/quantize/measure/moments.h"
 #include "tools/quantize/tune/tune.h"
-#include "w8a8.h"
+#include "ranges.h"
 
 /* ---- the choice */
 
@@ -370,73 +370,6 @@ static void moments_of_each_width(void **state)
     }
 }
 
-/* What goes through the inputs of a model of floats: rows, the least and the largest number. Hidden
-   activations are transformed first, in blocks of `block` numbers; 1: they are not. */
-struct seen {
-    uint32_t n_layer, block;
-    size_t rows[MOST_INPUTS];
-    float min[MOST_INPUTS], max[MOST_INPUTS];
-};
-
-/* Number k of a row behind the Hadamard transform, whose matrix has -1 where i and k have an odd
-   number of bits in common. */
-static float transformed(const float *row, uint32_t k, uint32_t block)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < block; i++) {
-        uint32_t common = i & k % block, odd = 0;
-        for (; common; common &= common - 1)
-            odd ^= 1;
-        sum += odd ? -(double)row[k / block * block + i] : (double)row[k / block * block + i];
-    }
-    return (float)sum;
-}
-
-static void see(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
-                const float *rows, size_t stride)
-{
-    struct seen *seen = user;
-    uint32_t head = seen->n_layer * TFT_LAYER_INPUTS;
-    bool hidden = in->index > head || (in->index < head && in->index % 4 == TFT_IN_DOWN);
-    (void)tid;
-    (void)first;
-    seen->rows[in->index] += n;
-    for (size_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < in->width; k++) {
-            float x = transformed(rows + i * stride, k, hidden ? seen->block : 1);
-            seen->min[in->index] = fminf(seen->min[in->index], x);
-            seen->max[in->index] = fmaxf(seen->max[in->index], x);
-        }
-}
-
-/* Runs the prefix, and behind it the windows of the calibration text. */
-static void see_text(const struct tft_model *m, struct seen *seen)
-{
-    for (int i = 0; i < TEXT / WINDOW; i++) {
-        struct tft_session *s = session(
-            m, (struct tft_session_opts){.n_threads = 1, .n_logits = WINDOW, .kv = "f16"});
-        assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
-        s->tap = see;
-        s->tap_user = seen;
-        assert_int_equal(tft_prefill(s, text + i * WINDOW, WINDOW), TFT_OK);
-        tft_session_close(s);
-    }
-}
-
-/* The range of input `which` of layer l is that of what was seen there. That of attention's output
-   is not compared if its heads are rotated. */
-static void has_range(const struct tft_model *q, const struct seen *seen, uint32_t l,
-                      uint32_t which)
-{
-    const struct tft_input *got = &q->block[l].in[which];
-    uint32_t in = tft_input_index(q, l, which);
-    double range = (double)seen->max[in] - (double)seen->min[in];
-    assert_int_equal(got->index, in);
-    assert_true(got->affine.scale == result[in].affine.scale);
-    if (!(which == TFT_IN_O && seen->block > 1))
-        is_near(got->affine.scale, seen->rows[in] ? range / 255 : 1);
-}
-
 /* Hidden activations of experts have the range of all pairs of a token and an expert, those of the
    shared expert that of all tokens. */
 static void ranges_of_shared_experts(void **state)
@@ -449,10 +382,10 @@ static void ranges_of_shared_experts(void **state)
             o.rotate = rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE;
             struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
             const struct tft_block *b = &q->block[1];
-            struct seen seen = {.n_layer = 2, .block = rotated ? b->down.in->hadamard : 1};
+            struct input_ranges seen = {.n_layer = 2, .block = rotated ? b->down.in->hadamard : 1};
             assert_true(!rotated || seen.block > 1);
             assert_int_equal(b->experts.down.in->hadamard, rotated ? seen.block : 0);
-            see_text(f, &seen);
+            see_text(f, 3, &seen);
             for (uint32_t l = 0; l < 2; l++)
                 for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++) {
                     bool none = which == TFT_IN_SHARED && t.shared_last && l == 0;

@@ -9,7 +9,7 @@
 #include "tools/inspect/activations.h"
 #include "tools/pack/pack.h"
 #include "tools/quantize/tune/tune.h"
-#include "w8a8.h"
+#include "ranges.h"
 
 /* ---- bits */
 
@@ -235,6 +235,163 @@ static void prompts_end_with_the_cache(void **state)
     tft_model_close(m);
 }
 
+/* ---- W8A8 */
+
+/* Like 31B, with feed-forward of three widths. */
+static struct toy large(void)
+{
+    static const uint32_t ffs[] = {40, 64, 56};
+    struct toy t = layer_toys[1];
+    t.ffs = ffs;
+    return t;
+}
+
+/* Such a model has no prefix. */
+static struct quantize_opts without_prefix(const struct toy *t)
+{
+    struct quantize_opts o = usual(t);
+    o.prefix = NULL;
+    o.n_prefix = 0;
+    return o;
+}
+
+static void near(const struct toy *t, const struct quantize_opts *o, double most, const char *what)
+{
+    double d = float_distance(t, quantized(t, o), 200);
+    if (!(d > 0 && d < most))
+        fail_msg("%s: off by %.3f of the logits of floats", what, d);
+}
+
+/* Scores are not divided, so errors of queries and keys weigh much: these keep 8 bits with AWQ, which
+   rounds to nearest. */
+static void w8a8_is_near_the_floats(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 3];
+    struct toy t = large();
+    struct quantize_opts o = without_prefix(&t);
+    memset(bits, 4, sizeof bits);
+    near(&t, &o, 0.15, "as usual");
+    o.range = by_token;
+    near(&t, &o, 0.15, "dynamic");
+    o.range = fixed;
+    o.smooth = 0.5f;
+    near(&t, &o, 0.3, "smoothed");
+    o.smooth = 0;
+    o.rotate = QUANTIZE_ROTATE_NONE;
+    near(&t, &o, 0.15, "not rotated");
+    o.bits = bits;
+    o.group = 32;
+    o.rounding = QUANTIZE_GPTQ;
+    near(&t, &o, 0.6, "gptq");
+    for (int l = 0; l < 3; l++)
+        bits[l * LAYER_MATS + MAT_Q] = bits[l * LAYER_MATS + MAT_K] = 8;
+    o.rounding = QUANTIZE_AWQ;
+    near(&t, &o, 0.6, "awq");
+}
+
+static void w8a8_has_the_same_bits(void **state)
+{
+    (void)state;
+    static const uint64_t want[3] = {0x43b486c09f9e1568, 0xf8cfc80b58af833b, 0x315457ed0f1fff2f};
+    static uint8_t bits[LAYER_MATS * 3];
+    for (int i = 0; i < LAYER_MATS * 3; i++)
+        bits[i] = (uint8_t)(2 + i % 3);
+    for (int kind = 0; kind < 3; kind++) {
+        struct toy t = large();
+        struct quantize_opts o = without_prefix(&t);
+        o.range = kind == 1 ? by_token : fixed;
+        o.bits = kind == 2 ? bits : NULL;
+        o.group = 32;
+        const char *path = quantized(&t, &o);
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            uint64_t got = fed(path, 1 + rung % 2 * 2, 257, 512, "f16");
+            if (got != want[kind])
+                fail_msg("%d on %s: 0x%016llx", kind, tft_cpu_name(), (unsigned long long)got);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        assert_int_equal(fed(path, 5, 1, 512, "f16"), want[kind]);
+        assert_int_equal(fed(path, 2, TOKENS, 33, "f16"), want[kind]);
+    }
+}
+
+/* Inputs of each layer's own width. Heads of attention's output are not rotated: values have a norm
+   behind the matrix that would be. */
+static void w8a8_ranges(void **state)
+{
+    (void)state;
+    for (int rotated = 0; rotated < 2; rotated++) {
+        struct toy t = large();
+        struct quantize_opts o = without_prefix(&t);
+        o.rotate = rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE;
+        struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
+        uint32_t block = q->block[0].down.in->hadamard;
+        struct input_ranges seen = {.n_layer = 3, .block = rotated ? block : 1};
+        assert_int_equal(block, rotated ? 4 : 0);
+        see_text(f, 0, &seen);
+        for (uint32_t l = 0; l < 3; l++)
+            for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++) {
+                assert_int_equal(seen.rows[tft_input_index(q, l, which)], TEXT);
+                assert_int_equal(q->block[l].in[which].width, f->block[l].in[which].width);
+                has_range(q, &seen, l, which);
+            }
+        assert_int_equal(q->block[0].o.w.cols, 4 * 8);
+        assert_int_equal(q->block[1].o.w.cols, 4 * 24);
+        assert_null(q->key_importance);
+        assert_true(!q->block[1].v.w.rows && q->block[1].kv.dim == 24);
+        tft_model_close(q);
+        tft_model_close(f);
+    }
+}
+
+static void no_file(const struct quantize_opts *o, const char *why)
+{
+    struct toy t = large();
+    struct tft_error err;
+    assert_int_equal(convert(written(&t), in_folder("no.gguf"), o, &err), TFT_ERR_UNSUPPORTED);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
+static void w8a8_refuses(void **state)
+{
+    (void)state;
+    struct toy t = large();
+    struct quantize_opts o = without_prefix(&t);
+    o.rotate = QUANTIZE_ROTATE_O;
+    no_file(&o, "cannot rotate attention's output in gemma4, whose layers have norms of values");
+    o.rotate = QUANTIZE_ROTATE_ALL;
+    no_file(&o, "its norms are behind attention and feed-forward");
+    o = without_prefix(&t);
+    o.kv = "kivi:group=16";
+    no_file(&o, "has layers of several sizes, which a quantized KV cache does not support yet");
+}
+
+/* A Hadamard block must divide the hidden activations of every layer, not of the widest alone. */
+static void a_block_that_does_not_fit(void **state)
+{
+    (void)state;
+    static const char key[] = "tuffet.hadamard";
+    struct toy t = large();
+    struct quantize_opts o = without_prefix(&t);
+    const char *path = quantized(&t, &o);
+    struct tft_model *m;
+    struct tft_error err;
+    char bytes[1 << 14];
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f), at = 0, len = sizeof key - 1;
+    while (at + len < n && memcmp(bytes + at, key, len) != 0)
+        at++;
+    assert_true(at + len < n && bytes[at + len + 4] == 4); /* behind the type of the value */
+    assert_int_equal(fseek(f, (long)(at + len + 4), SEEK_SET), 0);
+    assert_int_equal(fputc(16, f), 16);
+    fclose(f);
+    assert_int_equal(tft_model_open(&m, path, NULL, &err), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "is not a power of two up to 256 that divides 40"));
+}
+
 /* ---- what is refused */
 
 static void refuses_to_open(const struct toy *t, enum tft_status status, const char *why)
@@ -277,10 +434,14 @@ static void tools_refuse(void **state)
     struct tft_error err;
     struct tft_session *s;
     bool stopped;
+    static const char *const why[] = {"conversion to W8A8 does not support layers that share keys",
+                                      "no prefix for gemma4: its layers differ in their heads",
+                                      "does not support experts beside a feed-forward"};
     for (int i = 0; i < N_LAYER_TOYS; i++) {
         const char *path = written(&layer_toys[i]);
         assert_int_equal(convert(path, in_folder("no.gguf"), &o, &err), TFT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, "conversion to W8A8 does not support norms of values"));
+        if (!strstr(err.msg, why[i]))
+            fail_msg("%s", err.msg);
         struct tft_model *m = opened(path);
         assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
         bool experts = toy_has_experts(&layer_toys[i]);
@@ -307,6 +468,11 @@ int main(void)
         cmocka_unit_test(bytes),
         cmocka_unit_test(planned_bytes),
         cmocka_unit_test(prompts_end_with_the_cache),
+        cmocka_unit_test(w8a8_is_near_the_floats),
+        cmocka_unit_test(w8a8_has_the_same_bits),
+        cmocka_unit_test(w8a8_ranges),
+        cmocka_unit_test(w8a8_refuses),
+        cmocka_unit_test(a_block_that_does_not_fit),
         cmocka_unit_test(hostile_layers),
         cmocka_unit_test(tools_refuse),
     };
