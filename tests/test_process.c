@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -49,6 +50,18 @@ static void commands_end(void **state)
     ends("exec >&-; sleep 0.1; exit 2", "", PROCESS_EXITED, 2);
 }
 
+/* Whether posix_spawn reports what keeps the new process from running the program. Under qemu-user,
+   where the two processes share no memory, glibc's cannot. */
+static bool spawn_tells(void)
+{
+    char name[] = "/nowhere", *argv[] = {name, NULL}, *none[] = {NULL};
+    pid_t pid;
+    if (posix_spawn(&pid, name, NULL, NULL, argv, none) != 0)
+        return true;
+    waitpid(pid, NULL, 0);
+    return false;
+}
+
 static void a_command_that_is_not_there(void **state)
 {
     (void)state;
@@ -57,9 +70,14 @@ static void a_command_that_is_not_there(void **state)
     struct process_result r;
     cli_catch_interrupts();
     process_run(&p, &r);
-    assert_int_equal(r.end, PROCESS_NOT_STARTED);
-    assert_int_equal(r.code, ENOENT);
     assert_int_equal(r.out.n, 0);
+    if (spawn_tells()) {
+        assert_int_equal(r.end, PROCESS_NOT_STARTED);
+        assert_int_equal(r.code, ENOENT);
+    } else { /* as POSIX allows: "the exit status of the child process shall be 127" */
+        assert_int_equal(r.end, PROCESS_EXITED);
+        assert_int_equal(r.code, 127);
+    }
 }
 
 /* More than pipes hold, in both directions at once, and into a command that does not read. */
