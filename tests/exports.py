@@ -1,4 +1,4 @@
-"""Checks that the shared library exports the functions that tuffet.h declares, and nothing else,
+"""Checks that a shared library exports the functions that its header declares, and nothing else,
 with the symbol versions of the linker's map if it was linked with one.
 
     exports.py NM LIBRARY HEADER [MAP]
@@ -27,7 +27,7 @@ for name in sorted(declared ^ set(exported)):
     wrong = "declared but not exported" if name in declared else "exported but not declared"
     bad.append(f"{name} is {wrong}")
 for path in version_map:
-    nodes = re.findall(r"^(TUFFET_[\d.]+) \{(.*?)^\}", open(path).read(), flags=re.M | re.S)
+    nodes = re.findall(r"^(TUFFET_[\w.]+) \{(.*?)^\}", open(path).read(), flags=re.M | re.S)
     versions = {name: node for node, text in nodes for name in re.findall(r"\btft_\w+", text)}
     for name in sorted(set(exported) | set(versions)):
         if exported.get(name, "").lstrip("@") != versions.get(name):

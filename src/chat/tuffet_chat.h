@@ -27,8 +27,19 @@
  * string (slices, replace, trim, join, tojson, ...), each character keeps its mark; what a filter
  * adds, such as a quote of tojson, is not trusted. Special tokens come from trusted text alone.
  *
- * Functions, errors, option structs and threads follow the rules on top of tuffet.h. A template is
- * immutable; any number of threads may render it.
+ * Functions, errors, option structs and text follow the rules on top of tuffet.h: sizes are bytes of
+ * UTF-8, and err, which may be NULL, gets one line for a person. A function that fails leaves
+ * nothing to free: what it would have opened is NULL, a tft_chat_text is empty.
+ *
+ * Threads: a template and a set of tools never change once they are open. Any number of threads may
+ * call the functions that take a `const` pointer to one. Use an answer from one thread at a time.
+ * There is no global state.
+ *
+ * Memory comes from the C library, and is given back by the functions whose names end in close and
+ * free. These take NULL or, for a text, an empty one (all zero). No argument is kept after the call, except the tools of
+ * an answer and the pointers `event` and `user`.
+ *
+ * Link with -ltuffet-chat -ltuffet, or what pkg-config says of tuffet-chat.
  */
 #ifndef TFT_CHAT_H
 #define TFT_CHAT_H
@@ -47,7 +58,7 @@ struct tft_chat_template;
 TFT_API enum tft_status tft_chat_open(struct tft_chat_template **out, const char *source, size_t n,
                                       struct tft_error *err);
 
-/* t may be NULL. */
+/* t may be NULL. No other thread may use it then. */
 TFT_API void tft_chat_close(struct tft_chat_template *t);
 
 /* Whether the template names this variable, for example "tools" or "enable_thinking". */
@@ -107,6 +118,7 @@ TFT_API enum tft_status tft_chat_render_for(struct tft_chat_text *out,
                                             const struct tft_model *m,
                                             const struct tft_chat_input *in, struct tft_error *err);
 
+/* Frees the text and its list of trusted parts, and makes *t empty. */
 TFT_API void tft_chat_text_free(struct tft_chat_text *t);
 
 /*
@@ -171,6 +183,8 @@ TFT_API enum tft_status tft_chat_tools_open(struct tft_chat_tools **out, const c
                                             struct tft_error *err);
 TFT_API void tft_chat_tools_close(struct tft_chat_tools *tools); /* tools may be NULL */
 
+/* How many tools there are, at least 1; the name of tool i, in the order of the JSON: valid as long
+   as the tools, NULL if there is no such tool. */
 TFT_API size_t tft_chat_tools_count(const struct tft_chat_tools *tools);
 TFT_API const char *tft_chat_tools_name(const struct tft_chat_tools *tools, size_t i);
 
@@ -215,8 +229,9 @@ struct tft_chat_event {
     size_t n;
 };
 
-/* tools must outlive *out. text_goes_on: as tft_chat_tokenize gives it, for
-   tft_chat_answer_token. */
+/* Begins to read an answer; the caller closes *out. tools must outlive it. event is called with
+   `user` within the functions below, in the order of the answer; it must not call them for the same
+   answer. text_goes_on: as tft_chat_tokenize gives it, for tft_chat_answer_token. TFT_ERR_NOMEM. */
 TFT_API enum tft_status tft_chat_answer_open(struct tft_chat_answer **out,
                                              const struct tft_chat_tools *tools, bool text_goes_on,
                                              void (*event)(void *user,
@@ -228,8 +243,8 @@ TFT_API void tft_chat_answer_close(struct tft_chat_answer *a); /* a may be NULL 
    this format (only without the grammar); so says each later call. */
 TFT_API enum tft_status tft_chat_answer_push(struct tft_chat_answer *a, const char *p, size_t n);
 
-/* The same for a token: its text, or its name if it is a special token that the format uses as a
-   mark; other special tokens are no text. */
+/* The same for a token of m: its text, or its name if it is a special token that the format uses as
+   a mark; other special tokens are no text. */
 TFT_API enum tft_status tft_chat_answer_token(struct tft_chat_answer *a, const struct tft_model *m,
                                               int32_t id);
 

@@ -1,0 +1,63 @@
+"""The libraries as a program finds them: installed.py MESON PKG_CONFIG BUILD SOURCE TOY COMPILER...
+
+Installs into a folder, where pkg-config finds both libraries. The programs of examples/ are compiled
+from there, and run with a random model.
+
+Exit status 77 if the libraries are static, since the flags of their dependencies differ then.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+meson, pkg_config, build, source, toy, *compiler = sys.argv[1:]
+examples = pathlib.Path(source) / "examples"
+# It shows calls in the format of Hermes, and writes tools, calls and results.
+TEMPLATE = ("{% for t in tools %}{{ t | tojson }}{% endfor %}{% for m in messages %}"
+            "{{ '<|' + m.role + '|>' + m.content }}{% for c in m.tool_calls %}<tool_call>"
+            "{{ c.function | tojson }}{% endfor %}{% endfor %}{{ '<|assistant|>' }}")
+
+
+def run(*command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, **more)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+with tempfile.TemporaryDirectory() as folder:
+    root = pathlib.Path(folder)
+    run(meson, "install", "-C", build, "--no-rebuild", "--destdir", folder)
+    names = sorted(p.relative_to(root).as_posix() for p in root.rglob("*"))
+    print(*[n for n in names if re.search(r"chat|tuffet", n)], sep="\n")
+    found = [p.parent for p in root.rglob("tuffet-chat.pc")]
+    headers = sorted(p.name for p in root.rglob("*.h"))
+    assert len(found) == 1 and headers == ["tuffet.h", "tuffet_chat.h"], (found, headers)
+    libraries = [p for p in root.rglob("libtuffet-chat.so.0")]
+    if not libraries:
+        print("skipped: no shared libraries")
+        sys.exit(77)
+    env = {**os.environ, "PKG_CONFIG_LIBDIR": str(found[0]), "PKG_CONFIG_SYSROOT_DIR": folder,
+           "LD_LIBRARY_PATH": str(libraries[0].parent)}
+    model = str(root / "toy.gguf")
+    run(toy, "write", model, f"template={TEMPLATE}", "endless=1", "ctx=2000")
+    for example, package, question in [("embed", "tuffet", "once"),
+                                       ("embed_chat", "tuffet-chat", "upon a time")]:
+        program = str(root / example)
+        flags = run(pkg_config, "--cflags", "--libs", package, env=env).split()
+        run(*compiler, "-std=c11", "-o", program, str(examples / f"{example}.c"), *flags)
+        linked = subprocess.run([program, model, question], capture_output=True, env=env)
+        if example == "embed":  # the toy never ends its text
+            assert b"no room" in linked.stderr and len(linked.stdout) > 10, linked
+            continue
+        assert linked.returncode == 0 and not linked.stderr, linked
+        call, answer = linked.stdout.decode("utf-8").split("\n", 1)
+        arguments, result = re.fullmatch(r"weather (\{.*\}): (.*)", call).groups()
+        results = {"Oslo": "rain, 7 degrees", "Lima": "clear, 19 degrees"}
+        assert result == results[json.loads(arguments)["city"]], linked.stdout
+        assert 1 <= len(json.loads(answer)) <= 60, linked.stdout
+        usage = subprocess.run([program], capture_output=True, env=env)
+        assert usage.returncode == 1 and b"usage: embed_chat MODEL QUESTION" in usage.stderr, usage
+print("both examples run")
