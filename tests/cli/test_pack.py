@@ -3,6 +3,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -133,6 +134,20 @@ class Pack(Case):
             self.assertEqual([name for name in os.listdir(self.folder.name)
                               if name.startswith("out-")], ["out-old"])
         self.assertEqual(self.read(before), b"old")
+
+    @unittest.skipIf(WRAPPER, "an emulator has memory of its own")
+    def test_memory_of_bench(self):
+        """The buffer of 256 MiB for the limits is gone when the weights are packed."""
+        model, weights = self.path("hundred"), 100_000_000
+        large(model, weights // 34)
+        with subprocess.Popen([*TUFFET, "bench", model, "-p1", "-n1", "-r1", "-t1"],
+                              stdout=subprocess.DEVNULL) as p:
+            _, status, used = os.wait4(p.pid, 0)
+            p.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(p.returncode, 0)
+        peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        self.assertGreater(peak, (256 << 20) * 0.9)
+        self.assertLess(peak, (256 << 20) + weights * 0.6)
 
 
 main()

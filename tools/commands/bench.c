@@ -368,7 +368,23 @@ static void set_default(uint32_t *n, uint32_t usual, uint32_t room)
         *n = usual < room ? usual : room;
 }
 
-static int bench(const struct tft_model *m, const int *list, int n)
+/* Measures the limits for each number of threads, list: [n]. This comes before the model takes its
+   memory, so that the two do not add up. Opening a file that cannot be read says why: nothing is
+   measured for it. */
+static int limits_of_cpu(struct limits *l, const int *list, int n, const char *path)
+{
+    if (path && access(path, R_OK) != 0)
+        return CLI_OK;
+    if (cli_limit_cpu() != CLI_OK)
+        return CLI_FAILED;
+    for (int i = 0; i < n; i++)
+        if (!measure_limits(&l[i], list[i]))
+            return cli_fail("out of memory for the buffer that the limits are measured with");
+    return CLI_OK;
+}
+
+/* l: [n], of a CPU as measured; those of a device replace them. */
+static int bench(const struct tft_model *m, struct limits *l, const int *list, int n)
 {
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(m, &info);
@@ -381,14 +397,10 @@ static int bench(const struct tft_model *m, const int *list, int n)
                         "-p, -n or -d smaller",
                         info.n_ctx, longest ? longest : 1, opt.depth);
 
-    struct limits l[MAX_LIST];
     if (has_device(m) && !m->n_host)
         n = 1; /* the number of threads makes no difference */
-    for (int i = 0; i < n; i++)
-        if (has_device(m))
-            l[i] = device_limits(m);
-        else if (!measure_limits(&l[i], list[i]))
-            return cli_fail("out of memory for the buffer that the limits are measured with");
+    for (int i = 0; i < n && has_device(m); i++)
+        l[i] = device_limits(m);
     int32_t *ids = random_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)
         return cli_fail("out of memory");
@@ -439,6 +451,7 @@ static int open_shape(struct tft_model **m)
 static int run_bench(const char *path)
 {
     struct tft_model *m = NULL;
+    struct limits limits[MAX_LIST] = {{0}};
     int list[MAX_LIST], n = parse_threads(list);
     if (opt.runs > MAX_RUNS)
         return cli_usage("--runs must be at most %d", MAX_RUNS);
@@ -454,9 +467,11 @@ static int run_bench(const char *path)
     cli_catch_interrupts();
     int status = cli_check_kv(cli_session_options.kv);
     if (status == CLI_OK)
+        status = limits_of_cpu(limits, list, n, path);
+    if (status == CLI_OK)
         status = opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
     if (status == CLI_OK) {
-        status = bench(m, list, n);
+        status = bench(m, limits, list, n);
         tft_model_close(m);
     }
     return status;
