@@ -611,11 +611,12 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
  *
  * A saved session has the tokens, the part of the cache that is in use, the states of layers and
  * their checkpoints, the logits of the newest token (tft_logits with back = 0) and, where z is not
- * NULL, the settings and the seed of a sampler, and the place in its grammar. It is for sessions of the same model file with the
- * same `weights`, `kv`, prefix and filter, and of any capacity that has room for its tokens. (With
- * LongRoPE the capacity must be on the same side of the original context.) Other options may
- * differ: n_batch, n_logits, n_threads, slide, and checkpoints, of which the newest are kept. The
- * CPU may be another one. docs/sessions.md describes the format, and how models are told apart.
+ * NULL, the settings and the seed of a sampler, and the place in its grammar. It is for sessions of
+ * the same model file with the same `weights`, `kv`, prefix and filter, and of any capacity that
+ * has room for its tokens. (With LongRoPE the capacity must be on the same side of the original
+ * context.) Other options may differ: n_batch, n_logits, n_threads, slide, and checkpoints, of which
+ * the newest are kept. The CPU may be another one. docs/sessions.md describes the format, and how
+ * models are told apart.
  */
 
 /* Bytes of the session when it is saved now. z: NULL, or its sampler. */
@@ -648,6 +649,16 @@ TFT_API enum tft_status tft_session_load_mem(struct tft_session *s, struct tft_s
 /* The same of a file, which must not be changed meanwhile. TFT_ERR_IO: it cannot be read. */
 TFT_API enum tft_status tft_session_load(struct tft_session *s, struct tft_sampler *z,
                                          const char *path, struct tft_error *err);
+
+/* Replaces what `to` holds by what `from` holds, as saving and loading it would: `to` goes on from
+   the tokens of `from` with the same bits. To share a beginning only, tft_rewind it afterwards. Both
+   are open sessions of one struct tft_model and match as a saved session must. Each has memory of
+   its own, so from then on neither depends on the other. Neither may be in use by another thread.
+   Allocates nothing. After an error `to` is as it was. TFT_ERR_ARG: they do not match; err says in
+   what. TFT_ERR_FULL: `from` has more tokens than `to` has room for. TFT_ERR_UNSUPPORTED: the cache
+   is on a device. */
+TFT_API enum tft_status tft_session_copy(struct tft_session *to, const struct tft_session *from,
+                                         struct tft_error *err);
 
 /* ------------------------------------------------------------------------------------- grammars */
 

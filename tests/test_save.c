@@ -81,10 +81,10 @@ static void step(struct tft_session *s, uint64_t *seed)
         feed(s, text + pos % (TEXT - 40), n, n);
 }
 
-/* One session goes through some steps, another through the same and is saved and loaded after each
-   into one with options `other` and back. */
-static void carried(const struct tft_model *m, struct tft_session_opts o,
-                    struct tft_session_opts other, int steps)
+/* One session goes through some steps, another through the same and is copied, or saved and loaded,
+   after each into one with options `other` and back. */
+static void carried_by(bool copies, const struct tft_model *m, struct tft_session_opts o,
+                       struct tft_session_opts other, int steps)
 {
     struct tft_session *want = session(m, o), *got[2] = {session(m, o), session(m, other)};
     uint64_t seed[2] = {7, 7};
@@ -94,7 +94,10 @@ static void carried(const struct tft_model *m, struct tft_session_opts o,
         same_session(want, got[i % 2]);
         size_t n, again;
         unsigned char *p = saved(got[i % 2], &n), *q;
-        must_load(got[1 - i % 2], p, n);
+        if (copies)
+            assert_int_equal(tft_session_copy(got[1 - i % 2], got[i % 2], NULL), TFT_OK);
+        else
+            must_load(got[1 - i % 2], p, n);
         same_session(want, got[1 - i % 2]);
         q = saved(got[1 - i % 2], &again);
         if (!m->kv_window && !m->state_size) { /* these depend on room for windows and states */
@@ -107,6 +110,13 @@ static void carried(const struct tft_model *m, struct tft_session_opts o,
     tft_session_close(want);
     tft_session_close(got[0]);
     tft_session_close(got[1]);
+}
+
+static void carried(const struct tft_model *m, struct tft_session_opts o,
+                    struct tft_session_opts other, int steps)
+{
+    carried_by(false, m, o, other, steps);
+    carried_by(true, m, o, other, steps);
 }
 
 static void every_cache(void **state)
@@ -177,9 +187,8 @@ static void windows_and_states(void **state)
 }
 
 /* Long enough for rings to lose tokens, in both directions between rings of two sizes. */
-static void windows_that_are_full(void **state)
+static void full_windows(bool copies)
 {
-    (void)state;
     struct toy long_toy = layer_toys[1];
     long_toy.n_ctx = 1600;
     struct tft_model *m = opened(written(&long_toy));
@@ -199,7 +208,10 @@ static void windows_that_are_full(void **state)
         s[1 - i % 2] = session(m, i % 2 ? o : other);
         const struct tft_kv *kv = &s[1 - i % 2]->kv;
         memset(kv->v, 0x3c, kv->ring[0].heads.n * kv->ring[0].heads.dim * kv->ring[0].slots[1] * 2);
-        must_load(s[1 - i % 2], p, n);
+        if (copies)
+            assert_int_equal(tft_session_copy(s[1 - i % 2], s[i % 2], NULL), TFT_OK);
+        else
+            must_load(s[1 - i % 2], p, n);
         same_session(fresh, s[1 - i % 2]);
         free(p);
         /* also to tokens that the first ring lost, and for which the second has slots */
@@ -214,6 +226,13 @@ static void windows_that_are_full(void **state)
     tft_session_close(s[0]);
     tft_session_close(s[1]);
     tft_model_close(m);
+}
+
+static void windows_that_are_full(void **state)
+{
+    (void)state;
+    full_windows(false);
+    full_windows(true);
 }
 
 static void prefixes(void **state)

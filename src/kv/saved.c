@@ -42,9 +42,10 @@ void tft_kv_owners(const struct tft_kv *kv, const struct tft_kv_saved *a, struct
 {
     for (int i = 0; i < TFT_KV_SIDES; i++)
         if (kv->slot_owner[i]) {
-            w->part(w, kv->slot_owner[i], slots_in_use(kv, a, i) * sizeof(uint32_t));
-            w->part(w, kv->block_owner[i],
-                    (size_t)a->side[i].blocks * kv->block * sizeof(uint32_t));
+            tft_walk_part(w, kv->slot_owner[i], w->kv ? w->kv->slot_owner[i] : NULL,
+                          slots_in_use(kv, a, i) * sizeof(uint32_t));
+            tft_walk_part(w, kv->block_owner[i], w->kv ? w->kv->block_owner[i] : NULL,
+                          (size_t)a->side[i].blocks * kv->block * sizeof(uint32_t));
         }
 }
 
@@ -61,15 +62,30 @@ static uint32_t first_of(const struct tft_kv *kv, uint32_t layer, const unsigned
 
 /* kv->written when the cache has been restored: each ring then lacks what it lacked before, and
    perhaps more. */
-static uint32_t written(const struct tft_kv *kv, uint32_t held, const unsigned char *first)
+static uint32_t written(const struct tft_kv *kv, const struct tft_kv_image *i)
 {
-    uint64_t most = tft_kv_panels(kv->n_prefix + held);
+    uint64_t most = tft_kv_panels(kv->n_prefix + i->state.held);
     for (uint32_t l = 0; l < kv->n_layer; l++) {
-        uint32_t lacks = tft_kv_has_ring(kv, l) ? first_of(kv, l, first) : 0;
+        uint32_t lacks =
+            tft_kv_has_ring(kv, l) ? first_of(i->kv ? i->kv : kv, l, i->first) : 0;
         uint64_t end = lacks ? (uint64_t)lacks + kv->ring[l].slots[TFT_KV_K] : 0;
         most = end > most ? end : most;
     }
     return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX / TFT_KEY_PANEL * TFT_KEY_PANEL;
+}
+
+static void keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from, size_t n,
+                 struct tft_walk *w)
+{
+    tft_walk_part(w, tft_kv_keys(kv, layer, head, from),
+                  w->kv ? tft_kv_keys(w->kv, layer, head, from) : NULL, n);
+}
+
+static void values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from, size_t n,
+                   struct tft_walk *w)
+{
+    tft_walk_part(w, tft_kv_values(kv, layer, head, from),
+                  w->kv ? tft_kv_values(w->kv, layer, head, from) : NULL, n);
 }
 
 /* The first n keys of the panel that begins with slot `from`. The columns behind them are not part
@@ -78,22 +94,24 @@ static void panel(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32
                   struct tft_walk *w)
 {
     size_t row = TFT_KEY_PANEL * tft_num_bytes(kv->num), dim = tft_kv_heads(kv, layer).dim;
-    char *p = tft_kv_keys(kv, layer, head, from);
-    if (w->from)
+    char *p = tft_kv_keys(kv, layer, head, from),
+         *copied = w->kv ? tft_kv_keys(w->kv, layer, head, from) : NULL;
+    if (w->from || copied)
         memset(p, 0, dim * row);
     for (size_t d = 0; d < dim; d++)
-        w->part(w, p + d * row, n * tft_num_bytes(kv->num));
+        tft_walk_part(w, p + d * row, copied ? copied + d * row : NULL,
+                      n * tft_num_bytes(kv->num));
 }
 
 static void slots(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                   const struct tft_kv_saved *a, struct tft_walk *w)
 {
     size_t row = tft_kv_heads(kv, layer).dim * tft_num_bytes(kv->num);
-    uint32_t keys = slots_in_use(kv, a, TFT_KV_K), last = keys % TFT_KEY_PANEL;
-    w->part(w, tft_kv_keys(kv, layer, head, 0), (keys - last) * row);
+    uint32_t n = slots_in_use(kv, a, TFT_KV_K), last = n % TFT_KEY_PANEL;
+    keys(kv, layer, head, 0, (n - last) * row, w);
     if (last)
-        panel(kv, layer, head, keys - last, last, w);
-    w->part(w, tft_kv_values(kv, layer, head, 0), slots_in_use(kv, a, TFT_KV_V) * row);
+        panel(kv, layer, head, n - last, last, w);
+    values(kv, layer, head, 0, slots_in_use(kv, a, TFT_KV_V) * row, w);
 }
 
 /* The tokens of a ring in the order of their positions, which are in other slots in a ring of
@@ -103,13 +121,13 @@ static void ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
 {
     size_t row = tft_kv_heads(kv, layer).dim * tft_num_bytes(kv->num);
     uint32_t end = kv->n_prefix + a->held;
-    for (uint32_t p = first_of(kv, layer, first); p < end; p += TFT_KEY_PANEL) {
+    for (uint32_t p = first_of(w->kv ? w->kv : kv, layer, first); p < end; p += TFT_KEY_PANEL) {
         uint32_t n = end - p < TFT_KEY_PANEL ? end - p : TFT_KEY_PANEL;
         if (n < TFT_KEY_PANEL)
             panel(kv, layer, head, p, n, w);
         else
-            w->part(w, tft_kv_keys(kv, layer, head, p), n * row);
-        w->part(w, tft_kv_values(kv, layer, head, p), n * row);
+            keys(kv, layer, head, p, n * row, w);
+        values(kv, layer, head, p, n * row, w);
     }
 }
 
@@ -128,9 +146,11 @@ static void blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head,
     size_t k = record(kv, &kv->policy.k, y->k_bits, y->k_codes, y->k_bytes),
            v = record(kv, &kv->policy.v, y->v_bits, y->v_codes, y->v_bytes);
     for (uint32_t b = 0; b < a->side[TFT_KV_K].blocks; b++)
-        w->part(w, tft_kv_key_record(kv, layer, head, b), k);
+        tft_walk_part(w, tft_kv_key_record(kv, layer, head, b),
+                      w->kv ? tft_kv_key_record(w->kv, layer, head, b) : NULL, k);
     for (uint32_t b = 0; b < a->side[TFT_KV_V].blocks; b++)
-        w->part(w, tft_kv_value_record(kv, layer, head, b), v);
+        tft_walk_part(w, tft_kv_value_record(kv, layer, head, b),
+                      w->kv ? tft_kv_value_record(w->kv, layer, head, b) : NULL, v);
 }
 
 void tft_kv_memory(const struct tft_kv *kv, const struct tft_kv_saved *a,
@@ -247,7 +267,7 @@ void tft_kv_restore(struct tft_kv *kv, const struct tft_kv_image *i)
     kv->dropped = i->state.dropped;
     kv->frozen = i->state.frozen;
     kv->policy.prefill = i->state.prefill;
-    kv->written = written(kv, kv->held, i->first);
+    kv->written = written(kv, i);
     for (int s = 0; s < TFT_KV_SIDES; s++) {
         const bool *is_named = kv->at[s].is_named;
         kv->at[s] = retained(&i->state, s);

@@ -26,7 +26,7 @@ static enum tft_status damaged(const struct image *i, size_t offset, const char 
 
 static enum tft_status other(const struct image *i, const char *what, struct tft_error *err)
 {
-    return tft_fail(err, TFT_ERR_ARG, "%s: was saved %s", i->name, what);
+    return tft_fail(err, TFT_ERR_ARG, "%s: was saved with %s", i->name, what);
 }
 
 /* Reads the head, and whether the file is one of this session's. */
@@ -51,14 +51,9 @@ static enum tft_status read_head(struct image *i, const struct tft_session *s,
 
     struct tft_saved own = tft_saved_of(s, NULL);
     own.model = tft_model_identity(s->m);
-    if (memcmp(&h->model, &own.model, sizeof own.model) != 0)
-        return other(i, "with another model, or with weights in another form", err);
-    if (h->prefix != own.prefix)
-        return other(i, "with another prefix than the session has", err);
-    if (h->cache != own.cache)
-        return other(i, "with another KV cache than the session has", err);
-    if (h->flags != own.flags)
-        return other(i, "with a capacity for which RoPE has other frequencies", err);
+    const char *differs = tft_saved_differs(h, &own);
+    if (differs)
+        return other(i, differs, err);
     if (h->pos > s->capacity)
         return tft_fail(err, TFT_ERR_FULL, "%s: has %u tokens, and the session has room for %u",
                         i->name, h->pos, s->capacity);
@@ -124,17 +119,6 @@ static const char *wrong_arrays(const struct image *i, const struct tft_session 
     return tft_kv_wrong_image(&s->kv, &i->kv);
 }
 
-static void restore_checkpoints(struct tft_session *s, const struct image *i)
-{
-    struct tft_states *t = &s->states;
-    uint32_t n = i->h.n_checkpoint, skip = n > t->most ? n - t->most : 0;
-    t->n = n - skip;
-    for (uint32_t c = 0; c < t->n; c++)
-        t->checkpoint[c].pos = tft_load_u32(i->checkpoint + 4 * (size_t)(skip + c));
-    while (t->n && !tft_kv_keeps(&s->kv, t->checkpoint[0].pos)) /* rings may be smaller now */
-        tft_states_drop_oldest(t);
-}
-
 static void restore_sampler(struct tft_sampler *z, const struct tft_saved *h)
 {
     z->seed = h->seed;
@@ -153,18 +137,20 @@ static void take(struct tft_walk *w, void *p, size_t n)
     w->n += n;
 }
 
-/* Nothing can fail any more. */
-static void restore(struct tft_session *s, const struct image *i)
+void tft_saved_restore(struct tft_session *s, const struct tft_session *from,
+                       const struct tft_saved *h, const struct tft_kv_image *kv, struct tft_walk *w)
 {
-    struct tft_walk w = {.part = take, .loads = true, .from = i->data, .n = sizeof i->h};
-    tft_saved_walk(s, &i->h, i->kv.first, &w);
-    tft_kv_restore(&s->kv, &i->kv);
-    restore_checkpoints(s, i);
-    s->pos = i->h.pos;
-    s->n_valid = i->h.has_logits;
+    struct tft_states *t = &s->states;
+    tft_saved_walk(s, from, h, kv->first, w);
+    tft_kv_restore(&s->kv, kv);
+    t->n = h->n_checkpoint < t->most ? h->n_checkpoint : t->most;
+    while (t->n && !tft_kv_keeps(&s->kv, t->checkpoint[0].pos)) /* rings may be smaller now */
+        tft_states_drop_oldest(t);
+    s->pos = h->pos;
+    s->n_valid = h->has_logits;
     s->n_named = 0;
-    for (uint32_t t = 0; s->is_named && t < s->pos; t++)
-        s->n_named += s->is_named[t];
+    for (uint32_t i = 0; s->is_named && i < s->pos; i++)
+        s->n_named += s->is_named[i];
     s->error = (struct tft_error){0};
 }
 
@@ -180,7 +166,7 @@ static enum tft_status load_grammar(const struct tft_sampler *z, const struct im
                         i->name);
     switch (tft_grammar_load(z->grammar, i->grammar, i->h.grammar_bytes)) {
     case TFT_OK: return TFT_OK;
-    case TFT_ERR_ARG: return other(i, "with another grammar than the sampler has", err);
+    case TFT_ERR_ARG: return other(i, "another grammar than the sampler has", err);
     case TFT_ERR_NOMEM:
         return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for the grammar", i->name);
     default:
@@ -211,7 +197,9 @@ static enum tft_status load(struct tft_session *s, struct tft_sampler *z, struct
     status = load_grammar(z, i, err);
     if (status != TFT_OK)
         return status;
-    restore(s, i);
+    tft_saved_restore(s, NULL, &i->h, &i->kv,
+                      &(struct tft_walk){
+                          .part = take, .loads = true, .from = i->data, .n = sizeof i->h});
     if (z && i->h.has_sampler)
         restore_sampler(z, &i->h);
     return TFT_OK;

@@ -60,13 +60,13 @@ static uint32_t grammar_bytes(const struct tft_grammar_state *g)
 struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_sampler *z)
 {
     struct tft_saved h = {.version = TFT_SAVED_VERSION,
-                     .flags = has_long_rope(s) ? TFT_SAVED_LONG_ROPE : 0,
-                     .cache = cache_of(s),
-                     .prefix = prefix_of(s),
-                     .pos = s->pos,
-                     .n_checkpoint = s->states.n,
-                     .has_logits = s->n_valid > 0,
-                     .kv = tft_kv_save(&s->kv)};
+                          .flags = has_long_rope(s) ? TFT_SAVED_LONG_ROPE : 0,
+                          .cache = cache_of(s),
+                          .prefix = prefix_of(s),
+                          .pos = s->pos,
+                          .n_checkpoint = s->states.n,
+                          .has_logits = s->n_valid > 0,
+                          .kv = tft_kv_save(&s->kv)};
     memcpy(h.magic, tft_saved_magic, sizeof h.magic);
     if (z) {
         h.has_sampler = 1;
@@ -81,6 +81,16 @@ struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_samp
     if (z && z->grammar)
         h.grammar_bytes = grammar_bytes(z->grammar);
     return h;
+}
+
+const char *tft_saved_differs(const struct tft_saved *h, const struct tft_saved *own)
+{
+    return memcmp(&h->model, &own->model, sizeof h->model) != 0
+               ? "another model, or with weights in another form"
+           : h->prefix != own->prefix ? "another prefix than the session has"
+           : h->cache != own->cache   ? "another KV cache than the session has"
+           : h->flags != own->flags   ? "a capacity for which RoPE has other frequencies"
+                                      : NULL;
 }
 
 /* ---------------------------------------------------------------------------------------- parts */
@@ -100,43 +110,57 @@ static void put(struct tft_walk *w, void *p, size_t n)
     w->n += n;
 }
 
+/* Of the checkpoints that come, those for which the session has no room. They are the oldest. */
+static uint32_t skipped(const struct tft_session *s, const struct tft_saved *h)
+{
+    return h->n_checkpoint > s->states.most ? h->n_checkpoint - s->states.most : 0;
+}
+
 /* Numbers that go before the tokens: the first positions in rings, and where checkpoints are. */
-static void places(const struct tft_session *s, const struct tft_saved *h, struct tft_walk *w)
+static void places(const struct tft_session *s, const struct tft_session *from,
+                   const struct tft_saved *h, struct tft_walk *w)
 {
     for (uint32_t l = 0; s->kv.ring && l < s->kv.n_layer; l++) {
         uint32_t first = w->loads ? 0 : tft_kv_first(&s->kv, l);
-        w->part(w, &first, sizeof first);
+        w->part(w, w->loads ? NULL : &first, sizeof first);
     }
-    for (uint32_t i = 0; i < h->n_checkpoint; i++) {
-        uint32_t pos = w->loads ? 0 : s->states.checkpoint[i].pos;
-        w->part(w, &pos, sizeof pos);
-    }
+    uint32_t skip = skipped(s, h);
+    for (uint32_t i = 0; i < h->n_checkpoint; i++)
+        tft_walk_part(w, i < skip ? NULL : &s->states.checkpoint[i - skip].pos,
+                      from ? &from->states.checkpoint[i].pos : NULL, sizeof(uint32_t));
 }
 
-/* The states; of a file's checkpoints, those for which the session has no room are the oldest. */
-static void states(const struct tft_session *s, const struct tft_saved *h, struct tft_walk *w)
+static void states(const struct tft_session *s, const struct tft_session *from,
+                   const struct tft_saved *h, struct tft_walk *w)
 {
     const struct tft_states *t = &s->states;
     size_t bytes = t->size * sizeof *t->now;
-    uint32_t skip = h->n_checkpoint > t->most ? h->n_checkpoint - t->most : 0;
-    w->part(w, t->now, bytes);
+    uint32_t skip = skipped(s, h);
+    tft_walk_part(w, t->now, from ? from->states.now : NULL, bytes);
     for (uint32_t i = 0; i < h->n_checkpoint; i++)
-        w->part(w, i < skip ? NULL : t->checkpoint[i - skip].state, bytes);
+        tft_walk_part(w, i < skip ? NULL : t->checkpoint[i - skip].state,
+                      from ? from->states.checkpoint[i].state : NULL, bytes);
 }
 
-void tft_saved_walk(const struct tft_session *s, const struct tft_saved *h,
-                    const unsigned char *first, struct tft_walk *w)
+/* Logits of the newest token. */
+static float *newest(const struct tft_session *s)
 {
-    size_t n_vocab = s->m->n_vocab, row = w->loads || !s->n_valid ? 0 : s->n_valid - 1;
-    places(s, h, w);
-    w->part(w, s->tokens, h->pos * sizeof *s->tokens);
+    return s->buf[TFT_LOGITS] + (s->n_valid - 1) * (size_t)s->m->n_vocab;
+}
+
+void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
+                    const struct tft_saved *h, const unsigned char *first, struct tft_walk *w)
+{
+    places(s, from, h, w);
+    tft_walk_part(w, s->tokens, from ? from->tokens : NULL, h->pos * sizeof *s->tokens);
     if (s->is_named)
-        w->part(w, s->is_named, h->pos);
+        tft_walk_part(w, s->is_named, from ? from->is_named : NULL, h->pos);
     tft_kv_owners(&s->kv, &h->kv, w);
     tft_kv_memory(&s->kv, &h->kv, first, w);
-    states(s, h, w);
+    states(s, from, h, w);
     if (h->has_logits)
-        w->part(w, s->buf[TFT_LOGITS] + row * n_vocab, n_vocab * sizeof(float));
+        tft_walk_part(w, w->loads ? s->buf[TFT_LOGITS] : newest(s), from ? newest(from) : NULL,
+                      s->m->n_vocab * sizeof(float));
 }
 
 /* --------------------------------------------------------------------------------------- saving */
@@ -146,8 +170,8 @@ enum tft_status tft_saved_on_cpu(const struct tft_session *s, struct tft_error *
     if (s->m->n_host == s->m->n_layer)
         return TFT_OK;
     return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                    "%s: a session whose cache is on a device cannot be saved or loaded: open the "
-                    "model on the CPU",
+                    "%s: a session whose cache is on a device cannot be saved, loaded or copied: "
+                    "open the model on the CPU",
                     s->m->source.name);
 }
 
@@ -163,7 +187,7 @@ uint64_t tft_saved_bytes(const struct tft_session *s, const struct tft_saved *h,
                          const unsigned char *first)
 {
     struct tft_walk w = {.part = count, .loads = first != NULL};
-    tft_saved_walk(s, h, first, &w);
+    tft_saved_walk(s, NULL, h, first, &w);
     return sizeof *h + w.n + h->grammar_bytes + TFT_SAVED_CHECKSUM;
 }
 
@@ -175,7 +199,7 @@ static void write_all(const struct tft_session *s, const struct tft_sampler *z, 
     h.model = tft_model_identity(s->m);
     w->part = put;
     put(w, &h, sizeof h);
-    tft_saved_walk(s, &h, NULL, w);
+    tft_saved_walk(s, NULL, &h, NULL, w);
     if (z && z->grammar)
         tft_grammar_save(z->grammar, w);
     tft_store_u32(sum, w->crc);

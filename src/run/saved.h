@@ -1,4 +1,5 @@
-/* A saved session: docs/sessions.md has the format. save.c writes it, load.c reads it. */
+/* A saved session: docs/sessions.md has the format. save.c writes it, load.c reads it. copy.c takes
+   the same parts from another session. */
 #ifndef TFT_SAVED_H
 #define TFT_SAVED_H
 
@@ -29,10 +30,19 @@ _Static_assert(sizeof(bool) == 1, "the filter's answers are saved as they are");
 /* The numbers of a session, without `bytes` and `model`. z: NULL, or its sampler. */
 struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_sampler *z);
 
+/* What the numbers of another session have that those of a session, `own`, do not, as the end of a
+   line; NULL: they match. */
+const char *tft_saved_differs(const struct tft_saved *h, const struct tft_saved *own);
+
 /* Walks through everything between the numbers and what follows the logits, the state of a grammar
-   and the checksum. first: as in struct tft_kv_image. */
-void tft_saved_walk(const struct tft_session *s, const struct tft_saved *h,
-                    const unsigned char *first, struct tft_walk *w);
+   and the checksum. from: the session that is copied, or NULL. first: as in struct tft_kv_image. */
+void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
+                    const struct tft_saved *h, const unsigned char *first, struct tft_walk *w);
+
+/* Makes the session what the walk brings, once everything is checked: nothing can fail any more. */
+void tft_saved_restore(struct tft_session *s, const struct tft_session *from,
+                       const struct tft_saved *h, const struct tft_kv_image *kv,
+                       struct tft_walk *w);
 
 /* Bytes of the file; first: NULL when saving. */
 uint64_t tft_saved_bytes(const struct tft_session *s, const struct tft_saved *h,
