@@ -1,0 +1,92 @@
+/*
+ * The page of `tuffet serve` in a real browser:
+ *
+ *      NODE_PATH=FOLDER/node_modules node browser.js PAGE [PICTURES]
+ *
+ * FOLDER has the packages playwright-core and axe-core (npm install --prefix FOLDER
+ * playwright-core axe-core); Chromium is Debian's package, or $CHROMIUM. With PICTURES, a folder,
+ * it takes pictures there. Exit status 77 if a package or the browser is missing; 1 if a case
+ * fails.
+ */
+'use strict';
+const assert = require('assert');
+const fs = require('fs');
+const path = require('path');
+const {Mock} = require('./mock.js');
+const cases = require('./cases.js');
+
+function need(name) {
+    try {
+        return require(name);
+    } catch {
+        console.log(`skipped: node does not find ${name}; see browser.js`);
+        process.exit(77);
+    }
+}
+
+async function main(file, pictures, only = '') {
+    const {chromium} = need('playwright-core');
+    need('axe-core');
+    const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+    const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+    if (!fs.existsSync(executablePath)) {
+        console.log(`skipped: there is no ${executablePath}`);
+        process.exit(77);
+    }
+    const browser = await chromium.launch({executablePath, args: ['--no-sandbox', '--disable-gpu',
+        '--disable-quic', '--no-first-run', '--disable-background-networking',
+        '--disable-component-update', '--disable-sync']});
+    let failed = 0;
+    for (const [name, run, context = {}] of cases.filter(c => c[0].includes(only))) {
+        const mock = new Mock(file);
+        const url = await mock.listen();
+        const view = await browser.newContext({viewport: {width: 1100, height: 760},
+            permissions: ['clipboard-read', 'clipboard-write'], ...context});
+        const page = await view.newPage(), errors = [];
+        page.setDefaultTimeout(10000);
+        page.on('pageerror', e => errors.push(String(e)));
+        page.on('console', m => {
+            if (m.type() === 'error' && !/Failed to load resource/.test(m.text()))
+                errors.push(m.text());
+        });
+        page.on('request', r => {
+            if (!r.url().startsWith(url) && !/^(data|blob):/.test(r.url()))
+                errors.push('a request to ' + r.url());
+        });
+        try {
+            await page.goto(url);
+            await page.getByText('mock-1b').first().waitFor();
+            await run({page, mock, url, axe: () => judge(page, axe), picture: async (title, element) => {
+                if (pictures)
+                    await (element ?? page).screenshot({path: path.join(pictures, title + '.png')});
+            }});
+            assert.deepStrictEqual(errors.filter(e => !context.expected?.test(e)), []);
+            console.log('ok      ' + name);
+        } catch (e) {
+            failed++;
+            console.log(`FAILED  ${name}\n${e.stack}\n${errors.join('\n')}`);
+            if (pictures)
+                await page.screenshot({path: path.join(pictures, 'failed.png')}).catch(() => {});
+        }
+        await view.close();
+        mock.close();
+    }
+    await browser.close();
+    console.log(`${cases.length - failed} of ${cases.length} cases passed`);
+    return failed ? 1 : 0;
+}
+
+/* Whether axe finds what keeps people from using the page. */
+async function judge(page, axe) {
+    await page.evaluate(axe);
+    const found = await page.evaluate(async () => (await window.axe.run(document)).violations
+        .filter(v => ['serious', 'critical'].includes(v.impact))
+        .map(v => `${v.id}: ${v.nodes.map(n => n.html.slice(0, 160) + ' ' +
+            n.any.map(a => a.message).join()).join(' | ')}`));
+    assert.deepStrictEqual(found, []);
+}
+
+main(...process.argv.slice(2)).then(code => process.exit(code), e => {
+    console.error(e);
+    process.exit(1);
+});
