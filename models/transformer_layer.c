@@ -53,7 +53,7 @@ static void attention(struct tft_pass *p, uint32_t layer)
         tft_kv_append(p, layer);
     if (layer + 1 == m->n_layer - m->n_shared) /* the later layers add nothing to the cache */
         tft_keep_last(p);
-    tft_attend(p, layer, &b->o);
+    tft_attend(p, layer);
 }
 
 /* A = the output of the layer's mixer: attention, a short convolution or a delta net. Behind the

@@ -40,8 +40,8 @@ struct tft_ops {
     void (*kv_append)(struct tft_pass *p, uint32_t layer);
 
     /* A = softmax(cap(attn_scale Q K^T)) V over the cache, each token seeing the positions up to
-       its own, or the window of the layer before it, in the form that o takes */
-    void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
+       its own, or the window of the layer before it, in the form that the block's o takes */
+    void (*attend)(struct tft_pass *p, uint32_t layer);
 
     /* M = W XN + bias */
     void (*project)(struct tft_pass *p, const struct tft_linear *l);
@@ -141,9 +141,9 @@ static inline void tft_kv_append(struct tft_pass *p, uint32_t layer)
     p->ops->kv_append(p, layer);
 }
 
-static inline void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
+static inline void tft_attend(struct tft_pass *p, uint32_t layer)
 {
-    p->ops->attend(p, layer, o);
+    p->ops->attend(p, layer);
 }
 
 static inline void tft_project(struct tft_pass *p, const struct tft_linear *l)
@@ -245,8 +245,10 @@ static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t 
         tft_embed(p);
     for (uint32_t l = first; l < end; l++)
         p->m->arch->layer(p, l);
-    if (end == p->m->n_layer)
+    if (end == p->m->n_layer) {
+        tft_pass_gather(p);
         tft_head(p);
+    }
 }
 
 #endif

@@ -3,6 +3,8 @@
 #include "model/rope.h"
 #include "session.h"
 
+#include <string.h>
+
 #define BIT(buf) (1u << (buf))
 
 bool tft_pass_goes_on(const struct tft_pass *p, uint32_t layer)
@@ -71,17 +73,20 @@ struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t uni
 
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 {
-    uint32_t row = buf == TFT_LOGITS ? t - p->first : t;
-    return p->s->buf[buf] + (size_t)row * tft_pass_stride(p, buf);
+    uint32_t row = buf == TFT_LOGITS ? t - p->first : p->row + t;
+    return tft_pass_work(p)->buf[buf] + (size_t)row * tft_pass_stride(p, buf);
 }
 
 uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 {
-    return p->s->bytes[buf] + (size_t)t * tft_pass_byte_stride(p, buf);
+    return tft_pass_work(p)->bytes[buf] + (size_t)(p->row + t) * tft_pass_byte_stride(p, buf);
 }
 
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t)
 {
+    const struct tft_lane *lane = tft_pass_lane(p, t);
+    if (lane)
+        return lane->pos + t - lane->at;
     return p->pos + (p->each ? t % p->each : t);
 }
 
@@ -93,14 +98,16 @@ void tft_pass_positions(struct tft_pass *p)
         return;
     tft_pass_touch(p, 0, BIT(TFT_ROPE));
     tft_pass_share(p, p->n, &begin, &end);
+    const struct tft_session *work = tft_pass_work(p);
     for (size_t t = begin; t < end && m->rope_freq_window; t++) {
-        size_t at = (size_t)p->s->n_batch * m->n_rot + t * m->n_rot_window;
-        tft_rope_angles(p->s->rope_cos + at, p->s->rope_sin + at, m->rope_freq_window,
+        size_t at = (size_t)work->n_batch * m->n_rot + t * m->n_rot_window;
+        tft_rope_angles(work->rope_cos + at, work->rope_sin + at, m->rope_freq_window,
                         m->n_rot_window, m->rope_halves, tft_pass_position(p, (uint32_t)t));
     }
     for (size_t t = begin; t < end; t++) {
-        float *cos = p->s->rope_cos + t * m->n_rot, *sin = p->s->rope_sin + t * m->n_rot;
-        tft_rope_angles(cos, sin, p->s->rope_freq, m->n_rot, m->rope_halves,
+        const struct tft_lane *lane = tft_pass_lane(p, (uint32_t)t);
+        float *cos = work->rope_cos + t * m->n_rot, *sin = work->rope_sin + t * m->n_rot;
+        tft_rope_angles(cos, sin, (lane ? lane->s : p->s)->rope_freq, m->n_rot, m->rope_halves,
                         tft_pass_position(p, (uint32_t)t));
         if (m->rope_amplitude == 1)
             continue;
@@ -109,8 +116,75 @@ void tft_pass_positions(struct tft_pass *p)
     }
 }
 
+/* ---------------------------------------------------------------------------------------- lanes */
+
+const struct tft_lane *tft_pass_lane(const struct tft_pass *p, uint32_t t)
+{
+    const struct tft_lane *lane = p->lane;
+    while (lane && t >= lane->at + lane->n)
+        lane++;
+    return lane;
+}
+
+/* The pass of one lane, which has touched nothing yet. */
+static struct tft_pass pass_of(const struct tft_pass *p, const struct tft_lane *lane)
+{
+    struct tft_pass own = *p;
+    own.s = lane->s;
+    own.work = tft_pass_work(p);
+    own.plan = &lane->s->kv.plan;
+    own.row = lane->at;
+    own.lane = NULL;
+    own.n_lane = 0;
+    own.tokens = p->tokens + lane->at;
+    own.n = lane->n;
+    own.pos = lane->pos;
+    own.read = own.written = own.by_head = 0;
+    return own;
+}
+
+void tft_pass_by_lane(struct tft_pass *p, tft_lane_fn *op, const struct tft_block *b)
+{
+    unsigned read = 0, written = 0;
+    if (!p->lane) {
+        op(p, b);
+        return;
+    }
+    tft_port_barrier();
+    for (uint32_t i = 0; i < p->n_lane; i++) {
+        struct tft_pass own = pass_of(p, &p->lane[i]);
+        op(&own, b);
+        read |= own.read;
+        written |= own.written;
+    }
+    p->read = read;
+    p->written = written;
+    p->by_head = 0;
+}
+
+void tft_pass_gather(struct tft_pass *p)
+{
+    uint32_t to = p->n;
+    if (!p->lane)
+        return;
+    tft_pass_touch(p, 0, BIT(TFT_X));
+    for (uint32_t i = p->n_lane; i-- > 0;) {
+        const struct tft_lane *lane = &p->lane[i];
+        to -= lane->n_logits;
+        for (uint32_t k = lane->n_logits; k-- > 0 && p->tid == 0;) {
+            uint32_t from = lane->at + lane->n - lane->n_logits + k;
+            if (from != to + k)
+                memcpy(tft_pass_row(p, TFT_X, to + k), tft_pass_row(p, TFT_X, from),
+                       tft_pass_width(p, TFT_X) * sizeof(float));
+        }
+    }
+    p->first = to;
+}
+
 void tft_keep_last(struct tft_pass *p)
 {
+    if (p->lane)
+        return;
     p->first = p->n > p->n_logits ? p->n - p->n_logits : 0;
 }
 

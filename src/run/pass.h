@@ -17,10 +17,24 @@ struct tft_kv_plan;
 struct tft_ops;
 struct tft_session;
 
+/* The tokens of one session in a pass that several sessions share: tokens at .. at + n - 1 of the
+   pass. */
+struct tft_lane {
+    struct tft_session *s;
+    uint32_t at, n;
+    uint32_t pos;      /* position of the first */
+    uint32_t n_logits; /* the logits of the last n_logits of them are wanted */
+};
+
 struct tft_pass {
     const struct tft_ops *ops; /* of the backend that runs this part of the pass */
     const struct tft_model *m;
-    struct tft_session *s;
+    struct tft_session *s;    /* whose cache and states the tokens go to. With lanes: `work` */
+    struct tft_session *work; /* whose rows, tables and workspace the pass computes in; NULL: s */
+    uint32_t row;             /* the first token's row there */
+    const struct tft_lane *lane; /* [n_lane] in the order of their tokens, without gaps; NULL: the
+                                    tokens are those of s */
+    uint32_t n_lane;
     void *state;                    /* what the backend has of the session; NULL for the CPU */
     const struct tft_kv_plan *plan; /* where the tokens go in the cache; see kv.h */
     int tid, n_threads;
@@ -60,6 +74,15 @@ struct tft_part {
 };
 struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t unit);
 
+/* The lane of token t; NULL in a pass of one session. */
+const struct tft_lane *tft_pass_lane(const struct tft_pass *p, uint32_t t);
+
+/* Runs an operation that looks at the tokens before, for the pass or for each of its lanes by
+   itself; the tokens of a lane then count from 0. Lanes have rows, caches and states of their own:
+   no thread waits for what another one does for another lane. */
+typedef void tft_lane_fn(struct tft_pass *p, const struct tft_block *b);
+void tft_pass_by_lane(struct tft_pass *p, tft_lane_fn *op, const struct tft_block *b);
+
 /* The position of token t in its sequence. */
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 
@@ -67,8 +90,19 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 void tft_pass_positions(struct tft_pass *p);
 
 /* From here on only the tokens whose logits are wanted. Call it when the cache of the last layer
-   has been written. */
+   has been written. With lanes, such tokens are not side by side: then it does nothing, and all
+   tokens go through the rest of the layer. */
 void tft_keep_last(struct tft_pass *p);
+
+/* With lanes: moves the rows of X whose logits are wanted to the end, lane by lane; from here on
+   only they. Call it before the head. */
+void tft_pass_gather(struct tft_pass *p);
+
+/* The session whose memory the pass computes in. */
+static inline struct tft_session *tft_pass_work(const struct tft_pass *p)
+{
+    return p->work ? p->work : p->s;
+}
 
 /* Passes of fewer tokens are over soon, and do not ask whether to go on. */
 enum { TFT_LONG_PASS = 16 };

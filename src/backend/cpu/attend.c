@@ -55,9 +55,14 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
     }
 }
 
+static void store_first(struct tft_pass *p, const struct tft_block *b)
+{
+    store_chunk(p, (uint32_t)(b - p->m->block), &p->plan->chunk[0]);
+}
+
 void tft_cpu_kv_append(struct tft_pass *p, uint32_t layer)
 {
-    store_chunk(p, layer, &p->plan->chunk[0]);
+    tft_pass_by_lane(p, store_first, &p->m->block[layer]);
 }
 
 /* ---------------------------------------------------------------------------------------- spans */
@@ -263,15 +268,15 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
 static struct tft_seen seen_of(const struct tft_pass *p, uint32_t layer,
                                const struct tft_kv_chunk *c, enum tft_kv_which which, uint32_t skip)
 {
-    struct tft_kv_place place =
-        tft_kv_place_in(&p->s->kv, p->m->block[layer].kv_layer, c, which);
+    struct tft_kv_place place = tft_kv_place_in(&p->s->kv, p->m->block[layer].kv_layer, c, which);
     return (struct tft_seen){place.slot + skip, place.blocks, place.owner};
 }
 
 /* Each chunk attends before the next one is stored: its tokens may see some that are evicted for
    the next chunk. */
-void tft_cpu_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
+static void attend_chunks(struct tft_pass *p, const struct tft_block *b)
 {
+    uint32_t layer = (uint32_t)(b - p->m->block);
     for (uint32_t i = 0; i < p->plan->n_chunk; i++) {
         const struct tft_kv_chunk *c = &p->plan->chunk[i];
         uint32_t skip = p->first > c->from ? p->first - c->from : 0, first = c->from + skip;
@@ -284,8 +289,14 @@ void tft_cpu_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear 
                 .side = {seen_of(p, layer, c, TFT_KV_K, skip),
                          seen_of(p, layer, c, TFT_KV_V, skip)},
             };
-            attend(p, layer, &queries, o->in);
+            attend(p, layer, &queries, b->o.in);
         }
     }
-    tft_cpu_quantize(p, TFT_A, o->in);
+}
+
+void tft_cpu_attend(struct tft_pass *p, uint32_t layer)
+{
+    const struct tft_block *b = &p->m->block[layer];
+    tft_pass_by_lane(p, attend_chunks, b);
+    tft_cpu_quantize(p, TFT_A, b->o.in);
 }

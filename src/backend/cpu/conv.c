@@ -78,7 +78,7 @@ static void put_token(const struct tft_pass *p, struct tft_slice *s, uint32_t t,
     tft_slice_next(s);
 }
 
-void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b)
+static void short_conv(struct tft_pass *p, const struct tft_block *b)
 {
     size_t d = p->m->n_embd, begin, end;
     uint32_t each = p->each ? p->each : p->n;
@@ -98,5 +98,10 @@ void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b)
                 tft_slice_close(&s);
         }
     }
+}
+
+void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b)
+{
+    tft_pass_by_lane(p, short_conv, b);
     tft_cpu_quantize(p, TFT_A, b->o.in);
 }

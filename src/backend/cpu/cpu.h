@@ -97,6 +97,6 @@ void tft_cpu_embed_gate(struct tft_pass *p, uint32_t layer);
 /* ---- attend.c */
 
 void tft_cpu_kv_append(struct tft_pass *p, uint32_t layer);
-void tft_cpu_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
+void tft_cpu_attend(struct tft_pass *p, uint32_t layer);
 
 #endif

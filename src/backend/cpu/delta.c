@@ -118,7 +118,7 @@ static void run_head(const struct tft_pass *p, const struct tft_block *b, uint32
     }
 }
 
-void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b)
+static void delta_net(struct tft_pass *p, const struct tft_block *b)
 {
     size_t begin, end;
     uint32_t each = p->each ? p->each : p->n;
@@ -130,5 +130,10 @@ void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b)
     for (size_t j = begin; j < end; j++)
         for (uint32_t t = 0; t < p->n; t += each)
             run_head(p, b, (uint32_t)j, t, t + each);
+}
+
+void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b)
+{
+    tft_pass_by_lane(p, delta_net, b);
     tft_cpu_quantize(p, TFT_A, b->o.in);
 }

@@ -177,12 +177,13 @@ static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_block 
     bool own = b->window && m->rope_freq_window;
     uint32_t dim = b->kv.dim, n_rot = own ? m->n_rot_window : m->n_rot;
     /* tables of layers with a window come after the others */
-    size_t table = own ? (size_t)p->s->n_batch * m->n_rot : 0;
+    const struct tft_session *work = tft_pass_work(p);
+    size_t table = own ? (size_t)work->n_batch * m->n_rot : 0;
     tft_pass_touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
     struct tft_part part = tft_pass_part(p, (size_t)n * dim, dim);
     for (uint32_t t = part.begin; t < part.end; t++) {
         size_t at = table + (size_t)t * n_rot;
-        rope(tft_pass_row(p, buf, t) + part.from, p->s->rope_cos + at, p->s->rope_sin + at,
+        rope(tft_pass_row(p, buf, t) + part.from, work->rope_cos + at, work->rope_sin + at,
              (part.to - part.from) / dim, dim, n_rot);
     }
 }
@@ -228,7 +229,7 @@ static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begi
 static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin,
                                        uint32_t end, uint32_t width)
 {
-    float(*part)[2] = p->s->range_part, min = 0, max = 0;
+    float(*part)[2] = tft_pass_work(p)->range_part, min = 0, max = 0;
     rows_range(p, buf, begin, end, width, &part[p->tid][0], &part[p->tid][1]);
     tft_port_barrier();
     for (int i = 0; i < p->n_threads; i++) {
@@ -244,9 +245,9 @@ void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t
 {
     float min, max;
     rows_range(p, buf, row, row + 1, in->width, &min, &max);
-    p->s->affine[buf][row] = tft_affine_of(min, max);
+    tft_pass_work(p)->affine[buf][row] = tft_affine_of(min, max);
     p->m->kern.quantize(tft_pass_bytes(p, buf, row), tft_pass_row(p, buf, row), in->width,
-                        &p->s->affine[buf][row]);
+                        &tft_pass_work(p)->affine[buf][row]);
 }
 
 /* Applies in->norm to the row, then the Hadamard transform, and quantizes it if the range is
@@ -289,7 +290,7 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
             tft_cpu_quantize_token(p, buf, t, in);
             continue;
         }
-        p->s->affine[buf][t] = q;
+        tft_pass_work(p)->affine[buf][t] = q;
         p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), in->width, &q);
     }
 }

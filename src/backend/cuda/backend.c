@@ -217,8 +217,9 @@ static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_
 
 /* A chunk attends before the next one is stored, because that may evict tokens that this chunk
    attends to in their slots. */
-static void attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *l)
+static void attend(struct tft_pass *p, uint32_t layer)
 {
+    const struct tft_input *in = p->m->block[layer].o.in;
     struct device_session *ds = session_of(p);
     bool evicts = tft_kv_evicts(&p->s->kv.policy);
     struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
@@ -235,16 +236,16 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *
         struct tft_pass rest = *p; /* the same pass, of which only tokens `from` on are active */
         rest.first = from;
         if (tft_kv_apart(&p->s->kv.policy)) {
-            attend_apart(&rest, i, l->in, &slots, &blocks);
+            attend_apart(&rest, i, in, &slots, &blocks);
             continue;
         }
-        struct tft_cuda_rows y = output_rows(&rest, TFT_A, l->in);
+        struct tft_cuda_rows y = output_rows(&rest, TFT_A, in);
         tft_cuda_attend(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q), &slots,
                         evicts ? &blocks : NULL, p->m->n_head, c->to - from, skip,
                         ds->uploaded.start + i, &ds->partials);
     }
     if (n_active(p))
-        quantize(p, TFT_A, l->in);
+        quantize(p, TFT_A, in);
 }
 
 static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
