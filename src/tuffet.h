@@ -597,6 +597,65 @@ TFT_API const int32_t *tft_tokens(const struct tft_session *s);
    session last slid. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
+/* -------------------------------------------------------------------- several sessions at a time */
+
+/*
+ * A batch feeds several sessions of a model in one pass, which reads the weights once for all of
+ * them. Each session gets the bits that it would get alone:
+ *
+ *      struct tft_batch *b;                             // once for a model
+ *      tft_batch_open(&b, m, NULL, &err);
+ *      ...
+ *      struct tft_step step[] = {{.session = s, .tokens = &next, .n = 1},
+ *                                {.session = t, .tokens = prompt, .n = 64}};
+ *      tft_step(b, step, 2);
+ *      if (step[0].status == TFT_OK)
+ *          next = tft_sample(&z, s);
+ *
+ * Sessions may differ in everything but the model: caches, prefixes, how full they are. They may
+ * also be fed by tft_prefill in between. A prompt is best fed in pieces of 32 to 128 tokens, so that
+ * sessions that generate need not wait for long.
+ */
+struct tft_batch;
+
+struct tft_batch_opts {
+    size_t size;                           /* sizeof(struct tft_batch_opts) */
+    const struct tft_allocator *allocator; /* must outlive the batch; NULL: the C library */
+    uint32_t n_sessions; /* in one pass, at most; 0: 16. Takes memory for as many rows of logits, or
+                            as n_logits of those sessions says */
+    uint32_t n_tokens;   /* in one pass, at most; 0: 512 */
+    int n_threads;       /* 1 to 1024; 0: tft_cpu_threads() */
+};
+
+/* What a session gets. */
+struct tft_step {
+    struct tft_session *session; /* of the batch's model; in one step only */
+    const int32_t *tokens;       /* [n] as for tft_prefill */
+    size_t n;
+    enum tft_status status; /* out: that of tft_prefill; tft_session_error has the line */
+};
+
+/* Opens a batch. The caller closes *out with tft_batch_close; the model must outlive it. On failure
+   *out is NULL. TFT_ERR_ARG: n_threads outside 0..1024, a vocab_only model, or more than 65,536
+   sessions or tokens. TFT_ERR_NOMEM. */
+TFT_API enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m,
+                                       const struct tft_batch_opts *opts, struct tft_error *err);
+
+/* b may be NULL. */
+TFT_API void tft_batch_close(struct tft_batch *b);
+
+/* Feeds steps[n], in as few passes as there is room for; allocates nothing. Errors are those of
+   single steps: the other sessions go on. Returns the first status that is not TFT_OK.
+   TFT_ERR_ARG: also a session that is in two steps, or of another model than the batch; it stays as
+   it is.
+   A step gets a pass of its own, as by tft_prefill, if it has more tokens than the session's n_batch
+   or the batch's n_tokens, or no token, if its session slides now or computes again what a rewind
+   took from its cache, and with a model on a device or with ranges over all tokens of a pass. In a
+   shared pass, a session's progress callback is not called, and tft_cancel is seen before the pass,
+   not within it. A shared pass runs on as many threads as the batch and each of its sessions were
+   opened with. Not for several threads at once, neither with one batch nor with one session. */
+TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n);
+
 /* ------------------------------------------------------------------------------- saved sessions */
 
 /*

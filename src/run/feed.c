@@ -1,7 +1,7 @@
 /* The tokens of a session: feeding, rewinding, sliding. */
 #include "backend.h"
 #include "base/error.h"
-#include "session.h"
+#include "feed.h"
 
 #include <string.h>
 
@@ -23,10 +23,7 @@ static enum tft_status run(struct tft_pass *p, uint32_t from)
     return status;
 }
 
-static void forget_error(struct tft_session *s)
-{
-    s->error = (struct tft_error){0};
-}
+static void forget_error(struct tft_session *s) { s->error = (struct tft_error){0}; }
 
 static enum tft_status check_tokens(struct tft_session *s, const int32_t *tokens, size_t n)
 {
@@ -78,6 +75,12 @@ static void begin_call(struct tft_session *s, uint64_t n)
     s->call_tokens = n;
 }
 
+static enum tft_status cancelled(struct tft_session *s)
+{
+    return tft_fail(&s->error, TFT_ERR_CANCELLED, "cancelled: %llu of %llu tokens are computed",
+                    (unsigned long long)s->call_done, (unsigned long long)s->call_tokens);
+}
+
 /* Runs the pass from layer `from` on, if the caller does not stop it. A pass that evicts is not
    stopped between layers: some would have evicted, and others not. */
 static enum tft_status run_or_stop(struct tft_pass *p, uint32_t from)
@@ -89,10 +92,7 @@ static enum tft_status run_or_stop(struct tft_pass *p, uint32_t from)
     enum tft_status status = tft_pass_goes_on(p, 0) ? run(p, from) : TFT_ERR_CANCELLED;
     if (status == TFT_ERR_CANCELLED && p->stops)
         tft_states_undo(&s->states);
-    if (status == TFT_ERR_CANCELLED)
-        tft_fail(&s->error, status, "cancelled: %llu of %llu tokens are computed",
-                 (unsigned long long)s->call_done, (unsigned long long)s->call_tokens);
-    return status;
+    return status == TFT_ERR_CANCELLED ? cancelled(s) : status;
 }
 
 /* The logits that follow the prefix, from what its last token left in the residual stream. */
@@ -119,6 +119,16 @@ static void drop_checkpoints(struct tft_session *s)
         tft_states_drop_oldest(&s->states);
 }
 
+enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits)
+{
+    tft_kv_commit(&s->kv);
+    s->call_done += n;
+    s->pos = end;
+    drop_checkpoints(s);
+    tft_states_step(&s->states, end);
+    return take_logits(s, n < n_logits ? n : n_logits);
+}
+
 /* Computes tokens from .. from + n - 1 of s->tokens, and keeps the logits of the last n_logits. */
 static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t n_logits)
 {
@@ -143,13 +153,8 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
             s->n_valid = 0;
             return status;
         }
-        tft_kv_commit(&s->kv);
-        s->call_done += step;
         from += step;
-        s->pos = from;
-        drop_checkpoints(s);
-        tft_states_step(&s->states, from);
-        status = take_logits(s, n ? 0 : step < n_logits ? step : n_logits);
+        status = tft_feed_passed(s, step, from, n ? 0 : n_logits);
         if (status != TFT_OK)
             return status;
     }
@@ -213,6 +218,13 @@ static void forget_names(struct tft_session *s, uint32_t from, uint32_t end)
         s->n_named -= s->is_named[i];
 }
 
+/* Lists tokens[n], for which there is room, and asks the filter for them. */
+static void list_tokens(struct tft_session *s, const int32_t *tokens, uint32_t n)
+{
+    memmove(s->tokens + s->pos, tokens, n * sizeof *tokens); /* may overlap: tft_sync */
+    ask_filter(s, s->pos, n);
+}
+
 /* Computes the tokens that a rewind has taken from the cache. */
 static enum tft_status compute_again(struct tft_session *s)
 {
@@ -222,12 +234,39 @@ static enum tft_status compute_again(struct tft_session *s)
     return status;
 }
 
+void tft_feed_end(struct tft_session *s, size_t n)
+{
+    if (n >= TFT_LONG_PASS)
+        tft_states_keep(&s->states, s->pos);
+}
+
+bool tft_feed_can_join(const struct tft_session *s, size_t n)
+{
+    return n && n <= s->n_batch && s->kv.held == s->pos && n <= s->capacity - s->pos;
+}
+
+enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uint32_t n)
+{
+    forget_error(s);
+    begin_call(s, n);
+    enum tft_status status = check_tokens(s, tokens, n);
+    if (status == TFT_OK && tft_port_lower(&s->cancelled)) {
+        s->n_valid = 0;
+        status = cancelled(s);
+    }
+    if (status == TFT_OK) {
+        list_tokens(s, tokens, n);
+        tft_kv_plan(&s->kv, n);
+    }
+    return status;
+}
+
 enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n)
 {
     forget_error(s);
     if (!n)
         return after_prefix(s);
-    bool prompt = n >= TFT_LONG_PASS;
+    size_t all = n;
     enum tft_status status = check_tokens(s, tokens, n);
     if (status != TFT_OK)
         return status;
@@ -243,15 +282,14 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
         if (status != TFT_OK)
             break;
         uint32_t held = s->pos, step = n < s->capacity - held ? (uint32_t)n : s->capacity - held;
-        memmove(s->tokens + held, tokens, step * sizeof *tokens); /* may overlap: tft_sync */
-        ask_filter(s, held, step);
+        list_tokens(s, tokens, step);
         status = feed(s, held, step, step == n ? s->n_logits : 0);
         forget_names(s, s->pos, held + step);
         tokens += step;
         n -= step;
     }
-    if (prompt && status == TFT_OK)
-        tft_states_keep(&s->states, s->pos);
+    if (status == TFT_OK)
+        tft_feed_end(s, all);
     return status;
 }
 
@@ -318,10 +356,7 @@ enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
 
 /* ------------------------------------------------------------------------------------- stopping */
 
-void tft_cancel(struct tft_session *s)
-{
-    tft_port_raise(&s->cancelled);
-}
+void tft_cancel(struct tft_session *s) { tft_port_raise(&s->cancelled); }
 
 enum tft_status tft_session_threads(struct tft_session *s, int n)
 {
@@ -336,25 +371,13 @@ enum tft_status tft_session_threads(struct tft_session *s, int n)
 
 /* -------------------------------------------------------------------------------------- looking */
 
-const struct tft_error *tft_session_error(const struct tft_session *s)
-{
-    return &s->error;
-}
+const struct tft_error *tft_session_error(const struct tft_session *s) { return &s->error; }
 
-size_t tft_pos(const struct tft_session *s)
-{
-    return s->pos;
-}
+size_t tft_pos(const struct tft_session *s) { return s->pos; }
 
-size_t tft_capacity(const struct tft_session *s)
-{
-    return s->capacity;
-}
+size_t tft_capacity(const struct tft_session *s) { return s->capacity; }
 
-const int32_t *tft_tokens(const struct tft_session *s)
-{
-    return s->tokens;
-}
+const int32_t *tft_tokens(const struct tft_session *s) { return s->tokens; }
 
 const float *tft_logits(const struct tft_session *s, size_t back)
 {

@@ -403,27 +403,22 @@ static enum tft_status open_stages(struct tft_session *s, struct tft_error *err)
     return status;
 }
 
-enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
-                                 const struct tft_session_opts *opts, struct tft_error *err)
+/* Opens a session with options that are resolved. */
+static enum tft_status open_resolved(struct tft_session **out, const struct tft_model *m,
+                                     const struct tft_session_opts *o,
+                                     const struct tft_kv_policy *kv, struct tft_error *err)
 {
-    *out = NULL;
-    struct tft_session_opts o;
-    struct tft_kv_policy kv;
-    enum tft_status status = resolve(&o, &kv, m, opts, err);
-    if (status != TFT_OK)
-        return status;
-
     struct tft_arena a = {0};
-    layout(&a, m, &o, &kv);
-    void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
+    layout(&a, m, o, kv);
+    void *memory = a.failed ? NULL : tft_alloc(o->allocator, a.used);
     if (!memory)
-        return too_large(m, o.capacity, a.used, err);
+        return too_large(m, o->capacity, a.used, err);
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};
-    struct tft_session *s = layout(&a, m, &o, &kv);
+    struct tft_session *s = layout(&a, m, o, kv);
     s->size = bytes;
-    if (o.allocator) {
-        s->allocator_copy = *o.allocator;
+    if (o->allocator) {
+        s->allocator_copy = *o->allocator;
         s->allocator = &s->allocator_copy;
     }
     clear_padding(s);
@@ -431,12 +426,45 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_open(&s->kv, &shape);
     tft_states_reset(&s->states);
-    status = open_stages(s, err);
+    enum tft_status status = open_stages(s, err);
     if (status != TFT_OK)
         tft_session_close(s);
     else
         *out = s;
     return status;
+}
+
+enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
+                                 const struct tft_session_opts *opts, struct tft_error *err)
+{
+    *out = NULL;
+    struct tft_session_opts o;
+    struct tft_kv_policy kv;
+    enum tft_status status = resolve(&o, &kv, m, opts, err);
+    return status == TFT_OK ? open_resolved(out, m, &o, &kv, err) : status;
+}
+
+/* The options of a session that has rows for passes, and next to no cache. */
+static enum tft_status resolve_work(struct tft_session_opts *o, struct tft_kv_policy *kv,
+                                    const struct tft_work *w, struct tft_error *err)
+{
+    *o = (struct tft_session_opts){.allocator = w->allocator,
+                                   .capacity = 1,
+                                   .n_batch = w->n_rows,
+                                   .n_logits = w->n_logits,
+                                   .n_threads = w->n_threads,
+                                   .checkpoints = 1};
+    return tft_kv_parse(kv, "f16", err);
+}
+
+enum tft_status tft_session_open_work(struct tft_session **out, const struct tft_model *m,
+                                      const struct tft_work *w, struct tft_error *err)
+{
+    *out = NULL;
+    struct tft_session_opts o;
+    struct tft_kv_policy kv;
+    enum tft_status status = resolve_work(&o, &kv, w, err);
+    return status == TFT_OK ? open_resolved(out, m, &o, &kv, err) : status;
 }
 
 void tft_session_close(struct tft_session *s)

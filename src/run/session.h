@@ -143,6 +143,15 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
     *v = (text ? s->named->v : m->prefix_v) + row * width;
 }
 
+/* A session whose rows the passes of others use: it never holds a token. */
+struct tft_work {
+    const struct tft_allocator *allocator;
+    uint32_t n_rows, n_logits;
+    int n_threads;
+};
+enum tft_status tft_session_open_work(struct tft_session **out, const struct tft_model *m,
+                                      const struct tft_work *w, struct tft_error *err);
+
 /* Stores the prefix's keys and values in its slots of the host's layers. */
 void tft_session_put_prefix(struct tft_session *s);
 

@@ -1,0 +1,245 @@
+/* Several sessions in one pass: their tokens are joined, lane by lane (pass.h). */
+#include "backend.h"
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "feed.h"
+
+#include <string.h>
+
+enum { DEFAULT_SESSIONS = 16, DEFAULT_TOKENS = 512, MOST = 65536 };
+
+struct tft_batch {
+    const struct tft_model *m;
+    struct tft_session *work; /* the rows of the passes */
+    int n_threads;
+    bool joins; /* passes of this model can be shared */
+    struct tft_allocator allocator_copy;
+    const struct tft_allocator *allocator; /* NULL or &allocator_copy */
+    size_t size;
+
+    /* The next pass. */
+    uint32_t n_lane, n_token, n_logits, max_lanes;
+    struct tft_lane *lane;  /* [max_lanes] */
+    struct tft_step **step; /* [max_lanes] theirs */
+    int32_t *tokens;        /* [work->n_batch] */
+};
+
+/* -------------------------------------------------------------------------------------- opening */
+
+/* Ranges over all tokens of a pass would be over those of other sessions. */
+static bool can_join(const struct tft_model *m)
+{
+    if (m->n_host < m->n_layer)
+        return false;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        for (int i = 0; i < TFT_LAYER_INPUTS; i++)
+            if (m->block[l].in[i].range == TFT_RANGE_TENSOR)
+                return false;
+    return m->output.in->range != TFT_RANGE_TENSOR;
+}
+
+static struct tft_batch *layout(struct tft_arena *a, const struct tft_batch_opts *o)
+{
+    struct tft_batch discarded, *place = tft_arena_take(a, 1, sizeof *place),
+                                *b = place ? place : &discarded;
+    *b = (struct tft_batch){.max_lanes = o->n_sessions, .n_threads = o->n_threads};
+    b->lane = tft_arena_take(a, o->n_sessions, sizeof *b->lane);
+    b->step = tft_arena_take(a, o->n_sessions, sizeof(struct tft_step *));
+    b->tokens = tft_arena_take(a, o->n_tokens, sizeof *b->tokens);
+    return place;
+}
+
+static enum tft_status resolve(struct tft_batch_opts *o, const struct tft_model *m,
+                               const struct tft_batch_opts *given, struct tft_error *err)
+{
+    enum tft_status status = tft_options_take(o, sizeof *o, given, "tft_batch_opts", err);
+    if (status != TFT_OK)
+        return status;
+    if (!m->arch)
+        return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
+                        m->source.name);
+    if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads,
+                        TFT_PORT_THREADS);
+    if (o->n_sessions > MOST || o->n_tokens > MOST)
+        return tft_fail(err, TFT_ERR_ARG, "a batch of %u sessions and %u tokens: at most %d each",
+                        o->n_sessions, o->n_tokens, MOST);
+    if (!o->n_sessions)
+        o->n_sessions = DEFAULT_SESSIONS;
+    if (!o->n_tokens)
+        o->n_tokens = DEFAULT_TOKENS;
+    if (o->n_tokens < o->n_sessions)
+        o->n_tokens = o->n_sessions;
+    if (!o->n_threads)
+        o->n_threads = tft_port_cpus();
+    if (!tft_port_threaded())
+        o->n_threads = 1;
+    return TFT_OK;
+}
+
+enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m,
+                               const struct tft_batch_opts *opts, struct tft_error *err)
+{
+    *out = NULL;
+    struct tft_batch_opts o;
+    enum tft_status status = resolve(&o, m, opts, err);
+    if (status != TFT_OK)
+        return status;
+    struct tft_arena a = {0};
+    layout(&a, &o);
+    void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
+    if (!memory)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for a batch", m->source.name);
+    size_t bytes = a.used;
+    a = (struct tft_arena){.base = memory};
+    struct tft_batch *b = layout(&a, &o);
+    b->m = m;
+    b->size = bytes;
+    b->joins = can_join(m);
+    if (o.allocator) {
+        b->allocator_copy = *o.allocator;
+        b->allocator = &b->allocator_copy;
+    }
+    struct tft_work w = {o.allocator, o.n_tokens, o.n_sessions, o.n_threads};
+    if (b->joins)
+        status = tft_session_open_work(&b->work, m, &w, err);
+    if (status != TFT_OK)
+        tft_batch_close(b);
+    else
+        *out = b;
+    return status;
+}
+
+void tft_batch_close(struct tft_batch *b)
+{
+    if (!b)
+        return;
+    tft_session_close(b->work);
+    struct tft_allocator copy = b->allocator_copy;
+    tft_free(b->allocator ? &copy : NULL, b, b->size);
+}
+
+/* --------------------------------------------------------------------------------------- a pass */
+
+/* The rows of logits that a step leaves. */
+static uint32_t logits_of(const struct tft_step *step)
+{
+    uint32_t most = step->session->n_logits;
+    return step->n < most ? (uint32_t)step->n : most;
+}
+
+static bool has_room(const struct tft_batch *b, const struct tft_step *step)
+{
+    return b->n_lane < b->max_lanes && step->n <= b->work->n_batch - b->n_token &&
+           logits_of(step) <= b->work->n_logits - b->n_logits;
+}
+
+static void add_lane(struct tft_batch *b, struct tft_step *step)
+{
+    struct tft_session *s = step->session;
+    uint32_t n = (uint32_t)step->n;
+    memcpy(b->tokens + b->n_token, step->tokens, n * sizeof *b->tokens);
+    b->lane[b->n_lane] = (struct tft_lane){.s = s,
+                                           .at = b->n_token,
+                                           .n = n,
+                                           .pos = s->kv.n_prefix + s->kv.dropped + s->pos,
+                                           .n_logits = logits_of(step)};
+    b->step[b->n_lane++] = step;
+    b->n_token += n;
+    b->n_logits += logits_of(step);
+}
+
+/* As many as each of the sessions has workspace for. */
+static int threads_of(const struct tft_batch *b)
+{
+    int n = b->n_threads;
+    for (uint32_t i = 0; i < b->n_lane; i++)
+        n = n < b->lane[i].s->max_threads ? n : b->lane[i].s->max_threads;
+    return n;
+}
+
+/* A lane's logits, which begin with row `from` of the pass, become its session's. */
+static void take_logits(const struct tft_batch *b, const struct tft_lane *lane, uint32_t from)
+{
+    size_t n_vocab = b->m->n_vocab;
+    memcpy(lane->s->buf[TFT_LOGITS], b->work->buf[TFT_LOGITS] + from * n_vocab,
+           lane->n_logits * n_vocab * sizeof(float));
+}
+
+/* Computes the lanes, if there are any. One lane alone is computed as tft_prefill does. */
+static void run_lanes(struct tft_batch *b)
+{
+    const struct tft_stage *stage = &b->m->stage[0];
+    bool alone = b->n_lane == 1;
+    struct tft_pass p = {.ops = &stage->backend->ops,
+                         .m = b->m,
+                         .s = alone ? b->lane[0].s : b->work,
+                         .plan = alone ? &b->lane[0].s->kv.plan : NULL,
+                         .lane = alone ? NULL : b->lane,
+                         .n_lane = alone ? 0 : b->n_lane,
+                         .n_threads = 1,
+                         .tokens = b->tokens,
+                         .n = b->n_token,
+                         .pos = b->lane[0].pos,
+                         .n_logits = b->n_logits};
+    if (!b->n_lane)
+        return;
+    b->work->n_threads = threads_of(b);
+    stage->backend->run(&p, 0, b->m->n_layer); /* cannot fail: the CPU, and nobody stops it */
+    for (uint32_t i = 0, row = 0; i < b->n_lane; row += b->lane[i++].n_logits) {
+        const struct tft_lane *lane = &b->lane[i];
+        struct tft_session *s = lane->s;
+        if (!alone)
+            take_logits(b, lane, row);
+        b->step[i]->status = tft_feed_passed(s, lane->n, s->pos + lane->n, lane->n_logits);
+        if (b->step[i]->status == TFT_OK)
+            tft_feed_end(s, lane->n);
+    }
+    b->n_lane = b->n_token = b->n_logits = 0;
+}
+
+/* --------------------------------------------------------------------------------------- a step */
+
+/* Why this step is none; NULL: it is one. */
+static const char *misuse(const struct tft_batch *b, const struct tft_step *steps, size_t i)
+{
+    if (steps[i].session->m != b->m)
+        return "the session is of another model than the batch";
+    for (size_t k = 0; k < i; k++)
+        if (steps[k].session == steps[i].session)
+            return "the session is in two steps";
+    return NULL;
+}
+
+static void take_step(struct tft_batch *b, struct tft_step *step)
+{
+    struct tft_session *s = step->session;
+    if (!b->joins || !tft_feed_can_join(s, step->n) || step->n > b->work->n_batch ||
+        logits_of(step) > b->work->n_logits) {
+        step->status = tft_prefill(s, step->tokens, step->n);
+        return;
+    }
+    if (!has_room(b, step))
+        run_lanes(b);
+    step->status = tft_feed_begin(s, step->tokens, (uint32_t)step->n);
+    if (step->status == TFT_OK)
+        add_lane(b, step);
+}
+
+enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n)
+{
+    enum tft_status status = TFT_OK;
+    for (size_t i = 0; i < n; i++) {
+        const char *wrong = misuse(b, steps, i);
+        if (wrong)
+            steps[i].status = tft_fail(&steps[i].session->error, TFT_ERR_ARG, "%s", wrong);
+        else
+            take_step(b, &steps[i]);
+    }
+    run_lanes(b);
+    for (size_t i = n; i-- > 0;)
+        status = steps[i].status == TFT_OK ? status : steps[i].status;
+    return status;
+}
