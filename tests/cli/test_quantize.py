@@ -361,6 +361,15 @@ class Quantize(Case):
         self.assertIn(f"bits each in the layers: --bits {found['as']}\n", said)
         self.assertEqual(self.left(), ["out", "out-by-hand", "out-said"])
 
+    def test_search_for_bits_within_bytes(self):
+        """The file is as small as the budget says, and nearly as large."""
+        least, most = (os.path.getsize(self.quantized(f"--bits={bits}")) for bits in (2, 8))
+        for part in (0.3, 0.5, 0.7):
+            budget = int(least + part * (most - least))
+            size = os.path.getsize(self.quantized(f"--bits-search={budget / 1e6:.6f}MB"))
+            self.assertLessEqual(size, budget)
+            self.assertGreater(size, budget - 5000)
+
     def test_budgets_of_bits_that_cannot_be_met(self):
         for budget in ["", "0", "-2", "x", "2.5.1", "2,5", "1e1", "nan", "8.1", "MB", "0MB", "5GB",
                        "5MB ", "5B", "9999999999MB", "99999999999999999999MB", " 2"]:

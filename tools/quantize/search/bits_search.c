@@ -185,20 +185,29 @@ static double weights(struct searcher *z, uint64_t *bytes)
     return n;
 }
 
+/* An upper bound of what a file of few bits holds besides its weights and one of 8 bits does not:
+   the description of its weights, a key with a number for each tensor, padding of matrices. */
+static uint64_t more_than_eight(const struct searcher *z)
+{
+    const struct tft_source *s = &z->m->source;
+    return 512 + 4 * (uint64_t)s->n_tensor + s->alignment * (uint64_t)z->n;
+}
+
 /* Bytes for the weights of the layers; 0 after a failure. */
 static size_t budget(struct searcher *z)
 {
-    uint64_t eight, file = z->m->source.size, have;
+    uint64_t eight, have;
     double n = weights(z, &eight);
+    uint64_t rest = z->m->source.size - eight + more_than_eight(z);
     size_t least = knapsack_least(z->item, z->n);
     if (z->o->bytes)
-        have = z->o->bytes > file - eight ? z->o->bytes - (file - eight) : 0;
+        have = z->o->bytes > rest ? z->o->bytes - rest : 0;
     else
         have = (uint64_t)fmin(z->o->bits * n / 8 + 1e-6, (double)eight);
     if (have < least && z->o->bytes)
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "%s: takes at least %llu bytes with groups of %u, more than the budget of %llu",
-                 z->m->source.name, (unsigned long long)(least + file - eight), z->o->group,
+                 z->m->source.name, (unsigned long long)(least + rest), z->o->group,
                  (unsigned long long)z->o->bytes);
     else if (have < least)
         tft_fail(&z->bad, TFT_ERR_ARG,

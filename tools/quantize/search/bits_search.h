@@ -24,7 +24,8 @@ struct bits_search_opts {
     uint32_t window;
     uint32_t group; /* as in struct quantize_opts */
     double bits;    /* budget: mean bits of a weight of the layers, with scales and zeros */
-    uint64_t bytes; /* if it is not 0, the budget is the size of the file in bytes instead */
+    uint64_t bytes; /* if it is not 0, the budget is the size of the file in bytes instead, without
+                       a calibrated cache and named prefixes */
     int n_threads;  /* 0: all CPUs */
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
