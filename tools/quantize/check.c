@@ -8,50 +8,61 @@
 #include "models/open.h"
 #include "run/session.h"
 #include "tools/quantize/measure/text_loss.h"
-#include "tools/quantize/search/sequences.h"
 
 /* --------------------------------------------------------------------------------------- floats */
 
 struct floats {
     const struct check_how *how;
-    double work, all_work; /* in tokens times layers */
+    uint32_t layer, n_layer; /* that runs */
+    bool stopped;
 };
 
-static bool float_progress(void *user, double rows)
+static bool float_progress(void *user, double done)
 {
     struct floats *f = user;
-    f->work += rows;
-    return !f->how->progress || f->how->progress(f->how->user, fmin(f->work / f->all_work, 1));
+    f->stopped |=
+        f->how->progress && !f->how->progress(f->how->user, (f->layer + done) / f->n_layer);
+    return !f->stopped;
+}
+
+static void run_layers(struct layers *y, struct floats *f)
+{
+    y->on_window = float_progress;
+    y->on_window_user = f;
+    for (f->layer = 0; f->layer < f->n_layer && !f->stopped; f->layer++) {
+        layers_load(y, f->layer);
+        layers_run(y, f->layer, false);
+        layers_unload(y, f->layer);
+    }
 }
 
 enum tft_status check_floats(struct tft_model *m, const int32_t *prefix, uint32_t n_prefix,
                              const struct check_text *text, const struct check_how *how,
                              double *nats, bool *stopped, struct tft_error *err)
 {
-    size_t n = (size_t)text->n_windows * text->window;
-    struct floats f = {how, 0, (double)n * m->n_layer};
-    struct sequences q;
+    struct quantize_opts o = {.text = text->ids,
+                              .n_text = (size_t)text->n_windows * text->window,
+                              .window = text->window,
+                              .prefix = prefix,
+                              .n_prefix = n_prefix,
+                              .n_threads = how->n_threads};
+    struct floats f = {.how = how, .n_layer = m->n_layer};
+    struct layers y = {0};
     struct text_loss loss = {0};
-    struct layers_capacity capacity = {.batch = text->window, .rows = n};
-    enum tft_status status = sequences_open(&q, m, n_prefix, how->n_threads, &capacity, err);
+    enum tft_status status = layers_open(&y, m, &o, err);
     if (status == TFT_OK && !text_loss_open(&loss, m, text->window))
         status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to compute the text's loss",
                           m->source.name);
     *nats = 0;
-    if (status == TFT_OK) {
-        memcpy(q.tokens, text->ids, n * sizeof *q.tokens);
-        q.n = text->n_windows;
-        q.len = text->window;
-        q.progress = float_progress;
-        q.user = &f;
-        sequences_run(&q, prefix, n_prefix, (struct sequences_depth){m->n_layer, false});
-        for (uint32_t i = 0; i < q.n && !q.stopped; i++)
-            *nats += text_loss_mean(&loss, &q.y, q.y.text + (size_t)i * q.len * q.y.stride,
-                                    text->ids + (size_t)i * q.len, q.len) / q.n;
-    }
-    *stopped = q.stopped;
+    if (status == TFT_OK)
+        run_layers(&y, &f);
+    for (uint32_t i = 0; status == TFT_OK && i < text->n_windows && !f.stopped; i++)
+        *nats += text_loss_mean(&loss, &y, y.text + (size_t)i * text->window * y.stride,
+                                text->ids + (size_t)i * text->window, text->window) /
+                 text->n_windows;
+    *stopped = f.stopped;
     text_loss_close(&loss);
-    sequences_close(&q);
+    layers_close(&y);
     return status;
 }
 
