@@ -20,7 +20,7 @@ void tft_layer_embed_load(struct tft_load *ld)
     if (!e->n)
         return;
     e->embed = tft_load_rows(ld, "per_layer_token_embd.weight", m->n_vocab, all);
-    e->w = tft_load_linear(ld, "per_layer_model_proj", 0, all, m->n_embd, false);
+    e->w = tft_load_plain_linear(ld, "per_layer_model_proj", 0, all, m->n_embd);
     e->norm = tft_load_norm(ld, "per_layer_proj_norm", 0, e->n, false);
 }
 
@@ -31,8 +31,8 @@ void tft_layer_embed_load_block(struct tft_load *ld, unsigned layer)
     uint32_t n = m->layer_embed.n;
     if (!n)
         return;
-    b->embed_gate = tft_load_linear(ld, "blk.%u.inp_gate", layer, n, m->n_embd, false);
-    b->embed_out = tft_load_linear(ld, "blk.%u.proj", layer, m->n_embd, n, false);
+    b->embed_gate = tft_load_plain_linear(ld, "blk.%u.inp_gate", layer, n, m->n_embd);
+    b->embed_out = tft_load_plain_linear(ld, "blk.%u.proj", layer, m->n_embd, n);
     b->embed_norm = tft_load_norm(ld, "blk.%u.post_norm", layer, m->n_embd, false);
 }
 

@@ -513,6 +513,17 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
     return l;
 }
 
+struct tft_linear tft_load_plain_linear(struct tft_load *ld, const char *fmt, unsigned layer,
+                                        uint32_t rows, uint32_t cols)
+{
+    char name[64];
+    struct tft_linear l = {0};
+    tensor_name(name, fmt, layer, ".weight");
+    l.w = matrix(ld, &(struct part){name, rows, 0, rows, cols, 0}, FOR_PRODUCTS);
+    count_products(ld, &l.w, 1);
+    return l;
+}
+
 void tft_load_weight_factor(struct tft_load *ld, struct tft_linear *l, const char *fmt,
                             unsigned layer)
 {

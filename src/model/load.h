@@ -106,6 +106,10 @@ struct tft_norm tft_load_head_norms(struct tft_load *ld, const char *fmt, unsign
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias);
 
+/* Of a matrix that W8A8 files have in the same types as other files, and without a bias. */
+struct tft_linear tft_load_plain_linear(struct tft_load *ld, const char *fmt, unsigned layer,
+                                        uint32_t rows, uint32_t cols);
+
 /* Multiplies a layer's matrix by NAME.scale, one number, where the file has it. */
 void tft_load_weight_factor(struct tft_load *ld, struct tft_linear *l, const char *fmt,
                             unsigned layer);

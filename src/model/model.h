@@ -194,10 +194,11 @@ enum tft_piece {
 /* The pieces that quantized caches do not support. */
 #define TFT_KV_PIECES (1u << TFT_PIECE_SHARED_KV | 1u << TFT_PIECE_LAYER_SIZES)
 
-/* The pieces that W8A8 files cannot have. Conversion computes a layer for the whole text before the
-   next one, so keys of earlier layers are gone by then. */
-#define TFT_FLOAT_PIECES                                                                           \
-    (1u << TFT_PIECE_SHARED_KV | 1u << TFT_PIECE_LAYER_EMBED | 1u << TFT_PIECE_EXPERTS_BESIDE)
+/* The pieces that rule out a prefix, which has keys and values of one size for all layers. */
+#define TFT_PREFIX_PIECES (TFT_KV_PIECES | 1u << TFT_PIECE_LAYER_EMBED)
+
+/* The pieces that W8A8 files cannot have. */
+#define TFT_FLOAT_PIECES (1u << TFT_PIECE_EXPERTS_BESIDE)
 
 /* The most experts of a layer. */
 enum { TFT_MAX_EXPERTS = 1024 };

@@ -84,9 +84,6 @@ static void load_text(struct tft_load *ld, const struct tft_value *v)
     ld->m->prefix_text = tokens(ld, v, n);
 }
 
-/* A prefix has keys and values of one size for all layers, so it cannot go with these pieces. */
-static const uint32_t several = 1u << TFT_PIECE_LAYER_SIZES | 1u << TFT_PIECE_SHARED_KV;
-
 void tft_prefix_load(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -95,9 +92,9 @@ void tft_prefix_load(struct tft_load *ld)
     m->prefix_state = NULL;
     if (!v || ld->status != TFT_OK)
         return;
-    if (m->pieces & several)
+    if (m->pieces & TFT_PREFIX_PIECES)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "a prefix in a model with %s is not supported",
-                      tft_model_unknown_piece(m, ~several));
+                      tft_model_unknown_piece(m, ~TFT_PREFIX_PIECES));
     else if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an array of 1 to %u tokens",
                       TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
@@ -196,10 +193,10 @@ void tft_prefix_load_named(struct tft_load *ld)
     if (m->state_size)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "prefixes with names in a model whose layers have a state are not supported");
-    if (m->pieces & several)
+    if (m->pieces & TFT_PREFIX_PIECES)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "prefixes with names in a model with %s are not supported",
-                      tft_model_unknown_piece(m, ~several));
+                      tft_model_unknown_piece(m, ~TFT_PREFIX_PIECES));
     m->n_named = (uint32_t)v->n;
     struct tft_named_prefix *list = tft_arena_take(&ld->arena, m->n_named, sizeof *list);
     const unsigned char *at = v->data;

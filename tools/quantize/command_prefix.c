@@ -134,11 +134,11 @@ int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
     struct tft_error err;
     bool asked = opt.intact != INTACT_AUTO || opt.intact_text || opt.intact_tokens ||
                  opt.cushion != CUSHION_NONE;
-    bool by_length = m->pieces & 1u << TFT_PIECE_ROPE_BY_CONTEXT;
-    if (!asked && (by_length || m->kv_heads)) {
-        fprintf(stderr, "tuffet: %s: made without a prefix: %s of %s %s\n", m->source.name,
-                by_length ? "the RoPE" : "the layers", m->arch->name,
-                by_length ? "depends on the length of the session" : "differ in their heads");
+    const char *piece =
+        tft_model_unknown_piece(m, ~(TFT_PREFIX_PIECES | 1u << TFT_PIECE_ROPE_BY_CONTEXT));
+    if (!asked && piece) {
+        fprintf(stderr, "tuffet: %s: made without a prefix: %s has %s\n", m->source.name,
+                m->arch->name, piece);
         opt.intact = INTACT_NONE;
     }
     int status = choose(f, m);

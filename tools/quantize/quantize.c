@@ -120,13 +120,16 @@ static bool step_progress(struct conversion *c, double done)
     return !c->stopped;
 }
 
+/* Whether a cache could use the importance of the keys' channels. */
+static bool has_importance(const struct tft_model *m) { return !(m->pieces & TFT_KV_PIECES); }
+
 /* After each window. */
 static bool on_window(void *user, double done)
 {
     struct conversion *c = user;
     if (c->measuring && is_attention(c, c->layers_done)) {
         uint32_t l = c->m->block[c->layers_done].kv_layer;
-        if (!c->m->kv_heads) /* else it has no cache that would use it */
+        if (has_importance(c->m))
             key_importance_add(&c->importance, c->y.s, l, c->o->window);
         kv_calibrate_add(&c->kv, c->y.s, l);
     }
@@ -464,7 +467,7 @@ static void put_tensors(struct conversion *c, enum write_pass pass)
     if (!failed(c) && pass == WRITE_DATA)
         key_importance_finish(&c->importance);
     if (!failed(c))
-        write_importance(&c->file, c->m->kv_heads ? NULL : c->importance.importance);
+        write_importance(&c->file, has_importance(c->m) ? c->importance.importance : NULL);
     if (!failed(c))
         write_kv_calibration(&c->file, &c->kv);
 }

@@ -61,6 +61,7 @@
  *     channel_order.h         order of a head's channels in the KV cache
  *   measure/                  what the calibration text shows
  *     layers.h                runs the float model a layer at a time
+ *     shared_kv.h             keys and values that several layers use
  *     histogram.h             numbers of one input, and the range that holds them best
  *     moments.h               second moments of a layer's inputs
  *     input_stats.h           histograms of all inputs of the layer that runs

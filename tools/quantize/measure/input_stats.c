@@ -31,6 +31,8 @@ void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t fir
                  const float *rows, size_t stride)
 {
     const struct input_stats *st = user;
+    if (in->index == TFT_NO_INDEX) /* of a matrix that is not rounded */
+        return;
     uint32_t which = quantize_input_kind(st->m->n_layer, in->index);
     size_t width = histogram_of(st, which, tid)->n_channel;
     float *x = st->row + (size_t)tid * st->widest;

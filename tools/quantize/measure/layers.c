@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "backend/cpu/cpu.h"
 #include "kv/kv.h"
+#include "models/layer_embed.h"
 #include "tools/quantize/round/pack.h"
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)
@@ -35,12 +36,24 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
     return n;
 }
 
+enum { LOADED = LAYER_MATS + 2 };
+
+/* Matrices that are expanded: those of layers_linear, then those of per-layer embeddings, which are
+   never rounded. NULL if the block has none. */
+static struct tft_mat *loaded(struct tft_block *b, int which)
+{
+    struct tft_linear *l = which < LAYER_MATS    ? layers_linear(b, which)
+                           : which == LAYER_MATS ? &b->embed_gate
+                                                 : &b->embed_out;
+    return l && l->w.rows ? &l->w : NULL;
+}
+
 static uint64_t layer_numbers(struct tft_block *b)
 {
     uint64_t n = 0;
-    for (int i = 0; i < LAYER_MATS; i++) {
-        const struct tft_linear *l = layers_linear(b, i);
-        n += l ? (uint64_t)tft_mat_all_rows(&l->w) * l->w.cols : 0;
+    for (int i = 0; i < LOADED; i++) {
+        const struct tft_mat *w = loaded(b, i);
+        n += w ? (uint64_t)tft_mat_all_rows(w) * w->cols : 0;
     }
     return n;
 }
@@ -53,20 +66,38 @@ struct expand_task {
     float *to;
 };
 
+/* This thread's share of the rows. */
+static void expand_matrix(const struct tft_model *m, const struct tft_mat *all, float *to, int tid,
+                          int n_threads)
+{
+    for (size_t row = (size_t)tid; row < tft_mat_all_rows(all); row += (size_t)n_threads) {
+        struct tft_mat w = tft_mat_expert(all, (uint32_t)(row / all->rows));
+        tft_mat_row(m, &w, (uint32_t)(row % w.rows), to + row * w.cols);
+    }
+}
+
 static void expand(void *arg, int tid, int n_threads)
 {
     const struct expand_task *task = arg;
     float *to = task->to;
-    for (int i = 0; i < LAYER_MATS; i++) {
-        const struct tft_linear *l = layers_linear(task->from, i);
-        if (!l)
+    for (int i = 0; i < LOADED; i++) {
+        const struct tft_mat *w = loaded(task->from, i);
+        if (!w)
             continue;
-        for (size_t row = (size_t)tid; row < tft_mat_all_rows(&l->w); row += (size_t)n_threads) {
-            struct tft_mat w = tft_mat_expert(&l->w, (uint32_t)(row / l->w.rows));
-            tft_mat_row(task->m, &w, (uint32_t)(row % w.rows), to + row * w.cols);
-        }
-        to += tft_mat_all_rows(&l->w) * l->w.cols;
+        expand_matrix(task->m, w, to, tid, n_threads);
+        to += tft_mat_all_rows(w) * w->cols;
     }
+}
+
+/* w becomes its expanded copy. */
+static void use_expanded(struct tft_mat *w, const float *data)
+{
+    *w = (struct tft_mat){.format = &tft_format_f32,
+                          .rows = w->rows,
+                          .cols = w->cols,
+                          .data = data,
+                          .experts = w->experts,
+                          .apart = w->rows};
 }
 
 void layers_load(struct layers *y, uint32_t l)
@@ -76,15 +107,10 @@ void layers_load(struct layers *y, uint32_t l)
     y->original = *b;
     tft_port_team(y->s->n_threads, expand,
                   &(struct expand_task){y->m, &y->original, y->weights});
-    for (int i = 0; i < LAYER_MATS; i++)
-        if (layers_linear(b, i)) {
-            struct tft_mat *w = &layers_linear(b, i)->w;
-            *w = (struct tft_mat){.format = &tft_format_f32,
-                                  .rows = w->rows,
-                                  .cols = w->cols,
-                                  .data = next,
-                                  .experts = w->experts,
-                                  .apart = w->rows};
+    for (int i = 0; i < LOADED; i++)
+        if (loaded(b, i)) {
+            struct tft_mat *w = loaded(b, i);
+            use_expanded(w, next);
             next += tft_mat_all_rows(w) * w->cols;
         }
 }
@@ -243,8 +269,10 @@ static void run_part(void *arg, int tid, int n_threads)
                          .pos = in->pos,
                          .each = in->seq_len,
                          .n_logits = in->n};
-    if (in->part == LAYERS_EMBED) {
+    if (in->part == LAYERS_EMBED || in->part == LAYERS_EMBED_LAYERS) {
         tft_embed(&p);
+        if (in->part == LAYERS_EMBED_LAYERS)
+            tft_layer_embed_begin(&p);
     } else if (in->part == LAYERS_LAYER) {
         tft_pass_positions(&p);
         p.m->arch->layer(&p, in->layer);
@@ -298,16 +326,34 @@ static void run_prefix(const struct layers *y, struct layers_pass pass, bool dry
     y->s->tap = tap;
 }
 
+/* Computes the per-layer embeddings of a window once more: those of all windows would take more
+   memory than the text. The first layer does so by itself. */
+static void embed_layers(const struct layers *y, struct layers_pass pass)
+{
+    if (!y->m->layer_embed.n || pass.part != LAYERS_LAYER || pass.layer == 0)
+        return;
+    pass.part = LAYERS_EMBED_LAYERS;
+    pass.x = y->s->buf[TFT_X];
+    layers_run_pass(y, &pass);
+}
+
 static void run_windows(const struct layers *y, struct layers_pass pass, bool dry)
 {
+    const struct tft_block *b = &y->m->block[pass.layer];
     size_t rows = y->o->window * y->stride;
+    bool layer = pass.part == LAYERS_LAYER;
     pass.n = y->o->window;
     pass.pos = y->o->n_prefix;
     for (size_t i = 0; i < y->n_windows; i++) {
         float *window = y->text + i * rows;
         pass.tokens = y->o->text + i * y->o->window;
+        embed_layers(y, pass);
+        if (layer)
+            shared_kv_restore(&y->shared, &y->s->kv, b, i);
         pass.x = dry ? memcpy(y->s->buf[TFT_X], window, rows * sizeof *window) : window;
         layers_run_pass(y, &pass);
+        if (layer && !dry)
+            shared_kv_keep(&y->shared, &y->s->kv, b, i);
         if (y->on_window &&
             !y->on_window(y->on_window_user, (double)(i + 1) / (double)y->n_windows))
             return;
@@ -393,6 +439,27 @@ static bool open_rotation(struct layers *y)
     return true;
 }
 
+static void expand_embed(void *arg, int tid, int n_threads)
+{
+    const struct layers *y = arg;
+    expand_matrix(y->m, &y->original_embed, y->embed, tid, n_threads);
+}
+
+/* The matrix of per-layer embeddings, whose products no layer's weights are in. */
+static bool open_embed(struct layers *y)
+{
+    struct tft_mat *w = &y->m->layer_embed.w.w;
+    if (!y->m->layer_embed.n)
+        return true;
+    y->embed = alloc_floats(w->rows, w->cols);
+    if (!y->embed)
+        return false;
+    y->original_embed = *w;
+    tft_port_team(y->s->n_threads, expand_embed, y);
+    use_expanded(w, y->embed);
+    return true;
+}
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -413,7 +480,7 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
     y->weights = alloc_aligned(most, sizeof *y->weights);
     y->packed = capacity->int8 ? alloc_aligned(most_packed, 1) : NULL;
     return y->prefix_state && y->prefix && y->text && y->weights &&
-           (y->packed || !capacity->int8) &&
+           (y->packed || !capacity->int8) && open_embed(y) &&
            (y->o->rotate != QUANTIZE_ROTATE_ALL || open_rotation(y));
 }
 
@@ -478,6 +545,12 @@ enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct 
     if (status != TFT_OK)
         return status;
     y->n_windows = n_windows;
+    if (!shared_kv_open(&y->shared, m, &y->s->kv, n_windows)) {
+        layers_close(y);
+        return tft_fail(err, TFT_ERR_NOMEM,
+                        "%s: out of memory for keys and values of %zu tokens of text",
+                        m->source.name, n_windows * o->window);
+    }
     struct layers_pass pass = {.part = LAYERS_EMBED};
     run_prefix(y, pass, false);
     run_windows(y, pass, false);
@@ -488,12 +561,16 @@ void layers_close(struct layers *y)
 {
     if (y->rotation.n)
         y->m->out_norm = y->original_norm;
+    if (y->embed)
+        y->m->layer_embed.w.w = y->original_embed;
+    shared_kv_close(&y->shared);
     tft_session_close(y->s);
     tft_port_free(y->prefix_state);
     tft_port_free(y->prefix);
     tft_port_free(y->text);
     tft_port_free(y->weights);
     tft_port_free(y->packed);
+    tft_port_free(y->embed);
     tft_port_free(y->ones);
     tft_port_free(y->bias[0]);
     tft_port_free(y->bias[1]);

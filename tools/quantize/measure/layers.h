@@ -4,6 +4,7 @@
 #define QUANTIZE_MEASURE_LAYERS_H
 
 #include "tools/quantize/inputs.h"
+#include "tools/quantize/measure/shared_kv.h"
 #include "tools/quantize/options.h"
 #include "tools/quantize/round/rotate_residual.h"
 #include "run/session.h"
@@ -24,6 +25,9 @@ struct layers {
     void *on_window_user;
     struct tft_block original;         /* the loaded layer before it was loaded */
     struct tft_norm original_norm;     /* the last norm before rotation */
+    struct tft_mat original_embed;     /* the matrix of per-layer embeddings before */
+    float *embed;                      /* it was expanded to this; NULL: there is none */
+    struct shared_kv shared;           /* of the windows; layers_open alone fills it */
     struct residual_rotation rotation; /* n is 0: the residual stream is not rotated */
     float *ones;    /* [D] weights of norms whose gain was moved into matrices; NULL if no rotation
                      */
@@ -80,12 +84,13 @@ void layers_rotate(struct layers *y, uint32_t l);
 void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n,
                  float *to);
 
-/* n tokens through one part of the model: the embedding, a loaded layer, or the last norm, whose
-   output s->tap sees. See struct tft_pass. */
+/* n tokens through one part of the model: the embedding; that and the per-layer embeddings of all
+   layers; a loaded layer; or the last norm, whose output s->tap sees. See struct tft_pass. */
 struct layers_pass {
-    enum { LAYERS_EMBED, LAYERS_LAYER, LAYERS_HEAD } part;
+    enum { LAYERS_EMBED, LAYERS_EMBED_LAYERS, LAYERS_LAYER, LAYERS_HEAD } part;
     float *x;              /* [n, stride] the residual stream, updated in place */
-    const int32_t *tokens; /* [n], for LAYERS_EMBED */
+    const int32_t *tokens; /* [n], for the embeddings; also for layer 0, if the model has those of
+                              layers */
     uint32_t n, pos;       /* pos: position of the first token of a sequence */
     uint32_t seq_len;      /* tokens of each sequence; 0: all n are one */
     uint32_t layer;

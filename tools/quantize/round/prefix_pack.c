@@ -86,10 +86,10 @@ enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type
                         "%s: no prefix for %s: its RoPE depends on the length of the session, and "
                         "the prefix's keys are rotated once",
                         m->source.name, m->arch->name);
-    if (m->kv_heads)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: no prefix for %s: its layers differ in their heads", m->source.name,
-                        m->arch->name);
+    if (m->pieces & TFT_PREFIX_PIECES)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: no prefix for %s, which has %s",
+                        m->source.name, m->arch->name,
+                        tft_model_unknown_piece(m, ~TFT_PREFIX_PIECES));
     if (width(m) % tft_dtype_info(type)->block)
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

@@ -61,6 +61,20 @@ static void put_vector(struct model_writer *f, const char *fmt, unsigned layer, 
     put_floats(f, fmt, layer, suffix, v, 1, n, divide);
 }
 
+/* A tensor of the old file, as it is. w: the model's matrix, which may be expanded now; no rows:
+   there is none. */
+static void put_same(struct model_writer *f, const char *fmt, unsigned layer,
+                     const struct tft_mat *w)
+{
+    char name[80];
+    snprintf(name, sizeof name, fmt, layer);
+    const struct tft_tensor *t = w->rows ? tft_source_tensor(&f->m->source, name) : NULL;
+    if (t && f->pass < WRITE_DATA)
+        describe(f, t->type, t->n_dims, t->ne, fmt, layer, "");
+    else if (t)
+        tft_gguf_put_data(f->w, t->data, (size_t)t->bytes);
+}
+
 static void put_norm(struct model_writer *f, const char *fmt, unsigned layer,
                      const struct tft_norm *w, size_t n, const float *divide)
 {
@@ -230,6 +244,9 @@ void write_embedding(struct model_writer *f)
     put_matrix(f, "token_embd", &m->embed);
     put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows,
                m->pos_embed.cols, NULL);
+    put_same(f, "per_layer_token_embd.weight", 0, &m->layer_embed.embed);
+    put_same(f, "per_layer_model_proj.weight", 0, &m->layer_embed.w.w);
+    put_norm(f, "per_layer_proj_norm", 0, &m->layer_embed.norm, m->layer_embed.n, NULL);
     for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
         snprintf(name, sizeof name, "%s.weight", divisors[i]);
         const struct tft_tensor *t = tft_source_tensor(&m->source, name);
@@ -294,6 +311,9 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_norm(f, two ? "blk.%u.attn_norm" : tft_transformer_ffn_norm(m->arch->transformer), l,
              &b->ffn_norm, m->n_embd, factors->ffn);
     put_norm(f, "blk.%u.post_ffw_norm", l, &b->ffn_post_norm, m->n_embd, NULL);
+    put_same(f, "blk.%u.inp_gate.weight", l, &b->embed_gate.w);
+    put_same(f, "blk.%u.proj.weight", l, &b->embed_out.w);
+    put_norm(f, "blk.%u.post_norm", l, &b->embed_norm, m->n_embd, NULL);
     put_vector(f, "blk.%u.layer_output_scale", l, ".weight", b->scale, 1, NULL);
     put_norm(f, "blk.%u.attn_sub_norm", l, &b->attn_sub_norm, (size_t)m->n_head * m->head_dim,
              NULL);

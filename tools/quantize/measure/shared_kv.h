@@ -1,0 +1,34 @@
+/* Keys and values that several layers use, over the windows of the text: a layer runs over all
+   windows before the next one does, and the cache has room for one window. */
+#ifndef QUANTIZE_MEASURE_SHARED_KV_H
+#define QUANTIZE_MEASURE_SHARED_KV_H
+
+#include "model/model.h"
+
+enum { SHARED_KV_MOST = 2 }; /* layers that are used: one with a window and one without */
+
+/* All zero: no layer uses keys and values of another. */
+struct shared_kv {
+    uint32_t n;
+    struct shared_kv_layer {
+        uint32_t layer; /* of the cache */
+        size_t bytes[TFT_KV_SIDES];
+        char *rows; /* [n_windows] the slots of a window: keys, then values */
+    } of[SHARED_KV_MOST];
+};
+
+/* kv: the cache that the layers run with. False if memory is short. close accepts all zeros, and a
+   failed open. */
+bool shared_kv_open(struct shared_kv *k, const struct tft_model *m, const struct tft_kv *kv,
+                    size_t n_windows);
+void shared_kv_close(struct shared_kv *k);
+
+/* After block b has run over a window: notes what it left in the cache, if other layers use it. */
+void shared_kv_keep(const struct shared_kv *k, const struct tft_kv *kv, const struct tft_block *b,
+                    size_t window);
+
+/* Before block b runs over a window: puts into the cache what it uses of another layer. */
+void shared_kv_restore(const struct shared_kv *k, const struct tft_kv *kv,
+                       const struct tft_block *b, size_t window);
+
+#endif
