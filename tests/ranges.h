@@ -35,6 +35,8 @@ static inline void see_range(void *user, int tid, const struct tft_input *in, si
     bool hidden = in->index > head || (in->index < head && in->index % 4 == TFT_IN_DOWN);
     (void)tid;
     (void)first;
+    if (in->index == TFT_NO_INDEX)
+        return;
     seen->rows[in->index] += n;
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < in->width; k++) {

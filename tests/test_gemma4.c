@@ -8,6 +8,7 @@
 #include "models/registry.h"
 #include "tools/inspect/activations.h"
 #include "tools/pack/pack.h"
+#include "tools/quantize/check.h"
 #include "tools/quantize/tune/tune.h"
 #include "ranges.h"
 
@@ -246,6 +247,15 @@ static struct toy large(void)
     return t;
 }
 
+/* Like E2B; its matrices in the types of a file of floats, or in codes of Q8_0. */
+static struct toy small(void) { return layer_toys[0]; }
+
+static struct toy small_of_codes(void) { return packable(&layer_toys[0], TFT_Q8_0); }
+
+typedef struct toy make_toy(void);
+static make_toy *const converted[] = {large, small, small_of_codes};
+enum { N_CONVERTED = sizeof converted / sizeof *converted, MOST_LAYERS = 6 };
+
 /* Such a model has no prefix. */
 static struct quantize_opts without_prefix(const struct toy *t)
 {
@@ -264,11 +274,9 @@ static void near(const struct toy *t, const struct quantize_opts *o, double most
 
 /* Scores are not divided, so errors of queries and keys weigh much: these keep 8 bits with AWQ, which
    rounds to nearest. */
-static void w8a8_is_near_the_floats(void **state)
+static void is_near_the_floats(struct toy t)
 {
-    (void)state;
-    static uint8_t bits[LAYER_MATS * 3];
-    struct toy t = large();
+    static uint8_t bits[LAYER_MATS * MOST_LAYERS];
     struct quantize_opts o = without_prefix(&t);
     memset(bits, 4, sizeof bits);
     near(&t, &o, 0.15, "as usual");
@@ -284,21 +292,25 @@ static void w8a8_is_near_the_floats(void **state)
     o.group = 32;
     o.rounding = QUANTIZE_GPTQ;
     near(&t, &o, 0.6, "gptq");
-    for (int l = 0; l < 3; l++)
+    for (int l = 0; l < MOST_LAYERS; l++)
         bits[l * LAYER_MATS + MAT_Q] = bits[l * LAYER_MATS + MAT_K] = 8;
     o.rounding = QUANTIZE_AWQ;
     near(&t, &o, 0.6, "awq");
 }
 
-static void w8a8_has_the_same_bits(void **state)
+static void w8a8_is_near_the_floats(void **state)
 {
     (void)state;
-    static const uint64_t want[3] = {0x43b486c09f9e1568, 0xf8cfc80b58af833b, 0x315457ed0f1fff2f};
-    static uint8_t bits[LAYER_MATS * 3];
-    for (int i = 0; i < LAYER_MATS * 3; i++)
+    for (int i = 0; i < N_CONVERTED; i++)
+        is_near_the_floats(converted[i]());
+}
+
+static void has_the_same_bits(struct toy t, const uint64_t want[3])
+{
+    static uint8_t bits[LAYER_MATS * MOST_LAYERS];
+    for (int i = 0; i < LAYER_MATS * MOST_LAYERS; i++)
         bits[i] = (uint8_t)(2 + i % 3);
     for (int kind = 0; kind < 3; kind++) {
-        struct toy t = large();
         struct quantize_opts o = without_prefix(&t);
         o.range = kind == 1 ? by_token : fixed;
         o.bits = kind == 2 ? bits : NULL;
@@ -316,32 +328,99 @@ static void w8a8_has_the_same_bits(void **state)
     }
 }
 
-/* Inputs of each layer's own width. Heads of attention's output are not rotated: values have a norm
-   behind the matrix that would be. */
+static void w8a8_has_the_same_bits(void **state)
+{
+    (void)state;
+    static const uint64_t want[N_CONVERTED][3] = {
+        {0x43b486c09f9e1568, 0xf8cfc80b58af833b, 0x315457ed0f1fff2f},
+        {0x8a0ee4660cda9a6b, 0x997ee74c9650ff66, 0x3454ef8af2e9613a},
+        {0x48e28d6928473d4f, 0x06f3aa48d460a926, 0x542b7d2dc79afc34}};
+    for (int i = 0; i < N_CONVERTED; i++)
+        has_the_same_bits(converted[i](), want[i]);
+}
+
+/* Inputs of each layer's own width, also in layers that use the keys of others. Heads of attention's
+   output are not rotated: values have a norm behind the matrix that would be. */
+static void has_ranges(struct toy t, enum quantize_rotate rotate)
+{
+    struct quantize_opts o = without_prefix(&t);
+    o.rotate = rotate;
+    struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
+    uint32_t block = q->block[0].down.in->hadamard;
+    struct input_ranges seen = {.n_layer = t.n_layer, .block = block ? block : 1};
+    assert_true(block == (rotate ? 4 : 0));
+    see_text(f, 0, &seen);
+    for (uint32_t l = 0; l < t.n_layer; l++)
+        for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++) {
+            assert_int_equal(seen.rows[tft_input_index(q, l, which)], TEXT);
+            assert_int_equal(q->block[l].in[which].width, f->block[l].in[which].width);
+            has_range(q, &seen, l, which);
+        }
+    assert_null(q->key_importance);
+    tft_model_close(q);
+    tft_model_close(f);
+}
+
 static void w8a8_ranges(void **state)
 {
     (void)state;
-    for (int rotated = 0; rotated < 2; rotated++) {
-        struct toy t = large();
-        struct quantize_opts o = without_prefix(&t);
-        o.rotate = rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE;
-        struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
-        uint32_t block = q->block[0].down.in->hadamard;
-        struct input_ranges seen = {.n_layer = 3, .block = rotated ? block : 1};
-        assert_int_equal(block, rotated ? 4 : 0);
-        see_text(f, 0, &seen);
-        for (uint32_t l = 0; l < 3; l++)
-            for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++) {
-                assert_int_equal(seen.rows[tft_input_index(q, l, which)], TEXT);
-                assert_int_equal(q->block[l].in[which].width, f->block[l].in[which].width);
-                has_range(q, &seen, l, which);
-            }
-        assert_int_equal(q->block[0].o.w.cols, 4 * 8);
-        assert_int_equal(q->block[1].o.w.cols, 4 * 24);
-        assert_null(q->key_importance);
-        assert_true(!q->block[1].v.w.rows && q->block[1].kv.dim == 24);
+    for (int rotated = 0; rotated < 2; rotated++)
+        for (int i = 0; i < 2; i++)
+            has_ranges(converted[i](), rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE);
+}
+
+/* What a file has of layers that differ: widths of their own, values that are keys, layers without
+   keys, and per-layer embeddings in the types that they had. */
+static void w8a8_tensors(void **state)
+{
+    (void)state;
+    struct toy t = large();
+    struct quantize_opts o = without_prefix(&t);
+    struct tft_model *q = opened(quantized(&t, &o));
+    assert_int_equal(q->block[0].o.w.cols, 4 * 8);
+    assert_int_equal(q->block[1].o.w.cols, 4 * 24);
+    assert_true(!q->block[1].v.w.rows && q->block[1].kv.dim == 24);
+    tft_model_close(q);
+    for (int of_codes = 0; of_codes < 2; of_codes++) {
+        t = of_codes ? small_of_codes() : small();
+        o = without_prefix(&t);
+        q = opened(quantized(&t, &o));
+        assert_int_equal(q->n_shared, 3);
+        assert_true(!q->block[4].k.w.rows && q->block[4].kv_layer == 1);
+        assert_true(q->block[4].q.w.format->takes_bytes);
+        const struct tft_mat *all[] = {&q->layer_embed.w.w, &q->block[0].embed_gate.w,
+                                       &q->block[5].embed_out.w};
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(all[i]->tensor->type, t.type);
+            assert_true((all[i]->format->packing != NULL) == of_codes);
+        }
+        assert_int_equal(q->layer_embed.embed.tensor->type, t.type);
         tft_model_close(q);
-        tft_model_close(f);
+    }
+}
+
+/* The check of a file runs a model of floats layer by layer, a session all layers: the same loss. */
+static void losses_of_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CONVERTED; i++) {
+        struct toy t = converted[i]();
+        struct quantize_opts o = without_prefix(&t);
+        struct check_text held_out = {o.text, TEXT / WINDOW, WINDOW};
+        struct check_how how = {.n_threads = 2};
+        const char *path = written(&t);
+        struct tft_model *m;
+        struct tft_error err;
+        double layers, sessions;
+        bool stopped;
+        assert_int_equal(tft_model_open_unexpanded(&m, path, NULL, &err), TFT_OK);
+        assert_int_equal(check_floats(m, NULL, 0, &held_out, &how, &layers, &stopped, &err),
+                         TFT_OK);
+        assert_int_equal(check_file(path, &held_out, &how, &sessions, &stopped, &err), TFT_OK);
+        double most = t.type == TFT_Q8_0 ? 0.02 : 1e-5; /* sessions round what codes multiply */
+        if (!(fabs(layers - sessions) < most * sessions))
+            fail_msg("toy %d: %.7f and %.7f", i, layers, sessions);
+        tft_model_close(m);
     }
 }
 
@@ -434,8 +513,8 @@ static void tools_refuse(void **state)
     struct tft_error err;
     struct tft_session *s;
     bool stopped;
-    static const char *const why[] = {"conversion to W8A8 does not support layers that share keys",
-                                      "no prefix for gemma4: its layers differ in their heads",
+    static const char *const why[] = {"no prefix for gemma4, which has layers that share keys",
+                                      "no prefix for gemma4, which has layers of several sizes",
                                       "does not support experts beside a feed-forward"};
     for (int i = 0; i < N_LAYER_TOYS; i++) {
         const char *path = written(&layer_toys[i]);
@@ -471,6 +550,8 @@ int main(void)
         cmocka_unit_test(w8a8_is_near_the_floats),
         cmocka_unit_test(w8a8_has_the_same_bits),
         cmocka_unit_test(w8a8_ranges),
+        cmocka_unit_test(w8a8_tensors),
+        cmocka_unit_test(losses_of_floats),
         cmocka_unit_test(w8a8_refuses),
         cmocka_unit_test(a_block_that_does_not_fit),
         cmocka_unit_test(hostile_layers),

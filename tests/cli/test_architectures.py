@@ -44,6 +44,21 @@ class Architectures(Case):
             self.assertIn("tuning does not support norms within attention and feed-forward",
                           self.fails(*self.arguments("bitnet", *args)))
 
+    def test_layers_that_share(self):
+        """A file without a prefix; what the architecture rules out is refused in a line."""
+        none = "--intact=none"
+        for args in [], ["--bits=4", "--rounding=awq"], ["--bits-search=4.5"], ["--dynamic=all"]:
+            with self.subTest(args):
+                found = self.json(*self.arguments("gemma4", none, *args))
+                self.assertLess(abs(found["check"]["percent"]), 20)
+                self.tuffet("ppl", self.path("out"), "-f", self.path("text"), "--ctx", "40")
+        for why, *args in [("no prefix for gemma4, which has layers that share", "--intact=bos"),
+                           ("no prefix for gemma4, which has layers that share", *CUSHION),
+                           ("tuning does not support norms of values", none, "--tune"),
+                           ("has layers that share keys and values, which", none, "--kv=kivi"),
+                           ("cannot rotate attention's output in gemma4", none, "--rotate=o")]:
+            self.assertIn(why, self.fails(*self.arguments("gemma4", *args)))
+
     def test_kv_search(self):
         args = ["--intact=none", "--kv=tuffet:window=0,group=16", "--kv-search=60B"]
         for arch in ["bitnet", *PREFIX, *NO_PREFIX]:
