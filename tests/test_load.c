@@ -433,8 +433,6 @@ static const struct {
     {GEMMA4, WITHOUT("gemma4.embedding_length_per_layer_input"), UNSUPPORTED,
      "per_layer_token_embd.weight is unknown to the architecture gemma4"},
     {GEMMA4, WITH("gemma4.expert_count", U32, 4), BAD, "gemma4.expert_used_count is missing"},
-    {GEMMA4, WITH(TFT_KEY_VERSION, U32, TFT_FILE_VERSION), UNSUPPORTED,
-     "W8A8 weights of a model with layers that share keys and values"},
     {GEMMA4, WITH(TFT_KEY_PREFIX_TOKENS, ARRAY, 1), UNSUPPORTED,
      "a prefix in a model with layers that share keys and values is not supported"},
     {GRANITE, WITH("granite.logit_scale", F32, NAN), BAD,
