@@ -23,7 +23,7 @@ doors = {
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
     "src/backend/cpu": {"cpu.h"},
     "src/backend": {"device.h"},
-    "src/chat": {"tuffet_chat.h"},
+    "src/chat": {"tuffet_chat.h", "arguments.h"},
     "src/backend/cuda": set(),
 }
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.

@@ -1,9 +1,11 @@
 /* The arguments of a call, read a character at a time: JSON, which comes out with one spacing. */
-#include "call.h"
+#include "arguments.h"
 
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/utf8.h"
+#include "call.h"
 
 static void put(struct call_value *v, const char *p, size_t n)
 {
@@ -271,4 +273,20 @@ enum call_took tft_call_take(struct call_value *v, const char *p, size_t n)
     default: break;
     }
     return is_space(*p) ? CALL_MORE : between(v, *p);
+}
+
+bool tft_call_is_object(const char *p, size_t n)
+{
+    struct call_value v = {.place = CALL_BEGIN};
+    enum call_took took = CALL_MORE;
+    size_t at = 0;
+    while (at < n && took == CALL_MORE) {
+        uint32_t c;
+        size_t len = tft_utf8_next(p + at, n - at, &c);
+        took = c < TFT_UTF8_BAD ? tft_call_take(&v, p + at, len) : CALL_BAD;
+        at += len;
+    }
+    while (at < n && (p[at] == ' ' || p[at] == '\n' || p[at] == '\t'))
+        at++;
+    return took == CALL_LAST && at == n;
 }

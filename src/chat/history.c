@@ -6,25 +6,7 @@
  */
 #include "history.h"
 
-#include "base/utf8.h"
-#include "call.h"
-
-/* Whether s is one object of JSON. */
-static bool is_object(struct jinja *x, const struct jinja_string *s)
-{
-    struct call_value v = {.place = CALL_BEGIN};
-    enum call_took took = CALL_MORE;
-    size_t at = 0;
-    while (at < s->n && took == CALL_MORE && tft_jinja_spend(x, 1)) {
-        uint32_t c;
-        size_t n = tft_utf8_next(s->p + at, s->n - at, &c);
-        took = c < TFT_UTF8_BAD ? tft_call_take(&v, s->p + at, n) : CALL_BAD;
-        at += n;
-    }
-    while (at < s->n && (s->p[at] == ' ' || s->p[at] == '\n' || s->p[at] == '\t'))
-        at++;
-    return took == CALL_LAST && at == s->n;
-}
+#include "arguments.h"
 
 static struct jinja_value *member(struct jinja *x, struct jinja_value v, const char *name,
                                   enum jinja_kind kind)
@@ -43,9 +25,9 @@ void tft_chat_read_arguments(struct jinja *x, struct jinja_value messages)
             struct jinja_value call = calls->list->item[k],
                                *f = member(x, call, "function", JINJA_DICT),
                                *arguments = member(x, f ? *f : call, "arguments", JINJA_STRING);
-            if (!arguments || !is_object(x, arguments->string))
+            const struct jinja_string *text = arguments ? arguments->string : NULL;
+            if (!text || !tft_jinja_spend(x, text->n) || !tft_call_is_object(text->p, text->n))
                 continue;
-            const struct jinja_string *text = arguments->string;
             *arguments = tft_jinja_read_json(x, text);
             if (x->status == TFT_OK)
                 arguments->dict->text = text;
