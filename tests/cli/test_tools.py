@@ -72,6 +72,23 @@ class Tools(Case):
                 got = said["content"].rstrip("\ufffd")  # -n may cut a character
                 self.assertTrue(got and want.startswith(got), (got, want))
 
+    def test_saved(self):
+        """A conversation with calls goes on where it was, with --tools alone."""
+        toy, file = self.toy_for(), self.path("talk")
+        args = [*TUFFET, "chat", toy, "--yes", *ARGS, "--tool-calls=1", "--tools",
+                self.tools("echo once $(cat)")]
+
+        def answers(*lines):
+            done = subprocess.run(args, input="\n".join(lines).encode(), capture_output=True,
+                                  timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [json.loads(line)["content"] for line in done.stdout.splitlines()]
+
+        want = answers("hello", f"/save {file}", "the end")
+        self.assertEqual(answers(f"/load {file}", "the end"), want[1:])
+        self.assertIn("the conversation has calls of tools: give --tools",
+                      self.fails("chat", toy, stdin=f"/load {file}".encode()))
+
     def test_results(self):
         self.assertEqual(self.result("cat"), '{"n": 7}')
         self.assertEqual(self.result("echo; echo a; echo"), "\na\n")

@@ -84,6 +84,24 @@ size_t messages_next(const struct messages *m, size_t turn)
     return turn;
 }
 
+bool messages_whole(const struct messages *m)
+{
+    const struct template_message *last = m->n ? &m->p[m->n - 1] : NULL;
+    return !last || last->role == TEMPLATE_SYSTEM ||
+           (last->role == TEMPLATE_ASSISTANT && !last->name.n);
+}
+
+bool messages_takes(const struct messages *m, enum template_role role)
+{
+    const struct template_message *last = m->n ? &m->p[m->n - 1] : NULL;
+    switch (role) {
+    case TEMPLATE_SYSTEM: return !last;
+    case TEMPLATE_USER: return messages_whole(m);
+    case TEMPLATE_TOOL: return last && last->role == TEMPLATE_ASSISTANT && last->name.n;
+    default: return last && (last->role == TEMPLATE_USER || last->role == TEMPLATE_TOOL);
+    }
+}
+
 void messages_drop(struct messages *m, size_t from, size_t end)
 {
     for (size_t i = from; i < end; i++)

@@ -30,6 +30,10 @@ size_t messages_first(const struct messages *m);
 size_t messages_last(const struct messages *m);
 size_t messages_next(const struct messages *m, size_t turn);
 
+/* Whether there are only whole turns; whether a message of this role may come next. */
+bool messages_whole(const struct messages *m);
+bool messages_takes(const struct messages *m, enum template_role role);
+
 /* Removes the messages [from, end). */
 void messages_drop(struct messages *m, size_t from, size_t end);
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "saved.h"
+
 /* arg: what follows the name, without the white space around it. */
 struct command {
     const char *name, *arg, *what;
@@ -40,6 +42,16 @@ static enum slash clear(struct conversation *c, const char *arg)
 {
     (void)arg;
     return done(conversation_clear(c));
+}
+
+static enum slash save(struct conversation *c, const char *arg)
+{
+    return done(*arg ? saved_write(c, arg) : cli_fail("/save needs the name of a file"));
+}
+
+static enum slash load(struct conversation *c, const char *arg)
+{
+    return done(*arg ? saved_read(c, arg) : cli_fail("/load needs the name of a file"));
 }
 
 /* ---- /stats */
@@ -99,6 +111,8 @@ static const struct command commands[] = {
     {"undo", "", "forget the last message and its answer", undo},
     {"retry", "", "answer the last message again, with other random numbers", retry},
     {"clear", "", "forget all messages but the system message", clear},
+    {"save", " FILE", "save the conversation, to go on with it another time", save},
+    {"load", " FILE", "go on with a saved conversation instead of this one", load},
     {"stats", "", "show speed, context and memory", stats},
     {"tools", "", "list the tools that the model may call", list_tools},
 };

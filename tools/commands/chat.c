@@ -259,6 +259,8 @@ const struct cli_command command_chat = {
         "  /undo          forget the last message and its answer\n"
         "  /retry         answer the last message again, with other random numbers\n"
         "  /clear         forget all messages but the system message\n"
+        "  /save FILE     save the conversation, to go on with it another time\n"
+        "  /load FILE     go on with a saved conversation instead of this one\n"
         "  /stats         show speed, context and memory\n"
         "  /tools         list the tools that the model may call\n"
         "  //...          send a message that begins with a slash\n"

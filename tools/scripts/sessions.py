@@ -1,8 +1,9 @@
-"""How long a session takes to compute, to save and to load, and how large its file is:
+"""How long a session takes to compute, to save, to load and to copy, and how large its file is:
 
     sessions.py [--library build/release/libtuffet.so] [-n TOKENS] [--kv POLICY,...] MODEL...
 
-Prints a row of a table for each model and cache. The tokens are made up. "cache" is the memory that
+Prints a row of a table for each model and cache. The tokens are made up. "a token" is the time of
+one more token in the session. "cache" is the memory that
 the session has for slots and blocks: what it takes more, or less, than a session with an f16 cache,
 of whose tokens tft_kv_bytes tells the size.
 """
@@ -12,6 +13,9 @@ import os
 import sys
 import tempfile
 import time
+
+
+TOKENS = 5  # more, for the time that one takes
 
 
 class Options(ctypes.Structure):
@@ -44,8 +48,8 @@ def cache_bytes(tft, model, kv, n):
 
 
 def measure(tft, model, kv, n):
-    """Seconds to compute, save and load, bytes of the file."""
-    options = options_of(kv, n)
+    """Seconds to compute, save, load, copy and decode, bytes of the file."""
+    options = options_of(kv, n + TOKENS)
     sessions = [ctypes.c_void_p(), ctypes.c_void_p()]
     for s in sessions:
         check(tft.tft_session_open(ctypes.byref(s), model, ctypes.byref(options), None))
@@ -56,9 +60,11 @@ def measure(tft, model, kv, n):
         save = seconds(tft.tft_session_save, sessions[0], None, path, None)
         load = min(seconds(tft.tft_session_load, s, None, path, None) for s in sessions[::-1] * 2)
         bytes_ = os.path.getsize(path)
+    copy = min(seconds(tft.tft_session_copy, sessions[1], sessions[0], None) for _ in range(TOKENS))
+    token = min(seconds(tft.tft_decode, sessions[0], 1 + i) for i in range(TOKENS))
     for s in sessions:
         tft.tft_session_close(s)
-    return compute, save, load, bytes_
+    return compute, save, load, copy, token, bytes_
 
 
 def main():
@@ -71,17 +77,18 @@ def main():
     a = parser.parse_args()
     tft = ctypes.CDLL(a.library)
     tft.tft_kv_bytes.restype = tft.tft_session_bytes.restype = ctypes.c_size_t
-    print("| model | cache | computed s | saved s | loaded s | times | file MB | cache MB |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    print("| model | cache | computed s | saved s | loaded s | times | copied s | a token s |"
+          " file MB | cache MB |")
+    print("|---|---|" + "---:|" * 8)
     for path in a.model:
         model = ctypes.c_void_p()
         check(tft.tft_model_open(ctypes.byref(model), path.encode(), None, None))
         for kv in a.kv.split(","):
             kv = kv.replace(":clip", ",clip")
-            compute, save, load, size = measure(tft, model, kv, a.n)
+            compute, save, load, copy, token, size = measure(tft, model, kv, a.n)
             cache = cache_bytes(tft, model, kv, a.n)
             print(f"| {os.path.basename(path)} | {kv} | {compute:.1f} | {save:.3f} | {load:.3f} |"
-                  f" {compute / load:.0f} | {size / 1e6:.2f} | {cache / 1e6:.2f} |", flush=True)
+                  f" {compute / load:.0f} | {copy:.4f} | {token:.4f} | {size / 1e6:.2f} | {cache / 1e6:.2f} |", flush=True)
         tft.tft_model_close(model)
 
 

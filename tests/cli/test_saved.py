@@ -1,0 +1,186 @@
+"""tuffet chat: /save and /load"""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import zlib
+
+from program import PATIENCE, TUFFET, Case, Terminal, main
+
+TEMPLATE = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
+            "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
+HEAD = struct.Struct("<8sIIQQ")  # magic, version, messages, their bytes, bytes of the session
+SYSTEM, USER, ASSISTANT, TOOL = range(4)
+
+
+def message(role, text, name=b"", arguments=b""):
+    return struct.pack("<4I", role, len(text), len(name), len(arguments)) + text + name + arguments
+
+
+def conversation(messages, session=b"", version=1, count=None, size=None):
+    """A file with these messages."""
+    data = b"".join(messages)
+    head = HEAD.pack(b"TFTCHAT\n", version, len(messages) if count is None else count,
+                     len(data) if size is None else size, len(session))
+    return head + struct.pack("<I", zlib.crc32(head + data)) + data + session
+
+
+class Saved(Case):
+    def setUp(self):
+        self.file = self.path("talk")
+        pathlib.Path(self.file).unlink(missing_ok=True)
+
+    def chat(self, toy, *lines, args=()):
+        """What the program says to these lines: its answers, and its notes."""
+        done = subprocess.run([*TUFFET, "chat", toy, "--json", "-n8", *args], timeout=PATIENCE,
+                              input="\n".join(lines).encode(), capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line)["content"] for line in done.stdout.splitlines()], \
+            done.stderr.decode()
+
+    def talker(self, **settings):
+        return self.toy(template=TEMPLATE, endless=1, ctx=1000, **settings)
+
+    def test_goes_on(self):
+        toy = self.talker()
+        for args in [["--system=once"], ["--temp=0"], ["--kv=kivi:residual=32,group=16"]]:
+            want, _ = self.chat(toy, "hello", "once upon", "the end", "hello", args=[*args, "-s3"])
+            first, said = self.chat(toy, "hello", "once upon", f"/save {self.file}",
+                                    args=[*args, "-s3"])
+            self.assertRegex(said, rf"^saved {4 + ('--system=once' in args)} messages, "
+                                   r"\d+\.\d MB\n$")
+            # other random numbers and another system message, but for what is loaded
+            got, said = self.chat(toy, "the time", f"/load {self.file}", "the end", "hello",
+                                  "/stats", args=[*args, "-s99"])
+            self.assertRegex(said, r"^loaded \d messages, \d\d+ tokens\n")
+            self.assertEqual(first, want[:2])
+            self.assertEqual(got[1:], want[2:])
+
+    def test_computes_nothing_again(self):
+        toy = self.talker()
+        stats = []
+        for lines in (["hello", "once upon", f"/save {self.file}", "the end", "/stats"],
+                      [f"/load {self.file}", "the end", "/stats"]):
+            _, said = self.chat(toy, *lines, args=["-s3"])
+            stats.append([line.split(";")[0] for line in said.splitlines()
+                          if line.startswith(("prompt", "context"))])
+        self.assertRegex(stats[0][0], r"prompt   \d\d+ tokens, \d\d+ reused")
+        self.assertEqual(*stats)
+
+    def test_where_only_the_messages_fit(self):
+        toy = self.talker()
+        self.chat(toy, "hello", f"/save {self.file}", args=["-s1"])
+        saved = self.read(self.file)
+        n = HEAD.unpack(saved[:HEAD.size])[3]
+        messages = saved[HEAD.size + 4:HEAD.size + 4 + n]
+        plain = self.write("plain", conversation([messages], count=2))  # no session
+        for other, args, why in [
+            (toy, ["--kv=f32"], "was saved with another KV cache than the session has"),
+            (self.talker(seed=9), [], "was saved with another model, or with weights in another "
+                                      "form"),
+        ]:
+            got, said = self.chat(other, f"/load {self.file}", "the end", args=[*args, "-s2"])
+            self.assertEqual(said, f"tuffet: {self.file}: {why}: its messages are computed again "
+                                   "with the next one\nloaded 2 messages, 0 tokens\n")
+            want, said = self.chat(other, f"/load {plain}", "the end", args=[*args, "-s2"])
+            self.assertEqual(said, "loaded 2 messages, 0 tokens\n")
+            self.assertEqual(got, want)
+        _, said = self.chat(toy, f"/load {self.file}", args=["-c10"])
+        self.assertIn("tokens, and the session has room for 10: its messages are", said)
+
+    def test_an_empty_conversation(self):
+        lines = [f"/save {self.file}", "hello", f"/load {self.file}", "hello"]
+        got, said = self.chat(self.talker(), *lines, args=["-s1"])
+        self.assertEqual(said, "saved 0 messages, 0.0 MB\nloaded 0 messages, 0 tokens\n")
+        self.assertEqual(*got)  # with the same random numbers
+
+    def test_files(self):
+        toy = self.talker()
+        for name in ("/save", "/load"):
+            self.assertIn(f"{name} needs the name of a file",
+                          self.fails("chat", toy, stdin=name.encode()))
+        other = self.write("notes", b"my notes\n")
+        self.assertIn("there is a file that is no saved conversation",
+                      self.fails("chat", toy, stdin=f"/save {other}".encode()))
+        self.assertEqual(self.read(other), b"my notes\n")
+        self.assertIn("No such file", self.fails("chat", toy, stdin=b"/load /none/of/it"))
+        self.assertIn("No such file", self.fails("chat", toy, stdin=b"/save /none/of/it"))
+        spaced = self.path("two words")
+        for _ in range(2):  # the second time there is a conversation
+            self.chat(toy, "hello", f"/save   {spaced}  ")
+        self.assertEqual(self.read(spaced)[:8], b"TFTCHAT\n")
+        self.assertIn("not a saved conversation",
+                      self.fails("chat", toy, stdin=f"/load {toy}".encode()))
+        self.assertEqual([name for name in os.listdir(self.folder.name) if ".tmp" in name], [])
+
+    def test_hostile_files(self):
+        toy = self.talker()
+        hello = [message(USER, b"hello"), message(ASSISTANT, b"once")]
+        system = message(SYSTEM, b"be brief")
+        call = message(ASSISTANT, b"", b"t0", b'{"n": 7}')
+        good = conversation(hello)
+        cases = [(good[:n], "not a saved conversation") for n in (0, 7, 35)]
+        cases += [
+            (good[:-1], "cut off, or has bytes behind its end"),
+            (good + b"x", "cut off, or has bytes behind its end"),
+            (good[:50] + b"x" + good[51:], "the checksum differs"),
+            (conversation(hello, version=2), "saved by another version"),
+            (conversation(hello, size=2**64 - 1), "cut off, or has bytes behind its end"),
+            (conversation(hello, count=3), "a message is cut off"),
+            (conversation(hello, count=2**32 - 1), "a message is cut off"),
+            (conversation(hello, count=1), "bytes behind the last message"),
+            (conversation(hello[:1]), "the last answer is missing"),
+            (conversation(hello[1:]), "messages are not in turn"),
+            (conversation(hello + hello[1:]), "messages are not in turn"),
+            (conversation(hello + [system]), "messages are not in turn"),
+            (conversation([system, system, *hello]), "messages are not in turn"),
+            (conversation([message(TOOL, b"7")]), "messages are not in turn"),
+            (conversation([message(4, b"x")]), "of no role"),
+            (conversation([message(SYSTEM, b"a\0b"), *hello]), "has a NUL"),
+            (conversation([message(USER, b"hello", b"t0", b"{}")]), "a call that it cannot have"),
+            (conversation([hello[0], message(ASSISTANT, b"", b"", b"{}")]), "it cannot have"),
+            (conversation([hello[0], message(ASSISTANT, b"", b"t0", b'{}],"x":[{}')]),
+             "no JSON object"),
+            (conversation([hello[0], message(ASSISTANT, b"", b"t0", b"")]), "no JSON object"),
+            (conversation([hello[0], call, hello[1]]), "messages are not in turn"),
+            (conversation([hello[0], call, message(TOOL, b"7"), hello[1]]), "give --tools"),
+        ]
+        for i, (data, why) in enumerate(cases):
+            path = self.write(f"bad{i}", data)
+            self.assertIn(why, self.fails("chat", toy, stdin=f"/load {path}\nhello".encode()), i)
+        # a bad session behind good messages
+        got, said = self.chat(toy, f"/load {self.write('odd', conversation(hello, b'no session'))}",
+                              "the end")
+        self.assertIn("not a saved session: its messages are computed again", said)
+        self.assertEqual(len(got), 1)
+
+    def test_after_an_error_the_conversation_goes_on(self):
+        toy = self.toy(template="{% for m in messages %}{% if m.content == 'no' %}"
+                                "{{ raise_exception('not this') }}{% endif %}{{ m.content }}"
+                                "{% endfor %}", endless=1, ctx=1000)
+        bad = self.write("bad", conversation([message(USER, b"no"), message(ASSISTANT, b"once")]))
+        t = Terminal("chat", toy, "-s1", "-n8")
+        for line, answer in [("hello", b"> "), (f"/load {bad}", b"not this"), ("again", b"> "),
+                             (f"/save {self.file}", b"saved 4 messages")]:
+            t.type(line.encode() + b"\n")
+            t.wait_for(line.encode() + b"\r\n")
+            t.wait_for(answer)
+        t.type(b"\x04")
+        self.assertEqual(t.end(), 0)
+
+    def test_a_full_disk(self):
+        toy = self.talker()
+        self.chat(toy, "hello", f"/save {self.file}", args=["-s1"])
+        before = self.read(self.file)
+        run = 'ulimit -f 8; trap "" XFSZ; exec "$@"'  # 4 KiB
+        done = subprocess.run(["sh", "-c", run, "sh", *TUFFET, "chat", toy, "-n8", "-s2"],
+                              input=f"once upon\n/save {self.file}\n".encode(),
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(),
+                         rf"^tuffet: {self.file}: cannot be written: File too large\n$")
+        self.assertEqual(self.read(self.file), before)
+
+
+main()
