@@ -1,7 +1,8 @@
 /* The tokens of a session: feeding, rewinding, sliding. */
+#include "feed.h"
+
 #include "backend.h"
 #include "base/error.h"
-#include "feed.h"
 
 #include <string.h>
 
