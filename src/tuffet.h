@@ -597,7 +597,7 @@ TFT_API const int32_t *tft_tokens(const struct tft_session *s);
    session last slid. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
-/* -------------------------------------------------------------------- several sessions at a time */
+/* ------------------------------------------------------------------- several sessions at a time */
 
 /*
  * A batch feeds several sessions of a model in one pass, which reads the weights once for all of
@@ -613,8 +613,8 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
  *          next = tft_sample(&z, s);
  *
  * Sessions may differ in everything but the model: caches, prefixes, how full they are. They may
- * also be fed by tft_prefill in between. A prompt is best fed in pieces of 32 to 128 tokens, so that
- * sessions that generate need not wait for long.
+ * also be fed by tft_prefill in between. A prompt is best fed in pieces of 32 to 128 tokens, so
+ * that sessions that generate need not wait for long.
  */
 struct tft_batch;
 
@@ -648,12 +648,13 @@ TFT_API void tft_batch_close(struct tft_batch *b);
    single steps: the other sessions go on. Returns the first status that is not TFT_OK.
    TFT_ERR_ARG: also a session that is in two steps, or of another model than the batch; it stays as
    it is.
-   A step gets a pass of its own, as by tft_prefill, if it has more tokens than the session's n_batch
-   or the batch's n_tokens, or no token, if its session slides now or computes again what a rewind
-   took from its cache, and with a model on a device or with ranges over all tokens of a pass. In a
-   shared pass, a session's progress callback is not called, and tft_cancel is seen before the pass,
-   not within it. A shared pass runs on as many threads as the batch and each of its sessions were
-   opened with. Not for several threads at once, neither with one batch nor with one session. */
+   A step gets a pass of its own, as by tft_prefill, if it has more tokens than the n_batch of its
+   session or the n_tokens of the batch, or no token, if its session slides now or computes again
+   what a rewind took from its cache, and with a model on a device or with ranges over all tokens of
+   a pass. In a shared pass, a session's progress callback is not called, and tft_cancel is seen
+   before the pass, not within it. A shared pass runs on as many threads as the batch and each of
+   its sessions were opened with. Not for several threads at once, neither with one batch nor with
+   one session. */
 TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n);
 
 /* ------------------------------------------------------------------------------- saved sessions */

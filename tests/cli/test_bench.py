@@ -91,8 +91,29 @@ class Bench(Case):
         bits = sum(rows * (columns * 4.125 + 64) for rows, columns in matrices)
         self.assertAlmostEqual(rows[1]["gbps"] / rows[1]["tok_s"], bits / 8e9, delta=bits / 8e11)
 
+    def test_sessions(self):
+        model = self.toy()
+        args = ["bench", model, "--sessions", "1,3", "-n6", "-d5", "-r2", "-t1,2"]
+        one, three = self.json(*args)["rows"]
+        for row, sessions in [(one, 1), (three, 3)]:
+            self.assertEqual([row[key] for key in ["what", "sessions", "tokens", "depth"]],
+                             ["decode", sessions, 6, 5])
+            self.assertGreater(row["tok_s"], 0)
+        # the weights once for all, a cache for each, and as many operations for each
+        passes = [row["tok_s"] / row["sessions"] for row in [one, three]]
+        bytes = [row["gbps"] / n for row, n in zip([one, three], passes)]
+        self.assertGreater(bytes[1], bytes[0])
+        self.assertLess(bytes[1], 1.5 * bytes[0])
+        self.assertAlmostEqual(one["gflops"] / one["tok_s"], three["gflops"] / three["tok_s"],
+                               delta=1e-4 * one["gflops"] / one["tok_s"])
+        self.assertGreater(three["session"], one["session"])
+        self.assertRegex(self.tuffet(*args), rb"\nbatch 1 +6 +5 .*\nbatch 3 +6 +5 ")
+
     def test_wrong_use(self):
         model = self.toy()
+        for list in ["0", "1,x", "2000"]:
+            self.assertIn("--sessions", self.fails("bench", model, "--sessions", list, status=2))
+        self.assertIn("leave out -p", self.fails("bench", model, "--sessions=2", "-p4", status=2))
         for bits in ["0", "1", "5", "7", "16"]:
             self.assertIn("--bits", self.fails("bench", "--shape", "smollm2-135m", "--bits", bits,
                                                status=2))

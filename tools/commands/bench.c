@@ -16,12 +16,13 @@
 #include "run/backend.h"
 #include "run/session.h"
 #include "tools/bench/limits.h"
+#include "tools/bench/sessions.h"
 #include "tools/bench/shape.h"
 #include "tools/commands/commands.h"
 
 static struct {
     uint32_t prefill, decode, depth, runs, bits;
-    const char *threads, *shape;
+    const char *threads, *sessions, *shape;
     int dynamic;
     bool json;
 } opt = {.runs = 5, .bits = 8};
@@ -36,6 +37,9 @@ static const struct cli_option options[] = {
     {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each measurement; the median counts"},
     {'t', "threads", CLI_TEXT, &opt.threads, "LIST",
      "numbers of threads, \"1,2,4\" (default 1, and one for each CPU)"},
+    {0, "sessions", CLI_TEXT, &opt.sessions, "LIST",
+     "instead of a prompt, measure as many sessions that generate at the same time, \"1,2,4,8\", "
+     "with the last number of threads"},
     {0, "shape", CLI_TEXT, &opt.shape, "NAME",
      "instead of MODEL, use random weights in the shape of a known model: " SHAPE_NAMES},
     {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8, 4, 3 or 2"},
@@ -53,31 +57,41 @@ enum { MAX_LIST = 16, MAX_RUNS = 64 };
 
 struct row {
     const char *what;
-    uint32_t tokens;
+    uint32_t tokens, sessions;
     int threads;
     double tok_s, gbps, gflops, share;
     size_t session; /* bytes */
 };
 
-/* Reads --threads. Returns how many numbers the list has, or 0 if it is invalid or too long. */
-static int parse_threads(int list[MAX_LIST])
+/* Reads numbers of 1 to 1024 like 1,2,4. Returns how many the list has, or 0 if it is invalid or too
+   long. */
+static int parse_list(int list[MAX_LIST], const char *text)
 {
     int n = 0;
-    if (!opt.threads) {
-        int all = tft_cpu_threads();
-        list[n++] = 1;
-        if (all > 1)
-            list[n++] = all;
-        return n;
-    }
-    for (const char *p = opt.threads; *p; n++) {
+    for (const char *p = text; *p; n++) {
         char *end;
         long v = strtol(p, &end, 10);
         if (n == MAX_LIST || end == p || v < 1 || v > TFT_PORT_THREADS || (*end && *end != ','))
             return 0;
-        list[n] = tft_port_threaded() ? (int)v : 1; /* as many as will run */
+        list[n] = (int)v;
         p = *end ? end + 1 : end;
     }
+    return n;
+}
+
+/* Reads --threads, as parse_list. */
+static int parse_threads(int list[MAX_LIST])
+{
+    int n = 0, all = tft_cpu_threads();
+    if (opt.threads) {
+        n = parse_list(list, opt.threads);
+        for (int i = 0; i < n && !tft_port_threaded(); i++)
+            list[i] = 1; /* as many as will run */
+        return n;
+    }
+    list[n++] = 1;
+    if (all > 1)
+        list[n++] = all;
     return n;
 }
 
@@ -171,16 +185,17 @@ static double cache_bytes(const struct tft_model *m, const char *kv, double dept
     return bytes;
 }
 
+/* Each of `sessions` gets n tokens. */
 static struct row evaluate(const struct tft_model *model, const char *kv, const struct limits *l,
-                           bool decode, uint32_t n, int threads, double seconds)
+                           bool decode, uint32_t n, uint32_t sessions, int threads, double seconds)
 {
     struct tft_model_info info = {.size = sizeof info}, *m = &info;
     tft_model_describe(model, m);
     double depth = opt.depth + (n + 1) / 2.0 + m->n_prefix;
     double bytes =
-        (decode ? n : 1) * ((double)m->weight_bytes + cache_bytes(model, kv, depth));
-    double products = 2 * product_macs(model, decode, n),
-           flops = products + 2 * attention_macs(model, decode, n, depth);
+        (decode ? n : 1) * ((double)m->weight_bytes + sessions * cache_bytes(model, kv, depth));
+    double products = 2 * sessions * product_macs(model, decode, n),
+           flops = products + 2 * sessions * attention_macs(model, decode, n, depth);
     double by_bytes = bytes / 1e9 / l->read_gbps;
     bool integers = m->weights == TFT_WEIGHTS_I8 || m->weights == TFT_WEIGHTS_PACKED;
     double by_flops =
@@ -188,8 +203,9 @@ static struct row evaluate(const struct tft_model *model, const char *kv, const 
     return (struct row){
         .what = decode ? "decode" : "prefill",
         .tokens = n,
+        .sessions = sessions,
         .threads = threads,
-        .tok_s = n / seconds,
+        .tok_s = (double)n * sessions / seconds,
         .gbps = bytes / 1e9 / seconds,
         .gflops = flops / 1e9 / seconds,
         .share = (by_bytes > by_flops ? by_bytes : by_flops) / seconds,
@@ -205,21 +221,51 @@ static const char *kv_name(const struct tft_model *m)
 static void print_row(const struct tft_model *m, const struct row *r, bool first)
 {
     if (opt.json) {
-        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\","
-               "\"session\":%zu,\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
-               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->session,
-               r->tok_s, r->gbps, r->gflops);
+        printf("%s{\"what\":\"%s\",\"sessions\":%u,\"tokens\":%u,\"depth\":%u,\"threads\":%d,"
+               "\"kv\":\"%s\",\"session\":%zu,\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
+               first ? "" : ",", r->what, r->sessions, r->tokens, opt.depth, r->threads, kv_name(m),
+               r->session, r->tok_s, r->gbps, r->gflops);
         cli_json_number("share", r->share);
         printf("}");
     } else {
-        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", r->what, r->tokens, opt.depth,
-               r->threads, kv_name(m), r->tok_s, r->gbps, r->gflops);
+        char what[16];
+        snprintf(what, sizeof what, "%s", r->what);
+        if (opt.sessions)
+            snprintf(what, sizeof what, "batch %u", r->sessions);
+        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", what, r->tokens, opt.depth, r->threads,
+               kv_name(m), r->tok_s, r->gbps, r->gflops);
         if (isnan(r->share))
             printf("%8s\n", "-");
         else
             printf("%6.0f %%\n", 100 * r->share);
     }
     fflush(stdout);
+}
+
+/* One row for each number of sessions, list: [n]. */
+static int bench_sessions(const struct tft_model *m, const int32_t *ids, int threads,
+                          const struct limits *l, const int *list, int n)
+{
+    int status = CLI_OK;
+    for (int i = 0; i < n && status == CLI_OK; i++) {
+        struct sessions_opts o = {.m = m,
+                                  .n = (uint32_t)list[i],
+                                  .depth = opt.depth,
+                                  .tokens = opt.decode,
+                                  .threads = threads,
+                                  .ids = ids};
+        double t[MAX_RUNS];
+        size_t bytes;
+        cli_model_options.threads = (uint32_t)threads;
+        status = time_sessions(t, &bytes, opt.runs, &o);
+        if (status != CLI_OK)
+            return status;
+        qsort(t, opt.runs, sizeof *t, by_value);
+        struct row r = evaluate(m, kv_name(m), l, true, o.tokens, o.n, threads, t[opt.runs / 2]);
+        r.session = bytes;
+        print_row(m, &r, i == 0);
+    }
+    return status;
 }
 
 static int bench_threads(const struct tft_model *m, const int32_t *ids, int threads,
@@ -238,7 +284,7 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
         double seconds = 0;
         status = time_runs(&seconds, s, ids, n, decode);
         if (seconds > 0) {
-            struct row r = evaluate(m, kv_name(m), l, decode, n, threads, seconds);
+            struct row r = evaluate(m, kv_name(m), l, decode, n, 1, threads, seconds);
             r.session = s->size;
             print_row(m, &r, first && !decode);
         }
@@ -383,8 +429,9 @@ static int limits_of_cpu(struct limits *l, const int *list, int n, const char *p
     return CLI_OK;
 }
 
-/* l: [n], of a CPU as measured; those of a device replace them. */
-static int bench(const struct tft_model *m, struct limits *l, const int *list, int n)
+/* l: [n], of a CPU as measured; those of a device replace them. sessions: [n_sessions], or none */
+static int bench(const struct tft_model *m, struct limits *l, const int *list, int n,
+                 const int *sessions, int n_sessions)
 {
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(m, &info);
@@ -406,8 +453,10 @@ static int bench(const struct tft_model *m, struct limits *l, const int *list, i
         return cli_fail("out of memory");
     print_limits(m, l, list, n);
     int status = CLI_OK;
-    for (int i = 0; i < n && status == CLI_OK; i++)
+    for (int i = 0; i < n && status == CLI_OK && !n_sessions; i++)
         status = bench_threads(m, ids, list[i], &l[i], i == 0);
+    if (n_sessions)
+        status = bench_sessions(m, ids, list[n - 1], &l[n - 1], sessions, n_sessions);
     free(ids);
     return status == CLI_OK ? print_sampling(m) : status;
 }
@@ -452,11 +501,17 @@ static int run_bench(const char *path)
 {
     struct tft_model *m = NULL;
     struct limits limits[MAX_LIST] = {{0}};
-    int list[MAX_LIST], n = parse_threads(list);
+    int list[MAX_LIST], n = parse_threads(list), sessions[MAX_LIST],
+        n_sessions = opt.sessions ? parse_list(sessions, opt.sessions) : 0;
     if (opt.runs > MAX_RUNS)
         return cli_usage("--runs must be at most %d", MAX_RUNS);
     if (!n)
         return cli_usage("--threads needs a list of numbers like 1,2,4, not \"%s\"", opt.threads);
+    if (opt.sessions && !n_sessions)
+        return cli_usage("--sessions needs a list of numbers like 1,2,4, not \"%s\"",
+                         opt.sessions);
+    if (opt.sessions && opt.prefill)
+        return cli_usage("--sessions measures no prompt: leave out -p");
     if (!path == !opt.shape)
         return cli_usage("give either MODEL or --shape");
     if (opt.bits != 8 && (!opt.shape || opt.bits < 2 || opt.bits > 4))
@@ -471,7 +526,7 @@ static int run_bench(const char *path)
     if (status == CLI_OK)
         status = opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
     if (status == CLI_OK) {
-        status = bench(m, limits, list, n);
+        status = bench(m, limits, list, n, sessions, n_sessions);
         tft_model_close(m);
     }
     return status;
@@ -503,6 +558,7 @@ const struct cli_command command_bench = {
              "the file as soon as it is open.\n",
     .examples = "tuffet bench model.gguf\n"
                 "tuffet bench --shape smollm2-135m -t 1,2\n"
+                "tuffet bench model.gguf --sessions 1,2,4,8 -n 32\n"
                 "tuffet bench model.gguf -d 2048 -t 1,4 --kv f32 --json\n",
     .run = run_bench,
 };
