@@ -1,11 +1,11 @@
 /*
  * The page of `tuffet serve` in a real browser:
  *
- *      NODE_PATH=FOLDER/node_modules node browser.js PAGE [PICTURES]
+ *      NODE_PATH=FOLDER/node_modules node browser.js PAGE [PICTURES [PART]]
  *
  * FOLDER has the packages playwright-core and axe-core (npm install --prefix FOLDER
  * playwright-core axe-core); Chromium is Debian's package, or $CHROMIUM. With PICTURES, a folder,
- * it takes pictures there. Exit status 77 if a package or the browser is missing; 1 if a case
+ * it takes pictures there; with PART, it runs the cases whose names have it. Exit status 77 if a package or the browser is missing; 1 if a case
  * fails.
  */
 'use strict';
@@ -37,7 +37,8 @@ async function main(file, pictures, only = '') {
         '--disable-quic', '--no-first-run', '--disable-background-networking',
         '--disable-component-update', '--disable-sync']});
     let failed = 0;
-    for (const [name, run, context = {}] of cases.filter(c => c[0].includes(only))) {
+    const chosen = cases.filter(c => c[0].includes(only));
+    for (const [name, run, context = {}] of chosen) {
         const mock = new Mock(file);
         const url = await mock.listen();
         const view = await browser.newContext({viewport: {width: 1100, height: 760},
@@ -72,7 +73,7 @@ async function main(file, pictures, only = '') {
         mock.close();
     }
     await browser.close();
-    console.log(`${cases.length - failed} of ${cases.length} cases passed`);
+    console.log(`${chosen.length - failed} of ${chosen.length} cases passed`);
     return failed ? 1 : 0;
 }
 

@@ -574,4 +574,54 @@ module.exports = [
         await rest(page);
         assert.ok(await below() < 60);
     }],
+
+    ['a stream is read in pieces of any size', async ({page, mock}) => {
+        const text = 'Grüße 👋🏽 from Kraków – “quoted” \\ and\n\n| tables |\n|---|\n| ß |';
+        mock.answers.Pieces = async ({response, event}) => {
+            event({prompt_progress: {total: 100, processed: 40}, choices: []});
+            await page.getByText('Reading 40 %').waitFor();
+            const chunk = content => `data: ${JSON.stringify({choices: [{index: 0, delta: {content}}]})}\r\n\r\n`;
+            const bytes = Buffer.from(': ping\n\n' + text.match(/.{1,7}/gsu).map(chunk).join(': ping\n\n'));
+            for (let at = 0; at < bytes.length;) {
+                const n = 1 + at * 7 % 13;
+                response.write(bytes.subarray(at, at += n));
+                if (at % 5 === 0)
+                    await wait(1);
+            }
+        };
+        await asked(page, 'Pieces');
+        assert.strictEqual(await answers(page).locator('p').first().innerText(),
+            'Grüße 👋🏽 from Kraków – “quoted” \\ and');
+        assert.strictEqual(await answers(page).locator('td').innerText(), 'ß');
+    }],
+
+    ['another tab shows what was said here', async ({page, url}) => {
+        await asked(page, 'Here');
+        const other = await page.context().newPage();
+        await other.goto(page.url());
+        await answers(other).getByText('You said: Here').waitFor();
+        await asked(page, 'And here');
+        await answers(other).getByText('You said: And here').waitFor();
+        await asked(other, 'There');
+        await answers(page).getByText('You said: There').waitFor();
+        await other.goto(url);
+        await asked(other, 'Elsewhere');
+        await page.locator('#chats').getByText('Elsewhere').waitFor();
+        assert.strictEqual(await answers(page).count(), 3, 'the open chat stays');
+    }],
+
+    ['a full storage is said, and the chat goes on', async ({page}) => {
+        await page.evaluate(() => {
+            const free = 5 * 1024 * 1024 - JSON.stringify(localStorage).length - 64;
+            for (let size = free; size > 8; size = Math.floor(size / 2))
+                try {
+                    localStorage.setItem('fill' + size, 'x'.repeat(size));
+                } catch { /* smaller ones still fit */ }
+        });
+        await asked(page, 'Anything of some length that does not fit any more');
+        await page.getByText('storage is full').waitFor();
+        assert.match(await answers(page).innerText(), /^You said: Anything/);
+        await asked(page, 'More');
+        assert.strictEqual(await answers(page).count(), 2);
+    }],
 ];
