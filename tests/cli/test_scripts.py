@@ -82,6 +82,15 @@ class Scripts(Case):
                                "--intact-tokens=1,13")
         self.assertEqual(rows[-1][2], f"{self.ppl(model):.3f}")
 
+    def test_papers_that_grow_the_prefix(self):
+        rows = self.table("papers.py", *self.shown, "--calib", self.text, "--calib-window=60",
+                          "--calib-tokens=600", "--prefix=1", "--only=intact-2")
+        rows = [row for row in rows if len(row) == 3]
+        self.assertEqual(rows[0], ["prefix", "4 bits", "3 bits"])
+        self.assertEqual([row[0] for row in rows[2:]], ["1", "2", "4", "8", "16", "32"])
+        for _, four, three in rows[2:]:
+            self.assertGreater(float(three), float(four))
+
     def test_papers_without_such_a_table(self):
         done = subprocess.run([sys.executable, SCRIPTS / "papers.py", self.toy(), *self.shown,
                                "--calib", self.text, "--prefix=1", "--only=nothing"],

@@ -174,6 +174,24 @@ def cushion_9(p):
     p.forget()
 
 
+def intact_2(p):
+    """IntactKV, figure 2: squared error of the layers' outputs against the tokens of the prefix"""
+    text = p.tuffet("tokenize", p.a.model, "-f", p.a.text, *p.tokenizer)["tokens"]
+    tokens = [*p.a.prefix.split(","), *map(str, text)]
+    print_titles(["prefix"], ["4 bits", "3 bits"])
+    for size in (1, 2, 4, 8, 16, 32):
+        cells = []
+        for bits in "43":
+            made = p.tuffet("quantize", p.a.model, "-o", os.path.join(p.folder, "intact-2.gguf"),
+                            "--calib", p.a.calib, "--calib-tokens", p.a.calib_tokens,
+                            "--calib-window", p.a.calib_window, *p.tokenizer, "--rotate", "none",
+                            "--bits", bits, "--group", "128", "--rounding", "nearest", "--dynamic",
+                            "all", "--intact-tokens", ",".join(tokens[:size]),
+                            "--calibrate", "--tune-epochs", "1")
+            cells.append(f"{made['tune']['validation'][0]:.3f}")  # before the first step
+        print_row(size, *cells)
+
+
 def intact_4(p):
     """IntactKV, figure 4: bits of weights and of the cache, without and with the prefix"""
     caches = {"16": "f16"} | {b: f"rtn:bits={b},group=64,retain=fill:32" for b in "8432"}
@@ -312,8 +330,8 @@ def needle(p):
 
 
 TABLES = {"cushion-1": cushion_1, "cushion-3": cushion_3, "cushion-5": cushion_5,
-          "cushion-8": cushion_8, "cushion-9": cushion_9, "intact-4": intact_4,
-          "logquant-4": logquant_4, "logquant-6": logquant_6,
+          "cushion-8": cushion_8, "cushion-9": cushion_9, "intact-2": intact_2,
+          "intact-4": intact_4, "logquant-4": logquant_4, "logquant-6": logquant_6,
           "asymkv-1": asymkv_1, "asymkv": asymkv, "skvq": skvq, "needle": needle}
 
 
