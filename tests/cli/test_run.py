@@ -20,7 +20,7 @@ class Run(Case):
             args = ["run", self.toy(), "-phello", "-s", str(seed)]
             answer = self.json(*args)
             self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens",
-                                           "prefix_tokens", "first_s", "tok_s", "prompt_tok_s",
+                                           "prefix_tokens", "cached_tokens", "first_s", "tok_s", "prompt_tok_s",
                                            "seed"})
             self.assertEqual((answer["seed"], answer["prompt_tokens"]), (seed, 2))
             self.assertGreater(answer["first_s"], 0)

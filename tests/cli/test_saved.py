@@ -1,4 +1,4 @@
-"""tuffet chat: /save and /load"""
+"""tuffet chat: /save and /load; tuffet run --prompt-cache"""
 import json
 import os
 import pathlib
@@ -181,6 +181,60 @@ class Saved(Case):
         self.assertRegex(done.stderr.decode(),
                          rf"^tuffet: {self.file}: cannot be written: File too large\n$")
         self.assertEqual(self.read(self.file), before)
+
+
+class PromptCache(Case):
+    def run_with(self, toy, prompt, *args, cache=None):
+        """The text, and how many tokens came from the cache; with it, the program's notes too."""
+        args = [*TUFFET, "run", toy, "-s5", "-n12", "--json", "-p", prompt, *args]
+        done = subprocess.run([*args, *(["--prompt-cache", cache] if cache else [])],
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        return said["text"], said["cached_tokens"], said["prompt_tokens"], done.stderr.decode()
+
+    def test_the_same_answers(self):
+        prompts = ["hello world, " * 20, "hello world, " * 20, "hello world, " * 20 + "once upon",
+                   "hello", "hello world, the end"]
+        for kv in ["f16", "kivi:residual=32,group=16", "kivi:residual=32,group=16,prefill=prompt"]:
+            toy, cache, before = self.toy(endless=1, ctx=1000), self.path(f"cache {kv}"), ""
+            for i, prompt in enumerate(prompts):
+                want, _, n, _ = self.run_with(toy, prompt, "--kv", kv)
+                got, cached, _, said = self.run_with(toy, prompt, "--kv", kv, cache=cache)
+                self.assertEqual((got, said), (want, ""))
+                same = len(os.path.commonprefix([prompt, before])) > 50 and n > 50
+                self.assertEqual(cached == n, i == 1)  # nothing is computed
+                self.assertEqual(cached > 50, same)
+                before = prompt
+
+    def test_files(self):
+        toy, other = self.toy(endless=1), self.toy(endless=1, seed=9)
+        cache = self.path("prompt cache")
+        self.run_with(toy, "hello", cache=cache)
+        want = self.run_with(other, "hello")[0]
+        got, cached, _, said = self.run_with(other, "hello", cache=cache)
+        self.assertEqual((got, cached), (want, 0))
+        self.assertEqual(said, f"tuffet: {cache}: was saved with another model, or with weights in "
+                               "another form: it is replaced by this prompt\n")
+        _, cached, n, said = self.run_with(other, "hello", cache=cache)
+        self.assertEqual((cached, said), (n, ""))
+        self.write("prompt cache", self.read(cache)[:-5])
+        got, cached, _, said = self.run_with(other, "hello", cache=cache)
+        self.assertEqual((got, cached), (want, 0))
+        self.assertIn("cut off", said)
+        notes = self.write("notes", b"my notes\n")
+        self.assertIn("there is a file that is no saved session",
+                      self.fails("run", toy, "-phello", "--prompt-cache", notes))
+        self.assertEqual(self.read(notes), b"my notes\n")
+        self.assertIn("No such file",
+                      self.fails("run", toy, "-phello", "--prompt-cache", "/none/of/it"))
+
+    def test_a_session_that_slides(self):
+        toy, cache = self.toy(endless=1), self.path("slid")
+        prompt = "hello world, " * 30
+        want = self.run_with(toy, prompt, "-c64", "--slide")[0]
+        self.assertEqual(self.run_with(toy, prompt, "-c64", "--slide", cache=cache)[0], want)
+        self.assertFalse(os.path.exists(cache))
 
 
 main()

@@ -52,6 +52,8 @@ static int compute_and_generate(struct conversation *c, struct conversation_answ
     a->n_held = cli_held(c->x.s, p->ids, p->n);
     if (cli_sync(c->x.s, p->ids, p->n) != TFT_OK)
         return cli_fail_session(c->x.s);
+    if (!cli_interrupted())
+        tft_prompt_end(c->x.s);
     a->prompt_seconds = (double)(cli_ns() - start) / 1e9;
     start = cli_ns();
     int status = generate(c, a);

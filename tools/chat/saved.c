@@ -70,17 +70,6 @@ static int save_session(const struct conversation *c, void **out, size_t *n)
     return CLI_OK;
 }
 
-/* Whether `path` may become a saved conversation. */
-static bool may_replace(const char *path)
-{
-    char first[sizeof magic];
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(first, 1, sizeof first, f) : 0;
-    if (f)
-        fclose(f);
-    return !n || (n == sizeof magic && memcmp(first, magic, n) == 0);
-}
-
 static int write_file(const char *path, const struct cli_text *part, size_t n)
 {
     struct tft_new_file *f;
@@ -106,7 +95,7 @@ int saved_write(const struct conversation *c, const char *path)
     void *session = NULL;
     size_t n_session = 0;
     bool good = true;
-    if (!may_replace(path))
+    if (!cli_may_replace(path, magic))
         return cli_fail("%s: there is a file that is no saved conversation: give another name",
                         path);
     for (size_t i = 0; i < m->n && good; i++)

@@ -160,6 +160,10 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 /* All of a file, with a NUL after it, which the caller frees; NULL after an error message. */
 char *cli_read(const char *path, size_t *len);
 
+/* Whether a file with these first 8 bytes may be written to `path`: there is none, or an empty one,
+   or one with the same. */
+bool cli_may_replace(const char *path, const char *magic);
+
 /* The text that the user gave with -p TEXT, or else with -f FILE, or else through a pipe to
    standard input; empty if there is none of the three. Otherwise as cli_read. */
 char *cli_read_input(const char *text, const char *file, size_t *len);

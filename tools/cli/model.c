@@ -263,7 +263,5 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
     }
     reading.progress = NULL;
     cli_progress_end(&progress);
-    if (status == TFT_OK)
-        tft_prompt_end(s);
     return status == TFT_ERR_CANCELLED ? TFT_OK : status;
 }

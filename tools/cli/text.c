@@ -49,6 +49,16 @@ char *cli_read(const char *path, size_t *len)
     return text;
 }
 
+bool cli_may_replace(const char *path, const char *magic)
+{
+    char first[8];
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(first, 1, sizeof first, f) : 0;
+    if (f)
+        fclose(f);
+    return !n || (n == sizeof first && memcmp(first, magic, n) == 0);
+}
+
 char *cli_read_input(const char *text, const char *file, size_t *len)
 {
     if (file || (!text && !isatty(STDIN_FILENO)))

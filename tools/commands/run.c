@@ -9,7 +9,7 @@
 #include "tools/commands/commands.h"
 
 static struct {
-    const char *prompt, *file;
+    const char *prompt, *file, *cache;
     uint32_t n_tokens;
     bool json, special, echo, slide;
 } opt;
@@ -19,6 +19,8 @@ static const struct cli_option options[] = {
     {'f', "file", CLI_TEXT, &opt.file, "FILE", "continue the text of FILE; - is standard input"},
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read <|names|> of special tokens in the prompt as these tokens"},
+    {0, "prompt-cache", CLI_TEXT, &opt.cache, "FILE",
+     "begin with what FILE holds of the prompt, and save the computed prompt in it"},
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "stop after N tokens (default when the model ends the text)"},
     {0, "slide", CLI_FLAG, &opt.slide, NULL,
@@ -26,7 +28,7 @@ static const struct cli_option options[] = {
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: those of them that "
-     "the prefix holds, first_s: seconds from opening the session to the first token, tok_s, "
+     "the prefix holds, cached_tokens: those that the prompt cache held, first_s: seconds from opening the session to the first token, tok_s, "
      "prompt_tok_s, seed"},
     {0},
 };
@@ -41,7 +43,7 @@ struct completion {
     struct cli_text text; /* with --json */
     const char *stop;     /* "end", "length", "context", "interrupt" */
     size_t n_prompt, n;   /* tokens */
-    size_t held;          /* tokens of the prompt that are in the prefix */
+    size_t held, cached;  /* tokens of the prompt that are in the prefix, in the prompt cache */
     uint64_t start;       /* before the session was opened; ns */
     double first_seconds, prompt_seconds, seconds;
 };
@@ -83,14 +85,16 @@ static void report(const struct completion *c)
 {
     double tok_s = c->seconds > 0 ? (double)c->n / c->seconds : 0,
            prompt_tok_s =
-               c->prompt_seconds > 0 ? (double)(c->n_prompt - c->held) / c->prompt_seconds : 0;
+               c->prompt_seconds > 0
+                   ? (double)(c->n_prompt - c->held - c->cached) / c->prompt_seconds
+                   : 0;
     unsigned long long seed = cli_sampling_options.seed;
     if (opt.json) {
         printf("{\"text\":");
         cli_json_string(stdout, c->text.p ? c->text.p : "", c->text.n);
         printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"prefix_tokens\":%zu,"
-               "\"first_s\":%.6f,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
-               c->stop, c->n, c->n_prompt, c->held, c->first_seconds, tok_s, prompt_tok_s, seed);
+               "\"cached_tokens\":%zu,\"first_s\":%.6f,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
+               c->stop, c->n, c->n_prompt, c->held, c->cached, c->first_seconds, tok_s, prompt_tok_s, seed);
         return;
     }
     putchar('\n');
@@ -99,6 +103,44 @@ static void report(const struct completion *c)
                 "\nprompt: %zu tokens, %.1f tokens/s; generated: %zu tokens, %.1f tokens/s; "
                 "stopped by: %s; seed %llu\n",
                 c->n_prompt, prompt_tok_s, c->n, tok_s, c->stop, seed);
+}
+
+/* ---- the prompt */
+
+/* Loads the prompt cache, if there is one for this model and these options. */
+static int load_cache(struct tft_session *s)
+{
+    struct tft_error err;
+    if (!cli_may_replace(opt.cache, "TFTSAVE\n"))
+        return cli_fail("%s: there is a file that is no saved session: give another name",
+                        opt.cache);
+    if (access(opt.cache, F_OK) == 0 && tft_session_load(s, NULL, opt.cache, &err) != TFT_OK)
+        fprintf(stderr, "tuffet: %s: it is replaced by this prompt\n", err.msg);
+    return CLI_OK;
+}
+
+/* Whether the session has the logits after exactly these tokens. */
+static bool has_all(const struct tft_session *s, const int32_t *ids, size_t n)
+{
+    return n && tft_pos(s) == n && tft_logits(s, 0) &&
+           memcmp(tft_tokens(s), ids, n * sizeof *ids) == 0;
+}
+
+/* Makes the session hold the tokens, with the help of the prompt cache. */
+static int sync_prompt(struct tft_session *s, const int32_t *ids, size_t n, struct completion *c,
+                       enum tft_status *status)
+{
+    struct tft_error err;
+    *status = TFT_OK;
+    if (opt.cache && load_cache(s) != CLI_OK)
+        return CLI_FAILED;
+    c->cached = has_all(s, ids, n) ? n : cli_held(s, ids, n);
+    if (c->cached && c->cached == n)
+        return CLI_OK;
+    *status = cli_sync(s, ids, n);
+    if (!opt.cache || *status != TFT_OK || !has_all(s, ids, n)) /* it has slid, or Ctrl-C came */
+        return CLI_OK;
+    return tft_session_save(s, NULL, opt.cache, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
 }
 
 /* Computes the n tokens of the prompt, without those that the prefix holds. */
@@ -112,7 +154,10 @@ static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
         return cli_fail("the prompt has %zu tokens, but the context holds only %zu: shorten the "
                         "prompt, or use --slide",
                         n, tft_capacity(s));
-    enum tft_status status = cli_sync(s, ids, n);
+    enum tft_status status;
+    if (sync_prompt(s, ids, n, c, &status) != CLI_OK)
+        return CLI_FAILED;
+    tft_prompt_end(s);
     c->prompt_seconds = seconds_since(start);
     if (status == TFT_ERR_ARG && !n)
         return cli_fail("the prompt is empty, and the model has no BOS token to begin with: give a "
@@ -194,9 +239,13 @@ const struct cli_command command_run = {
              "no pipe either, the prompt is empty. The text goes to standard output as it is "
              "generated.\n"
              "\n"
-             "What a prefix of the model holds of the prompt is not computed again.\n",
+             "What a prefix of the model holds of the prompt is not computed again. Nor is what FILE "
+             "of --prompt-cache holds: a session of the same model, prefix and KV cache, with any "
+             "text that begins like the prompt. The answer is the same. If more was to be computed, "
+             "FILE is replaced. tuffet chat has /save and /load instead.\n",
     .examples = "tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
                 "tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
+                "tuffet run model.gguf -f notes.txt --prompt-cache notes.session\n"
                 "echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
     .run = run,
 };
