@@ -1,7 +1,8 @@
 /*
  * olmo2: OLMo Team 2024 (arXiv 2501.00656, section 2.2). Norms come after attention and
  * feed-forward, and q and k are normalised over all their heads together. In OLMo 3 three layers in
- * four attend to a window; YaRN is for the others.
+ * four attend to a window; YaRN is for the others, with the factor of cosines and sines that its
+ * configuration names, attention_factor, 0.1 ln(8) + 1. llama.cpp multiplies it by that once more.
  *
  *      x = embed[token]
  *      per layer:
@@ -21,6 +22,7 @@ static const struct tft_transformer olmo2 = {
     .qk_norm = TFT_QK_NORM_WHOLE,
     .window_period = 4,
     .window_plain_rope = true,
+    .whole_attn_factor = true,
 };
 
 const struct tft_arch tft_arch_olmo2 = {

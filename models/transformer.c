@@ -441,7 +441,7 @@ void tft_transformer_load(struct tft_load *ld)
         tft_delta_net_shape(ld);
     bool off = t->rope_switch && !tft_load_flag(ld, "rope.scaling.finetuned", true);
     if (t->rope != TFT_NO_ROPE && !off)
-        tft_load_rope(ld, t->rope == TFT_ROPE_HALVES);
+        tft_load_rope(ld, t->rope == TFT_ROPE_HALVES, t->whole_attn_factor);
     m->norm_eps = tft_load_real(
         ld, t->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
     m->geglu = t->activation == TFT_GEGLU;

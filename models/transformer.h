@@ -72,6 +72,8 @@ struct tft_transformer {
                                files have two tensors, each of whole panels. */
     bool scaled_embedding;  /* e = sqrt(n_embd) */
     const struct tft_multipliers *multipliers;
+    bool whole_attn_factor;  /* rope.scaling.attn_factor is the whole factor of YaRN; otherwise it
+                                multiplies YaRN's own */
     bool rope_switch;        /* no rotation if the file's rope.scaling.finetuned is false */
     /* Sliding windows. Where a file has no period of its own, nor a mask of layers, layer l has a
        window unless l % window_period is window_period - 1. */

@@ -228,7 +228,7 @@ static void factors(struct oracle *o)
     }
     double f = o->linear, m = number(o, "rope.scaling.yarn_log_multiplier", 0);
     o->yarn = text_is(o, "rope.scaling.type", "yarn");
-    if (o->yarn)
+    if (o->yarn && !(is(o, "olmo2") && number(o, "rope.scaling.attn_factor", 0) > 0))
         o->amplitude *= (1 + 0.1 * log(f)) / (1 + 0.1 * m * log(f));
     if (is(o, "granite") || is(o, "granitemoe")) {
         o->e = number(o, "embedding_scale", 1);

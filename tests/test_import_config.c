@@ -101,17 +101,21 @@ static void longrope_amplitude(void **state)
     near(number(result(), key, 0), 1);
 }
 
-/* A reader multiplies by 0.1 ln(factor) + 1 itself. */
+/* A reader of olmo2 takes it in place of 0.1 ln(factor) + 1, one of smollm3 multiplies the two. */
 static void yarn_amplitude(void **state)
 {
     (void)state;
-    const char *key = "olmo2.rope.scaling.attn_factor", *at = "\"rope_type\":\"yarn\"";
-    const double usual = 0.1 * log(4) + 1;
-    const struct toy *t = toy_of("olmo2", 1);
-    as_hf(*t);
+    const char *key = "olmo2.rope.scaling.attn_factor", *at = "\"rope_type\":\"yarn\"",
+               *with = "\"attention_factor\":1.5,\"rope_type\":\"yarn\"";
+    struct toy other = *toy_of("smollm3", 0);
+    other.yarn = 4;
+    as_hf(other);
+    edit(at, with);
+    near(number(result(), "smollm3.rope.scaling.attn_factor", -1), 1.5 / (0.1 * log(4) + 1));
+    as_hf(*toy_of("olmo2", 1));
     near(number(result(), key, -1), -1);
-    edit(at, "\"attention_factor\":1.5,\"rope_type\":\"yarn\"");
-    near(number(result(), key, -1), 1.5 / usual);
+    edit(at, with);
+    near(number(result(), key, -1), 1.5);
     edit("\"attention_factor\":1.5", "\"attention_factor\":1.1386294");
     near(number(result(), key, -1), -1);
 }

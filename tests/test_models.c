@@ -7,6 +7,7 @@
 #include "expert_toys.h"
 #include "folder.h"
 #include "layer_toys.h"
+#include "model/model.h"
 #include "more_toys.h"
 #include "oracle.h"
 #include "toy.h"
@@ -180,6 +181,32 @@ static void more_architectures(void **state)
         }
 }
 
+/* YaRN with a factor of cosines and sines in the file. Those of OLMo 3 have the whole factor there,
+   as its configuration has; in other files it multiplies YaRN's own. */
+static void factors_of_yarn(void **state)
+{
+    (void)state;
+    static const struct toy_number factor[] = {{"rope.scaling.attn_factor", TOY_F32, 1.5}, {0}};
+    static const char *const archs[] = {"olmo2", "smollm3"};
+    for (size_t i = 0; i < N_MORE; i++)
+        for (size_t j = 0; j < sizeof archs / sizeof *archs; j++) {
+            struct toy t = more_toys[i];
+            struct tft_model *m;
+            if (strcmp(t.arch, archs[j]) != 0)
+                continue;
+            t.yarn = 4;
+            t.numbers = factor;
+            const char *path = written(&t, TFT_F32);
+            double off = difference(path, SHORT, "f32", TFT_WEIGHTS_F32),
+                   usual = j ? 0.1 * log(4) + 1 : 1;
+            if (!(off < 2e-5))
+                fail_msg("%s: off by %g", t.arch, off);
+            assert_int_equal(tft_model_open(&m, path, NULL, NULL), TFT_OK);
+            assert_true(fabs((double)m->rope_amplitude - 1.5 * usual) < 1e-6);
+            tft_model_close(m);
+        }
+}
+
 /* Layers that differ. Types come in turns, and texts that leave the windows. */
 static void layers_that_differ(void **state)
 {
@@ -287,6 +314,7 @@ int main(void)
         cmocka_unit_test(quantized_weights),
         cmocka_unit_test(more_architectures),
         cmocka_unit_test(experts),
+        cmocka_unit_test(factors_of_yarn),
         cmocka_unit_test(layers_that_differ),
         cmocka_unit_test(blocks_that_predict_more),
     };

@@ -84,8 +84,9 @@ enum { TFT_MAX_HEAD_DIM = 1 << 16 };
 void tft_load_head_dim(struct tft_load *ld, uint32_t dim);
 
 /* RoPE: base, n_rot, scaling, and divisors of the frequencies in tensors. load_rope.c has the
-   formulas. Other scalings are refused. */
-void tft_load_rope(struct tft_load *ld, bool halves);
+   formulas. Other scalings are refused. whole_factor: rope.scaling.attn_factor is all that YaRN
+   multiplies cosines and sines by. */
+void tft_load_rope(struct tft_load *ld, bool halves, bool whole_factor);
 
 /* RoPE of layers with a window, whose heads have `dim` numbers; without scaling. The base is
    rope.freq_base_swa, or else `def`, or rope.freq_base if def is 0. rope.dimension_count_swa says

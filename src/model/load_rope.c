@@ -11,7 +11,8 @@
  *                       on, rope.scaling.original_context_length, and for all others (LongRoPE:
  *                       Ding et al. 2024, section 3)
  *   rope.scaling.attn_factor
- *                       multiplies all cosines and sines
+ *                       multiplies all cosines and sines, beside what YaRN multiplies them by, or
+ *                       instead of it
  */
 #include "model/load.h"
 
@@ -41,7 +42,7 @@ static double pair_of(double turns, uint32_t n_ctx, uint32_t n_rot, double base)
  * from the one to the other (section 3.2). Cosines and sines are multiplied by 0.1 ln(factor) + 1,
  * eq. 22, divided by the same with yarn_log_multiplier before ln where a file has that.
  */
-static void yarn(struct tft_load *ld, struct scaling *s, double base)
+static void yarn(struct tft_load *ld, struct scaling *s, double base, bool whole_factor)
 {
     const struct tft_model *m = ld->m;
     double fast = (double)tft_load_real(ld, "rope.scaling.yarn_beta_fast", 32),
@@ -53,12 +54,13 @@ static void yarn(struct tft_load *ld, struct scaling *s, double base)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "a rope.scaling.yarn_ext_factor other than 1 is not supported");
     double growth = s->divisor > 1 ? 0.1 * tft_rope_log(s->divisor) : 0;
-    s->amplitude *= (1 + growth) / (1 + growth * log_multiplier);
+    if (!whole_factor || !tft_load_has(ld, "rope.scaling.attn_factor"))
+        s->amplitude *= (1 + growth) / (1 + growth * log_multiplier);
     s->low = fmax(0, floor(pair_of(fast, n_ctx, m->n_rot, base)));
     s->high = fmin(fmax(0, ceil(pair_of(slow, n_ctx, m->n_rot, base))), m->n_rot - 1.0);
 }
 
-static struct scaling scaling(struct tft_load *ld, double base)
+static struct scaling scaling(struct tft_load *ld, double base, bool whole_factor)
 {
     char full[96];
     const struct tft_value *type = tft_load_value(ld, "rope.scaling.type", full);
@@ -76,7 +78,7 @@ static struct scaling scaling(struct tft_load *ld, double base)
                                  "%s \"%.*s\" is not supported", full,
                                  name.n < 30 ? (int)name.n : 30, name.p ? name.p : "");
     if (tft_str_is(name, "yarn"))
-        yarn(ld, &s, base);
+        yarn(ld, &s, base, whole_factor);
     return s;
 }
 
@@ -135,13 +137,13 @@ static uint32_t rotated(struct tft_load *ld, const char *key, uint32_t def, uint
     return n;
 }
 
-void tft_load_rope(struct tft_load *ld, bool halves)
+void tft_load_rope(struct tft_load *ld, bool halves, bool whole_factor)
 {
     struct tft_model *m = ld->m;
     m->rope_halves = halves;
     m->n_rot = rotated(ld, "rope.dimension_count", m->head_dim, m->head_dim);
     double base = base_of(ld, "rope.freq_base", 10000);
-    struct scaling s = scaling(ld, base);
+    struct scaling s = scaling(ld, base, whole_factor);
     m->rope_amplitude = (float)s.amplitude;
 
     const float *by = divisors(ld, "rope_freqs.weight"),

@@ -113,8 +113,9 @@ static void yarn(struct import *im)
     for (const struct import_number *n = numbers; n->key; n++)
         if (json_is_real(json_object_get(p, n->names)))
             put_f32(im, n->key, import_member(im, p, n->names, n->def));
-    if (fabs(amplitude - usual) > 1e-4 * usual) /* a reader multiplies it with the usual one */
-        put_f32(im, "rope.scaling.attn_factor", amplitude / usual);
+    bool whole = strcmp(im->arch->name, "olmo2") == 0; /* else a reader multiplies the two */
+    if (fabs(amplitude - usual) > 1e-4 * usual)
+        put_f32(im, "rope.scaling.attn_factor", whole ? amplitude : amplitude / usual);
 }
 
 static void take_list(struct import *im, const char *name, const char *tensor)
