@@ -5,7 +5,7 @@
 
 /* A rule is copied to where it is named if it has no more parts than this, no endless repetition,
    and does not come back to itself. Automata of such rules become one, which is deterministic. */
-enum { INLINE_PARTS = 48, INLINE_DEPTH = 12, TOO_MANY = 1 << 20 };
+enum { INLINE_PARTS = 48, INLINE_DEPTH = 12, INLINE_COPIES = 2048, TOO_MANY = 1 << 20 };
 enum { MOST_EDGES = 1 << 20 };
 
 static uint32_t fail(struct tft_nfa *n, enum tft_status code, const char *what)
@@ -29,8 +29,9 @@ static uint32_t connect(struct tft_nfa *n, uint32_t from, enum tft_nfa_kind kind
                         uint32_t hi, uint32_t to)
 {
     if (n->edge.n >= MOST_EDGES)
-        return fail(n, TFT_ERR_UNSUPPORTED, "too large: more than 1048576 steps; shorten its "
-                                            "repetitions");
+        return fail(n, TFT_ERR_UNSUPPORTED,
+                    "too large: more than 1048576 steps; shorten its "
+                    "repetitions");
     struct tft_nfa_edge *e = from && to ? tft_vec_add(&n->edge, n->x->a, sizeof *e, 1) : NULL;
     if (!e)
         return fail(n, TFT_ERR_NOMEM, "out of memory");
@@ -108,8 +109,10 @@ static uint32_t parts(struct tft_nfa *n, uint32_t i, uint32_t depth)
 {
     const struct tft_syntax_node *node = tft_syntax_node(n->x, i);
     uint32_t sum = 1;
-    if (depth > INLINE_DEPTH)
+    if (depth > INLINE_DEPTH) {
+        n->too_deep = true;
         return TOO_MANY;
+    }
     switch (node->kind) {
     case TFT_SYNTAX_CHARS:
     case TFT_SYNTAX_TOKEN: return 1;
@@ -135,15 +138,18 @@ static uint32_t rule_parts(struct tft_nfa *n, uint32_t rule, uint32_t depth)
         return TOO_MANY;
     n->inlined[rule] = 2; /* a rule that comes back to itself */
     uint32_t sum = parts(n, tft_syntax_rule(n->x, rule)->body, depth);
-    n->inlined[rule] = sum <= INLINE_PARTS ? 1 : 2;
+    n->inlined[rule] = sum <= INLINE_PARTS ? 1 : n->too_deep ? 0 : 2; /* 0: from here, too deep */
     return sum;
 }
 
+/* In counted repetitions a number of copies are made, and calls then: the automaton of a string of
+   thousands of characters would be large. */
 static bool is_inlined(struct tft_nfa *n, uint32_t rule)
 {
+    n->too_deep = false;
     if (!n->inlined[rule])
         rule_parts(n, rule, 0);
-    return n->inlined[rule] == 1;
+    return n->inlined[rule] == 1 && (!n->counted || n->copies++ < INLINE_COPIES);
 }
 
 /* ---- syntax */
@@ -152,8 +158,10 @@ static uint32_t add(struct tft_nfa *n, uint32_t node, uint32_t from);
 
 static uint32_t add_repeat(struct tft_nfa *n, const struct tft_syntax_node *node, uint32_t from)
 {
+    n->counted += node->min > 1;
     for (uint32_t i = 0; i < node->min && from; i++)
         from = add(n, node->first, from);
+    n->counted -= node->min > 1;
     if (node->max == TFT_SYNTAX_MANY) {
         uint32_t loop = connect(n, from, TFT_NFA_EMPTY, 0, 0, new_state(n)),
                  back = add(n, node->first, loop);
@@ -161,10 +169,12 @@ static uint32_t add_repeat(struct tft_nfa *n, const struct tft_syntax_node *node
         return connect(n, loop, TFT_NFA_EMPTY, 0, 0, new_state(n));
     }
     uint32_t end = new_state(n);
+    n->counted += node->max > 1;
     for (uint32_t i = node->min; i < node->max && from; i++) {
         connect(n, from, TFT_NFA_EMPTY, 0, 0, end);
         from = add(n, node->first, from);
     }
+    n->counted -= node->max > 1;
     return connect(n, from, TFT_NFA_EMPTY, 0, 0, end);
 }
 

@@ -20,6 +20,9 @@ struct tft_nfa {
     struct tft_vec state; /* uint32_t: its first edge */
     uint8_t *inlined;     /* [rules] whether a rule is copied to where it is named: 1 yes, 2 no, 0
                              not known yet */
+    bool too_deep;        /* a rule was not gone through to its end */
+    uint32_t counted;     /* counted repetitions around the part that is being added */
+    uint32_t copies;      /* rules copied in counted repetitions */
     uint32_t steps;       /* parts of the syntax gone through */
 };
 
