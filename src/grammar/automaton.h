@@ -11,6 +11,7 @@
 enum {
     TFT_AUTOMATON_STATES = 1 << 16,
     TFT_AUTOMATON_RUN = 254, /* the largest `run`: that many characters or more */
+    TFT_AUTOMATON_ANY = -1,  /* all kinds, also TFT_KIND_NONE */
 };
 
 struct tft_auto_state {
@@ -19,6 +20,8 @@ struct tft_auto_state {
     bool reads;           /* some byte has a next state */
     uint8_t run;          /* any N characters of these kinds may come next, for N up to `run` */
     uint32_t kinds;       /* TFT_KIND_..., a bit each */
+    uint32_t exits;       /* other kinds, of which some character may come instead within the run */
+    uint32_t after;       /* the kinds of which some character may come behind the whole run */
 };
 
 struct tft_auto_call {

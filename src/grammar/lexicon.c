@@ -5,10 +5,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Kinds 0 to 5 may not be in JSON strings. */
-const uint32_t tft_string_kinds = ((1u << TFT_KINDS) - 1) & ~0x3fu;
-const uint8_t tft_string_chars[TFT_LEXICON_STRINGS] = {32, 16, 8};
-
 static uint8_t kind_of(unsigned byte)
 {
     static const char *const kinds[] = {"\t", "\n", "\r", "\"", "\\", "\x7f", " ", "/", ",", ":",
@@ -182,41 +178,6 @@ static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
     }
 }
 
-/* Sets the bit of a token in the masks of strings that it fits. Its last character may be
-   incomplete. Returns in how many masks it is. */
-static uint32_t mark_string(struct tft_lexicon *lx, int32_t id)
-{
-    size_t n, chars = 0;
-    const unsigned char *p = bytes_of(lx, id, &n);
-    int utf8 = 0;
-    uint32_t k = 0;
-    for (size_t i = 0; i < n && utf8 >= 0; i++) {
-        chars += utf8 == 0;
-        if (!utf8 && p[i] < 0x80 && !(tft_string_kinds >> lx->kind[p[i]] & 1))
-            utf8 = -1;
-        else
-            utf8 = tft_utf8_step(utf8, p[i]);
-    }
-    for (; k < TFT_LEXICON_STRINGS && utf8 >= 0 && chars <= tft_string_chars[k]; k++)
-        lx->string[k][id / 32] |= 1u << id % 32;
-    return k;
-}
-
-static void mark_strings(struct tft_lexicon *lx)
-{
-    for (uint32_t i = lx->n_node; i-- > 0;) {
-        struct tft_trie_node *node = &lx->node[i];
-        uint32_t least = TFT_LEXICON_STRINGS;
-        for (uint32_t t = node->token; t < node[1].token; t++) {
-            uint32_t n = mark_string(lx, lx->token[t]);
-            least = n < least ? n : least;
-        }
-        for (uint32_t c = i + 1; c < node->end; c = lx->node[c].end)
-            least = lx->node[c].strings < least ? lx->node[c].strings : least;
-        node->strings = least & 3;
-    }
-}
-
 static bool make(struct tft_lexicon *lx)
 {
     const struct tft_allocator *a = lx->allocator;
@@ -243,17 +204,10 @@ static bool make(struct tft_lexicon *lx)
     build(lx, path); /* counts */
     int8_t *state = tft_alloc(a, lx->n_node);
     lx->node = tft_alloc(a, (lx->n_node + (size_t)1) * sizeof *lx->node);
-    bool made = state && lx->node;
-    for (int k = 0; k < TFT_LEXICON_STRINGS; k++) {
-        lx->string[k] = tft_alloc(a, lx->n_word * sizeof **lx->string);
-        made = made && lx->string[k];
-    }
+    bool made = state && lx->node && tft_within_make(lx);
     if (made) {
-        for (int k = 0; k < TFT_LEXICON_STRINGS; k++)
-            memset(lx->string[k], 0, lx->n_word * sizeof **lx->string);
         build(lx, path);
         measure(lx, state, path);
-        mark_strings(lx);
     }
     tft_free(a, state, lx->n_node);
     tft_free(a, path, depths);
@@ -289,8 +243,7 @@ void tft_lexicon_close(struct tft_lexicon *lx)
     const struct tft_allocator *a = lx->allocator ? &copy : NULL;
     tft_free(a, lx->node, (lx->n_node + (size_t)1) * sizeof *lx->node);
     tft_free(a, lx->token, lx->n_vocab * sizeof *lx->token);
-    for (int k = 0; k < TFT_LEXICON_STRINGS; k++)
-        tft_free(a, lx->string[k], lx->n_word * sizeof **lx->string);
+    tft_within_free(lx);
     tft_free(a, lx->ends, lx->n_word * sizeof *lx->ends);
     tft_free(a, lx, sizeof *lx);
 }

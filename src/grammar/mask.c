@@ -3,6 +3,9 @@
  * configuration. Most of the walk depends on the state alone, and its result is kept: the tokens
  * that fit without leaving the state's rule, and the nodes of the trie where the rule may end. From
  * those nodes on, each walk continues with the configuration's stack.
+ *
+ * Tokens of characters of the state's run (runs.h) are set at once, without a walk, as are those of
+ * the run behind a space. The walk then enters only nodes with characters that leave the run.
  */
 #include "mask.h"
 
@@ -22,14 +25,89 @@ static bool allows_all(const struct tft_auto_state *a, const struct tft_trie_nod
     return !(node->kinds & ~a->kinds) && node->chars <= a->run;
 }
 
-/* Sets the bits of the tokens at a node and below, unless start_bits() has set them. */
+/* ---- the run whose tokens are set before the walk (within.c) */
+
+static unsigned run_chars(const struct tft_auto_state *run)
+{
+    return run->run < TFT_WITHIN_CHARS ? run->run : TFT_WITHIN_CHARS;
+}
+
+/* Enters a node: s->inside for its depth. */
+static void enter(struct tft_grammar_state *s, const struct tft_trie_node *node)
+{
+    unsigned before = s->inside[node->depth - 1], byte = node->byte;
+    unsigned kind = byte < 0x80 ? s->g->lexicon->kind[byte] : TFT_KIND_WIDE;
+    if (before != TFT_PLACE_LEFT && (byte < 0x80 || byte >= 0xc0))
+        before =
+            s->run->kinds >> kind & 1 && before < run_chars(s->run) ? before + 1 : TFT_PLACE_LEFT;
+    s->inside[node->depth] = (uint8_t)before;
+}
+
+/* Whether no token at a node and below has more characters of the run than are set. */
+static bool is_short(const struct tft_grammar_state *s, const struct tft_trie_node *node)
+{
+    return s->inside[node->depth - 1] + node->chars <= run_chars(s->run);
+}
+
+/* Whether all tokens at a node and below that may come are set. All characters so far are of the
+   run, and the state is that of the run. Tokens that are not UTF-8 cannot come. */
+static bool is_done(const struct tft_grammar_state *s, const struct tft_trie_node *node)
+{
+    return s->inside[node->depth - 1] != TFT_PLACE_LEFT && !(node->kinds & s->run->exits) &&
+           (is_short(s, node) ||
+            (s->run->run <= TFT_WITHIN_CHARS && !(node->kinds & s->run->after)));
+}
+
+/* Sets the bits of the tokens at a node and below, unless they are set. */
 static void set_all(const struct tft_grammar_state *s, const struct tft_trie_node *node,
                     uint32_t *bits)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
-    if (!s->known || node->strings < s->known)
+    if (s->inside[node->depth - 1] == TFT_PLACE_LEFT || node->kinds & ~s->run->kinds ||
+        !is_short(s, node))
         set_bits(lx, bits, node->token, lx->node[node->end].token);
 }
+
+/* The tokens of a class of characters; NULL: out of memory. */
+static const uint32_t *class_bits(struct tft_grammar_state *s, uint32_t kinds, bool spaced)
+{
+    const struct tft_lexicon *lx = s->g->lexicon;
+    for (int i = 0; i < TFT_PLACE_CLASSES; i++)
+        if (s->class[i].bits && s->class[i].kinds == kinds && s->class[i].spaced == spaced)
+            return s->class[i].bits;
+    struct tft_class *c = &s->class[s->next_class];
+    if (!c->bits)
+        c->bits = tft_alloc(s->g->a, lx->n_word * sizeof *c->bits);
+    if (!c->bits) {
+        s->status = TFT_ERR_NOMEM;
+        return NULL;
+    }
+    tft_within(lx, spaced, kinds, c->bits);
+    c->kinds = kinds;
+    c->spaced = spaced;
+    s->next_class = (s->next_class + 1) % TFT_PLACE_CLASSES;
+    return c->bits;
+}
+
+/* Begins to walk from state a: sets the tokens of its run if they are many, with `spaced` those
+   behind a space, in bits[]. room: [n_word] to compute in. */
+static void begin_run(struct tft_grammar_state *s, const struct tft_auto_state *a, bool spaced,
+                      uint32_t *bits, uint32_t *room)
+{
+    const struct tft_lexicon *lx = s->g->lexicon;
+    const uint32_t *class = a->kinds & lx->common ? class_bits(s, a->kinds, spaced) : NULL;
+    s->inside[spaced] = class ? 0 : TFT_PLACE_LEFT;
+    s->run = a;
+    if (!class)
+        return;
+    memcpy(room, class, lx->n_word * sizeof *room);
+    if (run_chars(a) < TFT_WITHIN_CHARS)
+        tft_within_chars(lx, spaced, run_chars(a), room);
+    for (uint32_t i = 0; i < lx->n_word; i++)
+        bits[i] |= room[i];
+}
+
+/* ---- the walk */
 
 static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32_t end,
                  uint32_t *bits, bool keeps);
@@ -53,17 +131,23 @@ static void walk_below(struct tft_grammar_state *s, uint32_t c, uint32_t start, 
 }
 
 /* The same as walk() for one configuration. While the configuration stays in its rule, a step is a
-   look-up in the table. */
+   look-up in the table. room: for a walk from the root of the trie whose run has begun, [n_word] to
+   compute in; else NULL. */
 static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config config,
-                     uint32_t *bits, bool keeps)
+                     uint32_t *bits, bool keeps, uint32_t *room)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
+    const struct tft_auto_state *run = s->run;
     uint32_t c = at + 1, end = lx->node[at].end, *path = s->path;
     path[lx->node[at].depth] = config.state;
     while (c < end && !s->status) {
         const struct tft_trie_node *node = &lx->node[c];
         uint32_t from = path[node->depth - 1], to;
-        if (allows_all(tft_auto_state(s->g, from), node)) {
+        if (node->depth == 1)
+            s->run = run;
+        if (room && is_done(s, node)) {
+            c = node->end;
+        } else if (allows_all(tft_auto_state(s->g, from), node)) {
             set_all(s, node, bits);
             c = node->end;
         } else if (!(to = tft_auto_next(s->g, from, node->byte))) {
@@ -72,6 +156,9 @@ static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config
             const struct tft_auto_state *a = tft_auto_state(s->g, to);
             set_bits(lx, bits, node->token, node[1].token);
             path[node->depth] = to;
+            enter(s, node);
+            if (room && node->depth == 1 && node->byte == ' ' && s->inside[1] == TFT_PLACE_LEFT)
+                begin_run(s, a, true, bits, room);
             if (a->call < a[1].call || (a->accepts && config.stack != TFT_PLACE_END)) {
                 uint32_t stacks = s->stack.n, start = tft_place_begin(s);
                 tft_place_add(s, start, to, config.stack);
@@ -118,7 +205,7 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
     const struct tft_lexicon *lx = s->g->lexicon;
     const struct tft_config *only = only_reader(s, from, end);
     if (only) {
-        walk_one(s, at, *only, bits, keeps);
+        walk_one(s, at, *only, bits, keeps, NULL);
         return;
     }
     for (uint32_t c = at + 1; c < lx->node[at].end && !s->status; c = lx->node[c].end) {
@@ -128,28 +215,12 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
             set_all(s, node, bits);
         } else if (tft_place_step(s, from, end, node->byte)) {
             set_bits(lx, bits, node->token, node[1].token);
+            enter(s, node);
             walk_below(s, c, start, stacks, bits, keeps);
         }
         s->set.n = start;
         tft_place_drop(s, stacks);
     }
-}
-
-/* Initialises the bits of a state: from the largest mask of strings whose tokens it all allows,
-   else with zeros. */
-static void start_bits(struct tft_grammar_state *s, uint32_t state, uint32_t *bits)
-{
-    const struct tft_lexicon *lx = s->g->lexicon;
-    const struct tft_auto_state *a = tft_auto_state(s->g, state);
-    int k = 0;
-    while (k < TFT_LEXICON_STRINGS && a->run < tft_string_chars[k])
-        k++;
-    bool has = k < TFT_LEXICON_STRINGS && !(tft_string_kinds & ~a->kinds);
-    s->known = has ? (uint8_t)(k + 1) : 0;
-    if (has)
-        memcpy(bits, lx->string[k], lx->n_word * sizeof *bits);
-    else
-        memset(bits, 0, lx->n_word * sizeof *bits);
 }
 
 void tft_mask_forget(struct tft_grammar_state *s)
@@ -168,15 +239,15 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
     struct tft_kept *k = &s->kept[state];
     if (k->bits)
         return k;
-    uint32_t *bits = tft_alloc(s->g->a, n_word * sizeof *bits);
+    uint32_t *bits = tft_alloc(s->g->a, (size_t)n_word * 2 * sizeof *bits), *room = bits + n_word;
     if (!bits) {
         s->status = TFT_ERR_NOMEM;
         return NULL;
     }
-    start_bits(s, state, bits);
+    memset(bits, 0, n_word * sizeof *bits);
+    begin_run(s, tft_auto_state(s->g, state), false, bits, room);
     s->set.n = s->open.n = 0;
-    walk_one(s, 0, (struct tft_config){state, TFT_PLACE_OPEN}, bits, true);
-    s->known = 0;
+    walk_one(s, 0, (struct tft_config){state, TFT_PLACE_OPEN}, bits, true, room);
     size_t size = ((size_t)n_word + s->open.n) * sizeof *bits;
     if (s->kept_bytes + size > CACHE)
         tft_mask_forget(s);
@@ -188,10 +259,9 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
         k->n_open = s->open.n;
         k->size = size;
         s->kept_bytes += size;
-    }
-    else if (!s->status)
+    } else if (!s->status)
         s->status = TFT_ERR_NOMEM;
-    tft_free(s->g->a, bits, n_word * sizeof *bits);
+    tft_free(s->g->a, bits, (size_t)n_word * 2 * sizeof *bits);
     return k->bits ? k : NULL;
 }
 
@@ -210,6 +280,7 @@ static bool mask_config(struct tft_grammar_state *s, struct tft_config c)
         tft_place_begin(s);
         tft_place_add(s, 0, top.back, top.below);
         tft_place_close(s, 0);
+        s->inside[lx->node[k->bits[lx->n_word + i]].depth] = TFT_PLACE_LEFT;
         walk(s, k->bits[lx->n_word + i], 0, s->set.n, s->mask, false);
         tft_place_drop(s, stacks);
     }

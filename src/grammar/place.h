@@ -13,6 +13,8 @@ enum {
     TFT_PLACE_MOST = 1 << 12,            /* the most configurations of a set */
     TFT_PLACE_SEEN = 2 * TFT_PLACE_MOST, /* entries of the hash table of a set */
     TFT_PLACE_TABLE = 1 << 12,           /* entries of the hash table of stacks */
+    TFT_PLACE_CLASSES = 8,               /* classes of characters whose tokens are kept */
+    TFT_PLACE_LEFT = 255,                /* in tft_grammar_state.inside */
 };
 
 struct tft_config {
@@ -35,6 +37,12 @@ struct tft_kept { /* the mask of a state whose rule has an unknown caller */
     size_t size;
 };
 
+struct tft_class { /* the tokens whose characters are all of these kinds */
+    uint32_t kinds;
+    bool spaced;    /* behind a space that they begin with */
+    uint32_t *bits; /* [n_word]; NULL: the entry is unused */
+};
+
 struct tft_grammar_state {
     const struct tft_grammar *g;
     struct tft_vec now, set; /* struct tft_config. now: the place; set: a stack of sets, for walks
@@ -52,7 +60,12 @@ struct tft_grammar_state {
     enum tft_status status;               /* sticky: after an error no token may come */
     uint32_t *path;     /* [longest token + 1] the state at each depth on the way to a node of the
                            trie */
-    uint8_t known;      /* the bits started as a copy of lexicon->string[known - 1]; 0: as zeros */
+    struct tft_class class[TFT_PLACE_CLASSES];
+    uint32_t next_class; /* the entry that the next new class replaces */
+    const struct tft_auto_state *run; /* the tokens of its run are set already, as far as TFT_WITHIN_
+                                         CHARS; NULL: none */
+    uint8_t *inside; /* [longest token + 1] at each depth on the way to a node, how many characters
+                        came that are all of that run; TFT_PLACE_LEFT: another character came */
     bool has_mask, reached_open;
 };
 

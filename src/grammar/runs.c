@@ -1,7 +1,44 @@
 #include "runs.h"
 
+/* Of bytes that no state tells apart, one stands for all. */
+struct some_bytes {
+    uint8_t byte[256], kind[256]; /* [n_ascii] */
+    unsigned n_ascii;
+    uint8_t wide[TFT_UTF8_STATES][128]; /* [n_wide] bytes that may come in a state of UTF-8, */
+    int8_t utf8[TFT_UTF8_STATES][128];  /* and the state that they lead to */
+    unsigned n_wide[TFT_UTF8_STATES];
+};
+
+static void find_bytes(const struct tft_grammar *g, struct some_bytes *b)
+{
+    b->n_ascii = 0;
+    memset(b->n_wide, 0, sizeof b->n_wide);
+    for (unsigned byte = 0; byte < 0x80; byte++) {
+        unsigned i = 0;
+        while (i < b->n_ascii &&
+               (g->class[b->byte[i]] != g->class[byte] || b->kind[i] != g->lexicon->kind[byte]))
+            i++;
+        b->byte[i] = (uint8_t)byte;
+        b->kind[i] = g->lexicon->kind[byte];
+        b->n_ascii += i == b->n_ascii;
+    }
+    for (int state = 0; state < TFT_UTF8_STATES; state++)
+        for (unsigned byte = 0x80; byte < 256; byte++) {
+            unsigned i = 0, n = b->n_wide[state];
+            int utf8 = tft_utf8_step(state, byte);
+            while (i < n &&
+                   (g->class[b->wide[state][i]] != g->class[byte] || b->utf8[state][i] != utf8))
+                i++;
+            if (utf8 < 0)
+                continue;
+            b->wide[state][i] = (uint8_t)byte;
+            b->utf8[state][i] = (int8_t)utf8;
+            b->n_wide[state] += i == n;
+        }
+}
+
 /* The state that every character beyond ASCII leads to from s; 0: there is no such state. */
-static uint32_t after_wide(const struct tft_grammar *g, uint32_t s)
+static uint32_t after_wide(const struct tft_grammar *g, const struct some_bytes *b, uint32_t s)
 {
     struct {
         uint32_t state;
@@ -9,40 +46,50 @@ static uint32_t after_wide(const struct tft_grammar *g, uint32_t s)
     } todo[64] = {{s, 0}};
     uint32_t n = 1, all = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t last = 0;
-        int last_utf8 = -1;
-        for (unsigned byte = 0x80; byte < 256; byte++) {
-            int utf8 = tft_utf8_step(todo[i].utf8, byte);
-            if (utf8 < 0)
-                continue;
-            uint32_t to = tft_auto_next(g, todo[i].state, byte);
+        int at = todo[i].utf8;
+        for (unsigned k = 0; k < b->n_wide[at]; k++) {
+            int utf8 = b->utf8[at][k];
+            uint32_t to = tft_auto_next(g, todo[i].state, b->wide[at][k]), same = 0;
             if (!to || (!utf8 && all && to != all))
                 return 0;
             if (!utf8)
                 all = to;
-            else if (to != last || utf8 != last_utf8) {
+            while (utf8 && same < n && (todo[same].state != to || todo[same].utf8 != utf8))
+                same++;
+            if (utf8 && same == n) {
                 if (n == sizeof todo / sizeof *todo)
                     return 0;
-                todo[n].state = last = to;
-                todo[n++].utf8 = last_utf8 = utf8;
+                todo[n].state = to;
+                todo[n++].utf8 = utf8;
             }
         }
     }
     return all;
 }
 
-/* The state that most kinds of characters lead to from s, preferring s itself. *kinds: the kinds
-   that lead there. */
-static uint32_t main_successor(const struct tft_grammar *g, uint32_t s, uint32_t *kinds)
+/* What is needed of a state while runs are sought. */
+struct step {
+    uint32_t to;   /* the state that the kinds of its run lead to */
+    uint32_t live; /* the kinds of which some character may come */
+};
+
+/* Finds the state that most kinds of characters lead to from s, preferring s itself. *kinds: the
+   kinds that lead there. */
+static struct step first_step(const struct tft_grammar *g, const struct some_bytes *b, uint32_t s,
+                              uint32_t *kinds)
 {
-    uint32_t to[TFT_KINDS], best = 0;
+    struct step step = {0};
+    uint32_t to[TFT_KINDS];
     unsigned most = 0;
     memset(to, 0xff, sizeof to);
-    for (unsigned byte = 0; byte < 0x80; byte++) {
-        uint32_t *t = &to[g->lexicon->kind[byte]], next = tft_auto_next(g, s, byte);
+    for (unsigned i = 0; i < b->n_ascii; i++) {
+        uint32_t *t = &to[b->kind[i]], next = tft_auto_next(g, s, b->byte[i]);
         *t = *t == UINT32_MAX || *t == next ? next : 0;
+        step.live |= next ? 1u << b->kind[i] : 0;
     }
-    to[TFT_KIND_WIDE] = after_wide(g, s);
+    for (unsigned i = 0; i < b->n_wide[0]; i++)
+        step.live |= tft_auto_next(g, s, b->wide[0][i]) ? 1u << TFT_KIND_WIDE : 0;
+    to[TFT_KIND_WIDE] = after_wide(g, b, s);
     *kinds = 0;
     for (unsigned k = 0; k < TFT_KINDS; k++) {
         uint32_t mask = 0;
@@ -54,34 +101,51 @@ static uint32_t main_successor(const struct tft_grammar *g, uint32_t s, uint32_t
             }
         if (n > most) {
             most = n;
-            best = to[k];
+            step.to = to[k];
             *kinds = mask;
         }
     }
-    return best;
+    return step;
+}
+
+/* Whether the text may go on from the state by other ways than its bytes. */
+static bool branches(const struct tft_auto_state *a) { return a->accepts || a->call < a[1].call; }
+
+/* Follows the run of state s from state to state. The runs of states behind s are known. */
+static void follow(struct tft_auto_state *state, const struct step *step, uint32_t s)
+{
+    struct tft_auto_state *a = &state[s];
+    uint32_t t = s;
+    unsigned run = 0;
+    a->exits = 0;
+    while (a->kinds && run < TFT_AUTOMATON_RUN && !(a->kinds & ~state[t].kinds)) {
+        if (t > s && state[t].kinds == a->kinds) {
+            run += state[t].run;
+            a->exits |= state[t].exits;
+            a->after = state[t].after;
+            break;
+        }
+        a->exits |= branches(&state[t]) ? (uint32_t)TFT_AUTOMATON_ANY : step[t].live & ~a->kinds;
+        run = step[t].to == t ? TFT_AUTOMATON_RUN : run + 1;
+        t = step[t].to;
+        a->after = branches(&state[t]) ? (uint32_t)TFT_AUTOMATON_ANY : step[t].live;
+    }
+    a->run = (uint8_t)(run < TFT_AUTOMATON_RUN ? run : TFT_AUTOMATON_RUN);
 }
 
 bool tft_runs_find(struct tft_grammar *g, const struct tft_allocator *a)
 {
     struct tft_auto_state *state = g->state.p;
-    uint32_t *to = tft_alloc(a, g->n_state * sizeof *to);
-    if (!to)
+    struct step *step = tft_alloc(a, g->n_state * sizeof *step);
+    struct some_bytes b;
+    if (!step)
         return false;
-    to[0] = 0;
+    find_bytes(g, &b);
+    step[0] = (struct step){0};
     for (uint32_t s = 1; s < g->n_state; s++)
-        to[s] = state[s].reads ? main_successor(g, s, &state[s].kinds) : 0;
-    for (uint32_t s = g->n_state; s-- > 1;) {
-        unsigned run = state[s].kinds != 0;
-        uint32_t t = to[s];
-        for (; run && run < TFT_AUTOMATON_RUN && !(state[s].kinds & ~state[t].kinds); t = to[t]) {
-            run = t == to[t] ? TFT_AUTOMATON_RUN : run + 1;
-            if (t > s && state[t].kinds == state[s].kinds) { /* the run of t is known */
-                run = run - 1u + state[t].run;
-                break;
-            }
-        }
-        state[s].run = (uint8_t)(run < TFT_AUTOMATON_RUN ? run : TFT_AUTOMATON_RUN);
-    }
-    tft_free(a, to, g->n_state * sizeof *to);
+        step[s] = state[s].reads ? first_step(g, &b, s, &state[s].kinds) : (struct step){0};
+    for (uint32_t s = g->n_state; s-- > 1;)
+        follow(state, step, s);
+    tft_free(a, step, g->n_state * sizeof *step);
     return true;
 }

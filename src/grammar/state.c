@@ -189,7 +189,8 @@ enum tft_status tft_grammar_begin(struct tft_grammar_state **out, const struct t
         if (s->kept)
             memset(s->kept, 0, g->n_state * sizeof *s->kept);
         s->path = tft_alloc(g->a, (g->lexicon->longest + (size_t)1) * sizeof *s->path);
-        if (s->kept && s->mask && s->path &&
+        s->inside = tft_alloc(g->a, g->lexicon->longest + (size_t)1);
+        if (s->kept && s->mask && s->path && s->inside &&
             tft_vec_add(&s->stack, g->a, sizeof(struct tft_stack), 2)) {
             tft_place_begin(s);
             tft_place_add(s, 0, g->root, TFT_PLACE_END);
@@ -238,6 +239,9 @@ void tft_grammar_end(struct tft_grammar_state *s)
         tft_mask_forget(s);
     tft_free(a, s->kept, s->g->n_state * sizeof *s->kept);
     tft_free(a, s->mask, s->g->lexicon->n_word * sizeof *s->mask);
+    for (int i = 0; i < TFT_PLACE_CLASSES; i++)
+        tft_free(a, s->class[i].bits, s->g->lexicon->n_word * sizeof *s->mask);
+    tft_free(a, s->inside, s->g->lexicon->longest + (size_t)1);
     tft_free(a, s->path, (s->g->lexicon->longest + (size_t)1) * sizeof *s->path);
     tft_vec_free(&s->now, a, sizeof(struct tft_config));
     tft_vec_free(&s->set, a, sizeof(struct tft_config));
