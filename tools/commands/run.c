@@ -28,8 +28,8 @@ static const struct cli_option options[] = {
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: those of them that "
-     "the prefix holds, cached_tokens: those that the prompt cache held, first_s: seconds from opening the session to the first token, tok_s, "
-     "prompt_tok_s, seed"},
+     "the prefix holds, cached_tokens: those that the prompt cache held, first_s: seconds from "
+     "opening the session to the first token, tok_s, prompt_tok_s, seed"},
     {0},
 };
 
@@ -93,8 +93,10 @@ static void report(const struct completion *c)
         printf("{\"text\":");
         cli_json_string(stdout, c->text.p ? c->text.p : "", c->text.n);
         printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"prefix_tokens\":%zu,"
-               "\"cached_tokens\":%zu,\"first_s\":%.6f,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
-               c->stop, c->n, c->n_prompt, c->held, c->cached, c->first_seconds, tok_s, prompt_tok_s, seed);
+               "\"cached_tokens\":%zu,\"first_s\":%.6f,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,"
+               "\"seed\":%llu}\n",
+               c->stop, c->n, c->n_prompt, c->held, c->cached, c->first_seconds, tok_s,
+               prompt_tok_s, seed);
         return;
     }
     putchar('\n');
@@ -239,10 +241,10 @@ const struct cli_command command_run = {
              "no pipe either, the prompt is empty. The text goes to standard output as it is "
              "generated.\n"
              "\n"
-             "What a prefix of the model holds of the prompt is not computed again. Nor is what FILE "
-             "of --prompt-cache holds: a session of the same model, prefix and KV cache, with any "
-             "text that begins like the prompt. The answer is the same. If more was to be computed, "
-             "FILE is replaced. tuffet chat has /save and /load instead.\n",
+             "What a prefix of the model holds of the prompt is not computed again. Nor is what "
+             "FILE of --prompt-cache holds: a session of the same model, prefix and KV cache, with "
+             "any text that begins like the prompt. The answer is the same. If more was to be "
+             "computed, FILE is replaced. tuffet chat has /save and /load instead.\n",
     .examples = "tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
                 "tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
                 "tuffet run model.gguf -f notes.txt --prompt-cache notes.session\n"
