@@ -1,5 +1,5 @@
-/* The arguments of calls that come as text: what tuffet chat asks of those in a file. call.h has the
-   rest of arguments.c. */
+/* The arguments of calls that come as text: what tuffet chat asks of those in a file. call.h has
+   the rest of arguments.c. */
 #ifndef TFT_CHAT_ARGUMENTS_H
 #define TFT_CHAT_ARGUMENTS_H
 

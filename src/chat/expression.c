@@ -172,7 +172,8 @@ static struct jinja_node *arguments(struct jinja_parser *p)
         if (!spread && tft_jinja_skip_op(p, OP_MUL)) {
             n->op = OP_MUL; /* a list of arguments */
             spread = true;
-        } else if (p->t->kind == TOKEN_NAME && p->t[1].kind == TOKEN_OP && p->t[1].op == OP_ASSIGN) {
+        } else if (p->t->kind == TOKEN_NAME && p->t[1].kind == TOKEN_OP &&
+                   p->t[1].op == OP_ASSIGN) {
             n->name = tft_jinja_expect_name(p);
             step(p);
             named = true;

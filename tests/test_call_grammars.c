@@ -1,0 +1,186 @@
+/* The grammar of answers that call tools, in each format. */
+#include "test.h"
+
+#include "calls.h"
+
+static void grammar_of_hermes(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *taken; /* by: auto, no call, required, required with a name, by these letters */
+    } rows[] = {
+        {"", "an.."},
+        {"Hello <tool <<tool_call < there", "an.."},
+        {CALL(PARIS), "a.r."},
+        {"I look. " CALL(PARIS) "\n" CALL("\"now\", \"arguments\": {}"), "a..."},
+        {CALL("\"now\", \"arguments\": {}"), "a.rw"},
+        {CALL("\"now\", \"arguments\": {}") "\n" CALL("\"now\", \"arguments\": {}"), "a.rw"},
+        {CALL("\"now\", \"arguments\": {\"a\": 1}"), "...."},
+        {CALL("\"later\", \"arguments\": {}"), "...."},
+        {CALL("\"get_weather\", \"arguments\": {}"), "...."},
+        {CALL("\"get_weather\", \"arguments\": {\"city\": \"P\", \"days\": 15}"), "...."},
+        {CALL("\"get_weather\", \"arguments\": {\"city\": \"P\", \"days\": 14}"), "a.r."},
+        {CALL(PARIS) " and more", "...."},
+        {"text <tool_call>", "...."},
+        {"text <<tool_call>", "...."},
+        {"text <to<tool_call>", "...."},
+    };
+    static const char letters[] = "anrw";
+    struct tft_chat_tools *t = open_tools(three, "hermes");
+    struct tft_grammar *g[4] = {
+        compile(t, TFT_CHAT_AUTO, NULL, false), compile(t, TFT_CHAT_NO_CALL, NULL, false),
+        compile(t, TFT_CHAT_REQUIRED, NULL, false), compile(t, TFT_CHAT_REQUIRED, "now", false)};
+    struct tft_grammar *one = compile(t, TFT_CHAT_AUTO, NULL, true);
+    struct tft_chat_text text;
+    struct tft_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < 4; k++)
+            if (accepts(g[k], rows[i].text) != (rows[i].taken[k] == letters[k]))
+                fail_msg("%c: %s", letters[k], rows[i].text);
+    assert_true(accepts(one, rows[2].text));
+    assert_false(accepts(one, rows[5].text));
+    assert_int_equal(
+        tft_chat_tools_grammar(&text, t, NULL, TFT_CHAT_AUTO, "later", false, &err), TFT_ERR_ARG);
+    assert_string_equal(err.msg, "tools: no tool has the name later");
+    for (size_t k = 0; k < 4; k++)
+        tft_grammar_close(g[k]);
+    tft_grammar_close(one);
+    tft_chat_tools_close(t);
+}
+
+/* Strings stand without quotes in it, unless the value may be of another type. */
+static void grammar_of_qwen(void **state)
+{
+#define F(a, b, c)                                                                                 \
+    "<tool_call>\n<function=f>\n" PARAMETER("a", a) PARAMETER("b", b) PARAMETER("c", c)            \
+        "</function>\n</tool_call>"
+    static const char json[] =
+        "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"anyOf\": [{\"type\": "
+        "\"string\", \"pattern\": \"^[a-c<\\\"]+$\"}, {\"type\": \"null\"}]}, \"b\": {\"type\": "
+        "\"string\", \"maxLength\": 2}, \"c\": {\"type\": [\"string\", \"integer\"]}}, "
+        "\"required\": [\"a\", \"b\", \"c\"], \"additionalProperties\": true}}]";
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {F("ab\"c", "\xc3\xa9\"", "\"x\""), true}, {F("a", "", "-12"), true},
+        {F("a<", "", "1"), false},                   {F("null", "", "1"), false},
+        {F("a", "abc", "1"), false},                 {F("a", "a<", "1"), false},
+        {F("a", "b", "x"), false},                   {F("a", "b\n", "1"), true},
+        {F("a", "b", "1" PARAMETER("d", "1")), false},
+    };
+    struct tft_chat_tools *t = open_tools(json, "qwen3.5");
+    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    struct tft_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (accepts(g, rows[i].text) != rows[i].good)
+            fail_msg("%s", rows[i].text);
+    tft_grammar_close(g);
+    tft_chat_tools_close(t);
+    static const char *const bad[][2] = {
+        {"{\"properties\": {\"a b\": {}}}",
+         "tools: #/0/parameters: in this format names have 1 to 64"},
+        {"{\"anyOf\": [{}, {}]}", "tools: #/0/parameters: a choice of objects, in this format"},
+        {"{\"properties\": {\"a\": {\"const\": \"</parameter>\"}}}",
+         "tools: #/0/parameters: a constant with U+0000 or </parameter>, in this format"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[256];
+        int n = snprintf(text, sizeof text, "[{\"name\": \"f\", \"parameters\": %s}]", bad[i][0]);
+        assert_int_equal(tft_chat_tools_open(&t, text, (size_t)n, "qwen3.5", 0, &err),
+                         TFT_ERR_UNSUPPORTED);
+        if (strncmp(err.msg, bad[i][1], strlen(bad[i][1])) != 0)
+            fail_msg("%s", err.msg);
+    }
+}
+
+/* Values are literals of Python in it. */
+static void grammar_of_lfm(void **state)
+{
+#define G(arguments) "<|tool_call_start|>[f(" arguments ")]<|tool_call_end|>"
+    static const char json[] =
+        "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": [\"null\", "
+        "\"boolean\"]}, \"b\": {\"enum\": [null, [true, {\"k\": false}], \"x\"]}, "
+        "\"c\": {\"type\": \"string\"}, \"d\": {}}}}]";
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {G(""), true},
+        {G("a=None, b=[True, {\"k\": False}]"), true},
+        {G("b=\"x\", c='say \"x\"', d={\"k\": [None, 'x']}"), true},
+        {G("a=True, c=\"it's\\n\""), true},
+        {G("a=null"), false},
+        {G("a=true"), false},
+        {G("b=[true, {\"k\": false}]"), false},
+        {G("d=null"), false},
+        {G("b=None, a=None"), false},
+        {G("c='\\'"), false},
+        {G("e=1"), false},
+        {G("c=\"x\" "), false},
+    };
+    struct tft_chat_tools *t = open_tools(json, "lfm2");
+    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (accepts(g, rows[i].text) != rows[i].good)
+            fail_msg("%s", rows[i].text);
+    tft_grammar_close(g);
+    tft_chat_tools_close(t);
+}
+
+/* Strings stand between marks, names without quotes, and nothing between. */
+static void grammar_of_gemma(void **state)
+{
+#define H(arguments) "<start_function_call>call:f{" arguments "}<end_function_call>"
+    static const char json[] =
+        "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": [\"null\", "
+        "\"boolean\"]}, \"b\": {\"enum\": [null, [true, {\"k\": \"<x>\"}], \"x\"]}, \"c\": "
+        "{\"type\": \"string\", \"maxLength\": 2}, \"d\": {}, \"e\": {\"prefixItems\": [{\"type\": "
+        "\"integer\"}, {\"type\": \"string\"}], \"items\": {\"const\": 7}, \"minItems\": 2}}}}]";
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {H(""), true},
+        {H("a:null,b:[true,{k:" S("<x>") "}]"), true},
+        {H("b:" S("x") ",c:" S("\"\n") ",d:{k.1:[null," S("<es\"cape") "]}"), true},
+        {H("e:[1," S("x") ",7,7]"), true},
+        {H("c:\"x\""), false},
+        {H("c:" S("abc")), false},
+        {H("c:" S("<")), false},
+        {H("b:null,a:null"), false},
+        {H("a:null, b:null"), false},
+        {H("a: null"), false},
+        {H("\"a\":null"), false},
+        {H("d:{\"k\":1}"), false},
+        {H("e:[1]"), false},
+        {H("f:1"), false},
+    };
+    static const char odd[] = "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": "
+                              "{\"properties\": {\"b c\": {}}}}}}]";
+    struct tft_chat_tools *t = open_tools(json, "gemma");
+    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    struct tft_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (accepts(g, rows[i].text) != rows[i].good)
+            fail_msg("%s", rows[i].text);
+    tft_grammar_close(g);
+    tft_chat_tools_close(t);
+    assert_int_equal(tft_chat_tools_open(&t, odd, sizeof odd - 1, "gemma", 0, &err),
+                     TFT_ERR_UNSUPPORTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grammar_of_hermes),
+        cmocka_unit_test(grammar_of_qwen),
+        cmocka_unit_test(grammar_of_lfm),
+        cmocka_unit_test(grammar_of_gemma),
+    };
+    return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
+}
