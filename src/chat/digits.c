@@ -268,8 +268,8 @@ static void put_sizes(struct schema *c, const struct schema_bound *lo,
     f.most = lo->n - lo->whole > f.most ? lo->n - lo->whole : f.most;
     f.most = hi->set && hi->n - hi->whole > f.most ? hi->n - hi->whole : f.most;
     if (hi->set && f.most && (b ? hi->whole : 0) + f.most > DIGITS)
-        tft_jinja_fail(c->x, TFT_ERR_UNSUPPORTED,
-                       "schema: bounds of a number with more than %d digits in all", DIGITS);
+        tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED,
+                        "bounds of a number with more than %d digits in all", DIGITS);
     tft_schema_put(c, " (");
     put_whole(c, a, a);
     put_fraction(&f, true, hi->set && a == b);

@@ -27,7 +27,7 @@ static bool same_number(struct schema *c, struct jinja_value whole, double numbe
 {
     bool large = number >= 1e18 || number <= -1e18;
     if (whole.kind == JINJA_BIG && large)
-        tft_jinja_fail(c->x, TFT_ERR_UNSUPPORTED, "schema: a constant of too many digits");
+        tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED, "a constant of too many digits");
     return whole.kind == JINJA_INT && !large && floor(number) == number &&
            (int64_t)number == whole.integer;
 }

@@ -119,6 +119,7 @@ struct jinja {
     uint64_t steps, max_steps;
     unsigned depth, max_depth;
     size_t max_output;
+    bool exact; /* JSON that has half of a surrogate pair is refused */
     /* the first failure, and the line of the template that is being read or run */
     enum tft_status status;
     struct tft_error err;

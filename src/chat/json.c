@@ -54,7 +54,9 @@ static uint32_t read_hex(struct reader *r)
     return c;
 }
 
-/* A half of a pair without the other becomes U+FFFD. */
+enum { HALF = 0xd800 };
+
+/* Half of a surrogate pair becomes U+FFFD, or HALF where the text must be exact. */
 static uint32_t read_unicode(struct reader *r)
 {
     uint32_t c = read_hex(r);
@@ -65,7 +67,7 @@ static uint32_t read_unicode(struct reader *r)
     if (low >= 0xdc00 && low <= 0xdfff)
         return 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     r->at = after;
-    return 0xfffd;
+    return r->x->exact ? HALF : 0xfffd;
 }
 
 static void read_escape(struct reader *r, struct jinja_buffer *b)
@@ -81,6 +83,8 @@ static void read_escape(struct reader *r, struct jinja_buffer *b)
     uint32_t code = c == 'u' ? read_unicode(r) : UINT32_MAX;
     if (code == UINT32_MAX)
         wrong(r, "not an escape sequence");
+    else if (code == HALF)
+        wrong(r, "half of a surrogate pair, which is no character");
     else
         tft_jinja_add_text(r->x, b, p, tft_utf8_put(p, code), false);
 }

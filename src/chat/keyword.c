@@ -243,6 +243,14 @@ static void want_bool(struct schema *c, struct schema_shape *s, const struct sch
         invalid(c, at, "not true or false");
 }
 
+/* OpenAPI's; read_type looks at it. */
+static void read_nullable(struct schema *c, struct schema_shape *s, const struct schema_place *at)
+{
+    want_bool(c, s, at);
+    if (at->v.kind == JINJA_BOOL && at->v.truth && !tft_schema_member(c, at->up, "type"))
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "supported only beside type");
+}
+
 /* A second $id, below the root, would change what a $ref means. */
 static void want_root(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
@@ -288,7 +296,7 @@ static const struct {
     {"minLength", read_min_length},
     {"minProperties", read_min_members},
     {"minimum", read_minimum},
-    {"nullable", want_bool},
+    {"nullable", read_nullable},
     {"oneOf", read_choice},
     {"pattern", read_pattern},
     {"prefixItems", want_list},

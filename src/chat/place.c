@@ -37,7 +37,10 @@ void tft_schema_fail(struct schema *c, const struct schema_place *at, enum tft_s
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
-    write_pointer(at, pointer, sizeof pointer);
+    if (at)
+        write_pointer(at, pointer, sizeof pointer);
+    else
+        strcpy(pointer, "#");
     tft_jinja_fail(c->x, status, "%s: %s: %s", c->x->what, pointer, what);
 }
 

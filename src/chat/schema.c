@@ -56,7 +56,7 @@ void tft_schema_put(struct schema *c, const char *fmt, ...)
     int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (c->out.n > MOST_TEXT)
-        tft_jinja_fail(c->x, TFT_ERR_FULL, "schema: its grammar has more than %d bytes", MOST_TEXT);
+        tft_schema_fail(c, c->here, TFT_ERR_FULL, "its grammar has more than %d bytes", MOST_TEXT);
     tft_jinja_add_text(c->x, &c->out, text, n > 0 ? (size_t)n : 0, true);
 }
 
@@ -85,7 +85,7 @@ void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind)
     const struct jinja_args none = {0};
     struct jinja_value text = tft_jinja_tojson(c->x, v, &none);
     if (!finite_inside(c, v))
-        tft_jinja_fail(c->x, TFT_ERR_UNSUPPORTED, "schema: a number that is too large");
+        tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED, "a number that is too large");
     if (text.kind != JINJA_STRING)
         return;
     struct jinja_buffer b = {0};
@@ -99,8 +99,8 @@ void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind)
 static uint32_t new_rule(struct schema *c)
 {
     if (c->n_rule >= SCHEMA_RULES) {
-        tft_jinja_fail(c->x, TFT_ERR_FULL, "schema: its grammar has more than %d rules",
-                       SCHEMA_RULES);
+        tft_schema_fail(c, c->here, TFT_ERR_FULL, "its grammar has more than %d rules",
+                        SCHEMA_RULES);
         return 0;
     }
     if (c->n_rule == c->room) {
@@ -324,6 +324,7 @@ static void write_rules(struct schema *c)
         uint32_t r = c->written++;
         if (c->rule[r].extra)
             continue;
+        c->here = c->rule[r].all.n ? c->rule[r].all.part->at : NULL;
         tft_schema_put(c, "r%u ::= ", (unsigned)r);
         tft_schema_read(c, &c->rule[r].all, &s);
         if (c->x->status != TFT_OK)
@@ -362,6 +363,7 @@ struct jinja tft_schema_pool(const char *what)
                           .max_memory = MEMORY,
                           .max_steps = STEPS,
                           .max_depth = SCHEMA_DEPTH,
+                          .exact = true,
                           .max_output = SIZE_MAX};
 }
 

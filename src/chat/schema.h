@@ -106,6 +106,7 @@ struct schema {
     struct jinja *x;
     const struct schema_spelling *as; /* NULL: JSON */
     const struct schema_place *root;
+    const struct schema_place *here; /* the schema whose rule is written; NULL: none yet */
     bool any_order;
     const char *until; /* the end of strings without quotes and escapes, while such are written;
                           its first character is < */
