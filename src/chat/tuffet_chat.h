@@ -144,8 +144,9 @@ TFT_API enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const s
  * TFT_SCHEMA_ANY_ORDER. *out has no trusted parts; the caller frees it with tft_chat_text_free.
  *
  * TFT_ERR_UNSUPPORTED: a keyword, or a use of one, is not supported; only annotations are ignored.
- * TFT_ERR_ARG: the text is not JSON (err has the line and the column), or not a schema. TFT_ERR_FULL: the schema is too large, nests
- * too deep or takes too many steps. err has the place, as a JSON pointer.
+ * TFT_ERR_ARG: the text is not JSON, or not a schema. TFT_ERR_FULL: the schema is too large, nests
+ * too deep or takes too many steps. err has the place, as a JSON pointer; of text that is not JSON,
+ * the line and the column.
  */
 enum { TFT_SCHEMA_ANY_ORDER = 1 };
 TFT_API enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *schema, size_t n,

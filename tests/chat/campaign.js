@@ -116,6 +116,9 @@ async function main() {
     const sum = makes.map(([name]) => ({name, schemas: 0, refused: 0, unjudged: 0, texts: 0,
         distinct: 0, endless: 0, invalid: 0}));
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'campaign-'));
+    process.on('exit', () => fs.rmSync(folder, {recursive: true}));
+    for (const signal of ['SIGINT', 'SIGTERM'])
+        process.on(signal, () => process.exit(1));
     const model = path.join(folder, 'toy.gguf');
     const total = key => sum.reduce((n, s) => n + s[key], 0);
     for (let seed = Number(start); total('texts') < Number(count); seed++) {
@@ -128,7 +131,6 @@ async function main() {
         });
         draw(batch, model, seed, program, packages, sum);
     }
-    fs.rmSync(folder, {recursive: true});
     console.table(sum);
     process.exit(total('invalid') ? 1 : 0);
 }

@@ -145,6 +145,7 @@ class InTerminal(Case):
             screen.type("/nothing")
             screen.press("Enter")
             screen.wait_until(lambda: "there is no command /nothing" in screen.text())
+            screen.wait_for("> ")  # before, Ctrl-C would stop an answer, and there is none
             screen.press("C-c")
             screen.wait_until(lambda: "Ctrl-C once more, or Ctrl-D, ends" in screen.text())
             screen.type("hello")
