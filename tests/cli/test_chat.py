@@ -1,6 +1,8 @@
 """tuffet chat"""
 import json
+import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -248,6 +250,15 @@ class Chat(Case):
             self.assertEqual(t.screen.startswith(b"\x1b[2m") and t.screen.endswith(b"\x1b[0m\r\n"),
                              dim)
             self.assertEqual(b"\x1b" in t.screen, dim)
+
+    def test_a_signal_ends_dim_text(self):
+        toy = self.toy(template="{{ messages[0].content }}<think>\n", endless=1, ctx=100000)
+        for signum in [signal.SIGTERM, signal.SIGHUP]:
+            t = Terminal("chat", toy, "-phello", "-s1", TERM="xterm")
+            t.wait_for(b"\x1b[2m")
+            os.kill(t.pid, signum)
+            self.assertEqual(t.end(), -signum)
+            self.assertTrue(t.screen.endswith(b"\x1b[0m"), t.screen[-40:])
 
     def test_an_interrupt_in_a_pipe(self):
         toy = self.toy(template=ZEPHYR, endless=1, ctx=100000)

@@ -89,6 +89,20 @@ class Tools(Case):
         self.assertIn("the conversation has calls of tools: give --tools",
                       self.fails("chat", toy, stdin=f"/load {file}".encode()))
 
+    def test_a_declaration_without_a_frame(self):
+        """Templates get the frame: this one reads t.function."""
+        function = {"name": "t0", "parameters": {
+            "type": "object", "properties": {"n": {"enum": [7]}}, "required": ["n"]}}
+        said = []
+        for name, tool in [("bare", function), ("framed", {"function": function})]:
+            file = self.write(f"{name}.json", json.dumps([{**tool, "command": ["cat"]}]).encode())
+            done = subprocess.run([*TUFFET, "chat", self.toy_for(), "-phello", "--yes", *ARGS,
+                                   "--tools", file], capture_output=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said.append(json.loads(done.stdout)["content"])
+            self.assertEqual(json.loads(done.stdout)["calls"][0]["arguments"], {"n": 7})
+        self.assertEqual(*said)
+
     def test_results(self):
         self.assertEqual(self.result("cat"), '{"n": 7}')
         self.assertEqual(self.result("echo; echo a; echo"), "\na\n")

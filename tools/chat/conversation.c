@@ -225,13 +225,21 @@ static int answer_turn(struct conversation *c)
     }
 }
 
+/* Whether the last turn is to be forgotten: its answer stayed empty, and no call was made, or the
+   answer to the calls failed. */
+static bool is_void(const struct conversation *c, int status)
+{
+    bool calls = messages_last(&c->x.said) + 2 < c->x.said.n;
+    return !c->last.text.n && (status != CLI_OK || !calls);
+}
+
 int conversation_say(struct conversation *c, const char *p, size_t n)
 {
     struct messages *m = &c->x.said;
     if (!messages_add(m, TEMPLATE_USER, p, n) || !messages_add(m, TEMPLATE_ASSISTANT, NULL, 0))
         return cli_fail("out of memory");
     int status = answer_turn(c);
-    if (!c->last.text.n)
+    if (is_void(c, status))
         messages_drop(m, messages_last(m), m->n);
     return status;
 }
@@ -247,7 +255,7 @@ int conversation_retry(struct conversation *c)
         !messages_add(m, TEMPLATE_ASSISTANT, NULL, 0))
         return cli_fail("out of memory");
     int status = answer_turn(c);
-    if (!c->last.text.n) {
+    if (is_void(c, status)) {
         messages_drop(m, messages_last(m) + 1, m->n);
         messages_append(m, &before); /* there was room for them */
     }

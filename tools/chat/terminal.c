@@ -45,7 +45,8 @@ static void restore(void)
         send(STDOUT_FILENO, PLAIN);
     if (terminal.keys)
         send(STDERR_FILENO, PASTE_OFF);
-    tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
+    if (terminal.on)
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
 }
 
 /* NOFLSH: otherwise Ctrl-C would discard the bytes in the queue. Without keys, the terminal itself
@@ -141,6 +142,21 @@ static void watch_size(void)
 #endif
 }
 
+static void handle_ends(void)
+{
+    handle(SIGHUP, end_by);
+    handle(SIGQUIT, end_by);
+    handle(SIGTERM, end_by);
+    cli_before_interrupt(restore);
+}
+
+void terminal_write(void)
+{
+    terminal.styles = terminal_styles(STDOUT_FILENO);
+    if (terminal.styles)
+        handle_ends();
+}
+
 void terminal_begin(bool keys)
 {
     if (tcgetattr(STDIN_FILENO, &terminal.found) != 0)
@@ -149,11 +165,8 @@ void terminal_begin(bool keys)
     terminal.keys = keys;
     terminal.styles = terminal_styles(STDOUT_FILENO);
     atexit(restore);
-    handle(SIGHUP, end_by);
-    handle(SIGQUIT, end_by);
-    handle(SIGTERM, end_by);
+    handle_ends();
     handle(SIGTSTP, suspend_by);
-    cli_before_interrupt(restore);
     cli_release_interrupts();
     if (keys) {
         watch_size();

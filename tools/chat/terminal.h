@@ -13,6 +13,10 @@
    otherwise lines. Does nothing unless standard input is a terminal. */
 void terminal_begin(bool keys);
 
+/* Makes a signal that ends the program end dim text on standard output first, also where standard
+   input is no terminal. */
+void terminal_write(void);
+
 /* Sets the modes for an answer: no echo, and Ctrl-C is a signal. */
 void terminal_answer(void);
 

@@ -85,6 +85,24 @@ static int read_item(struct tool_command *c, const char *path, size_t at, json_t
     return status;
 }
 
+/* Gives each function of the list the frame that templates expect, {"type": "function", "function":
+   ...}, and returns the text; NULL: out of memory. */
+static char *framed(json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *item = json_array_get(list, i);
+        bool has = json_object_get(item, "function");
+        json_t *type = json_string("function");
+        if (has && json_object_get(item, "type"))
+            json_decref(type);
+        else if (has ? json_object_set_new(item, "type", type) != 0
+                     : json_array_set_new(list, i,
+                                          json_pack("{s:o, s:O}", "type", type, "function", item)))
+            return NULL;
+    }
+    return json_dumps(list, 0);
+}
+
 static int read_list(struct tool_file *f, const char *path, json_t *list)
 {
     int status = CLI_OK;
@@ -98,9 +116,12 @@ static int read_list(struct tool_file *f, const char *path, json_t *list)
         status = read_item(&f->command[f->n], path, f->n, json_array_get(list, f->n));
         f->n++;
     }
-    f->json = status == CLI_OK ? json_dumps(list, 0) : NULL;
+    if (status != CLI_OK)
+        return status;
+    f->json = json_dumps(list, 0);
     f->n_json = f->json ? strlen(f->json) : 0;
-    return status != CLI_OK || f->json ? status : cli_fail("out of memory");
+    f->framed = framed(list);
+    return f->json && f->framed ? CLI_OK : cli_fail("out of memory");
 }
 
 int tool_file_read(struct tool_file *f, const char *path)
@@ -128,4 +149,5 @@ void tool_file_free(struct tool_file *f)
     }
     free(f->command);
     free(f->json);
+    free(f->framed);
 }

@@ -15,6 +15,7 @@ struct tool_command {
 struct tool_file {
     char *json; /* [n_json] the declarations alone, without commands */
     size_t n_json;
+    char *framed; /* the same, each with the outer frame that it may lack */
     struct tool_command *command; /* [n] in the order of the declarations */
     size_t n;
 };

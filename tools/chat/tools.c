@@ -18,7 +18,7 @@ int tools_open(struct tools *t, const char *path, const struct template_format *
                             &err) != TFT_OK ||
         tft_chat_tools_ask(&t->ask, t->declared, &err) != TFT_OK)
         return cli_fail("%s: %s", path, err.msg);
-    t->shown = (struct template_tools){t->file.json, t->ask.p, t->ask.n};
+    t->shown = (struct template_tools){t->file.framed, t->ask.p, t->ask.n};
     return CLI_OK;
 }
 

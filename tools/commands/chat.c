@@ -9,6 +9,7 @@
 #include "tools/chat/display.h"
 #include "tools/chat/input.h"
 #include "tools/chat/slash.h"
+#include "tools/chat/terminal.h"
 #include "tools/commands/commands.h"
 
 static struct {
@@ -204,6 +205,8 @@ static int converse_with(struct tft_model *m, const char *path)
         status = add_tools(&c, &tools, &calls);
     if (status == CLI_OK)
         status = conversation_open(&c, opt.system, path);
+    if (status == CLI_OK && !opt.json)
+        terminal_write();
     if (status == CLI_OK && (!opt.prompt || (opt.tools && !opt.yes)))
         input_open(&in, !opt.no_history && !opt.prompt);
     if (status == CLI_OK)
