@@ -78,11 +78,13 @@ static void load_beside(struct tft_load *ld, unsigned layer)
 {
     struct tft_experts *x = &tft_load_block(ld, layer)->experts;
     uint32_t d = ld->m->n_embd;
+    ld->m->shared_expert = true;
     x->router_norm.w = tft_load_vector(ld, "blk.%u.ffn_gate_inp.scale", layer, d);
     x->in_norm = tft_load_norm(ld, "blk.%u.pre_ffw_norm_2", layer, d, false);
     x->beside_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm_1", layer, d, false);
     x->sum_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm_2", layer, d, false);
-    x->factor = tft_load_vector(ld, "blk.%u.ffn_down_exps.scale", layer, ld->m->n_expert);
+    if (!ld->w8a8) /* there the weights of `down` contain it */
+        x->factor = tft_load_vector(ld, "blk.%u.ffn_down_exps.scale", layer, ld->m->n_expert);
 }
 
 void tft_mixture_load(struct tft_load *ld, unsigned layer)

@@ -468,10 +468,6 @@ void tft_transformer_load(struct tft_load *ld)
         tft_layer_embed_shape(ld);
     if (t->mixture)
         tft_mixture_shape(ld, t->mixture);
-    const char *piece = tft_model_unknown_piece(m, ~TFT_FLOAT_PIECES);
-    if (ld->w8a8 && piece)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "W8A8 weights of a model with %s are not supported",
-                      piece);
 
     tft_load_embedding(ld);
     tft_layer_embed_load(ld);

@@ -5,8 +5,8 @@
  * docs/file-format.md has the whole format.
  *
  * Arrays "per input" have TFT_LAYER_INPUTS elements for each layer (enum in model.h), in the order
- * of the layers, then one for the input of the head. If layers have a shared expert, one more for
- * each layer follows (tft_input_index).
+ * of the layers, then one for the input of the head. If layers have a feed-forward beside their
+ * experts, one more for each layer follows, or two (tft_input_index).
  */
 #ifndef TFT_KEYS_H
 #define TFT_KEYS_H

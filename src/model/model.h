@@ -53,7 +53,9 @@ struct tft_input {
                                  then and that the weights expect; 0: none */
 };
 /* Of a layer. All have the first four. In a mixture of experts, TFT_IN_DOWN is what `down` of the
-   experts reads, and TFT_IN_SHARED what that of the feed-forward beside them reads. */
+   experts reads, and TFT_IN_SHARED what that of the feed-forward beside them reads. Where this has
+   a norm of its own, TFT_IN_BESIDE is what its gate and up read, and TFT_IN_FFN is of the experts
+   alone. */
 enum {
     TFT_IN_ATTN,
     TFT_IN_O,
@@ -61,6 +63,7 @@ enum {
     TFT_IN_DOWN,
     TFT_LAYER_INPUTS,
     TFT_IN_SHARED = TFT_LAYER_INPUTS,
+    TFT_IN_BESIDE,
     TFT_INPUT_KINDS
 };
 #define TFT_NO_INDEX UINT32_MAX /* index of an input that W8A8 files do not have */
@@ -196,9 +199,6 @@ enum tft_piece {
 
 /* The pieces that rule out a prefix, which has keys and values of one size for all layers. */
 #define TFT_PREFIX_PIECES (TFT_KV_PIECES | 1u << TFT_PIECE_LAYER_EMBED)
-
-/* The pieces that W8A8 files cannot have. */
-#define TFT_FLOAT_PIECES (1u << TFT_PIECE_EXPERTS_BESIDE)
 
 /* The most experts of a layer. */
 enum { TFT_MAX_EXPERTS = 1024 };
@@ -359,18 +359,29 @@ static inline bool tft_block_has_experts_beside(const struct tft_block *b)
     return b->experts.sum_norm.w;
 }
 
-/* The number of inputs that a W8A8 file describes: those of all layers, then the head's, then those
-   of shared experts, one for each layer, if there are any. */
-static inline uint32_t tft_model_inputs(const struct tft_model *m)
+/* Whether layers have input `which`. */
+static inline bool tft_model_has_input(const struct tft_model *m, uint32_t which)
 {
-    return m->n_layer * TFT_LAYER_INPUTS + 1 + (m->shared_expert ? m->n_layer : 0);
+    return which < TFT_LAYER_INPUTS || (which == TFT_IN_SHARED && m->shared_expert) ||
+           (which == TFT_IN_BESIDE && m->pieces & 1u << TFT_PIECE_EXPERTS_BESIDE);
 }
 
-/* The place of input `which` of a layer among them. */
+/* The place of input `which` of a layer among the inputs that a W8A8 file describes: those of all
+   layers, then the head's, then TFT_IN_SHARED and TFT_IN_BESIDE of all layers. */
 static inline uint32_t tft_input_index(const struct tft_model *m, uint32_t layer, uint32_t which)
 {
-    return which == TFT_IN_SHARED ? m->n_layer * TFT_LAYER_INPUTS + 1 + layer
-                                  : layer * TFT_LAYER_INPUTS + which;
+    return which < TFT_LAYER_INPUTS
+               ? layer * TFT_LAYER_INPUTS + which
+               : m->n_layer * (TFT_LAYER_INPUTS + which - TFT_IN_SHARED) + 1 + layer;
+}
+
+/* Their number. */
+static inline uint32_t tft_model_inputs(const struct tft_model *m)
+{
+    uint32_t which = TFT_IN_SHARED;
+    while (which < TFT_INPUT_KINDS && tft_model_has_input(m, which))
+        which++;
+    return tft_input_index(m, 0, which);
 }
 
 /* Whether layers have a state beside the cache. */

@@ -107,13 +107,14 @@ static void connect(struct tft_model *m, struct tft_linear *l, struct tft_input 
 static void connect_block(struct tft_model *m, struct tft_block *b)
 {
     bool experts = tft_block_has_experts(b);
+    struct tft_input *ffn = &b->in[tft_block_has_experts_beside(b) ? TFT_IN_BESIDE : TFT_IN_FFN];
     connect(m, &b->q, &b->in[TFT_IN_ATTN]);
     connect(m, &b->k, &b->in[TFT_IN_ATTN]);
     connect(m, &b->v, &b->in[TFT_IN_ATTN]);
     connect(m, &b->z, &b->in[TFT_IN_ATTN]);
     connect(m, &b->o, &b->in[TFT_IN_O]);
-    connect(m, &b->gate, &b->in[TFT_IN_FFN]);
-    connect(m, &b->up, &b->in[TFT_IN_FFN]);
+    connect(m, &b->gate, ffn);
+    connect(m, &b->up, ffn);
     connect(m, &b->down, &b->in[experts ? TFT_IN_SHARED : TFT_IN_DOWN]);
     connect(m, &b->experts.gate, &b->in[TFT_IN_FFN]);
     connect(m, &b->experts.up, &b->in[TFT_IN_FFN]);
@@ -160,12 +161,13 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
 {
     struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, l);
-    b->in[TFT_IN_SHARED] = (struct tft_input){.index = TFT_NO_INDEX};
-    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
-        if (i < TFT_LAYER_INPUTS || m->shared_expert) {
-            b->in[i] = input(ld, a, tft_input_index(m, l, i));
-            m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
-        }
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
+        b->in[i] = (struct tft_input){.index = TFT_NO_INDEX};
+        if (!tft_model_has_input(m, i))
+            continue;
+        b->in[i] = input(ld, a, tft_input_index(m, l, i));
+        m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
+    }
     b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
     b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
     m->float_inputs |= b->attn_sub_norm.w != NULL;

@@ -110,7 +110,7 @@ static bool take_item(const struct tft_model *m, enum tft_range *range, const ch
         p += p != end;
     }
     for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
-        if ((i < TFT_LAYER_INPUTS || m->shared_expert) &&
+        if (tft_model_has_input(m, i) &&
             (every || is(p, (size_t)(end - p), quantize_part_name(i)))) {
             found = true;
             for (uint32_t l = from; l <= to; l++)
@@ -522,7 +522,8 @@ const struct cli_command command_quantize = {
         "\n"
         "Inputs of linear layers, for --dynamic: the parts of a layer are attn_q (shared with "
         "attn_k and attn_v), attn_output, ffn_up (shared with ffn_gate), ffn_down, and where there "
-        "is a shared expert ffn_down_shexp; output is the head.\n"
+        "is a shared expert ffn_down_shexp (in gemma4, for the feed-forward beside experts, "
+        "also ffn_up_shexp); output is the head.\n"
         "\n"
         "--rotate all costs no time at run time, but gives a tied head weights of its own. It "
         "needs RMSNorm, so gpt2 cannot have it. auto means all; o+down for models with "

@@ -117,7 +117,7 @@ static void scale_inputs(const struct fold *f, struct tft_block *b)
         struct tft_linear *l = layers_linear(b, i);
         if (l)
             smooth_columns(layers_weights(l), l->w.cols, tft_mat_all_rows(&l->w), l->w.cols,
-                           f->factor[quantize_matrix_input(i)]);
+                           f->factor[quantize_matrix_input(b, i)]);
     }
     smooth_rows(layers_weights(&b->v), b->v.w.rows, b->v.w.cols, f->values);
     smooth_rows(layers_weights(&b->up), b->up.w.rows, b->up.w.cols, f->factor[TFT_IN_DOWN]);
@@ -135,8 +135,8 @@ static void unscale_inputs(const struct fold *f, struct tft_block *b)
     for (int i = 0; i < LAYER_MATS; i++) {
         struct tft_linear *l = layers_linear(b, i);
         for (size_t row = 0; l && row < tft_mat_all_rows(&l->w); row++)
-            smooth_divide(layers_weights(l) + row * l->w.cols, f->factor[quantize_matrix_input(i)],
-                          l->w.cols);
+            smooth_divide(layers_weights(l) + row * l->w.cols,
+                          f->factor[quantize_matrix_input(b, i)], l->w.cols);
     }
 }
 

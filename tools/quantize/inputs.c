@@ -27,14 +27,19 @@ const char *quantize_matrix_format(const struct tft_block *b, int which)
                                              "blk.%u.ffn_down_exps"};
     if (which >= MAT_GATE && tft_block_has_experts(b))
         return of_experts[which - MAT_GATE];
+    if (which >= MAT_SHARED_GATE && tft_block_has_experts_beside(b))
+        return attention[which - MAT_SHARED_GATE + MAT_GATE];
     const char *own = b->mixer == TFT_MIX_SHORT_CONV  ? conv[which]
                       : b->mixer == TFT_MIX_DELTA_NET ? delta[which]
                                                       : NULL;
     return own ? own : attention[which];
 }
 
-uint32_t quantize_matrix_input(int which)
+uint32_t quantize_matrix_input(const struct tft_block *b, int which)
 {
+    bool shared = which == MAT_SHARED_GATE || which == MAT_SHARED_UP;
+    if (shared && tft_block_has_experts_beside(b))
+        return TFT_IN_BESIDE;
     return which < MAT_O              ? TFT_IN_ATTN
            : which == MAT_O           ? TFT_IN_O
            : which == MAT_DOWN        ? TFT_IN_DOWN
@@ -44,7 +49,8 @@ uint32_t quantize_matrix_input(int which)
 
 uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index)
 {
-    return index > n_layer * TFT_LAYER_INPUTS ? TFT_IN_SHARED : index % TFT_LAYER_INPUTS;
+    uint32_t head = n_layer * TFT_LAYER_INPUTS;
+    return index > head ? TFT_IN_SHARED + (index - head - 1) / n_layer : index % TFT_LAYER_INPUTS;
 }
 
 static size_t hidden_width(const struct tft_model *m, const struct tft_block *layer)
@@ -60,12 +66,19 @@ static size_t shared_width(const struct tft_model *m, const struct tft_block *la
     return has ? m->n_ff : 0;
 }
 
+static size_t beside_width(const struct tft_model *m, const struct tft_block *layer)
+{
+    bool has = layer ? tft_block_has_experts_beside(layer) : tft_model_has_input(m, TFT_IN_BESIDE);
+    return has ? m->n_embd : 0;
+}
+
 size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
                             uint32_t which)
 {
     return which == TFT_IN_O        ? layer ? layer->o.w.cols : (size_t)m->n_head * m->head_dim
            : which == TFT_IN_DOWN   ? hidden_width(m, layer)
            : which == TFT_IN_SHARED ? shared_width(m, layer)
+           : which == TFT_IN_BESIDE ? beside_width(m, layer)
                                     : m->n_embd;
 }
 
@@ -75,7 +88,8 @@ const char *quantize_part_name(uint32_t which)
                                                       [TFT_IN_O] = "attn_output",
                                                       [TFT_IN_FFN] = "ffn_up",
                                                       [TFT_IN_DOWN] = "ffn_down",
-                                                      [TFT_IN_SHARED] = "ffn_down_shexp"};
+                                                      [TFT_IN_SHARED] = "ffn_down_shexp",
+                                                      [TFT_IN_BESIDE] = "ffn_up_shexp"};
     return part[which];
 }
 
@@ -85,7 +99,8 @@ const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64])
     if (index == head)
         snprintf(name, 64, "output");
     else
-        snprintf(name, 64, "blk.%u.%s", index < head ? index / TFT_LAYER_INPUTS : index - head - 1,
+        snprintf(name, 64, "blk.%u.%s",
+                 index < head ? index / TFT_LAYER_INPUTS : (index - head - 1) % n_layer,
                  quantize_part_name(quantize_input_kind(n_layer, index)));
     return name;
 }

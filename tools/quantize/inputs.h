@@ -28,8 +28,8 @@ const char *quantize_matrix_name(int which);
 /* The name of its tensors in files, with %u for the layer: "blk.%u.ffn_gate". */
 const char *quantize_matrix_format(const struct tft_block *b, int which);
 
-/* The input that it reads: TFT_IN_ATTN .. TFT_IN_SHARED. */
-uint32_t quantize_matrix_input(int which);
+/* The input that it reads: TFT_IN_ATTN .. TFT_IN_BESIDE. */
+uint32_t quantize_matrix_input(const struct tft_block *b, int which);
 
 /* Result for one input, over the calibration text. */
 struct quantize_input {

@@ -182,7 +182,7 @@ static void give_outputs(struct conversion *c, uint32_t l)
 static void finish_inputs(struct conversion *c, uint32_t l)
 {
     for (uint32_t i = 0; i < TFT_INPUT_KINDS && !failed(c); i++)
-        if (i < TFT_LAYER_INPUTS || c->m->shared_expert)
+        if (tft_model_has_input(c->m, i))
             finish_input(c, tft_input_index(c->m, l, i));
     input_stats_clear(&c->stats);
 }
@@ -261,7 +261,7 @@ static void scale_input(struct conversion *c, struct tft_block *b, uint32_t whic
     for (int i = 0; i < LAYER_MATS; i++) {
         const struct tft_linear *l = layers_linear(b, i);
         uint32_t bits = quantize_bits(c->o, c->layers_done, i);
-        if (l && bits < 8 && quantize_matrix_input(i) == which)
+        if (l && bits < 8 && quantize_matrix_input(b, i) == which)
             x.reader[x.n_readers++] =
                 (struct awq_matrix){layers_weights(l), l->w.rows, bits};
     }
@@ -373,7 +373,7 @@ static void round_readers(struct conversion *c, struct tft_block *b, uint32_t wh
         struct tft_linear *l = layers_linear(b, i);
         struct low_bits *q = &c->rounded[i];
         uint32_t bits = quantize_bits(c->o, c->layers_done, i);
-        if (!l || bits == 8 || quantize_matrix_input(i) != which)
+        if (!l || bits == 8 || quantize_matrix_input(b, i) != which)
             continue;
         c->now = i;
         if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, c->o->group) ||
@@ -490,7 +490,7 @@ static bool alloc_low_bits(struct conversion *c)
     size_t text = c->y.n_windows * c->o->window * c->y.stride * sizeof *c->exact;
     for (uint32_t l = 0; l < c->m->n_layer; l++)
         for (int i = 0; i < LAYER_MATS; i++)
-            wanted[quantize_matrix_input(i)] |=
+            wanted[quantize_matrix_input(&c->m->block[l], i)] |=
                 layers_linear(&c->m->block[l], i) && quantize_bits(c->o, l, i) < 8;
     bool correlated = c->o->rounding == QUANTIZE_GPTQ;
     if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.s->n_threads))
@@ -566,11 +566,6 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
-    const char *piece = tft_model_unknown_piece(m, ~TFT_FLOAT_PIECES);
-    if (piece)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: conversion to W8A8 does not support %s (architecture %s)",
-                        m->source.name, piece, m->arch->name);
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

@@ -233,7 +233,8 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
     const struct tft_routes *r = &tft_pass_work(p)->routes;
     float *sum = tft_pass_work(p)->hidden[p->tid].gate;
     size_t begin, end;
-    if (!b->up.w.rows) /* otherwise the block's own feed-forward has shown it */
+    if (!b->up.w.rows ||
+        tft_block_has_experts_beside(b)) /* otherwise the block's own feed-forward has shown it */
         tft_pass_tap(p, &x->up, TFT_XN);
     hidden(p, x);
     tft_pass_tap_rows(p, x->down.in, TFT_H, (size_t)(p->n - p->first) * p->m->n_expert_used);

@@ -31,7 +31,7 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
 {
     size_t n = 0;
     for (int i = 0; i < LAYER_MATS; i++)
-        if (quantize_matrix_input(i) == which && layers_linear(b, i))
+        if (quantize_matrix_input(b, i) == which && layers_linear(b, i))
             l[n++] = layers_linear(b, i);
     return n;
 }
@@ -100,6 +100,17 @@ static void use_expanded(struct tft_mat *w, const float *data)
                           .apart = w->rows};
 }
 
+/* Multiplies the rows of each expert's `down` by its factor, which comes before the sum of experts:
+   panels have a scale for each row. */
+static void take_factors(struct layers *y, struct tft_block *b)
+{
+    const struct tft_mat *w = &b->experts.down.w;
+    size_t n = (size_t)w->rows * w->cols;
+    for (uint32_t e = 0; b->experts.factor && e < w->experts; e++)
+        y->m->kern.scale(layers_weights(&b->experts.down) + e * n, b->experts.factor[e], n);
+    b->experts.factor = NULL;
+}
+
 void layers_load(struct layers *y, uint32_t l)
 {
     struct tft_block *b = &y->m->block[l];
@@ -113,6 +124,8 @@ void layers_load(struct layers *y, uint32_t l)
             use_expanded(w, next);
             next += tft_mat_all_rows(w) * w->cols;
         }
+    if (tft_block_has_experts(b))
+        take_factors(y, b);
 }
 
 void layers_unload(struct layers *y, uint32_t l)
