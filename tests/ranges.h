@@ -32,7 +32,8 @@ static inline void see_range(void *user, int tid, const struct tft_input *in, si
 {
     struct input_ranges *seen = user;
     uint32_t head = seen->n_layer * TFT_LAYER_INPUTS;
-    bool hidden = in->index > head || (in->index < head && in->index % 4 == TFT_IN_DOWN);
+    bool of_shared = in->index > head && in->index <= head + seen->n_layer,
+         hidden = of_shared || (in->index < head && in->index % 4 == TFT_IN_DOWN);
     (void)tid;
     (void)first;
     if (in->index == TFT_NO_INDEX)
