@@ -387,7 +387,7 @@ static void ranges_of_shared_experts(void **state)
             assert_int_equal(b->experts.down.in->hadamard, rotated ? seen.block : 0);
             see_text(f, 3, &seen);
             for (uint32_t l = 0; l < 2; l++)
-                for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++) {
+                for (uint32_t which = 0; which <= TFT_IN_SHARED; which++) {
                     bool none = which == TFT_IN_SHARED && t.shared_last && l == 0;
                     size_t times = none ? 0 : which == TFT_IN_DOWN ? f->n_expert_used : 1;
                     assert_int_equal(seen.rows[tft_input_index(q, l, which)], times * TEXT);
