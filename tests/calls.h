@@ -15,7 +15,7 @@
 #include "random.h"
 
 static const char *const formats[] = {"hermes", "qwen3.5", "lfm2", "gemma", "mistral-args",
-                                      "mistral", "llama3", "json"};
+                                      "mistral", "mistral-id", "llama3", "json"};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 /* Tools with what arguments may be. */

@@ -94,6 +94,7 @@ static void formats_of_templates(void **state)
         {"{# <tool_call> #}", "json"},
         {"[TOOL_CALLS] [", "mistral"},
         {"{{ '[TOOL_CALLS]' + name + '[ARGS]' }}", "mistral-args"},
+        {"[TOOL_CALLS]{{ name }}[CALL_ID]{{ id }}[ARGS]", "mistral-id"},
         {"{{ '\"parameters\": ' }}", "llama3"},
         {"{{ \"<|python_tag|>\" }}", "llama3"},
     };

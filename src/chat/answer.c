@@ -22,6 +22,7 @@ struct tft_chat_answer {
         TEXT,    /* text; within mark[0] if matched > 0 */
         PATTERN, /* at `at` of a pattern: that of `piece` */
         NAME,    /* of a tool */
+        ID,      /* of a call, which no event has */
         VALUE,   /* arguments */
         LISTED,  /* behind a call in a list of calls */
     } place;
@@ -186,7 +187,7 @@ static bool take_pattern(struct tft_chat_answer *a, const char *p)
         return false;
     }
     if (*a->at == '%') {
-        a->place = a->at[1] == 'n' ? NAME : VALUE;
+        a->place = a->at[1] == 'n' ? NAME : a->at[1] == 'i' ? ID : VALUE;
         a->n_name = 0;
         return false;
     }
@@ -235,6 +236,12 @@ static bool take(struct tft_chat_answer *a, const char *p, size_t n)
         else
             take_name(a);
         return a->place == NAME;
+    case ID:
+        if (is_name(*p))
+            return true;
+        a->place = PATTERN;
+        a->at += 2;
+        return false;
     case VALUE: return take_value(a, p, n);
     default:
         if (!is_space(*p))

@@ -65,6 +65,8 @@ static void put_pattern(struct writer *w, const char *p, const struct call_tool 
         if (*p == '%') {
             if (p[1] == 'n')
                 tft_schema_literal(w->c, tool->name, strlen(tool->name));
+            else if (p[1] == 'i')
+                tft_schema_put(w->c, " [a-zA-Z0-9]{9}");
             else
                 tft_schema_put(w->c, "r%u", (unsigned)tool->rule);
             p += 2;

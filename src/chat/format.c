@@ -53,7 +53,15 @@ static const struct call_format formats[] = {
      .members = {.before = "", .middle = ":", .after = "", .comma = ",", .close = ""},
      .end = '}',
      .spelling = &tft_schema_gemma_spelling},
-    /* Mistral's tokenizers from version 11 on */
+    /* Mistral's tokenizer of version 11: a call has an id */
+    {.name = "mistral-id",
+     .sign = {"[CALL_ID]"},
+     .mark = {"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"},
+     .open = "[TOOL_CALLS]",
+     .call = "%n[CALL_ID]%i[ARGS]%a",
+     .close = "",
+     .between = ""},
+    /* Mistral's tokenizers from version 13 on */
     {.name = "mistral-args",
      .sign = {"[ARGS]"},
      .mark = {"[TOOL_CALLS]", "[ARGS]"},

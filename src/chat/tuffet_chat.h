@@ -170,7 +170,7 @@ struct tft_chat_tools; /* declared tools, and the format of their calls; immutab
                           threads and answers may use it */
 
 /* The format of calls that a template's text shows: "hermes", "qwen3.5", "lfm2", "gemma",
-   "llama3", "mistral" or "mistral-args"; "json" if it shows none of them. */
+   "llama3", "mistral", "mistral-id" or "mistral-args"; "json" if it shows none of them. */
 TFT_API const char *tft_chat_call_format(const struct tft_chat_template *t);
 
 /* Reads OpenAI's `tools`, json[n]: a list of {"type": "function", "function": {"name",

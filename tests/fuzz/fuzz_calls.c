@@ -64,7 +64,7 @@ static enum tft_status read_answer(struct events *e, const char *p, size_t n, si
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const formats[] = {"hermes", "mistral", "mistral-args", "llama3", "json",
-                                          "qwen3.5", "lfm2", "gemma"};
+                                          "qwen3.5", "lfm2", "gemma", "mistral-id"};
     struct tft_chat_tools *t;
     struct tft_chat_text grammar;
     struct tft_error err = {0};
