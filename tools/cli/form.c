@@ -34,10 +34,7 @@ int form_check(void)
 
 const char *form_option(void)
 {
-    return opt.grammar  ? "--grammar"
-           : opt.regex  ? "--regex"
-           : opt.schema ? "--json-schema"
-                        : NULL;
+    return opt.grammar ? "--grammar" : opt.regex ? "--regex" : opt.schema ? "--json-schema" : NULL;
 }
 
 /* ---- opening */
@@ -97,10 +94,15 @@ static int compile_schema(struct form *f)
     return status;
 }
 
+void form_none(struct form *f, const struct tft_model *m)
+{
+    *f = (struct form){
+        .m = m, .think = token_named(m, "<think>"), .think_end = token_named(m, "</think>")};
+}
+
 int form_open(struct form *f, const struct tft_model *m)
 {
-    *f = (struct form){.m = m, .think = token_named(m, "<think>"),
-                       .think_end = token_named(m, "</think>")};
+    form_none(f, m);
     if (opt.schema)
         return compile_schema(f);
     if (opt.regex)
@@ -200,30 +202,25 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
     return tft_sample(z, s);
 }
 
-enum { MOST = 256 }; /* tokens at once */
-
 /* The tokens that the form forces next. */
 static size_t forced(struct form *f, int32_t *ids, size_t most)
 {
     return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;
 }
 
-/* Whether the form lets nothing more come: the newest token need not be computed. */
-static bool is_done(const struct form *f)
+bool form_is_done(const struct form *f)
 {
     return f->grammar && f->phase == FORM_TEXT && tft_grammar_is_done(f->now);
 }
 
-/* Chooses the next token; with it come those that the form leaves no choice of, before or behind
-   it: ids[*n]. Returns 1; 0: the text is complete, and there are none; -1: no token can come. */
-static int next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[MOST],
-                size_t *n)
+int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
+              size_t *n)
 {
     *n = 0;
     f->outside = false;
-    if (is_done(f))
+    if (form_is_done(f))
         return 0;
-    *n = forced(f, ids, MOST);
+    *n = forced(f, ids, FORM_MOST);
     if (*n)
         return 1;
     *ids = sample(f, z, s);
@@ -231,21 +228,20 @@ static int next(struct form *f, struct tft_sampler *z, struct tft_session *s, in
         return -1;
     if (tft_token_ends(f->m, *ids))
         return 0;
-    *n = 1 + forced(f, ids + 1, MOST - 1);
+    *n = 1 + forced(f, ids + 1, FORM_MOST - 1);
     return 1;
 }
 
-int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s,
-                  struct form_text *t)
+int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s, struct form_text *t)
 {
     char piece[TFT_TEXT_MAX];
     enum tft_status status = TFT_OK;
     bool written = true;
     int more = 1;
     while (written && more > 0 && status == TFT_OK && !t->stop) {
-        int32_t ids[MOST];
+        int32_t ids[FORM_MOST];
         size_t n;
-        more = next(f, z, s, ids, &n);
+        more = form_next(f, z, s, ids, &n);
         if (cli_interrupted())
             t->stop = "interrupt";
         else if (!more)
@@ -256,7 +252,7 @@ int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s,
             if (++t->n == t->most)
                 t->stop = "length";
         }
-        if (written && more > 0 && !t->stop && !is_done(f))
+        if (written && more > 0 && !t->stop && !form_is_done(f))
             status = tft_prefill(s, ids, n); /* not if !written: errno has the reason */
     }
     if (!written)

@@ -12,10 +12,10 @@ extern const struct cli_option form_option_list[];
 struct form {
     const struct tft_model *m;
     struct tft_lexicon *lexicon;
-    struct tft_grammar *grammar;            /* NULL: there is no form, any text may come */
-    struct tft_grammar_state *fresh, *now;  /* the beginning of the form, and the place of the text
+    struct tft_grammar *grammar;           /* NULL: there is no form, any text may come */
+    struct tft_grammar_state *fresh, *now; /* the beginning of the form, and the place of the text
                                                in it */
-    int32_t think, think_end;               /* the tokens <think> and </think>, or -1 */
+    int32_t think, think_end;              /* the tokens <think> and </think>, or -1 */
     enum form_phase {
         FORM_TEXT,     /* the text must follow the form */
         FORM_OPEN,     /* the next token is <think>, or the first of the form */
@@ -27,6 +27,9 @@ struct form {
 
 /* Checks the options without a model. Returns CLI_OK or CLI_USAGE. */
 int form_check(void);
+
+/* A form of m without a grammar. */
+void form_none(struct form *f, const struct tft_model *m);
 
 /* Reads the grammar that the options name, if any. Returns CLI_OK or CLI_FAILED; call form_close in
    either case. */
@@ -42,6 +45,17 @@ int form_replace(struct form *f, const char *where, const char *gbnf, size_t n);
 /* Begins a text behind the prompt ids[n]. thinks: the model may think first. Returns CLI_OK or
    CLI_FAILED. */
 int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
+
+/* Chooses the next token from the session's logits, as by tft_sample, within the form; with it come
+   those that the form leaves no choice of, before or behind it: ids[*n]. f->outside: the first one
+   is of the thoughts. Returns 1; 0: the text is complete, and there are none; -1: no token can
+   come. */
+enum { FORM_MOST = 256 };
+int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
+              size_t *n);
+
+/* Whether the form lets nothing more come: the newest token need not be computed. */
+bool form_is_done(const struct form *f);
 
 /* A text that is generated. */
 struct form_text {
