@@ -180,22 +180,26 @@ static bool read_date(const char *date, int *year, int *month, int *day)
            *day <= days[*month - 1] + (leap && *month == 2);
 }
 
-/* The local time: midnight of --date, or when this was first called. It stays the same, so that a
-   prompt which begins with it keeps its beginning. */
-static int64_t local_time(void)
+/* The local time, or midnight of --date. */
+static int64_t time_now(void)
 {
-    static int64_t now;
     int year, month, day;
     if (opt.date && read_date(opt.date, &year, &month, &day))
         return days_to(year, month, day) * 86400;
-    if (!now) {
-        time_t t = time(NULL);
-        const struct tm *local = localtime(&t);
-        if (local)
-            now = days_to(local->tm_year + 1900, local->tm_mon + 1, local->tm_mday) * 86400 +
-                  local->tm_hour * 3600 + local->tm_min * 60 + local->tm_sec;
-    }
-    return now;
+    time_t t = time(NULL);
+    const struct tm *local = localtime(&t);
+    return local ? days_to(local->tm_year + 1900, local->tm_mon + 1, local->tm_mday) * 86400 +
+                       local->tm_hour * 3600 + local->tm_min * 60 + local->tm_sec
+                 : 0;
+}
+
+/* The time when this was first called. It stays the same, so that a prompt which begins with it
+   keeps its beginning. */
+static int64_t first_time(void)
+{
+    static int64_t first;
+    first = first ? first : time_now();
+    return first;
 }
 
 int template_check(void)
@@ -218,7 +222,7 @@ static bool make_input(struct tft_chat_input *in, struct tft_chat_message **all,
 {
     static const char *const roles[] = {"system", "user", "assistant"};
     static const char without[] = "{\"enable_thinking\": false}";
-    *in = (struct tft_chat_input){.size = sizeof *in, .has_time = true, .time = local_time()};
+    *in = (struct tft_chat_input){.size = sizeof *in, .has_time = true, .time = first_time()};
     if (o->tools) {
         in->json = *json = template_json(message, n, o, &in->n_json);
         return in->json;
@@ -259,6 +263,19 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
     free(json);
     free(all);
     return good;
+}
+
+enum tft_status template_render_json(struct tft_chat_text *t, const struct template_format *f,
+                                     const struct tft_model *m, const char *json, size_t n,
+                                     struct tft_error *err)
+{
+    struct tft_chat_input in = {.size = sizeof in,
+                                .json = json,
+                                .n_json = n,
+                                .has_time = true,
+                                .time = time_now(),
+                                .read_arguments = true};
+    return tft_chat_render_for(t, f->t, m, &in, err);
 }
 
 size_t template_lead(const struct template_format *f, const char *answer, size_t n)

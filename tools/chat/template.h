@@ -44,6 +44,11 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      const struct template_options *o);
 
+/* The same over the JSON of tft_chat_input, with the time of now. The error goes to err. */
+enum tft_status template_render_json(struct tft_chat_text *t, const struct template_format *f,
+                                     const struct tft_model *m, const char *json, size_t n,
+                                     struct tft_error *err);
+
 /* The tokens of the text, which the caller frees; NULL after an error message. *text_goes_on: as
    tft_chat_tokenize. */
 int32_t *template_tokenize(const struct tft_chat_text *t, const struct tft_model *m, size_t *n,
