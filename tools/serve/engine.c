@@ -1,0 +1,475 @@
+#define _POSIX_C_SOURCE 200809L
+#include "engine.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "slot.h"
+
+enum {
+    CHUNK = 64, /* tokens of a prompt in a pass, where others wait for it */
+    CHUNK_ALONE = 256,
+    N_BATCH = 256,
+};
+
+struct engine {
+    struct engine_options o;
+    struct slot *slots; /* [o.n_slots] */
+    struct step *steps; /* [o.n_slots] of a pass */
+    size_t capacity;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t work;
+    struct job *waiting, **last;
+    struct item *items, **last_item;
+    bool closing;
+    struct engine_counts counts;
+};
+
+/* What a slot gets in a pass. */
+struct step {
+    struct slot *slot;
+    size_t n, before; /* tokens that it gets, that its session had */
+    enum tft_status status;
+};
+
+/* ---- items */
+
+static void add(struct engine *e, struct item *item)
+{
+    pthread_mutex_lock(&e->lock);
+    bool wake = !e->items;
+    *e->last_item = item;
+    e->last_item = &item->next;
+    pthread_mutex_unlock(&e->lock);
+    if (wake)
+        e->o.wake(e->o.user);
+}
+
+static bool put(void *user, struct job *j, enum item_kind kind, size_t index, const char *p,
+                size_t n)
+{
+    struct item *item = malloc(sizeof *item + n + 1);
+    if (!item)
+        return false;
+    *item = (struct item){.job = j, .kind = kind, .index = index, .n = n};
+    if (n)
+        memcpy(item->p, p, n);
+    item->p[n] = 0;
+    add(user, item);
+    return true;
+}
+
+void engine_take(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    struct item *item = e->items;
+    e->items = NULL;
+    e->last_item = &e->items;
+    pthread_mutex_unlock(&e->lock);
+    for (struct item *next; item; item = next) {
+        next = item->next;
+        item->job->take(item->job->user, item);
+        free(item);
+    }
+}
+
+/* ---- the end of a job */
+
+/* finish: or NULL after an error, which j->error says. */
+static void end_job(struct engine *e, struct job *j, const char *finish)
+{
+    uint64_t now = cli_ns();
+    struct slot *s = j->slot;
+    if (s && !s->in_prompt)
+        j->seconds = (double)(now - j->start) / 1e9;
+    j->finish = finish;
+    pthread_mutex_lock(&e->lock);
+    if (s) {
+        s->job = NULL;
+        j->slot = NULL;
+        e->counts.running--;
+        e->counts.tokens += j->n_tokens;
+        e->counts.seconds += j->seconds;
+        if (tft_pos(s->s) > e->counts.most_tokens)
+            e->counts.most_tokens = tft_pos(s->s);
+    }
+    pthread_mutex_unlock(&e->lock);
+    struct item *end = j->end;
+    j->end = NULL;
+    add(e, end); /* the clients' thread may free the job now */
+}
+
+static void fail(struct engine *e, struct job *j, const char *why)
+{
+    snprintf(j->error, sizeof j->error, "%s", why);
+    end_job(e, j, NULL);
+}
+
+/* The answer is complete, by the model, by the number of its tokens, or by a stop. */
+static void complete(struct engine *e, struct job *j, const char *finish)
+{
+    if (!answer_end(j))
+        fail(e, j, "out of memory");
+    else
+        end_job(e, j, strcmp(finish, "stop") == 0 && j->answer.called ? "tool_calls" : finish);
+}
+
+/* ---- the beginning of a job */
+
+static bool open_slot(struct engine *e, struct slot *s)
+{
+    struct tft_session_opts o = {.n_batch = N_BATCH};
+    return s->s || cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
+}
+
+/* Gives a job its slot. Its session keeps what it has of the prompt. */
+static void begin(struct engine *e, struct job *j, struct slot *s)
+{
+    size_t common = slot_common(s, j->ids, j->n_ids);
+    j->start = cli_ns();
+    j->n_cached = common;
+    s->feed = j->ids + common;
+    s->n_feed = j->n_ids - common;
+    s->in_prompt = true;
+    s->empty_prompt = !j->n_ids;
+    s->used = e->counts.passes;
+    pthread_mutex_lock(&e->lock);
+    s->job = j;
+    j->slot = s;
+    e->counts.running++;
+    e->counts.cached_tokens += common;
+    pthread_mutex_unlock(&e->lock);
+    if (tft_rewind(s->s, common) != TFT_OK)
+        fail(e, j, tft_session_error(s->s)->msg);
+    else if (!answer_begin(j, put, e))
+        fail(e, j, "out of memory");
+}
+
+static size_t running_of(const struct engine *e, uint64_t client)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->o.n_slots; i++)
+        n += e->slots[i].job && e->slots[i].job->client == client;
+    return n;
+}
+
+static struct job *take(struct engine *e, struct job **at)
+{
+    struct job *j = *at;
+    *at = j->next;
+    if (!j->next)
+        e->last = at;
+    j->next = NULL;
+    e->counts.waiting--;
+    return j;
+}
+
+/* The next job: of the clients that have the fewest jobs in slots, the one that has waited longest;
+   or any that is cancelled. NULL: there is none, or no slot is free. Under the lock. */
+static struct job *take_next(struct engine *e)
+{
+    struct job **best = NULL;
+    size_t fewest = 0;
+    for (struct job **at = &e->waiting; *at; at = &(*at)->next) {
+        if (atomic_load(&(*at)->cancelled))
+            return take(e, at);
+        size_t n = running_of(e, (*at)->client);
+        if (!best || n < fewest) {
+            best = at;
+            fewest = n;
+        }
+    }
+    return best && e->counts.running < e->o.n_slots ? take(e, best) : NULL;
+}
+
+/* Where there is no memory for another session, there are fewer slots from now on, and the job goes
+   on waiting. */
+static void have_fewer_slots(struct engine *e, struct slot *s, struct job *j)
+{
+    pthread_mutex_lock(&e->lock);
+    e->o.n_slots = (uint32_t)(s - e->slots);
+    j->next = e->waiting;
+    if (!e->waiting)
+        e->last = &j->next;
+    e->waiting = j;
+    e->counts.waiting++;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Gives waiting jobs the slots that are free. Under the lock, which it leaves for a while. */
+static void begin_jobs(struct engine *e)
+{
+    struct job *j;
+    while ((j = take_next(e)) != NULL) {
+        pthread_mutex_unlock(&e->lock);
+        if (atomic_load(&j->cancelled)) {
+            end_job(e, j, "cancelled");
+        } else {
+            struct slot *s = slot_choose(e->slots, e->o.n_slots, j->ids, j->n_ids);
+            if (open_slot(e, s))
+                begin(e, j, s);
+            else
+                have_fewer_slots(e, s, j);
+        }
+        pthread_mutex_lock(&e->lock);
+    }
+}
+
+/* ---- passes */
+
+/* Feeds the slots. (One function, so that one pass can serve them all.) */
+static void feed_all(struct step *steps, size_t n)
+{
+    for (struct step *t = steps; t < steps + n; t++)
+        t->before = tft_pos(t->slot->s);
+    for (struct step *t = steps; t < steps + n; t++)
+        t->status = tft_prefill(t->slot->s, t->slot->empty_prompt ? NULL : t->slot->feed, t->n);
+}
+
+/* The tokens of the next pass: all of those that generate, and a chunk of the prompt that was fed
+   longest ago. */
+static size_t gather(struct engine *e)
+{
+    size_t n = 0;
+    struct slot *prompt = NULL;
+    for (struct slot *s = e->slots; s < e->slots + e->o.n_slots; s++) {
+        if (s->job && !s->in_prompt)
+            e->steps[n++] = (struct step){.slot = s, .n = s->n_feed};
+        else if (s->job && (!prompt || s->used < prompt->used))
+            prompt = s;
+    }
+    if (prompt) {
+        size_t most = n || e->counts.running > 1 ? CHUNK : CHUNK_ALONE;
+        e->steps[n++] =
+            (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
+    }
+    return n;
+}
+
+static void put_choices(struct engine *e, struct job *j, struct slot *s, int32_t id)
+{
+    struct tft_choice all[1 + JOB_LOGPROBS];
+    all[0] = (struct tft_choice){id, tft_logprob(s->s, NULL, id)};
+    size_t n = tft_likeliest(s->s, NULL, all + 1, (size_t)j->logprobs);
+    if (!put(e, j, ITEM_TOKEN, n, (const char *)all, (1 + n) * sizeof *all))
+        j->answer.failed = true;
+}
+
+/* Chooses what the session gets next, and puts its text. */
+static void choose(struct engine *e, struct slot *s)
+{
+    struct job *j = s->job;
+    size_t n;
+    int more = form_next(&j->form, &j->sampler, s->s, s->next, &n);
+    if (more < 0) {
+        fail(e, j,
+             "no token can come: there are more than 4096 ways to read the text by its grammar, or "
+             "the vocabulary has no token that fits");
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (j->logprobs >= 0)
+            put_choices(e, j, s, s->next[i]);
+        j->n_tokens++;
+        if (!answer_token(j, s->next[i])) {
+            if (j->answer.failed)
+                fail(e, j, "out of memory");
+            else
+                complete(e, j, "stop");
+            return;
+        }
+        if (j->n_tokens == j->most) {
+            complete(e, j, "length");
+            return;
+        }
+    }
+    if (!more || form_is_done(&j->form))
+        complete(e, j, "stop");
+    s->feed = s->next;
+    s->n_feed = n;
+}
+
+/* Behind a chunk of the prompt. */
+static void read_on(struct engine *e, struct slot *s)
+{
+    struct job *j = s->job;
+    if (j->progress)
+        put(e, j, ITEM_PROMPT, tft_pos(s->s), NULL, 0);
+    if (s->n_feed)
+        return;
+    uint64_t now = cli_ns();
+    tft_prompt_end(s->s);
+    s->in_prompt = s->empty_prompt = false;
+    j->prompt_seconds = (double)(now - j->start) / 1e9;
+    j->start = now;
+    pthread_mutex_lock(&e->lock);
+    e->counts.prompt_tokens += j->n_ids - j->n_cached;
+    e->counts.prompt_seconds += j->prompt_seconds;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Behind a pass. */
+static void go_on(struct engine *e, struct step *t)
+{
+    struct slot *s = t->slot;
+    struct job *j = s->job;
+    bool cancelled = t->status == TFT_ERR_CANCELLED;
+    size_t fed = tft_pos(s->s) - t->before;
+    s->used = e->counts.passes;
+    if (cancelled && !atomic_load(&j->cancelled)) {
+        /* it was for the job that the slot had before */
+        s->feed += fed;
+        s->n_feed -= fed;
+        return;
+    }
+    if (cancelled)
+        end_job(e, j, "cancelled");
+    else if (t->status == TFT_ERR_FULL && !s->in_prompt)
+        complete(e, j, "length");
+    else if (t->status != TFT_OK) {
+        fail(e, j, tft_session_error(s->s)->msg);
+        tft_rewind(s->s, 0);
+    } else {
+        s->feed += t->n;
+        s->n_feed -= t->n;
+        if (s->in_prompt)
+            read_on(e, s);
+        if (!s->in_prompt)
+            choose(e, s);
+    }
+}
+
+static void end_cancelled(struct engine *e)
+{
+    for (size_t i = 0; i < e->o.n_slots; i++) {
+        struct job *j = e->slots[i].job;
+        if (j && atomic_load(&j->cancelled))
+            end_job(e, j, "cancelled");
+    }
+}
+
+static void pass(struct engine *e)
+{
+    end_cancelled(e);
+    size_t n = gather(e);
+    feed_all(e->steps, n);
+    pthread_mutex_lock(&e->lock);
+    e->counts.passes += n > 0;
+    e->counts.steps += n;
+    pthread_mutex_unlock(&e->lock);
+    for (size_t i = 0; i < n; i++)
+        go_on(e, &e->steps[i]);
+}
+
+static void *run(void *arg)
+{
+    struct engine *e = arg;
+    pthread_mutex_lock(&e->lock);
+    for (;;) {
+        begin_jobs(e);
+        if (e->closing)
+            break;
+        if (!e->counts.running) {
+            pthread_cond_wait(&e->work, &e->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&e->lock);
+        pass(e);
+        pthread_mutex_lock(&e->lock);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* ---- the clients' thread */
+
+bool engine_put(struct engine *e, struct job **jobs, size_t n)
+{
+    pthread_mutex_lock(&e->lock);
+    size_t room = e->o.n_queue + e->o.n_slots - e->counts.running;
+    bool fits = e->counts.waiting + n <= room;
+    for (size_t i = 0; i < n && fits; i++) {
+        *e->last = jobs[i];
+        e->last = &jobs[i]->next;
+        e->counts.waiting++;
+    }
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+    return fits;
+}
+
+void engine_cancel(struct engine *e, struct job *j)
+{
+    pthread_mutex_lock(&e->lock);
+    atomic_store(&j->cancelled, true);
+    if (j->slot)
+        tft_cancel(j->slot->s);
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+}
+
+size_t engine_capacity(const struct engine *e) { return e->capacity; }
+
+struct engine_counts engine_counts(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    struct engine_counts c = e->counts;
+    pthread_mutex_unlock(&e->lock);
+    return c;
+}
+
+/* The signals of the program are for the clients' thread. */
+static bool start(struct engine *e)
+{
+    sigset_t every, was;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &was);
+    e->started = pthread_create(&e->thread, NULL, run, e) == 0;
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return e->started;
+}
+
+int engine_open(struct engine **out, const struct engine_options *o)
+{
+    struct engine *e = *out = calloc(1, sizeof *e);
+    if (!e)
+        return cli_fail("out of memory");
+    e->o = *o;
+    e->last = &e->waiting;
+    e->last_item = &e->items;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->work, NULL);
+    e->slots = calloc(o->n_slots, sizeof *e->slots);
+    e->steps = calloc(o->n_slots, sizeof *e->steps);
+    if (!e->slots || !e->steps)
+        return cli_fail("out of memory");
+    if (!open_slot(e, &e->slots[0]))
+        return CLI_FAILED;
+    e->capacity = tft_capacity(e->slots[0].s);
+    return start(e) ? CLI_OK : cli_fail("a thread cannot be started");
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->closing = true;
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+    if (e->started)
+        pthread_join(e->thread, NULL);
+    for (size_t i = 0; e->slots && i < e->o.n_slots; i++)
+        tft_session_close(e->slots[i].s);
+    pthread_cond_destroy(&e->work);
+    pthread_mutex_destroy(&e->lock);
+    free(e->steps);
+    free(e->slots);
+    free(e);
+}

@@ -1,0 +1,51 @@
+/*
+ * The engine: a thread that computes the answers of several jobs at once. Each job has a slot, a
+ * session of its own; one pass feeds all of them, prompts in chunks, so that a long prompt holds up
+ * nobody for more than a chunk. A session keeps its tokens when its job ends: the next job gets the
+ * free slot that shares most with its prompt, and computes only the rest. What a job gets does not
+ * depend on other jobs, nor on what its slot had before: the bits are those of a new session.
+ */
+#ifndef SERVE_ENGINE_H
+#define SERVE_ENGINE_H
+
+#include "job.h"
+
+struct engine;
+
+struct engine_options {
+    const struct tft_model *m;
+    uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
+    void (*wake)(void *user);  /* called by the engine's thread: there are items to take */
+    void *user;
+};
+
+/* Since the engine was opened. */
+struct engine_counts {
+    uint64_t prompt_tokens, cached_tokens, tokens, passes, steps; /* steps: slots fed by passes */
+    double prompt_seconds, seconds;
+    size_t running, waiting, most_tokens; /* most_tokens: of a session */
+};
+
+/* Opens the first session by the program's options, and starts the thread. Returns CLI_OK, or
+   CLI_FAILED after an error message. */
+int engine_open(struct engine **out, const struct engine_options *o);
+
+/* Ends the thread, and closes the sessions. There must be no jobs that have not ended. e may be
+   NULL. */
+void engine_close(struct engine *e);
+
+size_t engine_capacity(const struct engine *e); /* tokens of a prompt and its answer */
+
+/* Gives jobs[n] to the engine, or none of them: false if too many would wait. */
+bool engine_put(struct engine *e, struct job **jobs, size_t n);
+
+/* Makes a job end soon, by ITEM_END as always. */
+void engine_cancel(struct engine *e, struct job *j);
+
+/* Gives all items that have come to their jobs' take. Items of a job come in order, and its end
+   last. The job may be freed there. */
+void engine_take(struct engine *e);
+
+struct engine_counts engine_counts(struct engine *e);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * An answer that a client waits for. The clients' thread makes a job and gives it to the engine
+ * (engine.h), whose thread computes it and hands back items: pieces of text, of thoughts, of calls,
+ * and the end. Behind its end only the clients' thread has the job, and frees it.
+ */
+#ifndef SERVE_JOB_H
+#define SERVE_JOB_H
+
+#include <stdatomic.h>
+
+#include "chat/tuffet_chat.h"
+#include "tools/cli/form.h"
+
+enum item_kind {
+    ITEM_TEXT,      /* p[n]: text of the answer, whole characters */
+    ITEM_THOUGHT,   /* p[n]: text between <think> and </think> */
+    ITEM_CALL,      /* call `index` begins, of the tool p[n] */
+    ITEM_ARGUMENTS, /* p[n]: a piece of its arguments; together they are a JSON object */
+    ITEM_TOKEN,     /* p: struct tft_choice[1 + index]: a token that was chosen, and the likeliest
+                       ones in its place; comes before its text, where job->logprobs asks for it */
+    ITEM_PROMPT,    /* `index` tokens of the prompt are in the session */
+    ITEM_END,       /* the job's results are final */
+};
+
+struct item {
+    struct item *next;
+    struct job *job;
+    enum item_kind kind;
+    size_t index, n;
+    char p[]; /* [n] and a NUL */
+};
+
+enum { JOB_STOPS = 16, JOB_LOGPROBS = 20 };
+
+/* Takes an item; false: out of memory. */
+struct job;
+typedef bool job_put(void *user, struct job *j, enum item_kind kind, size_t index, const char *p,
+                     size_t n);
+
+/* How text of an answer becomes items (answer.h); the engine's. */
+struct answer {
+    job_put *put;
+    void *user;
+    struct tft_text text;
+    struct tft_chat_answer *calls; /* reads calls; NULL: there are no tools */
+    enum {
+        ANSWER_START,   /* only white space has come, which may be followed by <think> */
+        ANSWER_THOUGHT, /* </think> has not come yet */
+        ANSWER_BEHIND,  /* behind </think>: white space does not count */
+        ANSWER_TEXT,
+    } at;
+    struct cli_text tag;  /* text that may be the beginning of the next tag */
+    struct cli_text held; /* text that may be the beginning of a stop */
+    bool any, called, failed;
+    const char *stopped; /* the text of job->stop that has come, or NULL */
+};
+
+struct job {
+    /* What is asked for; the job owns what these point to. */
+    int32_t *ids; /* [n_ids] the prompt, without what the model's prefix holds of it */
+    size_t n_ids;
+    bool text_goes_on; /* as tft_chat_tokenize */
+    bool in_thought;   /* the prompt ends in <think> */
+    bool plain;        /* <think> is text like any other */
+    bool lead;         /* a space before the answer belongs to the template */
+    bool progress;     /* ITEM_PROMPT is wanted */
+    int logprobs;      /* ITEM_TOKEN is wanted, with that many of the likeliest; -1: no */
+    struct tft_sampler sampler;
+    size_t most; /* tokens; 0: as many as there is room for */
+    struct form form;
+    const struct tft_chat_tools *tools; /* the caller's; NULL: there are no calls to look for */
+    char *stop[JOB_STOPS + 1];          /* texts at which the answer ends; NULL ends the list */
+    uint64_t client;                    /* clients share the engine equally */
+
+    atomic_bool cancelled; /* engine_cancel */
+
+    /* Results, to be read once there was ITEM_END. */
+    const char *finish; /* "stop", "length", "tool_calls", "cancelled"; NULL: error says why */
+    char error[256];
+    size_t n_cached, n_tokens; /* tokens of the prompt that needed no computing; of the answer */
+    double prompt_seconds, seconds;
+
+    /* The engine's. */
+    struct answer answer;
+    uint64_t start;
+    struct slot *slot; /* while it has one */
+    struct item *end;  /* ITEM_END, allocated with the job: it comes even if memory is short */
+    struct job *next;
+
+    /* Who takes the items, in the clients' thread. */
+    void (*take)(void *user, const struct item *item);
+    void *user;
+};
+
+struct job *job_new(const struct tft_model *m); /* NULL: out of memory */
+void job_free(struct job *j);                   /* j may be NULL */
+
+#endif
