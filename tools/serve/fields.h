@@ -1,0 +1,31 @@
+/*
+ * The members of a request. A member that is null is absent. The first error stays, and names the
+ * member; what is read behind it is the default.
+ */
+#ifndef SERVE_FIELDS_H
+#define SERVE_FIELDS_H
+
+#include <jansson.h>
+
+#include "tools/cli/cli.h"
+
+struct fields {
+    json_t *body;
+    bool failed, unsupported; /* the error is one of 501, not 400 */
+    char error[400];
+};
+
+void fields_fail(struct fields *f, const char *fmt, ...) CLI_PRINTF(2, 3);
+
+const json_t *field(const struct fields *f, const char *name); /* NULL: absent */
+bool field_flag(struct fields *f, const char *name, bool otherwise);
+double field_number(struct fields *f, const char *name, double least, double most,
+                    double otherwise);
+int64_t field_integer(struct fields *f, const char *name, int64_t least, int64_t most,
+                      int64_t otherwise);
+const char *field_text(struct fields *f, const char *name, const char *otherwise);
+
+/* A JSON string of bytes; those that are not UTF-8 become U+FFFD. */
+json_t *json_bytes(const char *p, size_t n);
+
+#endif

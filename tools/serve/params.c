@@ -1,0 +1,132 @@
+#define _POSIX_C_SOURCE 200809L
+#include "params.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/splitmix64.h"
+
+/* A seed that nobody chose. */
+static uint64_t random_seed(void)
+{
+    static uint64_t state;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    state ^= (uint64_t)t.tv_sec * 1000000007 + (uint64_t)t.tv_nsec;
+    return tft_splitmix64(&state) % 1000000;
+}
+
+struct params params_default(const struct server *s)
+{
+    struct params p = {.any_seed = cli_sampling_options.seed == CLI_ANY_SEED, .logprobs = -1};
+    const struct cli_sampling_options *o = &cli_sampling_options;
+    (void)s;
+    p.sampler = (struct tft_sampler){
+        .temperature = o->temperature,
+        .top_k = (int32_t)o->top_k,
+        .top_p = o->top_p,
+        .min_p = o->min_p,
+        .repeat_penalty = o->repeat_penalty,
+        .repeat_last = (int32_t)o->repeat_last,
+        .seed = o->seed,
+    };
+    return p;
+}
+
+static void read_stops(struct params *p, struct fields *f)
+{
+    const json_t *stop = field(f, "stop");
+    size_t n = json_is_array(stop) ? json_array_size(stop) : stop ? 1 : 0;
+    if (n > JOB_STOPS)
+        fields_fail(f, "stop has more than %d texts", JOB_STOPS);
+    p->n_stop = 0;
+    for (size_t i = 0; i < n && !f->failed; i++) {
+        const json_t *one = json_is_array(stop) ? json_array_get(stop, i) : stop;
+        if (!json_is_string(one))
+            fields_fail(f, "stop must be a string or a list of strings");
+        else if (json_string_length(one))
+            p->stop[p->n_stop++] = json_string_value(one);
+    }
+}
+
+/* Fails if the member has a value other than the one that does nothing. */
+static void refuse(struct fields *f, const char *name, double idle)
+{
+    const json_t *v = field(f, name);
+    bool is_idle = !v || (json_is_number(v) && json_number_value(v) == idle) ||
+                   (json_is_object(v) && !json_object_size(v)) ||
+                   (json_is_array(v) && !json_array_size(v));
+    if (is_idle)
+        return;
+    fields_fail(f, "%s is not supported", name);
+    f->unsupported = true;
+}
+
+void params_read(struct params *p, struct fields *f)
+{
+    struct tft_sampler *z = &p->sampler;
+    z->temperature = (float)field_number(f, "temperature", 0, 100, z->temperature);
+    z->top_p = (float)field_number(f, "top_p", 0, 1, z->top_p);
+    z->min_p = (float)field_number(f, "min_p", 0, 1, z->min_p);
+    z->top_k = (int32_t)field_integer(f, "top_k", -1, INT32_MAX, z->top_k);
+    z->top_k = z->top_k < 0 ? 0 : z->top_k;
+    z->repeat_penalty = (float)field_number(f, "repeat_penalty", 0, 100, z->repeat_penalty);
+    z->repeat_last = (int32_t)field_integer(f, "repeat_last_n", 0, INT32_MAX, z->repeat_last);
+    if (field(f, "seed")) {
+        int64_t seed = field_integer(f, "seed", INT64_MIN, INT64_MAX, 0);
+        p->any_seed = seed == -1; /* llama.cpp's "any" */
+        z->seed = (uint64_t)seed;
+    }
+    read_stops(p, f);
+    refuse(f, "frequency_penalty", 0);
+    refuse(f, "presence_penalty", 0);
+    refuse(f, "logit_bias", 0);
+    refuse(f, "typical_p", 1);
+    refuse(f, "mirostat", 0);
+}
+
+bool params_put(const struct params *p, struct job *j, size_t i)
+{
+    j->sampler = p->sampler;
+    j->sampler.seed = (p->any_seed ? random_seed() : p->sampler.seed) + i;
+    j->most = p->most;
+    j->logprobs = p->logprobs;
+    for (size_t k = 0; k < p->n_stop; k++)
+        if (!(j->stop[k] = strdup(p->stop[k])))
+            return false;
+    return true;
+}
+
+void params_form(struct server *s, struct job *j, struct fields *f, const char *where,
+                 const char *gbnf, size_t n, bool thinks)
+{
+    struct tft_error err;
+    struct form *form = &j->form;
+    if (f->failed)
+        return;
+    if ((!s->lexicon && tft_lexicon_open(&s->lexicon, s->m, &err) != TFT_OK) ||
+        tft_grammar_open(&form->grammar, s->lexicon, TFT_GBNF, gbnf, n, &err) != TFT_OK ||
+        tft_grammar_begin(&form->fresh, form->grammar, &err) != TFT_OK ||
+        tft_grammar_begin(&form->now, form->grammar, &err) != TFT_OK)
+        fields_fail(f, "%s: %s", where, err.msg);
+    else if (form_begin(form, j->ids, j->n_ids, thinks) != CLI_OK)
+        fields_fail(f, "out of memory");
+}
+
+void params_schema(struct server *s, struct job *j, struct fields *f, const char *where,
+                   const json_t *schema, bool thinks)
+{
+    struct tft_chat_text gbnf;
+    struct tft_error err;
+    char *text = schema ? json_dumps(schema, JSON_ENCODE_ANY) : strdup("{\"type\":\"object\"}");
+    if (!text)
+        fields_fail(f, "out of memory");
+    else if (tft_chat_schema(&gbnf, text, strlen(text), 0, &err) != TFT_OK)
+        fields_fail(f, "%s: %s", where, err.msg);
+    else {
+        params_form(s, j, f, where, gbnf.p, gbnf.n, thinks);
+        tft_chat_text_free(&gbnf);
+    }
+    free(text);
+}

@@ -1,0 +1,35 @@
+/* What all dialects ask of an answer in one way or another: sampling, length, stops, form. */
+#ifndef SERVE_PARAMS_H
+#define SERVE_PARAMS_H
+
+#include "fields.h"
+#include "server.h"
+
+struct params {
+    struct tft_sampler sampler;
+    bool any_seed; /* the seed is a random one */
+    size_t most;   /* tokens; 0: as many as there is room for */
+    const char *stop[JOB_STOPS];
+    size_t n_stop;
+    int logprobs; /* as job->logprobs */
+};
+
+/* The defaults: those of the program's options. */
+struct params params_default(const struct server *s);
+
+/* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed and stop, by the names
+   that OpenAI's and llama.cpp's clients use. What tuffet does not do is an error. */
+void params_read(struct params *p, struct fields *f);
+
+/* Puts them into job number i of a request; false: out of memory. */
+bool params_put(const struct params *p, struct job *j, size_t i);
+
+/* Gives the job a form: a grammar in GBNF. where: for the error. in: the prompt. */
+void params_form(struct server *s, struct job *j, struct fields *f, const char *where,
+                 const char *gbnf, size_t n, bool thinks);
+
+/* The form of a JSON Schema; NULL: any object. */
+void params_schema(struct server *s, struct job *j, struct fields *f, const char *where,
+                   const json_t *schema, bool thinks);
+
+#endif

@@ -1,0 +1,279 @@
+#define _POSIX_C_SOURCE 200809L
+#include "prompt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- messages as templates take them */
+
+/* The text of a list of parts. */
+static json_t *join(struct fields *f, const json_t *parts, size_t at)
+{
+    struct cli_text t = {0};
+    size_t i;
+    json_t *part;
+    json_array_foreach((json_t *)(uintptr_t)parts, i, part)
+    {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *text = json_object_get(part, "text");
+        if (!type || !json_is_string(text)) {
+            fields_fail(f, "messages[%zu].content[%zu]: only parts of text are supported, not %s",
+                        at, i, type ? type : "this");
+            break;
+        }
+        if (!cli_text_append(&t, json_string_value(text), json_string_length(text)))
+            fields_fail(f, "out of memory");
+    }
+    json_t *all = json_stringn(t.n ? t.p : "", t.n);
+    free(t.p);
+    return all;
+}
+
+static void read_message(struct fields *f, json_t *message, size_t at)
+{
+    static const char *const roles[] = {"system", "user", "assistant", "tool"};
+    const char *role = json_string_value(json_object_get(message, "role"));
+    const json_t *content = json_object_get(message, "content");
+    bool known = false;
+    if (role && strcmp(role, "developer") == 0) {
+        role = "system";
+        json_object_set_new(message, "role", json_string(role));
+    }
+    for (size_t i = 0; role && i < sizeof roles / sizeof *roles; i++)
+        known |= strcmp(role, roles[i]) == 0;
+    if (!json_is_object(message))
+        fields_fail(f, "messages[%zu] is not an object", at);
+    else if (!known)
+        fields_fail(f, "messages[%zu].role must be system, user, assistant or tool", at);
+    else if (json_is_array(content))
+        json_object_set_new(message, "content", join(f, content, at));
+    else if ((!content || json_is_null(content)) && strcmp(role, "assistant") == 0)
+        json_object_set_new(message, "content", json_string(""));
+    else if (!json_is_string(content))
+        fields_fail(f, "messages[%zu].content must be a string or a list of parts", at);
+}
+
+static json_t *read_messages(struct fields *f)
+{
+    json_t *list = json_object_get(f->body, "messages"), *message;
+    size_t i;
+    if (!json_is_array(list) || !json_array_size(list))
+        fields_fail(f, "messages must be a list, and not empty");
+    json_array_foreach(list, i, message) read_message(f, message, i);
+    return list;
+}
+
+/* ---- tools of models whose templates do not know tools */
+
+static void say(struct fields *f, struct cli_text *t, const char *p)
+{
+    if (!cli_text_append(t, p, strlen(p)))
+        fields_fail(f, "out of memory");
+}
+
+/* A call as tft_chat_tools_ask describes it. */
+static void say_calls(struct fields *f, struct cli_text *t, const json_t *calls)
+{
+    size_t i;
+    json_t *call;
+    say(f, t, "{\"tool_calls\": [");
+    json_array_foreach((json_t *)(uintptr_t)calls, i, call)
+    {
+        const json_t *of = json_object_get(call, "function"),
+                     *arguments = json_object_get(of, "arguments");
+        char *name = json_dumps(json_object_get(of, "name"), JSON_ENCODE_ANY),
+             *text = json_is_string(arguments) ? strdup(json_string_value(arguments))
+                                               : json_dumps(arguments, JSON_ENCODE_ANY);
+        say(f, t, i ? ", {\"name\": " : "{\"name\": ");
+        say(f, t, name ? name : "\"\"");
+        say(f, t, ", \"arguments\": ");
+        say(f, t, text ? text : "{}");
+        say(f, t, "}");
+        free(name);
+        free(text);
+    }
+    say(f, t, "]}");
+}
+
+/* Calls become text, and results messages of the user. */
+static void write_plainly(struct fields *f, json_t *message)
+{
+    struct cli_text t = {0};
+    const json_t *calls = json_object_get(message, "tool_calls");
+    const char *role = json_string_value(json_object_get(message, "role")),
+               *name = json_string_value(json_object_get(message, "name"));
+    bool result = strcmp(role, "tool") == 0;
+    if (!result && !json_array_size(calls))
+        return;
+    if (result) {
+        say(f, &t, "Result of ");
+        say(f, &t, name ? name : "the call");
+        say(f, &t, ":\n");
+        json_object_set_new(message, "role", json_string("user"));
+    }
+    say(f, &t, json_string_value(json_object_get(message, "content")));
+    if (json_array_size(calls))
+        say_calls(f, &t, calls);
+    json_object_set_new(message, "content", json_stringn(t.p, t.n));
+    json_object_del(message, "tool_calls");
+    free(t.p);
+}
+
+/* The system message describes the tools. */
+static void describe_tools(struct fields *f, json_t *messages, const struct tft_chat_tools *tools)
+{
+    struct tft_chat_text ask;
+    struct tft_error err;
+    size_t i;
+    json_t *message, *first = json_array_get(messages, 0);
+    if (tft_chat_tools_ask(&ask, tools, &err) != TFT_OK) {
+        fields_fail(f, "tools: %s", err.msg);
+        return;
+    }
+    if (ask.n) {
+        json_array_foreach(messages, i, message) write_plainly(f, message);
+        struct cli_text t = {0};
+        if (strcmp(json_string_value(json_object_get(first, "role")), "system") == 0) {
+            say(f, &t, json_string_value(json_object_get(first, "content")));
+            say(f, &t, "\n\n");
+        } else {
+            first = json_pack("{s:s}", "role", "system");
+            json_array_insert_new(messages, 0, first);
+        }
+        say(f, &t, ask.p);
+        json_object_set_new(first, "content", json_stringn(t.p, t.n));
+        free(t.p);
+        json_object_del(f->body, "tools");
+    }
+    tft_chat_text_free(&ask);
+}
+
+/* ---- tokens */
+
+static void hold(struct prompt *p, const struct server *s)
+{
+    p->n_held = tft_prefix_held(s->m, NULL, p->ids, p->n);
+    p->n -= p->n_held;
+    memmove(p->ids, p->ids + p->n_held, p->n * sizeof *p->ids);
+}
+
+static bool ends_in_thought(const struct tft_chat_text *t)
+{
+    static const char think[] = "<think>";
+    size_t n = t->n, len = sizeof think - 1;
+    while (n && (t->p[n - 1] == ' ' || t->p[n - 1] == '\n'))
+        n--;
+    return n >= len && memcmp(t->p + n - len, think, len) == 0;
+}
+
+static void tokenize(struct prompt *p, const struct server *s, struct fields *f,
+                     const struct tft_chat_text *t)
+{
+    enum tft_status status = tft_chat_tokenize(t, s->m, NULL, 0, &p->n, NULL);
+    p->ids = status == TFT_OK ? malloc((p->n + 1) * sizeof *p->ids) : NULL;
+    if (p->ids)
+        status = tft_chat_tokenize(t, s->m, p->ids, p->n, &p->n, &p->text_goes_on);
+    if (!p->ids || status != TFT_OK) {
+        fields_fail(f, "the conversation cannot be tokenized: %s",
+                    tft_status_text(status == TFT_OK ? TFT_ERR_NOMEM : status));
+        return;
+    }
+    p->in_thought = ends_in_thought(t);
+    hold(p, s);
+}
+
+/* What the template is run over. */
+static char *template_input(struct fields *f, const json_t *messages, bool *thinks)
+{
+    const json_t *more = field(f, "chat_template_kwargs"), *tools = field(f, "tools");
+    json_t *in = json_is_object(more) ? json_deep_copy(more) : json_object();
+    if (more && !json_is_object(more))
+        fields_fail(f, "chat_template_kwargs must be an object");
+    json_object_set(in, "messages", (json_t *)(uintptr_t)messages);
+    if (tools)
+        json_object_set(in, "tools", (json_t *)(uintptr_t)tools);
+    *thinks = !json_is_false(json_object_get(in, "enable_thinking"));
+    char *text = json_dumps(in, 0);
+    json_decref(in);
+    if (!text)
+        fields_fail(f, "out of memory");
+    return text;
+}
+
+void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,
+                 const struct tft_chat_tools *tools)
+{
+    struct tft_chat_text t = {0};
+    struct tft_error err;
+    *p = (struct prompt){0};
+    if (!s->template)
+        fields_fail(f, "the model has no chat template");
+    json_t *messages = read_messages(f);
+    if (!f->failed && tools)
+        describe_tools(f, messages, tools);
+    char *in = f->failed ? NULL : template_input(f, messages, &p->thinks);
+    if (f->failed) {
+        free(in);
+        return;
+    }
+    if (template_render_json(&t, s->template, s->m, in, strlen(in), &err) != TFT_OK)
+        fields_fail(f, "%s", err.msg);
+    else
+        tokenize(p, s, f, &t);
+    p->thinks &= template_thinks(s->template);
+    tft_chat_text_free(&t);
+    free(in);
+}
+
+void prompt_text(struct prompt *p, const struct server *s, struct fields *f, const char *text,
+                 size_t n, bool special)
+{
+    unsigned flags = TFT_ADD_BOS | (special ? TFT_PARSE_SPECIAL : 0);
+    *p = (struct prompt){.text_goes_on = n};
+    enum tft_status status = tft_tokenize(s->m, text, n, flags, NULL, 0, &p->n);
+    if (status == TFT_OK || status == TFT_ERR_FULL)
+        p->ids = malloc((p->n + 1) * sizeof *p->ids);
+    if (p->ids)
+        status = tft_tokenize(s->m, text, n, flags, p->ids, p->n, &p->n);
+    if (!p->ids || status != TFT_OK)
+        fields_fail(f, "the prompt cannot be tokenized: %s",
+                    tft_status_text(status == TFT_OK ? TFT_ERR_NOMEM : status));
+    else
+        hold(p, s);
+}
+
+void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, const json_t *list)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(s->m, &info);
+    *p = (struct prompt){.n = json_array_size(list)};
+    p->ids = malloc((p->n + 1) * sizeof *p->ids);
+    if (!p->ids)
+        fields_fail(f, "out of memory");
+    for (size_t i = 0; i < p->n && !f->failed; i++) {
+        const json_t *id = json_array_get(list, i);
+        json_int_t value = json_integer_value(id);
+        if (!json_is_integer(id) || value < 0 || value >= info.n_vocab)
+            fields_fail(f, "prompt[%zu] is not a token of the model", i);
+        else
+            p->ids[i] = (int32_t)value;
+    }
+    size_t len = 0;
+    if (!f->failed && p->n) {
+        tft_token_text(s->m, p->ids[p->n - 1], false, &len);
+        p->text_goes_on = len;
+        hold(p, s);
+    }
+}
+
+bool prompt_put(const struct prompt *p, struct job *j)
+{
+    j->ids = malloc((p->n + 1) * sizeof *j->ids);
+    if (!j->ids)
+        return false;
+    memcpy(j->ids, p->ids, p->n * sizeof *p->ids);
+    j->n_ids = p->n;
+    j->text_goes_on = p->text_goes_on;
+    j->in_thought = p->in_thought;
+    return true;
+}

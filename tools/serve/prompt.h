@@ -1,0 +1,29 @@
+/* From messages, tools and texts of a request to the tokens of a prompt. */
+#ifndef SERVE_PROMPT_H
+#define SERVE_PROMPT_H
+
+#include "params.h"
+
+struct prompt {
+    int32_t *ids; /* [n] without what the model's prefix holds of them */
+    size_t n, n_held;
+    bool text_goes_on, in_thought;
+    bool thinks; /* the model may think before it answers */
+};
+
+/* The prompt of the conversation in f: `messages`, `tools`, `chat_template_kwargs`. The messages of
+   f->body are changed to what templates take. tools: those of `tools`, or NULL. */
+void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,
+                 const struct tft_chat_tools *tools);
+
+/* The prompt of a text. special: names of special tokens in it become these tokens. */
+void prompt_text(struct prompt *p, const struct server *s, struct fields *f, const char *text,
+                 size_t n, bool special);
+
+/* The prompt of tokens, a list of numbers. */
+void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, const json_t *list);
+
+/* Gives job number i of a request its copy; false: out of memory. */
+bool prompt_put(const struct prompt *p, struct job *j);
+
+#endif
