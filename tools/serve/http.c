@@ -1,0 +1,510 @@
+/* Connections: libevent's evhttp, the signals, and the engine's items. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "router.h"
+#include "server.h"
+
+enum {
+    HEADERS = 64 * 1024,    /* bytes of a request's headers */
+    BODY = 8 * 1024 * 1024, /* bytes of its body */
+    PATIENCE = 60,          /* seconds without a byte of a request, or of a reply that is taken */
+};
+
+struct loop {
+    struct event_base *base;
+    struct evhttp *http;
+    struct evhttp_bound_socket *bound;
+    struct event *woken, *signals[2];
+    int pipe[2]; /* the engine writes a byte where it has items */
+    struct exchange *open;
+    bool ending;
+};
+
+/* ---- the end */
+
+static void end_if_done(struct loop *l)
+{
+    if (l->ending && !l->open)
+        event_base_loopbreak(l->base);
+}
+
+/* The first signal: no new connections, and the answers under way are completed. The second one
+   cancels them. */
+static void on_signal(evutil_socket_t sig, short what, void *user)
+{
+    struct server *s = user;
+    struct loop *l = s->loop;
+    (void)sig;
+    (void)what;
+    if (!l->ending)
+        evhttp_del_accept_socket(l->http, l->bound);
+    else
+        for (struct exchange *x = l->open, *next; x; x = next) {
+            next = x->next;
+            if (x->gone)
+                x->gone(x->user);
+        }
+    l->ending = true;
+    end_if_done(l);
+}
+
+/* ---- exchanges */
+
+static void exchange_free(struct exchange *x)
+{
+    struct loop *l = x->server->loop;
+    *x->at = x->next;
+    if (x->next)
+        x->next->at = x->at;
+    if (x->watch)
+        event_free(x->watch);
+    free(x);
+    end_if_done(l);
+}
+
+static void lose(struct exchange *x)
+{
+    if (x->watch)
+        event_free(x->watch);
+    x->watch = NULL;
+    if (x->gone)
+        x->gone(x->user);
+}
+
+/* The client has closed its side, while it waits for a reply. */
+static void on_hang_up(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    lose(user);
+}
+
+/* The connection ends: evhttp frees it. */
+static void on_close(struct evhttp_connection *c, void *user)
+{
+    struct exchange *x = user;
+    (void)c;
+    x->closed = true;
+    if (x->ended)
+        exchange_free(x);
+    else
+        lose(x);
+}
+
+/* All of the reply has been written. */
+static void on_complete(struct evhttp_request *r, void *user)
+{
+    struct evhttp_connection *c = evhttp_request_get_connection(r);
+    if (c)
+        evhttp_connection_set_closecb(c, NULL, NULL);
+    exchange_free(user);
+}
+
+static uint64_t hash(const char *p)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (; *p; p++)
+        h = (h ^ (unsigned char)*p) * 1099511628211u;
+    return h;
+}
+
+static struct exchange *exchange_new(struct server *s, struct evhttp_request *r)
+{
+    struct exchange *x = calloc(1, sizeof *x);
+    struct evhttp_connection *c = evhttp_request_get_connection(r);
+    char *address = NULL;
+    uint16_t port;
+    if (!x)
+        return NULL;
+    x->server = s;
+    x->request = r;
+    x->at = &s->loop->open;
+    x->next = s->loop->open;
+    if (x->next)
+        x->next->at = &x->next;
+    s->loop->open = x;
+    evhttp_connection_get_peer(c, &address, &port);
+    x->client = hash(address ? address : "");
+    evhttp_connection_set_closecb(c, on_close, x);
+    evhttp_request_set_on_complete_cb(r, on_complete, x);
+    /* while evhttp waits for a reply, it does not read, and would not see that the client goes */
+    x->watch = event_new(s->loop->base, bufferevent_getfd(evhttp_connection_get_bufferevent(c)),
+                         EV_CLOSED, on_hang_up, x);
+    if (x->watch)
+        event_add(x->watch, NULL);
+    return x;
+}
+
+const char *exchange_header(const struct exchange *x, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
+}
+
+json_t *exchange_json(struct exchange *x)
+{
+    struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
+    json_error_t e;
+    size_t n = evbuffer_get_length(in);
+    const unsigned char *p = n ? evbuffer_pullup(in, -1) : NULL;
+    if (n && !p) {
+        reply_error(x, 500, "server_error", "out of memory");
+        return NULL;
+    }
+    json_t *body = json_loadb(n ? (const char *)p : "", n, 0, &e);
+    evbuffer_drain(in, n);
+    if (body && json_is_object(body))
+        return body;
+    if (body)
+        reply_error(x, 400, "invalid_request_error", "the body is not a JSON object");
+    else
+        reply_error(x, 400, "invalid_request_error", "the body is not JSON: line %d, column %d: %s",
+                    e.line, e.column, e.text);
+    json_decref(body);
+    return NULL;
+}
+
+/* ---- replies */
+
+static const char *reason(int code)
+{
+    switch (code) {
+    case 200: return "OK";
+    case 204: return "No Content";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 429: return "Too Many Requests";
+    case 501: return "Not Implemented";
+    case 503: return "Service Unavailable";
+    default: return "Internal Server Error";
+    }
+}
+
+void reply_header(struct exchange *x, const char *name, const char *value)
+{
+    evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
+}
+
+/* evhttp has the request from here on, and frees it if the connection is gone. */
+static bool ends(struct exchange *x)
+{
+    if (x->watch)
+        event_free(x->watch);
+    x->watch = NULL;
+    x->gone = NULL;
+    x->ended = true;
+    if (x->server->loop->ending && !x->streaming)
+        reply_header(x, "Connection", "close");
+    return x->closed;
+}
+
+void reply_text(struct exchange *x, int code, const char *type, const char *p, size_t n)
+{
+    struct evhttp_request *r = x->request;
+    bool closed = ends(x);
+    reply_header(x, "Content-Type", type);
+    if (n)
+        evbuffer_add(evhttp_request_get_output_buffer(r), p, n);
+    evhttp_send_reply(r, code, reason(code), NULL);
+    if (closed)
+        exchange_free(x);
+}
+
+static char *dump(json_t *body)
+{
+    char *text = body ? json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(body);
+    return text;
+}
+
+void reply_json(struct exchange *x, int code, json_t *body)
+{
+    static const char none[] =
+        "{\"error\":{\"code\":500,\"message\":\"out of memory\",\"type\":\"server_error\"}}";
+    char *text = dump(body);
+    const char *p = text ? text : none;
+    reply_text(x, text ? code : 500, "application/json; charset=utf-8", p, strlen(p));
+    free(text);
+}
+
+void reply_begin(struct exchange *x, const char *type)
+{
+    reply_header(x, "Content-Type", type);
+    reply_header(x, "Cache-Control", "no-cache");
+    reply_header(x, "X-Accel-Buffering", "no"); /* nginx passes on what comes at once */
+    if (x->server->loop->ending)
+        reply_header(x, "Connection", "close");
+    x->streaming = true;
+    evhttp_send_reply_start(x->request, 200, "OK");
+}
+
+void reply_part(struct exchange *x, const char *p, size_t n)
+{
+    struct evbuffer *b = x->closed ? NULL : evbuffer_new();
+    if (!b)
+        return;
+    evbuffer_add(b, p, n);
+    evhttp_send_reply_chunk(x->request, b);
+    evbuffer_free(b);
+}
+
+static void send_json(struct exchange *x, const char *before, json_t *part, const char *behind)
+{
+    char *text = dump(part);
+    struct cli_text t = {0};
+    if (text && cli_text_append(&t, before, strlen(before)) &&
+        cli_text_append(&t, text, strlen(text)) && cli_text_append(&t, behind, strlen(behind)))
+        reply_part(x, t.p, t.n);
+    free(t.p);
+    free(text);
+}
+
+void reply_event(struct exchange *x, json_t *part) { send_json(x, "data: ", part, "\n\n"); }
+
+void reply_line(struct exchange *x, json_t *part) { send_json(x, "", part, "\n"); }
+
+void reply_end(struct exchange *x)
+{
+    bool closed = ends(x);
+    evhttp_send_reply_end(x->request);
+    if (closed)
+        exchange_free(x);
+}
+
+void reply_error(struct exchange *x, int code, const char *type, const char *fmt, ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    json_t *text = json_string(message);
+    if (!text) /* a path or a name that is not UTF-8 */
+        text = json_string("the request is not valid UTF-8");
+    json_t *body = x->dialect == DIALECT_OLLAMA
+                       ? json_pack("{s:o}", "error", text)
+                       : json_pack("{s:{s:i,s:o,s:s,s:n}}", "error", "code", code, "message", text,
+                                   "type", type, "param");
+    if (!x->streaming) {
+        reply_json(x, code, body);
+        return;
+    }
+    if (x->dialect == DIALECT_OLLAMA)
+        reply_line(x, body);
+    else
+        reply_event(x, body);
+    reply_end(x);
+}
+
+/* ---- requests */
+
+/* Takes as long for a wrong key as for the right one. */
+static bool is_same(const char *a, const char *b)
+{
+    size_t n = strlen(b), m = strlen(a);
+    unsigned char differs = n != m;
+    for (size_t i = 0; i < n; i++)
+        differs |= (unsigned char)(b[i] ^ a[m ? i % m : 0]);
+    return !differs;
+}
+
+static bool has_key(const struct exchange *x)
+{
+    const char *key = x->server->o.key, *bearer = exchange_header(x, "Authorization"),
+               *own = exchange_header(x, "X-Api-Key");
+    return !key || (bearer && strncmp(bearer, "Bearer ", 7) == 0 && is_same(bearer + 7, key)) ||
+           (own && is_same(own, key));
+}
+
+/* A page of another site may not use the server, unless --cors names it. */
+static bool is_foreign(const struct exchange *x)
+{
+    const char *origin = exchange_header(x, "Origin"), *host = exchange_header(x, "Host"),
+               *known = x->server->o.origin;
+    const char *name = origin ? strstr(origin, "://") : NULL;
+    return origin && !(name && host && strcmp(name + 3, host) == 0) &&
+           !(known && (strcmp(known, "*") == 0 || strcmp(known, origin) == 0));
+}
+
+static void allow_origin(struct exchange *x)
+{
+    if (!x->server->o.origin)
+        return;
+    reply_header(x, "Access-Control-Allow-Origin", x->server->o.origin);
+    reply_header(x, "Vary", "Origin");
+}
+
+static void preflight(struct exchange *x)
+{
+    reply_header(x, "Access-Control-Allow-Methods", "GET, POST");
+    reply_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key");
+    reply_header(x, "Access-Control-Max-Age", "86400");
+    reply_text(x, 204, "text/plain", NULL, 0);
+}
+
+static const char *method_of(struct evhttp_request *r)
+{
+    switch (evhttp_request_get_command(r)) {
+    case EVHTTP_REQ_GET: return "GET";
+    case EVHTTP_REQ_HEAD: return "HEAD";
+    case EVHTTP_REQ_POST: return "POST";
+    case EVHTTP_REQ_DELETE: return "DELETE";
+    default: return "OPTIONS";
+    }
+}
+
+static void on_request(struct evhttp_request *r, void *user)
+{
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
+    const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *method = method_of(r);
+    struct exchange *x = exchange_new(user, r);
+    if (!x) {
+        evhttp_send_error(r, 500, NULL);
+        return;
+    }
+    path = path && *path ? path : "/";
+    x->dialect = route_dialect(path);
+    allow_origin(x);
+    if (is_foreign(x))
+        reply_error(x, 403, "permission_error",
+                    "pages of other sites may not use this server: --cors ORIGIN allows one");
+    else if (strcmp(method, "OPTIONS") == 0 && x->server->o.origin)
+        preflight(x);
+    else if (!route_is_public(path) && !has_key(x))
+        reply_error(x, 401, "authentication_error", "the API key is missing or wrong");
+    else
+        route(x, method, path);
+}
+
+/* ---- the loop */
+
+static void on_wake(evutil_socket_t fd, short what, void *user)
+{
+    struct server *s = user;
+    char bytes[64];
+    (void)what;
+    while (read(fd, bytes, sizeof bytes) > 0)
+        ;
+    engine_take(s->engine);
+}
+
+/* Called by the engine's thread. If the pipe is full, the loop is going to look anyway. */
+static void wake(void *user)
+{
+    struct server *s = user;
+    ssize_t n = write(s->loop->pipe[1], "", 1);
+    (void)n;
+}
+
+static int add_events(struct server *s)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+    struct loop *l = s->loop;
+    if (pipe(l->pipe) != 0)
+        return cli_fail("%s", strerror(errno));
+    for (int i = 0; i < 2; i++)
+        fcntl(l->pipe[i], F_SETFL, O_NONBLOCK);
+    l->woken = event_new(l->base, l->pipe[0], EV_READ | EV_PERSIST, on_wake, s);
+    if (!l->woken || event_add(l->woken, NULL) != 0)
+        return cli_fail("out of memory");
+    for (int i = 0; i < 2; i++) {
+        l->signals[i] = evsignal_new(l->base, signals[i], on_signal, s);
+        if (!l->signals[i] || event_add(l->signals[i], NULL) != 0)
+            return cli_fail("out of memory");
+    }
+    return CLI_OK;
+}
+
+/* Prints the address, with the port that was free. */
+static int listen_at(struct server *s)
+{
+    struct loop *l = s->loop;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } a;
+    socklen_t n = sizeof a;
+    errno = 0;
+    l->bound = evhttp_bind_socket_with_handle(l->http, s->o.host, (uint16_t)s->o.port);
+    if (!l->bound)
+        return cli_fail("%s:%u: %s", s->o.host, s->o.port,
+                        errno ? strerror(errno) : "no such address");
+    getsockname(evhttp_bound_socket_get_fd(l->bound), &a.any, &n);
+    bool six = a.any.sa_family == AF_INET6;
+    printf("http://%s%s%s:%u\n", six ? "[" : "", s->o.host, six ? "]" : "",
+           ntohs(six ? a.v6.sin6_port : a.v4.sin_port));
+    fflush(stdout);
+    return CLI_OK;
+}
+
+static int open_loop(struct server *s)
+{
+    struct loop *l = s->loop;
+    l->base = event_base_new();
+    l->http = l->base ? evhttp_new(l->base) : NULL;
+    if (!l->http)
+        return cli_fail("out of memory");
+    evhttp_set_max_headers_size(l->http, HEADERS);
+    evhttp_set_max_body_size(l->http, BODY);
+    evhttp_set_timeout(l->http, PATIENCE);
+    evhttp_set_allowed_methods(l->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
+                                            EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS);
+    evhttp_set_gencb(l->http, on_request, s);
+    return add_events(s);
+}
+
+static void close_loop(struct loop *l)
+{
+    if (l->http)
+        evhttp_free(l->http);
+    for (int i = 0; i < 2; i++) {
+        if (l->signals[i])
+            event_free(l->signals[i]);
+        if (l->pipe[i] >= 0)
+            close(l->pipe[i]);
+    }
+    if (l->woken)
+        event_free(l->woken);
+    if (l->base)
+        event_base_free(l->base);
+    libevent_global_shutdown();
+}
+
+int server_run(struct server *s)
+{
+    struct loop l = {.pipe = {-1, -1}};
+    s->loop = &l;
+    signal(SIGPIPE, SIG_IGN);
+    int status = open_loop(s);
+    if (status == CLI_OK)
+        status = engine_open(&s->engine, &(struct engine_options){.m = s->m,
+                                                                  .n_slots = s->o.n_slots,
+                                                                  .n_queue = s->o.n_queue,
+                                                                  .wake = wake,
+                                                                  .user = s});
+    if (status == CLI_OK)
+        status = listen_at(s);
+    if (status == CLI_OK && event_base_dispatch(l.base) < 0)
+        status = cli_fail("the event loop has failed");
+    engine_close(s->engine);
+    close_loop(&l);
+    return status;
+}

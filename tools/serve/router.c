@@ -1,0 +1,81 @@
+#include "router.h"
+
+#include <string.h>
+
+#include "openai.h"
+
+struct route {
+    const char *method, *path;
+    void (*handle)(struct exchange *x); /* NULL: known to clients, but not there */
+};
+
+static void health(struct exchange *x) { reply_json(x, 200, json_pack("{s:s}", "status", "ok")); }
+
+static const struct route routes[] = {
+    {"GET", "/health", health},
+    {"GET", "/v1/health", health},
+    {"GET", "/v1/models", openai_models},
+    {"GET", "/models", openai_models},
+    {"POST", "/v1/chat/completions", openai_chat},
+    {"POST", "/chat/completions", openai_chat},
+    {"POST", "/v1/completions", openai_completions},
+
+    {"POST", "/v1/embeddings", NULL},
+    {"POST", "/v1/responses", NULL},
+    {"POST", "/v1/messages", NULL},
+    {"POST", "/v1/messages/count_tokens", NULL},
+    {"POST", "/v1/audio/transcriptions", NULL},
+    {"POST", "/v1/rerank", NULL},
+    {"POST", "/rerank", NULL},
+    {"POST", "/infill", NULL},
+    {"GET", "/lora-adapters", NULL},
+    {"POST", "/lora-adapters", NULL},
+    {"POST", "/models/load", NULL},
+    {"POST", "/models/unload", NULL},
+    {"POST", "/api/pull", NULL},
+    {"POST", "/api/push", NULL},
+    {"POST", "/api/create", NULL},
+    {"POST", "/api/copy", NULL},
+    {"DELETE", "/api/delete", NULL},
+};
+enum { ROUTES = sizeof routes / sizeof *routes };
+
+bool route_is_public(const char *path)
+{
+    static const char *const all[] = {"/", "/health", "/v1/health"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i], path) == 0)
+            return true;
+    return false;
+}
+
+enum dialect route_dialect(const char *path)
+{
+    return strncmp(path, "/api/", 5) == 0 ? DIALECT_OLLAMA : DIALECT_OPENAI;
+}
+
+void route(struct exchange *x, const char *method, const char *path)
+{
+    const struct route *other = NULL;
+    const char *asked = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    for (const struct route *r = routes; r < routes + ROUTES; r++) {
+        if (strcmp(r->path, path) != 0)
+            continue;
+        other = r;
+        if (strcmp(r->method, asked) != 0)
+            continue;
+        if (r->handle)
+            r->handle(x);
+        else
+            reply_error(x, 501, "not_supported_error", "this server does not have %s %s", method,
+                        path);
+        return;
+    }
+    if (other) {
+        reply_header(x, "Allow", other->method);
+        reply_error(x, 405, "invalid_request_error", "%s takes %s, not %s", path, other->method,
+                    method);
+    } else {
+        reply_error(x, 404, "not_found_error", "there is no %s here", path);
+    }
+}

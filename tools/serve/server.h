@@ -1,0 +1,86 @@
+/*
+ * tuffet serve: HTTP for the engine. The clients' thread, an event loop, has the connections; a
+ * request becomes an exchange, which the router (router.c) gives to a handler. The handler replies
+ * once, at once or when jobs of the engine have something, by one of the functions below.
+ */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+
+#include <jansson.h>
+
+#include "engine.h"
+#include "tools/chat/template.h"
+
+struct server_options {
+    const char *host;
+    uint32_t port;            /* 0: any that is free */
+    const char *key, *origin; /* of --api-key and --cors; NULL: none */
+    uint32_t n_slots, n_queue;
+};
+
+struct event;
+struct evhttp_request;
+
+struct server {
+    struct server_options o;
+    const struct tft_model *m;
+    const char *id;                         /* the name that clients see of the model */
+    int64_t started;                        /* seconds since 1970 */
+    const struct template_format *template; /* NULL: the model has none, and does not chat */
+    struct tft_lexicon *lexicon;            /* opened by the first grammar */
+    struct engine *engine;
+    struct loop *loop; /* http.c's */
+};
+
+/* Serves until a signal ends it. Returns CLI_OK, or CLI_FAILED after an error message. */
+int server_run(struct server *s);
+
+/* ---- a request and its reply */
+
+/* How errors are written. */
+enum dialect { DIALECT_OPENAI, DIALECT_OLLAMA };
+
+struct exchange {
+    struct server *server;
+    struct evhttp_request *request;
+    enum dialect dialect;
+    uint64_t client; /* the same for requests of the same address */
+
+    /* Set by a handler that replies later: called if the client goes away, or the server ends. The
+       handler replies nevertheless, and soon. */
+    void (*gone)(void *user);
+    void *user;
+
+    /* http.c's */
+    bool closed;    /* the connection is gone */
+    bool streaming; /* the beginning of the reply has been sent */
+    bool ended;     /* all of it has been given to evhttp */
+    struct event *watch;
+    struct exchange *next, **at;
+};
+
+/* The body as JSON, which the caller owns; NULL: an error has been sent. */
+json_t *exchange_json(struct exchange *x);
+
+/* A header's value, or NULL; valid as long as the exchange. */
+const char *exchange_header(const struct exchange *x, const char *name);
+
+/* Adds a header to the reply, before it begins. */
+void reply_header(struct exchange *x, const char *name, const char *value);
+
+/* Replies end the exchange. reply_json takes the reference. */
+void reply_json(struct exchange *x, int code, json_t *body);
+void reply_text(struct exchange *x, int code, const char *type, const char *p, size_t n);
+/* type: OpenAI's, such as "invalid_request_error". In a stream, the error is its last part. */
+void reply_error(struct exchange *x, int code, const char *type, const char *fmt, ...)
+    CLI_PRINTF(4, 5);
+
+/* A reply in parts. reply_event writes JSON as server-sent events, reply_line one object a line;
+   both take the reference. reply_end ends the exchange. */
+void reply_begin(struct exchange *x, const char *type);
+void reply_event(struct exchange *x, json_t *part);
+void reply_line(struct exchange *x, json_t *part);
+void reply_part(struct exchange *x, const char *p, size_t n);
+void reply_end(struct exchange *x);
+
+#endif
