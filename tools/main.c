@@ -9,6 +9,7 @@
 static const struct cli_command *const commands[] = {
     &command_run,
     &command_chat,
+    &command_serve,
     &command_quantize,
     &command_pack,
     &command_ppl,

@@ -7,7 +7,7 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "pack": "MODEL",
+COMMANDS = {"run": "MODEL", "chat": "MODEL", "serve": "MODEL", "quantize": "MODEL", "pack": "MODEL",
             "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL",
             "eval": "MODEL", "import": "FOLDER"}
 

@@ -5,6 +5,7 @@
 #include "tools/cli/cli.h"
 
 extern const struct cli_command command_bench, command_chat, command_eval, command_import,
-    command_inspect, command_pack, command_ppl, command_quantize, command_run, command_tokenize;
+    command_inspect, command_pack, command_ppl, command_quantize, command_run, command_serve,
+    command_tokenize;
 
 #endif

@@ -442,6 +442,7 @@ static int listen_at(struct server *s)
         struct sockaddr_storage room;
     } a;
     socklen_t n = sizeof a;
+    char url[128];
     errno = 0;
     l->bound = evhttp_bind_socket_with_handle(l->http, s->o.host, (uint16_t)s->o.port);
     if (!l->bound)
@@ -449,8 +450,12 @@ static int listen_at(struct server *s)
                         errno ? strerror(errno) : "no such address");
     getsockname(evhttp_bound_socket_get_fd(l->bound), &a.any, &n);
     bool six = a.any.sa_family == AF_INET6;
-    printf("http://%s%s%s:%u\n", six ? "[" : "", s->o.host, six ? "]" : "",
-           ntohs(six ? a.v6.sin6_port : a.v4.sin_port));
+    unsigned port = ntohs(six ? a.v6.sin6_port : a.v4.sin_port);
+    snprintf(url, sizeof url, six ? "http://[%s]:%u" : "http://%s:%u", s->o.host, port);
+    if (s->o.json)
+        printf("{\"url\":\"%s\",\"port\":%u}\n", url, port);
+    else
+        puts(url);
     fflush(stdout);
     return CLI_OK;
 }

@@ -16,6 +16,7 @@ struct server_options {
     uint32_t port;            /* 0: any that is free */
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
     uint32_t n_slots, n_queue;
+    bool json; /* the address is printed as JSON */
 };
 
 struct event;

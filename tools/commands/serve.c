@@ -1,0 +1,103 @@
+/* tuffet serve: a server for clients of OpenAI's API. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/cli/form.h"
+#include "tools/commands/commands.h"
+#include "tools/serve/server.h"
+
+static struct server_options opt = {.host = "127.0.0.1", .port = 8080, .n_slots = 4, .n_queue = 64};
+static const char *port;
+
+static const struct cli_option options[] = {
+    {0, "host", CLI_TEXT, &opt.host, "ADDRESS",
+     "listen at this address; 0.0.0.0: at all of the machine"},
+    {0, "port", CLI_TEXT, &port, "N", "listen at this port; 0: at any that is free (default 8080)"},
+    {0, "api-key", CLI_TEXT, &opt.key, "KEY",
+     "answer only clients that know KEY, as OpenAI's API key (default all)"},
+    {0, "cors", CLI_TEXT, &opt.origin, "ORIGIN",
+     "let web pages of ORIGIN, such as https://example.org, use the server; *: all pages (default "
+     "none)"},
+    {0, "slots", CLI_COUNT, &opt.n_slots, "N",
+     "compute at most N answers at once, each with a context of its own"},
+    {0, "queue", CLI_COUNT, &opt.n_queue, "N",
+     "let N answers wait for a slot; clients beyond them get the status 429"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
+    {0},
+};
+
+static int read_port(void)
+{
+    char *end;
+    unsigned long n = port ? strtoul(port, &end, 10) : opt.port;
+    if (port && (*port < '0' || *port > '9' || *end || n > 65535))
+        return cli_usage("--port must be a number up to 65535, not \"%s\"", port);
+    opt.port = (uint32_t)n;
+    return CLI_OK;
+}
+
+/* The model's name for clients: that of its file, which the caller frees. */
+static char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    size_t n = strlen(file);
+    char *name = malloc(n + 1);
+    if (!name)
+        return NULL;
+    memcpy(name, file, n + 1);
+    if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
+        name[n - 5] = 0;
+    return name;
+}
+
+static int serve(const char *path)
+{
+    struct tft_model *m = NULL;
+    if (template_check() != CLI_OK)
+        return CLI_USAGE;
+    if (read_port() != CLI_OK)
+        return CLI_USAGE;
+    if (opt.n_slots > 1024)
+        return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
+    char *id = name_of(path);
+    if (!id)
+        return cli_fail("out of memory");
+    int status = cli_open_model(&m, path, false);
+    struct server s = {.o = opt, .m = m, .id = id, .started = (int64_t)time(NULL)};
+    if (status == CLI_OK) {
+        s.template = template_choose(m, path); /* without one, there is no chat */
+        status = server_run(&s);
+    }
+    tft_lexicon_close(s.lexicon);
+    tft_model_close(m);
+    free(id);
+    return status;
+}
+
+const struct cli_command command_serve = {
+    .name = "serve",
+    .operand = "MODEL",
+    .summary = "serve a model to clients of OpenAI's API",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Server", options},
+            {NULL, template_option_list},
+            {"Sampling, where a request does not say it", cli_sampling_option_list},
+            {"Context of a slot", cli_session_option_list},
+            {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_model_option_list},
+            {NULL, cli_thread_option_list},
+            {0},
+        },
+    .notes = "Prints the address, and serves until Ctrl-C or SIGTERM: the answers under way are "
+             "then completed, and a second signal ends them. The same request with the same seed "
+             "gets the same answer, whatever else the server does meanwhile.\n"
+             "\n"
+             "There is no encryption: put a proxy such as nginx in front of a server that others "
+             "can reach.\n",
+    .examples = "tuffet serve model.gguf\n"
+                "tuffet serve model.gguf --port 9000 --slots 8 --ctx 4096 --api-key secret\n"
+                "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once upon\"}'\n",
+    .run = serve,
+};

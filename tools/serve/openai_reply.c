@@ -1,0 +1,313 @@
+#include "openai_reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/splitmix64.h"
+#include "fields.h"
+#include "openai_logprobs.h"
+
+enum { PING = 5 }; /* seconds without a word, after which a stream says that it lives */
+
+void call_name(char *out, size_t size, const char *before, int digits)
+{
+    static uint64_t state;
+    state += (uint64_t)time(NULL) ^ cli_ns();
+    snprintf(out, size, "%s%0*llx", before, digits,
+             (unsigned long long)(tft_splitmix64(&state) >> (64 - 4 * digits)));
+}
+
+void call_free(struct call *c)
+{
+    for (struct choice *k = c->choice; k < c->choice + c->n; k++) {
+        job_free(k->job);
+        free(k->text.p);
+        free(k->thought.p);
+        json_decref(k->calls);
+        json_decref(k->logprobs);
+    }
+    tft_chat_tools_close(c->tools);
+    free(c->echo);
+    free(c);
+}
+
+void call_gone(void *user)
+{
+    struct call *c = user;
+    for (struct choice *k = c->choice; k < c->choice + c->n; k++)
+        if (k->job)
+            engine_cancel(c->server->engine, k->job);
+}
+
+/* ---- what all replies have */
+
+static json_t *usage(const struct call *c)
+{
+    json_int_t prompt = (json_int_t)c->n_prompt, tokens = (json_int_t)c->n_tokens;
+    return json_pack("{s:I,s:I,s:I,s:{s:I}}", "prompt_tokens", prompt, "completion_tokens", tokens,
+                     "total_tokens", prompt + tokens, "prompt_tokens_details", "cached_tokens",
+                     (json_int_t)(c->n_cached + c->n_held));
+}
+
+static double rate(double n, double seconds) { return seconds > 0 ? n / seconds : 0; }
+
+static json_t *timings(const struct call *c)
+{
+    json_int_t prompt = (json_int_t)(c->n_prompt - c->n_held - c->n_cached),
+               n = (json_int_t)c->n_tokens;
+    return json_pack("{s:I,s:I,s:f,s:f,s:I,s:f,s:f}", "cache_n",
+                     (json_int_t)(c->n_cached + c->n_held), "prompt_n", prompt, "prompt_ms",
+                     c->prompt_seconds * 1e3, "prompt_per_second",
+                     rate((double)prompt, c->prompt_seconds), "predicted_n", n, "predicted_ms",
+                     c->seconds * 1e3, "predicted_per_second", rate((double)n, c->seconds));
+}
+
+/* A reply, or a part of one, with its choices. */
+static json_t *frame(const struct call *c, json_t *choices)
+{
+    char print[40];
+    const char *object = !c->chat    ? "text_completion"
+                         : c->stream ? "chat.completion.chunk"
+                                     : "chat.completion";
+    snprintf(print, sizeof print, "tuffet-%s", tft_version());
+    return json_pack("{s:s,s:s,s:I,s:s,s:s,s:o}", "id", c->id, "object", object, "created",
+                     (json_int_t)c->created, "model", c->server->id, "system_fingerprint", print,
+                     "choices", choices);
+}
+
+static json_t *take_logprobs(const struct call *c, struct choice *k)
+{
+    json_t *entries = k->logprobs;
+    k->logprobs = NULL;
+    return c->chat ? logprobs_chat(entries) : logprobs_completion(entries, &k->offset);
+}
+
+/* A call that begins. Its name is of nine letters, as the template of Mistral wants it. */
+static json_t *new_call(const char *name)
+{
+    char id[16];
+    call_name(id, sizeof id, "", 9);
+    return json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name",
+                     name, "arguments", "");
+}
+
+/* ---- a stream */
+
+static void send(struct call *c, json_t *part)
+{
+    if (!c->x->streaming)
+        reply_begin(c->x, "text/event-stream");
+    c->written = cli_ns();
+    reply_event(c->x, part);
+}
+
+/* member, body: what the choice has; finish: or NULL. */
+static void send_choice(struct call *c, struct choice *k, const char *member, json_t *body,
+                        const char *finish)
+{
+    json_t *one = json_pack("{s:i,s:o,s:o,s:s?}", "index", (int)(k - c->choice), member, body,
+                            "logprobs", take_logprobs(c, k), "finish_reason", finish);
+    json_t *part = frame(c, json_pack("[o]", one));
+    if (c->usage)
+        json_object_set_new(part, "usage", json_null());
+    if (finish && !c->n_left)
+        json_object_set_new(part, "timings", timings(c));
+    send(c, part);
+}
+
+static void begin_choice(struct call *c, struct choice *k)
+{
+    if (k->begun)
+        return;
+    k->begun = true;
+    if (c->chat) {
+        json_t *logprobs = k->logprobs; /* they belong to the text that comes */
+        k->logprobs = NULL;
+        send_choice(c, k, "delta", json_pack("{s:s,s:n}", "role", "assistant", "content"), NULL);
+        k->logprobs = logprobs;
+    } else if (c->echo) {
+        send_choice(c, k, "text", json_bytes(c->echo, strlen(c->echo)), NULL);
+    }
+}
+
+static void send_call(struct call *c, struct choice *k, size_t index, json_t *call)
+{
+    json_object_set_new(call, "index", json_integer((json_int_t)index));
+    send_choice(c, k, "delta", json_pack("{s:[o]}", "tool_calls", call), NULL);
+}
+
+static void stream(struct call *c, struct choice *k, const struct item *item)
+{
+    begin_choice(c, k);
+    switch (item->kind) {
+    case ITEM_TEXT:
+        if (c->chat)
+            send_choice(c, k, "delta", json_pack("{s:o}", "content", json_bytes(item->p, item->n)),
+                        NULL);
+        else
+            send_choice(c, k, "text", json_bytes(item->p, item->n), NULL);
+        break;
+    case ITEM_THOUGHT:
+        send_choice(c, k, "delta",
+                    json_pack("{s:o}", "reasoning_content", json_bytes(item->p, item->n)), NULL);
+        break;
+    case ITEM_CALL: send_call(c, k, item->index, new_call(item->p)); break;
+    case ITEM_ARGUMENTS:
+        send_call(c, k, item->index, json_pack("{s:{s:s}}", "function", "arguments", item->p));
+        break;
+    default: break;
+    }
+}
+
+static void end_stream(struct call *c)
+{
+    if (c->usage) {
+        json_t *part = frame(c, json_array());
+        json_object_set_new(part, "usage", usage(c));
+        json_object_set_new(part, "timings", timings(c));
+        send(c, part);
+    }
+    reply_part(c->x, "data: [DONE]\n\n", 14);
+    reply_end(c->x);
+    c->x = NULL;
+}
+
+/* A part of the prompt is computed. */
+static void show_progress(struct call *c, const struct item *item)
+{
+    const struct job *j = item->job;
+    if (c->progress) {
+        json_t *part = frame(c, json_array());
+        json_int_t held = (json_int_t)c->n_held;
+        json_object_set_new(part, "prompt_progress",
+                            json_pack("{s:I,s:I,s:I}", "total", (json_int_t)c->n_prompt, "cache",
+                                      (json_int_t)j->n_cached + held, "processed",
+                                      (json_int_t)item->index + held));
+        send(c, part);
+    } else if (cli_ns() - c->written > PING * 1000000000ull) {
+        if (!c->x->streaming)
+            reply_begin(c->x, "text/event-stream");
+        reply_part(c->x, ":\n\n", 3);
+        c->written = cli_ns();
+    }
+}
+
+/* ---- a whole reply */
+
+static void collect(struct choice *k, const struct item *item)
+{
+    json_t *function;
+    switch (item->kind) {
+    case ITEM_TEXT: cli_text_append(&k->text, item->p, item->n); break;
+    case ITEM_THOUGHT: cli_text_append(&k->thought, item->p, item->n); break;
+    case ITEM_CALL:
+        if (!k->calls)
+            k->calls = json_array();
+        json_array_append_new(k->calls, new_call(item->p));
+        break;
+    case ITEM_ARGUMENTS:
+        function = json_object_get(json_array_get(k->calls, item->index), "function");
+        json_object_set_new(function, "arguments",
+                            json_sprintf("%s%s",
+                                         json_string_value(json_object_get(function, "arguments")),
+                                         item->p));
+        break;
+    default: break;
+    }
+}
+
+static json_t *whole_choice(struct call *c, struct choice *k)
+{
+    struct cli_text all = {0};
+    int index = (int)(k - c->choice);
+    if (c->echo)
+        cli_text_append(&all, c->echo, strlen(c->echo));
+    cli_text_append(&all, k->text.p, k->text.n);
+    json_t *text = json_bytes(all.p, all.n);
+    free(all.p);
+    if (!c->chat)
+        return json_pack("{s:i,s:o,s:o,s:s}", "index", index, "text", text, "logprobs",
+                         take_logprobs(c, k), "finish_reason", k->finish);
+    if (k->calls && !k->text.n) {
+        json_decref(text);
+        text = json_null();
+    }
+    json_t *message = json_pack("{s:s,s:o}", "role", "assistant", "content", text);
+    if (k->thought.n)
+        json_object_set_new(message, "reasoning_content", json_bytes(k->thought.p, k->thought.n));
+    if (k->calls)
+        json_object_set(message, "tool_calls", k->calls);
+    return json_pack("{s:i,s:o,s:o,s:s}", "index", index, "message", message, "logprobs",
+                     take_logprobs(c, k), "finish_reason", k->finish);
+}
+
+static void send_whole(struct call *c)
+{
+    json_t *all = json_array();
+    for (struct choice *k = c->choice; k < c->choice + c->n; k++)
+        json_array_append_new(all, whole_choice(c, k));
+    json_t *body = frame(c, all);
+    json_object_set_new(body, "usage", usage(c));
+    json_object_set_new(body, "timings", timings(c));
+    reply_json(c->x, 200, body);
+    c->x = NULL;
+}
+
+/* ---- items */
+
+static void end_choice(struct call *c, struct choice *k)
+{
+    struct job *j = k->job;
+    k->finish = j->finish;
+    c->n_left--;
+    c->n_tokens += j->n_tokens;
+    c->n_cached = k == c->choice ? j->n_cached : c->n_cached;
+    c->prompt_seconds = k == c->choice ? j->prompt_seconds : c->prompt_seconds;
+    c->seconds = j->seconds > c->seconds ? j->seconds : c->seconds;
+    if (c->x && (!j->finish || strcmp(j->finish, "cancelled") == 0)) {
+        reply_error(c->x, j->finish ? 503 : 500, j->finish ? "unavailable_error" : "server_error",
+                    "%s", j->finish ? "the answer was cancelled" : j->error);
+        c->x = NULL;
+        call_gone(c);
+    } else if (c->x && c->stream) {
+        begin_choice(c, k);
+        send_choice(c, k, c->chat ? "delta" : "text", c->chat ? json_object() : json_string(""),
+                    k->finish);
+    }
+    k->job = NULL;
+    job_free(j);
+    if (c->n_left)
+        return;
+    if (c->x && c->stream)
+        end_stream(c);
+    else if (c->x)
+        send_whole(c);
+    call_free(c);
+}
+
+void call_take(void *user, const struct item *item)
+{
+    struct call *c = user;
+    struct choice *k = c->choice;
+    while (k->job != item->job)
+        k++;
+    if (item->kind == ITEM_END) {
+        end_choice(c, k);
+        return;
+    }
+    if (!c->x)
+        return;
+    if (item->kind == ITEM_TOKEN) {
+        if (!k->logprobs)
+            k->logprobs = json_array();
+        json_array_append_new(k->logprobs, logprobs_entry(c->server->m, item));
+    } else if (item->kind == ITEM_PROMPT) {
+        if (c->stream)
+            show_progress(c, item);
+    } else if (c->stream) {
+        stream(c, k, item);
+    } else {
+        collect(k, item);
+    }
+}
