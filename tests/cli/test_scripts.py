@@ -14,10 +14,10 @@ TEXT = b"hello world, once upon a time and the end. " * 60
 
 @unittest.skipIf(WRAPPER, "the scripts run the program themselves")
 class Scripts(Case):
-    def table(self, script, *args):
+    def table(self, script, *args, model=None):
         """The rows that the script prints, each as a list of cells."""
-        done = subprocess.run([sys.executable, SCRIPTS / script, self.toy(endless=1), "--tuffet",
-                               *TUFFET, *args], capture_output=True, check=True, timeout=PATIENCE)
+        done = subprocess.run([sys.executable, SCRIPTS / script, model or self.toy(endless=1),
+                               "--tuffet", *TUFFET, *args], capture_output=True, check=True, timeout=PATIENCE)
         rows = [line.split("|")[1:-1] for line in done.stdout.decode().splitlines()]
         return [[cell.strip() for cell in row] for row in rows]
 
@@ -70,6 +70,12 @@ class Scripts(Case):
         _, _, row = self.table("kv_accuracy.py", *self.shown, "--kv=f16", "--lambada",
                                self.questions, "--passages=2")
         self.assertEqual((row[:2], row[3]), (["`f16`", "16.00"], "+0.0 %"))
+
+    def test_kv_accuracy_of_a_model_with_windows(self):
+        """One of two layers has a window: the cache's bits are those of the other."""
+        row = self.table("kv_accuracy.py", *self.shown, "--kv=f16",
+                         model=self.toy(arch="gemma2"))[-1]
+        self.assertEqual(row[:2], ["`f16`", "16.00"])
 
     def test_papers(self):
         rows = self.table("papers.py", *self.shown, "--calib", self.text, "--calib-window=100",

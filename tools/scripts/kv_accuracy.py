@@ -50,16 +50,15 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         needle = Needle(tuffet, a.model, a.needle, folder)
-        shape = tuffet("inspect", a.model)
-        numbers = 2 * shape["layers"] * shape["kv_heads"] * shape["head"]
+        per_token = lambda kv: tuffet("inspect", a.model, "--kv", kv)["memory"]["kv_per_token"]
+        numbers = per_token("f16") / 2  # of the layers that the cache is of: those without windows
         titles = ["cache", "bits", "perplexity", "over f16"]
         titles += ["LAMBADA"] if a.lambada else []
         titles += [f"needle, {needle.total()}"] if a.needle else []
         print(f"| {' | '.join(titles)} |\n|---{'|---:' * (len(titles) - 1)}|")
         base = None
         for kv in a.kv or CACHES:
-            memory = tuffet("inspect", a.model, "--kv", kv)["memory"]
-            bits = 8 * memory["kv_per_token"] / numbers
+            bits = 8 * per_token(kv) / numbers
             ppl = tuffet("ppl", a.model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx, "--score",
                          "second-half", "--kv", kv)["ppl"]
             base = base or ppl
