@@ -792,8 +792,9 @@ TFT_API enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t 
 /* Moves the state behind the text that must come next, where the grammar allows only one, and
    writes its tokens to ids[cap]: append them without asking the model. The tokens are those of
    tft_tokenize with TFT_CONTINUE, so the model sees the text as in training. If the grammar goes
-   on, the last token is left to the model, since its bytes may begin a longer token. Returns the
-   number of tokens; 0: nothing is forced. */
+   on, the last token is left to the model, since its bytes may begin a longer token. A token that
+   the file suppresses, and those behind it, are left to the model too. Returns the number of
+   tokens; 0: nothing is forced. */
 TFT_API size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, size_t cap);
 
 /* ------------------------------------------------------------------------------------- sampling */

@@ -608,6 +608,44 @@ static void suppressed_tokens_do_not_come(void **state)
     chooses(ab, 2, -1);
 }
 
+/* Forced text stops before a token that sampling would not choose. */
+static void suppressed_tokens_are_not_forced(void **state)
+{
+    (void)state;
+    static const int32_t c[] = {'c'};
+    const struct toy t = {.arch = "llama",
+                          .n_vocab = TOY_VOCAB,
+                          .n_ctx = 64,
+                          .n_embd = 8,
+                          .n_layer = 1,
+                          .n_head = 1,
+                          .n_head_kv = 1,
+                          .head_dim = 8,
+                          .n_ff = 8,
+                          .n_rot = 8,
+                          .vocab = "gpt2",
+                          .suppress = c,
+                          .n_suppress = 1};
+    struct tft_model *m;
+    struct tft_lexicon *lx;
+    struct tft_grammar *g;
+    struct tft_grammar_state *s;
+    int32_t ids[8];
+    assert_true(toy_write(&t, in_folder("m.gguf")));
+    assert_int_equal(tft_model_open(&m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
+    assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_open(&g, lx, TFT_REGEX, "xzcx", 4, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_forced(s, ids, 8), 2);
+    assert_true(ids[0] == 'x' && ids[1] == 'z');
+    assert_int_equal(tft_grammar_forced(s, ids, 8), 0);
+    assert_int_equal(tft_grammar_accept(s, 'c'), TFT_OK);
+    tft_grammar_end(s);
+    tft_grammar_close(g);
+    tft_lexicon_close(lx);
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +663,7 @@ int main(void)
         cmocka_unit_test(a_text_takes_no_memory_again),
         cmocka_unit_test(samples_are_of_the_grammar),
         cmocka_unit_test(suppressed_tokens_do_not_come),
+        cmocka_unit_test(suppressed_tokens_are_not_forced),
     };
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
 }

@@ -19,22 +19,34 @@ static size_t whole_characters(const char *text, size_t n)
     return at;
 }
 
+/* Whether sampling never chooses the token: other tokens must spell its text then. */
+static bool is_suppressed(const struct tft_tokenizer *t, int32_t id)
+{
+    uint32_t n;
+    const int32_t *list = tft_tokenizer_suppressed(t, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == id)
+            return true;
+    return false;
+}
+
 size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, size_t cap)
 {
     char text[MOST];
     int32_t all[MOST];
     bool done;
+    const struct tft_tokenizer *t = tft_grammar_tokenizer(s);
     size_t n = tft_grammar_only_text(s, text, MOST, &done), count = 0, taken = 0;
     size_t whole = whole_characters(text, n);
-    if (!whole || tft_tokenizer_encode(tft_grammar_tokenizer(s), text, whole, TFT_CONTINUE, all,
-                                       MOST, &count) != TFT_OK)
+    if (!whole || tft_tokenizer_encode(t, text, whole, TFT_CONTINUE, all, MOST, &count) != TFT_OK)
         return 0;
     if (count > MOST)
         count = MOST;
     if (count && (!done || whole < n)) /* count may be 0: a tokenizer may drop spaces, so " " has no
                                           token */
         count--;
-    while (taken < count && taken < cap && tft_grammar_accept(s, all[taken]) == TFT_OK) {
+    while (taken < count && taken < cap && !is_suppressed(t, all[taken]) &&
+           tft_grammar_accept(s, all[taken]) == TFT_OK) {
         ids[taken] = all[taken];
         taken++;
     }
