@@ -74,6 +74,18 @@ class Bench(Case):
         # in so short a session the ring has all slots, too
         self.assertGreater(session[1] - session[0], 100 * 2 * m["memory"]["kv_per_token"])
 
+    def test_experts(self):
+        """A long prompt reads all experts, a token those of its choice."""
+        model = self.toy(arch="olmoe")
+        m = self.json("inspect", model)
+        one, all_but_ff = 4 * 3 * m["width"] * m["feed_forward"] * m["layers"], []
+        rows = self.json("bench", model, "-p200", "-n1", "-r1", "-t1")["rows"]
+        for row, experts in zip(rows, [19, 4]):
+            n = row["tokens"]
+            cache = 2 * 2 * m["layers"] * m["kv_heads"] * m["head"] * (n + 1) / 2
+            all_but_ff.append(row["gbps"] * 1e9 * n / row["tok_s"] - experts * one - cache)
+        self.assertAlmostEqual(*all_but_ff, delta=1e-2 * one)
+
     def test_shape(self):
         """A model of --shape has the importance that a mixed cache needs."""
         rows = self.json("bench", "--shape", "smollm2-135m", "-p1", "-n1", "-r1", "-t1", "-c512",

@@ -185,6 +185,20 @@ static double cache_bytes(const struct tft_model *m, const char *kv, double dept
     return bytes;
 }
 
+/* Bytes of experts that n tokens read in one pass beyond those that one token reads: as many experts
+   as n tokens choose, on average, if each expert is as likely as any other. */
+static double more_experts(const struct tft_model *m, double n)
+{
+    double one = 0, all = m->n_expert, used = m->n_expert_used;
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        const struct tft_experts *x = &m->block[l].experts;
+        const struct tft_linear *mats[] = {&x->gate, &x->up, &x->down};
+        for (int i = 0; i < 3 && x->router.rows; i++)
+            one += (double)mats[i]->w.format->bytes(&mats[i]->w);
+    }
+    return m->n_expert ? (all * (1 - pow(1 - used / all, n)) - used) * one : 0;
+}
+
 /* Each of `sessions` gets n tokens. */
 static struct row evaluate(const struct tft_model *model, const char *kv, const struct limits *l,
                            bool decode, uint32_t n, uint32_t sessions, int threads, double seconds)
@@ -193,7 +207,8 @@ static struct row evaluate(const struct tft_model *model, const char *kv, const 
     tft_model_describe(model, m);
     double depth = opt.depth + (n + 1) / 2.0 + m->n_prefix;
     double bytes =
-        (decode ? n : 1) * ((double)m->weight_bytes + sessions * cache_bytes(model, kv, depth));
+        (decode ? n : 1) * ((double)m->weight_bytes + sessions * cache_bytes(model, kv, depth) +
+                            more_experts(model, decode ? sessions : n));
     double products = 2 * sessions * product_macs(model, decode, n),
            flops = products + 2 * sessions * attention_macs(model, decode, n, depth);
     double by_bytes = bytes / 1e9 / l->read_gbps;
