@@ -5,37 +5,18 @@
  *
  * FOLDER has the packages playwright-core and axe-core (npm install --prefix FOLDER
  * playwright-core axe-core); Chromium is Debian's package, or $CHROMIUM. With PICTURES, a folder,
- * it takes pictures there; with PART, it runs the cases whose names have it. Exit status 77 if a package or the browser is missing; 1 if a case
- * fails.
+ * it takes pictures there; with PART, it runs the cases whose names have it. Exit status 77 if a
+ * package or the browser is missing; 1 if a case fails.
  */
 'use strict';
 const assert = require('assert');
-const fs = require('fs');
 const path = require('path');
 const {Mock} = require('./mock.js');
+const {open, watch} = require('./chromium.js');
 const cases = require('./cases.js');
 
-function need(name) {
-    try {
-        return require(name);
-    } catch {
-        console.log(`skipped: node does not find ${name}; see browser.js`);
-        process.exit(77);
-    }
-}
-
 async function main(file, pictures, only = '') {
-    const {chromium} = need('playwright-core');
-    need('axe-core');
-    const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
-    const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-    if (!fs.existsSync(executablePath)) {
-        console.log(`skipped: there is no ${executablePath}`);
-        process.exit(77);
-    }
-    const browser = await chromium.launch({executablePath, args: ['--no-sandbox', '--disable-gpu',
-        '--disable-quic', '--no-first-run', '--disable-background-networking',
-        '--disable-component-update', '--disable-sync']});
+    const {browser, axe} = await open();
     let failed = 0;
     const chosen = cases.filter(c => c[0].includes(only));
     for (const [name, run, context = {}] of chosen) {
@@ -44,16 +25,7 @@ async function main(file, pictures, only = '') {
         const view = await browser.newContext({viewport: {width: 1100, height: 760},
             permissions: ['clipboard-read', 'clipboard-write'], ...context});
         const page = await view.newPage(), errors = [];
-        page.setDefaultTimeout(10000);
-        page.on('pageerror', e => errors.push(String(e)));
-        page.on('console', m => {
-            if (m.type() === 'error' && !/Failed to load resource/.test(m.text()))
-                errors.push(m.text());
-        });
-        page.on('request', r => {
-            if (!r.url().startsWith(url) && !/^(data|blob):/.test(r.url()))
-                errors.push('a request to ' + r.url());
-        });
+        watch(page, url, errors);
         try {
             await page.goto(url);
             await page.getByText('mock-1b').first().waitFor();

@@ -164,7 +164,7 @@ json_t *exchange_json(struct exchange *x)
         reply_error(x, 500, "server_error", "out of memory");
         return NULL;
     }
-    json_t *body = json_loadb(n ? (const char *)p : "", n, 0, &e);
+    json_t *body = json_loadb(n ? (const char *)p : "", n, JSON_ALLOW_NUL, &e);
     evbuffer_drain(in, n);
     if (body && json_is_object(body))
         return body;
@@ -184,6 +184,7 @@ static const char *reason(int code)
     switch (code) {
     case 200: return "OK";
     case 204: return "No Content";
+    case 304: return "Not Modified";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 403: return "Forbidden";

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "openai.h"
+#include "page.h"
 
 struct route {
     const char *method, *path;
@@ -12,6 +13,7 @@ struct route {
 static void health(struct exchange *x) { reply_json(x, 200, json_pack("{s:s}", "status", "ok")); }
 
 static const struct route routes[] = {
+    {"GET", "/", serve_page},
     {"GET", "/health", health},
     {"GET", "/v1/health", health},
     {"GET", "/v1/models", openai_models},
