@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "openai_reply.h"
-#include "prompt.h"
+#include "request.h"
 
 enum { MOST_TOKENS = 1 << 30 };
 
@@ -25,168 +25,30 @@ void openai_models(struct exchange *x)
                          "meta", meta));
 }
 
-/* What a request asks for beside the prompt. */
-struct request {
-    struct fields f;
-    struct params p;
-    struct prompt prompt;
-    struct tft_chat_tools *tools;
-    enum tft_chat_choice choice;
-    const char *only; /* the tool that must be called; NULL: any */
-    bool one_call;
-};
-
-/* ---- tools */
-
-static void read_tools(struct request *r, const struct server *s)
-{
-    const json_t *tools = field(&r->f, "tools"), *choice = field(&r->f, "tool_choice"),
-                 *function = json_object_get(choice, "function");
-    const char *word = json_string_value(choice);
-    struct tft_error err;
-    r->one_call = !field_flag(&r->f, "parallel_tool_calls", true);
-    if (!json_array_size(tools) || !s->template) {
-        json_object_del(r->f.body, "tools");
-        return;
-    }
-    char *text = json_dumps(tools, 0);
-    if (!text || tft_chat_tools_open(&r->tools, text, strlen(text), template_calls(s->template), 0,
-                                     &err) != TFT_OK)
-        fields_fail(&r->f, "tools: %s", text ? err.msg : "out of memory");
-    free(text);
-    if (word && strcmp(word, "none") == 0)
-        r->choice = TFT_CHAT_NO_CALL;
-    else if (word && strcmp(word, "required") == 0)
-        r->choice = TFT_CHAT_REQUIRED;
-    else if (json_is_object(choice)) {
-        r->choice = TFT_CHAT_REQUIRED;
-        r->only = json_string_value(json_object_get(function, "name"));
-        if (!r->only)
-            fields_fail(&r->f, "tool_choice.function.name must be the name of a tool");
-    } else if (choice && !(word && strcmp(word, "auto") == 0)) {
-        fields_fail(&r->f, "tool_choice must be none, auto, required or a function");
-    }
-}
-
-static void put_tools(struct request *r, struct server *s, struct job *j)
-{
-    struct tft_chat_text gbnf;
-    struct tft_error err;
-    if (tft_chat_tools_grammar(&gbnf, r->tools, s->m, r->choice, r->only, r->one_call, &err) !=
-        TFT_OK) {
-        fields_fail(&r->f, "tools: %s", err.msg);
-    } else {
-        params_form(s, j, &r->f, "tools", gbnf.p, gbnf.n, r->prompt.thinks);
-        tft_chat_text_free(&gbnf);
-    }
-}
-
-/* ---- the form of the answer */
-
-static void put_form(struct request *r, struct server *s, struct job *j)
-{
-    struct fields *f = &r->f;
-    const json_t *format = field(f, "response_format"), *schema = field(f, "json_schema"),
-                 *type = json_object_get(format, "type");
-    const char *kind = json_string_value(type), *gbnf = field_text(f, "grammar", NULL);
-    bool thinks = r->prompt.thinks;
-    if (format && !kind)
-        fields_fail(f, "response_format.type must be text, json_object or json_schema");
-    else if (kind && strcmp(kind, "json_object") == 0)
-        params_schema(s, j, f, "response_format", json_object_get(format, "schema"), thinks);
-    else if (kind && strcmp(kind, "json_schema") == 0) {
-        const json_t *inside = json_object_get(json_object_get(format, "json_schema"), "schema");
-        inside = inside ? inside : json_object_get(format, "schema");
-        if (inside)
-            params_schema(s, j, f, "response_format.json_schema.schema", inside, thinks);
-        else
-            fields_fail(f, "response_format.json_schema.schema is missing");
-    } else if (kind && strcmp(kind, "text") != 0)
-        fields_fail(f, "response_format.type must be text, json_object or json_schema");
-    else if (schema)
-        params_schema(s, j, f, "json_schema", schema, thinks);
-    else if (gbnf && *gbnf)
-        params_form(s, j, f, "grammar", gbnf, strlen(gbnf), thinks);
-    if (r->tools && r->choice != TFT_CHAT_NO_CALL && j->form.grammar)
-        fields_fail(f, "tools and a form of the answer cannot be asked for together");
-}
-
 /* ---- from a request to jobs */
-
-static bool make_job(struct call *c, struct request *r, size_t i)
-{
-    struct server *s = c->server;
-    struct job *j = c->choice[i].job = job_new(s->m);
-    c->n = i + 1;
-    if (!j || !params_put(&r->p, j, i) || !prompt_put(&r->prompt, j)) {
-        fields_fail(&r->f, "out of memory");
-        return false;
-    }
-    j->plain = !c->chat;
-    j->lead = c->chat && template_lead(s->template, " ", 1);
-    j->progress = c->stream;
-    j->client = c->x->client;
-    j->take = call_take;
-    j->user = c;
-    put_form(r, s, j);
-    if (r->tools && !r->f.failed && !j->form.grammar)
-        put_tools(r, s, j);
-    j->tools = r->tools;
-    return !r->f.failed;
-}
-
-static void fail(struct exchange *x, const struct request *r)
-{
-    reply_error(x, r->f.unsupported ? 501 : 400,
-                r->f.unsupported ? "not_supported_error" : "invalid_request_error", "%s",
-                r->f.error);
-}
-
-static void fail_size(struct exchange *x, size_t n, size_t room)
-{
-    json_t *body = json_pack("{s:{s:i,s:o,s:s,s:I,s:I}}", "error", "code", 400, "message",
-                             json_sprintf("the prompt has %zu tokens, but the context holds only "
-                                          "%zu",
-                                          n, room),
-                             "type", "exceed_context_size_error", "n_prompt_tokens", (json_int_t)n,
-                             "n_ctx", (json_int_t)room);
-    reply_json(x, 400, body);
-}
-
-static void fail_busy(struct exchange *x)
-{
-    reply_header(x, "Retry-After", "1");
-    reply_error(x, 429, "rate_limit_error", "too many requests wait: try again later");
-}
 
 /* Makes the jobs of the call and gives them to the engine, or replies with the error. */
 static void start(struct call *c, struct request *r, size_t n)
 {
     struct exchange *x = c->x;
     struct job *jobs[CALL_CHOICES];
-    size_t room = engine_capacity(c->server->engine);
-    if (!r->f.failed && !r->prompt.n && !r->prompt.n_held)
-        fields_fail(&r->f, "the prompt is empty");
-    if (!r->f.failed && r->prompt.n > room) {
-        fail_size(x, r->prompt.n, room);
+    if (!request_jobs(r, x, !c->chat, jobs, n)) {
         call_free(c);
         return;
     }
-    for (size_t i = 0; i < n && !r->f.failed; i++)
-        if (make_job(c, r, i))
-            jobs[i] = c->choice[i].job;
-    c->n_left = n;
+    for (size_t i = 0; i < n; i++) {
+        jobs[i]->progress = c->stream;
+        jobs[i]->take = call_take;
+        jobs[i]->user = c;
+        c->choice[i].job = jobs[i];
+    }
+    c->n = c->n_left = n;
     c->n_prompt = r->prompt.n + r->prompt.n_held;
     c->n_held = r->prompt.n_held;
     x->gone = call_gone;
     x->user = c;
-    if (!r->f.failed && engine_put(c->server->engine, jobs, n))
-        return;
-    if (r->f.failed)
-        fail(x, r);
-    else
-        fail_busy(x);
-    call_free(c);
+    if (!request_start(x, jobs, n))
+        call_free(c);
 }
 
 static struct call *new_call(struct exchange *x, bool chat, struct request *r)
@@ -217,16 +79,10 @@ static size_t read_most(struct fields *f, const char *name, size_t otherwise)
     return n == -2 ? otherwise : n > 0 ? (size_t)n : 0;
 }
 
-static void finish(struct request *r)
-{
-    free(r->prompt.ids);
-    json_decref(r->f.body);
-}
-
 void openai_chat(struct exchange *x)
 {
-    struct request r = {.f.body = exchange_json(x), .p = params_default(x->server)};
-    if (!r.f.body)
+    struct request r;
+    if (!request_begin(&r, x))
         return;
     params_read(&r.p, &r.f);
     r.p.most = read_most(&r.f, "max_completion_tokens", read_most(&r.f, "max_tokens", 0));
@@ -236,13 +92,13 @@ void openai_chat(struct exchange *x)
     r.p.logprobs = logprobs ? top : -1;
     struct call *c = new_call(x, true, &r);
     if (c) {
-        read_tools(&r, x->server);
+        request_tools(&r, x->server);
         c->tools = r.tools;
         if (!r.f.failed)
             prompt_chat(&r.prompt, x->server, &r.f, r.tools);
         start(c, &r, n);
     }
-    finish(&r);
+    request_end(&r);
 }
 
 static void read_prompt(struct request *r, const struct server *s)
@@ -261,8 +117,8 @@ static void read_prompt(struct request *r, const struct server *s)
 
 void openai_completions(struct exchange *x)
 {
-    struct request r = {.f.body = exchange_json(x), .p = params_default(x->server)};
-    if (!r.f.body)
+    struct request r;
+    if (!request_begin(&r, x))
         return;
     params_read(&r.p, &r.f);
     r.p.most = read_most(&r.f, "max_tokens", 16);
@@ -277,5 +133,5 @@ void openai_completions(struct exchange *x)
         c->echo = json_is_string(text) ? strdup(json_string_value(text)) : NULL;
         start(c, &r, n);
     }
-    finish(&r);
+    request_end(&r);
 }
