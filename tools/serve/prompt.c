@@ -200,29 +200,32 @@ static char *template_input(struct fields *f, const json_t *messages, bool *thin
     return text;
 }
 
-void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,
-                 const struct tft_chat_tools *tools)
+void prompt_render(struct tft_chat_text *t, const struct server *s, struct fields *f,
+                   const struct tft_chat_tools *tools, bool *thinks)
 {
-    struct tft_chat_text t = {0};
     struct tft_error err;
-    *p = (struct prompt){0};
+    *t = (struct tft_chat_text){0};
     if (!s->template)
         fields_fail(f, "the model has no chat template");
     json_t *messages = read_messages(f);
     if (!f->failed && tools)
         describe_tools(f, messages, tools);
-    char *in = f->failed ? NULL : template_input(f, messages, &p->thinks);
-    if (f->failed) {
-        free(in);
-        return;
-    }
-    if (template_render_json(&t, s->template, s->m, in, strlen(in), &err) != TFT_OK)
+    char *in = f->failed ? NULL : template_input(f, messages, thinks);
+    if (!f->failed && template_render_json(t, s->template, s->m, in, strlen(in), &err) != TFT_OK)
         fields_fail(f, "%s", err.msg);
-    else
-        tokenize(p, s, f, &t);
-    p->thinks &= template_thinks(s->template);
-    tft_chat_text_free(&t);
+    *thinks = !f->failed && *thinks && template_thinks(s->template);
     free(in);
+}
+
+void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,
+                 const struct tft_chat_tools *tools)
+{
+    struct tft_chat_text t;
+    *p = (struct prompt){0};
+    prompt_render(&t, s, f, tools, &p->thinks);
+    if (!f->failed)
+        tokenize(p, s, f, &t);
+    tft_chat_text_free(&t);
 }
 
 void prompt_text(struct prompt *p, const struct server *s, struct fields *f, const char *text,

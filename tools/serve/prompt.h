@@ -11,6 +11,10 @@ struct prompt {
     bool thinks; /* the model may think before it answers */
 };
 
+/* The text of the conversation in f, as prompt_chat makes it; the caller frees it. */
+void prompt_render(struct tft_chat_text *t, const struct server *s, struct fields *f,
+                   const struct tft_chat_tools *tools, bool *thinks);
+
 /* The prompt of the conversation in f: `messages`, `tools`, `chat_template_kwargs`. The messages of
    f->body are changed to what templates take. tools: those of `tools`, or NULL. */
 void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "native.h"
 #include "openai.h"
 #include "page.h"
 
@@ -22,6 +23,14 @@ static const struct route routes[] = {
     {"POST", "/chat/completions", openai_chat},
     {"POST", "/v1/completions", openai_completions},
 
+    {"POST", "/completion", native_completion},
+    {"POST", "/completions", native_completion},
+    {"POST", "/tokenize", native_tokenize},
+    {"POST", "/detokenize", native_detokenize},
+    {"POST", "/apply-template", native_apply_template},
+    {"GET", "/props", native_props},
+    {"GET", "/metrics", native_metrics},
+
     {"POST", "/v1/embeddings", NULL},
     {"POST", "/v1/responses", NULL},
     {"POST", "/v1/messages", NULL},
@@ -34,6 +43,8 @@ static const struct route routes[] = {
     {"POST", "/lora-adapters", NULL},
     {"POST", "/models/load", NULL},
     {"POST", "/models/unload", NULL},
+    {"POST", "/api/embed", NULL},
+    {"POST", "/api/embeddings", NULL},
     {"POST", "/api/pull", NULL},
     {"POST", "/api/push", NULL},
     {"POST", "/api/create", NULL},

@@ -1,0 +1,112 @@
+"""llama.cpp's own API in tuffet serve."""
+import json
+import re
+
+from program import Case, main
+from test_serve import HELLO, ZEPHYR, Server
+
+
+class Native(Case):
+    def serve(self, *args, **settings):
+        toy = self.toy(**{"template": ZEPHYR, "endless": 1, "ctx": 2000, **settings})
+        return Server(toy, *args)
+
+    def test_tokens_and_back(self):
+        with self.serve() as s:
+            text = "Once upon a time, hello"
+            ids = s.answer("/tokenize", content=text)["tokens"]
+            self.assertEqual(s.answer("/detokenize", tokens=ids)["content"].strip(), text)
+            more = s.answer("/tokenize", content=text, add_special=True)["tokens"]
+            self.assertEqual(more[1:], ids, "BOS comes first")
+            pieces = s.answer("/tokenize", content=text, with_pieces=True)["tokens"]
+            self.assertEqual([p["id"] for p in pieces], ids)
+            self.assertEqual("".join(p["piece"] for p in pieces).strip(), text)
+            half = s.answer("/tokenize", content="\u00e9", with_pieces=True)["tokens"]
+            self.assertEqual([p["piece"] for p in half if isinstance(p["piece"], list)],
+                             [[0xc3], [0xa9]], "what is no text alone is bytes")
+            self.assertEqual(s.answer("/tokenize", content="")["tokens"], [])
+            for wrong in ({"tokens": [-1]}, {"tokens": [10 ** 10]}, {"tokens": ["1"]}, {}):
+                self.assertEqual(s.ask("/detokenize", wrong)[0], 400, wrong)
+            self.assertEqual(s.ask("/tokenize", {"content": 7})[0], 400)
+
+    def test_special_names_are_text_if_told(self):
+        with Server(self.toy(template=ZEPHYR)) as s:
+            name = s.ask("/props")[2]["eos_token"]
+            special = s.answer("/tokenize", content=name)["tokens"]
+            self.assertEqual(len(special), 1)
+            plain = s.answer("/tokenize", content=name, parse_special=False)["tokens"]
+            self.assertNotEqual(plain, special)
+
+    def test_the_template(self):
+        with self.serve() as s:
+            got = s.answer("/apply-template", messages=HELLO)["prompt"]
+            self.assertRegex(got, r"^<\|user\|>\nhello\S*\n<\|assistant\|>\n$")
+            self.assertEqual(s.ask("/apply-template", {"messages": []})[0], 400)
+
+    def test_a_completion(self):
+        with self.serve() as s:
+            body = {"prompt": "hello", "temperature": 0, "n_predict": 20}
+            want = s.answer("/v1/completions", max_tokens=20, **body)["choices"][0]["text"]
+            got = s.answer("/completion", return_tokens=True, **body)
+            self.assertEqual(got["content"], want)
+            self.assertEqual((got["stop"], got["stop_type"], got["tokens_predicted"]),
+                             (True, "limit", 20))
+            self.assertEqual(len(got["tokens"]), 20)
+            self.assertEqual(got["timings"]["predicted_n"], 20)
+            again = s.answer("/completion", **body)
+            self.assertEqual((again["content"], again["tokens_cached"]),
+                             (want, got["tokens_evaluated"] - 1))
+            ids = s.answer("/tokenize", content="hello", add_special=True)["tokens"]
+            self.assertEqual(s.answer("/completion", **{**body, "prompt": ids})["content"], want)
+            stop = next(c for c in want[2:] if c.isalnum())
+            cut = s.answer("/completion", stop=[stop], **body)
+            self.assertEqual(cut["content"], want[:want.index(stop)])
+            self.assertEqual((cut["stop_type"], cut["stopping_word"]), ("word", stop))
+            self.assertEqual(s.ask("/completion", {"n_predict": 1})[0], 400)
+
+    def test_a_stream(self):
+        with self.serve() as s:
+            body = {"prompt": "hello", "temperature": 0, "n_predict": 20}
+            want = s.answer("/completion", return_tokens=True, **body)
+            _, headers, text = s.ask("/completion", {**body, "stream": True, "return_tokens": True})
+            self.assertEqual(headers["Content-Type"], "text/event-stream")
+            parts = self.parts(text.decode())
+            self.assertEqual("".join(p["content"] for p in parts), want["content"])
+            self.assertEqual(sum((p["tokens"] for p in parts), []), want["tokens"])
+            self.assertEqual([p["stop"] for p in parts], [False] * (len(parts) - 1) + [True])
+
+    @staticmethod
+    def parts(text):
+        return [json.loads(part.removeprefix("data: ")) for part in text.split("\n\n") if part]
+
+    def test_props(self):
+        with self.serve("--temp=0.25", "--slots=3", "--ctx=500") as s:
+            got = s.ask("/props")[2]
+            each = got["default_generation_settings"]
+            self.assertEqual((each["n_ctx"], each["params"]["temperature"], got["total_slots"]),
+                             (500, 0.25, 3))
+            self.assertEqual(got["chat_template"], ZEPHYR)
+
+    def test_metrics(self):
+        with self.serve() as s:
+            s.answer("/completion", prompt="hello", n_predict=7)
+            status, headers, text = s.ask("/metrics")
+            self.assertEqual(status, 200)
+            self.assertTrue(headers["Content-Type"].startswith("text/plain; version=0.0.4"))
+            text = text.decode()
+            line = r"# HELP tuffet:(\w+) .+\n# TYPE tuffet:\1 (counter|gauge)\ntuffet:\1 (\S+)\n"
+            self.assertEqual(re.sub(line, "", text), "", "nothing else is in it")
+            values = {name: float(value) for name, _, value in re.findall(line, text)}
+            self.assertEqual(values["tokens_predicted_total"], 7)
+            self.assertEqual(values["requests_processing"], 0)
+            self.assertGreater(values["prompt_tokens_total"], 0)
+
+    def test_keys_hold_here_too(self):
+        with self.serve("--api-key=secret") as s:
+            for path in ("/props", "/metrics"):
+                self.assertEqual(s.ask(path)[0], 401, path)
+                self.assertEqual(s.ask(path, Authorization="Bearer secret")[0], 200, path)
+
+
+if __name__ == "__main__":
+    main()

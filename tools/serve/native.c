@@ -1,0 +1,194 @@
+/*
+ * llama.cpp's own API: tokens, the template, what is served and how much; completion.c has
+ * /completion.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "prompt.h"
+
+static void fail(struct exchange *x, const struct fields *f)
+{
+    reply_error(x, f->unsupported ? 501 : 400,
+                f->unsupported ? "not_supported_error" : "invalid_request_error", "%s", f->error);
+}
+
+/* ---- tokens */
+
+/* A token as text, or, where it is no text of its own, as a list of bytes. */
+static json_t *piece(const struct tft_model *m, int32_t id)
+{
+    size_t n;
+    const char *p = tft_token_text(m, id, true, &n);
+    json_t *text = json_stringn(p ? p : "", n);
+    if (text)
+        return text;
+    json_t *bytes = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)p[i]));
+    return bytes;
+}
+
+static json_t *token_list(const struct tft_model *m, const int32_t *ids, size_t n, bool pieces)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(
+            list, pieces ? json_pack("{s:i, s:o}", "id", ids[i], "piece", piece(m, ids[i]))
+                         : json_integer(ids[i]));
+    return list;
+}
+
+void native_tokenize(struct exchange *x)
+{
+    struct fields f = {.body = exchange_json(x)};
+    if (!f.body)
+        return;
+    const struct tft_model *m = x->server->m;
+    const char *text = field_text(&f, "content", "");
+    bool bos = field_flag(&f, "add_special", false);
+    bool pieces = field_flag(&f, "with_pieces", false);
+    unsigned flags =
+        (bos ? TFT_ADD_BOS : 0) | (field_flag(&f, "parse_special", true) ? TFT_PARSE_SPECIAL : 0);
+    size_t len = json_string_length(field(&f, "content")), n = 0;
+    int32_t *ids = NULL;
+    if (!f.failed && tft_tokenize(m, text, len, flags, NULL, 0, &n) == TFT_OK)
+        ids = malloc((n + 1) * sizeof *ids);
+    if (f.failed)
+        fail(x, &f);
+    else if (!ids || tft_tokenize(m, text, len, flags, ids, n, &n) != TFT_OK)
+        reply_error(x, 500, "server_error", "the text cannot be tokenized");
+    else
+        reply_json(x, 200, json_pack("{s:o}", "tokens", token_list(m, ids, n, pieces)));
+    free(ids);
+    json_decref(f.body);
+}
+
+void native_detokenize(struct exchange *x)
+{
+    struct fields f = {.body = exchange_json(x)};
+    struct tft_text state = {.started = true};
+    struct cli_text all = {0};
+    char part[TFT_TEXT_MAX];
+    if (!f.body)
+        return;
+    const json_t *list = field(&f, "tokens");
+    if (!json_is_array(list))
+        fields_fail(&f, "tokens must be a list of numbers");
+    for (size_t i = 0; i <= json_array_size(list) && !f.failed; i++) {
+        const json_t *id = json_array_get(list, i);
+        int32_t token = id ? (int32_t)json_integer_value(id) : -1;
+        size_t len;
+        if (id && (!json_is_integer(id) || token != json_integer_value(id) || token < 0 ||
+                   !tft_token_text(x->server->m, token, true, &len)))
+            fields_fail(&f, "tokens[%zu] is not a token of the model", i);
+        else if (!cli_text_append(&all, part, tft_text_push(&state, x->server->m, token, part)))
+            fields_fail(&f, "out of memory");
+    }
+    if (f.failed)
+        fail(x, &f);
+    else
+        reply_json(x, 200, json_pack("{s:o}", "content", json_bytes(all.n ? all.p : "", all.n)));
+    free(all.p);
+    json_decref(f.body);
+}
+
+/* ---- the template */
+
+void native_apply_template(struct exchange *x)
+{
+    struct fields f = {.body = exchange_json(x)};
+    struct tft_chat_text text = {0};
+    bool thinks = false;
+    if (!f.body)
+        return;
+    prompt_render(&text, x->server, &f, NULL, &thinks); /* tools are written as they are */
+    if (f.failed)
+        fail(x, &f);
+    else
+        reply_json(x, 200, json_pack("{s:o}", "prompt", json_bytes(text.p, text.n)));
+    tft_chat_text_free(&text);
+    json_decref(f.body);
+}
+
+/* ---- what is served */
+
+static json_t *token_name(const struct tft_model *m, int32_t id)
+{
+    size_t n;
+    const char *p = tft_token_text(m, id, true, &n);
+    return json_bytes(p ? p : "", n);
+}
+
+void native_props(struct exchange *x)
+{
+    const struct server *s = x->server;
+    const struct tft_sampler z = params_default(s).sampler;
+    const char *jinja = tft_model_chat_template(s->m);
+    json_t *params = json_pack(
+        "{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z.temperature, "top_k",
+        (int)z.top_k, "top_p", z.top_p > 0 ? (double)z.top_p : 1, "min_p", (double)z.min_p,
+        "repeat_penalty", z.repeat_penalty > 0 ? (double)z.repeat_penalty : 1, "repeat_last_n",
+        z.repeat_last ? (int)z.repeat_last : 64, "n_predict", -1, "max_tokens", -1);
+    json_t *each =
+        json_pack("{s:I, s:o}", "n_ctx", (json_int_t)engine_capacity(s->engine), "params", params);
+    reply_json(x, 200,
+               json_pack("{s:o, s:i, s:s, s:s, s:o, s:o, s:o}", "default_generation_settings", each,
+                         "total_slots", (int)s->o.n_slots, "model_alias", s->id, "build_info",
+                         tft_version(), "chat_template",
+                         json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
+                         token_name(s->m, tft_token_bos(s->m)), "eos_token",
+                         token_name(s->m, tft_token_eos(s->m))));
+}
+
+/* ---- how much */
+
+static void metric(FILE *f, const char *name, const char *type, const char *help, double value)
+{
+    fprintf(f, "# HELP tuffet:%s %s\n# TYPE tuffet:%s %s\ntuffet:%s %.17g\n", name, help, name,
+            type, name, value);
+}
+
+static double per(double n, double d) { return d > 0 ? n / d : 0; }
+
+static void write_metrics(FILE *f, const struct engine_counts *c)
+{
+    metric(f, "prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
+           (double)c->prompt_tokens);
+    metric(f, "prompt_tokens_cached_total", "counter", "Tokens of prompts that a slot had already.",
+           (double)c->cached_tokens);
+    metric(f, "prompt_seconds_total", "counter", "Time from the start of prompts to their end.",
+           c->prompt_seconds);
+    metric(f, "tokens_predicted_total", "counter", "Tokens of answers.", (double)c->tokens);
+    metric(f, "tokens_predicted_seconds_total", "counter", "Time spent on answers.", c->seconds);
+    metric(f, "n_decode_total", "counter", "Passes of the model.", (double)c->passes);
+    metric(f, "n_busy_slots_per_decode", "gauge", "Slots that a pass fed, on average.",
+           per((double)c->steps, (double)c->passes));
+    metric(f, "n_tokens_max", "counter", "Most tokens that a slot had.", (double)c->most_tokens);
+    metric(f, "prompt_tokens_seconds", "gauge", "Tokens of prompts per second, on average.",
+           per((double)c->prompt_tokens, c->prompt_seconds));
+    metric(f, "predicted_tokens_seconds", "gauge", "Tokens of answers per second, on average.",
+           per((double)c->tokens, c->seconds));
+    metric(f, "requests_processing", "gauge", "Answers in slots.", (double)c->running);
+    metric(f, "requests_deferred", "gauge", "Answers that wait for a slot.", (double)c->waiting);
+}
+
+void native_metrics(struct exchange *x)
+{
+    struct engine_counts c = engine_counts(x->server->engine);
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (f) {
+        write_metrics(f, &c);
+        fclose(f);
+    }
+    if (text)
+        reply_text(x, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);
+    else
+        reply_error(x, 500, "server_error", "out of memory");
+    free(text);
+}

@@ -1,0 +1,14 @@
+/* llama.cpp's own API. */
+#ifndef SERVE_NATIVE_H
+#define SERVE_NATIVE_H
+
+#include "server.h"
+
+void native_tokenize(struct exchange *x);
+void native_detokenize(struct exchange *x);
+void native_apply_template(struct exchange *x);
+void native_props(struct exchange *x);
+void native_metrics(struct exchange *x);
+void native_completion(struct exchange *x);
+
+#endif

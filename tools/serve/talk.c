@@ -1,0 +1,113 @@
+#include "talk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void free_talk(struct talk *t)
+{
+    job_free(t->job);
+    tft_chat_tools_close(t->tools);
+    free(t->text.p);
+    free(t->thought.p);
+    json_decref(t->calls);
+    json_decref(t->tokens);
+    free(t);
+}
+
+static void gone(void *user)
+{
+    struct talk *t = user;
+    engine_cancel(t->server->engine, t->job);
+}
+
+static void keep(struct talk *t, const struct item *item)
+{
+    json_t *call;
+    switch (item->kind) {
+    case ITEM_TEXT: cli_text_append(&t->text, item->p, item->n); break;
+    case ITEM_THOUGHT: cli_text_append(&t->thought, item->p, item->n); break;
+    case ITEM_CALL:
+        json_array_append_new(t->calls, json_pack("{s:s,s:s}", "name", item->p, "arguments", ""));
+        break;
+    case ITEM_ARGUMENTS:
+        call = json_array_get(t->calls, item->index);
+        json_object_set_new(
+            call, "arguments",
+            json_sprintf("%s%s", json_string_value(json_object_get(call, "arguments")), item->p));
+        break;
+    case ITEM_TOKEN: {
+        struct tft_choice chosen;
+        memcpy(&chosen, item->p, sizeof chosen);
+        json_array_append_new(t->tokens, json_integer(chosen.id));
+        break;
+    }
+    default: break;
+    }
+}
+
+static void begin_stream(struct talk *t)
+{
+    if (t->stream && !t->x->streaming)
+        reply_begin(t->x, t->stream);
+}
+
+static void end(struct talk *t)
+{
+    const struct job *j = t->job;
+    if (!j->finish)
+        reply_error(t->x, 500, "server_error", "%s", j->error);
+    else if (strcmp(j->finish, "cancelled") == 0)
+        reply_error(t->x, 503, "unavailable_error", "the answer was cancelled");
+    else {
+        begin_stream(t);
+        t->end(t);
+    }
+    free_talk(t);
+}
+
+static void take(void *user, const struct item *item)
+{
+    struct talk *t = user;
+    if (item->kind == ITEM_END) {
+        end(t);
+        return;
+    }
+    keep(t, item);
+    if (t->stream) {
+        begin_stream(t);
+        t->part(t, item);
+    }
+}
+
+void talk_begin(struct exchange *x, struct request *r, bool plain, const char *stream,
+                void (*part)(struct talk *t, const struct item *item),
+                void (*finish)(struct talk *t))
+{
+    struct talk *t = calloc(1, sizeof *t);
+    if (!t) {
+        tft_chat_tools_close(r->tools);
+        reply_error(x, 500, "server_error", "out of memory");
+        return;
+    }
+    *t = (struct talk){.x = x,
+                       .server = x->server,
+                       .tools = r->tools,
+                       .stream = stream,
+                       .part = part,
+                       .end = finish,
+                       .calls = json_array(),
+                       .tokens = json_array()};
+    t->n_held = r->prompt.n_held;
+    t->n_prompt = r->prompt.n + t->n_held;
+    if (!request_jobs(r, x, plain, &t->job, 1)) {
+        t->job = NULL;
+        free_talk(t);
+        return;
+    }
+    t->job->take = take;
+    t->job->user = t;
+    x->gone = gone;
+    x->user = t;
+    if (!request_start(x, &t->job, 1))
+        free_talk(t);
+}
