@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "ollama.h"
 #include "openai.h"
 #include "page.h"
 
@@ -30,6 +31,12 @@ static const struct route routes[] = {
     {"POST", "/apply-template", native_apply_template},
     {"GET", "/props", native_props},
     {"GET", "/metrics", native_metrics},
+
+    {"GET", "/api/version", ollama_version},
+    {"GET", "/api/tags", ollama_tags},
+    {"POST", "/api/show", ollama_show},
+    {"POST", "/api/chat", ollama_chat},
+    {"POST", "/api/generate", ollama_generate},
 
     {"POST", "/v1/embeddings", NULL},
     {"POST", "/v1/responses", NULL},

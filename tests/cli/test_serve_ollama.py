@@ -1,0 +1,120 @@
+"""Ollama's API in tuffet serve."""
+import json
+
+from program import Case, main
+from test_serve import HELLO, ZEPHYR, Server
+from test_tools import HERMES
+
+SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}},
+          "required": ["city"], "additionalProperties": False}
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}]
+SHORT = {"temperature": 0, "num_predict": 12}
+
+
+def lines(text):
+    """The objects of a stream. If it has one line, that is JSON already."""
+    return [text] if isinstance(text, dict) else [json.loads(line) for line in text.splitlines()]
+
+
+class Ollama(Case):
+    def serve(self, template=ZEPHYR, **settings):
+        return Server(self.toy(**{"template": template, "endless": 1, "ctx": 2000, **settings}))
+
+    def test_models(self):
+        with self.serve() as s:
+            self.assertRegex(s.ask("/api/version")[2]["version"], r"^\d+\.\d+\.\d+$")
+            (model,) = s.ask("/api/tags")[2]["models"]
+            self.assertEqual(model["name"], s.ask("/v1/models")[2]["data"][0]["id"])
+            self.assertEqual(model["details"]["family"], "llama")
+            shown = s.answer("/api/show", model=model["name"])
+            self.assertEqual(shown["template"], ZEPHYR)
+            self.assertEqual(shown["model_info"]["llama.context_length"], 2000)
+            self.assertEqual(shown["capabilities"], ["completion", "tools"])
+
+    def test_a_chat_is_that_of_openai(self):
+        with self.serve() as s:
+            want = s.chat(temperature=0, max_tokens=12)
+            got = s.answer("/api/chat", messages=HELLO, options=SHORT, stream=False)
+            self.assertEqual(got["message"], want["choices"][0]["message"])
+            self.assertEqual((got["done"], got["done_reason"]), (True, "length"))
+            self.assertEqual((got["prompt_eval_count"], got["eval_count"]),
+                             (want["usage"]["prompt_tokens"], 12))
+            seeded = [s.answer("/api/chat", messages=HELLO, stream=False,
+                               options={"seed": 5, "temperature": 1.5, "num_predict": n})
+                      for n in (9, 9, -1)]
+            self.assertEqual(seeded[0]["message"], seeded[1]["message"])
+            self.assertTrue(seeded[2]["message"]["content"].startswith(
+                seeded[0]["message"]["content"].rstrip("\ufffd")), "-1: as many as there is room for")
+
+    def test_a_stream_of_lines_unless_told(self):
+        with self.serve() as s:
+            whole = s.answer("/api/chat", messages=HELLO, options=SHORT, stream=False)
+            status, headers, text = s.ask("/api/chat", {"messages": HELLO, "options": SHORT})
+            self.assertEqual((status, headers["Content-Type"]), (200, "application/x-ndjson"))
+            *parts, last = lines(text)
+            self.assertEqual("".join(p["message"]["content"] for p in parts),
+                             whole["message"]["content"])
+            self.assertEqual({p["done"] for p in parts}, {False})
+            self.assertEqual((last["done"], last["eval_count"], last["message"]["content"]),
+                             (True, 12, ""))
+
+    def test_generate(self):
+        with self.serve() as s:
+            body = {"options": SHORT, "stream": False}
+            chat = s.answer("/api/chat", messages=[{"role": "system", "content": "Be brief."},
+                                                   *HELLO], **body)
+            got = s.answer("/api/generate", prompt="hello", system="Be brief.", **body)
+            self.assertEqual(got["response"], chat["message"]["content"])
+            raw = s.answer("/api/generate", prompt="hello", raw=True, **body)
+            want = s.answer("/v1/completions", prompt="hello", temperature=0, max_tokens=12)
+            self.assertEqual(raw["response"], want["choices"][0]["text"])
+            *parts, last = lines(s.ask("/api/generate", {"prompt": "hello", "raw": True,
+                                                         "options": SHORT})[2])
+            self.assertEqual("".join(p["response"] for p in parts), raw["response"])
+            self.assertEqual(last["done_reason"], "length")
+
+    def test_forms(self):
+        with self.serve() as s:
+            for form, right in [(SCHEMA, lambda v: v["city"] in ("Oslo", "Rome")),
+                                ({"enum": [[1, 2]]}, lambda v: v == [1, 2])]:
+                got = s.answer("/api/chat", messages=HELLO, format=form, stream=False)
+                self.assertTrue(right(json.loads(got["message"]["content"])), got)
+                self.assertEqual(got["done_reason"], "stop")
+            got = s.answer("/api/generate", prompt="x", format="json", stream=False,
+                           options={"num_predict": 1})
+            self.assertEqual(got["response"], "{")
+            self.assertEqual(s.ask("/api/chat", {"messages": HELLO, "format": "xml"})[0], 400)
+
+    def test_calls_and_their_results(self):
+        with self.serve(HERMES.replace("in tools", "in tools or []")) as s:
+            # the model has to call: its answer may be nothing else
+            call = {"function": {"name": "weather", "arguments": {"city": "Rome"}}}
+            history = [*HELLO, {"role": "assistant", "content": "", "tool_calls": [call]},
+                       {"role": "tool", "tool_name": "weather", "content": "rain"}]
+            got = s.answer("/api/chat", messages=history, tools=TOOLS, options=SHORT, stream=False)
+            text = s.answer("/apply-template", messages=[
+                HELLO[0],
+                {"role": "assistant", "content": "", "tool_calls": [
+                    {"id": "call00100", "type": "function", "function": {
+                        "name": "weather", "arguments": '{"city":"Rome"}'}}]},
+                {"role": "tool", "name": "weather", "content": "rain"}], tools=TOOLS)["prompt"]
+            self.assertIn('<tool_call>weather {"city": "Rome"} call00100', text)
+            count = len(s.answer("/tokenize", content=text, add_special=True)["tokens"])
+            self.assertEqual(got["prompt_eval_count"], count)
+
+    def test_what_is_not_there(self):
+        with self.serve() as s:
+            for path, body in [("/api/embed", {"input": "x"}), ("/api/pull", {"model": "x"}),
+                               ("/api/generate", {"prompt": "x", "images": ["x"]})]:
+                status, _, answer = s.ask(path, body)
+                self.assertEqual(status, 501, path)
+                self.assertEqual(list(answer), ["error"])
+                self.assertIsInstance(answer["error"], str)
+            status, _, answer = s.ask("/api/chat", {"messages": [
+                {"role": "user", "content": "hello " * 3000}]})
+            self.assertEqual(status, 400)
+            self.assertIn("the context holds only 2000", answer["error"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,353 @@
+/*
+ * Ollama's API: /api/chat and /api/generate, whose bodies are brought into OpenAI's form, and what
+ * says which models there are. Streams are lines of JSON, and are what a request gets that does not
+ * say otherwise.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "ollama.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "talk.h"
+
+static json_t *date(int64_t since_1970)
+{
+    char text[40];
+    time_t t = (time_t)since_1970;
+    struct tm tm;
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+    return json_string(text);
+}
+
+static json_t *frame(const struct talk *t, const char *member, json_t *value, bool done)
+{
+    return json_pack("{s:s, s:o, s:o, s:b}", "model", t->server->id, "created_at", date(time(NULL)),
+                     member, value, "done", done);
+}
+
+/* Adds what comes with the end: the reason, numbers of tokens, and nanoseconds. */
+static json_t *with_end(json_t *all, const struct talk *t)
+{
+    const struct job *j = t->job;
+    json_int_t prompt = (json_int_t)(j->prompt_seconds * 1e9);
+    json_int_t answer = (json_int_t)(j->seconds * 1e9);
+    bool full = strcmp(j->finish, "length") == 0;
+    json_t *end =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "done_reason", full ? "length" : "stop",
+                  "total_duration", prompt + answer, "load_duration", (json_int_t)0,
+                  "prompt_eval_count", (json_int_t)t->n_prompt, "prompt_eval_duration", prompt,
+                  "eval_count", (json_int_t)j->n_tokens, "eval_duration", answer);
+    json_object_update(all, end);
+    json_decref(end);
+    return all;
+}
+
+/* ---- chat */
+
+static json_t *message(const char *text, size_t n)
+{
+    return json_pack("{s:s, s:o}", "role", "assistant", "content", json_bytes(n ? text : "", n));
+}
+
+/* The calls so far, whose arguments are objects here; NULL if there are none. */
+static json_t *calls_of(const struct talk *t)
+{
+    json_t *all = json_array(), *call;
+    size_t i;
+    json_array_foreach(t->calls, i, call)
+    {
+        const char *text = json_string_value(json_object_get(call, "arguments"));
+        json_t *arguments = json_loads(text ? text : "", 0, NULL);
+        json_array_append_new(all, json_pack("{s:{s:O, s:o}}", "function", "name",
+                                             json_object_get(call, "name"), "arguments",
+                                             arguments ? arguments : json_object()));
+    }
+    if (i)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+static json_t *with_calls(const struct talk *t, json_t *message)
+{
+    json_t *calls = calls_of(t);
+    if (calls)
+        json_object_set_new(message, "tool_calls", calls);
+    return message;
+}
+
+/* Calls come whole, so they wait for the end. */
+static void chat_part(struct talk *t, const struct item *item)
+{
+    if (item->kind == ITEM_TEXT) {
+        reply_line(t->x, frame(t, "message", message(item->p, item->n), false));
+    } else if (item->kind == ITEM_THOUGHT) {
+        json_t *x = message("", 0);
+        json_object_set_new(x, "thinking", json_bytes(item->p, item->n));
+        reply_line(t->x, frame(t, "message", x, false));
+    }
+}
+
+static void chat_end(struct talk *t)
+{
+    if (t->stream) {
+        if (json_array_size(t->calls))
+            reply_line(t->x, frame(t, "message", with_calls(t, message("", 0)), false));
+        reply_line(t->x, with_end(frame(t, "message", message("", 0), true), t));
+        reply_end(t->x);
+        return;
+    }
+    json_t *x = with_calls(t, message(t->text.p, t->text.n));
+    if (t->thought.n)
+        json_object_set_new(x, "thinking", json_bytes(t->thought.p, t->thought.n));
+    reply_json(t->x, 200, with_end(frame(t, "message", x, true), t));
+}
+
+/* ---- generate */
+
+static json_t *response(const struct talk *t, const struct cli_text *text,
+                        const struct cli_text *thought, bool done)
+{
+    json_t *all = frame(t, "response", json_bytes(text->n ? text->p : "", text->n), done);
+    if (thought->n)
+        json_object_set_new(all, "thinking", json_bytes(thought->p, thought->n));
+    return all;
+}
+
+static void generate_part(struct talk *t, const struct item *item)
+{
+    const struct cli_text none = {0}, text = {.p = (char *)(uintptr_t)item->p, .n = item->n};
+    if (item->kind == ITEM_TEXT)
+        reply_line(t->x, response(t, &text, &none, false));
+    else if (item->kind == ITEM_THOUGHT)
+        reply_line(t->x, response(t, &none, &text, false));
+}
+
+static void generate_end(struct talk *t)
+{
+    const struct cli_text none = {0};
+    if (t->stream) {
+        reply_line(t->x, with_end(response(t, &none, &none, true), t));
+        reply_end(t->x);
+    } else {
+        reply_json(t->x, 200, with_end(response(t, &t->text, &t->thought, true), t));
+    }
+}
+
+/* ---- bodies in OpenAI's form */
+
+static void copy(json_t *to, const json_t *from, const char *name, const char *as)
+{
+    json_t *value = json_object_get(from, name);
+    if (value)
+        json_object_set(to, as, value);
+}
+
+/* The members that chat and generate share, in place of the body. */
+static void translate(struct fields *f)
+{
+    static const struct {
+        const char *name, *as;
+    } same[] = {{"temperature", "temperature"},
+                {"top_k", "top_k"},
+                {"top_p", "top_p"},
+                {"min_p", "min_p"},
+                {"seed", "seed"},
+                {"stop", "stop"},
+                {"num_predict", "n_predict"},
+                {"repeat_last_n", "repeat_last_n"},
+                {"repeat_penalty", "repeat_penalty"}};
+    json_t *out = json_object();
+    const json_t *options = field(f, "options"), *format = field(f, "format");
+    const json_t *think = field(f, "think");
+    const char *word = json_string_value(format);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        copy(out, options, same[i].name, same[i].as);
+    if (json_integer_value(json_object_get(out, "n_predict")) < 0)
+        json_object_del(out, "n_predict"); /* as many as there is room for */
+    if (word && *word && strcmp(word, "json") != 0)
+        fields_fail(f, "format must be \"json\" or a schema");
+    else if (word && *word)
+        json_object_set_new(out, "response_format", json_pack("{s:s}", "type", "json_object"));
+    else if (json_is_object(format))
+        json_object_set(out, "json_schema", (json_t *)(uintptr_t)format);
+    if (json_is_boolean(think))
+        json_object_set_new(out, "chat_template_kwargs",
+                            json_pack("{s:O}", "enable_thinking", think));
+    json_object_update_missing(f->body, out); /* members of the same name are Ollama's */
+    json_decref(out);
+}
+
+/* Calls of earlier answers have objects for arguments, and no number. */
+static json_t *copy_calls(const json_t *calls, size_t at)
+{
+    json_t *all = json_array();
+    const json_t *call;
+    size_t i;
+    json_array_foreach(calls, i, call)
+    {
+        const json_t *made = json_object_get(call, "function");
+        char *text = json_dumps(json_object_get(made, "arguments"), JSON_COMPACT | JSON_ENCODE_ANY);
+        json_t *name = json_object_get(made, "name");
+        json_array_append_new(
+            all, json_pack("{s:o, s:s, s:{s:O, s:s}}", "id",
+                           json_sprintf("call%03d%02d", (int)at % 1000, (int)i % 100), "type",
+                           "function", "function", "name", name ? name : json_null(), "arguments",
+                           text ? text : "{}"));
+        free(text);
+    }
+    return all;
+}
+
+static json_t *copy_messages(const json_t *messages)
+{
+    json_t *all = json_array(), *x;
+    size_t i;
+    if (!json_is_array(messages))
+        return all;
+    json_array_foreach(messages, i, x)
+    {
+        json_t *made = json_copy(x), *calls = json_object_get(x, "tool_calls");
+        json_t *name = json_object_get(x, "tool_name");
+        if (json_array_size(calls))
+            json_object_set_new(made, "tool_calls", copy_calls(calls, i));
+        if (name)
+            json_object_set(made, "name", name);
+        json_array_append_new(all, made);
+    }
+    return all;
+}
+
+static const char *stream_type(struct fields *f)
+{
+    return field_flag(f, "stream", true) ? "application/x-ndjson" : NULL;
+}
+
+/* Reads what both have in common. */
+static void read(struct request *r)
+{
+    translate(&r->f);
+    params_read(&r->p, &r->f);
+    r->p.most = (size_t)field_integer(&r->f, "n_predict", 0, INT32_MAX, 0);
+}
+
+void ollama_chat(struct exchange *x)
+{
+    struct request r;
+    if (!request_begin(&r, x))
+        return;
+    json_object_set_new(r.f.body, "messages", copy_messages(field(&r.f, "messages")));
+    read(&r);
+    request_tools(&r, x->server);
+    if (!r.f.failed)
+        prompt_chat(&r.prompt, x->server, &r.f, r.tools);
+    talk_begin(x, &r, false, stream_type(&r.f), chat_part, chat_end);
+    request_end(&r);
+}
+
+/* The messages of a prompt that is not raw. */
+static json_t *prompt_messages(struct fields *f)
+{
+    const char *system = field_text(f, "system", "");
+    json_t *all = json_array();
+    if (*system)
+        json_array_append_new(all, json_pack("{s:s, s:s}", "role", "system", "content", system));
+    json_array_append_new(
+        all, json_pack("{s:s, s:s}", "role", "user", "content", field_text(f, "prompt", "")));
+    return all;
+}
+
+void ollama_generate(struct exchange *x)
+{
+    static const char *const lacking[] = {"images", "suffix", "context", "template"};
+    struct request r;
+    if (!request_begin(&r, x))
+        return;
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
+        if (field(&r.f, lacking[i])) {
+            fields_fail(&r.f, "%s is not supported", lacking[i]);
+            r.f.unsupported = true;
+        }
+    bool raw = field_flag(&r.f, "raw", false);
+    read(&r);
+    if (!r.f.failed && raw) {
+        const char *text = field_text(&r.f, "prompt", "");
+        prompt_text(&r.prompt, x->server, &r.f, text, strlen(text), true);
+    } else if (!r.f.failed) {
+        json_object_set_new(r.f.body, "messages", prompt_messages(&r.f));
+        prompt_chat(&r.prompt, x->server, &r.f, NULL);
+    }
+    talk_begin(x, &r, raw, stream_type(&r.f), generate_part, generate_end);
+    request_end(&r);
+}
+
+/* ---- models */
+
+static const char *const weights[] = {"", "F32", "F16", "BF16", "I8", "PACKED"};
+
+static json_t *details(const struct server *s)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(s->m, &info);
+    return json_pack("{s:s, s:s, s:s, s:[s], s:o, s:s}", "parent_model", "", "format", "gguf",
+                     "family", info.arch, "families", info.arch, "parameter_size",
+                     json_sprintf("%.1fM", (double)info.n_params / 1e6), "quantization_level",
+                     weights[info.weights]);
+}
+
+void ollama_version(struct exchange *x)
+{
+    reply_json(x, 200, json_pack("{s:s}", "version", tft_version()));
+}
+
+void ollama_tags(struct exchange *x)
+{
+    const struct server *s = x->server;
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(s->m, &info);
+    reply_json(x, 200,
+               json_pack("{s:[{s:s, s:s, s:o, s:I, s:s, s:o}]}", "models", "name", s->id, "model",
+                         s->id, "modified_at", date(s->started), "size",
+                         (json_int_t)info.weight_bytes, "digest", "", "details", details(s)));
+}
+
+/* The numbers of the model, by the names that GGUF files have for them. */
+static json_t *model_info(const struct server *s)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(s->m, &info);
+    const struct {
+        const char *name;
+        uint32_t value;
+    } numbers[] = {{"context_length", info.n_ctx},
+                   {"embedding_length", info.n_embd},
+                   {"block_count", info.n_layer},
+                   {"attention.head_count", info.n_head},
+                   {"attention.head_count_kv", info.n_head_kv}};
+    json_t *facts = json_pack("{s:s, s:I}", "general.architecture", info.arch,
+                              "general.parameter_count", (json_int_t)info.n_params);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s.%s", info.arch, numbers[i].name);
+        json_object_set_new(facts, name, json_integer(numbers[i].value));
+    }
+    return facts;
+}
+
+void ollama_show(struct exchange *x)
+{
+    const struct server *s = x->server;
+    const char *jinja = tft_model_chat_template(s->m);
+    json_t *abilities = json_pack("[s]", "completion");
+    if (s->template)
+        json_array_append_new(abilities, json_string("tools"));
+    if (s->template && template_thinks(s->template))
+        json_array_append_new(abilities, json_string("thinking"));
+    reply_json(x, 200,
+               json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "modelfile", "", "parameters", "",
+                         "template", json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0),
+                         "details", details(s), "model_info", model_info(s), "capabilities",
+                         abilities));
+}
