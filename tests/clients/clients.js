@@ -1,0 +1,235 @@
+/*
+ * Real clients against `tuffet serve`, over the loopback:
+ *
+ *      NODE_PATH=FOLDER/node_modules node clients.js TUFFET TOY
+ *
+ * TUFFET and TOY are programs of build/test. FOLDER has the packages of the clients (npm install
+ * --prefix FOLDER openai ollama @langchain/openai @langchain/core ai @ai-sdk/openai-compatible).
+ * A client that is not there is said and left out; exit status 77 if none is there, 1 if a case
+ * fails.
+ */
+'use strict';
+const assert = require('assert');
+const {serve} = require('../page/serve.js');
+
+const MODEL = 'toy';
+const SCHEMA = {type: 'object', properties: {city: {enum: ['Oslo', 'Rome']},
+    days: {type: 'integer', minimum: 1, maximum: 9}}, required: ['city', 'days'],
+additionalProperties: false};
+const TOOL = {type: 'function', function: {name: 'weather', description: 'The weather',
+    parameters: SCHEMA}};
+const MESSAGES = [{role: 'user', content: 'Once upon a time'}];
+
+function right(value) {
+    assert.ok(['Oslo', 'Rome'].includes(value.city) && value.days >= 1 && value.days <= 9,
+        JSON.stringify(value));
+}
+
+/* Cases of each package: function of (package, url) that returns [name, function]. */
+const clients = {
+    openai(OpenAI, url) {
+        const c = new OpenAI({baseURL: url + '/v1', apiKey: 'none', maxRetries: 0});
+        const base = {model: MODEL, messages: MESSAGES, temperature: 0, max_tokens: 12};
+        return [
+            ['models', async () => {
+                const list = await c.models.list();
+                assert.strictEqual(list.data.length, 1);
+            }],
+            ['plain and streamed are the same', async () => {
+                const plain = await c.chat.completions.create(base);
+                assert.strictEqual(plain.choices[0].finish_reason, 'length');
+                assert.strictEqual(plain.usage.completion_tokens, 12);
+                let text = '', usage = null, reason = null;
+                for await (const part of await c.chat.completions.create({...base, stream: true,
+                    stream_options: {include_usage: true}})) {
+                    text += part.choices[0]?.delta?.content ?? '';
+                    reason = part.choices[0]?.finish_reason ?? reason;
+                    usage = part.usage ?? usage;
+                }
+                assert.strictEqual(text, plain.choices[0].message.content);
+                assert.strictEqual(reason, 'length');
+                assert.strictEqual(usage.completion_tokens, 12);
+            }],
+            ['a seed', async () => {
+                const draw = async seed => (await c.chat.completions.create({...base, temperature: 1.5,
+                    seed})).choices[0].message.content;
+                const one = await draw(1);
+                assert.strictEqual(await draw(1), one);
+                assert.notStrictEqual(await draw(2), one);
+            }],
+            ['JSON schema', async () => {
+                const r = await c.chat.completions.create({...base, max_tokens: 200,
+                    response_format: {type: 'json_schema', json_schema: {name: 'x', strict: true, schema: SCHEMA}}});
+                right(JSON.parse(r.choices[0].message.content));
+            }],
+            ['tools, plain and by the streaming helper', async () => {
+                const asked = {...base, max_tokens: 200, tools: [TOOL], tool_choice: 'required',
+                    parallel_tool_calls: false};
+                const r = await c.chat.completions.create(asked);
+                assert.strictEqual(r.choices[0].finish_reason, 'tool_calls');
+                const call = r.choices[0].message.tool_calls[0];
+                assert.strictEqual(call.function.name, 'weather');
+                right(JSON.parse(call.function.arguments));
+                const helper = c.chat.completions.stream(asked);
+                const last = (await helper.finalChatCompletion()).choices[0].message.tool_calls[0];
+                assert.strictEqual(last.function.arguments, call.function.arguments);
+                const on = await c.chat.completions.create({...base, messages: [...MESSAGES, r.choices[0].message,
+                    {role: 'tool', tool_call_id: call.id, content: 'rain'}], tools: [TOOL]});
+                assert.strictEqual(on.choices[0].message.role, 'assistant');
+            }],
+            ['abort', async () => {
+                const stream = await c.chat.completions.create({...base, max_tokens: 1900, stream: true});
+                let n = 0;
+                for await (const part of stream)
+                    if (part && ++n === 5)
+                        stream.controller.abort();
+                const after = await c.chat.completions.create(base);
+                assert.strictEqual(after.usage.completion_tokens, 12);
+            }],
+            ['errors', async () => {
+                await assert.rejects(c.chat.completions.create({...base, messages: 'x'}),
+                    e => e.status === 400 && e instanceof OpenAI.BadRequestError && e.message.length > 5);
+                await assert.rejects(c.chat.completions.create({...base,
+                    messages: [{role: 'user', content: 'word '.repeat(9000)}]}),
+                e => e.status === 400 && /context/.test(e.message + e.type));
+            }],
+        ];
+    },
+
+    ollama({Ollama}, url) {
+        const c = new Ollama({host: url});
+        const base = {model: MODEL, messages: MESSAGES, options: {temperature: 0, num_predict: 12}};
+        return [
+            ['models', async () => {
+                const {models} = await c.list();
+                assert.strictEqual(models.length, 1);
+                assert.ok((await c.show({model: models[0].name})).details);
+            }],
+            ['plain and streamed are the same', async () => {
+                const plain = await c.chat(base);
+                assert.strictEqual(plain.done_reason, 'length');
+                assert.strictEqual(plain.eval_count, 12);
+                let text = '';
+                for await (const part of await c.chat({...base, stream: true}))
+                    text += part.message.content;
+                assert.strictEqual(text, plain.message.content);
+            }],
+            ['generate', async () => {
+                const r = await c.generate({model: MODEL, prompt: 'Once', options: base.options});
+                assert.ok(r.done && r.response.length > 0);
+            }],
+            ['JSON schema', async () => {
+                const r = await c.chat({...base, format: SCHEMA, options: {num_predict: 200}});
+                right(JSON.parse(r.message.content));
+            }],
+            ['abort', async () => {
+                const stream = await c.chat({...base, options: {num_predict: 1900}, stream: true});
+                await assert.rejects(async () => {
+                    let n = 0;
+                    for await (const part of stream)
+                        if (part && ++n === 5)
+                            stream.abort();
+                }, /abort/i);
+                assert.strictEqual((await c.chat(base)).eval_count, 12);
+            }],
+            ['errors', async () => {
+                await assert.rejects(c.chat({...base, messages: [{role: 'user', content: 'word '.repeat(9000)}]}),
+                    /context/);
+            }],
+        ];
+    },
+
+    '@langchain/openai'({ChatOpenAI}, url) {
+        const c = new ChatOpenAI({model: MODEL, apiKey: 'none', temperature: 0, maxTokens: 200, maxRetries: 0,
+            configuration: {baseURL: url + '/v1'}});
+        return [
+            ['plain and streamed are the same', async () => {
+                const plain = await c.invoke('Once upon a time', {max_tokens: 12});
+                let text = '';
+                for await (const part of await c.stream('Once upon a time', {max_tokens: 12}))
+                    text += part.content;
+                assert.strictEqual(text, plain.content);
+            }],
+            ['tools', async () => {
+                const r = await c.bindTools([TOOL], {tool_choice: 'weather'}).invoke('Weather?');
+                assert.strictEqual(r.tool_calls[0].name, 'weather');
+                right(r.tool_calls[0].args);
+            }],
+            ['JSON schema', async () => {
+                right(await c.withStructuredOutput(SCHEMA, {name: 'x', method: 'jsonSchema', strict: true})
+                    .invoke('Where?'));
+            }],
+        ];
+    },
+
+    'ai'({generateText, streamText, generateObject, jsonSchema, tool}, url) {
+        const {createOpenAICompatible} = require('@ai-sdk/openai-compatible');
+        const model = createOpenAICompatible({name: 'tuffet', baseURL: url + '/v1',
+            supportsStructuredOutputs: true}).chatModel(MODEL);
+        const base = {model, prompt: 'Once upon a time', temperature: 0, maxOutputTokens: 200, maxRetries: 0};
+        return [
+            ['plain and streamed are the same', async () => {
+                const plain = await generateText({...base, maxOutputTokens: 12});
+                assert.strictEqual(plain.finishReason, 'length');
+                let text = '';
+                for await (const part of streamText({...base, maxOutputTokens: 12}).textStream)
+                    text += part;
+                assert.strictEqual(text, plain.text);
+            }],
+            ['tools', async () => {
+                const tools = {weather: tool({description: 'x', inputSchema: jsonSchema(SCHEMA)})};
+                const r = await generateText({...base, tools, toolChoice: 'required'});
+                assert.strictEqual(r.toolCalls[0].toolName, 'weather');
+                right(r.toolCalls[0].input);
+            }],
+            ['JSON schema', async () => {
+                right((await generateObject({...base, schema: jsonSchema(SCHEMA)})).object);
+            }],
+            ['abort', async () => {
+                const stop = new AbortController();
+                const r = streamText({...base, maxOutputTokens: 1900, abortSignal: stop.signal});
+                let n = 0;
+                for await (const part of r.fullStream)
+                    if (part && ++n === 5)
+                        stop.abort();
+                assert.ok((await generateText({...base, maxOutputTokens: 12})).text.length > 0);
+            }],
+        ];
+    },
+};
+
+async function main(tuffet, toy) {
+    let cases = 0, failed = 0;
+    for (const [name, make] of Object.entries(clients)) {
+        let client;
+        try {
+            client = require(name);
+        } catch (e) {
+            if (e.code !== 'MODULE_NOT_FOUND')
+                throw e;
+            console.log(`left out: node does not find ${name}; see clients.js`);
+            continue;
+        }
+        const server = await serve(tuffet, toy);
+        for (const [title, run] of make(client, server.url)) {
+            cases++;
+            try {
+                await run();
+                console.log(`ok      ${name}: ${title}`);
+            } catch (e) {
+                failed++;
+                console.log(`FAILED  ${name}: ${title}\n${e.stack}`);
+            }
+        }
+        assert.strictEqual(await server.stop(), 0, server.log());
+    }
+    if (!cases)
+        process.exit(77);
+    console.log(`${cases - failed} of ${cases} cases passed`);
+    process.exit(failed ? 1 : 0);
+}
+
+main(...process.argv.slice(2)).catch(e => {
+    console.error(e);
+    process.exit(1);
+});
