@@ -21,6 +21,8 @@ static const struct cli_option options[] = {
      "none)"},
     {0, "slots", CLI_COUNT, &opt.n_slots, "N",
      "compute at most N answers at once, each with a context of its own"},
+    {0, "slot-save-path", CLI_TEXT, &opt.slot_folder, "FOLDER",
+     "let clients save the tokens of slots in files of FOLDER, and restore them (/slots)"},
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
      "let N answers wait for a slot; clients beyond them get the status 429"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},

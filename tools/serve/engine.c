@@ -26,6 +26,7 @@ struct engine {
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t work;
     struct job *waiting, **last;
+    struct chore *chores, *done; /* to be done, in their order; done, the last one first */
     struct item *items, **last_item;
     bool closing;
     struct engine_counts counts;
@@ -69,6 +70,8 @@ void engine_take(struct engine *e)
 {
     pthread_mutex_lock(&e->lock);
     struct item *item = e->items;
+    struct chore *c = e->done;
+    e->done = NULL;
     e->items = NULL;
     e->last_item = &e->items;
     pthread_mutex_unlock(&e->lock);
@@ -76,6 +79,10 @@ void engine_take(struct engine *e)
         next = item->next;
         item->job->take(item->job->user, item);
         free(item);
+    }
+    for (struct chore *next; c; c = next) {
+        next = c->next;
+        c->done(c);
     }
 }
 
@@ -367,11 +374,54 @@ static void pass(struct engine *e)
         go_on(e, &e->steps[i]);
 }
 
+/* ---- chores */
+
+static void do_chore(struct engine *e, struct chore *c)
+{
+    struct slot *s = c->slot < e->o.n_slots ? &e->slots[c->slot] : NULL;
+    if (s && (c->kind == CHORE_LIST || open_slot(e, s)))
+        chore_do(c, e->slots, e->o.n_slots);
+    else
+        c->status = TFT_ERR_NOMEM;
+}
+
+/* Does the chores whose slots are free. Under the lock, which it leaves for a while. */
+static void do_chores(struct engine *e)
+{
+    for (struct chore **at = &e->chores; *at;) {
+        struct chore *c = *at;
+        if (!chore_is_ready(c, e->slots, e->o.n_slots)) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        pthread_mutex_unlock(&e->lock);
+        do_chore(e, c);
+        pthread_mutex_lock(&e->lock);
+        c->next = e->done;
+        e->done = c;
+        e->o.wake(e->o.user);
+        at = &e->chores; /* there may be others by now */
+    }
+}
+
+void engine_do(struct engine *e, struct chore *c)
+{
+    pthread_mutex_lock(&e->lock);
+    struct chore **at = &e->chores;
+    while (*at)
+        at = &(*at)->next;
+    *at = c;
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+}
+
 static void *run(void *arg)
 {
     struct engine *e = arg;
     pthread_mutex_lock(&e->lock);
     for (;;) {
+        do_chores(e);
         begin_jobs(e);
         if (e->closing)
             break;

@@ -8,6 +8,7 @@
 #ifndef SERVE_ENGINE_H
 #define SERVE_ENGINE_H
 
+#include "chore.h"
 #include "job.h"
 
 struct engine;
@@ -41,6 +42,10 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n);
 
 /* Makes a job end soon, by ITEM_END as always. */
 void engine_cancel(struct engine *e, struct job *j);
+
+/* Has a chore done: between two passes, once its slot has no job. c->done is called by
+   engine_take. */
+void engine_do(struct engine *e, struct chore *c);
 
 /* Gives all items that have come to their jobs' take. Items of a job come in order, and its end
    last. The job may be freed there. */

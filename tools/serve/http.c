@@ -380,6 +380,8 @@ static void on_request(struct evhttp_request *r, void *user)
         return;
     }
     path = path && *path ? path : "/";
+    x->path = path;
+    x->query = uri ? evhttp_uri_get_query(uri) : NULL;
     x->dialect = route_dialect(path);
     allow_origin(x);
     if (is_foreign(x))

@@ -31,6 +31,8 @@ static const struct route routes[] = {
     {"POST", "/apply-template", native_apply_template},
     {"GET", "/props", native_props},
     {"GET", "/metrics", native_metrics},
+    {"GET", "/slots", native_slots},
+    {"POST", "/slots/", native_slot}, /* and a number */
 
     {"GET", "/api/version", ollama_version},
     {"GET", "/api/tags", ollama_tags},
@@ -74,12 +76,20 @@ enum dialect route_dialect(const char *path)
     return strncmp(path, "/api/", 5) == 0 ? DIALECT_OLLAMA : DIALECT_OPENAI;
 }
 
+/* A path that ends in a slash is for all paths that begin so. */
+static bool is_for(const struct route *r, const char *path)
+{
+    size_t n = strlen(r->path);
+    return n > 1 && r->path[n - 1] == '/' ? strncmp(r->path, path, n) == 0
+                                          : strcmp(r->path, path) == 0;
+}
+
 void route(struct exchange *x, const char *method, const char *path)
 {
     const struct route *other = NULL;
     const char *asked = strcmp(method, "HEAD") == 0 ? "GET" : method;
     for (const struct route *r = routes; r < routes + ROUTES; r++) {
-        if (strcmp(r->path, path) != 0)
+        if (!is_for(r, path))
             continue;
         other = r;
         if (strcmp(r->method, asked) != 0)

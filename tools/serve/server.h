@@ -15,6 +15,7 @@ struct server_options {
     const char *host;
     uint32_t port;            /* 0: any that is free */
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
+    const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
     bool json; /* the address is printed as JSON */
 };
@@ -45,6 +46,7 @@ struct exchange {
     struct server *server;
     struct evhttp_request *request;
     enum dialect dialect;
+    const char *path, *query; /* query: behind the question mark; or NULL */
     uint64_t client; /* the same for requests of the same address */
 
     /* Set by a handler that replies later: called if the client goes away, or the server ends. The

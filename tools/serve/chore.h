@@ -1,0 +1,36 @@
+/* Work of the engine's thread on slots that is no answer: to look at them, and to save, restore and
+   erase the session of one that has no job. */
+#ifndef SERVE_CHORE_H
+#define SERVE_CHORE_H
+
+#include "slot.h"
+
+enum chore_kind { CHORE_LIST, CHORE_SAVE, CHORE_RESTORE, CHORE_ERASE };
+
+struct chore {
+    enum chore_kind kind;
+    size_t slot;
+    char path[4096]; /* of the saved session */
+
+    enum tft_status status; /* the results; err is set if this is not TFT_OK */
+    struct tft_error err;
+    size_t n_tokens, bytes; /* of the session; of the file */
+    double seconds;
+    struct chore_slot {
+        bool busy;
+        size_t n_tokens; /* that its session has */
+    } *slots;            /* [n_slots] of CHORE_LIST; the owner of the chore frees it */
+    size_t n_slots;
+
+    void (*done)(struct chore *c); /* called by the clients' thread; may free the chore */
+    void *user;
+    struct chore *next; /* the engine's */
+};
+
+/* Whether the chore can be done now. */
+bool chore_is_ready(const struct chore *c, const struct slot *slots, size_t n_slots);
+
+/* Does it. The session of its slot is open. */
+void chore_do(struct chore *c, struct slot *slots, size_t n_slots);
+
+#endif
