@@ -58,7 +58,7 @@ static bool measure_grammar(const struct tft_lexicon *lx, const struct tft_token
     if (tft_grammar_open(&g, lx, grammars[i].kind, grammars[i].text, strlen(grammars[i].text),
                          &err))
         return puts(err.msg), false;
-    printf("%-13s compiled in %4.1f ms", grammars[i].name, ms_since(from));
+    printf("%-14s compiled in %4.1f ms", grammars[i].name, ms_since(from));
     if (tft_grammar_begin(&start, g, NULL))
         return false;
     for (int k = 0; k < TEXTS; k++) {

@@ -45,6 +45,8 @@ static const struct {
      "chr ::= [^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt/] | \"u\" [0-9a-fA-F]{4})\n"},
     {"lines of CSV", TFT_REGEX, "(?:[^,\\n]*,[^,\\n]{0,20},\\d+\\n)+"},
     {"words", TFT_REGEX, "[A-Z][a-z]+(?: [a-z]+){2,60}\\."},
+    {"a short word", TFT_REGEX, "[a-z]{3,8}"},
+    {"300 characters", TFT_REGEX, "\"(?:[^\"\\\\\\x00-\\x1f]|\\\\[\"nrt\\\\]){3,300}\""},
 };
 
 /* Microseconds of calls. */

@@ -123,6 +123,7 @@ static void masks_of_classes(void **state)
         "root ::= ([a-zA-Z]{2} [a-z]+ [,.])+",
         "root ::= ([a-z]{3} [,.] [a-z]{2} \"0\"?)+",
         "root ::= [a-z]{1,62}",
+        "root ::= \",\" root \".\" | [a-z]+",
         "root ::= (\"\xc3\xa9\" \"a\" | [^\xc3\xa9\\x00-\\x7f] \"k\")+",
 
         "root ::= [a-z \xe2\x82\xac]* \"A\" [a-z]* \"Z\"",

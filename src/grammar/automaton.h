@@ -18,6 +18,7 @@ struct tft_auto_state {
     uint32_t call, token; /* its first one; they end where those of the next state begin */
     bool accepts;         /* the rule may end here */
     bool reads;           /* some byte has a next state */
+    bool top;             /* of the root rule, which no rule calls: the text ends with it */
     uint8_t run;          /* any N characters of these kinds may come next, for N up to `run` */
     uint32_t kinds;       /* TFT_KIND_..., a bit each */
     uint32_t exits;       /* other kinds, of which some character may come instead within the run */

@@ -247,7 +247,9 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
     memset(bits, 0, n_word * sizeof *bits);
     begin_run(s, tft_auto_state(s->g, state), false, bits, room);
     s->set.n = s->open.n = 0;
-    walk_one(s, 0, (struct tft_config){state, TFT_PLACE_OPEN}, bits, true, room);
+    bool top = tft_auto_state(s->g, state)->top;
+    struct tft_config config = {state, top ? TFT_PLACE_END : TFT_PLACE_OPEN};
+    walk_one(s, 0, config, bits, true, room);
     size_t size = ((size_t)n_word + s->open.n) * sizeof *bits;
     if (s->kept_bytes + size > CACHE)
         tft_mask_forget(s);

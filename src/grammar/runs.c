@@ -109,7 +109,40 @@ static struct step first_step(const struct tft_grammar *g, const struct some_byt
 }
 
 /* Whether the text may go on from the state by other ways than its bytes. */
-static bool branches(const struct tft_auto_state *a) { return a->accepts || a->call < a[1].call; }
+static bool branches(const struct tft_auto_state *a)
+{
+    return (a->accepts && !a->top) || a->call < a[1].call;
+}
+
+static void see(struct tft_auto_state *state, uint32_t *todo, uint32_t *n, uint32_t to)
+{
+    if (to && !state[to].top) {
+        state[to].top = true;
+        todo[(*n)++] = to;
+    }
+}
+
+/* Marks the states of the root rule, if no rule calls it. todo: [n_state] */
+static void find_top(const struct tft_grammar *g, struct tft_auto_state *state, uint32_t *todo)
+{
+    const struct tft_auto_call *call = g->call.p;
+    const struct tft_auto_token *token = g->token.p;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->call.n; i++)
+        if (call[i].rule == g->root)
+            return;
+    see(state, todo, &n, g->root);
+    while (n) {
+        const struct tft_auto_state *a = &state[todo[--n]];
+        const uint32_t *next = g->next + (size_t)(a - state) * g->n_class;
+        for (uint32_t k = 0; k < g->n_class; k++)
+            see(state, todo, &n, next[k]);
+        for (uint32_t i = a->token; i < a[1].token; i++)
+            see(state, todo, &n, token[i].to);
+        for (uint32_t i = a->call; i < a[1].call; i++)
+            see(state, todo, &n, call[i].to);
+    }
+}
 
 /* Follows the run of state s from state to state. The runs of states behind s are known. */
 static void follow(struct tft_auto_state *state, const struct step *step, uint32_t s)
@@ -137,9 +170,15 @@ bool tft_runs_find(struct tft_grammar *g, const struct tft_allocator *a)
 {
     struct tft_auto_state *state = g->state.p;
     struct step *step = tft_alloc(a, g->n_state * sizeof *step);
+    uint32_t *todo = tft_alloc(a, g->n_state * sizeof *todo);
     struct some_bytes b;
-    if (!step)
+    if (!step || !todo) {
+        tft_free(a, step, g->n_state * sizeof *step);
+        tft_free(a, todo, g->n_state * sizeof *todo);
         return false;
+    }
+    find_top(g, state, todo);
+    tft_free(a, todo, g->n_state * sizeof *todo);
     find_bytes(g, &b);
     step[0] = (struct step){0};
     for (uint32_t s = 1; s < g->n_state; s++)

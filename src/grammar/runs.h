@@ -5,7 +5,7 @@
 
 #include "automaton.h"
 
-/* Fills in kinds, run, exits and after of all states. False: out of memory. */
+/* Fills in top, kinds, run, exits and after of all states. False: out of memory. */
 bool tft_runs_find(struct tft_grammar *g, const struct tft_allocator *a);
 
 #endif
