@@ -1,7 +1,7 @@
 /*
  * The input is changes to a saved session, whose checksum is made right again, after some bytes
  * that choose the session. The file is refused with one line, and another session stays as it was;
- * or the session is loaded and runs, whatever it then computes.
+ * or the session is loaded, copied and runs, whatever it then computes.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"
@@ -64,6 +64,21 @@ static unsigned char *saved(const struct tft_session *s, size_t *n)
     return p;
 }
 
+/* A copy is the same session, also of one that was loaded from a lie. */
+static void copy(const struct tft_session *s, const struct tft_model *m,
+                 const struct tft_session_opts *o)
+{
+    struct tft_session *t;
+    size_t n, same;
+    MUST(tft_session_open(&t, m, o, NULL) == TFT_OK);
+    MUST(tft_session_copy(t, s, NULL) == TFT_OK);
+    unsigned char *p = saved(s, &n), *q = saved(t, &same);
+    MUST(n == same && memcmp(p, q, n) == 0);
+    free(p);
+    free(q);
+    tft_session_close(t);
+}
+
 /* Tokens, a rewind and tokens again, as far as there is room. */
 static void run(struct tft_session *s, struct bytes *b)
 {
@@ -114,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum tft_status status = tft_session_load_mem(t, NULL, p, n, &err);
     if (status == TFT_OK) {
         MUST(tft_pos(t) <= tft_capacity(t));
+        copy(t, m, &o);
         run(t, &b);
     } else {
         fuzz_check_line(&err, status);

@@ -34,8 +34,8 @@ for part; do
         check tsan threads session kv slide load prefix sampler cpus
         ;;
     i386)
-        sh tools/scripts/install.sh --architecture i386 gcc-i686-linux-gnu libcmocka-dev:i386 \
-            libgomp1:i386 libjansson-dev:i386
+        sh tools/scripts/install.sh --architecture i386 gcc-i686-linux-gnu libc6-dev-i386-cross \
+            libcmocka-dev:i386 libgomp1:i386 libjansson-dev:i386
         build i386 --cross-file tests/cross/i386.ini
         check i386 --no-suite long
         ;;
