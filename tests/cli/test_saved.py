@@ -110,6 +110,10 @@ class Saved(Case):
         for _ in range(2):  # the second time there is a conversation
             self.chat(toy, "hello", f"/save   {spaced}  ")
         self.assertEqual(self.read(spaced)[:8], b"TFTCHAT\n")
+        self.assertEqual(os.stat(spaced).st_mode & 0o777, 0o600)
+        os.chmod(spaced, 0o640)  # the user's decision
+        self.chat(toy, "hello", f"/save {spaced}")
+        self.assertEqual(os.stat(spaced).st_mode & 0o777, 0o640)
         self.assertIn("not a saved conversation",
                       self.fails("chat", toy, stdin=f"/load {toy}".encode()))
         self.assertEqual([name for name in os.listdir(self.folder.name) if ".tmp" in name], [])
