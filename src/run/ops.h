@@ -91,6 +91,10 @@ struct tft_ops {
     void (*layer_embed)(struct tft_pass *p);
     void (*embed_gate)(struct tft_pass *p, uint32_t layer);
 
+    /* tft_pass_gather, of a backend whose passes have lanes. (A plug-in has no lanes, and cannot
+       call functions of the library.) */
+    void (*gather)(struct tft_pass *p);
+
     /* LOGITS = cap(logit_scale * W XN) */
     void (*logits)(struct tft_pass *p, const struct tft_linear *output);
 };
@@ -246,7 +250,8 @@ static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t 
     for (uint32_t l = first; l < end; l++)
         p->m->arch->layer(p, l);
     if (end == p->m->n_layer) {
-        tft_pass_gather(p);
+        if (p->lane)
+            p->ops->gather(p);
         tft_head(p);
     }
 }

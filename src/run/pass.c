@@ -165,8 +165,6 @@ void tft_pass_by_lane(struct tft_pass *p, tft_lane_fn *op, const struct tft_bloc
 void tft_pass_gather(struct tft_pass *p)
 {
     uint32_t to = p->n;
-    if (!p->lane)
-        return;
     tft_pass_touch(p, 0, BIT(TFT_X));
     for (uint32_t i = p->n_lane; i-- > 0;) {
         const struct tft_lane *lane = &p->lane[i];
