@@ -17,8 +17,10 @@ enum {
 
 struct engine {
     struct engine_options o;
-    struct slot *slots; /* [o.n_slots] */
-    struct step *steps; /* [o.n_slots] of a pass */
+    struct slot *slots;     /* [o.n_slots] */
+    struct step *steps;     /* [o.n_slots] of a pass */
+    struct tft_step *feeds; /* [o.n_slots] the same for the batch */
+    struct tft_batch *batch;
     size_t capacity;
     pthread_t thread;
     bool started;
@@ -135,9 +137,13 @@ static bool open_slot(struct engine *e, struct slot *s)
     return s->s || cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
 }
 
-/* Gives a job its slot. Its session keeps what it has of the prompt. */
+/* Gives a job its slot. Its session keeps what it has of the prompt, or gets it from another one,
+   also from one that is at work. */
 static void begin(struct engine *e, struct job *j, struct slot *s)
 {
+    const struct slot *from = slot_source(e->slots, e->o.n_slots, s, j->ids, j->n_ids);
+    if (from)
+        tft_session_copy(s->s, from->s, NULL); /* after an error it is computed */
     size_t common = slot_common(s, j->ids, j->n_ids);
     j->start = cli_ns();
     j->n_cached = common;
@@ -230,13 +236,22 @@ static void begin_jobs(struct engine *e)
 
 /* ---- passes */
 
-/* Feeds the slots. (One function, so that one pass can serve them all.) */
-static void feed_all(struct step *steps, size_t n)
+/* Feeds the slots. One alone is fed by itself: it can be cancelled between layers. */
+static void feed_all(struct engine *e, size_t n)
 {
-    for (struct step *t = steps; t < steps + n; t++)
+    for (size_t i = 0; i < n; i++) {
+        struct step *t = &e->steps[i];
         t->before = tft_pos(t->slot->s);
-    for (struct step *t = steps; t < steps + n; t++)
-        t->status = tft_prefill(t->slot->s, t->slot->empty_prompt ? NULL : t->slot->feed, t->n);
+        e->feeds[i] = (struct tft_step){.session = t->slot->s,
+                                        .tokens = t->slot->empty_prompt ? NULL : t->slot->feed,
+                                        .n = t->n};
+    }
+    if (n == 1)
+        e->feeds[0].status = tft_prefill(e->feeds[0].session, e->feeds[0].tokens, e->feeds[0].n);
+    else if (n)
+        tft_step(e->batch, e->feeds, n);
+    for (size_t i = 0; i < n; i++)
+        e->steps[i].status = e->feeds[i].status;
 }
 
 /* The tokens of the next pass: all of those that generate, and a chunk of the prompt that was fed
@@ -365,7 +380,7 @@ static void pass(struct engine *e)
 {
     end_cancelled(e);
     size_t n = gather(e);
-    feed_all(e->steps, n);
+    feed_all(e, n);
     pthread_mutex_lock(&e->lock);
     e->counts.passes += n > 0;
     e->counts.steps += n;
@@ -497,8 +512,16 @@ int engine_open(struct engine **out, const struct engine_options *o)
     pthread_cond_init(&e->work, NULL);
     e->slots = calloc(o->n_slots, sizeof *e->slots);
     e->steps = calloc(o->n_slots, sizeof *e->steps);
-    if (!e->slots || !e->steps)
+    e->feeds = calloc(o->n_slots, sizeof *e->feeds);
+    if (!e->slots || !e->steps || !e->feeds)
         return cli_fail("out of memory");
+    struct tft_error err;
+    struct tft_batch_opts b = {.size = sizeof b,
+                               .n_sessions = o->n_slots,
+                               .n_tokens = N_BATCH,
+                               .n_threads = (int)cli_model_options.threads};
+    if (tft_batch_open(&e->batch, o->m, &b, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
     if (!open_slot(e, &e->slots[0]))
         return CLI_FAILED;
     e->capacity = tft_capacity(e->slots[0].s);
@@ -517,8 +540,10 @@ void engine_close(struct engine *e)
         pthread_join(e->thread, NULL);
     for (size_t i = 0; e->slots && i < e->o.n_slots; i++)
         tft_session_close(e->slots[i].s);
+    tft_batch_close(e->batch);
     pthread_cond_destroy(&e->work);
     pthread_mutex_destroy(&e->lock);
+    free(e->feeds);
     free(e->steps);
     free(e->slots);
     free(e);

@@ -1,5 +1,7 @@
 #include "slot.h"
 
+enum { WORTH = 32 }; /* tokens: computing fewer again is no loss */
+
 size_t slot_common(const struct slot *s, const int32_t *ids, size_t n)
 {
     return s->s && n ? cli_held(s->s, ids, n) : 0;
@@ -23,5 +25,20 @@ struct slot *slot_choose(struct slot *slots, size_t n_slots, const int32_t *ids,
             most = common;
         }
     }
-    return fresh && (!best || most < n / 2) ? fresh : best;
+    return fresh && (!best || most < n / 2 || tft_pos(best->s) - most > WORTH) ? fresh : best;
+}
+
+const struct slot *slot_source(const struct slot *slots, size_t n_slots, const struct slot *to,
+                               const int32_t *ids, size_t n)
+{
+    const struct slot *best = NULL;
+    size_t most = slot_common(to, ids, n) + WORTH;
+    for (const struct slot *s = slots; s < slots + n_slots; s++) {
+        size_t common = s == to ? 0 : slot_common(s, ids, n);
+        if (common > most) {
+            best = s;
+            most = common;
+        }
+    }
+    return best;
 }

@@ -20,9 +20,13 @@ struct slot {
    always left to compute. */
 size_t slot_common(const struct slot *s, const int32_t *ids, size_t n);
 
-/* The free slot for this prompt, or NULL if all are busy: the one that shares most with it. But
-   another conversation's tokens are spared while there are slots without tokens, unless the prompt
-   is computed for the better part with them. */
+/* The free slot for this prompt, or NULL if all are busy: the one that shares most with it. But the
+   tokens of another conversation are spared while there are slots without tokens. */
 struct slot *slot_choose(struct slot *slots, size_t n_slots, const int32_t *ids, size_t n);
+
+/* The slot whose session has so much more of the prompt than that of `to` that it is worth copying;
+   or NULL. It may be busy. */
+const struct slot *slot_source(const struct slot *slots, size_t n_slots, const struct slot *to,
+                               const int32_t *ids, size_t n);
 
 #endif
