@@ -184,16 +184,198 @@ class Serve(Case):
             self.assertEqual(s.ask("/health", Origin="https://b.org")[0], 403)
             self.assertEqual(s.ask("/health", Origin=f"http://{s.host}:{s.port}")[0], 200)
 
+    def test_answers_are_the_same_alone_and_beside_others(self):
+        asked = [{"messages": [{"role": "user", "content": "once " * (1 + 9 * i)}], "seed": i,
+                  "max_tokens": 20 + 5 * i} for i in range(8)]
+        said = lambda answer: answer["choices"][0]["message"]["content"]
+        with Server(self.endless(), "--slots=1") as s:
+            alone = [said(s.answer(**body)) for body in asked]
+        for more in [[], ["--slots=8"], ["--slots=3", "--kv=kivi:residual=16,group=16"]]:
+            with Server(self.endless(), *more) as s:
+                if "--kv" in str(more):
+                    alone = [said(s.answer(**body)) for body in asked]
+                for _ in range(2):
+                    got = [None] * 8
+                    def one(i):
+                        got[i] = said(s.answer(**asked[i]))
+                    threads = [threading.Thread(target=one, args=[i]) for i in range(8)]
+                    for t in threads:
+                        t.start()
+                    for t in threads:
+                        t.join()
+                    self.assertEqual(got, alone)
+
+    def test_a_prompt_is_not_computed_twice(self):
+        said = [{"role": "user", "content": "once upon a time " * 20}]
+        with Server(self.endless()) as s:
+            def chat(messages, **more):
+                answer = s.answer(messages=messages, seed=3, max_tokens=9, **more)
+                usage = answer["usage"]
+                return (answer["choices"][0]["message"], usage["prompt_tokens"],
+                        usage["prompt_tokens_details"]["cached_tokens"])
+            first, n, cached = chat(said)
+            self.assertEqual(cached, 0)
+            again, _, cached = chat(said)
+            self.assertEqual((again, cached), (first, n - 1))
+            # the next turn, and the other conversation that began in the same way
+            turn = said + [first, {"role": "user", "content": "hello"}]
+            _, _, cached = chat(turn)
+            self.assertGreaterEqual(cached, n)
+            _, _, cached = chat(said + [{"role": "assistant", "content": "no"}])
+            self.assertGreaterEqual(cached, n)
+            # choices share their prompt
+            more = s.answer(messages=said, seed=3, max_tokens=9, n=3)["choices"]
+            self.assertEqual([c["index"] for c in more], [0, 1, 2])
+            self.assertEqual(more[0]["message"], first)
+            self.assertEqual(more[2]["message"], s.answer(messages=said, seed=5, max_tokens=9)
+                             ["choices"][0]["message"])
+
+    def test_a_client_that_goes_frees_its_slot(self):
+        short = {"prompt": "a", "max_tokens": 3}
+        with Server(self.endless(ctx=100000), "--slots=1", "--queue=1") as s:
+            def begin(body):
+                c = socket.create_connection((s.host, s.port))
+                data = json.dumps({"messages": HELLO, **body}).encode()
+                c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d"
+                          b"\r\n\r\n" % len(data) + data)
+                return c
+            for body in [{}, {"stream": True}, {"messages": [{"role": "user",
+                                                              "content": "x" * 50000}]}]:
+                c = begin(body)
+                if "stream" in body:
+                    self.assertIn(b"200 OK", c.recv(100))
+                else:
+                    time.sleep(0.1)
+                c.close()
+                wait_until(lambda: s.ask("/v1/completions", short)[0] == 200)
+            # one is at work and one waits: there is no room for more
+            first, second = begin({"stream": True}), begin({})
+            first.recv(100)
+            wait_until(lambda: s.ask("/v1/completions", {"prompt": "a"})[0] == 429)
+            status, headers, answer = s.ask("/v1/completions", {"prompt": "a"})
+            self.assertEqual((status, headers["Retry-After"], answer["error"]["type"]),
+                             (429, "1", "rate_limit_error"))
+            first.close()
+            second.close()
+            wait_until(lambda: s.ask("/v1/completions", short)[0] == 200)
+
+    def test_what_clients_should_not_send(self):
+        body = b'{"prompt":"a","max_tokens":1}'
+        post = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n"
+        with Server(self.endless()) as s:
+            half = [socket.create_connection((s.host, s.port)) for _ in range(20)]
+            for i, c in enumerate(half):
+                c.sendall((post % 1000 + b"\r\n{")[:5 + 7 * i])
+            for data, status in [
+                    (b"\0\r\n\r\n", b""), (b"GET\r\n\r\n", b" 400 "),
+                    (b"GET / HTTP/9.9\r\n\r\n", b""),
+                    (b"GET /health HTTP/1.1\r\nX: " + b"a" * 100000 + b"\r\n\r\n", b" 4"),
+                    (post % 10**9 + b"\r\n", b" 413 "), (post % -1 + b"\r\n", b" 400 "),
+                    (b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked"
+                     b"\r\n\r\nfffffffffffffff\r\n", b""),
+                    (b"GET /%FF%00 HTTP/1.0\r\n\r\n", b" 404 "),
+                    (b"GET /\xff HTTP/1.0\r\n\r\n", b""),
+                    (b"BREW / HTTP/1.1\r\n\r\n", b"")]:
+                self.assertIn(status, s.raw(data, 0.5)[:30] if status else s.raw(data, 0.2),
+                              data[:40])
+            # pipelining: each has its answer, in order
+            whole = post % len(body) + b"\r\n" + body
+            last = post % len(body) + b"Connection: close\r\n\r\n" + body
+            self.assertEqual(s.raw(whole * 5 + last).count(b'"finish_reason":"length"'), 6)
+            for c in half:
+                c.close()
+            self.assertEqual(s.ask("/health")[0], 200)
+
+    def test_stops(self):
+        with Server(self.endless()) as s:
+            text = s.chat(max_tokens=40)["choices"][0]["message"]["content"]
+            for stop in [text[5:7], text[10:14], ["no such text", text[20]]]:
+                at = text.index(stop if isinstance(stop, str) else stop[1])
+                (choice,) = s.chat(max_tokens=40, stop=stop)["choices"]
+                self.assertEqual((choice["message"]["content"], choice["finish_reason"]),
+                                 (text[:at], "stop"))
+                parts = s.stream(messages=HELLO, seed=1, max_tokens=40, stop=stop)
+                self.assertEqual("".join(p["choices"][0]["delta"].get("content") or ""
+                                         for p in parts), text[:at])
+            self.assertEqual(s.chat(max_tokens=40, stop="no such text")["choices"][0]["message"]
+                             ["content"], text)
+
+    def test_forms_and_tools(self):
+        schema = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]},
+                                                   "days": {"type": "integer", "minimum": 1,
+                                                            "maximum": 9}},
+                  "required": ["city", "days"], "additionalProperties": False}
+        tool = {"type": "function", "function": {"name": "weather", "parameters": schema}}
+        def right(value):
+            self.assertEqual(value.keys(), {"city", "days"})
+            self.assertTrue(value["city"] in ["Oslo", "Rome"] and 1 <= value["days"] <= 9)
+        with Server(self.endless()) as s:
+            for seed in range(3):
+                form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+                (choice,) = s.chat(seed=seed, response_format=form, max_tokens=200)["choices"]
+                self.assertEqual(choice["finish_reason"], "stop")
+                right(json.loads(choice["message"]["content"]))
+                for asked in ["required", {"type": "function", "function": {"name": "weather"}}]:
+                    body = {"messages": HELLO, "seed": seed, "max_tokens": 300, "tools": [tool],
+                            "tool_choice": asked, "parallel_tool_calls": False}
+                    (choice,) = s.answer(**body)["choices"]
+                    self.assertEqual(choice["finish_reason"], "tool_calls")
+                    (call,) = choice["message"]["tool_calls"]
+                    self.assertEqual(call["function"]["name"], "weather")
+                    right(json.loads(call["function"]["arguments"]))
+                deltas = [p["choices"][0]["delta"] for p in s.stream(**body)]
+                calls = [d["tool_calls"][0] for d in deltas if "tool_calls" in d]
+                self.assertEqual((calls[0]["index"], calls[0]["type"],
+                                  calls[0]["function"]["name"]), (0, "function", "weather"))
+                self.assertTrue(calls[0]["id"])
+                self.assertEqual("".join(c["function"]["arguments"] for c in calls),
+                                 call["function"]["arguments"])
+            result = {"role": "tool", "tool_call_id": call["id"], "content": "rain"}
+            said = [*HELLO, choice["message"], result]
+            self.assertEqual(s.chat(messages=said, tools=[tool], tool_choice="none")["choices"][0]
+                             ["message"]["role"], "assistant")
+
+    def test_logprobs(self):
+        with Server(self.endless()) as s:
+            (choice,) = s.chat(logprobs=True, top_logprobs=3, temperature=0)["choices"]
+            entries = choice["logprobs"]["content"]
+            self.assertEqual(len(entries), 8)
+            text = b"".join(bytes(e["bytes"]) for e in entries)
+            self.assertTrue(text.decode(errors="replace").startswith(
+                choice["message"]["content"]))  # names of special tokens are not text
+            for e in entries:
+                self.assertEqual(e["logprob"], e["top_logprobs"][0]["logprob"])
+                self.assertEqual(len(e["top_logprobs"]), 3)
+            parts = s.stream(messages=HELLO, logprobs=True, temperature=0, max_tokens=8)
+            sent = [e for p in parts if p["choices"][0]["logprobs"]
+                    for e in p["choices"][0]["logprobs"]["content"]]
+            self.assertEqual([e["logprob"] for e in sent], [e["logprob"] for e in entries])
+
+    def test_a_second_signal_ends_at_once(self):
+        with Server(self.endless(ctx=200000), "--slots=1") as s:
+            seen = []
+            asks = [threading.Thread(target=lambda: seen.append(s.ask(
+                "/v1/chat/completions", {"messages": HELLO})[0])) for _ in range(3)]
+            for t in asks:
+                t.start()
+            time.sleep(0.2)
+            s.process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+            self.assertIsNone(s.process.poll())
+        for t in asks:
+            t.join()
+        self.assertEqual(seen, [503] * 3)
+
     def test_ends(self):
         s = Server(self.endless(ctx=100000))
         done = []
-        ask = threading.Thread(target=lambda: done.append(s.chat(max_tokens=2000)))
+        ask = threading.Thread(target=lambda: done.append(s.chat(max_tokens=500)))
         with s:
             ask.start()
             wait_until(lambda: s.ask("/v1/models")[0] == 200 and ask.is_alive())
             time.sleep(0.2)
         ask.join()
-        self.assertEqual(done[0]["usage"]["completion_tokens"], 2000)
+        self.assertEqual(done[0]["usage"]["completion_tokens"], 500)
         self.assertEqual(s.process.returncode, 0)
 
 
