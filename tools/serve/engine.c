@@ -30,6 +30,7 @@ struct engine {
     struct job *waiting, **last;
     struct chore *chores, *done; /* to be done, in their order; done, the last one first */
     struct item *items, **last_item;
+    size_t n_off; /* slots that are off */
     bool closing;
     struct engine_counts counts;
 };
@@ -198,7 +199,7 @@ static struct job *take_next(struct engine *e)
             fewest = n;
         }
     }
-    return best && e->counts.running < e->o.n_slots ? take(e, best) : NULL;
+    return best && e->counts.running + e->n_off < e->o.n_slots ? take(e, best) : NULL;
 }
 
 /* Where there is no memory for another session, there are fewer slots from now on, and the job goes
@@ -206,7 +207,8 @@ static struct job *take_next(struct engine *e)
 static void have_fewer_slots(struct engine *e, struct slot *s, struct job *j)
 {
     pthread_mutex_lock(&e->lock);
-    e->o.n_slots = (uint32_t)(s - e->slots);
+    s->off = true;
+    e->n_off++;
     j->next = e->waiting;
     if (!e->waiting)
         e->last = &j->next;
@@ -457,7 +459,7 @@ static void *run(void *arg)
 bool engine_put(struct engine *e, struct job **jobs, size_t n)
 {
     pthread_mutex_lock(&e->lock);
-    size_t room = e->o.n_queue + e->o.n_slots - e->counts.running;
+    size_t room = e->o.n_queue + e->o.n_slots - e->n_off - e->counts.running;
     bool fits = e->counts.waiting + n <= room;
     for (size_t i = 0; i < n && fits; i++) {
         *e->last = jobs[i];

@@ -12,7 +12,7 @@ struct slot *slot_choose(struct slot *slots, size_t n_slots, const int32_t *ids,
     struct slot *best = NULL, *fresh = NULL;
     size_t most = 0;
     for (struct slot *s = slots; s < slots + n_slots; s++) {
-        if (s->job)
+        if (s->job || s->off)
             continue;
         if (!s->s || !tft_pos(s->s)) {
             if (!fresh || (s->s && !fresh->s))

@@ -6,6 +6,7 @@
 
 struct slot {
     struct tft_session *s; /* NULL: not opened yet */
+    bool off;              /* there is no memory for a session */
     struct job *job;       /* NULL: the slot is free */
     const int32_t *feed;   /* [n_feed] tokens that the session is to get: the rest of the prompt, or
                               `next` */
