@@ -366,6 +366,34 @@ class Serve(Case):
             t.join()
         self.assertEqual(seen, [503] * 3)
 
+    def test_says_when_it_is_ready(self):
+        path = self.path("notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as system:
+            system.bind(path)
+            system.settimeout(PATIENCE)
+            os.environ["NOTIFY_SOCKET"] = path
+            try:
+                with Server(self.endless()):
+                    self.assertEqual(system.recv(100), b"READY=1")
+            finally:
+                del os.environ["NOTIFY_SOCKET"]
+
+    def test_thoughts_are_apart(self):
+        thinking = ZEPHYR.replace("<|assistant|>\n", "<|assistant|>\n<think>\n")
+        with Server(self.endless()) as s, Server(self.endless(template=thinking)) as t:
+            text = s.chat(max_tokens=20)["choices"][0]["message"]
+            self.assertNotIn("reasoning_content", text)
+            thought = t.chat(max_tokens=20)["choices"][0]["message"]
+            self.assertEqual(thought["content"], "")
+            self.assertTrue(thought["reasoning_content"])
+            grammar = 'root ::= "<think>so</think>\\n\\nyes"'
+            message = s.chat(max_tokens=99, grammar=grammar)["choices"][0]["message"]
+            self.assertEqual((message["reasoning_content"], message["content"]), ("so", "yes"))
+            deltas = [p["choices"][0]["delta"] for p in
+                      s.stream(messages=HELLO, max_tokens=99, grammar=grammar)]
+            for name, want in [("reasoning_content", "so"), ("content", "yes")]:
+                self.assertEqual("".join(d.get(name) or "" for d in deltas), want)
+
     def test_ends(self):
         s = Server(self.endless(ctx=100000))
         done = []

@@ -12,7 +12,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stddef.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "router.h"
@@ -434,6 +437,36 @@ static int add_events(struct server *s)
     return CLI_OK;
 }
 
+/* A connection takes a descriptor: as many as the system allows. */
+static void raise_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+        return;
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+}
+
+/* Says READY=1 to systemd, where it has started the program (sd_notify(3)). */
+static void notify(void)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    const char *path = getenv("NOTIFY_SOCKET");
+    size_t n = path ? strlen(path) : 0;
+    if (!n || n >= sizeof a.sun_path)
+        return;
+    memcpy(a.sun_path, path, n);
+    if (*path == '@') /* a name, not a file */
+        a.sun_path[0] = 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    if (fd < 0)
+        return;
+    ssize_t sent = sendto(fd, "READY=1", 7, 0, (struct sockaddr *)&a,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+    (void)sent;
+    close(fd);
+}
+
 /* Prints the address, with the port that was free. */
 static int listen_at(struct server *s)
 {
@@ -460,6 +493,7 @@ static int listen_at(struct server *s)
     else
         puts(url);
     fflush(stdout);
+    notify();
     return CLI_OK;
 }
 
@@ -501,6 +535,7 @@ int server_run(struct server *s)
     struct loop l = {.pipe = {-1, -1}};
     s->loop = &l;
     signal(SIGPIPE, SIG_IGN);
+    raise_limit();
     int status = open_loop(s);
     if (status == CLI_OK)
         status = engine_open(&s->engine, &(struct engine_options){.m = s->m,
