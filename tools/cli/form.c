@@ -186,11 +186,16 @@ static int32_t take_free(struct form *f, int32_t id)
     return id;
 }
 
+static int32_t draw(const struct form *f, struct tft_sampler *z, struct tft_session *s)
+{
+    return f->logits ? tft_sample_logits(z, s, f->logits) : tft_sample(z, s);
+}
+
 static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session *s)
 {
     uint64_t seed = z->seed;
     z->grammar = f->phase == FORM_TEXT ? f->now : NULL;
-    int32_t id = tft_sample(z, s);
+    int32_t id = draw(f, z, s);
     if (f->phase == FORM_TEXT || id < 0)
         return id;
     id = take_free(f, id);
@@ -199,7 +204,7 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
         return id;
     z->seed = seed;
     z->grammar = f->now;
-    return tft_sample(z, s);
+    return draw(f, z, s);
 }
 
 /* The tokens that the form forces next. */

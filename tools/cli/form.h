@@ -22,7 +22,8 @@ struct form {
         FORM_THINKING, /* until </think> */
         FORM_CLOSED,   /* behind </think>: white space may come before the form */
     } phase;
-    bool outside; /* the token that was sampled last is not of the form */
+    const float *logits; /* [n_vocab] tokens are chosen from these; NULL: from the session's */
+    bool outside;        /* the token that was sampled last is not of the form */
 };
 
 /* Checks the options without a model. Returns CLI_OK or CLI_USAGE. */
