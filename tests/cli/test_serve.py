@@ -156,12 +156,13 @@ class Serve(Case):
             bad += [{"messages": HELLO, **wrong} for wrong in [
                 {"temperature": -1}, {"temperature": "hot"}, {"top_p": 2}, {"seed": 1.5},
                 {"max_tokens": 0}, {"n": 9}, {"stop": [1]}, {"stop": ["x"] * 17}, {"stream": 1},
-                {"top_logprobs": 21}, {"response_format": {"type": "xml"}},
+                {"top_logprobs": 21}, {"logit_bias": 1}, {"logit_bias": {"x": 1}},
+                {"logit_bias": {"420": 1}}, {"logit_bias": [[1, "x"]]}, {"presence_penalty": 3}, {"response_format": {"type": "xml"}},
                 {"response_format": {"type": "json_schema"}}, {"tools": [{"type": "function"}]},
                 {"grammar": "root ::= ("}]]
             for body in bad:
                 fails(400, "invalid_request_error", body=body)
-            fails(501, "not_supported_error", body={"messages": HELLO, "logit_bias": {"1": 5}})
+            fails(501, "not_supported_error", body={"messages": HELLO, "typical_p": 0.5})
             full = fails(400, "exceed_context_size_error", "/v1/completions", {"prompt": "x" * 99})
             self.assertEqual((full["n_prompt_tokens"], full["n_ctx"]), (101, 100))
             fails(404, "not_found_error", "/nothing")
@@ -334,6 +335,22 @@ class Serve(Case):
             said = [*HELLO, choice["message"], result]
             self.assertEqual(s.chat(messages=said, tools=[tool], tool_choice="none")["choices"][0]
                              ["message"]["role"], "assistant")
+
+    def test_biases(self):
+        body = {"messages": HELLO, "temperature": 0, "max_tokens": 12, "logprobs": True}
+        with Server(self.endless()) as s:
+            def ids(**more):
+                return [e["id"] for e in s.answer(**body, **more)["choices"][0]["logprobs"]
+                        ["content"]]
+            plain = ids()
+            self.assertEqual(ids(logit_bias={"7": 1000}), [7] * 12)
+            self.assertEqual(ids(logit_bias=[[7, 1000]], frequency_penalty=0), [7] * 12)
+            for ban in [{str(plain[0]): -100}, [[plain[0], False]]]:
+                self.assertNotIn(plain[0], ids(logit_bias=ban))
+            # of two tokens that are likelier than all others, each in turn
+            two = {"7": 1000, "8": 1000}
+            self.assertEqual(len(set(ids(logit_bias=two, frequency_penalty=2))), 2)
+            self.assertEqual(ids(logit_bias={}, presence_penalty=0), plain)
 
     def test_logprobs(self):
         with Server(self.endless()) as s:

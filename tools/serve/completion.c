@@ -70,7 +70,7 @@ void native_completion(struct exchange *x)
     struct request r;
     if (!request_begin(&r, x))
         return;
-    params_read(&r.p, &r.f);
+    params_read(&r.p, &r.f, x->server->m);
     int64_t most = field_integer(&r.f, "n_predict", -1, INT32_MAX, -1);
     r.p.most = most < 0 ? 0 : (size_t)most;
     r.p.logprobs = field_flag(&r.f, "return_tokens", false) ? 0 : -1;

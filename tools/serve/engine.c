@@ -290,6 +290,7 @@ static void choose(struct engine *e, struct slot *s)
 {
     struct job *j = s->job;
     size_t n;
+    j->form.logits = bias_apply(&j->bias, tft_logits(s->s, 0));
     int more = form_next(&j->form, &j->sampler, s->s, s->next, &n);
     if (more < 0) {
         fail(e, j,
@@ -300,6 +301,7 @@ static void choose(struct engine *e, struct slot *s)
     for (size_t i = 0; i < n; i++) {
         if (j->logprobs >= 0)
             put_choices(e, j, s, s->next[i]);
+        bias_count(&j->bias, s->next[i]);
         j->n_tokens++;
         if (!answer_token(j, s->next[i])) {
             if (j->answer.failed)

@@ -28,6 +28,7 @@ void job_free(struct job *j)
     tft_chat_answer_close(j->answer.calls);
     free(j->answer.tag.p);
     free(j->answer.held.p);
+    bias_free(&j->bias);
     free(j->ids);
     free(j->end);
     free(j);

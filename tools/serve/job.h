@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "bias.h"
 #include "chat/tuffet_chat.h"
 #include "tools/cli/form.h"
 
@@ -66,6 +67,7 @@ struct job {
     bool progress;     /* ITEM_PROMPT is wanted */
     int logprobs;      /* ITEM_TOKEN is wanted, with that many of the likeliest; -1: no */
     struct tft_sampler sampler;
+    struct bias bias;
     size_t most; /* tokens; 0: as many as there is room for */
     struct form form;
     const struct tft_chat_tools *tools; /* the caller's; NULL: there are no calls to look for */

@@ -226,10 +226,10 @@ static const char *stream_type(struct fields *f)
 }
 
 /* Reads what both have in common. */
-static void read(struct request *r)
+static void read(struct request *r, const struct server *s)
 {
     translate(&r->f);
-    params_read(&r->p, &r->f);
+    params_read(&r->p, &r->f, s->m);
     r->p.most = (size_t)field_integer(&r->f, "n_predict", 0, INT32_MAX, 0);
 }
 
@@ -239,7 +239,7 @@ void ollama_chat(struct exchange *x)
     if (!request_begin(&r, x))
         return;
     json_object_set_new(r.f.body, "messages", copy_messages(field(&r.f, "messages")));
-    read(&r);
+    read(&r, x->server);
     request_tools(&r, x->server);
     if (!r.f.failed)
         prompt_chat(&r.prompt, x->server, &r.f, r.tools);
@@ -271,7 +271,7 @@ void ollama_generate(struct exchange *x)
             r.f.unsupported = true;
         }
     bool raw = field_flag(&r.f, "raw", false);
-    read(&r);
+    read(&r, x->server);
     if (!r.f.failed && raw) {
         const char *text = field_text(&r.f, "prompt", "");
         prompt_text(&r.prompt, x->server, &r.f, text, strlen(text), true);

@@ -84,7 +84,7 @@ void openai_chat(struct exchange *x)
     struct request r;
     if (!request_begin(&r, x))
         return;
-    params_read(&r.p, &r.f);
+    params_read(&r.p, &r.f, x->server->m);
     r.p.most = read_most(&r.f, "max_completion_tokens", read_most(&r.f, "max_tokens", 0));
     size_t n = (size_t)field_integer(&r.f, "n", 1, CALL_CHOICES, 1);
     bool logprobs = field_flag(&r.f, "logprobs", false);
@@ -120,7 +120,7 @@ void openai_completions(struct exchange *x)
     struct request r;
     if (!request_begin(&r, x))
         return;
-    params_read(&r.p, &r.f);
+    params_read(&r.p, &r.f, x->server->m);
     r.p.most = read_most(&r.f, "max_tokens", 16);
     size_t n = (size_t)field_integer(&r.f, "n", 1, CALL_CHOICES, 1);
     r.p.logprobs = (int)field_integer(&r.f, "logprobs", 0, JOB_LOGPROBS, -1);

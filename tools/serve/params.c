@@ -54,16 +54,15 @@ static void read_stops(struct params *p, struct fields *f)
 static void refuse(struct fields *f, const char *name, double idle)
 {
     const json_t *v = field(f, name);
-    bool is_idle = !v || (json_is_number(v) && json_number_value(v) == idle) ||
-                   (json_is_object(v) && !json_object_size(v)) ||
-                   (json_is_array(v) && !json_array_size(v));
-    if (is_idle)
+    if (!v || (json_is_number(v) && json_number_value(v) == idle))
         return;
     fields_fail(f, "%s is not supported", name);
     f->unsupported = true;
 }
 
-void params_read(struct params *p, struct fields *f)
+void params_free(struct params *p) { bias_free(&p->bias); }
+
+void params_read(struct params *p, struct fields *f, const struct tft_model *m)
 {
     struct tft_sampler *z = &p->sampler;
     z->temperature = (float)field_number(f, "temperature", 0, 100, z->temperature);
@@ -79,9 +78,7 @@ void params_read(struct params *p, struct fields *f)
         z->seed = (uint64_t)seed;
     }
     read_stops(p, f);
-    refuse(f, "frequency_penalty", 0);
-    refuse(f, "presence_penalty", 0);
-    refuse(f, "logit_bias", 0);
+    bias_read(&p->bias, f, m);
     refuse(f, "typical_p", 1);
     refuse(f, "mirostat", 0);
 }
@@ -95,7 +92,7 @@ bool params_put(const struct params *p, struct job *j, size_t i)
     for (size_t k = 0; k < p->n_stop; k++)
         if (!(j->stop[k] = strdup(p->stop[k])))
             return false;
-    return true;
+    return bias_copy(&j->bias, &p->bias);
 }
 
 void params_form(struct server *s, struct job *j, struct fields *f, const char *where,

@@ -7,6 +7,7 @@
 
 struct params {
     struct tft_sampler sampler;
+    struct bias bias;
     bool any_seed; /* the seed is a random one */
     size_t most;   /* tokens; 0: as many as there is room for */
     const char *stop[JOB_STOPS];
@@ -17,9 +18,11 @@ struct params {
 /* The defaults: those of the program's options. */
 struct params params_default(const struct server *s);
 
-/* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed and stop, by the names
+/* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed, stop and biases, by the names
    that OpenAI's and llama.cpp's clients use. What tuffet does not do is an error. */
-void params_read(struct params *p, struct fields *f);
+void params_read(struct params *p, struct fields *f, const struct tft_model *m);
+
+void params_free(struct params *p);
 
 /* Puts them into job number i of a request; false: out of memory. */
 bool params_put(const struct params *p, struct job *j, size_t i);

@@ -11,6 +11,7 @@ bool request_begin(struct request *r, struct exchange *x)
 
 void request_end(struct request *r)
 {
+    params_free(&r->p);
     free(r->prompt.ids);
     json_decref(r->f.body);
 }
