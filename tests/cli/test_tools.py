@@ -309,4 +309,5 @@ class Tools(Case):
                                                  self.path("none.json")))
 
 
-main()
+if __name__ == "__main__":
+    main()
