@@ -80,7 +80,7 @@ static int serve(const char *path)
 const struct cli_command command_serve = {
     .name = "serve",
     .operand = "MODEL",
-    .summary = "serve a model to clients of OpenAI's API",
+    .summary = "answer over HTTP: a chat in the browser, OpenAI's API and others",
     .groups =
         (const struct cli_option_group[]){
             {"Server", options},

@@ -167,7 +167,7 @@ static void write_metrics(FILE *f, const struct engine_counts *c)
     metric(f, "n_decode_total", "counter", "Passes of the model.", (double)c->passes);
     metric(f, "n_busy_slots_per_decode", "gauge", "Slots that a pass fed, on average.",
            per((double)c->steps, (double)c->passes));
-    metric(f, "n_tokens_max", "counter", "Most tokens that a slot had.", (double)c->most_tokens);
+    metric(f, "n_tokens_max", "gauge", "Most tokens that a slot had.", (double)c->most_tokens);
     metric(f, "prompt_tokens_seconds", "gauge", "Tokens of prompts per second, on average.",
            per((double)c->prompt_tokens, c->prompt_seconds));
     metric(f, "predicted_tokens_seconds", "gauge", "Tokens of answers per second, on average.",

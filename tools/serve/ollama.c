@@ -248,14 +248,17 @@ void ollama_chat(struct exchange *x)
 }
 
 /* The messages of a prompt that is not raw. */
-static json_t *prompt_messages(struct fields *f)
+static json_t *prompt_messages(const struct fields *f)
 {
-    const char *system = field_text(f, "system", "");
+    static const char *const roles[] = {"system", "user"}, *const names[] = {"system", "prompt"};
     json_t *all = json_array();
-    if (*system)
-        json_array_append_new(all, json_pack("{s:s, s:s}", "role", "system", "content", system));
-    json_array_append_new(
-        all, json_pack("{s:s, s:s}", "role", "user", "content", field_text(f, "prompt", "")));
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *text = field(f, names[i]);
+        if (i || json_string_length(text))
+            json_array_append_new(
+                all, json_pack("{s:s, s:o}", "role", roles[i], "content",
+                               text ? json_copy((json_t *)(uintptr_t)text) : json_string("")));
+    }
     return all;
 }
 
@@ -274,7 +277,8 @@ void ollama_generate(struct exchange *x)
     read(&r, x->server);
     if (!r.f.failed && raw) {
         const char *text = field_text(&r.f, "prompt", "");
-        prompt_text(&r.prompt, x->server, &r.f, text, strlen(text), true);
+        size_t n = json_string_length(field(&r.f, "prompt"));
+        prompt_text(&r.prompt, x->server, &r.f, text, n, true);
     } else if (!r.f.failed) {
         json_object_set_new(r.f.body, "messages", prompt_messages(&r.f));
         prompt_chat(&r.prompt, x->server, &r.f, NULL);
