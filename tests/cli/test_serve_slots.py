@@ -53,11 +53,12 @@ class Slots(Case):
             self.write("b.session", bytes(data))
             status, answer = self.act(s, 0, "restore", "b.session")
             self.assertEqual(status, 400)
-            self.assertIn("b.session", answer["error"]["message"])
+            message = answer["error"]["message"]
+            self.assertTrue(message.startswith("b.session: "), "without its folder: " + message)
             again = s.answer("/completion", **BODY)
             self.assertEqual((again["content"], again["tokens_cached"]),
                              (want["content"], want["tokens_evaluated"] - 1))
-            self.assertEqual(self.act(s, 0, "restore", "none.session")[0], 500)
+            self.assertEqual(self.act(s, 0, "restore", "none.session")[0], 404)
 
     def test_names_stay_in_the_folder(self):
         with self.serve() as s:

@@ -1,5 +1,6 @@
 /* llama.cpp's /slots: what each slot has; and to save, restore and erase it. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,12 +23,21 @@ static struct chore *make(struct exchange *x, enum chore_kind kind, void (*done)
     return c;
 }
 
-/* Sends the error of a chore. */
+/* Sends the error of a chore, which begins with the path of a file: clients know its name alone. */
 static void fail(const struct chore *c)
 {
     bool ours = c->status == TFT_ERR_NOMEM || c->status == TFT_ERR_IO;
-    reply_error(c->user, ours ? 500 : 400, ours ? "server_error" : "invalid_request_error", "%s",
-                *c->err.msg ? c->err.msg : tft_status_text(c->status));
+    bool missing = c->status == TFT_ERR_IO && c->err.os == ENOENT && c->kind == CHORE_RESTORE;
+    const char *text = *c->err.msg ? c->err.msg : tft_status_text(c->status);
+    const char *name = strrchr(c->path, '/');
+    size_t folder = name ? (size_t)(name + 1 - c->path) : 0;
+    if (strncmp(text, c->path, folder) == 0)
+        text += folder;
+    if (missing)
+        reply_error(c->user, 404, "not_found_error", "%s", text);
+    else
+        reply_error(c->user, ours ? 500 : 400, ours ? "server_error" : "invalid_request_error",
+                    "%s", text);
 }
 
 static void listed(struct chore *c)
