@@ -7,40 +7,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "slot.h"
-
-enum {
-    CHUNK = 64, /* tokens of a prompt in a pass, where others wait for it */
-    CHUNK_ALONE = 256,
-    N_BATCH = 256,
-};
-
-struct engine {
-    struct engine_options o;
-    struct slot *slots;     /* [o.n_slots] */
-    struct step *steps;     /* [o.n_slots] of a pass */
-    struct tft_step *feeds; /* [o.n_slots] the same for the batch */
-    struct tft_batch *batch;
-    size_t capacity;
-    pthread_t thread;
-    bool started;
-
-    pthread_mutex_t lock; /* of all that follows */
-    pthread_cond_t work;
-    struct job *waiting, **last;
-    struct chore *chores, *done; /* to be done, in their order; done, the last one first */
-    struct item *items, **last_item;
-    size_t n_off; /* slots that are off */
-    bool closing;
-    struct engine_counts counts;
-};
-
-/* What a slot gets in a pass. */
-struct step {
-    struct slot *slot;
-    size_t n, before; /* tokens that it gets, that its session had */
-    enum tft_status status;
-};
+#include "engine_state.h"
 
 /* ---- items */
 
@@ -55,8 +22,8 @@ static void add(struct engine *e, struct item *item)
         e->o.wake(e->o.user);
 }
 
-static bool put(void *user, struct job *j, enum item_kind kind, size_t index, const char *p,
-                size_t n)
+bool engine_item(void *user, struct job *j, enum item_kind kind, size_t index, const char *p,
+                 size_t n)
 {
     struct item *item = malloc(sizeof *item + n + 1);
     if (!item)
@@ -91,8 +58,7 @@ void engine_take(struct engine *e)
 
 /* ---- the end of a job */
 
-/* finish: or NULL after an error, which j->error says. */
-static void end_job(struct engine *e, struct job *j, const char *finish)
+void engine_end(struct engine *e, struct job *j, const char *finish)
 {
     uint64_t now = cli_ns();
     struct slot *s = j->slot;
@@ -115,19 +81,18 @@ static void end_job(struct engine *e, struct job *j, const char *finish)
     add(e, end); /* the clients' thread may free the job now */
 }
 
-static void fail(struct engine *e, struct job *j, const char *why)
+void engine_fail(struct engine *e, struct job *j, const char *why)
 {
     snprintf(j->error, sizeof j->error, "%s", why);
-    end_job(e, j, NULL);
+    engine_end(e, j, NULL);
 }
 
-/* The answer is complete, by the model, by the number of its tokens, or by a stop. */
-static void complete(struct engine *e, struct job *j, const char *finish)
+void engine_complete(struct engine *e, struct job *j, const char *finish)
 {
     if (!answer_end(j))
-        fail(e, j, "out of memory");
+        engine_fail(e, j, "out of memory");
     else
-        end_job(e, j, strcmp(finish, "stop") == 0 && j->answer.called ? "tool_calls" : finish);
+        engine_end(e, j, strcmp(finish, "stop") == 0 && j->answer.called ? "tool_calls" : finish);
 }
 
 /* ---- the beginning of a job */
@@ -160,9 +125,9 @@ static void begin(struct engine *e, struct job *j, struct slot *s)
     e->counts.cached_tokens += common;
     pthread_mutex_unlock(&e->lock);
     if (tft_rewind(s->s, common) != TFT_OK)
-        fail(e, j, tft_session_error(s->s)->msg);
-    else if (!answer_begin(j, put, e))
-        fail(e, j, "out of memory");
+        engine_fail(e, j, tft_session_error(s->s)->msg);
+    else if (!answer_begin(j, engine_item, e))
+        engine_fail(e, j, "out of memory");
 }
 
 static size_t running_of(const struct engine *e, uint64_t client)
@@ -224,7 +189,7 @@ static void begin_jobs(struct engine *e)
     while ((j = take_next(e)) != NULL) {
         pthread_mutex_unlock(&e->lock);
         if (atomic_load(&j->cancelled)) {
-            end_job(e, j, "cancelled");
+            engine_end(e, j, "cancelled");
         } else {
             struct slot *s = slot_choose(e->slots, e->o.n_slots, j->ids, j->n_ids);
             if (open_slot(e, s))
@@ -234,163 +199,6 @@ static void begin_jobs(struct engine *e)
         }
         pthread_mutex_lock(&e->lock);
     }
-}
-
-/* ---- passes */
-
-/* Feeds the slots. One alone is fed by itself: it can be cancelled between layers. */
-static void feed_all(struct engine *e, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct step *t = &e->steps[i];
-        t->before = tft_pos(t->slot->s);
-        e->feeds[i] = (struct tft_step){.session = t->slot->s,
-                                        .tokens = t->slot->empty_prompt ? NULL : t->slot->feed,
-                                        .n = t->n};
-    }
-    if (n == 1)
-        e->feeds[0].status = tft_prefill(e->feeds[0].session, e->feeds[0].tokens, e->feeds[0].n);
-    else if (n)
-        tft_step(e->batch, e->feeds, n);
-    for (size_t i = 0; i < n; i++)
-        e->steps[i].status = e->feeds[i].status;
-}
-
-/* The tokens of the next pass: all of those that generate, and a chunk of the prompt that was fed
-   longest ago. */
-static size_t gather(struct engine *e)
-{
-    size_t n = 0;
-    struct slot *prompt = NULL;
-    for (struct slot *s = e->slots; s < e->slots + e->o.n_slots; s++) {
-        if (s->job && !s->in_prompt)
-            e->steps[n++] = (struct step){.slot = s, .n = s->n_feed};
-        else if (s->job && (!prompt || s->used < prompt->used))
-            prompt = s;
-    }
-    if (prompt) {
-        size_t most = n || e->counts.running > 1 ? CHUNK : CHUNK_ALONE;
-        e->steps[n++] =
-            (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
-    }
-    return n;
-}
-
-static void put_choices(struct engine *e, struct job *j, struct slot *s, int32_t id)
-{
-    struct tft_choice all[1 + JOB_LOGPROBS];
-    all[0] = (struct tft_choice){id, tft_logprob(s->s, NULL, id)};
-    size_t n = tft_likeliest(s->s, NULL, all + 1, (size_t)j->logprobs);
-    if (!put(e, j, ITEM_TOKEN, n, (const char *)all, (1 + n) * sizeof *all))
-        j->answer.failed = true;
-}
-
-/* Chooses what the session gets next, and puts its text. */
-static void choose(struct engine *e, struct slot *s)
-{
-    struct job *j = s->job;
-    size_t n;
-    j->form.logits = bias_apply(&j->bias, tft_logits(s->s, 0));
-    int more = form_next(&j->form, &j->sampler, s->s, s->next, &n);
-    if (more < 0) {
-        fail(e, j,
-             "no token can come: there are more than 4096 ways to read the text by its grammar, or "
-             "the vocabulary has no token that fits");
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (j->logprobs >= 0)
-            put_choices(e, j, s, s->next[i]);
-        bias_count(&j->bias, s->next[i]);
-        j->n_tokens++;
-        if (!answer_token(j, s->next[i])) {
-            if (j->answer.failed)
-                fail(e, j, "out of memory");
-            else
-                complete(e, j, "stop");
-            return;
-        }
-        if (j->n_tokens == j->most) {
-            complete(e, j, "length");
-            return;
-        }
-    }
-    if (!more || form_is_done(&j->form))
-        complete(e, j, "stop");
-    s->feed = s->next;
-    s->n_feed = n;
-}
-
-/* Behind a chunk of the prompt. */
-static void read_on(struct engine *e, struct slot *s)
-{
-    struct job *j = s->job;
-    if (j->progress)
-        put(e, j, ITEM_PROMPT, tft_pos(s->s), NULL, 0);
-    if (s->n_feed)
-        return;
-    uint64_t now = cli_ns();
-    tft_prompt_end(s->s);
-    s->in_prompt = s->empty_prompt = false;
-    j->prompt_seconds = (double)(now - j->start) / 1e9;
-    j->start = now;
-    pthread_mutex_lock(&e->lock);
-    e->counts.prompt_tokens += j->n_ids - j->n_cached;
-    e->counts.prompt_seconds += j->prompt_seconds;
-    pthread_mutex_unlock(&e->lock);
-}
-
-/* Behind a pass. */
-static void go_on(struct engine *e, struct step *t)
-{
-    struct slot *s = t->slot;
-    struct job *j = s->job;
-    bool cancelled = t->status == TFT_ERR_CANCELLED;
-    size_t fed = tft_pos(s->s) - t->before;
-    s->used = e->counts.passes;
-    if (cancelled && !atomic_load(&j->cancelled)) {
-        /* it was for the job that the slot had before */
-        s->feed += fed;
-        s->n_feed -= fed;
-        return;
-    }
-    if (cancelled)
-        end_job(e, j, "cancelled");
-    else if (t->status == TFT_ERR_FULL && !s->in_prompt)
-        complete(e, j, "length");
-    else if (t->status != TFT_OK) {
-        fail(e, j, tft_session_error(s->s)->msg);
-        tft_rewind(s->s, 0);
-    } else {
-        s->feed += t->n;
-        s->n_feed -= t->n;
-        if (s->in_prompt)
-            read_on(e, s);
-        if (!s->in_prompt)
-            choose(e, s);
-    }
-}
-
-static void end_cancelled(struct engine *e)
-{
-    for (size_t i = 0; i < e->o.n_slots; i++) {
-        struct job *j = e->slots[i].job;
-        if (j && atomic_load(&j->cancelled))
-            end_job(e, j, "cancelled");
-    }
-}
-
-static void pass(struct engine *e)
-{
-    end_cancelled(e);
-    size_t n = gather(e);
-    feed_all(e, n);
-    pthread_mutex_lock(&e->lock);
-    e->counts.passes += n > 0;
-    e->counts.steps += n;
-    pthread_mutex_unlock(&e->lock);
-    for (size_t i = 0; i < n; i++)
-        go_on(e, &e->steps[i]);
 }
 
 /* ---- chores */
@@ -449,7 +257,7 @@ static void *run(void *arg)
             continue;
         }
         pthread_mutex_unlock(&e->lock);
-        pass(e);
+        engine_pass(e);
         pthread_mutex_lock(&e->lock);
     }
     pthread_mutex_unlock(&e->lock);

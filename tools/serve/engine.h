@@ -9,23 +9,10 @@
 #define SERVE_ENGINE_H
 
 #include "chore.h"
+#include "engine_types.h"
 #include "job.h"
 
 struct engine;
-
-struct engine_options {
-    const struct tft_model *m;
-    uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
-    void (*wake)(void *user);  /* called by the engine's thread: there are items to take */
-    void *user;
-};
-
-/* Since the engine was opened. */
-struct engine_counts {
-    uint64_t prompt_tokens, cached_tokens, tokens, passes, steps; /* steps: slots fed by passes */
-    double prompt_seconds, seconds;
-    size_t running, waiting, most_tokens; /* most_tokens: of a session */
-};
 
 /* Opens the first session by the program's options, and starts the thread. Returns CLI_OK, or
    CLI_FAILED after an error message. */

@@ -18,8 +18,8 @@ struct params {
 /* The defaults: those of the program's options. */
 struct params params_default(const struct server *s);
 
-/* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed, stop and biases, by the names
-   that OpenAI's and llama.cpp's clients use. What tuffet does not do is an error. */
+/* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed, stop and biases, by
+   the names that OpenAI's and llama.cpp's clients use. What tuffet does not do is an error. */
 void params_read(struct params *p, struct fields *f, const struct tft_model *m);
 
 void params_free(struct params *p);

@@ -1,0 +1,54 @@
+/* The inside of the engine, which engine.c and pass.c share. */
+#ifndef SERVE_ENGINE_STATE_H
+#define SERVE_ENGINE_STATE_H
+
+#include <pthread.h>
+
+#include "engine_types.h"
+#include "slot.h"
+
+enum { N_BATCH = 256 }; /* tokens of a pass, at most */
+
+/* What a slot gets in a pass. */
+struct step {
+    struct slot *slot;
+    size_t n, before; /* tokens that it gets, that its session had */
+    enum tft_status status;
+};
+
+struct engine {
+    struct engine_options o;
+    struct slot *slots;     /* [o.n_slots] */
+    struct step *steps;     /* [o.n_slots] of a pass */
+    struct tft_step *feeds; /* [o.n_slots] the same for the batch */
+    struct tft_batch *batch;
+    size_t capacity;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t work;
+    struct job *waiting, **last;
+    struct chore *chores, *done; /* to be done, in their order; done, the last one first */
+    struct item *items, **last_item;
+    size_t n_off; /* slots that are off */
+    bool closing;
+    struct engine_counts counts;
+};
+
+/* Queues an item; user: the engine. A job_put. */
+bool engine_item(void *user, struct job *j, enum item_kind kind, size_t index, const char *p,
+                 size_t n);
+
+/* Ends a job, which the clients' thread may free from then on. finish: or NULL after an error,
+   which j->error says. */
+void engine_end(struct engine *e, struct job *j, const char *finish);
+void engine_fail(struct engine *e, struct job *j, const char *why);
+
+/* The answer is complete, by the model, by the number of its tokens, or by a stop. */
+void engine_complete(struct engine *e, struct job *j, const char *finish);
+
+/* One pass over all slots that have jobs. */
+void engine_pass(struct engine *e);
+
+#endif

@@ -1,0 +1,24 @@
+/* What an engine (engine.h) is opened with, and what it counts. */
+#ifndef SERVE_ENGINE_TYPES_H
+#define SERVE_ENGINE_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct tft_model;
+
+struct engine_options {
+    const struct tft_model *m;
+    uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
+    void (*wake)(void *user);  /* called by the engine's thread: there are items to take */
+    void *user;
+};
+
+/* Since the engine was opened. */
+struct engine_counts {
+    uint64_t prompt_tokens, cached_tokens, tokens, passes, steps; /* steps: slots fed by passes */
+    double prompt_seconds, seconds;
+    size_t running, waiting, most_tokens; /* most_tokens: of a session */
+};
+
+#endif

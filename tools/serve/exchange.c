@@ -1,0 +1,262 @@
+/* Requests and their replies, of evhttp. */
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loop.h"
+
+/* ---- exchanges */
+
+static void exchange_free(struct exchange *x)
+{
+    struct loop *l = x->server->loop;
+    *x->at = x->next;
+    if (x->next)
+        x->next->at = x->at;
+    if (x->watch)
+        event_free(x->watch);
+    free(x);
+    loop_end_if_done(l);
+}
+
+static void lose(struct exchange *x)
+{
+    if (x->watch)
+        event_free(x->watch);
+    x->watch = NULL;
+    if (x->gone)
+        x->gone(x->user);
+}
+
+/* The client has closed its side, while it waits for a reply. */
+static void on_hang_up(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    lose(user);
+}
+
+/* The connection ends: evhttp frees it. */
+static void on_close(struct evhttp_connection *c, void *user)
+{
+    struct exchange *x = user;
+    (void)c;
+    x->closed = true;
+    if (x->ended)
+        exchange_free(x);
+    else
+        lose(x);
+}
+
+/* All of the reply has been written. */
+static void on_complete(struct evhttp_request *r, void *user)
+{
+    struct evhttp_connection *c = evhttp_request_get_connection(r);
+    if (c)
+        evhttp_connection_set_closecb(c, NULL, NULL);
+    exchange_free(user);
+}
+
+static uint64_t hash(const char *p)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (; *p; p++)
+        h = (h ^ (unsigned char)*p) * 1099511628211u;
+    return h;
+}
+
+struct exchange *exchange_new(struct server *s, struct evhttp_request *r)
+{
+    struct exchange *x = calloc(1, sizeof *x);
+    struct evhttp_connection *c = evhttp_request_get_connection(r);
+    char *address = NULL;
+    uint16_t port;
+    if (!x)
+        return NULL;
+    x->server = s;
+    x->request = r;
+    x->at = &s->loop->open;
+    x->next = s->loop->open;
+    if (x->next)
+        x->next->at = &x->next;
+    s->loop->open = x;
+    evhttp_connection_get_peer(c, &address, &port);
+    x->client = hash(address ? address : "");
+    evhttp_connection_set_closecb(c, on_close, x);
+    evhttp_request_set_on_complete_cb(r, on_complete, x);
+    /* while evhttp waits for a reply, it does not read, and would not see that the client goes */
+    x->watch = event_new(s->loop->base, bufferevent_getfd(evhttp_connection_get_bufferevent(c)),
+                         EV_CLOSED, on_hang_up, x);
+    if (x->watch)
+        event_add(x->watch, NULL);
+    return x;
+}
+
+const char *exchange_header(const struct exchange *x, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
+}
+
+json_t *exchange_json(struct exchange *x)
+{
+    struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
+    json_error_t e;
+    size_t n = evbuffer_get_length(in);
+    const unsigned char *p = n ? evbuffer_pullup(in, -1) : NULL;
+    if (n && !p) {
+        reply_error(x, 500, "server_error", "out of memory");
+        return NULL;
+    }
+    json_t *body = json_loadb(n ? (const char *)p : "", n, JSON_ALLOW_NUL, &e);
+    evbuffer_drain(in, n);
+    if (body && json_is_object(body))
+        return body;
+    if (body)
+        reply_error(x, 400, "invalid_request_error", "the body is not a JSON object");
+    else
+        reply_error(x, 400, "invalid_request_error", "the body is not JSON: line %d, column %d: %s",
+                    e.line, e.column, e.text);
+    json_decref(body);
+    return NULL;
+}
+
+/* ---- replies */
+
+static const char *reason(int code)
+{
+    switch (code) {
+    case 200: return "OK";
+    case 204: return "No Content";
+    case 304: return "Not Modified";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 429: return "Too Many Requests";
+    case 501: return "Not Implemented";
+    case 503: return "Service Unavailable";
+    default: return "Internal Server Error";
+    }
+}
+
+void reply_header(struct exchange *x, const char *name, const char *value)
+{
+    evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
+}
+
+/* evhttp has the request from here on, and frees it if the connection is gone. */
+static bool ends(struct exchange *x)
+{
+    if (x->watch)
+        event_free(x->watch);
+    x->watch = NULL;
+    x->gone = NULL;
+    x->ended = true;
+    if (x->server->loop->ending && !x->streaming)
+        reply_header(x, "Connection", "close");
+    return x->closed;
+}
+
+void reply_text(struct exchange *x, int code, const char *type, const char *p, size_t n)
+{
+    struct evhttp_request *r = x->request;
+    bool closed = ends(x);
+    reply_header(x, "Content-Type", type);
+    if (n)
+        evbuffer_add(evhttp_request_get_output_buffer(r), p, n);
+    evhttp_send_reply(r, code, reason(code), NULL);
+    if (closed)
+        exchange_free(x);
+}
+
+static char *dump(json_t *body)
+{
+    char *text = body ? json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(body);
+    return text;
+}
+
+void reply_json(struct exchange *x, int code, json_t *body)
+{
+    static const char none[] =
+        "{\"error\":{\"code\":500,\"message\":\"out of memory\",\"type\":\"server_error\"}}";
+    char *text = dump(body);
+    const char *p = text ? text : none;
+    reply_text(x, text ? code : 500, "application/json; charset=utf-8", p, strlen(p));
+    free(text);
+}
+
+void reply_begin(struct exchange *x, const char *type)
+{
+    reply_header(x, "Content-Type", type);
+    reply_header(x, "Cache-Control", "no-cache");
+    reply_header(x, "X-Accel-Buffering", "no"); /* nginx passes on what comes at once */
+    if (x->server->loop->ending)
+        reply_header(x, "Connection", "close");
+    x->streaming = true;
+    evhttp_send_reply_start(x->request, 200, "OK");
+}
+
+void reply_part(struct exchange *x, const char *p, size_t n)
+{
+    struct evbuffer *b = x->closed ? NULL : evbuffer_new();
+    if (!b)
+        return;
+    evbuffer_add(b, p, n);
+    evhttp_send_reply_chunk(x->request, b);
+    evbuffer_free(b);
+}
+
+static void send_json(struct exchange *x, const char *before, json_t *part, const char *behind)
+{
+    char *text = dump(part);
+    struct cli_text t = {0};
+    if (text && cli_text_append(&t, before, strlen(before)) &&
+        cli_text_append(&t, text, strlen(text)) && cli_text_append(&t, behind, strlen(behind)))
+        reply_part(x, t.p, t.n);
+    free(t.p);
+    free(text);
+}
+
+void reply_event(struct exchange *x, json_t *part) { send_json(x, "data: ", part, "\n\n"); }
+
+void reply_line(struct exchange *x, json_t *part) { send_json(x, "", part, "\n"); }
+
+void reply_end(struct exchange *x)
+{
+    bool closed = ends(x);
+    evhttp_send_reply_end(x->request);
+    if (closed)
+        exchange_free(x);
+}
+
+void reply_error(struct exchange *x, int code, const char *type, const char *fmt, ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    json_t *text = json_string(message);
+    if (!text) /* a path or a name that is not UTF-8 */
+        text = json_string("the request is not valid UTF-8");
+    json_t *body = x->dialect == DIALECT_OLLAMA
+                       ? json_pack("{s:o}", "error", text)
+                       : json_pack("{s:{s:i,s:o,s:s,s:n}}", "error", "code", code, "message", text,
+                                   "type", type, "param");
+    if (!x->streaming) {
+        reply_json(x, code, body);
+        return;
+    }
+    if (x->dialect == DIALECT_OLLAMA)
+        reply_line(x, body);
+    else
+        reply_event(x, body);
+    reply_end(x);
+}

@@ -1,0 +1,27 @@
+/* What http.c and exchange.c share: the event loop, and how a request becomes an exchange. */
+#ifndef SERVE_LOOP_H
+#define SERVE_LOOP_H
+
+#include "server.h"
+
+struct event_base;
+struct evhttp;
+struct evhttp_bound_socket;
+
+struct loop {
+    struct event_base *base;
+    struct evhttp *http;
+    struct evhttp_bound_socket *bound;
+    struct event *woken, *signals[2];
+    int pipe[2]; /* the engine writes a byte where it has items */
+    struct exchange *open;
+    bool ending;
+};
+
+/* Ends the loop if a signal has come and no exchange is open. */
+void loop_end_if_done(struct loop *l);
+
+/* NULL: out of memory. */
+struct exchange *exchange_new(struct server *s, struct evhttp_request *r);
+
+#endif

@@ -1,0 +1,167 @@
+/* A pass: what each slot gets, and what becomes of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "engine_state.h"
+
+enum {
+    CHUNK = 64,        /* tokens of a prompt in a pass, where others wait for it */
+    CHUNK_ALONE = 256, /* where none does */
+};
+
+/* Feeds the slots. One alone is fed by itself: it can be cancelled between layers. */
+static void feed_all(struct engine *e, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct step *t = &e->steps[i];
+        t->before = tft_pos(t->slot->s);
+        e->feeds[i] = (struct tft_step){.session = t->slot->s,
+                                        .tokens = t->slot->empty_prompt ? NULL : t->slot->feed,
+                                        .n = t->n};
+    }
+    if (n == 1)
+        e->feeds[0].status = tft_prefill(e->feeds[0].session, e->feeds[0].tokens, e->feeds[0].n);
+    else if (n)
+        tft_step(e->batch, e->feeds, n);
+    for (size_t i = 0; i < n; i++)
+        e->steps[i].status = e->feeds[i].status;
+}
+
+/* The tokens of the next pass: all of those that generate, and a chunk of the prompt that was fed
+   longest ago. */
+static size_t gather(struct engine *e)
+{
+    size_t n = 0;
+    struct slot *prompt = NULL;
+    for (struct slot *s = e->slots; s < e->slots + e->o.n_slots; s++) {
+        if (s->job && !s->in_prompt)
+            e->steps[n++] = (struct step){.slot = s, .n = s->n_feed};
+        else if (s->job && (!prompt || s->used < prompt->used))
+            prompt = s;
+    }
+    if (prompt) {
+        size_t most = n || e->counts.running > 1 ? CHUNK : CHUNK_ALONE;
+        e->steps[n++] =
+            (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
+    }
+    return n;
+}
+
+static void put_choices(struct engine *e, struct job *j, struct slot *s, int32_t id)
+{
+    struct tft_choice all[1 + JOB_LOGPROBS];
+    all[0] = (struct tft_choice){id, tft_logprob(s->s, NULL, id)};
+    size_t n = tft_likeliest(s->s, NULL, all + 1, (size_t)j->logprobs);
+    if (!engine_item(e, j, ITEM_TOKEN, n, (const char *)all, (1 + n) * sizeof *all))
+        j->answer.failed = true;
+}
+
+/* Chooses what the session gets next, and puts its text. */
+static void choose(struct engine *e, struct slot *s)
+{
+    struct job *j = s->job;
+    size_t n;
+    j->form.logits = bias_apply(&j->bias, tft_logits(s->s, 0));
+    int more = form_next(&j->form, &j->sampler, s->s, s->next, &n);
+    if (more < 0) {
+        engine_fail(
+            e, j,
+            "no token can come: there are more than 4096 ways to read the text by its grammar, or "
+            "the vocabulary has no token that fits");
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (j->logprobs >= 0)
+            put_choices(e, j, s, s->next[i]);
+        bias_count(&j->bias, s->next[i]);
+        j->n_tokens++;
+        if (!answer_token(j, s->next[i])) {
+            if (j->answer.failed)
+                engine_fail(e, j, "out of memory");
+            else
+                engine_complete(e, j, "stop");
+            return;
+        }
+        if (j->n_tokens == j->most) {
+            engine_complete(e, j, "length");
+            return;
+        }
+    }
+    if (!more || form_is_done(&j->form))
+        engine_complete(e, j, "stop");
+    s->feed = s->next;
+    s->n_feed = n;
+}
+
+/* Behind a chunk of the prompt. */
+static void read_on(struct engine *e, struct slot *s)
+{
+    struct job *j = s->job;
+    if (j->progress)
+        engine_item(e, j, ITEM_PROMPT, tft_pos(s->s), NULL, 0);
+    if (s->n_feed)
+        return;
+    uint64_t now = cli_ns();
+    tft_prompt_end(s->s);
+    s->in_prompt = s->empty_prompt = false;
+    j->prompt_seconds = (double)(now - j->start) / 1e9;
+    j->start = now;
+    pthread_mutex_lock(&e->lock);
+    e->counts.prompt_tokens += j->n_ids - j->n_cached;
+    e->counts.prompt_seconds += j->prompt_seconds;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Behind a pass. */
+static void go_on(struct engine *e, struct step *t)
+{
+    struct slot *s = t->slot;
+    struct job *j = s->job;
+    bool cancelled = t->status == TFT_ERR_CANCELLED;
+    size_t fed = tft_pos(s->s) - t->before;
+    s->used = e->counts.passes;
+    if (cancelled && !atomic_load(&j->cancelled)) {
+        /* it was for the job that the slot had before */
+        s->feed += fed;
+        s->n_feed -= fed;
+        return;
+    }
+    if (cancelled)
+        engine_end(e, j, "cancelled");
+    else if (t->status == TFT_ERR_FULL && !s->in_prompt)
+        engine_complete(e, j, "length");
+    else if (t->status != TFT_OK) {
+        engine_fail(e, j, tft_session_error(s->s)->msg);
+        tft_rewind(s->s, 0);
+    } else {
+        s->feed += t->n;
+        s->n_feed -= t->n;
+        if (s->in_prompt)
+            read_on(e, s);
+        if (!s->in_prompt)
+            choose(e, s);
+    }
+}
+
+static void end_cancelled(struct engine *e)
+{
+    for (size_t i = 0; i < e->o.n_slots; i++) {
+        struct job *j = e->slots[i].job;
+        if (j && atomic_load(&j->cancelled))
+            engine_end(e, j, "cancelled");
+    }
+}
+
+void engine_pass(struct engine *e)
+{
+    end_cancelled(e);
+    size_t n = gather(e);
+    feed_all(e, n);
+    pthread_mutex_lock(&e->lock);
+    e->counts.passes += n > 0;
+    e->counts.steps += n;
+    pthread_mutex_unlock(&e->lock);
+    for (size_t i = 0; i < n; i++)
+        go_on(e, &e->steps[i]);
+}
