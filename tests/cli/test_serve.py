@@ -70,7 +70,8 @@ class Server:
         r = c.getresponse()
         text = r.read().decode()
         c.close()
-        assert r.status == 200 and r.headers["Content-Type"] == "text/event-stream", (r.status, text)
+        kind = r.headers["Content-Type"]
+        assert r.status == 200 and kind == "text/event-stream", (r.status, kind, text)
         parts = [part for part in text.split("\n\n") if not part.startswith(":")]
         assert parts[-2:] == ["data: [DONE]", ""], text
         return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
@@ -157,7 +158,8 @@ class Serve(Case):
                 {"temperature": -1}, {"temperature": "hot"}, {"top_p": 2}, {"seed": 1.5},
                 {"max_tokens": 0}, {"n": 9}, {"stop": [1]}, {"stop": ["x"] * 17}, {"stream": 1},
                 {"top_logprobs": 21}, {"logit_bias": 1}, {"logit_bias": {"x": 1}},
-                {"logit_bias": {"420": 1}}, {"logit_bias": [[1, "x"]]}, {"presence_penalty": 3}, {"response_format": {"type": "xml"}},
+                {"logit_bias": {"420": 1}}, {"logit_bias": [[1, "x"]]}, {"presence_penalty": 3},
+                {"response_format": {"type": "xml"}},
                 {"response_format": {"type": "json_schema"}}, {"tools": [{"type": "function"}]},
                 {"grammar": "root ::= ("}]]
             for body in bad:
