@@ -17,8 +17,15 @@ static int serve(const char *path)
 const struct cli_command command_serve = {
     .name = "serve",
     .operand = "MODEL",
-    .summary = "serve a model to clients of OpenAI's API (not in this build)",
-    .groups = (const struct cli_option_group[]){{"Server", options}, {0}},
+    .summary = "answer over HTTP (not in this build)",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Server", options},
+            {"Context", cli_session_option_list},
+            {"Model and machine", cli_model_option_list},
+            {NULL, cli_thread_option_list},
+            {0},
+        },
     .notes = "",
     .examples = "tuffet serve model.gguf\n",
     .run = serve,
