@@ -233,6 +233,17 @@ class Serve(Case):
             self.assertEqual(more[2]["message"], s.answer(messages=said, seed=5, max_tokens=9)
                              ["choices"][0]["message"])
 
+    def test_a_cache_that_depends_on_the_end_of_the_prompt(self):
+        kv = "--kv=kivi:residual=16,group=16,bits=1,prefill=prompt"
+        text = "once upon a time " * 8
+        with Server(self.endless(), kv, "--slots=1") as s:
+            for n in [40, 60, 100]:
+                answer = s.answer("/v1/completions", prompt=text[:n], seed=1, max_tokens=40)
+                self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+                self.assertEqual(answer["choices"][0]["text"],
+                                 self.json("run", self.endless(), kv, "-p", text[:n], "-s1",
+                                           "-n40")["text"])
+
     def test_a_client_that_goes_frees_its_slot(self):
         short = {"prompt": "a", "max_tokens": 3}
         with Server(self.endless(ctx=100000), "--slots=1", "--queue=1") as s:

@@ -1,10 +1,13 @@
 #include "slot.h"
 
+#include "run/session.h"
+
 enum { WORTH = 32 }; /* tokens: computing fewer again is no loss */
 
 size_t slot_common(const struct slot *s, const int32_t *ids, size_t n)
 {
-    return s->s && n ? cli_held(s->s, ids, n) : 0;
+    /* with prefill=prompt, what the cache holds depends on where the prompt before this one ended */
+    return s->s && n && !s->s->whole_prompt ? cli_held(s->s, ids, n) : 0;
 }
 
 struct slot *slot_choose(struct slot *slots, size_t n_slots, const int32_t *ids, size_t n)
