@@ -360,9 +360,12 @@ class Serve(Case):
             self.assertEqual(ids(logit_bias=[[7, 1000]], frequency_penalty=0), [7] * 12)
             for ban in [{str(plain[0]): -100}, [[plain[0], False]]]:
                 self.assertNotIn(plain[0], ids(logit_bias=ban))
-            # of two tokens that are likelier than all others, each in turn
-            two = {"7": 1000, "8": 1000}
-            self.assertEqual(len(set(ids(logit_bias=two, frequency_penalty=2))), 2)
+            # of two tokens that are likelier than all others, the second comes by the penalty
+            two = {"7": 1000, "8": 992}
+            self.assertEqual(ids(logit_bias=two), [7] * 12)
+            self.assertEqual(ids(logit_bias=two, presence_penalty=2), [7] * 12)
+            often = ids(logit_bias=two, frequency_penalty=2)
+            self.assertEqual((often[0], set(often)), (7, {7, 8}))
             self.assertEqual(ids(logit_bias={}, presence_penalty=0), plain)
 
     def test_logprobs(self):
