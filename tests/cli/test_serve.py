@@ -186,6 +186,14 @@ class Serve(Case):
                              (204, "https://a.org"))
             self.assertEqual(s.ask("/health", Origin="https://b.org")[0], 403)
             self.assertEqual(s.ask("/health", Origin=f"http://{s.host}:{s.port}")[0], 200)
+            # a name that a site has made point to this machine is its own, and so is its origin
+            for host, status in [(f"localhost:{s.port}", 200), ("LOCALHOST", 200), ("[::1]:80", 200),
+                                 ("127.0.0.1", 200), ("a.org", 200), ("a.org:81", 200),
+                                 ("b.org", 403), (f"b.org:{s.port}", 403), ("127.0.0.1.b.org", 403),
+                                 ("localhost.b.org", 403), ("", 403)]:
+                self.assertEqual(s.ask("/health", Host=host)[0], status, host)
+            self.assertEqual(s.ask("/health", Host="b.org", Origin="http://b.org")[0], 403)
+            self.assertEqual(s.ask("/health", Host="a.org", Origin="https://a.org")[0], 200)
 
     def test_answers_are_the_same_alone_and_beside_others(self):
         asked = [{"messages": [{"role": "user", "content": "once " * (1 + 9 * i)}], "seed": i,
@@ -250,7 +258,7 @@ class Serve(Case):
             def begin(body):
                 c = socket.create_connection((s.host, s.port))
                 data = json.dumps({"messages": HELLO, **body}).encode()
-                c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d"
+                c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d"
                           b"\r\n\r\n" % len(data) + data)
                 return c
             for body in [{}, {"stream": True}, {"messages": [{"role": "user",
@@ -275,7 +283,7 @@ class Serve(Case):
 
     def test_what_clients_should_not_send(self):
         body = b'{"prompt":"a","max_tokens":1}'
-        post = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n"
+        post = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
         with Server(self.endless()) as s:
             half = [socket.create_connection((s.host, s.port)) for _ in range(20)]
             for i, c in enumerate(half):
@@ -285,7 +293,7 @@ class Serve(Case):
                     (b"GET / HTTP/9.9\r\n\r\n", b""),
                     (b"GET /health HTTP/1.1\r\nX: " + b"a" * 100000 + b"\r\n\r\n", b" 4"),
                     (post % 10**9 + b"\r\n", b" 413 "), (post % -1 + b"\r\n", b" 400 "),
-                    (b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked"
+                    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked"
                      b"\r\n\r\nfffffffffffffff\r\n", b""),
                     (b"GET /%FF%00 HTTP/1.0\r\n\r\n", b" 404 "),
                     (b"GET /\xff HTTP/1.0\r\n\r\n", b""),

@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "loop.h"
 #include "router.h"
 
@@ -53,34 +54,6 @@ static void on_signal(evutil_socket_t sig, short what, void *user)
 }
 
 /* ---- requests */
-
-/* Takes as long for a wrong key as for the right one. */
-static bool is_same(const char *a, const char *b)
-{
-    size_t n = strlen(b), m = strlen(a);
-    unsigned char differs = n != m;
-    for (size_t i = 0; i < n; i++)
-        differs |= (unsigned char)(b[i] ^ a[m ? i % m : 0]);
-    return !differs;
-}
-
-static bool has_key(const struct exchange *x)
-{
-    const char *key = x->server->o.key, *bearer = exchange_header(x, "Authorization"),
-               *own = exchange_header(x, "X-Api-Key");
-    return !key || (bearer && strncmp(bearer, "Bearer ", 7) == 0 && is_same(bearer + 7, key)) ||
-           (own && is_same(own, key));
-}
-
-/* A page of another site may not use the server, unless --cors names it. */
-static bool is_foreign(const struct exchange *x)
-{
-    const char *origin = exchange_header(x, "Origin"), *host = exchange_header(x, "Host"),
-               *known = x->server->o.origin;
-    const char *name = origin ? strstr(origin, "://") : NULL;
-    return origin && !(name && host && strcmp(name + 3, host) == 0) &&
-           !(known && (strcmp(known, "*") == 0 || strcmp(known, origin) == 0));
-}
 
 static void allow_origin(struct exchange *x)
 {
@@ -123,12 +96,13 @@ static void on_request(struct evhttp_request *r, void *user)
     x->query = uri ? evhttp_uri_get_query(uri) : NULL;
     x->dialect = route_dialect(path);
     allow_origin(x);
-    if (is_foreign(x))
+    if (access_is_foreign(x))
         reply_error(x, 403, "permission_error",
-                    "pages of other sites may not use this server: --cors ORIGIN allows one");
+                    "pages of other sites, and other names of this machine, may not use this "
+                    "server: --cors ORIGIN allows one");
     else if (strcmp(method, "OPTIONS") == 0 && x->server->o.origin)
         preflight(x);
-    else if (!route_is_public(path) && !has_key(x))
+    else if (!route_is_public(path) && !access_has_key(x))
         reply_error(x, 401, "authentication_error", "the API key is missing or wrong");
     else
         route(x, method, path);
