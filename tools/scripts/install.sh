@@ -19,6 +19,8 @@ done
 [ -n "$missing" ] || exit 0
 
 export DEBIAN_FRONTEND=noninteractive
-$root apt-get update -qq
+# A mirror may have one list of several that is old or damaged, which need not matter here: what
+# cannot be installed then says so.
+$root apt-get update -qq || echo "install.sh: some package lists could not be updated" >&2
 # shellcheck disable=SC2086 # one word for each package
 $root apt-get install -y -qq --no-install-recommends $missing >/dev/null
