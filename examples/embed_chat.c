@@ -29,7 +29,8 @@ static void take(void *user, const struct tft_chat_event *e)
         strncat(user, e->p, e->n);
 }
 
-/* Lets the model answer the conversation `json` under a grammar; reads a call, or prints the answer. */
+/* Lets the model answer the conversation `json` under a grammar; reads a call, or prints the
+   answer. */
 static enum tft_status answer(struct app *x, const char *json, const char *gbnf, bool is_call)
 {
     struct tft_chat_input in = {sizeof in, .json = json, .n_json = strlen(json)};

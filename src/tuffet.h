@@ -674,9 +674,9 @@ TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, si
  * NULL, the settings and the seed of a sampler, and the place in its grammar. It is for sessions of
  * the same model file with the same `weights`, `kv`, prefix and filter, and of any capacity that
  * has room for its tokens. (With LongRoPE the capacity must be on the same side of the original
- * context.) Other options may differ: n_batch, n_logits, n_threads, slide, and checkpoints, of which
- * the newest are kept. The CPU may be another one. docs/sessions.md describes the format, and how
- * models are told apart.
+ * context.) Other options may differ: n_batch, n_logits, n_threads, slide, and checkpoints, of
+ * which the newest are kept. The CPU may be another one. docs/sessions.md describes the format, and
+ * how models are told apart.
  */
 
 /* Bytes of the session when it is saved now. z: NULL, or its sampler. */
@@ -701,8 +701,8 @@ TFT_API enum tft_status tft_session_save(const struct tft_session *s, const stru
    has a place in a grammar, z->grammar must be a state of the same grammar, which is put there;
    otherwise z->grammar stays where it is.
    TFT_ERR_FORMAT: not a saved session, or a damaged one. TFT_ERR_ARG: saved with another model,
-   cache, prefix or grammar; err says which. TFT_ERR_FULL: more tokens than the session has room for.
-   TFT_ERR_UNSUPPORTED: of a later version, or the cache is on a device. */
+   cache, prefix or grammar; err says which. TFT_ERR_FULL: more tokens than the session has room
+   for. TFT_ERR_UNSUPPORTED: of a later version, or the cache is on a device. */
 TFT_API enum tft_status tft_session_load_mem(struct tft_session *s, struct tft_sampler *z,
                                              const void *data, size_t size, struct tft_error *err);
 
@@ -711,12 +711,12 @@ TFT_API enum tft_status tft_session_load(struct tft_session *s, struct tft_sampl
                                          const char *path, struct tft_error *err);
 
 /* Replaces what `to` holds by what `from` holds, as saving and loading it would: `to` goes on from
-   the tokens of `from` with the same bits. To share a beginning only, tft_rewind it afterwards. Both
-   are open sessions of one struct tft_model and match as a saved session must. Each has memory of
-   its own, so from then on neither depends on the other. Neither may be in use by another thread.
-   Allocates nothing. After an error `to` is as it was. TFT_ERR_ARG: they do not match; err says in
-   what. TFT_ERR_FULL: `from` has more tokens than `to` has room for. TFT_ERR_UNSUPPORTED: the cache
-   is on a device. */
+   the tokens of `from` with the same bits. To share a beginning only, tft_rewind it afterwards.
+   Both are open sessions of one struct tft_model and match as a saved session must. Each has memory
+   of its own, so from then on neither depends on the other. Neither may be in use by another
+   thread. Allocates nothing. After an error `to` is as it was. TFT_ERR_ARG: they do not match; err
+   says in what. TFT_ERR_FULL: `from` has more tokens than `to` has room for. TFT_ERR_UNSUPPORTED:
+   the cache is on a device. */
 TFT_API enum tft_status tft_session_copy(struct tft_session *to, const struct tft_session *from,
                                          struct tft_error *err);
 

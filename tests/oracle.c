@@ -746,8 +746,8 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
     free(y);
 }
 
-/* y += weight Wdown (silu(Wgate h) * Wup h), or gelu in gemma4, of rows [e n, (e + 1) n) of the first
-   two; fused: gate has n rows of the gate and n of up for each e */
+/* y += weight Wdown (silu(Wgate h) * Wup h), or gelu in gemma4, of rows [e n, (e + 1) n) of the
+   first two; fused: gate has n rows of the gate and n of up for each e */
 static void add_expert(const struct oracle *o, double *y, double weight, struct matrix gate,
                        struct matrix up, struct matrix down, size_t e, const double *h)
 {

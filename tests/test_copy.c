@@ -1,6 +1,6 @@
-/* Copied sessions: two that go on from the same tokens do not change each other, whichever is closed
-   first, and a copy that is refused changes nothing. (test_save.c copies with every kind of cache,
-   window and state.) */
+/* Copied sessions: two that go on from the same tokens do not change each other, whichever is
+   closed first, and a copy that is refused changes nothing. (test_save.c copies with every kind of
+   cache, window and state.) */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 

@@ -251,9 +251,9 @@ static void codes(void **state)
 
 /* ---- W8A8 */
 
-/* Toys whose experts have whole panels. Rows DENSE and behind it have a layer without experts, whose
-   hidden activations are wider or narrower; rows SHARED and behind it shared experts, the last one
-   in its last layer alone. */
+/* Toys whose experts have whole panels. Rows DENSE and behind it have a layer without experts,
+   whose hidden activations are wider or narrower; rows SHARED and behind it shared experts, the
+   last one in its last layer alone. */
 static const int convertible[] = {0, 1, 2, 3, 6, 6, 2, 4, 4};
 enum { N_CONVERTIBLE = sizeof convertible / sizeof *convertible, DENSE = 4, SHARED = 6 };
 

@@ -275,8 +275,8 @@ static void near(const struct toy *t, const struct quantize_opts *o, double most
         fail_msg("%s: off by %.3f of the logits of floats", what, d);
 }
 
-/* Scores are not divided, so errors of queries and keys weigh much: these keep 8 bits with AWQ, which
-   rounds to nearest. */
+/* Scores are not divided, so errors of queries and keys weigh much: these keep 8 bits with AWQ,
+   which rounds to nearest. */
 static void is_near_the_floats(struct toy t)
 {
     static uint8_t bits[LAYER_MATS * MOST_LAYERS];
@@ -344,8 +344,8 @@ static void w8a8_has_the_same_bits(void **state)
         has_the_same_bits(converted[i](), want[i]);
 }
 
-/* Inputs of each layer's own width, also in layers that use the keys of others. Heads of attention's
-   output are not rotated: values have a norm behind the matrix that would be. */
+/* Inputs of each layer's own width, also in layers that use the keys of others. Heads of
+   attention's output are not rotated: values have a norm behind the matrix that would be. */
 static void has_ranges(struct toy t, enum quantize_rotate rotate)
 {
     struct quantize_opts o = without_prefix(&t);
@@ -418,7 +418,8 @@ static void w8a8_tensors(void **state)
     }
 }
 
-/* The check of a file runs a model of floats layer by layer, a session all layers: the same loss. */
+/* The check of a file runs a model of floats layer by layer, a session all layers: the same
+   loss. */
 static void losses_of_floats(void **state)
 {
     (void)state;

@@ -39,9 +39,9 @@ static bool read_logits(const char *name, float want[LAST][VOCAB])
 
 /*
  * Opens the peer's file. In OLMo 3's files, rope.scaling.attn_factor is what the model's own
- * implementation multiplies cosines and sines by (transformers: attention_factor). The peer takes it
- * for a factor beside YaRN's own, and multiplies by both. So for the peer's logits the file gets the
- * product; without that, they are 6e-3 apart.
+ * implementation multiplies cosines and sines by (transformers: attention_factor). The peer takes
+ * it for a factor beside YaRN's own, and multiplies by both. So for the peer's logits the file gets
+ * the product; without that, they are 6e-3 apart.
  */
 static bool open_as_peer(struct tft_model **m, const char *path, struct tft_error *err)
 {

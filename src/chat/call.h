@@ -5,8 +5,8 @@
  *
  * Grammar and reader go by the same patterns. A pattern is text, in which %n stands for the name of
  * a tool, %a for its arguments, %i for an id that the model makes up, and ~ for a space that the
- * grammar lets the model leave out. The reader takes any white space, or none, where a pattern has white space, and skips white space
- * elsewhere, since a model may write without the grammar.
+ * grammar lets the model leave out. The reader takes any white space, or none, where a pattern has
+ * white space, and skips white space elsewhere, since a model may write without the grammar.
  */
 #ifndef TFT_CALL_H
 #define TFT_CALL_H

@@ -27,8 +27,8 @@
  * string (slices, replace, trim, join, tojson, ...), each character keeps its mark; what a filter
  * adds, such as a quote of tojson, is not trusted. Special tokens come from trusted text alone.
  *
- * Functions, errors, option structs and text follow the rules on top of tuffet.h: sizes are bytes of
- * UTF-8, and err, which may be NULL, gets one line for a person. A function that fails leaves
+ * Functions, errors, option structs and text follow the rules on top of tuffet.h: sizes are bytes
+ * of UTF-8, and err, which may be NULL, gets one line for a person. A function that fails leaves
  * nothing to free: what it would have opened is NULL, a tft_chat_text is empty.
  *
  * Threads: a template and a set of tools never change once they are open. Any number of threads may
@@ -36,8 +36,8 @@
  * There is no global state.
  *
  * Memory comes from the C library, and is given back by the functions whose names end in close and
- * free. These take NULL or, for a text, an empty one (all zero). No argument is kept after the call, except the tools of
- * an answer and the pointers `event` and `user`.
+ * free. These take NULL or, for a text, an empty one (all zero). No argument is kept after the
+ * call, except the tools of an answer and the pointers `event` and `user`.
  *
  * Link with -ltuffet-chat -ltuffet, or what pkg-config says of tuffet-chat.
  */

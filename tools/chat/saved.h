@@ -9,8 +9,8 @@
 #include "conversation.h"
 
 /* Writes the conversation to a file, which gets its name when it is complete. A file that is there
-   already must be a saved conversation, or empty. A session on a device is left out. Returns CLI_OK,
-   or CLI_FAILED after an error message. */
+   already must be a saved conversation, or empty. A session on a device is left out. Returns
+   CLI_OK, or CLI_FAILED after an error message. */
 int saved_write(const struct conversation *c, const char *path);
 
 /* Replaces the messages by those of a file, and the tokens of the session by the saved ones: the

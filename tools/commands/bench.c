@@ -63,8 +63,8 @@ struct row {
     size_t session; /* bytes */
 };
 
-/* Reads numbers of 1 to 1024 like 1,2,4. Returns how many the list has, or 0 if it is invalid or too
-   long. */
+/* Reads numbers of 1 to 1024 like 1,2,4. Returns how many the list has, or 0 if it is invalid or
+   too long. */
 static int parse_list(int list[MAX_LIST], const char *text)
 {
     int n = 0;
@@ -185,8 +185,8 @@ static double cache_bytes(const struct tft_model *m, const char *kv, double dept
     return bytes;
 }
 
-/* Bytes of experts that n tokens read in one pass beyond those that one token reads: as many experts
-   as n tokens choose, on average, if each expert is as likely as any other. */
+/* Bytes of experts that n tokens read in one pass beyond those that one token reads: as many
+   experts as n tokens choose, on average, if each expert is as likely as any other. */
 static double more_experts(const struct tft_model *m, double n)
 {
     double one = 0, all = m->n_expert, used = m->n_expert_used;

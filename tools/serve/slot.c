@@ -6,7 +6,7 @@ enum { WORTH = 32 }; /* tokens: computing fewer again is no loss */
 
 size_t slot_common(const struct slot *s, const int32_t *ids, size_t n)
 {
-    /* with prefill=prompt, what the cache holds depends on where the prompt before this one ended */
+    /* with prefill=prompt, what the cache holds depends on where the prompt before it ended */
     return s->s && n && !s->s->whole_prompt ? cli_held(s->s, ids, n) : 0;
 }
 

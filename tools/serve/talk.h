@@ -20,8 +20,8 @@ struct talk {
     void (*end)(struct talk *t);
 };
 
-/* Makes the job of a request, plain as for request_jobs, and gives it to the engine; or replies with
-   an error. stream, part, end: as above. */
+/* Makes the job of a request, plain as for request_jobs, and gives it to the engine; or replies
+   with an error. stream, part, end: as above. */
 void talk_begin(struct exchange *x, struct request *r, bool plain, const char *stream,
                 void (*part)(struct talk *t, const struct item *item),
                 void (*end)(struct talk *t));

@@ -211,8 +211,8 @@ void tft_cpu_scale_queries(struct tft_pass *p)
 
 /* ------------------------------------------------------------------------------- dynamic ranges */
 
-/* The range of the first `width` numbers of tokens [begin, end): a layer's input may be shorter than
-   a row. */
+/* The range of the first `width` numbers of tokens [begin, end): a layer's input may be shorter
+   than a row. */
 static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end,
                        uint32_t width, float *min, float *max)
 {
