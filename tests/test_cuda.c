@@ -546,6 +546,12 @@ int main(int argc, char **argv)
         remove_folder(NULL);
         return 77; /* meson: skipped */
     }
+    struct quantize_opts o = usual(&toys[0]);
+    if (getenv("TUFFET_TEST_GPU") && is_played(quantized(&toys[0], &o))) {
+        print_error("the plug-in that was found is that of the player, not of a GPU\n");
+        remove_folder(NULL);
+        return 1;
+    }
     if (argc > 1) /* a pattern: only the tests whose names match */
         cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, remove_folder);
