@@ -1,6 +1,6 @@
 /*
- * gemm_packed of kernels.h, for several tokens; packed_one.h is for one. PACKED_RANGE columns of
- * one or two panels are unpacked into a buffer, which stays in an L1 cache while all tokens are
+ * gemm_packed of kernels.h, for many tokens; packed_one.h is for one or a few. PACKED_RANGE columns
+ * of one or two panels are unpacked into a buffer, which stays in an L1 cache while all tokens are
  * multiplied by it. A tile keeps its sums in registers: integers within a group, floats over
  * groups. From one range of columns to the next, y holds the sums.
  *
@@ -167,12 +167,32 @@ static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct pa
 
 #include "packed_one.h"
 
+/* A few tokens one by one, 64 rows at a time: the codes come from memory for the first token, and
+   from a cache for the others. To unpack them once for all would take longer. */
+enum { PACKED_FEW = 4, PACKED_FEW_ROWS = 4 * TFT_PANEL };
+
+static void ISA(packed_few)(const struct tft_gemm_packed *g, tft_gemm_packed_fn *one)
+{
+    size_t panel = tft_packed_panel(g->how, g->K), rows = g->M == 1 ? g->N : PACKED_FEW_ROWS;
+    for (size_t n = 0; n < g->N; n += rows)
+        for (size_t m = 0; m < g->M; m++) {
+            struct tft_gemm_packed token = *g;
+            token.y = g->y + m * g->ldy + n;
+            token.x = g->x + m * g->ldx;
+            token.w = g->w + n / TFT_PANEL * panel;
+            token.bias = g->bias ? g->bias + n : NULL;
+            token.M = 1;
+            token.N = min_size(rows, g->N - n);
+            one(&token);
+        }
+}
+
 static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
 {
     const struct tft_packing *how = g->how;
-    tft_gemm_packed_fn *one = g->M == 1 ? ISA(packed_one)(how) : NULL;
+    tft_gemm_packed_fn *one = g->M <= PACKED_FEW ? ISA(packed_one)(how) : NULL;
     if (one) {
-        one(g);
+        ISA(packed_few)(g, one);
         return;
     }
     size_t panel = tft_packed_panel(how, g->K), record = tft_packed_record(how);
