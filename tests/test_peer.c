@@ -45,7 +45,7 @@ static bool read_logits(const char *name, float want[LAST][VOCAB])
  */
 static bool open_as_peer(struct tft_model **m, const char *path, struct tft_error *err)
 {
-    static unsigned char bytes[1 << 20];
+    static _Alignas(64) unsigned char bytes[1 << 20]; /* as tft_model_open_mem wants it */
     static const char key[] = "olmo2.rope.scaling.attn_factor";
     struct tft_model_opts mo = {.size = sizeof mo, .n_threads = 2};
     FILE *f = strstr(path, "olmo2-swa") ? fopen(path, "rb") : NULL;
