@@ -28,13 +28,13 @@ struct tft_batch {
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* Ranges over all tokens of a pass would be over those of other sessions. */
+/* A range over all tokens of a pass would depend on the tokens of other sessions. */
 static bool can_join(const struct tft_model *m)
 {
     if (m->n_host < m->n_layer)
         return false;
     for (uint32_t l = 0; l < m->n_layer; l++)
-        for (int i = 0; i < TFT_LAYER_INPUTS; i++)
+        for (int i = 0; i < TFT_INPUT_KINDS; i++)
             if (m->block[l].in[i].range == TFT_RANGE_TENSOR)
                 return false;
     return m->output.in->range != TFT_RANGE_TENSOR;
