@@ -151,12 +151,12 @@ static void add_lane(struct tft_batch *b, struct tft_step *step)
     b->n_logits += logits_of(step);
 }
 
-/* As many as each of the sessions has workspace for. */
+/* No more threads than the batch has, nor than any of the sessions. */
 static int threads_of(const struct tft_batch *b)
 {
     int n = b->n_threads;
     for (uint32_t i = 0; i < b->n_lane; i++)
-        n = n < b->lane[i].s->max_threads ? n : b->lane[i].s->max_threads;
+        n = n < b->lane[i].s->n_threads ? n : b->lane[i].s->n_threads;
     return n;
 }
 
@@ -175,18 +175,20 @@ static void run_lanes(struct tft_batch *b)
     bool alone = b->n_lane == 1;
     struct tft_pass p = {.ops = &stage->backend->ops,
                          .m = b->m,
-                         .s = alone ? b->lane[0].s : b->work,
+                         .s = runs,
                          .plan = alone ? &b->lane[0].s->kv.plan : NULL,
                          .lane = alone ? NULL : b->lane,
+    if (!b->n_lane)
+        return;
                          .n_lane = alone ? 0 : b->n_lane,
                          .n_threads = 1,
+    struct tft_session *runs = alone ? b->lane[0].s : b->work;
+    int n_threads = runs->n_threads;
                          .tokens = b->tokens,
                          .n = b->n_token,
                          .pos = b->lane[0].pos,
                          .n_logits = b->n_logits};
-    if (!b->n_lane)
-        return;
-    b->work->n_threads = threads_of(b);
+    runs->n_threads = threads_of(b);
     stage->backend->run(&p, 0, b->m->n_layer); /* cannot fail: the CPU, and nobody stops it */
     for (uint32_t i = 0, row = 0; i < b->n_lane; row += b->lane[i++].n_logits) {
         const struct tft_lane *lane = &b->lane[i];
@@ -195,6 +197,7 @@ static void run_lanes(struct tft_batch *b)
             take_logits(b, lane, row);
         b->step[i]->status = tft_feed_passed(s, lane->n, s->pos + lane->n, lane->n_logits);
         if (b->step[i]->status == TFT_OK)
+    runs->n_threads = n_threads;
             tft_feed_end(s, lane->n);
     }
     b->n_lane = b->n_token = b->n_logits = 0;
