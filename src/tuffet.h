@@ -580,9 +580,10 @@ TFT_API void tft_cancel(struct tft_session *s);
    results are the same bits. TFT_ERR_ARG: n is outside, and nothing changes. */
 TFT_API enum tft_status tft_session_threads(struct tft_session *s, int n);
 
-/* The error of the last call of tft_prefill, tft_decode, tft_sync or tft_rewind, with a line that
-   says what failed, such as what the device reported. If nothing failed, the code is TFT_OK and the
-   line is empty. Owned by the session, valid until the next call on it. */
+/* The error of the last call of tft_prefill, tft_decode, tft_sync, tft_rewind, tft_session_threads
+   or tft_step, with a line that says what failed, such as what the device reported. If nothing
+   failed, the code is TFT_OK and the line is empty. Owned by the session, valid until the next call
+   on it. */
 TFT_API const struct tft_error *tft_session_error(const struct tft_session *s);
 
 /* How many tokens the session holds, how many fit, and the tokens [tft_pos], which the session
@@ -621,9 +622,9 @@ struct tft_batch;
 struct tft_batch_opts {
     size_t size;                           /* sizeof(struct tft_batch_opts) */
     const struct tft_allocator *allocator; /* must outlive the batch; NULL: the C library */
-    uint32_t n_sessions; /* in one pass, at most; 0: 16. Takes memory for as many rows of logits, or
-                            as n_logits of those sessions says */
-    uint32_t n_tokens;   /* in one pass, at most; 0: 512 */
+    uint32_t n_sessions; /* in one pass, at most; 0: 16. A pass has as many rows of logits, of which
+                            a session with n_logits above 1 may take several */
+    uint32_t n_tokens;   /* in one pass, at most, and at least n_sessions; 0: 512 */
     int n_threads;       /* 1 to 1024; 0: tft_cpu_threads() */
 };
 
@@ -644,17 +645,20 @@ TFT_API enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_
 /* b may be NULL. */
 TFT_API void tft_batch_close(struct tft_batch *b);
 
-/* Feeds steps[n], in as few passes as there is room for; allocates nothing. Errors are those of
-   single steps: the other sessions go on. Returns the first status that is not TFT_OK.
-   TFT_ERR_ARG: also a session that is in two steps, or of another model than the batch; it stays as
-   it is.
-   A step gets a pass of its own, as by tft_prefill, if it has more tokens than the n_batch of its
-   session or the n_tokens of the batch, or no token, if its session slides now or computes again
-   what a rewind took from its cache, and with a model on a device or with ranges over all tokens of
-   a pass. In a shared pass, a session's progress callback is not called, and tft_cancel is seen
-   before the pass, not within it. A shared pass runs on as many threads as the batch and each of
-   its sessions were opened with. Not for several threads at once, neither with one batch nor with
-   one session. */
+/* Feeds steps[n], in as few passes as there is room for; allocates nothing. Each step has a status
+   of its own, and one that fails does not stop the others. Returns the first status that is not
+   TFT_OK. TFT_ERR_ARG: also a session of another model than the batch, or one that is in several
+   steps: all its steps are refused, and it stays as it is.
+
+   Steps share passes, except these, which are computed as by tft_prefill:
+     - a step without tokens, with more than n_batch of its session or n_tokens of the batch, or
+       with more logits to keep than n_sessions of the batch
+     - a step whose session slides now, or computes again what a rewind took from its cache
+     - all steps of a model on a device, or with ranges over all tokens of a pass
+
+   A shared pass calls no progress callback, and tft_cancel does not stop it: that ends the next
+   call. A pass runs on no more threads than the batch has, nor than any of its sessions. One thread
+   at a time may use a batch, and one a session. */
 TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n);
 
 /* ------------------------------------------------------------------------------- saved sessions */

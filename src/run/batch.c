@@ -180,6 +180,8 @@ static void run_lanes(struct tft_batch *b)
                          .lane = alone ? NULL : b->lane,
     if (!b->n_lane)
         return;
+    struct tft_session *runs = alone ? b->lane[0].s : b->work;
+    int n_threads = runs->n_threads;
                          .n_lane = alone ? 0 : b->n_lane,
                          .n_threads = 1,
     struct tft_session *runs = alone ? b->lane[0].s : b->work;
