@@ -79,6 +79,14 @@ static enum tft_status resolve(struct tft_batch_opts *o, const struct tft_model 
     return TFT_OK;
 }
 
+static enum tft_status too_large(const struct tft_model *m, const struct tft_batch_opts *o,
+                                 struct tft_error *err)
+{
+    return tft_fail(err, TFT_ERR_NOMEM,
+                    "%s: out of memory for a batch of %u sessions and %u tokens", m->source.name,
+                    o->n_sessions, o->n_tokens);
+}
+
 enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m,
                                const struct tft_batch_opts *opts, struct tft_error *err)
 {
@@ -91,7 +99,7 @@ enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m
     layout(&a, &o);
     void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
     if (!memory)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for a batch", m->source.name);
+        return too_large(m, &o, err);
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};
     struct tft_batch *b = layout(&a, &o);
@@ -103,13 +111,12 @@ enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m
         b->allocator = &b->allocator_copy;
     }
     struct tft_work w = {o.allocator, o.n_tokens, o.n_sessions, o.n_threads};
-    if (b->joins)
-        status = tft_session_open_work(&b->work, m, &w, err);
-    if (status != TFT_OK)
+    if (b->joins && tft_session_open_work(&b->work, m, &w, err) != TFT_OK) {
         tft_batch_close(b);
-    else
-        *out = b;
-    return status;
+        return too_large(m, &o, err);
+    }
+    *out = b;
+    return TFT_OK;
 }
 
 void tft_batch_close(struct tft_batch *b)
@@ -171,27 +178,26 @@ static void take_logits(const struct tft_batch *b, const struct tft_lane *lane, 
 /* Computes the lanes, if there are any. One lane alone is computed as tft_prefill does. */
 static void run_lanes(struct tft_batch *b)
 {
+    if (!b->n_lane)
+        return;
     const struct tft_stage *stage = &b->m->stage[0];
     bool alone = b->n_lane == 1;
+    struct tft_session *runs = alone ? b->lane[0].s : b->work;
+    int n_threads = runs->n_threads;
     struct tft_pass p = {.ops = &stage->backend->ops,
                          .m = b->m,
                          .s = runs,
                          .plan = alone ? &b->lane[0].s->kv.plan : NULL,
                          .lane = alone ? NULL : b->lane,
-    if (!b->n_lane)
-        return;
-    struct tft_session *runs = alone ? b->lane[0].s : b->work;
-    int n_threads = runs->n_threads;
                          .n_lane = alone ? 0 : b->n_lane,
                          .n_threads = 1,
-    struct tft_session *runs = alone ? b->lane[0].s : b->work;
-    int n_threads = runs->n_threads;
                          .tokens = b->tokens,
                          .n = b->n_token,
                          .pos = b->lane[0].pos,
                          .n_logits = b->n_logits};
     runs->n_threads = threads_of(b);
     stage->backend->run(&p, 0, b->m->n_layer); /* cannot fail: the CPU, and nobody stops it */
+    runs->n_threads = n_threads;
     for (uint32_t i = 0, row = 0; i < b->n_lane; row += b->lane[i++].n_logits) {
         const struct tft_lane *lane = &b->lane[i];
         struct tft_session *s = lane->s;
@@ -199,7 +205,6 @@ static void run_lanes(struct tft_batch *b)
             take_logits(b, lane, row);
         b->step[i]->status = tft_feed_passed(s, lane->n, s->pos + lane->n, lane->n_logits);
         if (b->step[i]->status == TFT_OK)
-    runs->n_threads = n_threads;
             tft_feed_end(s, lane->n);
     }
     b->n_lane = b->n_token = b->n_logits = 0;
@@ -207,13 +212,14 @@ static void run_lanes(struct tft_batch *b)
 
 /* --------------------------------------------------------------------------------------- a step */
 
-/* Why this step is none; NULL: it is one. */
-static const char *misuse(const struct tft_batch *b, const struct tft_step *steps, size_t i)
+/* Why steps[i] is refused; NULL: it is not. */
+static const char *misuse(const struct tft_batch *b, const struct tft_step *steps, size_t n,
+                          size_t i)
 {
     if (steps[i].session->m != b->m)
         return "the session is of another model than the batch";
-    for (size_t k = 0; k < i; k++)
-        if (steps[k].session == steps[i].session)
+    for (size_t k = 0; k < n; k++)
+        if (k != i && steps[k].session == steps[i].session)
             return "the session is in two steps";
     return NULL;
 }
@@ -237,7 +243,7 @@ enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n)
 {
     enum tft_status status = TFT_OK;
     for (size_t i = 0; i < n; i++) {
-        const char *wrong = misuse(b, steps, i);
+        const char *wrong = misuse(b, steps, n, i);
         if (wrong)
             steps[i].status = tft_fail(&steps[i].session->error, TFT_ERR_ARG, "%s", wrong);
         else
