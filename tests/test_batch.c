@@ -7,10 +7,11 @@
 #include "expert_toys.h"
 #include "fed.h"
 #include "layer_toys.h"
+#include "memory.h"
 #include "more_toys.h"
 #include "w8a8.h"
 
-enum { PAIRS = 6, LONG = 640, MOST_STEP = 40 };
+enum { PAIRS = 6, LONG = 640, MOST_STEP = 40, SHARED_EXPERT = 4 };
 
 static int32_t words[LONG + MOST_STEP];
 
@@ -182,6 +183,63 @@ static void bytes(void **state)
     model_goes(written(&codes), 5);
 }
 
+/* Ranges over all tokens of a pass, also where only a shared expert has them: nothing is shared. */
+static void ranges_of_all_tokens(void **state)
+{
+    (void)state;
+    const struct toy *t = &expert_toys[SHARED_EXPERT];
+    struct quantize_opts o = usual(&toys[0]);
+    o.range = by_tensor;
+    model_goes(quantized(&toys[0], &o), 5);
+
+    o = usual(t);
+    by_token[9] = by_token[10] = TFT_RANGE_TENSOR; /* behind 2 layers' inputs and the head's */
+    o.range = by_token;
+    model_goes(quantized(t, &o), 5);
+}
+
+/* A thread that computes attention writes to the workspace of its number in the session. */
+static bool computes(struct tft_session *s, int thread) { return *s->scratch[thread].q != 1e9f; }
+
+static void mark(struct tft_session *s)
+{
+    for (int i = 0; i < s->max_threads; i++)
+        *s->scratch[i].q = 1e9f;
+}
+
+/* A pass runs on the least number of threads that the batch and its sessions have. */
+static void threads(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&small));
+    toy_tokens(5, m->n_vocab, words, LONG + MOST_STEP);
+    struct tft_session *s[2];
+    for (int i = 0; i < 2; i++)
+        s[i] = session(m, (struct tft_session_opts){.n_threads = 3});
+    for (int of_batch = 1; of_batch <= 3; of_batch++)
+        for (int of_session = 1; of_session <= 3; of_session++)
+            for (size_t n = 1; n <= 2; n++) {
+                struct tft_batch *b = batch(m, (struct tft_batch_opts){.n_threads = of_batch});
+                struct tft_step steps[2];
+                int least = of_batch < of_session ? of_batch : of_session;
+                assert_int_equal(tft_session_threads(s[0], of_session), TFT_OK);
+                for (size_t i = 0; i < n; i++) {
+                    mark(s[i]);
+                    steps[i] = (struct tft_step){.session = s[i], .tokens = words, .n = 9};
+                }
+                assert_int_equal(tft_step(b, steps, n), TFT_OK);
+                for (size_t i = 0; i < n; i++)
+                    for (int thread = 0; thread < 3 && tft_port_threaded(); thread++)
+                        if (m->n_head_kv > (uint32_t)thread) /* a tile for each head */
+                            assert_int_equal(computes(s[i], thread), thread < least);
+                assert_int_equal(s[0]->n_threads, tft_port_threaded() ? of_session : 1);
+                tft_batch_close(b);
+            }
+    for (int i = 0; i < 2; i++)
+        tft_session_close(s[i]);
+    tft_model_close(m);
+}
+
 /* A session that fails does so alone. */
 static void errors(void **state)
 {
@@ -189,8 +247,8 @@ static void errors(void **state)
     struct tft_model *m = opened(written(&small));
     toy_tokens(5, m->n_vocab, words, LONG + MOST_STEP);
     struct tft_batch *b = batch(m, (struct tft_batch_opts){.n_threads = 1});
-    struct pair p[5];
-    for (int i = 0; i < 5; i++)
+    struct pair p[7];
+    for (int i = 0; i < 7; i++)
         p[i] = pair_of(m, (struct tft_session_opts){.capacity = 8, .n_threads = 1});
     int32_t strange = 31;
     struct tft_step steps[] = {{.session = p[0].joined, .tokens = words, .n = 3},
@@ -198,20 +256,25 @@ static void errors(void **state)
                                {.session = p[2].joined, .tokens = &strange, .n = 1},
                                {.session = p[3].joined, .tokens = words, .n = 2},
                                {.session = p[4].joined, .tokens = words, .n = 4},
-                               {.session = p[0].joined, .tokens = words, .n = 1},
-                               {.session = p[1].joined, .tokens = words, .n = 0}};
+                               {.session = p[5].joined, .tokens = words, .n = 1},
+                               {.session = p[6].joined, .tokens = NULL, .n = 0},
+                               {.session = p[5].joined, .tokens = words, .n = 2}};
+    feed(p[5].joined, words, 2, 2);
+    feed(p[5].alone, words, 2, 2);
     tft_cancel(p[3].joined);
-    assert_int_equal(tft_step(b, steps, 7), TFT_ERR_FULL);
+    assert_int_equal(tft_step(b, steps, 8), TFT_ERR_FULL);
     static const enum tft_status want[] = {TFT_OK, TFT_ERR_FULL, TFT_ERR_ARG, TFT_ERR_CANCELLED,
-                                           TFT_OK, TFT_ERR_ARG, TFT_ERR_ARG};
-    for (int i = 0; i < 7; i++)
+                                           TFT_OK, TFT_ERR_ARG,  TFT_ERR_ARG, TFT_ERR_ARG};
+    for (int i = 0; i < 8; i++)
         assert_int_equal(steps[i].status, want[i]);
     assert_string_equal(tft_session_error(p[2].joined)->msg,
                         "token 31 is not within the vocabulary, 0 .. 30");
-    assert_string_equal(tft_session_error(p[0].joined)->msg, "the session is in two steps");
+    assert_string_equal(tft_session_error(p[5].joined)->msg, "the session is in two steps");
+    assert_string_equal(tft_session_error(p[6].joined)->msg, "there are no tokens to compute");
+    assert_int_equal(tft_session_error(p[0].joined)->code, TFT_OK);
     feed(p[0].alone, words, 3, 3);
     feed(p[4].alone, words, 4, 4);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 7; i++) /* the session in two steps is as it was */
         same(&p[i], "errors");
     steps[3].tokens = words; /* it goes on */
     assert_int_equal(tft_step(b, &steps[3], 1), TFT_OK);
@@ -226,7 +289,7 @@ static void errors(void **state)
     assert_int_equal(tft_pos(s), 0);
     tft_session_close(s);
     tft_model_close(other);
-    close_all(b, p, 5);
+    close_all(b, p, 7);
 
     struct tft_error err;
     struct tft_batch_opts bad = {.size = sizeof bad, .n_tokens = 65537};
@@ -238,13 +301,46 @@ static void errors(void **state)
     tft_model_close(m);
 }
 
+/* Each allocation fails in turn. A step makes none, and a batch outlives its sessions. */
+static void memory(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&small));
+    toy_tokens(5, m->n_vocab, words, LONG + MOST_STEP);
+    for (unsigned fail_at = 1; fail_at <= 3; fail_at++) {
+        struct memory mem = {.fail_at = fail_at};
+        struct tft_allocator a = memory_allocator(&mem);
+        struct tft_batch_opts o = {
+            .size = sizeof o, .allocator = &a, .n_sessions = 3, .n_tokens = 2, .n_threads = 1};
+        struct tft_error err;
+        struct tft_batch *b;
+        enum tft_status status = tft_batch_open(&b, m, &o, &err);
+        if (fail_at < 3) {
+            assert_int_equal(status, TFT_ERR_NOMEM);
+            assert_null(b);
+            assert_non_null(
+                strstr(err.msg, "m.gguf: out of memory for a batch of 3 sessions and 3 tokens"));
+        } else {
+            struct pair p[2] = {pair_of(m, (struct tft_session_opts){.n_threads = 1}),
+                                pair_of(m, (struct tft_session_opts){.n_threads = 1})};
+            assert_int_equal(status, TFT_OK);
+            go(b, p, 2, 5, "memory");
+            close_all(NULL, p, 2);
+            assert_int_equal(mem.calls, 2);
+            tft_batch_close(b);
+        }
+        assert_int_equal(mem.in_use, 0);
+    }
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures),
-        cmocka_unit_test(caches_side_by_side),
-        cmocka_unit_test(bytes),
-        cmocka_unit_test(errors),
+        cmocka_unit_test(architectures), cmocka_unit_test(caches_side_by_side),
+        cmocka_unit_test(bytes),         cmocka_unit_test(ranges_of_all_tokens),
+        cmocka_unit_test(threads),       cmocka_unit_test(errors),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
