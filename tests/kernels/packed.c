@@ -179,6 +179,8 @@ static void gemm_packed(struct check *c)
         for (size_t M = 0; M <= 14; M++) /* every tile */
             one_product(c, format, M, check_size(c, 50), columns(c, format->packing));
         one_product(c, format, 20, 37, 2048);
+        for (size_t M = 1; M <= 5; M++) /* a few tokens go through 64 rows at a time */
+            one_product(c, format, M, 64 + check_size(c, 150), columns(c, format->packing));
     }
     for (size_t f = 0; c->bench && f < TFT_PACKED_FORMATS; f++) {
         bench(c, &tft_packed_formats[f], 1, 32000, 2048);
