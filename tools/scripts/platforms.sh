@@ -31,7 +31,7 @@ for part; do
         sh tools/scripts/install.sh "libclang-rt-$version-dev"
         CC=clang CXX=clang++ build tsan -Dthreads=posix --buildtype=debugoptimized \
             -Db_sanitize=thread -Db_lundef=false
-        check tsan threads session kv slide load prefix sampler cpus
+        check tsan threads session batch cancel kv slide load prefix sampler cpus
         ;;
     i386)
         sh tools/scripts/install.sh --architecture i386 gcc-i686-linux-gnu libc6-dev-i386-cross \
