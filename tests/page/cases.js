@@ -83,7 +83,9 @@ const SLOW = ['*'.repeat(20000), '[' .repeat(20000), '![](' .repeat(5000), '`'.r
     '> '.repeat(5000), '- '.repeat(5000), '**a '.repeat(8000), '_a_'.repeat(5000),
     '|'.repeat(5000) + '\n' + '|-'.repeat(5000), 'h'.repeat(5) + 'http://'.repeat(4000),
     '"'.repeat(9999), '```js\n' + '\'\\'.repeat(9999), '/*'.repeat(9999), '\n'.repeat(20000),
-    ' '.repeat(20000) + 'x', '#'.repeat(20000), '- a\n'.repeat(3000), '~~'.repeat(9000)];
+    ' '.repeat(20000) + 'x', '#'.repeat(20000), '- a\n'.repeat(3000), '~~'.repeat(9000),
+    '[a](' + ' '.repeat(9999) + 'x', '|\n-' + ' '.repeat(99999) + 'x', '|\n' + ' '.repeat(99999) + 'x',
+    '# a' + ' '.repeat(99999) + '#x', '```' + ' '.repeat(99999) + '`', '~'.repeat(99999) + '`'];
 
 module.exports = [
     ['an answer streams, and is Markdown', async ({page, mock, picture}) => {
