@@ -616,6 +616,81 @@ module.exports = [
         assert.strictEqual(await answers(page).locator('td').innerText(), 'ß');
     }],
 
+    ['a chat that is deleted while it answers stays deleted', async ({page, mock}) => {
+        mock.answers.Slowly = async ({words}) => {
+            await words('a b c');
+            for (let i = 0; i < 1000 && mock.aborted < times; i++)
+                await wait(5);
+        };
+        let times = 0;
+        const kept = () => page.evaluate(() => Object.keys(localStorage)
+            .filter(k => k.startsWith('tuffet.chat.')).length);
+        const ended = async () => {
+            for (let i = 0; i < 500 && mock.aborted < times; i++)
+                await wait(10);
+            assert.strictEqual(mock.aborted, times, 'nobody waits for the answer');
+        };
+        for (times = 1; times <= 2; times++) {
+            await ask(page, 'Slowly');
+            await answers(page).getByText('a b').waitFor();
+            if (times === 1) {
+                await button(page, 'Delete Slowly').click();
+            } else {
+                page.once('dialog', d => d.accept());
+                await button(page, 'Settings').click();
+                await button(page, 'Delete all').click();
+            }
+            await ended();
+            await wait(50);
+            assert.strictEqual(await page.locator('#chats .name').count(), 0);
+            assert.strictEqual(await kept(), 0);
+            if (times === 1) {
+                await button(page, 'Undo').click();
+                assert.match(await answers(page).innerText(), /^a b/);
+                await page.getByText('Stopped.', {exact: true}).first().waitFor();
+                assert.strictEqual(await kept(), 1);
+                await button(page, 'Delete Slowly').click();
+            }
+        }
+    }],
+
+    ['to undo a deletion keeps what was said since', async ({page}) => {
+        await asked(page, 'one');
+        await asked(page, 'two');
+        await button(page, 'Delete from here').nth(2).click();
+        await asked(page, 'three');
+        await button(page, 'Undo').click();
+        assert.deepStrictEqual(await answers(page).allInnerTexts(), ['You said: one', 'You said: two']);
+        await button(page, 'Version after').click();
+        assert.deepStrictEqual(await answers(page).allInnerTexts(), ['You said: one', 'You said: three']);
+    }],
+
+    ['files of chats are not trusted, nor is the address', async ({page, url}) => {
+        const node = (id, parent, more = {}) => ({id, parent, role: 'user', text: `text ${id}`, ...more});
+        const cases = [
+            [node('a', null), node('b', 'a'), node('a', 'b')],    /* in a ring */
+            [node('a', null), node('a', 'a')],
+            [node('null', null)],
+            [node('__proto__', null), node('x', '__proto__'), node('a', null)],
+            [node('a', null, {text: 7, files: [null, {name: 1}], calls: 'x'})],
+            [node('a', null), node(['b'], 'a'), node('a"]', 'a'), node('c', 'none'), 7, null],
+        ];
+        for (const [i, nodes] of cases.entries()) {
+            const chat = {id: 'x', name: 'case ' + i, leaf: nodes.at(-1)?.id, nodes: {...nodes}};
+            await page.locator('#pick-chats').setInputFiles({name: 'x.json', mimeType: 'application/json',
+                buffer: Buffer.from(JSON.stringify({chats: [chat]}))});
+            await page.getByText(i === 2 ? 'This file has no' : 'Imported 1').waitFor();
+            await page.evaluate(() => { document.getElementById('toast').hidden = true; });
+            if (i !== 2)
+                await page.getByRole('heading', {name: 'case ' + i}).waitFor();
+        }
+        await page.goto(url + '#%');
+        await page.reload();
+        await page.getByText('mock-1b').first().waitFor();
+        await asked(page, 'Hello');
+        assert.strictEqual(await answers(page).innerText(), 'You said: Hello');
+    }],
+
     ['another tab shows what was said here', async ({page, url}) => {
         await asked(page, 'Here');
         const other = await page.context().newPage();
