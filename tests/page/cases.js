@@ -149,9 +149,9 @@ module.exports = [
         await rest(page);
         assert.strictEqual(await answers(page).innerText(), 'Short.');
         assert.deepStrictEqual(mock.requests[1].messages, [{role: 'user', content: 'Count'}]);
-        await button(page, 'Version before').click();
+        await button(page, 'Previous version').click();
         assert.strictEqual(await answers(page).innerText(), kept);
-        assert.strictEqual(await button(page, 'Version before').isDisabled(), true);
+        assert.strictEqual(await button(page, 'Previous version').isDisabled(), true);
         await asked(page, 'And on?');
         assert.strictEqual(mock.requests[2].messages[1].content.trim(), kept.trim());
     }],
@@ -165,7 +165,7 @@ module.exports = [
         await rest(page);
         assert.deepStrictEqual(await answers(page).allInnerTexts(), ['You said: uno']);
         assert.deepStrictEqual(mock.requests[2].messages, [{role: 'user', content: 'uno'}]);
-        await button(page, 'Version before').click();
+        await button(page, 'Previous version').click();
         assert.deepStrictEqual(await answers(page).allInnerTexts(), ['You said: one', 'You said: two']);
         await page.reload();
         await answers(page).nth(1).waitFor();
@@ -263,7 +263,7 @@ module.exports = [
         await button(page, 'Settings').click();
         await page.getByLabel('Calculator').check();
         await page.getByLabel('Clock').check();
-        const own = page.getByLabel('Your own, as OpenAI’s JSON');
+        const own = page.getByLabel('Your own tools, as JSON in OpenAI’s format');
         await own.fill('[{"type": "function"}]');
         await page.getByText('Tool 1 has no "function" with a "name".').waitFor();
         await own.fill('[{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]');
@@ -291,7 +291,7 @@ module.exports = [
         await axe();
         assert.strictEqual(await page.getByLabel('Temperature').getAttribute('placeholder'), '0.8');
         await page.getByLabel('Temperature').fill('0');
-        await page.getByLabel('Tokens at most').fill('7');
+        await page.getByLabel('Maximum tokens').fill('7');
         await page.getByLabel('Seed').fill('11');
         await page.getByLabel('Thinking').selectOption('off');
         await page.getByLabel('System prompt').fill('Be brief.');
@@ -404,7 +404,7 @@ module.exports = [
         const open = text => page.locator('#pick-chats').setInputFiles({name: 'x.json', mimeType: 'application/json',
             buffer: Buffer.from(text)});
         await open('{"chats": [{"nodes": {"a": {"id": "a", "parent": "a", "role": "user"}}}]}');
-        await page.getByText('This file has no conversations of tuffet.').waitFor();
+        await page.getByText('This file contains no conversations of tuffet.').waitFor();
         await open(all);
         await page.getByText('Imported 3 conversations.').waitFor();
         assert.strictEqual(await list.count(), 3);
@@ -661,7 +661,7 @@ module.exports = [
         await asked(page, 'three');
         await button(page, 'Undo').click();
         assert.deepStrictEqual(await answers(page).allInnerTexts(), ['You said: one', 'You said: two']);
-        await button(page, 'Version after').click();
+        await button(page, 'Next version').click();
         assert.deepStrictEqual(await answers(page).allInnerTexts(), ['You said: one', 'You said: three']);
     }],
 
@@ -679,7 +679,7 @@ module.exports = [
             const chat = {id: 'x', name: 'case ' + i, leaf: nodes.at(-1)?.id, nodes: {...nodes}};
             await page.locator('#pick-chats').setInputFiles({name: 'x.json', mimeType: 'application/json',
                 buffer: Buffer.from(JSON.stringify({chats: [chat]}))});
-            await page.getByText(i === 2 ? 'This file has no' : 'Imported 1').waitFor();
+            await page.getByText(i === 2 ? 'This file contains no' : 'Imported 1').waitFor();
             await page.evaluate(() => { document.getElementById('toast').hidden = true; });
             if (i !== 2)
                 await page.getByRole('heading', {name: 'case ' + i}).waitFor();

@@ -40,12 +40,12 @@ async function check(page, url) {
     };
     await page.locator('#model', {hasText: 'toy'}).waitFor();
 
-    await set({'Tokens at most': '20', Seed: '3'});
+    await set({'Maximum tokens': '20', Seed: '3'});
     await ask('Once upon a time');
     await rest();
     assert.strictEqual(await page.locator('.error').count(), 0);
     assert.match(await page.locator('.stats').innerText(), /^20 tokens · [\d.]+ tokens\/s · prompt \d+/);
-    await page.getByText('The answer ended at the limit of tokens.').waitFor();
+    await page.getByText('The answer reached the limit of tokens.').waitFor();
     const text = await answer.innerText();
     await button('Answer again').click();
     await page.getByText('2 / 2').waitFor();
@@ -53,14 +53,14 @@ async function check(page, url) {
     assert.strictEqual(await answer.innerText(), text, 'the same seed, the same answer');
     assert.match(await page.locator('.stats').innerText(), /\d+ cached/);
 
-    await set({'Tokens at most': '1500'});
+    await set({'Maximum tokens': '1500'});
     await ask('And then');
     await answer.waitFor();
     await button('Stop').click();
     await page.getByText('Stopped.', {exact: true}).first().waitFor();
     await rest();
 
-    await set({'Tokens at most': '200', 'JSON schema of the answer': '{"enum": ["yes", "no"]}'});
+    await set({'Maximum tokens': '200', 'JSON schema of the answer': '{"enum": ["yes", "no"]}'});
     await ask('Is it so?');
     await rest();
     assert.match(await answer.innerText(), /^"(yes|no)"$/);
