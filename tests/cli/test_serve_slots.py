@@ -60,6 +60,16 @@ class Slots(Case):
                              (want["content"], want["tokens_evaluated"] - 1))
             self.assertEqual(self.act(s, 0, "restore", "none.session")[0], 404)
 
+    def test_errors_do_not_tell_the_folder(self):
+        folder = self.path("/".join(["x-" * 30] * 5))
+        os.makedirs(folder)
+        for path in (self.path(""), folder):  # messages have only the end of a long path
+            with self.serve("--slot-save-path", path) as s:
+                for name in ("x", "x-", "none.session"):
+                    status, answer = self.act(s, 0, "restore", name)
+                    self.assertEqual(status, 404)
+                    self.assertRegex(answer["error"]["message"], f"^{name}: cannot be read: No such")
+
     def test_names_stay_in_the_folder(self):
         with self.serve() as s:
             for name in ("../x", "/etc/passwd", "", ".hidden", "a/b", "a\\b", "\u00e9", "x" * 129,

@@ -23,16 +23,16 @@ static struct chore *make(struct exchange *x, enum chore_kind kind, void (*done)
     return c;
 }
 
-/* Sends the error of a chore, which begins with the path of a file: clients know its name alone. */
+/* Sends the error of a chore. It begins with the path of a file, or with the end of a long path;
+   clients get only the name of the file. */
 static void fail(const struct chore *c)
 {
     bool ours = c->status == TFT_ERR_NOMEM || c->status == TFT_ERR_IO;
     bool missing = c->status == TFT_ERR_IO && c->err.os == ENOENT && c->kind == CHORE_RESTORE;
     const char *text = *c->err.msg ? c->err.msg : tft_status_text(c->status);
-    const char *name = strrchr(c->path, '/');
-    size_t folder = name ? (size_t)(name + 1 - c->path) : 0;
-    if (strncmp(text, c->path, folder) == 0)
-        text += folder;
+    const char *name = strrchr(c->path, '/'); /* with the slash */
+    for (const char *p = text; name && (p = strstr(p, name)) != NULL;)
+        text = ++p;
     if (missing)
         reply_error(c->user, 404, "not_found_error", "%s", text);
     else
@@ -92,7 +92,7 @@ static void acted(struct chore *c)
     free(c);
 }
 
-/* The number behind "/slots/"; n_slots if it is none of a slot. */
+/* The number after "/slots/"; n_slots if that is not the number of a slot. */
 static size_t slot_number(const char *path, size_t n_slots)
 {
     const char *text = path + strlen("/slots/");
@@ -104,7 +104,7 @@ static size_t slot_number(const char *path, size_t n_slots)
     return *text || n > n_slots ? n_slots : n;
 }
 
-/* Whether a file of that name can only be in the folder that is meant. */
+/* Whether a file of that name can only be in --slot-save-path itself. */
 static bool is_name(const char *name)
 {
     static const char may[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -131,7 +131,7 @@ static bool read_path(struct exchange *x, struct chore *c)
     bool good = is_name(name);
     if (!folder)
         reply_error(x, 501, "not_supported_error",
-                    "slots are saved where --slot-save-path is given");
+                    "slots are only saved if the server has --slot-save-path");
     else if (!good)
         reply_error(x, 400, "invalid_request_error",
                     "filename must be of at most %d letters, digits and ._-, and not begin with a "
