@@ -1,5 +1,6 @@
 """Ollama's API in tuffet serve."""
 import json
+import os
 
 from program import Case, main
 from test_serve import HELLO, ZEPHYR, Server
@@ -30,6 +31,15 @@ class Ollama(Case):
             self.assertEqual(shown["template"], ZEPHYR)
             self.assertEqual(shown["model_info"]["llama.context_length"], 2000)
             self.assertEqual(shown["capabilities"], ["completion", "tools"])
+
+    def test_a_name_that_is_not_utf_8(self):
+        name = self.path("toy").encode() + b"\xff.gguf"
+        os.symlink(self.toy(template=ZEPHYR), name)
+        with Server(name) as s:
+            (model,) = s.ask("/api/tags")[2]["models"]
+            self.assertEqual(model["name"], "toy\ufffd")
+            got = s.answer("/api/chat", messages=HELLO, options=SHORT, stream=False)
+            self.assertEqual(got["model"], "toy\ufffd")
 
     def test_a_chat_is_that_of_openai(self):
         with self.serve() as s:
@@ -105,7 +115,8 @@ class Ollama(Case):
     def test_what_is_not_there(self):
         with self.serve() as s:
             for path, body in [("/api/embed", {"input": "x"}), ("/api/pull", {"model": "x"}),
-                               ("/api/generate", {"prompt": "x", "images": ["x"]})]:
+                               ("/api/generate", {"prompt": "x", "images": ["x"]}),
+                               ("/api/chat", {"messages": [{**HELLO[0], "images": ["x"]}]})]:
                 status, _, answer = s.ask(path, body)
                 self.assertEqual(status, 501, path)
                 self.assertEqual(list(answer), ["error"])

@@ -5,6 +5,7 @@
 
 #include "tools/cli/form.h"
 #include "tools/commands/commands.h"
+#include "tools/serve/fields.h"
 #include "tools/serve/server.h"
 
 static struct server_options opt = {.host = "127.0.0.1", .port = 8080, .n_slots = 4, .n_queue = 64};
@@ -39,18 +40,13 @@ static int read_port(void)
     return CLI_OK;
 }
 
-/* The model's name for clients: that of its file, which the caller frees. */
-static char *name_of(const char *path)
+/* The model's name for clients: that of its file, as UTF-8. */
+static json_t *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     size_t n = strlen(file);
-    char *name = malloc(n + 1);
-    if (!name)
-        return NULL;
-    memcpy(name, file, n + 1);
-    if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
-        name[n - 5] = 0;
-    return name;
+    bool gguf = n > 5 && strcmp(file + n - 5, ".gguf") == 0;
+    return json_bytes(file, gguf ? n - 5 : n);
 }
 
 static int serve(const char *path)
@@ -62,18 +58,18 @@ static int serve(const char *path)
         return CLI_USAGE;
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
-    char *id = name_of(path);
+    json_t *id = name_of(path);
     if (!id)
         return cli_fail("out of memory");
     int status = cli_open_model(&m, path, false);
-    struct server s = {.o = opt, .m = m, .id = id, .started = (int64_t)time(NULL)};
+    struct server s = {.o = opt, .m = m, .id = json_string_value(id), .started = (int64_t)time(NULL)};
     if (status == CLI_OK) {
         s.template = template_choose(m, path); /* without one, there is no chat */
         status = server_run(&s);
     }
     tft_lexicon_close(s.lexicon);
     tft_model_close(m);
-    free(id);
+    json_decref(id);
     return status;
 }
 

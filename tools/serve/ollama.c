@@ -1,7 +1,6 @@
 /*
- * Ollama's API: /api/chat and /api/generate, whose bodies are brought into OpenAI's form, and what
- * says which models there are. Streams are lines of JSON, and are what a request gets that does not
- * say otherwise.
+ * Ollama's API: /api/chat and /api/generate, whose bodies are brought into OpenAI's form, and the
+ * list of models. Answers are streams of JSON lines unless the request has "stream": false.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "ollama.h"
@@ -145,7 +144,7 @@ static void copy(json_t *to, const json_t *from, const char *name, const char *a
         json_object_set(to, as, value);
 }
 
-/* The members that chat and generate share, in place of the body. */
+/* Adds to the body what it has in Ollama's form, in OpenAI's form: of chat and of generate. */
 static void translate(struct fields *f)
 {
     static const struct {
@@ -176,11 +175,11 @@ static void translate(struct fields *f)
     if (json_is_boolean(think))
         json_object_set_new(out, "chat_template_kwargs",
                             json_pack("{s:O}", "enable_thinking", think));
-    json_object_update_missing(f->body, out); /* members of the same name are Ollama's */
+    json_object_update_missing(f->body, out);
     json_decref(out);
 }
 
-/* Calls of earlier answers have objects for arguments, and no number. */
+/* Calls of earlier answers, whose arguments are objects and which have no id. */
 static json_t *copy_calls(const json_t *calls, size_t at)
 {
     json_t *all = json_array();
@@ -201,8 +200,15 @@ static json_t *copy_calls(const json_t *calls, size_t at)
     return all;
 }
 
-static json_t *copy_messages(const json_t *messages)
+static void lacks(struct fields *f, const char *name)
 {
+    fields_fail(f, "%s is not supported", name);
+    f->unsupported = true;
+}
+
+static json_t *copy_messages(struct fields *f)
+{
+    const json_t *messages = field(f, "messages");
     json_t *all = json_array(), *x;
     size_t i;
     if (!json_is_array(messages))
@@ -211,6 +217,8 @@ static json_t *copy_messages(const json_t *messages)
     {
         json_t *made = json_copy(x), *calls = json_object_get(x, "tool_calls");
         json_t *name = json_object_get(x, "tool_name");
+        if (json_array_size(json_object_get(x, "images")))
+            lacks(f, "images");
         if (json_array_size(calls))
             json_object_set_new(made, "tool_calls", copy_calls(calls, i));
         if (name)
@@ -225,7 +233,7 @@ static const char *stream_type(struct fields *f)
     return field_flag(f, "stream", true) ? "application/x-ndjson" : NULL;
 }
 
-/* Reads what both have in common. */
+/* Reads what chat and generate have in common. */
 static void read(struct request *r, const struct server *s)
 {
     translate(&r->f);
@@ -238,7 +246,7 @@ void ollama_chat(struct exchange *x)
     struct request r;
     if (!request_begin(&r, x))
         return;
-    json_object_set_new(r.f.body, "messages", copy_messages(field(&r.f, "messages")));
+    json_object_set_new(r.f.body, "messages", copy_messages(&r.f));
     read(&r, x->server);
     request_tools(&r, x->server);
     if (!r.f.failed)
@@ -269,10 +277,8 @@ void ollama_generate(struct exchange *x)
     if (!request_begin(&r, x))
         return;
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
-        if (field(&r.f, lacking[i])) {
-            fields_fail(&r.f, "%s is not supported", lacking[i]);
-            r.f.unsupported = true;
-        }
+        if (field(&r.f, lacking[i]))
+            lacks(&r.f, lacking[i]);
     bool raw = field_flag(&r.f, "raw", false);
     read(&r, x->server);
     if (!r.f.failed && raw) {
