@@ -106,6 +106,12 @@ class Saved(Case):
         self.assertEqual(self.read(other), b"my notes\n")
         self.assertIn("No such file", self.fails("chat", toy, stdin=b"/load /none/of/it"))
         self.assertIn("No such file", self.fails("chat", toy, stdin=b"/save /none/of/it"))
+        fifo = self.path("fifo")  # nobody writes to it: it must not be waited for
+        os.mkfifo(fifo)
+        for path, why in [(fifo, "Invalid argument"), (self.folder.name, "Is a directory")]:
+            self.assertIn(f"{path}: cannot be replaced: {why}",
+                          self.fails("chat", toy, stdin=f"/save {path}".encode()))
+        os.remove(fifo)
         spaced = self.path("two words")
         for _ in range(2):  # the second time there is a conversation
             self.chat(toy, "hello", f"/save   {spaced}  ")
@@ -232,6 +238,11 @@ class PromptCache(Case):
         self.assertEqual(self.read(notes), b"my notes\n")
         self.assertIn("No such file",
                       self.fails("run", toy, "-phello", "--prompt-cache", "/none/of/it"))
+        os.mkfifo(self.path("fifo"))
+        for path, why in [("fifo", "Invalid argument"), ("", "Is a directory")]:
+            # one line, before the prompt is computed
+            self.assertIn(f"{path}: cannot be read: {why}",
+                          self.fails("run", toy, "-phello", "--prompt-cache", self.path(path)))
 
     def test_a_session_that_slides(self):
         toy, cache = self.toy(endless=1), self.path("slid")

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "file/file.h"
 
 /* -------------------------------------------------------------------------------------- text in */
 
@@ -51,12 +52,11 @@ char *cli_read(const char *path, size_t *len)
 
 bool cli_may_replace(const char *path, const char *magic)
 {
-    char first[8];
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(first, 1, sizeof first, f) : 0;
-    if (f)
-        fclose(f);
-    return !n || (n == sizeof first && memcmp(first, magic, n) == 0);
+    struct tft_map map = {0};
+    int os = tft_port_map(&map, path); /* does not wait at a FIFO */
+    bool may = os ? os != EACCES : !map.size || (map.size >= 8 && memcmp(map.data, magic, 8) == 0);
+    tft_port_unmap(&map);
+    return may;
 }
 
 char *cli_read_input(const char *text, const char *file, size_t *len)

@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read <|names|> of special tokens in the prompt as these tokens"},
     {0, "prompt-cache", CLI_TEXT, &opt.cache, "FILE",
-     "begin with what FILE holds of the prompt, and save the computed prompt in it"},
+     "reuse what FILE holds of the prompt, and save the computed prompt in it"},
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "stop after N tokens (default when the model ends the text)"},
     {0, "slide", CLI_FLAG, &opt.slide, NULL,
@@ -116,8 +116,11 @@ static int load_cache(struct tft_session *s)
     if (!cli_may_replace(opt.cache, "TFTSAVE\n"))
         return cli_fail("%s: there is a file that is no saved session: give another name",
                         opt.cache);
-    if (access(opt.cache, F_OK) == 0 && tft_session_load(s, NULL, opt.cache, &err) != TFT_OK)
-        fprintf(stderr, "tuffet: %s: it is replaced by this prompt\n", err.msg);
+    if (access(opt.cache, F_OK) != 0 || tft_session_load(s, NULL, opt.cache, &err) == TFT_OK)
+        return CLI_OK;
+    if (err.code == TFT_ERR_IO) /* a folder, for example, which cannot be replaced either */
+        return cli_fail("%s", err.msg);
+    fprintf(stderr, "tuffet: %s: it is replaced by this prompt\n", err.msg);
     return CLI_OK;
 }
 
