@@ -350,6 +350,10 @@ static void bos_comes_once(void **state)
         assert_true(goes_on);
         assert_int_equal(tft_chat_tokenize(&text, m, ids, 2, &n_few, NULL), TFT_ERR_FULL);
         assert_int_equal(n_few, n);
+        int32_t exact[64];
+        assert_int_equal(tft_chat_tokenize(&text, m, exact, n, &n_few, NULL), TFT_OK);
+        assert_int_equal(n_few, n);
+        assert_memory_equal(exact, ids, n * sizeof *ids);
         tft_chat_text_free(&text);
         tft_chat_close(t);
     }

@@ -28,29 +28,40 @@ static bool is_text(const struct tft_model *m, int32_t id)
     return n > 0;
 }
 
+/* The tokens with BOS once, in p[cap]; if there are more than cap, only their number. */
+static enum tft_status tokenize(const struct tft_chat_text *t, const struct tft_model *m,
+                                int32_t *p, size_t cap, size_t *n, bool *text_goes_on)
+{
+    size_t kept;
+    enum tft_status status =
+        tft_tokenize_spans(m, t->p, t->n, t->trusted, t->n_trusted, TFT_ADD_BOS, p, cap, n);
+    if (status != TFT_OK || !p)
+        return status;
+    size_t extra = extra_bos(t, m, p, *n, &kept);
+    *n -= extra;
+    if (extra)
+        memmove(p + kept, p + kept + 1, (*n - kept) * sizeof *p);
+    if (text_goes_on)
+        *text_goes_on = *n && is_text(m, p[*n - 1]);
+    return TFT_OK;
+}
+
 enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const struct tft_model *m,
                                   int32_t *ids, size_t cap, size_t *n, bool *text_goes_on)
 {
-    size_t all, kept, bytes;
     *n = 0;
-    enum tft_status status =
-        tft_tokenize_spans(m, t->p, t->n, t->trusted, t->n_trusted, TFT_ADD_BOS, NULL, 0, &all);
-    if (status != TFT_OK)
+    enum tft_status status = tokenize(t, m, ids, cap, n, text_goes_on);
+    bool counted = status == TFT_ERR_FULL || (status == TFT_OK && !ids);
+    if (!counted)
         return status;
+    size_t all = *n, bytes;
     int32_t *p = tft_mul(all, sizeof *p, &bytes) ? tft_alloc(NULL, bytes) : NULL;
     if (!p)
         return TFT_ERR_NOMEM;
-    status = tft_tokenize_spans(m, t->p, t->n, t->trusted, t->n_trusted, TFT_ADD_BOS, p, all, &all);
-    if (status == TFT_OK) {
-        size_t extra = extra_bos(t, m, p, all, &kept);
-        memmove(p + kept * extra, p + kept * extra + extra,
-                (all - kept * extra - extra) * sizeof *p);
-        *n = all - extra;
-        if (text_goes_on)
-            *text_goes_on = *n && is_text(m, p[*n - 1]);
-        if (ids && *n)
-            memcpy(ids, p, (*n < cap ? *n : cap) * sizeof *p);
-        status = ids && *n > cap ? TFT_ERR_FULL : TFT_OK;
+    status = tokenize(t, m, p, all, n, text_goes_on);
+    if (status == TFT_OK && ids) {
+        memcpy(ids, p, (*n < cap ? *n : cap) * sizeof *p);
+        status = *n > cap ? TFT_ERR_FULL : TFT_OK;
     }
     tft_free(NULL, p, bytes);
     return status;
