@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/splitmix64.h"
 #include "kv/policy.h"
 
 struct cli_model_options cli_model_options;
@@ -195,15 +196,25 @@ const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n)
     return !name ? tft_prefix_best(m, ids, n) : strcmp(name, "main") == 0 ? NULL : name;
 }
 
+uint64_t cli_random_seed(void)
+{
+    static uint64_t state;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    state ^= (uint64_t)t.tv_sec * 1000000007 + (uint64_t)t.tv_nsec;
+    return tft_splitmix64(&state) % 1000000; /* short enough for a user to type it again */
+}
+
 struct tft_sampler cli_sampler(void)
 {
-    struct cli_sampling_options *o = &cli_sampling_options;
-    if (o->seed == CLI_ANY_SEED) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        /* short enough for a user to type it again */
-        o->seed = ((uint64_t)t.tv_sec * 1000003 + (uint64_t)t.tv_nsec) % 1000000;
-    }
+    if (cli_sampling_options.seed == CLI_ANY_SEED)
+        cli_sampling_options.seed = cli_random_seed();
+    return cli_sampler_given();
+}
+
+struct tft_sampler cli_sampler_given(void)
+{
+    const struct cli_sampling_options *o = &cli_sampling_options;
     return (struct tft_sampler){
         .temperature = o->temperature,
         .top_k = (int32_t)o->top_k,
@@ -215,13 +226,13 @@ struct tft_sampler cli_sampler(void)
     };
 }
 
+size_t cli_most_tokens(size_t len) { return 2 * len + 2; }
+
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n)
 {
-    /* a token has at least one byte of the text, except BOS, and the spaces that are put in front
-       and behind special tokens; scorer_tokenize adds BOS */
-    size_t room = 2 * len + 2;
-    int32_t *ids = malloc((room + 1) * sizeof *ids);
+    size_t room = cli_most_tokens(len);
+    int32_t *ids = malloc((room + 1) * sizeof *ids); /* scorer_tokenize adds BOS */
     enum tft_status status = ids ? tft_tokenize(m, text, len, flags, ids, room, n) : TFT_ERR_NOMEM;
     if (status == TFT_OK)
         return ids;

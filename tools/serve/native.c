@@ -53,13 +53,11 @@ void native_tokenize(struct exchange *x)
     bool pieces = field_flag(&f, "with_pieces", false);
     unsigned flags =
         (bos ? TFT_ADD_BOS : 0) | (field_flag(&f, "parse_special", true) ? TFT_PARSE_SPECIAL : 0);
-    size_t len = json_string_length(field(&f, "content")), n = 0;
-    int32_t *ids = NULL;
-    if (!f.failed && tft_tokenize(m, text, len, flags, NULL, 0, &n) == TFT_OK)
-        ids = malloc((n + 1) * sizeof *ids);
+    size_t len = json_string_length(field(&f, "content")), most = cli_most_tokens(len), n;
+    int32_t *ids = malloc(most * sizeof *ids);
     if (f.failed)
         fail(x, &f);
-    else if (!ids || tft_tokenize(m, text, len, flags, ids, n, &n) != TFT_OK)
+    else if (!ids || tft_tokenize(m, text, len, flags, ids, most, &n) != TFT_OK)
         reply_error(x, 500, "server_error", "the text cannot be tokenized");
     else
         reply_json(x, 200, json_pack("{s:o}", "tokens", token_list(m, ids, n, pieces)));
@@ -126,7 +124,7 @@ static json_t *token_name(const struct tft_model *m, int32_t id)
 void native_props(struct exchange *x)
 {
     const struct server *s = x->server;
-    const struct tft_sampler z = params_default(s).sampler;
+    const struct tft_sampler z = params_default().sampler;
     const char *jinja = tft_model_chat_template(s->m);
     json_t *params = json_pack(
         "{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z.temperature, "top_k",

@@ -3,35 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/splitmix64.h"
-
-/* A seed that nobody chose. */
-static uint64_t random_seed(void)
+struct params params_default(void)
 {
-    static uint64_t state;
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    state ^= (uint64_t)t.tv_sec * 1000000007 + (uint64_t)t.tv_nsec;
-    return tft_splitmix64(&state) % 1000000;
-}
-
-struct params params_default(const struct server *s)
-{
-    struct params p = {.any_seed = cli_sampling_options.seed == CLI_ANY_SEED, .logprobs = -1};
-    const struct cli_sampling_options *o = &cli_sampling_options;
-    (void)s;
-    p.sampler = (struct tft_sampler){
-        .temperature = o->temperature,
-        .top_k = (int32_t)o->top_k,
-        .top_p = o->top_p,
-        .min_p = o->min_p,
-        .repeat_penalty = o->repeat_penalty,
-        .repeat_last = (int32_t)o->repeat_last,
-        .seed = o->seed,
-    };
-    return p;
+    return (struct params){.sampler = cli_sampler_given(),
+                           .any_seed = cli_sampling_options.seed == CLI_ANY_SEED,
+                           .logprobs = -1};
 }
 
 static void read_stops(struct params *p, struct fields *f)
@@ -45,6 +22,8 @@ static void read_stops(struct params *p, struct fields *f)
         const json_t *one = json_is_array(stop) ? json_array_get(stop, i) : stop;
         if (!json_is_string(one))
             fields_fail(f, "stop must be a string or a list of strings");
+        else if (strlen(json_string_value(one)) != json_string_length(one))
+            fields_fail(f, "stop must not contain NUL");
         else if (json_string_length(one))
             p->stop[p->n_stop++] = json_string_value(one);
     }
@@ -86,7 +65,7 @@ void params_read(struct params *p, struct fields *f, const struct tft_model *m)
 bool params_put(const struct params *p, struct job *j, size_t i)
 {
     j->sampler = p->sampler;
-    j->sampler.seed = (p->any_seed ? random_seed() : p->sampler.seed) + i;
+    j->sampler.seed = (p->any_seed ? cli_random_seed() : p->sampler.seed) + i;
     j->most = p->most;
     j->logprobs = p->logprobs;
     for (size_t k = 0; k < p->n_stop; k++)

@@ -16,7 +16,7 @@ struct params {
 };
 
 /* The defaults: those of the program's options. */
-struct params params_default(const struct server *s);
+struct params params_default(void);
 
 /* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed, stop and biases, by
    the names that OpenAI's and llama.cpp's clients use. What tuffet does not do is an error. */

@@ -169,17 +169,16 @@ static bool ends_in_thought(const struct tft_chat_text *t)
 static void tokenize(struct prompt *p, const struct server *s, struct fields *f,
                      const struct tft_chat_text *t)
 {
-    enum tft_status status = tft_chat_tokenize(t, s->m, NULL, 0, &p->n, NULL);
-    p->ids = status == TFT_OK ? malloc((p->n + 1) * sizeof *p->ids) : NULL;
+    size_t most = cli_most_tokens(t->n);
+    enum tft_status status = TFT_ERR_NOMEM;
+    p->ids = malloc(most * sizeof *p->ids);
     if (p->ids)
-        status = tft_chat_tokenize(t, s->m, p->ids, p->n, &p->n, &p->text_goes_on);
-    if (!p->ids || status != TFT_OK) {
-        fields_fail(f, "the conversation cannot be tokenized: %s",
-                    tft_status_text(status == TFT_OK ? TFT_ERR_NOMEM : status));
-        return;
-    }
+        status = tft_chat_tokenize(t, s->m, p->ids, most, &p->n, &p->text_goes_on);
     p->in_thought = ends_in_thought(t);
-    hold(p, s);
+    if (status != TFT_OK)
+        fields_fail(f, "the conversation cannot be tokenized: %s", tft_status_text(status));
+    else
+        hold(p, s);
 }
 
 /* What the template is run over. */
@@ -233,14 +232,13 @@ void prompt_text(struct prompt *p, const struct server *s, struct fields *f, con
 {
     unsigned flags = TFT_ADD_BOS | (special ? TFT_PARSE_SPECIAL : 0);
     *p = (struct prompt){.text_goes_on = n};
-    enum tft_status status = tft_tokenize(s->m, text, n, flags, NULL, 0, &p->n);
-    if (status == TFT_OK || status == TFT_ERR_FULL)
-        p->ids = malloc((p->n + 1) * sizeof *p->ids);
+    size_t most = cli_most_tokens(n);
+    enum tft_status status = TFT_ERR_NOMEM;
+    p->ids = malloc(most * sizeof *p->ids);
     if (p->ids)
-        status = tft_tokenize(s->m, text, n, flags, p->ids, p->n, &p->n);
-    if (!p->ids || status != TFT_OK)
-        fields_fail(f, "the prompt cannot be tokenized: %s",
-                    tft_status_text(status == TFT_OK ? TFT_ERR_NOMEM : status));
+        status = tft_tokenize(s->m, text, n, flags, p->ids, most, &p->n);
+    if (status != TFT_OK)
+        fields_fail(f, "the prompt cannot be tokenized: %s", tft_status_text(status));
     else
         hold(p, s);
 }

@@ -5,7 +5,7 @@
 
 bool request_begin(struct request *r, struct exchange *x)
 {
-    *r = (struct request){.f.body = exchange_json(x), .p = params_default(x->server)};
+    *r = (struct request){.f.body = exchange_json(x), .p = params_default()};
     return r->f.body;
 }
 
