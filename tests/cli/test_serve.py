@@ -300,6 +300,10 @@ class Serve(Case):
                     (b"BREW / HTTP/1.1\r\n\r\n", b"")]:
                 self.assertIn(status, s.raw(data, 0.5)[:30] if status else s.raw(data, 0.2),
                               data[:40])
+            # the reply to HEAD has the size of a body, and no body
+            head = s.raw(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            self.assertIn(b"Content-Length: 15\r\n", head)
+            self.assertTrue(head.endswith(b"\r\n\r\n"), head)
             # pipelining: each has its answer, in order
             whole = post % len(body) + b"\r\n" + body
             last = post % len(body) + b"Connection: close\r\n\r\n" + body

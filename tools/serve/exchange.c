@@ -166,9 +166,13 @@ static bool ends(struct exchange *x)
 void reply_text(struct exchange *x, int code, const char *type, const char *p, size_t n)
 {
     struct evhttp_request *r = x->request;
-    bool closed = ends(x);
+    bool closed = ends(x), head = evhttp_request_get_command(r) == EVHTTP_REQ_HEAD;
+    char size[24];
+    snprintf(size, sizeof size, "%zu", n);
     reply_header(x, "Content-Type", type);
-    if (n)
+    if (head) /* evhttp would send the body, and not its size */
+        reply_header(x, "Content-Length", size);
+    else if (n)
         evbuffer_add(evhttp_request_get_output_buffer(r), p, n);
     evhttp_send_reply(r, code, reason(code), NULL);
     if (closed)
