@@ -165,6 +165,16 @@ class Serve(Case):
             for body in bad:
                 fails(400, "invalid_request_error", body=body)
             fails(501, "not_supported_error", body={"messages": HELLO, "typical_p": 0.5})
+            for kind in ["\u00e9" * 300, "x" + "\u00e9" * 300]: # the message is cut
+                parts = [{"role": "user", "content": [{"type": kind, "text": 1}]}]
+                self.assertIn(kind[:50], fails(400, "invalid_request_error",
+                                               body={"messages": parts})["message"])
+            # values take memory, commas within a string do not
+            many = {"prompt": "a", "max_tokens": 1, "x": [{}] * 300000}
+            self.assertIn("values", fails(400, "invalid_request_error", "/v1/completions",
+                                          many)["message"])
+            for text in [",[{" * 300000, '",' * 300000, '\\",' * 300000, "\\" * 300001]:
+                self.assertEqual(s.ask("/v1/completions", {**many, "x": text})[0], 200)
             full = fails(400, "exceed_context_size_error", "/v1/completions", {"prompt": "x" * 99})
             self.assertEqual((full["n_prompt_tokens"], full["n_ctx"]), (101, 100))
             fails(404, "not_found_error", "/nothing")

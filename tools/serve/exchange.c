@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fields.h"
 #include "loop.h"
+
+enum { MOST_VALUES = 1 << 18 }; /* of a body: an empty object takes 220 bytes once it is read */
 
 /* ---- exchanges */
 
@@ -102,17 +105,39 @@ const char *exchange_header(const struct exchange *x, const char *name)
     return evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
 }
 
+/* How many values the JSON p[n] can have. Each of them but the first comes behind a comma, or as the
+   first of a list or an object. */
+static size_t count_values(const char *p, size_t n)
+{
+    size_t values = 1;
+    bool in_string = false;
+    for (size_t i = 0; i < n; i++) {
+        if (in_string && p[i] == '\\')
+            i++;
+        else if (p[i] == '"')
+            in_string = !in_string;
+        else if (!in_string)
+            values += p[i] == ',' || p[i] == '[' || p[i] == '{';
+    }
+    return values;
+}
+
 json_t *exchange_json(struct exchange *x)
 {
     struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
     json_error_t e;
     size_t n = evbuffer_get_length(in);
-    const unsigned char *p = n ? evbuffer_pullup(in, -1) : NULL;
-    if (n && !p) {
+    const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
+    if (!p) {
         reply_error(x, 500, "server_error", "out of memory");
         return NULL;
     }
-    json_t *body = json_loadb(n ? (const char *)p : "", n, JSON_ALLOW_NUL, &e);
+    if (count_values(p, n) > MOST_VALUES) {
+        reply_error(x, 400, "invalid_request_error", "the body has more than %d values",
+                    MOST_VALUES);
+        return NULL;
+    }
+    json_t *body = json_loadb(p, n, JSON_ALLOW_NUL, &e);
     evbuffer_drain(in, n);
     if (body && json_is_object(body))
         return body;
@@ -247,9 +272,7 @@ void reply_error(struct exchange *x, int code, const char *type, const char *fmt
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
-    json_t *text = json_string(message);
-    if (!text) /* a path or a name that is not UTF-8 */
-        text = json_string("the request is not valid UTF-8");
+    json_t *text = json_bytes(message, strlen(message)); /* a name may be cut within a character */
     json_t *body = x->dialect == DIALECT_OLLAMA
                        ? json_pack("{s:o}", "error", text)
                        : json_pack("{s:{s:i,s:o,s:s,s:n}}", "error", "code", code, "message", text,
