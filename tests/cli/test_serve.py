@@ -156,7 +156,8 @@ class Serve(Case):
                    {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}]
             bad += [{"messages": HELLO, **wrong} for wrong in [
                 {"temperature": -1}, {"temperature": "hot"}, {"top_p": 2}, {"seed": 1.5},
-                {"max_tokens": 0}, {"n": 9}, {"stop": [1]}, {"stop": ["x"] * 17}, {"stream": 1},
+                {"max_tokens": 0}, {"n": 9}, {"stop": [1]}, {"stop": ["x"] * 17}, {"stop": "\0"},
+                {"stop": ["x", "a\0b"]}, {"stream": 1},
                 {"top_logprobs": 21}, {"logit_bias": 1}, {"logit_bias": {"x": 1}},
                 {"logit_bias": {"420": 1}}, {"logit_bias": [[1, "x"]]}, {"presence_penalty": 3},
                 {"response_format": {"type": "xml"}},
