@@ -120,6 +120,9 @@ class Serve(Case):
                 want = self.json("run", toy, "-phello", "-n30", "-s", str(seed))
                 self.assertEqual(got["choices"][0]["text"], want["text"])
                 self.assertEqual(got["choices"][0]["finish_reason"], "length")
+            for prompt in ["hello", ["hello"]]:
+                again = s.answer("/v1/completions", prompt=prompt, seed=2, max_tokens=30, echo=True)
+                self.assertEqual(again["choices"][0]["text"], "hello" + want["text"])
             full = s.answer("/v1/completions", prompt="hello", max_tokens=-1)
             # the last one is not fed
             self.assertEqual((full["choices"][0]["finish_reason"], full["usage"]["total_tokens"]),

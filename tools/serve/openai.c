@@ -101,7 +101,8 @@ void openai_chat(struct exchange *x)
     request_end(&r);
 }
 
-static void read_prompt(struct request *r, const struct server *s)
+/* Returns the prompt: a string, or a list of tokens; NULL: there is none. */
+static const json_t *read_prompt(struct request *r, const struct server *s)
 {
     const json_t *prompt = field(&r->f, "prompt"), *first = json_array_get(prompt, 0);
     if (json_array_size(prompt) == 1 && !json_is_integer(first))
@@ -113,6 +114,7 @@ static void read_prompt(struct request *r, const struct server *s)
         prompt_tokens(&r->prompt, s, &r->f, prompt);
     else
         fields_fail(&r->f, "prompt must be a string, or a list of tokens");
+    return prompt;
 }
 
 void openai_completions(struct exchange *x)
@@ -127,10 +129,8 @@ void openai_completions(struct exchange *x)
     bool echo = field_flag(&r.f, "echo", false);
     struct call *c = new_call(x, false, &r);
     if (c) {
-        if (!r.f.failed)
-            read_prompt(&r, x->server);
-        const json_t *text = echo ? field(&r.f, "prompt") : NULL;
-        c->echo = json_is_string(text) ? strdup(json_string_value(text)) : NULL;
+        const json_t *text = r.f.failed ? NULL : read_prompt(&r, x->server);
+        c->echo = echo && json_is_string(text) ? strdup(json_string_value(text)) : NULL;
         start(c, &r, n);
     }
     request_end(&r);
