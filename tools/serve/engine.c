@@ -243,22 +243,34 @@ void engine_do(struct engine *e, struct chore *c)
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Under the lock. */
+static void cancel_all(struct engine *e)
+{
+    for (size_t i = 0; i < e->o.n_slots; i++)
+        if (e->slots[i].job)
+            atomic_store(&e->slots[i].job->cancelled, true);
+    for (struct job *j = e->waiting; j; j = j->next)
+        atomic_store(&j->cancelled, true);
+}
+
 static void *run(void *arg)
 {
     struct engine *e = arg;
     pthread_mutex_lock(&e->lock);
     for (;;) {
+        if (e->closing)
+            cancel_all(e);
         do_chores(e);
         begin_jobs(e);
-        if (e->closing)
+        if (e->counts.running) {
+            pthread_mutex_unlock(&e->lock);
+            engine_pass(e);
+            pthread_mutex_lock(&e->lock);
+        } else if (e->closing) {
             break;
-        if (!e->counts.running) {
+        } else {
             pthread_cond_wait(&e->work, &e->lock);
-            continue;
         }
-        pthread_mutex_unlock(&e->lock);
-        engine_pass(e);
-        pthread_mutex_lock(&e->lock);
     }
     pthread_mutex_unlock(&e->lock);
     return NULL;
@@ -350,6 +362,7 @@ void engine_close(struct engine *e)
     pthread_mutex_unlock(&e->lock);
     if (e->started)
         pthread_join(e->thread, NULL);
+    engine_take(e);
     for (size_t i = 0; e->slots && i < e->o.n_slots; i++)
         tft_session_close(e->slots[i].s);
     tft_batch_close(e->batch);
