@@ -425,6 +425,22 @@ class Serve(Case):
             t.join()
         self.assertEqual(seen, [503] * 3)
 
+    def test_a_second_signal_does_not_wait_for_readers(self):
+        with Server(self.endless()) as s:
+            c = socket.socket()
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            c.connect((s.host, s.port))
+            body = json.dumps({"messages": [{"role": "user", "content": "x" * 7000000}]}).encode()
+            c.sendall(b"POST /apply-template HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+                      b"\r\n" % len(body) + body)
+            self.assertIn(b"200 OK", c.recv(100))
+            s.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            self.assertIsNone(s.process.poll(), "the client may still read its reply")
+            s.process.send_signal(signal.SIGTERM)
+            s.process.wait(PATIENCE // 2) # before the connection has stood still for too long
+            c.close()
+
     def test_says_when_it_is_ready(self):
         path = self.path("notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as system:

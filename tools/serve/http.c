@@ -34,7 +34,7 @@ void loop_end_if_done(struct loop *l)
 }
 
 /* The first signal: no new connections, and the answers under way are completed. The second one
-   cancels them. */
+   cancels them, and does not wait for clients to read the others. */
 static void on_signal(evutil_socket_t sig, short what, void *user)
 {
     struct server *s = user;
@@ -46,7 +46,9 @@ static void on_signal(evutil_socket_t sig, short what, void *user)
     else
         for (struct exchange *x = l->open, *next; x; x = next) {
             next = x->next;
-            if (x->gone)
+            if (x->ended)
+                evhttp_connection_free(evhttp_request_get_connection(x->request));
+            else if (x->gone)
                 x->gone(x->user);
         }
     l->ending = true;
