@@ -5,7 +5,7 @@
 #include "request.h"
 
 struct talk {
-    struct exchange *x; /* NULL: the reply is complete */
+    struct exchange *x;
     struct server *server;
     struct job *job;
     struct tft_chat_tools *tools;
