@@ -35,6 +35,13 @@ class Chat(Case):
         self.assertEqual(self.json("chat", toy, "-phello", "-s1", "-n20",
                                    "--system=once")["content"], want["text"])
 
+    def test_the_prompt_ends_before_the_answer(self):
+        toy, text = self.toy(template=ZEPHYR, ctx=1000), "hello world, " * 20
+        options = ["--kv=kivi:residual=32,group=16,prefill=prompt", "--temp=0", "-n40"]
+        want = self.json("run", toy, "--special", *options,
+                         "-p", f"<|user|>\n{text}</s>\n<|assistant|>\n")["text"]
+        self.assertEqual(self.json("chat", toy, "-p", text, *options)["content"], want)
+
     def test_remembers_the_conversation(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         first, second = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\n\nonce upon\r\n")

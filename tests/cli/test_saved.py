@@ -44,7 +44,8 @@ class Saved(Case):
 
     def test_goes_on(self):
         toy = self.talker()
-        for args in [["--system=once"], ["--temp=0"], ["--kv=kivi:residual=32,group=16"]]:
+        for args in [["--system=once"], ["--temp=0"], ["--kv=kivi:residual=32,group=16"],
+                     ["--regex=[a-z ]{4,9}"]]:
             want, _ = self.chat(toy, "hello", "once upon", "the end", "hello", args=[*args, "-s3"])
             first, said = self.chat(toy, "hello", "once upon", f"/save {self.file}",
                                     args=[*args, "-s3"])
@@ -90,9 +91,10 @@ class Saved(Case):
         self.assertIn("tokens, and the session has room for 10: its messages are", said)
 
     def test_an_empty_conversation(self):
-        lines = [f"/save {self.file}", "hello", f"/load {self.file}", "hello"]
+        lines = [f"/save {self.file}", "hello", f"/load {self.file}", "/stats", "hello"]
         got, said = self.chat(self.talker(), *lines, args=["-s1"])
-        self.assertEqual(said, "saved 0 messages, 0.0 MB\nloaded 0 messages, 0 tokens\n")
+        self.assertRegex(said, "^saved 0 messages, 0.0 MB\nloaded 0 messages, 0 tokens\n"
+                               "context  0 of", "/stats without an answer of another conversation")
         self.assertEqual(*got)  # with the same random numbers
 
     def test_files(self):
@@ -139,6 +141,7 @@ class Saved(Case):
             (conversation(hello, size=2**64 - 1), "cut off, or has bytes behind its end"),
             (conversation(hello, count=3), "a message is cut off"),
             (conversation(hello, count=2**32 - 1), "a message is cut off"),
+            (conversation([hello[0], hello[1][:-1]]), "a message is cut off"),
             (conversation(hello, count=1), "bytes behind the last message"),
             (conversation(hello[:1]), "the last answer is missing"),
             (conversation(hello[1:]), "messages are not in turn"),
@@ -146,6 +149,7 @@ class Saved(Case):
             (conversation(hello + [system]), "messages are not in turn"),
             (conversation([system, system, *hello]), "messages are not in turn"),
             (conversation([message(TOOL, b"7")]), "messages are not in turn"),
+            (conversation([*hello, message(TOOL, b"7"), hello[1]]), "messages are not in turn"),
             (conversation([message(4, b"x")]), "of no role"),
             (conversation([message(SYSTEM, b"a\0b"), *hello]), "has a NUL"),
             (conversation([message(USER, b"hello", b"t0", b"{}")]), "a call that it cannot have"),
@@ -214,6 +218,8 @@ class PromptCache(Case):
                 self.assertEqual((got, said), (want, ""))
                 same = len(os.path.commonprefix([prompt, before])) > 50 and n > 50
                 self.assertEqual(cached == n, i == 1)  # nothing is computed
+                file, was = os.stat(cache).st_ino, file if i else None
+                self.assertEqual(file == was, i == 1, "the file is only replaced by another one")
                 self.assertEqual(cached > 50, same)
                 before = prompt
 

@@ -25,7 +25,9 @@ class Native(Case):
             self.assertEqual([p["piece"] for p in half if isinstance(p["piece"], list)],
                              [[0xc3], [0xa9]], "what is no text alone is bytes")
             self.assertEqual(s.answer("/tokenize", content="")["tokens"], [])
-            for wrong in ({"tokens": [-1]}, {"tokens": [10 ** 10]}, {"tokens": ["1"]}, {}):
+            cut = [p["id"] for p in half if isinstance(p["piece"], list)][:1]
+            self.assertEqual(s.answer("/detokenize", tokens=cut)["content"], "\ufffd")
+            for wrong in ({"tokens": [-1]}, {"tokens": [2 ** 32 + ids[0]]}, {"tokens": ["1"]}, {}):
                 self.assertEqual(s.ask("/detokenize", wrong)[0], 400, wrong)
             self.assertEqual(s.ask("/tokenize", {"content": 7})[0], 400)
 
@@ -56,6 +58,9 @@ class Native(Case):
             again = s.answer("/completion", **body)
             self.assertEqual((again["content"], again["tokens_cached"]),
                              (want, got["tokens_evaluated"] - 1))
+            for x in (got, again):
+                self.assertEqual(x["timings"]["prompt_n"],
+                                 x["tokens_evaluated"] - x["timings"]["cache_n"])
             ids = s.answer("/tokenize", content="hello", add_special=True)["tokens"]
             self.assertEqual(s.answer("/completion", **{**body, "prompt": ids})["content"], want)
             stop = next(c for c in want[2:] if c.isalnum())

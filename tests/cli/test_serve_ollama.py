@@ -56,6 +56,43 @@ class Ollama(Case):
             self.assertTrue(seeded[2]["message"]["content"].startswith(
                 seeded[0]["message"]["content"].rstrip("\ufffd")), "-1: as many as there is room for")
 
+    def test_options(self):
+        with self.serve() as s:
+            plain = s.answer("/api/chat", messages=HELLO, options=SHORT, stream=False)
+            text = plain["message"]["content"]
+            self.assertEqual(plain["total_duration"],
+                             plain["prompt_eval_duration"] + plain["eval_duration"])
+            self.assertGreater(plain["eval_duration"], 0)
+            stop = next(c for c in text[2:] if c.isalnum())
+            cut = s.answer("/api/chat", messages=HELLO, options={**SHORT, "stop": [stop]},
+                           stream=False)
+            self.assertEqual((cut["message"]["content"], cut["done_reason"]),
+                             (text[:text.index(stop)], "stop"))
+            draw, seen = {"temperature": 1.5, "seed": 5, "repeat_penalty": 1.5}, []
+            for more in [{}, {"temperature": 2}, {"seed": 6}, {"repeat_penalty": 3},
+                         {"repeat_last_n": 1}, {"top_k": 3}, {"top_p": 0.3}, {"min_p": 0.3}]:
+                want = s.chat(**{**draw, **more}, max_tokens=40)["choices"][0]["message"]
+                got = s.answer("/api/chat", messages=HELLO, stream=False,
+                               options={**draw, **more, "num_predict": 40})
+                self.assertEqual(got["message"], want, more)
+                self.assertNotIn(want, seen, more)
+                seen.append(want)
+
+    def test_thoughts_are_apart(self):
+        form = 'root ::= "<think>so</think>\\n\\nyes"'
+        thinks = ZEPHYR + "{% if enable_thinking %}think of it{% endif %}"
+        with self.serve(thinks) as s:
+            body = {"messages": HELLO, "grammar": form}
+            message = s.answer("/api/chat", **body, stream=False)["message"]
+            self.assertEqual((message["thinking"], message["content"]), ("so", "yes"))
+            parts = lines(s.ask("/api/chat", body)[2])
+            for name, want in [("thinking", "so"), ("content", "yes")]:
+                self.assertEqual("".join(p["message"].get(name, "") for p in parts), want)
+            n = [s.answer("/api/chat", messages=HELLO, think=think, options=SHORT,
+                          stream=False)["prompt_eval_count"] for think in (False, True)]
+            self.assertLess(*n)
+            self.assertIn("thinking", s.answer("/api/show")["capabilities"])
+
     def test_a_stream_of_lines_unless_told(self):
         with self.serve() as s:
             whole = s.answer("/api/chat", messages=HELLO, options=SHORT, stream=False)
@@ -97,7 +134,14 @@ class Ollama(Case):
 
     def test_calls_and_their_results(self):
         with self.serve(HERMES.replace("in tools", "in tools or []")) as s:
-            # the model has to call: its answer may be nothing else
+            body = {"messages": HELLO, "tools": TOOLS, "tool_choice": "required",
+                    "parallel_tool_calls": False,
+                    "options": {"temperature": 0}}
+            parts = [s.answer("/api/chat", **body, stream=False), *lines(s.ask("/api/chat", body)[2])]
+            made = [c["function"] for p in parts for c in p["message"].get("tool_calls", [])]
+            self.assertEqual([c["name"] for c in made], ["weather"] * 2)
+            for c in made:
+                self.assertIn(c["arguments"], [{"city": "Oslo"}, {"city": "Rome"}])
             call = {"function": {"name": "weather", "arguments": {"city": "Rome"}}}
             history = [*HELLO, {"role": "assistant", "content": "", "tool_calls": [call]},
                        {"role": "tool", "tool_name": "weather", "content": "rain"}]

@@ -77,7 +77,8 @@ class Slots(Case):
                 for action in ("save", "restore"):
                     self.assertEqual(self.act(s, 0, action, name)[0], 400, name)
             for path in ("/slots/2?action=erase", "/slots/x?action=erase", "/slots/?action=erase",
-                         "/slots/-1?action=erase", "/slots/99999999999999999999?action=erase",
+                         "/slots/-1?action=erase", "/slots/3?action=erase",
+                         "/slots/99999999999999999999?action=erase",
                          "/slots/0/1?action=erase"):
                 self.assertEqual(s.ask(path, {})[0], 404, path)
             for path in ("/slots/0", "/slots/0?action=", "/slots/0?action=eat"):
