@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "folder.h"
+#include "grammar/automaton.h"
 #include "grammar/grammar.h"
 #include "memory.h"
 #include "toy.h"
@@ -179,6 +180,52 @@ static void errors_have_a_place(void **state)
             fail_msg("%s: %d %s", rows[i].grammar, (int)status, err.msg);
         assert_null(g);
     }
+}
+
+/* ---- which rules are copied to where they are named */
+
+/* The number of calls that are left in the automata of a grammar. */
+static uint32_t calls_of(const char *gbnf)
+{
+    struct tft_grammar *g;
+    struct tft_error err;
+    if (tft_grammar_open(&g, lexicon, TFT_GBNF, gbnf, strlen(gbnf), &err) != TFT_OK)
+        fail_msg("%s: %s", gbnf, err.msg);
+    uint32_t n = g->call.n;
+    tft_grammar_close(g);
+    return n;
+}
+
+/* A short rule is copied where root names it, also if root names a chain of rules before that ends
+   with the same rule: in one of the chains, looking for what is short stops within that rule. */
+static void short_rules_are_copied(void **state)
+{
+    enum { CHAIN = 12 };
+    char chain[400] = "", before[500], behind[500];
+    size_t n = 0;
+    (void)state;
+    for (int last = 1; last <= CHAIN; last++) {
+        n += (size_t)snprintf(chain + n, sizeof chain - n, "r%d ::= \"a\" r%d\n", last - 1, last);
+        snprintf(before, sizeof before, "root ::= r%d r0\n%sr%d ::= [x-z] | \"b\"", last, chain,
+                 last);
+        snprintf(behind, sizeof behind, "root ::= r0 r%d\n%sr%d ::= [x-z] | \"b\"", last, chain,
+                 last);
+        assert_int_equal(calls_of(behind), calls_of(before));
+    }
+    assert_true(calls_of(before) > 0); /* of the longest chain */
+}
+
+/* Copies of counted repetitions have a limit; others have none. */
+static void counted_copies_are_limited(void **state)
+{
+    static const char *const counts[] = {"{3000}", "{0,3000}", "{2,3000}"};
+    char gbnf[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        snprintf(gbnf, sizeof gbnf, "root ::= c%s c* c\nc ::= [a-z] | \"\\\\\" [nrt]", counts[i]);
+        assert_in_range(calls_of(gbnf), 1, 2000);
+    }
+    assert_int_equal(calls_of("root ::= c{0,1000} c* c\nc ::= [a-z] | \"\\\\\" [nrt]"), 0);
 }
 
 /* ---- masks against tokens fed byte by byte */
@@ -525,33 +572,52 @@ static void a_text_takes_no_memory_again(void **state)
 
 /* ---- sampling */
 
+/* A small model of the vocabulary of bytes, where ids are bytes, and a grammar of it. */
+struct worded {
+    struct tft_model *m;
+    struct tft_lexicon *lx;
+    struct tft_grammar *g;
+};
+
+/* suppress: [n] tokens that sampling never chooses */
+static struct worded open_worded(const char *regex, const int32_t *suppress, uint32_t n)
+{
+    const struct toy t = {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 64, .n_embd = 8,
+                          .n_layer = 1, .n_head = 1, .n_head_kv = 1, .head_dim = 8, .n_ff = 8,
+                          .n_rot = 8, .vocab = "gpt2", .tied = true, .suppress = suppress,
+                          .n_suppress = n};
+    struct worded w;
+    assert_true(toy_write(&t, in_folder("m.gguf")));
+    assert_int_equal(tft_model_open(&w.m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
+    assert_int_equal(tft_lexicon_open(&w.lx, w.m, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_open(&w.g, w.lx, TFT_REGEX, regex, strlen(regex), NULL), TFT_OK);
+    return w;
+}
+
+static void close_worded(struct worded *w)
+{
+    tft_grammar_close(w->g);
+    tft_lexicon_close(w->lx);
+    tft_model_close(w->m);
+}
+
 static void samples_are_of_the_grammar(void **state)
 {
     (void)state;
-    const struct toy t = {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 64, .n_embd = 8,
-                          .n_layer = 1, .n_head = 1, .n_head_kv = 1, .head_dim = 8, .n_ff = 8,
-                          .n_rot = 8, .vocab = "gpt2", .tied = true};
-    const char *regex = "[a-z]{3,6}-[0-9]{2}";
-    struct tft_model *m;
+    struct worded w = open_worded("[a-z]{3,6}-[0-9]{2}", NULL, 0);
     struct tft_session *s;
-    struct tft_lexicon *lx;
-    struct tft_grammar *g;
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
-    assert_true(toy_write(&t, in_folder("m.gguf")));
-    assert_int_equal(tft_model_open(&m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
-    assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
-    assert_int_equal(tft_grammar_open(&g, lx, TFT_REGEX, regex, strlen(regex), NULL), TFT_OK);
-    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_OK);
+    assert_int_equal(tft_session_open(&s, w.m, &o, NULL), TFT_OK);
     for (unsigned seed = 0; seed < 60; seed++) {
         char text[64] = "";
         int32_t id = 7;
         size_t n, used = 0;
         struct tft_sampler z = {.temperature = seed % 3 ? 2 : 0, .seed = seed,
                                 .min_p = seed % 3 == 2 ? 0.9f : 0, .repeat_penalty = 1.3f};
-        assert_int_equal(tft_grammar_begin(&z.grammar, g, NULL), TFT_OK);
+        assert_int_equal(tft_grammar_begin(&z.grammar, w.g, NULL), TFT_OK);
         assert_int_equal(tft_sync(s, &(int32_t){(int32_t)seed}, 1), TFT_OK);
-        while (id = tft_sample(&z, s), assert_true(id >= 0), !tft_token_ends(m, id)) {
-            const char *p = tft_token_text(m, id, false, &n);
+        while (id = tft_sample(&z, s), assert_true(id >= 0), !tft_token_ends(w.m, id)) {
+            const char *p = tft_token_text(w.m, id, false, &n);
             assert_true(used + n < sizeof text);
             memcpy(text + used, p, n);
             used += n;
@@ -565,44 +631,31 @@ static void samples_are_of_the_grammar(void **state)
         tft_grammar_end(z.grammar);
     }
     tft_session_close(s);
-    tft_grammar_close(g);
-    tft_lexicon_close(lx);
-    tft_model_close(m);
+    close_worded(&w);
 }
 
 /* What [ab] lets a toy choose that suppresses n tokens: greedy, and in 20 draws; -1 if no token. */
 static void chooses(const int32_t *suppress, uint32_t n, int32_t want)
 {
-    const struct toy t = {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 64, .n_embd = 8,
-                          .n_layer = 1, .n_head = 1, .n_head_kv = 1, .head_dim = 8, .n_ff = 8,
-                          .n_rot = 8, .vocab = "gpt2", .suppress = suppress, .n_suppress = n};
-    struct tft_model *m;
+    struct worded w = open_worded("[ab]", suppress, n);
     struct tft_session *s;
-    struct tft_lexicon *lx;
-    struct tft_grammar *g;
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
-    assert_true(toy_write(&t, in_folder("m.gguf")));
-    assert_int_equal(tft_model_open(&m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
-    assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
-    assert_int_equal(tft_grammar_open(&g, lx, TFT_REGEX, "[ab]", 4, NULL), TFT_OK);
-    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_OK);
+    assert_int_equal(tft_session_open(&s, w.m, &o, NULL), TFT_OK);
     assert_int_equal(tft_prefill(s, &(int32_t){7}, 1), TFT_OK);
     for (unsigned seed = 0; seed < 21; seed++) {
         struct tft_sampler z = {.temperature = seed ? 2 : 0, .seed = seed};
-        assert_int_equal(tft_grammar_begin(&z.grammar, g, NULL), TFT_OK);
+        assert_int_equal(tft_grammar_begin(&z.grammar, w.g, NULL), TFT_OK);
         assert_int_equal(tft_sample(&z, s), want);
         tft_grammar_end(z.grammar);
     }
     tft_session_close(s);
-    tft_grammar_close(g);
-    tft_lexicon_close(lx);
-    tft_model_close(m);
+    close_worded(&w);
 }
 
 static void suppressed_tokens_do_not_come(void **state)
 {
     (void)state;
-    static const int32_t ab[] = {'a', 'b'}; /* ids of bytes are bytes */
+    static const int32_t ab[] = {'a', 'b'};
     chooses(ab, 1, ab[1]);
     chooses(ab + 1, 1, ab[0]);
     chooses(ab, 2, -1);
@@ -612,38 +665,17 @@ static void suppressed_tokens_do_not_come(void **state)
 static void suppressed_tokens_are_not_forced(void **state)
 {
     (void)state;
-    static const int32_t c[] = {'c'};
-    const struct toy t = {.arch = "llama",
-                          .n_vocab = TOY_VOCAB,
-                          .n_ctx = 64,
-                          .n_embd = 8,
-                          .n_layer = 1,
-                          .n_head = 1,
-                          .n_head_kv = 1,
-                          .head_dim = 8,
-                          .n_ff = 8,
-                          .n_rot = 8,
-                          .vocab = "gpt2",
-                          .suppress = c,
-                          .n_suppress = 1};
-    struct tft_model *m;
-    struct tft_lexicon *lx;
-    struct tft_grammar *g;
+    static const int32_t dc[] = {'d', 'c'};
+    struct worded w = open_worded("xzcx", dc, 2);
     struct tft_grammar_state *s;
     int32_t ids[8];
-    assert_true(toy_write(&t, in_folder("m.gguf")));
-    assert_int_equal(tft_model_open(&m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
-    assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
-    assert_int_equal(tft_grammar_open(&g, lx, TFT_REGEX, "xzcx", 4, NULL), TFT_OK);
-    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_begin(&s, w.g, NULL), TFT_OK);
     assert_int_equal(tft_grammar_forced(s, ids, 8), 2);
     assert_true(ids[0] == 'x' && ids[1] == 'z');
     assert_int_equal(tft_grammar_forced(s, ids, 8), 0);
     assert_int_equal(tft_grammar_accept(s, 'c'), TFT_OK);
     tft_grammar_end(s);
-    tft_grammar_close(g);
-    tft_lexicon_close(lx);
-    tft_model_close(m);
+    close_worded(&w);
 }
 
 int main(void)
@@ -652,6 +684,8 @@ int main(void)
         cmocka_unit_test(gbnf_matches_what_it_says),
         cmocka_unit_test(regex_matches_what_it_says),
         cmocka_unit_test(errors_have_a_place),
+        cmocka_unit_test(short_rules_are_copied),
+        cmocka_unit_test(counted_copies_are_limited),
         cmocka_unit_test(masks_are_what_bytes_allow),
         cmocka_unit_test(dead_ends_are_removed),
         cmocka_unit_test(many_readings),
