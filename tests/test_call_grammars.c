@@ -3,6 +3,23 @@
 
 #include "calls.h"
 
+struct taken {
+    const char *text;
+    bool good; /* whether the grammar takes it */
+};
+
+/* Compares rows[n] with the grammar of answers that may call the tools `json`. */
+static void take_or_refuse(const char *json, const char *format, const struct taken *rows, size_t n)
+{
+    struct tft_chat_tools *t = open_tools(json, format);
+    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    for (size_t i = 0; i < n; i++)
+        if (accepts(g, rows[i].text) != rows[i].good)
+            fail_msg("%s", rows[i].text);
+    tft_grammar_close(g);
+    tft_chat_tools_close(t);
+}
+
 static void grammar_of_hermes(void **state)
 {
     static const struct {
@@ -60,25 +77,17 @@ static void grammar_of_qwen(void **state)
         "\"string\", \"pattern\": \"^[a-c<\\\"]+$\"}, {\"type\": \"null\"}]}, \"b\": {\"type\": "
         "\"string\", \"maxLength\": 2}, \"c\": {\"type\": [\"string\", \"integer\"]}}, "
         "\"required\": [\"a\", \"b\", \"c\"], \"additionalProperties\": true}}]";
-    static const struct {
-        const char *text;
-        bool good;
-    } rows[] = {
+    static const struct taken rows[] = {
         {F("ab\"c", "\xc3\xa9\"", "\"x\""), true}, {F("a", "", "-12"), true},
         {F("a<", "", "1"), false},                   {F("null", "", "1"), false},
         {F("a", "abc", "1"), false},                 {F("a", "a<", "1"), false},
         {F("a", "b", "x"), false},                   {F("a", "b\n", "1"), true},
         {F("a", "b", "1" PARAMETER("d", "1")), false},
     };
-    struct tft_chat_tools *t = open_tools(json, "qwen3.5");
-    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    struct tft_chat_tools *t;
     struct tft_error err = {0};
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (accepts(g, rows[i].text) != rows[i].good)
-            fail_msg("%s", rows[i].text);
-    tft_grammar_close(g);
-    tft_chat_tools_close(t);
+    take_or_refuse(json, "qwen3.5", rows, sizeof rows / sizeof *rows);
     static const char *const bad[][2] = {
         {"{\"properties\": {\"a b\": {}}}",
          "tools: #/0/parameters: in this format names have 1 to 64"},
@@ -104,10 +113,7 @@ static void grammar_of_lfm(void **state)
         "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": [\"null\", "
         "\"boolean\"]}, \"b\": {\"enum\": [null, [true, {\"k\": false}], \"x\"]}, "
         "\"c\": {\"type\": \"string\"}, \"d\": {}}}}]";
-    static const struct {
-        const char *text;
-        bool good;
-    } rows[] = {
+    static const struct taken rows[] = {
         {G(""), true},
         {G("a=None, b=[True, {\"k\": False}]"), true},
         {G("b=\"x\", c='say \"x\"', d={\"k\": [None, 'x']}"), true},
@@ -121,14 +127,8 @@ static void grammar_of_lfm(void **state)
         {G("e=1"), false},
         {G("c=\"x\" "), false},
     };
-    struct tft_chat_tools *t = open_tools(json, "lfm2");
-    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (accepts(g, rows[i].text) != rows[i].good)
-            fail_msg("%s", rows[i].text);
-    tft_grammar_close(g);
-    tft_chat_tools_close(t);
+    take_or_refuse(json, "lfm2", rows, sizeof rows / sizeof *rows);
 }
 
 /* Strings stand between marks, names without quotes, and nothing between. */
@@ -140,10 +140,7 @@ static void grammar_of_gemma(void **state)
         "\"boolean\"]}, \"b\": {\"enum\": [null, [true, {\"k\": \"<x>\"}], \"x\"]}, \"c\": "
         "{\"type\": \"string\", \"maxLength\": 2}, \"d\": {}, \"e\": {\"prefixItems\": [{\"type\": "
         "\"integer\"}, {\"type\": \"string\"}], \"items\": {\"const\": 7}, \"minItems\": 2}}}}]";
-    static const struct {
-        const char *text;
-        bool good;
-    } rows[] = {
+    static const struct taken rows[] = {
         {H(""), true},
         {H("a:null,b:[true,{k:" S("<x>") "}]"), true},
         {H("b:" S("x") ",c:" S("\"\n") ",d:{k.1:[null," S("<es\"cape") "]}"), true},
@@ -161,15 +158,10 @@ static void grammar_of_gemma(void **state)
     };
     static const char odd[] = "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": "
                               "{\"properties\": {\"b c\": {}}}}}}]";
-    struct tft_chat_tools *t = open_tools(json, "gemma");
-    struct tft_grammar *g = compile(t, TFT_CHAT_AUTO, NULL, false);
+    struct tft_chat_tools *t;
     struct tft_error err = {0};
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (accepts(g, rows[i].text) != rows[i].good)
-            fail_msg("%s", rows[i].text);
-    tft_grammar_close(g);
-    tft_chat_tools_close(t);
+    take_or_refuse(json, "gemma", rows, sizeof rows / sizeof *rows);
     assert_int_equal(tft_chat_tools_open(&t, odd, sizeof odd - 1, "gemma", 0, &err),
                      TFT_ERR_UNSUPPORTED);
 }
