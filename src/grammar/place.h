@@ -62,8 +62,9 @@ struct tft_grammar_state {
                            trie */
     struct tft_class class[TFT_PLACE_CLASSES];
     uint32_t next_class; /* the entry that the next new class replaces */
-    const struct tft_auto_state *run; /* the tokens of its run are set already, as far as TFT_WITHIN_
-                                         CHARS; NULL: none */
+    /* In a walk through the trie (mask.c): the state whose run's tokens are set already, those of at
+       most TFT_WITHIN_CHARS characters; NULL before the first walk */
+    const struct tft_auto_state *run;
     uint8_t *inside; /* [longest token + 1] at each depth on the way to a node, how many characters
                         came that are all of that run; TFT_PLACE_LEFT: another character came */
     bool has_mask, reached_open;

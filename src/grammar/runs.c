@@ -1,8 +1,9 @@
 #include "runs.h"
 
-/* Of bytes that no state tells apart, one stands for all. */
+/* One byte of each set of bytes that lead to the same states, from every state, and, below 0x80,
+   are of the same kind. */
 struct some_bytes {
-    uint8_t byte[256], kind[256]; /* [n_ascii] */
+    uint8_t byte[0x80], kind[0x80]; /* [n_ascii] below 0x80 */
     unsigned n_ascii;
     uint8_t wide[TFT_UTF8_STATES][128]; /* [n_wide] bytes that may come in a state of UTF-8, */
     int8_t utf8[TFT_UTF8_STATES][128];  /* and the state that they lead to */

@@ -210,7 +210,8 @@ static bool can_scale(const struct conversion *c, const struct tft_block *b, uin
     if (b->in[which].norm) /* a norm comes between the rows that would be divided and the input */
         return false;
     if (which == TFT_IN_O)
-        return b->mixer == TFT_MIX_ATTENTION && !b->v_norm.w && !c->kv.value_order && !c->kv.alpha[1];
+        return b->mixer == TFT_MIX_ATTENTION && !b->v_norm.w && !c->kv.value_order &&
+               !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w;
     if (tft_block_has_experts(b)) /* the router reads the same norm */
@@ -600,7 +601,8 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a calibration text of %zu tokens is too short for a window of %u",
                         m->source.name, o->n_text, o->window);
-    if (m->n_embd > TFT_PANEL_MAX_K || quantize_input_width(m, NULL, TFT_IN_DOWN) > TFT_PANEL_MAX_K ||
+    if (m->n_embd > TFT_PANEL_MAX_K ||
+        quantize_input_width(m, NULL, TFT_IN_DOWN) > TFT_PANEL_MAX_K ||
         (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a weight matrix has rows longer than %d, which panels do not support",
