@@ -67,11 +67,12 @@ static enum tft_status answer(struct app *x, const char *json, const char *gbnf,
 
 int main(int argc, char **argv)
 {
-    struct app x = {.err = {.msg = "usage: embed_chat MODEL QUESTION"}};
+    struct app x = {0};
     struct tft_chat_text call = {0}, last = {0};
     char json[4096];
-    enum tft_status e = argc == 3 && !strpbrk(argv[2], "\\\"") ? TFT_OK : TFT_ERR_ARG;
-    e = e ? e : tft_model_open(&x.m, argv[1], NULL, &x.err);
+    if (argc != 3 || strpbrk(argv[2], "\\\"")) /* JSON would need escapes */
+        return fputs("usage: embed_chat MODEL QUESTION\n", stderr), 1;
+    enum tft_status e = tft_model_open(&x.m, argv[1], NULL, &x.err);
     const char *jinja = e || !tft_model_chat_template(x.m) ? "" : tft_model_chat_template(x.m);
     e = e ? e : tft_chat_open(&x.t, jinja, strlen(jinja), &x.err);
     e = e ? e : tft_session_open(&x.s, x.m, NULL, &x.err);
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
                                     tft_chat_call_format(x.t), 0, &x.err);
     e = e ? e : tft_chat_tools_grammar(&call, x.tools, x.m, TFT_CHAT_REQUIRED, NULL, true, &x.err);
     e = e ? e : tft_chat_schema(&last, schema, strlen(schema), 0, &x.err);
-    snprintf(json, sizeof json, SAID "]}", tools_json, argv[argc - 1]);
+    snprintf(json, sizeof json, SAID "]}", tools_json, argv[2]);
     e = e ? e : answer(&x, json, call.p, true);
     if (!e) {
         const char *result = strstr(x.arguments, "Oslo") ? "rain, 7 degrees" : "clear, 19 degrees";

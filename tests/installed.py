@@ -42,7 +42,9 @@ with tempfile.TemporaryDirectory() as folder:
     env = {**os.environ, "PKG_CONFIG_LIBDIR": str(found[0]), "PKG_CONFIG_SYSROOT_DIR": folder,
            "LD_LIBRARY_PATH": str(libraries[0].parent)}
     model = str(root / "toy.gguf")
-    run(toy, "write", model, f"template={TEMPLATE}", "endless=1", "ctx=2000")
+    small = str(root / "small.gguf")
+    for path, ctx in [(model, 2000), (small, 60)]:
+        run(toy, "write", path, f"template={TEMPLATE}", "endless=1", f"ctx={ctx}")
     for example, package, question in [("embed", "tuffet", "once"),
                                        ("embed_chat", "tuffet-chat", "upon a time")]:
         program = str(root / example)
@@ -60,4 +62,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert 1 <= len(json.loads(answer)) <= 60, linked.stdout
         usage = subprocess.run([program], capture_output=True, env=env)
         assert usage.returncode == 1 and b"usage: embed_chat MODEL QUESTION" in usage.stderr, usage
+        full = subprocess.run([program, small, question], capture_output=True, env=env)
+        assert full.returncode == 1 and b"no room" in full.stderr, full
+        assert b"usage" not in full.stderr, full
 print("both examples run")
