@@ -2,9 +2,10 @@
 
 #include <stdlib.h>
 
+#include "port/port.h"
 #include "tools/cli/cli.h"
 
-/* A prompt is fed in pieces: nobody waits for it here, and sessions need few rows. */
+/* A prompt is fed in pieces of this many tokens, so that sessions have few rows. */
 enum { PIECE = 64 };
 
 struct group {
@@ -18,14 +19,14 @@ struct group {
 static void *take(void *user, size_t size, size_t align)
 {
     *(size_t *)user += size;
-    return aligned_alloc(align, (size + align - 1) / align * align);
+    return tft_port_alloc(size, align);
 }
 
 static void give(void *user, void *p, size_t size)
 {
     (void)user;
     (void)size;
-    free(p);
+    tft_port_free(p);
 }
 
 static void close_group(struct group *g)
@@ -67,11 +68,11 @@ static int begin(struct group *g)
     for (uint32_t i = 0; i < g->o->n; i++) {
         struct tft_session *s = g->session[i];
         enum tft_status status =
-            g->o->depth ? tft_sync(s, g->o->ids, g->o->depth) : tft_rewind(s, 0);
-        if (status == TFT_ERR_CANCELLED)
-            return CLI_INTERRUPTED;
+            g->o->depth ? cli_sync(s, g->o->ids, g->o->depth) : tft_rewind(s, 0);
         if (status != TFT_OK)
             return cli_fail_session(s);
+        if (cli_interrupted())
+            return CLI_INTERRUPTED;
         tft_prompt_end(s);
     }
     return CLI_OK;

@@ -293,7 +293,7 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
     if (cli_open_session(&s, m, &so) != CLI_OK)
         return CLI_FAILED;
 
-    enum tft_status status = opt.depth ? tft_prefill(s, ids, opt.depth) : TFT_OK;
+    enum tft_status status = opt.depth ? cli_sync(s, ids, opt.depth) : TFT_OK;
     for (int decode = 0; decode < 2 && status == TFT_OK && !cli_interrupted(); decode++) {
         uint32_t n = decode ? opt.decode : opt.prefill;
         double seconds = 0;
