@@ -3,9 +3,8 @@
     sessions.py [--library build/release/libtuffet.so] [-n TOKENS] [--kv POLICY,...] MODEL...
 
 Prints a row of a table for each model and cache. The tokens are made up. "a token" is the time of
-one more token in the session. "cache" is the memory that
-the session has for slots and blocks: what it takes more, or less, than a session with an f16 cache,
-of whose tokens tft_kv_bytes tells the size.
+one more token in the session. "cache" is the memory that the session has for slots and blocks: the
+difference to a session with an f16 cache, added to the size of that cache by tft_kv_bytes.
 """
 import argparse
 import ctypes
@@ -88,7 +87,8 @@ def main():
             compute, save, load, copy, token, size = measure(tft, model, kv, a.n)
             cache = cache_bytes(tft, model, kv, a.n)
             print(f"| {os.path.basename(path)} | {kv} | {compute:.1f} | {save:.3f} | {load:.3f} |"
-                  f" {compute / load:.0f} | {copy:.4f} | {token:.4f} | {size / 1e6:.2f} | {cache / 1e6:.2f} |", flush=True)
+                  f" {compute / load:.0f} | {copy:.4f} | {token:.4f} | {size / 1e6:.2f} |"
+                  f" {cache / 1e6:.2f} |", flush=True)
         tft.tft_model_close(model)
 
 
