@@ -220,7 +220,8 @@ static bool names_fit(const struct tft_kv_image *i)
     return i->named || (!i->state.side[0].named && !i->state.side[1].named);
 }
 
-/* Notes that n places have these owners; false if one is none, or has another place. */
+/* Notes the owners of n places. Returns false if one is not a token of the cache, or has a place
+   already. */
 static bool see(const struct tft_kv *kv, const unsigned char *owner, size_t n, uint32_t end)
 {
     for (size_t i = 0; i < n; i++) {

@@ -8,7 +8,7 @@ static enum tft_status can_copy(const struct tft_session *to, const struct tft_s
                                 const struct tft_saved *h, struct tft_error *err)
 {
     struct tft_saved own = tft_saved_of(to, NULL);
-    own.model.described = to->m != from->m; /* the other's is 0 */
+    own.model.described = to->m != from->m; /* in h it is 0 */
     const char *name = to->m->source.name, *differs = tft_saved_differs(h, &own);
     if (differs)
         return tft_fail(err, TFT_ERR_ARG, "%s: cannot copy a session with %s", name, differs);

@@ -154,7 +154,7 @@ void tft_saved_restore(struct tft_session *s, const struct tft_session *from,
     s->error = (struct tft_error){0};
 }
 
-/* The last that can fail. */
+/* The last step that can fail. */
 static enum tft_status load_grammar(const struct tft_sampler *z, const struct image *i,
                                     struct tft_error *err)
 {

@@ -77,9 +77,9 @@ struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t uni
 /* The lane of token t; NULL in a pass of one session. */
 const struct tft_lane *tft_pass_lane(const struct tft_pass *p, uint32_t t);
 
-/* Runs an operation that looks at the tokens before, for the pass or for each of its lanes by
-   itself; the tokens of a lane then count from 0. Lanes have rows, caches and states of their own:
-   no thread waits for what another one does for another lane. */
+/* Runs an operation that looks at earlier tokens: once for the pass, or once for each of its lanes,
+   whose tokens then count from 0. Lanes have rows, caches and states of their own, so no thread
+   waits for what another one does in another lane. */
 typedef void tft_lane_fn(struct tft_pass *p, const struct tft_block *b);
 void tft_pass_by_lane(struct tft_pass *p, tft_lane_fn *op, const struct tft_block *b);
 

@@ -110,7 +110,7 @@ static void put(struct tft_walk *w, void *p, size_t n)
     w->n += n;
 }
 
-/* Of the checkpoints that come, those for which the session has no room. They are the oldest. */
+/* How many checkpoints the session has no room for: the oldest ones are skipped. */
 static uint32_t skipped(const struct tft_session *s, const struct tft_saved *h)
 {
     return h->n_checkpoint > s->states.most ? h->n_checkpoint - s->states.most : 0;

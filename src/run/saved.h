@@ -30,16 +30,18 @@ _Static_assert(sizeof(bool) == 1, "the filter's answers are saved as they are");
 /* The numbers of a session, without `bytes` and `model`. z: NULL, or its sampler. */
 struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_sampler *z);
 
-/* What the numbers of another session have that those of a session, `own`, do not, as the end of a
-   line; NULL: they match. */
+/* Why a session with the numbers h cannot be loaded into one with the numbers `own`, as the end of
+   a line such as "was saved with another model"; NULL: it can. */
 const char *tft_saved_differs(const struct tft_saved *h, const struct tft_saved *own);
 
-/* Walks through everything between the numbers and what follows the logits, the state of a grammar
-   and the checksum. from: the session that is copied, or NULL. first: as in struct tft_kv_image. */
+/* Walks through all parts of a file but the numbers at its start, and the grammar's state and the
+   checksum at its end. from: the session that is copied, or NULL. first: as in struct
+   tft_kv_image. */
 void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
                     const struct tft_saved *h, const unsigned char *first, struct tft_walk *w);
 
-/* Makes the session what the walk brings, once everything is checked: nothing can fail any more. */
+/* Replaces what the session holds by the parts of the walk. Cannot fail: call it when everything
+   has been checked. */
 void tft_saved_restore(struct tft_session *s, const struct tft_session *from,
                        const struct tft_saved *h, const struct tft_kv_image *kv,
                        struct tft_walk *w);
