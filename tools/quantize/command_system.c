@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "tools/chat/template.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/write/rewrite_model.h"
@@ -141,17 +140,12 @@ static void drop_bos(struct command_system *c)
 int command_system_begin(struct command_system *c, struct quantize_opts *o, const char **path)
 {
     static const char suffix[] = ".unnamed";
-    size_t numbers;
     if (!c->n)
         return CLI_OK;
     c->o = o;
     drop_bos(c);
-    if (tft_mul((size_t)c->m->n_head_kv * c->m->head_dim, c->m->n_layer, &numbers)) {
-        c->values.factor = calloc(numbers, sizeof *c->values.factor);
-        c->values.order = calloc(numbers, sizeof *c->values.order);
-    }
     c->unnamed = malloc(strlen(*path) + sizeof suffix);
-    if (!c->values.factor || !c->values.order || !c->unnamed)
+    if (!quantize_values_open(&c->values, c->m) || !c->unnamed)
         return cli_fail("out of memory");
     o->values = &c->values;
     strcpy(c->unnamed, *path);
@@ -212,8 +206,7 @@ void command_system_free(struct command_system *c)
     free(c->ids);
     free(c->prefix);
     free(c->unnamed);
-    free(c->values.factor);
-    free(c->values.order);
+    quantize_values_close(&c->values);
 }
 
 /* ---- the report */

@@ -230,3 +230,18 @@ void fold_recall(const struct fold *f, const struct quantize_values *from, uint3
     memcpy(f->values, from->factor + l * width, width * sizeof *f->values);
     memcpy(value_order, from->order + l * width, width * sizeof *value_order);
 }
+
+bool fold_restore_rows(const struct tft_model *m, const struct quantize_opts *o, uint16_t *v)
+{
+    struct fold f;
+    size_t width = (size_t)m->n_head_kv * m->head_dim;
+    int32_t *order = malloc(width * sizeof *order);
+    bool room = fold_open(&f, m, o, order) && order;
+    for (uint32_t l = 0; room && l < m->n_layer; l++) {
+        fold_recall(&f, o->values, l, order);
+        fold_prefix_restore(&f, v + l * o->n_prefix * width, o->n_prefix);
+    }
+    fold_close(&f);
+    free(order);
+    return room;
+}

@@ -20,7 +20,6 @@ struct work {
     struct fold fold;
     int32_t *value_order; /* [G, E] */
     uint16_t *row;        /* [G, E] */
-    float *wide;          /* [E] */
 };
 
 static size_t width(const struct work *w)
@@ -55,19 +54,11 @@ static void run(struct work *w, struct layers_pass pass)
    has them. */
 static void put_prefix(struct work *w, uint32_t l)
 {
-    const struct tft_kv *kv = &w->y.s->kv;
-    const struct tft_kernels *kern = &w->m->kern;
-    uint32_t dim = w->m->head_dim;
     for (uint32_t pos = 0; pos < w->made->n_prefix; pos++) {
         size_t at = ((size_t)l * w->made->n_prefix + pos) * width(w);
         memcpy(w->row, w->made->prefix_v + at, width(w) * sizeof *w->row);
         fold_prefix_restore(&w->fold, w->row, 1);
-        for (uint32_t h = 0; h < w->m->n_head_kv; h++) {
-            kern->widen[TFT_NUM_F16](w->wide, w->made->prefix_k + at + h * dim, dim);
-            tft_kv_store_key(kv, l, h, pos, w->wide);
-            kern->widen[TFT_NUM_F16](w->wide, w->row + h * dim, dim);
-            tft_kv_store_value(kv, kern, l, h, pos, w->wide);
-        }
+        layers_put_kv(&w->y, l, pos, w->made->prefix_k + at, w->row);
     }
 }
 
@@ -115,9 +106,7 @@ static bool alloc(struct work *w)
     }
     w->value_order = malloc(width(w) * sizeof *w->value_order);
     w->row = malloc(width(w) * sizeof *w->row);
-    w->wide = malloc(w->m->head_dim * sizeof *w->wide);
-    return w->value_order && w->row && w->wide &&
-           fold_open(&w->fold, w->m, w->o, w->value_order);
+    return w->value_order && w->row && fold_open(&w->fold, w->m, w->o, w->value_order);
 }
 
 enum tft_status named_rows(struct tft_model *m, const struct tft_model *made,
@@ -144,7 +133,6 @@ enum tft_status named_rows(struct tft_model *m, const struct tft_model *made,
     fold_close(&w.fold);
     free(w.value_order);
     free(w.row);
-    free(w.wide);
     layers_close(&w.y);
     return status;
 }

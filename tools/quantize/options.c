@@ -1,6 +1,23 @@
 #include "tools/quantize/options.h"
 
+#include <stdlib.h>
+
+#include "tools/quantize/array.h"
 #include "tools/quantize/round/rotate.h"
+
+bool quantize_values_open(struct quantize_values *v, const struct tft_model *m)
+{
+    v->factor = array_alloc(sizeof *v->factor, m->n_layer, m->n_head_kv, m->head_dim);
+    v->order = array_alloc(sizeof *v->order, m->n_layer, m->n_head_kv, m->head_dim);
+    return v->factor && v->order;
+}
+
+void quantize_values_close(struct quantize_values *v)
+{
+    free(v->factor);
+    free(v->order);
+    *v = (struct quantize_values){0};
+}
 
 uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix)
 {

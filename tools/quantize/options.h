@@ -28,6 +28,10 @@ struct quantize_values {
     int32_t *order; /* [n_layer, G, E] the channel of each head that each is */
 };
 
+/* False if memory is short. close accepts all zeros. */
+bool quantize_values_open(struct quantize_values *v, const struct tft_model *m);
+void quantize_values_close(struct quantize_values *v);
+
 struct quantize_opts {
     const int32_t *text; /* [n_text] calibration tokens, without BOS */
     size_t n_text;
@@ -44,6 +48,10 @@ struct quantize_opts {
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
     uint32_t n_prefix, n_prefix_text; /* the last n_prefix_text of them are text */
+    const uint16_t *rows_k, *rows_v; /* [n_layer, n_prefix, G, E] f16: the prefix's keys and values
+                                        after tuning, values as the float model has them. The text
+                                        attends to them, and the file gets them. NULL: those that
+                                        the float model computes */
     enum tft_dtype prefix_type; /* type of the prefix in the file: TFT_Q8_0 or TFT_Q4_1;
                                    0: TFT_F16 */
     const struct cushion *cushion; /* the search that found the prefix; NULL: there was none */

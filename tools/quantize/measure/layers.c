@@ -325,6 +325,29 @@ void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
         rotate_residual_rows(&y->rotation, pass->x, y->stride, pass->n, NULL);
 }
 
+void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint16_t *k,
+                   const uint16_t *v)
+{
+    const struct tft_kv *kv = &y->s->kv;
+    uint32_t dim = y->m->head_dim, in = y->m->block[l].kv_layer, lane = pos % TFT_KEY_PANEL;
+    for (uint32_t h = 0; h < y->m->n_head_kv; h++, k += dim, v += dim) {
+        uint16_t *panel = tft_kv_keys(kv, in, h, pos - lane);
+        for (uint32_t d = 0; d < dim; d++)
+            panel[d * TFT_KEY_PANEL + lane] = k[d];
+        memcpy(tft_kv_values(kv, in, h, pos), v, dim * sizeof *v);
+    }
+}
+
+/* Gives the prefix the keys and values that it was tuned to. */
+static void put_tuned(const struct layers *y, uint32_t l)
+{
+    size_t width = (size_t)y->m->n_head_kv * y->m->head_dim;
+    for (uint32_t i = 0; y->o->rows_k && i < y->o->n_prefix; i++) {
+        size_t at = ((size_t)l * y->o->n_prefix + i) * width;
+        layers_put_kv(y, l, i, y->o->rows_k + at, y->o->rows_v + at);
+    }
+}
+
 /* s->tap does not see the prefix: at run time the prefix is never computed. */
 static void run_prefix(const struct layers *y, struct layers_pass pass, bool dry)
 {
@@ -336,6 +359,8 @@ static void run_prefix(const struct layers *y, struct layers_pass pass, bool dry
     pass.tokens = y->o->prefix;
     if (pass.n)
         layers_run_pass(y, &pass);
+    if (pass.part == LAYERS_LAYER)
+        put_tuned(y, pass.layer);
     y->s->tap = tap;
 }
 

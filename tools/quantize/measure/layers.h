@@ -101,7 +101,8 @@ void layers_run_pass(const struct layers *y, const struct layers_pass *pass);
    `prefix` and `text` stay unchanged. */
 void layers_run(struct layers *y, uint32_t l, bool dry);
 
-/* The two halves of layers_run. Text attends to the keys and values that the prefix had last. */
+/* The two halves of layers_run. Text attends to the keys and values that the prefix had last, or to
+   o->rows_k and o->rows_v. */
 void layers_run_prefix(struct layers *y, uint32_t l, bool dry);
 void layers_run_text(struct layers *y, uint32_t l, bool dry);
 
@@ -113,6 +114,10 @@ void layers_run_head(struct layers *y);
 void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, uint16_t *k,
                uint16_t *v);
 void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v);
+
+/* Stores keys and values of layer l at position pos; k, v: [G, E] f16. */
+void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint16_t *k,
+                   const uint16_t *v);
 
 /* [D] the residual stream of the prefix's last token, after the layers that have run. */
 const float *layers_prefix_x(const struct layers *y);
