@@ -679,6 +679,18 @@ class Quantize(Case):
                          r"(?m)^tuning: loss on held-out text \S+ -> \S+, "
                          r"after \d\.\d of 2 epochs$")
 
+    def test_ranges_behind_the_tuned_prefix(self):
+        args = ["--calib-window=32", "--calib-tokens=160"]
+        before = self.json(*self.arguments(*args))["inputs"]
+        found = self.json(*self.arguments(*args, "--tune", "--tune-rate=0.1"))
+        after, last = found["inputs"], len(before) - 1
+        self.assertGreater(found["tune"]["kept"], 0)
+        self.assertEqual(after[0], before[0])  # the first one reads the text alone
+        for i in 1, last:
+            self.assertNotEqual((after[i]["min"], after[i]["max"]),
+                                (before[i]["min"], before[i]["max"]))
+        self.assertEqual(self.left(), ["out"])
+
     def test_what_cannot_be_tuned(self):
         for args, why in [(["--tune", "--calibrate"], "exclude each other"),
                           (["--tune", "--intact=none"], "no prefix"),

@@ -265,7 +265,7 @@ static int convert(struct tft_model *m, struct quantize_run *run, const char *pa
     bool stopped;
     run->o.progress = progress;
     run->o.user = &bar;
-    cli_progress_begin(&bar, "quantizing");
+    cli_progress_begin(&bar, run->o.rows_k ? "quantizing again" : "quantizing");
     enum tft_status status = quantize(m, path, &run->o, run->result, &stopped, &err);
     cli_progress_end(&bar);
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
@@ -274,6 +274,7 @@ static int convert(struct tft_model *m, struct quantize_run *run, const char *pa
 static int make(struct tft_model *m, struct quantize_run *run)
 {
     const char *path = opt.out;
+    bool again;
     run->start = cli_ns();
     run->result = malloc(tft_model_inputs(m) * sizeof *run->result);
     int status =
@@ -287,6 +288,10 @@ static int make(struct tft_model *m, struct quantize_run *run)
     if (status == CLI_OK && command_bits_wanted())
         status = command_bits_run(m, &run->o, opt.out, run->matrix_bits, &run->bits);
     if (status == CLI_OK)
+        status = convert(m, run, path);
+    if (status == CLI_OK)
+        status = command_tune_run(&run->tune, &run->o, &again);
+    if (status == CLI_OK && again)
         status = convert(m, run, path);
     if (status == CLI_OK)
         status = command_tune_finish(&run->tune, tuned);
@@ -541,7 +546,8 @@ const struct cli_command command_quantize = {
         "OUTPUT.cushion, and the same command resumes from it.\n"
         "\n"
         "--tune and --calibrate train on four windows of text in five, through the KV cache of "
-        "--kv, and keep the prefix that does best on the others.\n"
+        "--kv, and keep the prefix that does best on the others. Then the model is made again, with "
+        "ranges, and the calibration of --kv, behind that prefix.\n"
         "\n"
         "--kv with reorder=calibrated or clip=calibrated, such as skvq, calibrates OUTPUT for "
         "that KV cache: the order of channels, and the part of their range that codes cover "

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tools/quantize/fold.h"
 #include "tools/quantize/write/rewrite_model.h"
 
 static struct {
@@ -97,8 +98,9 @@ int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct
     t->type = o->prefix_type;
     o->prefix_type = TFT_F16;
     t->untuned = malloc(strlen(*path) + sizeof suffix);
-    if (!t->untuned)
+    if (!t->untuned || (!o->values && !quantize_values_open(&t->values, m)))
         return cli_fail("out of memory");
+    o->values = o->values ? o->values : &t->values;
     strcpy(t->untuned, *path);
     strcat(t->untuned, suffix);
     *path = t->untuned;
@@ -113,7 +115,7 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-static int run_tuning(struct command_tune *t, const struct tft_model *m)
+static int train(struct command_tune *t)
 {
     struct cli_progress bar;
     struct tft_error err;
@@ -131,7 +133,7 @@ static int run_tuning(struct command_tune *t, const struct tft_model *m)
         .user = &bar,
     };
     cli_progress_begin(&bar, "tuning");
-    enum tft_status status = tune(m, &o, &t->result, &stopped, &err);
+    enum tft_status status = tune(t->made, &o, &t->result, &stopped, &err);
     cli_progress_end(&bar);
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
@@ -141,13 +143,57 @@ static const char *loss_name(void)
     return opt.calibrate ? "layer outputs" : "prediction";
 }
 
-static int write_tuned(const struct command_tune *t, const struct tft_model *m, const char *path)
+/* Opens the file that quantize() made, and removes it: it stays mapped, and nothing is left if the
+   process is killed. */
+static int open_made(struct command_tune *t)
+{
+    struct tft_error err;
+    struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
+    if (tft_model_open(&t->made, t->untuned, &mo, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    remove(t->untuned);
+    return CLI_OK;
+}
+
+static void close_made(struct command_tune *t)
+{
+    tft_model_close(t->made);
+    t->made = NULL;
+}
+
+int command_tune_run(struct command_tune *t, struct quantize_opts *o, bool *again)
+{
+    *again = false;
+    if (!t->untuned)
+        return CLI_OK;
+    if (t->too_large)
+        return cli_fail(
+            "%s: a layer's output exceeds f16, which --calibrate stores: try --rotate all",
+            t->m->source.name);
+    int status = open_made(t);
+    if (status == CLI_OK)
+        status = train(t);
+    free(t->float_outputs);
+    t->float_outputs = NULL;
+    o->outputs = NULL;
+    if (status != CLI_OK || !t->result.kept)
+        return status;
+    close_made(t);
+    if (!fold_restore_rows(t->m, o, t->result.v))
+        return cli_fail("out of memory");
+    o->rows_k = t->result.k;
+    o->rows_v = t->result.v;
+    *again = true;
+    return CLI_OK;
+}
+
+static int write_tuned(const struct command_tune *t, const char *path)
 {
     struct tft_error err;
     const struct tune_result *r = &t->result;
     struct rewrite touch = {
-        .k = r->k,
-        .v = r->v,
+        .k = t->made->prefix_k,
+        .v = t->made->prefix_v,
         .type = t->type,
         .loss = loss_name(),
         .lambda = opt.calibrate ? 0 : opt.lambda,
@@ -157,27 +203,18 @@ static int write_tuned(const struct command_tune *t, const struct tft_model *m, 
         .n_validation = r->n_validation,
         .kept = r->kept,
     };
-    return rewrite_model(m, path, &touch, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
+    return rewrite_model(t->made, path, &touch, &err) == TFT_OK ? CLI_OK
+                                                                : cli_fail("%s", err.msg);
 }
 
 int command_tune_finish(struct command_tune *t, const char *path)
 {
-    struct tft_model *m;
-    struct tft_error err;
     if (!t->untuned)
         return CLI_OK;
-    if (t->too_large)
-        return cli_fail(
-            "%s: a layer's output exceeds f16, which --calibrate stores: try --rotate all",
-            t->m->source.name);
-    struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
-    if (tft_model_open(&m, t->untuned, &mo, &err) != TFT_OK)
-        return cli_fail("%s", err.msg);
-    remove(t->untuned); /* it stays mapped, and nothing is left if the process is killed */
-    int status = run_tuning(t, m);
+    int status = t->made ? CLI_OK : open_made(t);
     if (status == CLI_OK)
-        status = write_tuned(t, m, path);
-    tft_model_close(m);
+        status = write_tuned(t, path);
+    close_made(t);
     return status;
 }
 
@@ -187,6 +224,8 @@ void command_tune_free(struct command_tune *t)
         remove(t->untuned);
     free(t->untuned);
     free(t->float_outputs);
+    tft_model_close(t->made);
+    quantize_values_close(&t->values);
     tune_free(&t->result);
 }
 

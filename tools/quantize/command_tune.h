@@ -1,5 +1,5 @@
 /* --tune and --calibrate of tuffet quantize: train the prefix of the new model on the calibration
-   text. */
+   text. Then the model is made again: behind other keys and values, inputs have other ranges. */
 #ifndef QUANTIZE_COMMAND_TUNE_H
 #define QUANTIZE_COMMAND_TUNE_H
 
@@ -10,7 +10,9 @@
 struct command_tune {
     char *untuned; /* path of the model before tuning, beside the output file; NULL: no tuning */
     uint16_t *float_outputs; /* for tune_opts, or NULL */
+    struct quantize_values values;
     const struct tft_model *m;
+    struct tft_model *made; /* the untuned model, or the model made again; NULL: none is open */
     const struct quantize_opts *o;
     enum tft_dtype type; /* of the prefix in the output file; it is trained as f16 */
     bool too_large;      /* an output of a block exceeds f16 */
@@ -28,11 +30,15 @@ int command_tune_look(const struct tft_model *m);
 
 /* Call before quantize(). t: all zeros. If there is tuning: sets *path to a file for the untuned
    model, and *o to collect what tuning needs; *o must stay valid. Returns CLI_OK, or the exit
-   status after a message on standard error, as does finish. */
+   status after a message on standard error, as do run and finish. */
 int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct quantize_opts *o,
                         const char **path);
 
-/* Call after quantize(): tunes the model and writes it to `path`. */
+/* Call after quantize(): tunes the model. If *again: quantize() shall make the file once more, with
+   *o as it is now. */
+int command_tune_run(struct command_tune *t, struct quantize_opts *o, bool *again);
+
+/* Call then: writes the tuned model to `path`. */
 int command_tune_finish(struct command_tune *t, const char *path);
 
 /* Removes the untuned file. Accepts all zeros. */
