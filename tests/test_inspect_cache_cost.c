@@ -202,9 +202,19 @@ static double output(const double *w, float (*values)[DIM], int n, int d)
     return sum;
 }
 
+/* Adds errors of queries to the shares that lie between powers of the root of two. */
+static void add_size(double *share, double error, double part)
+{
+    for (int i = 0; i < COST_BINS; i++)
+        if ((i == 0 || fabs(error) < pow(2, (1 - i) / 2.)) &&
+            (i == COST_BINS - 1 || fabs(error) >= pow(2, -i / 2.)))
+            share[i] += part;
+}
+
 static void test_errors(void **state)
 {
     static float kq[N][DIM], vq[N][DIM];
+    double sizes[2][COST_BINS] = {{0}};
     (void)state;
     struct cache_cost_found f = measured();
     double want[COST_ERRORS] = {0};
@@ -230,13 +240,20 @@ static void test_errors(void **state)
             want[COST_WEIGHT] += square(w[i] - weight[t][i]) / f.queries / (t + 1);
         for (int d = 0; d < DIM; d++) {
             double is = output(weight[t], v, n, d);
-            want[COST_KEY_OUTPUT] += square(output(w, v, n, d) - is) / f.queries / DIM;
-            want[COST_VALUE_OUTPUT] += square(output(weight[t], vq, n, d) - is) / f.queries / DIM;
+            double of_keys = output(w, v, n, d) - is, of_values = output(weight[t], vq, n, d) - is;
+            want[COST_KEY_OUTPUT] += square(of_keys) / f.queries / DIM;
+            want[COST_VALUE_OUTPUT] += square(of_values) / f.queries / DIM;
+            add_size(sizes[0], of_keys, 1 / f.queries / DIM);
+            add_size(sizes[1], of_values, 1 / f.queries / DIM);
         }
     }
     for (int e = 0; e < COST_ERRORS; e++) {
         assert_true(want[e] > 0);
         assert_float_equal(f.error[e] / want[e], 1, 1e-4);
+    }
+    for (int i = 0; i < COST_BINS; i++) { /* few are so near a border that rounding decides */
+        assert_float_equal(f.key_sizes[i], sizes[0][i], 1e-3);
+        assert_float_equal(f.value_sizes[i], sizes[1][i], 1e-3);
     }
 }
 

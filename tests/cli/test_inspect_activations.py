@@ -46,6 +46,9 @@ class Activations(Case):
             for size in range(3):
                 shares = [kept[size] for kept in block["kept"].values()]
                 self.assertTrue(0 <= min(shares) and max(shares) == shares[-1] < 1)
+            for side in "keys_of_2_bits", "values_of_2_bits":
+                self.assertAlmostEqual(sum(block[side].pop("output_sizes")), 1,
+                                       places=5)
             self.assertEqual(list(block["keys_of_2_bits"]), ["keys", "scores", "weights", "output"])
             self.assertEqual(list(block["values_of_2_bits"]), ["values", "output"])
             for error in [*block["keys_of_2_bits"].values(), *block["values_of_2_bits"].values()]:

@@ -53,6 +53,16 @@ static void json_attention(const struct activations *a, uint32_t layer)
     putchar(']');
 }
 
+static void json_sizes(const double *share)
+{
+    fputs(",\"output_sizes\":[", stdout);
+    for (int i = 0; i < COST_BINS; i++) {
+        fputs(i ? "," : "", stdout);
+        json_real(share[i]);
+    }
+    putchar(']');
+}
+
 /* What a cache may do to the attention of a layer. */
 static void json_cache(const struct activations *a, uint32_t layer)
 {
@@ -76,6 +86,10 @@ static void json_cache(const struct activations *a, uint32_t layer)
               stdout);
         printf("\"%s\":", errors[e]);
         json_real(f.queries > 0 ? f.error[e] : NAN);
+        if (e == COST_KEY_OUTPUT)
+            json_sizes(f.key_sizes);
+        if (e == COST_VALUE_OUTPUT)
+            json_sizes(f.value_sizes);
     }
     putchar('}');
 }

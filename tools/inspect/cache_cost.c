@@ -117,17 +117,26 @@ static void round_all(struct cache_cost_room *r)
     sum_squares(r->value_error, r->dv, n, e);
 }
 
-/* The mean square of sum_i weight[i] rows[i]: of what attention gives. rows: [n, E] */
+static int size_bin(double x)
+{
+    double bin = -floor(2 * log2(fabs(x)));
+    return bin < 0 ? 0 : bin < COST_BINS - 1 ? (int)bin : COST_BINS - 1;
+}
+
+/* The mean square of sum_i weight[i] rows[i]: of what attention gives. rows: [n, E]. sizes:
+   [COST_BINS], added to */
 static double output_square(struct cache_cost_room *r, const double *weight, const float *rows,
-                            uint32_t n)
+                            uint32_t n, double *sizes)
 {
     double sum = 0;
     memset(r->output, 0, r->dim * sizeof *r->output);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t d = 0; d < r->dim; d++)
             r->output[d] += weight[i] * (double)rows[(size_t)i * r->dim + d];
-    for (uint32_t d = 0; d < r->dim; d++)
+    for (uint32_t d = 0; d < r->dim; d++) {
         sum += r->output[d] * r->output[d];
+        sizes[size_bin(r->output[d])] += 1.0 / r->dim;
+    }
     return sum / r->dim;
 }
 
@@ -161,9 +170,9 @@ static void add_errors(struct cache_cost_room *r, struct cache_cost_found *f, co
     f->error[COST_KEY] += r->key_error[n - 1] / (text * r->dim);
     f->error[COST_SCORE] += scores / text;
     f->error[COST_WEIGHT] += weights / text;
-    f->error[COST_KEY_OUTPUT] += output_square(r, r->change, r->v, n);
+    f->error[COST_KEY_OUTPUT] += output_square(r, r->change, r->v, n, f->key_sizes);
     f->error[COST_VALUE] += r->value_error[n - 1] / (text * r->dim);
-    f->error[COST_VALUE_OUTPUT] += output_square(r, r->weight, r->dv, n);
+    f->error[COST_VALUE_OUTPUT] += output_square(r, r->weight, r->dv, n, f->value_sizes);
 }
 
 /* ---- the tokens that are kept */
@@ -295,6 +304,10 @@ struct cache_cost_found cache_cost_mean(const struct cache_cost_found *f, uint32
                 mean.kept[rule][s] += f[h].kept[rule][s] / mean.queries;
         for (int e = 0; e < COST_ERRORS; e++)
             mean.error[e] += f[h].error[e] / mean.queries;
+        for (int i = 0; i < COST_BINS; i++) {
+            mean.key_sizes[i] += f[h].key_sizes[i] / mean.queries;
+            mean.value_sizes[i] += f[h].value_sizes[i] / mean.queries;
+        }
     }
     return mean;
 }

@@ -45,11 +45,16 @@ enum cache_cost_error {
     COST_ERRORS
 };
 
+/* Errors of what attention gives, of 2 bits of the keys and of the values, by their size: the share
+   from 2^(-i / 2) on to 2^((1 - i) / 2). The first has all above 1, too, the last all below. */
+enum { COST_BINS = 48 };
+
 /* Sums over queries. cache_cost_mean divides them by the number of queries. */
 struct cache_cost_found {
     double queries;
     double kept[COST_RULES][COST_SIZES]; /* shares of attention that kept tokens receive */
     double error[COST_ERRORS];
+    double key_sizes[COST_BINS], value_sizes[COST_BINS];
 };
 
 /* Working memory for one head at a time, whose scores are scale * q.k. cache_cost_open returns NULL

@@ -41,7 +41,7 @@ class Papers:
         self.scores = Scores(a, self.tuffet)
         self.tokenizer = ["--tokenizer", a.tokenizer] if a.tokenizer else []
         self.prefix = ["--intact-tokens", a.prefix]
-        self.made, self.of_floats = {}, None
+        self.made, self.of_floats, self.blocks = {}, None, None
 
     def make(self, *options):
         """The path of the model that tuffet quantize makes with these options."""
@@ -275,14 +275,39 @@ def asymkv_1(p):
     print_row("the output (equation 3)", f"{keys:.3g}", f"{values:.3g}", f"{keys / values:.3g}")
 
 
+def asymkv_2(p):
+    """AsymKV, figure 2: errors of the output with 2 bits, in three layers"""
+    blocks = attention(p)
+    shares = (0.5, 0.9, 0.99, 0.999)
+    print_titles(["layer", "2 bits of"], ["root mean square", *(f"{100 * s:g} %" for s in shares)])
+    for i in (0, len(blocks) // 2, len(blocks) - 1):
+        for side in ("keys", "values"):
+            found = blocks[i][f"{side}_of_2_bits"]
+            size = found["output"] ** 0.5
+            print_row(i, side, f"{size:.3g}",
+                      *(f"{quantile(found['output_sizes'], s) / size:.2f}" for s in shares))
+
+
+def quantile(sizes, share):
+    """The size below which this share of the errors is. sizes[i]: the share of those from
+    2^(-i / 2) to 2^((1 - i) / 2), which are taken as evenly spread over the exponents."""
+    for i in reversed(range(len(sizes))):
+        if share <= sizes[i]:
+            return 2 ** ((share / sizes[i] - i) / 2)
+        share -= sizes[i]
+    return 2 ** 0.5
+
+
 SIZES = (48, 96, 192)
 
 
 def attention(p):
     """What tuffet inspect says of each block of the model of floats."""
-    found = p.tuffet("inspect", p.a.model, "--activations", p.a.text, "--tokens", "2048",
-                     "--ctx", str(min(512, int(p.a.ctx) - 1)), *p.tokenizer)
-    return found["runs"][-1]["blocks"][:-1]
+    if not p.blocks:
+        found = p.tuffet("inspect", p.a.model, "--activations", p.a.text, "--tokens", "2048",
+                         "--ctx", str(min(512, int(p.a.ctx) - 1)), *p.tokenizer)
+        p.blocks = found["runs"][-1]["blocks"][:-1]
+    return p.blocks
 
 
 def skvq(p):
@@ -332,7 +357,8 @@ def needle(p):
 TABLES = {"cushion-1": cushion_1, "cushion-3": cushion_3, "cushion-5": cushion_5,
           "cushion-8": cushion_8, "cushion-9": cushion_9, "intact-2": intact_2,
           "intact-4": intact_4, "logquant-4": logquant_4, "logquant-6": logquant_6,
-          "asymkv-1": asymkv_1, "asymkv": asymkv, "skvq": skvq, "needle": needle}
+          "asymkv-1": asymkv_1, "asymkv-2": asymkv_2, "asymkv": asymkv, "skvq": skvq,
+          "needle": needle}
 
 
 def main():
