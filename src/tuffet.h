@@ -410,6 +410,11 @@ struct tft_session_opts {
     void *progress_user;
     uint32_t checkpoints; /* copies of the state to which the session can go back, at most; 0: 4.
                              For models whose layers have one: see tft_rewind. Others ignore it. */
+    uint32_t n_hidden; /* how many of the newest tokens of a call keep their hidden vector, see
+                          tft_hidden; 0: none. More than n_batch is TFT_ERR_ARG. On a device it is
+                          TFT_ERR_UNSUPPORTED, as is no_logits. */
+    bool no_logits;    /* compute no logits, which saves the time and the memory that they take: for
+                          hidden vectors alone. n_logits must be 0. */
 };
 
 /*
@@ -530,8 +535,8 @@ TFT_API void tft_session_close(struct tft_session *s);
  * to slide.
  */
 
-/* Appends tokens[n] and computes them; the logits of the last n_logits of them are kept. Allocates
-   nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
+/* Appends tokens[n] and computes them; the logits of the last n_logits of them are kept, and the
+   hidden vectors of the last n_hidden. Allocates nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
    n is 0; after either of these nothing has changed. TFT_ERR_DEVICE: the device has failed, and
    there are no logits. TFT_ERR_NUMBERS: one of the logits is infinite or no number, as those of a
    damaged model are; the tokens are in the session, but there are no logits. TFT_ERR_CANCELLED:
@@ -597,6 +602,15 @@ TFT_API const int32_t *tft_tokens(const struct tft_session *s);
    must be below n_logits and below the n of that call, and the token must have come after the
    session last slid. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
+
+/* The hidden vector [n_embd] of the newest token (back = 0), the one before it (1), ... of the last
+   call: the output of the model's last norm, from which the head computes the logits. It describes
+   the token and the text before it. An embedding of a text is the mean of those of its tokens, or
+   the last one, as the model was trained for. A file that tuffet quantize made with --rotate all
+   has them rotated, and without the gains of the norm. Owned by the session, valid until the next
+   call on it. NULL if it was not kept, as for tft_logits: back must be below n_hidden. Saved
+   sessions do not have them. */
+TFT_API const float *tft_hidden(const struct tft_session *s, size_t back);
 
 /* ------------------------------------------------------------------- several sessions at a time */
 

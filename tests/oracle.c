@@ -27,7 +27,7 @@ struct oracle {
     double *own_norm;
     double *states; /* [layers, heads of values, E, E] states of delta nets */
     double *past;  /* [layers, capacity, wide] what a convolution reads of each token */
-    double *logits;
+    double *logits, *hidden; /* hidden: [d] what they are computed from */
 };
 
 /* Tensors of a layer. */
@@ -323,6 +323,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->past = malloc(o->layers * capacity * o->wide * sizeof *o->past);
     o->states = calloc(o->layers * o->vheads * o->sdim * o->sdim + 1, sizeof *o->states);
     o->logits = malloc(o->vocab * sizeof *o->logits);
+    o->hidden = malloc(o->d * sizeof *o->hidden);
     return o;
 }
 
@@ -334,12 +335,15 @@ void oracle_close(struct oracle *o)
         free(o->layer[i].w);
     double *const all[] = {o->embed.w,  o->positions.w, o->out.w, o->out_w, o->out_b,
                            o->freq_div, o->k,           o->v,     o->past,      o->states,
-                           o->logits,   o->own_embed.w, o->own_proj.w, o->own_norm};
+                           o->logits,   o->hidden,      o->own_embed.w, o->own_proj.w,
+                           o->own_norm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(o->layer);
     free(o);
 }
+
+const double *oracle_hidden(const struct oracle *o) { return o->hidden; }
 
 uint32_t oracle_vocab(const struct oracle *o)
 {
@@ -873,6 +877,7 @@ const double *oracle_step(struct oracle *o, int32_t token)
             layer_end(o, l, x, x0, token);
     }
     norm(o, h, x, o->out_w, o->out_b);
+    memcpy(o->hidden, h, o->d * sizeof *h);
     product(o->logits, o->out.w ? o->out : o->embed, h, NULL);
     for (size_t i = 0; i < o->vocab; i++)
         o->logits[i] = o->logit_cap > 0 ? o->logit_cap * tanh(o->logits[i] * o->l / o->logit_cap)

@@ -20,7 +20,7 @@ struct tft_batch {
     size_t size;
 
     /* The next pass. */
-    uint32_t n_lane, n_token, n_logits, max_lanes;
+    uint32_t n_lane, n_token, n_logits, n_hidden, max_lanes;
     struct tft_lane *lane;  /* [max_lanes] */
     struct tft_step **step; /* [max_lanes] theirs */
     int32_t *tokens;        /* [work->n_batch] */
@@ -137,6 +137,12 @@ static uint32_t logits_of(const struct tft_step *step)
     return step->n < most ? (uint32_t)step->n : most;
 }
 
+static uint32_t hidden_of(const struct tft_step *step)
+{
+    uint32_t most = step->session->n_hidden;
+    return step->n < most ? (uint32_t)step->n : most;
+}
+
 static bool has_room(const struct tft_batch *b, const struct tft_step *step)
 {
     return b->n_lane < b->max_lanes && step->n <= b->work->n_batch - b->n_token &&
@@ -152,10 +158,12 @@ static void add_lane(struct tft_batch *b, struct tft_step *step)
                                            .at = b->n_token,
                                            .n = n,
                                            .pos = s->kv.n_prefix + s->kv.dropped + s->pos,
-                                           .n_logits = logits_of(step)};
+                                           .n_logits = logits_of(step),
+                                           .n_hidden = hidden_of(step)};
     b->step[b->n_lane++] = step;
     b->n_token += n;
     b->n_logits += logits_of(step);
+    b->n_hidden += hidden_of(step);
 }
 
 /* No more threads than the batch has, nor than any of the sessions. */
@@ -171,8 +179,9 @@ static int threads_of(const struct tft_batch *b)
 static void take_logits(const struct tft_batch *b, const struct tft_lane *lane, uint32_t from)
 {
     size_t n_vocab = b->m->n_vocab;
-    memcpy(lane->s->buf[TFT_LOGITS], b->work->buf[TFT_LOGITS] + from * n_vocab,
-           lane->n_logits * n_vocab * sizeof(float));
+    if (lane->n_logits)
+        memcpy(lane->s->buf[TFT_LOGITS], b->work->buf[TFT_LOGITS] + from * n_vocab,
+               lane->n_logits * n_vocab * sizeof(float));
 }
 
 /* Computes the lanes, if there are any. One lane alone is computed as tft_prefill does. */
@@ -194,7 +203,8 @@ static void run_lanes(struct tft_batch *b)
                          .tokens = b->tokens,
                          .n = b->n_token,
                          .pos = b->lane[0].pos,
-                         .n_logits = b->n_logits};
+                         .n_logits = b->n_logits,
+                         .n_hidden = b->n_hidden};
     runs->n_threads = threads_of(b);
     stage->backend->run(&p, 0, b->m->n_layer); /* cannot fail: the CPU, and nobody stops it */
     runs->n_threads = n_threads;
@@ -203,11 +213,12 @@ static void run_lanes(struct tft_batch *b)
         struct tft_session *s = lane->s;
         if (!alone)
             take_logits(b, lane, row);
-        b->step[i]->status = tft_feed_passed(s, lane->n, s->pos + lane->n, lane->n_logits);
+        b->step[i]->status =
+            tft_feed_passed(s, lane->n, s->pos + lane->n, lane->n_logits, lane->n_hidden);
         if (b->step[i]->status == TFT_OK)
             tft_feed_end(s, lane->n);
     }
-    b->n_lane = b->n_token = b->n_logits = 0;
+    b->n_lane = b->n_token = b->n_logits = b->n_hidden = 0;
 }
 
 /* --------------------------------------------------------------------------------------- a step */

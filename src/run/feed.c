@@ -56,18 +56,26 @@ static bool are_numbers(const float *x, size_t n)
     return !strange;
 }
 
-/* Makes the last n rows of logits, which a pass has written, valid; fails if one of the logits is
-   infinite or NaN. */
-static enum tft_status take_logits(struct tft_session *s, uint32_t n)
+static void forget_outputs(struct tft_session *s) { s->n_valid = s->n_valid_hidden = 0; }
+
+/* Makes valid what a pass has written: the last rows of logits and of hidden vectors. Fails if one
+   of the numbers is infinite or NaN. */
+static enum tft_status take_outputs(struct tft_session *s, uint32_t n_logits, uint32_t n_hidden)
 {
-    s->n_valid = are_numbers(s->buf[TFT_LOGITS], (size_t)n * s->m->n_vocab) ? n : 0;
-    if (s->n_valid == n)
-        return TFT_OK;
-    return tft_fail(&s->error, TFT_ERR_NUMBERS,
-                    "%s: the logits after token %u are infinite or no numbers: the file is "
-                    "damaged, or its activations overflow",
-                    s->m->source.name, s->pos);
+    const struct tft_model *m = s->m;
+    forget_outputs(s);
+    bool good = are_numbers(s->buf[TFT_LOGITS], (size_t)n_logits * m->n_vocab);
+    if (!good || !are_numbers(s->last_hidden, (size_t)n_hidden * m->n_embd))
+        return tft_fail(&s->error, TFT_ERR_NUMBERS,
+                        "%s: the %s after token %u are infinite or no numbers: the file is "
+                        "damaged, or its activations overflow",
+                        m->source.name, good ? "hidden vectors" : "logits", s->pos);
+    s->n_valid = n_logits;
+    s->n_valid_hidden = n_hidden;
+    return TFT_OK;
 }
+
+static uint32_t least(size_t a, uint32_t b) { return a < b ? (uint32_t)a : b; }
 
 /* Begins a call that computes n tokens. */
 static void begin_call(struct tft_session *s, uint64_t n)
@@ -106,11 +114,17 @@ static enum tft_status after_prefix(struct tft_session *s)
     memcpy(s->buf[TFT_X], x, m->n_embd * sizeof(float));
     struct tft_kv_chunk chunk;
     struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, 0, 1);
-    struct tft_pass p = {.m = m, .s = s, .plan = &plan, .n_threads = 1, .n = 1, .n_logits = 1};
+    struct tft_pass p = {.m = m,
+                         .s = s,
+                         .plan = &plan,
+                         .n_threads = 1,
+                         .n = 1,
+                         .n_logits = least(1, s->n_logits),
+                         .n_hidden = least(1, s->n_hidden)};
     begin_call(s, 1);
     enum tft_status status = run_or_stop(&p, m->n_layer);
-    s->n_valid = 0;
-    return status == TFT_OK ? take_logits(s, 1) : status;
+    forget_outputs(s);
+    return status == TFT_OK ? take_outputs(s, p.n_logits, p.n_hidden) : status;
 }
 
 /* Drops the checkpoints at positions that the cache cannot go back to. */
@@ -120,25 +134,30 @@ static void drop_checkpoints(struct tft_session *s)
         tft_states_drop_oldest(&s->states);
 }
 
-enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits)
+enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits,
+                                uint32_t n_hidden)
 {
     tft_kv_commit(&s->kv);
     s->call_done += n;
     s->pos = end;
     drop_checkpoints(s);
     tft_states_step(&s->states, end);
-    return take_logits(s, n < n_logits ? n : n_logits);
+    return take_outputs(s, n_logits, n_hidden);
 }
 
-/* Computes tokens from .. from + n - 1 of s->tokens, and keeps the logits of the last n_logits. */
-static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t n_logits)
+/* Computes tokens from .. from + n - 1 of s->tokens. keep: the logits and hidden vectors of the last
+   ones are wanted. */
+static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bool keep)
 {
+    uint32_t n_logits = keep ? least(n, s->n_logits) : 0,
+             n_hidden = keep ? least(n, s->n_hidden) : 0,
+             n_last = n_logits > n_hidden ? n_logits : n_hidden;
     while (n) {
         uint32_t step = s->n_batch;
         if (n <= step)
             step = n;
-        else if (n - step < n_logits) /* those logits are of one pass: leave enough for the last */
-            step = n - n_logits;
+        else if (n - step < n_last) /* those are of one pass: leave enough for the last */
+            step = n - n_last;
         n -= step;
         tft_kv_plan(&s->kv, step);
         struct tft_pass p = {.m = s->m,
@@ -148,14 +167,15 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
                              .tokens = s->tokens + from,
                              .n = step,
                              .n_logits = n ? 0 : n_logits,
+                             .n_hidden = n ? 0 : n_hidden,
                              .pos = s->kv.n_prefix + s->kv.dropped + from};
         enum tft_status status = run_or_stop(&p, 0);
         if (status != TFT_OK) {
-            s->n_valid = 0;
+            forget_outputs(s);
             return status;
         }
         from += step;
-        status = tft_feed_passed(s, step, from, n ? 0 : n_logits);
+        status = tft_feed_passed(s, step, from, p.n_logits, p.n_hidden);
         if (status != TFT_OK)
             return status;
     }
@@ -230,7 +250,7 @@ static void list_tokens(struct tft_session *s, const int32_t *tokens, uint32_t n
 static enum tft_status compute_again(struct tft_session *s)
 {
     uint32_t pos = s->pos;
-    enum tft_status status = feed(s, s->kv.held, pos - s->kv.held, 0);
+    enum tft_status status = feed(s, s->kv.held, pos - s->kv.held, false);
     s->pos = pos; /* the session keeps those that are not computed either */
     return status;
 }
@@ -252,7 +272,7 @@ enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uin
     begin_call(s, n);
     enum tft_status status = check_tokens(s, tokens, n);
     if (status == TFT_OK && tft_port_lower(&s->cancelled)) {
-        s->n_valid = 0;
+        forget_outputs(s);
         status = cancelled(s);
     }
     if (status == TFT_OK) {
@@ -284,7 +304,7 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
             break;
         uint32_t held = s->pos, step = n < s->capacity - held ? (uint32_t)n : s->capacity - held;
         list_tokens(s, tokens, step);
-        status = feed(s, held, step, step == n ? s->n_logits : 0);
+        status = feed(s, held, step, step == n);
         forget_names(s, s->pos, held + step);
         tokens += step;
         n -= step;
@@ -327,7 +347,7 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
     forget_names(s, (uint32_t)pos, s->pos);
     bool slid = s->kv.dropped;
     s->pos = (uint32_t)pos;
-    s->n_valid = 0;
+    forget_outputs(s);
     if (s->whole_prompt && s->pos < s->kv.policy.prefill)
         s->kv.policy.prefill = TFT_KV_PROMPT;
     rewind_cache(s);
@@ -385,4 +405,11 @@ const float *tft_logits(const struct tft_session *s, size_t back)
     if (back >= s->n_valid)
         return NULL;
     return s->buf[TFT_LOGITS] + (s->n_valid - 1 - back) * (size_t)s->m->n_vocab;
+}
+
+const float *tft_hidden(const struct tft_session *s, size_t back)
+{
+    if (back >= s->n_valid_hidden)
+        return NULL;
+    return s->last_hidden + (s->n_valid_hidden - 1 - back) * (size_t)s->m->n_embd;
 }

@@ -13,8 +13,9 @@ bool tft_feed_can_join(const struct tft_session *s, size_t n);
 enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uint32_t n);
 
 /* Call it after a pass of n tokens, with which the session holds `end`. The last n_logits of them
-   have left logits in the session's memory. */
-enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits);
+   have left logits in the session's memory, and the last n_hidden hidden vectors. */
+enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits,
+                                uint32_t n_hidden);
 
 /* Call it when a call of n tokens has succeeded. */
 void tft_feed_end(struct tft_session *s, size_t n);

@@ -81,6 +81,25 @@ static enum tft_status no_prefix(const struct tft_model *m, const char *name, st
                     n ? "it has " : "tuffet quantize --intact-system makes some", list);
 }
 
+/* n_batch and n_logits are resolved. */
+static enum tft_status check_hidden(const struct tft_session_opts *o, const struct tft_model *m,
+                                    struct tft_error *err)
+{
+    if ((o->n_hidden || o->no_logits) && m->n_host < m->n_layer)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: hidden vectors are not computed on a device: open the model on the "
+                        "CPU",
+                        m->source.name);
+    if (o->n_logits && o->no_logits)
+        return tft_fail(err, TFT_ERR_ARG, "n_logits is %u, although no_logits is set",
+                        o->n_logits);
+    if (o->n_hidden > o->n_batch)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "n_hidden, %u, is above n_batch, %u: hidden vectors are kept of one pass",
+                        o->n_hidden, o->n_batch);
+    return TFT_OK;
+}
+
 static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv,
                                const struct tft_model *m, const struct tft_session_opts *given,
                                struct tft_error *err)
@@ -131,7 +150,7 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
 
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
-    if (!o->n_logits)
+    if (!o->n_logits && !o->no_logits)
         o->n_logits = 1;
     if (!o->checkpoints)
         o->checkpoints = DEFAULT_CHECKPOINTS;
@@ -139,12 +158,17 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_ARG,
                         "n_logits, %u, is above n_batch, %u: logits are kept of one pass",
                         o->n_logits, o->n_batch);
+    status = check_hidden(o, m, err);
+    if (status != TFT_OK)
+        return status;
     if (o->n_batch > o->capacity)
         o->n_batch = o->capacity;
     if (o->checkpoints > o->capacity)
         o->checkpoints = o->capacity;
     if (o->n_logits > o->n_batch) /* there will never be more tokens */
         o->n_logits = o->n_batch;
+    if (o->n_hidden > o->n_batch)
+        o->n_hidden = o->n_batch;
     if (!o->n_threads)
         o->n_threads = tft_port_cpus();
     if (!tft_port_threaded())
@@ -232,6 +256,7 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
                 s->affine[b] = tft_arena_take(a, rows, sizeof *s->affine[b]);
         }
     }
+    s->last_hidden = tft_arena_take(a, s->n_hidden, m->n_embd * sizeof(float));
     s->embed_row = tft_arena_take(a, m->layer_embed.n ? (size_t)s->n_threads : 0,
                                   tft_buf_stride(m, TFT_P) * sizeof(float));
     if (m->n_expert) {
@@ -295,6 +320,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .capacity = o->capacity,
                               .n_batch = o->n_batch,
                               .n_logits = o->n_logits,
+                              .n_hidden = o->n_hidden,
                               .n_threads = o->n_threads,
                               .max_threads = o->n_threads};
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;

@@ -91,6 +91,10 @@ struct tft_ops {
     void (*layer_embed)(struct tft_pass *p);
     void (*embed_gate)(struct tft_pass *p, uint32_t layer);
 
+    /* The hidden vectors that are wanted = norm(X), in memory of their sessions; from here on only
+       the tokens whose logits are wanted, as tft_keep_last. NULL: the backend does not have it */
+    void (*keep_hidden)(struct tft_pass *p);
+
     /* tft_pass_gather, of a backend whose passes have lanes. (A plug-in has no lanes, and cannot
        call functions of the library.) */
     void (*gather)(struct tft_pass *p);
@@ -250,6 +254,8 @@ static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t 
     for (uint32_t l = first; l < end; l++)
         p->m->arch->layer(p, l);
     if (end == p->m->n_layer) {
+        if (p->n_hidden)
+            p->ops->keep_hidden(p);
         if (p->lane)
             p->ops->gather(p);
         tft_head(p);

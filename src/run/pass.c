@@ -183,7 +183,8 @@ void tft_keep_last(struct tft_pass *p)
 {
     if (p->lane)
         return;
-    p->first = p->n > p->n_logits ? p->n - p->n_logits : 0;
+    uint32_t wanted = p->n_logits > p->n_hidden ? p->n_logits : p->n_hidden;
+    p->first = p->n > wanted ? p->n - wanted : 0;
 }
 
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)

@@ -24,6 +24,7 @@ struct tft_lane {
     uint32_t at, n;
     uint32_t pos;      /* position of the first */
     uint32_t n_logits; /* the logits of the last n_logits of them are wanted */
+    uint32_t n_hidden; /* the hidden vectors of the last n_hidden */
 };
 
 struct tft_pass {
@@ -42,6 +43,7 @@ struct tft_pass {
     uint32_t n;            /* tokens in the pass */
     uint32_t pos;          /* position of the first */
     uint32_t n_logits;     /* the logits of the last n_logits tokens are wanted */
+    uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with lanes: of all of them */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     uint32_t each;         /* 0: the tokens are one sequence. Otherwise they are n / each sequences,
                               all from position pos on, and the keys and values of sequence i are
@@ -89,8 +91,8 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 /* Fills the rotation tables for the positions of the pass. Call it before the first layer. */
 void tft_pass_positions(struct tft_pass *p);
 
-/* From here on only the tokens whose logits are wanted. Call it when the cache of the last layer
-   has been written. With lanes, such tokens are not side by side: then it does nothing, and all
+/* From here on only the tokens whose logits or hidden vectors are wanted. Call it when the cache of
+   the last layer has been written. With lanes, such tokens are not side by side: then it does nothing, and all
    tokens go through the rest of the layer. */
 void tft_keep_last(struct tft_pass *p);
 

@@ -158,9 +158,11 @@ void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
     tft_kv_owners(&s->kv, &h->kv, w);
     tft_kv_memory(&s->kv, &h->kv, first, w);
     states(s, from, h, w);
-    if (h->has_logits)
-        tft_walk_part(w, w->loads ? s->buf[TFT_LOGITS] : newest(s), from ? newest(from) : NULL,
+    if (h->has_logits) {
+        float *to = s->n_logits ? s->buf[TFT_LOGITS] : NULL; /* with no_logits, they are skipped */
+        tft_walk_part(w, w->loads ? to : newest(s), from ? newest(from) : NULL,
                       s->m->n_vocab * sizeof(float));
+    }
 }
 
 /* --------------------------------------------------------------------------------------- saving */

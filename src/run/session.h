@@ -43,7 +43,8 @@ struct tft_session {
     struct tft_allocator allocator_copy;
     const struct tft_allocator *allocator; /* NULL or &allocator_copy */
     size_t size; /* bytes of the session's one allocation, which holds everything below */
-    uint32_t capacity, n_batch, n_logits; /* as in tft_session_opts */
+    uint32_t capacity, n_batch, n_hidden; /* as in tft_session_opts */
+    uint32_t n_logits;                    /* likewise; 0 with no_logits */
     int n_threads, max_threads; /* of passes; that there is workspace for */
 
     const struct tft_named_prefix *named; /* text behind the model's prefix, or NULL */
@@ -54,6 +55,7 @@ struct tft_session {
     int32_t *tokens;  /* [capacity] */
     uint32_t slide;   /* tokens that a full session drops at once; 0: it does not slide */
     uint32_t n_valid; /* rows of logits that the last call left, newest last */
+    uint32_t n_valid_hidden; /* likewise of hidden vectors */
     struct tft_kv kv;
     struct tft_states states; /* behind the tokens that the cache holds */
     bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,
@@ -73,6 +75,7 @@ struct tft_session {
     struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] what the bytes of a token stand for, where
                                              ranges are dynamic */
     float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
+    float *last_hidden;                   /* [n_hidden, D] of the newest tokens */
     struct tft_hidden_scratch *hidden;    /* [n_threads] */
     float *embed_row;                     /* [n_threads, stride of TFT_P] a token's row of the table
                                              of per-layer embeddings */

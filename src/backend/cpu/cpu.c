@@ -79,6 +79,7 @@ const struct tft_backend tft_backend_cpu = {
         .add_apart = tft_cpu_add_apart,
         .layer_embed = tft_cpu_layer_embed,
         .embed_gate = tft_cpu_embed_gate,
+        .keep_hidden = tft_cpu_keep_hidden,
         .gather = tft_pass_gather,
         .logits = tft_cpu_logits,
     },

@@ -25,6 +25,7 @@ extern const struct tft_backend tft_backend_cpu;
 
 void tft_cpu_embed(struct tft_pass *p);
 void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
+void tft_cpu_keep_hidden(struct tft_pass *p);
 void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_block *b);

@@ -91,6 +91,23 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
     tft_cpu_quantize(p, TFT_XN, l->in);
 }
 
+void tft_cpu_keep_hidden(struct tft_pass *p)
+{
+    const struct tft_lane whole = {.s = p->s, .n = p->n, .n_hidden = p->n_hidden};
+    const struct tft_lane *lane = p->lane ? p->lane : &whole;
+    size_t width = p->m->n_embd, row = 0, begin, end;
+    tft_pass_touch(p, BIT(TFT_X), 0);
+    tft_pass_share(p, p->n_hidden, &begin, &end);
+    for (uint32_t i = 0; row < p->n_hidden; i++)
+        for (uint32_t k = 0; k < lane[i].n_hidden; k++, row++)
+            if (row >= begin && row < end)
+                tft_cpu_norm_row(p, &p->m->out_norm,
+                                 lane[i].at + lane[i].n - lane[i].n_hidden + k,
+                                 lane[i].s->last_hidden + k * width);
+    if (!p->lane)
+        p->first = p->n - p->n_logits;
+}
+
 /* RMSNorm of n heads of `dim` numbers. */
 static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w,
                           uint32_t n, uint32_t dim)
