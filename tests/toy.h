@@ -27,6 +27,7 @@ struct toy {
     const char *vocab; /* NULL, or "llama" or "gpt2", the kind; n_vocab is then TOY_VOCAB */
     const int32_t *suppress; /* [n_suppress] tokens that are never chosen, if there is a vocab */
     uint32_t n_suppress;
+    bool adds_eos;     /* tokenizer.ggml.add_eos_token, if there is a vocab */
     bool endless;      /* the vocabulary has no token that ends generation */
     bool uniform;      /* all logits are 0: every token is equally likely. Not if tied */
     const char *chat_template;

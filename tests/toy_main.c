@@ -41,6 +41,13 @@ static void set_arch(const char *arch)
     t.arch = arch;
 }
 
+static void set_pooling(const char *type)
+{
+    static struct toy_number numbers[] = {{"pooling_type", TOY_U32, 0}, {0}};
+    numbers[0].x = strtod(type, NULL);
+    t.numbers = numbers;
+}
+
 /* Applies NAME=VALUE to the toy. Returns the exit status: 2 for a wrong argument. */
 static int set(const char *arg)
 {
@@ -70,6 +77,10 @@ static int set(const char *arg)
         t.endless = true;
     else if (strcmp(name, "uniform") == 0)
         t.uniform = true;
+    else if (strcmp(name, "pooling") == 0)
+        set_pooling(value);
+    else if (strcmp(name, "adds_eos") == 0)
+        t.adds_eos = true;
     else
         return 2;
     return 0;

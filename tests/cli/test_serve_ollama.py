@@ -158,7 +158,7 @@ class Ollama(Case):
 
     def test_what_is_not_there(self):
         with self.serve() as s:
-            for path, body in [("/api/embed", {"input": "x"}), ("/api/pull", {"model": "x"}),
+            for path, body in [("/api/pull", {"model": "x"}),
                                ("/api/generate", {"prompt": "x", "images": ["x"]}),
                                ("/api/chat", {"messages": [{**HELLO[0], "images": ["x"]}]})]:
                 status, _, answer = s.ask(path, body)

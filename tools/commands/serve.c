@@ -9,7 +9,7 @@
 #include "tools/serve/server.h"
 
 static struct server_options opt = {.host = "127.0.0.1", .port = 8080, .n_slots = 4, .n_queue = 64};
-static const char *port;
+static const char *port, *pooling;
 
 static const struct cli_option options[] = {
     {0, "host", CLI_TEXT, &opt.host, "ADDRESS",
@@ -25,7 +25,11 @@ static const struct cli_option options[] = {
     {0, "slot-save-path", CLI_TEXT, &opt.slot_folder, "FOLDER",
      "let clients save the tokens of slots in files of FOLDER, and restore them (/slots)"},
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
-     "let N answers wait for a slot; clients beyond them get the status 429"},
+     "let N answers wait for a slot, and N requests for embeddings; clients beyond them get the "
+     "status 429"},
+    {0, "pooling", CLI_TEXT, &pooling, "HOW",
+     "make one vector of a text's tokens by their mean, or take that of the last one: mean, last "
+     "(default: as the model's file says, or else mean)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
     {0},
 };
@@ -63,6 +67,8 @@ static int serve(const char *path)
         return cli_fail("out of memory");
     int status = cli_open_model(&m, path, false);
     struct server s = {.o = opt, .m = m, .id = json_string_value(id), .started = (int64_t)time(NULL)};
+    if (status == CLI_OK && !pooling_choose(&s.o.pooling, pooling, m))
+        status = CLI_USAGE;
     if (status == CLI_OK) {
         s.template = template_choose(m, path); /* without one, there is no chat */
         status = server_run(&s);

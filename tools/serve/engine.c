@@ -251,6 +251,8 @@ static void cancel_all(struct engine *e)
             atomic_store(&e->slots[i].job->cancelled, true);
     for (struct job *j = e->waiting; j; j = j->next)
         atomic_store(&j->cancelled, true);
+    for (struct job *j = e->embedder.jobs; j; j = j->next)
+        atomic_store(&j->cancelled, true);
 }
 
 static void *run(void *arg)
@@ -262,7 +264,7 @@ static void *run(void *arg)
             cancel_all(e);
         do_chores(e);
         begin_jobs(e);
-        if (e->counts.running) {
+        if (embedder_begin(e) || e->counts.running) {
             pthread_mutex_unlock(&e->lock);
             engine_pass(e);
             pthread_mutex_lock(&e->lock);
@@ -335,13 +337,13 @@ int engine_open(struct engine **out, const struct engine_options *o)
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->work, NULL);
     e->slots = calloc(o->n_slots, sizeof *e->slots);
-    e->steps = calloc(o->n_slots, sizeof *e->steps);
-    e->feeds = calloc(o->n_slots, sizeof *e->feeds);
-    if (!e->slots || !e->steps || !e->feeds)
+    e->steps = calloc(o->n_slots + 1, sizeof *e->steps);
+    e->feeds = calloc(o->n_slots + 1, sizeof *e->feeds);
+    if (!e->slots || !e->steps || !e->feeds || !embedder_open(&e->embedder, o->m, o->pooling))
         return cli_fail("out of memory");
     struct tft_error err;
     struct tft_batch_opts b = {.size = sizeof b,
-                               .n_sessions = o->n_slots,
+                               .n_sessions = o->n_slots + 1,
                                .n_tokens = N_BATCH,
                                .n_threads = (int)cli_model_options.threads};
     if (tft_batch_open(&e->batch, o->m, &b, &err) != TFT_OK)
@@ -365,6 +367,7 @@ void engine_close(struct engine *e)
     engine_take(e);
     for (size_t i = 0; e->slots && i < e->o.n_slots; i++)
         tft_session_close(e->slots[i].s);
+    embedder_close(&e->embedder);
     tft_batch_close(e->batch);
     pthread_cond_destroy(&e->work);
     pthread_mutex_destroy(&e->lock);

@@ -27,6 +27,9 @@ size_t engine_capacity(const struct engine *e); /* tokens of a prompt and its an
 /* Gives jobs[n] to the engine, or none of them: false if too many would wait. */
 bool engine_put(struct engine *e, struct job **jobs, size_t n);
 
+/* Gives it a job that has texts; false if too many wait. */
+bool engine_put_texts(struct engine *e, struct job *j);
+
 /* Makes a job end soon, by ITEM_END as always. */
 void engine_cancel(struct engine *e, struct job *j);
 

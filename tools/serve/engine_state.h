@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "embedder.h"
 #include "engine_types.h"
 #include "slot.h"
 
@@ -19,8 +20,9 @@ struct step {
 struct engine {
     struct engine_options o;
     struct slot *slots;     /* [o.n_slots] */
-    struct step *steps;     /* [o.n_slots] of a pass */
-    struct tft_step *feeds; /* [o.n_slots] the same for the batch */
+    struct embedder embedder;
+    struct step *steps;     /* [o.n_slots + 1] of a pass */
+    struct tft_step *feeds; /* [o.n_slots + 1] the same for the batch */
     struct tft_batch *batch;
     size_t capacity;
     pthread_t thread;
@@ -48,7 +50,7 @@ void engine_fail(struct engine *e, struct job *j, const char *why);
 /* The answer is complete, by the model, by the number of its tokens, or by a stop. */
 void engine_complete(struct engine *e, struct job *j, const char *finish);
 
-/* One pass over all slots that have jobs. */
+/* One pass over all slots that have jobs, and the embedder. */
 void engine_pass(struct engine *e);
 
 #endif

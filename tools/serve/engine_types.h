@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tft_model;
+#include "pooling.h"
 
 struct engine_options {
     const struct tft_model *m;
     uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
+    enum pooling pooling;
     void (*wake)(void *user);  /* called by the engine's thread: there are items to take */
     void *user;
 };

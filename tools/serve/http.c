@@ -253,6 +253,7 @@ int server_run(struct server *s)
         status = engine_open(&s->engine, &(struct engine_options){.m = s->m,
                                                                   .n_slots = s->o.n_slots,
                                                                   .n_queue = s->o.n_queue,
+                                                                  .pooling = s->o.pooling,
                                                                   .wake = wake,
                                                                   .user = s});
     if (status == CLI_OK)

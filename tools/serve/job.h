@@ -10,6 +10,7 @@
 
 #include "bias.h"
 #include "chat/tuffet_chat.h"
+#include "texts.h"
 #include "tools/cli/form.h"
 
 enum item_kind {
@@ -19,6 +20,7 @@ enum item_kind {
     ITEM_ARGUMENTS, /* p[n]: a piece of its arguments; together they are a JSON object */
     ITEM_TOKEN,     /* p: struct tft_choice[1 + index]: a token that was chosen, and the likeliest
                        ones in its place; comes before its text, where job->logprobs asks for it */
+    ITEM_VECTOR,    /* p: float[n / 4], the vector of text `index` of job->texts */
     ITEM_PROMPT,    /* `index` tokens of the prompt are in the session */
     ITEM_END,       /* the job's results are final */
 };
@@ -73,6 +75,7 @@ struct job {
     const struct tft_chat_tools *tools; /* the caller's; NULL: there are no calls to look for */
     char *stop[JOB_STOPS + 1];          /* texts at which the answer ends; NULL ends the list */
     uint64_t client;                    /* clients share the engine equally */
+    struct texts *texts;                /* embeddings are asked for, and no answer; or NULL */
 
     atomic_bool cancelled; /* engine_cancel */
 

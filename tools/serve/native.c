@@ -8,13 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "prompt.h"
-
-static void fail(struct exchange *x, const struct fields *f)
-{
-    reply_error(x, f->unsupported ? 501 : 400,
-                f->unsupported ? "not_supported_error" : "invalid_request_error", "%s", f->error);
-}
+#include "request.h"
 
 /* ---- tokens */
 
@@ -56,7 +50,7 @@ void native_tokenize(struct exchange *x)
     size_t len = json_string_length(field(&f, "content")), most = cli_most_tokens(len), n;
     int32_t *ids = malloc(most * sizeof *ids);
     if (f.failed)
-        fail(x, &f);
+        request_fail(x, &f);
     else if (!ids || tft_tokenize(m, text, len, flags, ids, most, &n) != TFT_OK)
         reply_error(x, 500, "server_error", "the text cannot be tokenized");
     else
@@ -87,7 +81,7 @@ void native_detokenize(struct exchange *x)
             fields_fail(&f, "out of memory");
     }
     if (f.failed)
-        fail(x, &f);
+        request_fail(x, &f);
     else
         reply_json(x, 200, json_pack("{s:o}", "content", json_bytes(all.n ? all.p : "", all.n)));
     free(all.p);
@@ -105,7 +99,7 @@ void native_apply_template(struct exchange *x)
         return;
     prompt_render(&text, x->server, &f, NULL, &thinks); /* tools are written as they are */
     if (f.failed)
-        fail(x, &f);
+        request_fail(x, &f);
     else
         reply_json(x, 200, json_pack("{s:o}", "prompt", json_bytes(text.p, text.n)));
     tft_chat_text_free(&text);

@@ -28,12 +28,12 @@ static void feed_all(struct engine *e, size_t n)
         e->steps[i].status = e->feeds[i].status;
 }
 
-/* The tokens of the next pass: all of those that generate, and a chunk of the prompt that was fed
-   longest ago. */
+/* The tokens of the next pass: all of those that generate, and a chunk of the prompt, or of the
+   embedder's text, that was fed longest ago. */
 static size_t gather(struct engine *e)
 {
-    size_t n = 0;
-    struct slot *prompt = NULL;
+    size_t n = 0, others;
+    struct slot *prompt = e->embedder.slot.job ? &e->embedder.slot : NULL;
     for (struct slot *s = e->slots; s < e->slots + e->o.n_slots; s++) {
         if (s->job && !s->in_prompt)
             e->steps[n++] = (struct step){.slot = s, .n = s->n_feed};
@@ -41,7 +41,8 @@ static size_t gather(struct engine *e)
             prompt = s;
     }
     if (prompt) {
-        size_t most = n || e->counts.running > 1 ? CHUNK : CHUNK_ALONE;
+        others = e->counts.running + (e->embedder.slot.job != NULL) - 1;
+        size_t most = others ? CHUNK : CHUNK_ALONE;
         e->steps[n++] =
             (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
     }
@@ -156,6 +157,7 @@ static void end_cancelled(struct engine *e)
 void engine_pass(struct engine *e)
 {
     end_cancelled(e);
+    embedder_end_cancelled(e);
     size_t n = gather(e);
     feed_all(e, n);
     pthread_mutex_lock(&e->lock);
@@ -163,5 +165,8 @@ void engine_pass(struct engine *e)
     e->counts.steps += n;
     pthread_mutex_unlock(&e->lock);
     for (size_t i = 0; i < n; i++)
-        go_on(e, &e->steps[i]);
+        if (e->steps[i].slot == &e->embedder.slot)
+            embedder_go_on(e, &e->steps[i]);
+        else
+            go_on(e, &e->steps[i]);
 }

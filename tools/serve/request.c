@@ -112,7 +112,19 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
     return j;
 }
 
-static void fail_size(struct exchange *x, size_t n, size_t room)
+void request_fail(struct exchange *x, const struct fields *f)
+{
+    reply_error(x, f->unsupported ? 501 : 400,
+                f->unsupported ? "not_supported_error" : "invalid_request_error", "%s", f->error);
+}
+
+void request_too_many(struct exchange *x)
+{
+    reply_header(x, "Retry-After", "1");
+    reply_error(x, 429, "rate_limit_error", "too many requests wait: try again later");
+}
+
+void request_too_long(struct exchange *x, size_t n, size_t room)
 {
     char text[100];
     snprintf(text, sizeof text, "the prompt has %zu tokens, but the context holds only %zu", n,
@@ -131,7 +143,7 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
     if (!r->f.failed && !r->prompt.n && !r->prompt.n_held)
         fields_fail(&r->f, "the prompt is empty");
     if (!r->f.failed && r->prompt.n > room) {
-        fail_size(x, r->prompt.n, room);
+        request_too_long(x, r->prompt.n, room);
         return false;
     }
     while (made < n && !r->f.failed) {
@@ -142,9 +154,7 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
         return true;
     while (made)
         job_free(jobs[--made]);
-    reply_error(x, r->f.unsupported ? 501 : 400,
-                r->f.unsupported ? "not_supported_error" : "invalid_request_error", "%s",
-                r->f.error);
+    request_fail(x, &r->f);
     return false;
 }
 
@@ -152,7 +162,6 @@ bool request_start(struct exchange *x, struct job **jobs, size_t n)
 {
     if (engine_put(x->server->engine, jobs, n))
         return true;
-    reply_header(x, "Retry-After", "1");
-    reply_error(x, 429, "rate_limit_error", "too many requests wait: try again later");
+    request_too_many(x);
     return false;
 }

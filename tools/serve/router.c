@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "embeddings.h"
 #include "native.h"
 #include "ollama.h"
 #include "openai.h"
@@ -23,9 +24,12 @@ static const struct route routes[] = {
     {"POST", "/v1/chat/completions", openai_chat},
     {"POST", "/chat/completions", openai_chat},
     {"POST", "/v1/completions", openai_completions},
+    {"POST", "/v1/embeddings", openai_embeddings},
+    {"POST", "/embeddings", openai_embeddings},
 
     {"POST", "/completion", native_completion},
     {"POST", "/completions", native_completion},
+    {"POST", "/embedding", native_embedding},
     {"POST", "/tokenize", native_tokenize},
     {"POST", "/detokenize", native_detokenize},
     {"POST", "/apply-template", native_apply_template},
@@ -39,8 +43,9 @@ static const struct route routes[] = {
     {"POST", "/api/show", ollama_show},
     {"POST", "/api/chat", ollama_chat},
     {"POST", "/api/generate", ollama_generate},
+    {"POST", "/api/embed", ollama_embed},
+    {"POST", "/api/embeddings", ollama_embeddings},
 
-    {"POST", "/v1/embeddings", NULL},
     {"POST", "/v1/responses", NULL},
     {"POST", "/v1/messages", NULL},
     {"POST", "/v1/messages/count_tokens", NULL},
@@ -52,8 +57,6 @@ static const struct route routes[] = {
     {"POST", "/lora-adapters", NULL},
     {"POST", "/models/load", NULL},
     {"POST", "/models/unload", NULL},
-    {"POST", "/api/embed", NULL},
-    {"POST", "/api/embeddings", NULL},
     {"POST", "/api/pull", NULL},
     {"POST", "/api/push", NULL},
     {"POST", "/api/create", NULL},

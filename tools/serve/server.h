@@ -17,6 +17,7 @@ struct server_options {
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
+    enum pooling pooling; /* of embeddings */
     bool json; /* the address is printed as JSON */
 };
 

@@ -1,0 +1,202 @@
+#include "embedder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "engine_state.h"
+
+bool embedder_open(struct embedder *m, const struct tft_model *model, enum pooling pooling)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(model, &info);
+    *m = (struct embedder){.pooling = pooling, .n_embd = info.n_embd};
+    m->sum = calloc(info.n_embd, sizeof *m->sum);
+    m->vector = calloc(info.n_embd, sizeof *m->vector);
+    return m->sum && m->vector;
+}
+
+void embedder_close(struct embedder *m)
+{
+    tft_session_close(m->slot.s);
+    free(m->sum);
+    free(m->vector);
+}
+
+/* ---- jobs */
+
+bool engine_put_texts(struct engine *e, struct job *j)
+{
+    struct job **last = &e->embedder.jobs;
+    pthread_mutex_lock(&e->lock);
+    bool fits = e->embedder.n_jobs <= e->o.n_queue; /* one is under way */
+    while (*last)
+        last = &(*last)->next;
+    if (fits) {
+        *last = j;
+        e->embedder.n_jobs++;
+        pthread_cond_signal(&e->work);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return fits;
+}
+
+/* When a text of this client was last taken. */
+static uint64_t last_turn(const struct embedder *m, uint64_t client)
+{
+    uint64_t turn = m->client == client ? m->turn : 0;
+    for (const struct job *j = m->jobs; j; j = j->next)
+        if (j->client == client && j->texts->turn > turn)
+            turn = j->texts->turn;
+    return turn;
+}
+
+/* The job whose client, and of whose client's jobs the one, that has waited longest. */
+static struct job *next_job(const struct embedder *m)
+{
+    struct job *best = NULL;
+    uint64_t earliest = 0;
+    for (struct job *j = m->jobs; j; j = j->next) {
+        uint64_t turn = last_turn(m, j->client);
+        if (!best || turn < earliest ||
+            (turn == earliest && j->client == best->client && j->texts->turn < best->texts->turn)) {
+            best = j;
+            earliest = turn;
+        }
+    }
+    return best;
+}
+
+static void release(struct engine *e)
+{
+    struct embedder *m = &e->embedder;
+    pthread_mutex_lock(&e->lock);
+    m->slot.job->slot = NULL;
+    m->slot.job = NULL;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Ends a job; finish and why: as of engine_end and engine_fail. */
+static void end(struct engine *e, struct job *j, const char *finish, const char *why)
+{
+    struct embedder *m = &e->embedder;
+    struct job **at = &m->jobs;
+    if (m->slot.job == j)
+        release(e);
+    pthread_mutex_lock(&e->lock);
+    while (*at != j)
+        at = &(*at)->next;
+    *at = j->next;
+    j->next = NULL;
+    m->n_jobs--;
+    pthread_mutex_unlock(&e->lock);
+    if (finish)
+        engine_end(e, j, finish);
+    else
+        engine_fail(e, j, why);
+}
+
+void embedder_end_cancelled(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    for (struct job *j = e->embedder.jobs, *next; j; j = next) {
+        next = j->next;
+        if (!atomic_load(&j->cancelled))
+            continue;
+        pthread_mutex_unlock(&e->lock);
+        end(e, j, "cancelled", NULL);
+        pthread_mutex_lock(&e->lock);
+        next = e->embedder.jobs; /* there may be others by now */
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- texts */
+
+static bool open_session(struct engine *e)
+{
+    struct embedder *m = &e->embedder;
+    struct tft_session_opts o = {.n_batch = N_BATCH, .no_logits = true};
+    o.n_hidden = m->pooling == POOLING_LAST ? 1 : N_BATCH;
+    return m->slot.s || cli_open_session(&m->slot.s, e->o.m, &o) == CLI_OK;
+}
+
+bool embedder_begin(struct engine *e)
+{
+    struct embedder *m = &e->embedder;
+    struct slot *s = &m->slot;
+    struct job *j;
+    while (!s->job && (j = next_job(m)) != NULL) {
+        pthread_mutex_unlock(&e->lock);
+        bool opened = open_session(e);
+        if (opened)
+            tft_rewind(s->s, 0);
+        else
+            end(e, j, NULL, "there is no memory for a session");
+        pthread_mutex_lock(&e->lock);
+        if (!opened)
+            continue;
+        const struct text *t = &j->texts->text[j->texts->at];
+        s->feed = t->ids;
+        s->n_feed = t->n;
+        s->in_prompt = true;
+        s->used = e->counts.passes;
+        s->job = j;
+        j->slot = s;
+        j->texts->turn = ++m->turn;
+        m->client = j->client;
+        j->start = j->start ? j->start : cli_ns();
+        memset(m->sum, 0, m->n_embd * sizeof *m->sum);
+    }
+    return s->job;
+}
+
+/* Adds the vectors of the last n tokens, in their order: the sum does not depend on the chunks. */
+static void add(struct embedder *m, size_t n)
+{
+    for (size_t back = n; back-- > 0;) {
+        const float *h = tft_hidden(m->slot.s, back);
+        for (uint32_t i = 0; i < m->n_embd; i++)
+            m->sum[i] += (double)h[i];
+    }
+}
+
+static void end_text(struct engine *e)
+{
+    struct embedder *m = &e->embedder;
+    struct job *j = m->slot.job;
+    struct texts *all = j->texts;
+    size_t n = all->text[all->at].n, bytes = m->n_embd * sizeof *m->vector;
+    const float *last = tft_hidden(m->slot.s, 0);
+    for (uint32_t i = 0; i < m->n_embd; i++)
+        m->vector[i] = m->pooling == POOLING_LAST ? last[i] : (float)(m->sum[i] / (double)n);
+    pthread_mutex_lock(&e->lock);
+    e->counts.prompt_tokens += n;
+    pthread_mutex_unlock(&e->lock);
+    j->prompt_seconds = (double)(cli_ns() - j->start) / 1e9;
+    if (!engine_item(e, j, ITEM_VECTOR, all->at, (const char *)m->vector, bytes))
+        end(e, j, NULL, "out of memory");
+    else if (++all->at == all->n)
+        end(e, j, "stop", NULL);
+    else
+        release(e);
+}
+
+void embedder_go_on(struct engine *e, const struct step *t)
+{
+    struct embedder *m = &e->embedder;
+    struct slot *s = &m->slot;
+    s->used = e->counts.passes;
+    if (t->status == TFT_ERR_CANCELLED) /* it has fed nothing, and was perhaps for another job */
+        return;
+    if (t->status != TFT_OK) {
+        end(e, s->job, NULL, tft_session_error(s->s)->msg);
+        return;
+    }
+    if (m->pooling == POOLING_MEAN)
+        add(m, t->n);
+    s->feed += t->n;
+    s->n_feed -= t->n;
+    if (!s->n_feed)
+        end_text(e);
+}

@@ -1,0 +1,327 @@
+#include "embeddings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "request.h"
+#include "vector.h"
+
+/* ---- a request under way */
+
+/* What the members of requests and replies are called. */
+struct style {
+    const char *member;          /* of the request: the texts */
+    const char *head;            /* of the reply, before the first vector */
+    const char *before, *behind; /* each vector */
+    bool numbered;               /* ,"index":N} comes behind that */
+};
+
+struct call {
+    struct exchange *x;
+    struct server *server;
+    struct job *job;
+    const struct style *style;
+    size_t n_tokens, n_dims;
+    bool base64, raw; /* vectors are written in base64; as they are, of any length */
+    bool failed;      /* out of memory */
+    struct cli_text reply;
+    void (*finish)(struct call *c); /* writes what comes behind the vectors */
+};
+
+static void free_call(struct call *c)
+{
+    job_free(c->job);
+    free(c->reply.p);
+    free(c);
+}
+
+/* ---- the reply */
+
+static void say(struct call *c, const char *p)
+{
+    c->failed |= !cli_text_append(&c->reply, p, strlen(p));
+}
+
+/* Writes the members of an object to the object that is being written; takes the reference. */
+static void say_members(struct call *c, json_t *all)
+{
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    c->failed |= !text;
+    if (text)
+        say(c, text + 1); /* behind the brace */
+    free(text);
+    json_decref(all);
+}
+
+/* An item is formatted when it comes, so that many do not hold up other clients at the end. */
+static void say_vector(struct call *c, const struct item *item)
+{
+    const struct style *s = c->style;
+    float *v = malloc(item->n);
+    char number[48];
+    if (!v) {
+        c->failed = true;
+        return;
+    }
+    memcpy(v, item->p, item->n);
+    if (!c->raw)
+        vector_normalise(v, c->n_dims);
+    say(c, item->index ? "," : s->head);
+    say(c, s->before);
+    c->failed |= !(c->base64 ? vector_write_base64(&c->reply, v, c->n_dims)
+                             : vector_write(&c->reply, v, c->n_dims));
+    say(c, s->behind);
+    snprintf(number, sizeof number, ",\"index\":%zu}", item->index);
+    if (s->numbered)
+        say(c, number);
+    free(v);
+}
+
+static void gone(void *user)
+{
+    struct call *c = user;
+    engine_cancel(c->server->engine, c->job);
+}
+
+static void end(struct call *c)
+{
+    const struct job *j = c->job;
+    if (j->finish && strcmp(j->finish, "cancelled") != 0)
+        c->finish(c);
+    if (!j->finish)
+        reply_error(c->x, 500, "server_error", "%s", j->error);
+    else if (strcmp(j->finish, "cancelled") == 0)
+        reply_error(c->x, 503, "unavailable_error", "the request was cancelled");
+    else if (c->failed)
+        reply_error(c->x, 500, "server_error", "out of memory");
+    else
+        reply_text(c->x, 200, "application/json; charset=utf-8", c->reply.p, c->reply.n);
+    free_call(c);
+}
+
+static void take(void *user, const struct item *item)
+{
+    struct call *c = user;
+    if (item->kind == ITEM_END)
+        end(c);
+    else if (!c->failed)
+        say_vector(c, item);
+}
+
+/* ---- what is asked for */
+
+/* The tokens of one text, or list of tokens, become text `at`; room: the most of them. */
+static void read_text(struct call *c, struct fields *f, const json_t *from, size_t at, bool special,
+                      bool cut)
+{
+    const struct server *s = c->server;
+    struct text *t = &c->job->texts->text[at];
+    struct prompt p = {0};
+    size_t room = engine_capacity(s->engine), ends = 0;
+    if (json_is_string(from)) {
+        prompt_text(&p, s, f, json_string_value(from), json_string_length(from), special);
+        ends = pooling_adds_eos(s->m);
+    } else {
+        prompt_tokens(&p, s, f, from);
+        if (f->failed) { /* its error has another name of the member */
+            f->failed = false;
+            fields_fail(f, "%s[%zu] is not a list of tokens of the model", c->style->member, at);
+        }
+    }
+    int32_t *ids = realloc(p.ids, (p.n + 1) * sizeof *ids);
+    t->ids = ids ? ids : p.ids;
+    t->n = p.n;
+    if (!ids)
+        fields_fail(f, "out of memory");
+    if (cut && !f->failed && p.n + ends > room)
+        t->n = room - ends;
+    if (ends && !f->failed)
+        t->ids[t->n++] = tft_token_eos(s->m);
+    c->n_tokens += t->n + p.n_held;
+    if (!t->n)
+        fields_fail(f, "%s[%zu] has no tokens", c->style->member, at);
+    else if (c->n_tokens > TEXTS_TOKENS)
+        fields_fail(f, "%s has more than %d tokens", c->style->member, TEXTS_TOKENS);
+}
+
+/* Whether it is one text: a string, or a list of tokens. */
+static bool is_text(const json_t *v)
+{
+    return json_is_string(v) || (json_is_array(v) && json_is_integer(json_array_get(v, 0)));
+}
+
+static void read_texts(struct call *c, struct fields *f, const json_t *in, bool special, bool cut)
+{
+    bool one = is_text(in);
+    size_t n = one ? 1 : json_array_size(in);
+    if (n > TEXTS_MOST)
+        fields_fail(f, "%s has more than %d texts", c->style->member, TEXTS_MOST);
+    else if (!n)
+        fields_fail(f, "%s must be a string, a list of tokens, or a list of these",
+                    c->style->member);
+    else if (!(c->job->texts = texts_new(n)))
+        fields_fail(f, "out of memory");
+    for (size_t i = 0; i < n && !f->failed; i++) {
+        const json_t *text = one ? in : json_array_get(in, i);
+        if (is_text(text))
+            read_text(c, f, text, i, special, cut);
+        else
+            fields_fail(f, "%s[%zu] is neither a string nor a list of tokens", c->style->member, i);
+    }
+}
+
+static void fail_pooling(struct fields *f, const struct server *s)
+{
+    if (s->m->n_host < s->m->n_layer)
+        fields_fail(f, "embeddings are not computed on a device: --device cpu");
+    else if (s->o.pooling == POOLING_OTHER)
+        fields_fail(f, "the model's file asks for a pooling other than the mean and the last "
+                       "token; tuffet serve --pooling mean or last overrules it");
+    f->unsupported = f->failed;
+}
+
+/* The first text that does not fit; NULL: all do. */
+static const struct text *too_long(const struct texts *all, size_t room)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->text[i].n > room)
+            return &all->text[i];
+    return NULL;
+}
+
+/* Reads the texts, `dimensions`, and what the caller has put into f; starts the job or replies with
+   the error. Frees the body. */
+static void start(struct call *c, struct fields *f, const json_t *in, bool special, bool cut)
+{
+    struct exchange *x = c->x;
+    struct tft_model_info info = {.size = sizeof info};
+    const struct text *large = NULL;
+    tft_model_describe(x->server->m, &info);
+    c->n_dims = (size_t)field_integer(f, "dimensions", 1, info.n_embd, info.n_embd);
+    if (!f->failed)
+        fail_pooling(f, x->server);
+    if (!f->failed)
+        read_texts(c, f, in, special, cut);
+    if (!f->failed)
+        large = too_long(c->job->texts, engine_capacity(x->server->engine));
+    if (f->failed) {
+        request_fail(x, f);
+    } else if (large) {
+        request_too_long(x, large->n, engine_capacity(x->server->engine));
+    } else {
+        c->job->client = x->client;
+        c->job->take = take;
+        c->job->user = c;
+        x->gone = gone;
+        x->user = c;
+        if (engine_put_texts(x->server->engine, c->job))
+            c = NULL;
+        else
+            request_too_many(x);
+    }
+    if (c)
+        free_call(c);
+    json_decref(f->body);
+}
+
+/* NULL after a reply. */
+static struct call *begin(struct exchange *x, const struct style *style,
+                          void (*finish)(struct call *c), struct fields *f)
+{
+    *f = (struct fields){.body = exchange_json(x)};
+    if (!f->body)
+        return NULL;
+    struct call *c = calloc(1, sizeof *c);
+    struct job *j = job_new(x->server->m);
+    if (c && j) {
+        *c = (struct call){.x = x, .server = x->server, .job = j, .style = style, .finish = finish};
+        return c;
+    }
+    reply_error(x, 500, "server_error", "out of memory");
+    free(c);
+    job_free(j);
+    json_decref(f->body);
+    return NULL;
+}
+
+/* ---- OpenAI */
+
+static void openai_end(struct call *c)
+{
+    json_int_t n = (json_int_t)c->n_tokens;
+    say(c, "],");
+    say_members(c, json_pack("{s:s, s:{s:I, s:I}}", "model", c->server->id, "usage",
+                             "prompt_tokens", n, "total_tokens", n));
+}
+
+void openai_embeddings(struct exchange *x)
+{
+    static const struct style style = {"input", "{\"object\":\"list\",\"data\":[",
+                                       "{\"object\":\"embedding\",\"embedding\":", "", true};
+    struct fields f;
+    struct call *c = begin(x, &style, openai_end, &f);
+    if (!c)
+        return;
+    const char *format = field_text(&f, "encoding_format", "float");
+    c->base64 = strcmp(format, "base64") == 0;
+    if (!c->base64 && strcmp(format, "float") != 0)
+        fields_fail(&f, "encoding_format must be float or base64");
+    start(c, &f, field(&f, "input"), false, false);
+}
+
+/* ---- llama.cpp */
+
+static void native_end(struct call *c) { say(c, "]"); }
+
+void native_embedding(struct exchange *x)
+{
+    static const struct style style = {"content", "[", "{\"embedding\":[", "]", true};
+    struct fields f;
+    struct call *c = begin(x, &style, native_end, &f);
+    if (!c)
+        return;
+    const json_t *in = field(&f, "input"); /* it knows both names */
+    int64_t norm = field_integer(&f, "embd_normalize", -1, 2, 2);
+    if (norm != -1 && norm != 2)
+        fields_fail(&f, "embd_normalize must be -1 or 2");
+    c->raw = norm == -1;
+    start(c, &f, in ? in : field(&f, "content"), true, false);
+}
+
+/* ---- Ollama */
+
+static void embed_end(struct call *c)
+{
+    say(c, "],");
+    say_members(c, json_pack("{s:s, s:I, s:I, s:I}", "model", c->server->id, "total_duration",
+                             (json_int_t)(c->job->prompt_seconds * 1e9), "load_duration",
+                             (json_int_t)0, "prompt_eval_count", (json_int_t)c->n_tokens));
+}
+
+void ollama_embed(struct exchange *x)
+{
+    static const struct style style = {"input", "{\"embeddings\":[", "", "", false};
+    struct fields f;
+    struct call *c = begin(x, &style, embed_end, &f);
+    if (!c)
+        return;
+    bool cut = field_flag(&f, "truncate", true);
+    start(c, &f, field(&f, "input"), false, cut);
+}
+
+static void embeddings_end(struct call *c) { say(c, "}"); }
+
+/* The older one: a text, which is cut, and a vector of any length. */
+void ollama_embeddings(struct exchange *x)
+{
+    static const struct style style = {"prompt", "{\"embedding\":", "", "", false};
+    struct fields f;
+    struct call *c = begin(x, &style, embeddings_end, &f);
+    if (!c)
+        return;
+    c->raw = true;
+    if (!json_is_string(field(&f, "prompt")))
+        fields_fail(&f, "prompt must be a string");
+    start(c, &f, field(&f, "prompt"), false, true);
+}

@@ -1,0 +1,25 @@
+/* The texts of a request for embeddings: what a job has instead of an answer. */
+#ifndef SERVE_TEXTS_H
+#define SERVE_TEXTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TEXTS_MOST = 2048, TEXTS_TOKENS = 300000 }; /* of a request */
+
+struct text {
+    int32_t *ids; /* [n], n > 0; without what the model's prefix holds of them */
+    size_t n;
+};
+
+struct texts {
+    size_t n, at;  /* at: the one whose vector comes next */
+    uint64_t turn; /* the embedder's: when it last took one of them */
+    struct text text[];
+};
+
+/* Room for n texts without tokens. NULL: out of memory. */
+struct texts *texts_new(size_t n);
+void texts_free(struct texts *t); /* t may be NULL */
+
+#endif

@@ -1,0 +1,17 @@
+/* Vectors of embeddings as JSON. */
+#ifndef SERVE_VECTOR_H
+#define SERVE_VECTOR_H
+
+#include "tools/cli/cli.h"
+
+/* Brings v[n] to length 1. A vector of zeros stays. */
+void vector_normalise(float *v, size_t n);
+
+/* Writes v[n] as a list of numbers, of so many digits that reading gives the same bits; false: out
+   of memory. */
+bool vector_write(struct cli_text *t, const float *v, size_t n);
+
+/* Writes it as a string, its bytes in base64, the least of each number first. */
+bool vector_write_base64(struct cli_text *t, const float *v, size_t n);
+
+#endif
