@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "listener.h"
 #include "loop.h"
 #include "router.h"
 
@@ -196,6 +197,8 @@ static int listen_at(struct server *s)
     if (!l->bound)
         return cli_fail("%s:%u: %s", s->o.host, s->o.port,
                         errno ? strerror(errno) : "no such address");
+    if (!listener_guard(l))
+        return cli_fail("out of memory");
     getsockname(evhttp_bound_socket_get_fd(l->bound), &a.any, &n);
     bool six = a.any.sa_family == AF_INET6;
     unsigned port = ntohs(six ? a.v6.sin6_port : a.v4.sin_port);
@@ -227,6 +230,7 @@ static int open_loop(struct server *s)
 
 static void close_loop(struct loop *l)
 {
+    listener_close(l);
     if (l->http)
         evhttp_free(l->http);
     for (int i = 0; i < 2; i++) {

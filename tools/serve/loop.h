@@ -13,6 +13,8 @@ struct loop {
     struct evhttp *http;
     struct evhttp_bound_socket *bound;
     struct event *woken, *signals[2];
+    struct event *again; /* listener.c's: tries to accept again */
+    uint64_t said;       /* listener.c's: when it last said that it cannot, s; 0: never */
     int pipe[2]; /* the engine writes a byte where it has items */
     struct exchange *open;
     bool ending;

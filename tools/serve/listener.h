@@ -1,0 +1,13 @@
+/* What becomes of new connections where the process has no descriptor left for them. */
+#ifndef SERVE_LISTENER_H
+#define SERVE_LISTENER_H
+
+#include "loop.h"
+
+/* While accept() fails, connections wait in the system's queue, and a timer tries again: without
+   it, the loop would try all the time. A failure is said on stderr, at most once a minute. */
+bool listener_guard(struct loop *l); /* l->bound is set; false: out of memory */
+
+void listener_close(struct loop *l);
+
+#endif
