@@ -10,6 +10,8 @@
 
 #include "request.h"
 
+enum { MOST_TEXT = 1 << 20 }; /* bytes: more would hold up other clients */
+
 /* ---- tokens */
 
 /* A token as text, or, where it is no text of its own, as a list of bytes. */
@@ -26,14 +28,20 @@ static json_t *piece(const struct tft_model *m, int32_t id)
     return bytes;
 }
 
-static json_t *token_list(const struct tft_model *m, const int32_t *ids, size_t n, bool pieces)
+/* As text at once: a tree of JSON takes 500 bytes for each token. */
+static bool write_tokens(struct cli_text *t, const struct tft_model *m, const int32_t *ids,
+                         size_t n, bool pieces)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(
-            list, pieces ? json_pack("{s:i, s:o}", "id", ids[i], "piece", piece(m, ids[i]))
-                         : json_integer(ids[i]));
-    return list;
+    bool good = cli_text_append(t, "{\"tokens\":[", 11);
+    for (size_t i = 0; i < n && good; i++) {
+        json_t *one = pieces ? json_pack("{s:i, s:o}", "id", ids[i], "piece", piece(m, ids[i]))
+                             : json_integer(ids[i]);
+        char *text = one ? json_dumps(one, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        good = text && (!i || cli_text_append(t, ",", 1)) && cli_text_append(t, text, strlen(text));
+        free(text);
+        json_decref(one);
+    }
+    return good && cli_text_append(t, "]}", 2);
 }
 
 void native_tokenize(struct exchange *x)
@@ -48,13 +56,19 @@ void native_tokenize(struct exchange *x)
     unsigned flags =
         (bos ? TFT_ADD_BOS : 0) | (field_flag(&f, "parse_special", true) ? TFT_PARSE_SPECIAL : 0);
     size_t len = json_string_length(field(&f, "content")), most = cli_most_tokens(len), n;
-    int32_t *ids = malloc(most * sizeof *ids);
+    struct cli_text list = {0};
+    if (len > MOST_TEXT)
+        fields_fail(&f, "content has more than %d bytes", MOST_TEXT);
+    int32_t *ids = f.failed ? NULL : malloc(most * sizeof *ids);
     if (f.failed)
         request_fail(x, &f);
     else if (!ids || tft_tokenize(m, text, len, flags, ids, most, &n) != TFT_OK)
         reply_error(x, 500, "server_error", "the text cannot be tokenized");
+    else if (!write_tokens(&list, m, ids, n, pieces))
+        reply_error(x, 500, "server_error", "out of memory");
     else
-        reply_json(x, 200, json_pack("{s:o}", "tokens", token_list(m, ids, n, pieces)));
+        reply_text(x, 200, "application/json; charset=utf-8", list.p, list.n);
+    free(list.p);
     free(ids);
     json_decref(f.body);
 }
