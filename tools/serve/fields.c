@@ -62,6 +62,44 @@ const char *field_text(struct fields *f, const char *name, const char *otherwise
     return v && !f->failed ? json_string_value(v) : otherwise;
 }
 
+/* ---- JSON */
+
+/* How many values the JSON p[n] can have. Each of them but the first comes behind a comma, or as the
+   first of a list or an object. */
+static size_t count_values(const char *p, size_t n)
+{
+    size_t values = 1;
+    bool in_string = false;
+    for (size_t i = 0; i < n; i++) {
+        if (in_string && p[i] == '\\')
+            i++;
+        else if (p[i] == '"')
+            in_string = !in_string;
+        else if (!in_string)
+            values += p[i] == ',' || p[i] == '[' || p[i] == '{';
+    }
+    return values;
+}
+
+json_t *json_body(const char *p, size_t n, char *why)
+{
+    json_error_t e;
+    if (count_values(p, n) > FIELDS_VALUES) {
+        snprintf(why, FIELDS_WHY, "the body has more than %d values", FIELDS_VALUES);
+        return NULL;
+    }
+    json_t *body = json_loadb(p, n, JSON_ALLOW_NUL, &e);
+    if (body && json_is_object(body))
+        return body;
+    if (body)
+        snprintf(why, FIELDS_WHY, "the body is not a JSON object");
+    else
+        snprintf(why, FIELDS_WHY, "the body is not JSON: line %d, column %d: %s", e.line, e.column,
+                 e.text);
+    json_decref(body);
+    return NULL;
+}
+
 json_t *json_bytes(const char *p, size_t n)
 {
     static const char bad[] = "\xef\xbf\xbd";

@@ -25,6 +25,14 @@ int64_t field_integer(struct fields *f, const char *name, int64_t least, int64_t
                       int64_t otherwise);
 const char *field_text(struct fields *f, const char *name, const char *otherwise);
 
+enum {
+    FIELDS_VALUES = 1 << 18, /* of a body: an empty object takes 220 bytes once it is read */
+    FIELDS_WHY = 256,        /* bytes of an error */
+};
+
+/* A body: a JSON object, which the caller owns; NULL: why[FIELDS_WHY] says it. */
+json_t *json_body(const char *p, size_t n, char *why);
+
 /* A JSON string of bytes; those that are not UTF-8 become U+FFFD. */
 json_t *json_bytes(const char *p, size_t n);
 
