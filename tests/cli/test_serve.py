@@ -314,6 +314,13 @@ class Serve(Case):
                     (b"BREW / HTTP/1.1\r\n\r\n", b"")]:
                 self.assertIn(status, s.raw(data, 0.5)[:30] if status else s.raw(data, 0.2),
                               data[:40])
+            # what evhttp refuses by itself
+            for data, code in [(b"GET\r\n\r\n", 400), (b"PUT / HTTP/1.1\r\n\r\n", 501),
+                               (b"BREW / HTTP/1.1\r\n\r\n", 501), (post % 10**9 + b"\r\n", 413)]:
+                head, _, text = s.raw(data).partition(b"\r\n\r\n")
+                self.assertIn(b"\r\nContent-Length: %d" % len(text), head)
+                self.assertEqual((int(head.split()[1]), json.loads(text)["error"]["code"]),
+                                 (code, code))
             # the reply to HEAD has the size of a body, and no body
             head = s.raw(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             self.assertIn(b"Content-Length: 15\r\n", head)

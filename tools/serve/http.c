@@ -18,6 +18,7 @@
 #include "access.h"
 #include "listener.h"
 #include "loop.h"
+#include "refusal.h"
 #include "router.h"
 
 enum {
@@ -225,6 +226,7 @@ static int open_loop(struct server *s)
     evhttp_set_allowed_methods(l->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
                                             EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS);
     evhttp_set_gencb(l->http, on_request, s);
+    refusal_as_json(l->http);
     return add_events(s);
 }
 
