@@ -18,11 +18,20 @@ const SCHEMA = {type: 'object', properties: {city: {enum: ['Oslo', 'Rome']},
 additionalProperties: false};
 const TOOL = {type: 'function', function: {name: 'weather', description: 'The weather',
     parameters: SCHEMA}};
+const TEXTS = ['Once upon a time', 'a tuffet'];
 const MESSAGES = [{role: 'user', content: 'Once upon a time'}];
 
 function right(value) {
     assert.ok(['Oslo', 'Rome'].includes(value.city) && value.days >= 1 && value.days <= 9,
         JSON.stringify(value));
+}
+
+/* Two vectors of length 1 that differ. */
+function areVectors([a, b, ...more]) {
+    assert.strictEqual(more.length, 0);
+    for (const v of [a, b])
+        assert.ok(Math.abs(v.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5, v.join());
+    assert.notDeepStrictEqual(a, b);
 }
 
 /* Cases of each package: function of (package, url) that returns [name, function]. */
@@ -34,6 +43,15 @@ const clients = {
             ['models', async () => {
                 const list = await c.models.list();
                 assert.strictEqual(list.data.length, 1);
+            }],
+            ['embeddings', async () => {
+                const ask = async more => (await c.embeddings.create({model: MODEL,
+                    input: TEXTS, ...more})).data.map(d => Array.from(d.embedding));
+                const packed = await ask({}); /* it asks for base64 */
+                areVectors(packed);
+                assert.deepStrictEqual(packed, (await ask({encoding_format: 'float'}))
+                    .map(v => v.map(Math.fround)));
+                assert.strictEqual((await ask({dimensions: 5}))[1].length, 5);
             }],
             ['plain and streamed are the same', async () => {
                 const plain = await c.chat.completions.create(base);
@@ -105,6 +123,14 @@ const clients = {
                 assert.strictEqual(models.length, 1);
                 assert.ok((await c.show({model: models[0].name})).details);
             }],
+            ['embeddings', async () => {
+                const {embeddings} = await c.embed({model: MODEL, input: TEXTS});
+                areVectors(embeddings);
+                const {embedding} = await c.embeddings({model: MODEL, prompt: TEXTS[0]});
+                assert.strictEqual(embedding.length, embeddings[0].length);
+                await assert.rejects(c.embed({model: MODEL, input: 'word '.repeat(9000),
+                    truncate: false}), /context/);
+            }],
             ['plain and streamed are the same', async () => {
                 const plain = await c.chat(base);
                 assert.strictEqual(plain.done_reason, 'length');
@@ -139,7 +165,7 @@ const clients = {
         ];
     },
 
-    '@langchain/openai'({ChatOpenAI}, url) {
+    '@langchain/openai'({ChatOpenAI, OpenAIEmbeddings}, url) {
         const c = new ChatOpenAI({model: MODEL, apiKey: 'none', temperature: 0, maxTokens: 200, maxRetries: 0,
             configuration: {baseURL: url + '/v1'}});
         return [
@@ -159,13 +185,19 @@ const clients = {
                 right(await c.withStructuredOutput(SCHEMA, {name: 'x', method: 'jsonSchema', strict: true})
                     .invoke('Where?'));
             }],
+            ['embeddings', async () => {
+                const e = new OpenAIEmbeddings({model: MODEL, apiKey: 'none', maxRetries: 0,
+                    configuration: {baseURL: url + '/v1'}});
+                areVectors(await e.embedDocuments(TEXTS));
+            }],
         ];
     },
 
-    'ai'({generateText, streamText, generateObject, jsonSchema, tool}, url) {
+    'ai'({generateText, streamText, generateObject, embedMany, jsonSchema, tool}, url) {
         const {createOpenAICompatible} = require('@ai-sdk/openai-compatible');
-        const model = createOpenAICompatible({name: 'tuffet', baseURL: url + '/v1',
-            supportsStructuredOutputs: true}).chatModel(MODEL);
+        const provider = createOpenAICompatible({name: 'tuffet', baseURL: url + '/v1',
+            supportsStructuredOutputs: true});
+        const model = provider.chatModel(MODEL);
         const base = {model, prompt: 'Once upon a time', temperature: 0, maxOutputTokens: 200, maxRetries: 0};
         return [
             ['plain and streamed are the same', async () => {
@@ -184,6 +216,12 @@ const clients = {
             }],
             ['JSON schema', async () => {
                 right((await generateObject({...base, schema: jsonSchema(SCHEMA)})).object);
+            }],
+            ['embeddings', async () => {
+                const r = await embedMany({model: provider.embeddingModel(MODEL), values: TEXTS,
+                    maxRetries: 0});
+                areVectors(r.embeddings);
+                assert.ok(r.usage.tokens > 2);
             }],
             ['abort', async () => {
                 const stop = new AbortController();
