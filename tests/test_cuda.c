@@ -372,6 +372,27 @@ static void what_is_refused(void **state)
     refuse(in_folder("m.gguf"), "cuda", 0, TFT_ERR_UNSUPPORTED, "has weights of f32");
 }
 
+/* With some of the layers on the device too. */
+static void hidden_vectors_are_refused(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    const char *path = quantized(&toys[0], &o);
+    for (uint32_t layers = 0; layers < 2; layers++)
+        for (int logits = 0; logits < 2; logits++) {
+            struct tft_session_opts so = {
+                .size = sizeof so, .n_hidden = !logits, .no_logits = logits};
+            struct tft_model *m = opened_on(path, "cuda", layers);
+            struct tft_session *s;
+            struct tft_error err;
+            assert_int_equal(tft_session_open(&s, m, &so, &err), TFT_ERR_UNSUPPORTED);
+            assert_null(s);
+            assert_non_null(strstr(err.msg, "q.gguf: hidden vectors are not computed on a device"));
+            assert_int_equal(tft_session_bytes(m, &so, NULL), 0);
+            tft_model_close(m);
+        }
+}
+
 /* Whether the GPU is played by a CPU, which obeys PLAYER_GPUS. */
 static bool is_played(const char *path)
 {
@@ -535,6 +556,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(prefixes),
         cmocka_unit_test(a_session_that_slides),
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(hidden_vectors_are_refused),
         cmocka_unit_test(what_a_gpu_lacks),
         cmocka_unit_test(what_a_gpu_that_fails_leaves),
         cmocka_unit_test(what_the_callers_gpu_is),

@@ -182,6 +182,18 @@ class Embeddings(Case):
                 t.join()
             self.assertEqual((got, wrong), ([True] * 8, []))
 
+    def test_an_answer_does_not_hold_up_a_text(self):
+        with self.serve() as s:
+            want = self.vectors(s, TEXTS)
+            c = s.connect()
+            c.request("POST", "/v1/completions", json.dumps(
+                {"prompt": "a", "max_tokens": 1900, "stream": True}))
+            c.getresponse().readline()
+            self.assertEqual(self.vectors(s, TEXTS), want)
+            self.assertIn(True, [slot["is_processing"] for slot in s.ask("/slots")[2]],
+                          "the answer is not complete yet")
+            c.close()
+
     def computed(self, s):
         return int(re.search(r"(?m)^tuffet:prompt_tokens_total (\d+)$",
                              s.ask("/metrics")[2].decode())[1])

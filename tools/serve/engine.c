@@ -311,6 +311,8 @@ struct engine_counts engine_counts(struct engine *e)
 {
     pthread_mutex_lock(&e->lock);
     struct engine_counts c = e->counts;
+    c.running += e->embedder.slot.job != NULL;
+    c.waiting += e->embedder.n_jobs - (e->embedder.slot.job != NULL);
     pthread_mutex_unlock(&e->lock);
     return c;
 }

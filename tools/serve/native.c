@@ -178,8 +178,8 @@ static void write_metrics(FILE *f, const struct engine_counts *c)
            per((double)c->prompt_tokens, c->prompt_seconds));
     metric(f, "predicted_tokens_seconds", "gauge", "Tokens of answers per second, on average.",
            per((double)c->tokens, c->seconds));
-    metric(f, "requests_processing", "gauge", "Answers in slots.", (double)c->running);
-    metric(f, "requests_deferred", "gauge", "Answers that wait for a slot.", (double)c->waiting);
+    metric(f, "requests_processing", "gauge", "Requests under way.", (double)c->running);
+    metric(f, "requests_deferred", "gauge", "Requests that wait.", (double)c->waiting);
 }
 
 void native_metrics(struct exchange *x)
