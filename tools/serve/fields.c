@@ -5,6 +5,14 @@
 
 #include "base/utf8.h"
 
+/* Errors are lines, whatever they quote. */
+static void make_line(char *p)
+{
+    for (; *p; p++)
+        if ((unsigned char)*p < ' ')
+            *p = ' ';
+}
+
 void fields_fail(struct fields *f, const char *fmt, ...)
 {
     va_list args;
@@ -13,6 +21,7 @@ void fields_fail(struct fields *f, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(f->error, sizeof f->error, fmt, args);
     va_end(args);
+    make_line(f->error);
     f->failed = true;
 }
 
@@ -96,6 +105,7 @@ json_t *json_body(const char *p, size_t n, char *why)
     else
         snprintf(why, FIELDS_WHY, "the body is not JSON: line %d, column %d: %s", e.line, e.column,
                  e.text);
+    make_line(why);
     json_decref(body);
     return NULL;
 }
