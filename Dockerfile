@@ -1,0 +1,26 @@
+# tuffet serve in a container, which needs no network at run time:
+#
+#     docker build -t tuffet .
+#     docker run --rm -p 127.0.0.1:8080:8080 -v ~/models:/models:ro tuffet model.gguf
+#
+# Options of `tuffet serve` may follow the model.
+FROM debian:bookworm-slim AS build
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+        gcc libc6-dev meson ninja-build pkgconf libjansson-dev libedit-dev libevent-dev
+WORKDIR /tuffet
+COPY . .
+RUN meson setup /build -Dtests=false && ninja -C /build tools/tuffet && strip /build/tools/tuffet
+
+FROM debian:bookworm-slim
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+        libedit2 libevent-core-2.1-7 libevent-extra-2.1-7 libgomp1 libjansson4 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system tuffet
+COPY --from=build /build/tools/tuffet /usr/local/bin/tuffet
+USER tuffet
+WORKDIR /models
+EXPOSE 8080
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["bash", "-c", \
+    "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /health HTTP/1.0\\r\\n\\r\\n' >&3 && grep -q ok <&3"]
+ENTRYPOINT ["tuffet", "serve", "--host=0.0.0.0"]
+CMD ["--help"]
