@@ -205,14 +205,26 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
 
 static struct server *server(void)
 {
-    static struct server s = {.o = {.host = "127.0.0.1", .key = "secret",
-                                    .origin = "https://a.org", .slot_folder = "/tmp",
-                                    .n_slots = 4, .n_queue = 4},
+    static struct server s = {.o = {.host = "127.0.0.1",
+                                    .key = "secret",
+                                    .origin = "https://a.org",
+                                    .slot_folder = "/tmp",
+                                    .n_slots = 4,
+                                    .n_queue = 4},
                               .id = "toy"};
-    static const struct toy toy = {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 512,
-                                   .n_embd = 8, .n_layer = 1, .n_head = 1, .n_head_kv = 1,
-                                   .head_dim = 8, .n_ff = 8, .n_rot = 8, .type = TFT_F32,
-                                   .vocab = "llama", .chat_template = JINJA};
+    static const struct toy toy = {.arch = "llama",
+                                   .n_vocab = TOY_VOCAB,
+                                   .n_ctx = 512,
+                                   .n_embd = 8,
+                                   .n_layer = 1,
+                                   .n_head = 1,
+                                   .n_head_kv = 1,
+                                   .head_dim = 8,
+                                   .n_ff = 8,
+                                   .n_rot = 8,
+                                   .type = TFT_F32,
+                                   .vocab = "llama",
+                                   .chat_template = JINJA};
     if (!s.m) {
         s.m = fuzz_toy(&toy);
         s.template = template_choose(s.m, "toy");

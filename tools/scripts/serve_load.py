@@ -148,7 +148,7 @@ async def slow(c, known, rng):
 
 
 async def slow_reader(c, _, rng):
-    text = "x" * rng.randint(1, MEGABYTE)
+    text = "x" * rng.randint(1, MEGABYTE // 8)
     await c.send(request({"content": text, "with_pieces": True}, "/tokenize"))
     for _ in range(20):
         await c.reader.read(rng.randint(1, 4096))

@@ -24,6 +24,7 @@
 enum {
     HEADERS = 64 * 1024,    /* bytes of a request's headers */
     BODY = 8 * 1024 * 1024, /* bytes of its body */
+    BACKLOG = 4096,         /* connections that wait to be accepted, as far as the system allows */
     PATIENCE = 60,          /* seconds without a byte of a request, or of a reply that is taken */
 };
 
@@ -200,6 +201,8 @@ static int listen_at(struct server *s)
                         errno ? strerror(errno) : "no such address");
     if (!listener_guard(l))
         return cli_fail("out of memory");
+    /* evhttp lets 128 wait; those beyond try again only after seconds */
+    listen(evhttp_bound_socket_get_fd(l->bound), BACKLOG);
     getsockname(evhttp_bound_socket_get_fd(l->bound), &a.any, &n);
     bool six = a.any.sa_family == AF_INET6;
     unsigned port = ntohs(six ? a.v6.sin6_port : a.v4.sin_port);
