@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
 #include "engine_state.h"
 
 bool embedder_open(struct embedder *m, const struct tft_model *model, enum pooling pooling)
@@ -24,22 +23,6 @@ void embedder_close(struct embedder *m)
 }
 
 /* ---- jobs */
-
-bool engine_put_texts(struct engine *e, struct job *j)
-{
-    struct job **last = &e->embedder.jobs;
-    pthread_mutex_lock(&e->lock);
-    bool fits = e->embedder.n_jobs <= e->o.n_queue; /* one is under way */
-    while (*last)
-        last = &(*last)->next;
-    if (fits) {
-        *last = j;
-        e->embedder.n_jobs++;
-        pthread_cond_signal(&e->work);
-    }
-    pthread_mutex_unlock(&e->lock);
-    return fits;
-}
 
 /* When a text of this client was last taken. */
 static uint64_t last_turn(const struct embedder *m, uint64_t client)

@@ -2,29 +2,15 @@
  * The part of the engine that computes embeddings. It has a session of its own, so the slots keep
  * their tokens, and takes one text at a time, from the clients in turn. Its chunks take turns with
  * those of prompts, and are no longer. The vector of a text goes to its job as ITEM_VECTOR. It
- * depends on the text alone. The engine's thread alone calls
- * these functions.
+ * depends on the text alone. The engine's thread alone calls these functions.
  */
 #ifndef SERVE_EMBEDDER_H
 #define SERVE_EMBEDDER_H
 
-#include "pooling.h"
-#include "slot.h"
+#include "embedder_state.h"
 
 struct engine;
 struct step;
-
-struct embedder {
-    enum pooling pooling;
-    struct slot
-        slot;      /* its session, and the job whose text it has; not one of the engine's slots */
-    double *sum;   /* [n_embd] of the tokens so far */
-    float *vector; /* [n_embd] */
-    uint32_t n_embd;
-    uint64_t turn, client; /* how many texts it has taken, and of whom the last one */
-    struct job *jobs;      /* in their order; with the next two, under the engine's lock */
-    size_t n_jobs;
-};
 
 /* False: out of memory. The session is opened by the first text. */
 bool embedder_open(struct embedder *m, const struct tft_model *model, enum pooling pooling);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "embedder.h"
 #include "engine_state.h"
 
 /* ---- items */
@@ -291,6 +292,22 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
         e->counts.waiting++;
     }
     pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+    return fits;
+}
+
+bool engine_put_texts(struct engine *e, struct job *j)
+{
+    struct job **last = &e->embedder.jobs;
+    pthread_mutex_lock(&e->lock);
+    bool fits = e->embedder.n_jobs <= e->o.n_queue; /* one is under way */
+    while (*last)
+        last = &(*last)->next;
+    if (fits) {
+        *last = j;
+        e->embedder.n_jobs++;
+        pthread_cond_signal(&e->work);
+    }
     pthread_mutex_unlock(&e->lock);
     return fits;
 }

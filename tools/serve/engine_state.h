@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "embedder.h"
+#include "embedder_state.h"
 #include "engine_types.h"
 #include "slot.h"
 

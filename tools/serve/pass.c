@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "embedder.h"
 #include "engine_state.h"
 
 enum {

@@ -1,0 +1,20 @@
+/* The inside of the embedder (embedder.h), a part of the engine. */
+#ifndef SERVE_EMBEDDER_STATE_H
+#define SERVE_EMBEDDER_STATE_H
+
+#include "pooling.h"
+#include "slot.h"
+
+struct embedder {
+    enum pooling pooling;
+    struct slot
+        slot;      /* its session, and the job whose text it has; not one of the engine's slots */
+    double *sum;   /* [n_embd] of the tokens so far */
+    float *vector; /* [n_embd] */
+    uint32_t n_embd;
+    uint64_t turn, client; /* how many texts it has taken, and of whom the last one */
+    struct job *jobs;      /* in their order; with the next two, under the engine's lock */
+    size_t n_jobs;
+};
+
+#endif
