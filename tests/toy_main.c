@@ -30,13 +30,17 @@ static struct toy t = {
     .vocab = "llama",
 };
 
-/* gemma4 needs more than a name; its settings replace those that came before. */
+/* gemma4 and qwen35 need more than a name; its settings replace those that came before. */
 static void set_arch(const char *arch)
 {
     if (strcmp(arch, "gemma4") == 0) {
         t = layer_toys[0];
         t.n_vocab = TOY_VOCAB;
         t.vocab = "llama";
+    }
+    if (strcmp(arch, "qwen35") == 0) { /* three layers with states, and one with attention */
+        t.head_dim = 32;
+        t.n_layer = 4;
     }
     t.arch = arch;
 }

@@ -37,6 +37,7 @@ enum cli_type {
     CLI_COUNT, /* uint32_t, at least 1 unless the default is 0 */
     CLI_REAL,  /* float, not negative */
     CLI_SEED,  /* uint64_t */
+    CLI_BYTES, /* uint64_t; K, M and G behind the number stand for 2^10, 2^20 and 2^30 */
     CLI_WORD,  /* int: the index of one of the words in `arg`, for example "f16|f32" */
 };
 

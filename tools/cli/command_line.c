@@ -75,6 +75,22 @@ static int take_number(const struct cli_option *o, const char *text)
     return CLI_OK;
 }
 
+static int take_bytes(const struct cli_option *o, const char *text)
+{
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (*text < '0' || *text > '9' || errno || (*end && (!unit || end[1])) ||
+        n > UINT64_MAX >> shift)
+        return cli_usage("--%s needs a number of bytes such as 500M or 2G, not \"%s\"", o->name,
+                         text);
+    *(uint64_t *)o->value = (uint64_t)n << shift;
+    return CLI_OK;
+}
+
 static int take_word(const struct cli_option *o, const char *text)
 {
     const char *word = o->arg;
@@ -105,6 +121,7 @@ static int take_value(const struct cli_option *o, const char *text)
     case CLI_TEXT: *(const char **)o->value = text; return CLI_OK;
     case CLI_TEXTS: return take_text(o, text);
     case CLI_WORD: return take_word(o, text);
+    case CLI_BYTES: return take_bytes(o, text);
     default: return take_number(o, text);
     }
 }

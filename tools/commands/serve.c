@@ -2,13 +2,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tools/cli/form.h"
 #include "tools/commands/commands.h"
 #include "tools/serve/fields.h"
 #include "tools/serve/server.h"
 
-static struct server_options opt = {.host = "127.0.0.1", .port = 8080, .n_slots = 4, .n_queue = 64};
+static struct server_options opt = {.host = "127.0.0.1",
+                                    .port = 8080,
+                                    .n_slots = 4,
+                                    .n_queue = 64,
+                                    .store = {.memory = UINT64_MAX, .disk = (uint64_t)4 << 30}};
 static const char *port, *pooling;
 
 static const struct cli_option options[] = {
@@ -30,6 +35,13 @@ static const struct cli_option options[] = {
     {0, "pooling", CLI_TEXT, &pooling, "HOW",
      "make one vector of a text's tokens by their mean, or take that of the last one: mean, last "
      "(default: as the model's file says, or else mean)"},
+    {0, "cache-mem", CLI_BYTES, &opt.store.memory, "SIZE",
+     "keep sessions that lose their slot in SIZE bytes of memory, such as 500M; 0: do not (default "
+     "a sixteenth of the machine's memory, at most 1G)"},
+    {0, "cache-dir", CLI_TEXT, &opt.store.folder, "FOLDER",
+     "keep them in files of FOLDER too, where the next server finds them (default none)"},
+    {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
+     "keep at most SIZE bytes in FOLDER (default 4G)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
     {0},
 };
@@ -41,6 +53,19 @@ static int read_port(void)
     if (port && (*port < '0' || *port > '9' || *end || n > 65535))
         return cli_usage("--port must be a number up to 65535, not \"%s\"", port);
     opt.port = (uint32_t)n;
+    return CLI_OK;
+}
+
+/* Sets the memory of the cache, if it was not given. */
+static int read_cache(void)
+{
+    if (opt.store.memory == UINT64_MAX) {
+        long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+        uint64_t share = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 16 : 0;
+        opt.store.memory = share < (uint64_t)1 << 30 ? share : (uint64_t)1 << 30;
+    }
+    if (opt.store.folder && !opt.store.memory)
+        return cli_usage("--cache-dir needs some --cache-mem");
     return CLI_OK;
 }
 
@@ -58,7 +83,7 @@ static int serve(const char *path)
     struct tft_model *m = NULL;
     if (template_check() != CLI_OK)
         return CLI_USAGE;
-    if (read_port() != CLI_OK)
+    if (read_port() != CLI_OK || read_cache() != CLI_OK)
         return CLI_USAGE;
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
@@ -66,7 +91,8 @@ static int serve(const char *path)
     if (!id)
         return cli_fail("out of memory");
     int status = cli_open_model(&m, path, false);
-    struct server s = {.o = opt, .m = m, .id = json_string_value(id), .started = (int64_t)time(NULL)};
+    struct server s = {
+        .o = opt, .m = m, .id = json_string_value(id), .started = (int64_t)time(NULL)};
     if (status == CLI_OK && !pooling_choose(&s.o.pooling, pooling, m))
         status = CLI_USAGE;
     if (status == CLI_OK) {
@@ -102,6 +128,7 @@ const struct cli_command command_serve = {
              "can reach.\n",
     .examples = "tuffet serve model.gguf\n"
                 "tuffet serve model.gguf --port 9000 --slots 8 --ctx 4096 --api-key secret\n"
+                "tuffet serve model.gguf --cache-mem 2G --cache-dir ~/.cache/tuffet/sessions\n"
                 "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once upon\"}'\n",
     .run = serve,
 };

@@ -104,13 +104,35 @@ static bool open_slot(struct engine *e, struct slot *s)
     return s->s || cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
 }
 
-/* Gives a job its slot. Its session keeps what it has of the prompt, or gets it from another one,
-   also from one that is at work. */
-static void begin(struct engine *e, struct job *j, struct slot *s)
+/* Stores what the slot has and other slots do not, before it gets a prompt. */
+static void keep(struct engine *e, struct slot *s, const int32_t *ids, size_t n)
+{
+    size_t have = slot_common(s, ids, n);
+    for (const struct slot *o = e->slots; o < e->slots + e->o.n_slots; o++) {
+        size_t common = o == s ? 0 : slot_common(o, tft_tokens(s->s), tft_pos(s->s));
+        have = common > have ? common : have;
+    }
+    store_keep(e->store, s->s, have);
+}
+
+/* Gives the slot the session that has most of the prompt: its own, a stored one, or another slot's,
+   also of one that is at work. After an error it is computed. */
+static enum store_found find_session(struct engine *e, const struct job *j, struct slot *s)
 {
     const struct slot *from = slot_source(e->slots, e->o.n_slots, s, j->ids, j->n_ids);
+    size_t have = slot_common(from ? from : s, j->ids, j->n_ids);
+    enum store_found found = store_find(e->store, j->ids, j->n_ids, have);
+    keep(e, s, j->ids, j->n_ids);
+    if (found != STORE_NOTHING && store_load(e->store, s->s))
+        return found;
     if (from)
-        tft_session_copy(s->s, from->s, NULL); /* after an error it is computed */
+        tft_session_copy(s->s, from->s, NULL);
+    return STORE_NOTHING;
+}
+
+static void begin(struct engine *e, struct job *j, struct slot *s)
+{
+    enum store_found found = find_session(e, j, s);
     size_t common = slot_common(s, j->ids, j->n_ids);
     j->start = cli_ns();
     j->n_cached = common;
@@ -124,6 +146,7 @@ static void begin(struct engine *e, struct job *j, struct slot *s)
     j->slot = s;
     e->counts.running++;
     e->counts.cached_tokens += common;
+    e->counts.hits[found] += common > 0;
     pthread_mutex_unlock(&e->lock);
     if (tft_rewind(s->s, common) != TFT_OK)
         engine_fail(e, j, tft_session_error(s->s)->msg);
@@ -207,7 +230,10 @@ static void begin_jobs(struct engine *e)
 static void do_chore(struct engine *e, struct chore *c)
 {
     struct slot *s = c->slot < e->o.n_slots ? &e->slots[c->slot] : NULL;
-    if (s && (c->kind == CHORE_LIST || open_slot(e, s)))
+    bool open = s && (c->kind == CHORE_LIST || open_slot(e, s));
+    if (open && c->kind == CHORE_RESTORE)
+        store_keep(e->store, s->s, 0);
+    if (open)
         chore_do(c, e->slots, e->o.n_slots);
     else
         c->status = TFT_ERR_NOMEM;
@@ -334,6 +360,8 @@ struct engine_counts engine_counts(struct engine *e)
     return c;
 }
 
+struct store_counts engine_stored(struct engine *e) { return store_counts(e->store); }
+
 /* The signals of the program are for the clients' thread. */
 static bool start(struct engine *e)
 {
@@ -370,6 +398,8 @@ int engine_open(struct engine **out, const struct engine_options *o)
     if (!open_slot(e, &e->slots[0]))
         return CLI_FAILED;
     e->capacity = tft_capacity(e->slots[0].s);
+    if (store_open(&e->store, &o->store, e->slots[0].s) != CLI_OK)
+        return CLI_FAILED;
     return start(e) ? CLI_OK : cli_fail("a thread cannot be started");
 }
 
@@ -384,9 +414,13 @@ void engine_close(struct engine *e)
     if (e->started)
         pthread_join(e->thread, NULL);
     engine_take(e);
-    for (size_t i = 0; e->slots && i < e->o.n_slots; i++)
+    for (size_t i = 0; e->slots && i < e->o.n_slots; i++) {
+        if (e->slots[i].s)
+            store_keep_last(e->store, e->slots[i].s);
         tft_session_close(e->slots[i].s);
+    }
     embedder_close(&e->embedder);
+    store_close(e->store);
     tft_batch_close(e->batch);
     pthread_cond_destroy(&e->work);
     pthread_mutex_destroy(&e->lock);

@@ -42,5 +42,6 @@ void engine_do(struct engine *e, struct chore *c);
 void engine_take(struct engine *e);
 
 struct engine_counts engine_counts(struct engine *e);
+struct store_counts engine_stored(struct engine *e);
 
 #endif

@@ -24,6 +24,7 @@ struct engine {
     struct step *steps;     /* [o.n_slots + 1] of a pass */
     struct tft_step *feeds; /* [o.n_slots + 1] the same for the batch */
     struct tft_batch *batch;
+    struct store *store; /* NULL: sessions that lose their slot are not kept */
     size_t capacity;
     pthread_t thread;
     bool started;

@@ -6,12 +6,14 @@
 #include <stdint.h>
 
 #include "pooling.h"
+#include "store.h"
 
 struct engine_options {
     const struct tft_model *m;
     uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
     enum pooling pooling;
-    void (*wake)(void *user);  /* called by the engine's thread: there are items to take */
+    struct store_options store;
+    void (*wake)(void *user); /* called by the engine's thread: there are items to take */
     void *user;
 };
 
@@ -19,6 +21,7 @@ struct engine_options {
 struct engine_counts {
     uint64_t prompt_tokens, cached_tokens, tokens, passes, steps; /* steps: slots fed by passes */
     double prompt_seconds, seconds;
+    uint64_t hits[STORE_DISK + 1];        /* prompts that began in a slot, in memory, on disk */
     size_t running, waiting, most_tokens; /* most_tokens: of a session */
 };
 

@@ -263,6 +263,7 @@ int server_run(struct server *s)
                                                                   .n_slots = s->o.n_slots,
                                                                   .n_queue = s->o.n_queue,
                                                                   .pooling = s->o.pooling,
+                                                                  .store = s->o.store,
                                                                   .wake = wake,
                                                                   .user = s});
     if (status == CLI_OK)

@@ -160,11 +160,31 @@ static void metric(FILE *f, const char *name, const char *type, const char *help
 
 static double per(double n, double d) { return d > 0 ? n / d : 0; }
 
+static void write_cache(FILE *f, const struct engine_counts *c, const struct store_counts *st)
+{
+    metric(f, "cache_hits_slot_total", "counter", "Prompts that began with tokens of a slot.",
+           (double)c->hits[STORE_NOTHING]);
+    metric(f, "cache_hits_memory_total", "counter", "Prompts that began with a session in memory.",
+           (double)c->hits[STORE_MEMORY]);
+    metric(f, "cache_hits_disk_total", "counter", "Prompts that began with a session on disk.",
+           (double)c->hits[STORE_DISK]);
+    metric(f, "cache_saved_total", "counter", "Sessions that were saved in memory.",
+           (double)st->n_saved);
+    metric(f, "cache_sessions", "gauge", "Sessions in memory, beside those of slots.",
+           (double)st->n_sessions);
+    metric(f, "cache_memory_bytes", "gauge", "Bytes of --cache-mem that are in use.",
+           (double)st->memory);
+    metric(f, "cache_files", "gauge", "Files of --cache-dir that sessions can be loaded from.",
+           (double)st->n_files);
+    metric(f, "cache_disk_bytes", "gauge", "Bytes of --cache-disk that are in use.",
+           (double)st->disk);
+}
+
 static void write_metrics(FILE *f, const struct engine_counts *c)
 {
     metric(f, "prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
            (double)c->prompt_tokens);
-    metric(f, "prompt_tokens_cached_total", "counter", "Tokens of prompts that a slot had already.",
+    metric(f, "prompt_tokens_cached_total", "counter", "Tokens of prompts that needed no computing.",
            (double)c->cached_tokens);
     metric(f, "prompt_seconds_total", "counter", "Time from the start of prompts to their end.",
            c->prompt_seconds);
@@ -185,11 +205,13 @@ static void write_metrics(FILE *f, const struct engine_counts *c)
 void native_metrics(struct exchange *x)
 {
     struct engine_counts c = engine_counts(x->server->engine);
+    struct store_counts st = engine_stored(x->server->engine);
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
     if (f) {
         write_metrics(f, &c);
+        write_cache(f, &c, &st);
         fclose(f);
     }
     if (text)

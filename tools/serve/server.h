@@ -18,6 +18,7 @@ struct server_options {
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
     enum pooling pooling; /* of embeddings */
+    struct store_options store; /* of --cache-mem, --cache-dir and --cache-disk */
     bool json; /* the address is printed as JSON */
 };
 

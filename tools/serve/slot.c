@@ -1,13 +1,10 @@
 #include "slot.h"
 
-#include "run/session.h"
-
-enum { WORTH = 32 }; /* tokens: computing fewer again is no loss */
+#include "trail.h"
 
 size_t slot_common(const struct slot *s, const int32_t *ids, size_t n)
 {
-    /* with prefill=prompt, what the cache holds depends on where the prompt before it ended */
-    return s->s && n && !s->s->whole_prompt ? cli_held(s->s, ids, n) : 0;
+    return s->s ? trail_common_now(s->s, ids, n) : 0;
 }
 
 struct slot *slot_choose(struct slot *slots, size_t n_slots, const int32_t *ids, size_t n)
@@ -28,14 +25,14 @@ struct slot *slot_choose(struct slot *slots, size_t n_slots, const int32_t *ids,
             most = common;
         }
     }
-    return fresh && (!best || most < n / 2 || tft_pos(best->s) - most > WORTH) ? fresh : best;
+    return fresh && (!best || most < n / 2 || tft_pos(best->s) - most > TRAIL_WORTH) ? fresh : best;
 }
 
 const struct slot *slot_source(const struct slot *slots, size_t n_slots, const struct slot *to,
                                const int32_t *ids, size_t n)
 {
     const struct slot *best = NULL;
-    size_t most = slot_common(to, ids, n) + WORTH;
+    size_t most = slot_common(to, ids, n) + TRAIL_WORTH;
     for (const struct slot *s = slots; s < slots + n_slots; s++) {
         size_t common = s == to ? 0 : slot_common(s, ids, n);
         if (common > most) {

@@ -17,8 +17,8 @@ struct slot {
     uint64_t used; /* when it was last fed, in passes */
 };
 
-/* How many tokens at the beginning of the prompt the session has; the last token of the prompt is
-   always left to compute. */
+/* How many tokens at the beginning of the prompt need no computing in this slot; the last token of
+   the prompt is always left to compute. */
 size_t slot_common(const struct slot *s, const int32_t *ids, size_t n);
 
 /* The free slot for this prompt, or NULL if all are busy: the one that shares most with it. But the

@@ -1,0 +1,462 @@
+#define _DEFAULT_SOURCE /* flock */
+#include "folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK "tuffet.lock"
+#define DRAFT "tuffet.new"
+enum { NAME = 40 };
+
+struct file {
+    struct file *next;
+    uint64_t number, bytes;
+    uint64_t used;      /* nanoseconds since 1970: the time of the file */
+    struct trail trail; /* without tokens, where the file is of no use */
+};
+
+struct waiting {
+    struct waiting *next;
+    struct image *image;
+};
+
+struct folder {
+    const char *path;
+    int fd, lock_fd;
+    uint64_t most;
+    struct image_kind kind;
+    struct budget *budget;
+    pthread_t thread;
+    bool started;
+    bool complained; /* that files cannot be written */
+
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t changed;
+    struct waiting *queue, **last; /* the thread takes one out when it has been written */
+    struct file *all;
+    uint64_t bytes, next; /* of all; the number of the next file */
+    bool closing;
+};
+
+/* ---- names and files */
+
+static void name_of(uint64_t number, char name[NAME])
+{
+    snprintf(name, NAME, "tuffet-%016" PRIx64 ".session", number);
+}
+
+static bool number_of(const char *name, uint64_t *number)
+{
+    char own[NAME];
+    if (strncmp(name, "tuffet-", 7) != 0)
+        return false;
+    *number = strtoull(name + 7, NULL, 16);
+    name_of(*number, own);
+    return strcmp(name, own) == 0 && *number < UINT64_MAX;
+}
+
+static int open_file(const struct folder *f, uint64_t number)
+{
+    char name[NAME];
+    name_of(number, name);
+    return openat(f->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* Forgets a file. Under the lock. */
+static void forget(struct folder *f, struct file **at)
+{
+    struct file *old = *at;
+    *at = old->next;
+    f->bytes -= old->bytes;
+    trail_free(&old->trail, f->budget);
+    budget_give(f->budget, sizeof *old);
+    free(old);
+}
+
+/* Deletes a file. Under the lock. */
+static void discard(struct folder *f, struct file **at)
+{
+    char name[NAME];
+    name_of((*at)->number, name);
+    unlinkat(f->fd, name, 0);
+    forget(f, at);
+}
+
+/* Deletes files, those first that have not been used for longest, until n more bytes fit. Under the
+   lock. */
+static bool make_room(struct folder *f, uint64_t n)
+{
+    if (n > f->most)
+        return false;
+    while (f->bytes > f->most - n) {
+        struct file **oldest = &f->all;
+        for (struct file **at = &f->all; *at; at = &(*at)->next)
+            if ((*at)->used < (*oldest)->used ||
+                ((*at)->used == (*oldest)->used && (*at)->number < (*oldest)->number))
+                oldest = at;
+        discard(f, oldest);
+    }
+    return true;
+}
+
+/* A new entry of the list. NULL: no memory. */
+static struct file *new_file(struct folder *f)
+{
+    struct file *new = calloc(1, sizeof *new);
+    if (new &&budget_take(f->budget, sizeof *new))
+        return new;
+    free(new);
+    return NULL;
+}
+
+static void add(struct folder *f, struct file *new)
+{
+    new->next = f->all;
+    f->all = new;
+    f->bytes += new->bytes;
+    if (new->number >= f->next)
+        f->next = new->number + 1;
+}
+
+/* ---- the thread that writes */
+
+static int write_all(int fd, const unsigned char *p, size_t n)
+{
+    enum { PIECE = 1 << 20 };
+    while (n) {
+        ssize_t done = write(fd, p, n < PIECE ? n : PIECE);
+        if (done < 0 && errno != EINTR)
+            return errno;
+        p += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    return fsync(fd) == 0 ? 0 : errno;
+}
+
+/* Returns 0 or an errno. */
+static int write_file(const struct folder *f, const struct image *i, uint64_t number)
+{
+    char name[NAME];
+    name_of(number, name);
+    unlinkat(f->fd, DRAFT, 0);
+    int fd = openat(f->fd, DRAFT, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    int os = write_all(fd, i->data, i->size);
+    if (close(fd) != 0 && !os)
+        os = errno;
+    if (!os && renameat(f->fd, DRAFT, f->fd, name) != 0)
+        os = errno;
+    if (os)
+        unlinkat(f->fd, DRAFT, 0);
+    else
+        fsync(f->fd);
+    return os;
+}
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Deletes what the new file has as well. Under the lock. */
+static void discard_covered(struct folder *f, const struct file *by)
+{
+    for (struct file **at = &f->all; *at;) {
+        if (*at != by && (*at)->trail.tokens && trail_covers(&by->trail, &(*at)->trail))
+            discard(f, at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+/* Writes an image. Under the lock, which it leaves for a while. */
+static void put(struct folder *f, const struct image *i)
+{
+    struct file *new = new_file(f);
+    if (!new)
+        return;
+    *new = (struct file){.number = f->next, .bytes = i->size};
+    int os = ENOMEM;
+    if (image_copy_trail(&new->trail, i, f->budget) && make_room(f, i->size)) {
+        pthread_mutex_unlock(&f->lock);
+        os = write_file(f, i, new->number);
+        if (os && !f->complained)
+            cli_fail("%s: sessions cannot be written: %s", f->path, strerror(os));
+        f->complained = os != 0;
+        pthread_mutex_lock(&f->lock);
+    }
+    new->used = now();
+    add(f, new);
+    if (os)
+        forget(f, &f->all);
+    else
+        discard_covered(f, new);
+}
+
+static void *run(void *arg)
+{
+    struct folder *f = arg;
+    pthread_mutex_lock(&f->lock);
+    while (f->queue || !f->closing) {
+        struct waiting *w = f->queue;
+        if (!w) {
+            pthread_cond_wait(&f->changed, &f->lock);
+            continue;
+        }
+        put(f, w->image);
+        f->queue = w->next;
+        if (!w->next)
+            f->last = &f->queue;
+        image_drop(w->image);
+        free(w);
+        pthread_cond_broadcast(&f->changed);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+void folder_put(struct folder *f, struct image *i)
+{
+    struct waiting *w = malloc(sizeof *w);
+    if (!w)
+        return;
+    *w = (struct waiting){.image = image_share(i)};
+    pthread_mutex_lock(&f->lock);
+    *f->last = w;
+    f->last = &w->next;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void folder_wait(struct folder *f)
+{
+    pthread_mutex_lock(&f->lock);
+    while (f->queue)
+        pthread_cond_wait(&f->changed, &f->lock);
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- finding and reading */
+
+struct folder_match folder_find(struct folder *f, const int32_t *ids, size_t n)
+{
+    struct folder_match best = {0};
+    pthread_mutex_lock(&f->lock);
+    for (const struct file *file = f->all; file; file = file->next) {
+        size_t common = trail_common(&file->trail, ids, n);
+        if (common > best.n)
+            best = (struct folder_match){common, file->trail.n_tokens, (size_t)file->bytes,
+                                         file->number};
+    }
+    pthread_mutex_unlock(&f->lock);
+    return best;
+}
+
+/* Under the lock; *at is NULL if it is gone. */
+static struct file **find_file(struct folder *f, uint64_t number)
+{
+    struct file **at = &f->all;
+    while (*at && (*at)->number != number)
+        at = &(*at)->next;
+    return at;
+}
+
+static void touch(struct folder *f, uint64_t number, int fd)
+{
+    pthread_mutex_lock(&f->lock);
+    struct file *file = *find_file(f, number);
+    if (file)
+        file->used = now();
+    pthread_mutex_unlock(&f->lock);
+    futimens(fd, NULL); /* a file that cannot be touched only looks older to the next server */
+}
+
+struct image *folder_read(struct folder *f, uint64_t file)
+{
+    struct image *i = NULL;
+    struct stat st;
+    int fd = open_file(f, file);
+    enum image_found found = IMAGE_DAMAGED;
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        found = image_read(&i, fd, (size_t)st.st_size, &f->kind, f->budget);
+    if (found == IMAGE_GOOD)
+        touch(f, file, fd);
+    else if (found != IMAGE_NO_ROOM)
+        folder_spoiled(f, file);
+    if (fd >= 0)
+        close(fd);
+    return i;
+}
+
+void folder_spoiled(struct folder *f, uint64_t file)
+{
+    char name[NAME];
+    name_of(file, name);
+    pthread_mutex_lock(&f->lock);
+    struct file **at = find_file(f, file);
+    bool had = *at;
+    if (had)
+        discard(f, at);
+    pthread_mutex_unlock(&f->lock);
+    if (had)
+        cli_fail("%s/%s: damaged: it is deleted", f->path, name);
+}
+
+void folder_counts(struct folder *f, uint64_t *bytes, size_t *n_files)
+{
+    pthread_mutex_lock(&f->lock);
+    *bytes = f->bytes;
+    *n_files = 0;
+    for (const struct file *file = f->all; file; file = file->next)
+        *n_files += file->trail.tokens != NULL;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- opening */
+
+struct useless {
+    size_t foreign, other, damaged;
+};
+
+/* Adds a file to the list, if it is one of ours. */
+static bool take(struct folder *f, const char *name, struct useless *u)
+{
+    uint64_t number;
+    struct stat st;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, LOCK) == 0 ||
+        strcmp(name, DRAFT) == 0)
+        return true;
+    if (!number_of(name, &number) || fstatat(f->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(st.st_mode)) {
+        u->foreign++;
+        return true;
+    }
+    struct file *new = new_file(f);
+    if (!new)
+        return false;
+    *new = (struct file){.number = number,
+                         .bytes = (uint64_t)st.st_size,
+                         .used = (uint64_t)st.st_mtim.tv_sec * 1000000000 +
+                                 (uint64_t)st.st_mtim.tv_nsec};
+    int fd = open_file(f, number);
+    enum image_found found =
+        fd < 0 ? IMAGE_DAMAGED
+               : image_read_trail(&new->trail, fd, (size_t)st.st_size, &f->kind, f->budget);
+    u->other += found == IMAGE_OTHER || found == IMAGE_NO_ROOM;
+    u->damaged += found == IMAGE_DAMAGED || found == IMAGE_FOREIGN;
+    if (fd >= 0)
+        close(fd);
+    add(f, new);
+    return true;
+}
+
+static int list(struct folder *f)
+{
+    struct useless u = {0};
+    int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        int os = errno;
+        if (fd >= 0)
+            close(fd);
+        return cli_fail("%s: cannot be listed: %s", f->path, strerror(os));
+    }
+    bool room = true;
+    for (struct dirent *entry; room && (entry = readdir(d)) != NULL;)
+        room = take(f, entry->d_name, &u);
+    closedir(d);
+    if (!room)
+        return cli_fail("%s: out of memory for its list: give --cache-mem more", f->path);
+    if (u.foreign + u.other + u.damaged)
+        cli_fail("%s: ignored files: %zu of another model, cache or version, %zu damaged, %zu that "
+                 "are no saved sessions",
+                 f->path, u.other, u.damaged, u.foreign);
+    make_room(f, 0);
+    return CLI_OK;
+}
+
+/* Opens the folder, and locks it. *busy: another server has it. */
+static int open_folder(struct folder *f, bool *busy)
+{
+    if (mkdir(f->path, 0700) != 0 && errno != EEXIST)
+        return cli_fail("%s: cannot be made: %s", f->path, strerror(errno));
+    f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->fd < 0)
+        return cli_fail("%s: cannot be opened: %s", f->path, strerror(errno));
+    f->lock_fd = openat(f->fd, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (f->lock_fd < 0)
+        return cli_fail("%s/%s: cannot be written: %s", f->path, LOCK, strerror(errno));
+    *busy = flock(f->lock_fd, LOCK_EX | LOCK_NB) != 0;
+    if (*busy)
+        cli_fail("%s: another server uses it: nothing is kept on disk", f->path);
+    else
+        unlinkat(f->fd, DRAFT, 0);
+    return *busy ? CLI_OK : list(f);
+}
+
+/* The signals of the program are for the clients' thread. */
+static int start(struct folder *f)
+{
+    sigset_t every, was;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &was);
+    f->started = pthread_create(&f->thread, NULL, run, f) == 0;
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return f->started ? CLI_OK : cli_fail("a thread cannot be started");
+}
+
+int folder_open(struct folder **out, const char *path, uint64_t most, const struct image_kind *k,
+                struct budget *b)
+{
+    bool busy = false;
+    struct folder *f = *out = calloc(1, sizeof *f);
+    if (!f)
+        return cli_fail("out of memory");
+    *f = (struct folder){
+        .path = path, .fd = -1, .lock_fd = -1, .most = most, .kind = *k, .budget = b, .next = 1};
+    f->last = &f->queue;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->changed, NULL);
+    int status = open_folder(f, &busy);
+    if (status == CLI_OK && !busy)
+        status = start(f);
+    if (status != CLI_OK || busy) {
+        folder_close(f);
+        *out = NULL;
+    }
+    return status;
+}
+
+void folder_close(struct folder *f)
+{
+    if (!f)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->closing = true;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+    if (f->started)
+        pthread_join(f->thread, NULL);
+    while (f->all)
+        forget(f, &f->all);
+    if (f->lock_fd >= 0)
+        close(f->lock_fd);
+    if (f->fd >= 0)
+        close(f->fd);
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}

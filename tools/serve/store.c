@@ -1,0 +1,226 @@
+#include "store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "folder.h"
+
+struct stored {
+    struct stored *next;
+    struct image *image;
+    uint64_t used;
+};
+
+struct store {
+    struct budget budget;
+    struct image_kind kind;
+    struct folder *folder; /* or NULL */
+    struct stored *all;
+    uint64_t clock;      /* counts uses */
+    struct image *found; /* by store_find */
+    uint64_t file;       /* where it is from; 0: from memory */
+    atomic_size_t n_sessions, n_saved;
+};
+
+static void drop(struct store *st, struct stored **at)
+{
+    struct stored *d = *at;
+    *at = d->next;
+    image_drop(d->image);
+    free(d);
+    st->n_sessions--;
+}
+
+/* The one that goes first: the least recently used one whose memory would be free then. */
+static struct stored **oldest(struct store *st)
+{
+    struct stored **best = NULL;
+    for (struct stored **at = &st->all; *at; at = &(*at)->next)
+        if (atomic_load(&(*at)->image->refs) == 1 && (!best || (*at)->used < (*best)->used))
+            best = at;
+    return best;
+}
+
+/* Whether n more bytes fit the budget, now that others have gone. */
+static bool make_room(struct store *st, size_t n)
+{
+    struct stored **at;
+    if (n > st->budget.most)
+        return false;
+    while (st->budget.most - atomic_load(&st->budget.held) < n) {
+        if ((at = oldest(st)) == NULL)
+            return false;
+        drop(st, at);
+    }
+    return true;
+}
+
+/* Adds an image, whose reference is the store's from then on. Returns it; NULL: out of memory. */
+static struct image *add(struct store *st, struct image *i)
+{
+    struct stored *d = i ? malloc(sizeof *d) : NULL;
+    if (!d) {
+        image_drop(i);
+        return NULL;
+    }
+    *d = (struct stored){st->all, i, ++st->clock};
+    st->all = d;
+    st->n_sessions++;
+    return i;
+}
+
+int store_open(struct store **out, const struct store_options *o, const struct tft_session *s)
+{
+    *out = NULL;
+    if (!o->memory)
+        return CLI_OK;
+    struct store *st = *out = calloc(1, sizeof *st);
+    if (!st)
+        return cli_fail("out of memory");
+    st->budget.most = o->memory < SIZE_MAX ? (size_t)o->memory : SIZE_MAX;
+    st->kind = image_kind_of(s);
+    return o->folder ? folder_open(&st->folder, o->folder, o->disk, &st->kind, &st->budget)
+                     : CLI_OK;
+}
+
+void store_close(struct store *st)
+{
+    if (!st)
+        return;
+    folder_close(st->folder);
+    while (st->all)
+        drop(st, &st->all);
+    free(st);
+}
+
+/* ---- keeping */
+
+/* Forgets what the image has as well. */
+static void drop_covered(struct store *st, const struct image *by)
+{
+    for (struct stored **at = &st->all; *at;) {
+        if ((*at)->image != by && trail_covers(&by->trail, &(*at)->image->trail))
+            drop(st, at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+/* The stored session that has more of ids[n] than *most, which is then what it has. */
+static struct stored *find(const struct store *st, const int32_t *ids, size_t n, size_t *most)
+{
+    struct stored *best = NULL;
+    for (struct stored *d = st->all; d; d = d->next) {
+        size_t common = trail_common(&d->image->trail, ids, n);
+        if (common > *most) {
+            *most = common;
+            best = d;
+        }
+    }
+    return best;
+}
+
+/* Whether all but a few of the tokens ids[n] are stored. */
+static bool is_stored(struct store *st, const int32_t *ids, size_t n)
+{
+    size_t most = 0;
+    find(st, ids, n, &most);
+    return most + TRAIL_WORTH >= n ||
+           (st->folder && folder_find(st->folder, ids, n).n + TRAIL_WORTH >= n);
+}
+
+void store_keep(struct store *st, struct tft_session *s, size_t have)
+{
+    size_t n = tft_pos(s);
+    if (!st || have + TRAIL_WORTH >= n || !trail_is_whole(s) || is_stored(st, tft_tokens(s), n) ||
+        !make_room(st, image_bytes(s)))
+        return;
+    struct image *i = add(st, image_save(s, &st->kind, &st->budget));
+    if (!i)
+        return;
+    st->n_saved++;
+    drop_covered(st, i);
+    if (st->folder)
+        folder_put(st->folder, i);
+}
+
+void store_keep_last(struct store *st, struct tft_session *s)
+{
+    if (!st || !st->folder)
+        return;
+    if (st->budget.most - st->budget.held < image_bytes(s))
+        folder_wait(st->folder);
+    store_keep(st, s, 0);
+}
+
+/* ---- finding and loading */
+
+/* Whether that many tokens are worth loading a session of n tokens. */
+static bool is_worth(size_t saved, size_t n) { return saved > TRAIL_WORTH + n / 64; }
+
+/* The image of a file that has more of ids[n] than `have` tokens; NULL: there is none. */
+static struct image *fetch(struct store *st, const int32_t *ids, size_t n, size_t have)
+{
+    struct folder_match m = {0};
+    if (st->folder)
+        m = folder_find(st->folder, ids, n);
+    if (m.n <= have || !is_worth(m.n - have, m.n_tokens) || !make_room(st, image_taken(m.bytes)))
+        return NULL;
+    st->file = m.file;
+    return add(st, folder_read(st->folder, m.file));
+}
+
+enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size_t have)
+{
+    size_t most = have;
+    struct stored *d = st ? find(st, ids, n, &most) : NULL;
+    if (!st)
+        return STORE_NOTHING;
+    if (d && !is_worth(most - have, d->image->trail.n_tokens)) {
+        d = NULL;
+        most = have;
+    }
+    if (d) {
+        d->used = ++st->clock;
+        st->found = image_share(d->image); /* before another one takes its room */
+        st->file = 0;
+    }
+    struct image *i = fetch(st, ids, n, most);
+    if (i) {
+        image_drop(st->found);
+        st->found = image_share(i);
+    }
+    return i ? STORE_DISK : d ? STORE_MEMORY : STORE_NOTHING;
+}
+
+bool store_load(struct store *st, struct tft_session *s)
+{
+    struct image *i = st->found;
+    bool good = image_load(i, s);
+    st->found = NULL;
+    if (!good) {
+        struct stored **at = &st->all;
+        while (*at && (*at)->image != i)
+            at = &(*at)->next;
+        if (*at)
+            drop(st, at);
+        if (st->file)
+            folder_spoiled(st->folder, st->file);
+    }
+    image_drop(i);
+    st->file = 0;
+    return good;
+}
+
+struct store_counts store_counts(struct store *st)
+{
+    struct store_counts c = {0};
+    if (!st)
+        return c;
+    c.memory = st->budget.held;
+    c.n_sessions = st->n_sessions;
+    c.n_saved = st->n_saved;
+    if (st->folder)
+        folder_counts(st->folder, &c.disk, &c.n_files);
+    return c;
+}

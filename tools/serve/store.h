@@ -1,0 +1,56 @@
+/*
+ * Sessions that have lost their slot. They are saved in memory, within a budget, and if asked in a
+ * folder too (folder.h), where a later server finds them. The least recently used one goes first.
+ * The engine's thread alone uses a store, but for store_counts.
+ */
+#ifndef SERVE_STORE_H
+#define SERVE_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tuffet.h"
+
+struct store;
+
+struct store_options {
+    uint64_t memory;    /* bytes; 0: nothing is kept */
+    const char *folder; /* NULL: in memory alone */
+    uint64_t disk;      /* bytes of the folder */
+};
+
+struct store_counts {
+    size_t memory;     /* bytes that are held, of the budget */
+    size_t n_sessions; /* in memory */
+    uint64_t disk;     /* bytes of the folder's files */
+    size_t n_files;    /* that sessions can be loaded from */
+    uint64_t n_saved;  /* sessions that have been saved, since the store was opened */
+};
+
+/* s: a session without tokens, as all others are to be. Returns CLI_OK, or CLI_FAILED after an
+   error message. *out is NULL if nothing is kept. */
+int store_open(struct store **out, const struct store_options *o, const struct tft_session *s);
+
+/* Waits until all is on disk. st may be NULL, here and below. */
+void store_close(struct store *st);
+
+/* Saves a session that is about to be overwritten, unless all but a few of its tokens are stored;
+   have: so many of them are elsewhere. The session has no logits afterwards. */
+void store_keep(struct store *st, struct tft_session *s, size_t have);
+
+/* The same of a session that ends with the server, if there is a folder: waits for the disk where
+   there is no memory before. */
+void store_keep_last(struct store *st, struct tft_session *s);
+
+enum store_found { STORE_NOTHING, STORE_MEMORY, STORE_DISK };
+
+/* Finds the session that has more of the prompt ids[n] than `have` tokens, so much more that
+   loading it is worth it. It stays until store_load, which must follow. */
+enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size_t have);
+
+/* Loads what store_find has found. False: it is damaged, and s is as it was. */
+bool store_load(struct store *st, struct tft_session *s);
+
+struct store_counts store_counts(struct store *st);
+
+#endif

@@ -1,0 +1,36 @@
+/* The tokens of a session, and where among them it can go back to: what a prompt is compared with
+   to find the session that saves it most computing. */
+#ifndef SERVE_TRAIL_H
+#define SERVE_TRAIL_H
+
+#include "tools/cli/cli.h"
+
+struct trail {
+    const int32_t *tokens; /* [n_tokens] */
+    const uint32_t *marks; /* [n_marks] the checkpoints of a model whose layers have states */
+    uint32_t n_tokens, n_marks;
+    uint32_t least; /* a quantized cache, or one with windows, goes back to no fewer tokens */
+    bool marked;    /* the session goes back to its marks alone */
+};
+
+/* Fewer tokens than this are computed in no time that matters. */
+enum { TRAIL_WORTH = 32 };
+
+/* How many tokens at the beginning of ids[n] need no computing with that session; the last of the n
+   is always left to compute. */
+size_t trail_common(const struct trail *t, const int32_t *ids, size_t n);
+
+/* Likewise of a session at work. */
+size_t trail_common_now(const struct tft_session *s, const int32_t *ids, size_t n);
+
+/* Whether a session with the trail `by` saves all but a few of the tokens of t. */
+bool trail_covers(const struct trail *by, const struct trail *t);
+
+/* Whether the session has all that its tokens ask for: it has not slid, and what it holds does not
+   depend on where a prompt ended. */
+bool trail_is_whole(const struct tft_session *s);
+
+/* The fewest tokens, but for none, that the session's cache goes back to. */
+uint32_t trail_least(const struct tft_session *s);
+
+#endif
