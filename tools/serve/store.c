@@ -166,8 +166,10 @@ static struct image *fetch(struct store *st, const int32_t *ids, size_t n, size_
         m = folder_find(st->folder, ids, n);
     if (m.n <= have || !is_worth(m.n - have, m.n_tokens) || !make_room(st, image_taken(m.bytes)))
         return NULL;
-    st->file = m.file;
-    return add(st, folder_read(st->folder, m.file));
+    struct image *i = add(st, folder_read(st->folder, m.file));
+    if (i)
+        st->file = m.file;
+    return i;
 }
 
 enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size_t have)
