@@ -536,11 +536,12 @@ TFT_API void tft_session_close(struct tft_session *s);
  */
 
 /* Appends tokens[n] and computes them; the logits of the last n_logits of them are kept, and the
-   hidden vectors of the last n_hidden. Allocates nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
-   n is 0; after either of these nothing has changed. TFT_ERR_DEVICE: the device has failed, and
-   there are no logits. TFT_ERR_NUMBERS: one of the logits is infinite or no number, as those of a
-   damaged model are; the tokens are in the session, but there are no logits. TFT_ERR_CANCELLED:
-   there are no logits either, and perhaps fewer tokens.
+   hidden vectors of the last n_hidden. Allocates nothing. TFT_ERR_FULL: no room for all n tokens.
+   TFT_ERR_ARG: a token outside the vocabulary, or n is 0; after either of these nothing has
+   changed. TFT_ERR_DEVICE: the device has failed, and there are no logits. TFT_ERR_NUMBERS: one of
+   the logits or hidden vectors is infinite or no number, as those of a damaged model are; the
+   tokens are in the session, but there are neither logits nor hidden vectors. TFT_ERR_CANCELLED:
+   there are none either, and perhaps fewer tokens.
    n = 0 is valid while the session is empty, if its prefix ends in a token: the logits are then
    those that follow the prefix. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);

@@ -145,8 +145,8 @@ enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end,
     return take_outputs(s, n_logits, n_hidden);
 }
 
-/* Computes tokens from .. from + n - 1 of s->tokens. keep: the logits and hidden vectors of the last
-   ones are wanted. */
+/* Computes tokens from .. from + n - 1 of s->tokens. keep: the logits and hidden vectors of the
+   last ones are wanted. */
 static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bool keep)
 {
     uint32_t n_logits = keep ? least(n, s->n_logits) : 0,

@@ -92,8 +92,8 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 void tft_pass_positions(struct tft_pass *p);
 
 /* From here on only the tokens whose logits or hidden vectors are wanted. Call it when the cache of
-   the last layer has been written. With lanes, such tokens are not side by side: then it does nothing, and all
-   tokens go through the rest of the layer. */
+   the last layer has been written. With lanes, such tokens are not side by side: then it does
+   nothing, and all tokens go through the rest of the layer. */
 void tft_keep_last(struct tft_pass *p);
 
 /* With lanes: moves the rows of X whose logits are wanted to the end, lane by lane; from here on

@@ -3,12 +3,12 @@
 
     serve_load.py TUFFET TOY [--connections N] [--rounds N] [--sent BYTES] [--seed N]
 
-TUFFET and TOY are programs of a build (tools/tuffet, tests/toy). In each round N connections come at
-once. Half of them are slow, and most of the others send what no client should. Meanwhile a few send
-proper requests, whose answers must be those that the server gave alone. Then all descriptors must be
-free again. At last the server gets fewer descriptors than connections. Prints a line for each round:
-answers that were right, milliseconds that they took (median, 99th percentile, longest), and the
-memory of the server. Fails if an answer was wrong, or the server has ended or has grown.
+TUFFET and TOY are programs of a build (tools/tuffet, tests/toy). In each round N connections come
+at once. Half of them are slow, and most of the others send what no client should. Meanwhile a few
+send proper requests, whose answers must be those that the server gave alone. Then all descriptors
+must be free again. At last the server gets fewer descriptors than connections. Prints a line for
+each round: answers that were right, milliseconds that they took (median, 99th percentile, longest),
+and the memory of the server. Fails if an answer was wrong, or the server has ended or has grown.
 """
 import argparse
 import asyncio

@@ -73,8 +73,8 @@ const char *field_text(struct fields *f, const char *name, const char *otherwise
 
 /* ---- JSON */
 
-/* How many values the JSON p[n] can have. Each of them but the first comes behind a comma, or as the
-   first of a list or an object. */
+/* How many values the JSON p[n] can have. Each of them but the first comes behind a comma, or as
+   the first of a list or an object. */
 static size_t count_values(const char *p, size_t n)
 {
     size_t values = 1;

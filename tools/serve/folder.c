@@ -113,7 +113,7 @@ static bool make_room(struct folder *f, uint64_t n)
 static struct file *new_file(struct folder *f)
 {
     struct file *new = calloc(1, sizeof *new);
-    if (new &&budget_take(f->budget, sizeof *new))
+    if (new && budget_take(f->budget, sizeof *new))
         return new;
     free(new);
     return NULL;

@@ -184,7 +184,7 @@ static void write_metrics(FILE *f, const struct engine_counts *c)
 {
     metric(f, "prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
            (double)c->prompt_tokens);
-    metric(f, "prompt_tokens_cached_total", "counter", "Tokens of prompts that needed no computing.",
+    metric(f, "prompt_tokens_cached_total", "counter", "Tokens of prompts that were not computed.",
            (double)c->cached_tokens);
     metric(f, "prompt_seconds_total", "counter", "Time from the start of prompts to their end.",
            c->prompt_seconds);

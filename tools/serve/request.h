@@ -31,7 +31,7 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
 /* Gives jobs[n] to the engine; false after a reply that too many wait. */
 bool request_start(struct exchange *x, struct job **jobs, size_t n);
 
-/* Errors of requests: the one in f, a prompt of n tokens where `room` fit, and too many that wait. */
+/* Errors of requests: the one in f, a prompt of n tokens where `room` fit, too many that wait. */
 void request_fail(struct exchange *x, const struct fields *f);
 void request_too_long(struct exchange *x, size_t n, size_t room);
 void request_too_many(struct exchange *x);
