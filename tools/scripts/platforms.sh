@@ -1,7 +1,7 @@
 #!/bin/sh
 # What .ci/run has no time for: sh tools/scripts/platforms.sh [PART]...
 # Parts, by default all:
-#   tsan    teams, sessions and caches under ThreadSanitizer, with POSIX threads
+#   tsan    teams, sessions, caches and the server under ThreadSanitizer, with POSIX threads
 #   armhf   results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap in 32 bits
 #   i386    all tests but the long ones on 32-bit x86
 set -eu
@@ -31,7 +31,8 @@ for part; do
         sh tools/scripts/install.sh "libclang-rt-$version-dev"
         CC=clang CXX=clang++ build tsan -Dthreads=posix --buildtype=debugoptimized \
             -Db_sanitize=thread -Db_lundef=false
-        check tsan threads session batch cancel kv slide load prefix sampler cpus
+        check tsan threads session batch cancel kv slide load prefix sampler cpus cli_serve \
+            cli_serve_cache cli_serve_embeddings cli_serve_load cli_serve_native cli_serve_slots
         ;;
     i386)
         sh tools/scripts/install.sh --architecture i386 gcc-i686-linux-gnu libc6-dev-i386-cross \
