@@ -417,6 +417,25 @@ class Serve(Case):
                     for e in p["choices"][0]["logprobs"]["content"]]
             self.assertEqual([e["logprob"] for e in sent], [e["logprob"] for e in entries])
 
+    def test_a_prompt_lets_others_go_on_behind_each_chunk(self):
+        """return_progress says how far a prompt is behind each pass."""
+        with Server(self.endless(ctx=20000), "--slots=2") as s:
+            c = s.connect()  # an answer that has no end, or nobody
+            for busy, most in ((False, 256), (True, 64)):
+                if busy:
+                    c.request("POST", "/v1/chat/completions",
+                              json.dumps({"messages": HELLO, "stream": True}))
+                    c.getresponse().readline()
+                parts = s.stream("/v1/completions", prompt=f"{busy} " + "the " * 1000,
+                                 max_tokens=1, return_progress=True)
+                seen = [p["prompt_progress"] for p in parts if "prompt_progress" in p]
+                done = [p["processed"] for p in seen]
+                self.assertEqual(done[-1], seen[0]["total"])
+                self.assertGreater(done[-1], 1000)
+                steps = [b - a for a, b in zip([seen[0]["cache"], *done], done)]
+                self.assertEqual(max(steps), most)
+            c.close()
+
     def test_a_second_signal_ends_at_once(self):
         with Server(self.endless(ctx=200000), "--slots=1") as s:
             seen = []

@@ -90,14 +90,38 @@ class Cache(Case):
             m = self.metrics(s)
             self.assertEqual((m["cache_sessions"], m["cache_saved_total"]), (2, 3))
             self.assertLessEqual(m["cache_memory_bytes"], 2.5 * one)
-            again = [self.ask(s, i) for i in (2, 0)]
+            again = [self.ask(s, i) for i in (1, 0)]
             self.assertGreater(again[0]["tokens_cached"], 150)
             self.assertLess(again[1]["tokens_cached"], 40, "0 was the oldest")
-            self.assertEqual([x["content"] for x in again], [want[2], want[0]])
+            self.assertEqual([x["content"] for x in again], [want[1], want[0]])
         with self.serve(f"--cache-mem={int(one) - 1}") as s:
             for i in (0, 1, 0):
                 self.assertEqual(self.ask(s, i)["content"], want[i])
             self.assertEqual(self.metrics(s)["cache_memory_bytes"], 0, "it did not fit")
+
+    def test_a_session_that_goes_on_takes_the_place_of_the_shorter_one(self):
+        folder = self.folder_of("longer")
+        with self.serve("--cache-dir", folder) as s:
+            for i, more in ((0, ""), (1, ""), (0, " and hello" * 40), (1, "")):
+                self.ask(s, i, more)
+            self.assertEqual(self.metrics(s)["cache_sessions"], 2)
+        self.assertEqual(len(self.files(folder)), 2)
+
+    def test_what_another_slot_has_is_not_saved(self):
+        with self.serve("--slots=2") as s:  # the last --slots counts
+            s.answer("/v1/completions", prompt=prompt(0), n=2, max_tokens=12)
+            self.ask(s, 1)
+            self.assertEqual(self.metrics(s)["cache_saved_total"], 0)
+            self.ask(s, 2)
+            self.assertEqual(self.metrics(s)["cache_saved_total"], 1)
+
+    def test_a_restored_slot_is_kept_before(self):
+        with self.serve("--slot-save-path", self.folder.name) as s:
+            self.ask(s, 0)
+            s.answer("/slots/0?action=save", filename="zero")
+            self.ask(s, 1)
+            s.answer("/slots/0?action=restore", filename="zero")
+            self.assertGreater(self.ask(s, 1)["tokens_cached"], 150)
 
     def test_prompts_that_end_in_the_cache_are_excluded(self):
         kv = "kivi:prefill=prompt"
@@ -153,9 +177,27 @@ class Cache(Case):
         files = self.files(folder)
         self.assertEqual(len(files), 2)
         with self.serve("--cache-dir", folder) as s:
-            self.assertGreater(self.ask(s, 4)["tokens_cached"], 150, "the newest one is there")
+            for i in (4, 3):
+                self.assertGreater(self.ask(s, i)["tokens_cached"], 150, "the newest are there")
         with self.serve("--cache-dir", folder, f"--cache-disk={size // 2}") as s:
             self.assertEqual(self.files(folder), [], "the bound is lower now")
+
+    def test_the_file_that_was_not_used_goes_first(self):
+        folder = self.folder_of("used")
+        with self.serve("--cache-dir", folder) as s:
+            for i in range(3):
+                self.ask(s, i)
+        size = max(os.path.getsize(f"{folder}/{f}") for f in self.files(folder))
+        with self.serve("--cache-dir", folder, f"--cache-disk={int(3.5 * size)}") as s:
+            self.ask(s, 0), self.ask(s, 3)
+        self.assertEqual(len(self.files(folder)), 3)
+        with self.serve("--cache-dir", folder) as s:
+            self.assertLess(self.ask(s, 1)["tokens_cached"], 40, "it made room for 3")
+            self.assertGreater(self.ask(s, 0)["tokens_cached"], 150)
+        with self.serve("--cache-dir", folder) as s:
+            self.ask(s, 2)  # a later server sees by the time of the file that it was used
+        with self.serve("--cache-dir", folder, f"--cache-disk={int(1.5 * size)}") as s:
+            self.assertGreater(self.ask(s, 2)["tokens_cached"], 150)
 
     def ends(self, s):
         """What a server has written to standard error."""
@@ -211,18 +253,22 @@ class Cache(Case):
 
     def test_a_file_that_changes_under_the_server(self):
         folder = self.folder_of("changed")
-        want = self.wanted(2)
+        want = self.wanted(3)
         with self.serve("--cache-dir", folder) as s:
-            self.ask(s, 0), self.ask(s, 1)
+            for i in range(3):
+                self.ask(s, i)
         s = self.serve("--cache-dir", folder)
-        first, second = self.files(folder)
+        first, second, third = self.files(folder)
         os.truncate(f"{folder}/{first}", 1000)
         os.unlink(f"{folder}/{second}")
-        for i in range(2):
+        with open(f"{folder}/{third}", "r+b") as f:
+            f.seek(45)  # in the list of tokens
+            f.write(b"\xff")
+        for i in range(3):
             got = self.ask(s, i)
             self.assertEqual(got["content"], want[i])
             self.assertLess(got["tokens_cached"], 40)
-        self.assertEqual(len(self.ends(s)), 2)
+        self.assertEqual(len(self.ends(s)), 3)
 
     def test_two_servers_and_bad_folders(self):
         folder = self.folder_of("two")
@@ -234,8 +280,10 @@ class Cache(Case):
             self.assertEqual(self.files(folder), [])
         self.assertEqual(len(self.files(folder)), 1)
         toy = self.settings()
-        self.assertRegex(self.fails("serve", toy, "--port=0", "--cache-dir", toy), "opened: Not a dir")
-        self.assertRegex(self.fails("serve", toy, "--cache-dir", folder + "/none/x"), "cannot be made")
+        self.assertRegex(self.fails("serve", toy, "--port=0", "--cache-dir", toy),
+                         "opened: Not a dir")
+        self.assertRegex(self.fails("serve", toy, "--cache-dir", folder + "/none/x"),
+                         "cannot be made")
         self.assertRegex(self.fails("serve", toy, "--cache-dir=x", "--cache-mem=0", status=2),
                          "needs some --cache-mem")
         for size in ("", "x", "-1", "1T", "1Gx", "99999999999G", "1.5G", " 1"):
