@@ -28,7 +28,7 @@ static bool is_text(const struct tft_model *m, int32_t id)
     return n > 0;
 }
 
-/* The tokens with BOS once, in p[cap]; if there are more than cap, only their number. */
+/* Writes the tokens to p[cap], with one BOS; sets only *n if there are more than cap. */
 static enum tft_status tokenize(const struct tft_chat_text *t, const struct tft_model *m,
                                 int32_t *p, size_t cap, size_t *n, bool *text_goes_on)
 {

@@ -62,8 +62,8 @@ struct tft_grammar_state {
                            trie */
     struct tft_class class[TFT_PLACE_CLASSES];
     uint32_t next_class; /* the entry that the next new class replaces */
-    /* In a walk through the trie (mask.c): the state whose run's tokens are set already, those of at
-       most TFT_WITHIN_CHARS characters; NULL before the first walk */
+    /* In a walk through the trie (mask.c): the state whose run has its tokens of at most
+       TFT_WITHIN_CHARS characters in the mask already; NULL before the first walk */
     const struct tft_auto_state *run;
     uint8_t *inside; /* [longest token + 1] at each depth on the way to a node, how many characters
                         came that are all of that run; TFT_PLACE_LEFT: another character came */

@@ -1,7 +1,7 @@
 #include "runs.h"
 
-/* One byte of each set of bytes that lead to the same states, from every state, and, below 0x80,
-   are of the same kind. */
+/* Bytes that lead every state to the same next state are alike: one byte of each such set is
+   enough. Below 0x80, bytes of different kinds are not alike. */
 struct some_bytes {
     uint8_t byte[0x80], kind[0x80]; /* [n_ascii] below 0x80 */
     unsigned n_ascii;

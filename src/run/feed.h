@@ -12,8 +12,8 @@ bool tft_feed_can_join(const struct tft_session *s, size_t n);
    tft_prefill does. */
 enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uint32_t n);
 
-/* Call it after a pass of n tokens, with which the session holds `end`. The last n_logits of them
-   have left logits in the session's memory, and the last n_hidden hidden vectors. */
+/* Call it after a pass of n tokens; the session holds `end` tokens then. The pass has written the
+   logits of the last n_logits of them and the hidden vectors of the last n_hidden. */
 enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits,
                                 uint32_t n_hidden);
 

@@ -91,8 +91,9 @@ struct tft_ops {
     void (*layer_embed)(struct tft_pass *p);
     void (*embed_gate)(struct tft_pass *p, uint32_t layer);
 
-    /* The hidden vectors that are wanted = norm(X), in memory of their sessions; from here on only
-       the tokens whose logits are wanted, as tft_keep_last. NULL: the backend does not have it */
+    /* Writes norm(X) of the last n_hidden tokens to their sessions' last_hidden. After it,
+       operations work on the tokens whose logits are wanted alone. NULL: the backend does not have
+       it */
     void (*keep_hidden)(struct tft_pass *p);
 
     /* tft_pass_gather, of a backend whose passes have lanes. (A plug-in has no lanes, and cannot

@@ -44,7 +44,7 @@ struct tft_session {
     const struct tft_allocator *allocator; /* NULL or &allocator_copy */
     size_t size; /* bytes of the session's one allocation, which holds everything below */
     uint32_t capacity, n_batch, n_hidden; /* as in tft_session_opts */
-    uint32_t n_logits;                    /* likewise; 0 with no_logits */
+    uint32_t n_logits;                    /* the same; 0 with no_logits */
     int n_threads, max_threads; /* of passes; that there is workspace for */
 
     const struct tft_named_prefix *named; /* text behind the model's prefix, or NULL */
@@ -55,7 +55,7 @@ struct tft_session {
     int32_t *tokens;  /* [capacity] */
     uint32_t slide;   /* tokens that a full session drops at once; 0: it does not slide */
     uint32_t n_valid; /* rows of logits that the last call left, newest last */
-    uint32_t n_valid_hidden; /* likewise of hidden vectors */
+    uint32_t n_valid_hidden; /* the same for hidden vectors */
     struct tft_kv kv;
     struct tft_states states; /* behind the tokens that the cache holds */
     bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,

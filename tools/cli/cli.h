@@ -141,7 +141,7 @@ int cli_fail_session(const struct tft_session *s);
    the one that holds most of the prompt. NULL: the model's own. */
 const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n);
 
-/* A seed from the clock, another one with each call. */
+/* A seed made from the clock. Each call gives another one. */
 uint64_t cli_random_seed(void);
 
 /* The sampler of the options. If no seed is given, cli_sampler sets a random one in the options;
@@ -149,8 +149,8 @@ uint64_t cli_random_seed(void);
 struct tft_sampler cli_sampler(void);
 struct tft_sampler cli_sampler_given(void);
 
-/* The most tokens that len bytes can have: each has at least one byte, except BOS, and the spaces
-   that are put in front of special tokens and behind them. */
+/* An upper bound for the tokens of len bytes. A token takes at least one byte, but for BOS and the
+   spaces that some vocabularies put before and behind special tokens. */
 size_t cli_most_tokens(size_t len);
 
 /* The tokens of a text, which the caller frees; NULL after an error message. */

@@ -123,8 +123,8 @@ static int size_bin(double x)
     return bin < 0 ? 0 : bin < COST_BINS - 1 ? (int)bin : COST_BINS - 1;
 }
 
-/* The mean square of sum_i weight[i] rows[i]: of what attention gives. rows: [n, E]. sizes:
-   [COST_BINS], added to */
+/* The mean square of attention's output, sum_i weight[i] rows[i]. rows: [n, E]. Adds the size of
+   each of its numbers to sizes[COST_BINS]. */
 static double output_square(struct cache_cost_room *r, const double *weight, const float *rows,
                             uint32_t n, double *sizes)
 {

@@ -45,8 +45,9 @@ enum cache_cost_error {
     COST_ERRORS
 };
 
-/* Errors of what attention gives, of 2 bits of the keys and of the values, by their size: the share
-   from 2^(-i / 2) on to 2^((1 - i) / 2). The first has all above 1, too, the last all below. */
+/* A histogram of the errors of attention's output, for keys or values of 2 bits. Bin i has the
+   share of errors from 2^(-i / 2) to 2^((1 - i) / 2); bin 0 also has larger ones, the last bin also
+   smaller ones. */
 enum { COST_BINS = 48 };
 
 /* Sums over queries. cache_cost_mean divides them by the number of queries. */

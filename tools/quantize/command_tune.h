@@ -34,11 +34,11 @@ int command_tune_look(const struct tft_model *m);
 int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct quantize_opts *o,
                         const char **path);
 
-/* Call after quantize(): tunes the model. If *again: quantize() shall make the file once more, with
-   *o as it is now. */
+/* Call after quantize(): tunes the model. If *again is set, call quantize() once more: *o has
+   changed. */
 int command_tune_run(struct command_tune *t, struct quantize_opts *o, bool *again);
 
-/* Call then: writes the tuned model to `path`. */
+/* Call at the end: writes the tuned model to `path`. */
 int command_tune_finish(struct command_tune *t, const char *path);
 
 /* Removes the untuned file. Accepts all zeros. */

@@ -42,8 +42,9 @@ void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n);
 void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n);
 void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n);
 
-/* Makes the values of the prefix in a file of quantize() those of the float model: undoes in all
-   layers what o->values says. v: [n_layer, n_prefix, G, E]. False if memory is short. */
+/* quantize() divides and reorders the values of the prefix, and notes how in o->values. This undoes
+   it in all layers, so that the values are as the float model has them. v: [n_layer, n_prefix, G,
+   E]. False if memory is short. */
 bool fold_restore_rows(const struct tft_model *m, const struct quantize_opts *o, uint16_t *v);
 
 /* Copies factors and order of layer l, or sets them to what they were there. */

@@ -24,7 +24,7 @@ void embedder_close(struct embedder *m)
 
 /* ---- jobs */
 
-/* When a text of this client was last taken. */
+/* The turn in which a text of this client was last computed; 0: never. */
 static uint64_t last_turn(const struct embedder *m, uint64_t client)
 {
     uint64_t turn = m->client == client ? m->turn : 0;
@@ -34,7 +34,7 @@ static uint64_t last_turn(const struct embedder *m, uint64_t client)
     return turn;
 }
 
-/* The job whose client, and of whose client's jobs the one, that has waited longest. */
+/* The next job: of the client that has waited longest, the job that has waited longest. */
 static struct job *next_job(const struct embedder *m)
 {
     struct job *best = NULL;
@@ -59,7 +59,7 @@ static void release(struct engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Ends a job; finish and why: as of engine_end and engine_fail. */
+/* Ends a job by engine_end with `finish`, or, if that is NULL, by engine_fail with `why`. */
 static void end(struct engine *e, struct job *j, const char *finish, const char *why)
 {
     struct embedder *m = &e->embedder;
@@ -170,7 +170,7 @@ void embedder_go_on(struct engine *e, const struct step *t)
     struct embedder *m = &e->embedder;
     struct slot *s = &m->slot;
     s->used = e->counts.passes;
-    if (t->status == TFT_ERR_CANCELLED) /* it has fed nothing, and was perhaps for another job */
+    if (t->status == TFT_ERR_CANCELLED) /* nothing was fed; the cancel may be of the job before */
         return;
     if (t->status != TFT_OK) {
         end(e, s->job, NULL, tft_session_error(s->s)->msg);

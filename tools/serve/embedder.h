@@ -16,14 +16,14 @@ struct step;
 bool embedder_open(struct embedder *m, const struct tft_model *model, enum pooling pooling);
 void embedder_close(struct embedder *m); /* m may be all zero */
 
-/* Takes the next text, if it has none and there is one. Under the lock, which it leaves for a
-   while. Returns whether it has one. */
+/* If no text is under way, begins with the next one. Call it with the engine's lock, which it
+   releases for a while. Returns whether a text is under way. */
 bool embedder_begin(struct engine *e);
 
 /* Ends the jobs that are cancelled. */
 void embedder_end_cancelled(struct engine *e);
 
-/* Behind a pass that has fed its session. */
+/* Call it after a pass that has fed the embedder's session. */
 void embedder_go_on(struct engine *e, const struct step *t);
 
 #endif

@@ -43,7 +43,7 @@ static void say(struct call *c, const char *p)
     c->failed |= !cli_text_append(&c->reply, p, strlen(p));
 }
 
-/* Writes the members of an object to the object that is being written; takes the reference. */
+/* Adds the members of `all` to the object that is being written. Takes the reference. */
 static void say_members(struct call *c, json_t *all)
 {
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
@@ -111,7 +111,7 @@ static void take(void *user, const struct item *item)
 
 /* ---- what is asked for */
 
-/* The tokens of one text, or list of tokens, become text `at`; room: the most of them. */
+/* Reads a string or a list of tokens as text `at` of the job. special, cut: as in start. */
 static void read_text(struct call *c, struct fields *f, const json_t *from, size_t at, bool special,
                       bool cut)
 {
@@ -190,8 +190,9 @@ static const struct text *too_long(const struct texts *all, size_t room)
     return NULL;
 }
 
-/* Reads the texts, `dimensions`, and what the caller has put into f; starts the job or replies with
-   the error. Frees the body. */
+/* Reads `dimensions` and the texts `in`, and starts the job. If a member is wrong, also one that
+   the caller has read with f, replies with the error. Frees the body. special: texts may name
+   special tokens; cut: a text that is too long is cut. */
 static void start(struct call *c, struct fields *f, const json_t *in, bool special, bool cut)
 {
     struct exchange *x = c->x;
@@ -281,7 +282,7 @@ void native_embedding(struct exchange *x)
     struct call *c = begin(x, &style, native_end, &f);
     if (!c)
         return;
-    const json_t *in = field(&f, "input"); /* it knows both names */
+    const json_t *in = field(&f, "input"); /* llama.cpp reads `input` and `content` */
     int64_t norm = field_integer(&f, "embd_normalize", -1, 2, 2);
     if (norm != -1 && norm != 2)
         fields_fail(&f, "embd_normalize must be -1 or 2");
@@ -312,7 +313,7 @@ void ollama_embed(struct exchange *x)
 
 static void embeddings_end(struct call *c) { say(c, "}"); }
 
-/* The older one: a text, which is cut, and a vector of any length. */
+/* The older route: one text, which may be cut; the vector is not normalised. */
 void ollama_embeddings(struct exchange *x)
 {
     static const struct style style = {"prompt", "{\"embedding\":", "", "", false};

@@ -104,7 +104,8 @@ static bool open_slot(struct engine *e, struct slot *s)
     return s->s || cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
 }
 
-/* Stores what the slot has and other slots do not, before it gets a prompt. */
+/* Saves the slot's session before the prompt ids[n] overwrites it, unless other slots have most of
+   its tokens. */
 static void keep(struct engine *e, struct slot *s, const int32_t *ids, size_t n)
 {
     size_t have = slot_common(s, ids, n);
@@ -115,8 +116,8 @@ static void keep(struct engine *e, struct slot *s, const int32_t *ids, size_t n)
     store_keep(e->store, s->s, have);
 }
 
-/* Gives the slot the session that has most of the prompt: its own, a stored one, or another slot's,
-   also of one that is at work. After an error it is computed. */
+/* Gives the slot the session that has most of the prompt: its own, a stored one, or a copy of
+   another slot's, which may be at work. After an error, the prompt is computed. */
 static enum store_found find_session(struct engine *e, const struct job *j, struct slot *s)
 {
     const struct slot *from = slot_source(e->slots, e->o.n_slots, s, j->ids, j->n_ids);

@@ -18,8 +18,8 @@ struct engine;
    CLI_FAILED after an error message. */
 int engine_open(struct engine **out, const struct engine_options *o);
 
-/* Cancels the jobs that are left, gives their items to take, ends the thread and closes the
-   sessions. e may be NULL. */
+/* Cancels the jobs that are left and takes their items, ends the thread and closes the sessions. e
+   may be NULL. */
 void engine_close(struct engine *e);
 
 size_t engine_capacity(const struct engine *e); /* tokens of a prompt and its answer */

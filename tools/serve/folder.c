@@ -92,8 +92,7 @@ static void discard(struct folder *f, struct file **at)
     forget(f, at);
 }
 
-/* Deletes files, those first that have not been used for longest, until n more bytes fit. Under the
-   lock. */
+/* Deletes the least recently used files until n more bytes fit. Under the lock. */
 static bool make_room(struct folder *f, uint64_t n)
 {
     if (n > f->most)
@@ -109,7 +108,7 @@ static bool make_room(struct folder *f, uint64_t n)
     return true;
 }
 
-/* A new entry of the list. NULL: no memory. */
+/* A new entry for the list. NULL: there is no memory for it. */
 static struct file *new_file(struct folder *f)
 {
     struct file *new = calloc(1, sizeof *new);
@@ -171,7 +170,7 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Deletes what the new file has as well. Under the lock. */
+/* Deletes files whose tokens the new file has too. Under the lock. */
 static void discard_covered(struct folder *f, const struct file *by)
 {
     for (struct file **at = &f->all; *at;) {
@@ -182,7 +181,7 @@ static void discard_covered(struct folder *f, const struct file *by)
     }
 }
 
-/* Writes an image. Under the lock, which it leaves for a while. */
+/* Writes an image. Under the lock, which it releases while it writes. */
 static void put(struct folder *f, const struct image *i)
 {
     struct file *new = new_file(f);

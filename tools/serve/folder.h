@@ -23,13 +23,13 @@ struct folder;
 int folder_open(struct folder **out, const char *path, uint64_t most, const struct image_kind *k,
                 struct budget *b);
 
-/* Writes what is to be written. f may be NULL. */
+/* Writes the images that wait, and ends the thread. f may be NULL. */
 void folder_close(struct folder *f);
 
-/* Has an image written, which it shares until then. */
+/* Queues an image for writing, and shares it until it is written. */
 void folder_put(struct folder *f, struct image *i);
 
-/* Waits until nothing is to be written. */
+/* Waits until all queued images are written. */
 void folder_wait(struct folder *f);
 
 /* The file whose session has most of ids[n]. */

@@ -48,7 +48,7 @@ struct image {
     size_t size;
 };
 
-/* Bytes that image_save takes of a budget; that an image of `size` bytes takes. */
+/* Bytes of the budget: for image_save of s; for an image of `size` bytes. */
 size_t image_bytes(const struct tft_session *s);
 size_t image_taken(size_t size);
 
@@ -65,7 +65,7 @@ enum image_found {
     IMAGE_NO_ROOM, /* in the budget, or in memory */
 };
 
-/* Reads an image of `size` bytes. The saved session is only checked when it is loaded. */
+/* Reads an image of `size` bytes. Only image_load checks the saved session in it. */
 enum image_found image_read(struct image **out, int fd, size_t size, const struct image_kind *k,
                             struct budget *b);
 

@@ -4,8 +4,8 @@
 
 #include "loop.h"
 
-/* While accept() fails, connections wait in the system's queue, and a timer tries again: without
-   it, the loop would try all the time. A failure is said on stderr, at most once a minute. */
+/* While accept() fails, connections wait in the system's queue, and a timer tries again, so that
+   the loop does not spin. A line on stderr says why, at most once a minute. */
 bool listener_guard(struct loop *l); /* l->bound is set; false: out of memory */
 
 void listener_close(struct loop *l);

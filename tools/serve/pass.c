@@ -29,8 +29,8 @@ static void feed_all(struct engine *e, size_t n)
         e->steps[i].status = e->feeds[i].status;
 }
 
-/* The tokens of the next pass: all of those that generate, and a chunk of the prompt, or of the
-   embedder's text, that was fed longest ago. */
+/* Lists the steps of the next pass: one of each slot that generates, and a chunk of one prompt or
+   of the embedder's text, whichever was fed longest ago. */
 static size_t gather(struct engine *e)
 {
     size_t n = 0, others;

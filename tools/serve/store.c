@@ -31,7 +31,7 @@ static void drop(struct store *st, struct stored **at)
     st->n_sessions--;
 }
 
-/* The one that goes first: the least recently used one whose memory would be free then. */
+/* The least recently used session that nobody shares, so that its memory will be free. */
 static struct stored **oldest(struct store *st)
 {
     struct stored **best = NULL;
@@ -41,7 +41,7 @@ static struct stored **oldest(struct store *st)
     return best;
 }
 
-/* Whether n more bytes fit the budget, now that others have gone. */
+/* Drops sessions until n more bytes fit the budget. False: there is no room. */
 static bool make_room(struct store *st, size_t n)
 {
     struct stored **at;
@@ -95,7 +95,7 @@ void store_close(struct store *st)
 
 /* ---- keeping */
 
-/* Forgets what the image has as well. */
+/* Drops sessions whose tokens the image has too. */
 static void drop_covered(struct store *st, const struct image *by)
 {
     for (struct stored **at = &st->all; *at;) {
@@ -184,7 +184,7 @@ enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size
     }
     if (d) {
         d->used = ++st->clock;
-        st->found = image_share(d->image); /* before another one takes its room */
+        st->found = image_share(d->image); /* so that make_room does not drop it */
         st->file = 0;
     }
     struct image *i = fetch(st, ids, n, most);

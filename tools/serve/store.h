@@ -27,25 +27,26 @@ struct store_counts {
     uint64_t n_saved;  /* sessions that have been saved, since the store was opened */
 };
 
-/* s: a session without tokens, as all others are to be. Returns CLI_OK, or CLI_FAILED after an
-   error message. *out is NULL if nothing is kept. */
+/* s: an empty session of the kind that will be stored. Returns CLI_OK, or CLI_FAILED after an error
+   message. *out is NULL if o->memory is 0. */
 int store_open(struct store **out, const struct store_options *o, const struct tft_session *s);
 
-/* Waits until all is on disk. st may be NULL, here and below. */
+/* Waits until all images are written. st may be NULL, here and below. */
 void store_close(struct store *st);
 
-/* Saves a session that is about to be overwritten, unless all but a few of its tokens are stored;
-   have: so many of them are elsewhere. The session has no logits afterwards. */
+/* Saves a session that is about to be overwritten, unless all but TRAIL_WORTH of its tokens are
+   stored already. have: how many of its first tokens other sessions have. The session may lose its
+   logits. */
 void store_keep(struct store *st, struct tft_session *s, size_t have);
 
-/* The same of a session that ends with the server, if there is a folder: waits for the disk where
-   there is no memory before. */
+/* Saves a session when the server ends, if there is a folder. If memory is short, waits until the
+   queued images are written. */
 void store_keep_last(struct store *st, struct tft_session *s);
 
 enum store_found { STORE_NOTHING, STORE_MEMORY, STORE_DISK };
 
-/* Finds the session that has more of the prompt ids[n] than `have` tokens, so much more that
-   loading it is worth it. It stays until store_load, which must follow. */
+/* Looks for the session that has most of the prompt ids[n], more than `have` tokens and enough to
+   be worth loading. If there is one, call store_load next; it is not dropped before. */
 enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size_t have);
 
 /* Loads what store_find has found. False: it is damaged, and s is as it was. */

@@ -18,7 +18,7 @@ struct texts {
     struct text text[];
 };
 
-/* Room for n texts without tokens. NULL: out of memory. */
+/* Allocates n texts, all empty. NULL: out of memory. */
 struct texts *texts_new(size_t n);
 void texts_free(struct texts *t); /* t may be NULL */
 

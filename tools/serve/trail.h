@@ -13,24 +13,24 @@ struct trail {
     bool marked;    /* the session goes back to its marks alone */
 };
 
-/* Fewer tokens than this are computed in no time that matters. */
+/* Fewer tokens than this are not worth saving or loading a session. */
 enum { TRAIL_WORTH = 32 };
 
-/* How many tokens at the beginning of ids[n] need no computing with that session; the last of the n
-   is always left to compute. */
+/* How many of the first tokens of ids[n] the session saves computing. Never all n: the last one is
+   computed for its logits. */
 size_t trail_common(const struct trail *t, const int32_t *ids, size_t n);
 
-/* Likewise of a session at work. */
+/* The same for an open session. */
 size_t trail_common_now(const struct tft_session *s, const int32_t *ids, size_t n);
 
-/* Whether a session with the trail `by` saves all but a few of the tokens of t. */
+/* Whether a session with the trail `by` has all but TRAIL_WORTH of the tokens of t. */
 bool trail_covers(const struct trail *by, const struct trail *t);
 
 /* Whether the session has all that its tokens ask for: it has not slid, and what it holds does not
    depend on where a prompt ended. */
 bool trail_is_whole(const struct tft_session *s);
 
-/* The fewest tokens, but for none, that the session's cache goes back to. */
+/* The least number of tokens above 0 that the session's cache can go back to. */
 uint32_t trail_least(const struct tft_session *s);
 
 #endif
