@@ -1,6 +1,6 @@
 /*
  * A saved session in memory, with the trail that finds it. Its bytes are also those of a file in
- * the folder of the cache (folder.h): numbers of the machine's order, one behind the other.
+ * the folder of the cache (folder.h): numbers in the machine's byte order, without gaps.
  *
  *      8   TFTKEPT and a newline
  *      4   version, 1
@@ -21,7 +21,8 @@
 
 #include "trail.h"
 
-/* Memory for images and what finds them: `held` never exceeds `most`. Threads may share it. */
+/* The bytes of images and of the lists that find them: `held` never exceeds `most`. Threads may
+   share a budget. */
 struct budget {
     atomic_size_t held;
     size_t most;
@@ -37,7 +38,7 @@ struct image_kind {
     size_t most_tokens;
 };
 
-/* s: a session without tokens. */
+/* s: an empty session. */
 struct image_kind image_kind_of(const struct tft_session *s);
 
 struct image {

@@ -144,7 +144,7 @@ static void copy(json_t *to, const json_t *from, const char *name, const char *a
         json_object_set(to, as, value);
 }
 
-/* Adds to the body what it has in Ollama's form, in OpenAI's form: of chat and of generate. */
+/* Adds the members of OpenAI's API that stand for Ollama's members of the body. */
 static void translate(struct fields *f)
 {
     static const struct {
