@@ -690,6 +690,10 @@ class Quantize(Case):
             self.assertNotEqual((after[i]["min"], after[i]["max"]),
                                 (before[i]["min"], before[i]["max"]))
         self.assertEqual(self.left(), ["out"])
+        few = [self.json(*self.arguments(*args, "--bits=4", *more)) for more in
+               ([], ["--tune", "--tune-rate=0.1"])]
+        self.assertGreater(few[1]["tune"]["kept"], 0)
+        self.assertEqual(few[1]["inputs"], few[0]["inputs"], "weights of few bits stay")
 
     def test_what_cannot_be_tuned(self):
         for args, why in [(["--tune", "--calibrate"], "exclude each other"),

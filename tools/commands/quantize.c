@@ -547,7 +547,7 @@ const struct cli_command command_quantize = {
         "\n"
         "--tune and --calibrate train on four windows of text in five, through the KV cache of "
         "--kv, and keep the prefix that does best on the others. Then the model is made again, "
-        "with ranges, and the calibration of --kv, behind that prefix.\n"
+        "with ranges, and the calibration of --kv, behind that prefix, unless --bits is below 8.\n"
         "\n"
         "--kv with reorder=calibrated or clip=calibrated, such as skvq, calibrates OUTPUT for "
         "that KV cache: the order of channels, and the part of their range that codes cover "

@@ -176,7 +176,9 @@ int command_tune_run(struct command_tune *t, struct quantize_opts *o, bool *agai
     free(t->float_outputs);
     t->float_outputs = NULL;
     o->outputs = NULL;
-    if (status != CLI_OK || !t->result.kept)
+    /* weights of few bits would be rounded in another way, but the prefix has learned with this
+       one: on two of three texts, that cost more than it gave (docs/accuracy.md) */
+    if (status != CLI_OK || !t->result.kept || quantize_low_bits(o, 0, t->m->n_layer))
         return status;
     close_made(t);
     if (!fold_restore_rows(t->m, o, t->result.v))
@@ -191,9 +193,10 @@ static int write_tuned(const struct command_tune *t, const char *path)
 {
     struct tft_error err;
     const struct tune_result *r = &t->result;
+    bool again = t->o->rows_k; /* then r has the values of the float model */
     struct rewrite touch = {
-        .k = t->made->prefix_k,
-        .v = t->made->prefix_v,
+        .k = again ? t->made->prefix_k : r->k,
+        .v = again ? t->made->prefix_v : r->v,
         .type = t->type,
         .loss = loss_name(),
         .lambda = opt.calibrate ? 0 : opt.lambda,

@@ -1,5 +1,6 @@
 /* --tune and --calibrate of tuffet quantize: train the prefix of the new model on the calibration
-   text. Then the model is made again: behind other keys and values, inputs have other ranges. */
+   text. Then a model with weights of 8 bits is made again: behind other keys and values, inputs
+   have other ranges. */
 #ifndef QUANTIZE_COMMAND_TUNE_H
 #define QUANTIZE_COMMAND_TUNE_H
 

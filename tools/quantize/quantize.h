@@ -15,8 +15,8 @@
  *             round them to int8, or to fewer bits (--bits)         quantize(), round/
  *   write     the layer to the GGUF file                            quantize(), write/
  *   tune      the prefix of the written model (--tune, --calibrate) tune/tune.h
- *   again     measure, round and write, with the text behind the tuned prefix: its ranges, and what
- *             else was measured, are other ones       quantize() with quantize_opts.rows_k
+ *   again     measure, round and write, with the text behind the tuned prefix, if weights have 8
+ *             bits: its ranges are other ones         quantize() with quantize_opts.rows_k
  *   name      further prefixes, behind that one (--intact-system)   named_rows.h
  *   choose    bits per layer of the KV cache (--kv-search)          search/kv_search.h
  *   rewrite   the file with the tuned prefix, the named ones or the chosen cache
