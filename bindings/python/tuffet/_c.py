@@ -1,0 +1,216 @@
+"""The C interface, as ctypes has it: structs, functions, and where the libraries are.
+
+Everything here stands for a declaration in tuffet.h or tuffet_chat.h, which say what it means; the
+test abi compares the structs with those that a C compiler makes.
+"""
+import ctypes
+import ctypes.util
+import os
+import sys
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float,
+                    c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
+                    c_void_p)
+from typing import Any
+
+# enum tft_status
+(OK, ERR_ARG, ERR_NOMEM, ERR_IO, ERR_FORMAT, ERR_UNSUPPORTED, ERR_FULL, ERR_DEVICE, ERR_NUMBERS,
+ ERR_CANCELLED) = range(10)
+ADD_BOS, PARSE_SPECIAL, CONTINUE = 1, 2, 4
+TEXT_MAX = 4096
+GBNF, REGEX = range(2)
+
+PROGRESS = CFUNCTYPE(None, c_void_p, c_double)
+GOES_ON = CFUNCTYPE(c_bool, c_void_p, c_double)
+KEEP = CFUNCTYPE(c_bool, c_void_p, c_uint64, c_int32)
+
+
+class tft_error(Structure):
+    _fields_ = [("code", c_int), ("os", c_int), ("offset", c_uint64), ("msg", c_char * 256),
+                ("reserved", c_uint64 * 4)]
+
+
+class tft_model_opts(Structure):
+    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("tokenizer", c_char_p),
+                ("weights", c_int), ("vocab_only", c_bool), ("n_threads", c_int),
+                ("progress", PROGRESS), ("progress_user", c_void_p), ("device", c_char_p),
+                ("gpu_layers", c_uint32), ("tokenizer_data", c_void_p),
+                ("tokenizer_size", c_size_t)]
+
+
+class tft_model_info(Structure):
+    _fields_ = [("size", c_size_t), ("arch", c_char_p), ("name", c_char_p),
+                ("n_params", c_uint64), ("weight_bytes", c_uint64), ("matmul_macs", c_uint64),
+                ("kv_width", c_uint64), ("n_vocab", c_uint32), ("n_ctx", c_uint32),
+                ("n_embd", c_uint32), ("n_layer", c_uint32), ("n_head", c_uint32),
+                ("n_head_kv", c_uint32), ("head_dim", c_uint32), ("n_ff", c_uint32),
+                ("weights", c_int), ("n_prefix", c_uint32), ("prefix_bos", c_bool),
+                ("state_bytes", c_uint64), ("n_expert", c_uint32), ("n_expert_used", c_uint32)]
+
+
+class tft_span(Structure):
+    _fields_ = [("begin", c_size_t), ("end", c_size_t)]
+
+
+class tft_text(Structure):
+    _fields_ = [("started", c_bool), ("held", c_uint8), ("bytes", c_uint8 * 3),
+                ("reserved", c_uint8 * 11)]
+
+
+class tft_prefix_info(Structure):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("system", c_char_p),
+                ("tokens", POINTER(c_int32)), ("n_tokens", c_uint32), ("positions", c_uint32)]
+
+
+class tft_session_opts(Structure):
+    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("capacity", c_uint32),
+                ("n_batch", c_uint32), ("n_logits", c_uint32), ("n_threads", c_int),
+                ("slide", c_bool), ("kv", c_char_p), ("keep", KEEP), ("keep_user", c_void_p),
+                ("prefix", c_char_p), ("progress", GOES_ON), ("progress_user", c_void_p),
+                ("checkpoints", c_uint32), ("n_hidden", c_uint32), ("no_logits", c_bool)]
+
+
+class tft_batch_opts(Structure):
+    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("n_sessions", c_uint32),
+                ("n_tokens", c_uint32), ("n_threads", c_int)]
+
+
+class tft_step(Structure):
+    _fields_ = [("session", c_void_p), ("tokens", POINTER(c_int32)), ("n", c_size_t),
+                ("status", c_int)]
+
+
+class tft_sampler(Structure):
+    _fields_ = [("temperature", c_float), ("top_k", c_int32), ("top_p", c_float),
+                ("min_p", c_float), ("repeat_penalty", c_float), ("repeat_last", c_int32),
+                ("seed", c_uint64), ("grammar", c_void_p), ("reserved", c_uint64 * 3)]
+
+
+class tft_choice(Structure):
+    _fields_ = [("id", c_int32), ("logprob", c_float)]
+
+
+class tft_chat_message(Structure):
+    _fields_ = [("role", c_char_p), ("text", c_char_p), ("n", c_size_t)]
+
+
+class tft_chat_input(Structure):
+    _fields_ = [("size", c_size_t), ("message", POINTER(tft_chat_message)),
+                ("n_message", c_size_t), ("json", c_char_p), ("n_json", c_size_t),
+                ("no_prompt", c_bool), ("answer", c_char_p), ("n_answer", c_size_t),
+                ("bos", c_char_p), ("eos", c_char_p), ("has_time", c_bool), ("time", c_int64),
+                ("max_steps", c_uint64), ("max_output", c_size_t), ("max_memory", c_size_t),
+                ("max_depth", c_uint32), ("read_arguments", c_bool)]
+
+
+class tft_chat_text(Structure):
+    _fields_ = [("p", c_void_p), ("n", c_size_t), ("trusted", POINTER(tft_span)),
+                ("n_trusted", c_size_t)]
+
+
+IDS = POINTER(c_int32)
+ERR = POINTER(tft_error)
+OUT = POINTER(c_void_p)
+COUNT = POINTER(c_size_t)
+
+# Function: what it returns, what it takes. Models, sessions and the like are c_void_p.
+CORE = {
+    "tft_status_text": (c_char_p, c_int),
+    "tft_version": (c_char_p,),
+    "tft_feature": (c_char_p, c_size_t),
+    "tft_cpu_name": (c_char_p,),
+    "tft_cpu_threads": (c_int,),
+    "tft_model_open": (c_int, OUT, c_char_p, POINTER(tft_model_opts), ERR),
+    "tft_model_close": (None, c_void_p),
+    "tft_model_describe": (None, c_void_p, POINTER(tft_model_info)),
+    "tft_model_chat_template": (c_char_p, c_void_p),
+    "tft_tokenize": (c_int, c_void_p, c_char_p, c_size_t, c_uint, IDS, c_size_t, COUNT),
+    "tft_token_text": (c_void_p, c_void_p, c_int32, c_bool, COUNT),
+    "tft_token_bos": (c_int32, c_void_p),
+    "tft_token_eos": (c_int32, c_void_p),
+    "tft_token_ends": (c_bool, c_void_p, c_int32),
+    "tft_text_push": (c_size_t, POINTER(tft_text), c_void_p, c_int32, c_char_p),
+    "tft_prefix_describe": (c_int, c_void_p, c_size_t, POINTER(tft_prefix_info)),
+    "tft_prefix_held": (c_size_t, c_void_p, c_char_p, IDS, c_size_t),
+    "tft_prefix_best": (c_char_p, c_void_p, IDS, c_size_t),
+    "tft_kv_bytes": (c_size_t, c_void_p, c_char_p, ERR),
+    "tft_session_bytes": (c_size_t, c_void_p, POINTER(tft_session_opts), ERR),
+    "tft_session_open": (c_int, OUT, c_void_p, POINTER(tft_session_opts), ERR),
+    "tft_session_close": (None, c_void_p),
+    "tft_prefill": (c_int, c_void_p, IDS, c_size_t),
+    "tft_decode": (c_int, c_void_p, c_int32),
+    "tft_prompt_end": (None, c_void_p),
+    "tft_sync": (c_int, c_void_p, IDS, c_size_t),
+    "tft_rewind": (c_int, c_void_p, c_size_t),
+    "tft_cancel": (None, c_void_p),
+    "tft_session_threads": (c_int, c_void_p, c_int),
+    "tft_session_error": (ERR, c_void_p),
+    "tft_pos": (c_size_t, c_void_p),
+    "tft_capacity": (c_size_t, c_void_p),
+    "tft_tokens": (IDS, c_void_p),
+    "tft_logits": (POINTER(c_float), c_void_p, c_size_t),
+    "tft_hidden": (POINTER(c_float), c_void_p, c_size_t),
+    "tft_batch_open": (c_int, OUT, c_void_p, POINTER(tft_batch_opts), ERR),
+    "tft_batch_close": (None, c_void_p),
+    "tft_step": (c_int, c_void_p, POINTER(tft_step), c_size_t),
+    "tft_session_save_bytes": (c_size_t, c_void_p, POINTER(tft_sampler)),
+    "tft_session_save_mem": (c_int, c_void_p, POINTER(tft_sampler), c_void_p, c_size_t, ERR),
+    "tft_session_save": (c_int, c_void_p, POINTER(tft_sampler), c_char_p, ERR),
+    "tft_session_load_mem": (c_int, c_void_p, POINTER(tft_sampler), c_char_p, c_size_t, ERR),
+    "tft_session_load": (c_int, c_void_p, POINTER(tft_sampler), c_char_p, ERR),
+    "tft_session_copy": (c_int, c_void_p, c_void_p, ERR),
+    "tft_lexicon_open": (c_int, OUT, c_void_p, ERR),
+    "tft_lexicon_close": (None, c_void_p),
+    "tft_grammar_open": (c_int, OUT, c_void_p, c_int, c_char_p, c_size_t, ERR),
+    "tft_grammar_close": (None, c_void_p),
+    "tft_grammar_begin": (c_int, OUT, c_void_p, ERR),
+    "tft_grammar_end": (None, c_void_p),
+    "tft_grammar_is_done": (c_bool, c_void_p),
+    "tft_sample": (c_int32, POINTER(tft_sampler), c_void_p),
+    "tft_likeliest": (c_size_t, c_void_p, c_void_p, POINTER(tft_choice), c_size_t),
+    "tft_logprob": (c_float, c_void_p, c_void_p, c_int32),
+}
+CHAT = {
+    "tft_chat_open": (c_int, OUT, c_char_p, c_size_t, ERR),
+    "tft_chat_close": (None, c_void_p),
+    "tft_chat_render_for": (c_int, POINTER(tft_chat_text), c_void_p, c_void_p,
+                            POINTER(tft_chat_input), ERR),
+    "tft_chat_text_free": (None, POINTER(tft_chat_text)),
+    "tft_chat_tokenize": (c_int, POINTER(tft_chat_text), c_void_p, IDS, c_size_t, COUNT,
+                          POINTER(c_bool)),
+    "tft_chat_schema": (c_int, POINTER(tft_chat_text), c_char_p, c_size_t, c_uint, ERR),
+}
+
+
+def open_library(name: str, variable: str) -> ctypes.CDLL:
+    """Opens the file that the environment variable names, or else what the system's linker finds.
+    """
+    path = os.environ.get(variable)
+    if not path:
+        soname = {"darwin": f"lib{name}.0.dylib", "win32": f"{name}-0.dll"}
+        path = ctypes.util.find_library(name) or soname.get(sys.platform, f"lib{name}.so.0")
+    try:
+        return ctypes.CDLL(path)
+    except OSError as e:
+        raise ImportError(f"{path}: {e}; install tuffet's libraries (meson install), or set "
+                          f"{variable} to the path of lib{name}") from e
+
+
+def declare(library: ctypes.CDLL, functions: "dict[str, Any]") -> None:
+    for name, (result, *arguments) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+
+
+lib = open_library("tuffet", "TUFFET_LIBRARY")
+declare(lib, CORE)
+_chat = None
+
+
+def chat() -> ctypes.CDLL:
+    """libtuffet-chat, opened when it is first needed."""
+    global _chat
+    if _chat is None:
+        library = open_library("tuffet-chat", "TUFFET_CHAT_LIBRARY")
+        declare(library, CHAT)
+        _chat = library
+    return _chat
