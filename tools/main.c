@@ -30,6 +30,8 @@ static const struct cli_program program = {
         "prompt and seed give the same text on every CPU, with any number of threads.\n"
         "\n"
         "tuffet help COMMAND, or tuffet COMMAND --help, prints the options of a command.\n"
+        "tuffet help --completion SHELL prints a script with which bash, zsh or fish completes "
+        "command lines.\n"
         "tuffet --version prints the version, the CPU kernels, the number of threads and what "
         "was built in.\n",
     .commands = commands,
@@ -43,9 +45,23 @@ static const struct cli_command *find_command(const char *name)
     return NULL;
 }
 
-/* argv: "help" [--man] [COMMAND]. The manual pages are made by this when tuffet is built. */
+/* argv: what follows "help --completion", a shell. */
+static int completion(int argc, char **argv)
+{
+    const char *shell = argc ? argv[0] : "";
+    if (argc > 1)
+        return cli_usage("\"%s\" is one argument too many", argv[1]);
+    if (!cli_print_completion(&program, shell))
+        return cli_usage("--completion must be bash, zsh or fish, not \"%s\"", shell);
+    return CLI_OK;
+}
+
+/* argv: "help" [--man] [COMMAND], or "help" --completion SHELL. The manual pages and the scripts
+   for shells are made by this when tuffet is built. */
 static int help(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--completion") == 0)
+        return completion(argc - 2, argv + 2);
     bool man = argc > 1 && strcmp(argv[1], "--man") == 0;
     const char *name = argc > 1 + man ? argv[1 + man] : NULL;
     const struct cli_command *c = name ? find_command(name) : NULL;

@@ -9,7 +9,8 @@ static struct {
 } opt;
 
 const struct cli_option template_option_list[] = {
-    {0, "template", CLI_TEXT, &opt.name, "NAME",
+    {0, "template", CLI_TEXT, &opt.name,
+     "NAME:chatml|qwen3|llama2|llama3|zephyr|phi3|gemma|mistral",
      "chat format of a file without a template: chatml, qwen3, llama2, llama3, zephyr, phi3, gemma "
      "or mistral (default the template in MODEL)"},
     {0, "date", CLI_TEXT, &opt.date, "YYYY-MM-DD",

@@ -52,7 +52,9 @@ struct cli_option {
     const char *name;
     enum cli_type type;
     void *value;      /* where the value goes; what is there before is the default */
-    const char *arg;  /* what the help calls the value; the words of a CLI_WORD */
+    /* What the help calls the value; the words of a CLI_WORD. Behind a colon: names that completion
+       offers, of others or of those that the help lists, for example "NAME:c|avx2". */
+    const char *arg;
     const char *help; /* what it does; the help adds the default. NULL ends the list */
 };
 
@@ -62,7 +64,7 @@ struct cli_option_group {
     const struct cli_option *list; /* NULL ends the groups */
 };
 
-/* A command. --help and the manual page are both made from this. */
+/* A command. --help, the manual page and completion are made from this. */
 struct cli_command {
     const char *name, *operand; /* "run", "MODEL"; "[MODEL]" may be left out */
     const char *summary;        /* what it does, in a few words: "generate text" */
@@ -91,6 +93,10 @@ void cli_print_program_help(FILE *f, const struct cli_program *p);
    commands, or of the program itself where c is NULL. */
 void cli_print_man(const struct cli_program *p, const struct cli_command *c);
 
+/* The script with which a shell completes command lines, on standard output. Returns false if
+   `shell` is not "bash", "zsh" or "fish". */
+bool cli_print_completion(const struct cli_program *p, const char *shell);
+
 /* ---- options that several commands have, and what they open */
 
 extern struct cli_model_options {
@@ -115,6 +121,9 @@ extern struct cli_sampling_options {
 } cli_sampling_options;
 #define CLI_ANY_SEED UINT64_MAX
 extern const struct cli_option cli_sampling_option_list[];
+
+/* The value of --kv, for cli_option.arg. */
+#define CLI_KV_ARG "CACHE:f16|f32|tuffet|kivi|logquant|partial-logquant|asymkv|skvq|rtn"
 
 /* Checks a value of --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model does this
    first with that of cli_session_options. */

@@ -4,6 +4,9 @@
 #include <ctype.h>
 #include <string.h>
 
+/* How many bytes of o->arg the help shows: none of the names that only completion offers. */
+static int arg_length(const struct cli_option *o) { return (int)strcspn(o->arg, ":"); }
+
 /* The default of an option, which is what its value holds before the command line is parsed:
    " (default 512)", or empty if there is none to tell. */
 static void default_of(const struct cli_option *o, char out[64])
@@ -64,7 +67,7 @@ static void help_option(const struct cli_option *o)
     int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
                       : snprintf(left, sizeof left, "      --%s", o->name);
     if (o->arg)
-        n += snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+        n += snprintf(left + n, sizeof left - (size_t)n, " %.*s", arg_length(o), o->arg);
     if (n + 2 <= OPTION_COLUMN)
         printf("%-*s", OPTION_COLUMN, left);
     else
@@ -139,12 +142,14 @@ static void put_troff(const char *p, size_t n)
 }
 
 /* font: B is bold, for what is typed as it is; I is italic, for what is replaced. */
-static void put_font(char font, const char *text)
+static void put_font_n(char font, const char *text, size_t n)
 {
     printf("\\f%c", font);
-    put_troff(text, strlen(text));
+    put_troff(text, n);
     fputs("\\fR", stdout);
 }
+
+static void put_font(char font, const char *text) { put_font_n(font, text, strlen(text)); }
 
 static void man_line(const char *text)
 {
@@ -221,7 +226,7 @@ static void man_option(const struct cli_option *o)
     put_font('B', name);
     if (o->arg) {
         putchar(' ');
-        put_font('I', o->arg);
+        put_font_n('I', o->arg, (size_t)arg_length(o));
     }
     putchar('\n');
     put_troff(o->help, strlen(o->help));
@@ -252,6 +257,7 @@ static void man_program(const struct cli_program *p)
 {
     puts(".SH SYNOPSIS\n\\fBtuffet\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] \\fIMODEL\\fR\n.br\n"
          "\\fBtuffet help\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n.br\n"
+         "\\fBtuffet help \\-\\-completion\\fR \\fISHELL\\fR\n.br\n"
          "\\fBtuffet \\-\\-version\\fR\n"
          ".SH DESCRIPTION");
     man_notes(&(struct man_lines){.after_heading = true}, p->notes);
@@ -263,7 +269,9 @@ static void man_program(const struct cli_program *p)
         man_line((*c)->summary);
     }
     puts(".TP\n\\fBhelp\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n"
-         "print the help of a command, or with \\fB\\-\\-man\\fR the source of its manual page");
+         "print the help of a command, or with \\fB\\-\\-man\\fR the source of its manual page\n"
+         ".TP\n\\fBhelp \\-\\-completion\\fR \\fISHELL\\fR\n"
+         "print the script with which bash, zsh or fish completes command lines");
 }
 
 /* The pages of the program and of all other commands. */

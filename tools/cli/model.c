@@ -21,7 +21,8 @@ const struct cli_option cli_tokenizer_option_list[] = {
 };
 
 #define CPU_OPTION                                                                                 \
-    {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "NAME",                                           \
+    {0, "cpu", CLI_TEXT, &cli_model_options.cpu,                                                   \
+     "NAME:c|avx2|avxvnni|avx512|avx512vnni|neon|dotprod|i8mm",                                    \
      "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, neon, "       \
      "dotprod or i8mm (default the best that the CPU has)"}
 
@@ -31,7 +32,7 @@ const struct cli_option cli_model_option_list[] = {
     {0, "weights", CLI_WORD, &cli_model_options.weights, "stored|f32|f16|bf16",
      "hold quantized weights as stored in the file, or expand them"},
     CPU_OPTION,
-    {0, "device", CLI_TEXT, &cli_model_options.device, "NAME",
+    {0, "device", CLI_TEXT, &cli_model_options.device, "NAME:cpu|cuda",
      "compute on cpu, or on a GPU: cuda, or cuda:1 for the second; if there is none, print a "
      "warning and use the CPU (default cpu)"},
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
@@ -48,7 +49,7 @@ const struct cli_option cli_thread_option_list[] = {
 const struct cli_option cli_session_option_list[] = {
     {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N",
      "context length in tokens (default that of the model)"},
-    {0, "kv", CLI_TEXT, &cli_session_options.kv, "CACHE",
+    {0, "kv", CLI_TEXT, &cli_session_options.kv, CLI_KV_ARG,
      "type of the KV cache: f16, f32, or a quantized one: tuffet, kivi, logquant, "
      "partial-logquant, asymkv, skvq or rtn, also with knobs, \"kivi:bits=4\" (default what MODEL "
      "says, or f16)"},

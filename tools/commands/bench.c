@@ -40,7 +40,7 @@ static const struct cli_option options[] = {
     {0, "sessions", CLI_TEXT, &opt.sessions, "LIST",
      "instead of a prompt, measure as many sessions that generate at the same time, \"1,2,4,8\", "
      "with the last number of threads"},
-    {0, "shape", CLI_TEXT, &opt.shape, "NAME",
+    {0, "shape", CLI_TEXT, &opt.shape, "NAME:" SHAPE_NAMES,
      "instead of MODEL, use random weights in the shape of a known model: " SHAPE_NAMES},
     {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8, 4, 3 or 2"},
     {0, "dynamic", CLI_WORD, &opt.dynamic, "no|token|tensor",

@@ -39,7 +39,7 @@ static const struct cli_option tool_options[] = {
     {0, "tools", CLI_TEXT, &opt.tools, "FILE",
      "let the model call the tools that FILE declares; the program runs their commands"},
     {0, "yes", CLI_FLAG, &opt.yes, NULL, "run the commands of tools without asking"},
-    {0, "tool-choice", CLI_TEXT, &opt.tool_choice, "NAME",
+    {0, "tool-choice", CLI_TEXT, &opt.tool_choice, "NAME:auto|required",
      "auto: the model may call a tool; required: it must call one before it answers a message; or "
      "the name of the tool that it must call (default auto)"},
     {0, "tool-calls", CLI_COUNT, &opt.tool_calls, "N", "make at most N calls for a message"},

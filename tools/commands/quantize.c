@@ -60,7 +60,7 @@ static const struct cli_option options[] = {
      "\"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor",
      "measure that range for each token, or for all tokens of a pass"},
-    {0, "kv", CLI_TEXT, &opt.kv, "CACHE",
+    {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
      "set the model's default KV cache, like --kv of tuffet run (default f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "

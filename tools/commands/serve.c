@@ -32,7 +32,7 @@ static const struct cli_option options[] = {
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
      "let N answers wait for a slot, and N requests for embeddings; clients beyond them get the "
      "status 429"},
-    {0, "pooling", CLI_TEXT, &pooling, "HOW",
+    {0, "pooling", CLI_TEXT, &pooling, "HOW:mean|last",
      "make one vector of a text's tokens by their mean, or take that of the last one: mean, last "
      "(default: as the model's file says, or else mean)"},
     {0, "cache-mem", CLI_BYTES, &opt.store.memory, "SIZE",
