@@ -7,7 +7,7 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = {"run": "MODEL", "chat": "MODEL", "serve": "MODEL", "quantize": "MODEL", "pack": "MODEL",
+COMMANDS = {"run": "[MODEL]", "chat": "MODEL", "serve": "MODEL", "quantize": "MODEL", "pack": "MODEL",
             "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL",
             "eval": "MODEL", "import": "FOLDER"}
 
@@ -45,7 +45,7 @@ class Common(Case):
     def test_wrong_command_lines(self):
         toy = self.toy()
         for args, why in [
-            (["run"], "MODEL is missing"),
+            (["chat"], "MODEL is missing"),
             (["run", toy, toy], "one argument too many"),
             (["run", toy, "--what"], "tuffet run has no option --what"),
             (["run", toy, "-x"], "tuffet run has no option -x"),

@@ -15,6 +15,24 @@ class Run(Case):
         self.assertEqual(self.tuffet(*args, stdin=text), want)
         self.assertNotEqual(self.tuffet(*args, stdin=text[:-1]), want)
 
+    def test_without_a_model(self):
+        """The model that ships is found beside the program."""
+        folder = self.path("program")
+        os.mkdir(folder)
+        program = os.path.join(folder, "tuffet")
+        os.symlink(os.path.abspath(TUFFET[-1]), program)
+        command = [*TUFFET[:-1], program, "run", "-s1", "-n9"]
+        toy = self.toy(endless=1)
+        os.symlink(toy, os.path.join(folder, "stories2M.gguf"))
+        done = subprocess.run(command, input=b"hello", capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(done.stdout, self.tuffet("run", toy, "-s1", "-n9", stdin=b"hello"))
+        os.unlink(os.path.join(folder, "stories2M.gguf"))
+        done = subprocess.run(command, input=b"hello", capture_output=True, timeout=PATIENCE)
+        if done.returncode:  # else there is an installed one
+            self.assertEqual((done.returncode, done.stdout), (2, b""))
+            self.assertIn(b"MODEL is missing, and stories2M.gguf is neither", done.stderr)
+
     def test_json_is_the_same_text(self):
         for seed in range(1, 6):
             args = ["run", self.toy(), "-phello", "-s", str(seed)]

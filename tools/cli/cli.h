@@ -136,6 +136,11 @@ int cli_limit_cpu(void);
 /* Opens a model by the options above, with progress. Returns CLI_OK, CLI_FAILED or CLI_USAGE. */
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
 
+/* The path of the model that ships, stories2M.gguf: beside the program, if that was called by a
+   path, or else where it is installed. If it is at neither place, says so and returns NULL. */
+const char *cli_shipped_model(void);
+extern const char *cli_program_path; /* argv[0], which main sets */
+
 /* *info = the named prefix; false if there is none, or name is NULL. */
 bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info);
 

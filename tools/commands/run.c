@@ -208,6 +208,8 @@ static int run(const char *path)
         return cli_usage("-p and -f give two prompts: use one of them");
     if (form_check() != CLI_OK)
         return CLI_USAGE;
+    if (!path && !(path = cli_shipped_model()))
+        return CLI_USAGE;
 
     char *prompt = cli_read_input(opt.prompt, opt.file, &len);
     int status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
@@ -226,7 +228,7 @@ static int run(const char *path)
 
 const struct cli_command command_run = {
     .name = "run",
-    .operand = "MODEL",
+    .operand = "[MODEL]",
     .summary = "generate text from a prompt",
     .groups =
         (const struct cli_option_group[]){
@@ -240,7 +242,10 @@ const struct cli_command command_run = {
             {NULL, cli_thread_option_list},
             {0},
         },
-    .notes = "Without -p and -f, the prompt is what a pipe writes to standard input. If there is "
+    .notes = "Without MODEL, the model is stories2M, which ships with the program and tells stories "
+             "to children.\n"
+             "\n"
+             "Without -p and -f, the prompt is what a pipe writes to standard input. If there is "
              "no pipe either, the prompt is empty. The text goes to standard output as it is "
              "generated.\n"
              "\n"
@@ -248,7 +253,8 @@ const struct cli_command command_run = {
              "FILE of --prompt-cache holds: a session of the same model, prefix and KV cache, with "
              "any text that begins like the prompt. The answer is the same. If more was to be "
              "computed, FILE is replaced. tuffet chat has /save and /load instead.\n",
-    .examples = "tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
+    .examples = "tuffet run --echo -p \"Once upon a time\"\n"
+                "tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
                 "tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
                 "tuffet run model.gguf -f notes.txt --prompt-cache notes.session\n"
                 "echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
