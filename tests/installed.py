@@ -36,8 +36,8 @@ with tempfile.TemporaryDirectory() as folder:
     headers = sorted(p.name for p in root.rglob("*.h"))
     assert len(found) == 1 and headers == ["tuffet.h", "tuffet_chat.h"], (found, headers)
     if any(name.endswith("/tuffet.1") for name in names):  # made by the program where it can run
-        for data in ("tuffet/stories2M.gguf", "bash-completion/completions/tuffet.bash", "zsh/site-functions/_tuffet",
-                     "fish/vendor_completions.d/tuffet.fish"):
+        for data in ("tuffet/stories2M.gguf", "bash-completion/completions/tuffet.bash",
+                     "zsh/site-functions/_tuffet", "fish/vendor_completions.d/tuffet.fish"):
             assert any(name.endswith("/share/" + data) for name in names), data
     libraries = [p for p in root.rglob("libtuffet-chat.so.0")]
     if not libraries:
