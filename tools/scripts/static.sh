@@ -1,0 +1,140 @@
+#!/bin/sh
+# Builds a static program with musl, which needs nothing of the Linux that runs it, and packs it with
+# the model that ships: sh tools/scripts/static.sh [x86_64|aarch64]...
+# Makes build/static/tuffet-VERSION-ARCH.tar.gz. Unpacked into an empty root, it must tell the story
+# that the other architectures tell, and serve. Needs Debian on x86-64, and root.
+# jansson and libevent are built from Debian's sources, since Debian has them for glibc alone. The
+# program lacks libedit: tuffet chat has no history of lines.
+set -eu
+cd "$(dirname "$0")/../.."
+[ $# -gt 0 ] || set -- x86_64 aarch64
+version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
+out=$PWD/build/static
+mkdir -p "$out/sources"
+sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf cmake curl dpkg-dev \
+    musl-tools linux-libc-dev
+
+# The sources of this Debian, with its patches, by lists of packages of their own.
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+lists="-o Dir::Etc::sourcelist=$out/deb-src.list -o Dir::Etc::sourceparts=/dev/null"
+lists="$lists -o Dir::State::lists=$out/lists -o APT::Sandbox::User=root"
+mkdir -p "$out/lists/partial"
+signed=/usr/share/keyrings/debian-archive-keyring.gpg
+echo "deb-src [signed-by=$signed] http://deb.debian.org/debian $suite main" >"$out/deb-src.list"
+# shellcheck disable=SC2086 # several words
+(cd "$out/sources" && rm -rf ./* &&
+    apt-get $lists -qq update && apt-get $lists -qq source jansson libevent >/dev/null)
+
+# Sets gcc, specs, headers: Debian's musl-gcc is gcc with a file of specs, which leads from the
+# headers and libraries of glibc to those of musl. gcc for ARM takes the same file with other folders.
+compiler() {
+    gcc=gcc
+    [ "$1" = x86_64 ] || {
+        gcc=aarch64-linux-gnu-gcc
+        sh tools/scripts/install.sh gcc-aarch64-linux-gnu linux-libc-dev-arm64-cross qemu-user
+        sh tools/scripts/install.sh --architecture arm64 musl-dev:arm64
+    }
+    specs=$out/$1.specs
+    sed "s/x86_64/$1/g" /usr/lib/x86_64-linux-musl/musl-gcc.specs >"$specs"
+    headers=$out/$1-headers # musl has none of Linux
+    mkdir -p "$headers"
+    for name in linux asm asm-generic; do
+        for from in "/usr/$1-linux-gnu/include" /usr/include "/usr/include/$1-linux-gnu"; do
+            [ ! -d "$from/$name" ] || ln -sfn "$from/$name" "$headers/$name"
+        done
+    done
+}
+
+# build_library ARCH FOLDER OPTION...: into $out/ARCH-libraries.
+build_library() {
+    (
+        folder=$out/$1-${2##*/}
+        rm -rf "$folder"
+        cmake -S "$2" -B "$folder" -G Ninja -Wno-dev -DCMAKE_SYSTEM_NAME=Linux \
+            -DCMAKE_SYSTEM_PROCESSOR="$1" -DCMAKE_C_COMPILER="$gcc" \
+            -DCMAKE_C_FLAGS="-specs $specs -isystem $headers -ffile-prefix-map=$out=." \
+            -DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_BUILD_TYPE=Release \
+            -DCMAKE_INSTALL_PREFIX="$out/$1-libraries" -DCMAKE_INSTALL_LIBDIR=lib \
+            $(shift 2 && echo "$@")
+        ninja -C "$folder" install
+    ) >"$out/$1-${2##*/}.log" 2>&1 || {
+        tail -20 "$out/$1-${2##*/}.log"
+        exit 1
+    }
+}
+
+# build ARCH: the program, $out/ARCH/tools/tuffet.
+build() {
+    build_library "$1" "$out"/sources/jansson-2.* -DJANSSON_BUILD_DOCS=OFF \
+        -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
+    build_library "$1" "$out"/sources/libevent-2.* -DEVENT__LIBRARY_TYPE=STATIC \
+        -DEVENT__DISABLE_OPENSSL=ON -DEVENT__DISABLE_TESTS=ON -DEVENT__DISABLE_SAMPLES=ON \
+        -DEVENT__DISABLE_BENCHMARK=ON
+    cat >"$out/$1.ini" <<END
+[binaries]
+c = ['$gcc', '-specs', '$specs']
+strip = '${gcc%gcc}strip'
+pkgconfig = 'pkg-config'
+$([ "$1" = x86_64 ] || echo "exe_wrapper = ['qemu-aarch64']")
+
+[properties]
+pkg_config_libdir = '$out/$1-libraries/lib/pkgconfig'
+
+[host_machine]
+system = 'linux'
+cpu_family = '$1'
+cpu = '$1'
+endian = 'little'
+END
+    rm -rf "${out:?}/$1"
+    meson setup "$out/$1" --werror --cross-file "$out/$1.ini" -Dtests=false -Dthreads=posix \
+        -Djansson=enabled -Dlibevent=enabled -Dlibedit=disabled -Ddefault_library=static \
+        -Dprefer_static=true -Dc_args="-isystem $headers -ffile-prefix-map=$PWD=." \
+        -Dc_link_args=-static >"$out/$1.log"
+    ninja -C "$out/$1" --quiet tools/tuffet
+}
+
+# pack ARCH: the same bytes from the same sources.
+pack() {
+    name=tuffet-$version-$1
+    rm -rf "${out:?}/$name"
+    mkdir "$out/$name"
+    cp LICENSE models/demo/stories2M.gguf "$out/$name"
+    "${gcc%gcc}strip" -o "$out/$name/tuffet" "$out/$1/tools/tuffet"
+    tar -C "$out" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go=rX -c "$name" |
+        gzip -n9 >"$out/$name.tar.gz"
+}
+
+# try ARCH: in a root that has nothing but the archive's files; under qemu, in its folder.
+try() {
+    rm -rf "$out/root"
+    mkdir "$out/root"
+    tar -C "$out/root" --strip-components=1 -xf "$out/$name.tar.gz"
+    program="chroot $out/root /tuffet"
+    [ "$1" = x86_64 ] || program="qemu-aarch64 $out/root/tuffet"
+    ! readelf --program-headers "$out/root/tuffet" | grep INTERP # the linker of a dynamic program
+    $program --version
+    $program run --temp 0 </dev/null >"$out/$1.story"
+    model=$([ "$1" = x86_64 ] || echo "$out/root")/stories2M.gguf
+    $program serve "$model" --port 18431 2>/dev/null &
+    server=$!
+    trap 'kill $server' EXIT
+    curl -fsS --retry 20 --retry-connrefused --retry-delay 1 -d '{"prompt": "", "temperature": 0}' \
+        localhost:18431/v1/completions | grep -o '"text": *"[^"]*"'
+    kill $server
+    trap - EXIT
+    rm -rf "$out/root"
+}
+
+for arch; do
+    echo "== $arch"
+    compiler "$arch"
+    build "$arch"
+    pack "$arch"
+    try "$arch"
+    cmp "$out/$arch.story" "$out/$1.story"
+    du -b "$out/$name/tuffet" "$out/$name.tar.gz"
+    sha256sum "$out/$name.tar.gz"
+done
+head -c 200 "$out/$1.story"
+echo
