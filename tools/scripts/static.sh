@@ -50,12 +50,13 @@ build_library() {
     (
         folder=$out/$1-${2##*/}
         rm -rf "$folder"
-        cmake -S "$2" -B "$folder" -G Ninja -Wno-dev -DCMAKE_SYSTEM_NAME=Linux \
-            -DCMAKE_SYSTEM_PROCESSOR="$1" -DCMAKE_C_COMPILER="$gcc" \
+        arch=$1 source=$2
+        shift 2
+        cmake -S "$source" -B "$folder" -G Ninja -Wno-dev -DCMAKE_SYSTEM_NAME=Linux \
+            -DCMAKE_SYSTEM_PROCESSOR="$arch" -DCMAKE_C_COMPILER="$gcc" \
             -DCMAKE_C_FLAGS="-specs $specs -isystem $headers -ffile-prefix-map=$out=." \
             -DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_BUILD_TYPE=Release \
-            -DCMAKE_INSTALL_PREFIX="$out/$1-libraries" -DCMAKE_INSTALL_LIBDIR=lib \
-            $(shift 2 && echo "$@")
+            -DCMAKE_INSTALL_PREFIX="$out/$arch-libraries" -DCMAKE_INSTALL_LIBDIR=lib "$@"
         ninja -C "$folder" install
     ) >"$out/$1-${2##*/}.log" 2>&1 || {
         tail -20 "$out/$1-${2##*/}.log"
@@ -112,14 +113,17 @@ try() {
     tar -C "$out/root" --strip-components=1 -xf "$out/$name.tar.gz"
     program="chroot $out/root /tuffet"
     [ "$1" = x86_64 ] || program="qemu-aarch64 $out/root/tuffet"
-    ! readelf --program-headers "$out/root/tuffet" | grep INTERP # the linker of a dynamic program
+    if readelf --program-headers "$out/root/tuffet" | grep -q INTERP; then
+        echo "static.sh: the program needs a dynamic linker" >&2
+        exit 1
+    fi
     $program --version
     $program run --temp 0 </dev/null >"$out/$1.story"
     model=$([ "$1" = x86_64 ] || echo "$out/root")/stories2M.gguf
     $program serve "$model" --port 18431 2>/dev/null &
     server=$!
     trap 'kill $server' EXIT
-    curl -fsS --retry 20 --retry-connrefused --retry-delay 1 -d '{"prompt": "", "temperature": 0}' \
+    curl -fs --retry 20 --retry-connrefused --retry-delay 1 -d '{"prompt": "", "temperature": 0}' \
         localhost:18431/v1/completions | grep -o '"text": *"[^"]*"'
     kill $server
     trap - EXIT
