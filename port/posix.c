@@ -23,6 +23,18 @@
 
 #include "team.h"
 
+/* A hint: a failure costs only speed or memory. */
+static void advise(void *at, size_t size, int hint)
+{
+#ifdef __EMSCRIPTEN__ /* it has none, and would say so to the console */
+    (void)at;
+    (void)size;
+    (void)hint;
+#else
+    madvise(at, size, hint);
+#endif
+}
+
 /* Weights and caches are read from end to end. In huge pages that takes fewer page table walks. */
 void *tft_port_alloc(size_t size, size_t align)
 {
@@ -32,7 +44,7 @@ void *tft_port_alloc(size_t size, size_t align)
         return NULL;
 #ifdef MADV_HUGEPAGE
     if (size >= 2 * HUGE)
-        madvise(p, size, MADV_HUGEPAGE); /* a hint: a failure costs only speed */
+        advise(p, size, MADV_HUGEPAGE);
 #endif
     return p;
 }
@@ -94,8 +106,8 @@ void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     begin = (map->lead + begin + page - 1) / page * page;
     end = (map->lead + end) / page * page;
-    if (begin < end) /* a hint: a failure costs only memory */
-        madvise((void *)(uintptr_t)(map->data - map->lead + begin), end - begin, MADV_DONTNEED);
+    if (begin < end)
+        advise((void *)(uintptr_t)(map->data - map->lead + begin), end - begin, MADV_DONTNEED);
 }
 
 /* The folder of a path, to be freed; NULL if there is no memory. */
