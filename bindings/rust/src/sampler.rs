@@ -1,0 +1,135 @@
+use std::marker::PhantomData;
+use std::os::raw::c_uint;
+use std::ptr::{null_mut, NonNull};
+
+use crate::error::check;
+use crate::{sys, Error, Model, Result};
+
+/// How the next token is chosen. `default()` takes the likeliest one; otherwise the same seed,
+/// logits and settings give the same tokens on every machine.
+#[derive(Debug, Default)]
+pub struct Sampler<'g> {
+    /// 0: greedy.
+    pub temperature: f32,
+    /// Choose among the k likeliest; 0: all.
+    pub top_k: i32,
+    /// Choose among the likeliest that together have this probability; 0 or 1: all.
+    pub top_p: f32,
+    /// Choose among those with at least this part of the likeliest's probability; 0: all.
+    pub min_p: f32,
+    /// Divides the logits of recent tokens; 0 or 1: off.
+    pub repeat_penalty: f32,
+    /// How many of the newest tokens are recent; 0: 64.
+    pub repeat_last: i32,
+    /// The state of the random generator, which every draw changes.
+    pub seed: u64,
+    /// Only its tokens may come, and it moves on with the one that is chosen.
+    pub grammar: Option<GrammarState<'g>>,
+}
+
+impl Sampler<'_> {
+    /// For a session of `model`, whose tokens a grammar must have.
+    pub(crate) fn raw(&self, model: &Model) -> Result<sys::tft_sampler> {
+        let grammar = match &self.grammar {
+            Some(state) if !std::ptr::eq(state.model, model) => {
+                return Err(Error::argument("the sampler's grammar is one of another model"))
+            }
+            Some(state) => state.raw.as_ptr(),
+            None => null_mut(),
+        };
+        Ok(sys::tft_sampler {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repeat_penalty: self.repeat_penalty,
+            repeat_last: self.repeat_last,
+            seed: self.seed,
+            grammar,
+            reserved: [0; 3],
+        })
+    }
+
+    pub(crate) fn set(&mut self, z: &sys::tft_sampler) {
+        self.temperature = z.temperature;
+        self.top_k = z.top_k;
+        self.top_p = z.top_p;
+        self.min_p = z.min_p;
+        self.repeat_penalty = z.repeat_penalty;
+        self.repeat_last = z.repeat_last;
+        self.seed = z.seed;
+    }
+}
+
+/// How the text of a grammar is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrammarKind {
+    /// Rules as llama.cpp reads them.
+    Gbnf,
+    /// A regular expression that the whole text must match.
+    Regex,
+}
+
+/// Which texts a model may generate. It never changes, so threads may share it.
+#[derive(Debug)]
+pub struct Grammar<'m> {
+    lexicon: NonNull<sys::tft_lexicon>,
+    raw: *mut sys::tft_grammar, // null until it is compiled
+    model: &'m Model,
+}
+
+unsafe impl Send for Grammar<'_> {}
+unsafe impl Sync for Grammar<'_> {}
+
+impl<'m> Grammar<'m> {
+    pub(crate) fn open(model: &'m Model, kind: GrammarKind, text: &str) -> Result<Grammar<'m>> {
+        let mut lexicon = null_mut();
+        check(|err| unsafe { sys::tft_lexicon_open(&mut lexicon, model.raw(), err) })?;
+        let lexicon = NonNull::new(lexicon).expect("an open lexicon");
+        let mut g = Grammar { lexicon, raw: null_mut(), model };
+        check(|err| unsafe {
+            sys::tft_grammar_open(
+                &mut g.raw,
+                lexicon.as_ptr(),
+                kind as c_uint,
+                text.as_ptr().cast(),
+                text.len(),
+                err,
+            )
+        })?;
+        Ok(g)
+    }
+
+    /// The place at its beginning, for one text.
+    pub fn begin(&self) -> Result<GrammarState<'_>> {
+        let mut raw = null_mut();
+        check(|err| unsafe { sys::tft_grammar_begin(&mut raw, self.raw, err) })?;
+        let raw = NonNull::new(raw).expect("a state");
+        Ok(GrammarState { raw, model: self.model, grammar: PhantomData })
+    }
+}
+
+impl Drop for Grammar<'_> {
+    fn drop(&mut self) {
+        unsafe {
+            sys::tft_grammar_close(self.raw);
+            sys::tft_lexicon_close(self.lexicon.as_ptr());
+        }
+    }
+}
+
+/// A place in a grammar, for [`Sampler::grammar`].
+#[derive(Debug)]
+pub struct GrammarState<'g> {
+    raw: NonNull<sys::tft_grammar_state>,
+    model: &'g Model,
+    grammar: PhantomData<&'g Grammar<'g>>,
+}
+
+unsafe impl Send for GrammarState<'_> {}
+
+impl Drop for GrammarState<'_> {
+    fn drop(&mut self) {
+        unsafe { sys::tft_grammar_end(self.raw.as_ptr()) }
+    }
+}
