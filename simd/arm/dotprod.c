@@ -55,6 +55,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
                    : s == 1 ? vdotq_laneq_s32(acc.r[i], w.r[i], x, 1)
                    : s == 2 ? vdotq_laneq_s32(acc.r[i], w.r[i], x, 2)
                             : vdotq_laneq_s32(acc.r[i], w.r[i], x, 3);
+    TOGETHER(acc.r);
     return acc;
 }
 

@@ -67,6 +67,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
     UNROLL for (int i = 0; i < 8; i++)
         acc.r[i] = vusmmlaq_s32(acc.r[i], x.half[s], w.r[i]);
+    TOGETHER(acc.r);
+    TOGETHER(acc.r + 4);
     return acc;
 }
 

@@ -7,10 +7,6 @@
  */
 #define PACKED_SIGNED 1
 
-/* Ends a p_dot: its sums r[0 .. 3] are finished before the next p_dot. Otherwise gcc finishes one
-   sum of a whole group after the other, and runs out of registers for the weights. */
-#define TOGETHER(r) __asm__ volatile("" : "+w"((r)[0]), "+w"((r)[1]), "+w"((r)[2]), "+w"((r)[3]))
-
 typedef struct {
     int8x16_t r[2][4];
 } p_quads;

@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Finishes the sums r[0 .. 3] before the next TOGETHER. Otherwise gcc finishes one sum of a whole
+   loop after the other, and runs out of registers for what they are multiplied by. */
+#define TOGETHER(r) __asm__ volatile("" : "+w"((r)[0]), "+w"((r)[1]), "+w"((r)[2]), "+w"((r)[3]))
+
 typedef float32x4_t reg;
 enum { LANES = 4 };
 
