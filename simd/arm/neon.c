@@ -296,10 +296,10 @@ static inline l_acc l_sum(l_acc acc, l_part part)
 #define LOW_RUN(bits) LOW_STEP
 #include "low_neon.h"
 
-/* smull and sadalp, 8 products. */
-TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),
-         vpadalq_s16(acc[i], vmull_s8(vget_low_s8(vreinterpretq_s8_s32(a)),
-                                      vget_high_s8(vreinterpretq_s8_s32(a)))),
+/* smlal, 8 products. Not smull, which a compiler moves out of the loop. */
+TFT_PEAK(peak_int8_neon, int16x8_t, vdupq_n_s16(0x0101),
+         vmlal_s8(acc[i], vget_low_s8(vreinterpretq_s8_s16(a)),
+                  vget_low_s8(vreinterpretq_s8_s16(a))),
          2 * 8)
 
 void tft_rung_neon(struct tft_kernels *k)

@@ -4,7 +4,8 @@
 
 #include "lanes.h"
 
-TFT_PEAK(ISA(peak_fma), reg, r_set(1), r_fma(a, acc[i], a), 2 * LANES)
+/* The sum is the accumulator: NEON's fma overwrites it, and would need moves for another one. */
+TFT_PEAK(ISA(peak_fma), reg, r_set(1), r_fma(a, a, acc[i]), 2 * LANES)
 
 static float ISA(read)(const float *x, size_t n)
 {
