@@ -95,7 +95,7 @@ def body_of(code, kind, choose, times):
     # other loops of the function have few products
     most = max(count(code[b:e + 1]) for b, e in inner)
     vector = [(b, e) for b, e in inner if count(code[b:e + 1]) >= max(most / 8, 1)]
-    first, last = choose(vector, key=lambda p: products(code[p[0]:p[1] + 1]) * 4096 + p[1] - p[0])
+    first, last = choose(vector, key=lambda p: products(code[p[0]:p[1] + 1]) * 4096 + p[0] - p[1])
     body = code[first:last + 1]
     work = count(body)
     if times:
