@@ -23,6 +23,9 @@
  *   DOT_FLIP                    128 if d_dot takes the bytes of a token as x - 128, otherwise 0
  *   DOT_TOKENS                  at most 8, or at most 12 with two panels: what registers hold
  *   DOT_PANELS                  1 or 2
+ *
+ * Where d_load has to rearrange the quads, a rung may define DOT_READY, d_load_ready(p), and
+ * d_ready(to, from, bytes), which stores panels as d_load_ready reads them; to may be from.
  */
 #ifndef TFT_TEMPLATE_GEMM_I8_H
 #define TFT_TEMPLATE_GEMM_I8_H
@@ -42,15 +45,24 @@ _Static_assert(DOT_ROWS == 1 || DOT_ROWS == 2, "d_store has one `next`");
 _Static_assert(DOT_PANELS == 1 ? DOT_TOKENS <= 8 : DOT_PANELS == 2 && DOT_TOKENS <= 12,
                "DOT_CASE has the smaller tiles");
 
+#ifdef DOT_READY
+#define DOT_LOAD(p, ready) ((ready) ? d_load_ready(p) : d_load(p))
+#else
+#define DOT_READY 0
+#define d_ready(to, from, bytes) (void)0
+#define DOT_LOAD(p, ready) d_load(p)
+#endif
+
 /* Bytes between a prefetch of weights and their use: few tokens wait for memory, and prefetch two
    pages ahead; many tokens wait for the L2 cache. */
 enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 4096, DOT_LINE = 64 };
 
 /* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are
    constants after inlining; an odd last token is multiplied twice. If a tile has too few sums to
-   hide the latency of d_dot, each sum is split into `ways` that are added at the end. */
+   hide the latency of d_dot, each sum is split into `ways` that are added at the end. ready, a
+   constant too: d_ready has stored the panels, in the cache. */
 FORCE_INLINE void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, size_t cols,
-                           size_t tokens, size_t mt, size_t np)
+                           size_t tokens, size_t mt, size_t np, bool ready)
 {
     size_t ways = DOT_ACCS / (mt * np) >= 4 && DOT_STEPS >= 4 ? 4
                   : DOT_ACCS / (mt * np) >= 2                 ? 2
@@ -74,8 +86,8 @@ FORCE_INLINE void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int
             d_weights v[DOT_PANELS];
             UNROLL for (size_t j = 0; j < np; j++) {
                 const int8_t *p = w + j * TFT_PANEL * cols + k * TFT_PANEL + s * DOT_BYTES;
-                v[j] = d_load(p);
-                UNROLL for (size_t line = 0; line < DOT_BYTES; line += DOT_LINE)
+                v[j] = DOT_LOAD(p, ready);
+                UNROLL for (size_t line = 0; !ready && line < DOT_BYTES; line += DOT_LINE)
                     __builtin_prefetch(p + line + (np == 1 ? DOT_AHEAD_MEMORY : DOT_AHEAD_CACHE));
             }
             UNROLL for (size_t i = 0; i < mt; i++)
@@ -198,6 +210,7 @@ struct dot_job {
     const struct tft_gemm_i8 *g; /* of the columns of the range */
     int32_t *carry;              /* [M, DOT_PANELS, 16], NULL if the range is all columns */
     bool first, last;            /* range of the product, with carry */
+    bool ready;                  /* d_ready has stored the panels */
 };
 
 FORCE_INLINE void dot_carry(const struct dot_job *j, int32_t *sum, size_t m, size_t n,
@@ -212,14 +225,14 @@ FORCE_INLINE void dot_carry(const struct dot_job *j, int32_t *sum, size_t m, siz
 }
 
 /* The outputs of `tokens` tokens from m on and np panels from row n on. mt = ceil(tokens /
-   DOT_ROWS) and np are constants after inlining. */
+   DOT_ROWS), np and ready are constants after inlining. */
 FORCE_INLINE void dot_store_tile(const struct dot_job *j, size_t m, size_t n, size_t tokens,
-                                 size_t mt, size_t np)
+                                 size_t mt, size_t np, bool ready)
 {
     _Alignas(64) int32_t sum[DOT_ACCS * DOT_ROWS * TFT_PANEL];
     const struct tft_gemm_i8 *g = j->g;
     size_t cols = g->w->cols;
-    dot_tile(sum, g->x + m * g->ldx, g->ldx, g->w->data + n * cols, cols, tokens, mt, np);
+    dot_tile(sum, g->x + m * g->ldx, g->ldx, g->w->data + n * cols, cols, tokens, mt, np, ready);
     if (j->carry)
         dot_carry(j, sum, m, n, tokens, np);
     if (j->carry && !j->last)
@@ -233,8 +246,12 @@ enum { DOT_SINGLE = DOT_PANELS == 1 ? DOT_TOKENS : 8 };
 
 #define DOT_CASE(mt, np)                                                                           \
     case mt:                                                                                       \
-        if (mt <= DOT_TOKENS && np <= DOT_PANELS)                                                  \
-            dot_store_tile(j, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np);                          \
+        if (mt > DOT_TOKENS || np > DOT_PANELS)                                                    \
+            break;                                                                                 \
+        if (DOT_READY && j->ready)                                                                 \
+            dot_store_tile(j, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np, true);                    \
+        else                                                                                       \
+            dot_store_tile(j, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np, false);                   \
         break
 
 static void ISA(dot_two_panels)(const struct dot_job *j, size_t m, size_t n, size_t tokens)

@@ -186,13 +186,16 @@ static void ISA(low_block)(const struct tft_gemm_i8 *g, const struct tft_low_pan
     for (size_t k = 0; k < K; k += LOW_RANGE) {
         struct tft_panels w = *g->w;
         struct tft_gemm_i8 part = *g;
-        struct dot_job j = {&part, K > LOW_RANGE ? b->carry : NULL, k == 0, k + LOW_RANGE >= K};
+        struct dot_job j = {&part, K > LOW_RANGE ? b->carry : NULL, k == 0, k + LOW_RANGE >= K,
+                            DOT_READY};
         w.data = b->w;
         w.cols = min_size(LOW_RANGE, K - k);
         part.w = &w;
         part.x += k;
         for (size_t n = 0; n < g->N; n += TFT_PANEL)
             ISA(low_unpack)(b->w + n * w.cols, low, n, k, w.cols);
+        if (DOT_READY)
+            d_ready(b->w, b->w, DOT_PANELS * TFT_PANEL * w.cols);
         size_t share = low_share(&low->how, g->M);
         const uint8_t *next = low->codes + low_next(&low->how, K, k);
         for (size_t m = 0; m < g->M; m += DOT_TILE, next += share) {
