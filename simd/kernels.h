@@ -403,6 +403,23 @@ typedef void tft_score_fn(const struct tft_score *a);
 typedef void tft_softmax_fn(float *p, size_t n, float *max, float *sum);
 
 /*
+ * Softmax, and its weights times the scales of int8 values, as bytes. p, scale: [n], n > 0; y: [n
+ * rounded up to a multiple of 16], 0 past n. p is overwritten.
+ *
+ *   *max and *sum as softmax has them
+ *   w[i] = exp(p[i] - *max) * scale[i]
+ *   r = the largest w[i]
+ *   inverse = 255 / r; 0 if r < TFT_FOLD_LEAST or r is infinite
+ *   y[i] = rint(min(max(w[i] * inverse, 0), 255)), where max of a NaN is 0
+ *   *step = total16(w) / (the sum of y), or 0 if all y are 0
+ *
+ * The byte y[i] stands for y[i] * *step. So the bytes stand for the whole weight, with that of
+ * small numbers that become 0.
+ */
+typedef void tft_softmax_u8_fn(uint8_t *y, float *p, const float *scale, size_t n, float *max,
+                               float *sum, float *step);
+
+/*
  * For a sampler: the sum of the weights of n logits x, the largest of which is `max`, a number.
  *
  *   d[i] = (x[i] - max) * inverse
@@ -653,6 +670,7 @@ struct tft_kernels {
 
     tft_score_fn *score[TFT_NUM_COUNT]; /* f32 and f16 only */
     tft_softmax_fn *softmax;
+    tft_softmax_u8_fn *softmax_u8;
     tft_mix_fn *mix[TFT_NUM_COUNT]; /* f32 and f16 only */
     tft_blend_fn *blend;
     tft_scale_fn *scale;

@@ -352,6 +352,25 @@ static void softmax_c(float *p, size_t n, float *max, float *sum)
     *sum = total16(p, n);
 }
 
+static void softmax_u8_c(uint8_t *y, float *p, const float *scale, size_t n, float *max, float *sum,
+                         float *step)
+{
+    float r = 0;
+    int32_t total = 0;
+    softmax_c(p, n, max, sum);
+    for (size_t j = 0; j < n; j++) {
+        p[j] *= scale[j];
+        r = p[j] > r ? p[j] : r;
+    }
+    float inverse = r >= TFT_FOLD_LEAST && r <= FLT_MAX ? 255 / r : 0;
+    for (size_t j = 0; j < (n + 15) / 16 * 16; j++) {
+        float t = j < n && p[j] * inverse > 0 ? p[j] * inverse : 0;
+        y[j] = (uint8_t)rintf(t < 255 ? t : 255);
+        total += y[j];
+    }
+    *step = total ? total16(p, n) / (float)total : 0;
+}
+
 static double sum_exp_c(const float *x, size_t n, float max, float inverse)
 {
     double lane[16] = {0};
@@ -478,6 +497,7 @@ void tft_rung_c(struct tft_kernels *k)
         .widen_f8 = widen_f8_c,
         .score = {[TFT_NUM_F32] = score_f32_c, [TFT_NUM_F16] = score_f16_c},
         .softmax = softmax_c,
+        .softmax_u8 = softmax_u8_c,
         .mix = {[TFT_NUM_F32] = mix_f32_c, [TFT_NUM_F16] = mix_f16_c},
         .blend = blend_c,
         .scale = scale_c,

@@ -1,5 +1,5 @@
 /*
- * score, softmax and mix of kernels.h, for keys and values of f32 and f16.
+ * score, softmax, softmax_u8 and mix of kernels.h, for keys and values of f32 and f16.
  *
  * Parameters, besides lanes.h:
  *
@@ -91,14 +91,18 @@ static void ISA(score_f16)(const struct tft_score *a)
 
 /* -------------------------------------------------------------------------------------- softmax */
 
-static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
+FORCE_INLINE float largest(const float *p, size_t n)
 {
     /* lanes past the end hold p[0], which never exceeds the maximum */
-    v16 lanes_max = v_set(p[0]);
+    v16 lanes = v_set(p[0]);
     for (size_t j = 0; j < n; j += 16)
-        lanes_max = v_select_n(v_max(lanes_max, v_load_n(p + j, n - j)), lanes_max, n - j);
-    *max = v_hmax(lanes_max);
+        lanes = v_select_n(v_max(lanes, v_load_n(p + j, n - j)), lanes, n - j);
+    return v_hmax(lanes);
+}
 
+static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
+{
+    *max = largest(p, n);
     v16 m = v_set(*max), total = v_set(0);
     for (size_t j = 0; j < n; j += 16) {
         v16 e = v_exp(v_sub(v_load_n(p + j, n - j), m));
@@ -106,6 +110,36 @@ static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
         total = v_select_n(v_add(total, e), total, n - j);
     }
     *sum = v_hsum(total);
+}
+
+/* Bytes of the weights of softmax_u8, of which n remain. Returns them as floats. */
+FORCE_INLINE v16 weight_bytes(uint8_t *y, const float *w, size_t n, v16 inverse)
+{
+    v16 t = v_rint(v_min(v_max(v_mul(v_load_n(w, n), inverse), v_set(0)), v_set(255)));
+    UNROLL for (int p = 0; p < PARTS; p++)
+        r_store_bytes(y + p * LANES, t.r[p], 0);
+    return t;
+}
+
+static void ISA(softmax_u8)(uint8_t *y, float *p, const float *scale, size_t n, float *max,
+                            float *sum, float *step)
+{
+    *max = largest(p, n);
+    v16 m = v_set(*max), total = v_set(0), weight = v_set(0), most = v_set(0), bytes = v_set(0);
+    for (size_t j = 0; j < n; j += 16) {
+        v16 e = v_exp(v_sub(v_load_n(p + j, n - j), m)), w = v_mul(e, v_load_n(scale + j, n - j));
+        v_store_n(p + j, w, n - j);
+        total = v_select_n(v_add(total, e), total, n - j);
+        weight = v_select_n(v_add(weight, w), weight, n - j);
+        most = v_select_n(v_max(w, most), most, n - j);
+    }
+    *sum = v_hsum(total);
+
+    float r = v_hmax(most), inverse = r >= TFT_FOLD_LEAST && r <= FLT_MAX ? 255 / r : 0;
+    for (size_t j = 0; j < n; j += 16)
+        bytes = v_add(bytes, weight_bytes(y + j, p + j, n - j, v_set(inverse)));
+    float all = v_hsum(bytes); /* of integers: exact in any order */
+    *step = all > 0 ? v_hsum(weight) / all : 0;
 }
 
 /* ------------------------------------------------------------------------------------------ mix */

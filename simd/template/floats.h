@@ -43,6 +43,7 @@ static void fill_floats(struct tft_kernels *k)
     k->score[TFT_NUM_F32] = ISA(score_f32);
     k->score[TFT_NUM_F16] = ISA(score_f16);
     k->softmax = ISA(softmax);
+    k->softmax_u8 = ISA(softmax_u8);
     k->mix[TFT_NUM_F32] = ISA(mix_f32);
     k->mix[TFT_NUM_F16] = ISA(mix_f16);
     k->blend = ISA(blend);

@@ -112,6 +112,62 @@ static void softmax(struct check *c)
                now->softmax(x, N, &max, &sum));
 }
 
+/* One row of scores and of scales: against the reference, and against double precision. */
+static void softmax_bytes(struct check *c, tft_softmax_u8_fn *ref, tft_softmax_u8_fn *now,
+                          const float *x, const float *scale, size_t n)
+{
+    size_t padded = (n + 15) / 16 * 16;
+    float *p[2], max[2], sum[2], step[2];
+    uint8_t *y[2];
+    for (int i = 0; i < 2; i++) {
+        p[i] = check_buf(c, n, 4);
+        y[i] = check_buf(c, padded, 1);
+        memcpy(p[i], x, n * 4);
+        (i ? now : ref)(y[i], p[i], scale, n, &max[i], &sum[i], &step[i]);
+    }
+    check_same(c, y[0], y[1], padded, "bytes of %zu", n);
+    check_same_floats(c, &sum[0], &sum[1], 1, "sum");
+    check_same_floats(c, &step[0], &step[1], 1, "step");
+    double top = -INFINITY, most = 0, all = 0, bytes = 0;
+    for (size_t j = 0; j < n; j++)
+        top = fmax(top, (double)x[j]);
+    for (size_t j = 0; j < n; j++) {
+        double w = exp((double)x[j] - top) * (double)scale[j];
+        most = fmax(most, w), all += w, bytes += y[1][j];
+    }
+    check_near(c, top, (double)max[1], 1, 0, "maximum of %zu", n);
+    for (size_t j = 0; j < n && most > 1e-20; j++)
+        check_near(c, exp((double)x[j] - top) * (double)scale[j] / most * 255, y[1][j], 0.501, 1,
+                   "byte %zu of %zu", j, n);
+    if (most > 1e-20)
+        check_near(c, all, bytes * (double)step[1], all, ((double)n / 16 + 64) * 0x1p-24,
+                   "what the bytes of %zu stand for", n);
+    else if (most == 0)
+        check_near(c, 0, bytes + (double)step[1], 1, 0, "weights of 0");
+}
+
+static void softmax_u8(struct check *c)
+{
+    CASE(c, "softmax_u8", softmax_u8);
+    for (int i = 0; i < 60; i++) {
+        size_t n = check_size(c, 600);
+        float *x = check_buf(c, n, 4), *scale = check_buf(c, n, 4);
+        check_fill(c, x, n);
+        check_fill(c, scale, n);
+        for (size_t j = 0; j < n; j++)
+            scale[j] = i % 6 == 0 ? 0 : fabsf(scale[j]) * (i % 6 == 1 ? 0x1p-130f : 1);
+        softmax_bytes(c, ref->softmax_u8, now->softmax_u8, x, scale, n);
+    }
+    enum { N = 256 };
+    float *x = check_buf(c, N, 4), *scale = check_buf(c, N, 4), max, sum, step;
+    uint8_t *y = check_buf(c, N, 1);
+    check_fill(c, x, N);
+    for (int j = 0; j < N; j++)
+        scale[j] = 1;
+    CHECK_TIME(c, "256", 0, 13.0 * N, ref->softmax_u8(y, x, scale, N, &max, &sum, &step),
+               now->softmax_u8(y, x, scale, N, &max, &sum, &step));
+}
+
 /* Logits as a sampler gets them, with NaNs and infinities among them. Returns the largest. */
 static float fill_logits(struct check *c, float *x, size_t n, bool strange)
 {
@@ -230,6 +286,7 @@ void check_attention(struct check *c)
     score(c, "score_f32", TFT_NUM_F32);
     score(c, "score_f16", TFT_NUM_F16);
     softmax(c);
+    softmax_u8(c);
     sum_exp(c);
     tops(c);
     mix(c, "mix_f32", TFT_NUM_F32);
