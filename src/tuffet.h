@@ -420,7 +420,9 @@ struct tft_session_opts {
 /*
  * The KV cache. A new token's keys and values are f16, in a slot. A quantized cache evicts tokens
  * from the slots by the rule `retain`: it quantizes them, in blocks of 16 to 256 tokens, to codes
- * that attention reads directly. The string tft_session_opts.kv names a cache:
+ * that attention reads directly. The cache i8 rounds each key and value to int8 numbers times a
+ * float when the token comes, those of the prefix too, and attention sums products of integers; it
+ * runs on the CPU alone. The string tft_session_opts.kv names a cache:
  *
  *      PRESET                     "kivi"
  *      PRESET:KNOB=VALUE,...      "kivi:bits=4,residual=64"
@@ -428,6 +430,7 @@ struct tft_session_opts {
  *
  *      preset            keys        values    tokens that stay f16    after the paper
  *      f16, f32          16, 32      16, 32    all                     no quantization, no knobs
+ *      i8                8           8         none                    8 bits each, no knobs
  *      rtn               2@token     2@token   at most 32              round to nearest
  *      kivi              2@channel   2@token   at most 128             KIVI
  *      logquant          2@channel   2@token   84 to 126, sparser      LogQuant
@@ -487,17 +490,17 @@ struct tft_session_opts {
  *                       capacity, and does not slide.
  *
  * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
- * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. The
+ * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. But for i8, the
  * prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
  * do not depend on how tokens were fed. docs/kv-cache.md describes how the cache works and what
  * each preset costs.
  */
 
 /* Bytes that one more token takes in the cache `kv`, summed over the layers without a sliding
-   window: its part of a block of codes, rounded up, or its floats if `kv` is "f16" or "f32". Once a
-   window is full, its layer takes no more; tft_session_bytes counts such layers too. 0 if all
-   layers have windows, or if `kv` is invalid or unsupported by this model; err then says why, as
-   that of tft_session_open. */
+   window: its part of a block of codes, rounded up, or its slot if `kv` is "f16", "f32" or "i8".
+   Once a window is full, its layer takes no more; tft_session_bytes counts such layers too. 0 if
+   all layers have windows, or if `kv` is invalid or unsupported by this model; err then says why,
+   as that of tft_session_open. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err);
 
 /* Bytes that tft_session_open takes from the allocator, which is all that the session ever takes

@@ -1,4 +1,4 @@
-/* Quantized caches with every kind of codes and every way to evict tokens, and a model for them. */
+/* Quantized caches with every kind of codes and every way to evict tokens, int8 slots, and a model for them. */
 #ifndef TFT_TEST_CACHES_H
 #define TFT_TEST_CACHES_H
 
@@ -25,6 +25,7 @@ static const struct {
     {"kivi:kr=fill:40,vr=window:20", NULL},
     {"k=16,v=8@channel,group=16,kr=window:3,vr=log2:9,sinks=3", NULL},
     {"skvq:k=3,kr=log2:11,vr=fill:24,group=16,prefill=100", "skvq:k=3,group=16"},
+    {"i8", NULL}, /* the last one: the CPU's alone */
 };
 enum { N_CACHES = sizeof caches / sizeof *caches };
 

@@ -98,7 +98,7 @@ static void stop_everywhere(const struct tft_model *m, struct tft_session_opts o
 static void goes_on_with_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const caches[] = {"f16", "f32", "kivi:residual=32,group=16",
+    static const char *const caches[] = {"f16", "f32", "i8", "kivi:residual=32,group=16",
                                          "k=3@token,v=1@channel,retain=window:16,group=16,sinks=2",
                                          "kivi:residual=32,group=16,bits=1,prefill=60,keep=6",
                                          "logquant:retain=log2:16,group=16",

@@ -136,6 +136,10 @@ static void floats_have_no_codes(void **state)
     struct tft_kv_policy p = parsed("f32");
     assert_false(tft_kv_evicts(&p));
     assert_int_equal(p.num, TFT_NUM_F32);
+    assert_false(p.i8);
+    p = parsed("i8");
+    assert_false(tft_kv_evicts(&p));
+    assert_true(p.i8);
 }
 
 static void knobs_override(void **state)

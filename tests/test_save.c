@@ -150,12 +150,12 @@ static bool some(void *user, uint64_t position, int32_t token)
 static void sliding_and_named(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "kivi:residual=32,group=16",
+    static const char *const kv[] = {"f16", "i8", "kivi:residual=32,group=16",
                                      "logquant:window=11,group=16",
                                      "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
                                      "kivi:residual=32,group=16,sinks=2,keep=4,prefill=70"};
     struct tft_model *m = small_model(NULL);
-    for (int c = 0; c < 5; c++) {
+    for (size_t c = 0; c < sizeof kv / sizeof *kv; c++) {
         struct tft_session_opts o = {.kv = kv[c], .n_threads = 1, .capacity = 128, .slide = true,
                                      .keep = some};
         carried(m, o, o, 16);

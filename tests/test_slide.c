@@ -47,6 +47,7 @@ static int32_t tokens[FED];
 
 static const char *const caches[] = {"f16",
                                      "f32",
+                                     "i8",
                                      "kivi:residual=32,group=16",
                                      "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3",
                                      "logquant:window=11,group=16",

@@ -38,8 +38,9 @@ static const char *const caches[] = {
     "kivi:residual=24,prefill=300",
     "kivi:kr=fill:40,vr=window:20",
     "k=8@token,v=3,kr=log2:11,vr=fill:24,group=16,sinks=3",
+    "i8", /* evicts nothing */
 };
-enum { N_CACHES = sizeof caches / sizeof *caches };
+enum { N_CACHES = sizeof caches / sizeof *caches, N_EVICT = N_CACHES - 1 };
 
 static float importance[2 * 2 * 8], clip[2][2 * 2];
 static int32_t key_order[2 * 2 * 8], text[N];
@@ -155,7 +156,8 @@ static void *plain_cache(struct tft_kv *kv, const struct tft_session *s, const c
                     s->m->kern.widen[TFT_NUM_F16](k + d, panel + (d * 16 + t % 16) * 2, 1);
                     s->m->kern.widen[TFT_NUM_F16](v + d, row + d * 2, 1);
                 }
-                tft_kv_store_key(kv, layer, h, c->side[TFT_KV_K].slot + t - c->from, k);
+                tft_kv_store_key(kv, &s->m->kern, layer, h,
+                                 c->side[TFT_KV_K].slot + t - c->from, k);
                 tft_kv_store_value(kv, &s->m->kern, layer, h,
                                    c->side[TFT_KV_V].slot + t - c->from, v);
             }
@@ -178,7 +180,7 @@ static void codes_of_a_cache_without_rings(void **state)
     struct tft_model *m = model();
     struct tft_session *f16 = unwound(m, with("f16", 1));
     feed(f16, text, N, N);
-    for (int c = 0; c < N_CACHES; c++) {
+    for (int c = 0; c < N_EVICT; c++) {
         struct tft_session *s = session(m, with(caches[c], 2));
         struct tft_kv plain, *kv = &s->kv;
         feed(s, text, N, 131);
@@ -214,7 +216,7 @@ static void rewinds(void **state)
     (void)state;
     static const uint32_t back[] = {1, 100, 300};
     struct tft_model *m = model();
-    for (int c = 0; c < N_CACHES; c++) {
+    for (int c = 0; c < N_EVICT; c++) {
         struct tft_session *s = session(m, with(caches[c], 2));
         for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
             struct tft_session *whole = unwound(m, with(caches[c], 2));
@@ -379,14 +381,14 @@ static void bytes(void **state)
     for (int c = -1; c < N_CACHES; c++) {
         struct tft_session_opts o = with(c < 0 ? "f16" : caches[c], 1);
         size_t token = tft_kv_bytes(m, o.kv, NULL), parts = 4 * (8 + 2) * sizeof(float),
-               own = (sizeof *text + token) * 320;
+               own = (sizeof *text + token) * TFT_SPAN;
         o.size = sizeof o;
         o.capacity = 1280;
         size_t less = tft_session_bytes(m, &o, NULL);
-        o.capacity = 1600;
+        o.capacity = 1280 + TFT_SPAN;
         size_t more = tft_session_bytes(m, &o, NULL) - less;
         if (!strstr(o.kv, "vr=")) /* apart, scores and owners go by tokens too */
-            assert_in_range(more, own, own + 320 * 8 + 2 * parts + 512);
+            assert_in_range(more, own, own + TFT_SPAN * 8 + 2 * parts + 512);
         if (c >= 0 && !strstr(o.kv, "lk=")) { /* both layers are alike */
             m->kv_window = NULL;
             assert_in_range(tft_kv_bytes(m, o.kv, NULL), 2 * token - 1, 2 * token);

@@ -2,9 +2,10 @@
  * The KV cache of a session: everything that the rest of tuffet needs of it. docs/kv-cache.md has
  * the policies, docs/glossary.md the terms.
  *
- * Keys and values of a token are stored as floats in a slot, or together with the tokens of their
- * block as codes. policy.h says which, retain.h where each token is. Both are functions of
- * positions alone, so the result of a token does not depend on how the tokens were fed.
+ * Keys and values of a token are stored in a slot, as floats or as bytes, or together with the
+ * tokens of their block as codes. policy.h says which, retain.h where each token is. Both are
+ * functions of positions alone, so the result of a token does not depend on how the tokens were
+ * fed.
  *
  * Keys and values are two sides, each with slots, blocks and evictions of its own. Usually both
  * sides evict the same tokens, so that slot i of the keys and slot i of the values belong to the
@@ -106,7 +107,7 @@ struct tft_kv_ring {
     uint32_t window;              /* 0: the layer has none */
     uint32_t slots[TFT_KV_SIDES]; /* slots of a head: a multiple of 16, and of TFT_SPAN if it is
                                      less than max_tokens */
-    size_t at[TFT_KV_SIDES]; /* the layer's first number in kv.k and in kv.v */
+    size_t at[TFT_KV_SIDES]; /* the layer's first byte in kv.k and in kv.v */
 };
 
 /* Tokens that can be taken back in place, at least, where a layer has a window. */
@@ -163,7 +164,7 @@ struct tft_kv_scratch {
 
 struct tft_kv {
     struct tft_kv_policy policy;
-    enum tft_num num; /* of slots: F16 or F32 */
+    enum tft_num num; /* of slots that are floats: F16 or F32 */
     uint32_t n_layer, n_host, n_head_kv, head_dim, n_prefix;
     uint32_t block;    /* tokens of a block */
     uint32_t capacity[TFT_KV_SIDES]; /* slots, those of the prefix included; a multiple of 16 */
@@ -194,7 +195,7 @@ struct tft_kv {
 
     /* Memory of the host's layers, all of it in the arena. */
     char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
-    char *v;     /* [n_host, G, V capacity, E] slots: values */
+    char *v;     /* [n_host, G, V capacity, E] slots: values. Slots of bytes: struct tft_kv_int8 */
     struct tft_kv_ring *ring; /* [n_layer] the slots of each layer, instead of `capacity`; NULL in a
                                  model whose layers do not differ */
     char *codes; /* records of blocks */
@@ -217,6 +218,12 @@ struct tft_kv {
 static inline bool tft_kv_has_ring(const struct tft_kv *kv, uint32_t layer)
 {
     return kv->ring && kv->ring[layer].window;
+}
+
+/* Whether the slots of a layer are bytes. */
+static inline bool tft_kv_in_bytes(const struct tft_kv *kv, uint32_t layer)
+{
+    return kv->policy.i8 && !tft_kv_has_ring(kv, layer);
 }
 
 /* Where the keys, or the values, of a chunk are in a layer. */
@@ -250,6 +257,17 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
    tft_kv_token_bytes: of a token that has been quantized, rounded up, or of a slot if the policy
    evicts nothing. tft_kv_block_bytes: of a block, over all heads. */
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
+
+/* Bytes of the numbers of a key or value of `dim` numbers in a slot; and of the slot, with what
+   int8 needs besides. `floats`: as in a layer with a window. */
+static inline size_t tft_kv_number_bytes(const struct tft_kv_policy *policy, bool floats,
+                                         uint32_t dim)
+{
+    return policy->i8 && !floats ? tft_panel_cols(dim) : dim * tft_num_bytes(policy->num);
+}
+
+size_t tft_kv_slot_bytes(const struct tft_kv_policy *policy, bool floats, uint32_t dim,
+                         enum tft_kv_which which);
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
 /* Bytes of the slots and the blocks of a session of `capacity` tokens whose blocks take block_bytes
@@ -328,8 +346,8 @@ void tft_kv_drop_from_ring(const struct tft_kv *kv, uint32_t layer, uint32_t hea
 
 /* Stores a head's key, or its value, [E], in a slot. The first slot of a panel of keys clears the
    panel, so that no kernel ever reads memory that was not written. */
-void tft_kv_store_key(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t slot,
-                      const float *k);
+void tft_kv_store_key(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                      uint32_t head, uint32_t slot, const float *k);
 void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                         uint32_t head, uint32_t slot, const float *v);
 
@@ -340,6 +358,39 @@ void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint3
 /* The keys of a head from slot `from` on, a multiple of 16; its values from any slot on. */
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
 void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
+
+/*
+ * Slots of bytes. A number is an int8 of -127 .. 127 times the scale of its slot, a float: the
+ * largest magnitude of the head's key, or value, is 127. A scale of 0 stands for zeros. Keys and
+ * values are matrices of int8 in panels (panel.h), so that attention is the product of bytes:
+ *
+ *      keys      a row for each slot, a column for each channel, E padded to 16
+ *      values    for each span of slots: a row for each channel, a column for each slot
+ *
+ * A head has its bytes, the scales of its slots, and the sums of the rows. The first slot of a
+ * panel of keys, or of a span of values, clears all of it.
+ */
+struct tft_kv_int8 {
+    int8_t *data;
+    float *scale; /* [slots] */
+    int32_t *sum; /* of the rows of `data`: keys [slots]; values [spans, E padded to 16] */
+};
+
+/* The slots of a head from `from` on: a multiple of 16 for keys, of TFT_SPAN for values. */
+struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                               enum tft_kv_which which, uint32_t from);
+
+/* What makes bytes of the numbers x, [n], with the zero 128: the largest magnitude becomes 127. The
+   scale is 0 if that is less than TFT_FOLD_LEAST, or infinite. */
+struct tft_affine tft_kv_affine(const struct tft_kernels *kern, const float *x, size_t n);
+
+/* For tft_kv_store_key and _value: stores x, [E]. */
+void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                       uint32_t head, enum tft_kv_which which, uint32_t slot, const float *x);
+
+/* Copies a token of a head from one slot to another one that was written before. */
+void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,
+                      uint32_t from);
 
 /* Block b as kernels take it. Its scales are widened into room: [2 tft_kv_scales]. */
 struct tft_coded tft_kv_key_codes(const struct tft_kv *kv, const struct tft_kernels *kern,

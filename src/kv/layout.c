@@ -82,15 +82,16 @@ static struct tft_kv_heads heads_of(const struct tft_kv_shape *shape, uint32_t l
                         : (struct tft_kv_heads){shape->n_head_kv, shape->head_dim};
 }
 
-/* Numbers of a token's keys in the layers without a window, the only ones that the policy
-   governs. */
-static uint64_t policy_width(const struct tft_kv_shape *shape)
+/* Bytes of a slot of keys, or of values, over the layers without a window, the only ones that the
+   policy governs. */
+static uint64_t policy_slot(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
+                            enum tft_kv_which which)
 {
     uint64_t n = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++) {
         struct tft_kv_heads own = heads_of(shape, l);
         if (!window_of(shape, l))
-            n += (uint64_t)own.n * own.dim;
+            n += (uint64_t)own.n * tft_kv_slot_bytes(policy, false, own.dim, which);
     }
     return n;
 }
@@ -116,16 +117,17 @@ uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_k
     uint64_t block = tft_kv_block(policy);
     if (tft_kv_evicts(policy))
         return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
-    return 2 * policy_width(shape) * tft_num_bytes(policy->num);
+    return policy_slot(shape, policy, TFT_KV_K) + policy_slot(shape, policy, TFT_KV_V);
 }
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Slots of a session of `capacity` tokens. */
+/* Slots of a session of `capacity` tokens. Values of int8 come in whole spans. */
 static uint32_t slots_of(const struct tft_kv_policy *policy, enum tft_kv_which which,
                          uint32_t n_prefix, uint32_t capacity)
 {
-    return tft_kv_panels(n_prefix + min_u32(tft_retain_slots(policy, which), capacity));
+    uint32_t n = n_prefix + min_u32(tft_retain_slots(policy, which), capacity);
+    return policy->i8 && which == TFT_KV_V ? tft_spans(n) * TFT_SPAN : tft_kv_panels(n);
 }
 
 static uint32_t blocks_of(const struct tft_kv_policy *policy, uint32_t capacity)
@@ -136,10 +138,10 @@ static uint32_t blocks_of(const struct tft_kv_policy *policy, uint32_t capacity)
 uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
                            uint32_t capacity, uint64_t block_bytes)
 {
-    uint64_t slots = (uint64_t)slots_of(policy, TFT_KV_K, 0, capacity) +
-                     slots_of(policy, TFT_KV_V, 0, capacity);
-    return slots * policy_width(shape) * tft_num_bytes(policy->num) +
-           blocks_of(policy, capacity) * block_bytes;
+    uint64_t bytes = blocks_of(policy, capacity) * block_bytes;
+    for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
+        bytes += slots_of(policy, i, 0, capacity) * policy_slot(shape, policy, i);
+    return bytes;
 }
 
 /* Slots of a layer with this window, if that many tokens come at once, in a pass, or go at once, in
@@ -153,20 +155,20 @@ static uint32_t ring_slots(const struct tft_kv *kv, uint32_t window, uint32_t at
     return whole < all ? (uint32_t)whole : all;
 }
 
-/* Lays out the rings. n: becomes the numbers of all layers' keys, and of their values */
+/* Lays out the rings. n: becomes the bytes of all layers' keys, and of their values */
 static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                          uint32_t at_once, size_t n[TFT_KV_SIDES])
 {
     struct tft_kv_ring *ring = tft_arena_take(a, kv->n_layer, sizeof *ring);
     for (uint32_t l = 0; l < kv->n_layer; l++) {
         struct tft_kv_ring r = {.heads = heads_of(shape, l), .window = window_of(shape, l)};
-        for (int i = 0; i < TFT_KV_SIDES; i++) {
-            size_t all;
+        for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {
+            size_t all, slot = tft_kv_slot_bytes(&kv->policy, r.window, r.heads.dim, i);
             r.slots[i] = r.window ? ring_slots(kv, r.window, at_once) : kv->capacity[i];
             r.at[i] = n[i];
             kv->most_slots = max_u32(kv->most_slots, r.slots[i]);
             if (!tft_mul(l < kv->n_host ? r.heads.n : 0, r.slots[i], &all) ||
-                !tft_mul(all, r.heads.dim, &all) || !tft_add(n[i], all, &n[i]))
+                !tft_mul(all, slot, &all) || !tft_add(n[i], all, &n[i]))
                 a->failed = true;
         }
         if (ring)
@@ -183,12 +185,12 @@ static void layout_slots(struct tft_kv *kv, struct tft_arena *a, const struct tf
     kv->most_slots = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
     if (differ)
         layout_rings(kv, a, shape, at_once, n);
-    for (int i = 0; i < TFT_KV_SIDES && !differ; i++)
+    for (enum tft_kv_which i = 0; i < TFT_KV_SIDES && !differ; i++)
         if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity[i], &n[i]) ||
-            !tft_mul(n[i], kv->head_dim, &n[i]))
+            !tft_mul(n[i], tft_kv_slot_bytes(&kv->policy, false, kv->head_dim, i), &n[i]))
             a->failed = true;
-    kv->k = tft_arena_take(a, n[TFT_KV_K], tft_num_bytes(kv->num));
-    kv->v = tft_arena_take(a, n[TFT_KV_V], tft_num_bytes(kv->num));
+    kv->k = tft_arena_take(a, n[TFT_KV_K], 1);
+    kv->v = tft_arena_take(a, n[TFT_KV_V], 1);
 }
 
 static void layout_owners(struct tft_kv *kv, struct tft_arena *a)

@@ -351,11 +351,12 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     };
     for (int i = 0; i < TFT_KV_RUNS; i++)
         p->k.run[i] = p->v.run[i] = (struct tft_kv_run){TFT_KV_REST, 2};
-    if (is(all, "f16") || is(all, "f32")) {
-        p->num = is(all, "f16") ? TFT_NUM_F16 : TFT_NUM_F32;
+    if (is(all, "f16") || is(all, "f32") || is(all, "i8")) {
+        p->num = is(all, "f32") ? TFT_NUM_F32 : TFT_NUM_F16;
+        p->i8 = is(all, "i8");
         return TFT_OK;
     }
-    if (is(name, "f16") || is(name, "f32"))
+    if (is(name, "f16") || is(name, "f32") || is(name, "i8"))
         return tft_fail(err, TFT_ERR_ARG, "a KV cache of %.*s has no knobs", (int)name.n, name.s);
     if (all.n >= TFT_KV_TEXT)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache of %zu bytes of text is too long", all.n);

@@ -36,7 +36,7 @@ enum tft_kv_retain {
     TFT_KV_FILL,   /* up to `window` tokens; then all of them are evicted: KIVI */
     TFT_KV_WINDOW, /* the newest `window` tokens, and up to a block more: SKVQ */
     TFT_KV_LOG2,   /* 2 to 3 times `window` tokens, the older the sparser: LogQuant, algorithm 1 */
-    TFT_KV_ALL,    /* all tokens: f16 and f32, which evict nothing */
+    TFT_KV_ALL,    /* all tokens: f16, f32 and i8, which evict nothing */
 };
 
 #define TFT_KV_PROMPT UINT32_MAX
@@ -64,6 +64,7 @@ enum tft_kv_clip {
 
 struct tft_kv_policy {
     enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
+    bool i8;          /* slots are bytes, but for those of layers with a window: "i8" alone */
     uint32_t sinks;   /* first tokens that are never evicted, nor dropped when a session slides */
     bool names_sinks; /* the text has `sinks`; without it a session that slides may keep some */
     uint32_t prefill; /* nothing is evicted before more than N tokens have come: SKVQ, 3.2; or

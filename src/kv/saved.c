@@ -108,6 +108,10 @@ static void slots(const struct tft_kv *kv, uint32_t layer, uint32_t head,
 {
     size_t row = tft_kv_heads(kv, layer).dim * tft_num_bytes(kv->num);
     uint32_t n = slots_in_use(kv, a, TFT_KV_K), last = n % TFT_KEY_PANEL;
+    if (tft_kv_in_bytes(kv, layer)) {
+        tft_kv_walk_int8(kv, layer, head, n, w);
+        return;
+    }
     keys(kv, layer, head, 0, (n - last) * row, w);
     if (last)
         panel(kv, layer, head, n - last, last, w);

@@ -39,6 +39,10 @@ static inline void tft_walk_part(struct tft_walk *w, void *p, const void *copied
     w->part(w, p, n);
 }
 
+/* Walks through the first n slots of a head, which are bytes. */
+void tft_kv_walk_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n,
+                      struct tft_walk *w);
+
 /* A saved cache while it is checked or restored, or one that has been copied. */
 struct tft_kv_image {
     struct tft_kv_saved state;

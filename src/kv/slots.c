@@ -1,4 +1,4 @@
-/* Slots: keys and values as floats. */
+/* Slots: keys and values as floats; int8.c has those of bytes. */
 #include "kv.h"
 
 #include <string.h>
@@ -6,18 +6,22 @@
 #include "simd/half.h"
 
 /* The byte offset of slot `from`: in kv->v, or in kv->k if the slot begins a panel. Both have E
-   numbers for each slot of a head. E and the number of heads are those of the layer. */
+   numbers for each slot of a head, and behind them what bytes need besides. E and the number of
+   heads are those of the layer. */
 static size_t offset(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer,
                      uint32_t head, uint32_t from)
 {
-    size_t row = ((size_t)layer * kv->n_head_kv + head) * kv->capacity[which] + from,
-           n = row * kv->head_dim;
+    bool floats = !tft_kv_in_bytes(kv, layer);
+    uint32_t dim = tft_kv_heads(kv, layer).dim;
+    size_t slot = tft_kv_slot_bytes(&kv->policy, floats, dim, which),
+           number = tft_kv_number_bytes(&kv->policy, floats, dim),
+           before = ((size_t)layer * kv->n_head_kv + head) * kv->capacity[which] * slot;
     if (kv->ring) {
         const struct tft_kv_ring *r = &kv->ring[layer];
-        row = (size_t)head * r->slots[which] + from % r->slots[which];
-        n = r->at[which] + row * r->heads.dim;
+        before = r->at[which] + (size_t)head * r->slots[which] * slot;
+        from %= r->slots[which];
     }
-    return n * tft_num_bytes(kv->num);
+    return before + from * number;
 }
 
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from)
@@ -33,12 +37,20 @@ void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint
 void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                         uint32_t head, uint32_t slot, const float *v)
 {
+    if (tft_kv_in_bytes(kv, layer)) {
+        tft_kv_store_int8(kv, kern, layer, head, TFT_KV_V, slot, v);
+        return;
+    }
     kern->narrow[kv->num](tft_kv_values(kv, layer, head, slot), v, tft_kv_heads(kv, layer).dim);
 }
 
-void tft_kv_store_key(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t slot,
-                      const float *k)
+void tft_kv_store_key(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                      uint32_t head, uint32_t slot, const float *k)
 {
+    if (tft_kv_in_bytes(kv, layer)) {
+        tft_kv_store_int8(kv, kern, layer, head, TFT_KV_K, slot, k);
+        return;
+    }
     uint32_t column = slot % TFT_KEY_PANEL, dim = tft_kv_heads(kv, layer).dim;
     void *panel = tft_kv_keys(kv, layer, head, slot - column);
     if (column == 0)
@@ -53,6 +65,10 @@ void tft_kv_store_key(const struct tft_kv *kv, uint32_t layer, uint32_t head, ui
 void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from,
                        uint32_t n, uint32_t used)
 {
+    for (uint32_t t = from; tft_kv_in_bytes(kv, layer) && t + n < used; t++)
+        tft_kv_move_int8(kv, layer, head, t, t + n);
+    if (tft_kv_in_bytes(kv, layer))
+        return;
     size_t dim = tft_kv_heads(kv, layer).dim, size = tft_num_bytes(kv->num), row = dim * size,
            panel = TFT_KEY_PANEL * row;
     uint32_t column = from % TFT_KEY_PANEL, whole = tft_kv_panels(from), end = tft_kv_panels(used);

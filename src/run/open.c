@@ -17,6 +17,10 @@ enum { DEFAULT_BATCH = 512, DEFAULT_CHECKPOINTS = 4 };
 static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m,
                                 struct tft_error *err)
 {
+    if (kv->i8 && m->n_host < m->n_layer)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: a device has no int8 KV cache yet: use f16, or the CPU",
+                        m->source.name);
     if (!tft_kv_evicts(kv))
         return TFT_OK;
     if (m->head_dim % TFT_QUAD || m->head_dim > TFT_SPAN)
@@ -63,7 +67,7 @@ static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_mod
         return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
                         m->source.name);
     enum tft_status status = tft_kv_parse(kv, text ? text : m->kv_text, err);
-    if (status == TFT_OK && tft_kv_evicts(kv) && has_only_rings(m))
+    if (status == TFT_OK && (tft_kv_evicts(kv) || kv->i8) && has_only_rings(m))
         return tft_kv_parse(kv, "f16", err);
     return status == TFT_OK ? check_kv(kv, m, err) : status;
 }
@@ -292,6 +296,10 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
         w.part = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         w.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
         w.all_scores = apart ? tft_arena_take(a, TFT_TILE, kv->max_tokens * sizeof(float)) : NULL;
+        bool i8 = kv->policy.i8;
+        w.bytes = tft_arena_take(a, i8 ? TFT_TILE : 0, tft_panel_cols(dim));
+        w.weights = tft_arena_take(a, i8 ? TFT_TILE : 0, TFT_SPAN);
+        w.affine = tft_arena_take(a, i8 ? 2 * TFT_TILE : 0, sizeof *w.affine);
         w.ordered_q = tft_arena_take(a, evicts ? TFT_TILE : 0, dim * sizeof(float));
         w.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         w.value_scales = tft_arena_take(a, value_scales, sizeof(float));
@@ -380,7 +388,7 @@ void tft_session_put_prefix(struct tft_session *s)
             for (uint32_t h = 0; h < m->n_head_kv; h++) {
                 m->kern.widen[TFT_NUM_F16](k, keys + h * dim, dim);
                 m->kern.widen[TFT_NUM_F16](v, values + h * dim, dim);
-                tft_kv_store_key(&s->kv, l, h, pos, k);
+                tft_kv_store_key(&s->kv, &m->kern, l, h, pos, k);
                 tft_kv_store_value(&s->kv, &m->kern, l, h, pos, v);
             }
         }

@@ -28,7 +28,7 @@ static uint32_t cache_of(const struct tft_session *s)
             crc = tft_crc32(crc, &bits, sizeof bits);
         }
     }
-    return crc;
+    return p->i8 ? tft_crc32(crc, "i8", 2) : crc;
 }
 
 static uint32_t prefix_of(const struct tft_session *s)

@@ -21,6 +21,9 @@ struct tft_attend_scratch {
     float *q, *o, *part; /* [TFT_TILE, E] */
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
     float *all_scores;   /* [TFT_TILE, kv.max_tokens] where keys and values are apart; else NULL */
+    uint8_t *bytes;      /* [TFT_TILE, E padded to 16] queries of int8 slots; else NULL, as are: */
+    uint8_t *weights;    /* [TFT_TILE, TFT_SPAN] */
+    struct tft_affine *affine; /* [2, TFT_TILE] of those queries, of those weights */
     float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */

@@ -158,7 +158,7 @@ static void put(struct gpu *g)
         for (uint32_t m = 0; m < M; m++)
             for (uint32_t head = 0; head < h.kv->n_head_kv; head++) {
                 size_t at = m * ld + head * h.kv->head_dim;
-                tft_kv_store_key(h.kv, layer, head, slot[TFT_KV_K] + m, k + at);
+                tft_kv_store_key(h.kv, &kern, layer, head, slot[TFT_KV_K] + m, k + at);
                 tft_kv_store_value(h.kv, &kern, layer, head, slot[TFT_KV_V] + m, v + at);
             }
         same_keys(g, h.kv, layer, &slots, slot[TFT_KV_K] + M, "put");

@@ -58,6 +58,7 @@ static const char *const caches[] = {
     "tuffet:window=0,group=16,k=2x1/16,v=16x1/1.5",
     "partial-logquant:window=2,group=16",
     "kivi:kr=window:3,vr=log2:2,group=16",
+    "i8",
 };
 
 /* The room for a session behind the last of the named prefixes, which o gets. */

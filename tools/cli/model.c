@@ -50,7 +50,7 @@ const struct cli_option cli_session_option_list[] = {
     {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N",
      "context length in tokens (default that of the model)"},
     {0, "kv", CLI_TEXT, &cli_session_options.kv, CLI_KV_ARG,
-     "type of the KV cache: f16, f32, or a quantized one: tuffet, kivi, logquant, "
+     "type of the KV cache: f16, f32, i8, or a quantized one: tuffet, kivi, logquant, "
      "partial-logquant, asymkv, skvq or rtn, also with knobs, \"kivi:bits=4\" (default what MODEL "
      "says, or f16)"},
     {0},

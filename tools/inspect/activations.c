@@ -322,7 +322,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
                                   .n_threads = o->n_threads,
                                   .kv = o->kv ? o->kv : "f16"};
     enum tft_status status = tft_session_open(&k.s, m, &so, err);
-    if (status == TFT_OK && tft_kv_evicts(&k.s->kv.policy))
+    if (status == TFT_OK && (tft_kv_evicts(&k.s->kv.policy) || k.s->kv.policy.i8))
         status = tft_fail(err, TFT_ERR_ARG, "attention can be measured with --kv f16 or f32 only");
     if (status == TFT_OK && k.s->kv.ring && tft_kv_panels(k.s->kv.max_tokens) > shortest(&k.s->kv))
         status = tft_fail(err, TFT_ERR_UNSUPPORTED,

@@ -12,7 +12,8 @@
  *       m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
  *   the result is o / l
  *
- * Where keys and values are apart (kv.h), apart.c attends instead.
+ * Slots of bytes are the same with integers in two places: int8.c. Where keys and values are apart
+ * (kv.h), apart.c attends instead.
  *
  * A token's result depends on its position alone: neither on the tokens computed with it, nor on
  * how spans and heads are spread over threads. Many tokens are spread by (head, tile of queries); a
@@ -47,7 +48,7 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
         for (uint32_t t = c->from; t < c->to; t++) {
             uint32_t i = t - c->from, sequence = p->each ? i / p->each : 0,
                      in = p->each ? sequence : own, slot = i - sequence * p->each;
-            tft_kv_store_key(kv, in, h, side[TFT_KV_K].slot + slot,
+            tft_kv_store_key(kv, kern, in, h, side[TFT_KV_K].slot + slot,
                              tft_pass_row(p, TFT_K, t) + h * dim);
             tft_kv_store_value(kv, kern, in, h, side[TFT_KV_V].slot + slot,
                                tft_pass_row(p, TFT_V, t) + h * dim);
@@ -67,18 +68,18 @@ void tft_cpu_kv_append(struct tft_pass *p, uint32_t layer)
 
 /* ---------------------------------------------------------------------------------------- spans */
 
-struct softmax_part {
-    float max, sum;
-};
-
 /* Attends to the span of slots at `start`, for rows from *first_row on; the rows before see none of
    it, nor do the last ones where the window of the layer has left it: their results mean nothing.
    scores: [rows, TFT_SPAN]; results o: [rows, E], part: [rows] */
 static void attend_span(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
-                        const float *q, float *scores, float *o, struct softmax_part *part,
+                        const float *q, float *scores, float *o, struct tft_span_part *part,
                         uint32_t *first_row)
 {
-    uint32_t first = tft_first_row(t, TFT_KV_K, start);
+    uint32_t first = *first_row = tft_first_row(t, TFT_KV_K, start);
+    if (tft_kv_in_bytes(&p->s->kv, t->layer)) {
+        tft_attend_int8(p, t, start, first, scores, o, part);
+        return;
+    }
     tft_score_slots(p, t, start, first, q, scores);
     for (uint32_t i = first; i < tft_tile_rows(t); i++) {
         uint32_t n = tft_visible(t, TFT_KV_K, i, start), begin = tft_first_slot(t, i);
@@ -87,12 +88,11 @@ static void attend_span(const struct tft_pass *p, const struct tft_tile *t, uint
         p->m->kern.softmax(scores + i * TFT_SPAN, n, &part[i].max, &part[i].sum);
     }
     tft_mix_slots(p, t, start, first, scores, o);
-    *first_row = first;
 }
 
 /* attend_span for span b of the codes, which all rows see. */
 static void attend_codes(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
-                         const float *q, float *scores, float *o, struct softmax_part *part,
+                         const float *q, float *scores, float *o, struct tft_span_part *part,
                          struct tft_next next)
 {
     const struct tft_kv *kv = &p->s->kv;
@@ -103,8 +103,8 @@ static void attend_codes(const struct tft_pass *p, const struct tft_tile *t, uin
     tft_mix_blocks(p, t, span, scores, o);
 }
 
-static void merge(const struct tft_kernels *kern, float *o, struct softmax_part *into,
-                  const float *o_b, struct softmax_part b, uint32_t dim)
+static void merge(const struct tft_kernels *kern, float *o, struct tft_span_part *into,
+                  const float *o_b, struct tft_span_part b, uint32_t dim)
 {
     float max = into->max > b.max ? into->max : b.max;
     float old = tft_expf(into->max - max), new = tft_expf(b.max - max);
@@ -121,7 +121,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
     const struct tft_kv *kv = &p->s->kv;
     uint32_t dim = t->dim, rows = tft_tile_rows(t), first,
              end = t->side[TFT_KV_K].slot + t->n_tokens;
-    struct softmax_part total[TFT_TILE], part[TFT_TILE];
+    struct tft_span_part total[TFT_TILE], part[TFT_TILE];
 
     uint32_t begin = tft_first_span(t, 0);
     tft_load_queries(p, t, token, w->q);
@@ -192,7 +192,7 @@ static void attend_spans(struct tft_pass *p, struct tft_tile t, uint32_t token, 
     uint32_t dim = t.dim, heads = p->m->n_head / t.group, first = tft_first_span(&t, 0), unused;
     const float *q = NULL;
     for (uint32_t i = (uint32_t)p->tid; i < spans * heads; i += (uint32_t)p->n_threads) {
-        struct softmax_part part[TFT_TILE];
+        struct tft_span_part part[TFT_TILE];
         uint32_t b = i % spans;
         if (!q || t.head != i / spans) {
             t.head = i / spans;
@@ -237,9 +237,9 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     for (size_t h = begin; h < end; h++) {
         size_t at = h * spans;
         float *o = s->part_o + at * dim;
-        struct softmax_part total = {s->part_max[at], s->part_sum[at]};
+        struct tft_span_part total = {s->part_max[at], s->part_sum[at]};
         for (uint32_t b = 1; b < spans; b++) {
-            struct softmax_part part = {s->part_max[at + b], s->part_sum[at + b]};
+            struct tft_span_part part = {s->part_max[at + b], s->part_sum[at + b]};
             merge(&m->kern, o, &total, s->part_o + (at + b) * dim, part, dim);
         }
         tft_put_head(p, in, queries->first, h, dim, o, total.sum);

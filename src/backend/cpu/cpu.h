@@ -4,7 +4,8 @@
  *      rows.c      embedding, norms, rotation; bytes of rows
  *      linear.c    matrix products and the hidden activations
  *      attend.c    the cache and attention over it; apart.c where keys and values are apart; span.c
- *                  the work on one span, for both
+ *                  the work on one span, for both;
+ *                  int8.c on one of slots that are bytes
  *      conv.c      short convolutions; delta.c delta nets
  *      experts.c   mixtures of experts
  *      layer_embed.c  per-layer embeddings

@@ -10,6 +10,8 @@ void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32
     for (uint32_t i = 0; i < t->n_tokens; i++)
         memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width,
                width * sizeof *q);
+    if (tft_kv_in_bytes(&p->s->kv, t->layer))
+        tft_byte_queries(p, t, q);
 }
 
 const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q)
@@ -28,9 +30,10 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
 
 /* ---------------------------------------------------------------------------------------- slots */
 
-static void cap_scores(const struct tft_model *m, float *scores, size_t n)
+void tft_cap_scores(const struct tft_model *m, float *scores, size_t n)
 {
-    m->kern.softcap(scores, n, m->score_cap, 1 / m->score_cap);
+    if (m->score_cap > 0)
+        m->kern.softcap(scores, n, m->score_cap, 1 / m->score_cap);
 }
 
 void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
@@ -49,8 +52,8 @@ void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_
         .head_dim = dim,
         .scale = p->m->attn_scale,
     });
-    for (uint32_t i = first; i < rows && p->m->score_cap > 0; i++)
-        cap_scores(p->m, scores + i * TFT_SPAN, tft_visible(t, TFT_KV_K, i, start));
+    for (uint32_t i = first; i < rows; i++)
+        tft_cap_scores(p->m, scores + i * TFT_SPAN, tft_visible(t, TFT_KV_K, i, start));
 }
 
 /* All rows see what the first row sees. What later rows see besides comes after it, in order. */
@@ -137,8 +140,8 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
             kern->score_codes(
                 &(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
         }
-        for (uint32_t i = 0; i < rows && p->m->score_cap > 0; i++)
-            cap_scores(p->m, scores + i * TFT_SPAN, kv->block);
+        for (uint32_t i = 0; i < rows; i++)
+            tft_cap_scores(p->m, scores + i * TFT_SPAN, kv->block);
     }
 }
 

@@ -103,6 +103,9 @@ void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32
 const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile *t,
                                  const float *q);
 
+/* Caps n scores, if the model does. */
+void tft_cap_scores(const struct tft_model *m, float *scores, size_t n);
+
 /* scores: [rows, TFT_SPAN] of the slots from `start` on, for rows first and on; q: [rows, E] */
 void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                      uint32_t first, const float *q, float *scores);
@@ -130,6 +133,21 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 /* Stores a head's result [dim] in the form that `in` takes. First divides it by `sum` in place. */
 void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
                   uint32_t dim, float *result, float sum);
+
+/* The softmax of a span: m_b and l_b of attend.c. */
+struct tft_span_part {
+    float max, sum;
+};
+
+/* ---- int8.c: slots of bytes */
+
+/* Makes bytes of the tile's queries q, [rows, E], in this thread's workspace. */
+void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q);
+
+/* Attends to the span of slots at `start`, for rows first and on. scores: [rows, TFT_SPAN], a
+   workspace; o: [rows, E]; part: [rows] */
+void tft_attend_int8(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
+                     uint32_t first, float *scores, float *o, struct tft_span_part *part);
 
 /* ---- apart.c: attention where keys and values are apart */
 

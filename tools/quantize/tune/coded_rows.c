@@ -116,7 +116,7 @@ static void store(const struct coded_task *task, enum tft_kv_which which, uint32
     for (size_t d = 0; d < dim; d++)
         one[d] = (float)x[d];
     if (which == TFT_KV_K)
-        tft_kv_store_key(kv, task->layer, head, slot, one);
+        tft_kv_store_key(kv, &task->r->m->kern, task->layer, head, slot, one);
     else
         tft_kv_store_value(kv, &task->r->m->kern, task->layer, head, slot, one);
 }

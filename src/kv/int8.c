@@ -1,0 +1,163 @@
+/* Slots of bytes. */
+#include "kv.h"
+#include "saved.h"
+
+#include <float.h>
+#include <string.h>
+
+/* Slots that are cleared together: a panel of keys, a span of values. */
+static uint32_t unit_of(enum tft_kv_which which)
+{
+    return which == TFT_KV_K ? TFT_KEY_PANEL : TFT_SPAN;
+}
+
+/* The index of a slot's number d; cols: numbers of a slot with their padding. */
+static size_t byte_at(enum tft_kv_which which, uint32_t slot, size_t d, size_t cols)
+{
+    return which == TFT_KV_K ? tft_panel_at(slot, d, cols)
+                             : slot / TFT_SPAN * TFT_SPAN * cols +
+                                   tft_panel_at(d, slot % TFT_SPAN, TFT_SPAN);
+}
+
+size_t tft_kv_slot_bytes(const struct tft_kv_policy *policy, bool floats, uint32_t dim,
+                         enum tft_kv_which which)
+{
+    enum { SUMS = TFT_SPAN / sizeof(int32_t) }; /* of channels that take a byte of each slot */
+    size_t n = tft_kv_number_bytes(policy, floats, dim),
+           sums = which == TFT_KV_K ? sizeof(int32_t) : (n + SUMS - 1) / SUMS;
+    return policy->i8 && !floats ? n + sizeof(float) + sums : n;
+}
+
+struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                               enum tft_kv_which which, uint32_t from)
+{
+    size_t cols = tft_panel_cols(tft_kv_heads(kv, layer).dim), slots = kv->capacity[which];
+    char *data = which == TFT_KV_K ? tft_kv_keys(kv, layer, head, 0)
+                                   : tft_kv_values(kv, layer, head, 0);
+    float *scale = (float *)(void *)(data + slots * cols);
+    int32_t *sum = (int32_t *)(void *)(scale + slots);
+    return (struct tft_kv_int8){.data = (int8_t *)data + from * cols,
+                                .scale = scale + from,
+                                .sum = which == TFT_KV_K ? sum + from
+                                                         : sum + from / TFT_SPAN * cols};
+}
+
+/* Clears the unit that begins with slot `from`. */
+static void clear(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                  uint32_t from)
+{
+    struct tft_kv_int8 to = tft_kv_int8(kv, layer, head, which, from);
+    size_t n = unit_of(which), cols = tft_panel_cols(tft_kv_heads(kv, layer).dim);
+    memset(to.data, 0, n * cols);
+    memset(to.scale, 0, n * sizeof *to.scale);
+    memset(to.sum, 0, (which == TFT_KV_K ? n : cols) * sizeof *to.sum);
+}
+
+/* Puts a number into a slot. */
+static void put(const struct tft_kv_int8 *to, enum tft_kv_which which, uint32_t slot, size_t d,
+                size_t cols, int number)
+{
+    int8_t *at = &to->data[byte_at(which, slot, d, cols)];
+    to->sum[which == TFT_KV_K ? slot : slot / TFT_SPAN * cols + d] += number - *at;
+    *at = (int8_t)number;
+}
+
+struct tft_affine tft_kv_affine(const struct tft_kernels *kern, const float *x, size_t n)
+{
+    float low, high;
+    kern->range(x, n, &low, &high);
+    float r = -low > high ? -low : high;
+    bool in_range = r >= TFT_FOLD_LEAST && r <= FLT_MAX;
+    return (struct tft_affine){in_range ? r / 127 : 0, in_range ? 127 / r : 0, 128};
+}
+
+void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                       uint32_t head, enum tft_kv_which which, uint32_t slot, const float *x)
+{
+    enum { PART = 256 };
+    size_t dim = tft_kv_heads(kv, layer).dim, cols = tft_panel_cols(dim);
+    struct tft_kv_int8 to = tft_kv_int8(kv, layer, head, which, 0);
+    struct tft_affine q = tft_kv_affine(kern, x, dim);
+    if (slot % unit_of(which) == 0)
+        clear(kv, layer, head, which, slot);
+    for (size_t first = 0; first < dim; first += PART) {
+        uint8_t byte[PART];
+        size_t n = dim - first < PART ? dim - first : PART;
+        kern->quantize(byte, x + first, n, &q);
+        for (size_t i = 0; i < n; i++) /* a NaN is byte 0 */
+            put(&to, which, slot, first + i, cols, byte[i] ? byte[i] - q.zero : -127);
+    }
+    to.scale[slot] = q.scale;
+}
+
+void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,
+                      uint32_t from)
+{
+    size_t dim = tft_kv_heads(kv, layer).dim, cols = tft_panel_cols(dim);
+    for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {
+        struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, i, 0);
+        for (size_t d = 0; d < dim; d++)
+            put(&a, i, to, d, cols, a.data[byte_at(i, from, d, cols)]);
+        a.scale[to] = a.scale[from];
+    }
+}
+
+/* ---------------------------------------------------------------------------------- saved slots */
+
+/* A part that is n bytes at `at`, in this cache's slots `a` and, if it is copied, in b. */
+static void part(struct tft_walk *w, void *a, void *at, const void *b, size_t n)
+{
+    size_t offset = (size_t)((char *)at - (char *)a);
+    tft_walk_part(w, at, b ? (const char *)b + offset : NULL, n);
+}
+
+/* The slots p .. p + n - 1 of a head, p a multiple of 16 and n at most 16. */
+static void slots_of_panel(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                           enum tft_kv_which which, uint32_t p, uint32_t n, struct tft_walk *w)
+{
+    size_t cols = tft_panel_cols(tft_kv_heads(kv, layer).dim), quads = n / TFT_QUAD,
+           quad = TFT_PANEL * TFT_QUAD, rest = n % TFT_QUAD;
+    struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, which, 0), b = {0};
+    if (w->kv)
+        b = tft_kv_int8(w->kv, layer, head, which, 0);
+    if ((w->from || w->kv) && p % unit_of(which) == 0)
+        clear(kv, layer, head, which, p);
+    if (which == TFT_KV_K) {
+        int8_t *row = a.data + p * cols;
+        for (size_t i = 0; i < cols / TFT_QUAD; i++, row += quad)
+            part(w, a.data, row, b.data, n * TFT_QUAD);
+    } else {
+        for (size_t d = 0; d < cols; d += TFT_PANEL) {
+            int8_t *row = a.data + byte_at(which, p, d, cols);
+            part(w, a.data, row, b.data, quads * quad);
+            row += quads * quad;
+            for (size_t i = 0; rest && i < TFT_PANEL; i++, row += TFT_QUAD)
+                part(w, a.data, row, b.data, rest);
+        }
+    }
+    part(w, a.scale, a.scale + p, b.scale, n * sizeof *a.scale);
+}
+
+/* The sums of the first n slots, which have been loaded. Those behind them in a unit are 0. */
+static void add_up(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                   uint32_t n)
+{
+    size_t cols = tft_panel_cols(tft_kv_heads(kv, layer).dim);
+    struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, which, 0);
+    memset(a.sum, 0, (which == TFT_KV_K ? n : tft_spans(n) * cols) * sizeof *a.sum);
+    for (uint32_t slot = 0; slot < n; slot++)
+        for (size_t d = 0; d < cols; d++)
+            a.sum[which == TFT_KV_K ? slot : slot / TFT_SPAN * cols + d] +=
+                a.data[byte_at(which, slot, d, cols)];
+}
+
+void tft_kv_walk_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n,
+                      struct tft_walk *w)
+{
+    for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {
+        for (uint32_t p = 0; p < n; p += TFT_KEY_PANEL)
+            slots_of_panel(kv, layer, head, i, p, n - p < TFT_KEY_PANEL ? n - p : TFT_KEY_PANEL, w);
+        if (w->from || w->kv)
+            add_up(kv, layer, head, i, n);
+    }
+}
