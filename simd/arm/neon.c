@@ -8,8 +8,9 @@
 /* 6 sums of four registers, 3 operands: 27 of 32 registers */
 #define TILE_M 3
 #define TILE_N 2
-#define TILE_Q 3
-#define TILE_V 2
+/* One v16 a query, so that many queries share a conversion, which takes as long as two fma. */
+#define TILE_Q 6
+#define TILE_V 1
 #include "simd/template/floats.h"
 
 /* gemm_i8: two quads of a panel, 4 rows a register. */

@@ -4,7 +4,7 @@
  * Parameters, besides lanes.h:
  *
  *   ISA(name)   the name of a function of this rung
- *   TILE_Q      queries of a tile, at most 4
+ *   TILE_Q      queries of a tile, at most 6
  *   TILE_V      v16 of a tile for each query: panels of keys in score, 16 channels each in mix
  */
 #ifndef TFT_TEMPLATE_ATTENTION_H
@@ -12,7 +12,7 @@
 
 #include "lanes.h"
 
-_Static_assert(TILE_Q >= 1 && TILE_Q <= 4, "SCORE_CASE and MIX_CASE have the smaller tiles");
+_Static_assert(TILE_Q >= 1 && TILE_Q <= 6, "SCORE_CASE and MIX_CASE have the smaller tiles");
 _Static_assert(TFT_KEY_PANEL == 16, "a v16 holds one channel of a panel of keys");
 
 /* --------------------------------------------------------------------------------------- scores */
@@ -73,6 +73,8 @@ FORCE_INLINE void score(struct tft_score a, enum tft_num num)
         a.q += TILE_Q * a.ldq;
     }
     switch (a.nq) {
+        SCORE_CASE(5);
+        SCORE_CASE(4);
         SCORE_CASE(3);
         SCORE_CASE(2);
         SCORE_CASE(1);
@@ -213,6 +215,8 @@ FORCE_INLINE void mix(struct tft_mix a, enum tft_num num)
         a.p += TILE_Q * a.ldp;
     }
     switch (a.nq) {
+        MIX_CASE(5);
+        MIX_CASE(4);
         MIX_CASE(3);
         MIX_CASE(2);
         MIX_CASE(1);
