@@ -1,6 +1,6 @@
 /*
- * The rungs that a kind of CPU may have. x86/ladder.c, arm/ladder.c or c/ladder.c defines
- * tft_ladder; the build picks one of them.
+ * The rungs that a kind of CPU may have. x86/ladder.c, arm/ladder.c, wasm/ladder.c or c/ladder.c
+ * defines tft_ladder; the build picks one of them.
  */
 #ifndef TFT_RUNGS_H
 #define TFT_RUNGS_H
@@ -28,5 +28,6 @@ void tft_rung_avx512vnni(struct tft_kernels *k);
 void tft_rung_neon(struct tft_kernels *k); /* armv8.0 */
 void tft_rung_dotprod(struct tft_kernels *k);
 void tft_rung_i8mm(struct tft_kernels *k);
+void tft_rung_simd128(struct tft_kernels *k); /* WebAssembly */
 
 #endif

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Builds the library for WebAssembly, and one page that tells stories: sh tools/scripts/wasm.sh [BUILD]
 # Makes build/wasm/tuffet.js, the library with the class Story (bindings/wasm), and
-# build/wasm/story.html, which has the library and the model that ships inside: it needs neither a
-# server nor a network. Compares first: under Node.js the program makes the same W8A8 file, the same
-# perplexity and the same story as BUILD, a build for this machine (default build/test). Then it
-# opens the page in Chromium, where Node.js finds playwright-core and axe-core (tests/page).
+# build/wasm/story.html, which has the library and the model that ships, in W8A8, inside: it needs
+# neither a server nor a network. Under Node.js the program must make the same W8A8 file, the same perplexities
+# and the same stories as BUILD, a build for this machine (default build/test), with each set of
+# kernels, and the tests of kernels must pass. Then the page is opened in Chromium, where Node.js
+# finds playwright-core and axe-core (tests/page).
 set -eu
 cd "$(dirname "$0")/../.."
 native=${1:-build/test}/tools/tuffet
@@ -21,17 +22,6 @@ emcc bindings/wasm/story.c "$wasm/libtuffet.a" -o "$wasm/tuffet.js" -Isrc -O3 -m
     -Wextra -Werror -sSTRICT=1 -sSINGLE_FILE=1 -sMODULARIZE=1 -sEXPORT_NAME=tuffetLibrary \
     -sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=1MB -sFILESYSTEM=0 -sEXPORTED_FUNCTIONS=_malloc,_free \
     -sEXPORTED_RUNTIME_METHODS=UTF8ToString --extern-post-js bindings/wasm/tuffet.js
-python3 - bindings/wasm/page.html "$wasm/tuffet.js" "$model" "$wasm/story.html" <<'END'
-import base64, sys
-page, library, model, out = sys.argv[1:]
-text = open(page, encoding="utf-8").read()
-for mark, value in (("@LIBRARY@", open(library, encoding="utf-8").read()),
-                    ("@MODEL@", base64.b64encode(open(model, "rb").read()).decode())):
-    assert text.count(mark) == 1 and "</script" not in value
-    text = text.replace(mark, value)
-open(out, "w", encoding="utf-8").write(text)
-END
-
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 # Node.js 18 and later have fetch, which this emscripten takes for that of a browser.
@@ -41,20 +31,24 @@ run="node --no-experimental-fetch $wasm/tools/tuffet.js"
 same() {
     name=$1
     shift
-    "$native" "$@" >"$folder/native" 2>"$folder/said"
-    $run "$@" >"$folder/wasm" 2>"$folder/said"
-    for out in native wasm; do
-        sed 's/"seconds":[^,]*,//' "$folder/$out" >"$folder/$out.rest"
+    "$native" "$@" 2>"$folder/said" | sed 's/"seconds":[^,]*,//' >"$folder/native"
+    for rung in c simd128; do
+        $run "$@" --cpu $rung 2>"$folder/said" | sed 's/"seconds":[^,]*,//' >"$folder/wasm"
+        cmp "$folder/native" "$folder/wasm"
+        echo "$name, $rung: $(cksum <"$folder/wasm")"
     done
-    cmp "$folder/native.rest" "$folder/wasm.rest"
-    echo "$name: $(cksum <"$folder/wasm.rest")"
 }
 
+want=
 for program in "$native" "$run"; do
-    $program quantize "$model" -o "$folder/out.gguf" --calib-tokens 1024 >/dev/null 2>&1
-    sum=$(sha256sum <"$folder/out.gguf")
-    echo "a W8A8 file: $sum"
-    [ "${want:=$sum}" = "$sum" ]
+    for rung in c simd128; do
+        [ "$program $rung" != "$native simd128" ] || continue
+        $program quantize "$model" -o "$folder/out.gguf" --cpu $rung --calib-tokens 1024 \
+            >/dev/null 2>&1
+        sum=$(sha256sum <"$folder/out.gguf")
+        echo "a W8A8 file, $rung: $sum"
+        [ "${want:=$sum}" = "$sum" ]
+    done
 done
 head -c 3000 models/demo/README.md >"$folder/text"
 for file in "$model" "$folder/out.gguf"; do
@@ -63,5 +57,20 @@ for file in "$model" "$folder/out.gguf"; do
     same "a story with 2 bits" run "$file" -p "Once upon a time" --temp 0 --kv kivi
 done
 
-node tests/page/story.js "$wasm" "$native" "$model" || [ $? = 77 ]
+emcc tests/kernels/*.c "$wasm/libtuffet_internal.a" -o "$wasm/kernels.js" -I. -Isrc -Itests -O2 \
+    -msimd128 -ffp-contract=off -Dfmaf=tft_fmaf -sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=4MB \
+    -sNODERAWFS=1 -sEXIT_RUNTIME=1
+node --no-experimental-fetch "$wasm/kernels.js"
+"$native" quantize "$model" -o "$wasm/stories.gguf" 2>"$folder/said"
+python3 - bindings/wasm/page.html "$wasm/tuffet.js" "$wasm/stories.gguf" "$wasm/story.html" <<'END'
+import base64, sys
+page, library, model, out = sys.argv[1:]
+text = open(page, encoding="utf-8").read()
+for mark, value in (("@LIBRARY@", open(library, encoding="utf-8").read()),
+                    ("@MODEL@", base64.b64encode(open(model, "rb").read()).decode())):
+    assert text.count(mark) == 1 and "</script" not in value
+    text = text.replace(mark, value)
+open(out, "w", encoding="utf-8").write(text)
+END
+node tests/page/story.js "$wasm" "$native" "$wasm/stories.gguf" || [ $? = 77 ]
 ls -l "$wasm/tuffet.js" "$wasm/story.html"
