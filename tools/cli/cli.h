@@ -123,7 +123,7 @@ extern struct cli_sampling_options {
 extern const struct cli_option cli_sampling_option_list[];
 
 /* The value of --kv, for cli_option.arg. */
-#define CLI_KV_ARG "CACHE:f16|f32|tuffet|kivi|logquant|partial-logquant|asymkv|skvq|rtn"
+#define CLI_KV_ARG "CACHE:f16|f32|i8|tuffet|kivi|logquant|partial-logquant|asymkv|skvq|rtn"
 
 /* Checks a value of --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model does this
    first with that of cli_session_options. */
