@@ -12,6 +12,7 @@ suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 sh tools/scripts/install.sh debhelper lintian mmdebstrap meson pkgconf gcc libc6-dev \
     libedit-dev libevent-dev libjansson-dev
 
+commit=$(git rev-parse HEAD)
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 rm -rf "$out"
 mkdir -p "$out"
@@ -20,9 +21,9 @@ mkdir -p "$out"
 build() {
     folder=$out/$1/tuffet-$version
     mkdir -p "$folder"
-    git archive HEAD | tar -x -C "$folder"
+    git archive "$commit" | tar -x -C "$folder"
     cp -a "$folder/packaging/debian" "$folder/debian"
-    git archive --prefix="tuffet-$version/" HEAD | gzip -n9 >"$out/$1/tuffet_$version.orig.tar.gz"
+    git archive --prefix="tuffet-$version/" "$commit" | gzip -n9 >"$out/$1/tuffet_$version.orig.tar.gz"
     (cd "$folder" && shift && env "$@" dpkg-buildpackage -us -uc >"../build.log" 2>&1) || {
         tail -40 "$out/$1/build.log"
         exit 1
