@@ -167,8 +167,9 @@ static void bytes(void **state)
     /* a window of 30, 256 tokens that may be taken back, a span and a panel, in whole spans */
     assert_int_equal(ring[0].slots[TFT_KV_K], 768);
     assert_int_equal(ring[1].slots[TFT_KV_V], 1184);
-    assert_int_equal(ring[1].at[TFT_KV_K], 2 * 12 * 768);
-    assert_int_equal(ring[2].at[TFT_KV_V], 2 * 12 * 768 + 2 * 20 * 1184);
+    size_t window = 2 * 12 * 768 * sizeof(uint16_t), all = 2 * 20 * 1184 * sizeof(uint16_t);
+    assert_int_equal(ring[1].at[TFT_KV_K], window);
+    assert_int_equal(ring[2].at[TFT_KV_V], window + all);
     tft_session_close(s);
 
     size_t least = tft_session_bytes(m, &o, NULL);
