@@ -1,4 +1,5 @@
-/* Quantized caches with every kind of codes and every way to evict tokens, int8 slots, and a model for them. */
+/* Quantized caches with every kind of codes, every way to evict tokens and slots of int8, and a model
+   for them. */
 #ifndef TFT_TEST_CACHES_H
 #define TFT_TEST_CACHES_H
 
@@ -25,9 +26,9 @@ static const struct {
     {"kivi:kr=fill:40,vr=window:20", NULL},
     {"k=16,v=8@channel,group=16,kr=window:3,vr=log2:9,sinks=3", NULL},
     {"skvq:k=3,kr=log2:11,vr=fill:24,group=16,prefill=100", "skvq:k=3,group=16"},
-    {"i8", NULL}, /* the last one: the CPU's alone */
+    {"i8", NULL}, /* the last one: devices do not have it */
 };
-enum { N_CACHES = sizeof caches / sizeof *caches };
+enum { N_CACHES = sizeof caches / sizeof *caches, N_DEVICE_CACHES = N_CACHES - 1 };
 
 static const struct toy small = {.arch = "llama",
                                  .n_vocab = 31,

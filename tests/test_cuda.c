@@ -203,7 +203,7 @@ static void compare_caches(const char *path, uint32_t layers, const char *kv)
 static void quantized_caches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i + 1 < N_CACHES; i++) {
+    for (size_t i = 0; i < N_DEVICE_CACHES; i++) {
         struct quantize_opts o = usual(&small);
         o.kv = caches[i].file;
         compare_caches(quantized(&small, &o), i % 3 == 1, caches[i].kv);

@@ -275,7 +275,7 @@ static void evict(struct gpu *g)
 {
     if (!check_named(g->c, "evict"))
         return;
-    for (size_t i = 0; i < N_CACHES; i++) {
+    for (size_t i = 0; i < N_DEVICE_CACHES; i++) {
         struct opened h = open_session(g->c, caches[i].kv, 500);
         tft_kv_plan(&h.s->kv, 400);
         for (uint32_t c = 0; c < h.kv->plan.n_chunk; c++) {
@@ -293,7 +293,7 @@ static void drop_blocks(struct gpu *g)
 {
     if (!check_named(g->c, "drop_blocks"))
         return;
-    for (size_t i = 0; i < N_CACHES; i++) {
+    for (size_t i = 0; i < N_DEVICE_CACHES; i++) {
         struct opened h = open_session(g->c, caches[i].kv, 500);
         uint32_t blocks[] = {h.kv->n_blocks - (uint32_t)check_below(g->c, 2),
                              h.kv->n_blocks - (uint32_t)check_below(g->c, 2)},
