@@ -415,7 +415,29 @@ struct tft_session_opts {
                           TFT_ERR_UNSUPPORTED, as is no_logits. */
     bool no_logits;    /* compute no logits, which saves the time and the memory that they take: for
                           hidden vectors alone. n_logits must be 0. */
+    uint32_t lookup;   /* how many guesses of the next tokens a pass may take along, at most 14: see
+                          below; 0: none */
 };
+
+/*
+ * Guesses (opts.lookup; prompt lookup, Saxena 2023). Texts repeat themselves: an answer quotes the
+ * question, code names its variables again. When tft_decode runs a pass, the newest tokens are
+ * looked up among those that the session holds, and what followed them there is computed in the
+ * same pass. A pass that waits for memory takes little longer with more tokens. When the caller
+ * then feeds the token that was guessed, tft_decode returns at once: its logits are there. If the
+ * caller feeds another token, the guess is forgotten, as if it had never been made.
+ *
+ * So callers do nothing but feed the tokens that they choose, by tft_sample or in another way; all
+ * results are the same bits, and only the time is another one. The session counts how many guesses
+ * held, and takes along those that are likely enough. It takes memory for the logits of `lookup`
+ * more tokens (tft_session_bytes); a rewind in a model with sliding windows, see tft_rewind, may
+ * compute all tokens again if max(n_batch, 256) - lookup tokens are dropped.
+ *
+ * tft_step makes guesses for a session that is its only step; in a pass that sessions share it
+ * makes none. No guesses are made where a pass cannot take tokens along that may not come, or where
+ * their results are not kept: in models with states or with ranges over all tokens of a pass, on a
+ * device, and with n_hidden or no_logits. There `lookup` has no effect.
+ */
 
 /*
  * The KV cache. A new token's keys and values are f16, in a slot. A quantized cache evicts tokens
@@ -511,10 +533,10 @@ TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_ses
 
 /* Opens a session in one allocation of exactly that size. The caller closes *out with
    tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity
-   beyond the model's context length, a vocab_only model, n_threads outside 0..1024, a prefix that
-   the file does not have, an invalid `kv` or one that the file is not calibrated for.
-   TFT_ERR_UNSUPPORTED: a quantized cache for a head size that it does not support. TFT_ERR_NOMEM:
-   too little memory, here or on the device. TFT_ERR_DEVICE: the device has failed. */
+   beyond the model's context length, a vocab_only model, n_threads outside 0..1024, a lookup above
+   14, a prefix that the file does not have, an invalid `kv` or one that the file is not calibrated
+   for. TFT_ERR_UNSUPPORTED: a quantized cache for a head size that it does not support.
+   TFT_ERR_NOMEM: too little memory, here or on the device. TFT_ERR_DEVICE: the device has failed. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
                                          const struct tft_session_opts *opts,
                                          struct tft_error *err);
@@ -601,6 +623,10 @@ TFT_API size_t tft_pos(const struct tft_session *s);
 TFT_API size_t tft_capacity(const struct tft_session *s);
 TFT_API const int32_t *tft_tokens(const struct tft_session *s);
 
+/* How many of the tokens fed since the session was opened had been computed as guesses, and so ran
+   no pass (tft_session_opts.lookup). */
+TFT_API uint64_t tft_guessed(const struct tft_session *s);
+
 /* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
    call. Owned by the session, valid until the next call on it. NULL if they were not kept: back
    must be below n_logits and below the n of that call, and the token must have come after the
@@ -672,6 +698,8 @@ TFT_API void tft_batch_close(struct tft_batch *b);
      - a step without tokens, with more than n_batch of its session or n_tokens of the batch, or
        with more logits to keep than n_sessions of the batch
      - a step whose session slides now, or computes again what a rewind took from its cache
+     - a step of one token that was guessed, or that is the only step, if its session makes guesses
+       (tft_session_opts.lookup)
      - all steps of a model on a device, or with ranges over all tokens of a pass
 
    A shared pass calls no progress callback, and tft_cancel does not stop it: that ends the next
@@ -696,9 +724,9 @@ TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, si
  * NULL, the settings and the seed of a sampler, and the place in its grammar. It is for sessions of
  * the same model file with the same `weights`, `kv`, prefix and filter, and of any capacity that
  * has room for its tokens. (With LongRoPE the capacity must be on the same side of the original
- * context.) Other options may differ: n_batch, n_logits, n_threads, slide, and checkpoints, of
- * which the newest are kept. The CPU may be another one. docs/sessions.md describes the format, and
- * how models are told apart.
+ * context.) Other options may differ: n_batch, n_logits, n_threads, slide, lookup, and
+ * checkpoints, of which the newest are kept. The CPU may be another one. docs/sessions.md describes
+ * the format, and how models are told apart.
  */
 
 /* Bytes of the session when it is saved now. z: NULL, or its sampler. */

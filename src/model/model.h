@@ -315,6 +315,8 @@ struct tft_model {
     bool byte_inputs;  /* some linear layer takes 8-bit activations of one scale */
     bool group_inputs; /* some linear layer takes 8-bit activations in groups */
     bool float_hidden; /* the hidden activations of some layer are rows of floats first */
+    bool pass_ranges;  /* some linear layer's input has a range over all tokens of a pass
+                          (TFT_RANGE_TENSOR): results depend on which tokens share the pass */
 
     struct tft_tokenizer *tokenizer;  /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; NULL if the file has none */

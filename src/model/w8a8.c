@@ -167,6 +167,7 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
             continue;
         b->in[i] = input(ld, a, tft_input_index(m, l, i));
         m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
+        m->pass_ranges |= b->in[i].range == TFT_RANGE_TENSOR;
     }
     b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
     b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
@@ -193,13 +194,14 @@ void tft_w8a8_inputs(struct tft_load *ld)
     }
     m->float_inputs = !ld->w8a8 || m->layer_embed.n;
     m->byte_inputs = ld->w8a8;
-    m->group_inputs = m->float_hidden = false;
+    m->group_inputs = m->float_hidden = m->pass_ranges = false;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)
         layer_inputs(ld, &a, l);
     m->layer_embed.in.index = TFT_NO_INDEX;
     connect(m, &m->layer_embed.w, &m->layer_embed.in);
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
     m->float_inputs |= m->head_in.range != TFT_RANGE_STATIC;
+    m->pass_ranges |= m->head_in.range == TFT_RANGE_TENSOR;
     connect(m, &m->output, &m->head_in);
 }
 

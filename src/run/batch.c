@@ -28,18 +28,6 @@ struct tft_batch {
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* A range over all tokens of a pass would depend on the tokens of other sessions. */
-static bool can_join(const struct tft_model *m)
-{
-    if (m->n_host < m->n_layer)
-        return false;
-    for (uint32_t l = 0; l < m->n_layer; l++)
-        for (int i = 0; i < TFT_INPUT_KINDS; i++)
-            if (m->block[l].in[i].range == TFT_RANGE_TENSOR)
-                return false;
-    return m->output.in->range != TFT_RANGE_TENSOR;
-}
-
 static struct tft_batch *layout(struct tft_arena *a, const struct tft_batch_opts *o)
 {
     struct tft_batch discarded, *place = tft_arena_take(a, 1, sizeof *place),
@@ -105,7 +93,7 @@ enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m
     struct tft_batch *b = layout(&a, &o);
     b->m = m;
     b->size = bytes;
-    b->joins = can_join(m);
+    b->joins = m->n_host == m->n_layer && !m->pass_ranges;
     if (o.allocator) {
         b->allocator_copy = *o.allocator;
         b->allocator = &b->allocator_copy;
@@ -235,10 +223,13 @@ static const char *misuse(const struct tft_batch *b, const struct tft_step *step
     return NULL;
 }
 
-static void take_step(struct tft_batch *b, struct tft_step *step)
+/* alone: it is the only one. */
+static void take_step(struct tft_batch *b, struct tft_step *step, bool alone)
 {
     struct tft_session *s = step->session;
-    if (!b->joins || !tft_feed_can_join(s, step->n) || step->n > b->work->n_batch ||
+    bool guesses = s->lookup.most && step->n == 1;
+    if (!b->joins || (guesses && alone) || tft_feed_guessed(s, step->tokens, step->n) ||
+        !tft_feed_can_join(s, step->n) || step->n > b->work->n_batch ||
         logits_of(step) > b->work->n_logits) {
         step->status = tft_prefill(s, step->tokens, step->n);
         return;
@@ -258,7 +249,7 @@ enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n)
         if (wrong)
             steps[i].status = tft_fail(&steps[i].session->error, TFT_ERR_ARG, "%s", wrong);
         else
-            take_step(b, &steps[i]);
+            take_step(b, &steps[i], n == 1);
     }
     run_lanes(b);
     for (size_t i = n; i-- > 0;)

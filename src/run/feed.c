@@ -4,6 +4,7 @@
 #include "backend.h"
 #include "base/error.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* -------------------------------------------------------------------------------------- running */
@@ -58,13 +59,16 @@ static bool are_numbers(const float *x, size_t n)
 
 static void forget_outputs(struct tft_session *s) { s->n_valid = s->n_valid_hidden = 0; }
 
-/* Makes valid what a pass has written: the last rows of logits and of hidden vectors. Fails if one
-   of the numbers is infinite or NaN. */
-static enum tft_status take_outputs(struct tft_session *s, uint32_t n_logits, uint32_t n_hidden)
+/* Makes valid what a pass has written: n_logits rows of logits from row `row` on, and the last rows
+   of hidden vectors. Fails if one of the numbers is infinite or NaN. */
+static enum tft_status take_outputs(struct tft_session *s, uint32_t row, uint32_t n_logits,
+                                    uint32_t n_hidden)
 {
     const struct tft_model *m = s->m;
     forget_outputs(s);
-    bool good = are_numbers(s->buf[TFT_LOGITS], (size_t)n_logits * m->n_vocab);
+    s->first_valid = row;
+    bool good = are_numbers(s->buf[TFT_LOGITS] + (size_t)row * m->n_vocab,
+                            (size_t)n_logits * m->n_vocab);
     if (!good || !are_numbers(s->last_hidden, (size_t)n_hidden * m->n_embd))
         return tft_fail(&s->error, TFT_ERR_NUMBERS,
                         "%s: the %s after token %u are infinite or no numbers: the file is "
@@ -124,7 +128,7 @@ static enum tft_status after_prefix(struct tft_session *s)
     begin_call(s, 1);
     enum tft_status status = run_or_stop(&p, m->n_layer);
     forget_outputs(s);
-    return status == TFT_OK ? take_outputs(s, p.n_logits, p.n_hidden) : status;
+    return status == TFT_OK ? take_outputs(s, 0, p.n_logits, p.n_hidden) : status;
 }
 
 /* Drops the checkpoints at positions that the cache cannot go back to. */
@@ -134,15 +138,23 @@ static void drop_checkpoints(struct tft_session *s)
         tft_states_drop_oldest(&s->states);
 }
 
-enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits,
-                                uint32_t n_hidden)
+/* The tokens up to `end` are computed, n of them just now: tft_feed_passed. row: the first of their
+   rows of logits. */
+static enum tft_status passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t row,
+                              uint32_t n_logits, uint32_t n_hidden)
 {
     tft_kv_commit(&s->kv);
     s->call_done += n;
     s->pos = end;
     drop_checkpoints(s);
     tft_states_step(&s->states, end);
-    return take_outputs(s, n_logits, n_hidden);
+    return take_outputs(s, row, n_logits, n_hidden);
+}
+
+enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end, uint32_t n_logits,
+                                uint32_t n_hidden)
+{
+    return passed(s, n, end, 0, n_logits, n_hidden);
 }
 
 /* Computes tokens from .. from + n - 1 of s->tokens. keep: the logits and hidden vectors of the
@@ -180,6 +192,55 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bo
             return status;
     }
     return TFT_OK;
+}
+
+/* -------------------------------------------------------------------------------------- guesses */
+
+bool tft_feed_guessed(const struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    return n == 1 && s->lookup.ahead && s->tokens[s->pos] == *tokens;
+}
+
+/* The next token is listed, and was computed as a guess: no pass is run. */
+static enum tft_status take_guess(struct tft_session *s)
+{
+    struct tft_pass none = {.m = s->m, .s = s};
+    if (!tft_pass_goes_on(&none, 0))
+        return cancelled(s);
+    tft_kv_plan(&s->kv, 1);
+    assert(!s->kv.plan.n_order); /* else the pass of the guess would have ended before it */
+    s->lookup.ahead--;
+    s->guessed++;
+    return passed(s, 1, s->pos + 1, s->first_valid + 1, 1, 0);
+}
+
+/* Computes the next token, which is listed, and guesses behind it. They are of its chunk, since an
+   eviction must wait for tokens that are sure to come. Then the cache takes the next token alone. */
+static enum tft_status compute_ahead(struct tft_session *s)
+{
+    uint32_t room = s->capacity - s->pos - 1,
+             n = 1 + tft_lookup_guess(&s->lookup, s->tokens, s->pos + 1,
+                                      least(room, s->lookup.most));
+    tft_kv_plan(&s->kv, n);
+    if (s->kv.plan.n_chunk > 1) {
+        n = s->kv.plan.chunk[0].to;
+        tft_kv_plan(&s->kv, n);
+    }
+    struct tft_pass p = {.m = s->m,
+                         .s = s,
+                         .plan = &s->kv.plan,
+                         .n_threads = 1,
+                         .tokens = s->tokens + s->pos,
+                         .n = n,
+                         .n_logits = n,
+                         .pos = s->kv.n_prefix + s->kv.dropped + s->pos};
+    enum tft_status status = run_or_stop(&p, 0);
+    if (status != TFT_OK)
+        return status;
+    if (n > 1)
+        tft_kv_plan(&s->kv, 1);
+    s->lookup.ahead = n - 1;
+    return passed(s, 1, s->pos + 1, 0, 1, 0);
 }
 
 /* -------------------------------------------------------------------------------------- sliding */
@@ -261,9 +322,34 @@ void tft_feed_end(struct tft_session *s, size_t n)
         tft_states_keep(&s->states, s->pos);
 }
 
+/* The next token, of a session that makes guesses and is not full. */
+static enum tft_status decode(struct tft_session *s, int32_t token)
+{
+    bool guessed = tft_feed_guessed(s, &token, 1);
+    list_tokens(s, &token, 1);
+    tft_lookup_see(&s->lookup, s->tokens, s->pos + 1);
+    enum tft_status status = guessed ? take_guess(s) : compute_ahead(s);
+    if (status == TFT_OK || status == TFT_ERR_NUMBERS)
+        return status;
+    forget_outputs(s);
+    forget_names(s, s->pos, s->pos + 1);
+    tft_lookup_forget(&s->lookup);
+    return status;
+}
+
 bool tft_feed_can_join(const struct tft_session *s, size_t n)
 {
     return n && n <= s->n_batch && s->kv.held == s->pos && n <= s->capacity - s->pos;
+}
+
+/* The next n tokens are listed, and are not computed as guesses. */
+static void see(struct tft_session *s, uint32_t n)
+{
+    if (n == 1 && s->lookup.most)
+        tft_lookup_see(&s->lookup, s->tokens, s->pos + 1);
+    else
+        tft_lookup_forget(&s->lookup);
+    s->lookup.ahead = 0;
 }
 
 enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uint32_t n)
@@ -278,6 +364,7 @@ enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uin
     if (status == TFT_OK) {
         list_tokens(s, tokens, n);
         tft_kv_plan(&s->kv, n);
+        see(s, n);
     }
     return status;
 }
@@ -297,6 +384,9 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
     begin_call(s, n + s->pos - s->kv.held);
     if (s->kv.held < s->pos)
         status = compute_again(s);
+    if (all == 1 && s->lookup.most && s->pos < s->capacity)
+        return status == TFT_OK ? decode(s, *tokens) : status;
+    tft_lookup_forget(&s->lookup);
     while (n && status == TFT_OK) {
         if (s->pos == s->capacity)
             status = slide(s);
@@ -323,6 +413,7 @@ void tft_prompt_end(struct tft_session *s)
 {
     if (s->pos && s->kv.policy.prefill == TFT_KV_PROMPT)
         s->kv.policy.prefill = s->pos;
+    s->lookup.ahead = 0; /* tokens may be evicted before the next one */
     if (s->pos == s->kv.held)
         tft_states_keep(&s->states, s->pos);
 }
@@ -348,6 +439,7 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
     bool slid = s->kv.dropped;
     s->pos = (uint32_t)pos;
     forget_outputs(s);
+    tft_lookup_forget(&s->lookup);
     if (s->whole_prompt && s->pos < s->kv.policy.prefill)
         s->kv.policy.prefill = TFT_KV_PROMPT;
     rewind_cache(s);
@@ -396,6 +488,8 @@ const struct tft_error *tft_session_error(const struct tft_session *s) { return 
 
 size_t tft_pos(const struct tft_session *s) { return s->pos; }
 
+uint64_t tft_guessed(const struct tft_session *s) { return s->guessed; }
+
 size_t tft_capacity(const struct tft_session *s) { return s->capacity; }
 
 const int32_t *tft_tokens(const struct tft_session *s) { return s->tokens; }
@@ -404,7 +498,7 @@ const float *tft_logits(const struct tft_session *s, size_t back)
 {
     if (back >= s->n_valid)
         return NULL;
-    return s->buf[TFT_LOGITS] + (s->n_valid - 1 - back) * (size_t)s->m->n_vocab;
+    return s->buf[TFT_LOGITS] + (s->first_valid + s->n_valid - 1 - back) * (size_t)s->m->n_vocab;
 }
 
 const float *tft_hidden(const struct tft_session *s, size_t back)

@@ -147,6 +147,8 @@ void tft_saved_restore(struct tft_session *s, const struct tft_session *from,
     while (t->n && !tft_kv_keeps(&s->kv, t->checkpoint[0].pos)) /* rings may be smaller now */
         tft_states_drop_oldest(t);
     s->pos = h->pos;
+    tft_lookup_forget(&s->lookup);
+    s->first_valid = 0;
     s->n_valid = h->has_logits && s->n_logits;
     s->n_valid_hidden = 0;
     s->n_named = 0;

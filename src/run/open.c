@@ -152,6 +152,9 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
                         "%s: a capacity of %u tokens is too small for this KV cache to slide",
                         m->source.name, o->capacity);
 
+    if (o->lookup > TFT_LOOKUP_MOST)
+        return tft_fail(err, TFT_ERR_ARG, "a lookup of %u tokens: at most %d", o->lookup,
+                        TFT_LOOKUP_MOST);
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
     if (!o->n_logits && !o->no_logits)
@@ -182,6 +185,23 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
 
 /* --------------------------------------------------------------------------------------- memory */
 
+/* How many guesses a pass may take along. A state cannot go back to the last token that has come,
+   and a pass may have ranges over all of its tokens. */
+static uint32_t guesses_of(const struct tft_model *m, const struct tft_session_opts *o)
+{
+    if (m->state_size || m->n_host < m->n_layer || !o->n_logits || o->n_hidden ||
+        m->pass_ranges)
+        return 0;
+    return o->lookup < o->n_batch ? o->lookup : o->n_batch - 1;
+}
+
+/* What a guess costs, as tft_lookup_open takes it. With experts, each token of a pass goes to
+   experts of its own, whose weights have to be read. */
+static uint32_t guess_costs(const struct tft_model *m)
+{
+    return m->n_expert ? 65536 * 3 / 4 : 65536 / 8;
+}
+
 /* Normalised rows: one for each token of a pass, and at least one for each thread, which may make a
    row for itself (tft_cpu_own_row). Other rows of bytes are as many. */
 static uint32_t byte_rows(const struct tft_session *s)
@@ -200,7 +220,7 @@ static bool has_floats(const struct tft_model *m, enum tft_buf b)
 
 static size_t rows_of(const struct tft_session *s, enum tft_buf b)
 {
-    return b == TFT_LOGITS ? s->n_logits
+    return b == TFT_LOGITS ? s->logit_rows
            : b == TFT_XN   ? byte_rows(s)
            : b == TFT_H    ? (size_t)s->n_batch * s->m->n_expert_used
                            : s->n_batch;
@@ -331,6 +351,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .n_hidden = o->n_hidden,
                               .n_threads = o->n_threads,
                               .max_threads = o->n_threads};
+    tft_lookup_open(&s->lookup, guesses_of(m, o), guess_costs(m));
+    s->logit_rows = s->lookup.most < s->n_logits ? s->n_logits : 1 + s->lookup.most;
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;
     s->whole_prompt = kv->prefill == TFT_KV_PROMPT;
     s->keep = o->keep;

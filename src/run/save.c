@@ -145,7 +145,7 @@ static void states(const struct tft_session *s, const struct tft_session *from,
 /* Logits of the newest token. */
 static float *newest(const struct tft_session *s)
 {
-    return s->buf[TFT_LOGITS] + (s->n_valid - 1) * (size_t)s->m->n_vocab;
+    return s->buf[TFT_LOGITS] + (s->first_valid + s->n_valid - 1) * (size_t)s->m->n_vocab;
 }
 
 void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
