@@ -206,6 +206,16 @@ class Sessions(Case):
         session.sync(ids[:-1])
         self.assertEqual(list(session.logits()), before)
 
+    def test_guesses_change_nothing_but_time(self):
+        model = self.model()
+        plain, guessing = model.session(), model.session(lookup=8)
+        for token in [5, 6, 7] * 20:
+            plain.decode(token)
+            guessing.decode(token)
+            self.assertEqual(list(guessing.logits()), list(plain.logits()))
+        self.assertEqual(plain.guessed, 0)
+        self.assertGreater(guessing.guessed, 20)
+
     def test_a_copy_of_logits_stays(self):
         session = self.model().session()
         session.prefill([1, 2, 3])

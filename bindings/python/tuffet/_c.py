@@ -66,7 +66,8 @@ class tft_session_opts(Structure):
                 ("n_batch", c_uint32), ("n_logits", c_uint32), ("n_threads", c_int),
                 ("slide", c_bool), ("kv", c_char_p), ("keep", KEEP), ("keep_user", c_void_p),
                 ("prefix", c_char_p), ("progress", GOES_ON), ("progress_user", c_void_p),
-                ("checkpoints", c_uint32), ("n_hidden", c_uint32), ("no_logits", c_bool)]
+                ("checkpoints", c_uint32), ("n_hidden", c_uint32), ("no_logits", c_bool),
+                ("lookup", c_uint32)]
 
 
 class tft_batch_opts(Structure):
@@ -145,6 +146,7 @@ CORE = {
     "tft_session_threads": (c_int, c_void_p, c_int),
     "tft_session_error": (ERR, c_void_p),
     "tft_pos": (c_size_t, c_void_p),
+    "tft_guessed": (c_uint64, c_void_p),
     "tft_capacity": (c_size_t, c_void_p),
     "tft_tokens": (IDS, c_void_p),
     "tft_logits": (POINTER(c_float), c_void_p, c_size_t),

@@ -50,13 +50,14 @@ class Session(Handle):
     capacity: tokens that fit (default: the model's context). kv: the cache, such as "kivi" or
     "tuffet". prefix: the name of a prefix of the file. slide: drop old tokens when it is full.
     keep(position, token): a filter of tokens that stay f16. n_logits, n_hidden: how many of the
-    newest tokens of a call keep their logits, their hidden vectors. tuffet.h has the details.
+    newest tokens of a call keep their logits, their hidden vectors. lookup: how many guesses of the
+    next tokens decode() may compute ahead, by prompt lookup. tuffet.h has the details.
     """
 
     def __init__(self, model: Model, *, capacity: int = 0, kv: Optional[str] = None,
                  prefix: Optional[str] = None, threads: int = 0, n_batch: int = 0,
                  n_logits: int = 0, n_hidden: int = 0, no_logits: bool = False,
-                 slide: bool = False, checkpoints: int = 0,
+                 slide: bool = False, checkpoints: int = 0, lookup: int = 0,
                  keep: Optional[Callable[[int, int], bool]] = None,
                  progress: Optional[Callable[[float], None]] = None):
         self.model = model
@@ -70,7 +71,7 @@ class Session(Handle):
                                    kv=encoded(kv), prefix=encoded(prefix), n_threads=threads,
                                    n_batch=n_batch, n_logits=n_logits, n_hidden=n_hidden,
                                    no_logits=no_logits, slide=slide, checkpoints=checkpoints,
-                                   progress=self._callbacks[0])
+                                   lookup=lookup, progress=self._callbacks[0])
         if self._callbacks[1] is not None:
             opts.keep = self._callbacks[1]
         p, err = c_void_p(), _c.tft_error()
@@ -139,6 +140,11 @@ class Session(Handle):
     def pos(self) -> int:
         """How many tokens it holds."""
         return int(_c.lib.tft_pos(self._open))
+
+    @property
+    def guessed(self) -> int:
+        """How many tokens were computed as guesses, and then came: see lookup."""
+        return int(_c.lib.tft_guessed(self._open))
 
     @property
     def capacity(self) -> int:
