@@ -352,7 +352,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .n_threads = o->n_threads,
                               .max_threads = o->n_threads};
     tft_lookup_open(&s->lookup, guesses_of(m, o), guess_costs(m));
-    s->logit_rows = s->lookup.most < s->n_logits ? s->n_logits : 1 + s->lookup.most;
+    s->logit_rows =
+        s->n_logits && s->n_logits <= s->lookup.most ? 1 + s->lookup.most : s->n_logits;
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;
     s->whole_prompt = kv->prefill == TFT_KV_PROMPT;
     s->keep = o->keep;

@@ -30,6 +30,8 @@ pub struct SessionOptions {
     pub prefix: Option<String>,
     /// Copies of the state to which the session can go back; 0: 4.
     pub checkpoints: u32,
+    /// How many guesses of the next tokens a pass may take along, by prompt lookup; at most 14.
+    pub lookup: u32,
 }
 
 /// One sequence of tokens, its KV cache, and the logits after its last tokens. All of its memory is
@@ -60,6 +62,7 @@ impl<'m> Session<'m> {
         opts.kv = kv.as_ref().map_or(null(), |k| k.as_ptr());
         opts.prefix = prefix.as_ref().map_or(null(), |p| p.as_ptr());
         opts.checkpoints = options.checkpoints;
+        opts.lookup = options.lookup;
         let mut raw = std::ptr::null_mut();
         check(|err| unsafe { sys::tft_session_open(&mut raw, model.raw(), &opts, err) })?;
         Ok(Session { raw: NonNull::new(raw).expect("an open session"), model, prefix })
@@ -102,6 +105,11 @@ impl<'m> Session<'m> {
     /// How many tokens it holds.
     pub fn pos(&self) -> usize {
         unsafe { sys::tft_pos(self.raw()) }
+    }
+
+    /// How many tokens were computed as guesses, and then came: see [`SessionOptions::lookup`].
+    pub fn guessed(&self) -> u64 {
+        unsafe { sys::tft_guessed(self.raw()) }
     }
 
     /// How many tokens fit.

@@ -99,6 +99,7 @@ pub struct tft_session_opts {
     pub checkpoints: u32,
     pub n_hidden: u32,
     pub no_logits: bool,
+    pub lookup: u32,
 }
 
 #[repr(C)]
@@ -156,6 +157,7 @@ extern "C" {
     pub fn tft_sync(s: *mut tft_session, tokens: *const i32, n: usize) -> tft_status;
     pub fn tft_rewind(s: *mut tft_session, pos: usize) -> tft_status;
     pub fn tft_pos(s: *const tft_session) -> usize;
+    pub fn tft_guessed(s: *const tft_session) -> u64;
     pub fn tft_capacity(s: *const tft_session) -> usize;
     pub fn tft_tokens(s: *const tft_session) -> *const i32;
     pub fn tft_logits(s: *const tft_session, back: usize) -> *const f32;

@@ -105,6 +105,21 @@ fn tokens_are_text_again() {
 }
 
 #[test]
+fn guesses_change_nothing_but_time() {
+    let model = open();
+    let options = SessionOptions { lookup: 8, threads: 1, ..Default::default() };
+    let mut guessing = model.session_with(&options).unwrap();
+    let mut plain = model.session().unwrap();
+    for token in [5, 6, 7].repeat(20) {
+        guessing.decode(token).unwrap();
+        plain.decode(token).unwrap();
+        assert_eq!(guessing.logits(0).unwrap(), plain.logits(0).unwrap());
+    }
+    assert_eq!(plain.guessed(), 0);
+    assert!(guessing.guessed() > 20);
+}
+
+#[test]
 fn logits_do_not_depend_on_how_tokens_come() {
     let model = open();
     let info = model.info();
