@@ -11,10 +11,11 @@
 #include "memory.h"
 #include "more_toys.h"
 #include "run/lookup.h"
+#include "w8a8.h"
 
 enum { MOST = 14, CONTEXT = 300 };
 
-/* ------------------------------------------------------------------------------- what is guessed */
+/* ------------------------------------------------------------------------------ what is guessed */
 
 /* Shows all tokens, one by one; returns the number of guesses that follow, in guess[MOST]. */
 static uint32_t guesses_after(struct tft_lookup *k, const int32_t *tokens, uint32_t n,
@@ -40,7 +41,7 @@ static void follow_the_longest_text(void **state)
     } cases[] = {
         {{1}, 1, 0, {0}},
         {{1, 2, 3}, 3, 0, {0}},
-        /* behind 1 2 came 3, behind the newer 9 2 came 4 */
+        /* 1 2, which 3 follows, is a longer match than the newer 2 that 4 follows */
         {{1, 2, 3, 9, 2, 4, 1, 2}, 8, MOST, {3, 9, 2, 4, 1, 2, 3, 9, 2, 4, 1, 2, 3, 9}},
         /* of equal texts the newest */
         {{1, 5, 1, 6, 1}, 5, MOST, {6, 1, 6, 1, 6, 1, 6, 1, 6, 1, 6, 1, 6, 1}},
@@ -85,15 +86,34 @@ static void are_as_many_as_hold(void **state)
     assert_int_equal(made[2], MOST);
 }
 
-/* ------------------------------------------------------------------------- sessions with guesses */
+/* Each guess lengthens the match for the next one. Here guesses hold behind a match of one token,
+   and behind a longer match they do not. */
+static void are_judged_by_the_growing_match(void **state)
+{
+    (void)state;
+    int32_t tokens[4 + MOST] = {1, 2, 3, 1};
+    struct tft_lookup k;
+    tft_lookup_open(&k, MOST, 65536 / 2);
+    tft_lookup_see(&k, tokens, 4);
+    k.rate[0] = 65536;
+    k.rate[1] = 65536 / 3;
+    assert_int_equal(tft_lookup_guess(&k, tokens, 4, MOST), 1);
+    assert_int_equal(tokens[4], 2);
+    k.rate[1] = 65536;
+    k.rate[2] = 65536 / 3;
+    assert_int_equal(tft_lookup_guess(&k, tokens, 4, MOST), 2);
+    assert_int_equal(tokens[5], 3);
+}
+
+/* ------------------------------------------------------------------------ sessions with guesses */
 
 /* A session that guesses, and one that does not. The same is done to both. */
 struct twins {
     struct tft_session *s, *plain;
     struct tft_batch *batch;
-    int32_t source; /* where the text of the session repeats itself */
+    int32_t source; /* index of the token that next() will repeat */
     uint64_t seed;
-    int asked[2]; /* tokens that the filter of each was asked for */
+    int asked[2]; /* calls of the filter of s, and of plain */
 };
 
 static uint32_t chance(struct twins *t, uint32_t n)
@@ -125,7 +145,8 @@ static void close_twins(struct twins *t)
     tft_batch_close(t->batch);
 }
 
-/* What a saved session has, but for how long ago tokens were dropped from rings. */
+/* Both save the same bytes. It does not hold for rings: they also save how long ago tokens were
+   dropped. */
 static void same_saved(const struct twins *t)
 {
     size_t n = tft_session_save_bytes(t->plain, NULL);
@@ -310,6 +331,14 @@ static void every_architecture(void **state)
         }
 }
 
+/* What to add to the name of a cache so that it keeps a prompt in f16; i8 has no knobs. */
+static const char *prompt_knob(const char *kv)
+{
+    if (strcmp(kv, "i8") == 0)
+        return "";
+    return strpbrk(kv, ":=") ? ",prefill=prompt" : ":prefill=prompt";
+}
+
 static void every_cache(void **state)
 {
     (void)state;
@@ -321,11 +350,8 @@ static void every_cache(void **state)
     for (size_t i = 0; i < N_CACHES; i++) {
         char kv[160];
         for (int variant = 0; variant < 3 && !caches[i].file; variant++) {
-            bool has_knobs = strcmp(caches[i].kv, "i8") != 0;
             snprintf(kv, sizeof kv, "%s%s", caches[i].kv,
-                     variant != 1 || !has_knobs   ? ""
-                     : strchr(caches[i].kv, ':') || strchr(caches[i].kv, '=') ? ",prefill=prompt"
-                                                  : ":prefill=prompt");
+                     variant == 1 ? prompt_knob(caches[i].kv) : "");
             struct tft_session_opts o = {.kv = kv, .n_threads = 1, .capacity = 160 + 90 * variant};
             assert_true(walk(m, o, 25) > 15);
         }
@@ -334,17 +360,39 @@ static void every_cache(void **state)
     tft_model_close(m);
 }
 
+/* Bytes with static ranges and with a range for each token; a range over all tokens of a pass would
+   change with guesses, so there are none. */
+static void every_range(void **state)
+{
+    (void)state;
+    const struct toy *t = &toys[0];
+    for (int kind = 0; kind < 4; kind++) {
+        struct quantize_opts q = usual(t);
+        if (kind == 1)
+            q.range = by_token;
+        if (kind == 2)
+            q.range = by_tensor;
+        if (kind == 3)
+            fixed[1] = TFT_RANGE_TENSOR; /* one input alone */
+        struct tft_model *m = opened(quantized(t, &q));
+        struct tft_session_opts o = {.kv = "f16", .n_threads = 1, .capacity = 200};
+        uint64_t guessed = walk(m, o, 12);
+        assert_true(kind < 2 ? guessed > 10 : !guessed);
+        tft_model_close(m);
+    }
+}
+
 /* The filter is asked for tokens that have come, not for guesses. */
 static void with_a_filter(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&small));
     static const char *const kv[] = {"kivi:residual=32,group=16,keep=6",
-                                     "kivi:kr=window:14,vr=fill:24,group=16,keep=4,sinks=2"};
+                                     "kivi:kr=window:14,vr=fill:24,group=16,keep=60,sinks=2"};
     for (int i = 0; i < 4; i++) {
         struct tft_session_opts o = {
             .kv = kv[i / 2], .n_threads = 1, .capacity = 150, .keep = every_fifth, .slide = i % 2};
-        assert_true(walk(m, o, 40) > 20);
+        assert_true(walk(m, o, 150) > 20);
     }
     tft_model_close(m);
 }
@@ -354,9 +402,9 @@ static void in_sessions_that_slide(void **state)
     (void)state;
     static const char *const kv[] = {"f16", "kivi:residual=32,group=16",
                                      "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3"};
-    const struct toy *toys[] = {&small, &more_toys[16]}; /* gemma2 has windows */
+    const struct toy *models[] = {&small, &more_toys[16]}; /* gemma2 has windows */
     for (size_t k = 0; k < 2; k++) {
-        struct tft_model *m = opened(written(toys[k]));
+        struct tft_model *m = opened(written(models[k]));
         for (size_t i = 0; i < 3; i++) {
             struct tft_session_opts o = {
                 .kv = kv[i], .n_threads = 1, .capacity = 120, .slide = true};
@@ -366,9 +414,10 @@ static void in_sessions_that_slide(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------ guesses that are undone */
+/* ---------------------------------------------------------------------- guesses that are undone */
 
-/* Feeds 1 2 3 4 5 1 2 ... until n tokens are there, and some guesses have come and some have not. */
+/* Feeds 1 2 3 4 5 1 2 ... until there are n tokens, of the guesses of a pass some have come, and 3
+   or more may still come. */
 static void get_ahead(struct twins *t, size_t n)
 {
     for (int32_t i = 0; tft_pos(t->plain) < n || t->s->lookup.ahead < 3 || !t->s->first_valid; i++)
@@ -437,7 +486,7 @@ static void other_tokens(void **state)
     tft_model_close(m);
 }
 
-/* ---------------------------------------------------------------------------------- what it saves */
+/* -------------------------------------------------------------------------------- what it saves */
 
 /* Text that repeats itself: all guesses hold, and those of one pass are as many as asked for. */
 static void passes_are_saved(void **state)
@@ -462,7 +511,7 @@ static void passes_are_saved(void **state)
     tft_model_close(m);
 }
 
-/* The same text is sampled, with the same draws. */
+/* Sampling chooses the same tokens in both, and uses as many random numbers. */
 static void samples_the_same(void **state)
 {
     (void)state;
@@ -484,8 +533,8 @@ static void samples_the_same(void **state)
     tft_model_close(m);
 }
 
-/* A step that is the only one makes guesses. Beside others a session makes none, and takes those that
-   were made: then it runs no pass. */
+/* A session that is alone in a call of tft_step makes guesses. In a pass that it shares it makes
+   none; but a token that was guessed before needs no pass there either. */
 static void beside_others(void **state)
 {
     (void)state;
@@ -517,7 +566,7 @@ static void beside_others(void **state)
     tft_model_close(m);
 }
 
-/* ---------------------------------------------------------------------------------------- options */
+/* -------------------------------------------------------------------------------------- options */
 
 static void options(void **state)
 {
@@ -534,6 +583,12 @@ static void options(void **state)
     size_t more = tft_session_bytes(m, &o, NULL) - without,
            rows = MOST * small.n_vocab * sizeof(float);
     assert_in_range(more, rows - 64, rows + 64);
+    o.n_logits = MOST; /* the row of one guess more */
+    more = tft_session_bytes(m, &o, NULL);
+    o.lookup = 0;
+    more -= tft_session_bytes(m, &o, NULL);
+    assert_in_range(more, small.n_vocab * sizeof(float) - 64, small.n_vocab * sizeof(float) + 64);
+    o.lookup = MOST;
     o.n_logits = MOST + 5;
     assert_int_equal(tft_session_bytes(m, &o, NULL),
                      (o.lookup = 0, tft_session_bytes(m, &o, NULL)));
@@ -555,11 +610,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follow_the_longest_text), cmocka_unit_test(are_as_many_as_hold),
+        cmocka_unit_test(are_judged_by_the_growing_match),
         cmocka_unit_test(every_architecture),      cmocka_unit_test(every_cache),
-        cmocka_unit_test(with_a_filter),           cmocka_unit_test(in_sessions_that_slide),
-        cmocka_unit_test(the_prompt_ends),         cmocka_unit_test(other_tokens),
-        cmocka_unit_test(passes_are_saved),        cmocka_unit_test(samples_the_same),
-        cmocka_unit_test(beside_others),           cmocka_unit_test(options),
+        cmocka_unit_test(every_range),             cmocka_unit_test(with_a_filter),
+        cmocka_unit_test(in_sessions_that_slide),  cmocka_unit_test(the_prompt_ends),
+        cmocka_unit_test(other_tokens),            cmocka_unit_test(passes_are_saved),
+        cmocka_unit_test(samples_the_same),        cmocka_unit_test(beside_others),
+        cmocka_unit_test(options),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
