@@ -415,28 +415,28 @@ struct tft_session_opts {
                           TFT_ERR_UNSUPPORTED, as is no_logits. */
     bool no_logits;    /* compute no logits, which saves the time and the memory that they take: for
                           hidden vectors alone. n_logits must be 0. */
-    uint32_t lookup;   /* how many guesses of the next tokens a pass may take along, at most 14: see
+    uint32_t lookup;   /* how many guesses of the next tokens a pass may compute, at most 14: see
                           below; 0: none */
 };
 
 /*
- * Guesses (opts.lookup; prompt lookup, Saxena 2023). Texts repeat themselves: an answer quotes the
- * question, code names its variables again. When tft_decode runs a pass, the newest tokens are
- * looked up among those that the session holds, and what followed them there is computed in the
- * same pass. A pass that waits for memory takes little longer with more tokens. When the caller
- * then feeds the token that was guessed, tft_decode returns at once: its logits are there. If the
- * caller feeds another token, the guess is forgotten, as if it had never been made.
+ * Guesses (opts.lookup): speculative decoding by prompt lookup (Saxena 2023). Texts repeat
+ * themselves: an answer quotes the question, code names its variables again. When tft_decode runs a
+ * pass, the newest tokens are looked up among those that the session holds, and what followed them
+ * there is computed in the same pass. A pass that waits for memory takes little longer with more
+ * tokens. When the caller then feeds the token that was guessed, tft_decode returns at once: its
+ * logits are there. If the caller feeds another token, the guess is forgotten, as if it had never
+ * been made.
  *
  * So callers do nothing but feed the tokens that they choose, by tft_sample or in another way; all
  * results are the same bits, and only the time is another one. The session counts how many guesses
- * held, and takes along those that are likely enough. It takes memory for the logits of `lookup`
- * more tokens (tft_session_bytes); a rewind in a model with sliding windows, see tft_rewind, may
+ * held, and computes those that are likely enough. It takes memory for the logits of `lookup` more
+ * tokens (tft_session_bytes); a rewind in a model with sliding windows, see tft_rewind, may
  * compute all tokens again if max(n_batch, 256) - lookup tokens are dropped.
  *
- * tft_step makes guesses for a session that is its only step; in a pass that sessions share it
- * makes none. No guesses are made where a pass cannot take tokens along that may not come, or where
- * their results are not kept: in models with states or with ranges over all tokens of a pass, on a
- * device, and with n_hidden or no_logits. There `lookup` has no effect.
+ * tft_step makes guesses only for a session that is alone in the call. `lookup` has no effect in
+ * models with states or with ranges over all tokens of a pass, on a device, and with n_hidden or
+ * no_logits.
  */
 
 /*
@@ -536,7 +536,8 @@ TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_ses
    beyond the model's context length, a vocab_only model, n_threads outside 0..1024, a lookup above
    14, a prefix that the file does not have, an invalid `kv` or one that the file is not calibrated
    for. TFT_ERR_UNSUPPORTED: a quantized cache for a head size that it does not support.
-   TFT_ERR_NOMEM: too little memory, here or on the device. TFT_ERR_DEVICE: the device has failed. */
+   TFT_ERR_NOMEM: too little memory, here or on the device. TFT_ERR_DEVICE: the device has
+   failed. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
                                          const struct tft_session_opts *opts,
                                          struct tft_error *err);

@@ -1,5 +1,5 @@
-/* The rung simd128: WebAssembly's fixed vectors. Replaces the kernels of floats and gemm_i8; what it
-   leaves to the reference, compilers make vectors of. */
+/* The rung simd128: WebAssembly's fixed vectors. Replaces the kernels of floats and gemm_i8. The
+   compiler vectorizes the reference of the others. */
 #include "simd/rungs.h"
 
 #include "reg_simd128.h"

@@ -223,7 +223,7 @@ static const char *misuse(const struct tft_batch *b, const struct tft_step *step
     return NULL;
 }
 
-/* alone: it is the only one. */
+/* alone: the call has no other step. */
 static void take_step(struct tft_batch *b, struct tft_step *step, bool alone)
 {
     struct tft_session *s = step->session;

@@ -201,7 +201,7 @@ bool tft_feed_guessed(const struct tft_session *s, const int32_t *tokens, size_t
     return n == 1 && s->lookup.ahead && s->tokens[s->pos] == *tokens;
 }
 
-/* The next token is listed, and was computed as a guess: no pass is run. */
+/* Commits the next token, which is listed and was computed as a guess: no pass is run. */
 static enum tft_status take_guess(struct tft_session *s)
 {
     struct tft_pass none = {.m = s->m, .s = s};
@@ -214,8 +214,9 @@ static enum tft_status take_guess(struct tft_session *s)
     return passed(s, 1, s->pos + 1, s->first_valid + 1, 1, 0);
 }
 
-/* Computes the next token, which is listed, and guesses behind it. They are of its chunk, since an
-   eviction must wait for tokens that are sure to come. Then the cache takes the next token alone. */
+/* Computes the next token, which is listed, and guesses behind it in the same pass. The pass ends
+   before the next eviction: an eviction cannot be undone, and a guess may be wrong. The cache
+   commits only the next token. */
 static enum tft_status compute_ahead(struct tft_session *s)
 {
     uint32_t room = s->capacity - s->pos - 1,
@@ -342,7 +343,8 @@ bool tft_feed_can_join(const struct tft_session *s, size_t n)
     return n && n <= s->n_batch && s->kv.held == s->pos && n <= s->capacity - s->pos;
 }
 
-/* The next n tokens are listed, and are not computed as guesses. */
+/* Tells the lookup that n more tokens are listed, which a pass will compute: guesses that an
+   earlier pass computed are of no more use. */
 static void see(struct tft_session *s, uint32_t n)
 {
     if (n == 1 && s->lookup.most)

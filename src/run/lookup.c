@@ -67,7 +67,7 @@ uint32_t tft_lookup_guess(const struct tft_lookup *k, int32_t *tokens, uint32_t 
         chance = chance * k->rate[length - 1] / ONE;
         if (chance < k->pays)
             break;
-        tokens[n + i] = tokens[k->from + i]; /* perhaps a guess itself: texts that repeat */
+        tokens[n + i] = tokens[k->from + i]; /* may be a guess too: the match then overlaps */
         length += length < TFT_LOOKUP_LENGTHS;
     }
     return i;

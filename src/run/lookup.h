@@ -4,9 +4,9 @@
  * pass takes guesses along (feed.c), which costs little where it waits for memory. Whether a guess
  * is computed changes times, and never a result.
  *
- * The longer the text that is the same, the likelier the guess. So there is a rate for each length:
- * how many of the last guesses behind such a text held. Guesses count whether or not a pass took
- * them along, so that finding out costs nothing.
+ * The longer the match, the likelier the guess. So each length of a match has a rate: how many of
+ * the last guesses behind such a match held. A guess counts even if no pass computed it, so
+ * learning the rates costs no time.
  */
 #ifndef TFT_LOOKUP_H
 #define TFT_LOOKUP_H
@@ -18,25 +18,27 @@ enum { TFT_LOOKUP_MOST = 14, TFT_LOOKUP_LENGTHS = 8 };
 
 struct tft_lookup {
     uint32_t most;   /* guesses of a pass, at most; 0: the session makes none */
-    uint32_t length; /* of the text found, up to TFT_LOOKUP_LENGTHS; 0: none was */
-    uint32_t from;   /* index of the token behind it, which is the guess of the next one */
-    uint32_t ahead;  /* tokens that are computed already: they come next if the guess holds */
-    uint32_t pays;   /* a guess is taken along if its chance is at least this, in 1/65536 */
-    uint32_t rate[TFT_LOOKUP_LENGTHS]; /* in 1/65536 */
+    uint32_t length; /* tokens of the match, at most TFT_LOOKUP_LENGTHS; 0: there is no match */
+    uint32_t from;   /* index of the token behind the match: the guess of the next token */
+    uint32_t ahead;  /* guesses that the last pass computed, and that may still come */
+    uint32_t pays;   /* a guess is computed if its probability is at least this, in 1/65536 */
+    uint32_t rate[TFT_LOOKUP_LENGTHS]; /* how many guesses held behind a match of 1, 2, ...
+                                          tokens, in 1/65536 */
 };
 
-/* Begins with up to `most` guesses. costs: what a pass takes longer for each, in 1/65536 of a pass
-   of one token. */
+/* most: guesses of a pass, at most. costs: how much longer a pass takes with one token more, in
+   1/65536 of a pass of one token. */
 void tft_lookup_open(struct tft_lookup *k, uint32_t most, uint32_t costs);
 
-/* Token n - 1 of tokens[n] has been added to those that were seen, or that were there when all was
-   forgotten. Learns whether it was the guess, and looks for the next one. */
+/* tokens[n]: the session's; the last one is new. Learns whether it is the one that was guessed, and
+   finds the next match. */
 void tft_lookup_see(struct tft_lookup *k, const int32_t *tokens, uint32_t n);
 
-/* Writes the guesses that are worth it behind tokens[n], at most `most`. Returns their number. */
+/* Writes the guesses that pay behind tokens[n], at most `most`. Returns their number. */
 uint32_t tft_lookup_guess(const struct tft_lookup *k, int32_t *tokens, uint32_t n, uint32_t most);
 
-/* The tokens have changed in another way, or are not to be computed as they were. */
+/* Forgets the match and the guesses: the session's tokens have changed in another way than by a new
+   one. The rates stay. */
 void tft_lookup_forget(struct tft_lookup *k);
 
 #endif

@@ -49,7 +49,7 @@ struct tft_session {
     size_t size; /* bytes of the session's one allocation, which holds everything below */
     uint32_t capacity, n_batch, n_hidden; /* as in tft_session_opts */
     uint32_t n_logits;                    /* the same; 0 with no_logits */
-    uint32_t logit_rows;                  /* that there is memory for: those of guesses too */
+    uint32_t logit_rows;                  /* of memory: enough for those of guesses too */
     int n_threads, max_threads; /* of passes; that there is workspace for */
 
     const struct tft_named_prefix *named; /* text behind the model's prefix, or NULL */
@@ -60,7 +60,7 @@ struct tft_session {
     int32_t *tokens;  /* [capacity] */
     uint32_t slide;   /* tokens that a full session drops at once; 0: it does not slide */
     uint32_t n_valid; /* rows of logits that the last call left, newest last */
-    uint32_t first_valid; /* the first of them */
+    uint32_t first_valid; /* the row where the oldest of them is */
     uint32_t n_valid_hidden; /* the same for hidden vectors */
     struct tft_kv kv;
     struct tft_states states; /* behind the tokens that the cache holds */
@@ -70,7 +70,7 @@ struct tft_session {
        go, behind what the cache holds; their logits are the rows behind first_valid. So a session
        is the same with guesses and without them, but for memory that it does not use yet. */
     struct tft_lookup lookup;
-    uint64_t guessed; /* tokens that were computed as guesses, and then came */
+    uint64_t guessed; /* tokens that were computed as guesses, and that the caller then fed */
 
     bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,
                           kv.policy.prefill is its length */
@@ -82,8 +82,8 @@ struct tft_session {
     uint32_t n_named; /* how many of them are true */
 
     /* What passes compute in: see buffers.h. */
-    float *buf[TFT_N_BUF];     /* [n_batch, stride]; logits [logit_rows, V]. NULL for buffers that are
-                                  only bytes, and for those that only a device needs */
+    float *buf[TFT_N_BUF];     /* [n_batch, stride]; logits [logit_rows, V]. NULL for buffers that
+                                  are only bytes, and for those that only a device needs */
     uint8_t *bytes[TFT_N_BUF]; /* [rows, byte stride] of XN, A and G, if linear layers take bytes;
                                   rows: n_batch, and at least n_threads */
     struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] what the bytes of a token stand for, where

@@ -242,8 +242,8 @@ const struct cli_command command_run = {
             {NULL, cli_thread_option_list},
             {0},
         },
-    .notes = "Without MODEL, the model is stories2M, which ships with the program and tells stories "
-             "to children.\n"
+    .notes = "Without MODEL, the model is stories2M, which ships with the program and tells "
+             "stories to children.\n"
              "\n"
              "Without -p and -f, the prompt is what a pipe writes to standard input. If there is "
              "no pipe either, the prompt is empty. The text goes to standard output as it is "
