@@ -195,12 +195,16 @@ static uint32_t guesses_of(const struct tft_model *m, const struct tft_session_o
     return o->lookup < o->n_batch ? o->lookup : o->n_batch - 1;
 }
 
-/* What a guess costs, as tft_lookup_open takes it. Three guesses with stories15M and tinyllama took
-   0.06 to 0.13 of a pass each. With experts, each token of a pass goes to experts of its own, whose
+/* What a guess costs, as tft_lookup_open takes it. Three guesses with tinyllama, and stories15M in
+   f32, took 0.06 to 0.13 of a pass each; 0.2 to 0.3 with stories2M, whose weights stay in a CPU's
+   cache (docs/speed.md). With experts, each token of a pass goes to experts of its own, whose
    weights have to be read. */
 static uint32_t guess_costs(const struct tft_model *m)
 {
-    return m->n_expert ? 65536 * 3 / 4 : 65536 / 8;
+    const uint64_t cache = 32 << 20;
+    return m->n_expert               ? 65536 * 3 / 4
+           : m->weight_bytes < cache ? 65536 / 2
+                                     : 65536 / 8;
 }
 
 /* Normalised rows: one for each token of a pass, and at least one for each thread, which may make a
