@@ -42,6 +42,12 @@ class Chat(Case):
                          "-p", f"<|user|>\n{text}</s>\n<|assistant|>\n")["text"]
         self.assertEqual(self.json("chat", toy, "-p", text, *options)["content"], want)
 
+    def test_guesses_change_nothing_but_time(self):
+        args = ["chat", self.toy(template=ZEPHYR), "--temp=0", "-n30"]
+        text = b"hello hello hello hello\nhello hello hello hello\nhello\n"
+        self.assertEqual(self.tuffet(*args, "--lookup=14", stdin=text),
+                         self.tuffet(*args, stdin=text))
+
     def test_remembers_the_conversation(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         first, second = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\n\nonce upon\r\n")

@@ -38,8 +38,9 @@ class Run(Case):
             args = ["run", self.toy(), "-phello", "-s", str(seed)]
             answer = self.json(*args)
             self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens",
-                                           "prefix_tokens", "cached_tokens", "first_s", "tok_s", "prompt_tok_s",
-                                           "seed"})
+                                           "prefix_tokens", "cached_tokens",
+                                           "guessed_tokens", "first_s", "tok_s",
+                                           "prompt_tok_s", "seed"})
             self.assertEqual((answer["seed"], answer["prompt_tokens"]), (seed, 2))
             self.assertGreater(answer["first_s"], 0)
             self.assertEqual(self.tuffet(*args).decode(), answer["text"] + "\n")
@@ -101,6 +102,21 @@ class Run(Case):
                       self.fails("run", toy, "-phello", "--kv=tuffet"))
         self.assertIn("not calibrated for this KV cache",
                       self.fails("run", toy, "-phello", "--kv=skvq"))
+
+    def test_guesses_change_nothing_but_time(self):
+        toy, text = self.toy(endless=1), " ".join(["hello world"] * 20)
+        for args in [["--temp=0"], ["--temp=0.3", "-s1"], ["--temp=0", "--repeat-penalty=1.3"],
+                     ["--temp=0", "--kv=kivi:residual=16,group=16,bits=1"],
+                     ["--temp=0", "--slide", "-c90"], ["--temp=0", "--regex=(hello |world ){50}"]]:
+            plain, guessing = (self.json("run", toy, "-p", text, "-n60", *args, f"--lookup={n}")
+                               for n in (0, 14))
+            self.assertEqual([plain[k] for k in ("text", "stop", "tokens", "guessed_tokens")],
+                             [guessing[k] for k in ("text", "stop", "tokens")] + [0], args)
+        guesses = self.json("run", toy, "-p", text, "-n60", "--temp=0", "--lookup=14")
+        self.assertGreater(guesses["guessed_tokens"], 20)
+        self.assertLess(guesses["guessed_tokens"], guesses["tokens"])
+        self.assertIn("a lookup of 15 tokens: at most 14",
+                      self.fails("run", toy, "-phello", "--lookup=15"))
 
     def test_slide(self):
         toy = self.toy(endless=1)

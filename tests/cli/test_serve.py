@@ -112,6 +112,16 @@ class Serve(Case):
             self.assertEqual(got["usage"]["total_tokens"],
                              got["usage"]["prompt_tokens"] + want["tokens"])
 
+    def test_guesses_change_nothing_but_time(self):
+        toy, prompts = self.endless(), ["hello hello " * 9, "hello world " * 9, "hello hello " * 12]
+        answers = []
+        for lookup in 0, 14:
+            with Server(toy, f"--lookup={lookup}", "--slots=2") as s:
+                answers.append([s.answer("/v1/completions", prompt=p, temperature=t, seed=1,
+                                         max_tokens=40)["choices"][0]["text"]
+                                for p in prompts for t in (0, 0.5)])
+        self.assertEqual(*answers)
+
     def test_a_completion(self):
         toy = self.endless()
         with Server(toy) as s:

@@ -28,7 +28,7 @@ static const char *prefix_for(const struct context *x, const int32_t *ids, size_
 
 static int open_session(struct context *x, const char *prefix)
 {
-    struct tft_session_opts so = {.prefix = prefix};
+    struct tft_session_opts so = {.prefix = prefix, .lookup = cli_session_options.lookup};
     tft_session_close(x->s);
     x->s = NULL;
     x->prefix = prefix;

@@ -31,14 +31,15 @@ int cli_usage(const char *fmt, ...) CLI_PRINTF(1, 2);
 /* ---- the command line */
 
 enum cli_type {
-    CLI_FLAG,  /* bool */
-    CLI_TEXT,  /* const char * */
-    CLI_TEXTS, /* struct cli_texts: each use of the option adds one */
-    CLI_COUNT, /* uint32_t, at least 1 unless the default is 0 */
-    CLI_REAL,  /* float, not negative */
-    CLI_SEED,  /* uint64_t */
-    CLI_BYTES, /* uint64_t; K, M and G behind the number stand for 2^10, 2^20 and 2^30 */
-    CLI_WORD,  /* int: the index of one of the words in `arg`, for example "f16|f32" */
+    CLI_FLAG,   /* bool */
+    CLI_TEXT,   /* const char * */
+    CLI_TEXTS,  /* struct cli_texts: each use of the option adds one */
+    CLI_COUNT,  /* uint32_t, at least 1 unless the default is 0 */
+    CLI_NUMBER, /* uint32_t, 0 too */
+    CLI_REAL,   /* float, not negative */
+    CLI_SEED,   /* uint64_t */
+    CLI_BYTES,  /* uint64_t; K, M and G behind the number stand for 2^10, 2^20 and 2^30 */
+    CLI_WORD,   /* int: the index of one of the words in `arg`, for example "f16|f32" */
 };
 
 enum { CLI_MOST_TEXTS = 64 };
@@ -111,8 +112,10 @@ extern struct cli_session_options {
     uint32_t ctx;   /* 0: the model's context length */
     const char *kv; /* NULL: what the model says */
     const char *prefix; /* of cli_prefix_option_list; NULL: chosen by the prompt */
+    uint32_t lookup; /* of cli_lookup_option_list, for sessions that generate */
 } cli_session_options;
-extern const struct cli_option cli_session_option_list[], cli_prefix_option_list[];
+extern const struct cli_option cli_session_option_list[], cli_prefix_option_list[],
+    cli_lookup_option_list[];
 
 extern struct cli_sampling_options {
     float temperature, top_p, min_p, repeat_penalty;

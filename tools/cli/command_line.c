@@ -63,12 +63,12 @@ static int take_number(const struct cli_option *o, const char *text)
         return CLI_OK;
     }
     unsigned long long n = strtoull(text, &end, 0);
-    bool count = o->type == CLI_COUNT;
-    if (*end || end == text || errno || text[0] == '-' || (count && n > INT32_MAX))
+    bool small = o->type != CLI_SEED;
+    if (*end || end == text || errno || text[0] == '-' || (small && n > INT32_MAX))
         return cli_usage("--%s needs a whole number, not \"%s\"", o->name, text);
-    if (count && !n && *(uint32_t *)o->value)
+    if (o->type == CLI_COUNT && !n && *(uint32_t *)o->value)
         return cli_usage("--%s must be at least 1", o->name);
-    if (count)
+    if (small)
         *(uint32_t *)o->value = (uint32_t)n;
     else
         *(uint64_t *)o->value = n;

@@ -12,7 +12,7 @@ static int arg_length(const struct cli_option *o) { return (int)strcspn(o->arg, 
 static void default_of(const struct cli_option *o, char out[64])
 {
     out[0] = 0;
-    if (o->type == CLI_COUNT && *(uint32_t *)o->value)
+    if ((o->type == CLI_COUNT || o->type == CLI_NUMBER) && *(uint32_t *)o->value)
         snprintf(out, 64, " (default %u)", *(uint32_t *)o->value);
     else if (o->type == CLI_REAL && *(float *)o->value > 0)
         snprintf(out, 64, " (default %g)", (double)*(float *)o->value);

@@ -10,7 +10,7 @@
 #include "kv/policy.h"
 
 struct cli_model_options cli_model_options;
-struct cli_session_options cli_session_options;
+struct cli_session_options cli_session_options = {.lookup = 14};
 struct cli_sampling_options cli_sampling_options = {
     .temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .seed = CLI_ANY_SEED};
 
@@ -60,6 +60,13 @@ const struct cli_option cli_prefix_option_list[] = {
     {0, "prefix", CLI_TEXT, &cli_session_options.prefix, "NAME",
      "begin with this prefix of MODEL, of those that tuffet inspect lists; main: with the one that "
      "has no name (default the one that holds most of the prompt)"},
+    {0},
+};
+
+const struct cli_option cli_lookup_option_list[] = {
+    {0, "lookup", CLI_NUMBER, &cli_session_options.lookup, "N",
+     "compute up to N guesses of the next tokens beside each token, at most 14, where the text "
+     "repeats itself; 0: none. What is generated is the same, in less time"},
     {0},
 };
 

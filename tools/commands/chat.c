@@ -247,6 +247,7 @@ const struct cli_command command_chat = {
             {"Sampling", cli_sampling_option_list},
             {"Context", cli_session_option_list},
             {NULL, cli_prefix_option_list},
+            {NULL, cli_lookup_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},

@@ -28,8 +28,9 @@ static const struct cli_option options[] = {
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: those of them that "
-     "the prefix holds, cached_tokens: those that the prompt cache held, first_s: seconds from "
-     "opening the session to the first token, tok_s, prompt_tok_s, seed"},
+     "the prefix holds, cached_tokens: those that the prompt cache held, guessed_tokens: those of "
+     "the text that --lookup had computed ahead, first_s: seconds from opening the session to the "
+     "first token, tok_s, prompt_tok_s, seed"},
     {0},
 };
 
@@ -44,6 +45,7 @@ struct completion {
     const char *stop;     /* "end", "length", "context", "interrupt" */
     size_t n_prompt, n;   /* tokens */
     size_t held, cached;  /* tokens of the prompt that are in the prefix, in the prompt cache */
+    uint64_t guessed;     /* tokens of n that were computed ahead */
     uint64_t start;       /* before the session was opened; ns */
     double first_seconds, prompt_seconds, seconds;
 };
@@ -75,6 +77,7 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
     int status = form_generate(form, &sampler, s, &t);
     c->n = t.n;
     c->stop = t.stop ? t.stop : "context";
+    c->guessed = tft_guessed(s);
     if (status == CLI_OK && !put_next(c, -1, piece, tft_text_push(state, m, -1, piece)))
         status = cli_fail("standard output: %s", strerror(errno));
     c->seconds = seconds_since(start);
@@ -93,10 +96,10 @@ static void report(const struct completion *c)
         printf("{\"text\":");
         cli_json_string(stdout, c->text.p ? c->text.p : "", c->text.n);
         printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"prefix_tokens\":%zu,"
-               "\"cached_tokens\":%zu,\"first_s\":%.6f,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,"
-               "\"seed\":%llu}\n",
-               c->stop, c->n, c->n_prompt, c->held, c->cached, c->first_seconds, tok_s,
-               prompt_tok_s, seed);
+               "\"cached_tokens\":%zu,\"guessed_tokens\":%llu,\"first_s\":%.6f,\"tok_s\":%.2f,"
+               "\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
+               c->stop, c->n, c->n_prompt, c->held, c->cached, (unsigned long long)c->guessed,
+               c->first_seconds, tok_s, prompt_tok_s, seed);
         return;
     }
     putchar('\n');
@@ -178,7 +181,9 @@ static int complete(const struct tft_model *m, struct form *form, const int32_t 
 {
     /* a form governs the whole text, so its first space, if any, is printed */
     struct tft_text state = {.started = len > 0 || opt.echo || form->grammar};
-    struct tft_session_opts so = {.slide = opt.slide, .prefix = cli_prefix(m, ids, n)};
+    struct tft_session_opts so = {.slide = opt.slide,
+                                  .prefix = cli_prefix(m, ids, n),
+                                  .lookup = cli_session_options.lookup};
     struct completion c = {.held = tft_prefix_held(m, so.prefix, ids, n), .start = cli_ns()};
     struct tft_session *s = NULL;
     int status = cli_open_session(&s, m, &so);
@@ -237,6 +242,7 @@ const struct cli_command command_run = {
             {"Sampling", cli_sampling_option_list},
             {"Context", cli_session_option_list},
             {NULL, cli_prefix_option_list},
+            {NULL, cli_lookup_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
