@@ -186,8 +186,9 @@ struct tft_model_opts {
                                                   done is 0..1 */
     void *progress_user;
     const char *device;  /* where to compute: NULL or "cpu"; "cuda" for the first NVIDIA GPU,
-                            "cuda:1" for the second. A GPU needs a file that tuffet quantize made,
-                            and the plug-in libtuffet-cuda.so. Results are the same bits. */
+                            "cuda:1" for the second; "mpi" for the processes that mpirun has
+                            started. Both need a file that tuffet quantize made, and the plug-in
+                            libtuffet-cuda.so or libtuffet-mpi.so. Results are the same bits. */
     uint32_t gpu_layers; /* how many layers, counted from the last one, the device computes with the
                             head; the CPU computes the others. 0: all. For models that are larger
                             than the device's memory. */
@@ -206,6 +207,12 @@ struct tft_model_opts {
  * quantized tensors to be packed or expanded; tuffet pack makes a file that is packed already.
  *
  * With opts->device the weights are copied to the device, and the cache of each session is there.
+ *
+ * With "mpi" all processes call tft_model_open, with the same file. In process 0 it opens the model.
+ * In the others it computes for process 0 until that closes the model, and then returns
+ * TFT_ERR_CANCELLED; so it does if process 0 returns why one of them cannot open its part. One model
+ * can be open at a time. MPI is begun with MPI_THREAD_SERIALIZED, unless the program has begun it,
+ * and ended when the process ends.
  *
  * TFT_ERR_ARG: an option outside its limits. TFT_ERR_IO: the file cannot be read. TFT_ERR_FORMAT:
  * the file is damaged. TFT_ERR_UNSUPPORTED: an architecture, tensor type or vocabulary that tuffet

@@ -87,7 +87,7 @@ static enum tft_status open_device(struct tft_model *m, const char *name, uint32
     uint32_t which;
     void *library, *device;
     if (!parse(name, &len, &which))
-        return tft_fail(err, TFT_ERR_ARG, "\"%.40s\" is no device: cpu, cuda or cuda:N", name);
+        return tft_fail(err, TFT_ERR_ARG, "\"%.40s\" is no device: cpu, cuda, cuda:N or mpi", name);
     enum tft_status status = check(m, name, err);
     if (status != TFT_OK)
         return status;

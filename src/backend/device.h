@@ -18,9 +18,9 @@ typedef const struct tft_backend *tft_device_fn(void);
 #define TFT_DEVICE_SYMBOL "tft_device"
 
 
-/* Gives m, which is complete, its stages. name: NULL or "cpu"; or "cuda", or "cuda:1" for another
-   device than the first, which gets the last n_layers layers (0: all) and the head. On failure
-   there are no stages. */
+/* Gives m, which is complete, its stages. name: NULL or "cpu"; or "mpi", "cuda", or "cuda:1" for
+   another device than the first, which gets the last n_layers layers (0: all) and the head. On
+   failure there are no stages. */
 enum tft_status tft_stages_open(struct tft_model *m, const char *name, uint32_t n_layers,
                                 struct tft_error *err);
 void tft_stages_close(struct tft_model *m);

@@ -18,6 +18,7 @@ struct tft_backend {
     const char *build_id;
     const char *name;
     uint32_t pieces; /* mask of tft_piece: what it computes beside the common block */
+    bool has_i8;     /* it has the cache i8 */
     struct tft_ops ops;
 
     /* Prepares a model that is complete for the which-th device of this kind. *out is what close,
@@ -29,6 +30,9 @@ struct tft_backend {
     /* The most that the device can do, in 10^9 bytes or operations a second, a multiply-add being
        two: memory read, exact int8 products, float fma. NaN: unknown. NULL: to be measured. */
     void (*limits)(const void *device, double *read, double *int8, double *fma);
+
+    /* Bytes of a token that processes exchange: sums and logits. NULL: there is one process. */
+    size_t (*exchanged)(const void *device);
 
     /* Opens the backend's part of a session that is complete otherwise; *out is p->state of passes.
        A device also sets buf[TFT_LOGITS]. NULL: there is no such part. */

@@ -17,7 +17,7 @@ enum { DEFAULT_BATCH = 512, DEFAULT_CHECKPOINTS = 4 };
 static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m,
                                 struct tft_error *err)
 {
-    if (kv->i8 && m->n_host < m->n_layer)
+    if (kv->i8 && !m->stage[m->n_stage - 1].backend->has_i8)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a device has no int8 KV cache yet: use f16, or the CPU",
                         m->source.name);
@@ -465,10 +465,9 @@ static enum tft_status open_stages(struct tft_session *s, struct tft_error *err)
     return status;
 }
 
-/* Opens a session with options that are resolved. */
-static enum tft_status open_resolved(struct tft_session **out, const struct tft_model *m,
-                                     const struct tft_session_opts *o,
-                                     const struct tft_kv_policy *kv, struct tft_error *err)
+enum tft_status tft_session_open_resolved(struct tft_session **out, const struct tft_model *m,
+                                          const struct tft_session_opts *o,
+                                          const struct tft_kv_policy *kv, struct tft_error *err)
 {
     struct tft_arena a = {0};
     layout(&a, m, o, kv);
@@ -503,7 +502,7 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     struct tft_session_opts o;
     struct tft_kv_policy kv;
     enum tft_status status = resolve(&o, &kv, m, opts, err);
-    return status == TFT_OK ? open_resolved(out, m, &o, &kv, err) : status;
+    return status == TFT_OK ? tft_session_open_resolved(out, m, &o, &kv, err) : status;
 }
 
 /* The options of a session that has rows for passes, and next to no cache. */
@@ -526,7 +525,7 @@ enum tft_status tft_session_open_work(struct tft_session **out, const struct tft
     struct tft_session_opts o;
     struct tft_kv_policy kv;
     enum tft_status status = resolve_work(&o, &kv, w, err);
-    return status == TFT_OK ? open_resolved(out, m, &o, &kv, err) : status;
+    return status == TFT_OK ? tft_session_open_resolved(out, m, &o, &kv, err) : status;
 }
 
 void tft_session_close(struct tft_session *s)

@@ -160,6 +160,11 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
     *v = (text ? s->named->v : m->prefix_v) + row * width;
 }
 
+/* Opens a session with options and a cache that were checked, and have no defaults left. */
+enum tft_status tft_session_open_resolved(struct tft_session **out, const struct tft_model *m,
+                                          const struct tft_session_opts *o,
+                                          const struct tft_kv_policy *kv, struct tft_error *err);
+
 /* A session whose rows the passes of others use: it never holds a token. */
 struct tft_work {
     const struct tft_allocator *allocator;
