@@ -10,8 +10,8 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv",
-         "src/grammar", "src/model", "src/run", "src/backend/cpu", "src/backend", "models", "src/chat", "src/backend/cuda",
-         "tools"]
+         "src/grammar", "src/model", "src/run", "src/backend/cpu", "src/backend", "models",
+         "src/chat", "src/backend/cuda", "src/backend/mpi", "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
@@ -25,6 +25,7 @@ doors = {
     "src/backend": {"device.h"},
     "src/chat": {"tuffet_chat.h", "arguments.h"},
     "src/backend/cuda": set(),
+    "src/backend/mpi": set(),
 }
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.
 standard = {"assert", "ctype", "errno", "float", "inttypes", "limits", "math", "stdarg", "stdbool",
@@ -74,7 +75,8 @@ wrong = []
 edges = {}  # module -> modules that it includes
 for path in paths:
     home = folder(path)
-    portable = home.startswith("src") and home != "src/backend/cuda" or home == "models"
+    portable = (home.startswith("src") and home not in ("src/backend/cuda", "src/backend/mpi")
+                or home == "models")
     lines = (root / path).read_text().splitlines()
     includes = 0
     for number, line in enumerate(lines, 1):

@@ -16,7 +16,8 @@ for name in linux asm asm-generic; do
         [ ! -d "$from/$name" ] || ln -sfn "$from/$name" "$musl-headers/$name"
     done
 done
-[ -d "$musl" ] || CC=musl-gcc meson setup "$musl" --werror -Dtests=false -Dthreads=posix \
+[ -d "$musl" ] || CC=musl-gcc meson setup "$musl" --werror -Dtests=false \
+    -Dthreads=posix -Dmpi=disabled \
     -Djansson=disabled -Dlibedit=disabled -Dc_args="-isystem $PWD/$musl-headers"
 ninja -C "$musl" --quiet
 

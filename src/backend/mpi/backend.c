@@ -1,0 +1,512 @@
+/*
+ * The MPI backend (run/backend.h). Process 0 runs the program: the functions of its table call the
+ * other processes, and all of them do the same with their parts. In the other processes,
+ * tft_model_open computes for process 0 until that closes the model.
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inside.h"
+#include "kv/kv.h"
+#include "model/identity.h"
+
+enum { SHORT_PASS = 16 };
+
+/* What process 0 asks for. */
+struct call {
+    enum { OPEN, CLOSE, RUN, DROP, QUIT } what;
+    uint32_t member; /* of which session */
+
+    struct tft_session_opts opts; /* OPEN: its numbers; and which named prefix, from 1 on */
+    uint32_t prefix;
+
+    /* RUN and DROP: where the tokens are in the cache, before the call */
+    struct tft_retained at[TFT_KV_SIDES];
+    uint32_t held, dropped, written, frozen, prefill;
+
+    struct tft_kv_drop drop;               /* DROP */
+    uint32_t n, pos, n_logits, first, end; /* RUN */
+    int32_t token[SHORT_PASS];             /* those of longer passes follow */
+};
+
+struct device {
+    struct part part;
+    const struct tft_model *m;
+    pthread_mutex_t lock; /* sessions may belong to different threads, and calls come one by one */
+    struct member **member;
+    uint32_t n_member; /* that there is room for; free places are NULL */
+    int32_t *tokens;   /* [n_tokens] room for those of a long pass */
+    uint32_t n_tokens;
+};
+
+/* What process 0 has of a session. */
+struct own {
+    struct device *device;
+    struct tft_session *s;
+    uint32_t member;
+    float *logits; /* [n_logits, V] */
+};
+
+/* MPI has one set of processes, and those that wait for calls of one model cannot open another. */
+static atomic_bool is_open;
+
+/* The device of process 0, which the process may end without closing. */
+static struct device *current;
+
+static enum tft_status no_memory(struct tft_error *err)
+{
+    return tft_fail(err, TFT_ERR_NOMEM, "mpi: out of memory");
+}
+
+/* ------------------------------------------------------------------------------------- sessions */
+
+static void close_member(struct member *member)
+{
+    if (!member)
+        return;
+    tft_session_close(member->s);
+    free(member->words);
+    free(member->sums);
+    free(member);
+}
+
+/* A place for a member: the same in all processes. */
+static enum tft_status find_place(struct device *d, uint32_t *place, struct tft_error *err)
+{
+    for (*place = 0; *place < d->n_member; ++*place)
+        if (!d->member[*place])
+            return TFT_OK;
+    struct member **more = realloc(d->member, (d->n_member + 1) * sizeof(struct member *));
+    if (!more)
+        return no_memory(err);
+    d->member = more;
+    d->member[d->n_member++] = NULL;
+    return TFT_OK;
+}
+
+static enum tft_status open_member(struct device *d, const struct call *c,
+                                   const struct tft_kv_policy *kv, struct tft_error *err)
+{
+    struct tft_session_opts o = c->opts;
+    o.prefix = c->prefix ? d->m->named[c->prefix - 1].name : NULL;
+    size_t numbers = (size_t)o.n_batch * d->m->n_embd;
+    uint32_t place = 0;
+    struct member *member = calloc(1, sizeof *member);
+    enum tft_status status = member ? find_place(d, &place, err) : no_memory(err);
+    if (status == TFT_OK)
+        status = tft_session_open_resolved(&member->s, &d->part.m, &o, kv, err);
+    if (status == TFT_OK) {
+        member->part = &d->part;
+        member->words = calloc(numbers, sizeof *member->words);
+        member->sums = calloc(numbers, sizeof *member->sums);
+        if (!member->words || !member->sums)
+            status = no_memory(err);
+    }
+    if (status == TFT_OK)
+        d->member[place] = member;
+    else
+        close_member(member);
+    return status;
+}
+
+static enum tft_status open_together(struct device *d, const struct call *c,
+                                     struct tft_kv_policy *kv, struct tft_error *err)
+{
+    tft_mpi_spread(&d->part.link, kv, sizeof *kv);
+    enum tft_status status = open_member(d, c, kv, err), all;
+    all = tft_mpi_agree(&d->part.link, status, err);
+    if (status == TFT_OK && all != TFT_OK) {
+        close_member(d->member[c->member]);
+        d->member[c->member] = NULL;
+    }
+    return all;
+}
+
+/* --------------------------------------------------------------------------------------- passes */
+
+/* The cache of the member gets the state of that of process 0. */
+static void set_state(struct tft_session *s, const struct call *c)
+{
+    struct tft_kv *kv = &s->kv;
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        kv->at[i] = c->at[i];
+    kv->held = c->held;
+    kv->dropped = c->dropped;
+    kv->written = c->written;
+    kv->frozen = c->frozen;
+    kv->policy.prefill = c->prefill;
+}
+
+static void get_state(struct call *c, const struct tft_kv *kv)
+{
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        c->at[i] = kv->at[i];
+    c->held = kv->held;
+    c->dropped = kv->dropped;
+    c->written = kv->written;
+    c->frozen = kv->frozen;
+    c->prefill = kv->policy.prefill;
+}
+
+/* tokens: [c->n] x: in process 0 the rows of TFT_X, if the pass does not begin with the tokens. */
+static void run_together(struct device *d, const struct call *c, const int32_t *tokens,
+                         const float *x)
+{
+    struct member *member = d->member[c->member];
+    struct tft_session *s = member->s;
+    struct tft_kv_chunk chunk;
+    struct tft_kv_plan plain = tft_kv_plain_plan(&chunk, 0, c->n);
+    struct tft_pass p = {.ops = &tft_mpi_ops,
+                         .m = &d->part.m,
+                         .s = s,
+                         .state = member,
+                         .plan = &plain,
+                         .n_threads = 1,
+                         .tokens = tokens,
+                         .n = c->n,
+                         .pos = c->pos,
+                         .n_logits = c->n_logits};
+    set_state(s, c);
+    if (s->kv.ring && !c->held)
+        tft_session_put_prefix(s);
+    if (c->first < c->end) {
+        tft_kv_plan(&s->kv, c->n);
+        p.plan = &s->kv.plan;
+    }
+    for (uint32_t t = 0; t < c->n && c->first; t++) {
+        float *row = tft_pass_row(&p, TFT_X, t);
+        if (x)
+            memcpy(row, x + t * tft_pass_stride(&p, TFT_X), d->m->n_embd * sizeof *row);
+        tft_mpi_spread(&d->part.link, row, d->m->n_embd * sizeof *row);
+    }
+    tft_mpi_pass(&p, c->first, c->end);
+    if (c->first < c->end)
+        tft_kv_commit(&s->kv);
+}
+
+static void drop_together(struct device *d, const struct call *c)
+{
+    struct tft_session *s = d->member[c->member]->s;
+    set_state(s, c);
+    tft_kv_drop(&s->kv, &c->drop);
+    tft_kv_commit_drop(&s->kv, c->drop.n);
+}
+
+static void gather(struct device *d, const struct call *c, float *to)
+{
+    const struct tft_session *s = d->member[c->member]->s;
+    tft_mpi_gather(&d->part.link, to, d->m->n_vocab, s->buf[TFT_LOGITS], c->n_logits,
+                   d->part.vocab_ends);
+}
+
+/* ------------------------------------------------------------------------------------ process 0 */
+
+static void begin(struct device *d, const struct call *c)
+{
+    pthread_mutex_lock(&d->lock);
+    tft_mpi_call(&d->part.link, c, sizeof *c);
+}
+
+static enum tft_status end(struct device *d, struct tft_error *err)
+{
+    enum tft_status status = tft_mpi_status(&d->part.link, err);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+static void session_close(void *state)
+{
+    struct own *own = state;
+    struct device *d = own->device;
+    struct call c = {.what = CLOSE, .member = own->member};
+    struct tft_error ignored;
+    begin(d, &c);
+    close_member(d->member[own->member]);
+    d->member[own->member] = NULL;
+    end(d, &ignored);
+    free(own->logits);
+    free(own);
+}
+
+static enum tft_status session_open(void **out, void *device, struct tft_session *s,
+                                    struct tft_error *err)
+{
+    struct device *d = device;
+    struct tft_kv_policy kv = s->kv.policy;
+    struct call c = {.what = OPEN,
+                     .opts = {.capacity = s->capacity,
+                              .n_batch = s->n_batch,
+                              .n_logits = s->n_logits,
+                              .n_threads = s->n_threads,
+                              .slide = s->slide != 0},
+                     .prefix = s->named ? (uint32_t)(s->named - d->m->named) + 1 : 0};
+    if (s->keep)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: mpi has no caches with a filter that names tokens: leave keep out",
+                        d->m->source.name);
+    struct own *own = calloc(1, sizeof *own);
+    if (own)
+        own->logits = calloc((size_t)s->n_logits * d->m->n_vocab, sizeof *own->logits);
+    if (!own || !own->logits) {
+        free(own);
+        return no_memory(err);
+    }
+    pthread_mutex_lock(&d->lock);
+    enum tft_status status = find_place(d, &c.member, err);
+    if (status == TFT_OK) {
+        tft_mpi_call(&d->part.link, &c, sizeof c);
+        status = open_together(d, &c, &kv, err);
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (status != TFT_OK) {
+        free(own->logits);
+        free(own);
+        return status;
+    }
+    own->device = d;
+    own->s = s;
+    own->member = c.member;
+    s->buf[TFT_LOGITS] = own->logits;
+    *out = own;
+    return TFT_OK;
+}
+
+static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t last)
+{
+    const struct own *own = p->state;
+    struct device *d = own->device;
+    struct tft_session *s = p->s;
+    struct call c = {.what = RUN,
+                     .member = own->member,
+                     .n = p->n,
+                     .pos = p->pos,
+                     .n_logits = p->n_logits,
+                     .first = first,
+                     .end = last};
+    get_state(&c, &s->kv);
+    if (p->n <= SHORT_PASS && p->tokens)
+        memcpy(c.token, p->tokens, p->n * sizeof *p->tokens);
+    begin(d, &c);
+    if (p->n > SHORT_PASS)
+        tft_mpi_spread(&d->part.link, (void *)p->tokens, p->n * sizeof *p->tokens);
+    run_together(d, &c, p->tokens, s->buf[TFT_X]);
+    gather(d, &c, own->logits);
+    return end(d, &s->error);
+}
+
+static enum tft_status drop(void *state, struct tft_session *s, const struct tft_kv_drop *how)
+{
+    const struct own *own = state;
+    struct call c = {.what = DROP, .member = own->member, .drop = *how};
+    get_state(&c, &s->kv);
+    begin(own->device, &c);
+    drop_together(own->device, &c);
+    return end(own->device, &s->error);
+}
+
+/* -------------------------------------------------------------------------- the other processes */
+
+/* Room for the tokens of a pass. A process without it cannot go on. */
+static const int32_t *tokens_of(struct device *d, const struct call *c)
+{
+    if (c->n <= SHORT_PASS)
+        return c->token;
+    if (c->n > d->n_tokens) {
+        free(d->tokens);
+        d->tokens = malloc(c->n * sizeof *d->tokens);
+        d->n_tokens = c->n;
+    }
+    if (!d->tokens)
+        MPI_Abort(d->part.link.comm, 1);
+    tft_mpi_spread(&d->part.link, d->tokens, c->n * sizeof *d->tokens);
+    return d->tokens;
+}
+
+/* Answers the calls of process 0. */
+static enum tft_status serve(struct device *d, struct tft_error *err)
+{
+    struct call c;
+    struct tft_kv_policy kv;
+    struct tft_error unused;
+    for (;;) {
+        tft_mpi_await(&d->part.link, &c, sizeof c);
+        if (d->part.link.error)
+            return tft_mpi_status(&d->part.link, err);
+        switch (c.what) {
+        case OPEN: open_together(d, &c, &kv, &unused); break;
+        case CLOSE:
+            close_member(d->member[c.member]);
+            d->member[c.member] = NULL;
+            break;
+        case RUN:
+            run_together(d, &c, tokens_of(d, &c), NULL);
+            gather(d, &c, NULL);
+            break;
+        case DROP: drop_together(d, &c); break;
+        case QUIT:
+            return tft_fail(err, TFT_ERR_CANCELLED,
+                            "mpi: process %d of %d has computed for process 0, which is done",
+                            d->part.link.rank, d->part.link.size);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------- models */
+
+static void free_device(struct device *d)
+{
+    for (uint32_t i = 0; i < d->n_member; i++)
+        close_member(d->member[i]);
+    free(d->member);
+    free(d->tokens);
+    free(d->part.memory);
+    tft_mpi_leave(&d->part.link);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+    current = NULL;
+    atomic_store(&is_open, false);
+}
+
+static void dismiss(struct device *d)
+{
+    struct call c = {.what = QUIT};
+    tft_mpi_call(&d->part.link, &c, sizeof c);
+}
+
+static void close_device(void *device)
+{
+    dismiss(device);
+    free_device(device);
+}
+
+/* The others would wait for ever, or compute for a pass that nobody finishes. */
+static void at_exit(void)
+{
+    if (current && pthread_mutex_trylock(&current->lock) == 0)
+        dismiss(current);
+    else if (current)
+        MPI_Abort(current->part.link.comm, 1);
+}
+
+static enum tft_status watch_exit(struct tft_error *err)
+{
+    static bool watched;
+    if (!watched && atexit(at_exit) != 0)
+        return no_memory(err);
+    watched = true;
+    return TFT_OK;
+}
+
+/* All processes must have the same file and the same build. */
+struct same {
+    char build[64];
+    struct tft_identity model;
+};
+
+static enum tft_status compare(struct device *d, struct tft_error *err)
+{
+    struct same own = {.model = tft_model_identity(d->m)}, first;
+    strncpy(own.build, tft_build_id, sizeof own.build - 1);
+    first = own;
+    tft_mpi_spread(&d->part.link, &first, sizeof first);
+    if (strcmp(first.build, own.build) != 0)
+        return tft_fail(err, TFT_ERR_DEVICE,
+                        "mpi: process %d of %d has version %s of tuffet, process 0 has %s",
+                        d->part.link.rank, d->part.link.size, own.build, first.build);
+    if (first.model.file_bytes != own.model.file_bytes ||
+        first.model.weight_bytes != own.model.weight_bytes ||
+        first.model.described != own.model.described || first.model.sampled != own.model.sampled)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: in process %d of %d it is not the model that process 0 has",
+                        d->m->source.name, d->part.link.rank, d->part.link.size);
+    return TFT_OK;
+}
+
+static enum tft_status open_part(struct device *d, struct tft_error *err)
+{
+    enum tft_status status = compare(d, err);
+    if (status == TFT_OK)
+        status = watch_exit(err);
+    status = tft_mpi_agree(&d->part.link, status, err);
+    if (status != TFT_OK)
+        return status;
+    status = tft_mpi_agree(&d->part.link, tft_mpi_cut(&d->part, d->m, err), err);
+    tft_source_forget(&d->m->source, d->m->source.data, d->m->source.size);
+    return status;
+}
+
+static enum tft_status open_device(void **out, const struct tft_model *m, uint32_t which,
+                                   struct tft_error *err)
+{
+    if (which)
+        return tft_fail(err, TFT_ERR_ARG, "mpi:%u: there is no second mpi", which);
+    if (atomic_exchange(&is_open, true))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: mpi computes one model at a time",
+                        m->source.name);
+    struct device *d = calloc(1, sizeof *d);
+    if (!d) {
+        atomic_store(&is_open, false);
+        return no_memory(err);
+    }
+    d->m = m;
+    pthread_mutex_init(&d->lock, NULL);
+    enum tft_status status = tft_mpi_join(&d->part.link, err);
+    if (status == TFT_OK)
+        status = open_part(d, err);
+    if (status == TFT_OK && d->part.link.rank)
+        status = serve(d, err);
+    else if (status != TFT_OK && d->part.link.rank && !d->part.link.error)
+        status = TFT_ERR_CANCELLED; /* process 0 reports it for all */
+    if (status != TFT_OK)
+        free_device(d);
+    else
+        *out = current = d;
+    return status;
+}
+
+static void limits(const void *device, double *read, double *int8, double *fma)
+{
+    (void)device; /* those of the slowest machine and of the network are unknown */
+    *read = *int8 = *fma = NAN;
+}
+
+/* The sums of the embedding, and of o and down of each layer; the logits of the other processes. */
+static size_t exchanged(const void *device)
+{
+    const struct device *d = device;
+    size_t sums = (2 * (size_t)d->m->n_layer + 1) * d->m->n_embd,
+           logits = d->m->n_vocab - d->part.vocab_ends[0];
+    return (sums + logits) * 4;
+}
+
+TFT_API tft_device_fn tft_device;
+
+const struct tft_backend *tft_device(void)
+{
+    static const struct tft_backend mpi = {
+        .build_id = tft_build_id,
+        .name = "mpi",
+        .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_EMBED_SCALE |
+                  1u << TFT_PIECE_RESIDUAL_SCALE | 1u << TFT_PIECE_LOGIT_SCALE |
+                  1u << TFT_PIECE_ATTN_SCALE | 1u << TFT_PIECE_NO_PRE_NORM |
+                  1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_LATE_QK_NORM |
+                  1u << TFT_PIECE_OWN_QK_NORM | 1u << TFT_PIECE_PARALLEL |
+                  1u << TFT_PIECE_ROPE_LAYERS | 1u << TFT_PIECE_ROPE_AMPLITUDE |
+                  1u << TFT_PIECE_ROPE_BY_CONTEXT | 1u << TFT_PIECE_SCORE_CAP |
+                  1u << TFT_PIECE_LOGIT_CAP | 1u << TFT_PIECE_WINDOW |
+                  1u << TFT_PIECE_QUERY_SCALE | 1u << TFT_PIECE_RELU2,
+        .has_i8 = true,
+        .ops = {0}, /* passes of the parts have their own */
+        .open = open_device,
+        .close = close_device,
+        .limits = limits,
+        .exchanged = exchanged,
+        .session_open = session_open,
+        .session_close = session_close,
+        .run = run,
+        .drop = drop,
+    };
+    return &mpi;
+}
