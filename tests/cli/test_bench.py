@@ -7,7 +7,7 @@ class Bench(Case):
         model = self.toy()
         found = self.json("bench", model, "-p", "12", "-n", "5", "-d", "7", "-r", "2", "-t", "1,2",
                           "--kv", "f32")
-        self.assertEqual(set(found), {"limits", "rows", "sample_us"})
+        self.assertEqual(set(found), {"limits", "rows", "sample_us", "exchanged"})
         self.assertEqual(set(found["limits"]), {"read_gbps", "int8_gops", "fma_gflops"})
         for value in found["limits"].values():
             self.assertGreater(value, 0)
@@ -20,6 +20,7 @@ class Bench(Case):
         for row in found["rows"]:
             self.assertGreater(row["tok_s"], 0)
         self.assertGreater(found["sample_us"], 0)
+        self.assertEqual(found["exchanged"], 0)
         self.assertRegex(self.tuffet("bench", model, "-p4", "-n2", "-r1", "-t1"),
                          rb"\nsample  +\d+\.\d\n$")
 

@@ -1,0 +1,120 @@
+"""The program under mpirun. MPI_PLUGIN is the folder of the plug-in.
+
+Exit status 77 where mpirun does not start processes."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+from program import PATIENCE, TUFFET, Case, main, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import mpi  # pylint: disable=wrong-import-position
+
+
+def parent(pid):
+    """The parent of a process; None if it is gone or has ended."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text("utf-8")
+        state, its = re.search(r"\) (\S) (\d+)", stat).groups()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state == "Z" else int(its)
+
+
+def children(pid):
+    return [int(p) for p in os.listdir("/proc") if p.isdigit() and parent(p) == pid]
+
+
+def untimed(answer):
+    """What of a JSON object depends neither on the clock nor on guesses, which MPI has not."""
+    return {name: value for name, value in answer.items()
+            if name not in ("seconds", "guessed_tokens") and not name.endswith(("_s", "_ms"))}
+
+
+class Mpi(Case):
+    def setUp(self):
+        self.model = self.path("w8a8.gguf")
+        text = self.write("text", b"hello world, once upon a time. " * 30)
+        subprocess.run([*TUFFET, "quantize", self.toy(endless=1, kv=4), "-o", self.model,
+                        "--calib", text, "--calib-tokens=200", "--calib-window=64"],
+                       check=True, capture_output=True)
+        self.env = {**mpi.env, "LD_LIBRARY_PATH": os.environ["MPI_PLUGIN"]}
+
+    def start(self, n, *args):
+        return subprocess.Popen([mpi.mpirun, "-n", str(n), *TUFFET, *args], env=self.env,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
+    def run_in(self, n, *args):
+        """Exit status, stdout (bytes) and the program's lines of stderr; not those of mpirun."""
+        done = self.start(n, *args)
+        out, lines = done.communicate(timeout=PATIENCE)
+        return done.returncode, out, [line for line in lines.decode().splitlines()
+                                      if line.startswith("tuffet:")]
+
+    def test_same_results_in_any_number_of_processes(self):
+        """In JSON: mpirun gives the program a terminal, where it replaces control characters."""
+        for args in [["run", self.model, "-phello", "-s1", "-n30", "-t1"],
+                     ["run", self.model, "-phello", "-s1", "-n40", "-t2", "--kv=kivi:residual=16"],
+                     ["ppl", self.model, "-f", self.path("text"), "--ctx=64"],
+                     ["chat", self.model, "-phello", "-s1", "-n9", "--template=chatml"]]:
+            want = untimed(self.json(*args))
+            for n in 2, 3, 4:
+                status, out, lines = self.run_in(n, *args, "--json")
+                self.assertEqual((status, untimed(json.loads(out)), lines), (0, want, []))
+
+    def test_one_process_without_mpirun(self):
+        args = [*TUFFET, "run", self.model, "-phello", "-s1", "-n9"]
+        got = subprocess.run([*args, "--device=mpi"], env=self.env, capture_output=True,
+                             check=True, timeout=PATIENCE)
+        want = subprocess.run(args, capture_output=True, check=True, timeout=PATIENCE)
+        self.assertEqual((got.stdout, got.stderr), (want.stdout, b""))
+
+    def test_one_line_says_what_is_refused(self):
+        status, out, lines = self.run_in(5, "run", self.model, "-phello", "-n9")
+        self.assertEqual((status, out, len(lines)), (1, b"", 1), lines)
+        self.assertIn("5 processes, but 4 KV heads", lines[0])
+
+    def test_what_fails_before_the_processes_meet(self):
+        """Each may say so before mpirun ends it, in the midst of a line too."""
+        for model, line in [(self.toy(endless=1), "mpi computes W8A8 files"),
+                            (self.path("absent"), "No such file")]:
+            status, out, lines = self.run_in(2, "run", model, "-phello", "-n9")
+            self.assertEqual((status, out), (1, b""))
+            self.assertTrue(any(line in said for said in lines), lines)
+
+    def test_another_file_in_one_process(self):
+        other = self.path("other.gguf")
+        subprocess.run([*TUFFET, "quantize", self.toy(endless=1, kv=4, seed=3), "-o", other,
+                        "--calib", self.path("text"), "--calib-tokens=200", "--calib-window=64"],
+                       check=True, capture_output=True)
+        of = [*TUFFET, "run", self.model, "-phello"]
+        done = subprocess.run([mpi.mpirun, "-n", "1", *of, ":", "-n", "1", *TUFFET, "run", other,
+                               "-phello"], env=self.env, capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertEqual(done.stderr.decode().count("tuffet:"), 1, done.stderr)
+        self.assertIn(b"in process 1 of 2 it is not the model that process 0 has", done.stderr)
+
+    @unittest.skipUnless(sys.platform == "linux", "looks into /proc")
+    def test_the_death_of_a_process_ends_the_others(self):
+        for victim in 0, 2:
+            run = self.start(3, "run", self.model, "-phello", "--slide")
+            self.assertTrue(run.stdout.read(20))
+            started = children(run.pid)
+            self.assertEqual(len(started), 3)
+            os.kill(sorted(started)[victim], signal.SIGKILL)
+            run.stdout.read()
+            self.assertNotEqual(run.wait(PATIENCE), 0)
+            run.stdout.close()
+            run.stderr.close()
+            wait_until(lambda: not any(map(parent, started)))
+
+
+if not mpi.starts():
+    sys.exit(77)
+main()
