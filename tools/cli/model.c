@@ -32,9 +32,10 @@ const struct cli_option cli_model_option_list[] = {
     {0, "weights", CLI_WORD, &cli_model_options.weights, "stored|f32|f16|bf16",
      "hold quantized weights as stored in the file, or expand them"},
     CPU_OPTION,
-    {0, "device", CLI_TEXT, &cli_model_options.device, "NAME:cpu|cuda",
-     "compute on cpu, or on a GPU: cuda, or cuda:1 for the second; if there is none, print a "
-     "warning and use the CPU (default cpu)"},
+    {0, "device", CLI_TEXT, &cli_model_options.device, "NAME:cpu|cuda|mpi",
+     "compute on cpu; on a GPU: cuda, or cuda:1 for the second; if there is none, print a warning "
+     "and use the CPU; or in the processes that mpirun has started: mpi (default cpu, or mpi under "
+     "mpirun)"},
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
      "compute only the last N layers and the head on the GPU (default all)"},
     {0},
@@ -115,6 +116,34 @@ int cli_limit_cpu(void)
     return CLI_OK;
 }
 
+/* The numbers that Open MPI, or MPICH and its kin, give to the processes that mpirun starts; or
+   `otherwise`. */
+static long of_mpirun(const char *open_mpi, const char *mpich, long otherwise)
+{
+    const char *text = getenv(open_mpi);
+    text = text ? text : getenv(mpich);
+    return text ? strtol(text, NULL, 10) : otherwise;
+}
+
+static const char *device(void)
+{
+    if (cli_model_options.device)
+        return cli_model_options.device;
+    return of_mpirun("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", 1) > 1 ? "mpi" : NULL;
+}
+
+/* Process 0 is the program. The others have computed for it and end, or it reports why they could
+   not. One that fails before they meet, as with a file that is not there, says so itself. */
+static int opened_by_mpi(enum tft_status status, const struct tft_error *err)
+{
+    long process = of_mpirun("OMPI_COMM_WORLD_RANK", "PMI_RANK", 0);
+    if (status == TFT_ERR_CANCELLED)
+        exit(CLI_OK);
+    if (status != TFT_OK && process)
+        return cli_fail("process %ld: %s", process, err->msg);
+    return status == TFT_OK ? CLI_OK : cli_fail("%s", err->msg);
+}
+
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     const struct cli_model_options *o = &cli_model_options;
@@ -134,10 +163,14 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         .n_threads = (int)o->threads,
         .progress = show_expanding,
         .progress_user = &progress,
-        .device = vocab_only ? NULL : o->device,
+        .device = vocab_only ? NULL : device(),
         .gpu_layers = o->gpu_layers,
     };
     enum tft_status status = tft_model_open(m, path, &opts, &err);
+    if (opts.device && strcmp(opts.device, "mpi") == 0) {
+        cli_progress_end(&progress);
+        return opened_by_mpi(status, &err);
+    }
     if (status == TFT_ERR_DEVICE) {
         cli_progress_end(&progress);
         fprintf(stderr, "tuffet: %s: using the CPU\n", err.msg);

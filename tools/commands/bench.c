@@ -48,8 +48,8 @@ static const struct cli_option options[] = {
      "tokens of a pass, as a model of quantize --dynamic does"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: limits, measured with the most threads of the list; rows, where "
-     "session is the memory of the session in bytes; and sample_us, the microseconds to sample a "
-     "token"},
+     "session is the memory of the session in bytes; sample_us, the microseconds to sample a "
+     "token; and exchanged, the bytes of a token that processes of mpirun exchange"},
     {0},
 };
 
@@ -359,15 +359,27 @@ static int time_sampling(const struct tft_model *m, double *seconds)
     return status;
 }
 
+/* Bytes of a token that processes exchange. */
+static size_t exchanged(const struct tft_model *m)
+{
+    const struct tft_stage *last = &m->stage[m->n_stage - 1];
+    return last->backend->exchanged ? last->backend->exchanged(last->device) : 0;
+}
+
 static int print_sampling(const struct tft_model *m)
 {
     double seconds = 0;
     int status = time_sampling(m, &seconds);
-    if (status == CLI_OK && opt.json)
-        printf("],\"sample_us\":%.4g}\n", 1e6 * seconds);
-    else if (status == CLI_OK)
-        printf("sample   %49.1f\n", 1 / seconds);
-    return status;
+    if (status != CLI_OK)
+        return status;
+    if (opt.json) {
+        printf("],\"sample_us\":%.4g,\"exchanged\":%zu}\n", 1e6 * seconds, exchanged(m));
+        return CLI_OK;
+    }
+    printf("sample   %49.1f\n", 1 / seconds);
+    if (exchanged(m))
+        printf("exchange %7zu bytes a token\n", exchanged(m));
+    return CLI_OK;
 }
 
 /* n pseudo-random tokens, which the caller frees; NULL if out of memory. */
