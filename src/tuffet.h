@@ -424,6 +424,8 @@ struct tft_session_opts {
                           hidden vectors alone. n_logits must be 0. */
     uint32_t lookup;   /* how many guesses of the next tokens a pass may compute, at most 14: see
                           below; 0: none */
+    struct tft_session *draft; /* NULL, or an open session of a smaller model with the same
+                                  vocabulary, which makes guesses too: see below */
 };
 
 /*
@@ -444,6 +446,13 @@ struct tft_session_opts {
  * tft_step makes guesses only for a session that is alone in the call. `lookup` has no effect in
  * models with states or with ranges over all tokens of a pass, on a device, and with n_hidden or
  * no_logits.
+ *
+ * opts.draft makes the guesses that are not found in the text, or are less likely to hold
+ * (Leviathan et al. 2023): its likeliest tokens. It belongs to the session from tft_session_open to
+ * tft_session_close: calls feed it what the session holds, and the caller neither uses nor closes
+ * it meanwhile. Its memory is its own. It makes no guesses once it is full, so it should have the
+ * same capacity. What is guessed, and how much faster that is, depends on how alike the two models
+ * are.
  */
 
 /*

@@ -131,8 +131,11 @@ static struct twins twins(const struct tft_model *m, struct tft_session_opts o)
 {
     struct twins t = {.seed = 5};
     struct tft_batch_opts bo = {.size = sizeof bo, .n_threads = o.n_threads};
+    struct tft_session *draft = o.draft;
+    o.draft = NULL;
     t.plain = session(m, o);
     o.lookup = o.lookup ? o.lookup : MOST;
+    o.draft = draft;
     t.s = session(m, o);
     assert_int_equal(tft_batch_open(&t.batch, m, &bo, NULL), TFT_OK);
     return t;
@@ -567,6 +570,141 @@ static void beside_others(void **state)
     tft_model_close(m);
 }
 
+/* --------------------------------------------------------------------------------- draft models */
+
+/* A model whose only difference from `small` are its weights, from the seed. */
+static struct tft_model *another(uint64_t seed)
+{
+    struct toy t = small;
+    t.seed = seed;
+    return opened(written(&t));
+}
+
+/* Feeds n tokens that the model finds likeliest itself. */
+static void follow_likeliest(struct twins *t, int n)
+{
+    struct tft_sampler likeliest = {0};
+    both_decode(t, 1);
+    for (int i = 1; i < n; i++)
+        both_decode(t, tft_sample(&likeliest, t->plain));
+}
+
+/* The model itself guesses right, as often as there is a guess; tokens that it would not choose are
+   as they were. */
+static void the_model_as_its_own_draft(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&small));
+    m->weight_bytes = 1 << 30; /* guesses cost little in a pass */
+    struct tft_model *d = opened(written(&small));
+    for (uint32_t most = 1; most <= 5; most += 2) {
+        struct tft_session *draft = session(d, (struct tft_session_opts){.capacity = 200});
+        struct twins t = twins(m, (struct tft_session_opts){
+                                      .capacity = 200, .lookup = most, .draft = draft});
+        follow_likeliest(&t, 60);
+        uint64_t before = tft_guessed(t.s);
+        struct tft_sampler likeliest = {0};
+        for (int i = 0; i < 60; i++)
+            both_decode(&t, tft_sample(&likeliest, t.plain));
+        assert_in_range(tft_guessed(t.s) - before, 60 * most / (most + 1) - most,
+                        60 * most / (most + 1) + most);
+        for (int i = 0; i < 30; i++)
+            both_decode(&t, i * 7 % 30);
+        close_twins(&t);
+        tft_session_close(draft);
+    }
+    tft_model_close(d);
+    tft_model_close(m);
+}
+
+/* Guesses of another model, which seldom hold; drafts with less room, and sessions that slide. */
+static void another_model_as_draft(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {"f16", "i8", "kivi:residual=32,group=16"};
+    struct tft_model *m = opened(written(&small)), *d = another(77);
+    m->weight_bytes = 1 << 30;
+    for (int i = 0; i < 6; i++) {
+        struct tft_session *draft =
+            session(d, (struct tft_session_opts){.capacity = i % 2 ? 40 : 160});
+        walk(m,
+             (struct tft_session_opts){.kv = kv[i % 3],
+                                       .n_threads = 1,
+                                       .capacity = 160,
+                                       .slide = i < 3,
+                                       .draft = draft},
+             25);
+        tft_session_close(draft);
+    }
+    tft_model_close(d);
+    tft_model_close(m);
+}
+
+/* Where no guess holds, the draft is asked for one of 16 tokens; what is found in the text is still
+   guessed. */
+static void a_draft_that_is_wrong(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&small)), *d = opened(written(&small));
+    m->weight_bytes = 1 << 30;
+    struct tft_session *draft = session(d, (struct tft_session_opts){.capacity = 500});
+    struct twins t =
+        twins(m, (struct tft_session_opts){.capacity = 500, .lookup = 3, .draft = draft});
+    struct tft_sampler likeliest = {0};
+    int tried = 0;
+    for (int i = 0; i < 240; i++) {
+        int32_t not_it = tft_logits(t.plain, 0) ? tft_sample(&likeliest, t.plain) : 1;
+        /* no text comes twice, so that there is nothing to look up */
+        both_decode(&t, (not_it + 1 + i % 5 * 3 + i / 9) % (int32_t)small.n_vocab);
+        tried += i >= 80 && t.s->draft.guessed && t.s->lookup.ahead;
+    }
+    assert_in_range(tried, 5, 160 / 16 + 1);
+    uint64_t before = tft_guessed(t.s);
+    for (int i = 0; i < 100; i++)
+        both_decode(&t, i % 5);
+    assert_in_range(tft_guessed(t.s) - before, 50, 75);
+    close_twins(&t);
+    tft_session_close(draft);
+    tft_model_close(d);
+    tft_model_close(m);
+}
+
+static void drafts_that_are_refused(void **state)
+{
+    (void)state;
+    static const char other[] = "the draft model has another vocabulary than";
+    struct toy more = small, llama = small, gpt2 = small;
+    more.n_vocab++;
+    llama.n_vocab = gpt2.n_vocab = TOY_VOCAB;
+    llama.vocab = "llama";
+    gpt2.vocab = "gpt2";
+    const struct {
+        const struct toy *m, *draft;
+        uint32_t lookup;
+        const char *line; /* NULL: it is not refused */
+    } cases[] = {{&small, &more, 1, other},
+                 {&small, &llama, 1, other},
+                 {&llama, &gpt2, 1, other},
+                 {&llama, &llama, 0, "a draft makes guesses: set lookup, too"},
+                 {&llama, &llama, 1, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tft_model *m = opened(written(cases[i].m)), *d = opened(written(cases[i].draft));
+        struct tft_session *s = NULL, *draft = session(d, (struct tft_session_opts){0});
+        struct tft_session_opts o = {
+            .size = sizeof o, .lookup = cases[i].lookup, .draft = draft};
+        struct tft_error err = {0};
+        enum tft_status want = cases[i].line ? TFT_ERR_ARG : TFT_OK;
+        assert_int_equal(tft_session_open(&s, m, &o, &err), want);
+        assert_int_equal(!tft_session_bytes(m, &o, NULL), want != TFT_OK);
+        if (cases[i].line)
+            assert_non_null(strstr(err.msg, cases[i].line));
+        tft_session_close(s);
+        tft_session_close(draft);
+        tft_model_close(d);
+        tft_model_close(m);
+    }
+}
+
 /* -------------------------------------------------------------------------------------- options */
 
 static void options(void **state)
@@ -617,6 +755,9 @@ int main(void)
         cmocka_unit_test(in_sessions_that_slide),  cmocka_unit_test(the_prompt_ends),
         cmocka_unit_test(other_tokens),            cmocka_unit_test(passes_are_saved),
         cmocka_unit_test(samples_the_same),        cmocka_unit_test(beside_others),
+        cmocka_unit_test(the_model_as_its_own_draft),
+        cmocka_unit_test(another_model_as_draft),  cmocka_unit_test(a_draft_that_is_wrong),
+        cmocka_unit_test(drafts_that_are_refused),
         cmocka_unit_test(options),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

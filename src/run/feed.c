@@ -3,6 +3,7 @@
 
 #include "backend.h"
 #include "base/error.h"
+#include "draft.h"
 
 #include <assert.h>
 #include <string.h>
@@ -214,14 +215,22 @@ static enum tft_status take_guess(struct tft_session *s)
     return passed(s, 1, s->pos + 1, s->first_valid + 1, 1, 0);
 }
 
+/* Lists guesses behind the next token, which is listed: those that are likelier to hold. Returns how
+   many. */
+static uint32_t guess(struct tft_session *s)
+{
+    uint32_t n = s->pos + 1, most = least(s->capacity - n, s->lookup.most);
+    s->draft.guessed = s->draft.s && s->draft.rate > tft_lookup_chance(&s->lookup);
+    return s->draft.guessed ? tft_draft_guess(&s->draft, s->m, s->tokens, n, most)
+                            : tft_lookup_guess(&s->lookup, s->tokens, n, most);
+}
+
 /* Computes the next token, which is listed, and guesses behind it in the same pass. The pass ends
    before the next eviction: an eviction cannot be undone, and a guess may be wrong. The cache
    commits only the next token. */
 static enum tft_status compute_ahead(struct tft_session *s)
 {
-    uint32_t room = s->capacity - s->pos - 1,
-             n = 1 + tft_lookup_guess(&s->lookup, s->tokens, s->pos + 1,
-                                      least(room, s->lookup.most));
+    uint32_t n = 1 + guess(s);
     tft_kv_plan(&s->kv, n);
     if (s->kv.plan.n_chunk > 1) {
         n = s->kv.plan.chunk[0].to;
@@ -327,6 +336,8 @@ void tft_feed_end(struct tft_session *s, size_t n)
 static enum tft_status decode(struct tft_session *s, int32_t token)
 {
     bool guessed = tft_feed_guessed(s, &token, 1);
+    if (s->lookup.ahead && s->draft.guessed)
+        tft_draft_learn(&s->draft, guessed);
     list_tokens(s, &token, 1);
     tft_lookup_see(&s->lookup, s->tokens, s->pos + 1);
     enum tft_status status = guessed ? take_guess(s) : compute_ahead(s);

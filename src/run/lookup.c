@@ -1,8 +1,6 @@
 #include "lookup.h"
 
-#include <stdbool.h>
-
-enum { ONE = 65536 };
+enum { ONE = TFT_LOOKUP_ONE };
 
 void tft_lookup_open(struct tft_lookup *k, uint32_t most, uint32_t costs)
 {
@@ -40,8 +38,7 @@ static void look(struct tft_lookup *k, const int32_t *tokens, uint32_t n)
     }
 }
 
-/* A rate moves by a sixteenth towards what has come. */
-static void learn(uint32_t *rate, bool held)
+void tft_lookup_learn(uint32_t *rate, bool held)
 {
     *rate = held ? *rate + (ONE - *rate) / 16 : *rate - *rate / 16;
 }
@@ -50,13 +47,18 @@ void tft_lookup_see(struct tft_lookup *k, const int32_t *tokens, uint32_t n)
 {
     bool held = k->length && tokens[k->from] == tokens[n - 1];
     if (k->length)
-        learn(&k->rate[k->length - 1], held);
+        tft_lookup_learn(&k->rate[k->length - 1], held);
     if (!held) {
         look(k, tokens, n);
         return;
     }
     k->from++;
     k->length += k->length < TFT_LOOKUP_LENGTHS;
+}
+
+uint32_t tft_lookup_chance(const struct tft_lookup *k)
+{
+    return k->length ? k->rate[k->length - 1] : 0;
 }
 
 uint32_t tft_lookup_guess(const struct tft_lookup *k, int32_t *tokens, uint32_t n, uint32_t most)

@@ -11,10 +11,14 @@
 #ifndef TFT_LOOKUP_H
 #define TFT_LOOKUP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Guesses of a pass, at most; lengths that are told apart, the last one for all longer ones. */
 enum { TFT_LOOKUP_MOST = 14, TFT_LOOKUP_LENGTHS = 8 };
+
+/* What probabilities and costs are given in: 1. */
+enum { TFT_LOOKUP_ONE = 65536 };
 
 struct tft_lookup {
     uint32_t most;   /* guesses of a pass, at most; 0: the session makes none */
@@ -36,6 +40,12 @@ void tft_lookup_see(struct tft_lookup *k, const int32_t *tokens, uint32_t n);
 
 /* Writes the guesses that pay behind tokens[n], at most `most`. Returns their number. */
 uint32_t tft_lookup_guess(const struct tft_lookup *k, int32_t *tokens, uint32_t n, uint32_t most);
+
+/* How likely the first guess is to hold; 0: there is none. */
+uint32_t tft_lookup_chance(const struct tft_lookup *k);
+
+/* Moves a rate by a sixteenth towards what has come. */
+void tft_lookup_learn(uint32_t *rate, bool held);
 
 /* Forgets the match and the guesses: the session's tokens have changed in another way than by a new
    one. The rates stay. */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "draft.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -155,6 +156,10 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
     if (o->lookup > TFT_LOOKUP_MOST)
         return tft_fail(err, TFT_ERR_ARG, "a lookup of %u tokens: at most %d", o->lookup,
                         TFT_LOOKUP_MOST);
+    if (o->draft && !o->lookup)
+        return tft_fail(err, TFT_ERR_ARG, "a draft makes guesses: set lookup, too");
+    if (o->draft && (status = tft_draft_check(m, o->draft, err)) != TFT_OK)
+        return status;
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
     if (!o->n_logits && !o->no_logits)
@@ -357,6 +362,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .n_threads = o->n_threads,
                               .max_threads = o->n_threads};
     tft_lookup_open(&s->lookup, guesses_of(m, o), guess_costs(m));
+    tft_draft_open(&s->draft, m, o->draft, guess_costs(m));
     s->logit_rows =
         s->n_logits && s->n_logits <= s->lookup.most ? 1 + s->lookup.most : s->n_logits;
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;

@@ -42,6 +42,15 @@ struct tft_hidden_scratch {
 typedef void tft_tap_fn(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
                         const float *rows, size_t stride);
 
+/* What makes guesses by a draft model (draft.h). */
+struct tft_draft_model {
+    struct tft_session *s; /* the caller's; NULL: there is none */
+    uint32_t costs;        /* of a guess, as those of struct tft_lookup: in the pass, and here */
+    uint32_t rate;         /* how many guesses held, if all before them did, in 1/65536 */
+    uint32_t idle;         /* tokens since the last guess */
+    bool guessed;          /* the guesses that the last pass computed are of the draft model */
+};
+
 struct tft_session {
     const struct tft_model *m;
     struct tft_allocator allocator_copy;
@@ -70,6 +79,7 @@ struct tft_session {
        go, behind what the cache holds; their logits are the rows behind first_valid. So a session
        is the same with guesses and without them, but for memory that it does not use yet. */
     struct tft_lookup lookup;
+    struct tft_draft_model draft;
     uint64_t guessed; /* tokens that were computed as guesses, and that the caller then fed */
 
     bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,

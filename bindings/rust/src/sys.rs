@@ -100,6 +100,7 @@ pub struct tft_session_opts {
     pub n_hidden: u32,
     pub no_logits: bool,
     pub lookup: u32,
+    pub draft: *mut tft_session,
 }
 
 #[repr(C)]
