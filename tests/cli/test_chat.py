@@ -45,8 +45,9 @@ class Chat(Case):
     def test_guesses_change_nothing_but_time(self):
         args = ["chat", self.toy(template=ZEPHYR), "--temp=0", "-n30"]
         text = b"hello hello hello hello\nhello hello hello hello\nhello\n"
-        self.assertEqual(self.tuffet(*args, "--lookup=14", stdin=text),
-                         self.tuffet(*args, stdin=text))
+        want = self.tuffet(*args, "--lookup=0", stdin=text)
+        self.assertEqual(self.tuffet(*args, stdin=text), want)
+        self.assertEqual(self.tuffet(*args, "--draft", args[1], stdin=text), want)
 
     def test_remembers_the_conversation(self):
         toy = self.toy(template=ZEPHYR, endless=1)

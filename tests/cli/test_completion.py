@@ -84,7 +84,7 @@ class Completion(Case):
                     text = next(o for o in self.options("run") if o[1] == "--kv")[3]
                 if "|" in value and value != "FILE|TEXT":
                     self.assertCountEqual(got, value.split("|"), where)
-                elif value in ("FILE", "FILE|TEXT"):
+                elif value in ("FILE", "FILE|TEXT", "MODEL"):
                     self.assertEqual(got, "files", where)
                 elif value == "FOLDER":
                     self.assertEqual(got, "folders", where)

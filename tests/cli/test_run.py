@@ -118,6 +118,20 @@ class Run(Case):
         self.assertIn("a lookup of 15 tokens: at most 14",
                       self.fails("run", toy, "-phello", "--lookup=15"))
 
+    def test_a_draft_model_changes_nothing_but_time(self):
+        toy, draft = self.toy(endless=1), self.toy(endless=1, seed=9)
+        for args in [["--temp=0"], ["--temp=0.7", "-s1"], ["--temp=0", "--slide", "-c90"]]:
+            args = ["run", toy, "-phello", "-n60", *args]
+            want = self.json(*args, "--lookup=0")
+            for other in toy, draft:
+                got = self.json(*args, "--draft", other)
+                self.assertEqual((got["text"], got["stop"]), (want["text"], want["stop"]))
+        self.assertIn("the draft model has another vocabulary than",
+                      self.fails("run", toy, "-phello", "--draft", self.toy(vocab="gpt2")))
+        self.assertIn("--draft: ", self.fails("run", toy, "-phello", "--draft=absent"))
+        self.assertIn("--lookup 0 allows none",
+                      self.fails("run", toy, "-phello", "--draft", toy, "--lookup=0", status=2))
+
     def test_slide(self):
         toy = self.toy(endless=1)
         full = self.json("run", toy, "-phello", "-c32", "-n200", "-s1")

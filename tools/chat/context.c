@@ -29,7 +29,7 @@ static const char *prefix_for(const struct context *x, const int32_t *ids, size_
 static int open_session(struct context *x, const char *prefix)
 {
     struct tft_session_opts so = {.prefix = prefix, .lookup = cli_session_options.lookup};
-    tft_session_close(x->s);
+    cli_close_session(x->s);
     x->s = NULL;
     x->prefix = prefix;
     int status = cli_open_session(&x->s, x->m, &so);
@@ -206,5 +206,5 @@ int context_open(struct context *x, const char *system, const char *path)
 void context_close(struct context *x)
 {
     messages_free(&x->said);
-    tft_session_close(x->s);
+    cli_close_session(x->s);
 }

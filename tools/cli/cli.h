@@ -112,7 +112,8 @@ extern struct cli_session_options {
     uint32_t ctx;   /* 0: the model's context length */
     const char *kv; /* NULL: what the model says */
     const char *prefix; /* of cli_prefix_option_list; NULL: chosen by the prompt */
-    uint32_t lookup; /* of cli_lookup_option_list, for sessions that generate */
+    uint32_t lookup;   /* of cli_lookup_option_list, for sessions that generate */
+    const char *draft; /* of the same; NULL: there is no draft model */
 } cli_session_options;
 extern const struct cli_option cli_session_option_list[], cli_prefix_option_list[],
     cli_lookup_option_list[];
@@ -150,6 +151,15 @@ bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_pre
 /* Opens a session. o: what the caller wants; ->size and what the options above say is filled in.
    Returns CLI_OK or CLI_FAILED. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
+
+/* The same for sessions whose options have a lookup: if there is a draft model, they have a session
+   of it, which cli_close_session closes too. */
+void cli_close_session(struct tft_session *s);
+
+/* Opens the model of --draft, if it is given, for sessions of m. Returns CLI_OK, CLI_FAILED or
+   CLI_USAGE. */
+int cli_open_draft(const struct tft_model *m);
+void cli_close_draft(void);
 
 /* Prints what the session's last call failed with. Returns CLI_FAILED. */
 int cli_fail_session(const struct tft_session *s);

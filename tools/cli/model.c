@@ -8,6 +8,7 @@
 
 #include "base/splitmix64.h"
 #include "kv/policy.h"
+#include "run/session.h"
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options = {.lookup = 14};
@@ -68,6 +69,8 @@ const struct cli_option cli_lookup_option_list[] = {
     {0, "lookup", CLI_NUMBER, &cli_session_options.lookup, "N",
      "compute up to N guesses of the next tokens beside each token, at most 14, where the text "
      "repeats itself; 0: none. What is generated is the same, in less time"},
+    {0, "draft", CLI_TEXT, &cli_session_options.draft, "MODEL",
+     "let MODEL, a smaller one with the same vocabulary, make guesses too"},
     {0},
 };
 
@@ -205,6 +208,58 @@ static bool keep_reading(void *user, double done)
     return !cli_interrupted();
 }
 
+/* The model of --draft; NULL: none. */
+static struct tft_model *draft_model;
+
+/* A session for the guesses of one of m, which will hold at most `capacity` tokens; 0: as many as m
+   allows. */
+static enum tft_status open_draft_session(struct tft_session **s, const struct tft_model *m,
+                                          uint32_t capacity, struct tft_error *err)
+{
+    struct tft_model_info info = {.size = sizeof info}, draft = {.size = sizeof draft};
+    tft_model_describe(m, &info);
+    tft_model_describe(draft_model, &draft);
+    uint32_t most = draft.n_ctx - draft.n_prefix;
+    capacity = capacity ? capacity : info.n_ctx;
+    struct tft_session_opts o = {.size = sizeof o,
+                                 .n_threads = (int)cli_model_options.threads,
+                                 .capacity = capacity < most ? capacity : most};
+    return tft_session_open(s, draft_model, &o, err);
+}
+
+/* Whether m takes guesses of the draft model. */
+static int check_draft(const struct tft_model *m)
+{
+    struct tft_session *s = NULL;
+    struct tft_error err;
+    enum tft_status status = open_draft_session(&s, m, 1, &err);
+    struct tft_session_opts o = {.size = sizeof o, .capacity = 1, .lookup = 1, .draft = s};
+    bool takes = status == TFT_OK && tft_session_bytes(m, &o, &err) > 0;
+    tft_session_close(s);
+    return takes ? CLI_OK : cli_fail("--draft: %s", err.msg);
+}
+
+int cli_open_draft(const struct tft_model *m)
+{
+    struct tft_model_opts o = {.size = sizeof o,
+                               .tokenizer = cli_model_options.tokenizer,
+                               .n_threads = (int)cli_model_options.threads};
+    struct tft_error err;
+    if (!cli_session_options.draft)
+        return CLI_OK;
+    if (!cli_session_options.lookup)
+        return cli_usage("--draft makes guesses, and --lookup 0 allows none: leave one out");
+    if (tft_model_open(&draft_model, cli_session_options.draft, &o, &err) != TFT_OK)
+        return cli_fail("--draft: %s", err.msg);
+    return check_draft(m);
+}
+
+void cli_close_draft(void)
+{
+    tft_model_close(draft_model);
+    draft_model = NULL;
+}
+
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o)
 {
     struct tft_error err;
@@ -223,7 +278,22 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
                             o->capacity, prefix.name, prefix.n_tokens);
         o->capacity -= prefix.n_tokens;
     }
-    return tft_session_open(s, m, o, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
+    enum tft_status status = TFT_OK;
+    if (o->lookup && draft_model)
+        status = open_draft_session(&o->draft, m, o->capacity, &err);
+    if (status == TFT_OK)
+        status = tft_session_open(s, m, o, &err);
+    if (status == TFT_OK)
+        return CLI_OK;
+    tft_session_close(o->draft);
+    return cli_fail("%s", err.msg);
+}
+
+void cli_close_session(struct tft_session *s)
+{
+    struct tft_session *draft = s ? s->draft.s : NULL;
+    tft_session_close(s);
+    tft_session_close(draft);
 }
 
 int cli_fail_session(const struct tft_session *s)

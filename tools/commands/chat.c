@@ -229,7 +229,10 @@ static int chat(const char *path)
 
     int status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
+        status = cli_open_draft(m);
+    if (status == CLI_OK)
         status = converse_with(m, path);
+    cli_close_draft();
     tft_model_close(m);
     return status;
 }

@@ -199,7 +199,7 @@ static int complete(const struct tft_model *m, struct form *form, const int32_t 
     if (status == CLI_OK)
         report(&c);
     free(c.text.p);
-    tft_session_close(s);
+    cli_close_session(s);
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
@@ -219,6 +219,8 @@ static int run(const char *path)
     char *prompt = cli_read_input(opt.prompt, opt.file, &len);
     int status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
+        status = cli_open_draft(m);
+    if (status == CLI_OK)
         status = form_open(&form, m);
     if (status == CLI_OK) {
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
@@ -227,6 +229,7 @@ static int run(const char *path)
     form_close(&form);
     free(ids);
     free(prompt);
+    cli_close_draft();
     tft_model_close(m);
     return status;
 }

@@ -91,6 +91,8 @@ static int serve(const char *path)
     if (!id)
         return cli_fail("out of memory");
     int status = cli_open_model(&m, path, false);
+    if (status == CLI_OK)
+        status = cli_open_draft(m);
     struct server s = {
         .o = opt, .m = m, .id = json_string_value(id), .started = (int64_t)time(NULL)};
     if (status == CLI_OK && !pooling_choose(&s.o.pooling, pooling, m))
@@ -100,6 +102,7 @@ static int serve(const char *path)
         status = server_run(&s);
     }
     tft_lexicon_close(s.lexicon);
+    cli_close_draft();
     tft_model_close(m);
     json_decref(id);
     return status;

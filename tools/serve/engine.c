@@ -418,7 +418,7 @@ void engine_close(struct engine *e)
     for (size_t i = 0; e->slots && i < e->o.n_slots; i++) {
         if (e->slots[i].s)
             store_keep_last(e->store, e->slots[i].s);
-        tft_session_close(e->slots[i].s);
+        cli_close_session(e->slots[i].s);
     }
     embedder_close(&e->embedder);
     store_close(e->store);
