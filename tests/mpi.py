@@ -14,17 +14,20 @@ env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONF
        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 
-def run(n, command):
+def run(n, command, patience=None):
     return subprocess.run([mpirun, "-n", str(n), *command], env=env, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
+                          stderr=subprocess.STDOUT, text=True, check=False, timeout=patience)
 
 
 def starts():
     """Whether mpirun starts processes here. Says so if it does not."""
     try:
-        done = run(2, ["true"])
+        done = run(2, ["true"], patience=60)
     except FileNotFoundError:
         print("skipped: there is no mpirun")
+        return False
+    except subprocess.TimeoutExpired:
+        print("skipped: mpirun has not started two processes within a minute")
         return False
     if done.returncode:
         print(f"skipped: mpirun does not start processes here:\n{done.stdout}")
