@@ -6,7 +6,7 @@
 
 /* ---- the machine: start.S and flash.ld */
 
-extern const char model[], model_end[], vocabulary[], vocabulary_end[];
+extern const char model[], model_end[];
 extern char arena_begin[], arena_end[], stack_end[];
 void power_off(void);
 void fault(uint64_t syndrome, uint64_t address);
@@ -19,6 +19,11 @@ static void print(const char *text, size_t n)
             ;
         *uart = (unsigned char)text[i];
     }
+}
+
+static void print_text(const char *text)
+{
+    print(text, strlen(text));
 }
 
 static void print_line(const char *what, uint64_t n)
@@ -71,7 +76,7 @@ static enum tft_status tell(const struct tft_model *m, struct tft_session *s)
     enum tft_status status = tft_tokenize(m, prompt, sizeof prompt - 1, TFT_ADD_BOS, ids, 64, &n);
     if (status == TFT_OK)
         status = tft_prefill(s, ids, n);
-    print(prompt, sizeof prompt - 1);
+    print_text(prompt);
     struct tft_sampler greedy = {0};
     struct tft_text text = {.started = true};
     while (status == TFT_OK && !tft_token_ends(m, id = tft_sample(&greedy, s))) {
@@ -79,7 +84,7 @@ static enum tft_status tell(const struct tft_model *m, struct tft_session *s)
         status = tft_decode(s, id);
     }
     print(piece, tft_text_push(&text, m, -1, piece));
-    print("\n", 1);
+    print_text("\n");
     return status == TFT_ERR_FULL ? TFT_OK : status;
 }
 
@@ -90,8 +95,6 @@ int main(void)
     const struct tft_model_opts model_opts = {
         .size = sizeof model_opts,
         .allocator = &allocator,
-        .tokenizer_data = &vocabulary_end[0] > &vocabulary[0] ? vocabulary : NULL,
-        .tokenizer_size = (size_t)(vocabulary_end - vocabulary),
     };
     const struct tft_session_opts session_opts = {
         .size = sizeof session_opts,
@@ -101,8 +104,8 @@ int main(void)
     struct tft_model *m = NULL;
     struct tft_session *s = NULL;
     struct tft_error err;
-    if (tft_cpu_limit(RUNG) != TFT_OK) {
-        print("# this library has no such kernels\n", 35);
+    if (tft_cpu_limit(KERNELS) != TFT_OK) {
+        print_text("# this library has no kernels " KERNELS "\n");
         return 1;
     }
     enum tft_status status =
@@ -111,9 +114,9 @@ int main(void)
     if (status == TFT_OK)
         status = tft_session_open(&s, m, &session_opts, &err);
     if (status != TFT_OK) {
-        print("# ", 2);
-        print(err.msg, strlen(err.msg));
-        print("\n", 1);
+        print_text("# ");
+        print_text(err.msg);
+        print_text("\n");
         return 1;
     }
     size_t opened = (size_t)(arena.top - arena_begin);
@@ -123,7 +126,9 @@ int main(void)
     print_line("arena, the model", of_model);
     print_line("arena, the session", opened - of_model);
     print_line("arena, at most", (size_t)(arena.most - arena_begin));
-    print_line("kernels", 0);
+    print_text("# kernels: ");
+    print_text(tft_cpu_name());
+    print_text("\n");
     tft_session_close(s);
     tft_model_close(m);
     return 0;

@@ -81,11 +81,7 @@ megabytes:                              /* two each */
         .endr
 
         .section .rodata.model, "a"
-        .global model, model_end, vocabulary, vocabulary_end
+        .global model, model_end
         .balign 32
 model:  .incbin MODEL
 model_end:
-        .balign 32
-vocabulary:
-        .incbin VOCABULARY
-vocabulary_end:
