@@ -13,6 +13,7 @@
 #include "w8a8.h"
 
 #include "low_copies.h"
+#include "prefixes.h"
 
 enum { PATH_ROOM = 64 };
 
@@ -31,7 +32,8 @@ static enum tft_status open_by_mpi(struct tft_model **m, const char *path, struc
     return tft_model_open(m, path, &o, err);
 }
 
-/* What the other processes do: status is what they expect of a model that process 0 opens too. */
+/* The other processes open the models that process 0 names, and compute for it. A model that is
+   refused is refused in all of them. */
 static int follow(void)
 {
     char path[PATH_ROOM];
@@ -212,6 +214,25 @@ static void caches_of_all_kinds(void **state)
     }
 }
 
+/* What is evicted depends on where the prompt has ended. */
+static void the_prompt_ends(void **state)
+{
+    (void)state;
+    struct toy t = with_heads(&small);
+    struct quantize_opts o = usual(&t);
+    int32_t tokens[150];
+    struct pair p = pair(quantized(&t, &o),
+                         (struct tft_session_opts){
+                             .n_threads = 1, .kv = "kivi:residual=24,group=16,prefill=prompt"});
+    toy_tokens(3, t.n_vocab, tokens, 150);
+    feed_both(&p, tokens, 90, 1);
+    for (int i = 0; i < 2; i++)
+        tft_prompt_end(p.s[i]);
+    for (size_t i = 90; i < 150; i++)
+        feed_both(&p, tokens + i, 1, 1);
+    close_pair(&p);
+}
+
 static void sessions_that_slide(void **state)
 {
     (void)state;
@@ -256,6 +277,29 @@ static void several_sessions(void **state)
             tft_session_close(other.s[i]);
     }
     feed_both(&p, tokens, 3, 1);
+    close_pair(&p);
+}
+
+/* Prefixes with a name: text behind the file's own prefix. */
+static void named_prefixes(void **state)
+{
+    (void)state;
+    static const int32_t none[1];
+    int32_t many[40];
+    struct toy t = with_heads(&toys[0]);
+    struct quantize_opts o = usual(&t);
+    toy_tokens(5, t.n_vocab, many, 40);
+    o.prefix = many;
+    o.n_prefix = 3;
+    const struct prefix_text named[] = {{.name = "other", .tokens = many, .n = 2},
+                                        {.name = "text", .tokens = many + 3, .n = 25}};
+    char to[64];
+    snprintf(to, sizeof to, "%s", in_folder("named.gguf"));
+    write_prefixes(quantized(&t, &o), to, named, 2, -1);
+    struct pair p =
+        pair(to, (struct tft_session_opts){.n_threads = 1, .n_batch = 17, .prefix = "text"});
+    feed_both(&p, none, 0, 1);
+    feed_both(&p, many, 30, 1);
     close_pair(&p);
 }
 
@@ -335,7 +379,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(usual_architectures), cmocka_unit_test(weights_of_low_bits),
         cmocka_unit_test(wide_rows),           cmocka_unit_test(caches_of_all_kinds),
-        cmocka_unit_test(sessions_that_slide), cmocka_unit_test(several_sessions),
+        cmocka_unit_test(the_prompt_ends),     cmocka_unit_test(sessions_that_slide),
+        cmocka_unit_test(several_sessions),    cmocka_unit_test(named_prefixes),
         cmocka_unit_test(other_architectures), cmocka_unit_test(what_is_refused),
     };
     int threads, rank;

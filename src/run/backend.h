@@ -31,7 +31,7 @@ struct tft_backend {
        two: memory read, exact int8 products, float fma. NaN: unknown. NULL: to be measured. */
     void (*limits)(const void *device, double *read, double *int8, double *fma);
 
-    /* Bytes of a token that processes exchange: sums and logits. NULL: there is one process. */
+    /* Bytes that the processes exchange for a token: sums and logits. NULL: there is one process. */
     size_t (*exchanged)(const void *device);
 
     /* Opens the backend's part of a session that is complete otherwise; *out is p->state of passes.

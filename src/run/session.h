@@ -170,7 +170,7 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
     *v = (text ? s->named->v : m->prefix_v) + row * width;
 }
 
-/* Opens a session with options and a cache that were checked, and have no defaults left. */
+/* Opens a session. o, kv: checked, with a value in the place of each default. */
 enum tft_status tft_session_open_resolved(struct tft_session **out, const struct tft_model *m,
                                           const struct tft_session_opts *o,
                                           const struct tft_kv_policy *kv, struct tft_error *err);

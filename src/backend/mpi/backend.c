@@ -24,7 +24,7 @@ struct call {
 
     /* RUN and DROP: where the tokens are in the cache, before the call */
     struct tft_retained at[TFT_KV_SIDES];
-    uint32_t held, dropped, written, frozen, prefill;
+    uint32_t held, dropped, prefill;
 
     struct tft_kv_drop drop;               /* DROP */
     uint32_t n, pos, n_logits, first, end; /* RUN */
@@ -37,8 +37,6 @@ struct device {
     pthread_mutex_t lock; /* sessions may belong to different threads, and calls come one by one */
     struct member **member;
     uint32_t n_member; /* that there is room for; free places are NULL */
-    int32_t *tokens;   /* [n_tokens] room for those of a long pass */
-    uint32_t n_tokens;
 };
 
 /* What process 0 has of a session. */
@@ -67,6 +65,7 @@ static void close_member(struct member *member)
     if (!member)
         return;
     tft_session_close(member->s);
+    free(member->tokens);
     free(member->words);
     free(member->sums);
     free(member);
@@ -91,7 +90,7 @@ static enum tft_status open_member(struct device *d, const struct call *c,
 {
     struct tft_session_opts o = c->opts;
     o.prefix = c->prefix ? d->m->named[c->prefix - 1].name : NULL;
-    size_t numbers = (size_t)o.n_batch * d->m->n_embd;
+    size_t block = o.n_batch < TFT_MPI_BLOCK ? o.n_batch : TFT_MPI_BLOCK;
     uint32_t place = 0;
     struct member *member = calloc(1, sizeof *member);
     enum tft_status status = member ? find_place(d, &place, err) : no_memory(err);
@@ -99,9 +98,10 @@ static enum tft_status open_member(struct device *d, const struct call *c,
         status = tft_session_open_resolved(&member->s, &d->part.m, &o, kv, err);
     if (status == TFT_OK) {
         member->part = &d->part;
-        member->words = calloc(numbers, sizeof *member->words);
-        member->sums = calloc(numbers, sizeof *member->sums);
-        if (!member->words || !member->sums)
+        member->tokens = calloc(o.n_batch, sizeof *member->tokens);
+        member->words = calloc((size_t)o.n_batch * d->m->n_embd, sizeof *member->words);
+        member->sums = calloc(block * d->m->n_embd, sizeof *member->sums);
+        if (!member->tokens || !member->words || !member->sums)
             status = no_memory(err);
     }
     if (status == TFT_OK)
@@ -126,7 +126,8 @@ static enum tft_status open_together(struct device *d, const struct call *c,
 
 /* --------------------------------------------------------------------------------------- passes */
 
-/* The cache of the member gets the state of that of process 0. */
+/* The cache of the member gets the state of that of process 0, but for what only a rewind asks for:
+   process 0 decides on it. */
 static void set_state(struct tft_session *s, const struct call *c)
 {
     struct tft_kv *kv = &s->kv;
@@ -134,8 +135,6 @@ static void set_state(struct tft_session *s, const struct call *c)
         kv->at[i] = c->at[i];
     kv->held = c->held;
     kv->dropped = c->dropped;
-    kv->written = c->written;
-    kv->frozen = c->frozen;
     kv->policy.prefill = c->prefill;
 }
 
@@ -145,8 +144,6 @@ static void get_state(struct call *c, const struct tft_kv *kv)
         c->at[i] = kv->at[i];
     c->held = kv->held;
     c->dropped = kv->dropped;
-    c->written = kv->written;
-    c->frozen = kv->frozen;
     c->prefill = kv->policy.prefill;
 }
 
@@ -308,20 +305,14 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
 
 /* -------------------------------------------------------------------------- the other processes */
 
-/* Room for the tokens of a pass. A process without it cannot go on. */
+/* The tokens of a pass. */
 static const int32_t *tokens_of(struct device *d, const struct call *c)
 {
     if (c->n <= SHORT_PASS)
         return c->token;
-    if (c->n > d->n_tokens) {
-        free(d->tokens);
-        d->tokens = malloc(c->n * sizeof *d->tokens);
-        d->n_tokens = c->n;
-    }
-    if (!d->tokens)
-        MPI_Abort(d->part.link.comm, 1);
-    tft_mpi_spread(&d->part.link, d->tokens, c->n * sizeof *d->tokens);
-    return d->tokens;
+    int32_t *tokens = d->member[c->member]->tokens;
+    tft_mpi_spread(&d->part.link, tokens, c->n * sizeof *tokens);
+    return tokens;
 }
 
 /* Answers the calls of process 0. */
@@ -360,7 +351,6 @@ static void free_device(struct device *d)
     for (uint32_t i = 0; i < d->n_member; i++)
         close_member(d->member[i]);
     free(d->member);
-    free(d->tokens);
     free(d->part.memory);
     tft_mpi_leave(&d->part.link);
     pthread_mutex_destroy(&d->lock);

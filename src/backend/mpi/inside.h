@@ -89,8 +89,9 @@ enum { TFT_MPI_BLOCK = 64 };
 struct member {
     struct part *part;
     struct tft_session *s;
-    int32_t *words; /* [n_batch, D] what the processes add up */
-    float *sums;    /* [n_batch, D] of a piece */
+    int32_t *tokens; /* [n_batch] of a long pass, in the processes that process 0 calls */
+    int32_t *words;  /* [n_batch, D] sums of this process, and then of all processes */
+    float *sums;     /* [TFT_MPI_BLOCK or n_batch, D] sums of a piece */
 };
 
 extern const struct tft_ops tft_mpi_ops;

@@ -35,7 +35,7 @@ static uint32_t length(struct range r) { return r.to - r.from; }
 
 /* --------------------------------------------------------------------------------------- copies */
 
-/* A number of a matrix of bytes. */
+/* The number at a row and a column of a matrix of int8 or of codes. */
 static int8_t number(const struct tft_mat *w, uint32_t row, uint32_t col)
 {
     if (w->format->low)
@@ -119,7 +119,7 @@ static void *copy_beside(struct cut *c, const struct tft_mat *w, const void *fro
     return to;
 }
 
-/* Leaves the rows of the range in *w, and their biases in *bias. */
+/* Leaves in *l the rows of the range, with their scales, sums and biases. */
 static void cut_rows(struct cut *c, struct tft_linear *l, struct range r)
 {
     struct tft_mat all = l->w, *w = &l->w;
