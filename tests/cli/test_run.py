@@ -126,6 +126,9 @@ class Run(Case):
             for other in toy, draft:
                 got = self.json(*args, "--draft", other)
                 self.assertEqual((got["text"], got["stop"]), (want["text"], want["stop"]))
+        args = ["run", toy, "-phello", "-n100", "--temp=0"]
+        self.assertGreater(self.json(*args, "--draft", toy)["guessed_tokens"],
+                           self.json(*args)["guessed_tokens"])
         self.assertIn("the draft model has another vocabulary than",
                       self.fails("run", toy, "-phello", "--draft", self.toy(vocab="gpt2")))
         self.assertIn("--draft: ", self.fails("run", toy, "-phello", "--draft=absent"))

@@ -109,11 +109,11 @@ extern const struct cli_option cli_model_option_list[], cli_thread_option_list[]
     cli_tokenizer_option_list[], cli_cpu_option_list[];
 
 extern struct cli_session_options {
-    uint32_t ctx;   /* 0: the model's context length */
-    const char *kv; /* NULL: what the model says */
+    uint32_t ctx;       /* 0: the model's context length */
+    const char *kv;     /* NULL: what the model says */
     const char *prefix; /* of cli_prefix_option_list; NULL: chosen by the prompt */
-    uint32_t lookup;   /* of cli_lookup_option_list, for sessions that generate */
-    const char *draft; /* of the same; NULL: there is no draft model */
+    uint32_t lookup;    /* of cli_lookup_option_list: guesses, in sessions that generate */
+    const char *draft;  /* of cli_lookup_option_list: path of the draft model, or NULL */
 } cli_session_options;
 extern const struct cli_option cli_session_option_list[], cli_prefix_option_list[],
     cli_lookup_option_list[];

@@ -211,6 +211,13 @@ static bool keep_reading(void *user, double done)
 /* The model of --draft; NULL: none. */
 static struct tft_model *draft_model;
 
+/* Ctrl-C ends what the draft model computes, which is long where it reads the prompt. */
+static bool keep_drafting(void *user, double done)
+{
+    (void)user, (void)done;
+    return !cli_interrupted();
+}
+
 /* A session for the guesses of one of m, which will hold at most `capacity` tokens; 0: as many as m
    allows. */
 static enum tft_status open_draft_session(struct tft_session **s, const struct tft_model *m,
@@ -223,7 +230,8 @@ static enum tft_status open_draft_session(struct tft_session **s, const struct t
     capacity = capacity ? capacity : info.n_ctx;
     struct tft_session_opts o = {.size = sizeof o,
                                  .n_threads = (int)cli_model_options.threads,
-                                 .capacity = capacity < most ? capacity : most};
+                                 .capacity = capacity < most ? capacity : most,
+                                 .progress = keep_drafting};
     return tft_session_open(s, draft_model, &o, err);
 }
 
