@@ -313,6 +313,13 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
     return result;
 }
 
+/* Bytes that the processes of mpirun exchange for a token; 0: there is one process. */
+static size_t exchanged(const struct tft_model *m)
+{
+    const struct tft_stage *last = &m->stage[m->n_stage - 1];
+    return last->backend->exchanged ? last->backend->exchanged(last->device) : 0;
+}
+
 /* Logits like those of a trained model: a bell from -10 to 10, and a few peaks above it. Those of
    random weights would be nearly equal, which no sampler is made for. */
 static void fill_logits(float *x, uint32_t n)
@@ -357,13 +364,6 @@ static int time_sampling(const struct tft_model *m, double *seconds)
     }
     free(logits);
     return status;
-}
-
-/* Bytes of a token that processes exchange. */
-static size_t exchanged(const struct tft_model *m)
-{
-    const struct tft_stage *last = &m->stage[m->n_stage - 1];
-    return last->backend->exchanged ? last->backend->exchanged(last->device) : 0;
 }
 
 static int print_sampling(const struct tft_model *m)
@@ -471,8 +471,8 @@ static int bench(const struct tft_model *m, struct limits *l, const int *list, i
                         "-p, -n or -d smaller",
                         info.n_ctx, longest ? longest : 1, opt.depth);
 
-    if (has_device(m) && !m->n_host)
-        n = 1; /* the number of threads makes no difference */
+    if (has_device(m) && !m->n_host && !exchanged(m))
+        n = 1; /* a GPU computes all: the number of threads makes no difference */
     for (int i = 0; i < n && has_device(m); i++)
         l[i] = device_limits(m);
     int32_t *ids = random_tokens(opt.depth + longest, info.n_vocab);
