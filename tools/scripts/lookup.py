@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How much faster tuffet run generates with --lookup, by the kind of text:
+"""How much faster tuffet run generates with guesses, by the kind of text:
 
-    tools/scripts/lookup.py MODEL --text TEXT --code SOURCE [-n TOKENS] [-r ROUNDS] [-t THREADS]
+    tools/scripts/lookup.py MODEL --text TEXT --code SOURCE [--draft MODEL] [OPTIONS]
 
 Each row asks for one kind of text, with three excerpts of TEXT or SOURCE, and both with and without
---lookup in turn, the same seed each. Fails if the two texts differ. Prints Markdown: tokens/s, each
+guesses in turn, the same seed each. Fails if the two texts differ. Prints Markdown: tokens/s, each
 the median over the rounds and then over the excerpts; the median of the ratios, with their range;
-and the share of the tokens that had been computed as guesses.
+and the share of the tokens that had been computed as guesses. Answers of fewer than 20 tokens are
+left out.
 """
 import re
 import statistics
@@ -35,7 +36,8 @@ def arguments():
     p.add_argument("--chat", default="<|user|>\n{}</s>\n<|assistant|>\n",
                    help="how the model is asked (as tinyllama); empty: leave out these rows")
     p.add_argument("--tokenizer", help="tokenizer.bin of a llama2.c model")
-    p.add_argument("--lookup", default="14")
+    p.add_argument("--lookup", default="14", help="guesses of a pass, at most (14)")
+    p.add_argument("--draft", help="a draft model, which makes guesses too")
     p.add_argument("-n", default="100", help="tokens of an answer (100)")
     p.add_argument("-r", type=int, default=3, help="rounds (3)")
     p.add_argument("-t", default="2", help="threads (2)")
@@ -61,17 +63,19 @@ def prompts(a, kind, question):
             yield a.chat.format(question.format(text=text, first=first))
 
 
-def generate(a, tuffet, prompt, temp, lookup):
+def generate(a, tuffet, prompt, temp, *guesses):
     tokenizer = ["--tokenizer", a.tokenizer] if a.tokenizer else []
     return tuffet("run", a.model, "--special", "-n", a.n, "-t", a.t, "-s1", "--temp", temp,
-                  "--lookup", lookup, "-p", prompt, *tokenizer)
+                  "-p", prompt, *tokenizer, *guesses)
 
 
 def measure(a, tuffet, prompt, temp):
     """Tokens/s without and with guesses, the ratio, and the share of guesses; None: no answer."""
     rates, ratios = ([], []), []
+    guesses = ["--lookup", a.lookup] + (["--draft", a.draft] if a.draft else [])
     for _ in range(a.r):
-        plain, guessing = (generate(a, tuffet, prompt, temp, n) for n in ("0", a.lookup))
+        plain = generate(a, tuffet, prompt, temp, "--lookup", "0")
+        guessing = generate(a, tuffet, prompt, temp, *guesses)
         if plain["text"] != guessing["text"]:
             sys.exit(f"the texts differ: {plain['text']!r} and {guessing['text']!r}")
         if plain["tokens"] < 20:

@@ -344,7 +344,7 @@ def needle(p):
     questions = Needle(p.tuffet, model, p.a.needle, p.folder)
     results = []
     print_titles(["cache"], ["bits", f"found of {questions.total()}, percent"])
-    for kv in ("f16", "tuffet", "kivi:group=64", "kivi", "logquant", "skvq"):
+    for kv in ("f16", "i8", "tuffet", "kivi:group=64", "kivi", "logquant", "skvq"):
         found = questions.found(kv)
         results.append((kv, found))
         print_row(f"`{kv}`", f"{p.bits(model, kv):.2f}", percent(questions.mean(found)))
