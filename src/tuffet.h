@@ -208,11 +208,11 @@ struct tft_model_opts {
  *
  * With opts->device the weights are copied to the device, and the cache of each session is there.
  *
- * With "mpi" all processes call tft_model_open, with the same file. In process 0 it opens the model.
- * In the others it computes for process 0 until that closes the model, and then returns
- * TFT_ERR_CANCELLED; so it does if process 0 returns why one of them cannot open its part. One model
- * can be open at a time. MPI is begun with MPI_THREAD_SERIALIZED, unless the program has begun it,
- * and ended when the process ends.
+ * With "mpi" all processes call tft_model_open, with the same file. In process 0 it opens the
+ * model. In the others it computes for process 0 until that closes the model, and then returns
+ * TFT_ERR_CANCELLED. If one process cannot open its part, process 0 returns why, and the others
+ * return TFT_ERR_CANCELLED. One model can be open at a time. MPI is begun with
+ * MPI_THREAD_SERIALIZED, unless the program has begun it, and ended when the process ends.
  *
  * TFT_ERR_ARG: an option outside its limits. TFT_ERR_IO: the file cannot be read. TFT_ERR_FORMAT:
  * the file is damaged. TFT_ERR_UNSUPPORTED: an architecture, tensor type or vocabulary that tuffet
@@ -450,9 +450,10 @@ struct tft_session_opts {
  * opts.draft makes the guesses that are not found in the text, or are less likely to hold
  * (Leviathan et al. 2023): its likeliest tokens. It belongs to the session from tft_session_open to
  * tft_session_close: calls feed it what the session holds, and the caller neither uses nor closes
- * it meanwhile. Its memory is its own. It makes no guesses once it is full, so it should have the
- * same capacity. What is guessed, and how much faster that is, depends on how alike the two models
- * are.
+ * it meanwhile. Its memory is its own. The first call of tft_decode feeds it the whole prompt; its
+ * own progress callback can end that, and there is then no guess. It makes no guesses once it is
+ * full, so it should have the same capacity. How much faster it is depends on how alike the two
+ * models are.
  */
 
 /*
@@ -550,8 +551,8 @@ TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_ses
 /* Opens a session in one allocation of exactly that size. The caller closes *out with
    tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity
    beyond the model's context length, a vocab_only model, n_threads outside 0..1024, a lookup above
-   14, a prefix that the file does not have, an invalid `kv` or one that the file is not calibrated
-   for. TFT_ERR_UNSUPPORTED: a quantized cache for a head size that it does not support.
+   14, a draft without a lookup or with another vocabulary, a prefix that the file does not have, an
+   invalid `kv` or one that the file is not calibrated for. TFT_ERR_UNSUPPORTED: a quantized cache for a head size that it does not support.
    TFT_ERR_NOMEM: too little memory, here or on the device. TFT_ERR_DEVICE: the device has
    failed. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,

@@ -34,7 +34,8 @@ void tft_draft_open(struct tft_draft_model *d, const struct tft_model *m, struct
                     uint32_t costs)
 {
     uint64_t own = s && m->weight_bytes ? s->m->weight_bytes * TFT_LOOKUP_ONE / m->weight_bytes : 0;
-    *d = (struct tft_draft_model){.s = s, .costs = costs + (uint32_t)own, .rate = TFT_LOOKUP_ONE / 2};
+    *d = (struct tft_draft_model){
+        .s = s, .costs = costs + (uint32_t)own, .rate = TFT_LOOKUP_ONE / 2};
 }
 
 void tft_draft_learn(struct tft_draft_model *d, bool held)

@@ -215,8 +215,8 @@ static enum tft_status take_guess(struct tft_session *s)
     return passed(s, 1, s->pos + 1, s->first_valid + 1, 1, 0);
 }
 
-/* Lists guesses behind the next token, which is listed: those that are likelier to hold. Returns how
-   many. */
+/* Lists guesses behind the next token, which is listed: of the draft model, or of the lookup,
+   whichever is likelier to hold. Returns their number. */
 static uint32_t guess(struct tft_session *s)
 {
     uint32_t n = s->pos + 1, most = least(s->capacity - n, s->lookup.most);
