@@ -126,13 +126,15 @@ struct tft_gemm_i8 {
     const float *bias; /* [N], or NULL */
     bool add;
     size_t M, N;
+    size_t cols; /* all columns of x from this one on are 0, so a kernel may skip them; a multiple
+                    of 16. 0: no such column is known */
 };
 
 typedef void tft_gemm_i8_fn(const struct tft_gemm_i8 *g);
 
 /*
  * The same product of weights that are held as codes (low_panel.h), with the same bits. They are in
- * w->codes instead of g->w->data, which is not read.
+ * w->codes instead of g->w->data, which is not read; g->cols is 0.
  */
 struct tft_low_panels {
     const uint8_t *codes; /* [ceil(N / 16)] panels */
@@ -403,21 +405,31 @@ typedef void tft_score_fn(const struct tft_score *a);
 typedef void tft_softmax_fn(float *p, size_t n, float *max, float *sum);
 
 /*
- * Softmax, and its weights times the scales of int8 values, as bytes. p, scale: [n], n > 0; y: [n
- * rounded up to a multiple of 16], 0 past n. p is overwritten.
+ * Softmax of rows, and its weights times the scales of int8 values, as bytes. For a row of n scores
+ * p, which are overwritten:
  *
- *   *max and *sum as softmax has them
- *   w[i] = exp(p[i] - *max) * scale[i]
+ *   max and sum as softmax has them
+ *   w[i] = exp(p[i] - max) * scale[i]
  *   r = the largest w[i]
  *   inverse = 255 / r; 0 if r < TFT_FOLD_LEAST or r is infinite
  *   y[i] = rint(min(max(w[i] * inverse, 0), 255)), where max of a NaN is 0
- *   *step = total16(w) / (the sum of y), or 0 if all y are 0
+ *   step = total16(w) / (the sum of y), or 0 if all y are 0
  *
- * The byte y[i] stands for y[i] * *step. So the bytes stand for the whole weight, with that of
- * small numbers that become 0.
+ * The byte y[i] stands for y[i] * step. So the bytes stand for the whole weight, with that of small
+ * numbers that become 0.
  */
-typedef void tft_softmax_u8_fn(uint8_t *y, float *p, const float *scale, size_t n, float *max,
-                               float *sum, float *step);
+struct tft_softmax_u8 {
+    uint8_t *y; /* [rows, n rounded up to a multiple of 16], rows ldy apart; 0 past n */
+    size_t ldy;
+    float *p; /* [rows, n], rows ldp apart */
+    size_t ldp;
+    const float *scale; /* [the largest n], of all rows */
+    const uint32_t *n;  /* [rows], at least 1 */
+    size_t rows;
+    float *max, *sum, *step; /* [rows] */
+};
+
+typedef void tft_softmax_u8_fn(const struct tft_softmax_u8 *a);
 
 /*
  * For a sampler: the sum of the weights of n logits x, the largest of which is `max`, a number.

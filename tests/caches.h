@@ -1,5 +1,5 @@
-/* Quantized caches with every kind of codes, every way to evict tokens and slots of int8, and a model
-   for them. */
+/* Quantized caches with every kind of codes, every way to evict tokens and slots of int8, and a
+   model for them. */
 #ifndef TFT_TEST_CACHES_H
 #define TFT_TEST_CACHES_H
 

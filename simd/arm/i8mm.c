@@ -108,7 +108,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 /* Tokens of a block and one panel, which g has alone. */
 static void mm_block(const struct tft_gemm_i8 *g, struct low_buffer *b)
 {
-    size_t K = g->w->cols;
+    size_t K = dot_cols(g);
     for (size_t k = 0; k < K; k += LOW_RANGE) {
         struct tft_panels w = *g->w;
         struct tft_gemm_i8 part = *g;
@@ -117,6 +117,7 @@ static void mm_block(const struct tft_gemm_i8 *g, struct low_buffer *b)
         w.data = b->w;
         w.cols = min_size(LOW_RANGE, K - k);
         part.w = &w;
+        part.cols = 0;
         part.x += k;
         d_ready(b->w, g->w->data + k * TFT_PANEL, w.cols * TFT_PANEL);
         for (size_t m = 0; m < g->M; m += DOT_TILE)
@@ -131,7 +132,7 @@ static void gemm_i8_mm(const struct tft_gemm_i8 *g)
         gemm_i8_i8mm(g);
         return;
     }
-    size_t block = min_size(dot_block(g->w->cols), LOW_TOKENS / DOT_TILE * DOT_TILE);
+    size_t block = min_size(dot_block(dot_cols(g)), LOW_TOKENS / DOT_TILE * DOT_TILE);
     struct low_buffer b;
     for (size_t m = 0; m < g->M; m += block)
         for (size_t n = 0; n < g->N; n += TFT_PANEL) {

@@ -352,8 +352,8 @@ static void softmax_c(float *p, size_t n, float *max, float *sum)
     *sum = total16(p, n);
 }
 
-static void softmax_u8_c(uint8_t *y, float *p, const float *scale, size_t n, float *max, float *sum,
-                         float *step)
+static void softmax_u8_row(uint8_t *y, float *p, const float *scale, size_t n, float *max,
+                           float *sum, float *step)
 {
     float r = 0;
     int32_t total = 0;
@@ -369,6 +369,13 @@ static void softmax_u8_c(uint8_t *y, float *p, const float *scale, size_t n, flo
         total += y[j];
     }
     *step = total ? total16(p, n) / (float)total : 0;
+}
+
+static void softmax_u8_c(const struct tft_softmax_u8 *a)
+{
+    for (size_t i = 0; i < a->rows; i++)
+        softmax_u8_row(a->y + i * a->ldy, a->p + i * a->ldp, a->scale, a->n[i], &a->max[i],
+                       &a->sum[i], &a->step[i]);
 }
 
 static double sum_exp_c(const float *x, size_t n, float max, float inverse)

@@ -114,34 +114,59 @@ static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
     *sum = v_hsum(total);
 }
 
-/* Bytes of the weights of softmax_u8, of which n remain. Returns them as floats. */
-FORCE_INLINE v16 weight_bytes(uint8_t *y, const float *w, size_t n, v16 inverse)
+/* The weights of row i of softmax_u8, in place of its scores; its sum, and in step the sum of the
+   weights. Returns what makes bytes of them. */
+FORCE_INLINE float weights_of_row(const struct tft_softmax_u8 *a, size_t i)
 {
-    v16 t = v_rint(v_min(v_max(v_mul(v_load_n(w, n), inverse), v_set(0)), v_set(255)));
-    UNROLL for (int p = 0; p < PARTS; p++)
-        r_store_bytes(y + p * LANES, t.r[p], 0);
-    return t;
-}
-
-static void ISA(softmax_u8)(uint8_t *y, float *p, const float *scale, size_t n, float *max,
-                            float *sum, float *step)
-{
-    *max = largest(p, n);
-    v16 m = v_set(*max), total = v_set(0), weight = v_set(0), most = v_set(0), bytes = v_set(0);
+    float *p = a->p + i * a->ldp;
+    size_t n = a->n[i];
+    v16 m = v_set(a->max[i]), total = v_set(0), weight = v_set(0), most = v_set(0);
     for (size_t j = 0; j < n; j += 16) {
-        v16 e = v_exp(v_sub(v_load_n(p + j, n - j), m)), w = v_mul(e, v_load_n(scale + j, n - j));
+        v16 e = v_exp(v_sub(v_load_n(p + j, n - j), m)),
+            w = v_mul(e, v_load_n(a->scale + j, n - j));
         v_store_n(p + j, w, n - j);
         total = v_select_n(v_add(total, e), total, n - j);
         weight = v_select_n(v_add(weight, w), weight, n - j);
         most = v_select_n(v_max(w, most), most, n - j);
     }
-    *sum = v_hsum(total);
+    a->sum[i] = v_hsum(total);
+    a->step[i] = v_hsum(weight);
+    float r = v_hmax(most);
+    return r >= TFT_FOLD_LEAST && r <= FLT_MAX ? 255 / r : 0;
+}
 
-    float r = v_hmax(most), inverse = r >= TFT_FOLD_LEAST && r <= FLT_MAX ? 255 / r : 0;
-    for (size_t j = 0; j < n; j += 16)
-        bytes = v_add(bytes, weight_bytes(y + j, p + j, n - j, v_set(inverse)));
+FORCE_INLINE void bytes_of_row(const struct tft_softmax_u8 *a, size_t i, float inverse)
+{
+    const float *w = a->p + i * a->ldp;
+    uint8_t *y = a->y + i * a->ldy;
+    size_t n = a->n[i];
+    v16 by = v_set(inverse), bytes = v_set(0);
+    for (size_t j = 0; j < n; j += 16) {
+        v16 t = v_mul(v_load_n(w + j, n - j), by);
+        t = v_rint(v_min(v_max(t, v_set(0)), v_set(255)));
+        UNROLL for (int p = 0; p < PARTS; p++)
+            r_store_bytes(y + j + p * LANES, t.r[p], 0);
+        bytes = v_add(bytes, t);
+    }
     float all = v_hsum(bytes); /* of integers: exact in any order */
-    *step = all > 0 ? v_hsum(weight) / all : 0;
+    a->step[i] = all > 0 ? a->step[i] / all : 0;
+}
+
+/* Each step for several rows before the next, because a row alone waits for the latency of its
+   maximum, of exp, and of its sums. */
+static void ISA(softmax_u8)(const struct tft_softmax_u8 *a)
+{
+    enum { ROWS = 8 };
+    for (size_t first = 0; first < a->rows; first += ROWS) {
+        size_t end = min_size(a->rows, first + ROWS);
+        float inverse[ROWS];
+        for (size_t i = first; i < end; i++)
+            a->max[i] = largest(a->p + i * a->ldp, a->n[i]);
+        for (size_t i = first; i < end; i++)
+            inverse[i - first] = weights_of_row(a, i);
+        for (size_t i = first; i < end; i++)
+            bytes_of_row(a, i, inverse[i - first]);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------ mix */
@@ -181,10 +206,10 @@ FORCE_INLINE void mix_last(const struct tft_mix *a, size_t d, size_t nq, enum tf
     size_t channels = a->head_dim - d;
     for (size_t i = 0; i < nq; i++) {
         float *o = a->o + i * a->ldo + d;
-        v16 acc = v_load_part(o, 0, channels, TFT_NUM_F32);
+        v16 acc = v_load_part(o, channels);
         for (size_t j = 0; j < a->n; j++)
             acc = v_fma(v_set(a->p[i * a->ldp + j]),
-                        v_load_part(v, j * a->head_dim, channels, num), acc);
+                        v_load_buffer(v, j * a->head_dim, channels, num), acc);
         v_store_part(o, acc, channels);
     }
 }

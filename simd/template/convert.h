@@ -9,7 +9,7 @@ FORCE_INLINE void widen(float *y, const void *x, size_t n, enum tft_num num)
 {
     for (size_t i = 0; i < n; i += 16) {
         size_t left = n - i;
-        v16 a = left >= 16 ? v_load_num(x, i, num) : v_load_part(x, i, left, num);
+        v16 a = left >= 16 ? v_load_num(x, i, num) : v_load_buffer(x, i, left, num);
         v_store_n(y + i, a, left);
     }
 }

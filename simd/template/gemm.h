@@ -80,9 +80,9 @@ FORCE_INLINE void gemm_tile(const struct gemm_piece *g, size_t mt, size_t nt, en
     }
     if (k < n)
         UNROLL for (size_t j = 0; j < nt; j++) {
-            v16 b = v_load_part(row[j], k, n - k, num);
+            v16 b = v_load_buffer(row[j], k, n - k, num);
             UNROLL for (size_t i = 0; i < mt; i++) {
-                v16 a = v_load_part(g->x + i * g->ldx, k, n - k, TFT_NUM_F32);
+                v16 a = v_load_part(g->x + i * g->ldx + k, n - k);
                 acc[i][j] = v_select_part(v_fma(a, b, acc[i][j]), acc[i][j], n - k);
             }
         }

@@ -16,6 +16,8 @@
  *                               d_zero(), d_add(a, b)
  *   d_store(sum, next, acc)     stores the 16 sums in order, and those of a second token at
  *                               sum + next
+ *   d_floats(acc, shift)        (float)(sum - shift[i]) of the 16 sums, a v16; if HAVE_DOT_FLOATS,
+ *                               which is for DOT_ROWS of 1
  *   DOT_QUADS                   quads of a panel in a d_weights: 1 or 2
  *   d_weights, d_load(p)        loads DOT_QUADS quads
  *   d_bytes, d_token(x, next)   16 bytes of DOT_ROWS tokens, the second one at x + next
@@ -57,17 +59,24 @@ _Static_assert(DOT_PANELS == 1 ? DOT_TOKENS <= 8 : DOT_PANELS == 2 && DOT_TOKENS
    pages ahead; many tokens wait for the L2 cache. */
 enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 4096, DOT_LINE = 64 };
 
-/* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are
-   constants after inlining; an odd last token is multiplied twice. If a tile has too few sums to
-   hide the latency of d_dot, each sum is split into `ways` that are added at the end. ready, a
-   constant too: d_ready has stored the panels, in the cache. */
-FORCE_INLINE void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, size_t cols,
-                           size_t tokens, size_t mt, size_t np, bool ready)
+/* Columns to multiply. Bytes of 0 add nothing, unless a rung takes them as -128. */
+FORCE_INLINE size_t dot_cols(const struct tft_gemm_i8 *g)
+{
+    return g->cols && DOT_FLIP == 0 ? g->cols : g->w->cols;
+}
+
+/* acc: sums of [tokens / DOT_ROWS, np], in the first np of each row; x: [tokens, ldx]; w: [np]
+   panels of `stride` columns, of which the first `cols` are multiplied. mt = ceil(tokens /
+   DOT_ROWS) and np are constants after inlining; an odd last token is multiplied twice. If a tile
+   has too few sums to hide the latency of d_dot, each sum is split into `ways` that are added at
+   the end. ready, a constant too: d_ready has stored the panels, in the cache. */
+FORCE_INLINE void dot_tile(d_acc acc[DOT_TOKENS][4], const uint8_t *x, size_t ldx, const int8_t *w,
+                           size_t stride, size_t cols, size_t tokens, size_t mt, size_t np,
+                           bool ready)
 {
     size_t ways = DOT_ACCS / (mt * np) >= 4 && DOT_STEPS >= 4 ? 4
                   : DOT_ACCS / (mt * np) >= 2                 ? 2
                                                               : 1;
-    d_acc acc[DOT_TOKENS][4];
     UNROLL for (size_t i = 0; i < mt; i++)
         UNROLL for (size_t a = 0; a < np * ways; a++)
             acc[i][a] = d_zero();
@@ -85,7 +94,7 @@ FORCE_INLINE void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int
         UNROLL for (size_t s = 0; s < DOT_STEPS; s++) {
             d_weights v[DOT_PANELS];
             UNROLL for (size_t j = 0; j < np; j++) {
-                const int8_t *p = w + j * TFT_PANEL * cols + k * TFT_PANEL + s * DOT_BYTES;
+                const int8_t *p = w + j * TFT_PANEL * stride + k * TFT_PANEL + s * DOT_BYTES;
                 v[j] = DOT_LOAD(p, ready);
                 UNROLL for (size_t line = 0; !ready && line < DOT_BYTES; line += DOT_LINE)
                     __builtin_prefetch(p + line + (np == 1 ? DOT_AHEAD_MEMORY : DOT_AHEAD_CACHE));
@@ -107,23 +116,8 @@ FORCE_INLINE void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int
                 a[0] = d_add(d_add(a[0], a[2]), d_add(a[1], a[3]));
             else if (ways == 2)
                 a[0] = d_add(a[0], a[1]);
-            d_store(sum + (i * DOT_ROWS * np + j) * TFT_PANEL, np * TFT_PANEL, a[0]);
+            acc[i][j] = a[0];
         }
-}
-
-/* A token's sums of a panel become floats as (sum - shift) * factor. */
-struct dot_affine {
-    _Alignas(64) int32_t shift[TFT_PANEL];
-    _Alignas(64) float factor[TFT_PANEL];
-};
-
-FORCE_INLINE void dot_affine_set(struct dot_affine *a, const struct tft_affine *q,
-                                 const float *scale, const int32_t *rowsum)
-{
-    for (size_t n = 0; n < TFT_PANEL; n++) {
-        a->shift[n] = (int32_t)((uint32_t)(q->zero - DOT_FLIP) * (uint32_t)rowsum[n]);
-        a->factor[n] = q->scale * scale[n];
-    }
 }
 
 /* The outputs of some tokens and one panel. */
@@ -140,16 +134,27 @@ struct dot_outputs {
     size_t tokens;
 };
 
-/* From sums to floats. bias and add are o's own, or NULL and false as constants. */
+/* What the zero of a token adds to its sums of a panel. */
+FORCE_INLINE void dot_shift(int32_t shift[TFT_PANEL], int32_t zero, const int32_t *rowsum)
+{
+    for (size_t n = 0; n < TFT_PANEL; n++)
+        shift[n] = (int32_t)((uint32_t)(zero - DOT_FLIP) * (uint32_t)rowsum[n]);
+}
+
+/* From sums to floats, (sum - shift) * (the token's scale * the row's scale). bias and add are o's
+   own, or NULL and false as constants. */
 FORCE_INLINE void dot_finish(struct dot_outputs o, const float *bias, bool add)
 {
-    struct dot_affine a;
-    dot_affine_set(&a, o.q, o.scale, o.rowsum);
-    for (size_t i = 0; i < o.tokens; i++, o.y += o.ldy, o.sum += o.ld_sum) {
-        if (o.xq_step && i)
-            dot_affine_set(&a, o.q + i, o.scale, o.rowsum);
+    _Alignas(64) int32_t shift[TFT_PANEL];
+    int32_t zero = o.q->zero;
+    dot_shift(shift, zero, o.rowsum);
+    for (size_t i = 0; i < o.tokens; i++, o.y += o.ldy, o.sum += o.ld_sum, o.q += o.xq_step) {
+        if (o.q->zero != zero) /* seldom: attention's tokens have one zero */
+            dot_shift(shift, zero = o.q->zero, o.rowsum);
+        reg scale = r_set(o.q->scale);
         UNROLL for (size_t n = 0; n < TFT_PANEL; n += LANES) {
-            reg v = r_mul(r_difference(o.sum + n, a.shift + n), r_load(a.factor + n));
+            reg factor = r_mul(scale, r_load(o.scale + n));
+            reg v = r_mul(r_difference(o.sum + n, shift + n), factor);
             if (bias)
                 v = r_add(v, r_load(bias + n));
             if (add)
@@ -224,15 +229,60 @@ FORCE_INLINE void dot_carry(const struct dot_job *j, int32_t *sum, size_t m, siz
         }
 }
 
+#ifdef HAVE_DOT_FLOATS
+/* Whether tokens m .. m + tokens - 1 have the same zero point. */
+FORCE_INLINE bool one_zero(const struct tft_gemm_i8 *g, size_t m, size_t tokens)
+{
+    int32_t differ = 0;
+    for (size_t i = 1; i < tokens && g->xq_step; i++)
+        differ |= g->xq[m + i].zero ^ g->xq[m].zero;
+    return differ == 0;
+}
+
+/* dot_finish of a tile of whole panels, without bias, whose tokens have one zero: its sums are
+   still in registers. */
+FORCE_INLINE void dot_finish_tile(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t mt,
+                                  size_t np, d_acc acc[DOT_TOKENS][4])
+{
+    _Alignas(64) int32_t shift[DOT_PANELS][TFT_PANEL];
+    v16 scale[DOT_PANELS];
+    const struct tft_affine *q = g->xq + m * g->xq_step;
+    UNROLL for (size_t p = 0; p < np; p++) {
+        dot_shift(shift[p], q->zero, g->w->rowsum + n + p * TFT_PANEL);
+        scale[p] = v_load(g->w->scale + n + p * TFT_PANEL);
+    }
+    float *y = g->y + m * g->ldy + n;
+    UNROLL for (size_t i = 0; i < mt; i++, y += g->ldy, q += g->xq_step)
+        UNROLL for (size_t p = 0; p < np; p++) {
+            v16 v = v_mul(d_floats(acc[i][p], shift[p]), v_mul(v_set(q->scale), scale[p]));
+            if (g->add)
+                v = v_add(v_load(y + p * TFT_PANEL), v);
+            v_store(y + p * TFT_PANEL, v);
+        }
+}
+#endif
+
 /* The outputs of `tokens` tokens from m on and np panels from row n on. mt = ceil(tokens /
    DOT_ROWS), np and ready are constants after inlining. */
 FORCE_INLINE void dot_store_tile(const struct dot_job *j, size_t m, size_t n, size_t tokens,
                                  size_t mt, size_t np, bool ready)
 {
     _Alignas(64) int32_t sum[DOT_ACCS * DOT_ROWS * TFT_PANEL];
+    d_acc acc[DOT_TOKENS][4];
     const struct tft_gemm_i8 *g = j->g;
-    size_t cols = g->w->cols;
-    dot_tile(sum, g->x + m * g->ldx, g->ldx, g->w->data + n * cols, cols, tokens, mt, np, ready);
+    size_t stride = g->w->cols;
+    dot_tile(acc, g->x + m * g->ldx, g->ldx, g->w->data + n * stride, stride, dot_cols(g), tokens,
+             mt, np, ready);
+#ifdef HAVE_DOT_FLOATS
+    if (np == DOT_PANELS && !j->carry && !g->bias && g->N - n >= np * TFT_PANEL &&
+        one_zero(g, m, tokens)) {
+        dot_finish_tile(g, m, n, mt, np, acc);
+        return;
+    }
+#endif
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t p = 0; p < np; p++)
+            d_store(sum + (i * DOT_ROWS * np + p) * TFT_PANEL, np * TFT_PANEL, acc[i][p]);
     if (j->carry)
         dot_carry(j, sum, m, n, tokens, np);
     if (j->carry && !j->last)
@@ -290,9 +340,24 @@ static void ISA(dot_tokens)(const struct dot_job *j, size_t m, size_t n, size_t 
                 ISA(dot_one_panel)(j, m + i, n, min_size(MAX, tokens - i));
 }
 
-/* A block is as many tokens as stay in an L2 cache of 1 MiB while panels go by. */
 enum { DOT_TILE = DOT_TOKENS * DOT_ROWS };
 
+/* How many units each tile of a block has: least + 1 in the first `more` tiles, then `least`. */
+struct dot_split {
+    size_t least, more;
+};
+
+/* Evenly, so that no tile of few tokens remains, unless tiles became so small that they have one
+   panel. */
+FORCE_INLINE struct dot_split dot_split(size_t tokens)
+{
+    size_t units = (tokens + DOT_ROWS - 1) / DOT_ROWS,
+           tiles = (units + DOT_TOKENS - 1) / DOT_TOKENS, least = units / tiles;
+    return DOT_PANELS == 2 && least > DOT_SINGLE ? (struct dot_split){least, units % tiles}
+                                                 : (struct dot_split){DOT_TOKENS, 0};
+}
+
+/* A block is as many tokens as stay in an L2 cache of 1 MiB while panels go by. */
 FORCE_INLINE size_t dot_block(size_t cols)
 {
     enum { BYTES_OF_BLOCK = 768 * 1024 };
@@ -302,12 +367,16 @@ FORCE_INLINE size_t dot_block(size_t cols)
 static void ISA(gemm_i8)(const struct tft_gemm_i8 *g)
 {
     const struct dot_job j = {.g = g};
-    size_t block = dot_block(g->w->cols);
-    for (size_t first = 0; first < g->M; first += block)
-        for (size_t n = 0, end = min_size(g->M, first + block); n < g->N;
-             n += DOT_PANELS * TFT_PANEL)
-            for (size_t m = first; m < end; m += DOT_TILE)
-                ISA(dot_tokens)(&j, m, n, min_size(DOT_TILE, end - m));
+    size_t block = dot_block(dot_cols(g));
+    for (size_t first = 0; first < g->M; first += block) {
+        size_t end = min_size(g->M, first + block);
+        struct dot_split split = dot_split(end - first);
+        for (size_t n = 0; n < g->N; n += DOT_PANELS * TFT_PANEL)
+            for (size_t m = first, t = 0, tokens; m < end; m += tokens, t++) {
+                tokens = min_size((split.least + (t < split.more)) * DOT_ROWS, end - m);
+                ISA(dot_tokens)(&j, m, n, tokens);
+            }
+    }
 }
 
 #endif

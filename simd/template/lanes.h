@@ -22,6 +22,12 @@
  *   r_scale(a, q)               a 2^q, rounded once, for integers -150 <= q <= 150
  *   r_or_nan(a, x)              x where x is NaN, else a
  *   r_hsum4, if HAVE_HSUM4      r_hsum of four registers at once
+ *
+ * With HAVE_PARTS, also for the first n lanes, where n <= 0 is none and n >= LANES is all:
+ *
+ *   r_load_part(p, n)           the other lanes are 0; nothing behind p[n - 1] is read
+ *   r_store_part(p, a, n)       nothing behind p[n - 1] is written
+ *   r_select_part(a, b, n)      these lanes of a, the others of b
  */
 #ifndef TFT_TEMPLATE_LANES_H
 #define TFT_TEMPLATE_LANES_H
@@ -129,11 +135,35 @@ FORCE_INLINE v16 v_load_num(const void *x, size_t k, enum tft_num num)
 
 /* x[k] .. x[k + n - 1] for n < 16; the other lanes are 0. Goes through a buffer, so that nothing
    past the end of the row is read. */
-FORCE_INLINE v16 v_load_part(const void *x, size_t k, size_t n, enum tft_num num)
+FORCE_INLINE v16 v_load_buffer(const void *x, size_t k, size_t n, enum tft_num num)
 {
     char t[16 * sizeof(float)] = {0};
     memcpy(t, (const char *)x + k * tft_num_bytes(num), n * tft_num_bytes(num));
     return v_load_num(t, 0, num);
+}
+
+/* Lanes 0 .. n - 1 of x, y or a; those behind are 0, not written, or of b; n < 16. */
+#ifdef HAVE_PARTS
+#define PART_N ((int)n - p * LANES)
+FORCE_INLINE v16 v_load_part(const float *x, size_t n)
+{
+    EACH_PART(r_load_part(x + p * LANES, PART_N));
+}
+
+FORCE_INLINE void v_store_part(float *y, v16 a, size_t n)
+{
+    UNROLL for (int p = 0; p < PARTS; p++)
+        r_store_part(y + p * LANES, a.r[p], PART_N);
+}
+
+FORCE_INLINE v16 v_select_part(v16 a, v16 b, size_t n)
+{
+    EACH_PART(r_select_part(a.r[p], b.r[p], PART_N));
+}
+#else
+FORCE_INLINE v16 v_load_part(const float *x, size_t n)
+{
+    return v_load_buffer(x, 0, n, TFT_NUM_F32);
 }
 
 FORCE_INLINE void v_store_part(float *y, v16 a, size_t n)
@@ -143,7 +173,6 @@ FORCE_INLINE void v_store_part(float *y, v16 a, size_t n)
     memcpy(y, t, n * sizeof *t);
 }
 
-/* Lanes 0 .. n - 1 of a, the others of b; n < 16. */
 FORCE_INLINE v16 v_select_part(v16 a, v16 b, size_t n)
 {
     float t[16];
@@ -151,11 +180,12 @@ FORCE_INLINE v16 v_select_part(v16 a, v16 b, size_t n)
     v_store_part(t, a, n);
     return v_load(t);
 }
+#endif
 
 /* The same for a row of which n numbers remain, n >= 1: 16 lanes, or the last n of the row. */
 FORCE_INLINE v16 v_load_n(const float *x, size_t n)
 {
-    return n >= 16 ? v_load(x) : v_load_part(x, 0, n, TFT_NUM_F32);
+    return n >= 16 ? v_load(x) : v_load_part(x, n);
 }
 
 FORCE_INLINE void v_store_n(float *y, v16 a, size_t n)

@@ -32,6 +32,12 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     return acc;
 }
 
+#define HAVE_DOT_FLOATS
+static inline v16 d_floats(d_acc a, const int32_t *shift)
+{
+    return (v16){{_mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(shift)))}};
+}
+
 #define ISA(name) name##_avx512vnni
 #define DOT_ROWS 1
 #define DOT_QUADS 1

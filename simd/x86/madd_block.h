@@ -106,7 +106,7 @@ static void madd_panel(struct madd_block *b, const struct tft_gemm_i8 *g,
 static void madd_block(const struct tft_gemm_i8 *g, const struct tft_low_panels *low,
                        struct madd_block *b, size_t m, size_t tokens, size_t n, size_t end)
 {
-    size_t cols = g->w->cols, panels = (end - n + TFT_PANEL - 1) / TFT_PANEL;
+    size_t cols = dot_cols(g), panels = (end - n + TFT_PANEL - 1) / TFT_PANEL;
     memset(b->sum, 0, panels * sizeof *b->sum);
     for (size_t k = 0; k < cols; k += BLOCK_K) {
         size_t quads = min_size(BLOCK_K, cols - k) / TFT_QUAD;

@@ -35,6 +35,25 @@ static inline reg r_swap(reg a, int h)
 
 static inline reg r_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void r_store(float *p, reg a) { _mm256_storeu_ps(p, a); }
+
+#define HAVE_PARTS
+static inline __m256i part_mask(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline reg r_load_part(const float *p, int n)
+{
+    return _mm256_maskload_ps(p, part_mask(n));
+}
+static inline void r_store_part(float *p, reg a, int n)
+{
+    _mm256_maskstore_ps(p, part_mask(n), a);
+}
+static inline reg r_select_part(reg a, reg b, int n)
+{
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(part_mask(n)));
+}
+
 static inline reg r_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));

@@ -36,6 +36,25 @@ static inline reg r_swap(reg a, int h)
 
 static inline reg r_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void r_store(float *p, reg a) { _mm512_storeu_ps(p, a); }
+
+#define HAVE_PARTS
+static inline __mmask16 part_mask(int n)
+{
+    return (__mmask16)(n <= 0 ? 0 : n >= LANES ? 0xffff : (1u << n) - 1);
+}
+static inline reg r_load_part(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps(part_mask(n), p);
+}
+static inline void r_store_part(float *p, reg a, int n)
+{
+    _mm512_mask_storeu_ps(p, part_mask(n), a);
+}
+static inline reg r_select_part(reg a, reg b, int n)
+{
+    return _mm512_mask_mov_ps(b, part_mask(n), a);
+}
+
 static inline reg r_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));

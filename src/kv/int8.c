@@ -62,6 +62,37 @@ static void put(const struct tft_kv_int8 *to, enum tft_kv_which which, uint32_t 
     *at = (int8_t)number;
 }
 
+/* Puts 16 numbers, from number d on, a multiple of 16, into a slot of keys: 4 at a time, because
+   a quad of a panel has 4 of one slot. Returns their sum. */
+static int32_t put_keys(const struct tft_kv_int8 *to, uint32_t slot, size_t d, size_t cols,
+                        const int8_t *number)
+{
+    enum { NEXT = TFT_QUAD * TFT_PANEL };
+    int8_t *at = &to->data[byte_at(TFT_KV_K, slot, d, cols)];
+    int32_t sum = 0;
+    for (size_t i = 0; i < TFT_PANEL; i += TFT_QUAD, at += NEXT)
+        memcpy(at, number + i, TFT_QUAD);
+    for (size_t i = 0; i < TFT_PANEL; i++)
+        sum += number[i];
+    return sum;
+}
+
+/* The same for values, whose panels have quads of 4 slots: one byte of each of 16 words. */
+static void put_values(const struct tft_kv_int8 *to, uint32_t slot, size_t d, size_t cols,
+                       const int8_t *number)
+{
+    const uint32_t shift = slot % TFT_QUAD * 8;
+    int8_t *at = &to->data[byte_at(TFT_KV_V, slot - slot % TFT_QUAD, d, cols)];
+    int32_t *sum = to->sum + slot / TFT_SPAN * cols + d;
+    uint32_t word[TFT_PANEL];
+    memcpy(word, at, sizeof word);
+    for (size_t i = 0; i < TFT_PANEL; i++) {
+        sum[i] += number[i] - (int8_t)(word[i] >> shift);
+        word[i] = (word[i] & ~((uint32_t)0xff << shift)) | (uint32_t)(uint8_t)number[i] << shift;
+    }
+    memcpy(at, word, sizeof word);
+}
+
 struct tft_affine tft_kv_affine(const struct tft_kernels *kern, const float *x, size_t n)
 {
     float low, high;
@@ -78,15 +109,24 @@ void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, 
     size_t dim = tft_kv_heads(kv, layer).dim, cols = tft_panel_cols(dim);
     struct tft_kv_int8 to = tft_kv_int8(kv, layer, head, which, 0);
     struct tft_affine q = tft_kv_affine(kern, x, dim);
+    int32_t sum = 0;
     if (slot % unit_of(which) == 0)
         clear(kv, layer, head, which, slot);
     for (size_t first = 0; first < dim; first += PART) {
         uint8_t byte[PART];
+        int8_t number[PART] = {0};
         size_t n = dim - first < PART ? dim - first : PART;
         kern->quantize(byte, x + first, n, &q);
-        for (size_t i = 0; i < n; i++) /* a NaN is byte 0 */
-            put(&to, which, slot, first + i, cols, byte[i] ? byte[i] - q.zero : -127);
+        for (size_t i = 0; i < n; i++)
+            number[i] = (int8_t)(byte[i] ? byte[i] - q.zero : -127); /* a NaN is byte 0 */
+        for (size_t i = 0; i < n; i += TFT_PANEL)
+            if (which == TFT_KV_K)
+                sum += put_keys(&to, slot, first + i, cols, number + i);
+            else
+                put_values(&to, slot, first + i, cols, number + i);
     }
+    if (which == TFT_KV_K)
+        to.sum[slot] = sum;
     to.scale[slot] = q.scale;
 }
 
@@ -138,7 +178,9 @@ static void slots_of_panel(const struct tft_kv *kv, uint32_t layer, uint32_t hea
     part(w, a.scale, a.scale + p, b.scale, n * sizeof *a.scale);
 }
 
-/* The sums of the first n slots, which have been loaded. Those behind them in a unit are 0. */
+/* Computes the sums of the first n slots, which have been loaded. Later slots of a unit are 0.
+   The number -128 becomes -127: tft_kv_store_int8 never stores -128, and rungs would multiply it to
+   different sums. */
 static void add_up(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
                    uint32_t n)
 {
@@ -146,9 +188,12 @@ static void add_up(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum 
     struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, which, 0);
     memset(a.sum, 0, (which == TFT_KV_K ? n : tft_spans(n) * cols) * sizeof *a.sum);
     for (uint32_t slot = 0; slot < n; slot++)
-        for (size_t d = 0; d < cols; d++)
-            a.sum[which == TFT_KV_K ? slot : slot / TFT_SPAN * cols + d] +=
-                a.data[byte_at(which, slot, d, cols)];
+        for (size_t d = 0; d < cols; d++) {
+            int8_t *number = &a.data[byte_at(which, slot, d, cols)];
+            if (*number < -127)
+                *number = -127;
+            a.sum[which == TFT_KV_K ? slot : slot / TFT_SPAN * cols + d] += *number;
+        }
 }
 
 void tft_kv_walk_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n,

@@ -112,38 +112,48 @@ static void softmax(struct check *c)
                now->softmax(x, N, &max, &sum));
 }
 
-/* One row of scores and of scales: against the reference, and against double precision. */
-static void softmax_bytes(struct check *c, tft_softmax_u8_fn *ref, tft_softmax_u8_fn *now,
-                          const float *x, const float *scale, size_t n)
+/* Rows of at most n scores, and their scales: against the reference, and against double precision.
+   Rows are apart by as much as the longest one, so that what is written behind a row shows. */
+static void softmax_bytes(struct check *c, const float *x, const float *scale, size_t n)
 {
-    size_t padded = (n + 15) / 16 * 16;
-    float *p[2], max[2], sum[2], step[2];
-    uint8_t *y[2];
+    enum { ROWS = 11 };
+    size_t rows = 1 + check_below(c, ROWS), padded = (n + 15) / 16 * 16;
+    uint32_t *len = check_buf(c, rows, sizeof *len);
+    struct tft_softmax_u8 a[2];
+    for (size_t r = 0; r < rows; r++)
+        len[r] = (uint32_t)(r + 1 == rows ? n : 1 + check_below(c, n));
     for (int i = 0; i < 2; i++) {
-        p[i] = check_buf(c, n, 4);
-        y[i] = check_buf(c, padded, 1);
-        memcpy(p[i], x, n * 4);
-        (i ? now : ref)(y[i], p[i], scale, n, &max[i], &sum[i], &step[i]);
+        a[i] = (struct tft_softmax_u8){
+            check_buf(c, rows * padded, 1), padded, check_buf(c, rows * n, 4), n, scale, len, rows,
+            check_buf(c, rows, 4),          check_buf(c, rows, 4), check_buf(c, rows, 4)};
+        for (size_t r = 0; r < rows; r++)
+            memcpy(a[i].p + r * n, x, n * 4);
+        memset(a[i].y, 77, rows * padded);
+        (i ? c->now : c->ref)->softmax_u8(&a[i]);
     }
-    check_same(c, y[0], y[1], padded, "bytes of %zu", n);
-    check_same_floats(c, &sum[0], &sum[1], 1, "sum");
-    check_same_floats(c, &step[0], &step[1], 1, "step");
-    double top = -INFINITY, most = 0, all = 0, bytes = 0;
-    for (size_t j = 0; j < n; j++)
-        top = fmax(top, (double)x[j]);
-    for (size_t j = 0; j < n; j++) {
-        double w = exp((double)x[j] - top) * (double)scale[j];
-        most = fmax(most, w), all += w, bytes += y[1][j];
+    check_same(c, a[0].y, a[1].y, rows * padded, "bytes of %zu rows of %zu", rows, n);
+    check_same_floats(c, a[0].max, a[1].max, rows, "maximum");
+    check_same_floats(c, a[0].sum, a[1].sum, rows, "sum");
+    check_same_floats(c, a[0].step, a[1].step, rows, "step");
+    for (size_t r = 0; r < rows; r++) {
+        double top = -INFINITY, most = 0, all = 0, bytes = 0;
+        const uint8_t *y = a[1].y + r * padded;
+        for (size_t j = 0; j < len[r]; j++)
+            top = fmax(top, (double)x[j]);
+        for (size_t j = 0; j < len[r]; j++) {
+            double w = exp((double)x[j] - top) * (double)scale[j];
+            most = fmax(most, w), all += w, bytes += y[j];
+        }
+        check_near(c, top, (double)a[1].max[r], 1, 0, "maximum of %u", len[r]);
+        for (size_t j = 0; j < len[r] && most > 1e-20; j++)
+            check_near(c, exp((double)x[j] - top) * (double)scale[j] / most * 255, y[j], 0.501, 1,
+                       "byte %zu of %u", j, len[r]);
+        if (most > 1e-20)
+            check_near(c, all, bytes * (double)a[1].step[r], all,
+                       ((double)n / 16 + 64) * 0x1p-24, "what the bytes of %u stand for", len[r]);
+        else if (most == 0)
+            check_near(c, 0, bytes + (double)a[1].step[r], 1, 0, "weights of 0");
     }
-    check_near(c, top, (double)max[1], 1, 0, "maximum of %zu", n);
-    for (size_t j = 0; j < n && most > 1e-20; j++)
-        check_near(c, exp((double)x[j] - top) * (double)scale[j] / most * 255, y[1][j], 0.501, 1,
-                   "byte %zu of %zu", j, n);
-    if (most > 1e-20)
-        check_near(c, all, bytes * (double)step[1], all, ((double)n / 16 + 64) * 0x1p-24,
-                   "what the bytes of %zu stand for", n);
-    else if (most == 0)
-        check_near(c, 0, bytes + (double)step[1], 1, 0, "weights of 0");
 }
 
 static void softmax_u8(struct check *c)
@@ -156,16 +166,26 @@ static void softmax_u8(struct check *c)
         check_fill(c, scale, n);
         for (size_t j = 0; j < n; j++)
             scale[j] = i % 6 == 0 ? 0 : fabsf(scale[j]) * (i % 6 == 1 ? 0x1p-130f : 1);
-        softmax_bytes(c, ref->softmax_u8, now->softmax_u8, x, scale, n);
+        softmax_bytes(c, x, scale, n);
     }
-    enum { N = 256 };
-    float *x = check_buf(c, N, 4), *scale = check_buf(c, N, 4), max, sum, step;
-    uint8_t *y = check_buf(c, N, 1);
-    check_fill(c, x, N);
-    for (int j = 0; j < N; j++)
-        scale[j] = 1;
-    CHECK_TIME(c, "256", 0, 13.0 * N, ref->softmax_u8(y, x, scale, N, &max, &sum, &step),
-               now->softmax_u8(y, x, scale, N, &max, &sum, &step));
+    enum { ROWS = 30, N = 256 };
+    static const uint32_t lengths[] = {N, 139}; /* with and without last lanes */
+    for (int l = 0; l < 2; l++) {
+        uint32_t n[ROWS];
+        float *scale = check_buf(c, N, 4);
+        struct tft_softmax_u8 a = {
+            check_buf(c, ROWS * N, 1), N, check_buf(c, ROWS * N, 4), N,
+            scale, n, ROWS, check_buf(c, ROWS, 4), check_buf(c, ROWS, 4),
+            check_buf(c, ROWS, 4)};
+        check_fill(c, a.p, ROWS * N);
+        for (int j = 0; j < N; j++)
+            scale[j] = 1;
+        for (int r = 0; r < ROWS; r++)
+            n[r] = lengths[l];
+        char what[16];
+        snprintf(what, sizeof what, "30 x %u", lengths[l]);
+        CHECK_TIME(c, what, 0, 13.0 * ROWS * lengths[l], ref->softmax_u8(&a), now->softmax_u8(&a));
+    }
 }
 
 /* Logits as a sampler gets them, with NaNs and infinities among them. Returns the largest. */

@@ -55,6 +55,7 @@ struct check_product check_product(struct check *c, size_t M, size_t N, size_t c
     o.ldx = cols + check_below(c, 4);
     o.ldy = N + check_below(c, 4);
     o.step = check_below(c, 2);
+    o.used = check_below(c, 3) == 0 ? 16 * check_below(c, cols / 16 + 1) : 0;
     o.add = (int)check_below(c, 2);
     size_t nx = M ? (M - 1) * o.ldx + cols : 0, ny = M ? (M - 1) * o.ldy + N : 0,
            nq = o.step ? M : 1;
@@ -64,9 +65,13 @@ struct check_product check_product(struct check *c, size_t M, size_t N, size_t c
     o.bias = check_below(c, 2) ? check_buf(c, N, 4) : NULL;
     for (size_t i = 0; i < nx; i++)
         o.x[i] = check_byte(c, byte_kind);
+    for (size_t m = 0; m < M && o.used; m++)
+        memset(o.x + m * o.ldx + o.used, 0, cols - o.used);
     check_fill(c, o.y, ny);
     for (size_t i = 0; i < nq; i++)
         o.xq[i] = check_affine(c);
+    for (size_t i = 1, one = check_below(c, 2); i < nq && one; i++)
+        o.xq[i].zero = o.xq[0].zero; /* as in attention */
     if (o.bias)
         check_fill(c, o.bias, N);
     make_weights(c, &o, weight_kind);

@@ -8,6 +8,7 @@
 
 struct check_product {
     size_t M, N, cols, ldx, ldy, step; /* as in struct tft_gemm_i8; step is xq_step */
+    size_t used; /* cols of struct tft_gemm_i8 */
     int add;
     uint8_t *x;
     float *bias, *y; /* bias may be NULL; y before the product */

@@ -12,7 +12,7 @@
 static void run(const struct check_product *o, tft_gemm_i8_fn *gemm, float *y)
 {
     gemm(&(struct tft_gemm_i8){y, o->ldy, o->x, o->ldx, o->xq, o->step, &o->w, o->bias, o->add,
-                               o->M, o->N});
+                               o->M, o->N, o->used});
 }
 
 /* The integer sum is exact; scale, product, bias and final sum are rounded once each. */
@@ -50,8 +50,9 @@ static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t b
     check_free();
 }
 
-/* Times a shape. x and w are random, because multipliers may be faster on zeros. */
-static void bench(struct check *c, size_t M, size_t N, size_t K)
+/* Times a shape. x and w are random, because multipliers may be faster on zeros. `each`: tokens have
+   scales of their own, as in attention. */
+static void bench(struct check *c, size_t M, size_t N, size_t K, bool each)
 {
     const struct tft_kernels *ref = c->ref, *now = c->now;
     size_t rows = tft_panel_rows(N);
@@ -59,8 +60,10 @@ static void bench(struct check *c, size_t M, size_t N, size_t K)
     int8_t *data = check_buf(c, rows * K, 1);
     float *y = check_buf(c, M * N, 4), *scale = check_buf(c, rows, 4);
     int32_t *rowsum = check_buf(c, rows, 4);
-    struct tft_affine q = {1, 1, 128};
+    struct tft_affine *q = check_buf(c, each ? M : 1, sizeof *q);
     struct tft_panels w = {data, scale, rowsum, K};
+    for (size_t i = 0; i < (each ? M : 1); i++)
+        q[i] = (struct tft_affine){1, 1, 128};
     for (size_t i = 0; i < M * K; i++)
         x[i] = check_byte(c, 2);
     for (size_t i = 0; i < rows * K; i++)
@@ -70,7 +73,7 @@ static void bench(struct check *c, size_t M, size_t N, size_t K)
     char what[40];
     snprintf(what, sizeof what, "%zu x %zu x %zu", M, N, K);
     struct tft_gemm_i8 g = {
-        .y = y, .ldy = N, .x = x, .ldx = K, .xq = &q, .w = &w, .M = M, .N = N};
+        .y = y, .ldy = N, .x = x, .ldx = K, .xq = q, .xq_step = each, .w = &w, .M = M, .N = N};
     CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K), ref->gemm_i8(&g),
                now->gemm_i8(&g));
 }
@@ -94,12 +97,13 @@ static void gemm_i8(struct check *c)
     one_shape(c, 99, 150, 368, 2, 3);   /* several blocks of panels and columns */
 
     /* M, N, K: prompts in the shapes of small models; one token with weights in memory and in the
-       caches; a few tokens at once */
+       caches; a few tokens at once. Then the two products of attention with 9 heads over 3 */
     static const size_t shape[][3] = {{512, 4864, 896}, {512, 2048, 2048}, {512, 896, 4864},
                                       {512, 1536, 576}, {512, 576, 1536},  {1, 32000, 2048},
-                                      {1, 4864, 896},   {4, 2048, 2048},   {8, 2048, 2048}};
+                                      {1, 4864, 896},   {4, 2048, 2048},   {8, 2048, 2048},
+                                      {30, 256, 64},    {30, 64, 256}};
     for (size_t i = 0; c->bench && i < sizeof shape / sizeof *shape; i++)
-        bench(c, shape[i][0], shape[i][1], shape[i][2]);
+        bench(c, shape[i][0], shape[i][1], shape[i][2], shape[i][0] == 30);
 }
 
 /* ----------------------------------------------------------------------------- results in bytes */

@@ -65,7 +65,7 @@ static void one_shape(struct check *c, const struct tft_low *how, size_t M, size
     memcpy(want, o.y, ny * 4);
     memcpy(got, o.y, ny * 4);
     memcpy(i8, o.y, ny * 4);
-    struct tft_gemm_i8 g = {want, o.ldy, o.x, o.ldx, o.xq, o.step, &o.w, o.bias, o.add, M, N};
+    struct tft_gemm_i8 g = {want, o.ldy, o.x, o.ldx, o.xq, o.step, &o.w, o.bias, o.add, M, N, 0};
     struct tft_panels none = o.w;
     none.data = NULL;
     g.w = &none;
@@ -93,7 +93,7 @@ static void bench(struct check *c, const struct tft_low *how, size_t M, size_t N
     for (size_t i = 0; i < bytes; i++)
         codes[i] = (uint8_t)check_rand(c);
     struct tft_low_panels w = {codes, *how, K};
-    struct tft_gemm_i8 g = {o.y, o.ldy, o.x, o.ldx, o.xq, o.step, &o.w, NULL, false, M, N};
+    struct tft_gemm_i8 g = {o.y, o.ldy, o.x, o.ldx, o.xq, o.step, &o.w, NULL, false, M, N, 0};
     char what[64];
     snprintf(what, sizeof what, "%u levels of %u, %zu x %zu x %zu", tft_bits_levels(how->bits),
              how->group, M, N, K);

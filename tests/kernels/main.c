@@ -9,8 +9,8 @@ static unsigned uncovered(const struct check *c)
 {
     unsigned missing = 0;
     for (size_t i = 0; i < sizeof *c->now; i += sizeof(void *)) {
-        const char *now = (const char *)c->now + i, *below = (const char *)c->below + i;
-        bool replaced = !c->below || memcmp(now, below, sizeof(void *)) != 0;
+        const char *now = (const char *)c->now + i;
+        bool replaced = !c->below || memcmp(now, (const char *)c->below + i, sizeof(void *)) != 0;
         const void *member;
         memcpy(&member, now, sizeof member);
         if (i != offsetof(struct tft_kernels, name) && replaced && member && !c->covered[i]) {

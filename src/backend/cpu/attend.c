@@ -103,11 +103,17 @@ static void attend_codes(const struct tft_pass *p, const struct tft_tile *t, uin
     tft_mix_blocks(p, t, span, scores, o);
 }
 
+/* e^x. A merge needs it for two numbers, of which one is always 0. */
+static float weight(float x)
+{
+    return x == 0 ? 1 : tft_expf(x);
+}
+
 static void merge(const struct tft_kernels *kern, float *o, struct tft_span_part *into,
                   const float *o_b, struct tft_span_part b, uint32_t dim)
 {
     float max = into->max > b.max ? into->max : b.max;
-    float old = tft_expf(into->max - max), new = tft_expf(b.max - max);
+    float old = weight(into->max - max), new = weight(b.max - max);
     kern->blend(o, old, o_b, new, dim);
     into->sum = fmaf(b.sum, new, into->sum * old);
     into->max = max;

@@ -62,9 +62,10 @@ static void score(const struct tft_pass *p, const struct tft_tile *t, uint32_t s
 
 #define ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 
-/* At most CHANNELS channels at a time: as many scales of 1 as there are. */
+/* At most CHANNELS channels at a time: as many scales of 1 as there are. No row sees
+   slots of the span from `seen` on: their weights are 0. */
 static void mix(const struct tft_pass *p, const struct tft_tile *t, uint32_t start, uint32_t first,
-                float *o)
+                uint32_t seen, float *o)
 {
     enum { CHANNELS = 64 };
     static const float ones[CHANNELS] = {ONES, ONES, ONES, ONES};
@@ -85,6 +86,7 @@ static void mix(const struct tft_pass *p, const struct tft_tile *t, uint32_t sta
             .w = &values,
             .M = tft_tile_rows(t) - first,
             .N = t->dim - d < CHANNELS ? t->dim - d : CHANNELS,
+            .cols = seen,
         });
     }
 }
@@ -93,17 +95,31 @@ void tft_attend_int8(const struct tft_pass *p, const struct tft_tile *t, uint32_
                      uint32_t first, float *scores, float *o, struct tft_span_part *part)
 {
     const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
-    struct tft_kv_int8 v = tft_kv_int8(&p->s->kv, t->layer, t->head, TFT_KV_V, start);
+    struct tft_affine *steps = weight_steps(w);
+    uint32_t rows = tft_tile_rows(t), seen[TFT_TILE];
+    float max[TFT_TILE], sum[TFT_TILE], step[TFT_TILE];
     score(p, t, start, first, scores);
-    for (uint32_t i = first; i < tft_tile_rows(t); i++) {
-        uint32_t n = tft_visible(t, TFT_KV_K, i, start), padded = tft_kv_panels(n);
-        struct tft_affine *step = &weight_steps(w)[i];
-        uint8_t *weights = w->weights + i * TFT_SPAN;
-        *step = (struct tft_affine){0};
-        tft_cap_scores(p->m, scores + i * TFT_SPAN, n);
-        p->m->kern.softmax_u8(weights, scores + i * TFT_SPAN, v.scale, n, &part[i].max,
-                              &part[i].sum, &step->scale);
-        memset(weights + padded, 0, TFT_SPAN - padded);
+    for (uint32_t i = first; i < rows; i++) {
+        seen[i] = tft_visible(t, TFT_KV_K, i, start);
+        tft_cap_scores(p->m, scores + i * TFT_SPAN, seen[i]);
     }
-    mix(p, t, start, first, o);
+    p->m->kern.softmax_u8(&(struct tft_softmax_u8){
+        .y = w->weights + first * TFT_SPAN,
+        .ldy = TFT_SPAN,
+        .p = scores + first * TFT_SPAN,
+        .ldp = TFT_SPAN,
+        .scale = tft_kv_int8(&p->s->kv, t->layer, t->head, TFT_KV_V, start).scale,
+        .n = seen + first,
+        .rows = rows - first,
+        .max = max + first,
+        .sum = sum + first,
+        .step = step + first,
+    });
+    for (uint32_t i = first; i < rows; i++) {
+        uint32_t padded = tft_kv_panels(seen[i]);
+        memset(w->weights + i * TFT_SPAN + padded, 0, TFT_SPAN - padded);
+        steps[i] = (struct tft_affine){.scale = step[i]};
+        part[i] = (struct tft_span_part){.max = max[i], .sum = sum[i]};
+    }
+    mix(p, t, start, first, tft_kv_panels(seen[rows - 1]), o);
 }
