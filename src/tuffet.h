@@ -552,9 +552,9 @@ TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_ses
    tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity
    beyond the model's context length, a vocab_only model, n_threads outside 0..1024, a lookup above
    14, a draft without a lookup or with another vocabulary, a prefix that the file does not have, an
-   invalid `kv` or one that the file is not calibrated for. TFT_ERR_UNSUPPORTED: a quantized cache for a head size that it does not support.
-   TFT_ERR_NOMEM: too little memory, here or on the device. TFT_ERR_DEVICE: the device has
-   failed. */
+   invalid `kv` or one that the file is not calibrated for. TFT_ERR_UNSUPPORTED: a quantized cache
+   for a head size that it does not support. TFT_ERR_NOMEM: too little memory, here or on the
+   device. TFT_ERR_DEVICE: the device has failed. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
                                          const struct tft_session_opts *opts,
                                          struct tft_error *err);
@@ -648,7 +648,8 @@ TFT_API uint64_t tft_guessed(const struct tft_session *s);
 /* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
    call. Owned by the session, valid until the next call on it. NULL if they were not kept: back
    must be below n_logits and below the n of that call, and the token must have come after the
-   session last slid. */
+   session last slid. Also NULL if they are in other processes (docs/mpi.md) that have failed;
+   tft_session_error then says so. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
 /* The hidden vector [n_embd] of the newest token (back = 0), the one before it (1), ... of the last
@@ -903,8 +904,9 @@ struct tft_sampler {
     uint64_t reserved[3]; /* for later versions: zero */
 };
 
-/* Chooses the next token from the logits of the session's last call; -1 if there are none, if
-   z->reserved is not zero, or if no token may come. Allocates nothing without a grammar. */
+/* Chooses the next token from the logits of the session's last call; -1 if there are none, as for
+   tft_logits, if z->reserved is not zero, or if no token may come. Allocates nothing without a
+   grammar. */
 TFT_API int32_t tft_sample(struct tft_sampler *z, struct tft_session *s);
 
 /* The same from logits[n_vocab] of the caller, who keeps them: those of tft_logits with a bias, or

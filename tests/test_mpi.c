@@ -6,6 +6,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
+#include <float.h>
+#include <math.h>
 #include <mpi.h>
 
 #include "caches.h"
@@ -303,6 +305,192 @@ static void named_prefixes(void **state)
     close_pair(&p);
 }
 
+/* ------------------------------------------------------------------------------------- samplers */
+
+/* Bytes that process 0 has received by MPI_Recv. Only logits come that way. */
+static size_t received;
+
+int MPI_Recv(void *to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+             MPI_Status *status)
+{
+    int size;
+    PMPI_Type_size(type, &size);
+    received += (size_t)count * (size_t)size;
+    return PMPI_Recv(to, count, type, from, tag, comm, status);
+}
+
+/* Generates n tokens in both sessions, with the same settings. Returns how many bytes of logits a
+   token took on average. The first token does not count. */
+static size_t generate_both(struct pair *p, struct tft_sampler z, int n)
+{
+    struct tft_sampler own[2] = {z, z};
+    size_t first = 0;
+    received = 0;
+    for (int i = 0; i < n; i++) {
+        int32_t id[2];
+        for (int k = 0; k < 2; k++)
+            id[k] = tft_sample(&own[k], p->s[k]);
+        assert_int_equal(id[0], id[1]);
+        assert_true(id[0] >= 0 && own[0].seed == own[1].seed);
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(tft_prefill(p->s[k], id, 1), TFT_OK);
+        first = i ? first : received;
+    }
+    return (received - first) / (size_t)(n - 1);
+}
+
+/* With 4 processes each has 576 words, so it may send up to 144 logits. */
+static struct toy with_many_words(void)
+{
+    struct toy t = with_heads(&toys[0]);
+    t.n_vocab = 2304;
+    return t;
+}
+
+/* The toy's logits are much alike; low temperatures make them unlike. At 0.4 the likeliest 64 have
+   part of the probability, so that those behind them count for top_p. */
+static void samplers_get_the_likeliest_logits(void **state)
+{
+    (void)state;
+    static const struct {
+        struct tft_sampler z;
+        bool few; /* few logits are sent */
+    } each[] = {
+        {{.temperature = 0}, true},
+        {{.temperature = 0, .repeat_penalty = 1.5f, .repeat_last = 50}, true},
+        {{.temperature = 0, .repeat_penalty = 0.7f}, false},
+        {{.temperature = 1, .top_k = 5, .seed = 1}, true},
+        {{.temperature = 1, .top_k = 30, .top_p = 0.8f, .repeat_penalty = 2, .repeat_last = 30},
+         true},
+        {{.temperature = 0.1f, .top_k = 30, .top_p = 0.8f, .min_p = 0.3f}, true},
+        {{.temperature = 0.1f, .top_p = 0.7f, .seed = 3}, true},
+        {{.temperature = 0.4f, .top_p = 0.1f, .seed = 3}, true},
+        {{.temperature = 0.1f, .top_p = 0.95f, .min_p = 0.05f, .seed = 4}, true},
+        {{.temperature = 0.1f, .top_p = 0.7f, .repeat_penalty = 1.1f}, false},
+        {{.temperature = 0.1f, .min_p = 0.2f, .seed = 5}, true},
+        {{.temperature = 0.1f, .min_p = 0.2f, .repeat_penalty = 1.1f, .repeat_last = 20}, true},
+        {{.temperature = 1, .top_p = 0.5f, .seed = 6}, false},
+        {{.temperature = 1, .min_p = 0.01f, .seed = 7}, false},
+        {{.temperature = 1, .seed = 8}, false},
+    };
+    struct toy t = with_many_words();
+    struct quantize_opts o = usual(&t);
+    int32_t tokens[20];
+    toy_tokens(3, t.n_vocab, tokens, 20);
+    struct pair p = pair(quantized(&t, &o), (struct tft_session_opts){.n_threads = 1});
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        rewind_both(&p, 0);
+        feed_both(&p, tokens, 20, 0);
+        size_t all = 4 * (size_t)t.n_vocab * (size_t)(processes - 1) / (size_t)processes,
+               sent = generate_both(&p, each[i].z, 40);
+        if (processes > 1 && each[i].few != (sent < all / 2))
+            fail_msg("sampler %zu: %zu bytes a token were sent, all logits are %zu", i, sent, all);
+        same_logits(&p, 1);
+    }
+    close_pair(&p);
+}
+
+/* top_p is the probability of the likeliest token, as closely as a float has it. So whether a second
+   token is kept depends on the last bits of the sum of all weights. */
+static void a_sum_at_the_threshold(void **state)
+{
+    (void)state;
+    const float temperature = 0.4f, inverse = 1 / temperature;
+    struct toy t = with_many_words();
+    struct quantize_opts o = usual(&t);
+    struct pair p = pair(quantized(&t, &o), (struct tft_session_opts){.n_threads = 1});
+    int32_t id[2] = {1, 1};
+    for (uint64_t i = 0; i < 300; i++) {
+        struct tft_choice first;
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(tft_decode(p.s[k], id[k]), TFT_OK);
+        const float *x = tft_logits(p.s[0], 0);
+        assert_int_equal(tft_likeliest(p.s[0], NULL, &first, 1), 1);
+        double sum = p.m[0]->kern.sum_exp(x, t.n_vocab, x[first.id], inverse);
+        for (int k = 0; k < 2; k++) {
+            struct tft_sampler z = {
+                .temperature = temperature, .top_p = (float)(1 / sum), .seed = i};
+            id[k] = tft_sample(&z, p.s[k]);
+        }
+        assert_int_equal(id[0], id[1]);
+    }
+    close_pair(&p);
+}
+
+enum { SHOWN = 60, LAST = 100 }; /* tokens; words at the end of the vocabulary */
+
+/* Finds a word w and a token t such that the logit of w after t is negative, and |logit| is larger
+   than after each token before t and larger than room * scale of w. Returns t. */
+static size_t find_peak(float x[SHOWN][LAST], const float *scale, float room, size_t *word)
+{
+    for (*word = 0; *word < LAST; ++*word) {
+        float most = 0;
+        for (size_t at = 0; at < SHOWN; at++) {
+            float size = fabsf(x[at][*word]);
+            if (at > 2 && x[at][*word] < 0 && size > 1.1f * most && size > room * scale[*word])
+                return at;
+            most = size > most ? size : most;
+        }
+    }
+    fail_msg("no logit of the toy serves");
+    return 0;
+}
+
+/* Scales a row of the head in the file, so that its logit overflows after token t and not before.
+   The last process has this row. Returns t. */
+static size_t overflow(const char *path, const int32_t *tokens)
+{
+    static float x[SHOWN][LAST];
+    struct tft_model *m = opened(path);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+    const struct tft_tensor *scales = tft_source_tensor(&m->source, "output.scale");
+    assert_non_null(scales);
+    size_t from = m->n_vocab - LAST, word;
+    float scale[LAST];
+    memcpy(scale, scales->data + from * sizeof *scale, sizeof scale);
+    for (size_t i = 0; i < SHOWN; i++) {
+        assert_int_equal(tft_decode(s, tokens[i]), TFT_OK);
+        memcpy(x[i], tft_logits(s, 0) + from, sizeof *x);
+    }
+    size_t at = find_peak(x, scale, 1.2f, &word);
+    scale[word] = scale[word] / (0.95f * fabsf(x[at][word])) * FLT_MAX;
+    assert_true(isfinite(scale[word]));
+    long place = (long)(scales->data - m->source.data) + (long)(from * sizeof *scale);
+    tft_session_close(s);
+    tft_model_close(m);
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, place, SEEK_SET), 0);
+    assert_int_equal(fwrite(scale, sizeof scale, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+    return at;
+}
+
+/* A logit of -infinity makes the pass fail, although the process that has it would not send it. */
+static void a_logit_overflows(void **state)
+{
+    (void)state;
+    struct toy t = with_many_words();
+    struct quantize_opts o = usual(&t);
+    int32_t tokens[SHOWN];
+    toy_tokens(3, t.n_vocab, tokens, SHOWN);
+    const char *path = quantized(&t, &o);
+    size_t bad = overflow(path, tokens);
+    struct pair p = pair(path, (struct tft_session_opts){.n_threads = 1});
+    for (size_t i = 0; i < bad; i++) {
+        struct tft_sampler greedy = {0};
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(tft_decode(p.s[k], tokens[i]), TFT_OK);
+        assert_int_equal(tft_sample(&greedy, p.s[0]), tft_sample(&greedy, p.s[1]));
+    }
+    assert_int_equal(p.s[1]->partial, processes > 1);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(tft_decode(p.s[k], tokens[bad]), TFT_ERR_NUMBERS);
+        assert_null(tft_logits(p.s[k], 0));
+    }
+    close_pair(&p);
+}
+
 /* Whether RoPE depends on the length of the session, which rules out a prefix. */
 static bool by_context(const struct toy *t)
 {
@@ -382,6 +570,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_prompt_ends),     cmocka_unit_test(sessions_that_slide),
         cmocka_unit_test(several_sessions),    cmocka_unit_test(named_prefixes),
         cmocka_unit_test(other_architectures), cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(samplers_get_the_likeliest_logits),
+        cmocka_unit_test(a_sum_at_the_threshold),
+        cmocka_unit_test(a_logit_overflows),
     };
     int threads, rank;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &threads);

@@ -10,6 +10,7 @@
 #define TFT_BACKEND_H
 
 #include "kv/kv.h"
+#include "likely.h"
 #include "ops.h"
 
 struct tft_backend {
@@ -31,8 +32,9 @@ struct tft_backend {
        two: memory read, exact int8 products, float fma. NaN: unknown. NULL: to be measured. */
     void (*limits)(const void *device, double *read, double *int8, double *fma);
 
-    /* Bytes that the processes exchange for a token: sums and logits. NULL: there is one process. */
-    size_t (*exchanged)(const void *device);
+    /* The bytes that the processes exchange for a token, if the sampler asks for the logits *a.
+       NULL: there is one process. */
+    size_t (*exchanged)(const void *device, const struct tft_asked *a);
 
     /* Opens the backend's part of a session that is complete otherwise; *out is p->state of passes.
        A device also sets buf[TFT_LOGITS]. NULL: there is no such part. */
@@ -40,9 +42,15 @@ struct tft_backend {
                                     struct tft_error *err);
     void (*session_close)(void *state);
 
-    /* Runs tft_pass_layers(p, first, end). The logits are in the session's memory when it returns.
-       TFT_ERR_DEVICE: the device has failed, and will fail again; p->s->error says how. */
+    /* Runs tft_pass_layers(p, first, end). The logits are in the session's memory when it returns,
+       all of them if s->partial is false. TFT_ERR_DEVICE: the device has failed, and will fail
+       again; p->s->error says how. */
     enum tft_status (*run)(struct tft_pass *p, uint32_t first, uint32_t end);
+
+    /* Is called before the logits of the last pass are read. Brings those that are asked for into
+       the session's memory, if they are not there. Errors as in run. NULL: all are there after
+       run. */
+    enum tft_status (*bring)(void *state, struct tft_session *s, const struct tft_asked *a);
 
     /* Carries out a drop in all layers that the backend has; state and errors as in run. */
     enum tft_status (*drop)(void *state, struct tft_session *s, const struct tft_kv_drop *d);

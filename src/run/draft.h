@@ -1,8 +1,8 @@
 /*
  * Guesses by a draft model (Leviathan et al. 2023, "Fast Inference from Transformers via
  * Speculative Decoding"): a smaller model of the same vocabulary, whose likeliest tokens are the
- * guess of what comes next. Here a guess holds if the caller feeds that very token, so there is nothing to accept
- * or to reject by chance, and the text is the same with guesses and without.
+ * guess of what comes next. Here a guess holds if the caller feeds that very token, so there is
+ * nothing to accept or to reject by chance, and the text is the same with guesses and without.
  */
 #ifndef TFT_DRAFT_H
 #define TFT_DRAFT_H

@@ -47,7 +47,7 @@ static enum tft_status full(struct tft_session *s, size_t n, size_t room)
 }
 
 /* The exponent is all ones in infinities and NaN. Without a branch, the loop is vectorized. */
-static bool are_numbers(const float *x, size_t n)
+bool tft_are_numbers(const float *x, size_t n)
 {
     const uint32_t exponent = 0x7f800000;
     uint32_t bits, strange = 0;
@@ -68,9 +68,9 @@ static enum tft_status take_outputs(struct tft_session *s, uint32_t row, uint32_
     const struct tft_model *m = s->m;
     forget_outputs(s);
     s->first_valid = row;
-    bool good = are_numbers(s->buf[TFT_LOGITS] + (size_t)row * m->n_vocab,
-                            (size_t)n_logits * m->n_vocab);
-    if (!good || !are_numbers(s->last_hidden, (size_t)n_hidden * m->n_embd))
+    bool good = tft_are_numbers(s->buf[TFT_LOGITS] + (size_t)row * m->n_vocab,
+                                (size_t)n_logits * m->n_vocab);
+    if (!good || !tft_are_numbers(s->last_hidden, (size_t)n_hidden * m->n_embd))
         return tft_fail(&s->error, TFT_ERR_NUMBERS,
                         "%s: the %s after token %u are infinite or no numbers: the file is "
                         "damaged, or its activations overflow",
@@ -507,11 +507,27 @@ size_t tft_capacity(const struct tft_session *s) { return s->capacity; }
 
 const int32_t *tft_tokens(const struct tft_session *s) { return s->tokens; }
 
+/* Has the backend bring what is asked for, unless all logits are there. */
+static bool bring(struct tft_session *s, const struct tft_asked *a)
+{
+    uint32_t last = s->m->n_stage - 1;
+    const struct tft_backend *backend = s->m->stage[last].backend;
+    return !backend->bring || backend->bring(s->state[last], s, a) == TFT_OK;
+}
+
+const float *tft_session_logits(struct tft_session *s, const struct tft_asked *a)
+{
+    if (!s->n_valid || !bring(s, a))
+        return NULL;
+    return s->buf[TFT_LOGITS] + (s->first_valid + s->n_valid - 1) * (size_t)s->m->n_vocab;
+}
+
 const float *tft_logits(const struct tft_session *s, size_t back)
 {
-    if (back >= s->n_valid)
-        return NULL;
-    return s->buf[TFT_LOGITS] + (s->first_valid + s->n_valid - 1 - back) * (size_t)s->m->n_vocab;
+    /* What the caller sees of the session stays the same. */
+    const float *newest = tft_session_logits((struct tft_session *)s,
+                                             &(struct tft_asked){.k = s->m->n_vocab});
+    return newest && back < s->n_valid ? newest - back * s->m->n_vocab : NULL;
 }
 
 const float *tft_hidden(const struct tft_session *s, size_t back)

@@ -23,6 +23,14 @@ struct tft_candidate {
     int32_t id;
 };
 
+/* Which of the V logits of a token a sampler asks for. If several processes have parts of them
+   (backend/mpi), they send no others. */
+struct tft_asked {
+    size_t k;      /* the k largest; V: all */
+    float inverse; /* 1 / temperature, if a rough sum of the weights of all others is asked for too;
+                      0: it is not */
+};
+
 /* Order: larger logits first, then smaller ids. NaN has no place in it. */
 struct tft_likely {
     const struct tft_kernels *kern;

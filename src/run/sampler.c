@@ -23,11 +23,11 @@ static double draw(uint64_t *state)
    the form that is common since: negative logits are multiplied. A token that occurs several times
    is penalized once. */
 static const float *penalized(const float *logits, struct tft_session *s, float penalty,
-                              uint32_t n_recent)
+                              uint32_t recent)
 {
     float *x = s->penalized;
     memcpy(x, logits, s->m->n_vocab * sizeof *x);
-    for (uint32_t i = s->pos > n_recent ? s->pos - n_recent : 0; i < s->pos; i++) {
+    for (uint32_t i = s->pos > recent ? s->pos - recent : 0; i < s->pos; i++) {
         int32_t id = s->tokens[i];
         x[id] = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
     }
@@ -55,14 +55,34 @@ static double sum_of_weights(const struct tft_likely *l, float inverse)
     return (double)n;
 }
 
-/* Returns how many of the first k tokens top-p and min-p keep; *kept is the sum of their weights,
-   `sum` that of all k. */
-static size_t keep_likeliest(struct tft_likely *l, size_t k, const struct tft_sampler *z,
-                             float inverse, double sum, double *kept)
+/* Which logits a sampler knows. If it knows all, n is the size of the vocabulary. */
+struct known {
+    size_t n;    /* the n largest; all others are smaller or equal */
+    double rest; /* s->rest of session.h */
+};
+
+/* Returned in place of a token: the token depends on logits that are not known. */
+enum { UNDECIDED = -2 };
+
+static bool has_top_p(const struct tft_sampler *z) { return z->top_p > 0 && z->top_p < 1; }
+
+static float inverse_of(const struct tft_sampler *z)
 {
-    double enough = z->top_p > 0 && z->top_p < 1 ? (double)z->top_p * sum : INFINITY;
+    return 1 / z->temperature < FLT_MAX ? 1 / z->temperature : FLT_MAX;
+}
+
+/* Returns how many of the first k tokens top-p and min-p keep; *kept is the sum of their weights,
+   `sum` that of all k. Returns 0 if it depends on logits that are not known, or if an error of
+   known->rest could change it. */
+static size_t keep_likeliest(struct tft_likely *l, size_t k, const struct tft_sampler *z,
+                             const struct known *known, float inverse, double sum, double *kept)
+{
+    double enough = has_top_p(z) ? (double)z->top_p * sum : INFINITY,
+           doubt = known->n < k && has_top_p(z) ? 1e-4 * enough : 0;
     size_t n = 1;
-    for (*kept = 1; n < k && *kept < enough && tft_likely_has(l, n); n++) {
+    for (*kept = 1; n < k && *kept < enough + doubt && tft_likely_has(l, n); n++) {
+        if (n == known->n || *kept > enough - doubt)
+            return 0;
         float w = weight(l->c[n].logit, l->best, inverse);
         if (!(w >= z->min_p))
             break;
@@ -71,21 +91,23 @@ static size_t keep_likeliest(struct tft_likely *l, size_t k, const struct tft_sa
     return n;
 }
 
-static int32_t choose(struct tft_sampler *z, struct tft_likely *l)
+static int32_t choose(struct tft_sampler *z, struct tft_likely *l, const struct known *known)
 {
     size_t k = z->top_k > 0 && (size_t)z->top_k < l->n ? (size_t)z->top_k : l->n, i = 0;
-    bool top_p = z->top_p > 0 && z->top_p < 1, min_p = z->min_p > 0;
-    float inverse = 1 / z->temperature < FLT_MAX ? 1 / z->temperature : FLT_MAX;
+    bool min_p = z->min_p > 0;
+    float inverse = inverse_of(z);
     double sum = 0;
     if (k < l->n)
         for (; i < k && tft_likely_has(l, i); i++)
             sum += (double)weight(l->c[i].logit, l->best, inverse);
-    else if (top_p || !min_p) /* min-p alone needs no sum */
-        sum = sum_of_weights(l, inverse);
+    else if (has_top_p(z) || !min_p) /* min-p alone needs no sum */
+        sum = sum_of_weights(l, inverse) + known->rest;
     if (min_p) /* 0.01: more than tft_expf can be wrong by */
         l->floor = l->best + z->temperature * (float)(tft_log((double)z->min_p) - 0.01);
-    if (top_p || min_p)
-        k = keep_likeliest(l, k, z, inverse, sum, &sum);
+    if (has_top_p(z) || min_p)
+        k = keep_likeliest(l, k, z, known, inverse, sum, &sum);
+    if (!k)
+        return UNDECIDED;
 
     double u = draw(&z->seed) * sum - 1; /* 1: the weight of the likeliest */
     for (i = 0; u >= 0 && i + 1 < k && tft_likely_has(l, i + 1); i++) {
@@ -149,15 +171,48 @@ static const float *masked(const float *logits, float *x, size_t n, const uint32
     return x;
 }
 
-static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
+static bool penalizes(const struct tft_sampler *z)
+{
+    return z->repeat_penalty > 0 && z->repeat_penalty != 1;
+}
+
+static uint32_t n_recent(const struct tft_sampler *z)
+{
+    return z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64;
+}
+
+struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_session *s,
+                                  size_t *n)
+{
+    enum { KEPT = 64 }; /* tokens that top-p and min-p rarely keep more of */
+    uint32_t lost;
+    bool greedy = !(z->temperature > 0), by_rank = greedy || z->top_k > 0;
+    struct tft_asked all = {.k = s->m->n_vocab};
+    suppressed(s->m, &lost);
+    if (penalizes(z))
+        lost += s->pos < n_recent(z) ? s->pos : n_recent(z);
+    *n = greedy ? 1 : by_rank ? (size_t)z->top_k : KEPT;
+    /* A penalty below 1 raises logits, whatever their rank was. */
+    bool raises = z->repeat_penalty > 0 && z->repeat_penalty < 1;
+    /* The sum of all weights is needed as it is, or after some have changed. */
+    bool needs_sum = !by_rank && (has_top_p(z) ? lost > 0 : !(z->min_p > 0));
+    if (z->grammar || raises || needs_sum || *n + lost >= all.k) {
+        *n = all.k;
+        return all;
+    }
+    return (struct tft_asked){.k = *n + lost,
+                              .inverse = !by_rank && has_top_p(z) ? inverse_of(z) : 0};
+}
+
+static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits,
+                             const struct known *known)
 {
     static const uint64_t zeros[sizeof z->reserved / sizeof *z->reserved];
     if (memcmp(z->reserved, zeros, sizeof zeros) != 0 ||
         (z->grammar && tft_grammar_vocab(z->grammar) != s->m->n_vocab))
         return -1;
-    if (z->repeat_penalty > 0 && z->repeat_penalty != 1)
-        logits = penalized(logits, s, z->repeat_penalty,
-                           z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
+    if (penalizes(z))
+        logits = penalized(logits, s, z->repeat_penalty, n_recent(z));
     logits = unsuppressed(s->m, logits, s->penalized);
     struct tft_likely l = likely(s, logits, z->temperature);
     int32_t best = tft_likely_begin(&l);
@@ -176,12 +231,12 @@ static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const
     }
     if (!tft_likely_has(&l, 0))
         return is_suppressed(s->m, best) ? -1 : best;
-    return z->temperature > 0 ? choose(z, &l) : best;
+    return z->temperature > 0 ? choose(z, &l, known) : best;
 }
 
 int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
 {
-    int32_t id = sample_logits(z, s, logits);
+    int32_t id = sample_logits(z, s, logits, &(struct known){.n = s->m->n_vocab});
     if (id >= 0 && z->grammar && tft_grammar_accept(z->grammar, id) != TFT_OK)
         return -1;
     return id;
@@ -189,7 +244,18 @@ int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s, const fl
 
 int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
 {
-    const float *logits = tft_logits(s, 0);
+    struct known known = {0};
+    struct tft_asked asked = tft_sampler_asks(z, s, &known.n);
+    const float *logits = tft_session_logits(s, &asked);
+    if (!logits)
+        return -1;
+    if (s->partial) {
+        known.rest = s->rest;
+        int32_t id = sample_logits(z, s, logits, &known);
+        if (id != UNDECIDED)
+            return id;
+        logits = tft_logits(s, 0);
+    }
     return logits ? tft_sample_logits(z, s, logits) : -1;
 }
 

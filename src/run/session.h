@@ -71,6 +71,10 @@ struct tft_session {
     uint32_t n_valid; /* rows of logits that the last call left, newest last */
     uint32_t first_valid; /* the row where the oldest of them is */
     uint32_t n_valid_hidden; /* the same for hidden vectors */
+    bool partial; /* the valid row, which is one, has only the largest logits, those that were asked
+                     for. -FLT_MAX is in the place of each other logit */
+    double rest;  /* if partial: the sum of the weights of the other logits. Its relative error is
+                     below 1e-5. 0 if it was not asked for */
     struct tft_kv kv;
     struct tft_states states; /* behind the tokens that the cache holds */
 
@@ -183,6 +187,19 @@ struct tft_work {
 };
 enum tft_status tft_session_open_work(struct tft_session **out, const struct tft_model *m,
                                       const struct tft_work *w, struct tft_error *err);
+
+/* The logits of the newest token; if s->partial is true afterwards, only those that are asked for.
+   NULL if there are none, or if the processes that have them have failed: s->error says so. */
+const float *tft_session_logits(struct tft_session *s, const struct tft_asked *a);
+
+/* The logits that nearly always suffice to choose the next token. *n: how many ranks they leave no
+   doubt about. *n is smaller than the k that is asked for if a penalty may lower the logits of
+   recent tokens, or if the file suppresses tokens: those may lose their ranks. */
+struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_session *s,
+                                  size_t *n);
+
+/* Whether all of x: [n] are numbers, not infinite. */
+bool tft_are_numbers(const float *x, size_t n);
 
 /* Stores the prefix's keys and values in its slots of the host's layers. */
 void tft_session_put_prefix(struct tft_session *s);

@@ -26,8 +26,10 @@ def parent(pid):
     return None if state == "Z" else int(its)
 
 
-def children(pid):
-    return [int(p) for p in os.listdir("/proc") if p.isdigit() and parent(p) == pid]
+def programs_of(pid):
+    """What mpirun has started. MPICH has a process between."""
+    children = [int(p) for p in os.listdir("/proc") if p.isdigit() and parent(p) == pid]
+    return [one for child in children for one in programs_of(child)] or [pid]
 
 
 def untimed(answer):
@@ -61,6 +63,7 @@ class Mpi(Case):
         """In JSON: mpirun gives the program a terminal, where it replaces control characters."""
         for args in [["run", self.model, "-phello", "-s1", "-n30", "-t1"],
                      ["run", self.model, "-phello", "-s1", "-n40", "-t2", "--kv=kivi:residual=16"],
+                     ["run", self.model, "-phello", "-s1", "-n30", "-t1", "--top-k=5"],
                      ["ppl", self.model, "-f", self.path("text"), "--ctx=64"],
                      ["chat", self.model, "-phello", "-s1", "-n9", "--template=chatml"]]:
             want = untimed(self.json(*args))
@@ -105,7 +108,7 @@ class Mpi(Case):
         for victim in 0, 2:
             run = self.start(3, "run", self.model, "-phello", "--slide")
             self.assertTrue(run.stdout.read(20))
-            started = children(run.pid)
+            started = programs_of(run.pid)
             self.assertEqual(len(started), 3)
             os.kill(sorted(started)[victim], signal.SIGKILL)
             run.stdout.read()

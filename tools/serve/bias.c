@@ -82,9 +82,10 @@ bool bias_copy(struct bias *b, const struct bias *from)
     return true;
 }
 
-const float *bias_apply(struct bias *b, const float *logits)
+const float *bias_apply(struct bias *b, const struct tft_session *s)
 {
-    if (!b->logits || !logits)
+    const float *logits = b->logits ? tft_logits(s, 0) : NULL;
+    if (!logits)
         return NULL;
     memcpy(b->logits, logits, b->n_vocab * sizeof *logits);
     for (size_t id = 0; b->count && id < b->n_vocab; id++)

@@ -24,9 +24,9 @@ void bias_free(struct bias *b);
 /* The biases of another job, with counts of its own; false: out of memory. */
 bool bias_copy(struct bias *b, const struct bias *from);
 
-/* What the next token is chosen from: logits[n_vocab] with the biases, or NULL where there are
-   none. */
-const float *bias_apply(struct bias *b, const float *logits);
+/* What the next token is chosen from: the session's logits, [n_vocab], with the biases, or NULL
+   where there are none. */
+const float *bias_apply(struct bias *b, const struct tft_session *s);
 
 /* A token has come. */
 void bias_count(struct bias *b, int32_t id);

@@ -64,13 +64,10 @@ static void choose(struct engine *e, struct slot *s)
 {
     struct job *j = s->job;
     size_t n;
-    j->form.logits = bias_apply(&j->bias, tft_logits(s->s, 0));
+    j->form.logits = bias_apply(&j->bias, s->s);
     int more = form_next(&j->form, &j->sampler, s->s, s->next, &n);
     if (more < 0) {
-        engine_fail(
-            e, j,
-            "no token can come: there are more than 4096 ways to read the text by its grammar, or "
-            "the vocabulary has no token that fits");
+        engine_fail(e, j, form_error(s->s));
         return;
     }
     for (size_t i = 0; i < n; i++) {

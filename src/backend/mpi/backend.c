@@ -16,7 +16,7 @@ enum { SHORT_PASS = 16 };
 
 /* What process 0 asks for. */
 struct call {
-    enum { OPEN, CLOSE, RUN, DROP, QUIT } what;
+    enum { OPEN, CLOSE, RUN, LOGITS, DROP, QUIT } what;
     uint32_t member; /* of which session */
 
     struct tft_session_opts opts; /* OPEN: its numbers; and which named prefix, from 1 on */
@@ -27,7 +27,8 @@ struct call {
     uint32_t held, dropped, prefill;
 
     struct tft_kv_drop drop;               /* DROP */
-    uint32_t n, pos, n_logits, first, end; /* RUN */
+    uint32_t n, pos, n_logits, first, end; /* RUN; LOGITS: n_logits */
+    struct tft_asked asked;                /* RUN: of the logits; k = 0: all */
     int32_t token[SHORT_PASS];             /* those of longer passes follow */
 };
 
@@ -44,7 +45,10 @@ struct own {
     struct device *device;
     struct tft_session *s;
     uint32_t member;
-    float *logits; /* [n_logits, V] */
+    float *logits;   /* [n_logits, V] */
+    uint32_t n_left; /* rows of logits that the last pass with logits has left */
+    struct tft_asked there; /* which logits of these rows process 0 has; k = 0: all */
+    struct tft_asked asked; /* the most that was asked for since that pass; k = 0: nothing */
 };
 
 /* MPI has one set of processes, and those that wait for calls of one model cannot open another. */
@@ -191,11 +195,20 @@ static void drop_together(struct device *d, const struct call *c)
     tft_kv_commit_drop(&s->kv, c->drop.n);
 }
 
-static void gather(struct device *d, const struct call *c, float *to)
+/* --------------------------------------------------------------------------------------- logits */
+
+/* The processes send the logits of the last pass to process 0. There `to` [c->n_logits, V] is the
+   memory of the caller's session; in the other processes, `caller` and `to` are NULL. */
+static void gather(struct device *d, const struct call *c, struct tft_session *caller, float *to)
 {
-    const struct tft_session *s = d->member[c->member]->s;
-    tft_mpi_gather(&d->part.link, to, d->m->n_vocab, s->buf[TFT_LOGITS], c->n_logits,
-                   d->part.vocab_ends);
+    struct tft_session *s = d->member[c->member]->s;
+    if (!c->asked.k)
+        tft_mpi_gather(&d->part.link, to, d->m->n_vocab, s->buf[TFT_LOGITS], c->n_logits,
+                       d->part.vocab_ends);
+    else if (d->part.link.rank)
+        tft_mpi_send_likeliest(&d->part, s, &c->asked);
+    else
+        tft_mpi_take_likeliest(&d->part, s, &c->asked, caller, to);
 }
 
 /* ------------------------------------------------------------------------------------ process 0 */
@@ -270,9 +283,38 @@ static enum tft_status session_open(void **out, void *device, struct tft_session
     return TFT_OK;
 }
 
+/* Guesses which logits of a pass will be asked for: as many as of the last pass, and one more for
+   each new token, which a penalty may lower. k = 0: all. */
+static struct tft_asked expected(const struct own *own, const struct tft_pass *p)
+{
+    struct tft_asked a = own->asked.k ? own->asked : own->there;
+    a.k += a.k ? p->n : 0;
+    return p->n_logits == 1 && a.k <= own->device->part.most ? a : (struct tft_asked){0};
+}
+
+static enum tft_status bring(void *state, struct tft_session *s, const struct tft_asked *a)
+{
+    struct own *own = state;
+    struct device *d = own->device;
+    struct call c = {.what = LOGITS, .member = own->member, .n_logits = own->n_left};
+    own->asked.k = a->k > own->asked.k ? a->k : own->asked.k;
+    own->asked.inverse = a->inverse > 0 ? a->inverse : own->asked.inverse;
+    bool has_rest = !(a->inverse > 0) || a->inverse == own->there.inverse;
+    if (!s->partial || (a->k <= own->there.k && has_rest))
+        return TFT_OK;
+    begin(d, &c);
+    gather(d, &c, s, own->logits);
+    enum tft_status status = end(d, &s->error);
+    if (status == TFT_OK) {
+        own->there.k = 0;
+        s->partial = false;
+    }
+    return status;
+}
+
 static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t last)
 {
-    const struct own *own = p->state;
+    struct own *own = p->state;
     struct device *d = own->device;
     struct tft_session *s = p->s;
     struct call c = {.what = RUN,
@@ -280,6 +322,7 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t last)
                      .n = p->n,
                      .pos = p->pos,
                      .n_logits = p->n_logits,
+                     .asked = p->n_logits ? expected(own, p) : (struct tft_asked){0},
                      .first = first,
                      .end = last};
     get_state(&c, &s->kv);
@@ -289,7 +332,13 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t last)
     if (p->n > SHORT_PASS)
         tft_mpi_spread(&d->part.link, (void *)p->tokens, p->n * sizeof *p->tokens);
     run_together(d, &c, p->tokens, s->buf[TFT_X]);
-    gather(d, &c, own->logits);
+    gather(d, &c, s, own->logits);
+    if (c.n_logits) {
+        own->n_left = c.n_logits;
+        own->there = c.asked;
+        own->asked = (struct tft_asked){0};
+        s->partial = c.asked.k > 0;
+    }
     return end(d, &s->error);
 }
 
@@ -333,8 +382,9 @@ static enum tft_status serve(struct device *d, struct tft_error *err)
             break;
         case RUN:
             run_together(d, &c, tokens_of(d, &c), NULL);
-            gather(d, &c, NULL);
+            gather(d, &c, NULL, NULL);
             break;
+        case LOGITS: gather(d, &c, NULL, NULL); break;
         case DROP: drop_together(d, &c); break;
         case QUIT:
             return tft_fail(err, TFT_ERR_CANCELLED,
@@ -351,6 +401,7 @@ static void free_device(struct device *d)
     for (uint32_t i = 0; i < d->n_member; i++)
         close_member(d->member[i]);
     free(d->member);
+    free(d->part.likeliest);
     free(d->part.memory);
     tft_mpi_leave(&d->part.link);
     pthread_mutex_destroy(&d->lock);
@@ -422,7 +473,10 @@ static enum tft_status open_part(struct device *d, struct tft_error *err)
     status = tft_mpi_agree(&d->part.link, status, err);
     if (status != TFT_OK)
         return status;
-    status = tft_mpi_agree(&d->part.link, tft_mpi_cut(&d->part, d->m, err), err);
+    status = tft_mpi_cut(&d->part, d->m, err);
+    if (status == TFT_OK)
+        status = tft_mpi_make_room(&d->part, err);
+    status = tft_mpi_agree(&d->part.link, status, err);
     tft_source_forget(&d->m->source, d->m->source.data, d->m->source.size);
     return status;
 }
@@ -463,12 +517,13 @@ static void limits(const void *device, double *read, double *int8, double *fma)
 }
 
 /* The sums of the embedding, and of o and down of each layer; the logits of the other processes. */
-static size_t exchanged(const void *device)
+static size_t exchanged(const void *device, const struct tft_asked *a)
 {
     const struct device *d = device;
     size_t sums = (2 * (size_t)d->m->n_layer + 1) * d->m->n_embd,
-           logits = d->m->n_vocab - d->part.vocab_ends[0];
-    return (sums + logits) * 4;
+           logits = d->m->n_vocab - d->part.vocab_ends[0],
+           others = (size_t)d->part.link.size - 1;
+    return 4 * sums + (a->k <= d->part.most ? others * tft_mpi_likeliest_bytes(a->k) : 4 * logits);
 }
 
 TFT_API tft_device_fn tft_device;
@@ -496,6 +551,7 @@ const struct tft_backend *tft_device(void)
         .session_open = session_open,
         .session_close = session_close,
         .run = run,
+        .bring = bring,
         .drop = drop,
     };
     return &mpi;

@@ -47,6 +47,10 @@ void tft_mpi_await(struct link *link, void *call, size_t bytes);
 void tft_mpi_gather(struct link *link, float *to, uint32_t width, const float *own, uint32_t n,
                     const uint32_t *ends);
 
+/* A process sends bytes to process 0. Process 0 receives bytes of process r. */
+void tft_mpi_send(struct link *link, const void *data, size_t bytes);
+void tft_mpi_receive(struct link *link, int r, void *data, size_t bytes);
+
 /* ---- part.c: the part of a model that a process has */
 
 /* Units from .. to - 1 of something that the processes share out. */
@@ -74,11 +78,30 @@ struct part {
     struct columns *o, *down; /* [n_layer] */
     uint32_t *vocab_ends;    /* [link.size] where the vocabulary of each process ends */
     void *memory;            /* all of these arrays */
+
+    size_t most; /* the largest k for which only the k largest logits are sent; else all are */
+    struct likeliest *likeliest; /* the message with them, as it is sent or received */
 };
 
 /* Cuts `whole` into the part of process part->link.rank. */
 enum tft_status tft_mpi_cut(struct part *part, const struct tft_model *whole,
                             struct tft_error *err);
+
+/* ---- logits.c: messages with the largest logits */
+
+/* Sets part->most and part->likeliest, which is to be freed. */
+enum tft_status tft_mpi_make_room(struct part *part, struct tft_error *err);
+
+/* The size of a message with the k largest logits of a process. */
+size_t tft_mpi_likeliest_bytes(size_t k);
+
+/* A process sends those logits of its session s that are asked for. */
+void tft_mpi_send_likeliest(struct part *part, struct tft_session *s, const struct tft_asked *a);
+
+/* Process 0 writes the logits that the others send, and all of its session `own`, to a row [V] of
+   the caller's session, and sets caller->rest. The row is as session.h says under `partial`. */
+void tft_mpi_take_likeliest(struct part *part, struct tft_session *own, const struct tft_asked *a,
+                            struct tft_session *caller, float *row);
 
 /* ---- pass.c: a pass through the part */
 

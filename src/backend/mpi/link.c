@@ -162,3 +162,16 @@ void tft_mpi_gather(struct link *link, float *to, uint32_t width, const float *o
         }
     }
 }
+
+void tft_mpi_send(struct link *link, const void *data, size_t bytes)
+{
+    if (!link->error)
+        note(link, MPI_Send(data, (int)bytes, MPI_BYTE, 0, TAG_LOGITS, link->comm));
+}
+
+void tft_mpi_receive(struct link *link, int r, void *data, size_t bytes)
+{
+    if (!link->error)
+        note(link, MPI_Recv(data, (int)bytes, MPI_BYTE, r, TAG_LOGITS, link->comm,
+                            MPI_STATUS_IGNORE));
+}
