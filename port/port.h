@@ -69,6 +69,9 @@ int tft_port_keep(struct tft_draft *d, const char *path);
 /* Removes the draft. */
 void tft_port_discard(struct tft_draft *d);
 
+/* Makes the next byte of an open file be written at `pos`, also where a long has 32 bits. */
+int tft_port_seek(FILE *f, uint64_t pos);
+
 /* ---- plug-ins */
 
 /* Loads the shared library `name` (libNAME.so, or what the system calls it) from where the system

@@ -174,12 +174,33 @@ static void proc_name(char name[TFT_DRAFT_ROOM], int fd)
     snprintf(name, TFT_DRAFT_ROOM, "/proc/self/fd/%d", fd);
 }
 
-/* False if the file system has no unnamed files, or if /proc, which gives them a path, is
-   missing. */
+/* Whether an unnamed file may get a name: Android forbids programs to link. It is tried with an
+   empty file of its own, since a file whose name was removed gets no other. */
+static bool may_link(struct tft_draft *d, const char *dir, const char *path)
+{
+    char from[TFT_DRAFT_ROOM];
+    int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600), err = EEXIST;
+    if (fd < 0)
+        return false;
+    proc_name(from, fd);
+    for (int i = 0; err == EEXIST && i < MAX_DRAFTS; i++) {
+        draft_name(d, path, i);
+        err = linkat(AT_FDCWD, from, AT_FDCWD, d->name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    }
+    if (!err)
+        unlink(d->name);
+    close(fd);
+    return !err;
+}
+
+/* False if the file system has no unnamed files, if they may not get a name, or if /proc, which
+   gives them a path, is missing. */
 static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
 {
     char *dir = folder_of(path);
-    int fd = dir ? open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    int fd = dir && may_link(d, dir, path)
+                 ? open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)
+                 : -1;
     free(dir);
     if (fd < 0)
         return false;
@@ -277,6 +298,14 @@ void tft_port_discard(struct tft_draft *d)
     else
         unlink(d->name);
     d->fd = -1;
+}
+
+int tft_port_seek(FILE *f, uint64_t pos)
+{
+    off_t at = (off_t)pos;
+    if (at < 0 || (uint64_t)at != pos)
+        return EFBIG;
+    return fseeko(f, at, SEEK_SET) == 0 ? 0 : errno;
 }
 
 void *tft_port_load(void **library, const char *name, const char *symbol, char *why, size_t size)

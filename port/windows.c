@@ -195,6 +195,13 @@ void tft_port_discard(struct tft_draft *d)
     free(wide);
 }
 
+int tft_port_seek(FILE *f, uint64_t pos)
+{
+    if (pos > INT64_MAX)
+        return EFBIG;
+    return _fseeki64(f, (int64_t)pos, SEEK_SET) == 0 ? 0 : errno;
+}
+
 void *tft_port_load(void **library, const char *name, const char *symbol, char *why, size_t size)
 {
     char file[64];

@@ -10,6 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef _WIN32 /* MinGW has no mkdtemp */
+static inline char *mkdtemp(char *name)
+{
+    return mktemp(name) && mkdir(name) == 0 ? name : NULL;
+}
+#endif
+
 static char folder[] = "/tmp/tuffet-test-XXXXXX";
 
 static inline int make_folder(void **state)

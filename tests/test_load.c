@@ -145,9 +145,9 @@ struct edit {
 
 static void put_edited_value(struct tft_gguf_writer *w, const struct edit *e)
 {
-    int32_t i = (int32_t)e->number;
+    int32_t i = e->what == ARRAY ? (int32_t)e->number : 0;
     if (e->what == U32)
-        tft_gguf_put_u32(w, e->name, (uint32_t)e->number);
+        tft_gguf_put_u32(w, e->name, (uint32_t)(int64_t)e->number);
     else if (e->what == F32)
         tft_gguf_put_f32(w, e->name, (float)e->number);
     else if (e->what == STR)

@@ -258,13 +258,13 @@ static void a_model_in_memory(void **state)
     struct tft_model *m;
     assert_int_equal(tft_port_map(&file, path), 0);
     /* pages of its own: the kernel would clear them if they were given back */
-    unsigned char *copy = aligned_alloc(4096, (file.size + 4095) / 4096 * 4096);
+    unsigned char *copy = tft_port_alloc((file.size + 4095) / 4096 * 4096, 4096);
     assert_non_null(copy);
     memcpy(copy, file.data, file.size);
     assert_int_equal(tft_model_open_mem(&m, copy, file.size, NULL, NULL), TFT_OK);
     assert_memory_equal(copy, file.data, file.size);
     tft_model_close(m);
-    free(copy);
+    tft_port_free(copy);
     tft_port_unmap(&file);
 }
 

@@ -62,8 +62,38 @@ static void rungs(void **state)
     for (int i = 0; i < 3; i++) {
         t.type = types[i];
         two_rungs(&t, "f16");
+        two_rungs(&t, "i8");
         two_rungs(&t, "kivi:residual=24,group=16");
     }
+}
+
+/* A session with the byte -128, which nobody stores. */
+static void a_forged_byte(void **state)
+{
+    (void)state;
+    const char *path = written(&small), *file = in_folder("a.session");
+    struct tft_model *m = opened(path);
+    struct tft_error err;
+    toy_tokens(5, m->n_vocab, text, TEXT);
+    for (enum tft_kv_which side = 0; side < TFT_KV_SIDES; side++) {
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = "i8"}),
+                           *t = session(m, (struct tft_session_opts){.kv = "i8"});
+        feed(s, text, BEGIN, BEGIN);
+        int8_t *forged = tft_kv_int8(&s->kv, 0, 0, side, 0).data;
+        *forged = -128;
+        must(tft_session_save(s, NULL, file, &err), &err);
+        must(tft_session_load(t, NULL, file, &err), &err);
+        assert_int_equal(*tft_kv_int8(&t->kv, 0, 0, side, 0).data, -127);
+        *forged = -127;
+        must(tft_session_save(s, NULL, file, &err), &err);
+        must(tft_session_load(s, NULL, file, &err), &err);
+        feed(s, text + BEGIN, TEXT - BEGIN, 9);
+        feed(t, text + BEGIN, TEXT - BEGIN, 9);
+        same_last_logits(s, t);
+        tft_session_close(s);
+        tft_session_close(t);
+    }
+    tft_model_close(m);
 }
 
 /* LongRoPE: the capacity decides which frequencies a session has. */
@@ -145,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rungs),
+        cmocka_unit_test(a_forged_byte),
         cmocka_unit_test(two_sides),
         cmocka_unit_test(a_full_disk),
     };

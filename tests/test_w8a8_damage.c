@@ -39,7 +39,7 @@ static const char *changed(enum change what, const char *name, double number)
         struct tft_value v = s.value[i];
         bool here = tft_str_is(v.key, name);
         float f = (float)number;
-        uint32_t u = (uint32_t)number;
+        uint32_t u = fabs(number) < 0x1p32 ? (uint32_t)(int64_t)number : 0;
         unsigned char first[8];
         found |= here;
         if (here && what == DROP)

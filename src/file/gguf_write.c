@@ -1,7 +1,6 @@
 #include "gguf_write.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "gguf_read.h"
 #include "new_file.h"
+#include "port/port.h"
 
 struct tft_gguf_writer {
     struct tft_new_file *f;
@@ -59,8 +59,9 @@ static void put(struct tft_gguf_writer *w, const void *p, size_t n)
 
 static void seek(struct tft_gguf_writer *w, uint64_t pos)
 {
-    if (!failed(w) && (pos > LONG_MAX || fseek(w->f->file, (long)pos, SEEK_SET) != 0))
-        fail_os(w, errno, "cannot be written");
+    int os = failed(w) ? 0 : tft_port_seek(w->f->file, pos);
+    if (os)
+        fail_os(w, os, "cannot be written");
 }
 
 static void put_u32(struct tft_gguf_writer *w, uint32_t v)

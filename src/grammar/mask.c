@@ -239,11 +239,12 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
     struct tft_kept *k = &s->kept[state];
     if (k->bits)
         return k;
-    uint32_t *bits = tft_alloc(s->g->a, (size_t)n_word * 2 * sizeof *bits), *room = bits + n_word;
+    uint32_t *bits = tft_alloc(s->g->a, (size_t)n_word * 2 * sizeof *bits);
     if (!bits) {
         s->status = TFT_ERR_NOMEM;
         return NULL;
     }
+    uint32_t *room = bits + n_word;
     memset(bits, 0, n_word * sizeof *bits);
     begin_run(s, tft_auto_state(s->g, state), false, bits, room);
     s->set.n = s->open.n = 0;

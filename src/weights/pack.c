@@ -99,7 +99,7 @@ static void put_record(unsigned char *to, struct record *b, const struct tft_pac
 }
 
 /* Of the bits of an f16. */
-static bool finite(uint16_t half)
+static bool half_is_finite(uint16_t half)
 {
     return (half & 0x7c00) != 0x7c00;
 }
@@ -116,7 +116,8 @@ bool tft_pack_panel(void *to, const struct tft_format *f, const unsigned char *r
         for (size_t r = 0; r < n; r++) {
             uint64_t at = (r * (uint64_t)blocks + i) * type->bytes;
             f->split(&b.row[r], rows + at);
-            if (!how->exponent && !(finite(b.row[r].factor) && finite(b.row[r].minimum))) {
+            bool finite = half_is_finite(b.row[r].factor) && half_is_finite(b.row[r].minimum);
+            if (!how->exponent && !finite) {
                 *bad = at;
                 return false;
             }
