@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 
 static const struct cli_command *const commands[] = {
@@ -119,7 +120,8 @@ static int run(int argc, char **argv)
 /* Output may still be in a buffer: a full disk shows only when it is flushed. */
 int main(int argc, char **argv)
 {
-    cli_program_path = argc ? argv[0] : "";
+    system_begin();
+    cli_program_path = system_program_path(argc ? argv[0] : "");
     int status = run(argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK)
         status = cli_fail("standard output: %s", strerror(errno));

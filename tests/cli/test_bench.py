@@ -75,6 +75,23 @@ class Bench(Case):
         # in so short a session the ring has all slots, too
         self.assertGreater(session[1] - session[0], 100 * 2 * m["memory"]["kv_per_token"])
 
+    def test_windows_are_no_integers(self):
+        """With --kv i8 the integers' share gains the attention of the layer without a window. In a
+        prompt only the last token computes it, since it is the last layer."""
+        model = self.path("windows.gguf")
+        text = self.write("text", b"hello world, once upon a time. " * 30)
+        self.tuffet("quantize", self.toy(arch="gemma2", ctx=2048), "-o", model, "--calib", text,
+                    "--calib-tokens=200", "--calib-window=64", "--json")
+        m = self.json("inspect", model)
+        integers = []
+        for kv in "f16", "i8":
+            found = self.json("bench", model, "--kv", kv, "-p2000", "-n1", "-r1", "-t1")
+            row = found["rows"][0]
+            self.assertGreater(row["share"], 2 * row["gbps"] / found["limits"]["read_gbps"])
+            integers.append(row["share"] * found["limits"]["int8_gops"] * 2000 / row["tok_s"])
+        attention = 2 * 2 * m["heads"] * m["head"] * 1000 / 1e9
+        self.assertAlmostEqual(integers[1] - integers[0], attention, delta=0.1 * attention)
+
     def test_experts(self):
         """A long prompt reads all experts, a token those of its choice."""
         model = self.toy(arch="olmoe")

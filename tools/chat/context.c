@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli/system.h"
+
 struct cli_text *context_answer(struct context *x) { return &x->said.p[x->said.n - 1].text; }
 
 /* ---- the prefix */
@@ -114,7 +116,7 @@ bool context_drop_oldest(struct context *x, struct context_prompt *p, bool in_li
     }
     if (m->n < before)
         fprintf(stderr, "%stuffet: the context is full: the oldest %zu messages are dropped\n",
-                in_line && isatty(STDERR_FILENO) ? "\n" : "", before - m->n);
+                in_line && system_is_terminal(STDERR_FILENO) ? "\n" : "", before - m->n);
     return m->n < before;
 }
 
@@ -140,7 +142,7 @@ bool context_fit(struct context *x, struct context_prompt *p)
 static bool system_prompt(struct context *x, struct context_prompt *p)
 {
     const struct cli_text *text = messages_system(&x->said);
-    char *system = strndup(text->p, text->n);
+    char *system = cli_copy(text->p, text->n);
     p->ids = system ? template_system_tokens(x->format, x->m, system, &x->o, &p->n) : NULL;
     free(system);
     return p->ids && skip_prefix(x, p->ids, &p->n) == CLI_OK;

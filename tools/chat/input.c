@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli/system.h"
+
 static const char prompt[] = "> ", prompt_more[] = "... ", quotes[] = "\"\"\"";
 enum { QUOTES = sizeof quotes - 1 };
 
 void input_open(struct input *in, bool keep)
 {
-    *in = (struct input){.terminal = isatty(STDIN_FILENO)};
+    *in = (struct input){.terminal = system_is_terminal(STDIN_FILENO)};
     if (in->terminal)
         in->editor = editor_open(keep);
     if (in->terminal && !in->editor)
@@ -21,22 +23,26 @@ void input_open(struct input *in, bool keep)
 void input_close(struct input *in)
 {
     free(in->text.p);
-    free(in->line);
+    free(in->line.p);
 }
 
 /* ---- a line */
 
 static enum input_kind read_pipe(struct input *in, const char **line, size_t *n)
 {
-    /* While it waits, Ctrl-C ends the program. A flag would not do: if set just before getline, it
-       would be seen only after getline. */
+    int c = 0;
+    /* While it waits, Ctrl-C ends the program. A flag would not do: if set just before getchar, it
+       would be seen only after getchar. */
     cli_release_interrupts();
-    ssize_t got = getline(&in->line, &in->room, stdin);
-    if (got < 0)
-        return ferror(stdin) ? INPUT_FAILED : INPUT_END;
-    *line = in->line;
-    *n = (size_t)got;
-    return INPUT_MESSAGE;
+    in->line.n = 0;
+    while (c != '\n' && (c = getchar()) != EOF)
+        if (!cli_text_append(&in->line, &(char){(char)c}, 1)) {
+            errno = ENOMEM;
+            return INPUT_FAILED;
+        }
+    *line = in->line.p;
+    *n = in->line.n;
+    return ferror(stdin) ? INPUT_FAILED : *n ? INPUT_MESSAGE : INPUT_END;
 }
 
 static enum input_kind read_terminal(struct input *in, const char *text, const char **line,

@@ -14,8 +14,7 @@ struct input {
     const struct editor *editor; /* or NULL */
     struct cli_text text;        /* the message that was read last */
     bool quoted;                 /* the message was between """ */
-    char *line;                  /* [room] getline's buffer */
-    size_t room;
+    struct cli_text line;        /* the line that came last through a pipe */
 };
 
 /* keep: the history is kept in a file too. */

@@ -1,15 +1,14 @@
-#define _POSIX_C_SOURCE 200809L
 #include "saved.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "chat/arguments.h"
 #include "file/file.h"
+#include "tools/cli/system.h"
 
 /* The numbers at the start, little-endian; then the messages, then the session. */
 enum {
@@ -76,11 +75,10 @@ static int write_file(const char *path, const struct cli_text *part, size_t n)
 {
     struct tft_new_file *f;
     struct tft_error err;
-    int os = 0;
+    int os;
     if (tft_new_file_create(&f, path, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    if (fchmod(fileno(f->file), 0600) != 0) /* a file that is replaced keeps its mode */
-        os = errno;
+    os = system_make_private(f->file); /* a file that is replaced keeps its mode */
     errno = 0;
     for (size_t i = 0; i < n && !os; i++)
         if (part[i].n && fwrite(part[i].p, 1, part[i].n, f->file) != part[i].n)

@@ -154,7 +154,7 @@ static enum slash run(struct conversation *c, const struct command *command, con
         return done(cli_fail("/%s takes no text after it", command->name));
     if (memchr(p, 0, n))
         return done(cli_fail("/%s: the text has a NUL", command->name));
-    char *arg = strndup(p, n);
+    char *arg = cli_copy(p, n);
     enum slash result = arg ? command->run(c, arg) : done(cli_fail("out of memory"));
     free(arg);
     return result;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/cli/cli.h"
+#include "tools/cli/system.h"
 
 /* Bracketed paste (xterm's ctlseqs): the terminal puts a paste between two sequences. */
 #define PASTE_ON "\x1b[?2004h"
@@ -230,5 +231,6 @@ enum terminal_read terminal_line(const char *prompt, const char **line, size_t *
 bool terminal_styles(int fd)
 {
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
-    return isatty(fd) && !(no_color && *no_color) && kind && *kind && strcmp(kind, "dumb") != 0;
+    return system_is_terminal(fd) && !(no_color && *no_color) && kind && *kind &&
+           strcmp(kind, "dumb") != 0;
 }

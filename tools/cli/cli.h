@@ -143,7 +143,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
 /* The path of the model that ships, stories2M.gguf: beside the program, if that was called by a
    path, or else where it is installed. If it is at neither place, says so and returns NULL. */
 const char *cli_shipped_model(void);
-extern const char *cli_program_path; /* argv[0], which main sets */
+extern const char *cli_program_path; /* by which the program was called; set by main */
 
 /* *info = the named prefix; false if there is none, or name is NULL. */
 bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info);
@@ -213,6 +213,9 @@ struct cli_text {
 };
 bool cli_text_append(struct cli_text *t, const char *p, size_t n); /* false: out of memory */
 
+/* p[n] and a NUL, which the caller frees; NULL: out of memory. */
+char *cli_copy(const char *p, size_t n);
+
 /* ---- text out. A model file may come from anyone: its strings, and the text that it generates,
    may contain control sequences for the terminal. */
 
@@ -223,11 +226,13 @@ bool cli_put(const char *p, size_t n);
 /* Prints on one line: a backslash is \\; control characters and bytes that are not UTF-8 are \n, \t
    or \xHH; invisible characters that move text are \u{HHHH}. */
 void cli_put_escaped(FILE *f, const char *p, size_t n);
+bool cli_text_escaped(struct cli_text *t, const char *p, size_t n); /* false: out of memory */
 
 /* ---- JSON */
 
 /* A string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void cli_json_string(FILE *f, const char *s, size_t len);
+bool cli_text_json(struct cli_text *t, const char *s, size_t len); /* false: out of memory */
 
 /* ,"name":x on standard output; null if x is not finite, which JSON cannot express. */
 void cli_json_number(const char *name, double x);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "chat/tuffet_chat.h"
+#include "system.h"
 
 static struct {
     const char *grammar, *regex, *schema;
@@ -213,6 +214,15 @@ static size_t forced(struct form *f, int32_t *ids, size_t most)
     return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;
 }
 
+const char *form_error(const struct tft_session *s)
+{
+    const struct tft_error *err = tft_session_error(s);
+    return err->code != TFT_OK
+               ? err->msg
+               : "no token can come: there are more than 4096 ways to read the text by the "
+                 "grammar, or the vocabulary has no token that fits";
+}
+
 bool form_is_done(const struct form *f)
 {
     return f->grammar && f->phase == FORM_TEXT && tft_grammar_is_done(f->now);
@@ -264,10 +274,9 @@ int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s, 
         return cli_fail("standard output: %s", strerror(errno));
     if (t->stop || (more > 0 && status == TFT_ERR_FULL))
         return CLI_OK;
-    if (t->in_line && isatty(STDERR_FILENO))
+    if (t->in_line && system_is_terminal(STDERR_FILENO))
         putchar('\n');
     if (more > 0)
         return cli_fail_session(s);
-    return cli_fail("no token can come: there are more than 4096 ways to read the text by this "
-                    "grammar, or the vocabulary has no token that fits");
+    return cli_fail("%s", form_error(s));
 }

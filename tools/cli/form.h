@@ -50,10 +50,12 @@ int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
 /* Chooses the next token from the session's logits, as by tft_sample, within the form; with it come
    those that the form leaves no choice of, before or behind it: ids[*n]. f->outside: the first one
    is of the thoughts. Returns 1; 0: the text is complete, and there are none; -1: no token can
-   come. */
+   come, and form_error says why. */
 enum { FORM_MOST = 256 };
 int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
               size_t *n);
+
+const char *form_error(const struct tft_session *s);
 
 /* Whether the form lets nothing more come: the newest token need not be computed. */
 bool form_is_done(const struct form *f);

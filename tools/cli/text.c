@@ -10,6 +10,7 @@
 
 #include "base/utf8.h"
 #include "file/file.h"
+#include "system.h"
 
 /* -------------------------------------------------------------------------------------- text in */
 
@@ -61,12 +62,23 @@ bool cli_may_replace(const char *path, const char *magic)
 
 char *cli_read_input(const char *text, const char *file, size_t *len)
 {
-    if (file || (!text && !isatty(STDIN_FILENO)))
+    if (file || (!text && !system_is_terminal(STDIN_FILENO)))
         return cli_read(file ? file : "-", len);
-    char *copy = strdup(text ? text : "");
-    *len = copy ? strlen(copy) : 0;
+    *len = text ? strlen(text) : 0;
+    char *copy = cli_copy(text, *len);
     if (!copy)
         cli_fail("out of memory");
+    return copy;
+}
+
+char *cli_copy(const char *p, size_t n)
+{
+    char *copy = malloc(n + 1);
+    if (copy) {
+        if (n)
+            memcpy(copy, p, n);
+        copy[n] = 0;
+    }
     return copy;
 }
 
@@ -104,7 +116,7 @@ static bool is_invisible(uint32_t c)
 
 bool cli_put(const char *p, size_t n)
 {
-    bool terminal = isatty(STDOUT_FILENO);
+    bool terminal = system_is_terminal(STDOUT_FILENO);
     for (size_t i = 0, len; terminal && i < n; i += len) {
         uint32_t c;
         len = tft_utf8_next(p + i, n - i, &c);
@@ -118,43 +130,77 @@ bool cli_put(const char *p, size_t n)
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
+/* Writes the first character of p[n], which has *used bytes, as cli_put_escaped prints it, to
+   out[returned]. */
+enum { MOST_OUT = 24 };
+static size_t escape(char out[MOST_OUT], const char *p, size_t n, size_t *used)
+{
+    uint32_t c;
+    int len = 0;
+    *used = tft_utf8_next(p, n, &c);
+    if (c == '\n' || c == '\t' || c == '\\')
+        len = snprintf(out, MOST_OUT, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : '\\');
+    else if (c >= TFT_UTF8_BAD || is_control(c))
+        for (size_t j = 0; j < *used; j++, len += 4)
+            snprintf(out + len, 5, "\\x%02x", (unsigned char)p[j]);
+    else if (is_invisible(c))
+        len = snprintf(out, MOST_OUT, "\\u{%x}", c);
+    else {
+        memcpy(out, p, *used);
+        return *used;
+    }
+    return (size_t)len;
+}
+
 void cli_put_escaped(FILE *f, const char *p, size_t n)
 {
-    for (size_t i = 0, len; i < n; i += len) {
-        uint32_t c;
-        len = tft_utf8_next(p + i, n - i, &c);
-        if (c == '\n' || c == '\t' || c == '\\')
-            fprintf(f, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : '\\');
-        else if (c >= TFT_UTF8_BAD || is_control(c))
-            for (size_t j = 0; j < len; j++)
-                fprintf(f, "\\x%02x", (unsigned char)p[i + j]);
-        else if (is_invisible(c))
-            fprintf(f, "\\u{%x}", c);
-        else
-            fwrite(p + i, 1, len, f);
-    }
+    char out[MOST_OUT];
+    for (size_t i = 0, used; i < n; i += used)
+        fwrite(out, 1, escape(out, p + i, n - i, &used), f);
+}
+
+bool cli_text_escaped(struct cli_text *t, const char *p, size_t n)
+{
+    char out[MOST_OUT];
+    bool good = true;
+    for (size_t i = 0, used; i < n && good; i += used)
+        good = cli_text_append(t, out, escape(out, p + i, n - i, &used));
+    return good;
 }
 
 /* ----------------------------------------------------------------------------------------- JSON */
 
+/* The same for a string of JSON. */
+static size_t json_escape(char out[MOST_OUT], const char *p, size_t n, size_t *used)
+{
+    uint32_t c;
+    *used = tft_utf8_next(p, n, &c);
+    if (c >= TFT_UTF8_BAD)
+        return (size_t)snprintf(out, MOST_OUT, "\xef\xbf\xbd");
+    if (c == '"' || c == '\\' || c == '\n')
+        return (size_t)snprintf(out, MOST_OUT, "\\%c", c == '\n' ? 'n' : (char)c);
+    if (is_control(c) || is_invisible(c))
+        return (size_t)snprintf(out, MOST_OUT, "\\u%04x", c);
+    memcpy(out, p, *used);
+    return *used;
+}
+
 void cli_json_string(FILE *f, const char *s, size_t len)
 {
+    char out[MOST_OUT];
     fputc('"', f);
-    for (size_t i = 0, n; i < len; i += n) {
-        uint32_t c;
-        n = tft_utf8_next(s + i, len - i, &c);
-        if (c >= TFT_UTF8_BAD)
-            fputs("\xef\xbf\xbd", f);
-        else if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", (char)c);
-        else if (c == '\n')
-            fputs("\\n", f);
-        else if (is_control(c) || is_invisible(c))
-            fprintf(f, "\\u%04x", c);
-        else
-            fwrite(s + i, 1, n, f);
-    }
+    for (size_t i = 0, used; i < len; i += used)
+        fwrite(out, 1, json_escape(out, s + i, len - i, &used), f);
     fputc('"', f);
+}
+
+bool cli_text_json(struct cli_text *t, const char *s, size_t len)
+{
+    char out[MOST_OUT];
+    bool good = cli_text_append(t, "\"", 1);
+    for (size_t i = 0, used; i < len && good; i += used)
+        good = cli_text_append(t, out, json_escape(out, s + i, len - i, &used));
+    return good && cli_text_append(t, "\"", 1);
 }
 
 void cli_json_number(const char *name, double x)

@@ -18,6 +18,7 @@
 #include "tools/bench/limits.h"
 #include "tools/bench/sessions.h"
 #include "tools/bench/shape.h"
+#include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 
 static struct {
@@ -101,19 +102,31 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The logits that a sampler with the defaults of tuffet run asks for. */
+static struct tft_asked asked(const struct tft_session *s)
+{
+    struct tft_sampler z = cli_sampler();
+    size_t n;
+    return tft_sampler_asks(&z, s, &n);
+}
+
 /* *seconds: the median over the runs of n tokens after opt.depth others. */
 static enum tft_status time_runs(double *seconds, struct tft_session *s, const int32_t *ids,
                                  uint32_t n, bool one_by_one)
 {
     double t[MAX_RUNS];
+    struct tft_asked a = asked(s);
     for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first run is a warm-up */
         /* tft_sync computes tokens again that have been quantized since */
         enum tft_status status = opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0);
         tft_prompt_end(s);
         uint64_t start = cli_ns();
         for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted();
-             i += one_by_one ? 1 : n)
+             i += one_by_one ? 1 : n) {
             status = tft_prefill(s, ids + i, one_by_one ? 1 : n);
+            if (status == TFT_OK && !tft_session_logits(s, &a)) /* other processes send them */
+                status = tft_session_error(s)->code;
+        }
         if (status != TFT_OK || cli_interrupted())
             return status;
         if (r)
@@ -161,13 +174,16 @@ static double seen_by(const struct tft_block *b, double depth)
                                             : depth;
 }
 
-/* Multiply-adds of n tokens in attention. On average, a token has `depth` positions before it. */
-static double attention_macs(const struct tft_model *m, bool decode, double n, double depth)
+/* Multiply-adds of n tokens in the attention of layers that have a window, or of those that have
+   none. On average, a token has `depth` positions before it. */
+static double attention_macs(const struct tft_model *m, bool window, bool decode, double n,
+                             double depth)
 {
     double numbers = 0;
     for (uint32_t l = 0; l < m->n_layer; l++)
-        numbers += (l + 1 < layers_with_kv(m) || decode ? n : 1) * m->block[l].kv.dim *
-                   seen_by(&m->block[l], depth);
+        if (window == (m->block[l].window > 0))
+            numbers += (l + 1 < layers_with_kv(m) || decode ? n : 1) * m->block[l].kv.dim *
+                       seen_by(&m->block[l], depth);
     return 2.0 * m->n_head * numbers;
 }
 
@@ -210,11 +226,13 @@ static struct row evaluate(const struct tft_model *model, const char *kv, const 
         (decode ? n : 1) * ((double)m->weight_bytes + sessions * cache_bytes(model, kv, depth) +
                             more_experts(model, decode ? sessions : n));
     double products = 2 * sessions * product_macs(model, decode, n),
-           flops = products + 2 * sessions * attention_macs(model, decode, n, depth);
+           whole = 2 * sessions * attention_macs(model, false, decode, n, depth),
+           windows = 2 * sessions * attention_macs(model, true, decode, n, depth),
+           flops = products + whole + windows,
+           by_int8 = products + (strcmp(kv, "i8") == 0 ? whole : 0);
     double by_bytes = bytes / 1e9 / l->read_gbps;
     bool integers = m->weights == TFT_WEIGHTS_I8 || m->weights == TFT_WEIGHTS_PACKED;
-    double by_flops =
-        integers ? products / 1e9 / l->int8_gops : flops / 1e9 / l->fma_gflops;
+    double by_flops = integers ? by_int8 / 1e9 / l->int8_gops : flops / 1e9 / l->fma_gflops;
     return (struct row){
         .what = decode ? "decode" : "prefill",
         .tokens = n,
@@ -233,27 +251,27 @@ static const char *kv_name(const struct tft_model *m)
     return cli_session_options.kv ? cli_session_options.kv : m->kv_text ? m->kv_text : "f16";
 }
 
-static void print_row(const struct tft_model *m, const struct row *r, bool first)
+/* All measured rows. JSON is printed at the end, so that an error leaves no half of an object. */
+static struct {
+    struct row row[2 * MAX_LIST];
+    int n;
+} found;
+
+static void show_row(const struct tft_model *m, const struct row *r)
 {
-    if (opt.json) {
-        printf("%s{\"what\":\"%s\",\"sessions\":%u,\"tokens\":%u,\"depth\":%u,\"threads\":%d,"
-               "\"kv\":\"%s\",\"session\":%zu,\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
-               first ? "" : ",", r->what, r->sessions, r->tokens, opt.depth, r->threads, kv_name(m),
-               r->session, r->tok_s, r->gbps, r->gflops);
-        cli_json_number("share", r->share);
-        printf("}");
-    } else {
-        char what[16];
-        snprintf(what, sizeof what, "%s", r->what);
-        if (opt.sessions)
-            snprintf(what, sizeof what, "batch %u", r->sessions);
-        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", what, r->tokens, opt.depth, r->threads,
-               kv_name(m), r->tok_s, r->gbps, r->gflops);
-        if (isnan(r->share))
-            printf("%8s\n", "-");
-        else
-            printf("%6.0f %%\n", 100 * r->share);
-    }
+    char what[16];
+    found.row[found.n++] = *r;
+    if (opt.json)
+        return;
+    snprintf(what, sizeof what, "%s", r->what);
+    if (opt.sessions)
+        snprintf(what, sizeof what, "batch %u", r->sessions);
+    printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", what, r->tokens, opt.depth, r->threads,
+           kv_name(m), r->tok_s, r->gbps, r->gflops);
+    if (isnan(r->share))
+        printf("%8s\n", "-");
+    else
+        printf("%6.0f %%\n", 100 * r->share);
     fflush(stdout);
 }
 
@@ -278,13 +296,13 @@ static int bench_sessions(const struct tft_model *m, const int32_t *ids, int thr
         qsort(t, opt.runs, sizeof *t, by_value);
         struct row r = evaluate(m, kv_name(m), l, true, o.tokens, o.n, threads, t[opt.runs / 2]);
         r.session = bytes;
-        print_row(m, &r, i == 0);
+        show_row(m, &r);
     }
     return status;
 }
 
 static int bench_threads(const struct tft_model *m, const int32_t *ids, int threads,
-                         const struct limits *l, bool first)
+                         const struct limits *l)
 {
     struct tft_session *s;
     uint32_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode;
@@ -301,7 +319,7 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
         if (seconds > 0) {
             struct row r = evaluate(m, kv_name(m), l, decode, n, 1, threads, seconds);
             r.session = s->size;
-            print_row(m, &r, first && !decode);
+            show_row(m, &r);
         }
     }
     if (!opt.json && !cli_interrupted() && status == TFT_OK)
@@ -313,11 +331,16 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
     return result;
 }
 
+static bool has_processes(const struct tft_model *m)
+{
+    return m->stage[m->n_stage - 1].backend->exchanged;
+}
+
 /* Bytes that the processes of mpirun exchange for a token; 0: there is one process. */
-static size_t exchanged(const struct tft_model *m)
+static size_t exchanged(const struct tft_model *m, const struct tft_asked *a)
 {
     const struct tft_stage *last = &m->stage[m->n_stage - 1];
-    return last->backend->exchanged ? last->backend->exchanged(last->device) : 0;
+    return has_processes(m) ? last->backend->exchanged(last->device, a) : 0;
 }
 
 /* Logits like those of a trained model: a bell from -10 to 10, and a few peaks above it. Those of
@@ -336,8 +359,8 @@ static void fill_logits(float *x, uint32_t n)
 }
 
 /* *seconds: that choosing a token takes with the defaults of run, the median. Sampling runs on one
-   thread. */
-static int time_sampling(const struct tft_model *m, double *seconds)
+   thread. *a: what it asks of the logits */
+static int time_sampling(const struct tft_model *m, double *seconds, struct tft_asked *a)
 {
     enum { DRAWS = 65 };
     struct tft_model_info info = {.size = sizeof info};
@@ -360,26 +383,47 @@ static int time_sampling(const struct tft_model *m, double *seconds)
     if (status == CLI_OK) {
         qsort(t, DRAWS, sizeof *t, by_value);
         *seconds = t[DRAWS / 2];
+        *a = asked(s);
         tft_session_close(s);
     }
     free(logits);
     return status;
 }
 
-static int print_sampling(const struct tft_model *m)
+/* l: the limits with the most threads */
+static void print_json(const struct tft_model *m, const struct limits *l, double sample_seconds,
+                       size_t exchanged_bytes)
+{
+    if (isnan(l->read_gbps))
+        printf("{\"limits\":null,\"rows\":[");
+    else
+        printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[",
+               l->read_gbps, l->int8_gops, l->fma_gflops);
+    for (int i = 0; i < found.n; i++) {
+        const struct row *r = &found.row[i];
+        printf("%s{\"what\":\"%s\",\"sessions\":%u,\"tokens\":%u,\"depth\":%u,\"threads\":%d,"
+               "\"kv\":\"%s\",\"session\":%zu,\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
+               i ? "," : "", r->what, r->sessions, r->tokens, opt.depth, r->threads, kv_name(m),
+               r->session, r->tok_s, r->gbps, r->gflops);
+        cli_json_number("share", r->share);
+        printf("}");
+    }
+    printf("],\"sample_us\":%.4g,\"exchanged\":%zu}\n", 1e6 * sample_seconds, exchanged_bytes);
+}
+
+/* l: the limits with the most threads */
+static int finish(const struct tft_model *m, const struct limits *l)
 {
     double seconds = 0;
-    int status = time_sampling(m, &seconds);
-    if (status != CLI_OK)
-        return status;
-    if (opt.json) {
-        printf("],\"sample_us\":%.4g,\"exchanged\":%zu}\n", 1e6 * seconds, exchanged(m));
-        return CLI_OK;
-    }
-    printf("sample   %49.1f\n", 1 / seconds);
-    if (exchanged(m))
-        printf("exchange %7zu bytes a token\n", exchanged(m));
-    return CLI_OK;
+    struct tft_asked a = {0};
+    int status = time_sampling(m, &seconds, &a);
+    if (status == CLI_OK && opt.json)
+        print_json(m, l, seconds, exchanged(m, &a));
+    else if (status == CLI_OK)
+        printf("sample   %49.1f\n", 1 / seconds);
+    if (status == CLI_OK && !opt.json && has_processes(m))
+        printf("exchange %7zu bytes a token\n", exchanged(m, &a));
+    return status;
 }
 
 /* n pseudo-random tokens, which the caller frees; NULL if out of memory. */
@@ -399,14 +443,11 @@ static bool has_device(const struct tft_model *m)
     return m->n_host < m->n_layer;
 }
 
-/* Prints the limits for each number of threads, list: [n]; in JSON, those for the largest number.
-   Then begins the rows. */
+/* Prints the limits for each number of threads, list: [n], and then begins the rows. */
 static void print_limits(const struct tft_model *m, const struct limits *l, const int *list, int n)
 {
-    int largest = 0;
     for (int i = 0; i < n; i++) {
-        largest = list[i] > list[largest] ? i : largest;
-        if (opt.json || isnan(l[i].read_gbps))
+        if (isnan(l[i].read_gbps))
             continue;
         if (has_device(m))
             printf("%s by its clocks", cli_model_options.device);
@@ -415,14 +456,17 @@ static void print_limits(const struct tft_model *m, const struct limits *l, cons
         printf(": memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", l[i].read_gbps,
                l[i].int8_gops, l[i].fma_gflops);
     }
-    if (opt.json && isnan(l[largest].read_gbps))
-        printf("{\"limits\":null,\"rows\":[");
-    else if (opt.json)
-        printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[",
-               l[largest].read_gbps, l[largest].int8_gops, l[largest].fma_gflops);
-    else
-        printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
-               "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GOP/s", "share");
+    printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
+           "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GOP/s", "share");
+}
+
+/* Which number of threads is the largest. */
+static int largest_of(const int *list, int n)
+{
+    int largest = 0;
+    for (int i = 1; i < n; i++)
+        largest = list[i] > list[largest] ? i : largest;
+    return largest;
 }
 
 /* The limits of the GPU by its clocks. All NaN if they are unknown, or if the CPU computes some of
@@ -471,21 +515,22 @@ static int bench(const struct tft_model *m, struct limits *l, const int *list, i
                         "-p, -n or -d smaller",
                         info.n_ctx, longest ? longest : 1, opt.depth);
 
-    if (has_device(m) && !m->n_host && !exchanged(m))
+    if (has_device(m) && !m->n_host && !has_processes(m))
         n = 1; /* a GPU computes all: the number of threads makes no difference */
     for (int i = 0; i < n && has_device(m); i++)
         l[i] = device_limits(m);
     int32_t *ids = random_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)
         return cli_fail("out of memory");
-    print_limits(m, l, list, n);
+    if (!opt.json)
+        print_limits(m, l, list, n);
     int status = CLI_OK;
     for (int i = 0; i < n && status == CLI_OK && !n_sessions; i++)
-        status = bench_threads(m, ids, list[i], &l[i], i == 0);
+        status = bench_threads(m, ids, list[i], &l[i]);
     if (n_sessions)
         status = bench_sessions(m, ids, list[n - 1], &l[n - 1], sessions, n_sessions);
     free(ids);
-    return status == CLI_OK ? print_sampling(m) : status;
+    return status == CLI_OK ? finish(m, &l[largest_of(list, n)]) : status;
 }
 
 static struct cli_progress writing;
@@ -497,19 +542,18 @@ static bool show_written(double done)
 }
 
 /* Opens a model of random weights. It is a file, because a model is a mapped file: its pages are
-   those of the file cache. */
-static int open_shape(struct tft_model **m)
+   those of the file cache. path: where its name is put, [4096]; empty if it is removed already. */
+static int open_shape(struct tft_model **m, char path[4096])
 {
     static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
-    const char *dir = getenv("TMPDIR");
-    char path[4096];
+    const char *dir = system_temp_folder();
     struct tft_error err;
-    if (!dir || !*dir)
-        dir = "/tmp";
-    int len = snprintf(path, sizeof path, "%s/tuffet-XXXXXX", dir);
-    int fd = len > 0 && (size_t)len < sizeof path ? mkstemp(path) : -1;
-    if (fd < 0)
+    int len = snprintf(path, 4096, "%s/tuffet-XXXXXX", dir);
+    int fd = len > 0 && len < 4096 ? mkstemp(path) : -1;
+    if (fd < 0) {
+        *path = 0;
         return cli_fail("%s: cannot create a file there: name another folder in TMPDIR", dir);
+    }
     close(fd);
     cli_progress_begin(&writing, "writing random weights");
     struct shape_opts o = {opt.shape, opt.bits, ranges[opt.dynamic], show_written};
@@ -518,7 +562,8 @@ static int open_shape(struct tft_model **m)
     int result = cli_interrupted()  ? CLI_INTERRUPTED
                  : status == TFT_OK ? cli_open_model(m, path, false)
                                     : CLI_FAILED;
-    remove(path);
+    if (remove(path) == 0) /* Windows keeps it while it is mapped */
+        *path = 0;
     if (status == TFT_ERR_ARG)
         return cli_usage("--shape must be one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
     return status == TFT_OK ? result : cli_fail("%s", err.msg);
@@ -527,6 +572,7 @@ static int open_shape(struct tft_model **m)
 static int run_bench(const char *path)
 {
     struct tft_model *m = NULL;
+    char shape[4096] = "";
     struct limits limits[MAX_LIST] = {{0}};
     int list[MAX_LIST], n = parse_threads(list), sessions[MAX_LIST],
         n_sessions = opt.sessions ? parse_list(sessions, opt.sessions) : 0;
@@ -551,11 +597,13 @@ static int run_bench(const char *path)
     if (status == CLI_OK)
         status = limits_of_cpu(limits, list, n, path);
     if (status == CLI_OK)
-        status = opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
+        status = opt.shape ? open_shape(&m, shape) : cli_open_model(&m, path, false);
     if (status == CLI_OK) {
         status = bench(m, limits, list, n, sessions, n_sessions);
         tft_model_close(m);
     }
+    if (*shape)
+        remove(shape);
     return status;
 }
 
@@ -575,14 +623,14 @@ const struct cli_command command_bench = {
              "in the same run; for a GPU they are what its clocks allow. The share is the time "
              "that the tighter limit alone would take, divided by the measured time. It may exceed "
              "100 %: a model that fits in the CPU's caches reads faster than from memory. If the "
-             "weights are int8 or codes, the share of arithmetic counts their products only, not "
-             "attention.\n"
+             "weights are int8 or codes, the share of arithmetic counts their products and, with "
+             "--kv i8, those of attention without a window, which are of integers too.\n"
              "\n"
              "The row \"sample\" is choosing a token with the defaults of tuffet run, from logits "
              "like those of a trained model. It is not part of \"decode\".\n"
              "\n"
-             "--shape writes the model to a file in the folder TMPDIR, or else /tmp, and removes "
-             "the file as soon as it is open.\n",
+             "--shape writes the model to a file in the folder TMPDIR, or else that of the "
+             "system, and removes the file as soon as it is open.\n",
     .examples = "tuffet bench model.gguf\n"
                 "tuffet bench --shape smollm2-135m -t 1,2\n"
                 "tuffet bench model.gguf --sessions 1,2,4,8 -n 32\n"

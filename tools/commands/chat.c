@@ -10,6 +10,7 @@
 #include "tools/chat/input.h"
 #include "tools/chat/slash.h"
 #include "tools/chat/terminal.h"
+#include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 
 static struct {
@@ -149,7 +150,7 @@ static int check_tools(void)
     if (context_named_prefix())
         return cli_usage("--prefix %s has a system message without tools: leave out --tools",
                          context_named_prefix());
-    return opt.yes || (isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
+    return opt.yes || (system_is_terminal(STDIN_FILENO) && system_is_terminal(STDERR_FILENO))
                ? CLI_OK
                : cli_usage("--tools asks before it runs a command, but there is no terminal to ask "
                            "at: give --yes to run the commands of %s without asking",

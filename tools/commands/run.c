@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/cli/form.h"
+#include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 
 static struct {
@@ -102,8 +103,8 @@ static void report(const struct completion *c)
                c->first_seconds, tok_s, prompt_tok_s, seed);
         return;
     }
-    putchar('\n');
-    if (isatty(STDERR_FILENO))
+    cli_put("\n", 1);
+    if (system_is_terminal(STDERR_FILENO))
         fprintf(stderr,
                 "\nprompt: %zu tokens, %.1f tokens/s; generated: %zu tokens, %.1f tokens/s; "
                 "stopped by: %s; seed %llu\n",

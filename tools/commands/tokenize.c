@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 
 static struct {
@@ -146,7 +147,7 @@ static int decode(const struct tft_model *m, const char *text, size_t len)
     } else if (status == CLI_OK) {
         if (!cli_put(out.p, out.n))
             status = cli_fail("standard output: %s", strerror(errno));
-        else if (isatty(STDOUT_FILENO))
+        else if (system_is_terminal(STDOUT_FILENO))
             putchar('\n'); /* a file or pipe gets the exact text */
     }
     free(out.p);
@@ -161,7 +162,7 @@ static int tokenize(const char *path)
         return cli_usage("-p and -f give two texts: use one of them");
     if (opt.decode && (opt.pieces || opt.bos))
         return cli_usage("--decode cannot be combined with --%s", opt.pieces ? "pieces" : "bos");
-    if (!opt.text && !opt.file && isatty(STDIN_FILENO))
+    if (!opt.text && !opt.file && system_is_terminal(STDIN_FILENO))
         return cli_usage("there is no text: give one with -p TEXT or -f FILE, or through a pipe");
 
     char *text = cli_read_input(opt.text, opt.file, &len);

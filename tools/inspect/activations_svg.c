@@ -1,5 +1,4 @@
 /* The report on activations as three drawings. */
-#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,24 +60,18 @@ static bool draw_magnitudes(const struct report *r, FILE *f)
    spaces; its position too if the token stands out. NULL if out of memory. */
 static char *bar_label(const struct report *r, int run, uint32_t position)
 {
-    char *label = NULL;
-    size_t n, size;
+    struct cli_text label = {0};
+    char before[16];
+    size_t n;
     const char *p = tft_token_text(r->m, report_token(&r->run[run], 0, position), true, &n);
-    FILE *f = open_memstream(&label, &size);
-    if (!f)
-        return NULL;
     bool blank = n > 0;
     for (size_t i = 0; i < n; i++)
         blank &= p[i] == ' ';
-    if (r->pivot[run][position])
-        fprintf(f, "%u: ", position);
-    fputs(blank ? "\"" : "", f);
-    cli_put_escaped(f, p, n);
-    fputs(blank ? "\"" : "", f);
-    bool bad = ferror(f);
-    if (fclose(f) == 0 && !bad)
-        return label;
-    free(label);
+    int len = r->pivot[run][position] ? snprintf(before, sizeof before, "%u: ", position) : 0;
+    if (cli_text_append(&label, before, (size_t)len) && cli_text_append(&label, "\"", blank) &&
+        cli_text_escaped(&label, p, n) && cli_text_append(&label, blank ? "\"" : "", 1 + blank))
+        return label.p;
+    free(label.p);
     return NULL;
 }
 

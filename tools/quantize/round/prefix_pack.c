@@ -98,7 +98,7 @@ enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type
     return TFT_OK;
 }
 
-static bool finite(const uint16_t *rows, size_t n)
+static bool all_finite(const uint16_t *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if ((rows[i] & 0x7c00) == 0x7c00)
@@ -111,7 +111,7 @@ enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, cons
 {
     size_t each = (size_t)n * width(m);
     for (uint32_t l = 0; l < m->n_kv_layer; l++)
-        if (!finite(k + l * each, each) || !finite(v + l * each, each))
+        if (!all_finite(k + l * each, each) || !all_finite(v + l * each, each))
             return tft_fail(err, TFT_ERR_FORMAT,
                             "%s: NaN or infinity in the prefix's keys or values, layer %u",
                             m->source.name, l);

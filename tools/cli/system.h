@@ -1,0 +1,28 @@
+/*
+ * What the commands need of the operating system, beside what port/port.h has for the library.
+ * system_posix.c and system_windows.c implement this header, and the functions of cli.h that catch
+ * Ctrl-C.
+ */
+#ifndef SYSTEM_H
+#define SYSTEM_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Called once, before anything is read or written: the standard streams carry bytes as they are,
+   and a terminal shows UTF-8 and obeys control sequences. */
+void system_begin(void);
+
+/* Whether a person is at the other end: STDIN_FILENO, STDOUT_FILENO or STDERR_FILENO. */
+bool system_is_terminal(int fd);
+
+/* The path by which the program was called, with slashes; argv0 is what main got. */
+const char *system_program_path(const char *argv0);
+
+/* The folder for files that go away with the program. */
+const char *system_temp_folder(void);
+
+/* Lets only the user read the file, which is open for writing. Returns 0 or an errno. */
+int system_make_private(FILE *f);
+
+#endif

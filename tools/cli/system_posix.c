@@ -1,0 +1,57 @@
+#define _POSIX_C_SOURCE 200809L
+#include "system.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+void system_begin(void) {} /* everything is so already */
+
+bool system_is_terminal(int fd) { return isatty(fd); }
+
+const char *system_program_path(const char *argv0) { return argv0; }
+
+const char *system_temp_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
+int system_make_private(FILE *f) { return fchmod(fileno(f), 0600) == 0 ? 0 : errno; }
+
+/* ---- Ctrl-C */
+
+static volatile sig_atomic_t interrupted;
+static void (*before)(void);
+
+static void end_by(int sig)
+{
+    if (before)
+        before();
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+static void on_interrupt(int sig)
+{
+    if (interrupted)
+        end_by(sig);
+    interrupted = 1;
+}
+
+void cli_catch_interrupts(void)
+{
+    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    interrupted = 0;
+    sigaction(SIGINT, &a, NULL);
+}
+
+void cli_release_interrupts(void) { signal(SIGINT, before ? end_by : SIG_DFL); }
+
+void cli_before_interrupt(void (*f)(void)) { before = f; }
+
+bool cli_interrupted(void) { return interrupted; }

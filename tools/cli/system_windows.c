@@ -1,0 +1,125 @@
+/* Windows 10 and later: older consoles do not know control sequences. */
+#define _WIN32_WINNT 0x0a00
+#include "system.h"
+
+#include <fcntl.h>
+#include <io.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <windows.h>
+
+#include "cli.h"
+
+/* ---- the console, whose settings outlive the program */
+
+static struct {
+    HANDLE screen; /* or NULL: neither standard output nor standard error is a console */
+    DWORD mode;
+    UINT in, out;
+} found;
+
+static void restore_console(void)
+{
+    if (!found.screen)
+        return;
+    SetConsoleMode(found.screen, found.mode);
+    SetConsoleOutputCP(found.out);
+    SetConsoleCP(found.in);
+}
+
+static void prepare_console(void)
+{
+    static const DWORD streams[] = {STD_OUTPUT_HANDLE, STD_ERROR_HANDLE};
+    for (int i = 0; i < 2 && !found.screen; i++) {
+        HANDLE h = GetStdHandle(streams[i]);
+        if (GetConsoleMode(h, &found.mode))
+            found.screen = h;
+    }
+    if (!found.screen)
+        return;
+    found.in = GetConsoleCP();
+    found.out = GetConsoleOutputCP();
+    atexit(restore_console);
+    SetConsoleCP(CP_UTF8);
+    SetConsoleOutputCP(CP_UTF8);
+    SetConsoleMode(found.screen, found.mode | ENABLE_PROCESSED_OUTPUT | ENABLE_WRAP_AT_EOL_OUTPUT |
+                                     ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+    /* Otherwise the C library writes single bytes, and a console shows no parts of characters.
+       cli_put flushes. */
+    if (system_is_terminal(STDOUT_FILENO))
+        setvbuf(stdout, NULL, _IOFBF, 4096);
+}
+
+/* ---- Ctrl-C. The system calls the handler in a thread of its own. */
+
+static atomic_bool caught, interrupted;
+static void (*before)(void);
+
+static BOOL WINAPI on_event(DWORD event)
+{
+    bool stays = event == CTRL_C_EVENT && caught && !atomic_exchange(&interrupted, true);
+    if (!stays) {
+        if (before)
+            before();
+        restore_console();
+    }
+    return stays; /* FALSE: the next handler, that of the system, ends the program */
+}
+
+void cli_catch_interrupts(void)
+{
+    interrupted = false;
+    caught = true;
+}
+
+void cli_release_interrupts(void) { caught = false; }
+
+void cli_before_interrupt(void (*f)(void)) { before = f; }
+
+bool cli_interrupted(void) { return interrupted; }
+
+/* ---- streams, paths */
+
+void system_begin(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        _setmode(fd, _O_BINARY);
+    prepare_console();
+    SetConsoleCtrlHandler(on_event, TRUE);
+}
+
+/* isatty is true of NUL too. */
+bool system_is_terminal(int fd)
+{
+    DWORD mode;
+    return GetConsoleMode((HANDLE)_get_osfhandle(fd), &mode);
+}
+
+const char *system_program_path(const char *argv0)
+{
+    static char path[4096]; /* UTF-8, as all narrow strings by tuffet.manifest */
+    DWORD n = GetModuleFileNameA(NULL, path, sizeof path);
+    if (!n || n == sizeof path)
+        return argv0;
+    for (char *p = path; (p = strchr(p, '\\'));)
+        *p = '/';
+    return path;
+}
+
+const char *system_temp_folder(void)
+{
+    static char path[MAX_PATH + 1];
+    const char *folder = getenv("TMPDIR");
+    if (folder && *folder)
+        return folder;
+    return GetTempPathA(sizeof path, path) ? path : ".";
+}
+
+/* Files get the permissions of their folder, and those of a user are private. */
+int system_make_private(FILE *f)
+{
+    (void)f;
+    return 0;
+}
