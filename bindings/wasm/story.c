@@ -29,8 +29,8 @@ EMSCRIPTEN_KEEPALIVE void *story_memory(size_t size)
     return posix_memalign(&data, 32, size) ? NULL : data;
 }
 
-/* file: [size] in memory of story_memory. capacity: in tokens; 0: the model's. NULL: story_error says
-   why. */
+/* file: [size] in memory of story_memory. capacity: in tokens; 0: the model's. NULL: story_error
+   says why. */
 EMSCRIPTEN_KEEPALIVE struct story *story_open(const void *file, size_t size, uint32_t capacity)
 {
     static struct story s;

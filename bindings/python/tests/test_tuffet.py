@@ -216,6 +216,36 @@ class Sessions(Case):
         self.assertEqual(plain.guessed, 0)
         self.assertGreater(guessing.guessed, 20)
 
+    def test_a_draft_changes_nothing_but_time(self):
+        model = self.model()
+        for closed_first in ["session", "draft's model"]:
+            drafting = self.model()
+            draft = drafting.session()
+            plain, looking = model.session(), model.session(lookup=8)
+            guessing = model.session(lookup=8, draft=draft)
+            with self.assertRaises(ValueError):
+                draft.decode(1)  # it is no longer the caller's
+            for _ in range(40):
+                token = plain.likeliest(1)[0][0] if plain.pos else 5
+                for session in [plain, looking, guessing]:
+                    session.decode(token)
+                self.assertEqual(list(guessing.logits()), list(plain.logits()))
+            # a draft as large as the model does not pay, and is asked now and then
+            self.assertGreater(guessing.guessed, looking.guessed)
+            (guessing if closed_first == "session" else drafting).close()
+            with self.assertRaises(ValueError):
+                guessing.decode(1)
+
+    def test_a_draft_can_be_stopped(self):
+        def raising(done):
+            raise KeyError("stop")
+        model = self.model()
+        session = model.session(lookup=8, draft=model.session(progress=raising))
+        session.prefill([5, 6, 7])
+        with self.assertRaises(KeyError):
+            for _ in range(40):
+                session.decode(session.likeliest(1)[0][0])
+
     def test_a_copy_of_logits_stays(self):
         session = self.model().session()
         session.prefill([1, 2, 3])
@@ -325,6 +355,10 @@ class Grammars(Case):
         model = self.model()
         with self.assertRaisesRegex(tuffet.FormatError, "line 1"):
             model.grammar("root ::= (")
+        session = model.session()
+        session.sample = lambda sampler: None  # as if the grammar allowed no token
+        with self.assertRaisesRegex(tuffet.ArgumentError, "no token may come"):
+            list(session.generate(PROMPT))
         with self.assertRaisesRegex(tuffet.Unsupported, "/unevaluatedItems"):
             model.schema({"unevaluatedItems": False})
 

@@ -10,7 +10,7 @@ from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequ
                     Union)
 
 from . import _c
-from .errors import Full, check
+from .errors import ArgumentError, Full, check
 from .model import Cell, Grammar, GrammarState, Handle, Model, encoded, ids_of
 
 try:
@@ -51,13 +51,16 @@ class Session(Handle):
     "tuffet". prefix: the name of a prefix of the file. slide: drop old tokens when it is full.
     keep(position, token): a filter of tokens that stay f16. n_logits, n_hidden: how many of the
     newest tokens of a call keep their logits, their hidden vectors. lookup: how many guesses of the
-    next tokens decode() may compute ahead, by prompt lookup. tuffet.h has the details.
+    next tokens decode() may compute ahead, by prompt lookup. draft: a session of a smaller model
+    with the same vocabulary, which makes guesses too, from now on for this session alone; it is
+    closed with it. tuffet.h has the details.
     """
 
     def __init__(self, model: Model, *, capacity: int = 0, kv: Optional[str] = None,
                  prefix: Optional[str] = None, threads: int = 0, n_batch: int = 0,
                  n_logits: int = 0, n_hidden: int = 0, no_logits: bool = False,
                  slide: bool = False, checkpoints: int = 0, lookup: int = 0,
+                 draft: Optional["Session"] = None,
                  keep: Optional[Callable[[int, int], bool]] = None,
                  progress: Optional[Callable[[float], None]] = None):
         self.model = model
@@ -66,17 +69,28 @@ class Session(Handle):
         self._raised: Optional[BaseException] = None  # by a callback, during a call
         self._callbacks = (_c.GOES_ON(self._goes_on),  # the session must have them as long as it is
                            None if keep is None else _c.KEEP(self._keeps))
-        self._progress, self._keep = progress, keep
+        self._progress, self._keep, self._draft = progress, keep, draft
         opts = _c.tft_session_opts(size=ctypes.sizeof(_c.tft_session_opts), capacity=capacity,
                                    kv=encoded(kv), prefix=encoded(prefix), n_threads=threads,
                                    n_batch=n_batch, n_logits=n_logits, n_hidden=n_hidden,
                                    no_logits=no_logits, slide=slide, checkpoints=checkpoints,
-                                   lookup=lookup, progress=self._callbacks[0])
+                                   lookup=lookup, draft=None if draft is None else draft._open,
+                                   progress=self._callbacks[0])
         if self._callbacks[1] is not None:
             opts.keep = self._callbacks[1]
         p, err = c_void_p(), _c.tft_error()
         check(_c.lib.tft_session_open(byref(p), model._open, byref(opts), byref(err)), err)
         self._cell = Cell(p.value, _c.lib.tft_session_close, model._cell)
+        if draft is not None:
+            self._own(draft)
+
+    def _own(self, draft: "Session") -> None:
+        """The draft is closed behind this session, or this session before the draft's model."""
+        cell, draft._cell = draft._cell, None
+        if self._cell is not None and cell is not None:
+            free = self._cell.free
+            self._cell.free = lambda p: (free(p), cell.close())
+            cell.children.add(self._cell)
 
     # An exception cannot pass through the library. It ends the call where the library can, and is
     # raised behind it. So Ctrl-C, which Python raises in the main thread's callback, stops a prompt.
@@ -98,6 +112,8 @@ class Session(Handle):
 
     def _check(self, status: int) -> None:
         raised, self._raised = self._raised, None
+        if self._draft is not None and raised is None:
+            raised, self._draft._raised = self._draft._raised, None
         if raised is not None:
             raise raised
         if status != _c.OK:
@@ -212,10 +228,13 @@ class Session(Handle):
             self.prefill([])
         made = 0
         while max_tokens is None or made < max_tokens:
-            token = None if sampler._done else self.sample(sampler)
-            if token is None or self.model.ends(token):
+            done = sampler._done
+            token = None if done else self.sample(sampler)
+            if done or (token is not None and self.model.ends(token)):
                 self.stopped = "end"
                 return
+            if token is None:
+                raise ArgumentError("no token may come next")
             yield token
             made += 1
             if made == max_tokens:
