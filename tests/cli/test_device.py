@@ -88,6 +88,7 @@ class Device(Case):
             self.assert_gpu_fails(waits, "run", "-phello", "-n30")
             self.assert_gpu_fails(waits, "chat", "-phello", "-n30", "--template=chatml")
         self.assert_gpu_fails(4, "ppl", "-f", self.path("text"), "--ctx=16")
+        self.assert_gpu_fails(9, "bench", "-p4", "-n9", "-r1")
 
     @needs_player
     @unittest.skipUnless(b"\n  eval " in subprocess.run([*TUFFET, "--help"], check=True,

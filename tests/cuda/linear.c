@@ -59,7 +59,8 @@ static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size
                     1 + (uint32_t)check_below(g->c, 20));
     for (size_t i = 0; i < n; i++) {
         g->c->ref->gemm_i8(&(struct tft_gemm_i8){o[i].y, o[i].ldy, o[0].x, o[0].ldx, o[0].xq,
-                                                 o[0].step, &o[i].w, o[i].bias, o[0].add, M, N[i]});
+                                                 o[0].step, &o[i].w, o[i].bias, o[0].add, M, N[i],
+                                                 0});
         gpu_same(g, o[i].y, p[i].y, size_y(&o[i]),
                  "matrix %zu of %zu: M %zu N %zu cols %zu step %zu bias %d add %d", i, n, M, N[i],
                  cols, o[0].step, o[i].bias != NULL, o[0].add);
