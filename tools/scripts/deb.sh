@@ -9,7 +9,7 @@ top=$PWD
 out=$top/build/deb
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
-sh tools/scripts/install.sh debhelper lintian mmdebstrap meson pkgconf gcc libc6-dev \
+sh tools/scripts/install.sh git build-essential debhelper lintian mmdebstrap meson pkgconf \
     libedit-dev libevent-dev libjansson-dev
 
 commit=$(git rev-parse HEAD)

@@ -7,14 +7,14 @@
 set -u
 cd "$(dirname "$0")/../.." || exit
 
-all="tsan i386 armhf wasm static deb baremetal"
+all="tsan i386 armhf riscv64 wasm windows static deb debian baremetal"
 out=build/everywhere
 mkdir -p "$out"
 
 step() {
     case $1 in
-    tsan | i386 | armhf) sh tools/scripts/platforms.sh "$1" ;;
-    wasm | static | deb | baremetal) sh "tools/scripts/$1.sh" ;;
+    tsan | i386 | armhf | riscv64) sh tools/scripts/platforms.sh "$1" ;;
+    wasm | windows | static | deb | debian | baremetal) sh "tools/scripts/$1.sh" ;;
     *)
         echo "everywhere.sh: no step $1; there are: $all"
         return 1

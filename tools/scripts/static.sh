@@ -10,20 +10,12 @@ cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- x86_64 aarch64
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 out=$PWD/build/static
-mkdir -p "$out/sources"
-sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf cmake curl dpkg-dev \
-    musl-tools linux-libc-dev
+mkdir -p "$out"
+sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf cmake curl musl-tools \
+    linux-libc-dev
 
-# The sources of this Debian, with its patches, by lists of packages of their own.
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-lists="-o Dir::Etc::sourcelist=$out/deb-src.list -o Dir::Etc::sourceparts=/dev/null"
-lists="$lists -o Dir::State::lists=$out/lists -o APT::Sandbox::User=root"
-mkdir -p "$out/lists/partial"
-signed=/usr/share/keyrings/debian-archive-keyring.gpg
-echo "deb-src [signed-by=$signed] http://deb.debian.org/debian $suite main" >"$out/deb-src.list"
-# shellcheck disable=SC2086 # several words
-(cd "$out/sources" && rm -rf ./* &&
-    apt-get $lists -qq update && apt-get $lists -qq source jansson libevent >/dev/null)
+rm -rf "$out/sources"
+sh tools/scripts/source.sh "$out/sources" jansson libevent
 
 # Sets gcc, specs, headers: Debian's musl-gcc is gcc with a file of specs, which leads from the
 # headers and libraries of glibc to those of musl. gcc for ARM takes the same file with other folders.

@@ -2,19 +2,22 @@
 # Builds the library for WebAssembly, and one page that tells stories: sh tools/scripts/wasm.sh [BUILD]
 # Makes build/wasm/tuffet.js, the library with the class Story (bindings/wasm), and
 # build/wasm/story.html, which has the library and the model that ships, in W8A8, inside: it needs
-# neither a server nor a network. Under Node.js the program must make the same W8A8 file, the same perplexities
-# and the same stories as BUILD, a build for this machine (default build/test), with each set of
-# kernels, and the tests of kernels must pass. Then the page is opened in Chromium, where Node.js
-# finds playwright-core and axe-core (tests/page).
+# neither a server nor a network. Under Node.js the program must make the same W8A8 file, the same
+# perplexities and the same stories as BUILD, a build for this machine (default build/test, made if
+# it is not there), with each set of kernels, and the tests of kernels must pass. Then the page is
+# opened in Chromium, where Node.js finds playwright-core and axe-core (tests/page).
 set -eu
 cd "$(dirname "$0")/../.."
-native=${1:-build/test}/tools/tuffet
+build=${1:-build/test}
+native=$build/tools/tuffet
 wasm=build/wasm
 model=models/demo/stories2M.gguf
 
-sh tools/scripts/install.sh emscripten nodejs meson ninja-build python3
+sh tools/scripts/install.sh gcc libc6-dev emscripten nodejs meson ninja-build python3
 export NODE_PATH="${NODE_PATH:+$NODE_PATH:}/usr/share/nodejs" # Debian's packages, of other Nodes too
 
+[ -d "$build" ] || meson setup "$build" --werror >/dev/null
+ninja -C "$build" --quiet tools/tuffet
 [ -d "$wasm" ] || meson setup "$wasm" --werror --cross-file tests/cross/wasm32.ini -Dtests=false \
     -Dthreads=none -Djansson=disabled -Dlibedit=disabled -Ddefault_library=static >/dev/null
 ninja -C "$wasm" --quiet
