@@ -1,5 +1,8 @@
 """What the tests of the program share. Each is run as test_NAME.py TUFFET TOY EMBED [options of
-unittest]. Under emulation, the three programs are run by MESON_EXE_WRAPPER."""
+unittest]. Under emulation, the three programs are run by MESON_EXE_WRAPPER.
+
+The suite starts each test from a known state (tests/start.py)."""
+import fcntl
 import json
 import os
 import pathlib
@@ -7,15 +10,20 @@ import pty
 import select
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import start
+
 WRAPPER = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
 TUFFET, TOY, EMBED = ([*WRAPPER, program] for program in sys.argv[1:4])
-PATIENCE = 60  # seconds, for a step that should take less than one
+PATIENCE = 60  # seconds, for a program that should take less than one
 
 
 class Case(unittest.TestCase):
@@ -26,6 +34,15 @@ class Case(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         os.environ["XDG_STATE_HOME"] = cls.folder.name  # not into the user's history
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.addTypeEqualityFunc(bytes, self.same_bytes)
+
+    def same_bytes(self, got, want, msg=None):
+        """If bytes differ, says so: tests/suite.py does not run such a test once more then."""
+        if got != want:
+            self.fail(self._formatMessage(msg, f"bytes differ: {got!r} != {want!r}"))
 
     def path(self, name):
         return os.path.join(self.folder.name, name)
@@ -69,22 +86,31 @@ class Case(unittest.TestCase):
 
 
 class Terminal:
-    """The program, at a terminal of its own; stdout and stderr may be other descriptors."""
+    """The program, at a terminal of its own; stdout and stderr may be other descriptors. It is killed
+    if it has not ended PATIENCE seconds after its start."""
 
     def __init__(self, *args, stdout=None, stderr=None, **settings):
         self.screen, self.at = b"", 0
+        self.until = time.monotonic() + PATIENCE
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            start.default_signals()  # Python ignores SIGPIPE
             for fd, own in [(stdout, 1), (stderr, 2)]:
                 if fd is not None:
                     os.dup2(fd, own)
             os.execvpe(TUFFET[0], [*TUFFET, *args], {**os.environ, "TERM": "dumb", **settings})
 
+    def seconds_left(self):
+        return max(0, self.until - time.monotonic())
+
+    def give_up(self, why):
+        os.kill(self.pid, signal.SIGKILL)
+        raise AssertionError(f"{why} after {PATIENCE} s, and {self.screen[self.at:][-2000:]}")
+
     def more(self):
         """Waits for output. Returns False when the program has ended."""
-        if not select.select([self.fd], [], [], PATIENCE)[0]:
-            os.kill(self.pid, signal.SIGKILL)
-            raise AssertionError(f"nothing happens after {self.screen[self.at:]}")
+        if not select.select([self.fd], [], [], self.seconds_left())[0]:
+            self.give_up("it still runs")
         try:
             data = os.read(self.fd, 4096)
         except OSError:  # on Linux: the program has closed the terminal
@@ -103,18 +129,26 @@ class Terminal:
     def type(self, text):
         os.write(self.fd, text)
 
+    def queued(self):
+        """How many bytes of whole lines the program has not read yet."""
+        fd = os.open(f"/proc/{self.pid}/fd/0", os.O_RDONLY | os.O_NOCTTY)
+        try:
+            return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0]
+        finally:
+            os.close(fd)
+
     def paste(self, text):
         """As a terminal does that was asked to mark pastes, however much it is."""
         text = b"\x1b[200~" + text + b"\x1b[201~"
         os.set_blocking(self.fd, False)
         while text:
-            readable, writable, _ = select.select([self.fd], [self.fd], [], PATIENCE)
+            readable, writable, _ = select.select([self.fd], [self.fd], [], self.seconds_left())
             if readable:
                 self.more()
             elif writable:
                 text = text[os.write(self.fd, text[:4096]):]
             else:
-                raise AssertionError("it does not read a paste")
+                self.give_up("it does not read a paste")
         os.set_blocking(self.fd, True)
 
     def end(self):
@@ -126,11 +160,12 @@ class Terminal:
 
 
 def wait_until(is_so):
-    for _ in range(PATIENCE * 100):
-        if is_so():
-            return
+    """Asks every hundredth of a second, for what has no event to wait for."""
+    until = time.monotonic() + PATIENCE
+    while not is_so():
+        if time.monotonic() > until:
+            raise TimeoutError
         time.sleep(0.01)
-    raise TimeoutError
 
 
 def opened(process):

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from program import TUFFET, Case, Terminal, interrupt, main
+from program import TUFFET, Case, Terminal, interrupt, main, wait_until
 
 ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
           "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
@@ -125,6 +125,24 @@ class Chat(Case):
         t.wait_for(b"e")
         t.type(b"\x03")
         t.wait_for(b"\n> ")
+        t.type(b"\x04")
+        self.assertEqual(t.end(), 0)
+
+    def test_lines_typed_ahead(self):
+        """At a prompt the terminal shows them at once; during an answer, the next prompts do."""
+        t = Terminal("chat", self.toy(template=ZEPHYR, endless=1, ctx=100000), "-s1", "-t1")
+        t.wait_for(b"> ")
+        t.type(b"hello\n/first\n/second\n")
+        t.wait_for(b"hello\r\n/first\r\n/second\r\n")
+        t.wait_for(b"e")  # it talks
+        t.type(b"/third\n/fourth\n")
+        wait_until(lambda: t.queued() == len(b"/first\n/second\n/third\n/fourth\n"))
+        t.type(b"\x03")
+        for line in [b"", b"", b"/third\r\n", b"/fourth\r\n"]:
+            t.wait_for(b"\r\n> " + line + b"tuffet: ")
+        t.wait_for(b"\r\n> ")
+        t.type(b"/fifth\n")
+        t.wait_for(b"/fifth\r\ntuffet: ")
         t.type(b"\x04")
         self.assertEqual(t.end(), 0)
 

@@ -192,32 +192,49 @@ static bool append_read(struct cli_text *t, ssize_t *got)
 }
 
 /* How many bytes are waiting to be read. */
-static int waiting(void)
+static size_t waiting(void)
 {
     int n = 0;
-    return ioctl(STDIN_FILENO, FIONREAD, &n) == 0 ? n : 0;
+    return ioctl(STDIN_FILENO, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+}
+
+/* How many bytes at the front of the terminal's queue are on the screen. */
+static size_t shown;
+
+/* A line of n bytes has been read; n_queued were in the queue when the echo began. What came after
+   that, the terminal has echoed. Returns whether the line was typed without an echo. */
+static bool was_silent(size_t n, size_t n_queued)
+{
+    bool silent = n_queued > shown && n > shown;
+    size_t left = n_queued > n ? n_queued - n : 0;
+    shown = shown > n ? shown - n : 0;
+    if (left == shown) /* none is left that was not echoed */
+        shown = waiting();
+    return silent;
 }
 
 enum terminal_read terminal_line(const char *prompt, const char **line, size_t *n)
 {
     static struct cli_text text;
-    static int echoed; /* bytes that were waiting when the echo ended, so they are on the screen */
     ssize_t got = 1;
-    bool read = true, silent = waiting() > echoed;
+    bool read = true;
     prompt_modes();
+    /* Counted while the terminal echoes, here and when the line has been read: a line that comes
+       between the two steps is then shown twice, and not never. */
+    size_t n_queued = waiting();
     cli_release_interrupts(); /* a SIGINT from elsewhere ends the program; no key makes one now */
     fputs(prompt, stderr);
     text.n = 0;
     while (read && got && (!text.n || !strchr("\n\x03", text.p[text.n - 1])))
         read = append_read(&text, &got);
     int err = errno;
+    bool silent = was_silent(text.n, n_queued);
     cli_catch_interrupts();
     terminal_answer();
-    echoed = waiting();
     bool interrupted = text.n && text.p[text.n - 1] == INTERRUPT;
     *line = text.p;
     *n = text.n - interrupted;
-    if (silent && *n) /* the line was typed without an echo */
+    if (silent && *n)
         fwrite(text.p, 1, *n, stderr);
     errno = err;
     return !read         ? TERMINAL_FAILED
