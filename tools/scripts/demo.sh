@@ -5,7 +5,6 @@ set -eu
 cd "$(dirname "$0")/../.."
 
 sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf
-[ -d build/demo ] || meson setup build/demo -Dtests=false >/dev/null
-ninja -C build/demo --quiet
+sh tools/scripts/build.sh build/demo -Dtests=false >&2
 [ $# -gt 0 ] || set -- --echo -p "Once upon a time"
 exec build/demo/tools/tuffet run models/demo/stories2M.gguf "$@"
