@@ -18,7 +18,8 @@ enum { DEFAULT_BATCH = 512, DEFAULT_CHECKPOINTS = 4 };
 static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m,
                                 struct tft_error *err)
 {
-    if (kv->i8 && !m->stage[m->n_stage - 1].backend->has_i8)
+    bool planned = m->n_stage == 0; /* it has weights nowhere, so any cache may be asked about */
+    if (kv->i8 && !planned && !m->stage[m->n_stage - 1].backend->has_i8)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a device has no int8 KV cache yet: use f16, or the CPU",
                         m->source.name);

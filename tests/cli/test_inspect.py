@@ -43,6 +43,9 @@ class Inspect(Case):
         # codes are held as they are, with rows padded to multiples of 16
         self.assertLess(stored["weights"], 1.3 * expanded)
         self.assertEqual(memory("--kv=f32")["kv_per_token"], 2 * stored["kv_per_token"])
+        # 16 bytes of keys, their scale and their sum; 16 of values, their scale and a part of the
+        # sums of 256 slots
+        self.assertEqual(memory("--kv=i8")["kv_per_token"], 2 * 2 * (16 + 4 + 4 + 16 + 4 + 1))
         self.assertEqual(memory("--ctx=100")["context"], 100)
         self.assertLess(memory("--ctx=100")["session"], stored["session"])
         self.assertIsNone(memory("--ctx=257")["session"])
