@@ -296,18 +296,26 @@ static void put_values(struct shape_weights *w, const struct shape *s, enum tft_
         tft_gguf_put_array(w->gguf, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, w->codes, w->n_tensor);
 }
 
+/* NULL: there is none. */
+static const struct shape *shape_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (strcmp(shapes[i].name, name) == 0)
+            return &shapes[i];
+    return NULL;
+}
+
+bool shape_is_known(const char *name) { return shape_named(name); }
+
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err)
 {
     struct shape_weights w = {.progress = o->progress, .random = 0x9e3779b97f4a7c15};
-    const struct shape *s = NULL;
+    const struct shape *s = shape_named(o->name);
     const struct tft_format *format =
         o->bits < 8 ? tft_format_low(o->bits, SHAPE_GROUP) : &tft_format_i8;
     if (!format || o->bits > 8)
         return TFT_ERR_ARG;
     w.low = format->low;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (strcmp(shapes[i].name, o->name) == 0)
-            s = &shapes[i];
     if (!s)
         return TFT_ERR_ARG;
     enum tft_status status = tft_gguf_create(&w.gguf, path, err);

@@ -23,6 +23,9 @@ struct shape_opts {
                                       returns false, the writing stops */
 };
 
+/* Whether this is one of SHAPE_NAMES. */
+bool shape_is_known(const char *name);
+
 /* Writes such a model to a file. TFT_OK without a file if `progress` stopped it. TFT_ERR_ARG: there
    is no such name, or there are no such weights. */
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err);

@@ -564,8 +564,6 @@ static int open_shape(struct tft_model **m, char path[4096])
                                     : CLI_FAILED;
     if (remove(path) == 0) /* Windows keeps it while it is mapped */
         *path = 0;
-    if (status == TFT_ERR_ARG)
-        return cli_usage("--shape must be one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
     return status == TFT_OK ? result : cli_fail("%s", err.msg);
 }
 
@@ -587,6 +585,8 @@ static int run_bench(const char *path)
         return cli_usage("--sessions measures no prompt: leave out -p");
     if (!path == !opt.shape)
         return cli_usage("give either MODEL or --shape");
+    if (opt.shape && !shape_is_known(opt.shape))
+        return cli_usage("--shape must be one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
     if (opt.bits != 8 && (!opt.shape || opt.bits < 2 || opt.bits > 4))
         return cli_usage("--bits must be 8, 4, 3 or 2, with --shape");
     if (opt.dynamic && !opt.shape)
