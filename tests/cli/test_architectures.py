@@ -15,8 +15,9 @@ CUSHION = ["--cushion=auto", "--cushion-sample=6", "--cushion-tau=9", "--cushion
 
 class Architectures(Case):
     def arguments(self, arch, *args):
+        """The text has windows of more tokens than those of the models' attention."""
         return ["quantize", self.toy(arch=arch, endless=1), "-o", self.path("out"), "--calib",
-                self.write("text", TEXT), "--calib-window=40", "--calib-tokens=200", *args]
+                self.write("text", TEXT), "--calib-window=40", "--calib-tokens=120", "-t1", *args]
 
     def learns(self, loss, *args):
         """The prefix is at least as good on held-out text, or is refused before work starts."""

@@ -62,7 +62,7 @@ class Eval(Case):
         return self.write(name, b"".join(json.dumps(o).encode() + b"\n" for o in objects))
 
     def eval(self, model, task, *objects, args=()):
-        return self.json("eval", model, "--task", task, "-f", self.lines(*objects), *args)
+        return self.json("eval", model, "--task", task, "-f", self.lines(*objects), "-t1", *args)
 
     def last_word(self, model, text, *args):
         """-ln p of it, as eval has it."""

@@ -1,4 +1,5 @@
 """tuffet pack, and the other commands on its result."""
+import json
 import os
 import shutil
 import struct
@@ -60,17 +61,15 @@ class Pack(Case):
                          {"arch": "qwen2", "tied": 1}, {"arch": "qwen3"}]:
             settings = {"type": "q8_0", "endless": 1, **settings}
             toy, model = self.toy(**settings), self.packed(**settings)
-            for args in [["-t1"], ["-t3"], ["--cpu=c"], ["--kv=kivi:group=16"]]:
+            for args in [["-t1"], ["-t3"], ["-t1", "--cpu=c"], ["-t1", "--kv=kivi:group=16"]]:
                 args = ["-phello world", "-s3", "-n30", *args]
                 self.assertEqual(self.tuffet("run", model, *args), self.tuffet("run", toy, *args))
-            args = ["-f", text, "--ctx=64"]
+            args = ["-f", text, "--ctx=64", "-t1"]
             self.assertEqual(self.json("ppl", model, *args)["ppl"],
                              self.json("ppl", toy, *args)["ppl"])
             args = ["-phello world"]
             self.assertEqual(self.tuffet("tokenize", model, *args),
                              self.tuffet("tokenize", toy, *args))
-        rows = self.json("bench", model, "-p9", "-n3", "-r1", "-t1")["rows"]
-        self.assertEqual([row["what"] for row in rows], ["prefill", "decode"])
         self.tuffet("inspect", model, "--activations", text)
 
     def test_inspect(self):
@@ -140,16 +139,18 @@ class Pack(Case):
         """The buffer of 256 MiB for the limits is gone when the weights are packed: they do not
         add up."""
         def peak(model):
-            with subprocess.Popen([*TUFFET, "bench", model, "-p1", "-n1", "-r1", "-t1"],
-                                  stdout=subprocess.DEVNULL) as p:
+            with subprocess.Popen([*TUFFET, "bench", model, "-p1", "-n1", "-r1", "-t1", "--json"],
+                                  stdout=subprocess.PIPE) as p:
+                rows = json.load(p.stdout)["rows"]
                 _, status, used = os.wait4(p.pid, 0)
                 p.returncode = os.waitstatus_to_exitcode(status)
             self.assertEqual(p.returncode, 0)
+            self.assertEqual([row["what"] for row in rows], ["prefill", "decode"])
             return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
         weights = 100_000_000
         large(self.path("hundred"), weights // 34)
-        little = peak(self.toy(type="q8_0"))
+        little = peak(self.packed(type="q8_0"))
         self.assertGreater(little, (256 << 20) * 0.9)
         self.assertLess(peak(self.path("hundred")), little + weights * 0.6)
 

@@ -2,18 +2,18 @@
 import math
 import os
 import random
-import re
-import shutil
 import signal
 import struct
 import subprocess
-import tempfile
-import time
 import unittest
 
-from program import PATIENCE, TUFFET, WRAPPER, Case, interrupt, main, opened, wait_until
+from program import PATIENCE, TUFFET, Case, main, opened, wait_until
 
-TEXT = b"hello world, once upon a time and the end. " * 60
+# Threads of a toy mostly wait where other tests have the CPUs.
+THREADS = [] if "TUFFET_THOROUGH" in os.environ else ["-t1"]
+SHOWS_FILES = unittest.skipUnless(os.path.isdir("/proc/self/fd"),
+                                  "no /proc that shows which files are open")
+TEXT = b"hello world, once upon a time and the end. " * 30
 INPUTS = [f"blk.{layer}.{part}" for layer in range(2) for part
           in ["attn_q", "attn_output", "ffn_up", "ffn_down"]] + ["output"]
 
@@ -24,7 +24,7 @@ class Quantize(Case):
 
     def arguments(self, *args, model=None, out="out"):
         return ["quantize", model or self.toy(endless=1), "-o", self.path(out), "--calib",
-                self.text, *args]
+                self.text, *THREADS, *args]
 
     def quantized(self, *args, **where):
         self.json(*self.arguments(*args, **where))
@@ -61,8 +61,7 @@ class Quantize(Case):
             self.assertAlmostEqual(i["scale"], (i["max"] - i["min"]) / 255, delta=1e-4 * i["scale"])
             self.assertAlmostEqual(i["zero"], -i["min"] / i["scale"], delta=0.51)
             self.assertTrue(0 < i["error"] < 0.01, i)
-        done = subprocess.run([*TUFFET, *self.arguments("-t1")], capture_output=True,
-                              timeout=PATIENCE)
+        done = subprocess.run([*TUFFET, *self.arguments()], capture_output=True, timeout=PATIENCE)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
         self.assertRegex(done.stderr, rb"\Acheck: [^\n]*\n(warning: [^\n]*\n)?\Z")
 
@@ -84,9 +83,10 @@ class Quantize(Case):
     def test_the_text_that_the_program_contains(self):
         model, out = self.toy(endless=1), self.path("out")
         text = os.path.join(os.environ["TUFFET_SOURCE"], "tools/quantize/calibration.txt")
-        self.json("quantize", model, "-o", out)
+        windows = ["--calib-window=64", "--calib-tokens=2048", *THREADS]  # from all of the text
+        self.json("quantize", model, "-o", out, *windows)
         without = self.read(out)
-        self.json("quantize", model, "-o", out, "--calib", text)
+        self.json("quantize", model, "-o", out, "--calib", text, *windows)
         self.assertEqual(self.read(out), without)
 
     def test_the_check(self):
@@ -128,8 +128,6 @@ class Quantize(Case):
         ppl = [self.json("ppl", m, "-f", self.text, "--ctx=64")["ppl"] for m
                in [self.toy(endless=1), model]]
         self.assertAlmostEqual(ppl[1] / ppl[0], 1, delta=0.2)
-        self.assertEqual([row["what"] for row in self.json("bench", model, "-p9", "-n3", "-r1",
-                                                           "-t1")["rows"]], ["prefill", "decode"])
         self.assertEqual(self.json("chat", model, "-phello", "-n3", "--template=phi3")["role"],
                          "assistant")
         plain = self.json("tokenize", self.toy(endless=1), ids)["tokens"]
@@ -284,6 +282,8 @@ class Quantize(Case):
     def test_where_a_cushion_grows(self):
         """A token refused before the last one may be accepted at the end. One that costs the text
         too much is refused in both places."""
+        self.text = self.write("long", TEXT * 2)
+
         def searched(want, *args, start=(1,)):
             args = ["--cushion=auto", "--cushion-max=3", *args]
             _, search = self.cushioned(*args, start=start)
@@ -306,8 +306,9 @@ class Quantize(Case):
         self.assertRegex(said, f"^{line}: refused, it costs the text too much\n")
 
     def test_every_option_changes_the_file(self):
-        files = [self.read(self.quantized())]
-        for args in ["--calib-tokens=252", "--calib-window=100", "--range=min-max",
+        calib = ["--calib-tokens=512", "--calib-window=64"]
+        files = [self.read(self.quantized(*calib))]
+        for args in ["--calib-tokens=128", "--calib-window=100", "--range=min-max",
                      "--range=percentile",
                      "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o",
                      "--rotate=none", "--rotate=o+down",
@@ -322,16 +323,13 @@ class Quantize(Case):
                      "--intact-tokens=5,1", "--dynamic=all",
                      "--dynamic=all --dynamic-per=tensor",
                      "--tune --calib-window=32 --calib-tokens=64 --tune-epochs=1 --tune-rate=0.1"]:
-            files.append(self.read(self.quantized(*args.split(" --")[:1],
+            files.append(self.read(self.quantized(*calib, *args.split(" --")[:1],
                                                   *("--" + a for a in args.split(" --")[1:]))))
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
         self.assertEqual(len(set(files)), len(files))
-        window = "--calib-window=252"
-        for args in [["--intact=auto"], ["--intact=bos", window], ["-t3"],
-                     ["--intact-text=", window], ["--cushion=none"], ["--rotate=auto"],
-                     ["--range=mse"], ["--bits=8"], ["--bits=4,8"],
-                     ["--rounding=awq"]]:
-            self.assertEqual(self.read(self.quantized(*args)), files[0], args)
+        for args in ["--intact=auto", "--intact=bos", "-t3", "--intact-text=", "--cushion=none",
+                     "--rotate=auto", "--range=mse", "--bits=8", "--bits=4,8", "--rounding=awq"]:
+            self.assertEqual(self.read(self.quantized(*calib, args)), files[0], args)
 
     def test_bits_of_weights(self):
         model = self.quantized("--bits=3,ffn_down=8,1.attn_v=4,0-1.attn_q=2,0=4", "--group=32")
@@ -343,7 +341,7 @@ class Quantize(Case):
         self.assertEqual(self.left(), ["out"])
 
     def test_search_for_bits_of_weights(self):
-        budget = ["--bits-search=5.5", "--group=32"]
+        budget = ["--bits-search=5.5", "--group=32", "--calib-window=64"]
         found = self.json(*self.arguments(*budget))["bits_search"]
         model = self.path("out")
         self.assertEqual(len(found["matrices"]), 14)
@@ -354,8 +352,8 @@ class Quantize(Case):
         for m in found["matrices"]:
             self.assertEqual(kinds[m["name"] + ".weight"],
                              "I8" if m["bits"] == 8 else f"int{m['bits']} g32")
-        self.assertEqual(self.read(self.quantized("--bits", found["as"], "--group=32",
-                                                  out="out-by-hand")), self.read(model))
+        by_hand = ["--bits", found["as"], *budget[1:]]
+        self.assertEqual(self.read(self.quantized(*by_hand, out="out-by-hand")), self.read(model))
         said = subprocess.run([*TUFFET, *self.arguments(*budget, out="out-said")],
                               capture_output=True, text=True, check=True).stderr
         self.assertIn(f"bits each in the layers: --bits {found['as']}\n", said)
@@ -366,7 +364,8 @@ class Quantize(Case):
         least, most = (os.path.getsize(self.quantized(f"--bits={bits}")) for bits in (2, 8))
         for part in (0.3, 0.5, 0.7):
             budget = int(least + part * (most - least))
-            size = os.path.getsize(self.quantized(f"--bits-search={budget / 1e6:.6f}MB"))
+            size = os.path.getsize(self.quantized(f"--bits-search={budget / 1e6:.6f}MB",
+                                                  "--calib-window=64"))
             self.assertLessEqual(size, budget)
             self.assertGreater(size, budget - 5000)
 
@@ -378,9 +377,8 @@ class Quantize(Case):
         for args, why in [(["--bits-search=2"],
                            "bits with groups of 64, more than the budget of 2"),
                           (["--bits-search=0.001MB"], "more than the budget of 1000"),
-                          (["--bits-search=5", "--calib-tokens=40", "--calib-window=40"],
-                           "two windows")]:
-            self.assertIn(why, self.fails(*self.arguments(*args)))
+                          (["--bits-search=5", "--calib-tokens=40"], "two windows")]:
+            self.assertIn(why, self.fails(*self.arguments("--calib-window=40", *args)))
         for args, why in [(["--bits-search=4", "--bits=4"], "exclude each other"),
                           (["--bits-search=4", "--weights=per-tensor"],
                            "leave out --weights per-tensor")]:
@@ -420,9 +418,6 @@ class Quantize(Case):
         # keys, then values in groups of 16 channels: codes and scales of each
         block = (8 * 16 // 8 + 4 * 8) + (16 * 16 // 8 + 4 * 16)
         self.assertEqual(per_token, [2 * 2 * 8 * 2 * 2, 2 * 2 * block // 16])
-        bench = self.json("bench", named, "-p4", "-n2", "-r1", "-t1")
-        self.assertEqual({row["kv"] for row in bench["rows"]},
-                         {"tuffet:window=0,group=16,k=1@mixed,v=1"})
         data = self.read(named)
         at = data.index(b"tuffet:window=0")
         broken = self.write("broken", data[:at] + b"taffet" + data[at + 6:])
@@ -470,7 +465,7 @@ class Quantize(Case):
                          self.tuffet("run", self.path("out-plain"), *args, "--kv", kept["kv"]))
 
         # the same budget in bits per number; -t has no effect
-        again = self.json(*self.arguments(*self.SEARCH, "--kv-search=7.5", "-t1",
+        again = self.json(*self.arguments(*self.SEARCH, "--kv-search=7.5", "-t3",
                                           out="out-again"))["kv_search"]
         self.assertEqual(again, found)
         self.assertEqual(self.read(self.path("out-again")), self.read(self.path("out")))
@@ -517,20 +512,6 @@ class Quantize(Case):
                           (["--kv-search=60B", "--calib-tokens=40"], "two windows")]:
             self.assertIn(why, self.fails(*self.arguments(*self.SEARCH, *args)))
         self.assertEqual(self.left(), [])
-
-    def test_an_interrupt_of_a_search_leaves_nothing(self):
-        self.text = self.write("long", TEXT * 20)
-        model = self.toy(endless=1, ctx=4096)
-        args = self.arguments("--kv-search=8", "--calib-window=2000", "--calib-tokens=4000", "-t1",
-                              model=model)
-        with subprocess.Popen([*TUFFET, *args], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as p:
-            if os.path.isdir("/proc/self/fd"):  # the model that is searched is open
-                wait_until(lambda: any("out.unsearched" in path for path in opened(p)))
-            self.assertIsNone(p.poll(), "it was too quick")
-            p.send_signal(signal.SIGINT)
-            out, err = p.communicate(timeout=PATIENCE)
-        self.assertEqual((p.returncode, out, err, self.left()), (130, b"", b"", []))
 
     def test_a_cache_that_is_calibrated(self):
         kv = "skvq:window=0,sinks=0,group=16,v=1.5"
@@ -841,71 +822,55 @@ class Quantize(Case):
         self.assertIn(b"yes", self.tuffet("inspect", self.quantized()))
         self.assertEqual(self.left(), ["out"])
 
-    def test_an_interrupt_of_tuning_leaves_nothing(self):
-        with subprocess.Popen([*TUFFET, *self.arguments("--tune", "--tune-epochs=100000", "-t1")],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
-            if os.path.isdir("/proc/self/fd"):  # the model that is tuned is open, not in the folder
-                wait_until(lambda: any("out.untuned" in path for path in opened(p)))
-            time.sleep(0.5)
+    def interrupted(self, is_there, args, sig):
+        """Sends the signal when the program has such a file open: is_there(path). Returns the exit
+        status and what the program has left; it prints nothing."""
+        with subprocess.Popen([*TUFFET, *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as p:
+            wait_until(lambda: p.poll() is not None or any(map(is_there, opened(p))))
             self.assertIsNone(p.poll(), "it was too quick")
-            out, err = interrupt(p)
-        self.assertEqual((p.returncode, out, err, self.left()), (130, b"", b"", []))
+            p.send_signal(sig)
+            said = p.communicate(timeout=PATIENCE)
+        self.assertEqual(said, (b"", b""))
+        return p.returncode, self.left()
 
-    @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "shows which files are open")
-    def test_a_kill_leaves_no_model_that_is_searched_or_tuned(self):
-        self.text = self.write("long", TEXT * 20)
+    @SHOWS_FILES
+    def test_a_kill_or_an_interrupt_of_a_step_leaves_nothing(self):
+        """The model that is tuned or searched is open, and has no name in the folder."""
+        self.text = self.write("long", TEXT * 30)
         model = self.toy(endless=1, ctx=4096)
-        window = ["--calib-window=2000", "--calib-tokens=4000", "-t1"]
-        system = ["--intact-system=" + TEXT.decode() * 4, "--template=chatml"]
-        for suffix, args in [("untuned", ["--tune", "--tune-epochs=100000"]),
-                             ("unsearched", ["--kv-search=8", *window]),
-                             ("8bits", ["--bits-search=5.5", "--group=32", *window]),
-                             ("unnamed", [*system, *window])]:
-            with subprocess.Popen([*TUFFET, *self.arguments(*args, model=model)],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
-                wait_until(lambda: any(f"out.{suffix} (deleted)" in path for path in opened(p)))
-                p.kill()
-                p.communicate(timeout=PATIENCE)
-            self.assertEqual((p.returncode, self.left()), (-signal.SIGKILL, []), suffix)
+        brief, long = [["--calib-window=32", "--calib-tokens=64"],
+                       ["--calib-window=200", "--calib-tokens=3000"]]
+        system = ["--intact-system=" + TEXT.decode() * 8, "--template=chatml"]
+        for suffix, args in [("untuned", ["--tune", "--tune-epochs=100000", *brief]),
+                             ("unsearched", ["--kv-search=8", *long]),
+                             ("8bits", ["--bits-search=5.5", "--group=32", *long]),
+                             ("unnamed", [*system, *brief])]:
+            args = self.arguments("-t1", *args, model=model)
 
+            def is_model(path, name=self.path(f"out.{suffix} (deleted)")):
+                return path == name
+            with self.subTest(suffix):
+                self.assertEqual(self.interrupted(is_model, args, signal.SIGKILL),
+                                 (-signal.SIGKILL, []))
+                if suffix in ["untuned", "unsearched"]:
+                    self.assertEqual(self.interrupted(is_model, args, signal.SIGINT), (130, []))
+
+    @SHOWS_FILES
     def test_an_interrupt_leaves_nothing(self):
-        self.text = self.write("long", TEXT * 1000)  # so that the run takes a while
-        for sig, status in [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]:
-            with subprocess.Popen([*TUFFET,
-                                   *self.arguments("--calib-tokens=500000", "--smooth=0.5", "-t1",
-                                                   "--json")], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE) as p:
-                time.sleep(1)
-                self.assertIsNone(p.poll(), "it was too quick")
-                p.send_signal(sig)
-                out, err = p.communicate(timeout=PATIENCE)
-            self.assertEqual((p.returncode, out, err), (status, b"", b""))
-            self.assertEqual([name for name in self.left()
-                              if not re.fullmatch(r"out\.tmp\d+", name) or sig == signal.SIGINT],
-                              [])
+        """The new file has no name, or on some systems one that ends with the process's number."""
+        self.text = self.write("long", TEXT * 200)
+        model = self.toy(endless=1)
+        args = self.arguments("--calib-tokens=500000", "--smooth=0.5", "-t1", "--json",
+                              model=model)
 
-    def test_shapes(self):
-        for name in ["gpt-5", "", "../../qwen2.5-0.5b", "x" * 5000]:
-            self.assertIn("--shape must be one of smollm2-135m, ",
-                          self.fails("bench", "--shape", name, status=2))
-        self.assertIn("give either MODEL or --shape",
-                      self.fails("bench", self.toy(), "--shape=smollm2-135m", status=2))
-        self.assertIn("give either MODEL or --shape", self.fails("bench", status=2))
-
-    @unittest.skipIf(WRAPPER, "too slow under emulation")
-    @unittest.skipIf(shutil.disk_usage(tempfile.gettempdir()).free < 1 << 29,
-                     "135 MB of weights want a larger disk")
-    def test_a_shape(self):
-        before = set(os.listdir(tempfile.gettempdir()))
-        rows = self.json("bench", "--shape=smollm2-135m", "-p4", "-n2", "-r1", "-t1")["rows"]
-        self.assertEqual([(row["what"], row["tokens"]) for row in rows],
-                         [("prefill", 4), ("decode", 2)])
-        for row in rows:  # every weight is read once: one byte
-            passes = 1 if row["what"] == "prefill" else row["tokens"]
-            self.assertAlmostEqual(row["gbps"] * row["tokens"] / row["tok_s"] / passes, 0.136,
-                                   delta=0.003)
-        self.assertEqual([name for name in set(os.listdir(tempfile.gettempdir())) - before
-                          if re.fullmatch("tuffet-.{6}", name)], [])
+        def is_new(path):
+            return path.startswith(self.folder.name + "/") and path not in [self.text, model]
+        self.assertEqual(self.interrupted(is_new, args, signal.SIGINT), (130, []))
+        status, left = self.interrupted(is_new, args, signal.SIGTERM)
+        self.assertEqual(status, -signal.SIGTERM)
+        for name in left:
+            self.assertRegex(name, r"\Aout\.tmp\d+\Z")
 
 
 main()

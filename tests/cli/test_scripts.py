@@ -49,11 +49,11 @@ class Scripts(Case):
 
     def quantized(self, *args):
         self.tuffet("quantize", self.toy(endless=1), "-o", self.path("q"), "--calib", self.text,
-                    "--calib-window=100", "--calib-tokens=500", "--dynamic=all", "--json", *args)
+                    "--calib-window=100", "--calib-tokens=300", "--dynamic=all", "--json", *args)
         return self.path("q")
 
     def test_intact_tables(self):
-        calib = ["--calib", self.text, "--calib-window=100", "--calib-tokens=500", "--rotate=none"]
+        calib = ["--calib", self.text, "--calib-window=100", "--calib-tokens=300", "--rotate=none"]
         head, _, floats, none, given, error = self.table(
             "intact_tables.py", *self.shown, *calib, "--tasks", f"lambada={self.questions}",
             "--items=2", "--pivots=1,13", "--only", "3 bits, AWQ, (none|intact)")
@@ -74,7 +74,7 @@ class Scripts(Case):
     def test_accuracy(self):
         head, _, floats, row = self.table(
             "accuracy.py", *self.shown, "--calib", self.text, "--calib-window=100",
-            "--calib-tokens=500", "--lambada", self.questions, "--passages=2", "--only",
+            "--calib-tokens=300", "--lambada", self.questions, "--passages=2", "--only",
             "dynamic per token, no prefix$")
         base = self.ppl(self.toy(endless=1))
         ppl = self.ppl(self.quantized("--intact=none", "--rotate=none"))
@@ -96,7 +96,7 @@ class Scripts(Case):
 
     def test_papers(self):
         rows = self.table("papers.py", *self.shown, "--calib", self.text, "--calib-window=100",
-                          "--calib-tokens=500", "--prefix=1,13", "--only=intact-4")
+                          "--calib-tokens=300", "--prefix=1,13", "--only=intact-4")
         rows = [row for row in rows if len(row) == 7]
         self.assertEqual(rows[0][:3], ["weights", "prefix", "cache 16 bits"])
         self.assertEqual([row[:2] for row in rows[2:]], [["4 bits", "none"], ["4 bits", "prefix"],
@@ -107,7 +107,7 @@ class Scripts(Case):
 
     def test_papers_that_grow_the_prefix(self):
         rows = self.table("papers.py", *self.shown, "--calib", self.text, "--calib-window=60",
-                          "--calib-tokens=600", "--prefix=1", "--only=intact-2")
+                          "--calib-tokens=240", "--prefix=1", "--only=intact-2")
         rows = [row for row in rows if len(row) == 3]
         self.assertEqual(rows[0], ["prefix", "4 bits", "3 bits"])
         self.assertEqual([row[0] for row in rows[2:]], ["1", "2", "4", "8", "16", "32"])

@@ -19,7 +19,7 @@ class System(Case):
         text = self.write("text", TEXT)
         done = subprocess.run([*TUFFET, "quantize", self.toy(**settings), "-o", self.path(out),
                                "--calib", text, "--calib-tokens=504", "--calib-window=126",
-                               "--json", *args], capture_output=True)
+                               "-t1", "--json", *args], capture_output=True)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.found = json.loads(done.stdout)
         return self.path(out)
@@ -89,8 +89,8 @@ class System(Case):
             self.assertGreaterEqual(held, len(self.json("tokenize", model, "-p",
                                                         PIRATE)["tokens"]) - 1, name)
             for message in ["hello", "\n\nhello", " 1", "Zebra", "\xe9", "the end"]:
-                answers = {self.json("chat", model, "--temp=0", "-n5", "-p", message, "--template",
-                                     name, *args)["content"]
+                answers = {self.json("chat", model, "--temp=0", "-n5", "-t1", "-p", message,
+                                     "--template", name, *args)["content"]
                            for args in [["--prefix=system"], ["--system", PIRATE]]}
                 self.assertEqual(len(answers), 1, (name, message))
 
@@ -139,7 +139,8 @@ class System(Case):
         for args in [["--tune", "--kv-search=8", "--calib-window=252", "--calib-tokens=1008"],
                      ["--kv=skvq:group=16"], ["--bits=4"],
                      ["--bits=4", "--rounding=awq", "--rotate=o", "--intact=none"],
-                     ["--cushion=auto", "--prefix-bits=16"]]:
+                     ["--cushion=auto", "--cushion-tau=9", "--cushion-cost=9", "--cushion-max=2",
+                      "--cushion-sample=6", "--prefix-bits=16"]]:
             model = self.quantized(*system, *args, kv=2)
             self.assertIn(b"correct", self.tuffet("inspect", model, "--verify"))
             for name in "ab":
