@@ -1,4 +1,4 @@
-"""Runs tests and says what passed: suite.py BUILD [--again] [ARGUMENT of meson test]...
+"""Builds and runs tests, and says what passed: suite.py BUILD [--again] [ARGUMENT of meson test]...
 
 Ends with a line for each test that was skipped, in whole or in part, with its reason; a line for
 each that failed; and `N passed, N failed, N skipped`. The exit status is 1 if one failed.
@@ -24,8 +24,8 @@ def run(build, log, arguments):
     path = f"{build}/meson-logs/{log}.json"
     if os.path.exists(path):
         os.remove(path)
-    status = subprocess.call(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs",
-                              "--logbase", log, *arguments])
+    status = subprocess.call(["meson", "test", "-C", build, "--print-errorlogs", "--logbase", log,
+                              *arguments])
     if not os.path.exists(path):
         sys.exit(status or 1)
     with open(path, encoding="utf-8") as f:

@@ -1,20 +1,32 @@
 #!/bin/sh
-# What .ci/run has no time for, one step after the other, and then which of them passed:
+# What .ci/run has no time for, one step after the other; as root, on Debian for x86-64:
 #
-#     sh tools/scripts/everywhere.sh [STEP]...        without STEP, all: as root, on Debian for x86-64
+#     sh tools/scripts/everywhere.sh            all steps that have not passed at this commit yet
+#     sh tools/scripts/everywhere.sh STEP...    these steps, whether they have passed or not
+#     sh tools/scripts/everywhere.sh --table    what passed, at which commit, and how long it took
 #
-# Each step says on its own what it installs and checks; its output goes to build/everywhere.
+# So a run that was stopped goes on where it was. Each step says on its own what it installs and
+# checks; its output goes to build/everywhere/STEP.log.
 set -u
 cd "$(dirname "$0")/../.." || exit
 
-all="tsan i386 armhf riscv64 wasm windows static deb debian baremetal"
+all="whole sanitizers alone arm72 arm76 i386 armhf riscv64 musl tsan msan cuda thorough campaign wasm
+windows static deb debian baremetal steady"
 out=build/everywhere
 mkdir -p "$out"
+commit=$(git rev-parse --short HEAD)
+[ -z "$(git status --porcelain)" ] || commit=$commit+changes
 
 step() {
     case $1 in
-    tsan | i386 | armhf | riscv64) sh tools/scripts/platforms.sh "$1" ;;
-    wasm | windows | static | deb | debian | baremetal) sh "tools/scripts/$1.sh" ;;
+    whole | sanitizers | alone | arm72 | arm76 | i386 | armhf | riscv64 | tsan | msan | cuda)
+        sh tools/scripts/platforms.sh "$1"
+        ;;
+    thorough) TUFFET_THOROUGH=1 sh tools/scripts/test.sh -t 40 ;;
+    campaign) tools/scripts/campaign.py --minutes 30 --seed "$(date +%j)" ;;
+    musl | wasm | windows | static | deb | debian | baremetal | steady)
+        sh "tools/scripts/$1.sh"
+        ;;
     *)
         echo "everywhere.sh: no step $1; there are: $all"
         return 1
@@ -22,17 +34,46 @@ step() {
     esac
 }
 
-failed=
+# What became of a step: a line "RESULT STEP COMMIT DATE SECONDS", of which the last one counts.
+record() {
+    echo "$1 $2 $commit $(date +%Y-%m-%d) $3" >>"$out/results"
+}
+
+has_passed() {
+    case $commit in *+changes) return 1 ;; esac
+    grep -q "^passed $1 $commit " "$out/results" 2>/dev/null
+}
+
+table() {
+    for name in $all; do
+        grep "^[a-zA-Z]* $name " "$out/results" 2>/dev/null | tail -1
+    done | awk '{ printf "%-8s %-10s %-16s %s %6d s\n", $1, $2, $3, $4, $5 }'
+}
+
+if [ "${1-}" = --table ]; then
+    table
+    exit
+fi
+named=$#
 # shellcheck disable=SC2086 # one word for each step
 [ $# -gt 0 ] || set -- $all
+failed=
 for name; do
+    if [ "$named" = 0 ] && has_passed "$name"; then
+        continue
+    fi
     start=$(date +%s)
     if step "$name" >"$out/$name.log" 2>&1; then
-        echo "passed  $name, $(($(date +%s) - start)) s"
+        result=passed
     else
-        failed="$failed $name"
-        echo "FAILED  $name, $(($(date +%s) - start)) s: see $out/$name.log"
-        tail -3 "$out/$name.log"
+        result=FAILED failed="$failed $name"
     fi
+    seconds=$(($(date +%s) - start))
+    record "$result" "$name" "$seconds"
+    echo "$result  $name, $seconds s"
+    [ "$result" = passed ] || {
+        echo "see $out/$name.log:"
+        tail -3 "$out/$name.log"
+    }
 done
 [ -z "$failed" ]

@@ -1,10 +1,20 @@
 #!/bin/sh
-# What .ci/run has no time for: sh tools/scripts/platforms.sh [PART]...
-# Parts, by default all:
-#   tsan    teams, sessions, caches and the server under ThreadSanitizer, with POSIX threads
-#   armhf   results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap in 32 bits
-#   riscv64 results on 64-bit RISC-V, under qemu: the suite "numerics", files and tokenizers
-#   i386    all tests but the long ones on 32-bit x86
+# Builds and tests for other processors, and with other checks, than .ci/run has time for:
+#
+#     sh tools/scripts/platforms.sh PART...
+#
+#   whole      all tests natively, in build/test
+#   sanitizers all tests with clang's address and undefined-behaviour sanitizers
+#   alone      all tests of the C reference, without threads and libraries
+#   tsan       teams, sessions, caches and the server under ThreadSanitizer, with POSIX threads
+#   msan       what reads files and text, and numerics, under MemorySanitizer
+#   arm72      all tests but the longest as a Cortex-A72 under qemu
+#   arm76      numerics as a Cortex-A76 under qemu
+#   armhf      results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap in 32 bits
+#   riscv64    results on 64-bit RISC-V, under qemu: the suite "numerics", files and tokenizers
+#   i386       32-bit x86: all tests but the longest; under qemu, where the kernel has no 32-bit
+#              programs, numerics, files and sizes
+#   cuda       the plug-in for all GPUs by nvcc, and the suite "gpu", which is skipped without a GPU
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -13,33 +23,74 @@ build() {
     name=$1
     shift
     echo "== $name"
-    [ -d "build/$name" ] || meson setup "build/$name" --werror "$@" >/dev/null
-    ninja -C "build/$name" --quiet
+    sh tools/scripts/build.sh "build/$name" --werror "$@"
 }
 
 check() {
     name=$1
     shift
-    meson test -C "build/$name" --no-rebuild --print-errorlogs -t 10 "$@"
+    python3 tests/suite.py "build/$name" --quiet -t 10 "$@"
 }
 
-[ $# -gt 0 ] || set -- tsan i386 armhf riscv64
-for part; do
-    case $part in
+clang() {
+    sh tools/scripts/install.sh clang
+    version=$(command clang -dumpversion | cut -d. -f1)
+    sh tools/scripts/install.sh "libclang-rt-$version-dev"
+    export CC=clang CXX=clang++
+}
+
+arm() {
+    sh tools/scripts/install.sh --architecture arm64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+        qemu-user libjansson-dev:arm64 libcmocka-dev:arm64 libgomp1:arm64
+    build arm --cross-file tests/cross/aarch64.ini
+}
+
+part() {
+    case $1 in
+    whole) sh tools/scripts/test.sh --quiet ;;
+    sanitizers)
+        clang
+        build asan -Dthreads=posix --buildtype=debugoptimized -Db_sanitize=address,undefined \
+            -Db_lundef=false
+        check asan
+        ;;
+    alone)
+        build alone -Dthreads=none -Dsimd=false -Djansson=disabled -Dlibedit=disabled
+        check alone
+        ;;
     tsan)
-        sh tools/scripts/install.sh clang
-        version=$(clang -dumpversion | cut -d. -f1)
-        sh tools/scripts/install.sh "libclang-rt-$version-dev"
-        CC=clang CXX=clang++ build tsan -Dthreads=posix --buildtype=debugoptimized \
-            -Db_sanitize=thread -Db_lundef=false
+        clang
+        build tsan -Dthreads=posix --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
         check tsan threads session batch cancel kv slide load prefix sampler cpus cli_serve \
             cli_serve_cache cli_serve_embeddings cli_serve_load cli_serve_native cli_serve_slots
+        ;;
+    msan)
+        # Without libraries that it does not watch. It does not know fstat64.
+        clang
+        build msan -Dthreads=none --buildtype=debugoptimized -Db_sanitize=memory -Db_lundef=false \
+            -Djansson=disabled -Dtools=false -Dmpi=disabled -Dc_args=-U_FILE_OFFSET_BITS
+        check msan --suite bytes --suite numerics --no-suite long
+        ;;
+    arm72)
+        arm
+        QEMU_CPU=cortex-a72 check arm --no-suite long
+        ;;
+    arm76)
+        arm
+        QEMU_CPU=cortex-a76 check arm --suite numerics --no-suite slow --no-suite long
         ;;
     i386)
         sh tools/scripts/install.sh --architecture i386 gcc-i686-linux-gnu libc6-dev-i386-cross \
             libcmocka-dev:i386 libgomp1:i386 libjansson-dev:i386
-        build i386 --cross-file tests/cross/i386.ini
-        check i386 --no-suite long
+        if /lib/ld-linux.so.2 --version >/dev/null 2>&1; then
+            build i386 --cross-file tests/cross/i386.ini
+            check i386 --no-suite long
+        else
+            sh tools/scripts/install.sh qemu-user
+            build i386 --cross-file tests/cross/i386.ini --cross-file tests/cross/i386_qemu.ini
+            check i386 --suite numerics --no-suite slow --no-suite long
+            check i386 wide_sizes gguf_read llama2c tokenizer
+        fi
         ;;
     armhf)
         sh tools/scripts/install.sh --architecture armhf gcc-arm-linux-gnueabihf \
@@ -57,9 +108,25 @@ for part; do
         check riscv64 --suite numerics --no-suite slow --no-suite long
         check riscv64 llama2c gguf_read tokenizer
         ;;
+    cuda)
+        command -v nvcc >/dev/null || {
+            echo "skipped: there is no nvcc"
+            return
+        }
+        build cuda -Dcuda=enabled
+        check cuda --suite gpu
+        ;;
     *)
-        echo "platforms.sh: no part $part" >&2
-        exit 2
+        echo "platforms.sh: no part $1" >&2
+        return 2
         ;;
     esac
+}
+
+[ $# -gt 0 ] || {
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+for name; do
+    part "$name"
 done
