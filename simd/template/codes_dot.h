@@ -190,6 +190,13 @@ FORCE_INLINE bool coded_direct(const struct tft_coded *b, size_t nq)
     return nq <= CODED_DIRECT && !b->quads[TFT_BITS_8] && !b->quads[TFT_BITS_3_LEVELS];
 }
 
+/* Clears the factors that direct_panels reads besides those of 5, 6 or 7 queries. */
+FORCE_INLINE void coded_clear_rest(struct coded_batch *b, size_t nq)
+{
+    if (b->direct && nq > 4)
+        memset(b->x[nq], 0, (CODED_QUERIES - nq) * sizeof *b->x);
+}
+
 /* A of nt queries; sum: [panels], to which it adds if `more`. Only if coded_direct(). */
 FORCE_INLINE void coded_sums_direct(coded_sum *sum, struct coded_span s, size_t nt, bool more)
 {

@@ -87,6 +87,7 @@ FORCE_INLINE void mix_batch(struct coded_batch *b, const struct tft_mix_codes *a
     size_t queries = b->direct ? CODED_QUERIES : CODED_TILE, channels = TFT_PANEL;
     if (b->direct)
         channels = v->group ? v->group : TFT_CODED_SPAN;
+    coded_clear_rest(b, a->nq);
     if (!v->group)
         mix_fold_blocks(b, a, i16);
     for (size_t d = 0; d < v->dim; d += channels) {

@@ -79,6 +79,7 @@ FORCE_INLINE void score_batch(struct coded_batch *b, const struct tft_score_code
     size_t tokens = b->direct ? TFT_CODED_SPAN : TFT_PANEL,
            queries = b->direct ? CODED_QUERIES : CODED_TILE;
     score_fold(b, a, i16);
+    coded_clear_rest(b, a->nq);
     const uint8_t *from = k->codes;
     for (size_t token = 0; token < k->tokens; token += tokens, from += coded_panel_bytes(k)) {
         if (!b->direct)
