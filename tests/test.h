@@ -1,12 +1,27 @@
-/* cmocka, and the headers that must be included before it. */
+/* cmocka, and the headers that must be included before it; how much a test tries. */
 #ifndef TFT_TEST_H
 #define TFT_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
+
+/* Whether the environment variable TUFFET_THOROUGH is set: a test then tries all combinations of
+   what it varies. Otherwise it takes some in which each value occurs. */
+static inline bool thorough(void)
+{
+    return getenv("TUFFET_THOROUGH") != NULL;
+}
+
+/* Whether case i of combination k is among them, where each k has one of n cases in turn. */
+static inline bool in_turn(int i, int k, int n)
+{
+    return thorough() || i % n == k % n;
+}
 
 #endif

@@ -140,7 +140,7 @@ static void put(struct gpu *g)
 {
     if (!check_named(g->c, "put"))
         return;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < (g->c->thorough ? 20 : 8); i++) {
         struct opened h = open_session(g->c, i % 2 ? "f32" : "f16", 200);
         struct tft_kernels kern = *g->c->ref;
         uint32_t M = 1 + (uint32_t)check_below(g->c, 70), layer = i % 4 / 2,
@@ -172,7 +172,7 @@ static void drop(struct gpu *g)
 {
     if (!check_named(g->c, "drop"))
         return;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < (g->c->thorough ? 20 : 8); i++) {
         struct opened h = open_session(g->c, i % 2 ? "f32" : "f16", 300);
         uint32_t n = 16 * (1 + (uint32_t)check_below(g->c, 6)),
                  from = (uint32_t)check_below(g->c, 60);

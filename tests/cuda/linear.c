@@ -151,7 +151,8 @@ void gpu_linear(struct gpu *g)
     struct check *c = g->c;
     if (!check_named(g->c, "linear"))
         return;
-    for (int i = 0; i < 40; i++) { /* one token, a few, more than the smallest tile */
+    /* one token, a few, more than the smallest tile */
+    for (int i = 0; i < (c->thorough ? 40 : 24); i++) {
         size_t M = i % 4 == 0 ? 1 : i % 4 == 1 ? check_size(c, 64) : 1 + check_below(c, 140);
         size_t N[] = {check_size(c, 300), check_size(c, 100), check_size(c, 60)};
         one_shape(g, M, 16 * check_size(c, 24), 1 + check_below(c, 3), N, check_below(c, 6),

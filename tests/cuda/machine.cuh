@@ -43,7 +43,9 @@ unsigned char *player_shared();
 void player_wait_block();
 void player_wait_warp();
 
-/* Memory that the lanes of this warp share: 32 bytes for each lane. */
+/* Memory that the lanes of this warp share: 32 bytes for each lane. There are two such memories, in
+   turns, so a lane may read until all lanes have filled the next one: one barrier an exchange, as
+   little as a GPU has. */
 void *player_exchange();
 
 static inline unsigned player_lane()
@@ -69,9 +71,7 @@ template <typename T> static T player_shuffle(T value, unsigned lane)
     T *all = (T *)player_exchange();
     all[player_lane()] = value;
     player_wait_warp();
-    T other = all[lane % PLAYER_WARP];
-    player_wait_warp();
-    return other;
+    return all[lane % PLAYER_WARP];
 }
 
 template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned by)
@@ -130,7 +130,6 @@ static inline void mma(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t 
             for (unsigned high = 0; high < 2; high++)
                 c[i] = dot4(all[g * 4 + k].a[i / 2 + 2 * high], all[column * 4 + k].b[high], c[i]);
     }
-    player_wait_warp();
 }
 
 static inline void load_matrices(uint32_t a[4], const void *row)
@@ -141,7 +140,6 @@ static inline void load_matrices(uint32_t a[4], const void *row)
     for (unsigned i = 0; i < 4; i++)
         memcpy(&a[i], (const unsigned char *)all[8 * i + player_lane() / 4] + player_lane() % 4 * 4,
                4);
-    player_wait_warp();
 }
 
 static inline void copy16(void *to, const void *from, bool valid)

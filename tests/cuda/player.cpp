@@ -27,29 +27,101 @@
 #define NO_ASAN
 #endif
 
-/* The compiler's own jumps are quicker. ASan makes a system call in every longjmp(), and for every
-   call that does not return: 19 of 20 parts of the time. It leaves these in functions without ASan
-   alone. */
-#if defined __x86_64__
-#define SET_JUMP(at) __builtin_setjmp((void **)(at))
-#define JUMP(to) __builtin_longjmp((void **)(to), 1)
-#else
-#define SET_JUMP(at) _setjmp(at)
-#define JUMP(to) _longjmp(to, 1)
-#endif
-
 dim3 threadIdx, blockIdx, blockDim;
 
 /* -------------------------------------------------------------------------------------- threads */
 
 enum { STACK = 64 << 10, MAX_THREADS = 1024, EXCHANGE = PLAYER_WARP * 32 };
 
-enum state { RUNNING, AT_BLOCK, AT_WARP, DONE };
+/* The coroutine of a thread. */
+static void start();
+
+#if defined __x86_64__
+
+/* Where a stack was left. The registers that a function keeps are on the stack. */
+struct context {
+    void **top;
+};
+
+/* Leaves this stack for the one whose top is `to`. It ends with a jump, not with a return: a CPU
+   foresees where returns go from the calls before them. Threads that wait at the same barrier have
+   made the same calls, so the returns that follow are foreseen. */
+extern "C" __attribute__((visibility("hidden"))) void player_switch(void ***from, void **to);
+asm(".pushsection .text\n"
+    ".p2align 4\n"
+    ".globl player_switch\n"
+    ".hidden player_switch\n"
+    ".type player_switch, @function\n"
+    "player_switch:\n"
+    "push %rbp\n"
+    "push %rbx\n"
+    "push %r12\n"
+    "push %r13\n"
+    "push %r14\n"
+    "push %r15\n"
+    "mov %rsp, (%rdi)\n"
+    "mov %rsi, %rsp\n"
+    "pop %r15\n"
+    "pop %r14\n"
+    "pop %r13\n"
+    "pop %r12\n"
+    "pop %rbx\n"
+    "pop %rbp\n"
+    "pop %rcx\n"
+    "jmp *%rcx\n"
+    ".size player_switch, .-player_switch\n"
+    ".popsection\n");
+
+/* Makes a context that begins with start(). */
+static void prepare(context *c, unsigned char *stack)
+{
+    c->top = (void **)(stack + STACK) - 8; /* six registers, start(), and where it never returns */
+    memset(c->top, 0, 8 * sizeof *c->top);
+    c->top[6] = (void *)start;
+}
+
+static void leave_for(context *from, context *to)
+{
+    player_switch(&from->top, to->top);
+}
+
+#else
+
+struct context {
+    jmp_buf here;
+    ucontext_t first;
+    bool is_new; /* it goes on at `first`, else here */
+};
+
+static void prepare(context *c, unsigned char *stack)
+{
+    getcontext(&c->first);
+    c->first.uc_stack.ss_sp = stack;
+    c->first.uc_stack.ss_size = STACK;
+    c->first.uc_link = NULL;
+    makecontext(&c->first, start, 0);
+    c->is_new = true;
+}
+
+/* setjmp, because swapcontext makes a system call each time. */
+NO_ASAN __attribute__((noinline)) static void leave_for(context *from, context *to)
+{
+    if (_setjmp(from->here) != 0)
+        return;
+    if (to->is_new) {
+        to->is_new = false;
+        setcontext(&to->first);
+    }
+    _longjmp(to->here, 1);
+}
+
+#endif
+
+enum state : unsigned char { RUNNING, AT_BLOCK, AT_WARP, DONE };
 
 struct thread {
-    jmp_buf here;
+    context here;
     unsigned char *stack; /* NULL before it first runs */
-    enum state state;
     ~thread()
     {
         free(stack);
@@ -59,11 +131,14 @@ struct thread {
 static struct {
     std::mutex lock; /* one kernel at a time */
     thread threads[MAX_THREADS];
-    jmp_buf main;
+    enum state state[MAX_THREADS];
+    unsigned char exchanges[MAX_THREADS]; /* that each thread has begun, modulo 256 */
+    context main;
     unsigned current, n;
+    unsigned next, step, left; /* of a round: the next thread, from one to the next, how many */
     const std::function<void()> *kernel;
     std::vector<unsigned char> shared;
-    alignas(16) unsigned char exchange[MAX_THREADS / PLAYER_WARP][EXCHANGE];
+    alignas(16) unsigned char exchange[2][MAX_THREADS / PLAYER_WARP][EXCHANGE];
     uint64_t chance;
 } player;
 
@@ -73,50 +148,128 @@ static uint64_t draw()
     return player.chance >> 33;
 }
 
-/* A function of its own: the compiler's own jump may not be where its target is set. */
-NO_ASAN __attribute__((noinline, noreturn)) static void jump(jmp_buf to)
-{
-    JUMP(to);
-}
+/* The stack of run_block(), for ASan, and whether it was left just now. */
+static const void *main_bottom;
+static size_t main_size;
+#if PLAYER_ASAN
+static bool leaves_main;
 
-/* Switches from one stack to another: to where `to` was set or, the first time, to the context
-   `first`. setjmp, because swapcontext makes a system call each time. bottom, size: of the other
-   stack, for ASan; fake is what ASan keeps of this stack until it is switched back to. */
-NO_ASAN __attribute__((noinline)) static void
-switch_stack(jmp_buf from, jmp_buf to, const ucontext_t *first, const void *bottom, size_t size)
+/* A stack goes on. fake: what ASan kept of it; NULL if it begins */
+NO_ASAN static void arrive(void *fake)
+{
+    const void *bottom;
+    size_t size;
+    __sanitizer_finish_switch_fiber(fake, &bottom, &size);
+    if (leaves_main) {
+        main_bottom = bottom;
+        main_size = size;
+    }
+}
+#endif
+
+/* Switches from one stack to another. bottom, size: of the other stack, for ASan */
+NO_ASAN __attribute__((noinline)) static void switch_stack(context *from, context *to,
+                                                           const void *bottom, size_t size)
 {
 #if PLAYER_ASAN
     void *fake;
+    leaves_main = from == &player.main;
     __sanitizer_start_switch_fiber(&fake, bottom, size);
+    leave_for(from, to);
+    arrive(fake);
 #else
     (void)bottom, (void)size;
-#endif
-    if (SET_JUMP(from) == 0) {
-        if (first)
-            setcontext(first);
-        jump(to);
-    }
-#if PLAYER_ASAN
-    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+    leave_for(from, to);
 #endif
 }
 
-static const void *main_bottom;
-static size_t main_size;
+/* Leaves `from` for thread i; n: for run_block(). */
+static void go_on(context *from, unsigned i)
+{
+    if (i == player.n) {
+        switch_stack(from, &player.main, main_bottom, main_size);
+        return;
+    }
+    thread *t = &player.threads[i];
+    if (!t->stack) {
+        t->stack = (unsigned char *)malloc(STACK);
+        prepare(&t->here, t->stack);
+    }
+    player.current = i;
+    threadIdx = dim3(i);
+    switch_stack(from, &t->here, t->stack, STACK);
+}
 
-/* Returns to run_block() until this thread may go on. */
+/* Opens the barrier `at` of n threads from `first` on, if all of them that are not done wait there.
+   Returns whether it opened for any. */
+static bool release(unsigned first, unsigned n, enum state at)
+{
+    bool any = false;
+    for (unsigned i = first; i < first + n; i++) {
+        if (player.state[i] != at && player.state[i] != DONE)
+            return false;
+        any |= player.state[i] == at;
+    }
+    for (unsigned i = first; any && i < first + n; i++)
+        if (player.state[i] == at)
+            player.state[i] = RUNNING;
+    return any;
+}
+
+/* Opens the barriers where all threads wait. If none opens, threads wait at different barriers,
+   which deadlocks a GPU or worse. False: all threads are done. */
+static bool open_barriers()
+{
+    const unsigned warp = PLAYER_WARP;
+    bool any = release(0, player.n, AT_BLOCK);
+    for (unsigned w = 0; w < player.n; w += warp)
+        any |= release(w, player.n - w < warp ? player.n - w : warp, AT_WARP);
+    for (unsigned i = 0; !any && i < player.n; i++)
+        if (player.state[i] != DONE)
+            abort();
+    return any;
+}
+
+/* A round runs each thread up to its next barrier, from a random one on, up or down. */
+static void begin_round()
+{
+    player.next = (unsigned)(draw() % player.n);
+    player.step = draw() % 2 ? 1 : player.n - 1;
+    player.left = player.n;
+}
+
+/* The next thread that may run; n: all are done. */
+static unsigned next_thread()
+{
+    for (;;) {
+        while (player.left) {
+            unsigned i = player.next, after = i + player.step;
+            player.next = after < player.n ? after : after - player.n;
+            player.left--;
+            if (player.state[i] == RUNNING)
+                return i;
+        }
+        if (!open_barriers())
+            return player.n;
+        begin_round();
+    }
+}
+
+/* Other threads run until this one may go on. */
 static void wait(enum state at)
 {
-    thread *t = &player.threads[player.current];
-    t->state = at;
-    switch_stack(t->here, player.main, NULL, main_bottom, main_size);
+    unsigned own = player.current;
+    player.state[own] = at;
+    unsigned next = next_thread();
+    if (next != own)
+        go_on(&player.threads[own].here, next);
 }
 
-/* The coroutine of a thread: it runs that thread of all thread blocks, one after the other. */
+/* Runs a thread of all thread blocks, one after the other. */
 static void start()
 {
 #if PLAYER_ASAN
-    __sanitizer_finish_switch_fiber(NULL, &main_bottom, &main_size);
+    arrive(NULL);
 #endif
     for (;;) {
         (*player.kernel)();
@@ -136,7 +289,8 @@ void player_wait_warp()
 
 void *player_exchange()
 {
-    return player.exchange[threadIdx.x / PLAYER_WARP];
+    unsigned turn = player.exchanges[player.current]++ % 2;
+    return player.exchange[turn][threadIdx.x / PLAYER_WARP];
 }
 
 unsigned char *player_shared()
@@ -144,65 +298,13 @@ unsigned char *player_shared()
     return (unsigned char *)(((uintptr_t)player.shared.data() + 15) / 16 * 16);
 }
 
-/* Runs thread i up to its next barrier. */
-static void resume(unsigned i)
-{
-    thread *t = &player.threads[i];
-    const ucontext_t *first = NULL;
-    ucontext_t context;
-    player.current = i;
-    threadIdx = dim3(i);
-    if (!t->stack) {
-        t->stack = (unsigned char *)malloc(STACK);
-        getcontext(&context);
-        context.uc_stack.ss_sp = t->stack;
-        context.uc_stack.ss_size = STACK;
-        context.uc_link = NULL;
-        makecontext(&context, start, 0);
-        first = &context;
-    }
-    switch_stack(player.main, t->here, first, t->stack, STACK);
-}
-
-/* Opens the barrier `at` of n threads from `first` on, if all of them that are not done wait there.
-   Returns whether it opened for any. */
-static bool release(unsigned first, unsigned n, enum state at)
-{
-    bool any = false;
-    for (unsigned i = first; i < first + n; i++) {
-        if (player.threads[i].state != at && player.threads[i].state != DONE)
-            return false;
-        any |= player.threads[i].state == at;
-    }
-    for (unsigned i = first; any && i < first + n; i++)
-        if (player.threads[i].state == at)
-            player.threads[i].state = RUNNING;
-    return any;
-}
-
-/* Runs a thread block: each thread up to its next barrier, from a random one on, up or down; then
-   opens the barriers where all threads wait. If no barrier opens, threads wait at different
-   barriers, which deadlocks a GPU or worse. */
+/* Runs a thread block. */
 static void run_block()
 {
-    const unsigned warp = PLAYER_WARP;
-    for (unsigned i = 0; i < player.n; i++)
-        player.threads[i].state = RUNNING;
-    for (;;) {
-        unsigned offset = (unsigned)draw(), step = draw() % 2 ? 1 : player.n - 1;
-        for (unsigned i = 0, at = offset % player.n; i < player.n; i++, at = (at + step) % player.n)
-            if (player.threads[at].state == RUNNING)
-                resume(at);
-        bool any = release(0, player.n, AT_BLOCK), left = false;
-        for (unsigned w = 0; w < player.n; w += warp)
-            any |= release(w, player.n - w < warp ? player.n - w : warp, AT_WARP);
-        for (unsigned i = 0; i < player.n; i++)
-            left |= player.threads[i].state != DONE;
-        if (!left)
-            return;
-        if (!any)
-            abort();
-    }
+    memset(player.state, RUNNING, player.n);
+    memset(player.exchanges, 0, player.n);
+    begin_round();
+    go_on(&player.main, next_thread());
 }
 
 /* -------------------------------------------------------------------------------------- streams */
