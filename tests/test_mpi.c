@@ -1,7 +1,8 @@
 /*
  * Several processes give the logits of one, bit for bit: for every architecture and kind of cache
  * that MPI computes, and however the tokens are fed. mpi.py starts this program in 1, 2, 3 and 4
- * processes. Process 0 tests; it tells the others which models to open.
+ * processes. Process 0 tests; it tells the others which models to open. Where the environment
+ * variable TUFFET_THOROUGH is not set, models and caches take turns at the numbers of processes.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
@@ -139,6 +140,8 @@ static void usual_architectures(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
+        if (!in_turn(i, processes, 2))
+            continue;
         struct toy t = with_heads(&toys[i]);
         struct quantize_opts o = usual(&t);
         o.rotate = rotatable(&t) && i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
@@ -154,6 +157,8 @@ static void weights_of_low_bits(void **state)
     snprintf(i8, sizeof i8, "%s", in_folder("i8.gguf"));
     snprintf(low, sizeof low, "%s", in_folder("low.gguf"));
     for (int i = 0; i < N_TOYS; i++) {
+        if (!in_turn(i, processes + 1, 2)) /* those that usual_architectures leaves out */
+            continue;
         struct toy t = with_heads(&toys[i]);
         t.n_ff = t.n_ff < 100 ? 4 * t.n_ff : t.n_ff;
         struct quantize_opts o = usual(&t);
@@ -197,7 +202,9 @@ static void caches_of_all_kinds(void **state)
     struct toy t = with_heads(&small);
     int32_t tokens[420];
     toy_tokens(3, t.n_vocab, tokens, 420);
-    for (size_t i = 0; i < N_CACHES; i++) {
+    for (int i = 0; i < N_CACHES; i++) {
+        if (!in_turn(i, processes, 3))
+            continue;
         struct quantize_opts o = usual(&t);
         o.kv = caches[i].file;
         struct pair p = pair(quantized(&t, &o), (struct tft_session_opts){.n_threads = 1,
@@ -378,13 +385,15 @@ static void samplers_get_the_likeliest_logits(void **state)
     int32_t tokens[20];
     toy_tokens(3, t.n_vocab, tokens, 20);
     struct pair p = pair(quantized(&t, &o), (struct tft_session_opts){.n_threads = 1});
-    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+    for (int i = 0; i < (int)(sizeof each / sizeof *each); i++) {
+        if (!in_turn(i, processes, 2))
+            continue;
         rewind_both(&p, 0);
         feed_both(&p, tokens, 20, 0);
         size_t all = 4 * (size_t)t.n_vocab * (size_t)(processes - 1) / (size_t)processes,
                sent = generate_both(&p, each[i].z, 40);
         if (processes > 1 && each[i].few != (sent < all / 2))
-            fail_msg("sampler %zu: %zu bytes a token were sent, all logits are %zu", i, sent, all);
+            fail_msg("sampler %d: %zu bytes a token were sent, all logits are %zu", i, sent, all);
         same_logits(&p, 1);
     }
     close_pair(&p);
@@ -400,7 +409,7 @@ static void a_sum_at_the_threshold(void **state)
     struct quantize_opts o = usual(&t);
     struct pair p = pair(quantized(&t, &o), (struct tft_session_opts){.n_threads = 1});
     int32_t id[2] = {1, 1};
-    for (uint64_t i = 0; i < 300; i++) {
+    for (uint64_t i = 0; i < (thorough() ? 300u : 100u); i++) {
         struct tft_choice first;
         for (int k = 0; k < 2; k++)
             assert_int_equal(tft_decode(p.s[k], id[k]), TFT_OK);
@@ -509,8 +518,8 @@ static void refuse(const char *path, const char *line)
         fail_msg("\"%s\" does not say \"%s\"", err.msg, line);
 }
 
-/* Of the other architectures, those that MPI computes; it names what it does not compute of the
-   rest. */
+/* Of the other architectures, those that MPI computes, in as many processes as they have KV heads; it
+   names what it does not compute of the rest. */
 static void other_architectures(void **state)
 {
     (void)state;
@@ -524,6 +533,8 @@ static void other_architectures(void **state)
     };
     for (int i = 0; i < N_MORE; i++) {
         const struct toy *t = &more_toys[i];
+        if (!thorough() && t->n_head_kv != (uint32_t)processes)
+            continue;
         struct quantize_opts o = usual(t);
         const char *missing = has_few_heads(t) ? " KV heads: start at most one for each" : NULL;
         for (size_t k = 0; k < sizeof rest / sizeof *rest; k++)
