@@ -57,20 +57,23 @@ void tft_codes_pack(uint8_t *to, const uint8_t *codes, enum tft_bits b, size_t q
 /* Sets bit number `bit` of each code, which must be 0. */
 static void unpack_1(uint8_t c[64], const uint8_t from[8], unsigned bit)
 {
-    for (int i = 0; i < 64; i++)
-        c[i] = (uint8_t)(c[i] | (from[i % 8] >> i / 8 & 1) << bit);
+    for (int l = 0; l < 8; l++)
+        for (int b = 0; b < 8; b++)
+            c[8 * l + b] = (uint8_t)(c[8 * l + b] | (from[b] >> l & 1) << bit);
 }
 
 static void unpack_2(uint8_t c[64], const uint8_t from[16])
 {
-    for (int i = 0; i < 64; i++)
-        c[i] = from[i % 16] >> 2 * (i / 16) & 3;
+    for (int l = 0; l < 4; l++)
+        for (int b = 0; b < 16; b++)
+            c[16 * l + b] = from[b] >> 2 * l & 3;
 }
 
 static void unpack_4(uint8_t c[64], const uint8_t from[32])
 {
-    for (int i = 0; i < 64; i++)
-        c[i] = from[i % 32] >> 4 * (i / 32) & 15;
+    for (int l = 0; l < 2; l++)
+        for (int b = 0; b < 32; b++)
+            c[32 * l + b] = from[b] >> 4 * l & 15;
 }
 
 static void unpack_five(uint8_t *c, const uint8_t from[64])

@@ -4,7 +4,7 @@
 #include "states.h"
 
 /* After prompts of 100 and 57 tokens, and then 15 at a time, which is no prompt; held: where the
-   cache is after the rewind. */
+   cache is after the rewind. Each of two toys of an architecture has every other rewind. */
 static void rewinds_to_checkpoints(void **state)
 {
     (void)state;
@@ -15,7 +15,9 @@ static void rewinds_to_checkpoints(void **state)
     for (int i = 0; i < N_STATE; i++) {
         struct tft_model *m = toy_model(i);
         struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
-        for (size_t r = 0; r < sizeof rewinds / sizeof *rewinds; r++) {
+        for (int r = 0; r < (int)(sizeof rewinds / sizeof *rewinds); r++) {
+            if (!in_turn(r, i, 2))
+                continue;
             assert_int_equal(tft_rewind(s, 0), TFT_OK);
             prefill(s, 0, 100);
             prefill(s, 100, 157);
@@ -120,8 +122,10 @@ static void those_that_serve_nothing_go(void **state)
         struct tft_model *m = toy_model(i);
         for (size_t c = 0; c < sizeof caches / sizeof *caches; c++) {
             struct tft_session *s =
-                session(m, (struct tft_session_opts){
-                               .kv = caches[c].kv, .n_batch = 100, .checkpoints = 20});
+                session(m, (struct tft_session_opts){.kv = caches[c].kv,
+                                                     .n_batch = 100,
+                                                     .checkpoints = 20,
+                                                     .n_threads = 1});
             int w = s->kv.ring != NULL;
             for (uint32_t t = 0; t < 1100; t += 100)
                 prefill(s, t, t + 100);

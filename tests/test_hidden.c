@@ -170,11 +170,13 @@ static void fed_in_batches(const struct tft_model *m, const float *all)
                                            {.n_hidden = 2},
                                            {.n_hidden = 1, .n_logits = 3}};
     struct tft_session *s[SESSIONS], *alone = short_session(m, o[1]);
-    struct tft_batch_opts b = {.size = sizeof b, .n_sessions = 6, .n_tokens = 40, .n_threads = 3};
+    struct tft_batch_opts b = {.size = sizeof b, .n_sessions = 6, .n_tokens = 40, .n_threads = 2};
     struct tft_batch *batch;
     assert_int_equal(tft_batch_open(&batch, m, &b, NULL), TFT_OK);
-    for (int i = 0; i < SESSIONS; i++)
+    for (int i = 0; i < SESSIONS; i++) {
+        o[i].n_threads = 2;
         s[i] = short_session(m, o[i]);
+    }
     for (size_t turn = 0; turn < 3; turn++) {
         struct tft_step steps[SESSIONS];
         size_t n = 0;
@@ -195,20 +197,21 @@ static void fed_in_batches(const struct tft_model *m, const float *all)
     tft_batch_close(batch);
 }
 
-static void same_however_fed(const char *path, bool rungs)
+/* full: on all rungs, and single tokens with several threads */
+static void same_however_fed(const char *path, bool full)
 {
     struct tft_model *m = opened(path);
     toy_tokens(5, m->n_vocab, words, N);
     float *all = all_of(m);
-    fed_in_pieces(m, all, 1, (struct tft_session_opts){.n_hidden = 1, .n_threads = 2});
+    fed_in_pieces(m, all, 1, (struct tft_session_opts){.n_hidden = 1, .n_threads = 1 + full});
     fed_in_pieces(
         m, all, 50,
         (struct tft_session_opts){.n_hidden = 7, .n_batch = 16, .no_logits = true, .n_threads = 3});
     fed_in_pieces(
         m, all, 37,
-        (struct tft_session_opts){.n_hidden = 40, .n_batch = 64, .n_logits = 2, .n_threads = 2});
+        (struct tft_session_opts){.n_hidden = 40, .n_batch = 64, .n_logits = 2, .n_threads = 1});
     fed_in_batches(m, all);
-    for (int rung = 0; rungs && rung < tft_kernels_rungs(); rung++) {
+    for (int rung = 0; full && rung < tft_kernels_rungs(); rung++) {
         assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
         struct tft_model *other = opened(path);
         fed_in_pieces(other, all, 100, (struct tft_session_opts){.n_hidden = 100, .n_threads = 2});
@@ -223,7 +226,7 @@ static void floats(void **state)
 {
     (void)state;
     for (int i = 0; i < N_MORE; i++)
-        same_however_fed(written(&more_toys[i]), i % 8 == 0);
+        same_however_fed(written(&more_toys[i]), in_turn(0, i, 8));
     for (int i = 0; i < N_LAYER_TOYS; i++)
         same_however_fed(written(&layer_toys[i]), i == 0);
     for (int i = 0; i < N_EXPERTS; i++)

@@ -26,6 +26,20 @@ static uint64_t hash_file(const char *path)
     return h;
 }
 
+/* Half of the rungs for even i, the other half for odd i. */
+static void same_file_on_rungs(int i, struct quantize_opts *o)
+{
+    uint64_t want = hash_file(quantized(&toys[i], o));
+    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        if (!on_half(rung, i))
+            continue;
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        o->n_threads = 1 + rung % 3;
+        assert_int_equal(hash_file(quantized(&toys[i], o)), want);
+    }
+    assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+}
+
 static void the_same_file_on_every_rung_with_any_threads(void **state)
 {
     (void)state;
@@ -33,13 +47,7 @@ static void the_same_file_on_every_rung_with_any_threads(void **state)
         struct quantize_opts o = usual(&toys[i]);
         o.method = RANGE_MSE;
         o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
-        uint64_t want = hash_file(quantized(&toys[i], &o));
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            o.n_threads = 1 + rung % 3;
-            assert_int_equal(hash_file(quantized(&toys[i], &o)), want);
-        }
-        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        same_file_on_rungs(i, &o);
     }
 }
 
@@ -68,10 +76,13 @@ static const uint64_t contract_all = 0xf44113e18c464618;
 /* of the third toy, with a 4-bit prefix */
 static const uint64_t contract_prefix = 0xdc7daa56f1b7a8f1;
 
-static void on_every_rung(const struct toy *t, const struct quantize_opts *o, uint64_t want)
+/* turn: says which half of the rungs */
+static void on_rungs(const struct toy *t, const struct quantize_opts *o, uint64_t want, int turn)
 {
     const char *path = quantized(t, o);
     for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        if (!on_half(rung, turn))
+            continue;
         assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
         uint64_t got = fed(path, 2, 100, 512, "f16");
         if (got != want)
@@ -85,14 +96,14 @@ static void same_bits_on_every_rung_and_machine(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
-        on_every_rung(&toys[i], &o, contract[i]);
+        on_rungs(&toys[i], &o, contract[i], i);
     }
     struct quantize_opts o = usual(&toys[0]);
     o.rotate = QUANTIZE_ROTATE_ALL;
-    on_every_rung(&toys[0], &o, contract_all);
+    on_rungs(&toys[0], &o, contract_all, 1);
     o = usual(&toys[2]);
     o.prefix_type = TFT_Q4_1;
-    on_every_rung(&toys[2], &o, contract_prefix);
+    on_rungs(&toys[2], &o, contract_prefix, 0);
 }
 
 static void near(const struct toy *t, const struct quantize_opts *o, const char *what)
@@ -378,13 +389,11 @@ static void few_bits_on_every_rung_with_any_threads(void **state)
         struct quantize_opts o = few_bits(&toys[i], 4);
         o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
         o.rounding = (enum quantize_rounding)(i % 3);
-        uint64_t want = hash_file(quantized(&toys[i], &o));
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            o.n_threads = 1 + rung % 3;
-            assert_int_equal(hash_file(quantized(&toys[i], &o)), want);
+        if (!thorough()) { /* less text; the second layer has 8 bits, behind a layer of 4 */
+            o.n_text = WINDOW;
+            memset(matrix_bits + LAYER_MATS, 8, sizeof matrix_bits - LAYER_MATS);
         }
-        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        same_file_on_rungs(i, &o);
     }
 }
 
@@ -450,10 +459,12 @@ static void few_bits_near_the_floats(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++)
         for (int how = 0; how < 4; how++) {
+            if (rotatable(&toys[i]) ? !in_turn(how / 2 + how, i, 2) : how & 2)
+                continue;
             struct quantize_opts o = few_bits(&toys[i], 4), eight = usual(&toys[i]);
             struct quantize_input ranges[MOST_INPUTS];
             o.smooth = how & 1 ? 0.5f : 0;
-            o.rotate = how & 2 && rotatable(&toys[i]) ? QUANTIZE_ROTATE_ALL : o.rotate;
+            o.rotate = how & 2 ? QUANTIZE_ROTATE_ALL : o.rotate;
             o.kv = toys[i].head_dim % 4 == 0 ? "skvq:group=16" : NULL;
             eight.smooth = o.smooth;
             eight.rotate = o.rotate;
@@ -500,8 +511,10 @@ static void awq_near_the_floats(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++)
         for (int r = QUANTIZE_ROTATE_NONE; r <= QUANTIZE_ROTATE_ALL; r++) {
+            if (rotatable(&toys[i]) ? !in_turn(r, i, 2) : r != QUANTIZE_ROTATE_O_DOWN)
+                continue;
             struct quantize_opts o = few_bits(&toys[i], 4);
-            o.rotate = rotatable(&toys[i]) ? (enum quantize_rotate)r : o.rotate;
+            o.rotate = (enum quantize_rotate)r;
             o.rounding = QUANTIZE_AWQ;
             double d = float_distance(&toys[i], quantized(&toys[i], &o), 40);
             if (!(d < 0.6))

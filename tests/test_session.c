@@ -136,6 +136,8 @@ static void more_architectures_same_bits(void **state)
     for (int i = 0; i < N_MORE; i++) {
         const char *path = written(&more_toys[i]);
         for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            if (!in_turn(rung, i, tft_kernels_rungs()))
+                continue;
             assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
             uint64_t got = fed(path, 1 + rung % 2 * 2, 257, 512, "f16");
             if (got != more_contracts[i])
@@ -143,7 +145,7 @@ static void more_architectures_same_bits(void **state)
                          (unsigned long long)got);
         }
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
-        assert_int_equal(fed(path, 5, 1, 512, "f16"), more_contracts[i]);
+        assert_int_equal(fed(path, 2 + i % 4, 1, 512, "f16"), more_contracts[i]);
         assert_int_equal(fed(path, 2, TOKENS, 33, "f16"), more_contracts[i]);
     }
 }

@@ -107,15 +107,18 @@ static void same_bits_however_fed(void **state)
 static void same_bits_on_every_rung(void **state)
 {
     (void)state;
+    int best = tft_kernels_rungs() - 1;
     for (int c = 0; c < N_CACHES; c++) {
         uint64_t want = 0;
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        for (int rung = best; rung >= 0; rung--) {
+            if (rung < best && !in_turn(rung, c, best))
+                continue;
             assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
             struct tft_model *m = model();
             struct tft_session *s = session(m, with(caches[c], 2));
             feed(s, text, 700, 350);
             uint64_t h = hash_logits(1, s);
-            assert_true(rung == 0 || h == want);
+            assert_true(rung == best || h == want);
             want = h;
             tft_session_close(s);
             tft_model_close(m);
@@ -218,7 +221,9 @@ static void rewinds(void **state)
     struct tft_model *m = model();
     for (int c = 0; c < N_EVICT; c++) {
         struct tft_session *s = session(m, with(caches[c], 2));
-        for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
+        for (int i = 0; i < 3; i++) {
+            if (i && !in_turn(i, c, 2)) /* of the longer ways back one */
+                continue;
             struct tft_session *whole = unwound(m, with(caches[c], 2));
             assert_int_equal(tft_sync(s, text, N), TFT_OK);
             bool in_place = s->kv.frozen < N - back[i] && back[i] <= TFT_KV_BACK;

@@ -6,6 +6,7 @@
 #include "file/file.h"
 #include "simd/half.h"
 #include "port/port.h"
+#include "unsynced.h"
 
 /* Tests of threads need teams, however few CPUs there are. */
 __attribute__((constructor)) static void let_threads_crowd(void)

@@ -7,7 +7,8 @@
 
 struct matmul {
     size_t n, width;
-    real *x; /* [n, width] */
+    real *x;   /* [width, n] */
+    real *sum; /* [n] */
 };
 
 struct matmul *matmul_open(const struct tft_model *m, size_t n, int n_threads)
@@ -15,12 +16,14 @@ struct matmul *matmul_open(const struct tft_model *m, size_t n, int n_threads)
     (void)n_threads;
     struct matmul *p = calloc(1, sizeof *p);
     p->x = calloc(n * (m->n_embd + m->n_ff + (size_t)m->n_head * m->head_dim), sizeof *p->x);
+    p->sum = calloc(n, sizeof *p->sum);
     return p;
 }
 
 void matmul_close(struct matmul *p)
 {
     free(p->x);
+    free(p->sum);
     free(p);
 }
 
@@ -39,7 +42,7 @@ void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
         for (size_t j = 0; j < width; j++) {
             const struct tft_affine *a = &q[i * step];
             real t = clamp(x[i * width + j] / (real)a->scale, -a->zero, 255 - a->zero);
-            p->x[i * width + j] = rounding_straight_through(t) * (real)a->scale;
+            p->x[j * n + i] = rounding_straight_through(t) * (real)a->scale;
         }
 }
 
@@ -49,15 +52,25 @@ static real weight(const struct tft_mat *w, size_t row, size_t col)
     return data[tft_panel_at(row, col, tft_panel_cols(w->cols))] * (real)w->scale[row];
 }
 
+/* sum: [n] += x: [n] w */
+static void add_times(real *restrict sum, const real *restrict x, real w, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] += x[i] * w;
+}
+
+/* All tokens at a time, as the test spends most of its time here. */
 void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add)
 {
-    for (size_t i = 0; i < p->n; i++)
-        for (size_t r = 0; r < l->w.rows; r++) {
-            real sum = (add ? y[i * l->w.rows + r] : 0) + (l->bias ? (real)l->bias[r] : 0);
-            for (size_t j = 0; j < p->width; j++)
-                sum += p->x[i * p->width + j] * weight(&l->w, r, j);
-            y[i * l->w.rows + r] = sum;
-        }
+    size_t rows = l->w.rows;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t i = 0; i < p->n; i++)
+            p->sum[i] = (add ? y[i * rows + r] : 0) + (l->bias ? (real)l->bias[r] : 0);
+        for (size_t j = 0; j < p->width; j++)
+            add_times(p->sum, p->x + j * p->n, weight(&l->w, r, j), p->n);
+        for (size_t i = 0; i < p->n; i++)
+            y[i * rows + r] = p->sum[i];
+    }
 }
 
 void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,

@@ -250,7 +250,8 @@ void check_report(struct check *c, const char *what, double flops, double bytes,
 
 struct check check_start(int argc, char **argv)
 {
-    struct check c = {.rng = (uint64_t)time(NULL) * 0x9e3779b97f4a7c15u | 1};
+    struct check c = {.rng = (uint64_t)time(NULL) * 0x9e3779b97f4a7c15u | 1,
+                      .thorough = getenv("TUFFET_THOROUGH") != NULL};
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--bench") == 0)
             c.bench = true;

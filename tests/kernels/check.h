@@ -21,7 +21,8 @@
  *       CHECK_TIME(c, "2048", flops, bytes, ref->add(..), now->add(..));
  *   }
  *
- * The same case judges results against double precision with check_near.
+ * The same case judges results against double precision with check_near: if that takes long, only
+ * those of the reference, where c->below is NULL.
  */
 #ifndef TFT_CHECK_H
 #define TFT_CHECK_H
@@ -37,6 +38,7 @@ struct check {
     const struct tft_kernels *below; /* the rung below the one under test; NULL for the reference */
     const struct tft_kernels *now;   /* the rung under test */
     bool bench;
+    bool thorough;    /* the environment variable TUFFET_THOROUGH is set: more shapes */
     const char *only; /* run only the case of this name, unless NULL */
     uint64_t rng;
     const char *name; /* the case that runs */

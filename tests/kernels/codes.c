@@ -211,7 +211,7 @@ static void score_codes(struct check *c)
     for (enum tft_bits b = 0; b <= TFT_BITS_COUNT; b++)
         for (size_t dim = 4; dim <= 256; dim += dim < 96 ? 4 : 20)
             score_shape(c, 16, dim, random_group(c), b, 1 + check_below(c, 9));
-    for (int i = 0; i < 150; i++)
+    for (int i = 0; i < (c->thorough ? 150 : 60); i++)
         score_shape(c, 16 * (1 + check_below(c, 8)), random_dim(c), random_group(c),
                     check_below(c, 2) ? TFT_BITS_COUNT
                                       : (enum tft_bits)check_below(c, TFT_BITS_COUNT),
@@ -338,7 +338,7 @@ static void mix_codes(struct check *c)
             for (size_t group = 0; group <= 64; group += 32)
                 mix_shape(c, random_blocks(c, tokens),
                           tokens, random_dim(c), group, b, 1 + check_below(c, 5));
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < (c->thorough ? 100 : 40); i++) {
         size_t tokens = 16 * (1 + check_below(c, 8)),
                nb = random_blocks(c, tokens);
         mix_shape(c, nb, tokens, random_dim(c), random_group(c),

@@ -46,7 +46,8 @@ static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t b
     run(&o, c->now->gemm_i8, got);
     check_same(c, want, got, ny * 4, "M %zu N %zu cols %zu step %zu bias %d add %d", M, N, cols,
                o.step, o.bias != NULL, o.add);
-    against_exact(c, &o, got);
+    if (!c->below)
+        against_exact(c, &o, got);
     check_free();
 }
 

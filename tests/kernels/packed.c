@@ -151,7 +151,8 @@ static void one_product(struct check *c, const struct tft_format *f, size_t M, s
     multiply(&o, c->now->gemm_packed, got);
     check_same(c, want, got, ny * 4, "%s: M %zu N %zu K %zu bias %d add %d", f->name, M, N, K,
                o.bias != NULL, o.add);
-    against_double(c, &o, before, got);
+    if (!c->below)
+        against_double(c, &o, before, got);
     check_free();
 }
 
@@ -180,7 +181,8 @@ static void gemm_packed(struct check *c)
             one_product(c, format, M, check_size(c, 50), columns(c, format->packing));
         one_product(c, format, 20, 37, 2048);
         for (size_t M = 1; M <= 5; M++) /* a few tokens go through 64 rows at a time */
-            one_product(c, format, M, 64 + check_size(c, 150), columns(c, format->packing));
+            if (c->thorough || M == 1 || M == 2 + f % 4)
+                one_product(c, format, M, 64 + check_size(c, 150), columns(c, format->packing));
     }
     for (size_t f = 0; c->bench && f < TFT_PACKED_FORMATS; f++) {
         bench(c, &tft_packed_formats[f], 1, 32000, 2048);

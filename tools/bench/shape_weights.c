@@ -20,14 +20,17 @@ void shape_describe(struct shape_weights *w, const char *name, const char *suffi
 
 void shape_fill(struct shape_weights *w, size_t bytes)
 {
+    int8_t *to = w->panel;
+    uint64_t x = w->random;
     for (size_t i = 0; i < bytes; i += 8) {
-        w->random ^= w->random << 13; /* xorshift64, Marsaglia 2003 */
-        w->random ^= w->random >> 7;
-        w->random ^= w->random << 17;
-        memcpy(w->panel + i, &w->random, 8);
+        x ^= x << 13; /* xorshift64, Marsaglia 2003 */
+        x ^= x >> 7;
+        x ^= x << 17;
+        memcpy(to + i, &x, 8);
     }
+    w->random = x;
     for (size_t i = 0; i < bytes; i++)
-        w->panel[i] = w->panel[i] == -128 ? 0 : w->panel[i];
+        to[i] = to[i] == -128 ? 0 : to[i];
 }
 
 static void sum_rows(const int8_t *panel, size_t cols, int32_t *sum)
@@ -47,9 +50,10 @@ static void fill_codes(struct shape_weights *w, size_t cols, int32_t *sum)
     for (size_t i = 0; i < tft_low_groups(low, cols); i++, at += tft_low_group_bytes(low)) {
         int32_t of_codes[TFT_PANEL] = {0};
         tft_codes_unpack(code, at + TFT_PANEL, low->bits, low->group / TFT_QUAD);
-        for (size_t j = 0; j < low->group; j++)
+        for (size_t q = 0; q < low->group / TFT_QUAD; q++)
             for (size_t r = 0; r < TFT_PANEL; r++)
-                of_codes[r] += code[j / TFT_QUAD * TFT_QUAD_CODES + r * TFT_QUAD + j % TFT_QUAD];
+                for (size_t k = 0; k < TFT_QUAD; k++)
+                    of_codes[r] += code[q * TFT_QUAD_CODES + r * TFT_QUAD + k];
         for (size_t r = 0; r < TFT_PANEL; r++) {
             int s = 1 + at[r] % TFT_LOW_MAX_SCALE;
             at[r] = (uint8_t)(s | zero(low) << 4);
