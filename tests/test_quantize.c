@@ -495,9 +495,11 @@ static void unfolding_undoes_folding(void **state)
         o.kv = toys[i].head_dim % 16 == 0 ? "skvq:group=16" : NULL;
         quantized(&toys[i], &o);
         memcpy(ranges, result, sizeof ranges);
+        struct quantize_opts few = few_bits(&toys[i], 8);
         give(MAT_UP, 2);
-        o.group = 32;
-        quantized(&toys[i], &o);
+        few.smooth = o.smooth;
+        few.kv = o.kv;
+        quantized(&toys[i], &few);
         for (int j = TFT_IN_ATTN; j <= TFT_IN_FFN; j++) {
             assert_float_equal(result[j].min, ranges[j].min, 1e-4 * fabsf(ranges[j].min));
             assert_float_equal(result[j].max, ranges[j].max, 1e-4 * fabsf(ranges[j].max));
