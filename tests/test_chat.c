@@ -327,10 +327,8 @@ static void shared_templates(void **state)
         assert_int_equal(sscanf(p, "@ %63s %63s %31s %lu", name, data, size, &crc), 4);
         snprintf(file, sizeof file, "/tokenizers/%s/tokenizer_config.json", name);
         const char *path = shared_path(file);
-        if (!path) {
-            printf("%s is not there\n", file);
-            skip();
-        }
+        if (!path)
+            skip_because("shared%s: not found", file);
         struct tft_chat_text source = template_of(path);
         char *json = read_file("cases/", data, ".json", &n_json);
         struct tft_chat_input in = input(json, n_json);

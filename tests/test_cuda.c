@@ -462,10 +462,8 @@ static void what_a_gpu_lacks(void **state)
     (void)state;
     struct quantize_opts o = usual(&toys[0]);
     const char *path = quantized(&toys[0], &o);
-    if (!is_played(path)) {
-        print_message("skipped: only a CPU that plays a GPU can lack something\n");
-        skip();
-    }
+    if (!is_played(path))
+        skip_because("a GPU lacks and fails at nothing on demand");
     with_setting(path, "PLAYER_GPUS", "0", TFT_ERR_DEVICE,
                  "cuda: looking for a GPU: no CUDA-capable device is detected");
     with_setting(path, "PLAYER_CAPABILITY", "61", TFT_ERR_DEVICE,
@@ -484,7 +482,7 @@ static void what_a_gpu_that_fails_leaves(void **state)
     const char *path = quantized(&toys[0], &o);
     static const int32_t tokens[3] = {1, 2, 3};
     if (!is_played(path))
-        skip();
+        skip_because("a GPU lacks and fails at nothing on demand");
     for (size_t n = 1; n <= 3; n += 2) {
         struct tft_model *m = opened_on(path, "cuda", 0);
         struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
@@ -533,7 +531,7 @@ static void what_the_callers_gpu_is(void **state)
     const char *path = quantized(&toys[0], &o);
     int32_t tokens[60];
     if (!is_played(path))
-        skip();
+        skip_because("a GPU lacks and fails at nothing on demand");
     toy_tokens(3, toys[0].n_vocab, tokens, 60);
     setenv("PLAYER_GPUS", "2", 1);
     struct tft_model *m = opened_on(path, "cuda:1", 0);
@@ -561,7 +559,7 @@ static void what_the_driver_does_not_tell(void **state)
     const char *path = quantized(&toys[0], &o);
     double read, int8, fma;
     if (!is_played(path))
-        skip();
+        skip_because("a GPU lacks and fails at nothing on demand");
     struct tft_model *m = opened_on(path, "cuda", 0);
     struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
     setenv("PLAYER_CLOCKS", "0", 1);

@@ -515,7 +515,7 @@ static void vocabularies(void **state)
         snprintf(file, sizeof file, "tokenizers/ggml-vocab-%s.gguf", name[i]);
         const char *path = shared_path(file);
         if (!path)
-            skip();
+            skip_because("shared/%s: not found", file);
         struct memory m = {0};
         struct tft_allocator a = memory_allocator(&m);
         struct tft_source s;
@@ -536,7 +536,7 @@ static void tinyllama(void **state)
     (void)state;
     const char *path = model_path("tinyllama-1.1b-chat.iq2_xxs.gguf");
     if (!path)
-        skip();
+        skip_because("tinyllama-1.1b-chat.iq2_xxs.gguf: not found");
     struct tft_source s;
     struct tft_error err;
     if (tft_source_open(&s, path, NULL, NULL, &err))

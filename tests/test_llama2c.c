@@ -497,7 +497,7 @@ static void the_real_vocabulary(void **state)
                *tok = shared_path("models/llama2c-tokenizer.bin");
     const char *gguf = shared_path("tokenizers/ggml-vocab-llama-spm.gguf");
     if (!model || !tok || !gguf)
-        skip();
+        skip_because("stories15M.bin or its tokenizer in shared: not found");
     struct memory m = {0};
     struct tft_allocator a = memory_allocator(&m);
     struct tft_source s, g;
@@ -538,7 +538,7 @@ static void stories260k(void **state)
     const char *model = shared_path("models/stories260K.bin"),
                *tok = shared_path("models/tok512.bin");
     if (!model || !tok)
-        skip();
+        skip_because("shared/models/stories260K.bin or tok512.bin: not found");
     struct tft_source s;
     struct tft_error err;
     if (tft_source_open(&s, model, tok, NULL, &err))

@@ -256,7 +256,7 @@ static void tokens_agree_in_real_vocabularies(void **state)
         snprintf(name, sizeof name, "tokenizers/ggml-vocab-%s.gguf", names[i]);
         const char *path = shared_path(name);
         if (!path)
-            skip();
+            skip_because("shared/%s: not found", name);
         struct tft_model *m = opened(path);
         same_as_whole(m);
         tft_model_close(m);

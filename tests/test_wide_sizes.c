@@ -15,10 +15,8 @@
 /* Sizes are huge where a size_t can hold them: there, memory would really be taken. */
 static void only_with_32_bits(void)
 {
-    if (sizeof(size_t) > 4) {
-        print_message("skipped: a size_t has more than 32 bits\n");
-        skip();
-    }
+    if (sizeof(size_t) > 4)
+        skip_because("a size_t has more than 32 bits");
 }
 
 /* ---- counted in 64 bits on every machine */
@@ -198,10 +196,8 @@ static void tokenizer_of_spaces(void **state)
 
     const size_t pieces = (UINT32_MAX / 3 >> 20) + 2, size = pieces << 20;
     unsigned char *tokens = spaces(pieces);
-    if (!tokens) {
-        print_message("skipped: there are no 1.4 GB of addresses\n");
-        skip();
-    }
+    if (!tokens)
+        skip_because("there are no 1.4 GB of addresses");
     tft_store_u32(tokens, 1);                         /* the longest token; not read */
     tft_store_u32(tokens + 4, 0);                     /* the score */
     tft_store_u32(tokens + 8, (uint32_t)(size - 12)); /* the length */
