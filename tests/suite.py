@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 FINAL = re.compile(r"Sanitizer|runtime error:|bytes differ|core dumped")
-REASON = re.compile(r"(?m)^.*\b(?:skipped|left out)\b:? *(.*\S)\s*$")
+REASON = re.compile(r"(?m)\b(?:skipped|left out)(?:: | ['\"])(.*[^\s'\"])['\"]?\s*$")
 CASES = re.compile(r"(?m)^\[  SKIPPED \] (?!\d+ test)(\S+)|\bskipped=(\d+)")
 
 

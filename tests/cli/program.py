@@ -186,4 +186,5 @@ def interrupt(process):
 
 
 def main():
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
+    # verbosity 2: with the reason of a case that is skipped
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
