@@ -70,8 +70,7 @@ class Completion(Case):
                     return
             except OSError as e:
                 why = f"does not work: {e}"
-        print(f"skipped: {shell} {why}")
-        self.skipTest(why)
+        self.skipTest(f"{shell} {why}")
 
     def script(self, shell):
         self.skip_unless_it_works(shell)

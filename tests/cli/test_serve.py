@@ -2,21 +2,22 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import threading
-import time
 
 from program import PATIENCE, TUFFET, Case, main, wait_until
 
 ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
           "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
 HELLO = [{"role": "user", "content": "hello"}]
+ENDLESS = 200000  # tokens of context: an answer that fills it takes many minutes
 
 
 class Server:
-    """A server at a port of its own, until `with` ends."""
+    """A server at a port of its own, until `with` ends. It is killed if the test fails."""
 
     def __init__(self, *args):
         self.process = subprocess.Popen([*TUFFET, "serve", *args, "--port=0"],
@@ -32,8 +33,11 @@ class Server:
 
     def __exit__(self, kind, *_):
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        self.out, self.err = self.process.communicate(timeout=PATIENCE)
+            self.process.send_signal(signal.SIGTERM if kind is None else signal.SIGKILL)
+        try:
+            self.out, self.err = self.process.communicate(timeout=PATIENCE)
+        finally:
+            self.process.kill()
         if kind is None and (self.process.returncode or self.err):
             raise AssertionError((self.process.returncode, self.err))
 
@@ -76,18 +80,46 @@ class Server:
         assert parts[-2:] == ["data: [DONE]", ""], text
         return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
 
-    def raw(self, data, patience=PATIENCE):
-        """What comes back for these bytes, up to the end of the connection or for some time."""
-        s = socket.create_connection((self.host, self.port), timeout=patience)
-        s.sendall(data)
+    def raw(self, data, until=None, ends=False):
+        """What comes back for these bytes, up to the text `until` or to the end of the connection.
+        ends: the client closes its side."""
         got = b""
-        try:
-            while more := s.recv(65536):
-                got += more
-        except (TimeoutError, ConnectionResetError):
-            pass
-        s.close()
+        with socket.create_connection((self.host, self.port), timeout=PATIENCE) as s:
+            try:
+                s.sendall(data)
+                if ends:
+                    s.shutdown(socket.SHUT_WR)
+                while (until is None or until not in got) and (more := s.recv(65536)):
+                    got += more
+            except ConnectionError:  # the server has not read all
+                pass
         return got
+
+    def metrics(self):
+        text = self.ask("/metrics")[2].decode()
+        return {name: float(x) for name, x in re.findall(r"(?m)^tuffet:(\w+) (\S+)$", text)}
+
+    def requests(self):
+        """How many are under way, and how many wait."""
+        m = self.metrics()
+        return m["requests_processing"], m["requests_deferred"]
+
+    def wait_for(self, running, waiting=0):
+        wait_until(lambda: self.requests() == (running, waiting))
+
+    def send_first_signal(self):
+        """SIGTERM. Returns when the server has it: then a reply closes its connection."""
+        c = self.connect()
+
+        def closes():
+            c.request("GET", "/health")
+            r = c.getresponse()
+            r.read()
+            return r.headers["Connection"] == "close"
+        closes()
+        self.process.send_signal(signal.SIGTERM)
+        wait_until(closes)
+        c.close()
 
 
 class Serve(Case):
@@ -278,9 +310,9 @@ class Serve(Case):
 
     def test_a_client_that_goes_frees_its_slot(self):
         short = {"prompt": "a", "max_tokens": 3}
-        with Server(self.endless(ctx=100000), "--slots=1", "--queue=1") as s:
+        with Server(self.endless(ctx=ENDLESS), "--slots=1", "--queue=1") as s:
             def begin(body):
-                c = socket.create_connection((s.host, s.port))
+                c = socket.create_connection((s.host, s.port), timeout=PATIENCE)
                 data = json.dumps({"messages": HELLO, **body}).encode()
                 c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d"
                           b"\r\n\r\n" % len(data) + data)
@@ -288,22 +320,22 @@ class Serve(Case):
             for body in [{}, {"stream": True}, {"messages": [{"role": "user",
                                                               "content": "x" * 50000}]}]:
                 c = begin(body)
+                s.wait_for(1)
                 if "stream" in body:
                     self.assertIn(b"200 OK", c.recv(100))
-                else:
-                    time.sleep(0.1)
                 c.close()
-                wait_until(lambda: s.ask("/v1/completions", short)[0] == 200)
+                s.wait_for(0)
+                self.assertEqual(s.ask("/v1/completions", short)[0], 200)
             # one is at work and one waits: there is no room for more
             first, second = begin({"stream": True}), begin({})
-            first.recv(100)
-            wait_until(lambda: s.ask("/v1/completions", {"prompt": "a"})[0] == 429)
-            status, headers, answer = s.ask("/v1/completions", {"prompt": "a"})
+            s.wait_for(1, 1)
+            status, headers, answer = s.ask("/v1/completions", short)
             self.assertEqual((status, headers["Retry-After"], answer["error"]["type"]),
                              (429, "1", "rate_limit_error"))
             first.close()
             second.close()
-            wait_until(lambda: s.ask("/v1/completions", short)[0] == 200)
+            s.wait_for(0)
+            self.assertEqual(s.ask("/v1/completions", short)[0], 200)
 
     def test_what_clients_should_not_send(self):
         body = b'{"prompt":"a","max_tokens":1}'
@@ -322,8 +354,8 @@ class Serve(Case):
                     (b"GET /%FF%00 HTTP/1.0\r\n\r\n", b" 404 "),
                     (b"GET /\xff HTTP/1.0\r\n\r\n", b""),
                     (b"BREW / HTTP/1.1\r\n\r\n", b"")]:
-                self.assertIn(status, s.raw(data, 0.5)[:30] if status else s.raw(data, 0.2),
-                              data[:40])
+                self.assertIn(status, s.raw(data, b"\r\n")[:30] if status
+                              else s.raw(data, ends=True), data[:40])
             # what evhttp refuses by itself
             for data, code in [(b"GET\r\n\r\n", 400), (b"PUT / HTTP/1.1\r\n\r\n", 501),
                                (b"BREW / HTTP/1.1\r\n\r\n", 501), (post % 10**9 + b"\r\n", 413)]:
@@ -429,7 +461,7 @@ class Serve(Case):
 
     def test_a_prompt_lets_others_go_on_behind_each_chunk(self):
         """return_progress says how far a prompt is behind each pass."""
-        with Server(self.endless(ctx=20000), "--slots=2") as s:
+        with Server(self.endless(ctx=ENDLESS), "--slots=2") as s:
             c = s.connect()  # an answer that has no end, or nobody
             for busy, most in ((False, 256), (True, 64)):
                 if busy:
@@ -447,15 +479,14 @@ class Serve(Case):
             c.close()
 
     def test_a_second_signal_ends_at_once(self):
-        with Server(self.endless(ctx=200000), "--slots=1") as s:
+        with Server(self.endless(ctx=ENDLESS), "--slots=1") as s:
             seen = []
             asks = [threading.Thread(target=lambda: seen.append(s.ask(
                 "/v1/chat/completions", {"messages": HELLO})[0])) for _ in range(3)]
             for t in asks:
                 t.start()
-            time.sleep(0.2)
-            s.process.send_signal(signal.SIGTERM)
-            time.sleep(0.1)
+            s.wait_for(1, 2)
+            s.send_first_signal()
             self.assertIsNone(s.process.poll())
         for t in asks:
             t.join()
@@ -465,16 +496,23 @@ class Serve(Case):
         with Server(self.endless()) as s:
             c = socket.socket()
             c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            c.settimeout(PATIENCE)
             c.connect((s.host, s.port))
             body = json.dumps({"messages": [{"role": "user", "content": "x" * 7000000}]}).encode()
             c.sendall(b"POST /apply-template HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
                       b"\r\n" % len(body) + body)
             self.assertIn(b"200 OK", c.recv(100))
-            s.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+            s.send_first_signal()
             self.assertIsNone(s.process.poll(), "the client may still read its reply")
             s.process.send_signal(signal.SIGTERM)
-            s.process.wait(PATIENCE // 2) # before the connection has stood still for too long
+            read = 0
+            try:
+                while more := c.recv(65536):
+                    read += len(more)
+            except ConnectionResetError:
+                pass
+            self.assertLess(read, 7000000, "the reply is cut off")
+            s.process.wait(PATIENCE)
             c.close()
 
     def test_says_when_it_is_ready(self):
@@ -506,15 +544,15 @@ class Serve(Case):
                 self.assertEqual("".join(d.get(name) or "" for d in deltas), want)
 
     def test_ends(self):
-        s = Server(self.endless(ctx=100000))
+        """The first signal lets an answer under way come to its end."""
+        s = Server(self.endless())
         done = []
-        ask = threading.Thread(target=lambda: done.append(s.chat(max_tokens=500)))
+        ask = threading.Thread(target=lambda: done.append(s.chat(max_tokens=1500)))
         with s:
             ask.start()
-            wait_until(lambda: s.ask("/v1/models")[0] == 200 and ask.is_alive())
-            time.sleep(0.2)
+            wait_until(lambda: s.requests() == (1, 0) or not ask.is_alive())
         ask.join()
-        self.assertEqual(done[0]["usage"]["completion_tokens"], 500)
+        self.assertEqual(done[0]["usage"]["completion_tokens"], 1500)
         self.assertEqual(s.process.returncode, 0)
 
 

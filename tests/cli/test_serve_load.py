@@ -4,7 +4,7 @@ import subprocess
 import sys
 import unittest
 
-from program import PATIENCE, TOY, TUFFET, WRAPPER, Case, main
+from program import TOY, TUFFET, WRAPPER, Case, main
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "tools/scripts/serve_load.py"
 
@@ -13,13 +13,12 @@ SCRIPT = pathlib.Path(__file__).parents[2] / "tools/scripts/serve_load.py"
 class ServeLoad(Case):
     def test_others_get_the_right_answers(self):
         done = subprocess.run([sys.executable, SCRIPT, *TUFFET, *TOY, "--connections=80",
-                               "--rounds=1", "--sent=20000000"], capture_output=True,
-                              timeout=3 * PATIENCE)
+                               "--rounds=1", "--sent=20000000"], capture_output=True)
         self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout.decode())
         lines = done.stdout.decode().splitlines()
         self.assertRegex(lines[0], r"^round 1: [1-9][0-9]* right, 0 wrong")
-        self.assertRegex(lines[1], "^without descriptors: ")
-        self.assertEqual(lines[2:], ["tuffet: new connections wait: Too many open files"])
+        self.assertEqual(lines[1], "without descriptors: the server sleeps")
+        self.assertEqual(set(lines[2:]), {"tuffet: new connections wait: Too many open files"})
 
 
 if __name__ == "__main__":

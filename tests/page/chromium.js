@@ -2,6 +2,8 @@
 'use strict';
 const fs = require('fs');
 
+const PATIENCE = 120000; /* ms, for what should take less than a second */
+
 function need(name) {
     try {
         return require(name);
@@ -21,15 +23,25 @@ async function open() {
         console.log(`skipped: there is no ${executablePath}`);
         process.exit(77);
     }
-    const browser = await chromium.launch({executablePath, args: ['--no-sandbox', '--disable-gpu',
-        '--disable-quic', '--no-first-run', '--disable-background-networking',
-        '--disable-component-update', '--disable-sync']});
-    return {browser, axe};
+    try {
+        const browser = await chromium.launch({executablePath, timeout: PATIENCE, args: [
+            '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+            '--disable-background-networking', '--disable-component-update', '--disable-sync']});
+        return {browser, axe};
+    } catch (e) {
+        console.log(`skipped: ${executablePath} does not start: ${e.message.split('\n')[0]}`);
+        process.exit(77);
+    }
 }
 
-/* Adds to errors what goes wrong in a page, and what it asks of others than its server. */
+/* Adds to errors what goes wrong in a page, and what it asks of others than its server. Messages
+   that the page would hide after some seconds stay. */
 function watch(page, url, errors) {
-    page.setDefaultTimeout(10000);
+    page.setDefaultTimeout(PATIENCE);
+    page.addInitScript(() => {
+        const later = window.setTimeout;
+        window.setTimeout = (fn, ms, ...args) => ms < 5000 ? later(fn, ms, ...args) : 0;
+    });
     page.on('pageerror', e => errors.push(String(e)));
     page.on('console', m => {
         if (m.type() === 'error' && !/Failed to load resource/.test(m.text()))
@@ -41,4 +53,4 @@ function watch(page, url, errors) {
     });
 }
 
-module.exports = {open, watch};
+module.exports = {open, watch, PATIENCE};

@@ -82,18 +82,20 @@ class Mock {
             event({id: 'chatcmpl-1', object: 'chat.completion.chunk',
                 choices: [{index: 0, delta, finish_reason}]});
         };
-        let tokens = 0;
+        let tokens = 0, whole = false;
         send({role: 'assistant', content: null});
         const words = async (text, field = 'content', ms = 2) => {
             for (const word of text.match(/\s*\S+|\s+$/g) ?? []) {
-                if (response.destroyed || response.socket?.destroyed)
-                    break;
-                send({[field]: word});
+                const gone = response.destroyed || response.socket?.destroyed;
+                if (!gone)
+                    send({[field]: word});
                 tokens++;
-                await wait(ms);
+                await wait(ms); /* also for a client that is gone: the event that says so comes */
+                if (gone)
+                    break;
             }
         };
-        response.on('close', () => { this.aborted += !response.writableFinished; });
+        response.on('close', () => { this.aborted += !whole; });
         const finish = typeof made === 'function' ? await made({body, send, words, event, response})
             : (await words(made), 'stop');
         if (finish === 'broken')
@@ -102,6 +104,7 @@ class Mock {
         event({choices: [], usage: {prompt_tokens: 20, completion_tokens: tokens,
             total_tokens: 20 + tokens, prompt_tokens_details: {cached_tokens: 5}},
             timings: {predicted_per_second: 42.5, prompt_per_second: 300}});
+        whole = true;
         response.end('data: [DONE]\n\n');
     }
 }

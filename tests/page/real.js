@@ -53,7 +53,7 @@ async function check(page, url) {
     assert.strictEqual(await answer.innerText(), text, 'the same seed, the same answer');
     assert.match(await page.locator('.stats').innerText(), /\d+ cached/);
 
-    await set({'Maximum tokens': '1500'});
+    await set({'Maximum tokens': '90000'});
     await ask('And then');
     await answer.waitFor();
     await button('Stop').click();
@@ -66,14 +66,14 @@ async function check(page, url) {
     assert.match(await answer.innerText(), /^"(yes|no)"$/);
     await set({'JSON schema of the answer': ''});
 
-    await ask('word '.repeat(3000));
+    await ask('word '.repeat(120000));
     await rest();
     assert.match(await page.locator('.error').last().innerText(), /too long for the model/);
 }
 
 async function main(tuffet, toy) {
     const {browser} = await open();
-    const server = await serve(tuffet, toy), errors = [];
+    const server = await serve(tuffet, toy, {settings: {ctx: 100000}}), errors = [];
     const page = await browser.newPage();
     watch(page, server.url, errors);
     let status = 0;

@@ -26,6 +26,8 @@ async function serve(program, toyProgram, {settings = {}, args = []} = {}) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tuffet-'));
     const model = toy(toyProgram, path.join(folder, 'toy.gguf'), settings);
     const child = spawn(program, ['serve', model, '--port=0', ...args], {stdio: ['ignore', 'pipe', 'pipe']});
+    const kill = () => child.kill('SIGKILL');
+    process.on('exit', kill);
     let log = '';
     const stop = async () => {
         const ended = new Promise(done => child.once('exit', (code, signal) => done(signal ?? code)));
@@ -33,18 +35,16 @@ async function serve(program, toyProgram, {settings = {}, args = []} = {}) {
             child.kill('SIGTERM');
             await ended;
         }
+        process.removeListener('exit', kill);
         fs.rmSync(folder, {recursive: true});
         return child.exitCode;
     };
     const url = await new Promise((done, failed) => {
-        const timer = setTimeout(() => failed(new Error('the server does not start: ' + log)), 20000);
         const read = data => {
             log += data;
             const found = /http:\/\/[\d.]+:\d+/.exec(log);
-            if (found) {
-                clearTimeout(timer);
+            if (found)
                 done(found[0]);
-            }
         };
         child.stdout.on('data', read);
         child.stderr.on('data', read);

@@ -60,14 +60,17 @@ async function page(folder, want) {
     await view.goto(url);
     const button = name => view.getByRole('button', {name, exact: true});
     await view.getByLabel('Temperature').fill('0');
-    await button('Tell it').click({timeout: 60000});
-    await view.getByText(/tokens, \d+ a second/).waitFor({timeout: 120000});
+    await button('Tell it').click();
+    await view.getByText(/tokens, \d+ a second/).waitFor();
     assert.strictEqual(await view.locator('#story').textContent(), PROMPT + want);
     console.log('        ' + await view.locator('#said').textContent());
 
     await view.getByLabel('Temperature').fill('1');
-    await button('Tell it').click();
-    await button('Stop').click();
+    await view.evaluate(() => { /* told and stopped at once: a story may be short */
+        const go = document.getElementById('go');
+        go.click();
+        go.click();
+    });
     await button('Tell it').waitFor();
     await view.addScriptTag({content: axe});
     const {violations} = await view.evaluate(() => axe.run());
