@@ -88,6 +88,8 @@ def open_first_three():
     os.dup2(nowhere, 0)
     if nowhere > 2:
         os.close(nowhere)
+    for fd in 0, 1, 2:
+        os.set_inheritable(fd, True)  # dup2 to itself leaves it closed at exec
 
 
 def main():
