@@ -63,6 +63,10 @@ void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless);
 /* Writes the model to a file. False if that fails. */
 bool toy_write(const struct toy *t, const char *path);
 
+/* Makes a token of the file, a toy of f32 with a gate, an outlier each time it comes: it moves one
+   input of ffn_down in layer 0 to about 1600, where other tokens have a few. False if that fails. */
+bool toy_give_outlier(const char *path, int32_t token);
+
 /* A random block of a quantized type, with numbers of about spread / 2. */
 void toy_block(unsigned char *block, enum tft_dtype type, uint64_t *seed, float spread);
 

@@ -45,6 +45,8 @@ static void set_arch(const char *arch)
     t.arch = arch;
 }
 
+static int32_t outlier = -1; /* a token */
+
 static void set_pooling(const char *type)
 {
     static struct toy_number numbers[] = {{"pooling_type", TOY_U32, 0}, {0}};
@@ -83,6 +85,8 @@ static int set(const char *arg)
         t.uniform = true;
     else if (strcmp(name, "pooling") == 0)
         set_pooling(value);
+    else if (strcmp(name, "outlier") == 0)
+        outlier = (int32_t)strtol(value, NULL, 10);
     else if (strcmp(name, "adds_eos") == 0)
         t.adds_eos = true;
     else
@@ -95,7 +99,7 @@ static int write_toy(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (set(argv[i]) != 0)
             return 2;
-    return toy_write(&t, argv[0]) ? 0 : 1;
+    return toy_write(&t, argv[0]) && (outlier < 0 || toy_give_outlier(argv[0], outlier)) ? 0 : 1;
 }
 
 /* -ln p of a token. */

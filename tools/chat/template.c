@@ -133,9 +133,10 @@ const struct template_format *template_named(const char *name)
     return f && open_format(f, NULL) == TFT_OK ? f : NULL;
 }
 
+static struct template_format own = {.name = "of the file"};
+
 const struct template_format *template_choose(const struct tft_model *m, const char *path)
 {
-    static struct template_format own = {.name = "of the file"};
     struct tft_error err;
     own.jinja = tft_model_chat_template(m);
     if (opt.name) {
@@ -155,6 +156,13 @@ const struct template_format *template_choose(const struct tft_model *m, const c
         return NULL;
     }
     return &own;
+}
+
+const struct tft_chat_template *template_quietly(const struct tft_model *m)
+{
+    struct template_format *f = opt.name ? find(opt.name) : &own;
+    own.jinja = tft_model_chat_template(m);
+    return f && f->jinja && open_format(f, NULL) == TFT_OK ? f->t : NULL;
 }
 
 /* ---- the date */

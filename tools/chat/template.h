@@ -24,6 +24,9 @@ const char *template_name(const struct template_format *f);
    model. */
 const struct template_format *template_choose(const struct tft_model *m, const char *path);
 
+/* The same without a message; NULL if the file has none, or one that cannot be read. */
+const struct tft_chat_template *template_quietly(const struct tft_model *m);
+
 /* All names, for error messages: "chatml, qwen3, ..." */
 const char *template_names(void);
 

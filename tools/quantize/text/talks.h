@@ -1,0 +1,42 @@
+/* Texts of tokens, one after the other, each of them a sequence with a beginning: conversations, or
+   texts that a model has written. Windows of calibration are made of whole ones. */
+#ifndef QUANTIZE_TEXT_TALKS_H
+#define QUANTIZE_TEXT_TALKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct talks {
+    int32_t *ids; /* [n_ids] of all texts, without BOS before the first token */
+    size_t n_ids;
+    size_t *end; /* [n] where each text ends in ids */
+    size_t n;
+    size_t room_ids, room;
+};
+
+/* Adds a text of n tokens. False if memory is short. free accepts all zeros. */
+bool talks_add(struct talks *t, const int32_t *ids, size_t n);
+void talks_free(struct talks *t);
+
+/* Every KEPT_TALK-th text is kept out of calibration. */
+enum { KEPT_TALK = 3 };
+bool talks_is_kept(size_t text);
+
+/* The tokens of the texts that are kept out, or of the others. */
+size_t talks_tokens(const struct talks *t, bool kept);
+
+/* What every sequence begins with at run time. */
+struct talks_start {
+    int32_t bos;           /* put before each window; below 0: none */
+    const int32_t *prefix; /* [n_prefix] the prefix of the file: a text that begins with it goes on */
+    uint32_t n_prefix;     /* behind it, since chat feeds these tokens once */
+};
+
+/* Windows of the texts that are kept out, or of the others. Each begins where a text begins; further
+   texts follow until it is full, and the last one is cut. out: [most, window]; returns how many
+   there are. */
+size_t talks_windows(const struct talks *t, bool kept, const struct talks_start *start,
+                     uint32_t window, size_t most, int32_t *out);
+
+#endif
