@@ -423,28 +423,34 @@ static void w8a8_tensors(void **state)
     }
 }
 
-/* The check of a file runs a model of floats layer by layer, a session all layers: the same
-   loss. */
+/* The check runs the model of floats layer by layer, a session all layers: the same predictions. */
 static void losses_of_floats(void **state)
 {
     (void)state;
     for (int i = 0; i < N_CONVERTED; i++) {
         struct toy t = converted[i]();
         struct quantize_opts o = without_prefix(&t);
-        struct check_text held_out = {o.text, TEXT / WINDOW, WINDOW};
+        struct check_text held[CHECK_GROUPS] = {
+            [CHECK_TEXT] = {.ids = o.text, .n_windows = TEXT / WINDOW, .window = WINDOW}};
         struct check_how how = {.n_threads = 2};
+        struct check_loss loss[CHECK_GROUPS];
+        struct check c;
         const char *path = written(&t);
         struct tft_model *m;
         struct tft_error err;
-        double layers, sessions;
         bool stopped;
         assert_int_equal(tft_model_open_unexpanded(&m, path, NULL, &err), TFT_OK);
-        assert_int_equal(check_floats(m, NULL, 0, &held_out, &how, &layers, &stopped, &err),
-                         TFT_OK);
-        assert_int_equal(check_file(path, &held_out, &how, &sessions, &stopped, &err), TFT_OK);
-        double most = t.type == TFT_Q8_0 ? 0.02 : 1e-5; /* sessions round what codes multiply */
-        if (!(fabs(layers - sessions) < most * sessions))
-            fail_msg("toy %d: %.7f and %.7f", i, layers, sessions);
+        assert_int_equal(check_open(&c, m, held, &how, &stopped, &err), TFT_OK);
+        assert_int_equal(check_file(&c, path, &how, loss, &stopped, &err), TFT_OK);
+        const struct check_loss *l = &loss[CHECK_TEXT];
+        bool codes = t.type == TFT_Q8_0; /* sessions round what codes multiply */
+        assert_int_equal(loss[CHECK_CONVERSATION].tokens, 0);
+        assert_int_equal(l->tokens, TEXT / WINDOW * (WINDOW - 1));
+        if (!(fabs(l->floats - l->file) < (codes ? 0.02 : 1e-5) * l->file))
+            fail_msg("toy %d: %.7f and %.7f", i, l->floats, l->file);
+        if (!(fabs(l->divergence) < (codes ? 0.02 : 1e-6) && l->same > (codes ? 0.8 : 0.98)))
+            fail_msg("toy %d: divergence %.7f, the same token %.3f", i, l->divergence, l->same);
+        check_close(&c);
         tft_model_close(m);
     }
 }

@@ -51,7 +51,7 @@ class Architectures(Case):
         for args in [], ["--bits=4", "--rounding=awq"], ["--bits-search=4.5"], ["--dynamic=all"]:
             with self.subTest(args):
                 found = self.json(*self.arguments("gemma4", none, *args))
-                self.assertLess(abs(found["check"]["percent"]), 20)
+                self.assertLess(abs(found["check"]["text"]["percent"]), 40)
                 self.tuffet("ppl", self.path("out"), "-f", self.path("text"), "--ctx", "40")
         for why, *args in [("no prefix for gemma4, which has layers that share", "--intact=bos"),
                            ("no prefix for gemma4, which has layers that share", *CUSHION),

@@ -68,7 +68,7 @@ class Bench(Case):
         i8, here that of the file, the integers' share gains that layer's attention; in a prompt
         only the last token computes it, since it is the last layer."""
         model = self.path("windows.gguf")
-        text = self.write("text", b"hello world, once upon a time. " * 30)
+        text = self.write("text", b"hello world, once upon a time. " * 90)
         self.tuffet("quantize", self.toy(arch="gemma2", ctx=2048), "-o", model, "--calib", text,
                     "--calib-tokens=200", "--calib-window=64", "--kv=i8", "-t1", "--json")
         m = self.json("inspect", model, "--kv=f16")

@@ -16,7 +16,7 @@ class Device(Case):
         self.model = self.path("w8a8.gguf")
         if os.path.exists(self.model):  # of the first test
             return
-        text = self.write("text", b"hello world, once upon a time. " * 30)
+        text = self.write("text", b"hello world, once upon a time. " * 90)
         subprocess.run([*TUFFET, "quantize", self.toy(endless=1), "-o", self.model,
                         "--calib", text, "--calib-tokens=200", "--calib-window=64", "-t1"],
                        check=True, capture_output=True)

@@ -45,7 +45,7 @@ class Mpi(Case):
         self.env = {**mpi.env, "LD_LIBRARY_PATH": os.environ["MPI_PLUGIN"]}
         self.model = self.path("w8a8.gguf")
         if not os.path.exists(self.model):  # else it is the first test's
-            self.write("text", b"hello world, once upon a time. " * 30)
+            self.write("text", b"hello world, once upon a time. " * 90)
             self.quantize(self.model)
 
     def quantize(self, to, **settings):

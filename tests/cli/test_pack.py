@@ -10,7 +10,7 @@ import unittest
 
 from program import TUFFET, WRAPPER, Case, interrupt, main, opened, wait_until
 
-TEXT = b"hello world, once upon a time and the end. " * 20
+TEXT = b"hello world, once upon a time and the end. " * 45
 
 
 def string(s):

@@ -6,36 +6,29 @@
 #include "tools/chat/template.h"
 #include "tools/commands/commands.h"
 #include "tools/import/command.h"
-#include "tools/quantize/calibration_text.h"
 #include "tools/quantize/command_bits.h"
 #include "tools/quantize/command_check.h"
 #include "tools/quantize/command_kv.h"
 #include "tools/quantize/command_prefix.h"
+#include "tools/quantize/command_ranges.h"
 #include "tools/quantize/command_system.h"
+#include "tools/quantize/command_text.h"
 #include "tools/quantize/command_tune.h"
 #include "tools/quantize/measure/worst_inputs.h"
 #include "tools/quantize/quantize.h"
-#include "tools/quantize/windows.h"
 
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 
 static struct {
-    const char *out, *calib, *dynamic, *kv, *bits;
-    uint32_t tokens, window, group;
-    int method, rotate, per_tensor, dynamic_per, rounding;
+    const char *out, *kv, *bits;
+    uint32_t group;
+    int method, rotate, per_tensor, rounding;
     float percentile, smooth;
     bool json;
-} opt = {.tokens = 8192, .method = RANGE_MSE, .percentile = 99.99f, .group = 64};
+} opt = {.method = RANGE_MSE, .percentile = 99.99f, .group = 64};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
-    {0, "calib", CLI_TEXT, &opt.calib, "FILE",
-     "calibrate on the text in FILE (default: one that the program contains); do not evaluate the "
-     "model on it"},
-    {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
-     "use N tokens of the calibration text, in windows spread evenly over it"},
-    {0, "calib-window", CLI_COUNT, &opt.window, "N",
-     "compute windows of N tokens, each as one sequence (default 512, or what fits the context)"},
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse",
      "choose the range of a static input: all numbers, a percentile, or least squared error"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P",
@@ -55,85 +48,20 @@ static const struct cli_option options[] = {
     {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
      "round weights of 2 to 4 bits so that each makes up for the errors of others, to nearest, or "
      "to nearest after scaling those that read large inputs"},
-    {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
-     "measure the range of these inputs at run time: all, or layers and parts like "
-     "\"0-3,ffn_down,5.attn_q,output\""},
-    {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor",
-     "measure that range for each token, or for all tokens of a pass"},
     {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
      "set the model's default KV cache, like --kv of tuffet run (default f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
-     "cushion, tune, system, kv_search, bits_search, check, and inputs with their ranges"},
+     "cushion, tune, system, kv_search, bits_search, dynamic, check, and inputs with their ranges"},
     {0},
 };
 
-/* ---- which inputs are dynamic */
-
-static enum tft_range dynamic_range(void)
-{
-    return opt.dynamic_per ? TFT_RANGE_TENSOR : TFT_RANGE_TOKEN;
-}
-
-/* Parses "3" or "0-3" at *p. */
-static bool take_layers(const char **p, uint32_t *from, uint32_t *to)
-{
-    if (!quantize_take_number(p, from))
-        return false;
-    *to = *from;
-    if (**p != '-')
-        return true;
-    ++*p;
-    return quantize_take_number(p, to) && *from <= *to;
-}
+/* ---- bits of the weights */
 
 static bool is(const char *p, size_t n, const char *word)
 {
     return strlen(word) == n && memcmp(p, word, n) == 0;
 }
-
-/* Parses one item of --dynamic, the n bytes at p: "all", "output", layers, a part, or layers, a dot
-   and a part. */
-static bool take_item(const struct tft_model *m, enum tft_range *range, const char *p, size_t n)
-{
-    const char *end = p + n;
-    uint32_t from = 0, to = m->n_layer - 1, head = m->n_layer * TFT_LAYER_INPUTS;
-    bool every = is(p, n, "all"), found = every;
-    if (every || is(p, n, "output"))
-        range[head] = dynamic_range();
-    if (is(p, n, "output"))
-        return true;
-    if (*p >= '0' && *p <= '9') {
-        if (!take_layers(&p, &from, &to) || to >= m->n_layer || (p != end && *p != '.'))
-            return false;
-        every = found = p == end;
-        p += p != end;
-    }
-    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
-        if (tft_model_has_input(m, i) &&
-            (every || is(p, (size_t)(end - p), quantize_part_name(i)))) {
-            found = true;
-            for (uint32_t l = from; l <= to; l++)
-                range[tft_input_index(m, l, i)] = dynamic_range();
-        }
-    return found;
-}
-
-static int take_dynamic(const struct tft_model *m, enum tft_range *range)
-{
-    for (uint32_t i = 0; i < tft_model_inputs(m); i++)
-        range[i] = TFT_RANGE_STATIC;
-    for (const char *p = opt.dynamic, *next; p; p = next) {
-        size_t n = strcspn(p, ",");
-        if (!take_item(m, range, p, n))
-            return cli_usage("--dynamic: \"%.*s\" is not an input of a model of %u layers", (int)n,
-                             p, m->n_layer);
-        next = p[n] ? p + n + 1 : NULL;
-    }
-    return CLI_OK;
-}
-
-/* ---- bits of the weights */
 
 /* Parses one item of --bits, the n bytes at p: "4", or layers, a matrix, or both with a dot
    between them, and then "=4". bits: [n_layer, LAYER_MATS], or NULL: any layers will do. */
@@ -144,7 +72,7 @@ static bool take_bits(uint8_t *bits, uint32_t n_layer, const char *p, size_t n)
     if (!n || !strchr("2348", p[n - 1]) || (n > 1 && (n < 3 || *end != '=')))
         return false;
     bool every = n == 1, layers = n > 1 && *p >= '0' && *p <= '9', found = false;
-    if (layers && (!take_layers(&p, &from, &to) || to >= n_layer || (p != end && *p != '.')))
+    if (layers && (!quantize_take_layers(&p, &from, &to) || to >= n_layer || (p != end && *p != '.')))
         return false;
     every |= layers && p == end;
     p += layers && p != end;
@@ -190,7 +118,10 @@ struct quantize_run {
     struct command_system system;
     struct command_kv kv;
     struct bits_search bits;
+    struct command_text text;
     struct command_check check;
+    struct command_ranges ranges;
+    enum tft_range *range; /* [inputs] o.range */
     const struct command_prefix *prefix;
     uint32_t n_start; /* first tokens of the prefix that the model of floats has in the check */
     uint64_t start;
@@ -207,11 +138,12 @@ static void report_people(const struct tft_model *m, const struct quantize_run *
     command_system_report(&run->system);
     command_bits_report(&run->bits);
     command_kv_report(&run->kv);
+    command_ranges_report(&run->ranges, &run->check, m);
     for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
             worst_inputs_add(&l, (struct input_error){i, result[i].error, result[i].affine});
     worst_inputs_print(stderr, &l, m->n_layer);
-    command_check_report(&run->check);
+    check_print(stderr, run->check.loss, m->n_vocab);
 }
 
 static void report_json(const struct tft_model *m, const struct quantize_run *run)
@@ -236,8 +168,10 @@ static void report_json(const struct tft_model *m, const struct quantize_run *ru
     command_kv_json(&run->kv);
     fputs(",\"bits_search\":", stdout);
     command_bits_json(&run->bits);
+    fputs(",\"dynamic\":", stdout);
+    command_ranges_json(&run->ranges, m);
     fputs(",\"check\":", stdout);
-    command_check_json(&run->check);
+    check_json(stdout, run->check.loss);
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < tft_model_inputs(m); i++) {
         const struct quantize_input *r = &run->result[i];
@@ -271,6 +205,29 @@ static int convert(struct tft_model *m, struct quantize_run *run, const char *pa
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
+/* Measures the file, and chooses which of its inputs have ranges by token. */
+static int choose_ranges(struct tft_model *m, struct quantize_run *run, const char *path)
+{
+    if (!command_check_has_text(&run->text))
+        return CLI_OK;
+    int status = command_check_open(&run->check, m, &run->text);
+    return status == CLI_OK ? command_ranges_choose(&run->ranges, &run->check, &run->text, path,
+                                                    run->range, run->o.n_threads)
+                            : status;
+}
+
+/* What the finished file loses. path: of the file that was measured; later steps may have changed
+   it */
+static int check(struct quantize_run *run, const char *path)
+{
+    int status = CLI_OK;
+    if (!command_check_has_text(&run->text))
+        return CLI_OK;
+    if (path != opt.out)
+        status = command_check_file(&run->check, opt.out, "checking", run->o.n_threads);
+    return status == CLI_OK ? command_check_store(&run->check, opt.out) : status;
+}
+
 static int make(struct tft_model *m, struct quantize_run *run)
 {
     const char *path = opt.out;
@@ -290,6 +247,8 @@ static int make(struct tft_model *m, struct quantize_run *run)
     if (status == CLI_OK)
         status = convert(m, run, path);
     if (status == CLI_OK)
+        status = choose_ranges(m, run, path);
+    if (status == CLI_OK)
         status = command_tune_run(&run->tune, &run->o, &again);
     if (status == CLI_OK && again)
         status = convert(m, run, path);
@@ -300,8 +259,7 @@ static int make(struct tft_model *m, struct quantize_run *run)
     if (status == CLI_OK)
         status = command_kv_finish(&run->kv, opt.out);
     if (status == CLI_OK)
-        status = command_check_finish(&run->check, m, run->o.prefix, run->n_start, opt.out,
-                                      run->o.n_threads);
+        status = check(run, path);
     if (status == CLI_OK && opt.json)
         report_json(m, run);
     else if (status == CLI_OK)
@@ -313,75 +271,49 @@ static int make(struct tft_model *m, struct quantize_run *run)
     return status;
 }
 
-/* Makes each window begin with BOS, like sequences at run time, if the model was trained with BOS
-   and the prefix does not contain it. */
-static void begin_windows(const struct tft_model *m, const struct quantize_opts *o, int32_t *ids,
-                          struct command_check *check)
-{
-    size_t with_bos = 0;
-    int32_t bos = tft_token_bos(m);
-    bool given = tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &with_bos) != TFT_OK || !with_bos;
-    for (uint32_t i = 0; i < o->n_prefix; i++)
-        given |= o->prefix[i] == bos;
-    for (size_t i = 0; !given && i + o->window <= o->n_text; i += o->window)
-        ids[i] = bos;
-    if (!given)
-        command_check_begin_windows(check, bos);
-}
-
-/* Sets the window. Fails unless prefix, window and text fit the model and each other. n_prefix: the
-   most that the prefix may have */
-static int choose_window(const struct tft_model *m, struct quantize_opts *o, uint32_t n_prefix)
-{
-    uint32_t room = n_prefix < m->n_ctx ? m->n_ctx - n_prefix : 0;
-    o->window = opt.window ? opt.window : room < 512 ? room : 512;
-    if (!o->window || o->window > room)
-        return cli_fail("%s: the context of %u has no room for a window of %u after a prefix of %u",
-                        m->source.name, m->n_ctx, o->window ? o->window : 1, n_prefix);
-    if (o->window > opt.tokens)
-        return cli_usage("--calib-tokens %u is less than the window of %u", opt.tokens, o->window);
-    if (o->n_text < o->window)
-        return cli_fail("%s: a text of %zu tokens is too short for a window of %u",
-                        opt.calib ? opt.calib : "the calibration text", o->n_text, o->window);
-    return CLI_OK;
-}
-
-/* Finds the prefix, and takes the windows of the text ids that the model is calibrated with. */
+/* Finds the prefix, and takes the windows of the text that the model is calibrated with. */
 static int find_prefix(struct tft_model *m, struct quantize_run *run,
-                       struct command_prefix *prefix, int32_t *ids)
+                       struct command_prefix *prefix)
 {
     struct quantize_opts *o = &run->o;
+    struct command_text *t = &run->text;
     struct tft_error err;
     uint32_t best = 0;
-    if (quantize_check(m, o, &err) != TFT_OK)
+    int status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, 0);
+    o->text = t->ids;
+    o->n_text = t->n;
+    o->window = t->window;
+    if (status == CLI_OK && quantize_check(m, o, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    int status = command_prefix_look(prefix, m, ids, o->n_text, o->window);
     if (status == CLI_OK)
-        status = command_prefix_search(prefix, m, opt.out, ids, o->n_text);
-    if (status != CLI_OK)
-        return status;
-    o->prefix = prefix->ids;
-    o->n_prefix = (uint32_t)prefix->n;
-    o->n_text = quantize_spread_windows(ids, o->n_text, o->window, opt.tokens / o->window);
-    begin_windows(m, o, ids, &run->check);
-    bool choice = prefix->n_choices > 1 && run->check.text.n_windows;
-    if (choice)
-        status = command_check_choose(&run->check, m, o, opt.out, prefix->choice,
-                                      prefix->n_choices, &best);
+        status = command_prefix_look(prefix, m, t->ids, t->n, t->window);
+    if (status == CLI_OK)
+        status = command_prefix_search(prefix, m, opt.out, t->ids, t->n);
+    bool choice = prefix->n_choices > 1 && command_check_has_text(t);
+    run->n_start = command_prefix_start(prefix, m);
+    if (status == CLI_OK && choice)
+        status = command_check_choose(&run->check, m, t, o, opt.out, prefix->choice,
+                                      prefix->n_choices, run->n_start, &best);
     if (status == CLI_OK && choice)
         status = command_prefix_take(prefix, best);
     if (status == CLI_OK && choice && !opt.json)
         command_prefix_report_choice(prefix, m);
+    if (status == CLI_OK)
+        status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, run->n_start);
+    command_text_spread(t, 0);
+    o->text = t->ids;
+    o->n_text = t->n;
     o->prefix = prefix->ids;
     o->n_prefix = (uint32_t)prefix->n;
     o->n_prefix_text = prefix->n_text;
     o->pivots = prefix->pivots;
     o->cushion = prefix->searched ? &prefix->cushion : NULL;
-    run->n_start = command_prefix_start(prefix, m);
     return status;
 }
 
-static int prepare(struct tft_model *m, const char *text, size_t len)
+/* *runs: the model of floats, as one that computes, which is closed; NULL: the file of --calib has
+   the text */
+static int prepare(struct tft_model *m, struct tft_model **runs, struct command_text *text)
 {
     struct command_prefix prefix = {0};
     struct quantize_run run = {.o = {
@@ -398,41 +330,38 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
                                    .kv = opt.kv,
                                    .n_threads = (int)cli_model_options.threads,
                                },
+                               .text = *text,
                                .prefix = &prefix};
+    *text = (struct command_text){0};
     struct quantize_opts *o = &run.o;
     enum tft_range *range = malloc(tft_model_inputs(m) * sizeof *range);
-    int32_t *ids = NULL;
     run.matrix_bits = calloc(m->n_layer, LAYER_MATS);
     o->bits = run.matrix_bits;
-    int status = range && o->bits ? take_dynamic(m, range) : cli_fail("out of memory");
+    int status = range && o->bits ? command_ranges_take(m, range) : cli_fail("out of memory");
     if (status == CLI_OK)
         status = choose_bits(m, o, run.matrix_bits);
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
     if (status == CLI_OK)
         status = command_tune_look(m);
-    if (status == CLI_OK) {
-        ids = cli_tokenize(m, text, len, 0, &o->n_text);
-        status = ids ? CLI_OK : CLI_FAILED;
-    }
-    o->text = ids;
-    o->range = range;
-    if (status == CLI_OK)
-        status = choose_window(m, o, command_prefix_most(&prefix));
+    o->range = run.range = range;
     if (status == CLI_OK)
         status = command_system_choose(&run.system, m, command_prefix_most(&prefix));
     if (status == CLI_OK)
-        status = command_check_keep_out(&run.check, ids, &o->n_text, o->window, opt.tokens);
+        status = command_text_make(&run.text, m, *runs, command_prefix_most(&prefix));
+    tft_model_close(*runs); /* and its memory is free */
+    *runs = NULL;
     if (status == CLI_OK)
-        status = find_prefix(m, &run, &prefix, ids);
+        status = find_prefix(m, &run, &prefix);
     if (status == CLI_OK)
         status = make(m, &run);
     command_system_free(&run.system);
     command_prefix_free(&prefix, status);
     command_check_free(&run.check);
+    command_ranges_free(&run.ranges);
     free(range);
+    command_text_free(&run.text);
     free(run.matrix_bits);
-    free(ids);
     return status;
 }
 
@@ -455,23 +384,30 @@ static int check_options(void)
     return cli_check_kv(opt.kv);
 }
 
-/* A folder is read where there is a library for JSON. */
-static int open_floats(struct tft_model **m, const char *path, const struct tft_model_opts *o)
+/* *m: to read its weights; *runs: to compute, if the model is to write text. A folder is read where
+   there is a library for JSON. */
+static int open_floats(struct tft_model **m, struct tft_model **runs, const char *path)
 {
+    struct tft_model_opts o = {.size = sizeof o, .tokenizer = cli_model_options.tokenizer};
+    bool write = command_text_wants_own();
 #if TUFFET_JSON
-    return import_open_unexpanded(m, path, opt.out, o);
+    return import_open_unexpanded(m, write ? runs : NULL, path, opt.out, &o);
 #else
     struct tft_error err;
-    return tft_model_open_unexpanded(m, path, o, &err) == TFT_OK ? CLI_OK
-                                                                 : cli_fail("%s", err.msg);
+    if (tft_model_open_unexpanded(m, path, &o, &err) != TFT_OK ||
+        (write && tft_model_open(runs, path, &o, &err) != TFT_OK))
+        return cli_fail("%s", err.msg);
+    return CLI_OK;
 #endif
 }
 
 static int run_quantize(const char *path)
 {
-    struct tft_model *m = NULL;
-    size_t len;
+    struct tft_model *m = NULL, *runs = NULL;
+    struct command_text text = {0};
     int status = check_options();
+    if (status == CLI_OK)
+        status = command_text_check();
     if (status == CLI_OK)
         status = command_prefix_check();
     if (status == CLI_OK)
@@ -484,20 +420,17 @@ static int run_quantize(const char *path)
         status = command_bits_check();
     if (status == CLI_OK)
         status = cli_limit_cpu();
+    if (status == CLI_OK)
+        status = command_text_read(&text);
     if (status != CLI_OK)
         return status;
 
-    char *given = opt.calib ? cli_read(opt.calib, &len) : NULL;
     cli_catch_interrupts();
-    struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
-    status = given || !opt.calib ? CLI_OK : CLI_FAILED;
+    status = open_floats(&m, &runs, path);
     if (status == CLI_OK)
-        status = open_floats(&m, path, &mo);
-    if (status == CLI_OK)
-        status = given ? prepare(m, given, len)
-                       : prepare(m, (const char *)quantize_calibration_text,
-                                 quantize_calibration_bytes);
-    free(given);
+        status = prepare(m, &runs, &text);
+    command_text_free(&text);
+    tft_model_close(runs);
     tft_model_close(m);
     return status;
 }
@@ -509,6 +442,8 @@ const struct cli_command command_quantize = {
     .groups =
         (const struct cli_option_group[]){
             {"Quantization and output", options},
+            {"Calibration text", command_text_option_list},
+            {"Ranges of activations", command_ranges_option_list},
             {"Prefix", command_prefix_option_list},
             {NULL, command_system_option_list},
             {NULL, template_option_list},

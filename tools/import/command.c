@@ -37,20 +37,22 @@ bool import_is_folder(const char *path)
     return os == EISDIR;
 }
 
-static int open_model(struct tft_model **m, const char *path, const struct tft_model_opts *opts)
+static int open_models(struct tft_model **m, struct tft_model **runs, const char *path,
+                       const struct tft_model_opts *opts)
 {
     struct tft_error err;
-    return tft_model_open_unexpanded(m, path, opts, &err) == TFT_OK ? CLI_OK
-                                                                    : cli_fail("%s", err.msg);
+    bool opened = tft_model_open_unexpanded(m, path, opts, &err) == TFT_OK &&
+                  (!runs || tft_model_open(runs, path, opts, &err) == TFT_OK);
+    return opened ? CLI_OK : cli_fail("%s", err.msg);
 }
 
-int import_open_unexpanded(struct tft_model **m, const char *path, const char *out,
-                           const struct tft_model_opts *opts)
+int import_open_unexpanded(struct tft_model **m, struct tft_model **runs, const char *path,
+                           const char *out, const struct tft_model_opts *opts)
 {
     static const char end[] = ".import";
     struct import_result r;
     if (!import_is_folder(path))
-        return open_model(m, path, opts);
+        return open_models(m, runs, path, opts);
     char *file = malloc(strlen(out) + sizeof end);
     if (!file)
         return cli_fail("out of memory");
@@ -63,7 +65,7 @@ int import_open_unexpanded(struct tft_model **m, const char *path, const char *o
     int status = os == ENOENT ? import_command(path, file, (struct import_opts){0}, &r)
                               : cli_fail("%s: this file is in the way: rename or remove it", file);
     if (status == CLI_OK) {
-        status = open_model(m, file, opts);
+        status = open_models(m, runs, file, opts);
         remove(file);
     }
     if (status == CLI_OK)

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "facts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "models/registry.h"
 #include "tensors.h"
 #include "tools/quantize/inputs.h"
+#include "tools/quantize/write/in_place.h"
 
 /* A string, or an empty one. */
 static struct tft_str text(const struct tft_source *s, const char *key)
@@ -96,6 +98,23 @@ uint64_t facts_named_tokens(const struct facts *f, struct tft_str name)
     return v ? v->n : 0;
 }
 
+/* A file has the numbers of each group; an older one has the first two, of text. */
+static void read_held_out(struct facts *f)
+{
+    const struct tft_value *v = tft_source_value(&f->s, TFT_KEY_HELD_OUT);
+    bool old = v && v->is_array && v->n == 2;
+    f->checked = v && v->is_array && (old || v->n == CHECK_GROUPS * HELD_OUT_NUMBERS);
+    for (int g = 0; g < CHECK_GROUPS && f->checked; g++) {
+        double x[HELD_OUT_NUMBERS] = {0, 0, 0, (double)NAN, (double)NAN};
+        if (old && g != CHECK_TEXT)
+            continue;
+        for (size_t i = old; i < (old ? 3 : HELD_OUT_NUMBERS); i++)
+            tft_value_real(v, old ? i - 1 : g * HELD_OUT_NUMBERS + i, &x[i]);
+        x[0] = old ? x[1] != 0 : fmin(fmax(x[0], 0), UINT32_MAX);
+        f->held_out[g] = (struct check_loss){(uint32_t)x[0], x[1], x[2], x[3], x[4]};
+    }
+}
+
 static void read_quantized(struct facts *f, const struct tft_model *m)
 {
     const struct tft_value *smooth = tft_source_value(&f->s, TFT_KEY_SMOOTH);
@@ -115,9 +134,7 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
     f->rotate_residual = uint_of(f, TFT_KEY_ROTATE_RESIDUAL);
     if (smooth)
         tft_value_real(smooth, 0, &f->smooth);
-    const struct tft_value *held = tft_source_value(&f->s, TFT_KEY_HELD_OUT);
-    f->checked = held && tft_value_real(held, 0, &f->held_out[0]) &&
-                 tft_value_real(held, 1, &f->held_out[1]);
+    read_held_out(f);
     for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         read_input(f, i);
 }

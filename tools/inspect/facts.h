@@ -8,6 +8,7 @@
 
 #include "kv/policy.h"
 #include "model/model.h"
+#include "tools/quantize/check.h"
 #include "tools/quantize/measure/worst_inputs.h"
 
 struct facts {
@@ -43,7 +44,7 @@ struct facts {
     bool rotate_residual;
     double smooth;
     bool checked;                   /* the file says what it loses, or that this was not measured */
-    double held_out[2];             /* -ln p of text that was kept out: of floats, of the file */
+    struct check_loss held_out[CHECK_GROUPS];
     const struct tft_value *prefix; /* its tokens; NULL: none */
     const struct tft_value *names;  /* of named prefixes, an array of strings; NULL: none */
     struct worst_inputs worst_inputs;

@@ -106,11 +106,7 @@ static void json_quantized(const struct facts *f)
     json_number("window", f->calibration_window, true);
     putchar('}');
     json_key("check");
-    if (f->checked && f->held_out[0] != 0)
-        printf("{\"floats\":%.9g,\"file\":%.9g,\"percent\":%.9g}", f->held_out[0], f->held_out[1],
-               check_percent(f->held_out[0], f->held_out[1]));
-    else
-        fputs("null", stdout);
+    check_json(stdout, f->held_out);
     json_inputs(f);
     putchar('}');
 }

@@ -226,5 +226,5 @@ void facts_print(const struct facts *f, const char *path)
     printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
     worst_inputs_print(stdout, &f->worst_inputs, (uint32_t)f->layers);
     if (f->checked)
-        check_print(stdout, f->held_out[0], f->held_out[1]);
+        check_print(stdout, f->held_out, 0);
 }

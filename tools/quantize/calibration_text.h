@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-extern const unsigned char quantize_calibration_text[]; /* [quantize_calibration_bytes] UTF-8 */
-extern const size_t quantize_calibration_bytes;
+extern const unsigned char calibration_text[]; /* [calibration_bytes] UTF-8 */
+extern const size_t calibration_bytes;
 
 #endif

@@ -1,18 +1,32 @@
 #include "tools/quantize/check.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/exp_log.h"
 #include "models/open.h"
 #include "run/session.h"
 #include "tools/quantize/measure/text_loss.h"
+
+const char *check_group_name(enum check_group g)
+{
+    return g == CHECK_CONVERSATION ? "conversation" : "text";
+}
+
+static uint32_t all_windows(const struct check_text text[CHECK_GROUPS])
+{
+    uint32_t n = 0;
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        n += text[g].n_windows;
+    return n;
+}
 
 /* --------------------------------------------------------------------------------------- floats */
 
 struct floats {
     const struct check_how *how;
+    double before, part; /* of the work: what is done, and what the group that runs is of it */
     uint32_t layer, n_layer; /* that runs */
     bool stopped;
 };
@@ -20,8 +34,8 @@ struct floats {
 static bool float_progress(void *user, double done)
 {
     struct floats *f = user;
-    f->stopped |=
-        f->how->progress && !f->how->progress(f->how->user, (f->layer + done) / f->n_layer);
+    double all = f->before + f->part * (f->layer + done) / f->n_layer;
+    f->stopped |= f->how->progress && !f->how->progress(f->how->user, all);
     return !f->stopped;
 }
 
@@ -36,136 +50,250 @@ static void run_layers(struct layers *y, struct floats *f)
     }
 }
 
-enum tft_status check_floats(struct tft_model *m, const int32_t *prefix, uint32_t n_prefix,
-                             const struct check_text *text, const struct check_how *how,
-                             double *nats, bool *stopped, struct tft_error *err)
+/* Runs a group, and takes the residual stream after its last layer. */
+static enum tft_status run_group(struct check *c, int g, struct floats *f, struct tft_error *err)
 {
+    const struct check_text *text = &c->text[g];
     struct quantize_opts o = {.text = text->ids,
                               .n_text = (size_t)text->n_windows * text->window,
                               .window = text->window,
-                              .prefix = prefix,
-                              .n_prefix = n_prefix,
-                              .n_threads = how->n_threads};
-    struct floats f = {.how = how, .n_layer = m->n_layer};
+                              .prefix = text->start,
+                              .n_prefix = text->n_start,
+                              .n_threads = f->how->n_threads};
     struct layers y = {0};
-    struct text_loss loss = {0};
-    enum tft_status status = layers_open(&y, m, &o, err);
-    if (status == TFT_OK && !text_loss_open(&loss, m, text->window))
-        status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to compute the text's loss",
-                          m->source.name);
-    *nats = 0;
-    if (status == TFT_OK)
-        run_layers(&y, &f);
-    for (uint32_t i = 0; status == TFT_OK && i < text->n_windows && !f.stopped; i++)
-        *nats += text_loss_mean(&loss, &y, y.text + (size_t)i * text->window * y.stride,
-                                text->ids + (size_t)i * text->window, text->window) /
-                 text->n_windows;
-    *stopped = f.stopped;
-    text_loss_close(&loss);
+    enum tft_status status = layers_open(&y, c->m, &o, err);
+    if (status != TFT_OK)
+        return status;
+    run_layers(&y, f);
+    c->x[g] = y.text;
+    c->stride = y.stride;
+    y.text = NULL;
     layers_close(&y);
+    return TFT_OK;
+}
+
+enum tft_status check_open(struct check *c, struct tft_model *m,
+                           const struct check_text text[CHECK_GROUPS], const struct check_how *how,
+                           bool *stopped, struct tft_error *err)
+{
+    struct floats f = {.how = how, .n_layer = m->n_layer};
+    enum tft_status status = TFT_OK;
+    *c = (struct check){.m = m};
+    memcpy(c->text, text, sizeof c->text);
+    for (int g = 0; g < CHECK_GROUPS && status == TFT_OK && !f.stopped; g++) {
+        if (!text[g].n_windows)
+            continue;
+        f.part = (double)text[g].n_windows / all_windows(text);
+        status = run_group(c, g, &f, err);
+        f.before += f.part;
+    }
+    *stopped = f.stopped;
+    if (status != TFT_OK)
+        check_close(c);
     return status;
+}
+
+void check_close(struct check *c)
+{
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        tft_port_free(c->x[g]);
+    *c = (struct check){0};
 }
 
 /* --------------------------------------------------------------------------------------- a file */
 
 enum { BATCH = 64 }; /* tokens whose logits are there at a time */
 
-/* -ln p(token) */
-static double surprise(const float *logit, uint32_t n, int32_t token)
-{
-    double max = -INFINITY, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        max = fmax(max, (double)logit[i]);
-    for (uint32_t i = 0; i < n; i++)
-        sum += tft_exp((double)logit[i] - max);
-    return tft_log(sum) + max - (double)logit[token];
-}
-
-struct surprise_task {
-    const struct tft_session *s;
-    const int32_t *next; /* [n] the token after each of the newest n */
-    uint32_t n, n_vocab;
-    double each[BATCH];
+struct comparison {
+    const struct check *c;
+    const struct tft_model *file;
+    const struct check_how *how;
+    const struct check_text *text;
+    const float *x; /* of the group */
+    struct layers y; /* for the head of the model of floats */
+    struct text_loss head;
+    struct check_loss *loss;
+    double done, work; /* in windows */
+    bool stopped;
 };
 
-static void add_surprises(void *arg, int tid, int n_threads)
+/* n tokens of a window from `at` on, whose logits the session has. */
+static void add_batch(struct comparison *k, const struct tft_session *s, size_t window, uint32_t at,
+                      uint32_t n)
 {
-    struct surprise_task *t = arg;
-    for (uint32_t i = (uint32_t)tid; i < t->n; i += (uint32_t)n_threads)
-        t->each[i] = surprise(tft_logits(t->s, t->n - 1 - i), t->n_vocab, t->next[i]);
+    const float *other[BATCH];
+    struct text_pair each[BATCH];
+    size_t row = window * k->text->window + at;
+    for (uint32_t i = 0; i < n; i++)
+        other[i] = tft_logits(s, n - 1 - i);
+    text_loss_pairs(&k->head, &k->y, (float *)(uintptr_t)k->x + row * k->c->stride,
+                    k->text->ids + row + 1, other, n, each);
+    for (uint32_t i = 0; i < n; i++) {
+        k->loss->floats += each[i].floats;
+        k->loss->file += each[i].other;
+        k->loss->divergence += each[i].divergence;
+        k->loss->same += each[i].same;
+    }
+    k->loss->tokens += n;
 }
 
-/* Adds -ln p of ids[1..n) to *sum. */
-static enum tft_status add_window(const struct tft_model *m, const struct check_how *how,
-                                  const int32_t *ids, uint32_t n, double *sum,
-                                  struct tft_error *err)
+static enum tft_status add_window(struct comparison *k, size_t window, struct tft_error *err)
 {
-    uint32_t batch = n < BATCH ? n : BATCH;
+    uint32_t n = k->text->window, batch = n < BATCH ? n : BATCH;
+    const int32_t *ids = k->text->ids + window * n;
     struct tft_session_opts so = {.size = sizeof so,
                                   .capacity = n,
                                   .n_batch = batch,
                                   .n_logits = batch,
-                                  .n_threads = how->n_threads};
+                                  .n_threads = k->how->n_threads};
     struct tft_session *s;
-    enum tft_status status = tft_session_open(&s, m, &so, err);
+    enum tft_status status = tft_session_open(&s, k->file, &so, err);
     if (status != TFT_OK)
         return status;
-    for (uint32_t at = 0; at + 1 < n; at += batch) {
-        struct surprise_task t = {
-            .s = s, .next = ids + at + 1, .n = n - 1 - at < batch ? n - 1 - at : batch};
-        t.n_vocab = m->n_vocab;
-        status = tft_prefill(s, ids + at, t.n);
-        if (status != TFT_OK) {
+    for (uint32_t at = 0, more; at + 1 < n && status == TFT_OK; at += more) {
+        more = n - 1 - at < batch ? n - 1 - at : batch;
+        status = tft_prefill(s, ids + at, more);
+        if (status == TFT_OK)
+            add_batch(k, s, window, at, more);
+        else
             tft_fail(err, status, "the text cannot be computed: %s", tft_session_error(s)->msg);
-            break;
-        }
-        tft_port_team(s->n_threads, add_surprises, &t);
-        for (uint32_t i = 0; i < t.n; i++)
-            *sum += t.each[i];
     }
     tft_session_close(s);
+    k->done++;
+    k->stopped = k->how->progress && !k->how->progress(k->how->user, k->done / k->work);
     return status;
 }
 
-enum tft_status check_file(const char *path, const struct check_text *text,
-                           const struct check_how *how, double *nats, bool *stopped,
+static enum tft_status compare(struct comparison *k, struct check_loss loss[CHECK_GROUPS],
+                               struct tft_error *err)
+{
+    enum tft_status status = TFT_OK;
+    for (int g = 0; g < CHECK_GROUPS; g++) {
+        k->text = &k->c->text[g];
+        k->x = k->c->x[g];
+        k->loss = &loss[g];
+        for (uint32_t i = 0; i < k->text->n_windows && status == TFT_OK && !k->stopped; i++)
+            status = add_window(k, i, err);
+        if (loss[g].tokens) {
+            loss[g].floats /= loss[g].tokens;
+            loss[g].file /= loss[g].tokens;
+            loss[g].divergence /= loss[g].tokens;
+            loss[g].same /= loss[g].tokens;
+        }
+    }
+    return status;
+}
+
+enum tft_status check_model(const struct check *c, const struct tft_model *file,
+                            const struct check_how *how, struct check_loss loss[CHECK_GROUPS],
+                            bool *stopped, struct tft_error *err)
+{
+    struct comparison k = {.c = c, .file = file, .how = how, .work = all_windows(c->text)};
+    struct quantize_opts o = {.window = BATCH, .n_threads = how->n_threads};
+    struct layers_capacity capacity = {.batch = BATCH};
+    memset(loss, 0, CHECK_GROUPS * sizeof *loss);
+    *stopped = false;
+    enum tft_status status = layers_open_empty(&k.y, c->m, &o, &capacity, err);
+    if (status != TFT_OK)
+        return status;
+    if (text_loss_open(&k.head, c->m, BATCH))
+        status = compare(&k, loss, err);
+    else
+        status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to compare predictions",
+                          c->m->source.name);
+    text_loss_close(&k.head);
+    layers_close(&k.y);
+    *stopped = k.stopped;
+    return status;
+}
+
+enum tft_status check_file(const struct check *c, const char *path, const struct check_how *how,
+                           struct check_loss loss[CHECK_GROUPS], bool *stopped,
                            struct tft_error *err)
 {
-    struct tft_model *m;
+    struct tft_model *file;
     struct tft_model_opts mo = {.size = sizeof mo, .n_threads = how->n_threads};
-    double sum = 0;
-    enum tft_status status = tft_model_open(&m, path, &mo, err);
+    enum tft_status status = tft_model_open(&file, path, &mo, err);
     *stopped = false;
     if (status != TFT_OK)
         return status;
-    for (uint32_t i = 0; i < text->n_windows && status == TFT_OK && !*stopped; i++) {
-        status = add_window(m, how, text->ids + (size_t)i * text->window, text->window, &sum, err);
-        *stopped = how->progress && !how->progress(how->user, (i + 1.0) / text->n_windows);
-    }
-    tft_model_close(m);
-    *nats = sum / ((double)text->n_windows * (text->window - 1));
+    status = check_model(c, file, how, loss, stopped, err);
+    tft_model_close(file);
     return status;
 }
 
 /* ----------------------------------------------------------------------------------- the result */
 
-enum { WARN_PERCENT = 3 };
+#define WARN_PERCENT 3.0
+#define WARN_NATS 0.03
 
-double check_percent(double floats, double file)
+double check_percent(const struct check_loss *l)
 {
-    return 100 * (exp(file - floats) - 1);
+    return 100 * (exp(l->file - l->floats) - 1);
 }
 
-void check_print(FILE *to, double floats, double file)
+bool check_within(const struct check_loss *l, double percent, double nats)
 {
-    if (floats == 0) {
+    return !l->tokens || (check_percent(l) <= percent && !(l->divergence > nats));
+}
+
+static void print_group(FILE *to, const char *name, const struct check_loss *l, uint32_t n_vocab)
+{
+    fprintf(to, "check: %s: perplexity %.4g, %+.1f %% over floats", name, exp(l->file),
+            check_percent(l));
+    if (isnan(l->divergence)) /* a file of an older version */
+        fputs("\n", to);
+    else
+        fprintf(to, "; divergence %.4f nats; the same likeliest token %.1f %%\n", l->divergence,
+                100 * l->same);
+    if (n_vocab && exp(l->floats) > n_vocab / 10.0)
+        fprintf(to,
+                "note: the model of floats cannot predict this text (perplexity %.4g with %u "
+                "tokens), so this says little about what is lost\n",
+                exp(l->floats), (unsigned)n_vocab);
+}
+
+static void json_number(FILE *to, const char *name, double x)
+{
+    if (isfinite(x))
+        fprintf(to, ",\"%s\":%.9g", name, x);
+    else
+        fprintf(to, ",\"%s\":null", name);
+}
+
+void check_json(FILE *to, const struct check_loss loss[CHECK_GROUPS])
+{
+    bool any = false;
+    for (int g = 0; g < CHECK_GROUPS; g++) {
+        const struct check_loss *l = &loss[g];
+        if (!l->tokens)
+            continue;
+        fprintf(to, "%s\"%s\":{\"tokens\":%u", any ? "," : "{", check_group_name(g), l->tokens);
+        json_number(to, "floats", l->floats);
+        json_number(to, "file", l->file);
+        json_number(to, "percent", check_percent(l));
+        json_number(to, "divergence", l->divergence);
+        json_number(to, "same", l->same);
+        fputs("}", to);
+        any = true;
+    }
+    fputs(any ? "}" : "null", to);
+}
+
+void check_print(FILE *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab)
+{
+    bool warn = false, measured = false;
+    for (int g = 0; g < CHECK_GROUPS; g++) {
+        if (!loss[g].tokens)
+            continue;
+        measured = true;
+        print_group(to, check_group_name(g), &loss[g], n_vocab);
+        warn |= !check_within(&loss[g], WARN_PERCENT, WARN_NATS);
+    }
+    if (!measured)
         fputs("check: not measured, as the calibration text was too short to keep some of it out\n",
               to);
-        return;
-    }
-    fprintf(to, "check: perplexity %.4g on text that was kept out, %+.1f %% over floats\n",
-            exp(file), check_percent(floats, file));
-    if (!(check_percent(floats, file) <= WARN_PERCENT))
-        fputs("warning: that is much: --cushion auto, --rotate all or another calibration text may "
+    if (warn)
+        fputs("warning: that is much: --dynamic all, --cushion auto or another calibration text may "
               "lower it\n", to);
 }

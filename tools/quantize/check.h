@@ -1,7 +1,10 @@
 /*
- * What a W8A8 file loses on text that nothing was fitted to: the mean of -ln p of its tokens,
- * beside that of the model of floats. Ranges that are fixed from text may serve only that text, and
- * so may prefixes that were searched or tuned. A user has one text: this is the second opinion.
+ * What a W8A8 file loses on text that nothing was fitted to, beside the model of floats. Ranges that
+ * are fixed from text may serve only that text, and so may prefixes that were searched or tuned. A
+ * user has one text: this is the second opinion.
+ *
+ * There are two groups of text, because a model may predict the one well and not the other:
+ * conversations in the model's template, and text without one.
  */
 #ifndef QUANTIZE_CHECK_H
 #define QUANTIZE_CHECK_H
@@ -10,10 +13,26 @@
 
 #include "tools/quantize/options.h"
 
+enum check_group { CHECK_CONVERSATION, CHECK_TEXT, CHECK_GROUPS };
+
+/* "conversation", "text" */
+const char *check_group_name(enum check_group g);
+
 /* Text that is kept out: [n_windows, window], each window a sequence of its own. */
 struct check_text {
     const int32_t *ids;
     uint32_t n_windows, window;
+    const int32_t *start; /* [n_start] tokens that the model of floats gets before each window */
+    uint32_t n_start;     /* because the file's prefix has them */
+};
+
+/* Over all tokens but the first of each window. */
+struct check_loss {
+    uint32_t tokens;     /* 0: nothing was measured */
+    double floats, file; /* the mean of -ln p, for the model of floats and for the file */
+    double divergence;   /* the mean of Kullback and Leibler's divergence of the file, in nats; NaN:
+                            unknown */
+    double same;         /* 0..1 how often the likeliest token is that of the floats; likewise */
 };
 
 struct check_how {
@@ -22,23 +41,44 @@ struct check_how {
     void *user;
 };
 
-/* *nats = the mean over all tokens but the first of each window. If *stopped: TFT_OK, and *nats is
-   of no use.
+/* What the model of floats makes of the texts. */
+struct check {
+    struct tft_model *m;
+    struct check_text text[CHECK_GROUPS];
+    float *x[CHECK_GROUPS]; /* [n_windows, window, stride] the output of the last layer */
+    size_t stride;
+};
 
-   floats: the model of floats behind prefix: [n_prefix]; m: opened by tft_model_open_unexpanded.
-   file: a model that tuffet quantize wrote, behind the prefix in it. */
-enum tft_status check_floats(struct tft_model *m, const int32_t *prefix, uint32_t n_prefix,
-                             const struct check_text *text, const struct check_how *how,
-                             double *nats, bool *stopped, struct tft_error *err);
-enum tft_status check_file(const char *path, const struct check_text *text,
-                           const struct check_how *how, double *nats, bool *stopped,
+/* Runs the model of floats over the texts; m: opened by tft_model_open_unexpanded, which outlives c,
+   as do the texts. If *stopped: TFT_OK, and c is of no use. close accepts all zeros. */
+enum tft_status check_open(struct check *c, struct tft_model *m,
+                           const struct check_text text[CHECK_GROUPS], const struct check_how *how,
+                           bool *stopped, struct tft_error *err);
+void check_close(struct check *c);
+
+/* Runs another model of the same vocabulary behind the prefix in its file, and compares. Stops as
+   check_open. */
+enum tft_status check_model(const struct check *c, const struct tft_model *file,
+                            const struct check_how *how, struct check_loss loss[CHECK_GROUPS],
+                            bool *stopped, struct tft_error *err);
+
+/* The same for a file that tuffet quantize wrote. */
+enum tft_status check_file(const struct check *c, const char *path, const struct check_how *how,
+                           struct check_loss loss[CHECK_GROUPS], bool *stopped,
                            struct tft_error *err);
 
-/* By how many percent the perplexity exp(file) is above exp(floats). */
-double check_percent(double floats, double file);
+/* By how many percent the file's perplexity is above that of floats. */
+double check_percent(const struct check_loss *l);
 
-/* Prints both in a line, and a warning where the difference is large. Zeros: that nothing could be
-   measured. */
-void check_print(FILE *to, double floats, double file);
+/* Whether the loss is within what quantize aims at, in percent of perplexity and in nats. */
+#define CHECK_PERCENT 1.0
+#define CHECK_NATS 0.02
+bool check_within(const struct check_loss *l, double percent, double nats);
+
+/* Writes an object of JSON with a member for each group that was measured; null if none was. */
+void check_json(FILE *to, const struct check_loss loss[CHECK_GROUPS]);
+
+/* Prints a line for each group, and a warning where the loss is large. n_vocab: 0 if unknown. */
+void check_print(FILE *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab);
 
 #endif

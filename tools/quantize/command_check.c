@@ -6,58 +6,9 @@
 
 #include "tools/cli/cli.h"
 #include "tools/quantize/quantize.h"
-#include "tools/quantize/windows.h"
-#include "tools/quantize/write/held_out.h"
+#include "tools/quantize/write/in_place.h"
 
-/* Tokens that are kept out, and the part of a short text that may be; tokens that a model to choose
-   by is calibrated with. */
-enum { KEEP_TOKENS = 2048, KEEP_PART = 5, TRIAL_TOKENS = 2048 };
-
-/* ---- keeping out */
-
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
-/* How many windows of `have` are kept out if `wanted` are for calibration. */
-static size_t windows_to_keep(size_t have, size_t wanted, uint32_t window)
-{
-    size_t keep = (KEEP_TOKENS + window - 1) / window, unused = have > wanted ? have - wanted : 0;
-    size_t most = have < KEEP_PART ? have / 3 : have / KEEP_PART; /* one window of three or four */
-    if (window < 2)
-        return 0; /* nothing is predicted in a window of one token */
-    return unused >= keep ? keep : least(keep, most);
-}
-
-int command_check_keep_out(struct command_check *c, int32_t *ids, size_t *n, uint32_t window,
-                           size_t wanted)
-{
-    size_t have = *n / window, keep = windows_to_keep(have, wanted / window, window), to = 0;
-    c->text = (struct check_text){.window = window};
-    c->ids = malloc((keep * window + 1) * sizeof *c->ids);
-    if (!c->ids)
-        return cli_fail("out of memory");
-    for (size_t i = 0; i < have; i++) {
-        /* windows that are spread evenly, none of them the first */
-        bool kept = keep && (i + 1) * keep / have > i * keep / have;
-        int32_t *at = kept ? c->ids + c->text.n_windows++ * (size_t)window : ids + to++ * window;
-        memmove(at, ids + i * window, window * sizeof *ids);
-    }
-    c->text.ids = c->ids;
-    *n = keep ? to * window : *n;
-    return CLI_OK;
-}
-
-void command_check_begin_windows(struct command_check *c, int32_t bos)
-{
-    for (uint32_t i = 0; i < c->text.n_windows; i++)
-        c->ids[(size_t)i * c->text.window] = bos;
-}
-
-void command_check_free(struct command_check *c)
-{
-    free(c->ids);
-}
-
-/* ---- measuring */
+enum { TRIAL_TOKENS = 2048 }; /* that a model to choose by is calibrated with */
 
 static bool progress(void *user, double done)
 {
@@ -73,23 +24,112 @@ static int end_step(struct cli_progress *bar, enum tft_status status, bool stopp
     return status != TFT_OK ? cli_fail("%s", err->msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
-static int measure_file(const struct command_check *c, const char *path, const char *title,
-                        int n_threads, double *nats)
+bool command_check_has_text(const struct command_text *t)
+{
+    return t->group[CHECK_CONVERSATION].n_windows + t->group[CHECK_TEXT].n_windows > 0;
+}
+
+/* Whether the windows and their starts have the same tokens. */
+static bool is_same(const struct check_text *a, const struct check_text *b)
+{
+    size_t n = (size_t)a->n_windows * a->window;
+    return a->n_windows == b->n_windows && a->window == b->window && a->n_start == b->n_start &&
+           memcmp(a->start, b->start, a->n_start * sizeof *a->start) == 0 &&
+           (!n || memcmp(a->ids, b->ids, n * sizeof *a->ids) == 0);
+}
+
+static void free_texts(struct command_check *c)
+{
+    for (int g = 0; g < CHECK_GROUPS; g++) {
+        free(c->ids[g]);
+        free(c->start[g]);
+        c->ids[g] = c->start[g] = NULL;
+    }
+}
+
+/* Copies the texts, which t changes with the next prefix. */
+static bool copy_texts(struct command_check *c, const struct command_text *t,
+                       struct check_text to[CHECK_GROUPS])
+{
+    free_texts(c);
+    for (int g = 0; g < CHECK_GROUPS; g++) {
+        const struct check_text *from = &t->group[g];
+        size_t n = (size_t)from->n_windows * from->window;
+        c->ids[g] = malloc((n + 1) * sizeof *c->ids[g]);
+        c->start[g] = malloc((from->n_start + 1) * sizeof *c->start[g]);
+        if (!c->ids[g] || !c->start[g])
+            return false;
+        memcpy(c->ids[g], from->ids, n * sizeof *c->ids[g]);
+        memcpy(c->start[g], from->start, from->n_start * sizeof *c->start[g]);
+        to[g] = *from;
+        to[g].ids = c->ids[g];
+        to[g].start = c->start[g];
+    }
+    return true;
+}
+
+int command_check_open(struct command_check *c, struct tft_model *m, const struct command_text *t)
+{
+    struct cli_progress bar;
+    struct check_how how = {(int)cli_model_options.threads, progress, &bar};
+    struct check_text text[CHECK_GROUPS];
+    struct tft_error err;
+    bool stopped, same = c->open;
+    for (int g = 0; g < CHECK_GROUPS && same; g++)
+        same = is_same(&c->floats.text[g], &t->group[g]);
+    if (same)
+        return CLI_OK;
+    check_close(&c->floats);
+    c->open = false;
+    if (!copy_texts(c, t, text))
+        return cli_fail("out of memory");
+    cli_progress_begin(&bar, "computing with floats");
+    enum tft_status status = check_open(&c->floats, m, text, &how, &stopped, &err);
+    c->open = status == TFT_OK && !stopped;
+    return end_step(&bar, status, stopped, &err);
+}
+
+void command_check_free(struct command_check *c)
+{
+    check_close(&c->floats);
+    free_texts(c);
+    *c = (struct command_check){0};
+}
+
+int command_check_file(struct command_check *c, const char *path, const char *title, int n_threads)
 {
     struct cli_progress bar;
     struct check_how how = {n_threads, progress, &bar};
     struct tft_error err;
     bool stopped;
     cli_progress_begin(&bar, title);
-    enum tft_status status = check_file(path, &c->text, &how, nats, &stopped, &err);
+    enum tft_status status = check_file(&c->floats, path, &how, c->loss, &stopped, &err);
     return end_step(&bar, status, stopped, &err);
+}
+
+int command_check_store(const struct command_check *c, const char *path)
+{
+    struct tft_error err;
+    return write_held_out(path, c->loss, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
 }
 
 /* ---- choosing a prefix */
 
-/* Makes a model with the prefix, and measures it. from: its text is little. result: [inputs]
-   scratch */
-static int try_prefix(const struct command_check *c, struct tft_model *m,
+/* The mean divergence of the groups that were measured; infinite if it is no number. */
+static double mean_divergence(const struct check_loss loss[CHECK_GROUPS])
+{
+    double sum = 0;
+    int n = 0;
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        if (loss[g].tokens) {
+            sum += loss[g].divergence;
+            n++;
+        }
+    return n && !isnan(sum) ? sum / n : (double)INFINITY;
+}
+
+/* Makes a model with the prefix, and measures it. result: [inputs] scratch */
+static int try_prefix(struct command_check *c, struct tft_model *m, const struct command_text *t,
                       const struct quantize_opts *from, const char *path,
                       struct check_prefix *prefix, struct quantize_input *result,
                       const char *title)
@@ -98,6 +138,8 @@ static int try_prefix(const struct command_check *c, struct tft_model *m,
     struct quantize_opts o = *from;
     struct tft_error err;
     bool stopped;
+    o.text = t->ids;
+    o.n_text = t->n;
     o.bits = NULL;
     o.kv = NULL;
     o.prefix = prefix->token;
@@ -108,81 +150,35 @@ static int try_prefix(const struct command_check *c, struct tft_model *m,
     enum tft_status status = quantize(m, path, &o, result, &stopped, &err);
     int code = end_step(&bar, status, stopped, &err);
     if (code == CLI_OK)
-        code = measure_file(c, path, title, o.n_threads, &prefix->nats);
-    if (isnan(prefix->nats))
-        prefix->nats = (double)INFINITY;
+        code = command_check_file(c, path, title, o.n_threads);
+    prefix->nats = mean_divergence(c->loss);
     return code;
 }
 
-int command_check_choose(struct command_check *c, struct tft_model *m,
+int command_check_choose(struct command_check *c, struct tft_model *m, struct command_text *t,
                          const struct quantize_opts *o, const char *path,
-                         struct check_prefix *prefix, uint32_t n, uint32_t *best)
+                         struct check_prefix *prefix, uint32_t n, uint32_t n_start, uint32_t *best)
 {
     static const char suffix[] = ".trial";
     char title[64], *trial = malloc(strlen(path) + sizeof suffix);
     struct quantize_input *result = malloc(tft_model_inputs(m) * sizeof *result);
-    int32_t *text = malloc((o->n_text + 1) * sizeof *text);
-    struct quantize_opts with = *o;
-    int status = trial && result && text ? CLI_OK : cli_fail("out of memory");
-    if (text) {
-        memcpy(text, o->text, o->n_text * sizeof *text);
-        with.text = text;
-        with.n_text = quantize_spread_windows(text, o->n_text, o->window,
-                                              (TRIAL_TOKENS + o->window - 1) / o->window);
-    }
+    int status = trial && result ? CLI_OK : cli_fail("out of memory");
     *best = 0;
     for (uint32_t i = 0; i < n && status == CLI_OK; i++) {
+        status = command_text_begin(t, prefix[i].token, prefix[i].n, n_start);
+        if (status == CLI_OK)
+            status = command_check_open(c, m, t);
+        if (status != CLI_OK)
+            break;
+        command_text_spread(t, TRIAL_TOKENS);
         snprintf(title, sizeof title, "trying prefix %u of %u", (unsigned)i + 1, (unsigned)n);
         strcat(strcpy(trial, path), suffix);
-        status = try_prefix(c, m, &with, trial, &prefix[i], result, title);
+        status = try_prefix(c, m, t, o, trial, &prefix[i], result, title);
         remove(trial);
         if (prefix[i].nats < prefix[*best].nats)
             *best = i;
     }
     free(trial);
     free(result);
-    free(text);
     return status;
-}
-
-/* ---- the finished file */
-
-int command_check_finish(struct command_check *c, struct tft_model *m, const int32_t *start,
-                         uint32_t n_start, const char *path, int n_threads)
-{
-    struct cli_progress bar;
-    struct check_how how = {n_threads, progress, &bar};
-    struct tft_error err;
-    bool stopped;
-    if (!c->text.n_windows)
-        return CLI_OK;
-    int code = measure_file(c, path, "checking", n_threads, &c->file);
-    if (code != CLI_OK)
-        return code;
-    cli_progress_begin(&bar, "checking the model of floats");
-    enum tft_status status =
-        check_floats(m, start, n_start, &c->text, &how, &c->floats, &stopped, &err);
-    code = end_step(&bar, status, stopped, &err);
-    c->measured = code == CLI_OK;
-    if (c->measured && write_held_out(path, c->floats, c->file, &err) != TFT_OK)
-        return cli_fail("%s", err.msg);
-    return code;
-}
-
-void command_check_report(const struct command_check *c)
-{
-    check_print(stderr, c->floats, c->file);
-}
-
-void command_check_json(const struct command_check *c)
-{
-    if (!c->measured) {
-        fputs("null", stdout);
-        return;
-    }
-    printf("{\"tokens\":%u", c->text.n_windows * (c->text.window - 1));
-    cli_json_number("floats", c->floats);
-    cli_json_number("file", c->file);
-    cli_json_number("percent", check_percent(c->floats, c->file));
-    fputs("}", stdout);
 }

@@ -1,50 +1,45 @@
-/* What tuffet quantize does with text that it keeps out of calibration: it chooses among prefixes,
-   and says what the new model loses. */
+/* What tuffet quantize does with text that it keeps out of calibration: it chooses among prefixes and
+   ranges, and says what the new model loses. */
 #ifndef QUANTIZE_COMMAND_CHECK_H
 #define QUANTIZE_COMMAND_CHECK_H
 
-#include "tools/quantize/check.h"
+#include "tools/quantize/command_text.h"
 #include "tools/quantize/search/cushion.h"
 
 struct command_check {
-    int32_t *ids;           /* of the text */
-    struct check_text text; /* no windows: there is too little text to keep any out */
-    double floats, file;    /* -ln p of a token, for the model of floats and the new one */
-    bool measured;
+    struct check floats; /* the model of floats on the text that is kept out */
+    bool open;
+    int32_t *ids[CHECK_GROUPS], *start[CHECK_GROUPS]; /* of that text */
+    struct check_loss loss[CHECK_GROUPS]; /* of the file that was measured last */
 };
 
-/* Moves some windows of the text ids: [*n] into c; c: all zeros. `wanted` tokens are asked for as
-   calibration text; windows that it does not need are kept out first. n is lowered, but to no less
-   than a window. Returns CLI_OK, or CLI_FAILED after a message. */
-int command_check_keep_out(struct command_check *c, int32_t *ids, size_t *n, uint32_t window,
-                           size_t wanted);
+/* Runs the model of floats over the text that is kept out, unless that was done for the same text.
+   All that return an int: CLI_OK, or the exit status after a message. */
+int command_check_open(struct command_check *c, struct tft_model *m, const struct command_text *t);
 void command_check_free(struct command_check *c);
 
-/* Windows of c's text begin with BOS in place of their first token. */
-void command_check_begin_windows(struct command_check *c, int32_t bos);
+/* Whether any text is kept out. */
+bool command_check_has_text(const struct command_text *t);
 
 /* A prefix to choose from. */
 struct check_prefix {
     int32_t token[CUSHION_MAX];
     uint32_t n;
-    double nats; /* result: -ln p of a token of c's text, behind it, with static ranges */
+    double nats; /* result: the mean over the groups of the divergence from the model of floats */
 };
 
 /* Makes a W8A8 model beside the file `path` with each of the prefixes, from little text, measures
-   it, and removes it. *best = the one under which the kept-out text is most likely. o: as for
-   quantize(); its prefix, bits, cache and progress do not matter. Returns CLI_OK, or the exit
-   status after a message. */
-int command_check_choose(struct command_check *c, struct tft_model *m,
+   it, and removes it. *best = the one that is nearest to the model of floats. o: as for quantize();
+   its text, prefix, bits, cache and progress do not matter. n_start: the tokens of all prefixes that
+   the model of floats gets, too. t: ends with the windows of another prefix. */
+int command_check_choose(struct command_check *c, struct tft_model *m, struct command_text *t,
                          const struct quantize_opts *o, const char *path,
-                         struct check_prefix *prefix, uint32_t n, uint32_t *best);
+                         struct check_prefix *prefix, uint32_t n, uint32_t n_start, uint32_t *best);
 
-/* Measures the finished file `path` and m behind `start`: [n_start], and stores both in the file,
-   for tuffet inspect. Returns as above. */
-int command_check_finish(struct command_check *c, struct tft_model *m, const int32_t *start,
-                         uint32_t n_start, const char *path, int n_threads);
+/* Measures the file `path`. */
+int command_check_file(struct command_check *c, const char *path, const char *title, int n_threads);
 
-/* Prints the result: check_print on standard error; a JSON object, or null, on standard output. */
-void command_check_report(const struct command_check *c);
-void command_check_json(const struct command_check *c);
+/* Stores in the finished file, for tuffet inspect, what was measured. */
+int command_check_store(const struct command_check *c, const char *path);
 
 #endif

@@ -73,6 +73,17 @@ bool quantize_take_number(const char **p, uint32_t *n)
     return true;
 }
 
+bool quantize_take_layers(const char **p, uint32_t *from, uint32_t *to)
+{
+    if (!quantize_take_number(p, from))
+        return false;
+    *to = *from;
+    if (**p != '-')
+        return true;
+    ++*p;
+    return quantize_take_number(p, to) && *from <= *to;
+}
+
 /* ---- given tokens */
 
 static int read_tokens(struct command_prefix *f, const struct tft_model *m)
@@ -365,7 +376,7 @@ void command_prefix_report_choice(const struct command_prefix *f, const struct t
 {
     for (uint32_t i = 0; i < f->n_choices; i++) {
         const struct check_prefix *p = &f->choice[i];
-        fprintf(stderr, "prefix: perplexity %.4g behind", exp(p->nats));
+        fprintf(stderr, "prefix: divergence %.4f nats behind", p->nats);
         for (uint32_t t = 0; t < p->n; t++) {
             size_t len;
             const char *piece = tft_token_text(m, p->token[t], true, &len);
@@ -386,7 +397,7 @@ void command_prefix_json_choice(const struct command_prefix *f)
         for (uint32_t t = 0; t < p->n; t++)
             printf(t ? ",%d" : "%d", (int)p->token[t]);
         putchar(']');
-        cli_json_number("perplexity", exp(p->nats));
+        cli_json_number("divergence", p->nats);
         putchar('}');
     }
     putchar(']');

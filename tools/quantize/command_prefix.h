@@ -68,4 +68,7 @@ void command_prefix_json(const struct cushion *c);
 /* Parses a number of at most 9 digits at *p and moves *p past it. */
 bool quantize_take_number(const char **p, uint32_t *n);
 
+/* Likewise layers, "3" or "0-3". */
+bool quantize_take_layers(const char **p, uint32_t *from, uint32_t *to);
+
 #endif

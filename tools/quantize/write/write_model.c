@@ -15,6 +15,7 @@
 #include "model/keys.h"
 #include "tools/quantize/round/rotate.h"
 #include "tools/quantize/round/smooth.h"
+#include "tools/quantize/write/in_place.h"
 #include "models/transformer.h"
 
 static bool failed(const struct model_writer *f)
@@ -503,7 +504,8 @@ void write_values(struct model_writer *f)
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH,
                      tft_crc32(0, o->text, o->n_text * sizeof *o->text));
-    tft_gguf_put_array_later(f->w, TFT_KEY_HELD_OUT, TFT_VALUE_F32, 2); /* write_held_out */
+    tft_gguf_put_array_later(f->w, TFT_KEY_HELD_OUT, TFT_VALUE_F32,
+                             CHECK_GROUPS * HELD_OUT_NUMBERS); /* write_held_out */
     if (o->n_prefix) {
         tft_gguf_put_array(f->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
         if (o->n_prefix_text)

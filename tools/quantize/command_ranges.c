@@ -1,0 +1,249 @@
+#include "tools/quantize/command_ranges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/open.h"
+#include "tools/quantize/command_prefix.h"
+#include "tools/quantize/search/range_search.h"
+#include "tools/quantize/write/in_place.h"
+
+/* Inputs that lose less than this together are left static, whatever else is lost. */
+#define NEGLIGIBLE_NATS 0.002
+
+static struct {
+    const char *dynamic;
+    int per;
+} opt = {.dynamic = "auto"};
+
+const struct cli_option command_ranges_option_list[] = {
+    {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
+     "measure the range of these inputs at run time: all, none, or layers and parts like "
+     "\"0-3,ffn_down,5.attn_q,output\"; auto: of those that lose most on text that was kept out "
+     "(default auto)"},
+    {0, "dynamic-per", CLI_WORD, &opt.per, "token|tensor",
+     "measure that range for each token, or for all tokens of a pass"},
+    {0},
+};
+
+static bool is_auto(void) { return strcmp(opt.dynamic, "auto") == 0; }
+
+/* ---- the list */
+
+static enum tft_range dynamic_range(void)
+{
+    return opt.per ? TFT_RANGE_TENSOR : TFT_RANGE_TOKEN;
+}
+
+static bool is(const char *p, size_t n, const char *word)
+{
+    return strlen(word) == n && memcmp(p, word, n) == 0;
+}
+
+/* Parses one item of --dynamic, the n bytes at p: "all", "output", layers, a part, or layers, a dot
+   and a part. */
+static bool take_item(const struct tft_model *m, enum tft_range *range, const char *p, size_t n)
+{
+    const char *end = p + n;
+    uint32_t from = 0, to = m->n_layer - 1, head = m->n_layer * TFT_LAYER_INPUTS;
+    bool every = is(p, n, "all"), found = every;
+    if (every || is(p, n, "output"))
+        range[head] = dynamic_range();
+    if (is(p, n, "output"))
+        return true;
+    if (*p >= '0' && *p <= '9') {
+        if (!quantize_take_layers(&p, &from, &to) || to >= m->n_layer || (p != end && *p != '.'))
+            return false;
+        every = found = p == end;
+        p += p != end;
+    }
+    for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
+        if (tft_model_has_input(m, i) &&
+            (every || is(p, (size_t)(end - p), quantize_part_name(i)))) {
+            found = true;
+            for (uint32_t l = from; l <= to; l++)
+                range[tft_input_index(m, l, i)] = dynamic_range();
+        }
+    return found;
+}
+
+int command_ranges_take(const struct tft_model *m, enum tft_range *range)
+{
+    for (uint32_t i = 0; i < tft_model_inputs(m); i++)
+        range[i] = TFT_RANGE_STATIC;
+    if (is_auto() || strcmp(opt.dynamic, "none") == 0)
+        return CLI_OK;
+    for (const char *p = opt.dynamic, *next; p; p = next) {
+        size_t n = strcspn(p, ",");
+        if (!take_item(m, range, p, n))
+            return cli_usage("--dynamic: \"%.*s\" is not an input of a model of %u layers", (int)n,
+                             p, m->n_layer);
+        next = p[n] ? p + n + 1 : NULL;
+    }
+    return CLI_OK;
+}
+
+/* ---- auto */
+
+static bool progress(void *user, double done)
+{
+    cli_progress_at(user, done);
+    return !cli_interrupted();
+}
+
+static bool within(const struct command_check *c)
+{
+    bool good = true;
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        good &= check_within(&c->loss[g], CHECK_PERCENT, CHECK_NATS);
+    return good;
+}
+
+/* Measures what each input loses. made: the model of the file */
+static int search(struct range_search *r, struct tft_model *made, const struct command_text *t,
+                  int n_threads)
+{
+    struct cli_progress bar;
+    struct tft_error err;
+    bool stopped;
+    uint32_t n[CHECK_GROUPS], all = 0;
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        all += n[g] = t->group[g].n_windows;
+    int32_t *ids = malloc(((size_t)all * t->window + 1) * sizeof *ids);
+    if (!ids)
+        return cli_fail("out of memory");
+    memcpy(ids, t->group[0].ids, (size_t)n[0] * t->window * sizeof *ids);
+    memcpy(ids + (size_t)n[0] * t->window, t->group[1].ids,
+           (size_t)n[1] * t->window * sizeof *ids);
+    struct divergence_opts o = {.text = ids,
+                                .n_windows = all,
+                                .window = t->window,
+                                .n_threads = n_threads,
+                                .progress = progress,
+                                .user = &bar};
+    cli_progress_begin(&bar, "comparing ranges");
+    enum tft_status status = range_search(r, made, &o, &stopped, &err);
+    cli_progress_end(&bar);
+    free(ids);
+    if (status != TFT_OK)
+        return cli_fail("%s", err.msg);
+    if (!stopped)
+        return CLI_OK;
+    range_search_free(r);
+    return CLI_INTERRUPTED;
+}
+
+/* How many inputs, the worst first, get a range by token at least: what the others lose together is
+   within what all may lose. */
+static uint32_t first_guess(const struct range_search *r, uint32_t most)
+{
+    double rest = 0;
+    uint32_t n = r->n;
+    while (n > 0 && rest + r->nats[r->order[n - 1]] <= CHECK_NATS)
+        rest += r->nats[r->order[--n]];
+    return n < 1 ? 1 : n < most ? n : most;
+}
+
+static double rest_of(const struct range_search *r, uint32_t from)
+{
+    double rest = 0;
+    for (uint32_t i = from; i < r->n; i++)
+        rest += r->nats[r->order[i]];
+    return rest;
+}
+
+/* Gives the first n inputs of r a range by token, in the file and in `range`. */
+static int give(struct command_ranges *c, const struct range_search *r, uint32_t n,
+                const char *path, enum tft_range *range, uint32_t n_inputs)
+{
+    struct tft_error err;
+    for (uint32_t i = 0; i < r->n; i++)
+        range[r->order[i]] = i < n ? TFT_RANGE_TOKEN : TFT_RANGE_STATIC;
+    for (uint32_t i = 0; i < n; i++) {
+        c->input[i] = r->order[i];
+        c->nats[i] = r->nats[r->order[i]];
+    }
+    c->n = n;
+    return write_ranges(path, range, n_inputs, &err) == TFT_OK ? CLI_OK
+                                                               : cli_fail("%s", err.msg);
+}
+
+static int choose(struct command_ranges *c, struct command_check *check,
+                  const struct command_text *t, struct tft_model *made, const char *path,
+                  enum tft_range *range, int n_threads)
+{
+    struct range_search r;
+    uint32_t all = tft_model_inputs(made);
+    int status = search(&r, made, t, n_threads);
+    if (status != CLI_OK)
+        return status;
+    c->input = malloc(all * sizeof *c->input);
+    c->nats = malloc(all * sizeof *c->nats);
+    c->most = (r.n + 3) / 4;
+    c->searched = true;
+    if (!c->input || !c->nats)
+        status = cli_fail("out of memory");
+    for (uint32_t n = first_guess(&r, c->most); status == CLI_OK; n++) {
+        status = give(c, &r, n, path, range, all);
+        if (status == CLI_OK)
+            status = command_check_file(check, path, "checking ranges", n_threads);
+        if (within(check) || n == c->most || rest_of(&r, n) < NEGLIGIBLE_NATS)
+            break;
+    }
+    range_search_free(&r);
+    return status;
+}
+
+int command_ranges_choose(struct command_ranges *c, struct command_check *check,
+                          const struct command_text *t, const char *path, enum tft_range *range,
+                          int n_threads)
+{
+    struct tft_model_opts mo = {.size = sizeof mo, .n_threads = n_threads};
+    struct tft_model *made;
+    struct tft_error err;
+    int status = command_check_file(check, path, "checking", n_threads);
+    if (status != CLI_OK || !is_auto() || c->searched || within(check))
+        return status;
+    if (tft_model_open(&made, path, &mo, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    status = choose(c, check, t, made, path, range, n_threads);
+    tft_model_close(made);
+    return status;
+}
+
+void command_ranges_free(struct command_ranges *c)
+{
+    free(c->input);
+    free(c->nats);
+    *c = (struct command_ranges){0};
+}
+
+/* ---- the report */
+
+void command_ranges_report(const struct command_ranges *c, const struct command_check *check,
+                           const struct tft_model *m)
+{
+    char name[64];
+    for (uint32_t i = 0; i < c->n; i++)
+        fprintf(stderr, "range by token: %s, which lost %.4f nats with a static one\n",
+                quantize_input_name(m->n_layer, c->input[i], name), c->nats[i]);
+    for (int g = 0; g < CHECK_GROUPS && c->searched; g++)
+        if (!check_within(&check->loss[g], CHECK_PERCENT, CHECK_NATS))
+            fprintf(stderr,
+                    "note: %s loses more than the %g %% and %g nats that ranges by token of %u "
+                    "inputs were to reach\n",
+                    check_group_name((enum check_group)g), CHECK_PERCENT, CHECK_NATS, c->n);
+}
+
+void command_ranges_json(const struct command_ranges *c, const struct tft_model *m)
+{
+    char name[64];
+    putchar('[');
+    for (uint32_t i = 0; i < c->n; i++) {
+        printf("%s{\"name\":\"%s\"", i ? "," : "",
+               quantize_input_name(m->n_layer, c->input[i], name));
+        cli_json_number("nats", c->nats[i]);
+        putchar('}');
+    }
+    putchar(']');
+}

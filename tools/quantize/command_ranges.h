@@ -1,0 +1,33 @@
+/* --dynamic of tuffet quantize: which inputs get a range for each token. */
+#ifndef QUANTIZE_COMMAND_RANGES_H
+#define QUANTIZE_COMMAND_RANGES_H
+
+#include "tools/quantize/command_check.h"
+
+struct command_ranges {
+    uint32_t *input; /* [n] inputs that got a range by token, the largest loss first */
+    double *nats;    /* [n] what each lost with a static range */
+    uint32_t n, most; /* most: that may have got one */
+    bool searched;
+};
+
+extern const struct cli_option command_ranges_option_list[];
+
+/* All that return an int: CLI_OK, or the exit status after a message. take: sets range: [inputs] as
+   the command line says. */
+int command_ranges_take(const struct tft_model *m, enum tft_range *range);
+void command_ranges_free(struct command_ranges *c);
+
+/* Measures the file `path`, and with --dynamic auto gives ranges by token to the inputs that lose
+   most, in the file and in range, until the loss is small or a quarter of the inputs has them. t: the
+   text that is kept out, on which check is open. */
+int command_ranges_choose(struct command_ranges *c, struct command_check *check,
+                          const struct command_text *t, const char *path, enum tft_range *range,
+                          int n_threads);
+
+/* Prints what was chosen: lines on standard error; a JSON array on standard output. */
+void command_ranges_report(const struct command_ranges *c, const struct command_check *check,
+                           const struct tft_model *m);
+void command_ranges_json(const struct command_ranges *c, const struct tft_model *m);
+
+#endif

@@ -1,0 +1,272 @@
+#include "tools/quantize/command_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/chat/template.h"
+#include "tools/quantize/calibration_text.h"
+#include "tools/quantize/text/own_text.h"
+#include "tools/quantize/windows.h"
+
+/* Tokens of each group that are kept out, the part of a short text that may be, and how many tokens
+   a file must have. */
+enum { KEEP_TOKENS = 2048, KEEP_PART = 5, LEAST_TOKENS = 512 };
+
+static struct {
+    const char *calib;
+    uint32_t tokens, window;
+} opt = {.tokens = 8192};
+
+const struct cli_option command_text_option_list[] = {
+    {0, "calib", CLI_TEXT, &opt.calib, "FILE",
+     "calibrate on the text in FILE (default: text that the model writes itself, and prose that the "
+     "program contains); do not evaluate the model on it"},
+    {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
+     "use N tokens of the calibration text, in windows spread evenly over it"},
+    {0, "calib-window", CLI_COUNT, &opt.window, "N",
+     "compute windows of N tokens, each as one sequence (default 512, or what fits the context)"},
+    {0},
+};
+
+int command_text_check(void) { return CLI_OK; }
+
+bool command_text_wants_own(void) { return !opt.calib; }
+
+int command_text_read(struct command_text *t)
+{
+    if (!opt.calib)
+        return CLI_OK;
+    t->file = cli_read(opt.calib, &t->n_file);
+    return t->file ? CLI_OK : CLI_FAILED;
+}
+
+void command_text_free(struct command_text *t)
+{
+    talks_free(&t->talks);
+    free(t->file);
+    free(t->prose);
+    free(t->kept_prose);
+    free(t->ids);
+    free(t->start);
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        free(t->kept[g]);
+    *t = (struct command_text){0};
+}
+
+/* ---- windows */
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+static size_t kept_windows(uint32_t window)
+{
+    return (least(KEEP_TOKENS, opt.tokens) + window - 1) / window;
+}
+
+/* Sets the window. Fails unless prefix, window and text fit the model and each other. */
+static int choose_window(struct command_text *t, uint32_t most_prefix)
+{
+    const struct tft_model *m = t->m;
+    uint32_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0;
+    t->window = opt.window ? opt.window : room < 512 ? room : 512;
+    if (!t->window || t->window > room)
+        return cli_fail("%s: the context of %u has no room for a window of %u after a prefix of %u",
+                        m->source.name, m->n_ctx, t->window ? t->window : 1, most_prefix);
+    if (t->window > opt.tokens)
+        return cli_usage("--calib-tokens %u is less than the window of %u", opt.tokens, t->window);
+    if (t->n_prose < t->window)
+        return cli_fail("%s: a text of %zu tokens is too short for a window of %u",
+                        opt.calib ? opt.calib : "the calibration text", t->n_prose, t->window);
+    return CLI_OK;
+}
+
+/* How many windows of `have` are kept out if `wanted` are for calibration. */
+static size_t windows_to_keep(size_t have, size_t wanted, uint32_t window)
+{
+    size_t keep = kept_windows(window), unused = have > wanted ? have - wanted : 0;
+    size_t most = have < KEEP_PART ? have / 3 : have / KEEP_PART; /* one window of three or four */
+    if (window < 2)
+        return 0; /* nothing is predicted in a window of one token */
+    return unused >= keep ? keep : least(keep, most);
+}
+
+/* Moves windows of the prose, spread evenly, none of them the first, to those that are kept out. */
+static int keep_prose_out(struct command_text *t)
+{
+    size_t window = t->window, have = t->n_prose / window,
+           keep = windows_to_keep(have, opt.tokens / window, t->window), to = 0;
+    int32_t *out = t->kept_prose = malloc((keep * window + 1) * sizeof *out);
+    if (!out)
+        return cli_fail("out of memory");
+    for (size_t i = 0; i < have; i++) {
+        bool kept = keep && (i + 1) * keep / have > i * keep / have;
+        int32_t *at = kept ? out : t->prose + to++ * window;
+        memmove(at, t->prose + i * window, window * sizeof *at);
+        out += kept ? window : 0;
+    }
+    t->n_prose = to * window;
+    t->n_kept_prose = keep * window;
+    return CLI_OK;
+}
+
+/* ---- text of the model's own */
+
+static bool progress(void *user, double done)
+{
+    cli_progress_at(user, done);
+    return !cli_interrupted();
+}
+
+/* Half of the calibration text is the model's own. */
+static size_t own_windows(const struct command_text *t)
+{
+    return (opt.tokens / t->window + 1) / 2;
+}
+
+static int write_own(struct command_text *t, const struct tft_model *runs)
+{
+    struct cli_progress bar;
+    struct tft_error err;
+    bool stopped;
+    size_t kept = kept_windows(t->window), own = own_windows(t),
+           windows = own > 2 * kept ? own : 2 * kept; /* two texts of three are for calibration */
+    struct own_text_opts o = {
+        .conversation = template_quietly(t->m),
+        .beginnings = (const char *)calibration_text,
+        .n_beginnings = calibration_bytes,
+        /* what does not fill a window is lost */
+        .tokens = windows * t->window * 5 / 4,
+        .n_threads = (int)cli_model_options.threads,
+        .progress = progress,
+        .user = &bar,
+    };
+    cli_progress_begin(&bar, "writing text of its own");
+    enum tft_status status = own_text_write(&t->talks, runs, &o, &stopped, &err);
+    if (status == TFT_ERR_ARG && o.conversation) { /* the template refuses what it was given */
+        o.conversation = NULL;
+        status = own_text_write(&t->talks, runs, &o, &stopped, &err);
+    }
+    cli_progress_end(&bar);
+    t->conversations = o.conversation;
+    return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
+}
+
+int command_text_make(struct command_text *t, const struct tft_model *m,
+                      const struct tft_model *runs, uint32_t most_prefix)
+{
+    const char *text = t->file ? t->file : (const char *)calibration_text;
+    size_t n = t->file ? t->n_file : calibration_bytes;
+    t->m = m;
+    t->prose = cli_tokenize(m, text, n, 0, &t->n_prose);
+    if (!t->prose)
+        return CLI_FAILED;
+    if (t->file && t->n_prose < LEAST_TOKENS)
+        return cli_fail("%s: has %zu tokens: a calibration text needs at least %d", opt.calib,
+                        t->n_prose, LEAST_TOKENS);
+    int status = choose_window(t, most_prefix);
+    if (status == CLI_OK)
+        status = keep_prose_out(t);
+    if (status == CLI_OK && runs)
+        status = write_own(t, runs);
+    return status;
+}
+
+/* ---- behind a prefix */
+
+/* BOS, if sequences begin with it at run time and the prefix does not contain it; else -1. */
+static int32_t bos_of_windows(const struct tft_model *m, const int32_t *prefix, uint32_t n_prefix)
+{
+    size_t with_bos = 0;
+    int32_t bos = tft_token_bos(m);
+    bool given = tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &with_bos) != TFT_OK || !with_bos;
+    for (uint32_t i = 0; i < n_prefix; i++)
+        given |= prefix[i] == bos;
+    return given ? -1 : bos;
+}
+
+/* Whether all texts begin with these tokens, and go on. */
+static bool all_begin_with(const struct talks *t, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0, from = 0; i < t->n; from = t->end[i++])
+        if (t->end[i] - from <= n || memcmp(t->ids + from, ids, n * sizeof *ids) != 0)
+            return false;
+    return n > 0;
+}
+
+/* Windows of the model's own that are kept out, behind the n windows that the group has. */
+static void add_kept_own(struct command_text *t, enum check_group g, const struct talks_start *start)
+{
+    struct check_text *text = &t->group[g];
+    text->n_windows += (uint32_t)talks_windows(
+        &t->talks, true, start, t->window, kept_windows(t->window),
+        t->kept[g] + (size_t)text->n_windows * t->window);
+}
+
+static void make_kept(struct command_text *t, const struct talks_start *start, uint32_t n_prefix,
+                      uint32_t n_start)
+{
+    int32_t *prose = t->kept[CHECK_TEXT];
+    enum check_group own = t->conversations ? CHECK_CONVERSATION : CHECK_TEXT;
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        t->group[g] = (struct check_text){
+            .ids = t->kept[g], .window = t->window, .start = t->start, .n_start = n_start};
+    memcpy(prose, t->kept_prose, t->n_kept_prose * sizeof *prose);
+    for (size_t i = 0; i < t->n_kept_prose && start->bos >= 0; i += t->window)
+        prose[i] = start->bos;
+    t->group[CHECK_TEXT].n_windows = (uint32_t)(t->n_kept_prose / t->window);
+    add_kept_own(t, own, start);
+    if (start->n_prefix)
+        t->group[own].n_start = n_prefix;
+}
+
+static bool alloc_windows(struct command_text *t, size_t most)
+{
+    size_t own = kept_windows(t->window) * t->window;
+    free(t->ids);
+    t->ids = malloc(most * t->window * sizeof *t->ids);
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        if (!t->kept[g])
+            t->kept[g] = malloc((own + t->n_kept_prose) * sizeof *t->kept[g]);
+    return t->ids && t->kept[CHECK_CONVERSATION] && t->kept[CHECK_TEXT];
+}
+
+int command_text_begin(struct command_text *t, const int32_t *prefix, uint32_t n_prefix,
+                       uint32_t n_start)
+{
+    size_t window = t->window, prose = t->n_prose / window,
+           most = t->talks.n_ids / window + 1 + prose;
+    bool has_bos = n_prefix && prefix[0] == tft_token_bos(t->m);
+    struct talks_start start = {.bos = bos_of_windows(t->m, prefix, n_prefix),
+                                .prefix = prefix + has_bos,
+                                .n_prefix = n_prefix - has_bos};
+    if (!all_begin_with(&t->talks, start.prefix, start.n_prefix))
+        start.n_prefix = 0;
+    free(t->start);
+    t->start = malloc((n_prefix + 1) * sizeof *t->start);
+    if (!t->start || !alloc_windows(t, most))
+        return cli_fail("out of memory");
+    memcpy(t->start, prefix, n_prefix * sizeof *t->start);
+    size_t own = talks_windows(&t->talks, false, &start, t->window, most - prose, t->ids);
+    memcpy(t->ids + own * window, t->prose, prose * window * sizeof *t->ids);
+    for (size_t i = own; i < own + prose && start.bos >= 0; i++)
+        t->ids[i * window] = start.bos;
+    t->n_own = own * window;
+    t->n = (own + prose) * window;
+    make_kept(t, &start, n_prefix, n_start);
+    return CLI_OK;
+}
+
+void command_text_spread(struct command_text *t, uint32_t tokens)
+{
+    size_t window = t->window, wanted = (tokens ? tokens + window - 1 : opt.tokens) / window,
+           own = t->n_own / window, prose = (t->n - t->n_own) / window,
+           half = least(own, (wanted + 1) / 2);
+    if (own + prose <= wanted)
+        return;
+    half = least(half, own);
+    quantize_spread_windows(t->ids, t->n_own, window, half);
+    int32_t *rest = t->ids + t->n_own;
+    size_t n = quantize_spread_windows(rest, t->n - t->n_own, window, wanted - half);
+    memmove(t->ids + half * window, rest, n * sizeof *rest);
+    t->n_own = half * window;
+    t->n = half * window + n;
+}
