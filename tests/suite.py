@@ -7,6 +7,8 @@ each that failed; and `N passed, N failed, N skipped`. The exit status is 1 if o
 once more, alone. If it passes then, it counts as passed, and `unsteady: NAME` comes before the
 outputs of both runs. An end by a signal, a sanitizer's report, a time-out or a difference of bytes
 is final.
+
+SUITE_COUNTS: a file to which the numbers of the last line are added, as a line.
 """
 import json
 import os
@@ -88,7 +90,11 @@ def main():
     for t in bad:
         print(f"{'too long' if t['result'] == 'TIMEOUT' else 'failed  '} {name(t)}")
     n_skipped = sum(t["result"] == "SKIP" for t in tests)
-    print(f"{len(tests) - len(bad) - n_skipped} passed, {len(bad)} failed, {n_skipped} skipped")
+    counts = len(tests) - len(bad) - n_skipped, len(bad), n_skipped
+    print("{} passed, {} failed, {} skipped".format(*counts))
+    if "SUITE_COUNTS" in os.environ:
+        with open(os.environ["SUITE_COUNTS"], "a", encoding="utf-8") as f:
+            print(*counts, file=f)
     sys.exit(1 if bad or not tests else 0)
 
 
