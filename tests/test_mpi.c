@@ -149,6 +149,24 @@ static void usual_architectures(void **state)
     }
 }
 
+/* Of all inputs, and of two of three. */
+static void ranges_by_token(void **state)
+{
+    (void)state;
+    enum tft_range some[MOST_INPUTS];
+    for (int i = 0; i < MOST_INPUTS; i++)
+        some[i] = i % 3 ? TFT_RANGE_TOKEN : TFT_RANGE_STATIC;
+    for (int i = 0; i < N_TOYS; i++) {
+        if (!in_turn(i, processes, 2))
+            continue;
+        struct toy t = with_heads(&toys[i]);
+        struct quantize_opts o = usual(&t);
+        o.range = i % 2 ? by_token : some;
+        o.n_prefix = i % 2 ? 0 : o.n_prefix;
+        compare(quantized(&t, &o), 1 + i % 2, i % 2 ? "i8" : "f16");
+    }
+}
+
 /* Cuts columns within a group of codes, and at its ends. */
 static void weights_of_low_bits(void **state)
 {
@@ -560,8 +578,8 @@ static void what_is_refused(void **state)
         refuse(quantized(&toys[1], &o), line);
     struct toy t = with_heads(&toys[0]);
     o = usual(&t);
-    o.range = by_token;
-    refuse(quantized(&t, &o), "q.gguf: mpi needs static ranges");
+    o.range = by_tensor;
+    refuse(quantized(&t, &o), "q.gguf: mpi needs static ranges, or ranges by token");
     o = usual(&t);
 
     /* one model at a time; the other processes cannot be told of a second one */
@@ -576,7 +594,8 @@ static void what_is_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(usual_architectures), cmocka_unit_test(weights_of_low_bits),
+        cmocka_unit_test(usual_architectures), cmocka_unit_test(ranges_by_token),
+        cmocka_unit_test(weights_of_low_bits),
         cmocka_unit_test(wide_rows),           cmocka_unit_test(caches_of_all_kinds),
         cmocka_unit_test(the_prompt_ends),     cmocka_unit_test(sessions_that_slide),
         cmocka_unit_test(several_sessions),    cmocka_unit_test(named_prefixes),

@@ -76,6 +76,10 @@ struct tft_ops {
     void (*set_aside)(struct tft_pass *p, const struct tft_norm *w);
     void (*add_aside)(struct tft_pass *p, const struct tft_norm *w);
 
+    /* Makes bytes of A or G, which is what l reads, where their range is dynamic. attend and hidden
+       of the CPU end with it */
+    void (*quantize)(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l);
+
     /* to += W from + bias; from is A or G */
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                        enum tft_buf from);

@@ -304,5 +304,5 @@ void tft_cpu_attend(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_block *b = &p->m->block[layer];
     tft_pass_by_lane(p, attend_chunks, b);
-    tft_cpu_quantize(p, TFT_A, b->o.in);
+    p->ops->quantize(p, TFT_A, &b->o);
 }

@@ -71,6 +71,7 @@ const struct tft_backend tft_backend_cpu = {
         .delta_gates = tft_cpu_delta_gates,
         .delta_net = tft_cpu_delta_net,
         .hidden = tft_cpu_hidden,
+        .quantize = tft_cpu_quantize_for,
         .route = tft_cpu_route,
         .experts = tft_cpu_experts,
         .set_aside = tft_cpu_set_aside,

@@ -41,6 +41,9 @@ bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tf
    bytes of them if `in` has a norm or a dynamic range. */
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
+/* The operation: that of l->in. */
+void tft_cpu_quantize_for(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l);
+
 /* h = norm of the row of token t. */
 void tft_cpu_norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, float *h);
 

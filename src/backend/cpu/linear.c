@@ -187,7 +187,7 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
         activate(p->m, tft_pass_row(p, TFT_G, t) + part.from,
                  gate ? tft_pass_row(p, TFT_U, t) + part.from : NULL, part.to - part.from,
                  down->in);
-    tft_cpu_quantize(p, TFT_G, down->in);
+    p->ops->quantize(p, TFT_G, down);
 }
 
 /* A slice of the hidden rows for a tile of tokens at a time: what the two products leave is still

@@ -311,3 +311,8 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
         p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), in->width, &q);
     }
 }
+
+void tft_cpu_quantize_for(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l)
+{
+    tft_cpu_quantize(p, from, l->in);
+}

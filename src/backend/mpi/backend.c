@@ -72,6 +72,7 @@ static void close_member(struct member *member)
     free(member->tokens);
     free(member->words);
     free(member->sums);
+    free(member->ends);
     free(member);
 }
 
@@ -105,7 +106,8 @@ static enum tft_status open_member(struct device *d, const struct call *c,
         member->tokens = calloc(o.n_batch, sizeof *member->tokens);
         member->words = calloc((size_t)o.n_batch * d->m->n_embd, sizeof *member->words);
         member->sums = calloc(block * d->m->n_embd, sizeof *member->sums);
-        if (!member->tokens || !member->words || !member->sums)
+        member->ends = calloc(o.n_batch, 2 * sizeof *member->ends);
+        if (!member->tokens || !member->words || !member->sums || !member->ends)
             status = no_memory(err);
     }
     if (status == TFT_OK)
@@ -516,14 +518,18 @@ static void limits(const void *device, double *read, double *int8, double *fma)
     *read = *int8 = *fma = NAN;
 }
 
-/* The sums of the embedding, and of o and down of each layer; the logits of the other processes. */
+/* The sums of the embedding, and of o and down of each layer; the ends of ranges by token; the logits
+   of the other processes. */
 static size_t exchanged(const void *device, const struct tft_asked *a)
 {
     const struct device *d = device;
     size_t sums = (2 * (size_t)d->m->n_layer + 1) * d->m->n_embd,
            logits = d->m->n_vocab - d->part.vocab_ends[0],
-           others = (size_t)d->part.link.size - 1;
-    return 4 * sums + (a->k <= d->part.most ? others * tft_mpi_likeliest_bytes(a->k) : 4 * logits);
+           others = (size_t)d->part.link.size - 1, ranges = 0;
+    for (uint32_t l = 0; l < d->m->n_layer; l++)
+        ranges += (size_t)(d->m->block[l].o.in->range == TFT_RANGE_TOKEN) +
+                  (size_t)(d->m->block[l].down.in->range == TFT_RANGE_TOKEN);
+    return 4 * (sums + 2 * ranges) + (a->k <= d->part.most ? others * tft_mpi_likeliest_bytes(a->k) : 4 * logits);
 }
 
 TFT_API tft_device_fn tft_device;

@@ -35,6 +35,9 @@ enum tft_status tft_mpi_status(const struct link *link, struct tft_error *err);
 /* words: [n] in every process = the sum, modulo 2^32, of those of all processes. */
 void tft_mpi_sum(struct link *link, int32_t *words, size_t n);
 
+/* numbers: [n] in every process = the largest of those of all processes. */
+void tft_mpi_largest(struct link *link, float *numbers, size_t n);
+
 /* Sends bytes from process 0 to all; `bytes` is the same in all. */
 void tft_mpi_spread(struct link *link, void *data, size_t bytes);
 
@@ -114,6 +117,7 @@ struct member {
     struct tft_session *s;
     int32_t *tokens; /* [n_batch] of a long pass, in the processes that process 0 calls */
     int32_t *words;  /* [n_batch, D] sums of this process, and then of all processes */
+    float *ends;     /* [n_batch, 2] the ends of tokens' ranges, of this process and then of all */
     float *sums;     /* [TFT_MPI_BLOCK or n_batch, D] sums of a piece */
 };
 

@@ -104,6 +104,15 @@ void tft_mpi_sum(struct link *link, int32_t *words, size_t n)
     }
 }
 
+void tft_mpi_largest(struct link *link, float *numbers, size_t n)
+{
+    for (size_t at = 0; at < n && !link->error; at += INT_MAX) {
+        size_t count = n - at < INT_MAX ? n - at : INT_MAX;
+        note(link, MPI_Allreduce(MPI_IN_PLACE, numbers + at, (int)count, MPI_FLOAT, MPI_MAX,
+                                 link->comm));
+    }
+}
+
 void tft_mpi_spread(struct link *link, void *data, size_t bytes)
 {
     for (size_t at = 0; at < bytes && !link->error; at += INT_MAX) {

@@ -290,13 +290,15 @@ static void cut_all(struct cut *c)
 
 /* --------------------------------------------------------------------------------------- checks */
 
-/* Inputs of o and down are in several processes, so their ranges must be known beforehand. */
-static bool has_static_ranges(const struct tft_model *m)
+/* Inputs of o and down are in several processes. */
+static bool has_ranges(const struct tft_model *m)
 {
-    for (uint32_t l = 0; l < m->n_layer; l++)
-        if (m->block[l].o.in->range != TFT_RANGE_STATIC ||
-            m->block[l].down.in->range != TFT_RANGE_STATIC)
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        enum tft_range o = m->block[l].o.in->range, down = m->block[l].down.in->range;
+        if ((o != TFT_RANGE_STATIC && o != TFT_RANGE_TOKEN) ||
+            (down != TFT_RANGE_STATIC && down != TFT_RANGE_TOKEN))
             return false;
+    }
     return true;
 }
 
@@ -305,9 +307,10 @@ static enum tft_status check(const struct tft_model *m, int size, struct tft_err
     if (m->n_host)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: mpi computes all layers: leave gpu_layers out", m->source.name);
-    if (!has_static_ranges(m))
+    if (!has_ranges(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: mpi needs static ranges: make the file without --dynamic",
+                        "%s: mpi needs static ranges, or ranges by token: make the file without "
+                        "--dynamic-per tensor",
                         m->source.name);
     if ((uint32_t)size > m->n_head_kv)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,

@@ -5,11 +5,13 @@
  * are those of one machine: each process adds up its own columns (gemm_i8 of kernels.h: acc), MPI
  * adds up the processes, and then each process finishes the product as gemm_i8 does.
  */
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
 #include "inside.h"
 #include "port/port.h"
+#include "simd/affine.h"
 
 static struct member *member_of(const struct tft_pass *p) { return p->state; }
 
@@ -65,6 +67,38 @@ static const struct columns *columns_of(const struct tft_pass *p, const struct t
     return l == &p->m->block[layer].o ? &part->o[layer] : &part->down[layer];
 }
 
+/* The range of a token is that of the columns of all processes. The largest of some numbers is the
+   same in any order, so it has the bits of one machine. */
+static void quantize(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l)
+{
+    struct member *member = member_of(p);
+    const struct columns *c = columns_of(p, l);
+    uint32_t begin, end, width = 0;
+    if (l->in->range != TFT_RANGE_TOKEN)
+        return;
+    for (uint32_t i = 0; i < c->n; i++)
+        width += c->piece[i].cols;
+    tft_pass_touch(p, 0, BIT(from));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++) {
+        float min, max, *ends = member->ends + (size_t)t * 2;
+        p->m->kern.range(tft_pass_row(p, from, t), width, &min, &max);
+        ends[0] = -fminf(min, 0);
+        ends[1] = fmaxf(max, 0);
+    }
+    tft_port_barrier();
+    if (p->tid == 0)
+        tft_mpi_largest(&member->part->link, member->ends + (size_t)p->first * 2,
+                        (size_t)(p->n - p->first) * 2);
+    tft_port_barrier();
+    for (uint32_t t = begin; t < end; t++) {
+        const float *ends = member->ends + (size_t)t * 2;
+        struct tft_affine *q = &tft_pass_work(p)->affine[from][t];
+        *q = tft_affine_of(-ends[0], ends[1]);
+        p->m->kern.quantize(tft_pass_bytes(p, from, t), tft_pass_row(p, from, t), width, q);
+    }
+}
+
 /* The sums of rows [begin, end), of the process's columns, for n tokens from `first` on. */
 static void sum_columns(const struct tft_pass *p, const struct columns *c, enum tft_buf from,
                         uint32_t first, uint32_t n, size_t begin, size_t end)
@@ -91,10 +125,9 @@ static void sum_columns(const struct tft_pass *p, const struct columns *c, enum 
 }
 
 /* y: rows [begin, end) of gemm_i8's result, from acc, the sums over all columns. */
-static void finish(float *y, const int32_t *acc, const struct tft_linear *l, bool add, size_t begin,
-                   size_t end)
+static void finish(float *y, const int32_t *acc, const struct tft_linear *l,
+                   const struct tft_affine *q, bool add, size_t begin, size_t end)
 {
-    const struct tft_affine *q = &l->in->affine;
     for (size_t r = begin; r < end; r++) {
         uint32_t d = (uint32_t)acc[r] - (uint32_t)q->zero * (uint32_t)l->w.rowsum[r];
         float v = (float)(int32_t)d * (q->scale * l->w.scale[r]);
@@ -119,8 +152,10 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
         add_up(p, n);
         tft_pass_touch(p, 0, BIT(to));
         for (uint32_t t = 0; t < n; t++)
-            finish(tft_pass_row(p, to, first + t), member_of(p)->words + t * width, l, add, begin,
-                   end);
+            finish(tft_pass_row(p, to, first + t), member_of(p)->words + t * width, l,
+                   l->in->range == TFT_RANGE_STATIC ? &l->in->affine
+                                                    : &tft_pass_work(p)->affine[from][first + t],
+                   add, begin, end);
     }
 }
 
@@ -146,6 +181,7 @@ const struct tft_ops tft_mpi_ops = {
     .kv_append = tft_cpu_kv_append,
     .attend = tft_cpu_attend,
     .hidden = tft_cpu_hidden,
+    .quantize = quantize,
     .linear_add = linear_add,
     .linear_apart = linear_apart,
     .add_apart = tft_cpu_add_apart,
