@@ -1,4 +1,5 @@
 """tuffet quantize, and the other commands on its result."""
+import json
 import math
 import os
 import random
@@ -97,6 +98,55 @@ class Quantize(Case):
                 files.add(self.read(self.path("out")))
             self.assertEqual(len(files), 1)
             self.assertEqual(set(checks[0]), {"conversation", "text"} if template else {"text"})
+
+    def conversations(self, *lines):
+        return self.write("said.jsonl", b"\n".join(
+            line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines))
+
+    def test_conversations_of_a_file(self):
+        """All that is said counts, and empty lines do not. Text has special tokens with --special
+        alone."""
+        model = self.toy(template=CHATML, endless=1, vocab="gpt2", ctx=600)
+        said = [{"messages": [{"role": "user", "content": f"hello {i}, tell me of it"},
+                              {"role": "assistant", "content": "once upon a time, " * 3}]}
+                for i in range(40)]
+        out = self.path("out")
+        made = lambda *args: self.json("quantize", model, "-o", out, "--dynamic=none", *args)
+        found = made("--calib", self.conversations(*said[:20], b" ", *said[20:]))
+        self.assertEqual(set(found["check"]), {"conversation", "text"})
+        once = self.read(out)
+        made("--calib", self.conversations(*said))
+        self.assertEqual(self.read(out), once)
+        made("--calib", self.conversations(*[{"messages": s["messages"][:1]} for s in said]))
+        self.assertNotEqual(self.read(out), once)
+
+        text = self.write("chatml", b"<|im_start|>user\nhello<|im_end|>\n" * 300)
+        plain, special = (made("--calib", text, *more)["inputs"] for more in [[], ["--special"]])
+        self.assertNotEqual(plain, special)
+
+    def test_conversations_that_are_refused(self):
+        model = self.toy(template=CHATML, endless=1, vocab="gpt2", ctx=600)
+        good = {"messages": [{"role": "user", "content": "hello"}]}
+        for line, why in [
+                (b"{\"messages\": [", "said.jsonl:2: is not JSON: "),
+                ({"text": "hello"}, 'said.jsonl:2: has no "messages"'),
+                ([1], 'said.jsonl:2: has no "messages"'),
+                ({"messages": [*good["messages"], {"role": "robot", "content": "x"}]},
+                 'said.jsonl:2: message 2 has the role "robot": roles are system, developer, user'),
+                ({"messages": [{"content": "x"}]}, "said.jsonl:2: message 1 has no role: "),
+                ({"messages": good["messages"], "tools": []},
+                 "said.jsonl:2: has tools, which the template does not know"),
+                (good, "said.jsonl: has 2 conversations of ")]:
+            with self.subTest(why):
+                self.assertIn(why, self.fails("quantize", model, "-o", self.path("out"), "--calib",
+                                              self.conversations(good, line)))
+        path = self.conversations(good)
+        self.assertIn("--special is for text", self.fails("quantize", model, "-o", self.path("out"),
+                                                          "--calib", path, "--special", status=2))
+        self.assertIn("--special is for the text of --calib",
+                      self.fails("quantize", model, "-o", self.path("out"), "--special", status=2))
+        self.assertIn("template", self.fails("quantize", self.toy(), "-o", self.path("out"),
+                                             "--calib", path))
 
     def test_the_check(self):
         """A part of the text is kept out, and both models are measured on it."""

@@ -5,6 +5,7 @@
 
 #include "tools/chat/template.h"
 #include "tools/quantize/calibration_text.h"
+#include "tools/quantize/text/chat_file.h"
 #include "tools/quantize/text/own_text.h"
 #include "tools/quantize/windows.h"
 
@@ -15,12 +16,16 @@ enum { KEEP_TOKENS = 2048, KEEP_PART = 5, LEAST_TOKENS = 512 };
 static struct {
     const char *calib;
     uint32_t tokens, window;
+    bool special;
 } opt = {.tokens = 8192};
 
 const struct cli_option command_text_option_list[] = {
     {0, "calib", CLI_TEXT, &opt.calib, "FILE",
-     "calibrate on the text in FILE (default: text that the model writes itself, and prose that the "
-     "program contains); do not evaluate the model on it"},
+     "calibrate on the text in FILE, or on its conversations, lines of JSON with OpenAI's messages, "
+     "and prose that the program contains (default: conversations that the model writes itself, and "
+     "that prose); do not evaluate the model on it"},
+    {0, "special", CLI_FLAG, &opt.special, NULL,
+     "read names of special tokens in the text of --calib, such as <|im_start|>, as these tokens"},
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
      "use N tokens of the calibration text, in windows spread evenly over it"},
     {0, "calib-window", CLI_COUNT, &opt.window, "N",
@@ -28,15 +33,33 @@ const struct cli_option command_text_option_list[] = {
     {0},
 };
 
-int command_text_check(void) { return CLI_OK; }
+int command_text_check(void)
+{
+    return !opt.special || opt.calib ? CLI_OK : cli_usage("--special is for the text of --calib");
+}
 
 bool command_text_wants_own(void) { return !opt.calib; }
+
+/* Whether the file has conversations: by its name, or by its first line. */
+static bool has_conversations(const char *path, const char *text)
+{
+    static const char suffix[] = ".jsonl";
+    size_t n = strlen(path), len = strcspn(text, "\n");
+    const char *messages = *text == '{' ? strstr(text, "\"messages\"") : NULL;
+    return (n >= sizeof suffix && strcmp(path + n + 1 - sizeof suffix, suffix) == 0) ||
+           (messages && messages < text + len);
+}
 
 int command_text_read(struct command_text *t)
 {
     if (!opt.calib)
         return CLI_OK;
     t->file = cli_read(opt.calib, &t->n_file);
+    t->conversations = t->file && has_conversations(opt.calib, t->file);
+    if (t->conversations && opt.special)
+        return cli_usage("--special is for text: %s has conversations, whose special tokens the "
+                         "template writes",
+                         opt.calib);
     return t->file ? CLI_OK : CLI_FAILED;
 }
 
@@ -53,6 +76,24 @@ void command_text_free(struct command_text *t)
     *t = (struct command_text){0};
 }
 
+/* ---- conversations of a file */
+
+static int read_conversations(struct command_text *t)
+{
+    const struct tft_model *m = t->m;
+    const struct tft_chat_template *format = template_quietly(m);
+    if (!format) {
+        template_choose(m, m->source.name); /* says why */
+        return CLI_FAILED;
+    }
+    int status = chat_file_read(&t->talks, m, format, opt.calib, t->file, t->n_file);
+    if (status == CLI_OK && (t->talks.n < KEPT_TALK || t->talks.n_ids < LEAST_TOKENS))
+        status = cli_fail("%s: has %zu conversations of %zu tokens in all: calibration needs at "
+                          "least %d of %d",
+                          opt.calib, t->talks.n, t->talks.n_ids, KEPT_TALK, LEAST_TOKENS);
+    return status;
+}
+
 /* ---- windows */
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -66,8 +107,10 @@ static size_t kept_windows(uint32_t window)
 static int choose_window(struct command_text *t, uint32_t most_prefix)
 {
     const struct tft_model *m = t->m;
-    uint32_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0;
-    t->window = opt.window ? opt.window : room < 512 ? room : 512;
+    size_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0, wanted = 512;
+    if (t->file && t->conversations) /* one window of each kind, if there are few */
+        wanted = least(wanted, least(talks_tokens(&t->talks, true), talks_tokens(&t->talks, false)));
+    t->window = opt.window ? opt.window : (uint32_t)least(room, wanted);
     if (!t->window || t->window > room)
         return cli_fail("%s: the context of %u has no room for a window of %u after a prefix of %u",
                         m->source.name, m->n_ctx, t->window ? t->window : 1, most_prefix);
@@ -76,6 +119,10 @@ static int choose_window(struct command_text *t, uint32_t most_prefix)
     if (t->n_prose < t->window)
         return cli_fail("%s: a text of %zu tokens is too short for a window of %u",
                         opt.calib ? opt.calib : "the calibration text", t->n_prose, t->window);
+    if (t->file && t->conversations && talks_tokens(&t->talks, true) < t->window)
+        return cli_fail("%s: the conversations that are kept out have %zu tokens: too few for a "
+                        "window of %u",
+                        opt.calib, talks_tokens(&t->talks, true), t->window);
     return CLI_OK;
 }
 
@@ -153,16 +200,19 @@ static int write_own(struct command_text *t, const struct tft_model *runs)
 int command_text_make(struct command_text *t, const struct tft_model *m,
                       const struct tft_model *runs, uint32_t most_prefix)
 {
-    const char *text = t->file ? t->file : (const char *)calibration_text;
-    size_t n = t->file ? t->n_file : calibration_bytes;
+    bool prose = t->file && !t->conversations;
+    const char *text = prose ? t->file : (const char *)calibration_text;
+    size_t n = prose ? t->n_file : calibration_bytes;
     t->m = m;
-    t->prose = cli_tokenize(m, text, n, 0, &t->n_prose);
+    t->prose = cli_tokenize(m, text, n, opt.special ? TFT_PARSE_SPECIAL : 0, &t->n_prose);
     if (!t->prose)
         return CLI_FAILED;
-    if (t->file && t->n_prose < LEAST_TOKENS)
+    if (prose && t->n_prose < LEAST_TOKENS)
         return cli_fail("%s: has %zu tokens: a calibration text needs at least %d", opt.calib,
                         t->n_prose, LEAST_TOKENS);
-    int status = choose_window(t, most_prefix);
+    int status = t->conversations ? read_conversations(t) : CLI_OK;
+    if (status == CLI_OK)
+        status = choose_window(t, most_prefix);
     if (status == CLI_OK)
         status = keep_prose_out(t);
     if (status == CLI_OK && runs)

@@ -13,7 +13,7 @@ struct command_text {
     char *file; /* [n_file] of --calib; NULL: the program's text */
     size_t n_file;
     struct talks talks; /* conversations, or texts of the model's own; may be empty */
-    bool conversations;
+    bool conversations; /* the file has them, or the model has written them */
     int32_t *prose, *kept_prose; /* [n_prose] whole windows to calibrate with; those kept out */
     size_t n_prose, n_kept_prose;
     uint32_t window;

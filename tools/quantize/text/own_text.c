@@ -17,9 +17,6 @@ enum {
     MOST_MESSAGES = 12, /* of a conversation */
 };
 
-/* Midday of 1 June 2024, for templates with a date. */
-static const int64_t TIME = 1717243200;
-
 /* Two functions, for templates that know tools. */
 static const char TOOLS[] =
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":"
@@ -213,7 +210,7 @@ static bool render(struct writer *w, struct lane *l, struct tft_error *err)
                                 .json = json,
                                 .n_json = strlen(json),
                                 .has_time = true,
-                                .time = TIME};
+                                .time = TALKS_TIME};
     if (tft_chat_render_for(&text, w->o->conversation, w->m, &in, err) != TFT_OK)
         return false;
     bool goes_on = false;

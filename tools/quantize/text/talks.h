@@ -15,6 +15,10 @@ struct talks {
     size_t room_ids, room;
 };
 
+/* What templates with a date take for now: midday of 1 June 2024, so that texts are the same each
+   day. */
+#define TALKS_TIME ((int64_t)1717243200)
+
 /* Adds a text of n tokens. False if memory is short. free accepts all zeros. */
 bool talks_add(struct talks *t, const int32_t *ids, size_t n);
 void talks_free(struct talks *t);
