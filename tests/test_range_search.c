@@ -44,12 +44,15 @@ static struct range_search searched(struct tft_model *m)
     return r;
 }
 
+/* In a model of few blocks, and in one of many, where most are measured as a whole. */
 static void the_input_of_an_outlier_comes_first(void **state)
 {
     (void)state;
-    const struct toy *t = &toys[0];
-    for (int outlier = 0; outlier < 2; outlier++) {
-        struct tft_model *m = opened(made(t, outlier));
+    for (int kind = 0; kind < 4; kind++) {
+        struct toy t = toys[0];
+        int outlier = kind % 2;
+        t.n_layer = kind < 2 ? t.n_layer : 8;
+        struct tft_model *m = opened(made(&t, outlier));
         struct range_search r = searched(m);
         assert_int_equal(r.n, tft_model_inputs(m));
         double rest = 0;

@@ -11,7 +11,7 @@
 
 enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
 enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE, CUSHION_PAPER };
-enum { LOOK_TOKENS = 8192 }; /* of the text, that are looked at for outliers */
+enum { LOOK_TOKENS = 4096 }; /* of the text, that are looked at for outliers */
 
 static struct {
     const char *intact_text, *intact_tokens;

@@ -186,9 +186,16 @@ static int write_own(struct command_text *t, const struct tft_model *runs)
         .progress = progress,
         .user = &bar,
     };
+    if (!o.conversation && tft_model_chat_template(t->m))
+        fprintf(stderr, "tuffet: %s: calibrated without conversations: its chat template cannot be "
+                "read; see --template\n", t->m->source.name);
     cli_progress_begin(&bar, "writing text of its own");
     enum tft_status status = own_text_write(&t->talks, runs, &o, &stopped, &err);
     if (status == TFT_ERR_ARG && o.conversation) { /* the template refuses what it was given */
+        cli_progress_end(&bar);
+        fprintf(stderr, "tuffet: %s: calibrated without conversations: its chat template says: %s\n",
+                t->m->source.name, err.msg);
+        cli_progress_begin(&bar, "writing text of its own");
         o.conversation = NULL;
         status = own_text_write(&t->talks, runs, &o, &stopped, &err);
     }

@@ -6,7 +6,9 @@
  *
  * The loss of an input is measured alone, where every other input has ranges by token: the
  * divergence of the model's predictions from those with ranges by token everywhere. So losses do not
- * hide behind each other, and are nearly additive.
+ * hide behind each other, and are nearly additive. In models of many blocks, all inputs of a block are
+ * measured together, and those of the worst blocks one by one; what the inputs of the others lose
+ * is shared out as in these.
  */
 #ifndef QUANTIZE_SEARCH_RANGE_SEARCH_H
 #define QUANTIZE_SEARCH_RANGE_SEARCH_H
