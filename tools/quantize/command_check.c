@@ -115,9 +115,9 @@ int command_check_store(const struct command_check *c, const char *path)
 
 /* ---- choosing a prefix */
 
-/* The mean divergence of the groups that were measured; infinite if it is no number. */
-static double mean_divergence(const struct check_loss loss[CHECK_GROUPS])
+double command_check_divergence(const struct command_check *c)
 {
+    const struct check_loss *loss = c->loss;
     double sum = 0;
     int n = 0;
     for (int g = 0; g < CHECK_GROUPS; g++)
@@ -151,7 +151,7 @@ static int try_prefix(struct command_check *c, struct tft_model *m, const struct
     int code = end_step(&bar, status, stopped, &err);
     if (code == CLI_OK)
         code = command_check_file(c, path, title, o.n_threads);
-    prefix->nats = mean_divergence(c->loss);
+    prefix->nats = command_check_divergence(c);
     return code;
 }
 

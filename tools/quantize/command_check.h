@@ -39,6 +39,9 @@ int command_check_choose(struct command_check *c, struct tft_model *m, struct co
 /* Measures the file `path`. */
 int command_check_file(struct command_check *c, const char *path, const char *title, int n_threads);
 
+/* The mean divergence of the groups that were measured last; infinite if it is no number. */
+double command_check_divergence(const struct command_check *c);
+
 /* Stores in the finished file, for tuffet inspect, what was measured. */
 int command_check_store(const struct command_check *c, const char *path);
 

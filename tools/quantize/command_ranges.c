@@ -1,5 +1,6 @@
 #include "tools/quantize/command_ranges.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,11 @@
 #include "tools/quantize/search/range_search.h"
 #include "tools/quantize/write/in_place.h"
 
-/* Inputs that lose less than this together are left static, whatever else is lost. */
+/* Inputs that lose less than this together are left static, whatever else is lost; and so are inputs
+   whose ranges by token gain less than this part of the loss, unless they reach the bars: each costs
+   time. */
 #define NEGLIGIBLE_NATS 0.002
+#define LEAST_GAIN 0.1
 
 static struct {
     const char *dynamic;
@@ -133,14 +137,18 @@ static int search(struct range_search *r, struct tft_model *made, const struct c
     return CLI_INTERRUPTED;
 }
 
-/* How many inputs, the worst first, get a range by token at least: what the others lose together is
-   within what all may lose. */
+/* How many inputs, the worst first, get a range by token at least. Any change moves the predictions
+   a little, because it is rounded to other bytes behind; so only what is lost beyond the median
+   counts. For the others it is within a quarter of what all may lose. */
 static uint32_t first_guess(const struct range_search *r, uint32_t most)
 {
-    double rest = 0;
+    double rest = 0, median = r->nats[r->order[r->n / 2]];
     uint32_t n = r->n;
-    while (n > 0 && rest + r->nats[r->order[n - 1]] <= CHECK_NATS)
-        rest += r->nats[r->order[--n]];
+    for (; n > 0; n--) {
+        rest += fmax(r->nats[r->order[n - 1]] - median, 0);
+        if (rest > CHECK_NATS / 4)
+            break;
+    }
     return n < 1 ? 1 : n < most ? n : most;
 }
 
@@ -150,6 +158,22 @@ static double rest_of(const struct range_search *r, uint32_t from)
     for (uint32_t i = from; i < r->n; i++)
         rest += r->nats[r->order[i]];
     return rest;
+}
+
+/* How many inputs come next, where n were too few: a quarter more, or so many that what they lose is
+   what is lost beyond the bar. */
+static uint32_t next_guess(const struct range_search *r, uint32_t n, uint32_t most,
+                           const struct command_check *c)
+{
+    double beyond = 0, gained = 0;
+    uint32_t next = n + n / 4 + 1;
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        beyond = fmax(beyond, c->loss[g].divergence - CHECK_NATS);
+    for (uint32_t i = n; i < r->n && (i < next || gained < beyond); i++) {
+        gained += r->nats[r->order[i]];
+        next = i + 1 > next ? i + 1 : next;
+    }
+    return next < most ? next : most;
 }
 
 /* Gives the first n inputs of r a range by token, in the file and in `range`. */
@@ -168,6 +192,15 @@ static int give(struct command_ranges *c, const struct range_search *r, uint32_t
                                                                : cli_fail("%s", err.msg);
 }
 
+/* Takes back what was given beyond the first n inputs, whose losses are `loss`. */
+static int take_back(struct command_ranges *c, const struct range_search *r, uint32_t n,
+                     const char *path, enum tft_range *range, uint32_t n_inputs,
+                     struct command_check *check, const struct check_loss loss[CHECK_GROUPS])
+{
+    memcpy(check->loss, loss, sizeof check->loss);
+    return give(c, r, n, path, range, n_inputs);
+}
+
 static int choose(struct command_ranges *c, struct command_check *check,
                   const struct command_text *t, struct tft_model *made, const char *path,
                   enum tft_range *range, int n_threads)
@@ -183,11 +216,19 @@ static int choose(struct command_ranges *c, struct command_check *check,
     c->searched = true;
     if (!c->input || !c->nats)
         status = cli_fail("out of memory");
-    for (uint32_t n = first_guess(&r, c->most); status == CLI_OK; n++) {
+    for (uint32_t n = first_guess(&r, c->most); status == CLI_OK;
+         n = next_guess(&r, n, c->most, check)) {
+        uint32_t before = c->n;
+        struct check_loss lost[CHECK_GROUPS];
+        double nats = command_check_divergence(check);
+        memcpy(lost, check->loss, sizeof lost);
         status = give(c, &r, n, path, range, all);
         if (status == CLI_OK)
             status = command_check_file(check, path, "checking ranges", n_threads);
-        if (within(check) || n == c->most || rest_of(&r, n) < NEGLIGIBLE_NATS)
+        bool good = within(check), gains = command_check_divergence(check) < (1 - LEAST_GAIN) * nats;
+        if (status == CLI_OK && !good && !gains)
+            status = take_back(c, &r, before, path, range, all, check, lost);
+        if (good || !gains || n == c->most || rest_of(&r, n) < NEGLIGIBLE_NATS)
             break;
     }
     range_search_free(&r);
@@ -230,9 +271,10 @@ void command_ranges_report(const struct command_ranges *c, const struct command_
     for (int g = 0; g < CHECK_GROUPS && c->searched; g++)
         if (!check_within(&check->loss[g], CHECK_PERCENT, CHECK_NATS))
             fprintf(stderr,
-                    "note: %s loses more than the %g %% and %g nats that ranges by token of %u "
-                    "inputs were to reach\n",
-                    check_group_name((enum check_group)g), CHECK_PERCENT, CHECK_NATS, c->n);
+                    "note: %s loses more than %g %% or %g nats; %s\n",
+                    check_group_name((enum check_group)g), CHECK_PERCENT, CHECK_NATS,
+                    c->n == c->most ? "a quarter of the inputs has ranges by token"
+                                    : "more ranges by token would gain little");
 }
 
 void command_ranges_json(const struct command_ranges *c, const struct tft_model *m)
