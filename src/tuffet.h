@@ -426,6 +426,7 @@ struct tft_session_opts {
                           below; 0: none */
     struct tft_session *draft; /* NULL, or an open session of a smaller model with the same
                                   vocabulary, which makes guesses too: see below */
+    bool count_ends; /* count the numbers that lie at the ends of their ranges: tft_ends */
 };
 
 /*
@@ -644,6 +645,31 @@ TFT_API const int32_t *tft_tokens(const struct tft_session *s);
 /* How many of the tokens fed since the session was opened had been computed as guesses, and so ran
    no pass (tft_session_opts.lookup). */
 TFT_API uint64_t tft_guessed(const struct tft_session *s);
+
+/* A file that tuffet quantize made has fixed ranges for inputs of linear layers, chosen on its
+   calibration text: a number of an input becomes a byte, and a number outside the range becomes 0
+   or 255, the byte at that end of the range. With another text, or another kind of text, more
+   numbers may lie outside than at calibration, and answers get worse. */
+struct tft_ends {
+    uint64_t numbers; /* of all inputs with fixed ranges that were computed since the session was
+                         opened */
+    uint64_t at_ends; /* those of them whose byte is 0 or 255: outside, or within half a step of an
+                         end */
+};
+
+/* Fills *out with what a session with tft_session_opts.count_ends has counted, also in tft_step.
+   Returns false, and fills in zeros, in a session without count_ends, and in a session of which a
+   device computes layers: a device does not count.
+
+   Counting reads each of these bytes once more, which takes little time beside the products; it
+   takes one cache line of memory for each thread. Counts are the same with any number of threads,
+   on every CPU, and in a batch or alone. They depend, as results do not, on how the tokens were
+   fed: the last layer and the head compute only tokens whose logits or hidden vectors are kept, or,
+   in a batch, the last layer all and the head those; and they include guesses that did not hold
+   (opts.lookup), tokens that are computed again after a rewind, and those of a call that was
+   cancelled. Saved and copied sessions do not have them. Call it as tft_pos: from the thread that
+   uses the session, and not while a call feeds it. */
+TFT_API bool tft_ends(const struct tft_session *s, struct tft_ends *out);
 
 /* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
    call. Owned by the session, valid until the next call on it. NULL if they were not kept: back

@@ -503,6 +503,16 @@ size_t tft_pos(const struct tft_session *s) { return s->pos; }
 
 uint64_t tft_guessed(const struct tft_session *s) { return s->guessed; }
 
+bool tft_ends(const struct tft_session *s, struct tft_ends *out)
+{
+    *out = (struct tft_ends){0};
+    for (int i = 0; s->ends && i < s->max_threads; i++) {
+        out->numbers += s->ends[i].n.numbers;
+        out->at_ends += s->ends[i].n.at_ends;
+    }
+    return s->ends;
+}
+
 size_t tft_capacity(const struct tft_session *s) { return s->capacity; }
 
 const int32_t *tft_tokens(const struct tft_session *s) { return s->tokens; }

@@ -391,6 +391,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     s->rope_sin = tft_arena_take(a, s->n_batch, angles * sizeof(float));
 
     layout_attend(s, a);
+    bool counts = o->count_ends && m->n_host == m->n_layer;
+    s->ends = counts ? tft_arena_take(a, (size_t)s->max_threads, sizeof *s->ends) : NULL;
     s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);
     s->tops = tft_arena_take(a, tft_likely_blocks(m->n_vocab), sizeof *s->tops);
     s->penalized = tft_arena_take(a, m->n_vocab, sizeof *s->penalized);
@@ -490,6 +492,8 @@ enum tft_status tft_session_open_resolved(struct tft_session **out, const struct
         s->allocator = &s->allocator_copy;
     }
     clear_padding(s);
+    if (s->ends)
+        memset(s->ends, 0, (size_t)s->max_threads * sizeof *s->ends);
     tft_session_put_prefix(s);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_open(&s->kv, &shape);

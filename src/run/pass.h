@@ -55,6 +55,8 @@ struct tft_pass {
     bool stops;             /* the pass may end between two layers: it is long, and what it has
                                done until then is not seen by others */
     const struct tft_input *tapped; /* the last one that s->tap was shown */
+    bool counts_ends; /* some session counts bytes at the ends of static ranges (tft_ends): */
+    const struct tft_input *counted; /* the last input whose bytes were counted */
 };
 
 /* A barrier, if this thread's next reads and writes (bit masks of tft_buf) conflict with what any

@@ -37,6 +37,12 @@ struct tft_hidden_scratch {
     float *gate, *up; /* [TFT_HIDDEN_TOKENS * TFT_HIDDEN_ROWS] */
 };
 
+/* What a thread has counted for tft_ends, on a cache line of its own. */
+struct tft_thread_ends {
+    struct tft_ends n;
+    unsigned char unused[64 - sizeof(struct tft_ends)];
+};
+
 /* A tap sees the float inputs of linear layers: `rows` of tokens first .. first + n - 1 of the
    pass, `stride` floats apart. Thread tid of the team calls it for its own tokens. */
 typedef void tft_tap_fn(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
@@ -117,6 +123,8 @@ struct tft_session {
     float *part_max, *part_sum;           /* [H, spans] */
     float *all_scores;                    /* [H, kv.max_tokens] those of one token, where keys and
                                              values are apart; else NULL */
+
+    struct tft_thread_ends *ends; /* [max_threads]; NULL: the session does not count */
 
     /* for sampling */
     struct tft_candidate *candidates; /* [V] */

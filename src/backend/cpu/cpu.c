@@ -26,6 +26,7 @@ static void run_thread(void *arg, int tid, int n_threads)
     struct tft_pass p = *stage->p;
     p.tid = tid;
     p.n_threads = n_threads;
+    p.counts_ends = tft_cpu_counts_ends(&p);
     if (stage->first < stage->end)
         tft_pass_positions(&p);
     for (; p.stops && l + 1 < stage->end; l++) {

@@ -9,6 +9,7 @@
  *      conv.c      short convolutions; delta.c delta nets
  *      experts.c   mixtures of experts
  *      layer_embed.c  per-layer embeddings
+ *      ends.c      counts of bytes at the ends of static ranges
  *      cpu.c       the table
  */
 #ifndef TFT_CPU_H
@@ -98,6 +99,19 @@ void tft_cpu_add_aside(struct tft_pass *p, const struct tft_norm *w);
 
 void tft_cpu_layer_embed(struct tft_pass *p);
 void tft_cpu_embed_gate(struct tft_pass *p, uint32_t layer);
+
+/* ---- ends.c */
+
+/* Whether a session of the pass counts bytes at the ends of static ranges. */
+bool tft_cpu_counts_ends(const struct tft_pass *p);
+
+/* Counts those of an input, whose rows `from` are complete and have been touched for reading:
+   nothing if its range is not static, if no session counts, or if it was counted last. */
+void tft_cpu_count_ends(struct tft_pass *p, const struct tft_input *in, enum tft_buf from);
+
+/* The same for rows that are not by token, but by tokens' experts (routes.h). */
+void tft_cpu_count_pair_ends(const struct tft_pass *p, const struct tft_input *in,
+                             enum tft_buf from);
 
 /* ---- attend.c */
 

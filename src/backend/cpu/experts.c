@@ -234,10 +234,14 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
     float *sum = tft_pass_work(p)->hidden[p->tid].gate;
     size_t begin, end;
     if (!b->up.w.rows ||
-        tft_block_has_experts_beside(b)) /* otherwise the block's own feed-forward has shown it */
+        tft_block_has_experts_beside(b)) { /* otherwise the block's own feed-forward has shown it,
+                                              and counted it */
         tft_pass_tap(p, &x->up, TFT_XN);
+        tft_cpu_count_ends(p, x->up.in, TFT_XN);
+    }
     hidden(p, x);
     tft_pass_tap_rows(p, x->down.in, TFT_H, (size_t)(p->n - p->first) * p->m->n_expert_used);
+    tft_cpu_count_pair_ends(p, x->down.in, TFT_H);
 
     tft_pass_touch(p, BIT(TFT_H) | BIT(TFT_ROUTES), BIT(TFT_Y));
     tft_cpu_share_rows(p, &x->down, &begin, &end);

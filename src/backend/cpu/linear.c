@@ -44,6 +44,7 @@ void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear
 {
     tft_pass_touch(p, tft_cpu_own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
     tft_pass_tap(p, l, from);
+    tft_cpu_count_ends(p, l->in, from);
 
     size_t begin, end;
     tft_cpu_share_rows(p, l, &begin, &end);
@@ -201,6 +202,7 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
     uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
     size_t from, to, width = up->w.rows;
     tft_pass_touch(p, tft_cpu_own_row(p, TFT_XN, up->in) ? 0 : BIT(TFT_XN), BIT(TFT_G));
+    tft_cpu_count_ends(p, up->in, TFT_XN);
     tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
     to = to * unit < width ? to * unit : width;
     if (p->first == p->n)
