@@ -234,6 +234,34 @@ static void error_is_the_kernels(void **state)
     free(x);
 }
 
+/* The share at the ends is near that of the kernel's bytes. */
+static void ends_are_the_kernels(void **state)
+{
+    (void)state;
+    float *x = normal_numbers();
+    struct tft_kernels k;
+    struct histogram s;
+    tft_kernels_fill(&k, 0);
+    init(&s, 1);
+    struct tft_affine any = {0.02f, 1 / 0.02f, 128};
+    assert_true(histogram_ends(&s, &any) == 0); /* there are no numbers yet */
+    histogram_add(&s, x, N, 1);
+    for (float scale = 0.008f; scale < 0.025f; scale *= 1.37f)
+        for (int zero = 51; zero <= 204; zero += 51) {
+            struct tft_affine q = {scale, 1 / scale, zero};
+            size_t ends = 0;
+            for (size_t i = 0; i < N; i++) {
+                uint8_t byte;
+                k.quantize(&byte, &x[i], 1, &q);
+                ends += byte == 0 || byte == 255;
+            }
+            double share = (double)ends / N;
+            assert_float_equal(histogram_ends(&s, &q), share, 0.05 * share + 0.001);
+        }
+    histogram_free(&s);
+    free(x);
+}
+
 /* Likewise if all numbers are in one bin that is wide compared with a step. Its centre, 1.0039, is
    a multiple of some of these steps. */
 static void error_in_one_bin(void **state)
@@ -330,6 +358,7 @@ int main(void)
         cmocka_unit_test(not_finite),
         cmocka_unit_test(percentile),
         cmocka_unit_test(error_is_the_kernels),
+        cmocka_unit_test(ends_are_the_kernels),
         cmocka_unit_test(error_in_one_bin),
         cmocka_unit_test(least_error),
         cmocka_unit_test(outliers_that_go),

@@ -104,6 +104,10 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 /* f32[] per input: |x - q(x)|^2 / |x|^2 over the calibration text, q(x) being x as 8 bits */
 #define TFT_KEY_INPUT_ERROR "tuffet.input.error"
 
+/* f32[] per input, optional: the share of its numbers, over the calibration text, that become the
+   bytes 0 and 255 at the ends of the static range; what tft_ends counts is compared with it */
+#define TFT_KEY_INPUT_ENDS "tuffet.input.ends"
+
 /* string: "int8 per channel" or "int8 per tensor" */
 #define TFT_KEY_WEIGHTS "tuffet.weights"
 

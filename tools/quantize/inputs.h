@@ -35,6 +35,7 @@ uint32_t quantize_matrix_input(const struct tft_block *b, int which);
 struct quantize_input {
     struct tft_affine affine; /* scale and zero-point */
     double error;             /* |x - q(x)|^2 / |x|^2 */
+    double ends;              /* share of the numbers that become bytes at the ends of the range */
     float min, max;
 };
 

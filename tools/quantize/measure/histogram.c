@@ -188,6 +188,31 @@ double histogram_error(const struct histogram *h, const struct tft_affine *q)
     return power > 0 ? error_of(h, span, r, q, INFINITY) / power : 0;
 }
 
+/* How many of a bin's numbers become 0 or 255. */
+static double bin_ends(size_t bin, int sign, double count, double most, const struct tft_affine *q)
+{
+    struct points p = points_of(bin, most, q);
+    double sum = 0;
+    for (int i = 0; i < p.n; i++) {
+        float byte = rintf((float)(sign * (p.from + i * p.step)) * q->inverse) + (float)q->zero;
+        sum += byte <= 0 || byte >= 255;
+    }
+    return sum * (count * p.share);
+}
+
+double histogram_ends(const struct histogram *h, const struct tft_affine *q)
+{
+    struct span span = span_of(h);
+    struct range r = full_range(h);
+    double n = 0, ends = 0;
+    for (size_t b = span.first; b < span.end; b++) {
+        double positive = (double)h->bin[b], negative = (double)h->bin[NEGATIVE + b];
+        n += positive + negative;
+        ends += bin_ends(b, 1, positive, r.high, q) + bin_ends(b, -1, negative, -r.low, q);
+    }
+    return n > 0 ? ends / n : 0;
+}
+
 /* ---- methods */
 
 /* The magnitude that `skip` numbers of one sign exceed. Numbers of a bin are taken to be spread

@@ -92,6 +92,7 @@ void input_stats_finish(const struct input_stats *st, uint32_t index, struct qua
         return;
     }
     r->error = histogram_error(h, &r->affine);
+    r->ends = histogram_ends(h, &r->affine);
     for (size_t j = 0; j < h->n_channel; j++) {
         r->min = h->min[j] < r->min ? h->min[j] : r->min;
         r->max = h->max[j] > r->max ? h->max[j] : r->max;

@@ -487,6 +487,7 @@ void write_values(struct model_writer *f)
     f->zero_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
     f->range_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
     f->error_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ERROR, TFT_VALUE_F32, n);
+    f->ends_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ENDS, TFT_VALUE_F32, n);
     if (quantize_low_bits(o, 0, f->m->n_layer))
         f->codes_place =
             tft_gguf_put_array_later(f->w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, f->n_tensors);
@@ -520,12 +521,13 @@ void write_values(struct model_writer *f)
 void write_inputs(struct model_writer *f, const struct quantize_input *result)
 {
     for (uint32_t i = 0; i < tft_model_inputs(f->m); i++) {
-        float error = (float)result[i].error;
+        float error = (float)result[i].error, ends = (float)result[i].ends;
         uint8_t zero = (uint8_t)result[i].affine.zero, range = (uint8_t)f->o->range[i];
         tft_gguf_fill_array(f->w, f->scale_place + 4 * i, TFT_VALUE_F32, &result[i].affine.scale,
                             1);
         tft_gguf_fill_array(f->w, f->zero_place + i, TFT_VALUE_U8, &zero, 1);
         tft_gguf_fill_array(f->w, f->error_place + 4 * i, TFT_VALUE_F32, &error, 1);
+        tft_gguf_fill_array(f->w, f->ends_place + 4 * i, TFT_VALUE_F32, &ends, 1);
         tft_gguf_fill_array(f->w, f->range_place + i, TFT_VALUE_U8, &range, 1);
     }
 }

@@ -36,7 +36,7 @@ struct model_writer {
     float *scale[LAYER_MATS];    /* [most rows, padded] of each matrix of the layer */
     int32_t *rowsum[LAYER_MATS]; /* likewise */
     /* offsets in the file of the arrays that write_inputs fills */
-    uint64_t scale_place, zero_place, range_place, error_place, codes_place;
+    uint64_t scale_place, zero_place, range_place, error_place, ends_place, codes_place;
 };
 
 /* value_order: as in struct kv_calibration. Failures, here and below, go to *bad, which may hold an
