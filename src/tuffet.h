@@ -661,14 +661,13 @@ struct tft_ends {
    Returns false, and fills in zeros, in a session without count_ends, and in a session of which a
    device computes layers: a device does not count.
 
-   Counting reads each of these bytes once more, which takes little time beside the products; it
-   takes one cache line of memory for each thread. Counts are the same with any number of threads,
-   on every CPU, and in a batch or alone. They depend, as results do not, on how the tokens were
-   fed: the last layer and the head compute only tokens whose logits or hidden vectors are kept, or,
-   in a batch, the last layer all and the head those; and they include guesses that did not hold
-   (opts.lookup), tokens that are computed again after a rewind, and those of a call that was
-   cancelled. Saved and copied sessions do not have them. Call it as tft_pos: from the thread that
-   uses the session, and not while a call feeds it. */
+   Counting reads each of these bytes once more, which takes little time beside the products, and a
+   cache line of memory for each thread. Counts are the same on every CPU, with any number of
+   threads. Unlike results they depend on how the tokens were fed. Where logits or hidden vectors
+   are kept of some tokens of a pass, the head computes only these, and so do the last layers,
+   except in tft_step. Guesses that did not hold (tft_session_opts.lookup) are counted too, and
+   tokens that are computed again after a rewind. Saved sessions and copies do not have the counts.
+   As with all functions of a session, one thread at a time: not while another feeds it. */
 TFT_API bool tft_ends(const struct tft_session *s, struct tft_ends *out);
 
 /* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
