@@ -67,7 +67,11 @@ class tft_session_opts(Structure):
                 ("slide", c_bool), ("kv", c_char_p), ("keep", KEEP), ("keep_user", c_void_p),
                 ("prefix", c_char_p), ("progress", GOES_ON), ("progress_user", c_void_p),
                 ("checkpoints", c_uint32), ("n_hidden", c_uint32), ("no_logits", c_bool),
-                ("lookup", c_uint32), ("draft", c_void_p)]
+                ("lookup", c_uint32), ("draft", c_void_p), ("count_ends", c_bool)]
+
+
+class tft_ends(Structure):
+    _fields_ = [("numbers", c_uint64), ("at_ends", c_uint64)]
 
 
 class tft_batch_opts(Structure):
@@ -147,6 +151,7 @@ CORE = {
     "tft_session_error": (ERR, c_void_p),
     "tft_pos": (c_size_t, c_void_p),
     "tft_guessed": (c_uint64, c_void_p),
+    "tft_ends": (c_bool, c_void_p, POINTER(tft_ends)),
     "tft_capacity": (c_size_t, c_void_p),
     "tft_tokens": (IDS, c_void_p),
     "tft_logits": (POINTER(c_float), c_void_p, c_size_t),

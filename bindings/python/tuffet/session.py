@@ -53,14 +53,15 @@ class Session(Handle):
     newest tokens of a call keep their logits, their hidden vectors. lookup: how many guesses of the
     next tokens decode() may compute ahead, by prompt lookup. draft: a session of a smaller model
     with the same vocabulary, which makes guesses too, from now on for this session alone; it is
-    closed with it. tuffet.h has the details.
+    closed with it. count_ends: count the numbers at the ends of their ranges: see ends. tuffet.h
+    has the details.
     """
 
     def __init__(self, model: Model, *, capacity: int = 0, kv: Optional[str] = None,
                  prefix: Optional[str] = None, threads: int = 0, n_batch: int = 0,
                  n_logits: int = 0, n_hidden: int = 0, no_logits: bool = False,
                  slide: bool = False, checkpoints: int = 0, lookup: int = 0,
-                 draft: Optional["Session"] = None,
+                 draft: Optional["Session"] = None, count_ends: bool = False,
                  keep: Optional[Callable[[int, int], bool]] = None,
                  progress: Optional[Callable[[float], None]] = None):
         self.model = model
@@ -75,7 +76,7 @@ class Session(Handle):
                                    n_batch=n_batch, n_logits=n_logits, n_hidden=n_hidden,
                                    no_logits=no_logits, slide=slide, checkpoints=checkpoints,
                                    lookup=lookup, draft=None if draft is None else draft._open,
-                                   progress=self._callbacks[0])
+                                   count_ends=count_ends, progress=self._callbacks[0])
         if self._callbacks[1] is not None:
             opts.keep = self._callbacks[1]
         p, err = c_void_p(), _c.tft_error()
@@ -161,6 +162,13 @@ class Session(Handle):
     def guessed(self) -> int:
         """How many tokens were computed as guesses, and then came: see lookup."""
         return int(_c.lib.tft_guessed(self._open))
+
+    @property
+    def ends(self) -> Optional[Tuple[int, int]]:
+        """How many numbers inputs with fixed ranges had, and how many of them were at the ends of
+        these; None: it does not count. See count_ends."""
+        ends = _c.tft_ends()
+        return (ends.numbers, ends.at_ends) if _c.lib.tft_ends(self._open, byref(ends)) else None
 
     @property
     def capacity(self) -> int:

@@ -101,6 +101,7 @@ pub struct tft_session_opts {
     pub no_logits: bool,
     pub lookup: u32,
     pub draft: *mut tft_session,
+    pub count_ends: bool,
 }
 
 #[repr(C)]
