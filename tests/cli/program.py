@@ -63,6 +63,16 @@ class Case(unittest.TestCase):
             subprocess.run([*TOY, "write", path, *args], check=True)
         return path
 
+    def w8a8(self, **settings):
+        """The path of such a model as tuffet quantize makes it, all its ranges static."""
+        path = self.toy(endless=1, **settings)
+        to = path + ".w8a8"
+        if not os.path.exists(to):
+            text = self.write("calibration", b"hello world, once upon a time and the end. " * 40)
+            subprocess.run([*TUFFET, "quantize", path, "-o", to, "--calib", text, "--dynamic=none",
+                            "-t1"], check=True, capture_output=True)
+        return to
+
     def tuffet(self, *args, stdin=b""):
         """What the program prints. It must succeed, and print nothing to standard error."""
         done = subprocess.run([*TUFFET, *args], input=stdin, capture_output=True, timeout=PATIENCE)

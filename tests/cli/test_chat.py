@@ -191,6 +191,12 @@ class Chat(Case):
                      rb"\n/undo   "]:
             self.assertRegex(done.stderr, text)
 
+    def test_numbers_at_the_ends_of_ranges(self):
+        said = subprocess.run([*TUFFET, "chat", self.w8a8(), "--template=phi3", "-n8"], check=True,
+                              capture_output=True, input=b"hello\n/stats\n").stderr
+        self.assertRegex(said, rb"\n8 bits   \d+\.\d{3} % of the inputs' numbers at the ends of "
+                               rb"their ranges \(\d+\.\d{3} % at calibration\)\n")
+
     def test_another_seed_for_a_retry(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         args = ["chat", toy, "-n12", "-s3", "--json"]

@@ -40,10 +40,20 @@ class Run(Case):
             self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens",
                                            "prefix_tokens", "cached_tokens",
                                            "guessed_tokens", "first_s", "tok_s",
-                                           "prompt_tok_s", "seed"})
+                                           "prompt_tok_s", "seed", "ends"})
+            self.assertIsNone(answer["ends"], "its inputs are floats")
             self.assertEqual((answer["seed"], answer["prompt_tokens"]), (seed, 2))
             self.assertGreater(answer["first_s"], 0)
             self.assertEqual(self.tuffet(*args).decode(), answer["text"] + "\n")
+
+    def test_numbers_at_the_ends_of_ranges(self):
+        model = self.w8a8()
+        ends = self.json("run", model, "-phello", "-s1", "-n9", "--lookup=0")["ends"]
+        self.assertGreater(ends["numbers"], ends["at_ends"])
+        self.assertTrue(0 <= ends["calibrated"] < 0.1, ends)
+        more = self.json("run", model, "-phello", "-s1", "-n12", "--lookup=0")["ends"]
+        self.assertGreater(more["numbers"], ends["numbers"])
+        self.assertEqual(more["calibrated"], ends["calibrated"])
 
     def test_a_seed_is_a_text(self):
         toy = self.toy(endless=1)

@@ -107,6 +107,17 @@ class Native(Case):
             self.assertEqual(values["tokens_predicted_total"], 7)
             self.assertEqual(values["requests_processing"], 0)
             self.assertGreater(values["prompt_tokens_total"], 0)
+            self.assertEqual(values["inputs_total"], 0, "its inputs are floats")
+            self.assertNotIn("inputs_at_ends_calibration", values)
+
+    def test_numbers_at_the_ends_of_ranges(self):
+        with Server(self.w8a8(template=ZEPHYR)) as s:
+            before = s.metrics()
+            s.answer("/completion", prompt="hello", n_predict=7)
+            after = s.metrics()
+            self.assertEqual(before["inputs_total"], 0)
+            self.assertGreater(after["inputs_total"], after["inputs_at_ends_total"])
+            self.assertTrue(0 <= after["inputs_at_ends_calibration"] < 0.1, after)
 
     def test_keys_hold_here_too(self):
         with self.serve("--api-key=secret") as s:

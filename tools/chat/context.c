@@ -30,7 +30,9 @@ static const char *prefix_for(const struct context *x, const int32_t *ids, size_
 
 static int open_session(struct context *x, const char *prefix)
 {
-    struct tft_session_opts so = {.prefix = prefix, .lookup = cli_session_options.lookup};
+    struct tft_session_opts so = {.prefix = prefix,
+                                  .lookup = cli_session_options.lookup,
+                                  .count_ends = true};
     cli_close_session(x->s);
     x->s = NULL;
     x->prefix = prefix;

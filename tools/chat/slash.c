@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "slash.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,19 @@ static void print_memory(const struct conversation *c)
     fprintf(stderr, "session  %.1f MB, however many tokens it holds\n", (double)c->x.bytes / 1e6);
 }
 
+/* Of files that fix ranges of 8 bits. */
+static void print_ends(const struct conversation *c)
+{
+    double share = cli_session_ends(c->x.s), calibrated = cli_calibrated_ends(c->x.m);
+    if (isnan(share))
+        return;
+    fprintf(stderr, "8 bits   %.3f %% of the inputs' numbers at the ends of their ranges",
+            100 * share);
+    fprintf(stderr, isnan(calibrated) ? "\n" : " (%.3f %% at calibration)\n", 100 * calibrated);
+    if (cli_unlike_calibration(c->x.m, c->x.s))
+        fprintf(stderr, "         %s\n", CLI_UNLIKE_CALIBRATION);
+}
+
 static enum slash stats(struct conversation *c, const char *arg)
 {
     const struct conversation_answer *a = &c->last;
@@ -79,6 +93,7 @@ static enum slash stats(struct conversation *c, const char *arg)
                 rate(a->n_tokens, a->seconds));
     }
     print_memory(c);
+    print_ends(c);
     return SLASH_DONE;
 }
 
@@ -113,7 +128,7 @@ static const struct command commands[] = {
     {"clear", "", "forget all messages but the system message", clear},
     {"save", " FILE", "save the conversation, to go on with it another time", save},
     {"load", " FILE", "go on with a saved conversation instead of this one", load},
-    {"stats", "", "show speed, context and memory", stats},
+    {"stats", "", "show speed, context, memory and what 8 bits cut off", stats},
     {"tools", "", "list the tools that the model may call", list_tools},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

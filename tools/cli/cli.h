@@ -193,6 +193,24 @@ size_t cli_held(const struct tft_session *s, const int32_t *ids, size_t n);
    follow the prefix. */
 enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 
+/* ---- numbers at the ends of their ranges (tft_ends), in sessions with count_ends */
+
+/* What a note to the user begins with if cli_unlike_calibration is true. */
+#define CLI_UNLIKE_CALIBRATION                                                                     \
+    "the text is unlike the text that the model was calibrated with: answers may be worse"
+
+/* Their share, 0..1: of the numbers that the session has computed, NaN if it has counted none; of
+   those of the calibration text, NaN if the file does not say. */
+double cli_session_ends(const struct tft_session *s);
+double cli_calibrated_ends(const struct tft_model *m);
+
+/* Whether the session has above 0.1 %, and more than ten times what calibration had. */
+bool cli_unlike_calibration(const struct tft_model *m, const struct tft_session *s);
+
+/* Prints an object: numbers, at_ends, calibrated, which may be null; or null if the session has
+   counted none. */
+void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session *s);
+
 /* ---- text in; the path "-" is standard input */
 
 /* All of a file, with a NUL after it, which the caller frees; NULL after an error message. */

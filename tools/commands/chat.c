@@ -269,7 +269,7 @@ const struct cli_command command_chat = {
         "  /clear         forget all messages but the system message\n"
         "  /save FILE     save the conversation, to go on with it another time\n"
         "  /load FILE     go on with a saved conversation instead of this one\n"
-        "  /stats         show speed, context and memory\n"
+        "  /stats         show speed, context, memory and what 8 bits cut off\n"
         "  /tools         list the tools that the model may call\n"
         "  //...          send a message that begins with a slash\n"
         "\n"

@@ -31,7 +31,9 @@ static const struct cli_option options[] = {
      "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: those of them that "
      "the prefix holds, cached_tokens: those that the prompt cache held, guessed_tokens: those of "
      "the text that --lookup had computed ahead, first_s: seconds from opening the session to the "
-     "first token, tok_s, prompt_tok_s, seed"},
+     "first token, tok_s, prompt_tok_s, seed, ends: how many numbers were rounded to 8 bits in a "
+     "range that the file fixes, how many of them lie at its ends, and the share that did when the "
+     "file was made"},
     {0},
 };
 
@@ -85,7 +87,8 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
     return status;
 }
 
-static void report(const struct completion *c)
+static void report(const struct completion *c, const struct tft_model *m,
+                   const struct tft_session *s)
 {
     double tok_s = c->seconds > 0 ? (double)c->n / c->seconds : 0,
            prompt_tok_s =
@@ -98,17 +101,22 @@ static void report(const struct completion *c)
         cli_json_string(stdout, c->text.p ? c->text.p : "", c->text.n);
         printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"prefix_tokens\":%zu,"
                "\"cached_tokens\":%zu,\"guessed_tokens\":%llu,\"first_s\":%.6f,\"tok_s\":%.2f,"
-               "\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
+               "\"prompt_tok_s\":%.2f,\"seed\":%llu,\"ends\":",
                c->stop, c->n, c->n_prompt, c->held, c->cached, (unsigned long long)c->guessed,
                c->first_seconds, tok_s, prompt_tok_s, seed);
+        cli_ends_json(stdout, m, s);
+        puts("}");
         return;
     }
     cli_put("\n", 1);
-    if (system_is_terminal(STDERR_FILENO))
-        fprintf(stderr,
-                "\nprompt: %zu tokens, %.1f tokens/s; generated: %zu tokens, %.1f tokens/s; "
-                "stopped by: %s; seed %llu\n",
-                c->n_prompt, prompt_tok_s, c->n, tok_s, c->stop, seed);
+    if (!system_is_terminal(STDERR_FILENO))
+        return;
+    fprintf(stderr,
+            "\nprompt: %zu tokens, %.1f tokens/s; generated: %zu tokens, %.1f tokens/s; "
+            "stopped by: %s; seed %llu\n",
+            c->n_prompt, prompt_tok_s, c->n, tok_s, c->stop, seed);
+    if (cli_unlike_calibration(m, s))
+        fprintf(stderr, "%s (--json has numbers)\n", CLI_UNLIKE_CALIBRATION);
 }
 
 /* ---- the prompt */
@@ -184,7 +192,8 @@ static int complete(const struct tft_model *m, struct form *form, const int32_t 
     struct tft_text state = {.started = len > 0 || opt.echo || form->grammar};
     struct tft_session_opts so = {.slide = opt.slide,
                                   .prefix = cli_prefix(m, ids, n),
-                                  .lookup = cli_session_options.lookup};
+                                  .lookup = cli_session_options.lookup,
+                                  .count_ends = true};
     struct completion c = {.held = tft_prefix_held(m, so.prefix, ids, n), .start = cli_ns()};
     struct tft_session *s = NULL;
     int status = cli_open_session(&s, m, &so);
@@ -198,7 +207,7 @@ static int complete(const struct tft_model *m, struct form *form, const int32_t 
     if (status == CLI_OK)
         status = generate(m, s, form, &state, &c);
     if (status == CLI_OK)
-        report(&c);
+        report(&c, m, s);
     free(c.text.p);
     cli_close_session(s);
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;

@@ -100,7 +100,8 @@ void engine_complete(struct engine *e, struct job *j, const char *finish)
 
 static bool open_slot(struct engine *e, struct slot *s)
 {
-    struct tft_session_opts o = {.n_batch = N_BATCH, .lookup = cli_session_options.lookup};
+    struct tft_session_opts o = {
+        .n_batch = N_BATCH, .lookup = cli_session_options.lookup, .count_ends = true};
     return s->s || cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
 }
 
@@ -380,6 +381,7 @@ int engine_open(struct engine **out, const struct engine_options *o)
     if (!e)
         return cli_fail("out of memory");
     e->o = *o;
+    e->counts.calibrated_ends = cli_calibrated_ends(o->m);
     e->last = &e->waiting;
     e->last_item = &e->items;
     pthread_mutex_init(&e->lock, NULL);

@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "native.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,6 +199,14 @@ static void write_metrics(FILE *f, const struct engine_counts *c)
            per((double)c->prompt_tokens, c->prompt_seconds));
     metric(f, "predicted_tokens_seconds", "gauge", "Tokens of answers per second, on average.",
            per((double)c->tokens, c->seconds));
+    metric(f, "inputs_total", "counter",
+           "Numbers that were rounded to 8 bits in ranges that the file fixes.",
+           (double)c->ends.numbers);
+    metric(f, "inputs_at_ends_total", "counter", "Those of them at the ends of their ranges.",
+           (double)c->ends.at_ends);
+    if (!isnan(c->calibrated_ends))
+        metric(f, "inputs_at_ends_calibration", "gauge",
+               "Share of such numbers at the ends when the file was made.", c->calibrated_ends);
     metric(f, "requests_processing", "gauge", "Requests under way.", (double)c->running);
     metric(f, "requests_deferred", "gauge", "Requests that wait.", (double)c->waiting);
 }

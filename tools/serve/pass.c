@@ -152,13 +152,29 @@ static void end_cancelled(struct engine *e)
     }
 }
 
+/* Sessions stay open as long as the engine, so their sum only grows. */
+static struct tft_ends count_ends(const struct engine *e)
+{
+    struct tft_ends sum = {0}, ends;
+    for (uint32_t i = 0; i <= e->o.n_slots; i++) {
+        const struct slot *s = i < e->o.n_slots ? &e->slots[i] : &e->embedder.slot;
+        if (s->s && tft_ends(s->s, &ends)) {
+            sum.numbers += ends.numbers;
+            sum.at_ends += ends.at_ends;
+        }
+    }
+    return sum;
+}
+
 void engine_pass(struct engine *e)
 {
     end_cancelled(e);
     embedder_end_cancelled(e);
     size_t n = gather(e);
     feed_all(e, n);
+    struct tft_ends ends = count_ends(e);
     pthread_mutex_lock(&e->lock);
+    e->counts.ends = ends;
     e->counts.passes += n > 0;
     e->counts.steps += n;
     pthread_mutex_unlock(&e->lock);

@@ -1,0 +1,67 @@
+/* Numbers at the ends of their ranges: what a session has counted beside what calibration had. */
+#include "cli.h"
+
+#include <math.h>
+
+#include "model/model.h"
+
+/* How many numbers of the input a token has; 0: it does not take part, or has no fixed range. */
+static double numbers_of(const struct tft_model *m, const struct tft_block *b, uint32_t which)
+{
+    const struct tft_input *in = &b->in[which];
+    bool experts = tft_block_has_experts(b) && which == TFT_IN_DOWN;
+    if (!tft_model_has_input(m, which) || in->range != TFT_RANGE_STATIC)
+        return 0;
+    return (double)in->width * (experts ? m->n_expert_used : 1);
+}
+
+/* Adds n numbers, of which the file's share of the input was at the ends. */
+static void add(const struct tft_value *v, uint32_t index, double n, double *all, double *ends)
+{
+    double share = 0;
+    if (n > 0 && tft_value_real(v, index, &share)) {
+        *all += n;
+        *ends += n * share;
+    }
+}
+
+double cli_calibrated_ends(const struct tft_model *m)
+{
+    const struct tft_value *v = tft_source_value(&m->source, TFT_KEY_INPUT_ENDS);
+    double all = 0, ends = 0;
+    if (!m->byte_inputs || !v || !v->is_array || v->n != tft_model_inputs(m))
+        return NAN;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
+            double n = numbers_of(m, &m->block[l], i);
+            add(v, m->block[l].in[i].index, n, &all, &ends);
+        }
+    if (m->head_in.range == TFT_RANGE_STATIC)
+        add(v, m->head_in.index, m->head_in.width, &all, &ends);
+    return all > 0 && ends >= 0 && ends <= all ? ends / all : NAN;
+}
+
+double cli_session_ends(const struct tft_session *s)
+{
+    struct tft_ends ends;
+    return tft_ends(s, &ends) && ends.numbers ? (double)ends.at_ends / (double)ends.numbers : NAN;
+}
+
+bool cli_unlike_calibration(const struct tft_model *m, const struct tft_session *s)
+{
+    double share = cli_session_ends(s);
+    return share > 0.001 && share > 10 * cli_calibrated_ends(m);
+}
+
+void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session *s)
+{
+    struct tft_ends ends;
+    double calibrated = cli_calibrated_ends(m);
+    if (!tft_ends(s, &ends) || !ends.numbers) {
+        fputs("null", f);
+        return;
+    }
+    fprintf(f, "{\"numbers\":%llu,\"at_ends\":%llu,\"calibrated\":",
+            (unsigned long long)ends.numbers, (unsigned long long)ends.at_ends);
+    fprintf(f, isnan(calibrated) ? "null}" : "%.6g}", calibrated);
+}
