@@ -426,7 +426,7 @@ struct tft_session_opts {
                           below; 0: none */
     struct tft_session *draft; /* NULL, or an open session of a smaller model with the same
                                   vocabulary, which makes guesses too: see below */
-    bool count_ends; /* count the numbers that lie at the ends of their ranges: tft_ends */
+    bool count_ends; /* count the numbers that lie at the ends of their ranges: tft_session_ends */
 };
 
 /*
@@ -668,7 +668,7 @@ struct tft_ends {
    except in tft_step. Guesses that did not hold (tft_session_opts.lookup) are counted too, and
    tokens that are computed again after a rewind. Saved sessions and copies do not have the counts.
    As with all functions of a session, one thread at a time: not while another feeds it. */
-TFT_API bool tft_ends(const struct tft_session *s, struct tft_ends *out);
+TFT_API bool tft_session_ends(const struct tft_session *s, struct tft_ends *out);
 
 /* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
    call. Owned by the session, valid until the next call on it. NULL if they were not kept: back

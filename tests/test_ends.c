@@ -1,4 +1,4 @@
-/* Bytes at the ends of static ranges: tft_session_opts.count_ends, tft_ends. */
+/* Bytes at the ends of static ranges: tft_session_opts.count_ends, tft_session_ends. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -12,7 +12,7 @@ static int32_t words[2 * FED];
 static struct tft_ends ends_of(const struct tft_session *s)
 {
     struct tft_ends ends;
-    assert_true(tft_ends(s, &ends));
+    assert_true(tft_session_ends(s, &ends));
     return ends;
 }
 
@@ -152,7 +152,7 @@ static void batch(void **state)
                                        {.session = s[1], .tokens = words, .n = FED},
                                        {.session = s[2], .tokens = words + FED, .n = FED - 3}};
             assert_int_equal(tft_step(b, steps, 3), TFT_OK);
-            assert_false(tft_ends(s[0], &(struct tft_ends){0}));
+            assert_false(tft_session_ends(s[0], &(struct tft_ends){0}));
             assert_int_equal(ends_of(s[1]).numbers, numbers(m, FED, FED, kept));
             uint32_t rest = kept < FED - 3 ? kept : FED - 3;
             assert_int_equal(ends_of(s[2]).numbers, numbers(m, FED - 3, FED - 3, rest));
@@ -181,7 +181,7 @@ static void nothing(void **state)
     m = static_toy(0);
     struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
     assert_int_equal(tft_prefill(s, words, FED), TFT_OK);
-    assert_false(tft_ends(s, &ends));
+    assert_false(tft_session_ends(s, &ends));
     same(ends, (struct tft_ends){0});
     tft_session_close(s);
     tft_model_close(m);

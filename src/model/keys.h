@@ -105,7 +105,7 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 #define TFT_KEY_INPUT_ERROR "tuffet.input.error"
 
 /* f32[] per input, optional: the share of its numbers, over the calibration text, that become the
-   bytes 0 and 255 at the ends of the static range; what tft_ends counts is compared with it */
+   bytes 0 and 255 at the ends of the static range; what tft_session_ends counts is compared with it */
 #define TFT_KEY_INPUT_ENDS "tuffet.input.ends"
 
 /* string: "int8 per channel" or "int8 per tensor" */

@@ -503,7 +503,7 @@ size_t tft_pos(const struct tft_session *s) { return s->pos; }
 
 uint64_t tft_guessed(const struct tft_session *s) { return s->guessed; }
 
-bool tft_ends(const struct tft_session *s, struct tft_ends *out)
+bool tft_session_ends(const struct tft_session *s, struct tft_ends *out)
 {
     *out = (struct tft_ends){0};
     for (int i = 0; s->ends && i < s->max_threads; i++) {

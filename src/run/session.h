@@ -37,7 +37,7 @@ struct tft_hidden_scratch {
     float *gate, *up; /* [TFT_HIDDEN_TOKENS * TFT_HIDDEN_ROWS] */
 };
 
-/* What a thread has counted for tft_ends, on a cache line of its own. */
+/* What a thread has counted for tft_session_ends, on a cache line of its own. */
 struct tft_thread_ends {
     struct tft_ends n;
     unsigned char unused[64 - sizeof(struct tft_ends)];

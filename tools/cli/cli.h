@@ -193,7 +193,7 @@ size_t cli_held(const struct tft_session *s, const int32_t *ids, size_t n);
    follow the prefix. */
 enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 
-/* ---- numbers at the ends of their ranges (tft_ends), in sessions with count_ends */
+/* ---- numbers at the ends of their ranges (tft_session_ends), in sessions with count_ends */
 
 /* What a note to the user begins with if cli_unlike_calibration is true. */
 #define CLI_UNLIKE_CALIBRATION                                                                     \

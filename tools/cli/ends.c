@@ -44,7 +44,7 @@ double cli_calibrated_ends(const struct tft_model *m)
 double cli_session_ends(const struct tft_session *s)
 {
     struct tft_ends ends;
-    return tft_ends(s, &ends) && ends.numbers ? (double)ends.at_ends / (double)ends.numbers : NAN;
+    return tft_session_ends(s, &ends) && ends.numbers ? (double)ends.at_ends / (double)ends.numbers : NAN;
 }
 
 bool cli_unlike_calibration(const struct tft_model *m, const struct tft_session *s)
@@ -57,7 +57,7 @@ void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session 
 {
     struct tft_ends ends;
     double calibrated = cli_calibrated_ends(m);
-    if (!tft_ends(s, &ends) || !ends.numbers) {
+    if (!tft_session_ends(s, &ends) || !ends.numbers) {
         fputs("null", f);
         return;
     }

@@ -158,7 +158,7 @@ static struct tft_ends count_ends(const struct engine *e)
     struct tft_ends sum = {0}, ends;
     for (uint32_t i = 0; i <= e->o.n_slots; i++) {
         const struct slot *s = i < e->o.n_slots ? &e->slots[i] : &e->embedder.slot;
-        if (s->s && tft_ends(s->s, &ends)) {
+        if (s->s && tft_session_ends(s->s, &ends)) {
             sum.numbers += ends.numbers;
             sum.at_ends += ends.at_ends;
         }

@@ -151,7 +151,7 @@ CORE = {
     "tft_session_error": (ERR, c_void_p),
     "tft_pos": (c_size_t, c_void_p),
     "tft_guessed": (c_uint64, c_void_p),
-    "tft_ends": (c_bool, c_void_p, POINTER(tft_ends)),
+    "tft_session_ends": (c_bool, c_void_p, POINTER(tft_ends)),
     "tft_capacity": (c_size_t, c_void_p),
     "tft_tokens": (IDS, c_void_p),
     "tft_logits": (POINTER(c_float), c_void_p, c_size_t),

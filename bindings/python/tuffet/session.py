@@ -168,7 +168,7 @@ class Session(Handle):
         """How many numbers inputs with fixed ranges had, and how many of them were at the ends of
         these; None: it does not count. See count_ends."""
         ends = _c.tft_ends()
-        return (ends.numbers, ends.at_ends) if _c.lib.tft_ends(self._open, byref(ends)) else None
+        return (ends.numbers, ends.at_ends) if _c.lib.tft_session_ends(self._open, byref(ends)) else None
 
     @property
     def capacity(self) -> int:

@@ -1,5 +1,5 @@
 /*
- * Counts bytes at the ends of static ranges (tft_ends), of sessions that ask for it. The bytes of
+ * Counts bytes at the ends of static ranges (tft_session_ends), of sessions that ask for it. The bytes of
  * an input are counted where a product reads them: they are complete there, whichever operation
  * made them, and this file is the same on every rung.
  *
