@@ -1,7 +1,7 @@
 /*
  * A file that gets its name when it is complete: nobody sees half of it, and the file that was
  * there stays until then. If the process is killed before, nothing remains, or PATH.tmpN on systems
- * without unnamed files (see tft_port_draft).
+ * without unnamed files and in two moments (see tft_port_draft).
  */
 #ifndef TFT_NEW_FILE_H
 #define TFT_NEW_FILE_H
