@@ -320,7 +320,7 @@ static const char *const openings[] = {"Hello", "what", "7",   "\n\n\n",
                                        "  1",   "\"A",  "- b", "\xc3\xa9"};
 enum { OPENINGS = sizeof openings / sizeof *openings };
 
-/* The tokens of a conversation in which the user says `opening` first. system: or NULL */
+/* The tokens of a conversation in which the user says `opening` first. */
 static int32_t *begin(const struct template_format *f, const struct tft_model *m,
                       const char *system, const struct template_options *o, const char *opening,
                       size_t *n)
@@ -328,14 +328,12 @@ static int32_t *begin(const struct template_format *f, const struct tft_model *m
     struct tft_chat_text t = {0};
     bool goes_on;
     struct template_message all[] = {
-        {.role = TEMPLATE_SYSTEM,
-         .text = {.p = (char *)(uintptr_t)system, .n = system ? strlen(system) : 0}},
+        {.role = TEMPLATE_SYSTEM, .text = {.p = (char *)(uintptr_t)system, .n = strlen(system)}},
         {.role = TEMPLATE_USER, .text = {.p = (char *)(uintptr_t)opening, .n = strlen(opening)}},
         {.role = TEMPLATE_ASSISTANT},
     };
-    size_t first = system ? 0 : 1;
     int32_t *ids = NULL;
-    if (template_render(&t, f, m, all + first, 3 - first, o))
+    if (template_render(&t, f, m, all, 3, o))
         ids = template_tokenize(&t, m, n, &goes_on);
     tft_chat_text_free(&t);
     return ids;
@@ -349,28 +347,46 @@ static size_t common(const int32_t *a, size_t n, const int32_t *b, size_t n_b)
     return i;
 }
 
+/* How many of the tokens ids[n] do not depend on the system message: another message is said in its
+   place. (Without any, a template may say one of its own, even this one.) Returns n after an error
+   message. */
+static size_t independent(const struct template_format *f, const struct tft_model *m,
+                          const char *system, const struct template_options *o, const int32_t *ids,
+                          size_t n)
+{
+    size_t len = strlen(system), n_other;
+    char *changed = malloc(len + 2);
+    if (!changed) {
+        cli_fail("out of memory");
+        return n;
+    }
+    changed[0] = '?';
+    memcpy(changed + 1, system, len + 1);
+    int32_t *other = begin(f, m, changed, o, openings[0], &n_other);
+    size_t same = other ? common(ids, n, other, n_other) : n;
+    if (other && same == n)
+        cli_fail("the chat template %s ignores the system message", f->name);
+    free(changed);
+    free(other);
+    return same;
+}
+
 int32_t *template_system_tokens(const struct template_format *f, const struct tft_model *m,
                                 const char *system, const struct template_options *o, size_t *n)
 {
     int32_t *ids = begin(f, m, system, o, openings[0], n);
-    size_t without = 0; /* as many of them do not depend on the system message */
-    for (int i = 0; i < OPENINGS && ids; i++) {
-        size_t n_other, n_bare;
-        int32_t *other = begin(f, m, system, o, openings[i], &n_other),
-                *bare = begin(f, m, NULL, o, openings[i], &n_bare);
-        size_t same = other && bare ? common(ids, *n, bare, n_bare) : 0;
-        without = same > without ? same : without;
+    for (int i = 1; i < OPENINGS && ids; i++) {
+        size_t n_other;
+        int32_t *other = begin(f, m, system, o, openings[i], &n_other);
         *n = other ? common(ids, *n, other, n_other) : 0;
-        if (!other || !bare) {
+        if (!other) {
             free(ids);
             ids = NULL;
         }
         free(other);
-        free(bare);
     }
-    if (!ids || without < *n)
+    if (!ids || independent(f, m, system, o, ids, *n) < *n)
         return ids;
     free(ids);
-    cli_fail("the chat template %s ignores the system message", f->name);
     return NULL;
 }
