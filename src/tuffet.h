@@ -335,9 +335,9 @@ TFT_API size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int3
 
 /*
  * A model file may have a prefix, keys and values that come before every sequence; tft_model_info
- * has its size. It may also have named prefixes: the prefix and then more text, such as a system
- * message in the model's chat format. A session that has one of them begins behind that text, and
- * does not compute it. So do not feed that text:
+ * has its size. Its last tokens may be text, such as the first tokens of the model's chat format. A
+ * file may also have named prefixes: the prefix and then more text, such as a system message. A
+ * session begins behind the text of its prefix, and does not compute it. So do not feed that text:
  *
  *      o.prefix = tft_prefix_best(m, ids, n);           // ids: all n tokens of the prompt
  *      size_t held = tft_prefix_held(m, o.prefix, ids, n);
@@ -361,7 +361,12 @@ TFT_API enum tft_status tft_prefix_describe(const struct tft_model *m, size_t in
 
 /* How many tokens at the start of a prompt ids[n] the prefix of that name holds (NULL: the model's
    own): BOS if the prefix has it, and all tokens of its text or none. 0 if there is no such prefix.
-   All n only if the prefix ends in a token, see tft_prefill. */
+   All n only if the prefix ends in a token, see tft_prefill.
+
+   The model's own prefix has text if it was made to begin texts, or if all conversations in the
+   model's chat format begin with its tokens, such as <|im_start|>: tft_chat_tokenize gives these
+   tokens, too. Only tokens count: a prompt that is no conversation, and begins with the same ones,
+   goes on behind the prefix likewise. */
 TFT_API size_t tft_prefix_held(const struct tft_model *m, const char *name, const int32_t *ids,
                                size_t n);
 

@@ -246,8 +246,9 @@ static void what_a_prefix_holds(void **state)
     holds(m, NULL, ids, 3, 3);
     holds(m, NULL, ids, 2, 1);
     holds(m, NULL, ids + 3, 5, 0); /* without the prefix's text */
-    holds(m, "four", ids + 3, 5, 0);
-    assert_null(tft_prefix_best(m, ids + 3, 5));
+    holds(m, "four", ids + 3, 5, 4);
+    holds(m, "four", ids + 2, 6, 0); /* a part of it is text like other text */
+    assert_string_equal(tft_prefix_best(m, ids + 3, 5), "four");
     holds(m, "five", ids, 8, 0);
     holds(m, NULL, NULL, 0, 0);
     tft_model_close(m);

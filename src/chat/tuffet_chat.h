@@ -18,6 +18,8 @@
  *          tft_chat_render_for(&text, t, m, &in, &err) != TFT_OK)
  *          return puts(err.msg), 1;
  *      tft_chat_tokenize(&text, m, ids, cap, &n, NULL);
+ *      held = tft_prefix_held(m, NULL, ids, n);
+ *      tft_prefill(session, ids + held, n - held);
  *      tft_chat_text_free(&text);
  *      tft_chat_close(t);
  *
@@ -130,6 +132,10 @@ TFT_API void tft_chat_text_free(struct tft_chat_text *t);
  *
  * BOS comes once. It is added if the model was trained with it (TFT_ADD_BOS). If the text begins
  * with one as well, the text's is left out. If the model's prefix includes BOS, there is none.
+ *
+ * All other tokens are there, also those that a prefix of the model has: many templates begin
+ * without BOS, and a prefix may be their first tokens. tft_prefix_held says how many of the tokens
+ * not to feed.
  *
  * *text_goes_on, if it is not NULL, becomes whether the last token is text and not special, for
  * tft_text.started. TFT_ERR_FULL, TFT_ERR_NOMEM, TFT_ERR_UNSUPPORTED: as tft_tokenize.

@@ -296,7 +296,8 @@ struct tft_model {
     const float *prefix_x; /* [D] the residual stream of the prefix's last token after the last
                               layer; NULL if unknown */
     bool prefix_bos;       /* the prefix has BOS, which is not put before a text again */
-    const int32_t *prefix_text; /* [n_prefix_text] the prefix's last tokens, which are text */
+    const int32_t *prefix_text; /* [n_prefix_text] the prefix's last tokens, which are text: a
+                                   prompt that begins with them goes on behind them */
     uint32_t n_prefix_text;
     const struct tft_named_prefix *named; /* [n_named] prefixes that a session may have instead */
     uint32_t n_named;

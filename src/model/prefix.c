@@ -248,16 +248,18 @@ static bool begins(const int32_t *ids, size_t n, const int32_t *with, size_t n_w
     return n >= n_with && (!n_with || memcmp(ids, with, n_with * sizeof *ids) == 0);
 }
 
-/* p: NULL for the model's own prefix */
+/* p: NULL for the model's own prefix. A prompt need not begin with the own prefix's text to go on
+   with that of a named one: what a prompt is fed comes behind the own prefix in either case. */
 static size_t held(const struct tft_model *m, const struct tft_named_prefix *p, const int32_t *ids,
                    size_t n)
 {
     if (!n)
         return 0;
-    size_t at = m->prefix_bos && ids[0] == tft_token_bos(m), more = p ? p->n : 0;
-    if (begins(ids + at, n - at, m->prefix_text, m->n_prefix_text) &&
-        begins(ids + at + m->n_prefix_text, n - at - m->n_prefix_text, p ? p->tokens : NULL, more))
-        at += m->n_prefix_text + more;
+    size_t at = m->prefix_bos && ids[0] == tft_token_bos(m), own = 0, more = p ? p->n : 0;
+    if (begins(ids + at, n - at, m->prefix_text, m->n_prefix_text))
+        own = m->n_prefix_text;
+    if (begins(ids + at + own, n - at - own, p ? p->tokens : NULL, more))
+        at += own + more;
     bool logits = p ? p->x : m->prefix_x;
     return at < n || logits ? at : 0;
 }
