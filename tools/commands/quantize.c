@@ -279,7 +279,8 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
     struct command_text *t = &run->text;
     struct tft_error err;
     uint32_t best = 0;
-    int status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, 0);
+    size_t n_first;
+    int status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text, 0);
     o->text = t->ids;
     o->n_text = t->n;
     o->window = t->window;
@@ -289,6 +290,8 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
         status = command_prefix_look(prefix, m, t->ids, t->n, t->window);
     if (status == CLI_OK)
         status = command_prefix_search(prefix, m, opt.out, t->ids, t->n);
+    const int32_t *first = command_text_first(t, &n_first);
+    command_prefix_add_first(prefix, first, n_first);
     bool choice = prefix->n_choices > 1 && command_check_has_text(t);
     run->n_start = command_prefix_start(prefix, m);
     if (status == CLI_OK && choice)
@@ -299,13 +302,14 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
     if (status == CLI_OK && choice && !opt.json)
         command_prefix_report_choice(prefix, m);
     if (status == CLI_OK)
-        status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, run->n_start);
+        status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text,
+                                    run->n_start);
     command_text_spread(t, 0);
     o->text = t->ids;
     o->n_text = t->n;
     o->prefix = prefix->ids;
     o->n_prefix = (uint32_t)prefix->n;
-    o->n_prefix_text = prefix->n_text;
+    o->n_prefix_text = t->n_prefix_text;
     o->pivots = prefix->pivots;
     o->cushion = prefix->searched ? &prefix->cushion : NULL;
     return status;

@@ -165,7 +165,7 @@ int command_check_choose(struct command_check *c, struct tft_model *m, struct co
     int status = trial && result ? CLI_OK : cli_fail("out of memory");
     *best = 0;
     for (uint32_t i = 0; i < n && status == CLI_OK; i++) {
-        status = command_text_begin(t, prefix[i].token, prefix[i].n, n_start);
+        status = command_text_begin(t, prefix[i].token, prefix[i].n, 0, n_start);
         if (status == CLI_OK)
             status = command_check_open(c, m, t);
         if (status != CLI_OK)

@@ -260,6 +260,26 @@ int command_prefix_look(struct command_prefix *f, struct tft_model *m, const int
     return found.n ? take(f, 1) : CLI_OK;
 }
 
+static bool is_choice(const struct command_prefix *f, const struct check_prefix *p)
+{
+    for (uint32_t i = 0; i < f->n_choices; i++)
+        if (f->choice[i].n == p->n &&
+            memcmp(f->choice[i].token, p->token, p->n * sizeof *p->token) == 0)
+            return true;
+    return false;
+}
+
+void command_prefix_add_first(struct command_prefix *f, const int32_t *token, size_t n)
+{
+    if (!f->n_choices)
+        return;
+    struct check_prefix p = f->choice[0];
+    for (size_t i = 0; i < n && p.n < opt.most; i++)
+        p.token[p.n++] = token[i];
+    if (!is_choice(f, &p))
+        add_choice(f, p.token, p.n);
+}
+
 /* ---- the search */
 
 /* path with a suffix, to be freed; NULL if memory is short. */

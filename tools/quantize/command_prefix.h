@@ -15,8 +15,9 @@ struct command_prefix {
     bool pivots;            /* tokens are the text's own outliers */
     bool searched;
     struct cushion cushion; /* if searched */
-    struct check_prefix choice[PIVOT_PREFIXES + 2]; /* [n_choices] to choose from: the start, what
-                                                       the text showed, and what was searched */
+    struct check_prefix choice[PIVOT_PREFIXES + 3]; /* [n_choices] to choose from: the start, what
+                                                       the text showed, what was searched, and what
+                                                       all conversations begin with */
     uint32_t n_choices, n_pivots;
     bool tried;             /* the choices have losses */
     char *checkpoint;       /* path */
@@ -43,6 +44,11 @@ int command_prefix_look(struct command_prefix *f, struct tft_model *m, const int
 int command_prefix_search(struct command_prefix *f, struct tft_model *m, const char *out,
                            const int32_t *ids, size_t n);
 int command_prefix_take(struct command_prefix *f, uint32_t choice);
+
+/* Adds a choice where look has added some: the start, and token[n], with which all conversations
+   begin, as far as --cushion-max allows. These tokens cost a conversation nothing, as it goes on
+   behind them (command_text_begin), and they may be outliers each time, which look does not find. */
+void command_prefix_add_first(struct command_prefix *f, const int32_t *token, size_t n);
 
 /* The most tokens that the prefix can have after look and search. */
 uint32_t command_prefix_most(const struct command_prefix *f);

@@ -66,6 +66,7 @@ int command_text_read(struct command_text *t)
 void command_text_free(struct command_text *t)
 {
     talks_free(&t->talks);
+    talks_free(&t->first);
     free(t->file);
     free(t->prose);
     free(t->kept_prose);
@@ -92,6 +93,57 @@ static int read_conversations(struct command_text *t)
                           "least %d of %d",
                           opt.calib, t->talks.n, t->talks.n_ids, KEPT_TALK, LEAST_TOKENS);
     return status;
+}
+
+/* ---- how conversations begin */
+
+/* Adds a conversation to t->first, unless the template refuses it. */
+static int add_first(struct command_text *t, const struct tft_chat_template *format,
+                     const struct tft_chat_message *message, size_t n_message)
+{
+    struct tft_chat_input in = {.size = sizeof in,
+                                .message = message,
+                                .n_message = n_message,
+                                .has_time = true,
+                                .time = TALKS_TIME};
+    struct tft_chat_text text;
+    struct tft_error err;
+    size_t n;
+    if (tft_chat_render_for(&text, format, t->m, &in, &err) != TFT_OK)
+        return CLI_OK;
+    int32_t *ids = template_tokenize(&text, t->m, &n, NULL);
+    tft_chat_text_free(&text);
+    if (!ids)
+        return CLI_FAILED;
+    size_t skip = ids[0] == tft_token_bos(t->m);
+    bool good = talks_add(&t->first, ids + skip, n - skip);
+    free(ids);
+    return good ? CLI_OK : cli_fail("out of memory");
+}
+
+/* For a text without conversations: the new model may have some all the same. */
+static int make_first(struct command_text *t)
+{
+    static const struct tft_chat_message said[] = {
+        {"system", "Be brief.", 9}, {"user", "Hello", 5}, {"user", "what", 4}};
+    const struct tft_chat_template *format = template_quietly(t->m);
+    int status = CLI_OK;
+    for (size_t i = 0; i < 3 && format && status == CLI_OK; i++)
+        status = add_first(t, format, said + i, i ? 1 : 2);
+    return status;
+}
+
+const int32_t *command_text_first(const struct command_text *t, size_t *n)
+{
+    *n = t->conversations ? talks_same(&t->talks) : 0;
+    return t->talks.ids;
+}
+
+/* Whether all conversations begin with these tokens. */
+static bool all_begin_with(const struct command_text *t, const int32_t *ids, size_t n)
+{
+    const struct talks *all = t->conversations ? &t->talks : &t->first;
+    return n && n <= talks_same(all) && memcmp(all->ids, ids, n * sizeof *ids) == 0;
 }
 
 /* ---- windows */
@@ -224,6 +276,8 @@ int command_text_make(struct command_text *t, const struct tft_model *m,
         status = keep_prose_out(t);
     if (status == CLI_OK && runs)
         status = write_own(t, runs);
+    if (status == CLI_OK && !t->conversations)
+        status = make_first(t);
     return status;
 }
 
@@ -240,13 +294,17 @@ static int32_t bos_of_windows(const struct tft_model *m, const int32_t *prefix, 
     return given ? -1 : bos;
 }
 
-/* Whether all texts begin with these tokens, and go on. */
-static bool all_begin_with(const struct talks *t, const int32_t *ids, size_t n)
+/* How many of the prefix's last tokens are text. The file says so, and a prompt that begins with
+   them goes on behind the prefix (tft_prefix_held): so does each text here. Tokens with which only
+   some conversations begin are no text: the prefix has them to take outliers, and it would depend
+   on the first words of a conversation how often it is fed them. */
+static uint32_t text_of_prefix(const struct command_text *t, const int32_t *prefix,
+                               uint32_t n_prefix, uint32_t n_text)
 {
-    for (size_t i = 0, from = 0; i < t->n; from = t->end[i++])
-        if (t->end[i] - from <= n || memcmp(t->ids + from, ids, n * sizeof *ids) != 0)
-            return false;
-    return n > 0;
+    bool has_bos = n_prefix && prefix[0] == tft_token_bos(t->m);
+    if (n_text)
+        return n_text;
+    return all_begin_with(t, prefix + has_bos, n_prefix - has_bos) ? n_prefix - has_bos : 0;
 }
 
 /* Windows of the model's own that are kept out, behind the n windows that the group has. */
@@ -271,8 +329,8 @@ static void make_kept(struct command_text *t, const struct talks_start *start, u
         prose[i] = start->bos;
     t->group[CHECK_TEXT].n_windows = (uint32_t)(t->n_kept_prose / t->window);
     add_kept_own(t, own, start);
-    if (start->n_prefix)
-        t->group[own].n_start = n_prefix;
+    if (start->n_prefix && t->conversations)
+        t->group[own].n_start = n_prefix; /* it is a part of all of them */
 }
 
 static bool alloc_windows(struct command_text *t, size_t most)
@@ -287,16 +345,14 @@ static bool alloc_windows(struct command_text *t, size_t most)
 }
 
 int command_text_begin(struct command_text *t, const int32_t *prefix, uint32_t n_prefix,
-                       uint32_t n_start)
+                       uint32_t n_text, uint32_t n_start)
 {
     size_t window = t->window, prose = t->n_prose / window,
            most = t->talks.n_ids / window + 1 + prose;
-    bool has_bos = n_prefix && prefix[0] == tft_token_bos(t->m);
+    t->n_prefix_text = text_of_prefix(t, prefix, n_prefix, n_text);
     struct talks_start start = {.bos = bos_of_windows(t->m, prefix, n_prefix),
-                                .prefix = prefix + has_bos,
-                                .n_prefix = n_prefix - has_bos};
-    if (!all_begin_with(&t->talks, start.prefix, start.n_prefix))
-        start.n_prefix = 0;
+                                .prefix = prefix + n_prefix - t->n_prefix_text,
+                                .n_prefix = t->n_prefix_text};
     free(t->start);
     t->start = malloc((n_prefix + 1) * sizeof *t->start);
     if (!t->start || !alloc_windows(t, most))

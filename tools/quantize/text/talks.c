@@ -55,6 +55,19 @@ size_t talks_tokens(const struct talks *t, bool kept)
     return n;
 }
 
+size_t talks_same(const struct talks *t)
+{
+    size_t same = t->n ? t->end[0] : 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const int32_t *ids = t->ids + begin_of(t, i);
+        size_t n = t->end[i] - begin_of(t, i), k = 0;
+        while (k < same && k + 1 < n && ids[k] == t->ids[k])
+            k++;
+        same = k;
+    }
+    return same;
+}
+
 /* The tokens of a text that the prefix has already. */
 static size_t given(const int32_t *ids, size_t n, const struct talks_start *start)
 {

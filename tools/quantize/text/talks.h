@@ -30,11 +30,14 @@ bool talks_is_kept(size_t text);
 /* The tokens of the texts that are kept out, or of the others. */
 size_t talks_tokens(const struct talks *t, bool kept);
 
+/* How many tokens all texts begin with, and go on behind. */
+size_t talks_same(const struct talks *t);
+
 /* What every sequence begins with at run time. */
 struct talks_start {
     int32_t bos;           /* put before each window; below 0: none */
-    const int32_t *prefix; /* [n_prefix] the prefix of the file: a text that begins with it goes on */
-    uint32_t n_prefix;     /* behind it, since chat feeds these tokens once */
+    const int32_t *prefix; /* [n_prefix] the text of the file's prefix: a text that begins with it */
+    uint32_t n_prefix;     /* goes on behind it, as a prompt does (tft_prefix_held) */
 };
 
 /* Windows of the texts that are kept out, or of the others. Each begins where a text begins; further
