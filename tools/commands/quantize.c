@@ -350,7 +350,7 @@ static int prepare(struct tft_model *m, struct tft_model **runs, struct command_
         status = command_tune_look(m);
     o->range = run.range = range;
     if (status == CLI_OK)
-        status = command_system_choose(&run.system, m, command_prefix_most(&prefix));
+        status = command_system_choose(&run.system, m, &prefix);
     if (status == CLI_OK)
         status = command_text_make(&run.text, m, *runs, command_prefix_most(&prefix));
     tft_model_close(*runs); /* and its memory is free */

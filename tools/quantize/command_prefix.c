@@ -52,11 +52,6 @@ int command_prefix_check(void)
     return CLI_OK;
 }
 
-bool command_prefix_has_text(void)
-{
-    return opt.intact_text;
-}
-
 enum tft_dtype command_prefix_type(void)
 {
     static const enum tft_dtype types[] = {TFT_F16, TFT_Q8_0, TFT_Q4_1};

@@ -28,9 +28,6 @@ extern const struct cli_option command_prefix_option_list[];
 /* Checks the options: CLI_OK or CLI_USAGE. */
 int command_prefix_check(void);
 
-/* Whether the prefix ends in a text of the command line. */
-bool command_prefix_has_text(void);
-
 /* Type of the prefix in the file: --prefix-bits. */
 enum tft_dtype command_prefix_type(void);
 

@@ -61,9 +61,6 @@ int command_system_check(void)
     int status = template_check();
     if (status != CLI_OK)
         return status;
-    if (opt.system.n && command_prefix_has_text())
-        return cli_usage("--intact-text and --intact-system exclude each other: a system message "
-                         "would come behind that text");
     for (uint32_t i = 0; i < opt.system.n && status == CLI_OK; i++)
         status = check_name(i);
     return status;
@@ -71,8 +68,17 @@ int command_system_check(void)
 
 /* ---- before quantize() */
 
+/* Whether ids[n] begin with the text that the prefix ends in, or with BOS and that text. */
+static bool begins_with_text(const struct tft_model *m, const int32_t *ids, size_t n,
+                             const struct command_prefix *prefix)
+{
+    size_t at = n && ids[0] == tft_token_bos(m), text = prefix->n_text;
+    return !text || (n - at > text && memcmp(ids + at, prefix->ids + prefix->n - text,
+                                             text * sizeof *ids) == 0);
+}
+
 static int add(struct command_system *c, const struct template_format *f, const char *option,
-               uint32_t room)
+               const struct command_prefix *prefix, uint32_t room)
 {
     struct named_prefix *p = &c->prefix[c->n];
     struct tft_str name = name_of(option);
@@ -87,6 +93,9 @@ static int add(struct command_system *c, const struct template_format *f, const 
     int32_t *ids = c->ids[c->n++] = template_system_tokens(f, c->m, p->system, &plain, &n);
     if (!ids)
         return CLI_FAILED;
+    if (!begins_with_text(c->m, ids, n, prefix))
+        return cli_usage("--intact-text and --intact-system exclude each other, unless "
+                         "conversations with the system message begin with that text");
     if (n >= room)
         return cli_fail("%s: the system message \"%s\" has %zu tokens, but behind the prefix the "
                         "context has room for %u: shorten the message",
@@ -96,10 +105,12 @@ static int add(struct command_system *c, const struct template_format *f, const 
     return CLI_OK;
 }
 
-int command_system_choose(struct command_system *c, struct tft_model *m, uint32_t most_prefix)
+int command_system_choose(struct command_system *c, struct tft_model *m,
+                          const struct command_prefix *prefix)
 {
     struct tft_error err;
-    uint32_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0;
+    uint32_t most_prefix = command_prefix_most(prefix),
+             room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0;
     int status = CLI_OK;
     if (!opt.system.n)
         return CLI_OK;
@@ -119,21 +130,31 @@ int command_system_choose(struct command_system *c, struct tft_model *m, uint32_
     if (!c->prefix || !c->ids)
         return cli_fail("out of memory");
     for (uint32_t i = 0; i < opt.system.n && status == CLI_OK; i++)
-        status = add(c, f, opt.system.p[i], room);
+        status = add(c, f, opt.system.p[i], prefix, room);
     return status;
 }
 
-/* At run time no BOS is put before a text if the prefix has it. */
-static void drop_bos(struct command_system *c)
+/* Removes given[n] from the start of a prefix, unless nothing else is there. */
+static void drop(struct named_prefix *p, const int32_t *given, uint32_t n)
 {
+    if (p->n <= n || (n && memcmp(p->tokens, given, n * sizeof *given) != 0))
+        return;
+    p->tokens += n;
+    p->n -= n;
+}
+
+/* The rows come behind the file's prefix, and a prompt is not fed what that holds of it: BOS, and
+   its text. */
+static void drop_held(struct command_system *c)
+{
+    const struct quantize_opts *o = c->o;
     int32_t bos = tft_token_bos(c->m);
     bool given = false;
-    for (uint32_t i = 0; i < c->o->n_prefix; i++)
-        given |= c->o->prefix[i] == bos;
-    for (uint32_t i = 0; i < c->n && given; i++) {
-        bool begins = c->ids[i][0] == bos && c->prefix[i].n > 1;
-        c->prefix[i].tokens += begins;
-        c->prefix[i].n -= begins;
+    for (uint32_t i = 0; i < o->n_prefix; i++)
+        given |= o->prefix[i] == bos;
+    for (uint32_t i = 0; i < c->n; i++) {
+        drop(&c->prefix[i], &bos, given);
+        drop(&c->prefix[i], o->prefix + o->n_prefix - o->n_prefix_text, o->n_prefix_text);
     }
 }
 
@@ -143,7 +164,7 @@ int command_system_begin(struct command_system *c, struct quantize_opts *o, cons
     if (!c->n)
         return CLI_OK;
     c->o = o;
-    drop_bos(c);
+    drop_held(c);
     c->unnamed = malloc(strlen(*path) + sizeof suffix);
     if (!quantize_values_open(&c->values, c->m) || !c->unnamed)
         return cli_fail("out of memory");
