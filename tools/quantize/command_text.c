@@ -297,13 +297,16 @@ static int32_t bos_of_windows(const struct tft_model *m, const int32_t *prefix, 
 /* How many of the prefix's last tokens are text. The file says so, and a prompt that begins with
    them goes on behind the prefix (tft_prefix_held): so does each text here. Tokens with which only
    some conversations begin are no text: the prefix has them to take outliers, and it would depend
-   on the first words of a conversation how often it is fed them. */
+   on the first words of a conversation how often it is fed them. Nor are tokens where BOS comes
+   behind the prefix, and before the text. */
 static uint32_t text_of_prefix(const struct command_text *t, const int32_t *prefix,
                                uint32_t n_prefix, uint32_t n_text)
 {
     bool has_bos = n_prefix && prefix[0] == tft_token_bos(t->m);
     if (n_text)
         return n_text;
+    if (bos_of_windows(t->m, prefix, n_prefix) >= 0)
+        return 0;
     return all_begin_with(t, prefix + has_bos, n_prefix - has_bos) ? n_prefix - has_bos : 0;
 }
 
