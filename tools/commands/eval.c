@@ -96,8 +96,8 @@ static int32_t *tokens_of(const struct evaluation *e, const struct task_option *
                           size_t *first)
 {
     size_t n_context, same = 0;
-    int32_t *context = scorer_tokenize(&e->z, o->text.p, o->context, &n_context);
-    int32_t *ids = context ? scorer_tokenize(&e->z, o->text.p, o->text.n, n) : NULL;
+    int32_t *context = scorer_tokenize(&e->z, o->text.p, o->context, false, &n_context);
+    int32_t *ids = context ? scorer_tokenize(&e->z, o->text.p, o->text.n, false, n) : NULL;
     while (ids && same < n_context && same + 1 < *n && ids[same] == context[same])
         same++;
     *first = same ? same : 1; /* no token predicts the first one */

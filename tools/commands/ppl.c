@@ -4,8 +4,9 @@
  * The tokens of the text are cut into windows of --ctx tokens, which do not overlap. In each window
  * every token but the first is predicted from those before it. If the model was trained with BOS,
  * BOS replaces the first token of each window; a model whose prefix contains BOS predicts the same
- * tokens from the prefix. With --score second-half, only the second half of each window counts, as
- * in llama-perplexity of llama.cpp.
+ * tokens from the prefix. If a window begins with the text of the prefix, such as the first tokens
+ * of a chat format, the prefix predicts what comes next, and that text does not count. With --score
+ * second-half, only the second half of each window counts, as in llama-perplexity of llama.cpp.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,11 +20,13 @@ static struct {
     const char *file;
     uint32_t n_tokens;
     int score;
-    bool json;
+    bool special, json;
 } opt;
 
 static const struct cli_option options[] = {
     {'f', "file", CLI_TEXT, &opt.file, "FILE", "text to measure; - is standard input"},
+    {0, "special", CLI_FLAG, &opt.special, NULL,
+     "read <|names|> of special tokens in the text as these tokens"},
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "use the first N tokens of the text, BOS included (default all)"},
     {0, "score", CLI_WORD, &opt.score, "all|second-half", "tokens of a window that count"},
@@ -85,7 +88,7 @@ static int ppl(const char *path)
         status = scorer_open(&z, m, SCORER_BATCH);
     cli_catch_interrupts();
     if (status == CLI_OK) {
-        ids = scorer_tokenize(&z, text, len, &n);
+        ids = scorer_tokenize(&z, text, len, opt.special, &n);
         if (opt.n_tokens && n > opt.n_tokens)
             n = opt.n_tokens;
         status = ids ? measure(&z, ids, n) : CLI_FAILED;

@@ -36,9 +36,11 @@ void scorer_close(struct scorer *z)
     tft_session_close(z->s);
 }
 
-int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, size_t *n)
+int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, bool special,
+                         size_t *n)
 {
-    int32_t *ids = cli_tokenize(z->m, text, len, TFT_ADD_BOS, n);
+    unsigned flags = TFT_ADD_BOS | (special ? TFT_PARSE_SPECIAL : 0);
+    int32_t *ids = cli_tokenize(z->m, text, len, flags, n);
     if (ids && z->bos_in_prefix) { /* cli_tokenize has left room for BOS */
         memmove(ids + 1, ids, *n * sizeof *ids);
         ids[0] = tft_token_bos(z->m);
@@ -128,14 +130,16 @@ enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_
                            struct score *total)
 {
     enum tft_status status = TFT_OK;
-    const int32_t *session_ids = ids + z->bos_in_prefix; /* the tokens that the session gets */
-    size_t step;
-    rewind_to_common(z->s, session_ids, first - 1 - (first > 1 && z->bos_in_prefix));
+    size_t held = tft_prefix_held(z->m, NULL, ids, n), step;
+    const int32_t *session_ids = ids + held; /* the tokens that the session gets */
+    if (first < held)
+        first = held;
+    rewind_to_common(z->s, session_ids, first > held ? first - 1 - held : 0);
     for (size_t i = first; i < n; i += step) {
-        bool after_prefix = i == 1 && z->bos_in_prefix;
+        bool after_prefix = i == held;
         step = after_prefix ? 1 : n - i < z->n_logits ? n - i : z->n_logits;
         status = after_prefix ? tft_prefill(z->s, NULL, 0)
-                              : compute(z->s, session_ids, i - 1 + step - z->bos_in_prefix);
+                              : compute(z->s, session_ids, i - 1 + step - held);
         if (status != TFT_OK || cli_interrupted())
             break;
         add_newest(z, ids + i, step, total);

@@ -22,8 +22,9 @@ int scorer_open(struct scorer *z, const struct tft_model *m, uint32_t n_logits);
 void scorer_close(struct scorer *z);
 
 /* The tokens of a text, the first one BOS if z->bos, which the caller frees; NULL after an error
-   message. */
-int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, size_t *n);
+   message. special: names of special tokens are these tokens. */
+int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, bool special,
+                         size_t *n);
 
 struct score {
     double nll;         /* the sum of -ln p */
@@ -31,8 +32,9 @@ struct score {
 };
 
 /* Adds the tokens ids[first..n) of a sequence to a score; first >= 1, n <= z->ctx + 1. Tokens of
-   ids[..first) that the session holds already are not computed again. After Ctrl-C, the score may
-   be incomplete. */
+   ids[..first) that the session holds already are not computed again. Tokens that the model's
+   prefix holds (tft_prefix_held) are neither fed nor scored. After Ctrl-C, the score may be
+   incomplete. */
 enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_t first,
                            struct score *total);
 
