@@ -170,6 +170,24 @@ static void windows(void **state)
     talks_free(&t);
 }
 
+/* A text that has no more than these tokens does not go on behind them. */
+static void what_all_begin_with(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {1, 2, 3, 4}, other[] = {1, 2, 5};
+    struct talks t = {0};
+    assert_int_equal(talks_same(&t), 0);
+    assert_true(talks_add(&t, ids, 4));
+    assert_int_equal(talks_same(&t), 3);
+    assert_true(talks_add(&t, other, 3));
+    assert_int_equal(talks_same(&t), 2);
+    assert_true(talks_add(&t, ids, 2));
+    assert_int_equal(talks_same(&t), 1);
+    assert_true(talks_add(&t, ids + 1, 2));
+    assert_int_equal(talks_same(&t), 0);
+    talks_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +195,7 @@ int main(void)
         cmocka_unit_test(a_template_that_refuses),
         cmocka_unit_test(texts_without_a_template),
         cmocka_unit_test(windows),
+        cmocka_unit_test(what_all_begin_with),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -720,6 +720,45 @@ class Quantize(Case):
         self.assertNotEqual(run("-p", text + more)[0],
                             run("-p", text + "," + text + more)[0])
 
+    def test_a_prefix_of_the_template_s_first_tokens(self):
+        """Chat and others feed the rest of a conversation. The file says how many tokens are text:
+        those that all conversations begin with, however they were named."""
+        model = self.toy(template=CHATML, endless=1, vocab="gpt2", ctx=600)
+        begin, prompt = "<|im_start|>", "user\nhello<|im_end|>\n<|im_start|>assistant\n"
+        ids = self.json("tokenize", model, "--special", "-p", begin + prompt)["tokens"]
+        start, user = ids[:2]
+        said = self.conversations(*[{"messages": [
+            {"role": "user", "content": f"hello {i}, tell me of it"},
+            {"role": "assistant", "content": "once upon a time, " * 3}]} for i in range(40)])
+        both = f"--intact-tokens={start},{user}"
+        for args, text in [([f"--intact-text={begin}"], 1), ([f"--intact-tokens={start}"], 1),
+                           ([both], None), ([both, "--calib", said], 2),
+                           ([f"--intact-tokens={user}", "--calib", said], None)]:
+            made = self.quantized(*args, model=model)
+            self.assertEqual(self.json("inspect", made)["values"].get("tuffet.prefix.text"), text,
+                             args)
+            if not text:
+                continue
+
+            def run(text):
+                found = self.json("run", made, "--special", "-n9", "--temp=0", "-p", text)
+                return found["text"], found["prompt_tokens"], found["prefix_tokens"]
+            answer = run(begin + prompt)
+            self.assertEqual(answer[1:], (len(ids), text))
+            self.assertEqual(self.json("chat", made, "-phello", "-n9", "--temp=0")["content"],
+                             answer[0])
+            if text == 1:  # what is left can be written
+                self.assertEqual(run(prompt), (answer[0], len(ids) - 1, 0))
+            found, floats = (self.json("ppl", m, "--special", "-f", "-",
+                                       stdin=(begin + prompt).encode()) for m in [made, model])
+            self.assertEqual((found["tokens"], floats["tokens"]), (len(ids) - text, len(ids) - 1))
+            if text == 1:  # they are the same tokens
+                self.assertAlmostEqual(found["nll"], floats["nll"], delta=0.5)
+        # the tokens that all conversations of the text begin with are one of the prefixes tried
+        tried = self.json(*self.arguments("--calib", said, model=model))["tried"]
+        self.assertIn([start, user], [prefix["tokens"][:2] for prefix in tried])
+        self.assertEqual(tried[0]["tokens"], [])
+
     def tuned(self, *args):
         """The report of tuning with one window of five held out, and the model's perplexity."""
         found = self.json(*self.arguments("--calib-window=32", "--calib-tokens=160", *args))["tune"]

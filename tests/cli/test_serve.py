@@ -12,6 +12,8 @@ from program import PATIENCE, TUFFET, Case, main, wait_until
 
 ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
           "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
+CHATML = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+          "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 HELLO = [{"role": "user", "content": "hello"}]
 ENDLESS = 200000  # tokens of context: an answer that fills it takes many minutes
 
@@ -143,6 +145,20 @@ class Serve(Case):
             self.assertEqual(got["usage"]["completion_tokens"], want["tokens"])
             self.assertEqual(got["usage"]["total_tokens"],
                              got["usage"]["prompt_tokens"] + want["tokens"])
+
+    def test_a_prefix_of_the_template_s_first_tokens(self):
+        """They count as tokens that were there, and are not fed again."""
+        toy, made = self.toy(template=CHATML, vocab="gpt2", endless=1, ctx=600), self.path("held")
+        self.json("quantize", toy, "-o", made, "--intact-text=<|im_start|>", "--dynamic=none",
+                  "--calib", self.write("text", b"hello world, once upon a time. " * 90))
+        ids = self.json("tokenize", made, "--special", "-p", "<|im_start|>user\nhello<|im_end|>\n"
+                        "<|im_start|>assistant\n")["tokens"]
+        with Server(made) as s:
+            got = s.chat(max_tokens=9, temperature=0)
+        want = self.json("chat", made, "-phello", "--temp=0", "-n9")["content"]
+        self.assertEqual(got["choices"][0]["message"]["content"], want)
+        self.assertEqual(got["usage"]["prompt_tokens"], len(ids))
+        self.assertEqual(got["usage"]["prompt_tokens_details"]["cached_tokens"], 1)
 
     def test_guesses_change_nothing_but_time(self):
         toy, prompts = self.endless(), ["hello hello " * 9, "hello world " * 9, "hello hello " * 12]

@@ -8,6 +8,8 @@ from program import TUFFET, Case, main
 
 ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
           "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
+CHATML = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+          "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 FORMATS = ["chatml", "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma", "mistral"]
 PIRATE, POET = "the world and the time, hello", "once upon a time the end"
 TEXT = b"hello world, once upon a time and the end. " * 60
@@ -132,6 +134,29 @@ class System(Case):
         self.assertNotEqual(self.rows(plain, "k", 1), self.rows(tuned, "k", 1))
         self.assertEqual(self.rows(plain, "system.k", 0), self.rows(tuned, "system.k", 0))
         self.assertNotEqual(self.rows(plain, "system.k", 1), self.rows(tuned, "system.k", 1))
+
+    def test_behind_the_first_tokens_of_the_template(self):
+        """The file's prefix holds them, so the named one does not."""
+        prompt = (f"<|im_start|>system\n{PIRATE}<|im_end|>\n<|im_start|>user\n"
+                  "hello<|im_end|>\n<|im_start|>assistant\n")
+        model = self.quantized("--intact-text=<|im_start|>", "--intact-system", PIRATE,
+                               template=CHATML, vocab="gpt2", endless=1)
+        ids = self.json("tokenize", model, "--special", "-p", prompt)["tokens"]
+        system = self.found["system"]["system"]
+        self.assertEqual(self.found["prefix"] + system, ids[:1 + len(system)])
+        run = self.json("run", model, "--special", "--temp=0", "-n9", "-p", prompt)
+        self.assertEqual((run["prompt_tokens"], run["prefix_tokens"]), (len(ids), 1 + len(system)))
+        for args in [["--prefix=system"], ["--system", PIRATE]]:
+            self.assertEqual(self.json("chat", model, "--temp=0", "-n9", "-phello",
+                                       *args)["content"], run["text"])
+
+    def test_a_message_that_the_template_says_itself(self):
+        own = ("{% if messages[0].role != 'system' %}{{ '<|im_start|>system\n" + PIRATE +
+               "<|im_end|>\n' }}{% endif %}" + CHATML)
+        model = self.quantized("--intact-system", PIRATE, template=own, vocab="gpt2", endless=1)
+        answers = {self.json("chat", model, "--temp=0", "-n9", "-phello", *args)["content"]
+                   for args in [[], ["--prefix=system"], ["--system", PIRATE]]}
+        self.assertEqual(len(answers), 1)
 
     def test_other_options(self):
         """Each of them rewrites the file, or changes what values it has."""
