@@ -127,8 +127,8 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
    third, of text. */
 #define TFT_KEY_HELD_OUT "tuffet.held_out"
 
-/* string: "intact" (tokens were given), "pivots" (the text's own outliers) or "cushion" (tokens
-   were searched for) */
+/* string: "intact" (tokens were given, or are the template's first), "pivots" (the text's own
+   outliers) or "cushion" (tokens were searched for) */
 #define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"
 
 /* f32, f32[]: the search for a cushion: its threshold tau, and two losses for each round, without
