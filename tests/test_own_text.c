@@ -116,6 +116,9 @@ static void texts_without_a_template(void **state)
         struct tft_model *m = opened(written(&toy));
         struct talks t = written_by(m, NULL, 2000, 2);
         size_t begun = 0; /* texts that begin as the prose does */
+        int32_t lead[] = {tft_token_bos(m), 5};
+        assert_int_equal(talks_lead(m, lead, 2), bos); /* else it is a token of the template */
+        assert_int_equal(talks_lead(m, lead + 1, 1), 0);
         for (size_t i = 0; i < t.n; i++) {
             int32_t words[64];
             size_t n;
@@ -147,7 +150,7 @@ static void windows(void **state)
     for (size_t i = 0; i < N; i++)
         a_vocabulary_of_one_text(&t, i, lengths[i]);
     int32_t out[10 * WINDOW];
-    struct talks_start plain = {.bos = -1}, bos = {.bos = 9999};
+    struct talks_start plain = {.bos = -1, .held = -1}, bos = {.bos = 9999, .held = -1};
     /* 0 with 1 and the beginning of 3; then 4, whose window 6 fills; 7 does not fill one */
     assert_int_equal(talks_windows(&t, false, &plain, WINDOW, 10, out), 2);
     static const int32_t want[] = {0, 1, 2, 3, 4, 5, 6, 100, 101, 102, 103, 104, 105, 106, 107, 108,
@@ -163,9 +166,15 @@ static void windows(void **state)
     assert_int_equal(out[WINDOW + 1], 400);
     /* a prefix that a text begins with is not fed twice: the first window lacks it */
     static const int32_t prefix[] = {0, 1};
-    struct talks_start behind = {.bos = -1, .prefix = prefix, .n_prefix = 2};
+    struct talks_start behind = {.bos = -1, .held = -1, .prefix = prefix, .n_prefix = 2};
     talks_windows(&t, false, &behind, WINDOW, 10, out);
     assert_int_equal(out[0], 2);
+    struct talks_start held = {.bos = -1, .held = 0, .prefix = prefix + 1, .n_prefix = 1};
+    talks_windows(&t, false, &held, WINDOW, 10, out);
+    assert_int_equal(out[0], 2);
+    held.n_prefix = 0;
+    talks_windows(&t, false, &held, WINDOW, 10, out);
+    assert_int_equal(out[0], 1);
     assert_int_equal(talks_tokens(&t, true), 30 + 12);
     talks_free(&t);
 }

@@ -754,8 +754,10 @@ class Quantize(Case):
             self.assertEqual((found["tokens"], floats["tokens"]), (len(ids) - text, len(ids) - 1))
             if text == 1:  # they are the same tokens
                 self.assertAlmostEqual(found["nll"], floats["nll"], delta=0.5)
-        # the tokens that all conversations of the text begin with are one of the prefixes tried
-        tried = self.json(*self.arguments("--calib", said, model=model))["tried"]
+        # the tokens that all conversations of the text begin with are one of the prefixes that are
+        # tried where none is not enough
+        outlier = self.toy(template=CHATML, endless=1, vocab="gpt2", ctx=600, outlier=start)
+        tried = self.json(*self.arguments("--calib", said, "--rotate=none", model=outlier))["tried"]
         self.assertIn([start, user], [prefix["tokens"][:2] for prefix in tried])
         self.assertEqual(tried[0]["tokens"], [])
 

@@ -211,6 +211,8 @@ static int choose_ranges(struct tft_model *m, struct quantize_run *run, const ch
     if (!command_check_has_text(&run->text))
         return CLI_OK;
     int status = command_check_open(&run->check, m, &run->text);
+    if (status == CLI_OK)
+        status = command_check_file(&run->check, path, "checking", run->o.n_threads);
     return status == CLI_OK ? command_ranges_choose(&run->ranges, &run->check, &run->text, path,
                                                     run->range, run->o.n_threads)
                             : status;
@@ -271,6 +273,51 @@ static int make(struct tft_model *m, struct quantize_run *run)
     return status;
 }
 
+/* Makes a small model with each prefix that may be chosen. The first of them is BOS, or none: it may
+   have ranges by token too, and if that is enough, no other is tried. A prefix of words makes the model
+   expect other text. *best: that which is nearest to the model of floats */
+static int try_prefixes(struct tft_model *m, struct quantize_run *run,
+                        struct command_prefix *prefix, uint32_t *best)
+{
+    char title[64], *trial = malloc(strlen(opt.out) + sizeof ".trial");
+    enum tft_range *fixed = malloc(tft_model_inputs(m) * sizeof *fixed),
+                   *chosen = malloc(tft_model_inputs(m) * sizeof *chosen);
+    size_t bytes = tft_model_inputs(m) * sizeof *fixed;
+    int status = trial && fixed && chosen ? CLI_OK : cli_fail("out of memory");
+    if (status == CLI_OK) {
+        strcat(strcpy(trial, opt.out), ".trial");
+        memcpy(fixed, run->range, bytes);
+    }
+    *best = 0;
+    for (uint32_t i = 0; i < prefix->n_choices && status == CLI_OK; i++) {
+        struct check_prefix *p = &prefix->choice[i];
+        snprintf(title, sizeof title, "trying prefix %u of %u", (unsigned)i + 1,
+                 (unsigned)prefix->n_choices);
+        status = command_check_try(&run->check, m, &run->text, &run->o, trial, p, run->n_start,
+                                   title);
+        if (status == CLI_OK && i == 0) {
+            status = command_ranges_choose(&run->ranges, &run->check, &run->text, trial, run->range,
+                                           run->o.n_threads);
+            memcpy(chosen, run->range, bytes);
+            memcpy(run->range, fixed, bytes);
+        }
+        remove(trial);
+        p->nats = command_check_divergence(&run->check);
+        if (p->nats < prefix->choice[*best].nats)
+            *best = i;
+        if (i == 0 && !prefix->searched && command_ranges_hold(&run->check))
+            prefix->n_choices = 1;
+    }
+    if (status == CLI_OK && *best == 0)
+        memcpy(run->range, chosen, bytes);
+    else
+        command_ranges_free(&run->ranges);
+    free(trial);
+    free(fixed);
+    free(chosen);
+    return status;
+}
+
 /* Finds the prefix, and takes the windows of the text that the model is calibrated with. */
 static int find_prefix(struct tft_model *m, struct quantize_run *run,
                        struct command_prefix *prefix)
@@ -295,8 +342,7 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
     bool choice = prefix->n_choices > 1 && command_check_has_text(t);
     run->n_start = command_prefix_start(prefix, m);
     if (status == CLI_OK && choice)
-        status = command_check_choose(&run->check, m, t, o, opt.out, prefix->choice,
-                                      prefix->n_choices, run->n_start, &best);
+        status = try_prefixes(m, run, prefix, &best);
     if (status == CLI_OK && choice)
         status = command_prefix_take(prefix, best);
     if (status == CLI_OK && choice && !opt.json)

@@ -128,57 +128,35 @@ double command_check_divergence(const struct command_check *c)
     return n && !isnan(sum) ? sum / n : (double)INFINITY;
 }
 
-/* Makes a model with the prefix, and measures it. result: [inputs] scratch */
-static int try_prefix(struct command_check *c, struct tft_model *m, const struct command_text *t,
+int command_check_try(struct command_check *c, struct tft_model *m, struct command_text *t,
                       const struct quantize_opts *from, const char *path,
-                      struct check_prefix *prefix, struct quantize_input *result,
-                      const char *title)
+                      const struct check_prefix *prefix, uint32_t n_start, const char *title)
 {
     struct cli_progress bar;
     struct quantize_opts o = *from;
     struct tft_error err;
     bool stopped;
-    o.text = t->ids;
-    o.n_text = t->n;
-    o.bits = NULL;
-    o.kv = NULL;
-    o.prefix = prefix->token;
-    o.n_prefix = prefix->n;
-    o.progress = progress;
-    o.user = &bar;
-    cli_progress_begin(&bar, title);
-    enum tft_status status = quantize(m, path, &o, result, &stopped, &err);
-    int code = end_step(&bar, status, stopped, &err);
-    if (code == CLI_OK)
-        code = command_check_file(c, path, title, o.n_threads);
-    prefix->nats = command_check_divergence(c);
-    return code;
-}
-
-int command_check_choose(struct command_check *c, struct tft_model *m, struct command_text *t,
-                         const struct quantize_opts *o, const char *path,
-                         struct check_prefix *prefix, uint32_t n, uint32_t n_start, uint32_t *best)
-{
-    static const char suffix[] = ".trial";
-    char title[64], *trial = malloc(strlen(path) + sizeof suffix);
     struct quantize_input *result = malloc(tft_model_inputs(m) * sizeof *result);
-    int status = trial && result ? CLI_OK : cli_fail("out of memory");
-    *best = 0;
-    for (uint32_t i = 0; i < n && status == CLI_OK; i++) {
-        status = command_text_begin(t, prefix[i].token, prefix[i].n, 0, n_start);
-        if (status == CLI_OK)
-            status = command_check_open(c, m, t);
-        if (status != CLI_OK)
-            break;
+    int status = result ? command_text_begin(t, prefix->token, prefix->n, 0, n_start)
+                        : cli_fail("out of memory");
+    if (status == CLI_OK)
+        status = command_check_open(c, m, t);
+    if (status == CLI_OK) {
         command_text_spread(t, TRIAL_TOKENS);
-        snprintf(title, sizeof title, "trying prefix %u of %u", (unsigned)i + 1, (unsigned)n);
-        strcat(strcpy(trial, path), suffix);
-        status = try_prefix(c, m, t, o, trial, &prefix[i], result, title);
-        remove(trial);
-        if (prefix[i].nats < prefix[*best].nats)
-            *best = i;
+        o.text = t->ids;
+        o.n_text = t->n;
+        o.bits = NULL;
+        o.kv = NULL;
+        o.prefix = prefix->token;
+        o.n_prefix = prefix->n;
+        o.progress = progress;
+        o.user = &bar;
+        cli_progress_begin(&bar, title);
+        enum tft_status made = quantize(m, path, &o, result, &stopped, &err);
+        status = end_step(&bar, made, stopped, &err);
     }
-    free(trial);
+    if (status == CLI_OK)
+        status = command_check_file(c, path, title, o.n_threads);
     free(result);
     return status;
 }

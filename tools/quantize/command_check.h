@@ -28,13 +28,12 @@ struct check_prefix {
     double nats; /* result: the mean over the groups of the divergence from the model of floats */
 };
 
-/* Makes a W8A8 model beside the file `path` with each of the prefixes, from little text, measures
-   it, and removes it. *best = the one that is nearest to the model of floats. o: as for quantize();
-   its text, prefix, bits, cache and progress do not matter. n_start: the tokens of all prefixes that
-   the model of floats gets, too. t: ends with the windows of another prefix. */
-int command_check_choose(struct command_check *c, struct tft_model *m, struct command_text *t,
-                         const struct quantize_opts *o, const char *path,
-                         struct check_prefix *prefix, uint32_t n, uint32_t n_start, uint32_t *best);
+/* Makes a W8A8 model with the prefix, from little text, and measures it. path: of that model, which the
+   caller removes. o: as for quantize(); its text, prefix, bits, cache and progress do not matter.
+   n_start: the tokens of all prefixes that the model of floats gets, too. title: of the progress */
+int command_check_try(struct command_check *c, struct tft_model *m, struct command_text *t,
+                      const struct quantize_opts *o, const char *path,
+                      const struct check_prefix *prefix, uint32_t n_start, const char *title);
 
 /* Measures the file `path`. */
 int command_check_file(struct command_check *c, const char *path, const char *title, int n_threads);

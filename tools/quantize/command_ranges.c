@@ -95,7 +95,7 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-static bool within(const struct command_check *c)
+bool command_ranges_hold(const struct command_check *c)
 {
     bool good = true;
     for (int g = 0; g < CHECK_GROUPS; g++)
@@ -137,19 +137,16 @@ static int search(struct range_search *r, struct tft_model *made, const struct c
     return CLI_INTERRUPTED;
 }
 
-/* How many inputs, the worst first, get a range by token at least. Any change moves the predictions
-   a little, because it is rounded to other bytes behind; so only what is lost beyond the median
-   counts. For the others it is within a quarter of what all may lose. */
+/* How many inputs, the worst first, get a range by token at least: those that stand out. Any change
+   moves the predictions a little, as all that comes behind is rounded to other bytes, so all inputs
+   lose something. */
 static uint32_t first_guess(const struct range_search *r, uint32_t most)
 {
-    double rest = 0, median = r->nats[r->order[r->n / 2]];
-    uint32_t n = r->n;
-    for (; n > 0; n--) {
-        rest += fmax(r->nats[r->order[n - 1]] - median, 0);
-        if (rest > CHECK_NATS / 4)
-            break;
-    }
-    return n < 1 ? 1 : n < most ? n : most;
+    double median = r->nats[r->order[r->n / 2]];
+    uint32_t n = 1;
+    while (n < most && r->nats[r->order[n]] > 3 * median)
+        n++;
+    return n;
 }
 
 static double rest_of(const struct range_search *r, uint32_t from)
@@ -225,7 +222,7 @@ static int choose(struct command_ranges *c, struct command_check *check,
         status = give(c, &r, n, path, range, all);
         if (status == CLI_OK)
             status = command_check_file(check, path, "checking ranges", n_threads);
-        bool good = within(check), gains = command_check_divergence(check) < (1 - LEAST_GAIN) * nats;
+        bool good = command_ranges_hold(check), gains = command_check_divergence(check) < (1 - LEAST_GAIN) * nats;
         if (status == CLI_OK && !good && !gains)
             status = take_back(c, &r, before, path, range, all, check, lost);
         if (good || !gains || n == c->most || rest_of(&r, n) < NEGLIGIBLE_NATS)
@@ -242,12 +239,11 @@ int command_ranges_choose(struct command_ranges *c, struct command_check *check,
     struct tft_model_opts mo = {.size = sizeof mo, .n_threads = n_threads};
     struct tft_model *made;
     struct tft_error err;
-    int status = command_check_file(check, path, "checking", n_threads);
-    if (status != CLI_OK || !is_auto() || c->searched || within(check))
-        return status;
+    if (!is_auto() || c->searched || command_ranges_hold(check))
+        return CLI_OK;
     if (tft_model_open(&made, path, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    status = choose(c, check, t, made, path, range, n_threads);
+    int status = choose(c, check, t, made, path, range, n_threads);
     tft_model_close(made);
     return status;
 }

@@ -18,9 +18,13 @@ extern const struct cli_option command_ranges_option_list[];
 int command_ranges_take(const struct tft_model *m, enum tft_range *range);
 void command_ranges_free(struct command_ranges *c);
 
-/* Measures the file `path`, and with --dynamic auto gives ranges by token to the inputs that lose
-   most, in the file and in range, until the loss is small or a quarter of the inputs has them. t: the
-   text that is kept out, on which check is open. */
+/* Whether the file that was measured last is within the bars, in all groups. */
+bool command_ranges_hold(const struct command_check *check);
+
+/* With --dynamic auto, gives ranges by token to the inputs that lose most, in the file `path`, which
+   check has measured, and in range, until the loss is within the bars, a quarter of the inputs has them,
+   or more of them gain little. It does so once; does nothing where the bars are reached already. t:
+   the text that is kept out, on which check is open. */
 int command_ranges_choose(struct command_ranges *c, struct command_check *check,
                           const struct command_text *t, const char *path, enum tft_range *range,
                           int n_threads);

@@ -115,7 +115,7 @@ static int add_first(struct command_text *t, const struct tft_chat_template *for
     tft_chat_text_free(&text);
     if (!ids)
         return CLI_FAILED;
-    size_t skip = ids[0] == tft_token_bos(t->m);
+    size_t skip = talks_lead(t->m, ids, n);
     bool good = talks_add(&t->first, ids + skip, n - skip);
     free(ids);
     return good ? CLI_OK : cli_fail("out of memory");
@@ -139,11 +139,12 @@ const int32_t *command_text_first(const struct command_text *t, size_t *n)
     return t->talks.ids;
 }
 
-/* Whether all conversations begin with these tokens. */
-static bool all_begin_with(const struct command_text *t, const int32_t *ids, size_t n)
+/* Whether all conversations begin with these tokens. bos: or with this and them, -1: not */
+static bool all_begin_with(const struct command_text *t, int32_t bos, const int32_t *ids, size_t n)
 {
     const struct talks *all = t->conversations ? &t->talks : &t->first;
-    return n && n <= talks_same(all) && memcmp(all->ids, ids, n * sizeof *ids) == 0;
+    size_t same = talks_same(all), at = same && bos >= 0 && all->ids[0] == bos;
+    return n && at + n <= same && memcmp(all->ids + at, ids, n * sizeof *ids) == 0;
 }
 
 /* ---- windows */
@@ -294,6 +295,16 @@ static int32_t bos_of_windows(const struct tft_model *m, const int32_t *prefix, 
     return given ? -1 : bos;
 }
 
+/* BOS, if the prefix has it; else -1. */
+static int32_t held_bos(const struct tft_model *m, const int32_t *prefix, uint32_t n_prefix)
+{
+    int32_t bos = tft_token_bos(m);
+    for (uint32_t i = 0; i < n_prefix; i++)
+        if (prefix[i] == bos)
+            return bos;
+    return -1;
+}
+
 /* How many of the prefix's last tokens are text. The file says so, and a prompt that begins with
    them goes on behind the prefix (tft_prefix_held): so does each text here. Tokens with which only
    some conversations begin are no text: the prefix has them to take outliers, and it would depend
@@ -307,7 +318,9 @@ static uint32_t text_of_prefix(const struct command_text *t, const int32_t *pref
         return n_text;
     if (bos_of_windows(t->m, prefix, n_prefix) >= 0)
         return 0;
-    return all_begin_with(t, prefix + has_bos, n_prefix - has_bos) ? n_prefix - has_bos : 0;
+    return all_begin_with(t, has_bos ? prefix[0] : -1, prefix + has_bos, n_prefix - has_bos)
+               ? n_prefix - has_bos
+               : 0;
 }
 
 /* Windows of the model's own that are kept out, behind the n windows that the group has. */
@@ -354,6 +367,7 @@ int command_text_begin(struct command_text *t, const int32_t *prefix, uint32_t n
            most = t->talks.n_ids / window + 1 + prose;
     t->n_prefix_text = text_of_prefix(t, prefix, n_prefix, n_text);
     struct talks_start start = {.bos = bos_of_windows(t->m, prefix, n_prefix),
+                                .held = held_bos(t->m, prefix, n_prefix),
                                 .prefix = prefix + n_prefix - t->n_prefix_text,
                                 .n_prefix = t->n_prefix_text};
     free(t->start);

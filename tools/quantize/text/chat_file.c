@@ -60,7 +60,7 @@ static int add(const struct file *f, const struct tft_chat_text *text)
     int32_t *ids = template_tokenize(text, f->m, &n, NULL);
     if (!ids)
         return CLI_FAILED;
-    size_t skip = n && ids[0] == tft_token_bos(f->m);
+    size_t skip = talks_lead(f->m, ids, n);
     bool good = talks_add(f->out, ids + skip, n - skip);
     free(ids);
     return good ? CLI_OK : cli_fail("out of memory");

@@ -321,7 +321,7 @@ static void begin_next(struct writer *w, struct lane *l)
 /* The text is complete: `last` is the token that ended it, which no session has; below 0: none. */
 static void finish(struct writer *w, struct lane *l, int32_t last)
 {
-    size_t n = tft_pos(l->s), skip = n && tft_tokens(l->s)[0] == tft_token_bos(w->m);
+    size_t n = tft_pos(l->s), skip = talks_lead(w->m, tft_tokens(l->s), n);
     int32_t *ids = malloc((n + 1) * sizeof *ids);
     l->busy = false;
     if (!ids) {

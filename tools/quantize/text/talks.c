@@ -39,6 +39,13 @@ void talks_free(struct talks *t)
     *t = (struct talks){0};
 }
 
+size_t talks_lead(const struct tft_model *m, const int32_t *ids, size_t n)
+{
+    size_t added = 0;
+    return n && ids[0] == tft_token_bos(m) &&
+           tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &added) == TFT_OK && added;
+}
+
 bool talks_is_kept(size_t text) { return text % KEPT_TALK == KEPT_TALK - 1; }
 
 static size_t begin_of(const struct talks *t, size_t text)
@@ -68,12 +75,13 @@ size_t talks_same(const struct talks *t)
     return same;
 }
 
-/* The tokens of a text that the prefix has already. */
+/* The tokens of a text that the prefix has already: as tft_prefix_held. */
 static size_t given(const int32_t *ids, size_t n, const struct talks_start *start)
 {
-    bool begins = start->n_prefix && start->n_prefix < n &&
-                  memcmp(ids, start->prefix, start->n_prefix * sizeof *ids) == 0;
-    return begins ? start->n_prefix : 0;
+    size_t at = n && start->held >= 0 && ids[0] == start->held;
+    bool begins = start->n_prefix && start->n_prefix < n - at &&
+                  memcmp(ids + at, start->prefix, start->n_prefix * sizeof *ids) == 0;
+    return begins ? at + start->n_prefix : at;
 }
 
 size_t talks_windows(const struct talks *t, bool kept, const struct talks_start *start,

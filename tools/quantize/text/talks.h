@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tuffet.h"
+
 struct talks {
-    int32_t *ids; /* [n_ids] of all texts, without BOS before the first token */
+    int32_t *ids; /* [n_ids] of all texts, without the BOS of talks_lead */
     size_t n_ids;
     size_t *end; /* [n] where each text ends in ids */
     size_t n;
@@ -18,6 +20,10 @@ struct talks {
 /* What templates with a date take for now: midday of 1 June 2024, so that texts are the same each
    day. */
 #define TALKS_TIME ((int64_t)1717243200)
+
+/* 1 if the text begins with a BOS that comes before every text of the model, and is not kept here; 0 if
+   there is none, or if it is a token of the template, as in models that begin texts without BOS. */
+size_t talks_lead(const struct tft_model *m, const int32_t *ids, size_t n);
 
 /* Adds a text of n tokens. False if memory is short. free accepts all zeros. */
 bool talks_add(struct talks *t, const int32_t *ids, size_t n);
@@ -36,6 +42,8 @@ size_t talks_same(const struct talks *t);
 /* What every sequence begins with at run time. */
 struct talks_start {
     int32_t bos;           /* put before each window; below 0: none */
+    int32_t held;          /* BOS, if the prefix has it: a text that begins with it goes on behind the
+                              prefix; below 0 */
     const int32_t *prefix; /* [n_prefix] the text of the file's prefix: a text that begins with it */
     uint32_t n_prefix;     /* goes on behind it, as a prompt does (tft_prefix_held) */
 };
