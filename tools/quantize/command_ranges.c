@@ -172,62 +172,52 @@ static uint32_t next_guess(const struct range_search *r, uint32_t n, uint32_t mo
     return next < most ? next : most;
 }
 
-/* Gives the first n inputs of r a range by token, in the file and in `range`. */
-static int give(struct command_ranges *c, const struct range_search *r, uint32_t n,
-                const char *path, enum tft_range *range, uint32_t n_inputs)
+/* Gives the first n inputs a range by token, in the file and in `range`. */
+static int give(struct command_ranges *c, uint32_t n, const char *path, enum tft_range *range,
+                uint32_t n_inputs)
 {
     struct tft_error err;
-    for (uint32_t i = 0; i < r->n; i++)
-        range[r->order[i]] = i < n ? TFT_RANGE_TOKEN : TFT_RANGE_STATIC;
-    for (uint32_t i = 0; i < n; i++) {
-        c->input[i] = r->order[i];
-        c->nats[i] = r->nats[r->order[i]];
-    }
+    for (uint32_t i = 0; i < c->found.n; i++)
+        range[c->found.order[i]] = i < n ? TFT_RANGE_TOKEN : TFT_RANGE_STATIC;
     c->n = n;
     return write_ranges(path, range, n_inputs, &err) == TFT_OK ? CLI_OK
                                                                : cli_fail("%s", err.msg);
 }
 
-/* Takes back what was given beyond the first n inputs, whose losses are `loss`. */
-static int take_back(struct command_ranges *c, const struct range_search *r, uint32_t n,
-                     const char *path, enum tft_range *range, uint32_t n_inputs,
-                     struct command_check *check, const struct check_loss loss[CHECK_GROUPS])
+/* How far the file that was measured last is beyond the bars; 1: it just reaches them. */
+static double beyond_bars(const struct command_check *check)
 {
-    memcpy(check->loss, loss, sizeof check->loss);
-    return give(c, r, n, path, range, n_inputs);
+    double most = 0;
+    for (int g = 0; g < CHECK_GROUPS; g++) {
+        const struct check_loss *l = &check->loss[g];
+        if (l->tokens)
+            most = fmax(most, fmax(l->divergence / CHECK_NATS, check_percent(l) / CHECK_PERCENT));
+    }
+    return most;
 }
 
-static int choose(struct command_ranges *c, struct command_check *check,
-                  const struct command_text *t, struct tft_model *made, const char *path,
-                  enum tft_range *range, int n_threads)
+/* Gives ranges by token to more inputs, as long as that gains something. */
+static int give_more(struct command_ranges *c, struct command_check *check, const char *path,
+                     enum tft_range *range, uint32_t n_inputs, int n_threads)
 {
-    struct range_search r;
-    uint32_t all = tft_model_inputs(made);
-    int status = search(&r, made, t, n_threads);
-    if (status != CLI_OK)
-        return status;
-    c->input = malloc(all * sizeof *c->input);
-    c->nats = malloc(all * sizeof *c->nats);
-    c->most = (r.n + 3) / 4;
-    c->searched = true;
-    if (!c->input || !c->nats)
-        status = cli_fail("out of memory");
-    for (uint32_t n = first_guess(&r, c->most); status == CLI_OK;
-         n = next_guess(&r, n, c->most, check)) {
-        uint32_t before = c->n;
+    const struct range_search *r = &c->found;
+    int status = CLI_OK;
+    while (status == CLI_OK && c->n < c->most && !command_ranges_hold(check) &&
+           rest_of(r, c->n) > NEGLIGIBLE_NATS) {
+        uint32_t before = c->n,
+                 n = c->n ? next_guess(r, c->n, c->most, check) : first_guess(r, c->most);
         struct check_loss lost[CHECK_GROUPS];
-        double nats = command_check_divergence(check);
+        double beyond = beyond_bars(check);
         memcpy(lost, check->loss, sizeof lost);
-        status = give(c, &r, n, path, range, all);
+        status = give(c, n, path, range, n_inputs);
         if (status == CLI_OK)
             status = command_check_file(check, path, "checking ranges", n_threads);
-        bool good = command_ranges_hold(check), gains = command_check_divergence(check) < (1 - LEAST_GAIN) * nats;
-        if (status == CLI_OK && !good && !gains)
-            status = take_back(c, &r, before, path, range, all, check, lost);
-        if (good || !gains || n == c->most || rest_of(&r, n) < NEGLIGIBLE_NATS)
-            break;
+        if (status != CLI_OK || command_ranges_hold(check) ||
+            beyond_bars(check) < (1 - LEAST_GAIN) * beyond)
+            continue;
+        memcpy(check->loss, lost, sizeof lost);
+        return give(c, before, path, range, n_inputs);
     }
-    range_search_free(&r);
     return status;
 }
 
@@ -238,19 +228,23 @@ int command_ranges_choose(struct command_ranges *c, struct command_check *check,
     struct tft_model_opts mo = {.size = sizeof mo, .n_threads = n_threads};
     struct tft_model *made;
     struct tft_error err;
-    if (!is_auto() || c->searched || command_ranges_hold(check))
+    if (!is_auto() || command_ranges_hold(check))
         return CLI_OK;
     if (tft_model_open(&made, path, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    int status = choose(c, check, t, made, path, range, n_threads);
+    int status = c->searched ? CLI_OK : search(&c->found, made, t, n_threads);
+    uint32_t n_inputs = tft_model_inputs(made);
     tft_model_close(made);
-    return status;
+    if (status != CLI_OK)
+        return status;
+    c->searched = true;
+    c->most = (c->found.n + 3) / 4;
+    return give_more(c, check, path, range, n_inputs, n_threads);
 }
 
 void command_ranges_free(struct command_ranges *c)
 {
-    free(c->input);
-    free(c->nats);
+    range_search_free(&c->found);
     *c = (struct command_ranges){0};
 }
 
@@ -262,7 +256,8 @@ void command_ranges_report(const struct command_ranges *c, const struct command_
     char name[64];
     for (uint32_t i = 0; i < c->n; i++)
         fprintf(stderr, "range by token: %s, which lost %.4f nats with a static one\n",
-                quantize_input_name(m->n_layer, c->input[i], name), c->nats[i]);
+                quantize_input_name(m->n_layer, c->found.order[i], name),
+                c->found.nats[c->found.order[i]]);
     for (int g = 0; g < CHECK_GROUPS && c->searched; g++)
         if (!check_within(&check->loss[g], CHECK_PERCENT, CHECK_NATS))
             fprintf(stderr,
@@ -278,8 +273,8 @@ void command_ranges_json(const struct command_ranges *c, const struct tft_model 
     putchar('[');
     for (uint32_t i = 0; i < c->n; i++) {
         printf("%s{\"name\":\"%s\"", i ? "," : "",
-               quantize_input_name(m->n_layer, c->input[i], name));
-        cli_json_number("nats", c->nats[i]);
+               quantize_input_name(m->n_layer, c->found.order[i], name));
+        cli_json_number("nats", c->found.nats[c->found.order[i]]);
         putchar('}');
     }
     putchar(']');

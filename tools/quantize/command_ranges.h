@@ -3,11 +3,11 @@
 #define QUANTIZE_COMMAND_RANGES_H
 
 #include "tools/quantize/command_check.h"
+#include "tools/quantize/search/range_search.h"
 
 struct command_ranges {
-    uint32_t *input; /* [n] inputs that got a range by token, the largest loss first */
-    double *nats;    /* [n] what each lost with a static range */
-    uint32_t n, most; /* most: that may have got one */
+    struct range_search found; /* if searched: what each input loses with a static range */
+    uint32_t n, most;          /* how many of them got a range by token; at most */
     bool searched;
 };
 
@@ -22,9 +22,9 @@ void command_ranges_free(struct command_ranges *c);
 bool command_ranges_hold(const struct command_check *check);
 
 /* With --dynamic auto, gives ranges by token to the inputs that lose most, in the file `path`, which
-   check has measured, and in range, until the loss is within the bars, a quarter of the inputs has them,
-   or more of them gain little. It does so once; does nothing where the bars are reached already. t:
-   the text that is kept out, on which check is open. */
+   check has measured, and in range, until the loss is within the bars, a quarter of the inputs has
+   them, or more of them gain little. Called again, for a file of the same model, it goes on from
+   there. t: the text that is kept out, on which check is open. */
 int command_ranges_choose(struct command_ranges *c, struct command_check *check,
                           const struct command_text *t, const char *path, enum tft_range *range,
                           int n_threads);

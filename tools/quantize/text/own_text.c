@@ -387,8 +387,9 @@ static double share_done(const struct writer *w)
 {
     size_t kept = w->o->tokens / 2;
     double calibrate = (double)talks_tokens(w->out, false) / (double)w->o->tokens,
-           keep = kept ? (double)talks_tokens(w->out, true) / (double)kept : 1;
-    return calibrate < keep ? calibrate : keep;
+           keep = kept ? (double)talks_tokens(w->out, true) / (double)kept : 1,
+           done = calibrate < keep ? calibrate : keep;
+    return done < 1 ? done : 1;
 }
 
 /* One pass of all lanes. False if no lane has anything to do. */
