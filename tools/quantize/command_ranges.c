@@ -137,13 +137,13 @@ static int search(struct range_search *r, struct tft_model *made, const struct c
     return CLI_INTERRUPTED;
 }
 
-/* How many inputs, the worst first, get a range by token at least: those that lose more than a tenth
-   of what the worst one loses. Any change moves the predictions a little, as all that comes behind is
+/* How many inputs, the worst first, get a range by token at least: those that lose more than half of
+   what the worst one loses. Any change moves the predictions a little, as all that comes behind is
    rounded to other bytes, so all inputs lose something. */
 static uint32_t first_guess(const struct range_search *r, uint32_t most)
 {
     uint32_t n = 1;
-    while (n < most && r->nats[r->order[n]] > r->nats[r->order[0]] / 10)
+    while (n < most && r->nats[r->order[n]] > r->nats[r->order[0]] / 2)
         n++;
     return n;
 }
