@@ -32,10 +32,10 @@ static const char *made(const struct toy *t, bool outlier)
     return in_folder("made.gguf");
 }
 
-static struct range_search searched(struct tft_model *m)
+static struct range_search searched(struct tft_model *m, uint32_t n_windows)
 {
     struct divergence_opts o = {
-        .text = text, .n_windows = TEXT / WINDOW, .window = WINDOW, .n_threads = 1};
+        .text = text, .n_windows = n_windows, .window = WINDOW, .n_threads = 1};
     struct range_search r;
     struct tft_error err;
     bool stopped;
@@ -53,7 +53,7 @@ static void the_input_of_an_outlier_comes_first(void **state)
         int outlier = kind % 2;
         t.n_layer = kind < 2 ? t.n_layer : 8;
         struct tft_model *m = opened(made(&t, outlier));
-        struct range_search r = searched(m);
+        struct range_search r = searched(m, TEXT / WINDOW);
         assert_int_equal(r.n, tft_model_inputs(m));
         double rest = 0;
         for (uint32_t i = 1; i < r.n; i++) {
@@ -110,6 +110,19 @@ static void a_range_by_token_holds_it(void **state)
         fail_msg("off by %g with a static range, by %g with one by token", fixed_range, by_each);
 }
 
+/* Short texts keep one window out of calibration. */
+static void one_window_is_enough(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(made(&toys[0], true));
+    struct range_search r = searched(m, 1);
+    for (uint32_t i = 0; i < r.n; i++)
+        assert_true(isfinite(r.nats[i]));
+    assert_int_equal(r.order[0], tft_input_index(m, 0, TFT_IN_DOWN));
+    range_search_free(&r);
+    tft_model_close(m);
+}
+
 static void the_model_stays_as_it_was(void **state)
 {
     (void)state;
@@ -120,7 +133,7 @@ static void the_model_stays_as_it_was(void **state)
         assert_int_equal(tft_prefill(s, text, 50), TFT_OK);
         hash[i] = hash_logits(0, s);
         tft_session_close(s);
-        struct range_search r = searched(m);
+        struct range_search r = searched(m, TEXT / WINDOW);
         for (uint32_t j = 0; j < r.n; j++)
             assert_int_equal(range_search_input(m, j)->range, TFT_RANGE_STATIC);
         range_search_free(&r);
@@ -134,6 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_input_of_an_outlier_comes_first),
         cmocka_unit_test(a_range_by_token_holds_it),
+        cmocka_unit_test(one_window_is_enough),
         cmocka_unit_test(the_model_stays_as_it_was),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
