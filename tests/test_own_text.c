@@ -186,6 +186,9 @@ static void what_all_begin_with(void **state)
     static const int32_t ids[] = {1, 2, 3, 4}, other[] = {1, 2, 5};
     struct talks t = {0};
     assert_int_equal(talks_same(&t), 0);
+    assert_true(talks_add(&t, NULL, 0)); /* of a template that rendered BOS alone */
+    assert_int_equal(talks_same(&t), 0);
+    talks_free(&t);
     assert_true(talks_add(&t, ids, 4));
     assert_int_equal(talks_same(&t), 3);
     assert_true(talks_add(&t, other, 3));

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for one more element, and for `more` in all. */
+/* Makes room for `more` elements behind the n that there are. */
 static bool grow(void **p, size_t *room, size_t n, size_t more, size_t size)
 {
     if (n + more <= *room)
@@ -20,13 +20,14 @@ static bool grow(void **p, size_t *room, size_t n, size_t more, size_t size)
 bool talks_add(struct talks *t, const int32_t *ids, size_t n)
 {
     void *p = t->ids, *end = t->end;
-    bool grown = grow(&p, &t->room_ids, t->n_ids, n, sizeof *t->ids);
+    bool grown = grow(&p, &t->room_ids, t->n_ids, n + !n, sizeof *t->ids);
     t->ids = p;
     grown = grown && grow(&end, &t->room, t->n, 1, sizeof *t->end);
     t->end = end;
     if (!grown)
         return false;
-    memcpy(t->ids + t->n_ids, ids, n * sizeof *ids);
+    if (n)
+        memcpy(t->ids + t->n_ids, ids, n * sizeof *ids);
     t->n_ids += n;
     t->end[t->n++] = t->n_ids;
     return true;
