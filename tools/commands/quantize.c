@@ -350,7 +350,8 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
     if (status == CLI_OK)
         status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text,
                                     run->n_start);
-    command_text_spread(t, 0);
+    if (status == CLI_OK)
+        command_text_spread(t, 0);
     o->text = t->ids;
     o->n_text = t->n;
     o->prefix = prefix->ids;
@@ -472,11 +473,10 @@ static int run_quantize(const char *path)
         status = cli_limit_cpu();
     if (status == CLI_OK)
         status = command_text_read(&text);
-    if (status != CLI_OK)
-        return status;
-
-    cli_catch_interrupts();
-    status = open_floats(&m, &runs, path);
+    if (status == CLI_OK) {
+        cli_catch_interrupts();
+        status = open_floats(&m, &runs, path);
+    }
     if (status == CLI_OK)
         status = prepare(m, &runs, &text);
     command_text_free(&text);
