@@ -151,9 +151,18 @@ static bool all_begin_with(const struct command_text *t, int32_t bos, const int3
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Windows of each group that are kept out, at most. Nothing is predicted in a window of one token. */
 static size_t kept_windows(uint32_t window)
 {
-    return (least(KEEP_TOKENS, opt.tokens) + window - 1) / window;
+    return window < 2 ? 0 : (least(KEEP_TOKENS, opt.tokens) + window - 1) / window;
+}
+
+/* The largest window that the conversations that are kept out fill, and the others, too, although
+   the first of them may go on behind its tokens in the prefix. At least 1. */
+static size_t window_of_few(const struct command_text *t, uint32_t most_prefix)
+{
+    size_t n = least(talks_tokens(&t->talks, true), talks_tokens(&t->talks, false));
+    return n > most_prefix ? n - most_prefix : 1;
 }
 
 /* Sets the window. Fails unless prefix, window and text fit the model and each other. */
@@ -162,7 +171,7 @@ static int choose_window(struct command_text *t, uint32_t most_prefix)
     const struct tft_model *m = t->m;
     size_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0, wanted = 512;
     if (t->file && t->conversations) /* one window of each kind, if there are few */
-        wanted = least(wanted, least(talks_tokens(&t->talks, true), talks_tokens(&t->talks, false)));
+        wanted = least(wanted, window_of_few(t, most_prefix));
     t->window = opt.window ? opt.window : (uint32_t)least(room, wanted);
     if (!t->window || t->window > room)
         return cli_fail("%s: the context of %u has no room for a window of %u after a prefix of %u",
@@ -184,8 +193,6 @@ static size_t windows_to_keep(size_t have, size_t wanted, uint32_t window)
 {
     size_t keep = kept_windows(window), unused = have > wanted ? have - wanted : 0;
     size_t most = have < KEEP_PART ? have / 3 : have / KEEP_PART; /* one window of three or four */
-    if (window < 2)
-        return 0; /* nothing is predicted in a window of one token */
     return unused >= keep ? keep : least(keep, most);
 }
 
@@ -246,8 +253,8 @@ static int write_own(struct command_text *t, const struct tft_model *runs)
     enum tft_status status = own_text_write(&t->talks, runs, &o, &stopped, &err);
     if (status == TFT_ERR_ARG && o.conversation) { /* the template refuses what it was given */
         cli_progress_end(&bar);
-        fprintf(stderr, "tuffet: %s: calibrated without conversations: its chat template says: %s\n",
-                t->m->source.name, err.msg);
+        fprintf(stderr, "tuffet: %s: calibrated without conversations: %s\n", t->m->source.name,
+                err.msg);
         cli_progress_begin(&bar, "writing text of its own");
         o.conversation = NULL;
         status = own_text_write(&t->talks, runs, &o, &stopped, &err);
@@ -356,7 +363,7 @@ static bool alloc_windows(struct command_text *t, size_t most)
     t->ids = malloc(most * t->window * sizeof *t->ids);
     for (int g = 0; g < CHECK_GROUPS; g++)
         if (!t->kept[g])
-            t->kept[g] = malloc((own + t->n_kept_prose) * sizeof *t->kept[g]);
+            t->kept[g] = malloc((own + t->n_kept_prose + 1) * sizeof *t->kept[g]);
     return t->ids && t->kept[CHECK_CONVERSATION] && t->kept[CHECK_TEXT];
 }
 
@@ -392,7 +399,6 @@ void command_text_spread(struct command_text *t, uint32_t tokens)
            half = least(own, (wanted + 1) / 2);
     if (own + prose <= wanted)
         return;
-    half = least(half, own);
     quantize_spread_windows(t->ids, t->n_own, window, half);
     int32_t *rest = t->ids + t->n_own;
     size_t n = quantize_spread_windows(rest, t->n - t->n_own, window, wanted - half);
