@@ -205,7 +205,8 @@ static int convert(struct tft_model *m, struct quantize_run *run, const char *pa
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
-/* Measures the file, and chooses which of its inputs have ranges by token. */
+/* Measures the file, and chooses which of its inputs have ranges by token. An interrupt leaves no
+   file: its ranges are those that were tried last. */
 static int choose_ranges(struct tft_model *m, struct quantize_run *run, const char *path)
 {
     if (!command_check_has_text(&run->text))
@@ -213,9 +214,12 @@ static int choose_ranges(struct tft_model *m, struct quantize_run *run, const ch
     int status = command_check_open(&run->check, m, &run->text);
     if (status == CLI_OK)
         status = command_check_file(&run->check, path, "checking", run->o.n_threads);
-    return status == CLI_OK ? command_ranges_choose(&run->ranges, &run->check, &run->text, path,
-                                                    run->range, run->o.n_threads)
-                            : status;
+    if (status == CLI_OK)
+        status = command_ranges_choose(&run->ranges, &run->check, &run->text, path, run->range,
+                                       run->o.n_threads);
+    if (status == CLI_INTERRUPTED)
+        remove(path);
+    return status;
 }
 
 /* What the finished file loses. path: of the file that was measured; later steps may have changed
@@ -273,9 +277,9 @@ static int make(struct tft_model *m, struct quantize_run *run)
     return status;
 }
 
-/* Makes a small model with each prefix that may be chosen. The first of them is BOS, or none: it may
-   have ranges by token too, and if that is enough, no other is tried. A prefix of words makes the model
-   expect other text. *best: that which is nearest to the model of floats */
+/* Makes a small model with each prefix that may be chosen. The first is BOS, or no prefix: it may
+   have ranges by token too, and if that is enough, no other is tried. A prefix of words makes the
+   model expect other text. *best: the prefix whose model is nearest to that of floats */
 static int try_prefixes(struct tft_model *m, struct quantize_run *run,
                         struct command_prefix *prefix, uint32_t *best)
 {
