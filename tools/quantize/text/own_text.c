@@ -223,6 +223,8 @@ static bool render(struct writer *w, struct lane *l, struct tft_error *err)
         fail_memory(w);
     tft_chat_text_free(&text);
     l->text = (struct tft_text){.started = goes_on};
+    if (status != TFT_OK)
+        tft_fail(err, status, "a conversation cannot be tokenized: %s", tft_status_text(status));
     return status == TFT_OK && l->ids;
 }
 
@@ -242,7 +244,8 @@ static bool begin_turn(struct writer *w, struct lane *l, struct tft_error *err)
 
 /* ---------------------------------------------------------------------- texts without a template */
 
-/* Texts begin with BOS alone, where there is one, or with it and a few words of a text. */
+/* Texts begin with BOS alone, where there is one, or with it and a few words of a text, as far as
+   there is room. */
 static bool begin_text(struct writer *w, struct lane *l)
 {
     const struct talks *t = &w->beginnings;
@@ -259,6 +262,8 @@ static bool begin_text(struct writer *w, struct lane *l)
         memcpy(l->ids + l->n_ids, t->ids + from, (t->end[i] - from) * sizeof *l->ids);
         l->n_ids += t->end[i] - from;
     }
+    if (l->n_ids > tft_capacity(l->s))
+        l->n_ids = tft_capacity(l->s);
     l->n_answer = 0;
     l->most = TEXT;
     l->text = (struct tft_text){0};
