@@ -9,9 +9,8 @@
 #include "tools/quantize/search/range_search.h"
 #include "tools/quantize/write/in_place.h"
 
-/* Inputs that lose less than this together are left static, whatever else is lost; and so are inputs
-   whose ranges by token gain less than this part of the loss, unless they reach the bars: each costs
-   time. */
+/* Ranges by token cost time. So inputs stay static if they lose less than NEGLIGIBLE_NATS together,
+   or if their ranges by token gain less than LEAST_GAIN of the loss and miss the bars all the same. */
 #define NEGLIGIBLE_NATS 0.002
 #define LEAST_GAIN 0.1
 
@@ -156,8 +155,8 @@ static double rest_of(const struct range_search *r, uint32_t from)
     return rest;
 }
 
-/* How many inputs come next, where n were too few: a quarter more, or so many that what they lose is
-   what is lost beyond the bar. */
+/* How many inputs come next, where n were too few: a quarter more, or as many as lose what the file
+   loses beyond the bar. */
 static uint32_t next_guess(const struct range_search *r, uint32_t n, uint32_t most,
                            const struct command_check *c)
 {

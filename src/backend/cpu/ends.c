@@ -1,7 +1,7 @@
 /*
- * Counts bytes at the ends of static ranges (tft_session_ends), of sessions that ask for it. The bytes of
- * an input are counted where a product reads them: they are complete there, whichever operation
- * made them, and this file is the same on every rung.
+ * Counts bytes at the ends of static ranges, for sessions that ask for it (tft_session_ends). The
+ * bytes of an input are counted where a product reads them: they are complete there, whichever
+ * operation made them, and this file is the same on every rung.
  *
  * Each thread counts its part, into numbers of its own in the session. Sums of integers do not
  * depend on who adds what, so the counts are the same with any number of threads.
@@ -37,7 +37,7 @@ bool tft_cpu_counts_ends(const struct tft_pass *p)
     return counts;
 }
 
-/* The session that token t is of. Once tft_pass_gather has run, the rows left are those whose
+/* The session that token t belongs to. Once tft_pass_gather has run, the rows left are those whose
    logits are wanted. If it has left all, both orders are the same. */
 static const struct tft_session *session_of(const struct tft_pass *p, uint32_t t)
 {

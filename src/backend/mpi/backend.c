@@ -518,8 +518,8 @@ static void limits(const void *device, double *read, double *int8, double *fma)
     *read = *int8 = *fma = NAN;
 }
 
-/* The sums of the embedding, and of o and down of each layer; the ends of ranges by token; the logits
-   of the other processes. */
+/* The sums of the embedding, and of o and down of each layer; the ends of ranges by token; the
+   logits of the other processes. */
 static size_t exchanged(const void *device, const struct tft_asked *a)
 {
     const struct device *d = device;
@@ -529,7 +529,8 @@ static size_t exchanged(const void *device, const struct tft_asked *a)
     for (uint32_t l = 0; l < d->m->n_layer; l++)
         ranges += (size_t)(d->m->block[l].o.in->range == TFT_RANGE_TOKEN) +
                   (size_t)(d->m->block[l].down.in->range == TFT_RANGE_TOKEN);
-    return 4 * (sums + 2 * ranges) + (a->k <= d->part.most ? others * tft_mpi_likeliest_bytes(a->k) : 4 * logits);
+    return 4 * (sums + 2 * ranges) +
+           (a->k <= d->part.most ? others * tft_mpi_likeliest_bytes(a->k) : 4 * logits);
 }
 
 TFT_API tft_device_fn tft_device;

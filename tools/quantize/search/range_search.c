@@ -34,7 +34,8 @@ static void set_all(struct range_search *r, struct tft_model *m, enum tft_range 
         range_search_input(m, r->order[i])->range = range;
 }
 
-/* As many tokens as have room for their logits, but two windows, one of each kind of text. */
+/* As many tokens as have room for their logits, but at least two windows: one of each kind of
+   text. */
 static uint32_t tokens_of(const struct tft_model *m, const struct divergence_opts *o)
 {
     size_t window = (size_t)o->window / 2 * m->n_vocab * sizeof(float),
@@ -44,7 +45,8 @@ static uint32_t tokens_of(const struct tft_model *m, const struct divergence_opt
                                   : (uint32_t)most;
 }
 
-/* The static inputs of a block; the head is a block of its own. */
+/* The static inputs of a block. What is behind the blocks' in the order of the file counts as blocks
+   of TFT_LAYER_INPUTS: the head, and the inputs of feed-forwards beside experts. */
 struct block {
     uint32_t first, n; /* in range_search.order, as long as that is in the order of the model */
     double nats;       /* what they lose together */

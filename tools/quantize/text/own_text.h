@@ -1,9 +1,9 @@
 /*
  * A model's own text. What a model is used for is closest to what it writes itself, in the template
  * of its conversations: the tokens of the template come in every turn, and so do the outliers that
- * some models have at them. So the model answers messages that the program contains (first_messages.txt),
- * in as many sessions at a time as share a pass; a model without a template goes on with
- * short beginnings.
+ * some models have at them. So the model answers messages that the program contains
+ * (first_messages.txt), in as many sessions at a time as share a pass; a model without a template
+ * goes on with short beginnings.
  *
  * (LLM-QAT, Liu et al. 2023, section 3.1, trains on data that the model generates, since it "better
  * preserves the output distribution" than data from elsewhere; here it calibrates ranges.)
