@@ -45,9 +45,9 @@ void tft_port_forget(const struct tft_map *map, size_t begin, size_t end);
 /*
  * A draft is a file that is being written and will then replace another. Where the system allows
  * it, the draft has no name until then: if the process is killed, nothing remains. Only in two
- * moments, when it asks whether such a file may get a name and when the complete file gets one, does a
- * killed process leave PATH.tmpN, empty or whole. Elsewhere the draft lies beside the other file as
- * PATH.tmpN all the time. N is the first free number.
+ * moments, when it asks whether such a file may get a name and when the complete file gets one,
+ * does a killed process leave PATH.tmpN, empty or whole. Elsewhere the draft lies beside the other
+ * file as PATH.tmpN all the time. N is the first free number.
  */
 enum { TFT_DRAFT_ROOM = 32 };
 struct tft_draft {

@@ -18,7 +18,8 @@ struct tft_gguf_writer;
 #define TFT_CHECKSUM_KEY "tuffet.checksum"
 
 /* Starts a file that replaces `path` when it is complete. If the process is killed before, nothing
-   remains, or PATH.tmpN on systems without unnamed files and in two moments (see tft_port_draft). */
+   remains, or PATH.tmpN on systems without unnamed files and in two moments (see
+   tft_port_draft). */
 enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
                                 struct tft_error *err);
 

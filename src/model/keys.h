@@ -105,7 +105,8 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 #define TFT_KEY_INPUT_ERROR "tuffet.input.error"
 
 /* f32[] per input, optional: the share of its numbers, over the calibration text, that become the
-   bytes 0 and 255 at the ends of the static range; what tft_session_ends counts is compared with it */
+   bytes 0 and 255 at the ends of the static range; what tft_session_ends counts is compared with
+   it */
 #define TFT_KEY_INPUT_ENDS "tuffet.input.ends"
 
 /* string: "int8 per channel" or "int8 per tensor" */
@@ -121,10 +122,10 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 #define TFT_KEY_SMOOTH "tuffet.smooth"
 
 /* f32[10]: losses on text that was kept out of calibration. Five numbers for conversations in the
-   model's template, then five for other text: how many tokens; the mean of -ln p of a token, for the model of floats
-   and for this one; the mean divergence (Kullback and Leibler's) of this one, in nats; and how often
-   the likeliest token is the same. Zeros: not measured. Older files have f32[2]: the second and
-   third, of text. */
+   model's template, then five for other text: how many tokens; the mean of -ln p of a token, for
+   the model of floats and for this one; the mean divergence (Kullback and Leibler's) of this one,
+   in nats; and how often the likeliest token is the same. Zeros: not measured. Older files have
+   f32[2]: the second and third, of text. */
 #define TFT_KEY_HELD_OUT "tuffet.held_out"
 
 /* string: "intact" (tokens were given, or are the template's first), "pivots" (the text's own

@@ -55,7 +55,7 @@ struct tft_pass {
     bool stops;             /* the pass may end between two layers: it is long, and what it has
                                done until then is not seen by others */
     const struct tft_input *tapped; /* the last one that s->tap was shown */
-    bool counts_ends; /* some session counts bytes at the ends of static ranges (tft_session_ends): */
+    bool counts_ends; /* some session counts bytes at the ends of ranges (tft_session_ends) */
     const struct tft_input *counted; /* the last input whose bytes were counted */
 };
 

@@ -44,7 +44,8 @@ double cli_calibrated_ends(const struct tft_model *m)
 double cli_session_ends(const struct tft_session *s)
 {
     struct tft_ends ends;
-    return tft_session_ends(s, &ends) && ends.numbers ? (double)ends.at_ends / (double)ends.numbers : NAN;
+    bool counts = tft_session_ends(s, &ends) && ends.numbers;
+    return counts ? (double)ends.at_ends / (double)ends.numbers : NAN;
 }
 
 bool cli_unlike_calibration(const struct tft_model *m, const struct tft_session *s)

@@ -294,6 +294,6 @@ void check_print(FILE *to, const struct check_loss loss[CHECK_GROUPS], uint32_t 
         fputs("check: not measured, as the calibration text was too short to keep some of it out\n",
               to);
     if (warn)
-        fputs("warning: that is much: --dynamic all, --cushion auto or another calibration text may "
-              "lower it\n", to);
+        fputs("warning: that is much: --dynamic all, --cushion auto or another calibration text "
+              "may lower it\n", to);
 }

@@ -1,7 +1,7 @@
 /*
- * What a W8A8 file loses on text that nothing was fitted to, beside the model of floats. Ranges that
- * are fixed from text may serve only that text, and so may prefixes that were searched or tuned. A
- * user has one text: this is the second opinion.
+ * What a W8A8 file loses on text that nothing was fitted to, beside the model of floats. Ranges
+ * that are fixed from text may serve only that text, and so may prefixes that were searched or
+ * tuned. A user has one text: this is the second opinion.
  *
  * There are two groups of text, because a model may predict the one well and not the other:
  * conversations in the model's template, and text without one.
@@ -49,8 +49,8 @@ struct check {
     size_t stride;
 };
 
-/* Runs the model of floats over the texts; m: opened by tft_model_open_unexpanded, which outlives c,
-   as do the texts. If *stopped: TFT_OK, and c is of no use. close accepts all zeros. */
+/* Runs the model of floats over the texts; m: opened by tft_model_open_unexpanded, which outlives
+   c, as do the texts. If *stopped: TFT_OK, and c is of no use. close accepts all zeros. */
 enum tft_status check_open(struct check *c, struct tft_model *m,
                            const struct check_text text[CHECK_GROUPS], const struct check_how *how,
                            bool *stopped, struct tft_error *err);

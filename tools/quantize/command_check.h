@@ -1,5 +1,5 @@
-/* What tuffet quantize does with text that it keeps out of calibration: it chooses among prefixes and
-   ranges, and says what the new model loses. */
+/* What tuffet quantize does with text that it keeps out of calibration: it chooses among prefixes
+   and ranges, and says what the new model loses. */
 #ifndef QUANTIZE_COMMAND_CHECK_H
 #define QUANTIZE_COMMAND_CHECK_H
 
@@ -28,9 +28,10 @@ struct check_prefix {
     double nats; /* result: the mean over the groups of the divergence from the model of floats */
 };
 
-/* Makes a W8A8 model with the prefix, from little text, and measures it. path: of that model, which the
-   caller removes. o: as for quantize(); its text, prefix, bits, cache and progress do not matter.
-   n_start: the tokens of all prefixes that the model of floats gets, too. title: of the progress */
+/* Makes a W8A8 model with the prefix, from little text, and measures it. path: of that model, which
+   the caller removes. o: as for quantize(); its text, prefix, bits, cache and progress do not
+   matter. n_start: the tokens of all prefixes that the model of floats gets, too. title: of the
+   progress */
 int command_check_try(struct command_check *c, struct tft_model *m, struct command_text *t,
                       const struct quantize_opts *o, const char *path,
                       const struct check_prefix *prefix, uint32_t n_start, const char *title);

@@ -44,7 +44,8 @@ int command_prefix_take(struct command_prefix *f, uint32_t choice);
 
 /* Adds a choice where look has added some: the start, and token[n], with which all conversations
    begin, as far as --cushion-max allows. These tokens cost a conversation nothing, as it goes on
-   behind them (command_text_begin), and they may be outliers each time, which look does not find. */
+   behind them (command_text_begin), and they may be outliers each time, which look does not
+   find. */
 void command_prefix_add_first(struct command_prefix *f, const int32_t *token, size_t n);
 
 /* The most tokens that the prefix can have after look and search. */

@@ -10,7 +10,8 @@
 #include "tools/quantize/write/in_place.h"
 
 /* Ranges by token cost time. So inputs stay static if they lose less than NEGLIGIBLE_NATS together,
-   or if their ranges by token gain less than LEAST_GAIN of the loss and miss the bars all the same. */
+   or if their ranges by token gain less than LEAST_GAIN of the loss and miss the bars all the
+   same. */
 #define NEGLIGIBLE_NATS 0.002
 #define LEAST_GAIN 0.1
 
@@ -136,9 +137,9 @@ static int search(struct range_search *r, struct tft_model *made, const struct c
     return CLI_INTERRUPTED;
 }
 
-/* How many inputs, the worst first, get a range by token at least: those that lose more than half of
-   what the worst one loses. Any change moves the predictions a little, as all that comes behind is
-   rounded to other bytes, so all inputs lose something. */
+/* How many inputs, the worst first, get a range by token at least: those that lose more than half
+   of what the worst one loses. Any change moves the predictions a little, as all that comes behind
+   is rounded to other bytes, so all inputs lose something. */
 static uint32_t first_guess(const struct range_search *r, uint32_t most)
 {
     uint32_t n = 1;

@@ -21,10 +21,10 @@ void command_ranges_free(struct command_ranges *c);
 /* Whether the file that was measured last is within the bars, in all groups. */
 bool command_ranges_hold(const struct command_check *check);
 
-/* With --dynamic auto, gives ranges by token to the inputs that lose most, in the file `path`, which
-   check has measured, and in range, until the loss is within the bars, a quarter of the inputs has
-   them, or more of them gain little. Called again, for a file of the same model, it goes on from
-   there. t: the text that is kept out, on which check is open. */
+/* With --dynamic auto, gives ranges by token to the inputs that lose most, in the file `path`,
+   which check has measured, and in range, until the loss is within the bars, a quarter of the
+   inputs has them, or more of them gain little. Called again, for a file of the same model, it goes
+   on from there. t: the text that is kept out, on which check is open. */
 int command_ranges_choose(struct command_ranges *c, struct command_check *check,
                           const struct command_text *t, const char *path, enum tft_range *range,
                           int n_threads);

@@ -23,9 +23,9 @@ extern const struct cli_option command_system_option_list[];
 int command_system_check(void);
 
 /* choose: makes the tokens by the chat format of the model; prefix: after command_prefix_choose; c:
-   all zeros. begin: call before quantize(), when o has the prefix; sets *path to a file for the model
-   without names. finish: call after tuning; writes the model to `path`. All return CLI_OK, or the
-   exit status after a message on standard error, and do nothing without --intact-system. */
+   all zeros. begin: call before quantize(), when o has the prefix; sets *path to a file for the
+   model without names. finish: call after tuning; writes the model to `path`. All return CLI_OK, or
+   the exit status after a message on standard error, and do nothing without --intact-system. */
 int command_system_choose(struct command_system *c, struct tft_model *m,
                           const struct command_prefix *prefix);
 int command_system_begin(struct command_system *c, struct quantize_opts *o, const char **path);

@@ -21,9 +21,9 @@ static struct {
 
 const struct cli_option command_text_option_list[] = {
     {0, "calib", CLI_TEXT, &opt.calib, "FILE",
-     "calibrate on the text in FILE, or on its conversations, lines of JSON with OpenAI's messages, "
-     "and prose that the program contains (default: conversations that the model writes itself, and "
-     "that prose); do not evaluate the model on it"},
+     "calibrate on the text in FILE, or on its conversations, lines of JSON with OpenAI's "
+     "messages, and prose that the program contains (default: conversations that the model writes "
+     "itself, and that prose); do not evaluate the model on it"},
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read names of special tokens in the text of --calib, such as <|im_start|>, as these tokens"},
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
@@ -151,7 +151,8 @@ static bool all_begin_with(const struct command_text *t, int32_t bos, const int3
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Windows of each group that are kept out, at most. Nothing is predicted in a window of one token. */
+/* Windows of each group that are kept out, at most. Nothing is predicted in a window of one
+   token. */
 static size_t kept_windows(uint32_t window)
 {
     return window < 2 ? 0 : (least(KEEP_TOKENS, opt.tokens) + window - 1) / window;
@@ -331,7 +332,8 @@ static uint32_t text_of_prefix(const struct command_text *t, const int32_t *pref
 }
 
 /* Windows of the model's own that are kept out, behind the n windows that the group has. */
-static void add_kept_own(struct command_text *t, enum check_group g, const struct talks_start *start)
+static void add_kept_own(struct command_text *t, enum check_group g,
+                         const struct talks_start *start)
 {
     struct check_text *text = &t->group[g];
     text->n_windows += (uint32_t)talks_windows(

@@ -55,7 +55,8 @@ const int32_t *command_text_first(const struct command_text *t, size_t *n);
 int command_text_begin(struct command_text *t, const int32_t *prefix, uint32_t n_prefix,
                        uint32_t n_text, uint32_t n_start);
 
-/* Lowers the windows of t->ids to those of --calib-tokens, or to about `tokens`, if that is not 0. */
+/* Lowers the windows of t->ids to those of --calib-tokens, or to about `tokens`, if that is not
+   0. */
 void command_text_spread(struct command_text *t, uint32_t tokens);
 
 #endif

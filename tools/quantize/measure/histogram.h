@@ -56,8 +56,8 @@ bool histogram_affine(const struct histogram *h, enum range_method method, doubl
    signal. All numbers must be finite. */
 double histogram_error(const struct histogram *h, const struct tft_affine *q);
 
-/* The share of the numbers that become 0 or 255, the bytes at the ends: those outside the range, and
-   those within half a step of its ends. 0 if there are no numbers. All must be finite. */
+/* The share of the numbers that become 0 or 255, the bytes at the ends: those outside the range,
+   and those within half a step of its ends. 0 if there are no numbers. All must be finite. */
 double histogram_ends(const struct histogram *h, const struct tft_affine *q);
 
 #endif

@@ -1,5 +1,5 @@
-/* The float model's loss on a text, -ln p of each next token, from the residual stream after its last
-   layer; and how another model's predictions differ. The stream must not be rotated. */
+/* The float model's loss on a text, -ln p of each next token, from the residual stream after its
+   last layer; and how another model's predictions differ. The stream must not be rotated. */
 #ifndef QUANTIZE_MEASURE_TEXT_LOSS_H
 #define QUANTIZE_MEASURE_TEXT_LOSS_H
 
@@ -29,8 +29,8 @@ struct text_pair {
     bool same;            /* the likeliest token is the same */
 };
 
-/* each: [n], after the tokens whose rows of the residual stream are x: [n, y->stride]. next: [n] the
-   tokens that come next; other: [n] the other model's logits after each, [V]. */
+/* each: [n], after the tokens whose rows of the residual stream are x: [n, y->stride]. next: [n]
+   the tokens that come next; other: [n] the other model's logits after each, [V]. */
 void text_loss_pairs(const struct text_loss *t, const struct layers *y, float *x,
                      const int32_t *next, const float *const *other, uint32_t n,
                      struct text_pair *each);

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 
-/* Tokens of text, whose second halves are scored; bytes of the logits that are compared with; and how
-   many blocks are measured input by input, at least. */
+/* Tokens of text, whose second halves are scored; bytes of the logits that are compared with; and
+   how many blocks are measured input by input, at least. */
 enum { MEASURED_TOKENS = 1024, MOST_LOGITS = 256 << 20, ONE_BY_ONE = 6 };
 
 struct tft_input *range_search_input(struct tft_model *m, uint32_t index)
@@ -45,8 +45,8 @@ static uint32_t tokens_of(const struct tft_model *m, const struct divergence_opt
                                   : (uint32_t)most;
 }
 
-/* The static inputs of a block. What is behind the blocks' in the order of the file counts as blocks
-   of TFT_LAYER_INPUTS: the head, and the inputs of feed-forwards beside experts. */
+/* The static inputs of a block. What is behind the blocks' in the order of the file counts as
+   blocks of TFT_LAYER_INPUTS: the head, and the inputs of feed-forwards beside experts. */
 struct block {
     uint32_t first, n; /* in range_search.order, as long as that is in the order of the model */
     double nats;       /* what they lose together */
@@ -91,8 +91,8 @@ static void choose_blocks(struct block *block, uint32_t n, uint32_t most)
     }
 }
 
-/* In blocks that were measured as a whole, each kind of input has the part of the loss that it has in
-   those that were measured input by input. */
+/* In blocks that were measured as a whole, each kind of input has the part of the loss that it has
+   in those that were measured input by input. */
 static void share_out(struct range_search *r, const struct block *block, uint32_t n)
 {
     double part[TFT_LAYER_INPUTS] = {0};

@@ -1,5 +1,5 @@
-/* Conversations of a file, for --calib: a line of JSON for each, an object with OpenAI's "messages",
-   and "tools" where there are some. Other members are variables of the template, as in
+/* Conversations of a file, for --calib: a line of JSON for each, an object with OpenAI's
+   "messages", and "tools" where there are some. Other members are variables of the template, as in
    tft_chat_input. */
 #ifndef QUANTIZE_TEXT_CHAT_FILE_H
 #define QUANTIZE_TEXT_CHAT_FILE_H

@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-/* [first_messages_bytes] UTF-8. A line "---" ends a conversation, a line "+++" a message of the user.
-   A conversation may begin with the line "tools", where the template gets tools, and then with a
-   line "system: " and a system message. */
+/* [first_messages_bytes] UTF-8. A line "---" ends a conversation, a line "+++" a message of the
+   user. A conversation may begin with the line "tools", where the template gets tools, and then
+   with a line "system: " and a system message. */
 extern const unsigned char first_messages_text[];
 extern const size_t first_messages_bytes;
 

@@ -21,9 +21,9 @@ enum {
 static const char TOOLS[] =
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":"
     "\"The current weather of a city\",\"parameters\":{\"type\":\"object\",\"properties\":{"
-    "\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}},{\"type\":\"function\",\"function\":{"
-    "\"name\":\"calculator\",\"description\":\"Computes an expression\",\"parameters\":{\"type\":"
-    "\"object\",\"properties\":{\"expression\":{\"type\":\"string\"}},\"required\":["
+    "\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}},{\"type\":\"function\","
+    "\"function\":{\"name\":\"calculator\",\"description\":\"Computes an expression\","
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"expression\":{\"type\":\"string\"}},\"required\":["
     "\"expression\"]}}}]";
 
 /* ------------------------------------------------------------------------------------- messages */
@@ -242,7 +242,7 @@ static bool begin_turn(struct writer *w, struct lane *l, struct tft_error *err)
     return false;
 }
 
-/* ---------------------------------------------------------------------- texts without a template */
+/* --------------------------------------------------------------------- texts without a template */
 
 /* Texts begin with BOS alone, where there is one, or with it and a few words of a text, as far as
    there is room. */

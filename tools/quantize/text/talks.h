@@ -21,8 +21,9 @@ struct talks {
    day. */
 #define TALKS_TIME ((int64_t)1717243200)
 
-/* 1 if the text begins with a BOS that comes before every text of the model, and is not kept here; 0 if
-   there is none, or if it is a token of the template, as in models that begin texts without BOS. */
+/* 1 if the text begins with a BOS that comes before every text of the model, and is not kept here;
+   0 if there is none, or if it is a token of the template, as in models that begin texts without
+   BOS. */
 size_t talks_lead(const struct tft_model *m, const int32_t *ids, size_t n);
 
 /* Adds a text of n tokens. False if memory is short. free accepts all zeros. */
@@ -42,15 +43,16 @@ size_t talks_same(const struct talks *t);
 /* What every sequence begins with at run time. */
 struct talks_start {
     int32_t bos;           /* put before each window; below 0: none */
-    int32_t held;          /* BOS, if the prefix has it: a text that begins with it goes on behind the
-                              prefix; below 0 */
-    const int32_t *prefix; /* [n_prefix] the text of the file's prefix: a text that begins with it */
-    uint32_t n_prefix;     /* goes on behind it, as a prompt does (tft_prefix_held) */
+    int32_t held;          /* BOS, if the prefix has it: a text that begins with it goes on after the
+                              prefix; below 0: the prefix has none */
+    const int32_t *prefix; /* [n_prefix] the text of the file's prefix: a text that begins with it
+                              goes on after the prefix, as a prompt does (tft_prefix_held) */
+    uint32_t n_prefix;
 };
 
-/* Windows of the texts that are kept out, or of the others. Each begins where a text begins; further
-   texts follow until it is full, and the last one is cut. out: [most, window]; returns how many
-   there are. */
+/* Windows of the texts that are kept out, or of the others. Each begins where a text begins;
+   further texts follow until it is full, and the last one is cut. out: [most, window]; returns how
+   many there are. */
 size_t talks_windows(const struct talks *t, bool kept, const struct talks_start *start,
                      uint32_t window, size_t most, int32_t *out);
 

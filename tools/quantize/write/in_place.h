@@ -1,5 +1,5 @@
-/* Stores in a finished W8A8 file what is known only once the file is made: what it loses on text that
-   was kept out of calibration, and which inputs have ranges by token. */
+/* Stores in a finished W8A8 file what is known only once the file is made: what it loses on text
+   that was kept out of calibration, and which inputs have ranges by token. */
 #ifndef QUANTIZE_WRITE_IN_PLACE_H
 #define QUANTIZE_WRITE_IN_PLACE_H
 
