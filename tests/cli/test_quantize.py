@@ -115,8 +115,13 @@ class Quantize(Case):
         found = made("--calib", self.conversations(*said[:20], b" ", *said[20:]))
         self.assertEqual(set(found["check"]), {"conversation", "text"})
         once = self.read(out)
-        made("--calib", self.conversations(*said))
+        with open(self.conversations(*said), "rb") as f:
+            marked = self.write("said", b"\xef\xbb\xbf" + f.read())
+        made("--calib", marked)
         self.assertEqual(self.read(out), once)
+        self.assertIn("too few for a window of 590",
+                      self.fails("quantize", model, "-o", out, "--calib",
+                                 self.conversations(*said[:15]), "--calib-window=590"))
         made("--calib", self.conversations(*[{"messages": s["messages"][:1]} for s in said]))
         self.assertNotEqual(self.read(out), once)
 

@@ -44,6 +44,7 @@ bool command_text_wants_own(void) { return !opt.calib; }
 static bool has_conversations(const char *path, const char *text)
 {
     static const char suffix[] = ".jsonl";
+    text += chat_file_mark(text);
     size_t n = strlen(path), len = strcspn(text, "\n");
     const char *messages = *text == '{' ? strstr(text, "\"messages\"") : NULL;
     return (n >= sizeof suffix && strcmp(path + n + 1 - sizeof suffix, suffix) == 0) ||
@@ -385,6 +386,9 @@ int command_text_begin(struct command_text *t, const int32_t *prefix, uint32_t n
         return cli_fail("out of memory");
     memcpy(t->start, prefix, n_prefix * sizeof *t->start);
     size_t own = talks_windows(&t->talks, false, &start, t->window, most - prose, t->ids);
+    if (t->file && t->conversations && !own)
+        return cli_fail("%s: the conversations to calibrate with fill no window of %u", opt.calib,
+                        t->window);
     memcpy(t->ids + own * window, t->prose, prose * window * sizeof *t->ids);
     for (size_t i = own; i < own + prose && start.bos >= 0; i++)
         t->ids[i * window] = start.bos;

@@ -92,7 +92,7 @@ int chat_file_read(struct talks *out, const struct tft_model *m,
 {
     struct file file = {m, t, path, out, 0};
     int status = CLI_OK;
-    for (const char *p = text, *end = text + n, *next; p < end && status == CLI_OK; p = next) {
+    for (const char *p = text + chat_file_mark(text), *end = text + n, *next; p < end && status == CLI_OK; p = next) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         next = newline ? newline + 1 : end;
         file.line++;

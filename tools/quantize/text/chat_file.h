@@ -4,8 +4,16 @@
 #ifndef QUANTIZE_TEXT_CHAT_FILE_H
 #define QUANTIZE_TEXT_CHAT_FILE_H
 
+#include <string.h>
+
 #include "chat/tuffet_chat.h"
 #include "tools/quantize/text/talks.h"
+
+/* Bytes of a byte order mark that the text begins with, as files from Windows do: 3 or 0. */
+static inline size_t chat_file_mark(const char *text)
+{
+    return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
 
 /* Adds them as the template renders them. CLI_OK, or the exit status after a message that names the
    file and the line: of one that is not JSON, has a role that nobody knows, or that the template

@@ -43,8 +43,8 @@ size_t talks_same(const struct talks *t);
 /* What every sequence begins with at run time. */
 struct talks_start {
     int32_t bos;           /* put before each window; below 0: none */
-    int32_t held;          /* BOS, if the prefix has it: a text that begins with it goes on after the
-                              prefix; below 0: the prefix has none */
+    int32_t held;          /* BOS, if the prefix has it: a text that begins with it goes on after
+                              the prefix; below 0: the prefix has none */
     const int32_t *prefix; /* [n_prefix] the text of the file's prefix: a text that begins with it
                               goes on after the prefix, as a prompt does (tft_prefix_held) */
     uint32_t n_prefix;
