@@ -204,7 +204,14 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 double cli_session_ends(const struct tft_session *s);
 double cli_calibrated_ends(const struct tft_model *m);
 
-/* Whether the session has above 0.1 %, and more than ten times what calibration had. */
+/* The share at calibration of the input that has this index; NaN if the file does not say. */
+double cli_calibrated_input_ends(const struct tft_model *m, uint32_t index);
+
+/* Whether a share is above 0.1 %, and more than ten times what calibration had. False if one of the
+   two is NaN. */
+bool cli_ends_unlike(double share, double calibrated);
+
+/* Whether the session's share is. */
 bool cli_unlike_calibration(const struct tft_model *m, const struct tft_session *s);
 
 /* Prints an object: numbers, at_ends, calibrated, which may be null; or null if the session has

@@ -15,6 +15,13 @@ static double numbers_of(const struct tft_model *m, const struct tft_block *b, u
     return (double)in->width * (experts ? m->n_expert_used : 1);
 }
 
+/* The file's shares, by input; NULL: it does not have them. */
+static const struct tft_value *file_ends(const struct tft_model *m)
+{
+    const struct tft_value *v = tft_source_value(&m->source, TFT_KEY_INPUT_ENDS);
+    return m->byte_inputs && v && v->is_array && v->n == tft_model_inputs(m) ? v : NULL;
+}
+
 /* Adds n numbers, of which the file's share of the input was at the ends. */
 static void add(const struct tft_value *v, uint32_t index, double n, double *all, double *ends)
 {
@@ -27,9 +34,9 @@ static void add(const struct tft_value *v, uint32_t index, double n, double *all
 
 double cli_calibrated_ends(const struct tft_model *m)
 {
-    const struct tft_value *v = tft_source_value(&m->source, TFT_KEY_INPUT_ENDS);
+    const struct tft_value *v = file_ends(m);
     double all = 0, ends = 0;
-    if (!m->byte_inputs || !v || !v->is_array || v->n != tft_model_inputs(m))
+    if (!v)
         return NAN;
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
@@ -41,6 +48,13 @@ double cli_calibrated_ends(const struct tft_model *m)
     return all > 0 && ends >= 0 && ends <= all ? ends / all : NAN;
 }
 
+double cli_calibrated_input_ends(const struct tft_model *m, uint32_t index)
+{
+    const struct tft_value *v = file_ends(m);
+    double share;
+    return v && tft_value_real(v, index, &share) && share >= 0 && share <= 1 ? share : NAN;
+}
+
 double cli_session_ends(const struct tft_session *s)
 {
     struct tft_ends ends;
@@ -48,10 +62,14 @@ double cli_session_ends(const struct tft_session *s)
     return counts ? (double)ends.at_ends / (double)ends.numbers : NAN;
 }
 
+bool cli_ends_unlike(double share, double calibrated)
+{
+    return share > 0.001 && share > 10 * calibrated;
+}
+
 bool cli_unlike_calibration(const struct tft_model *m, const struct tft_session *s)
 {
-    double share = cli_session_ends(s);
-    return share > 0.001 && share > 10 * cli_calibrated_ends(m);
+    return cli_ends_unlike(cli_session_ends(s), cli_calibrated_ends(m));
 }
 
 void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session *s)
