@@ -267,7 +267,8 @@ static bool same(const struct activations_input *a, const struct activations_inp
 {
     return memcmp(a->top, b->top, sizeof a->top) == 0 && a->tenth == b->tenth &&
            a->median == b->median && a->largest == b->largest && a->window == b->window &&
-           a->position == b->position && a->channel == b->channel;
+           a->position == b->position && a->channel == b->channel && a->numbers == b->numbers &&
+           a->at_ends == b->at_ends;
 }
 
 static void the_same_with_any_threads(void **state)
@@ -514,6 +515,43 @@ static void bytes_are_near_the_floats(void **state)
     }
 }
 
+/* The numbers at the ends of ranges are those that a session counts. One range is too narrow. */
+static void ends_agree_with_the_runtime(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct tft_model *m = opened(quantized(&toys[i], NULL, 0, QUANTIZE_ROTATE_NONE));
+        struct tft_input *down = &m->block[1].in[TFT_IN_DOWN];
+        down->affine.scale /= 16;
+        down->affine.inverse *= 16;
+        struct activations a = run(m, (struct activations_opts){.n_threads = 2});
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1,
+                                                                     .n_batch = WINDOW,
+                                                                     .n_logits = WINDOW,
+                                                                     .count_ends = true});
+        struct tft_ends ends;
+        uint64_t numbers = 0, at_ends = 0;
+        for (uint32_t at = 0; at < a.n_window; at++) {
+            tft_rewind(s, 0);
+            assert_int_equal(tft_prefill(s, text + at * WINDOW, WINDOW), TFT_OK);
+        }
+        for (uint32_t k = 0; k < tft_model_inputs(m); k++) {
+            numbers += a.linear[k].numbers;
+            at_ends += a.linear[k].at_ends;
+        }
+        assert_true(tft_session_ends(s, &ends));
+        assert_int_equal(numbers, ends.numbers);
+        assert_int_equal(at_ends, ends.at_ends);
+        assert_int_equal(a.linear[down->index].numbers,
+                         (uint64_t)a.n_window * WINDOW * m->n_ff);
+        assert_true(activations_ends(&a.linear[down->index], 1) > 0.1);
+        assert_true(isnan(activations_ends(a.stream, m->n_layer + 1)));
+        tft_session_close(s);
+        activations_close(&a);
+        tft_model_close(m);
+    }
+}
+
 /* Without its prefix, a model is near the one that never had a prefix, although the static ranges
    were chosen for text after the prefix, and are narrow. */
 static void a_bare_model_has_no_prefix(void **state)
@@ -536,6 +574,7 @@ static void a_bare_model_has_no_prefix(void **state)
         assert_true(near(got.stream[l].top[0], want.stream[l].top[0], 0.05));
     for (uint32_t k = 0; k + 1 < tft_model_inputs(m); k++)
         assert_true(near(got.linear[k].top[0], want.linear[k].top[0], 0.05));
+    assert_true(isnan(activations_ends(got.linear, tft_model_inputs(m))));
     for (uint32_t i = 0; i < m->n_layer * m->n_head; i++)
         assert_true(near(got.sink[i], want.sink[i], 0.1));
     activations_close(&want);
@@ -621,6 +660,7 @@ int main(void)
         cmocka_unit_test(attention_agrees_with_the_runtime),
         cmocka_unit_test(keys_are_those_of_the_cache),
         cmocka_unit_test(bytes_are_near_the_floats),
+        cmocka_unit_test(ends_agree_with_the_runtime),
         cmocka_unit_test(a_bare_model_has_no_prefix),
         cmocka_unit_test(progress_can_stop_it),
         cmocka_unit_test(out_of_memory),

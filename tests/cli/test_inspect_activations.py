@@ -2,6 +2,7 @@
 import math
 import os
 import re
+import struct
 import subprocess
 import unittest
 import xml.etree.ElementTree as ElementTree
@@ -70,6 +71,8 @@ class Activations(Case):
         self.assertEqual([i["name"] for i in run["inputs"]],
                          [f"blk.{i}.{p}" for i in range(facts["layers"]) for p in parts]
                          + ["output"])
+        for row in run["inputs"]:
+            self.assertEqual((row.pop("ends"), row.pop("calibrated_ends")), (None, None))
         for row in run["blocks"] + run["inputs"]:
             self.assertEqual(set(row) - {"attention", "heads", "kept", "keys_of_2_bits",
                                          "values_of_2_bits"},
@@ -142,6 +145,85 @@ class Activations(Case):
             self.assertLessEqual(row["largest"], ranges[row["name"]])
         self.assertEqual([r["prefix"] for r in self.found(self.w8a8("--intact=none"),
                                                           "--tokens=100")["runs"]], [0])
+
+    def clipped(self, *args):
+        """The path of a W8A8 toy of which calibration had about 1 % at the ends of ranges."""
+        path = self.path("clipped" + "".join(args))
+        if not os.path.exists(path):
+            # it may lose much, which is a warning
+            subprocess.run([*TUFFET, "quantize", self.toy(endless=1), "-o", path,
+                            "--calib", self.text, "--calib-tokens=500", "--calib-window=100",
+                            "--range=percentile", "--percentile=99", *args],
+                           check=True, capture_output=True)
+        return path
+
+    def test_numbers_at_the_ends_of_ranges(self):
+        window = ["--tokens=500", "--ctx=100"]
+        model = self.clipped("--dynamic=none", "--intact=none")
+        run, = self.found(model, *window)["runs"]
+        inputs = run["inputs"]
+        data, key, n = self.read(model), b"tuffet.input.ends", len(inputs)
+        at = data.index(key) + len(key)
+        # GGUF: an array of f32
+        self.assertEqual(struct.unpack_from("<IIQ", data, at), (9, 6, n))
+        own = struct.unpack_from(f"<{n}f", data, at + 16)
+        self.assertGreater(sum(own), 0)
+        for row, share in zip(inputs, own, strict=True):
+            self.assertAlmostEqual(row["calibrated_ends"], share, delta=1e-5 * share)
+            self.assertTrue(0 <= row["ends"] < 0.1, row)
+            self.assertAlmostEqual(row["ends"], share, delta=0.01 + share / 2)
+        self.assertTrue(all("ends" not in block for block in run["blocks"]))
+
+        def listed(model):
+            text = self.tuffet("inspect", model, "--activations", self.text, *window).decode()
+            lines = text.split("Numbers at the ends of static ranges")[1].split("\n\n")[0]
+            return re.findall(r"^(\S+) +(\d+\.\d+) +(\d+\.\d+|-)(  more than ten times)?$", lines,
+                              re.MULTILINE)
+        *rows, total = listed(model)
+        first = sorted(inputs, key=lambda row: -row["ends"])[:8]
+        self.assertEqual([row[0] for row in rows], [row["name"] for row in first if row["ends"]])
+        for (_, share, calibrated, more), row in zip(rows, first):
+            self.assertAlmostEqual(float(share), 100 * row["ends"], delta=1e-3)
+            self.assertAlmostEqual(float(calibrated), 100 * row["calibrated_ends"], delta=1e-3)
+            self.assertEqual(more, "")
+        self.assertEqual(total[0], "all")
+        self.assertTrue(min(row["ends"] for row in inputs) - 1e-4 <= float(total[1]) / 100
+                        <= max(row["ends"] for row in inputs) + 1e-4)
+
+        # calibration had none: all inputs above 0.1 % are listed
+        fewer = self.write("fewer", data[:at + 16] + bytes(4 * n) + data[at + 16 + 4 * n:])
+        many = [row["name"] for row in inputs if row["ends"] > 0.001]
+        rows = listed(fewer)
+        self.assertGreater(len(many), 0)
+        self.assertEqual({row[0] for row in rows if row[3]} - {"all"}, set(many))
+        # the file does not say
+        older = self.write("older", data.replace(key, b"x" + key[1:]))
+        for row, before in zip(self.found(older, *window)["runs"][0]["inputs"], inputs):
+            self.assertEqual((row["ends"], row["calibrated_ends"]), (before["ends"], None))
+        self.assertEqual({row[2:] for row in listed(older)}, {("-", "")})
+
+        # other tokens
+        self.write("text", b"The 42 XYZ! zebra? 7%; quick_fox, [jumps] \"over\" {it}.\n" * 40)
+        other = self.found(model, *window)["runs"][0]["inputs"]
+        self.assertEqual([row["calibrated_ends"] for row in other],
+                         [row["calibrated_ends"] for row in inputs])
+        self.assertTrue(all(0 <= row["ends"] <= 1 for row in other))
+        self.assertNotEqual([row["ends"] for row in other], [row["ends"] for row in inputs])
+
+    def test_ends_of_static_ranges_only(self):
+        def ends(model):
+            return [[(row["ends"], row["calibrated_ends"]) for row in run["inputs"]]
+                    for run in self.found(model, "--tokens=100")["runs"]]
+        nothing = (None, None)
+        without, with_it = ends(self.clipped("--dynamic=none", "--intact=bos"))
+        self.assertEqual(set(without), {nothing})  # its ranges are by token
+        self.assertTrue(all(None not in row for row in with_it))
+        some, = ends(self.clipped("--dynamic=1.attn_q", "--intact=none"))
+        self.assertEqual([i for i, row in enumerate(some) if row == nothing], [4])
+        self.assertEqual({row for run in ends(self.toy(endless=1)) for row in run}, {nothing})
+        self.assertNotIn("ends of static ranges",
+                         self.tuffet("inspect", self.toy(endless=1), "--activations",
+                                     self.text).decode())
 
     def test_same_results_everywhere(self):
         for model in [self.toy(endless=1), self.w8a8("--intact=bos", model=self.toy(endless=1))]:

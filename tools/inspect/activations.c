@@ -66,6 +66,17 @@ static void add(struct activations_input *in, const struct magnitudes *m, uint32
     in->channel = (uint32_t)m->column[0];
 }
 
+/* Counts the bytes at the ends of a static range. */
+static void add_ends(struct activations_input *in, const struct magnitudes_rows *r)
+{
+    in->numbers += r->n * r->width;
+    for (size_t i = 0; i < r->n; i++)
+        for (size_t k = 0; k < r->width; k++) {
+            uint8_t byte = r->bytes[i * r->stride + k];
+            in->at_ends += byte == 0 || byte == UINT8_MAX;
+        }
+}
+
 /* Measures a buffer: the input of linear layer l, or, where l is NULL, the residual stream at layer
    k->layer. */
 static void measure(struct run *k, const struct tft_pass *p, enum tft_buf buf,
@@ -77,6 +88,8 @@ static void measure(struct run *k, const struct tft_pass *p, enum tft_buf buf,
     struct magnitudes m = magnitudes_of(&r, k->row + (size_t)p->tid * k->widest,
                                         tops ? a->token_top + (size_t)k->layer * a->window : NULL);
     add(l ? &a->linear[l->in->index] : &a->stream[k->layer], &m, k->window, a->n_window);
+    if (l && r.bytes && l->in->range == TFT_RANGE_STATIC)
+        add_ends(&a->linear[l->in->index], &r);
 }
 
 /* ------------------------------------------------------------------------------------ attention */
@@ -422,6 +435,16 @@ void activations_pivots(const struct activations *a, uint32_t layer, bool *pivot
         magnitudes_of(&(struct magnitudes_rows){.n = 1, .width = a->window, .x = top}, NULL, NULL);
     for (uint32_t i = 0; i < a->window; i++)
         pivot[i] = top[i] > ACTIVATIONS_PIVOT * m.median;
+}
+
+double activations_ends(const struct activations_input *in, uint32_t n)
+{
+    uint64_t numbers = 0, at_ends = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        numbers += in[i].numbers;
+        at_ends += in[i].at_ends;
+    }
+    return numbers ? (double)at_ends / (double)numbers : NAN;
 }
 
 double activations_sink(const struct activations *a, uint32_t layer)

@@ -35,6 +35,9 @@ struct activations_input {
        window; the prefix is not counted */
     float largest;
     uint32_t window, position, channel;
+    /* sums over the windows: its numbers, and how many of them are the bytes 0 and 255 at the ends
+       of its static range. Both are 0 in `stream`, and where the range is not static */
+    uint64_t numbers, at_ends;
 };
 
 struct activations {
@@ -80,6 +83,10 @@ uint32_t activations_worst(const struct activations *a);
    pivot tokens. pivot: [window] */
 #define ACTIVATIONS_PIVOT 5
 void activations_pivots(const struct activations *a, uint32_t layer, bool *pivot);
+
+/* The share of the numbers of n inputs at the ends of static ranges, 0..1; NaN if none of them has
+   such a range. */
+double activations_ends(const struct activations_input *in, uint32_t n);
 
 /* The average of `sink` over the heads of a layer. */
 double activations_sink(const struct activations *a, uint32_t layer);

@@ -41,6 +41,16 @@ static void json_input(const struct report *r, const struct activations *a,
     json_text(r, id);
 }
 
+/* Of linear layers' input `index`, whose share at calibration belongs to its static range. */
+static void json_ends(const struct report *r, const struct activations *a, uint32_t index)
+{
+    double share = activations_ends(&a->linear[index], 1);
+    fputs(",\"ends\":", stdout);
+    json_real(share);
+    fputs(",\"calibrated_ends\":", stdout);
+    json_real(isnan(share) ? share : cli_calibrated_input_ends(r->m, index));
+}
+
 static void json_attention(const struct activations *a, uint32_t layer)
 {
     fputs(",\"attention\":", stdout);
@@ -127,6 +137,7 @@ static void json_run(const struct report *r, int run)
     for (uint32_t i = 0; i < tft_model_inputs(r->m); i++) {
         fputs(i ? "," : "", stdout);
         json_input(r, a, &a->linear[i], quantize_input_name(a->n_layer, i, name));
+        json_ends(r, a, i);
         putchar('}');
     }
     putchar(']');

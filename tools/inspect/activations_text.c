@@ -1,4 +1,5 @@
 /* The report on activations as text. */
+#include <math.h>
 #include <string.h>
 
 #include "activations_report.h"
@@ -99,6 +100,58 @@ static void show_linear(const struct report *r)
         }
 }
 
+/* Whether input i has a larger share of numbers at the ends than input k; of equal ones, the first
+   has. */
+static bool more_ends(const struct activations *a, uint32_t i, uint32_t k)
+{
+    double x = activations_ends(&a->linear[i], 1), y = activations_ends(&a->linear[k], 1);
+    return x > y || (x >= y && i < k);
+}
+
+/* The input of the largest share after that of input `last`; of all if `last` is n. n: none has one
+   above 0. */
+static uint32_t next_ends(const struct activations *a, uint32_t n, uint32_t last)
+{
+    uint32_t next = n;
+    for (uint32_t i = 0; i < n; i++)
+        if (a->linear[i].at_ends && (last == n || more_ends(a, last, i)) &&
+            (next == n || more_ends(a, i, next)))
+            next = i;
+    return next;
+}
+
+static void show_ends_row(const char *name, double share, double calibrated)
+{
+    printf("%-20s %12.4f", name, 100 * share);
+    if (isnan(calibrated))
+        printf(" %12s", "-");
+    else
+        printf(" %12.4f", 100 * calibrated);
+    puts(cli_ends_unlike(share, calibrated) ? "  more than ten times" : "");
+}
+
+/* Numbers at the ends of static ranges, in the run with the prefix, if there is one: of the inputs
+   that have most, and of all that calibration had far fewer of. */
+static void show_ends(const struct report *r)
+{
+    enum { SHOWN = 8 };
+    const struct activations *a = &r->run[r->n_runs - 1];
+    uint32_t n = tft_model_inputs(r->m), shown = 0;
+    double all = activations_ends(a->linear, n);
+    char name[64];
+    if (isnan(all))
+        return; /* no range is static */
+    printf("\nNumbers at the ends of static ranges, in percent\n%-20s %12s %12s\n", "",
+           "this text", "calibration");
+    for (uint32_t i = next_ends(a, n, n); i < n; i = next_ends(a, n, i)) {
+        double share = activations_ends(&a->linear[i], 1),
+               calibrated = cli_calibrated_input_ends(r->m, i);
+        if (shown++ < SHOWN || cli_ends_unlike(share, calibrated))
+            show_ends_row(quantize_input_name(a->n_layer, i, name), share, calibrated);
+    }
+    show_ends_row("all", all, cli_calibrated_ends(r->m));
+}
+
 enum { SHOWN_SIZE = 1 }; /* of cache_cost_size */
 
 static void show_cache_row(const char *name, const struct cache_cost_found *f)
@@ -156,6 +209,7 @@ void report_print_text(const struct report *r)
     show_heading(r);
     show_stream(r);
     show_linear(r);
+    show_ends(r);
     show_cache(r);
     for (int i = 0; i < r->n_runs; i++) {
         printf("\nTokens that stand out at the input of %s, more than %d times the median token",
