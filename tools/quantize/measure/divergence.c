@@ -35,11 +35,11 @@ void divergence_close(struct divergence *d)
     *d = (struct divergence){0};
 }
 
-uint32_t divergence_pick(struct divergence *d, bool held, uint32_t tokens)
+uint32_t divergence_pick(struct divergence *d, enum divergence_part part, uint32_t tokens)
 {
     uint32_t have = 0, want = (tokens + d->o.window - 1) / d->o.window;
     for (uint32_t i = 0; i < d->o.n_windows && !failed(d); i++)
-        if (held_out(i, d->o.n_windows) == held)
+        if (part == DIVERGENCE_ALL || held_out(i, d->o.n_windows) == (part == DIVERGENCE_HELD))
             d->picked[have++] = i;
     d->n_picked = have < want ? have : want;
     for (uint32_t i = 0; i < d->n_picked; i++)

@@ -36,9 +36,13 @@ void divergence_open(struct divergence *d, const struct tft_model *m,
                      const struct divergence_opts *o, struct tft_error *bad);
 void divergence_close(struct divergence *d);
 
-/* Picks windows of about `tokens` tokens in all, spread evenly over those that are held out
-   (held_out.h), or over the others. Returns how many. */
-uint32_t divergence_pick(struct divergence *d, bool held, uint32_t tokens);
+/* Which windows may be measured: DIVERGENCE_HELD are the held-out ones (held_out.h) and
+   DIVERGENCE_OTHERS the rest, where something is fitted to the rest; DIVERGENCE_ALL is for text that
+   nothing was fitted to. */
+enum divergence_part { DIVERGENCE_ALL, DIVERGENCE_HELD, DIVERGENCE_OTHERS };
+
+/* Picks windows of about `tokens` tokens in all, spread evenly over the part. Returns how many. */
+uint32_t divergence_pick(struct divergence *d, enum divergence_part part, uint32_t tokens);
 
 /* Computes the reference on the picked windows; then measures the model as it is, with the KV cache
    `kv`: nats per token. */

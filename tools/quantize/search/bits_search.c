@@ -252,7 +252,7 @@ static void search(struct searcher *z)
     if (failed(z))
         return;
     size_t bytes = budget(z);
-    uint32_t windows = divergence_pick(&z->d, false, MEASURED_TOKENS);
+    uint32_t windows = divergence_pick(&z->d, DIVERGENCE_OTHERS, MEASURED_TOKENS);
     z->d.total_work = windows * ((double)z->n + 2);
     divergence_refer(&z->d, "f16");
     z->r->floor = failed(z) ? 0 : measure_floor(z);

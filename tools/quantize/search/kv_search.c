@@ -395,8 +395,8 @@ static void search_settings(struct searcher *z)
 
 static void search(struct searcher *z)
 {
-    uint32_t judged = divergence_pick(&z->d, true, JUDGED_TOKENS),
-             measured = divergence_pick(&z->d, false, MEASURED_TOKENS);
+    uint32_t judged = divergence_pick(&z->d, DIVERGENCE_HELD, JUDGED_TOKENS),
+             measured = divergence_pick(&z->d, DIVERGENCE_OTHERS, MEASURED_TOKENS);
     double points = (mixed(z, KEYS) ? mixed_points.n : whole_points.n) + whole_points.n;
     double tried = z->o->depth ? 1 + (double)N_SETTINGS * N_VALUES : 0;
     z->d.total_work = measured * (z->n_units + points + tried + 2) + 3.0 * judged;
@@ -408,7 +408,7 @@ static void search(struct searcher *z)
     measure_side(z, VALUES);
     if (!failed(z))
         choose(z);
-    divergence_pick(&z->d, true, JUDGED_TOKENS);
+    divergence_pick(&z->d, DIVERGENCE_HELD, JUDGED_TOKENS);
     divergence_refer(&z->d, "f16");
     z->r->uniform.divergence = divergence_measure(&z->d, z->r->uniform.kv);
     z->r->searched.divergence = divergence_measure(&z->d, z->r->searched.kv);

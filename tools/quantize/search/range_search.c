@@ -115,8 +115,8 @@ static void share_out(struct range_search *r, const struct block *block, uint32_
 static void measure_all(struct range_search *r, struct tft_model *m, struct divergence *d,
                         struct block *block)
 {
-    bool single = d->o.n_windows == 1; /* which divergence_pick holds out */
-    uint32_t windows = divergence_pick(d, single, tokens_of(m, &d->o)), n = list_blocks(r, block),
+    uint32_t windows = divergence_pick(d, DIVERGENCE_ALL, tokens_of(m, &d->o)),
+             n = list_blocks(r, block),
              chosen = n / 4 > ONE_BY_ONE ? n / 4 : n < ONE_BY_ONE ? n : ONE_BY_ONE, inputs = 0;
     for (uint32_t i = 0; i < n; i++)
         inputs = block[i].n > inputs ? block[i].n : inputs;
