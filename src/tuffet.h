@@ -432,6 +432,13 @@ struct tft_session_opts {
     struct tft_session *draft; /* NULL, or an open session of a smaller model with the same
                                   vocabulary, which makes guesses too: see below */
     bool count_ends; /* count the numbers that lie at the ends of their ranges: tft_session_ends */
+    struct tft_batch *batch; /* NULL, or an open batch of the same model. The session then computes
+                                in the batch's memory, also in tft_prefill and tft_sample, and has
+                                none of its own for that: a fifth of its bytes, or less. A pass
+                                takes no more tokens and threads than the batch has. The batch must
+                                outlive the session. One thread at a time may use the batch and all
+                                sessions that were opened with it. TFT_ERR_ARG: a batch of another
+                                model. */
 };
 
 /*

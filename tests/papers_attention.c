@@ -151,7 +151,7 @@ void paper_assert_attention(const struct paper *p, const struct tft_session *s,
 {
     static struct query a;
     const struct tft_model *m = s->m;
-    struct tft_pass shape = {.m = m, .s = (struct tft_session *)s};
+    struct tft_pass shape = {.m = m, .work = s->work};
     uint32_t layer = m->n_layer - 1;
     for (uint32_t h = 0; h < m->n_head; h++) {
         uint32_t g = h / (m->n_head / m->n_head_kv);

@@ -34,7 +34,7 @@ static inline void prefix_rows_of(const struct tft_session *s, uint32_t n, struc
                     r->k[at + d] = panel[d * TFT_KEY_PANEL + pos % TFT_KEY_PANEL];
                 memcpy(r->v + at, tft_kv_values(&s->kv, l, h, pos), dim * sizeof *r->v);
             }
-    memcpy(r->x, s->buf[TFT_X], m->n_embd * sizeof *r->x);
+    memcpy(r->x, s->work->buf[TFT_X], m->n_embd * sizeof *r->x);
 }
 
 static inline const char *prefix_key(const struct prefix_text *p, const char *what)

@@ -55,8 +55,7 @@ static inline void see_text(const struct tft_model *m, uint32_t n_prefix, struct
             m, (struct tft_session_opts){.n_threads = 1, .n_logits = WINDOW, .kv = "f16"});
         if (n_prefix)
             assert_int_equal(tft_prefill(s, prefix, n_prefix), TFT_OK);
-        s->tap = see_range;
-        s->tap_user = seen;
+        s->work->tap = (struct tft_tap){see_range, seen};
         assert_int_equal(tft_prefill(s, text + i * WINDOW, WINDOW), TFT_OK);
         tft_session_close(s);
     }

@@ -101,6 +101,7 @@ static void block_by_block(void *arg, int tid, int n_threads)
     struct tft_pass p = {.ops = &tft_backend_cpu.ops,
                          .m = m,
                          .s = s->s,
+                         .work = s->s->work,
                          .plan = &plan,
                          .tid = tid,
                          .n_threads = n_threads,
@@ -243,7 +244,7 @@ static double guessed(struct tft_model *m, const int32_t *words, uint32_t n, int
     assert_int_equal(layers_open_empty(&y, m, &o, &room, &err), TFT_OK);
     assert_true(text_loss_open(&g, m, n));
     struct layers_pass j = {
-        .part = LAYERS_EMBED, .x = y.text, .tokens = words, .n = n, .seq_len = n};
+        .part = LAYERS_EMBED, .x = y.text, .tokens = words, .n = n};
     layers_run_pass(&y, &j);
     j.part = LAYERS_LAYER;
     for (j.layer = 0; j.layer < m->n_layer; j.layer++) {
@@ -572,14 +573,13 @@ static void integers_rank_as_floats_do(void **state)
     }
 }
 
-enum { D = 40, E = 12, F = 96, SEQUENCE = 4 }; /* of the llama toy; a pass has as many sequences as
-                                                  it has layers */
+enum { D = 40, E = 12, F = 96, SEQUENCE = 4 }; /* of the llama toy */
 
 /* Output of the first layer, which is loaded, for the sequences of a pass. */
 static void first_layer(const struct layers *y, const int32_t *tokens, uint32_t n, float *to)
 {
     struct layers_pass j = {
-        .part = LAYERS_EMBED, .x = y->text, .tokens = tokens, .n = n, .seq_len = SEQUENCE};
+        .part = LAYERS_EMBED, .x = y->text, .tokens = tokens, .n = n, .n_seq = n / SEQUENCE};
     layers_run_pass(y, &j);
     j.part = LAYERS_LAYER;
     layers_run_pass(y, &j);
@@ -599,6 +599,7 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     struct tft_error err;
     float floats[3 * SEQUENCE * D], bytes[3 * SEQUENCE * D], alone[SEQUENCE * D];
     assert_int_equal(layers_open_empty(&y, m, &o, &room, &err), TFT_OK);
+    assert_int_equal(layers_open_sequences(&y, 3, SEQUENCE, &err), TFT_OK);
     layers_load(&y, 0);
     first_layer(&y, tokens, 3 * SEQUENCE, floats);
     assert_true(layers_pack(&y, 0));
@@ -620,6 +621,7 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     assert_ptr_equal(m->block[0].q.w.format, &tft_format_f32);
     assert_int_equal(m->block[0].q.in->range, TFT_RANGE_FLOAT);
     layers_unload(&y, 0);
+    layers_close_sequences(&y);
     layers_close(&y);
     tft_model_close(m);
 }

@@ -226,8 +226,7 @@ static void prompts_end_with_the_cache(void **state)
     struct tft_session *s =
         session(m, (struct tft_session_opts){.n_threads = 1, .n_logits = 2});
     toy_tokens(9, m->n_vocab, tokens, 50);
-    s->tap = see;
-    s->tap_user = &seen;
+    s->work->tap = (struct tft_tap){see, &seen};
     assert_int_equal(tft_prefill(s, tokens, 50), TFT_OK);
     for (uint32_t l = 0; l < 6; l++) {
         assert_int_equal(seen.rows[l * TFT_LAYER_INPUTS + TFT_IN_ATTN], l < 3 ? 50 : 2);

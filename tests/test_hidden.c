@@ -186,7 +186,7 @@ static void fed_in_batches(const struct tft_model *m, const float *all)
                     .session = s[i], .tokens = words + tft_pos(s[i]), .n = i ? i : 20};
         assert_int_equal(tft_step(batch, steps, n), TFT_OK);
         for (size_t i = 0; i < n; i++)
-            has(steps[i].session, all, steps[i].n, steps[i].session->n_hidden);
+            has(steps[i].session, all, steps[i].n, steps[i].session->out.n_hidden);
     }
     assert_int_equal(tft_prefill(alone, words, tft_pos(s[1])), TFT_OK);
     same_last_logits(s[1], alone);

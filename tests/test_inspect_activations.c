@@ -225,8 +225,7 @@ static void inputs_agree_with_the_runtime(void **state)
         struct tft_session *s = session(
             m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
         struct shown shown = {.m = m};
-        s->tap = tap;
-        s->tap_user = &shown;
+        s->work->tap = (struct tft_tap){tap, &shown};
         assert_int_equal(a.n_window, TEXT / WINDOW);
         for (uint32_t at = 0; at < a.n_window; at++) {
             tft_rewind(s, 0);
@@ -435,8 +434,7 @@ static void attention_agrees_with_the_runtime(void **state)
     struct tft_session *s = session(
         m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
     double share[3 * 4] = {0};
-    s->tap = add_shares;
-    s->tap_user = share;
+    s->work->tap = (struct tft_tap){add_shares, share};
     assert_int_equal(tft_prefill(s, text, WINDOW), TFT_OK);
     for (int i = 0; i < 3 * 4; i++) {
         assert_true(fabs(a.sink[i] - share[i]) < 1e-5);

@@ -201,7 +201,7 @@ static void attention_is_that_of_the_numbers(void **state)
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         feed(s, tokens + s->pos, at[i] - s->pos - 1, N);
         assert_int_equal(tft_decode(s, tokens[s->pos]), TFT_OK);
-        struct tft_pass pass = {.m = m, .s = s};
+        struct tft_pass pass = {.m = m, .work = s->work};
         for (uint32_t h = 0; h < 6; h++) {
             double want[E];
             const float *q = tft_pass_row(&pass, TFT_Q, 0) + h * E,

@@ -177,7 +177,7 @@ static void same(const struct twins *t, const char *what)
             fail_msg("%s: other logits after %zu tokens", what, n - back);
     }
     assert_int_equal(t->asked[0], t->asked[1]);
-    assert_int_equal(t->s->n_named, t->plain->n_named);
+    assert_int_equal(t->s->filter.n, t->plain->filter.n);
     assert_true(t->s->lookup.ahead <= tft_capacity(t->s) - n);
     assert_int_equal(tft_guessed(t->plain), 0);
 }
@@ -293,7 +293,7 @@ static uint64_t walk(const struct tft_model *m, struct tft_session_opts o, int s
     snprintf(what, sizeof what, "%s with %s", m->arch->name, o.kv);
     o.keep_user = &t.asked[1];
     t = twins(m, o);
-    t.s->keep_user = &t.asked[0];
+    t.s->filter.user = &t.asked[0];
     for (int i = 0; i < steps; i++) {
         step(&t, what);
         if (i % 8 == 0 && !t.s->kv.ring)
@@ -423,7 +423,7 @@ static void in_sessions_that_slide(void **state)
    or more may still come. */
 static void get_ahead(struct twins *t, size_t n)
 {
-    for (int32_t i = 0; tft_pos(t->plain) < n || t->s->lookup.ahead < 3 || !t->s->first_valid; i++)
+    for (int32_t i = 0; tft_pos(t->plain) < n || t->s->lookup.ahead < 3 || !t->s->out.first_valid; i++)
         both_decode(t, i % 5 + 1);
     same(t, "ahead");
 }

@@ -510,7 +510,7 @@ static void a_logit_overflows(void **state)
             assert_int_equal(tft_decode(p.s[k], tokens[i]), TFT_OK);
         assert_int_equal(tft_sample(&greedy, p.s[0]), tft_sample(&greedy, p.s[1]));
     }
-    assert_int_equal(p.s[1]->partial, processes > 1);
+    assert_int_equal(p.s[1]->out.partial, processes > 1);
     for (int k = 0; k < 2; k++) {
         assert_int_equal(tft_decode(p.s[k], tokens[bad]), TFT_ERR_NUMBERS);
         assert_null(tft_logits(p.s[k], 0));

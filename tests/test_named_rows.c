@@ -79,7 +79,7 @@ static void same_rows(const struct tft_session *s, uint32_t first, const struct 
                 assert_memory_equal(p->k + at, key(s, l, h, first + i), bytes);
                 assert_memory_equal(p->v + at, tft_kv_values(&s->kv, l, h, first + i), bytes);
             }
-    assert_memory_equal(p->x, s->buf[TFT_X], m->n_embd * sizeof *p->x);
+    assert_memory_equal(p->x, s->work->buf[TFT_X], m->n_embd * sizeof *p->x);
 }
 
 /* Without rotation, a value of the file is one of the model of floats. The second time, the file's

@@ -210,7 +210,7 @@ static void the_order_of_the_keys(void **state)
     for (uint32_t w = 0; w < TEXT / WINDOW; w++) {
         struct tft_session *s =
             session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .kv = "f16"});
-        struct tft_pass p = {.m = m, .s = s};
+        struct tft_pass p = {.m = m, .work = s->work};
         assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
         assert_int_equal(tft_prefill(s, text + w * WINDOW, WINDOW), TFT_OK);
         /* sinks stay f16 */
@@ -257,7 +257,7 @@ static void take_head(const struct tft_model *m, uint32_t g)
     for (uint32_t w = 0; w < WINDOWS; w++) {
         struct tft_session *s =
             session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .kv = "f16"});
-        struct tft_pass p = {.m = m, .s = s};
+        struct tft_pass p = {.m = m, .work = s->work};
         assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
         assert_int_equal(tft_prefill(s, text + w * WINDOW, WINDOW), TFT_OK);
         for (uint32_t t = 0; t < SEEN; t++)

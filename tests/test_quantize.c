@@ -283,7 +283,7 @@ static double importance(const struct toy *t, const struct tft_model *m, uint32_
     for (uint32_t w = 0; w < TEXT / WINDOW; w++) {
         struct tft_session *s =
             session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .kv = "f16"});
-        struct tft_pass p = {.m = m, .s = s};
+        struct tft_pass p = {.m = m, .work = s->work};
         assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
         assert_int_equal(tft_prefill(s, text + w * WINDOW, WINDOW), TFT_OK);
         /* groups of 64 tokens; the last is shorter */

@@ -64,7 +64,7 @@ static int close_session(void **state)
 
 static void set_logits(const float *x)
 {
-    memcpy(session->buf[TFT_LOGITS], x, V * sizeof *x);
+    memcpy(session->out.logits, x, V * sizeof *x);
 }
 
 /* Logits close together and far apart, negative and positive, and two that are equal. */
@@ -409,7 +409,7 @@ static void tokens_are_those_of_the_definition(void **state)
     enum { KINDS = 9 };
     struct tft_model *m;
     struct tft_session *s = session_of_many(&m);
-    float *x = s->buf[TFT_LOGITS];
+    float *x = s->out.logits;
     for (int kind = 0; kind < KINDS; kind++)
         for (int i = 0; i < N_SETTINGS; i++)
             for (uint64_t seed = 0; seed < 6; seed++) {
@@ -536,7 +536,7 @@ static void suppressed_tokens_are_left_out(void **state)
             }
             struct tft_sampler a = settings[i], b = a;
             a.seed = b.seed = seed;
-            memcpy(s->buf[TFT_LOGITS], x, sizeof x);
+            memcpy(s->out.logits, x, sizeof x);
             int32_t want = tft_sample_logits(&b, s, without);
             assert_int_equal(tft_sample(&a, s), want);
             assert_int_equal(tft_sample_logits(&(struct tft_sampler){0}, s, x),

@@ -61,7 +61,7 @@ static void same_session(const struct tft_session *a, const struct tft_session *
 {
     assert_int_equal(tft_pos(a), tft_pos(b));
     assert_int_equal(a->kv.held, b->kv.held);
-    assert_int_equal(a->n_named, b->n_named);
+    assert_int_equal(a->filter.n, b->filter.n);
     assert_memory_equal(tft_tokens(a), tft_tokens(b), tft_pos(a) * sizeof(int32_t));
     assert_int_equal(!tft_logits(a, 0), !tft_logits(b, 0));
     if (tft_logits(a, 0))

@@ -296,7 +296,7 @@ static void what_is_computed_again_is_named_again(void **state)
     assert_int_equal(s->kv.held, 0);
     assert_int_equal(tft_decode(s, tokens[0]), TFT_OK);
     assert_int_equal(tft_prefill(fresh, tft_tokens(s), tft_pos(s)), TFT_OK);
-    assert_int_equal(s->n_named, fresh->n_named);
+    assert_int_equal(s->filter.n, fresh->filter.n);
     assert_int_equal(hash_logits(0, s), hash_logits(0, fresh));
     tft_session_close(fresh);
     tft_session_close(s);

@@ -43,7 +43,7 @@ struct tft_backend {
     void (*session_close)(void *state);
 
     /* Runs tft_pass_layers(p, first, end). The logits are in the session's memory when it returns,
-       all of them if s->partial is false. TFT_ERR_DEVICE: the device has failed, and will fail
+       all of them if s->out.partial is false. TFT_ERR_DEVICE: the device has failed, and will fail
        again; p->s->error says how. */
     enum tft_status (*run)(struct tft_pass *p, uint32_t first, uint32_t end);
 

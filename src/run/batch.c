@@ -1,4 +1,7 @@
-/* Several sessions in one pass: their tokens are joined, lane by lane (pass.h). */
+/* Several sessions in one pass: a workspace, and the lanes of the next pass, whose tokens are joined
+   (pass.h). */
+#include "batch.h"
+
 #include "backend.h"
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -12,9 +15,10 @@ enum { DEFAULT_SESSIONS = 16, DEFAULT_TOKENS = 512, MOST = 65536 };
 
 struct tft_batch {
     const struct tft_model *m;
-    struct tft_session *work; /* the rows of the passes */
-    int n_threads;
-    bool joins; /* passes of this model can be shared */
+    struct tft_work *work;
+    bool joins;      /* passes of this model can be shared */
+    uint32_t n_rows; /* of logits, which a shared pass computes */
+    float *logits;   /* [n_rows, V], if passes can be shared */
     struct tft_allocator allocator_copy;
     const struct tft_allocator *allocator; /* NULL or &allocator_copy */
     size_t size;
@@ -26,16 +30,27 @@ struct tft_batch {
     int32_t *tokens;        /* [work->n_batch] */
 };
 
+struct tft_work *tft_batch_work(const struct tft_batch *b)
+{
+    return b->work;
+}
+
 /* -------------------------------------------------------------------------------------- opening */
 
-static struct tft_batch *layout(struct tft_arena *a, const struct tft_batch_opts *o)
+static struct tft_batch *layout(struct tft_arena *a, const struct tft_model *m,
+                                const struct tft_batch_opts *o)
 {
     struct tft_batch discarded, *place = tft_arena_take(a, 1, sizeof *place),
                                 *b = place ? place : &discarded;
-    *b = (struct tft_batch){.max_lanes = o->n_sessions, .n_threads = o->n_threads};
+    *b = (struct tft_batch){.m = m,
+                            .joins = m->n_host == m->n_layer && !m->pass_ranges,
+                            .n_rows = o->n_sessions,
+                            .max_lanes = o->n_sessions};
     b->lane = tft_arena_take(a, o->n_sessions, sizeof *b->lane);
     b->step = tft_arena_take(a, o->n_sessions, sizeof(struct tft_step *));
     b->tokens = tft_arena_take(a, o->n_tokens, sizeof *b->tokens);
+    b->logits = tft_arena_take(a, b->joins ? b->n_rows : 0, m->n_vocab * sizeof(float));
+    b->work = tft_work_layout(a, m, o->n_tokens, o->n_threads);
     return place;
 }
 
@@ -84,25 +99,19 @@ enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m
     if (status != TFT_OK)
         return status;
     struct tft_arena a = {0};
-    layout(&a, &o);
+    layout(&a, m, &o);
     void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
     if (!memory)
         return too_large(m, &o, err);
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};
-    struct tft_batch *b = layout(&a, &o);
-    b->m = m;
+    struct tft_batch *b = layout(&a, m, &o);
     b->size = bytes;
-    b->joins = m->n_host == m->n_layer && !m->pass_ranges;
     if (o.allocator) {
         b->allocator_copy = *o.allocator;
         b->allocator = &b->allocator_copy;
     }
-    struct tft_work w = {o.allocator, o.n_tokens, o.n_sessions, o.n_threads};
-    if (b->joins && tft_session_open_work(&b->work, m, &w, err) != TFT_OK) {
-        tft_batch_close(b);
-        return too_large(m, &o, err);
-    }
+    tft_work_open(b->work);
     *out = b;
     return TFT_OK;
 }
@@ -111,7 +120,6 @@ void tft_batch_close(struct tft_batch *b)
 {
     if (!b)
         return;
-    tft_session_close(b->work);
     struct tft_allocator copy = b->allocator_copy;
     tft_free(b->allocator ? &copy : NULL, b, b->size);
 }
@@ -121,20 +129,20 @@ void tft_batch_close(struct tft_batch *b)
 /* The rows of logits that a step leaves. */
 static uint32_t logits_of(const struct tft_step *step)
 {
-    uint32_t most = step->session->n_logits;
+    uint32_t most = step->session->out.n_logits;
     return step->n < most ? (uint32_t)step->n : most;
 }
 
 static uint32_t hidden_of(const struct tft_step *step)
 {
-    uint32_t most = step->session->n_hidden;
+    uint32_t most = step->session->out.n_hidden;
     return step->n < most ? (uint32_t)step->n : most;
 }
 
 static bool has_room(const struct tft_batch *b, const struct tft_step *step)
 {
     return b->n_lane < b->max_lanes && step->n <= b->work->n_batch - b->n_token &&
-           logits_of(step) <= b->work->n_logits - b->n_logits;
+           logits_of(step) <= b->n_rows - b->n_logits;
 }
 
 static void add_lane(struct tft_batch *b, struct tft_step *step)
@@ -143,6 +151,7 @@ static void add_lane(struct tft_batch *b, struct tft_step *step)
     uint32_t n = (uint32_t)step->n;
     memcpy(b->tokens + b->n_token, step->tokens, n * sizeof *b->tokens);
     b->lane[b->n_lane] = (struct tft_lane){.s = s,
+                                           .plan = &s->kv.plan,
                                            .at = b->n_token,
                                            .n = n,
                                            .pos = s->kv.n_prefix + s->kv.dropped + s->pos,
@@ -157,7 +166,7 @@ static void add_lane(struct tft_batch *b, struct tft_step *step)
 /* No more threads than the batch has, nor than any of the sessions. */
 static int threads_of(const struct tft_batch *b)
 {
-    int n = b->n_threads;
+    int n = b->work->n_threads;
     for (uint32_t i = 0; i < b->n_lane; i++)
         n = n < b->lane[i].s->n_threads ? n : b->lane[i].s->n_threads;
     return n;
@@ -168,7 +177,7 @@ static void take_logits(const struct tft_batch *b, const struct tft_lane *lane, 
 {
     size_t n_vocab = b->m->n_vocab;
     if (lane->n_logits)
-        memcpy(lane->s->buf[TFT_LOGITS], b->work->buf[TFT_LOGITS] + from * n_vocab,
+        memcpy(lane->s->out.logits, b->logits + from * n_vocab,
                lane->n_logits * n_vocab * sizeof(float));
 }
 
@@ -178,24 +187,22 @@ static void run_lanes(struct tft_batch *b)
     if (!b->n_lane)
         return;
     const struct tft_stage *stage = &b->m->stage[0];
-    bool alone = b->n_lane == 1;
-    struct tft_session *runs = alone ? b->lane[0].s : b->work;
-    int n_threads = runs->n_threads;
+    struct tft_session *alone = b->n_lane == 1 ? b->lane[0].s : NULL;
     struct tft_pass p = {.ops = &stage->backend->ops,
                          .m = b->m,
-                         .s = runs,
-                         .plan = alone ? &b->lane[0].s->kv.plan : NULL,
+                         .s = alone,
+                         .work = alone ? alone->work : b->work,
+                         .logits = alone ? alone->out.logits : b->logits,
+                         .plan = alone ? &alone->kv.plan : NULL,
                          .lane = alone ? NULL : b->lane,
                          .n_lane = alone ? 0 : b->n_lane,
-                         .n_threads = 1,
+                         .n_threads = threads_of(b),
                          .tokens = b->tokens,
                          .n = b->n_token,
                          .pos = b->lane[0].pos,
                          .n_logits = b->n_logits,
                          .n_hidden = b->n_hidden};
-    runs->n_threads = threads_of(b);
     stage->backend->run(&p, 0, b->m->n_layer); /* cannot fail: the CPU, and nobody stops it */
-    runs->n_threads = n_threads;
     for (uint32_t i = 0, row = 0; i < b->n_lane; row += b->lane[i++].n_logits) {
         const struct tft_lane *lane = &b->lane[i];
         struct tft_session *s = lane->s;
@@ -230,7 +237,7 @@ static void take_step(struct tft_batch *b, struct tft_step *step, bool alone)
     bool guesses = s->lookup.most && step->n == 1;
     if (!b->joins || (guesses && alone) || tft_feed_guessed(s, step->tokens, step->n) ||
         !tft_feed_can_join(s, step->n) || step->n > b->work->n_batch ||
-        logits_of(step) > b->work->n_logits) {
+        logits_of(step) > b->n_rows) {
         step->status = tft_prefill(s, step->tokens, step->n);
         return;
     }

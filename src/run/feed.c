@@ -58,7 +58,7 @@ bool tft_are_numbers(const float *x, size_t n)
     return !strange;
 }
 
-static void forget_outputs(struct tft_session *s) { s->n_valid = s->n_valid_hidden = 0; }
+static void forget_outputs(struct tft_session *s) { s->out.n_valid = s->out.n_valid_hidden = 0; }
 
 /* Makes valid what a pass has written: n_logits rows of logits from row `row` on, and the last rows
    of hidden vectors. Fails if one of the numbers is infinite or NaN. */
@@ -67,16 +67,16 @@ static enum tft_status take_outputs(struct tft_session *s, uint32_t row, uint32_
 {
     const struct tft_model *m = s->m;
     forget_outputs(s);
-    s->first_valid = row;
-    bool good = tft_are_numbers(s->buf[TFT_LOGITS] + (size_t)row * m->n_vocab,
+    s->out.first_valid = row;
+    bool good = tft_are_numbers(s->out.logits + (size_t)row * m->n_vocab,
                                 (size_t)n_logits * m->n_vocab);
-    if (!good || !tft_are_numbers(s->last_hidden, (size_t)n_hidden * m->n_embd))
+    if (!good || !tft_are_numbers(s->out.hidden, (size_t)n_hidden * m->n_embd))
         return tft_fail(&s->error, TFT_ERR_NUMBERS,
                         "%s: the %s after token %u are infinite or no numbers: the file is "
                         "damaged, or its activations overflow",
                         m->source.name, good ? "hidden vectors" : "logits", s->pos);
-    s->n_valid = n_logits;
-    s->n_valid_hidden = n_hidden;
+    s->out.n_valid = n_logits;
+    s->out.n_valid_hidden = n_hidden;
     return TFT_OK;
 }
 
@@ -85,14 +85,14 @@ static uint32_t least(size_t a, uint32_t b) { return a < b ? (uint32_t)a : b; }
 /* Begins a call that computes n tokens. */
 static void begin_call(struct tft_session *s, uint64_t n)
 {
-    s->call_done = 0;
-    s->call_tokens = n;
+    s->call.done = 0;
+    s->call.tokens = n;
 }
 
 static enum tft_status cancelled(struct tft_session *s)
 {
     return tft_fail(&s->error, TFT_ERR_CANCELLED, "cancelled: %llu of %llu tokens are computed",
-                    (unsigned long long)s->call_done, (unsigned long long)s->call_tokens);
+                    (unsigned long long)s->call.done, (unsigned long long)s->call.tokens);
 }
 
 /* Runs the pass from layer `from` on, if the caller does not stop it. A pass that evicts is not
@@ -116,16 +116,18 @@ static enum tft_status after_prefix(struct tft_session *s)
     const float *x = s->named ? s->named->x : m->prefix_x;
     if (s->pos || !x)
         return check_tokens(s, NULL, 0);
-    memcpy(s->buf[TFT_X], x, m->n_embd * sizeof(float));
+    memcpy(s->work->buf[TFT_X], x, m->n_embd * sizeof(float));
     struct tft_kv_chunk chunk;
     struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, 0, 1);
     struct tft_pass p = {.m = m,
                          .s = s,
+                         .work = s->work,
+                         .logits = s->out.logits,
                          .plan = &plan,
-                         .n_threads = 1,
+                         .n_threads = s->n_threads,
                          .n = 1,
-                         .n_logits = least(1, s->n_logits),
-                         .n_hidden = least(1, s->n_hidden)};
+                         .n_logits = least(1, s->out.n_logits),
+                         .n_hidden = least(1, s->out.n_hidden)};
     begin_call(s, 1);
     enum tft_status status = run_or_stop(&p, m->n_layer);
     forget_outputs(s);
@@ -145,7 +147,7 @@ static enum tft_status passed(struct tft_session *s, uint32_t n, uint32_t end, u
                               uint32_t n_logits, uint32_t n_hidden)
 {
     tft_kv_commit(&s->kv);
-    s->call_done += n;
+    s->call.done += n;
     s->pos = end;
     drop_checkpoints(s);
     tft_states_step(&s->states, end);
@@ -162,8 +164,8 @@ enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end,
    last ones are wanted. */
 static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bool keep)
 {
-    uint32_t n_logits = keep ? least(n, s->n_logits) : 0,
-             n_hidden = keep ? least(n, s->n_hidden) : 0,
+    uint32_t n_logits = keep ? least(n, s->out.n_logits) : 0,
+             n_hidden = keep ? least(n, s->out.n_hidden) : 0,
              n_last = n_logits > n_hidden ? n_logits : n_hidden;
     while (n) {
         uint32_t step = s->n_batch;
@@ -175,8 +177,10 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bo
         tft_kv_plan(&s->kv, step);
         struct tft_pass p = {.m = s->m,
                              .s = s,
+                             .work = s->work,
+                             .logits = s->out.logits,
                              .plan = &s->kv.plan,
-                             .n_threads = 1,
+                             .n_threads = s->n_threads,
                              .tokens = s->tokens + from,
                              .n = step,
                              .n_logits = n ? 0 : n_logits,
@@ -212,7 +216,7 @@ static enum tft_status take_guess(struct tft_session *s)
     assert(!s->kv.plan.n_order); /* else the pass of the guess would have ended before it */
     s->lookup.ahead--;
     s->guessed++;
-    return passed(s, 1, s->pos + 1, s->first_valid + 1, 1, 0);
+    return passed(s, 1, s->pos + 1, s->out.first_valid + 1, 1, 0);
 }
 
 /* Lists guesses behind the next token, which is listed: of the draft model, or of the lookup,
@@ -238,8 +242,10 @@ static enum tft_status compute_ahead(struct tft_session *s)
     }
     struct tft_pass p = {.m = s->m,
                          .s = s,
+                         .work = s->work,
+                         .logits = s->out.logits,
                          .plan = &s->kv.plan,
-                         .n_threads = 1,
+                         .n_threads = s->n_threads,
                          .tokens = s->tokens + s->pos,
                          .n = n,
                          .n_logits = n,
@@ -266,8 +272,8 @@ static void drop_tokens(struct tft_session *s, uint32_t n)
             continue;
         }
         s->tokens[i - dropped] = s->tokens[i];
-        if (s->is_named)
-            s->is_named[i - dropped] = s->is_named[i];
+        if (s->filter.named)
+            s->filter.named[i - dropped] = s->filter.named[i];
     }
 }
 
@@ -295,19 +301,19 @@ static enum tft_status slide(struct tft_session *s)
 static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
 {
     const struct tft_kv_policy *kv = &s->kv.policy;
-    for (uint32_t i = from; s->is_named && i < from + n; i++) {
+    for (uint32_t i = from; s->filter.named && i < from + n; i++) {
         uint64_t position = (uint64_t)s->kv.dropped + i;
-        s->is_named[i] = i >= kv->sinks && s->n_named < kv->keep &&
-                         s->keep(s->keep_user, position, s->tokens[i]);
-        s->n_named += s->is_named[i];
+        s->filter.named[i] = i >= kv->sinks && s->filter.n < kv->keep &&
+                         s->filter.keep(s->filter.user, position, s->tokens[i]);
+        s->filter.n += s->filter.named[i];
     }
 }
 
 /* The filter's answers for tokens from .. end - 1, which leave the session, no longer count. */
 static void forget_names(struct tft_session *s, uint32_t from, uint32_t end)
 {
-    for (uint32_t i = from; s->is_named && i < end; i++)
-        s->n_named -= s->is_named[i];
+    for (uint32_t i = from; s->filter.named && i < end; i++)
+        s->filter.n -= s->filter.named[i];
 }
 
 /* Lists tokens[n], for which there is room, and asks the filter for them. */
@@ -370,7 +376,7 @@ enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uin
     forget_error(s);
     begin_call(s, n);
     enum tft_status status = check_tokens(s, tokens, n);
-    if (status == TFT_OK && tft_port_lower(&s->cancelled)) {
+    if (status == TFT_OK && tft_port_lower(&s->call.cancelled)) {
         forget_outputs(s);
         status = cancelled(s);
     }
@@ -459,7 +465,7 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
     if (s->kv.ring && !s->kv.held)
         tft_session_put_prefix(s);
     if (slid && !s->kv.dropped) { /* all is forgotten: positions begin anew */
-        s->n_named = 0;
+        s->filter.n = 0;
         ask_filter(s, 0, s->pos);
     }
     return TFT_OK;
@@ -482,7 +488,7 @@ enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
 
 /* ------------------------------------------------------------------------------------- stopping */
 
-void tft_cancel(struct tft_session *s) { tft_port_raise(&s->cancelled); }
+void tft_cancel(struct tft_session *s) { tft_port_raise(&s->call.cancelled); }
 
 enum tft_status tft_session_threads(struct tft_session *s, int n)
 {
@@ -527,9 +533,9 @@ static bool bring(struct tft_session *s, const struct tft_asked *a)
 
 const float *tft_session_logits(struct tft_session *s, const struct tft_asked *a)
 {
-    if (!s->n_valid || !bring(s, a))
+    if (!s->out.n_valid || !bring(s, a))
         return NULL;
-    return s->buf[TFT_LOGITS] + (s->first_valid + s->n_valid - 1) * (size_t)s->m->n_vocab;
+    return s->out.logits + (s->out.first_valid + s->out.n_valid - 1) * (size_t)s->m->n_vocab;
 }
 
 const float *tft_logits(const struct tft_session *s, size_t back)
@@ -537,12 +543,12 @@ const float *tft_logits(const struct tft_session *s, size_t back)
     /* What the caller sees of the session stays the same. */
     const float *newest = tft_session_logits((struct tft_session *)s,
                                              &(struct tft_asked){.k = s->m->n_vocab});
-    return newest && back < s->n_valid ? newest - back * s->m->n_vocab : NULL;
+    return newest && back < s->out.n_valid ? newest - back * s->m->n_vocab : NULL;
 }
 
 const float *tft_hidden(const struct tft_session *s, size_t back)
 {
-    if (back >= s->n_valid_hidden)
+    if (back >= s->out.n_valid_hidden)
         return NULL;
-    return s->last_hidden + (s->n_valid_hidden - 1 - back) * (size_t)s->m->n_embd;
+    return s->out.hidden + (s->out.n_valid_hidden - 1 - back) * (size_t)s->m->n_embd;
 }

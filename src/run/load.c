@@ -88,8 +88,8 @@ static void find_arrays(struct image *i, const struct tft_session *s)
     i->checkpoint = at + (s->kv.ring ? 4 * (size_t)s->kv.n_layer : 0);
     i->tokens = i->checkpoint + 4 * (size_t)i->h.n_checkpoint;
     at = i->tokens + 4 * (size_t)i->h.pos;
-    i->kv.named = s->is_named ? at : NULL;
-    i->kv.owner = at + (s->is_named ? i->h.pos : 0);
+    i->kv.named = s->filter.named ? at : NULL;
+    i->kv.owner = at + (s->filter.named ? i->h.pos : 0);
     i->grammar = i->data + i->size - TFT_SAVED_CHECKSUM - i->h.grammar_bytes;
     i->logits = i->grammar - (size_t)s->m->n_vocab * sizeof(float);
 }
@@ -148,12 +148,12 @@ void tft_saved_restore(struct tft_session *s, const struct tft_session *from,
         tft_states_drop_oldest(t);
     s->pos = h->pos;
     tft_lookup_forget(&s->lookup);
-    s->first_valid = 0;
-    s->n_valid = h->has_logits && s->n_logits;
-    s->n_valid_hidden = 0;
-    s->n_named = 0;
-    for (uint32_t i = 0; s->is_named && i < s->pos; i++)
-        s->n_named += s->is_named[i];
+    s->out.first_valid = 0;
+    s->out.n_valid = h->has_logits && s->out.n_logits;
+    s->out.n_valid_hidden = 0;
+    s->filter.n = 0;
+    for (uint32_t i = 0; s->filter.named && i < s->pos; i++)
+        s->filter.n += s->filter.named[i];
     s->error = (struct tft_error){0};
 }
 

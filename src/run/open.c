@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "batch.h"
 #include "draft.h"
 #include "session.h"
 
@@ -106,6 +107,21 @@ static enum tft_status check_hidden(const struct tft_session_opts *o, const stru
     return TFT_OK;
 }
 
+/* A pass is no larger than the batch's workspace. */
+static enum tft_status share_batch(struct tft_session_opts *o, const struct tft_model *m,
+                                   struct tft_error *err)
+{
+    const struct tft_work *w = tft_batch_work(o->batch);
+    if (w->m != m)
+        return tft_fail(err, TFT_ERR_ARG, "%s: the session's batch is of another model",
+                        m->source.name);
+    if (o->n_batch > w->n_batch)
+        o->n_batch = w->n_batch;
+    if (o->n_threads > w->n_threads)
+        o->n_threads = w->n_threads;
+    return TFT_OK;
+}
+
 static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv,
                                const struct tft_model *m, const struct tft_session_opts *given,
                                struct tft_error *err)
@@ -163,10 +179,16 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return status;
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
+    if (!o->n_threads)
+        o->n_threads = tft_port_cpus();
+    if (!tft_port_threaded())
+        o->n_threads = 1;
     if (!o->n_logits && !o->no_logits)
         o->n_logits = 1;
     if (!o->checkpoints)
         o->checkpoints = DEFAULT_CHECKPOINTS;
+    if (o->batch && (status = share_batch(o, m, err)) != TFT_OK)
+        return status;
     if (o->n_logits > o->n_batch)
         return tft_fail(err, TFT_ERR_ARG,
                         "n_logits, %u, is above n_batch, %u: logits are kept of one pass",
@@ -182,10 +204,6 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         o->n_logits = o->n_batch;
     if (o->n_hidden > o->n_batch)
         o->n_hidden = o->n_batch;
-    if (!o->n_threads)
-        o->n_threads = tft_port_cpus();
-    if (!tft_port_threaded())
-        o->n_threads = 1;
     return TFT_OK;
 }
 
@@ -213,141 +231,6 @@ static uint32_t guess_costs(const struct tft_model *m)
                                      : 65536 / 8;
 }
 
-/* Normalised rows: one for each token of a pass, and at least one for each thread, which may make a
-   row for itself (tft_cpu_own_row). Other rows of bytes are as many. */
-static uint32_t byte_rows(const struct tft_session *s)
-{
-    return s->n_batch > (uint32_t)s->n_threads ? s->n_batch : (uint32_t)s->n_threads;
-}
-
-/* Whether a buffer has rows of floats. Where all linear layers take bytes of a static range, those
-   that feed them have none. Hidden activations are rows of floats for some kinds of input only. */
-static bool has_floats(const struct tft_model *m, enum tft_buf b)
-{
-    if (b == TFT_G || b == TFT_U || b == TFT_H)
-        return m->float_hidden;
-    return m->float_inputs || (b != TFT_XN && b != TFT_A);
-}
-
-static size_t rows_of(const struct tft_session *s, enum tft_buf b)
-{
-    return b == TFT_LOGITS ? s->logit_rows
-           : b == TFT_XN   ? byte_rows(s)
-           : b == TFT_H    ? (size_t)s->n_batch * s->m->n_expert_used
-                           : s->n_batch;
-}
-
-static bool is_used(const struct tft_model *m, enum tft_buf b)
-{
-    switch (b) {
-    case TFT_M: return m->mixer_width;
-    case TFT_Y: return tft_model_adds_apart(m) || m->n_expert;
-    case TFT_Z: return m->pieces & 1u << TFT_PIECE_EXPERTS_BESIDE;
-    case TFT_R:
-    case TFT_E:
-    case TFT_H: return m->n_expert;
-    case TFT_P:
-    case TFT_I: return m->layer_embed.n;
-    default: return true;
-    }
-}
-
-/* The copies of inputs that threads multiply experts by. */
-static void layout_expert_inputs(struct tft_session *s, struct tft_arena *a)
-{
-    const struct tft_model *m = s->m;
-    size_t tokens = TFT_EXPERT_TOKENS;
-    struct tft_expert_inputs *all = tft_arena_take(a, (size_t)s->n_threads, sizeof *all);
-    for (int i = 0; i < s->n_threads; i++) {
-        struct tft_expert_inputs w = {0};
-        if (s->m->float_inputs)
-            w.x = tft_arena_take(a, tokens, tft_buf_stride(m, TFT_XN) * sizeof *w.x);
-        if (m->byte_inputs || m->group_inputs)
-            w.bytes = tft_arena_take(a, tokens, tft_buf_byte_stride(m, TFT_XN));
-        if (m->byte_inputs && m->float_inputs)
-            w.affine = tft_arena_take(a, tokens, sizeof *w.affine);
-        if (all)
-            all[i] = w;
-    }
-    s->expert_inputs = all;
-}
-
-/* Rows of activations. A device has rows of its own, but for those that go to and from it. */
-static void layout_rows(struct tft_session *s, struct tft_arena *a)
-{
-    const struct tft_model *m = s->m;
-    bool has_device = m->n_host < m->n_layer;
-    for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
-        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G || b == TFT_H || b == TFT_I;
-        size_t rows = rows_of(s, b);
-        if (!is_used(m, b) || (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X))))
-            continue;
-        if (has_floats(m, b))
-            s->buf[b] = tft_arena_take(a, rows, tft_buf_stride(m, b) * sizeof(float));
-        if ((m->byte_inputs || m->group_inputs) && feeds) {
-            s->bytes[b] = tft_arena_take(a, rows > byte_rows(s) ? rows : byte_rows(s),
-                                         tft_buf_byte_stride(m, b));
-            if (m->byte_inputs && m->float_inputs)
-                s->affine[b] = tft_arena_take(a, rows, sizeof *s->affine[b]);
-        }
-    }
-    s->last_hidden = tft_arena_take(a, s->n_hidden, m->n_embd * sizeof(float));
-    s->embed_row = tft_arena_take(a, m->layer_embed.n ? (size_t)s->n_threads : 0,
-                                  tft_buf_stride(m, TFT_P) * sizeof(float));
-    if (m->n_expert) {
-        tft_routes_layout(&s->routes, a, m, s->n_batch);
-        layout_expert_inputs(s, a);
-    }
-    if (!m->byte_inputs && !m->group_inputs && !m->n_expert)
-        return;
-
-    s->range_part = tft_arena_take(a, (size_t)s->n_threads, sizeof *s->range_part);
-    struct tft_hidden_scratch *hidden = tft_arena_take(a, (size_t)s->n_threads, sizeof *hidden);
-    for (int i = 0; i < s->n_threads; i++) {
-        struct tft_hidden_scratch w;
-        w.gate = tft_arena_take(a, TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS * sizeof(float));
-        w.up = tft_arena_take(a, TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS * sizeof(float));
-        if (hidden)
-            hidden[i] = w;
-    }
-    s->hidden = hidden;
-}
-
-static void layout_attend(struct tft_session *s, struct tft_arena *a)
-{
-    const struct tft_kv *kv = &s->kv;
-    bool evicts = tft_kv_evicts(&kv->policy), apart = tft_kv_apart(&kv->policy) && kv->n_host;
-    size_t dim = kv->head_dim, key_scales = evicts ? 2 * tft_kv_scales(kv, &kv->policy.k) : 0,
-           value_scales = evicts ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v) : 0;
-    struct tft_attend_scratch *scratch = tft_arena_take(a, (size_t)s->n_threads, sizeof *scratch);
-    for (int i = 0; i < s->n_threads; i++) {
-        struct tft_attend_scratch w;
-        w.q = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
-        w.o = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
-        w.part = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
-        w.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
-        w.all_scores = apart ? tft_arena_take(a, TFT_TILE, kv->max_tokens * sizeof(float)) : NULL;
-        bool i8 = kv->policy.i8;
-        w.bytes = tft_arena_take(a, i8 ? TFT_TILE : 0, tft_panel_cols(dim));
-        w.weights = tft_arena_take(a, i8 ? TFT_TILE : 0, TFT_SPAN);
-        w.affine = tft_arena_take(a, i8 ? 2 * TFT_TILE : 0, sizeof *w.affine);
-        w.ordered_q = tft_arena_take(a, evicts ? TFT_TILE : 0, dim * sizeof(float));
-        w.key_scales = tft_arena_take(a, key_scales, sizeof(float));
-        w.value_scales = tft_arena_take(a, value_scales, sizeof(float));
-        if (scratch)
-            scratch[i] = w;
-    }
-    s->scratch = scratch;
-
-    const struct tft_model *m = s->m;
-    size_t parts = (size_t)m->n_head *
-                   (tft_spans(kv->most_slots) + tft_spans(kv->n_blocks * kv->block));
-    s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
-    s->part_max = tft_arena_take(a, parts, sizeof(float));
-    s->part_sum = tft_arena_take(a, parts, sizeof(float));
-    s->all_scores = apart ? tft_arena_take(a, m->n_head, kv->max_tokens * sizeof(float)) : NULL;
-}
-
 /* Counts, or places, all memory of a session; the session itself comes first. */
 static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m,
                                   const struct tft_session_opts *o, const struct tft_kv_policy *kv)
@@ -358,20 +241,19 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .named = tft_model_prefix(m, o->prefix),
                               .capacity = o->capacity,
                               .n_batch = o->n_batch,
-                              .n_logits = o->n_logits,
-                              .n_hidden = o->n_hidden,
+                              .out = {.n_logits = o->n_logits, .n_hidden = o->n_hidden},
                               .n_threads = o->n_threads,
                               .max_threads = o->n_threads};
     tft_lookup_open(&s->lookup, guesses_of(m, o), guess_costs(m));
     tft_draft_open(&s->draft, m, o->draft, guess_costs(m));
-    s->logit_rows =
-        s->n_logits && s->n_logits <= s->lookup.most ? 1 + s->lookup.most : s->n_logits;
+    s->out.logit_rows =
+        s->out.n_logits && s->out.n_logits <= s->lookup.most ? 1 + s->lookup.most : s->out.n_logits;
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;
     s->whole_prompt = kv->prefill == TFT_KV_PROMPT;
-    s->keep = o->keep;
-    s->keep_user = o->keep_user;
-    s->progress = o->progress;
-    s->progress_user = o->progress_user;
+    s->filter.keep = o->keep;
+    s->filter.user = o->keep_user;
+    s->call.progress = o->progress;
+    s->call.user = o->progress_user;
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
@@ -379,36 +261,22 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                   s->n_threads);
     tft_states_layout(&s->states, a, m->state_size, o->checkpoints);
     s->states.first = m->prefix_state;
-    s->is_named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->is_named) : NULL;
+    s->filter.named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->filter.named) : NULL;
     for (int i = 0; i < TFT_KV_SIDES; i++)
-        s->kv.at[i].is_named = s->is_named;
+        s->kv.at[i].is_named = s->filter.named;
 
-    layout_rows(s, a);
     bool is_long = m->rope_freq_long && s->capacity + shape.n_prefix > m->rope_original_ctx;
     s->rope_freq = is_long ? m->rope_freq_long : m->rope_freq;
-    size_t angles = (size_t)m->n_rot + m->n_rot_window;
-    s->rope_cos = tft_arena_take(a, s->n_batch, angles * sizeof(float));
-    s->rope_sin = tft_arena_take(a, s->n_batch, angles * sizeof(float));
+    if (m->n_host == m->n_layer) /* a device has logits of its own */
+        s->out.logits = tft_arena_take(a, s->out.logit_rows, m->n_vocab * sizeof(float));
+    s->out.hidden = tft_arena_take(a, s->out.n_hidden, m->n_embd * sizeof(float));
 
-    layout_attend(s, a);
+    s->work = o->batch ? tft_batch_work(o->batch)
+                       : tft_work_layout(a, m, s->n_batch, s->max_threads);
+    tft_attend_work_layout(&s->attend, a, m, &s->kv, s->max_threads);
     bool counts = o->count_ends && m->n_host == m->n_layer;
     s->ends = counts ? tft_arena_take(a, (size_t)s->max_threads, sizeof *s->ends) : NULL;
-    s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);
-    s->tops = tft_arena_take(a, tft_likely_blocks(m->n_vocab), sizeof *s->tops);
-    s->penalized = tft_arena_take(a, m->n_vocab, sizeof *s->penalized);
     return place;
-}
-
-/* The padding of rows of bytes meets weights of zero, but no kernel should read memory that was
-   never written. */
-static void clear_padding(struct tft_session *s)
-{
-    struct tft_pass shape = {.m = s->m, .s = s};
-    for (enum tft_buf b = 0; b < TFT_N_BUF && s->m->byte_inputs; b++)
-        for (uint32_t t = 0; s->bytes[b] && t < (b == TFT_H ? rows_of(s, b) : byte_rows(s)); t++) {
-            uint32_t width = tft_pass_width(&shape, b);
-            memset(tft_pass_bytes(&shape, b, t) + width, 0, tft_panel_cols(width) - width);
-        }
 }
 
 /* The prefix's keys and values take their places before all others. Nothing ever overwrites them
@@ -417,7 +285,7 @@ void tft_session_put_prefix(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
     uint32_t dim = m->head_dim;
-    float *k = s->scratch[0].q, *v = s->scratch[0].o;
+    float *k = s->attend.scratch[0].q, *v = s->attend.scratch[0].o;
     for (uint32_t l = 0; l < s->kv.n_host; l++)
         for (uint32_t pos = 0; pos < s->kv.n_prefix; pos++) {
             const uint16_t *keys, *values;
@@ -491,7 +359,8 @@ enum tft_status tft_session_open_resolved(struct tft_session **out, const struct
         s->allocator_copy = *o->allocator;
         s->allocator = &s->allocator_copy;
     }
-    clear_padding(s);
+    if (!o->batch)
+        tft_work_open(s->work);
     if (s->ends)
         memset(s->ends, 0, (size_t)s->max_threads * sizeof *s->ends);
     tft_session_put_prefix(s);
@@ -513,29 +382,6 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     struct tft_session_opts o;
     struct tft_kv_policy kv;
     enum tft_status status = resolve(&o, &kv, m, opts, err);
-    return status == TFT_OK ? tft_session_open_resolved(out, m, &o, &kv, err) : status;
-}
-
-/* The options of a session that has rows for passes, and next to no cache. */
-static enum tft_status resolve_work(struct tft_session_opts *o, struct tft_kv_policy *kv,
-                                    const struct tft_work *w, struct tft_error *err)
-{
-    *o = (struct tft_session_opts){.allocator = w->allocator,
-                                   .capacity = 1,
-                                   .n_batch = w->n_rows,
-                                   .n_logits = w->n_logits,
-                                   .n_threads = w->n_threads,
-                                   .checkpoints = 1};
-    return tft_kv_parse(kv, "f16", err);
-}
-
-enum tft_status tft_session_open_work(struct tft_session **out, const struct tft_model *m,
-                                      const struct tft_work *w, struct tft_error *err)
-{
-    *out = NULL;
-    struct tft_session_opts o;
-    struct tft_kv_policy kv;
-    enum tft_status status = resolve_work(&o, &kv, w, err);
     return status == TFT_OK ? tft_session_open_resolved(out, m, &o, &kv, err) : status;
 }
 

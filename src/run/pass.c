@@ -10,11 +10,11 @@
 bool tft_pass_goes_on(const struct tft_pass *p, uint32_t layer)
 {
     struct tft_session *s = p->s;
-    if (tft_port_lower(&s->cancelled))
+    if (tft_port_lower(&s->call.cancelled))
         return false;
-    double done = (double)s->call_done + (double)p->n * layer / p->m->n_layer;
-    return !s->progress || p->n < TFT_LONG_PASS ||
-           s->progress(s->progress_user, done / (double)s->call_tokens);
+    double done = (double)s->call.done + (double)p->n * layer / p->m->n_layer;
+    return !s->call.progress || p->n < TFT_LONG_PASS ||
+           s->call.progress(s->call.user, done / (double)s->call.tokens);
 }
 
 /* ------------------------------------------------------------------------------------- barriers */
@@ -73,21 +73,20 @@ struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t uni
 
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 {
-    uint32_t row = buf == TFT_LOGITS ? t - p->first : p->row + t;
-    return tft_pass_work(p)->buf[buf] + (size_t)row * tft_pass_stride(p, buf);
+    if (buf == TFT_LOGITS)
+        return p->logits + (size_t)(t - p->first) * tft_pass_stride(p, buf);
+    return p->work->buf[buf] + (size_t)(p->row + t) * tft_pass_stride(p, buf);
 }
 
 uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 {
-    return tft_pass_work(p)->bytes[buf] + (size_t)(p->row + t) * tft_pass_byte_stride(p, buf);
+    return p->work->bytes[buf] + (size_t)(p->row + t) * tft_pass_byte_stride(p, buf);
 }
 
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t)
 {
     const struct tft_lane *lane = tft_pass_lane(p, t);
-    if (lane)
-        return lane->pos + t - lane->at;
-    return p->pos + (p->each ? t % p->each : t);
+    return lane ? lane->pos + t - lane->at : p->pos + t;
 }
 
 void tft_pass_positions(struct tft_pass *p)
@@ -98,7 +97,7 @@ void tft_pass_positions(struct tft_pass *p)
         return;
     tft_pass_touch(p, 0, BIT(TFT_ROPE));
     tft_pass_share(p, p->n, &begin, &end);
-    const struct tft_session *work = tft_pass_work(p);
+    const struct tft_work *work = p->work;
     for (size_t t = begin; t < end && m->rope_freq_window; t++) {
         size_t at = (size_t)work->n_batch * m->n_rot + t * m->n_rot_window;
         tft_rope_angles(work->rope_cos + at, work->rope_sin + at, m->rope_freq_window,
@@ -131,8 +130,7 @@ static struct tft_pass pass_of(const struct tft_pass *p, const struct tft_lane *
 {
     struct tft_pass own = *p;
     own.s = lane->s;
-    own.work = tft_pass_work(p);
-    own.plan = &lane->s->kv.plan;
+    own.plan = lane->plan;
     own.row = lane->at;
     own.lane = NULL;
     own.n_lane = 0;
@@ -189,14 +187,12 @@ void tft_keep_last(struct tft_pass *p)
 
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
 {
-    size_t unit = p->each ? p->each : 1, begin, end; /* a sequence is shown to one thread */
+    uint32_t begin, end;
     tft_pass_touch(p, BIT(from), 0);
-    tft_pass_share(p, (p->n - p->first) / unit, &begin, &end);
-    begin = p->first + begin * unit;
-    end = p->first + end * unit;
-    if (p->s->tap && begin < end && p->tapped != l->in)
-        p->s->tap(p->s->tap_user, p->tid, l->in, begin, end - begin,
-                  tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
+    tft_pass_share_tokens(p, &begin, &end);
+    if (p->work->tap.see && begin < end && p->tapped != l->in)
+        p->work->tap.see(p->work->tap.user, p->tid, l->in, begin, end - begin, tft_pass_row(p, from, begin),
+                   tft_pass_stride(p, from));
     p->tapped = l->in;
 }
 
@@ -205,7 +201,7 @@ void tft_pass_tap_rows(struct tft_pass *p, const struct tft_input *in, enum tft_
     size_t begin, end;
     tft_pass_touch(p, BIT(from), 0);
     tft_pass_share(p, n, &begin, &end);
-    if (p->s->tap && begin < end)
-        p->s->tap(p->s->tap_user, p->tid, in, begin, end - begin,
-                  tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
+    if (p->work->tap.see && begin < end)
+        p->work->tap.see(p->work->tap.user, p->tid, in, begin, end - begin,
+                   tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
 }

@@ -11,16 +11,17 @@
 #ifndef TFT_PASS_H
 #define TFT_PASS_H
 
-#include "buffers.h"
+#include "work.h"
 
-struct tft_kv_plan;
 struct tft_ops;
 struct tft_session;
+
 
 /* The tokens of one session in a pass that several sessions share: tokens at .. at + n - 1 of the
    pass. */
 struct tft_lane {
     struct tft_session *s;
+    const struct tft_kv_plan *plan; /* where the tokens go in its cache */
     uint32_t at, n;
     uint32_t pos;      /* position of the first */
     uint32_t n_logits; /* the logits of the last n_logits of them are wanted */
@@ -30,31 +31,28 @@ struct tft_lane {
 struct tft_pass {
     const struct tft_ops *ops; /* of the backend that runs this part of the pass */
     const struct tft_model *m;
-    struct tft_session *s;    /* whose cache and states the tokens go to. With lanes: `work` */
-    struct tft_session *work; /* whose rows, tables and workspace the pass computes in; NULL: s */
+    struct tft_session *s;    /* its cache and states take the tokens. NULL with lanes */
+    struct tft_work *work;    /* its rows and tables are what the pass computes in */
     uint32_t row;             /* the first token's row there */
-    const struct tft_lane *lane; /* [n_lane] in the order of their tokens, without gaps; NULL: the
-                                    tokens are those of s */
+    float *logits;            /* [n_logits, V] of the last tokens */
+    const struct tft_lane *lane; /* [n_lane] in the order of their tokens, without gaps; NULL: all
+                                    tokens belong to s */
     uint32_t n_lane;
     void *state;                    /* what the backend has of the session; NULL for the CPU */
     const struct tft_kv_plan *plan; /* where the tokens go in the cache; see kv.h */
-    int tid, n_threads;
+    int tid, n_threads; /* of the team that runs the pass */
     const int32_t *tokens; /* [n] */
     uint32_t n;            /* tokens in the pass */
     uint32_t pos;          /* position of the first */
     uint32_t n_logits;     /* the logits of the last n_logits tokens are wanted */
     uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with lanes: of all of them */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
-    uint32_t each;         /* 0: the tokens are one sequence. Otherwise they are n / each sequences,
-                              all from position pos on, and the keys and values of sequence i are
-                              where those of layer i would be: for tools, which run one layer at a
-                              time */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
     unsigned by_head;       /* of those written: by the heads that tft_pass_share gives each
                                thread. A thread need not wait for heads that it wrote itself */
     bool stops;             /* the pass may end between two layers: it is long, and what it has
                                done until then is not seen by others */
-    const struct tft_input *tapped; /* the last one that s->tap was shown */
+    const struct tft_input *tapped; /* the last one that the workspace's tap has seen */
     bool counts_ends; /* some session counts bytes at the ends of ranges (tft_session_ends) */
     const struct tft_input *counted; /* the last input whose bytes were counted */
 };
@@ -102,12 +100,6 @@ void tft_keep_last(struct tft_pass *p);
    only they. Call it before the head. */
 void tft_pass_gather(struct tft_pass *p);
 
-/* The session whose memory the pass computes in. */
-static inline struct tft_session *tft_pass_work(const struct tft_pass *p)
-{
-    return p->work ? p->work : p->s;
-}
-
 /* Passes of fewer tokens are over soon, and do not ask whether to go on. */
 enum { TFT_LONG_PASS = 16 };
 
@@ -134,10 +126,10 @@ static inline uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_b
     return tft_buf_byte_stride(p->m, buf);
 }
 
-/* Shows s->tap n rows of `from` that are not by token. */
+/* Shows the tap n rows of `from` that are not by token. */
 void tft_pass_tap_rows(struct tft_pass *p, const struct tft_input *in, enum tft_buf from, size_t n);
 
-/* Shows s->tap the input of l, unless it was the last one shown. */
+/* Shows the tap the input of l, unless it was the last one shown. */
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
 
 #endif

@@ -25,7 +25,7 @@ static double draw(uint64_t *state)
 static const float *penalized(const float *logits, struct tft_session *s, float penalty,
                               uint32_t recent)
 {
-    float *x = s->penalized;
+    float *x = s->work->penalized;
     memcpy(x, logits, s->m->n_vocab * sizeof *x);
     for (uint32_t i = s->pos > recent ? s->pos - recent : 0; i < s->pos; i++) {
         int32_t id = s->tokens[i];
@@ -58,7 +58,7 @@ static double sum_of_weights(const struct tft_likely *l, float inverse)
 /* Which logits a sampler knows. If it knows all, n is the size of the vocabulary. */
 struct known {
     size_t n;    /* the n largest; all others are smaller or equal */
-    double rest; /* s->rest of session.h */
+    double rest; /* s->out.rest of session.h */
 };
 
 /* Returned in place of a token: the token depends on logits that are not known. */
@@ -125,8 +125,8 @@ static struct tft_likely likely(struct tft_session *s, const float *logits, floa
     return (struct tft_likely){.kern = &s->m->kern,
                                .logits = logits,
                                .n = s->m->n_vocab,
-                               .c = s->candidates,
-                               .tops = s->tops,
+                               .c = s->work->candidates,
+                               .tops = s->work->tops,
                                .unit = unit};
 }
 
@@ -213,7 +213,7 @@ static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const
         return -1;
     if (penalizes(z))
         logits = penalized(logits, s, z->repeat_penalty, n_recent(z));
-    logits = unsuppressed(s->m, logits, s->penalized);
+    logits = unsuppressed(s->m, logits, s->work->penalized);
     struct tft_likely l = likely(s, logits, z->temperature);
     int32_t best = tft_likely_begin(&l);
     if (z->grammar && !(z->temperature > 0) && !isnan(logits[best]) &&
@@ -223,8 +223,8 @@ static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const
         const uint32_t *mask = tft_grammar_mask(z->grammar);
         if (!mask)
             return -1;
-        logits = masked(logits, s->penalized, s->m->n_vocab, mask);
-        l = likely(s, unsuppressed(s->m, logits, s->penalized), z->temperature);
+        logits = masked(logits, s->work->penalized, s->m->n_vocab, mask);
+        l = likely(s, unsuppressed(s->m, logits, s->work->penalized), z->temperature);
         best = tft_likely_begin(&l);
         if (isinf(l.best) && l.best < 0)
             return -1;
@@ -249,8 +249,8 @@ int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
     const float *logits = tft_session_logits(s, &asked);
     if (!logits)
         return -1;
-    if (s->partial) {
-        known.rest = s->rest;
+    if (s->out.partial) {
+        known.rest = s->out.rest;
         int32_t id = sample_logits(z, s, logits, &known);
         if (id != UNDECIDED)
             return id;

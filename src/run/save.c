@@ -65,7 +65,7 @@ struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_samp
                           .prefix = prefix_of(s),
                           .pos = s->pos,
                           .n_checkpoint = s->states.n,
-                          .has_logits = s->n_valid > 0,
+                          .has_logits = s->out.n_valid > 0,
                           .kv = tft_kv_save(&s->kv)};
     memcpy(h.magic, tft_saved_magic, sizeof h.magic);
     if (z) {
@@ -145,7 +145,7 @@ static void states(const struct tft_session *s, const struct tft_session *from,
 /* Logits of the newest token. */
 static float *newest(const struct tft_session *s)
 {
-    return s->buf[TFT_LOGITS] + (s->first_valid + s->n_valid - 1) * (size_t)s->m->n_vocab;
+    return s->out.logits + (s->out.first_valid + s->out.n_valid - 1) * (size_t)s->m->n_vocab;
 }
 
 void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
@@ -153,13 +153,13 @@ void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
 {
     places(s, from, h, w);
     tft_walk_part(w, s->tokens, from ? from->tokens : NULL, h->pos * sizeof *s->tokens);
-    if (s->is_named)
-        tft_walk_part(w, s->is_named, from ? from->is_named : NULL, h->pos);
+    if (s->filter.named)
+        tft_walk_part(w, s->filter.named, from ? from->filter.named : NULL, h->pos);
     tft_kv_owners(&s->kv, &h->kv, w);
     tft_kv_memory(&s->kv, &h->kv, first, w);
     states(s, from, h, w);
     if (h->has_logits) {
-        float *to = s->n_logits ? s->buf[TFT_LOGITS] : NULL; /* with no_logits, they are skipped */
+        float *to = s->out.n_logits ? s->out.logits : NULL; /* with no_logits, they are skipped */
         tft_walk_part(w, w->loads ? to : newest(s), from ? newest(from) : NULL,
                       s->m->n_vocab * sizeof(float));
     }

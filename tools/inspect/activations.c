@@ -32,7 +32,7 @@ static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf
                                       const struct tft_linear *l)
 {
     struct magnitudes_rows r = {.n = p->n, .width = tft_pass_width(p, buf)};
-    if (!p->s->buf[buf] && l->in->range == TFT_RANGE_GROUPS) {
+    if (!p->work->buf[buf] && l->in->range == TFT_RANGE_GROUPS) {
         r.bytes = tft_pass_bytes(p, buf, 0);
         r.stride = tft_pass_byte_stride(p, buf);
         return r;
@@ -45,7 +45,7 @@ static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf
     bool fixed = l->in->range == TFT_RANGE_STATIC;
     r.bytes = tft_pass_bytes(p, buf, 0);
     r.stride = tft_pass_byte_stride(p, buf);
-    r.q = fixed ? &l->in->affine : p->s->affine[buf];
+    r.q = fixed ? &l->in->affine : p->work->affine[buf];
     r.step = !fixed;
     return r;
 }
@@ -173,6 +173,7 @@ static struct tft_pass pass_of(const struct run *k, int tid, int n_threads)
     return (struct tft_pass){.ops = &tft_backend_cpu.ops,
                              .m = k->m,
                              .s = k->s,
+                             .work = k->s->work,
                              .plan = &k->plan,
                              .tid = tid,
                              .n_threads = n_threads,

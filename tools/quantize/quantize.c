@@ -164,19 +164,19 @@ static void measure(struct conversion *c, uint32_t l)
 static void give_outputs(struct conversion *c, uint32_t l)
 {
     float *text = c->y.text;
-    tft_tap_fn *tap = c->y.s->tap;
+    tft_tap_fn *tap = c->y.tap.see;
     if (!c->o->outputs)
         return;
     if (c->exact) {
         c->y.text = c->exact;
-        c->y.s->tap = NULL;
+        c->y.tap.see = NULL;
         layers_run_text(&c->y, l, false);
         c->steps++;
     }
     if (!failed(c))
         c->o->outputs(c->o->outputs_user, l, c->y.text, c->y.stride);
     c->y.text = text;
-    c->y.s->tap = tap;
+    c->y.tap.see = tap;
 }
 
 static void finish_inputs(struct conversion *c, uint32_t l)
@@ -622,8 +622,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
         status = layers_open(&c.y, m, o, err);
     if (status != TFT_OK)
         return status;
-    c.y.s->tap = input_stats_tap;
-    c.y.s->tap_user = &c.stats;
+    c.y.tap = (struct tft_tap){input_stats_tap, &c.stats};
     c.y.on_window = on_window;
     c.y.on_window_user = &c;
     memset(result, 0, tft_model_inputs(m) * sizeof *result);

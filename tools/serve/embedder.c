@@ -99,7 +99,8 @@ void embedder_end_cancelled(struct engine *e)
 static bool open_session(struct engine *e)
 {
     struct embedder *m = &e->embedder;
-    struct tft_session_opts o = {.n_batch = N_BATCH, .no_logits = true, .count_ends = true};
+    struct tft_session_opts o = {
+        .n_batch = N_BATCH, .no_logits = true, .count_ends = true, .batch = e->batch};
     o.n_hidden = m->pooling == POOLING_LAST ? 1 : N_BATCH;
     return m->slot.s || cli_open_session(&m->slot.s, e->o.m, &o) == CLI_OK;
 }

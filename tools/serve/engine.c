@@ -101,7 +101,11 @@ void engine_complete(struct engine *e, struct job *j, const char *finish)
 static bool open_slot(struct engine *e, struct slot *s)
 {
     struct tft_session_opts o = {
-        .n_batch = N_BATCH, .lookup = cli_session_options.lookup, .count_ends = true};
+        .n_batch = N_BATCH,
+        .lookup = cli_session_options.lookup,
+        .count_ends = true,
+        .batch = e->batch,
+    };
     return s->s || cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
 }
 

@@ -25,7 +25,7 @@ static void score_slots(const struct tft_pass *p, const struct tft_tile *t, uint
                         const float *q, float *all)
 {
     const struct tft_kv *kv = &p->s->kv;
-    float *scores = p->s->scratch[p->tid].scores;
+    float *scores = p->s->attend.scratch[p->tid].scores;
     const uint32_t *owner = t->side[TFT_KV_K].owner + start;
     uint32_t first = tft_first_row(t, TFT_KV_K, start);
     tft_score_slots(p, t, start, first, q, scores);
@@ -42,7 +42,7 @@ static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uin
                          uint32_t next, const float *q, float *all)
 {
     const struct tft_kv *kv = &p->s->kv;
-    float *scores = p->s->scratch[p->tid].scores;
+    float *scores = p->s->attend.scratch[p->tid].scores;
     struct tft_code_span span = tft_code_span(kv, &t->side[TFT_KV_K], b);
     const uint32_t *owner = kv->block_owner[TFT_KV_K] + span.from * kv->block;
     tft_score_blocks(p, t, span, q, scores,
@@ -58,7 +58,7 @@ static void mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32
                       const float *all, float *o, uint32_t *first)
 {
     const struct tft_kv *kv = &p->s->kv;
-    float *weights = p->s->scratch[p->tid].scores;
+    float *weights = p->s->attend.scratch[p->tid].scores;
     const uint32_t *owner = t->side[TFT_KV_V].owner + start;
     *first = tft_first_row(t, TFT_KV_V, start);
     for (uint32_t i = *first; i < tft_tile_rows(t); i++) {
@@ -74,7 +74,7 @@ static void mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint3
                        const float *all, float *o)
 {
     const struct tft_kv *kv = &p->s->kv;
-    float *weights = p->s->scratch[p->tid].scores;
+    float *weights = p->s->attend.scratch[p->tid].scores;
     struct tft_code_span span = tft_code_span(kv, &t->side[TFT_KV_V], b);
     const uint32_t *owner = kv->block_owner[TFT_KV_V] + span.from * kv->block;
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
@@ -131,7 +131,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
-    const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
+    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     struct spans keys = spans_of(kv, t, TFT_KV_K), values = spans_of(kv, t, TFT_KV_V);
     uint32_t dim = t->dim, n = tft_tile_rows(t), first;
     float sum[TFT_TILE], max;
@@ -179,13 +179,13 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
 /* The scores of the KV head's queries, in those of all heads. */
 static float *head_scores(const struct tft_session *s, const struct tft_tile *t)
 {
-    return s->all_scores + (size_t)t->head * t->group * s->kv.max_tokens;
+    return s->attend.all_scores + (size_t)t->head * t->group * s->kv.max_tokens;
 }
 
 static void score_spans(struct tft_pass *p, struct tft_tile t, uint32_t token)
 {
     struct spans spans = spans_of(&p->s->kv, &t, TFT_KV_K);
-    float *q = p->s->scratch[p->tid].q;
+    float *q = p->s->attend.scratch[p->tid].q;
     const float *ordered_q = NULL;
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
     for (uint32_t i = (uint32_t)p->tid; i < spans.all * p->m->n_head_kv;
@@ -208,15 +208,15 @@ static void softmax_rows(struct tft_pass *p, const struct tft_tile *t)
     tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_PARTS));
     tft_pass_share(p, p->m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++)
-        p->m->kern.softmax(s->all_scores + h * s->kv.max_tokens, tokens_seen(t, 0), &max,
-                           &s->part_sum[h]);
+        p->m->kern.softmax(s->attend.all_scores + h * s->kv.max_tokens, tokens_seen(t, 0), &max,
+                           &s->attend.part_sum[h]);
 }
 
 /* part_o: [H, spans, E] */
 static void mix_spans(struct tft_pass *p, struct tft_tile t, struct spans spans)
 {
     struct tft_session *s = p->s;
-    float *part = s->scratch[p->tid].part;
+    float *part = s->attend.scratch[p->tid].part;
     uint32_t dim = t.dim, unused;
     tft_pass_touch(p, BIT(TFT_PARTS) | BIT(TFT_KV), BIT(TFT_PARTS));
     for (uint32_t i = (uint32_t)p->tid; i < spans.all * p->m->n_head_kv;
@@ -225,7 +225,7 @@ static void mix_spans(struct tft_pass *p, struct tft_tile t, struct spans spans)
         t.head = i / spans.all;
         mix_span(p, &t, spans, b, head_scores(s, &t), part, &unused);
         for (uint32_t r = 0; r < t.group; r++)
-            memcpy(s->part_o + ((size_t)(t.head * t.group + r) * spans.all + b) * dim,
+            memcpy(s->attend.part_o + ((size_t)(t.head * t.group + r) * spans.all + b) * dim,
                    part + r * dim, dim * sizeof *part);
     }
 }
@@ -251,10 +251,10 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_A));
     tft_pass_share(p, m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++) {
-        float *o = s->part_o + h * spans.all * dim;
+        float *o = s->attend.part_o + h * spans.all * dim;
         for (uint32_t b = 1; b < spans.all; b++)
             m->kern.blend(o, 1, o + b * dim, 1, dim);
-        tft_put_head(p, in, queries->first, h, t.dim, o, s->part_sum[h]);
+        tft_put_head(p, in, queries->first, h, t.dim, o, s->attend.part_sum[h]);
     }
 }
 

@@ -46,11 +46,10 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
             if (side[i].evicts)
                 tft_kv_evict(kv, kern, own, h, i, &side[i].eviction, p->tid);
         for (uint32_t t = c->from; t < c->to; t++) {
-            uint32_t i = t - c->from, sequence = p->each ? i / p->each : 0,
-                     in = p->each ? sequence : own, slot = i - sequence * p->each;
-            tft_kv_store_key(kv, kern, in, h, side[TFT_KV_K].slot + slot,
+            uint32_t i = t - c->from;
+            tft_kv_store_key(kv, kern, own, h, side[TFT_KV_K].slot + i,
                              tft_pass_row(p, TFT_K, t) + h * dim);
-            tft_kv_store_value(kv, kern, in, h, side[TFT_KV_V].slot + slot,
+            tft_kv_store_value(kv, kern, own, h, side[TFT_KV_V].slot + i,
                                tft_pass_row(p, TFT_V, t) + h * dim);
         }
     }
@@ -158,22 +157,21 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
                          const struct tft_input *in)
 {
     const struct tft_block *b = &p->m->block[layer];
-    uint32_t n = queries->n, each = p->each ? p->each : n, heads = b->kv.n,
-             group = p->m->n_head / heads, step = tft_tile_tokens(group),
-             tiles = (each + step - 1) / step, all = (p->each ? n / each : 1) * tiles * heads;
-    for (uint32_t i = (uint32_t)p->tid; i < all; i += (uint32_t)p->n_threads) {
-        uint32_t sequence = i / heads / tiles, at = i / heads % tiles * step;
+    uint32_t n = queries->n, heads = b->kv.n, group = p->m->n_head / heads,
+             step = tft_tile_tokens(group), tiles = (n + step - 1) / step;
+    for (uint32_t i = (uint32_t)p->tid; i < tiles * heads; i += (uint32_t)p->n_threads) {
+        uint32_t at = i / heads * step;
         struct tft_tile t = {
-            .layer = p->each ? sequence : b->kv_layer,
+            .layer = b->kv_layer,
             .head = i % heads,
             .dim = b->kv.dim,
-            .n_tokens = each - at < step ? each - at : step,
+            .n_tokens = n - at < step ? n - at : step,
             .group = group,
             .window = b->window,
             .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
                      tft_seen_from(&queries->side[TFT_KV_V], at)},
         };
-        attend_tile(p, &t, queries->first + sequence * each + at, &p->s->scratch[p->tid], in);
+        attend_tile(p, &t, queries->first + at, &p->s->attend.scratch[p->tid], in);
     }
 }
 
@@ -194,7 +192,7 @@ static void attend_spans(struct tft_pass *p, struct tft_tile t, uint32_t token, 
                          uint32_t spans)
 {
     struct tft_session *s = p->s;
-    const struct tft_attend_scratch *w = &s->scratch[p->tid];
+    const struct tft_attend_scratch *w = &s->attend.scratch[p->tid];
     uint32_t dim = t.dim, heads = p->m->n_head / t.group, first = tft_first_span(&t, 0), unused;
     const float *q = NULL;
     for (uint32_t i = (uint32_t)p->tid; i < spans * heads; i += (uint32_t)p->n_threads) {
@@ -212,9 +210,9 @@ static void attend_spans(struct tft_pass *p, struct tft_tile t, uint32_t token, 
                          next_codes(p, &t, i + (uint32_t)p->n_threads, spans, slot_spans));
         for (uint32_t r = 0; r < t.group; r++) {
             size_t at = (size_t)(t.head * t.group + r) * spans + b;
-            memcpy(s->part_o + at * dim, w->part + r * dim, dim * sizeof *s->part_o);
-            s->part_max[at] = part[r].max;
-            s->part_sum[at] = part[r].sum;
+            memcpy(s->attend.part_o + at * dim, w->part + r * dim, dim * sizeof *s->attend.part_o);
+            s->attend.part_max[at] = part[r].max;
+            s->attend.part_sum[at] = part[r].sum;
         }
     }
 }
@@ -242,11 +240,11 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     tft_pass_share(p, m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++) {
         size_t at = h * spans;
-        float *o = s->part_o + at * dim;
-        struct tft_span_part total = {s->part_max[at], s->part_sum[at]};
+        float *o = s->attend.part_o + at * dim;
+        struct tft_span_part total = {s->attend.part_max[at], s->attend.part_sum[at]};
         for (uint32_t b = 1; b < spans; b++) {
-            struct tft_span_part part = {s->part_max[at + b], s->part_sum[at + b]};
-            merge(&m->kern, o, &total, s->part_o + (at + b) * dim, part, dim);
+            struct tft_span_part part = {s->attend.part_max[at + b], s->attend.part_sum[at + b]};
+            merge(&m->kern, o, &total, s->attend.part_o + (at + b) * dim, part, dim);
         }
         tft_put_head(p, in, queries->first, h, dim, o, total.sum);
     }
@@ -258,9 +256,9 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
                    const struct tft_input *in)
 {
     const struct tft_seen *k = &queries->side[TFT_KV_K];
-    bool split = queries->n == 1 && k->slot + k->blocks * p->s->kv.block >= TFT_SPAN && !p->each;
+    bool split = queries->n == 1 && k->slot + k->blocks * p->s->kv.block >= TFT_SPAN;
     bool ring = tft_kv_has_ring(&p->s->kv, p->m->block[layer].kv_layer);
-    if (tft_kv_apart(&p->s->kv.policy) && !ring && !p->each) {
+    if (tft_kv_apart(&p->s->kv.policy) && !ring) {
         tft_attend_apart(p, layer, queries, in, split);
         return;
     }

@@ -10,16 +10,6 @@ float *tft_cpu_state(const struct tft_pass *p, const struct tft_block *b)
     return p->s->states.now + b->state;
 }
 
-void tft_cpu_state_begin(const struct tft_pass *p, const struct tft_block *b, size_t at, size_t n)
-{
-    const float *first = p->pos ? p->s->states.first : NULL;
-    float *to = tft_cpu_state(p, b) + at;
-    if (first)
-        memcpy(to, first + b->state + at, n * sizeof *to);
-    else
-        memset(to, 0, n * sizeof *to);
-}
-
 /* --------------------------------------------------------------------------------------- slices */
 
 void tft_slice_open(struct tft_slice *s, const struct tft_taps *taps, float *state, size_t from,
@@ -81,22 +71,15 @@ static void put_token(const struct tft_pass *p, struct tft_slice *s, uint32_t t,
 static void short_conv(struct tft_pass *p, const struct tft_block *b)
 {
     size_t d = p->m->n_embd, begin, end;
-    uint32_t each = p->each ? p->each : p->n;
     tft_pass_touch(p, BIT(TFT_M), BIT(TFT_A) | BIT(TFT_STATES));
     tft_pass_share(p, (d + TFT_SLICE - 1) / TFT_SLICE, &begin, &end);
     for (size_t i = begin; i < end; i++) {
         struct tft_slice s;
         size_t from = i * TFT_SLICE, n = d - from < TFT_SLICE ? d - from : TFT_SLICE;
-        for (uint32_t t = 0; t < p->n; t++) {
-            if (p->each && t % each == 0)
-                for (uint32_t k = 0; k + 1 < b->taps.n; k++)
-                    tft_cpu_state_begin(p, b, k * d + from, n);
-            if (t % each == 0)
-                tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
+        tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
+        for (uint32_t t = 0; t < p->n; t++)
             put_token(p, &s, t, b->o.in);
-            if ((t + 1) % each == 0)
-                tft_slice_close(&s);
-        }
+        tft_slice_close(&s);
     }
 }
 

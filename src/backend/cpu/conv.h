@@ -36,8 +36,4 @@ static inline float *tft_slice_newest(const struct tft_slice *s)
 /* The state of the block's layer. */
 float *tft_cpu_state(const struct tft_pass *p, const struct tft_block *b);
 
-/* Sets state[at, at + n) to its value behind the prefix, or to 0 without a prefix. Call it before
-   each sequence, if a pass has several. */
-void tft_cpu_state_begin(const struct tft_pass *p, const struct tft_block *b, size_t at, size_t n);
-
 #endif

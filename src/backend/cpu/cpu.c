@@ -40,7 +40,7 @@ static void run_thread(void *arg, int tid, int n_threads)
 static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
 {
     struct stage_pass stage = {p, first, end, {false, false}};
-    tft_port_team(p->s->n_threads, run_thread, &stage);
+    tft_port_team(p->n_threads, run_thread, &stage);
     return stage.stops[0] || stage.stops[1] ? TFT_ERR_CANCELLED : TFT_OK;
 }
 

@@ -8,13 +8,12 @@
 
 /* ---------------------------------------------------------------------------------- convolution */
 
-/* Channels of one slice through tokens begin .. end - 1, in place. */
-static void conv_slice(const struct tft_pass *p, const struct tft_block *b, size_t from, size_t n,
-                       uint32_t begin, uint32_t end)
+/* Channels of one slice through the tokens, in place. */
+static void conv_slice(const struct tft_pass *p, const struct tft_block *b, size_t from, size_t n)
 {
     struct tft_slice s;
     tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
-    for (uint32_t t = begin; t < end; t++) {
+    for (uint32_t t = 0; t < p->n; t++) {
         float *m = tft_pass_row(p, TFT_M, t) + from;
         memcpy(tft_slice_newest(&s), m, n * sizeof *m);
         tft_slice_conv(&s, &p->m->kern, m, true);
@@ -26,17 +25,12 @@ static void conv_slice(const struct tft_pass *p, const struct tft_block *b, size
 static void conv(struct tft_pass *p, const struct tft_block *b)
 {
     size_t channels = b->taps.channels, begin, end;
-    uint32_t each = p->each ? p->each : p->n;
     tft_pass_touch(p, 0, BIT(TFT_M) | BIT(TFT_STATES));
     tft_pass_share(p, (channels + TFT_SLICE - 1) / TFT_SLICE, &begin, &end);
-    for (size_t i = begin; i < end; i++)
-        for (uint32_t t = 0; t < p->n; t += each) {
-            size_t from = i * TFT_SLICE, n = channels - from < TFT_SLICE ? channels - from
-                                                                         : TFT_SLICE;
-            for (uint32_t k = 0; p->each && k + 1 < b->taps.n; k++)
-                tft_cpu_state_begin(p, b, k * channels + from, n);
-            conv_slice(p, b, from, n, t, t + each);
-        }
+    for (size_t i = begin; i < end; i++) {
+        size_t from = i * TFT_SLICE;
+        conv_slice(p, b, from, channels - from < TFT_SLICE ? channels - from : TFT_SLICE);
+    }
 }
 
 /* Queries and keys get a length, head by head. */
@@ -89,18 +83,15 @@ static void put_head(const struct tft_pass *p, const struct tft_block *b, uint32
         kern->silu_mul(tft_pass_row(p, TFT_A, t) + at, z, y, dim);
 }
 
-/* Head j through tokens begin .. end - 1. */
-static void run_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j,
-                     uint32_t begin, uint32_t end)
+/* Head j through the tokens. */
+static void run_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j)
 {
     const struct tft_delta_shape *d = &p->m->delta;
     size_t dim = d->dim, of_keys = (size_t)d->k_heads * dim, of_key = j % d->k_heads * dim,
            at = (b->taps.n - 1) * (size_t)b->taps.channels + j * dim * dim;
     float decay[TILE], beta[TILE];
-    if (p->each)
-        tft_cpu_state_begin(p, b, at, dim * dim);
-    for (uint32_t t = begin; t < end; t += TILE) {
-        uint32_t n = end - t < TILE ? end - t : TILE;
+    for (uint32_t t = 0; t < p->n; t += TILE) {
+        uint32_t n = p->n - t < TILE ? p->n - t : TILE;
         float *m = tft_pass_row(p, TFT_M, t), *v = m + 2 * of_keys + j * dim;
         gates(p, b, j, t, n, decay, beta);
         p->m->kern.delta(&(struct tft_delta){.s = tft_cpu_state(p, b) + at,
@@ -121,15 +112,13 @@ static void run_head(const struct tft_pass *p, const struct tft_block *b, uint32
 static void delta_net(struct tft_pass *p, const struct tft_block *b)
 {
     size_t begin, end;
-    uint32_t each = p->each ? p->each : p->n;
     conv(p, b);
     normalize(p);
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_K) | BIT(TFT_V),
                    BIT(TFT_M) | BIT(TFT_A) | BIT(TFT_STATES));
     tft_pass_share(p, p->m->delta.v_heads, &begin, &end);
     for (size_t j = begin; j < end; j++)
-        for (uint32_t t = 0; t < p->n; t += each)
-            run_head(p, b, (uint32_t)j, t, t + each);
+        run_head(p, b, (uint32_t)j);
 }
 
 void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b)

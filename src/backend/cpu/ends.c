@@ -31,7 +31,7 @@ static uint64_t count(const uint8_t *x, size_t n)
 
 bool tft_cpu_counts_ends(const struct tft_pass *p)
 {
-    bool counts = p->s->ends;
+    bool counts = p->s && p->s->ends;
     for (uint32_t i = 0; i < p->n_lane; i++)
         counts |= p->lane[i].s->ends != NULL;
     return counts;
@@ -76,7 +76,7 @@ void tft_cpu_count_ends(struct tft_pass *p, const struct tft_input *in, enum tft
 void tft_cpu_count_pair_ends(const struct tft_pass *p, const struct tft_input *in,
                              enum tft_buf from)
 {
-    const uint32_t *token = tft_pass_work(p)->routes.token;
+    const uint32_t *token = p->work->routes.token;
     size_t begin, end;
     if (!p->counts_ends || in->range != TFT_RANGE_STATIC)
         return;

@@ -71,7 +71,7 @@ static void choose(const struct tft_pass *p, const struct tft_experts *x, uint32
 void tft_cpu_route(struct tft_pass *p, const struct tft_block *b)
 {
     const struct tft_experts *x = &b->experts;
-    struct tft_routes *r = &tft_pass_work(p)->routes;
+    struct tft_routes *r = &p->work->routes;
     uint32_t begin, end;
     tft_pass_touch(p, BIT(TFT_X), BIT(TFT_R));
     tft_pass_share_tokens(p, &begin, &end);
@@ -100,7 +100,7 @@ struct pairs {
    zero. Returns false if there are none. */
 static bool next(const struct tft_pass *p, struct pairs *last, uint32_t most)
 {
-    const uint32_t *first = tft_pass_work(p)->routes.first;
+    const uint32_t *first = p->work->routes.first;
     last->at += last->n;
     while (last->expert < p->m->n_expert && last->at == first[last->expert + 1])
         last->expert++;
@@ -116,8 +116,8 @@ static bool next(const struct tft_pass *p, struct pairs *last, uint32_t most)
 static struct tft_product inputs(const struct tft_pass *p, const struct tft_linear *l,
                                  const struct pairs *pairs)
 {
-    const struct tft_expert_inputs *to = &tft_pass_work(p)->expert_inputs[p->tid];
-    const uint32_t *token = tft_pass_work(p)->routes.token + pairs->at;
+    const struct tft_expert_inputs *to = &p->work->expert_inputs[p->tid];
+    const uint32_t *token = p->work->routes.token + pairs->at;
     bool bytes = tft_format_in_panels(l->w.format),
          step = l->w.format->takes_bytes && l->in->range != TFT_RANGE_STATIC;
     struct tft_product x = {.n = pairs->n, .step = step, .affine = &l->in->affine};
@@ -129,7 +129,7 @@ static struct tft_product inputs(const struct tft_pass *p, const struct tft_line
     for (uint32_t i = 0; i < pairs->n; i++) {
         uint32_t row = tft_cpu_own_row(p, TFT_XN, l->in) ? (uint32_t)p->tid : token[i];
         if (step)
-            to->affine[i] = tft_pass_work(p)->affine[TFT_XN][row];
+            to->affine[i] = p->work->affine[TFT_XN][row];
         if (pairs->n == 1) {
             x.x = bytes ? NULL : tft_pass_row(p, TFT_XN, row);
             x.bytes = bytes ? tft_pass_bytes(p, TFT_XN, row) : NULL;
@@ -163,7 +163,7 @@ static size_t slice_rows(uint32_t n)
 static void hidden_slices(const struct tft_pass *p, const struct tft_experts *x,
                           const struct pairs *pairs, size_t from, size_t to)
 {
-    const struct tft_hidden_scratch *w = &tft_pass_work(p)->hidden[p->tid];
+    const struct tft_hidden_scratch *w = &p->work->hidden[p->tid];
     size_t slice = slice_rows(pairs->n);
     struct tft_product up = inputs(p, &x->up, pairs), gate = inputs(p, &x->gate, pairs);
     for (size_t i = from; i < to; i += slice) {
@@ -209,7 +209,7 @@ static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft
     x.ldx = tft_pass_byte_stride(p, TFT_H);
     x.step = down->w.format->takes_bytes && down->in->range != TFT_RANGE_STATIC;
     if (x.step)
-        x.affine = tft_pass_work(p)->affine[TFT_H] + pairs->at;
+        x.affine = p->work->affine[TFT_H] + pairs->at;
     return x;
 }
 
@@ -223,15 +223,15 @@ static void begin_sums(const struct tft_pass *p, const struct tft_block *b, size
         if (!b->up.w.rows || tft_block_has_experts_beside(b))
             memset(y, 0, (end - begin) * sizeof *y);
         else if (b->experts.shared_gate.rows)
-            p->m->kern.scale(y, tft_pass_work(p)->routes.shared[t], end - begin);
+            p->m->kern.scale(y, p->work->routes.shared[t], end - begin);
     }
 }
 
 void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
 {
     const struct tft_experts *x = &b->experts;
-    const struct tft_routes *r = &tft_pass_work(p)->routes;
-    float *sum = tft_pass_work(p)->hidden[p->tid].gate;
+    const struct tft_routes *r = &p->work->routes;
+    float *sum = p->work->hidden[p->tid].gate;
     size_t begin, end;
     if (!b->up.w.rows ||
         tft_block_has_experts_beside(b)) { /* otherwise the block's own feed-forward has shown it,

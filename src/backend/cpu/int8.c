@@ -26,7 +26,7 @@ static struct tft_affine *weight_steps(const struct tft_attend_scratch *w)
 void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q)
 {
     const struct tft_kernels *kern = &p->m->kern;
-    const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
+    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     size_t cols = tft_panel_cols(t->dim);
     for (uint32_t i = 0; i < tft_tile_rows(t); i++, q += t->dim) {
         struct tft_affine step = tft_kv_affine(kern, q, t->dim);
@@ -40,7 +40,7 @@ void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const 
 static void score(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                   uint32_t first, float *scores)
 {
-    const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
+    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     struct tft_kv_int8 k = tft_kv_int8(&p->s->kv, t->layer, t->head, TFT_KV_K, start);
     uint32_t rows = tft_tile_rows(t);
     struct tft_panels keys = {.data = k.data,
@@ -69,7 +69,7 @@ static void mix(const struct tft_pass *p, const struct tft_tile *t, uint32_t sta
 {
     enum { CHANNELS = 64 };
     static const float ones[CHANNELS] = {ONES, ONES, ONES, ONES};
-    const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
+    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     struct tft_kv_int8 v = tft_kv_int8(&p->s->kv, t->layer, t->head, TFT_KV_V, start);
     for (uint32_t d = 0; d < t->dim; d += CHANNELS) {
         struct tft_panels values = {.data = v.data + d * TFT_SPAN,
@@ -94,7 +94,7 @@ static void mix(const struct tft_pass *p, const struct tft_tile *t, uint32_t sta
 void tft_attend_int8(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                      uint32_t first, float *scores, float *o, struct tft_span_part *part)
 {
-    const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
+    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     struct tft_affine *steps = weight_steps(w);
     uint32_t rows = tft_tile_rows(t), seen[TFT_TILE];
     float max[TFT_TILE], sum[TFT_TILE], step[TFT_TILE];

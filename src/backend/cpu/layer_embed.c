@@ -24,7 +24,7 @@ void tft_cpu_layer_embed(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
     const struct tft_layer_embed *e = &m->layer_embed;
-    float *row = tft_pass_work(p)->embed_row + (size_t)p->tid * tft_pass_stride(p, TFT_P);
+    float *row = p->work->embed_row + (size_t)p->tid * tft_pass_stride(p, TFT_P);
     uint32_t begin, end;
     tft_cpu_linear(p, TFT_P, &e->w, TFT_XN, false);
     tft_pass_touch(p, 0, BIT(TFT_P));

@@ -16,7 +16,7 @@ static void product(const struct tft_pass *p, float *y, size_t ldy, const struct
         bool fixed = l->in->range == TFT_RANGE_STATIC;
         product.bytes = tft_pass_bytes(p, from, row);
         product.ldx = tft_pass_byte_stride(p, from);
-        product.affine = fixed ? &l->in->affine : &tft_pass_work(p)->affine[from][t];
+        product.affine = fixed ? &l->in->affine : &p->work->affine[from][t];
         product.step = !fixed;
     } else if (w->format->packing) {
         product.bytes = tft_pass_bytes(p, from, row);
@@ -198,7 +198,7 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
 static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
                          const struct tft_linear *up, const struct tft_linear *down)
 {
-    const struct tft_hidden_scratch *w = &tft_pass_work(p)->hidden[p->tid];
+    const struct tft_hidden_scratch *w = &p->work->hidden[p->tid];
     uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
     size_t from, to, width = up->w.rows;
     tft_pass_touch(p, tft_cpu_own_row(p, TFT_XN, up->in) ? 0 : BIT(TFT_XN), BIT(TFT_G));

@@ -63,7 +63,7 @@ static void quantize_groups(const struct tft_pass *p, enum tft_buf buf, uint32_t
 /* A tap sees the row of the token, not a thread's own. */
 bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
-    bool range = in->range == TFT_RANGE_STATIC || (in->range == TFT_RANGE_GROUPS && !p->s->tap);
+    bool range = in->range == TFT_RANGE_STATIC || (in->range == TFT_RANGE_GROUPS && !p->work->tap.see);
     return buf == TFT_XN && range && p->n - p->first == 1;
 }
 
@@ -103,7 +103,7 @@ void tft_cpu_keep_hidden(struct tft_pass *p)
             if (row >= begin && row < end)
                 tft_cpu_norm_row(p, &p->m->out_norm,
                                  lane[i].at + lane[i].n - lane[i].n_hidden + k,
-                                 lane[i].s->last_hidden + k * width);
+                                 lane[i].s->out.hidden + k * width);
     if (!p->lane)
         p->first = p->n - p->n_logits;
 }
@@ -194,7 +194,7 @@ static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_block 
     bool own = b->window && m->rope_freq_window;
     uint32_t dim = b->kv.dim, n_rot = own ? m->n_rot_window : m->n_rot;
     /* tables of layers with a window come after the others */
-    const struct tft_session *work = tft_pass_work(p);
+    const struct tft_work *work = p->work;
     size_t table = own ? (size_t)work->n_batch * m->n_rot : 0;
     tft_pass_touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
     struct tft_part part = tft_pass_part(p, (size_t)n * dim, dim);
@@ -246,7 +246,7 @@ static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begi
 static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin,
                                        uint32_t end, uint32_t width)
 {
-    float(*part)[2] = tft_pass_work(p)->range_part, min = 0, max = 0;
+    float(*part)[2] = p->work->range_part, min = 0, max = 0;
     rows_range(p, buf, begin, end, width, &part[p->tid][0], &part[p->tid][1]);
     tft_port_barrier();
     for (int i = 0; i < p->n_threads; i++) {
@@ -262,9 +262,9 @@ void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t
 {
     float min, max;
     rows_range(p, buf, row, row + 1, in->width, &min, &max);
-    tft_pass_work(p)->affine[buf][row] = tft_affine_of(min, max);
+    p->work->affine[buf][row] = tft_affine_of(min, max);
     p->m->kern.quantize(tft_pass_bytes(p, buf, row), tft_pass_row(p, buf, row), in->width,
-                        &tft_pass_work(p)->affine[buf][row]);
+                        &p->work->affine[buf][row]);
 }
 
 /* Applies in->norm to the row, then the Hadamard transform, and quantizes it if the range is
@@ -307,7 +307,7 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
             tft_cpu_quantize_token(p, buf, t, in);
             continue;
         }
-        tft_pass_work(p)->affine[buf][t] = q;
+        p->work->affine[buf][t] = q;
         p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), in->width, &q);
     }
 }

@@ -21,7 +21,7 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
     if (!t->side[TFT_KV_K].blocks || !kv->layer[t->layer].channel)
         return q;
     const uint8_t *channel = kv->layer[t->layer].channel + t->head * dim;
-    float *ordered = p->s->scratch[p->tid].ordered_q;
+    float *ordered = p->s->attend.scratch[p->tid].ordered_q;
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t d = 0; d < dim; d++)
             ordered[i * dim + d] = q[i * dim + channel[d]];
@@ -119,7 +119,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
     uint32_t dim = t->dim, rows = tft_tile_rows(t);
-    float factor = p->m->attn_scale, *key_scales = p->s->scratch[p->tid].key_scales;
+    float factor = p->m->attn_scale, *key_scales = p->s->attend.scratch[p->tid].key_scales;
     for (uint32_t b = 0; b < span.n; b++, scores += kv->block) {
         prefetch_codes(p, t, span.from + b, b, next, values);
         if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
@@ -167,7 +167,7 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
             });
         return;
     }
-    float *scales = p->s->scratch[p->tid].value_scales;
+    float *scales = p->s->attend.scratch[p->tid].value_scales;
     size_t each = 2 * tft_kv_scales(kv, &kv->policy.v);
     for (uint32_t b = 0; b < span.n; b++)
         v[b] = tft_kv_value_codes(kv, kern, t->layer, t->head, span.from + b, scales + b * each);

@@ -334,7 +334,7 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
     for (int side = 0; tft_kv_apart(&p->s->kv.policy) && side < TFT_KV_SIDES; side++)
         upload_block_owners(p, side);
     if (layer > 0)
-        tft_cuda_upload(ds, ds->buf[TFT_X], p->s->buf[TFT_X],
+        tft_cuda_upload(ds, ds->buf[TFT_X], p->work->buf[TFT_X],
                         (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
 }
 
@@ -419,7 +419,7 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
         tft_pass_layers(p, first, end);
     }
     if (ds->error == cudaSuccess && n_active(p))
-        ds->error = cudaMemcpyAsync(p->s->buf[TFT_LOGITS], ds->buf[TFT_LOGITS],
+        ds->error = cudaMemcpyAsync(p->s->out.logits, ds->buf[TFT_LOGITS],
                                     (size_t)n_active(p) * m->n_vocab * sizeof(float),
                                     cudaMemcpyDeviceToHost, ds->stream);
     return finish(ds, before, "computing tokens");

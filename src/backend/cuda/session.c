@@ -92,7 +92,7 @@ static void layout_activations(struct device_session *ds, struct tft_arena *a)
         if (b == TFT_Y || b == TFT_Z) /* of pieces that it does not compute */
             continue;
         bool feeds_linear = b == TFT_XN || b == TFT_A || b == TFT_G;
-        size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
+        size_t rows = b == TFT_LOGITS ? s->out.n_logits : s->n_batch;
         /* G holds the gate's floats before the activation makes bytes of them */
         if (m->float_inputs || b == TFT_G || !feeds_linear)
             ds->buf[b] = tft_arena_take(a, rows, tft_pass_stride(&shape, b) * sizeof(float));
@@ -141,7 +141,7 @@ static void layout_host(struct device_session *ds, struct tft_arena *a)
 {
     struct tft_session *s = ds->session;
     ds->staged = layout_upload(ds, a, s->n_batch, s->kv.max_chunks, s->kv.n_order);
-    s->buf[TFT_LOGITS] = tft_arena_take(a, s->n_logits, s->m->n_vocab * sizeof(float));
+    s->out.logits = tft_arena_take(a, s->out.n_logits, s->m->n_vocab * sizeof(float));
 }
 
 /* Room for the plan of any pass. */

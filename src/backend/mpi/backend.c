@@ -164,9 +164,11 @@ static void run_together(struct device *d, const struct call *c, const int32_t *
     struct tft_pass p = {.ops = &tft_mpi_ops,
                          .m = &d->part.m,
                          .s = s,
+                         .work = s->work,
+                         .logits = s->out.logits,
                          .state = member,
                          .plan = &plain,
-                         .n_threads = 1,
+                         .n_threads = s->n_threads,
                          .tokens = tokens,
                          .n = c->n,
                          .pos = c->pos,
@@ -205,7 +207,7 @@ static void gather(struct device *d, const struct call *c, struct tft_session *c
 {
     struct tft_session *s = d->member[c->member]->s;
     if (!c->asked.k)
-        tft_mpi_gather(&d->part.link, to, d->m->n_vocab, s->buf[TFT_LOGITS], c->n_logits,
+        tft_mpi_gather(&d->part.link, to, d->m->n_vocab, s->out.logits, c->n_logits,
                        d->part.vocab_ends);
     else if (d->part.link.rank)
         tft_mpi_send_likeliest(&d->part, s, &c->asked);
@@ -250,17 +252,17 @@ static enum tft_status session_open(void **out, void *device, struct tft_session
     struct call c = {.what = OPEN,
                      .opts = {.capacity = s->capacity,
                               .n_batch = s->n_batch,
-                              .n_logits = s->n_logits,
+                              .n_logits = s->out.n_logits,
                               .n_threads = s->n_threads,
                               .slide = s->slide != 0},
                      .prefix = s->named ? (uint32_t)(s->named - d->m->named) + 1 : 0};
-    if (s->keep)
+    if (s->filter.keep)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: mpi has no caches with a filter that names tokens: leave keep out",
                         d->m->source.name);
     struct own *own = calloc(1, sizeof *own);
     if (own)
-        own->logits = calloc((size_t)s->n_logits * d->m->n_vocab, sizeof *own->logits);
+        own->logits = calloc((size_t)s->out.n_logits * d->m->n_vocab, sizeof *own->logits);
     if (!own || !own->logits) {
         free(own);
         return no_memory(err);
@@ -280,7 +282,7 @@ static enum tft_status session_open(void **out, void *device, struct tft_session
     own->device = d;
     own->s = s;
     own->member = c.member;
-    s->buf[TFT_LOGITS] = own->logits;
+    s->out.logits = own->logits;
     *out = own;
     return TFT_OK;
 }
@@ -302,14 +304,14 @@ static enum tft_status bring(void *state, struct tft_session *s, const struct tf
     own->asked.k = a->k > own->asked.k ? a->k : own->asked.k;
     own->asked.inverse = a->inverse > 0 ? a->inverse : own->asked.inverse;
     bool has_rest = !(a->inverse > 0) || a->inverse == own->there.inverse;
-    if (!s->partial || (a->k <= own->there.k && has_rest))
+    if (!s->out.partial || (a->k <= own->there.k && has_rest))
         return TFT_OK;
     begin(d, &c);
     gather(d, &c, s, own->logits);
     enum tft_status status = end(d, &s->error);
     if (status == TFT_OK) {
         own->there.k = 0;
-        s->partial = false;
+        s->out.partial = false;
     }
     return status;
 }
@@ -333,13 +335,13 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t last)
     begin(d, &c);
     if (p->n > SHORT_PASS)
         tft_mpi_spread(&d->part.link, (void *)p->tokens, p->n * sizeof *p->tokens);
-    run_together(d, &c, p->tokens, s->buf[TFT_X]);
+    run_together(d, &c, p->tokens, p->work->buf[TFT_X]);
     gather(d, &c, s, own->logits);
     if (c.n_logits) {
         own->n_left = c.n_logits;
         own->there = c.asked;
         own->asked = (struct tft_asked){0};
-        s->partial = c.asked.k > 0;
+        s->out.partial = c.asked.k > 0;
     }
     return end(d, &s->error);
 }

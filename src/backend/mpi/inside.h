@@ -102,7 +102,7 @@ size_t tft_mpi_likeliest_bytes(size_t k);
 void tft_mpi_send_likeliest(struct part *part, struct tft_session *s, const struct tft_asked *a);
 
 /* Process 0 writes the logits that the others send, and all of its session `own`, to a row [V] of
-   the caller's session, and sets caller->rest. The row is as session.h says under `partial`. */
+   the caller's session, and sets caller->out.rest. The row is as session.h says under `partial`. */
 void tft_mpi_take_likeliest(struct part *part, struct tft_session *own, const struct tft_asked *a,
                             struct tft_session *caller, float *row);
 

@@ -60,13 +60,13 @@ static float width_of_layer(const struct tft_likely *l, size_t k)
 void tft_mpi_send_likeliest(struct part *part, struct tft_session *s, const struct tft_asked *a)
 {
     struct likeliest *to = part->likeliest;
-    const float *x = s->buf[TFT_LOGITS];
-    float *chosen = s->penalized; /* [k] is free: tft_sample is never called with this session */
+    const float *x = s->out.logits;
+    float *chosen = s->work->penalized; /* [k] is free: tft_sample is never called with this session */
     struct tft_likely l = {.kern = &s->m->kern,
                            .logits = x,
                            .n = s->m->n_vocab,
-                           .c = s->candidates,
-                           .tops = s->tops,
+                           .c = s->work->candidates,
+                           .tops = s->work->tops,
                            .unit = 1};
     bool good = tft_are_numbers(x, l.n);
     tft_likely_begin(&l);
@@ -97,10 +97,10 @@ void tft_mpi_take_likeliest(struct part *part, struct tft_session *own, const st
     uint32_t n_vocab = caller->m->n_vocab, n_own = part->vocab_ends[0];
     float best = -FLT_MAX;
     double rest = 0; /* relative to `best` */
-    memcpy(row, own->buf[TFT_LOGITS], n_own * sizeof *row);
-    own->m->kern.tops(own->tops, row, n_own);
+    memcpy(row, own->out.logits, n_own * sizeof *row);
+    own->m->kern.tops(own->work->tops, row, n_own);
     for (size_t i = 0; i < tft_likely_blocks(n_own); i++)
-        best = own->tops[i] > best ? own->tops[i] : best;
+        best = own->work->tops[i] > best ? own->work->tops[i] : best;
     for (uint32_t i = n_own; i < n_vocab; i++)
         row[i] = -FLT_MAX;
     for (int r = 1; r < part->link.size; r++) {
@@ -114,5 +114,5 @@ void tft_mpi_take_likeliest(struct part *part, struct tft_session *own, const st
                fmax(from->rest, 0) * rescale(from->best, larger, a->inverse);
         best = larger;
     }
-    caller->rest = rest;
+    caller->out.rest = rest;
 }

@@ -93,7 +93,7 @@ static void quantize(struct tft_pass *p, enum tft_buf from, const struct tft_lin
     tft_port_barrier();
     for (uint32_t t = begin; t < end; t++) {
         const float *ends = member->ends + (size_t)t * 2;
-        struct tft_affine *q = &tft_pass_work(p)->affine[from][t];
+        struct tft_affine *q = &p->work->affine[from][t];
         *q = tft_affine_of(-ends[0], ends[1]);
         p->m->kern.quantize(tft_pass_bytes(p, from, t), tft_pass_row(p, from, t), width, q);
     }
@@ -154,7 +154,7 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
         for (uint32_t t = 0; t < n; t++)
             finish(tft_pass_row(p, to, first + t), member_of(p)->words + t * width, l,
                    l->in->range == TFT_RANGE_STATIC ? &l->in->affine
-                                                    : &tft_pass_work(p)->affine[from][first + t],
+                                                    : &p->work->affine[from][first + t],
                    add, begin, end);
     }
 }
@@ -209,5 +209,5 @@ static void run_thread(void *arg, int tid, int n_threads)
 void tft_mpi_pass(struct tft_pass *p, uint32_t first, uint32_t end)
 {
     struct run run = {p, first, end};
-    tft_port_team(p->s->n_threads, run_thread, &run);
+    tft_port_team(p->n_threads, run_thread, &run);
 }

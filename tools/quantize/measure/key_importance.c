@@ -42,7 +42,7 @@ void key_importance_add(struct key_importance *ki, const struct tft_session *s, 
                         uint32_t n)
 {
     const struct tft_model *m = ki->m;
-    struct tft_pass p = {.m = m, .s = (struct tft_session *)(uintptr_t)s};
+    struct tft_pass p = {.m = m, .work = s->work};
     uint32_t dim = m->head_dim, width = m->n_head_kv * dim, group = m->n_head / m->n_head_kv;
     size_t stride = tft_pass_stride(&p, TFT_K), at = (size_t)l * width;
     for (uint32_t i = 0; i < width; i++)

@@ -85,7 +85,7 @@ static void copy_values(struct kv_calibration *c, const struct tft_pass *p)
 
 void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s, uint32_t l)
 {
-    struct tft_pass p = {.m = c->m, .s = (struct tft_session *)(uintptr_t)s};
+    struct tft_pass p = {.m = c->m, .work = s->work};
     size_t stride = tft_pass_stride(&p, TFT_K), n = width(c), window = c->o->window;
     /* sinks stay f16, so their range does not matter */
     uint32_t sinks = c->policy.sinks < window ? c->policy.sinks : (uint32_t)window;

@@ -1,5 +1,6 @@
 #include "tools/quantize/measure/layers.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -263,24 +264,28 @@ void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first
 struct pass_task {
     const struct layers *y;
     const struct layers_pass *pass;
+    struct tft_work work; /* the session's, with the pass's residual stream, and the tap */
+    struct tft_kv_chunk chunk;
+    struct tft_kv_plan plan; /* of each sequence */
+    const struct tft_lane *lane; /* NULL: there is one sequence */
 };
 
 static void run_part(void *arg, int tid, int n_threads)
 {
-    const struct pass_task *task = arg;
+    struct pass_task *task = arg;
     const struct layers_pass *in = task->pass;
-    struct tft_kv_chunk chunk;
-    struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, in->pos, in->n);
     struct tft_pass p = {.ops = &tft_backend_cpu.ops,
                          .m = task->y->m,
-                         .s = task->y->s,
-                         .plan = &plan,
+                         .s = task->lane ? NULL : task->y->s,
+                         .work = &task->work,
+                         .plan = &task->plan,
+                         .lane = task->lane,
+                         .n_lane = task->lane ? in->n_seq : 0,
                          .tid = tid,
                          .n_threads = n_threads,
                          .tokens = in->tokens,
                          .n = in->n,
                          .pos = in->pos,
-                         .each = in->seq_len,
                          .n_logits = in->n};
     if (in->part == LAYERS_EMBED || in->part == LAYERS_EMBED_LAYERS) {
         tft_embed(&p);
@@ -295,29 +300,50 @@ static void run_part(void *arg, int tid, int n_threads)
     }
 }
 
-/* Before a pass that is one sequence, the layer's state is that behind the prefix, which is at
-   position 0. Where there are several, each begins so by itself. */
-static void begin_state(const struct layers *y, const struct layers_pass *pass)
+/* A sequence begins with the layer's state after the prefix; the prefix itself, which is at position
+   0, begins with zeros. */
+static void begin_state(const struct layers *y, const struct layers_pass *pass,
+                        struct tft_session *s)
 {
     const struct tft_block *b = &y->m->block[pass->layer];
-    if (!b->state_size || pass->seq_len)
+    float *state = s->states.now + b->state;
+    if (!b->state_size)
         return;
-    float *state = y->s->states.now + b->state;
     if (pass->pos)
         memcpy(state, y->prefix_state + b->state, b->state_size * sizeof *state);
     else
         memset(state, 0, b->state_size * sizeof *state);
 }
 
+/* Makes the sequences of the pass lanes. */
+static const struct tft_lane *lanes_of(const struct layers *y, const struct layers_pass *pass,
+                                       const struct tft_kv_plan *plan)
+{
+    uint32_t n = pass->n_seq ? pass->n / pass->n_seq : 0;
+    for (uint32_t i = 0; i < pass->n_seq; i++)
+        y->lane[i] = (struct tft_lane){.s = y->seq[i],
+                                       .plan = plan,
+                                       .at = i * n,
+                                       .n = n,
+                                       .pos = pass->pos,
+                                       .n_logits = n};
+    return pass->n_seq ? y->lane : NULL;
+}
+
 void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
 {
-    float *own = y->s->buf[TFT_X];
     const struct tft_block *b = &y->m->block[pass->layer];
-    y->s->buf[TFT_X] = pass->x;
-    if (pass->part == LAYERS_LAYER)
-        begin_state(y, pass);
-    tft_port_team(y->s->n_threads, run_part, &(struct pass_task){y, pass});
-    y->s->buf[TFT_X] = own;
+    struct pass_task task = {.y = y, .pass = pass, .work = *y->s->work};
+    task.work.buf[TFT_X] = pass->x;
+    task.work.tap = y->tap;
+    task.plan = tft_kv_plain_plan(&task.chunk, pass->pos,
+                                  pass->n_seq ? pass->n / pass->n_seq : pass->n);
+    task.lane = lanes_of(y, pass, &task.plan);
+    for (uint32_t i = 0; i < pass->n_seq && pass->part == LAYERS_LAYER; i++)
+        begin_state(y, pass, y->seq[i]);
+    if (!pass->n_seq && pass->part == LAYERS_LAYER)
+        begin_state(y, pass, y->s);
+    tft_port_team(y->s->n_threads, run_part, &task);
     if (pass->part == LAYERS_LAYER && !pass->pos && b->state_size)
         memcpy(y->prefix_state + b->state, y->s->states.now + b->state,
                b->state_size * sizeof *y->prefix_state);
@@ -348,20 +374,20 @@ static void put_tuned(const struct layers *y, uint32_t l)
     }
 }
 
-/* s->tap does not see the prefix: at run time the prefix is never computed. */
-static void run_prefix(const struct layers *y, struct layers_pass pass, bool dry)
+/* The tap does not see the prefix: at run time the prefix is never computed. */
+static void run_prefix(struct layers *y, struct layers_pass pass, bool dry)
 {
-    tft_tap_fn *tap = y->s->tap;
-    y->s->tap = NULL;
+    struct tft_tap tap = y->tap;
+    y->tap.see = NULL;
     pass.n = y->o->n_prefix;
-    pass.x = dry ? memcpy(y->s->buf[TFT_X], y->prefix, pass.n * y->stride * sizeof *pass.x)
+    pass.x = dry ? memcpy(y->s->work->buf[TFT_X], y->prefix, pass.n * y->stride * sizeof *pass.x)
                  : y->prefix;
     pass.tokens = y->o->prefix;
     if (pass.n)
         layers_run_pass(y, &pass);
     if (pass.part == LAYERS_LAYER)
         put_tuned(y, pass.layer);
-    y->s->tap = tap;
+    y->tap = tap;
 }
 
 /* Computes the per-layer embeddings of a window once more: those of all windows would take more
@@ -371,7 +397,7 @@ static void embed_layers(const struct layers *y, struct layers_pass pass)
     if (!y->m->layer_embed.n || pass.part != LAYERS_LAYER || pass.layer == 0)
         return;
     pass.part = LAYERS_EMBED_LAYERS;
-    pass.x = y->s->buf[TFT_X];
+    pass.x = y->s->work->buf[TFT_X];
     layers_run_pass(y, &pass);
 }
 
@@ -388,7 +414,7 @@ static void run_windows(const struct layers *y, struct layers_pass pass, bool dr
         embed_layers(y, pass);
         if (layer)
             shared_kv_restore(&y->shared, &y->s->kv, b, i);
-        pass.x = dry ? memcpy(y->s->buf[TFT_X], window, rows * sizeof *window) : window;
+        pass.x = dry ? memcpy(y->s->work->buf[TFT_X], window, rows * sizeof *window) : window;
         layers_run_pass(y, &pass);
         if (layer && !dry)
             shared_kv_keep(&y->shared, &y->s->kv, b, i);
@@ -523,27 +549,69 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
 }
 
 /* The cache has a slot for each token of a pass. A pass may hold many sequences, and so more tokens
-   than the model's context. If layers may be packed, the session needs the buffers of a model with
-   8-bit inputs: m->byte_inputs. */
-static enum tft_status open_session(struct layers *y, const struct layers_capacity *capacity,
+   than the model's context. */
+static enum tft_status open_session(struct layers *y, struct tft_session **s, uint32_t slots,
                                     struct tft_error *err)
 {
-    uint32_t n_ctx = y->m->n_ctx, n_prefix = y->o->n_prefix, batch = capacity->batch;
+    uint32_t n_ctx = y->m->n_ctx;
     struct tft_session_opts so = {.size = sizeof so,
-                                  .capacity = capacity->slots ? capacity->slots : n_prefix + batch,
-                                  .n_batch = batch > n_prefix ? batch : n_prefix,
+                                  .capacity = slots,
                                   .n_threads = y->o->n_threads,
                                   .checkpoints = 1,
-                                  .kv = "f16"};
+                                  .kv = "f16",
+                                  .batch = y->batch};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
-    y->m->byte_inputs = capacity->int8;
     const uint32_t *windows = y->m->kv_window;
     y->m->kv_window = NULL; /* a mask is enough: slots are read from outside, too */
-    enum tft_status status = tft_session_open(&y->s, y->m, &so, err);
+    enum tft_status status = tft_session_open(s, y->m, &so, err);
     y->m->n_ctx = n_ctx;
-    y->m->byte_inputs = false;
     y->m->kv_window = windows;
     return status;
+}
+
+/* If layers may be packed, passes need the buffers of a model with 8-bit inputs: m->byte_inputs. */
+static enum tft_status open_sessions(struct layers *y, const struct layers_capacity *capacity,
+                                     struct tft_error *err)
+{
+    uint32_t n_prefix = y->o->n_prefix, batch = capacity->batch;
+    struct tft_batch_opts bo = {.size = sizeof bo,
+                                .n_sessions = 1,
+                                .n_tokens = batch > n_prefix ? batch : n_prefix,
+                                .n_threads = y->o->n_threads};
+    y->m->byte_inputs = capacity->int8;
+    enum tft_status status = tft_batch_open(&y->batch, y->m, &bo, err);
+    y->m->byte_inputs = false;
+    if (status != TFT_OK)
+        return status;
+    status = open_session(y, &y->s, capacity->slots ? capacity->slots : n_prefix + batch, err);
+    if (status != TFT_OK)
+        tft_batch_close(y->batch);
+    return status;
+}
+
+enum tft_status layers_open_sequences(struct layers *y, uint32_t n, uint32_t slots,
+                                      struct tft_error *err)
+{
+    enum tft_status status = TFT_OK;
+    y->seq = calloc(n, sizeof *y->seq);
+    y->lane = calloc(n, sizeof *y->lane);
+    if (!y->seq || !y->lane)
+        status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for %u sequences",
+                          y->m->source.name, n);
+    for (y->n_seq = 0; y->n_seq < n && status == TFT_OK; y->n_seq++)
+        status = open_session(y, &y->seq[y->n_seq], slots, err);
+    return status;
+}
+
+void layers_close_sequences(struct layers *y)
+{
+    for (uint32_t i = 0; i < y->n_seq; i++)
+        tft_session_close(y->seq[i]);
+    free(y->seq);
+    free(y->lane);
+    y->seq = NULL;
+    y->lane = NULL;
+    y->n_seq = 0;
 }
 
 /* Refuses experts whose panels would not follow each other without padding. */
@@ -563,7 +631,7 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
     *y = (struct layers){.m = m, .o = o};
     enum tft_status status = check_experts(m, err);
     if (status == TFT_OK)
-        status = open_session(y, capacity, err);
+        status = open_sessions(y, capacity, err);
     if (status != TFT_OK)
         return status;
     if (alloc_buffers(y, capacity))
@@ -603,6 +671,7 @@ void layers_close(struct layers *y)
         y->m->layer_embed.w.w = y->original_embed;
     shared_kv_close(&y->shared);
     tft_session_close(y->s);
+    tft_batch_close(y->batch);
     tft_port_free(y->prefix_state);
     tft_port_free(y->prefix);
     tft_port_free(y->text);

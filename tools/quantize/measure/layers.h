@@ -11,7 +11,12 @@
 
 struct layers {
     struct tft_model *m;
+    struct tft_batch *batch; /* passes compute in its workspace */
     struct tft_session *s;
+    struct tft_session **seq; /* [n_seq] sessions of sequences that run together */
+    struct tft_lane *lane;    /* [n_seq] */
+    uint32_t n_seq;
+    struct tft_tap tap; /* sees the inputs of linear layers */
     const struct quantize_opts *o;
     size_t n_windows;
     size_t stride;  /* from one row of `prefix` or `text` to the next */
@@ -52,6 +57,12 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct layers_capacity *capacity, struct tft_error *err);
 void layers_close(struct layers *y);
 
+/* Opens y->seq: n sessions, whose caches have room for `slots` tokens. On failure, too,
+   layers_close_sequences must follow. */
+enum tft_status layers_open_sequences(struct layers *y, uint32_t n, uint32_t slots,
+                                      struct tft_error *err);
+void layers_close_sequences(struct layers *y);
+
 /* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. In a mixture of experts
    MAT_GATE, MAT_UP and MAT_DOWN are the matrices of all experts, one behind the other
    (tft_mat_all_rows), and MAT_SHARED_GATE .. MAT_SHARED_DOWN those of the shared expert. */
@@ -85,19 +96,20 @@ void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first
                  float *to);
 
 /* n tokens through one part of the model: the embedding; that and the per-layer embeddings of all
-   layers; a loaded layer; or the last norm, whose output s->tap sees. See struct tft_pass. */
+   layers; a loaded layer; or the last norm, whose output the tap sees. See struct tft_pass. */
 struct layers_pass {
     enum { LAYERS_EMBED, LAYERS_EMBED_LAYERS, LAYERS_LAYER, LAYERS_HEAD } part;
     float *x;              /* [n, stride] the residual stream, updated in place */
     const int32_t *tokens; /* [n], for the embeddings; also for layer 0, if the model has those of
                               layers */
     uint32_t n, pos;       /* pos: position of the first token of a sequence */
-    uint32_t seq_len;      /* tokens of each sequence; 0: all n are one */
+    uint32_t n_seq;        /* 0: the tokens are one sequence. Otherwise they are n_seq sequences of
+                              n / n_seq tokens, whose caches are those of y->seq */
     uint32_t layer;
 };
 void layers_run_pass(const struct layers *y, const struct layers_pass *pass);
 
-/* Runs layer l over the prefix and the text; s->tap sees the inputs of the text only. With `dry`,
+/* Runs layer l over the prefix and the text; the tap sees the inputs of the text only. With `dry`,
    `prefix` and `text` stay unchanged. */
 void layers_run(struct layers *y, uint32_t l, bool dry);
 
@@ -106,7 +118,7 @@ void layers_run(struct layers *y, uint32_t l, bool dry);
 void layers_run_prefix(struct layers *y, uint32_t l, bool dry);
 void layers_run_text(struct layers *y, uint32_t l, bool dry);
 
-/* Runs the last norm over each window, for s->tap. */
+/* Runs the last norm over each window, for the tap. */
 void layers_run_head(struct layers *y);
 
 /* Copies the keys and values of layer l at the positions first .. first + n - 1, or the prefix's;

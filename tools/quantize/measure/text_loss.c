@@ -32,7 +32,8 @@ static void multiply(void *arg, int tid, int n_threads)
 {
     const struct head_block *b = arg;
     const struct tft_model *m = b->y->m;
-    struct tft_pass p = {.m = m, .s = b->y->s, .tid = tid, .n_threads = n_threads};
+    struct tft_pass p = {
+        .m = m, .work = b->y->s->work, .tid = tid, .n_threads = n_threads};
     size_t begin, end;
     tft_pass_share(&p, b->rows, &begin, &end);
     float *rows = b->loss->rows + begin * m->n_embd;

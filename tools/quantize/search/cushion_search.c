@@ -604,6 +604,7 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
         memcpy(k.prefix, found->token, sizeof k.prefix);
         while (!k.q.stopped && next_tail(&k, found, &k.tail))
             run_round(&k);
+        status = sequences_status(&k.q, err);
     }
     if (k.q.stopped)
         save(&k);
@@ -623,6 +624,7 @@ enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o,
     if (status == TFT_OK) {
         memcpy(k.prefix, prefix, n_prefix * sizeof *prefix);
         *loss = loss_of(&k, n_prefix, text, n, int8);
+        status = sequences_status(&k.q, err);
     }
     close(&k);
     return status;

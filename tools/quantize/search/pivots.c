@@ -295,8 +295,10 @@ enum tft_status pivots_search(struct tft_model *m, const struct pivots_opts *o, 
     struct search k = {.o = o, .r = r};
     *r = (struct pivots){0};
     enum tft_status status = open(&k, m, err);
-    if (status == TFT_OK && text_tokens(&k))
+    if (status == TFT_OK && text_tokens(&k)) {
         search(&k);
+        status = sequences_status(&k.q, err);
+    }
     *stopped = k.q.stopped;
     sequences_close(&k.q);
     free(k.top);

@@ -46,80 +46,87 @@ float sequences_peak(const struct sequences *q, size_t t)
     return fmaxf(-min, max);
 }
 
-/* Copies the prefix's keys and values of a layer from sequence 0 to all others. */
-static void share_prefix(const struct sequences *q, uint32_t n_prefix, uint32_t n_seq)
+/* Copies the prefix's keys and values of layer l to all sequences. */
+static void share_prefix(const struct sequences *q, uint32_t l, uint32_t n_prefix)
 {
-    const struct tft_kv *kv = &q->y.s->kv;
-    size_t row = kv->head_dim * tft_num_bytes(kv->num),
+    const struct tft_kv *from = &q->y.s->kv;
+    const struct tft_block *b = &q->m->block[l];
+    size_t row = from->head_dim * tft_num_bytes(from->num),
            panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
-    for (uint32_t h = 0; h < kv->n_head_kv; h++)
-        for (uint32_t i = 1; i < n_seq; i++) {
-            memcpy(tft_kv_keys(kv, i, h, 0), tft_kv_keys(kv, 0, h, 0),
+    uint32_t in = b->kv_layer;
+    for (uint32_t i = 0; i < q->y.n_seq && b->k.w.rows && b->mixer == TFT_MIX_ATTENTION; i++)
+        for (uint32_t h = 0; h < from->n_head_kv; h++) {
+            const struct tft_kv *to = &q->y.seq[i]->kv;
+            memcpy(tft_kv_keys(to, in, h, 0), tft_kv_keys(from, in, h, 0),
                    panels * TFT_KEY_PANEL * row);
-            memcpy(tft_kv_values(kv, i, h, 0), tft_kv_values(kv, 0, h, 0), n_prefix * row);
+            memcpy(tft_kv_values(to, in, h, 0), tft_kv_values(from, in, h, 0), n_prefix * row);
         }
 }
 
-/* How many sequences fit a pass, and the cache, which they share. */
-static uint32_t sequences_that_fit(const struct sequences *q, uint32_t n_prefix)
+/* Runs a part of the model over all sequences, as many at a time as are open. */
+static void run_all(struct sequences *q, struct layers_pass pass, bool report)
 {
-    const struct tft_kv *kv = &q->y.s->kv;
-    uint32_t slots = (n_prefix + q->len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
-    uint32_t by_cache = kv->n_layer * kv->capacity[TFT_KV_K] / slots,
-             by_rows = q->capacity.batch / q->len;
-    return by_cache < by_rows ? by_cache : by_rows;
+    for (uint32_t i = 0; i < q->n && !q->stopped; i += pass.n_seq) {
+        pass.n_seq = q->n - i < q->y.n_seq ? q->n - i : q->y.n_seq;
+        pass.n = pass.n_seq * q->len;
+        pass.x = q->y.text + (size_t)i * q->len * q->y.stride;
+        pass.tokens = q->tokens + (size_t)i * q->len;
+        layers_run_pass(&q->y, &pass);
+        q->stopped = report && q->progress && !q->progress(q->user, pass.n);
+    }
 }
 
-/* Runs a layer over all sequences, `most` at a time. */
-static void run_layer(struct sequences *q, uint32_t l, bool int8, uint32_t n_prefix, uint32_t most)
+static void run_layer(struct sequences *q, uint32_t l, bool int8, uint32_t n_prefix)
 {
     struct layers_pass pass = {.part = LAYERS_LAYER, .layer = l};
     layers_load(&q->y, l);
     if (n_prefix) {
         pass.x = q->y.prefix;
-        pass.n = pass.seq_len = n_prefix;
+        pass.n = n_prefix;
         layers_run_pass(&q->y, &pass);
     }
     if (int8)
         layers_pack(&q->y, l); /* if that fails, the layer stays float */
-    share_prefix(q, n_prefix, most);
+    share_prefix(q, l, n_prefix);
     pass.pos = n_prefix;
-    pass.seq_len = q->len;
-    for (uint32_t i = 0, n_seq; i < q->n && !q->stopped; i += n_seq) {
-        n_seq = q->n - i < most ? q->n - i : most;
-        pass.x = q->y.text + (size_t)i * q->len * q->y.stride;
-        pass.n = n_seq * q->len;
-        layers_run_pass(&q->y, &pass);
-        q->stopped = q->progress && !q->progress(q->user, pass.n);
-    }
+    run_all(q, pass, true);
     layers_unload(&q->y, l);
+}
+
+static void run(struct sequences *q, const int32_t *prefix, uint32_t n_prefix,
+                struct sequences_depth depth)
+{
+    struct layers_pass embed = {
+        .part = LAYERS_EMBED, .x = q->y.prefix, .tokens = prefix, .n = n_prefix};
+    if (n_prefix)
+        layers_run_pass(&q->y, &embed);
+    embed.pos = n_prefix;
+    run_all(q, embed, false);
+    for (uint32_t l = 0; l < depth.layers && !q->stopped; l++) {
+        run_layer(q, l, depth.int8, n_prefix);
+        tft_port_team(q->y.s->n_threads, add_losses, q);
+        if (q->after_layer)
+            q->after_layer(q->user, l);
+    }
 }
 
 void sequences_run(struct sequences *q, const int32_t *prefix, uint32_t n_prefix,
                    struct sequences_depth depth)
 {
-    struct tft_kv *kv = &q->y.s->kv;
-    uint32_t capacity = kv->capacity[TFT_KV_K], most = sequences_that_fit(q, n_prefix);
-    kv->capacity[TFT_KV_K] = kv->capacity[TFT_KV_V] =
-        (n_prefix + q->len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+    uint32_t fit = q->capacity.batch / q->len;
     memset(q->loss, 0, q->n * sizeof *q->loss);
-    struct layers_pass embed = {
-        .part = LAYERS_EMBED, .x = q->y.prefix, .tokens = prefix, .n = n_prefix};
-    if (n_prefix)
-        layers_run_pass(&q->y, &embed);
-    embed.x = q->y.text;
-    embed.tokens = q->tokens;
-    embed.n = q->n * q->len;
-    embed.pos = n_prefix;
-    embed.seq_len = q->len;
-    layers_run_pass(&q->y, &embed);
-    for (uint32_t l = 0; l < depth.layers && !q->stopped; l++) {
-        run_layer(q, l, depth.int8, n_prefix, most < q->n ? most : q->n);
-        tft_port_team(q->y.s->n_threads, add_losses, q);
-        if (q->after_layer)
-            q->after_layer(q->user, l);
-    }
-    kv->capacity[TFT_KV_K] = kv->capacity[TFT_KV_V] = capacity;
+    if (layers_open_sequences(&q->y, fit < q->n ? fit : q->n, n_prefix + q->len, &q->bad) == TFT_OK)
+        run(q, prefix, n_prefix, depth);
+    else
+        q->stopped = true;
+    layers_close_sequences(&q->y);
+}
+
+enum tft_status sequences_status(const struct sequences *q, struct tft_error *err)
+{
+    if (q->bad.code != TFT_OK && err)
+        *err = q->bad;
+    return q->bad.code;
 }
 
 enum tft_status sequences_open(struct sequences *q, struct tft_model *m, uint32_t prefix,
@@ -127,6 +134,7 @@ enum tft_status sequences_open(struct sequences *q, struct tft_model *m, uint32_
                                struct tft_error *err)
 {
     *q = (struct sequences){.m = m, .capacity = *capacity};
+    q->capacity.slots = prefix; /* sequences have caches of their own */
     q->shape = (struct quantize_opts){.n_prefix = prefix, .n_threads = n_threads};
     enum tft_status status = layers_open_empty(&q->y, m, &q->shape, &q->capacity, err);
     if (status != TFT_OK)

@@ -22,6 +22,7 @@ struct sequences {
     void (*after_layer)(void *user, uint32_t layer);
     void *user;
     bool stopped;
+    struct tft_error bad; /* why, if not by `progress` */
 };
 
 /* How many layers sequences run through, and whether in int8: weights with a scale for each row,
@@ -37,9 +38,13 @@ enum tft_status sequences_open(struct sequences *q, struct tft_model *m, uint32_
                                struct tft_error *err);
 void sequences_close(struct sequences *q);
 
-/* Fills q->loss and q->y.text for the sequences in q->tokens behind prefix: [n_prefix]. */
+/* Fills q->loss and q->y.text for the sequences in q->tokens after prefix: [n_prefix]. Stops if
+   memory is short. */
 void sequences_run(struct sequences *q, const int32_t *prefix, uint32_t n_prefix,
                    struct sequences_depth depth);
+
+/* Whether memory was short. */
+enum tft_status sequences_status(const struct sequences *q, struct tft_error *err);
 
 /* The largest magnitude in the residual stream of row t. */
 float sequences_peak(const struct sequences *q, size_t t);

@@ -441,6 +441,7 @@ static void open_all(struct writer *w)
                                   .n_batch = PIECE,
                                   .n_threads = w->o->n_threads};
     tft_batch_open(&w->batch, w->m, &bo, w->err);
+    so.batch = w->batch;
     for (int i = 0; i < LANES && !failed(w); i++)
         tft_session_open(&w->lane[i].s, w->m, &so, w->err);
     w->n_said = said_count();

@@ -1,0 +1,99 @@
+/*
+ * A workspace: the memory that passes compute in. Nothing of a sequence of tokens stays in it from
+ * one pass to the next, so sessions that are fed one at a time can share one (batch.h). What a
+ * session keeps between passes is in session.h.
+ */
+#ifndef TFT_WORK_H
+#define TFT_WORK_H
+
+#include "base/arena.h"
+#include "buffers.h"
+#include "kv/kv.h"
+#include "likely.h"
+#include "routes.h"
+
+/* A thread's tile of the hidden activations before they become bytes: as many tokens and rows, or
+   fewer tokens and more rows. It takes 192 KiB of an L2 cache. */
+enum { TFT_HIDDEN_TOKENS = 96, TFT_HIDDEN_ROWS = 256 };
+struct tft_hidden_scratch {
+    float *gate, *up; /* [TFT_HIDDEN_TOKENS * TFT_HIDDEN_ROWS] */
+};
+
+/* A tap sees the float inputs of linear layers: `rows` of tokens first .. first + n - 1 of the
+   pass, `stride` floats apart. Thread tid of the team calls it for its own tokens. For tools, and
+   models of floats. */
+typedef void tft_tap_fn(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
+                        const float *rows, size_t stride);
+struct tft_tap {
+    tft_tap_fn *see; /* NULL: there is none */
+    void *user;
+};
+
+struct tft_work {
+    const struct tft_model *m;
+    uint32_t n_batch; /* tokens of a pass, at most */
+    int n_threads;    /* threads of a pass, at most */
+
+    float *buf[TFT_N_BUF];     /* [n_batch, stride]. NULL for buffers that are only bytes, for those
+                                  that only a device needs, and for TFT_LOGITS, which are
+                                  p->logits */
+    uint8_t *bytes[TFT_N_BUF]; /* [rows, byte stride] of XN, A and G, if linear layers take bytes;
+                                  rows: n_batch, and at least n_threads */
+    struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] what the bytes of a token stand for, where
+                                             ranges are dynamic */
+    float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
+    struct tft_hidden_scratch *hidden;    /* [n_threads] */
+    float *embed_row;                     /* [n_threads, stride of TFT_P] a token's row of the table
+                                             of per-layer embeddings */
+    struct tft_routes routes;             /* of the tokens of a pass, if the model has experts */
+    struct tft_expert_inputs *expert_inputs; /* [n_threads] likewise */
+    float *rope_cos, *rope_sin;              /* [n_batch, n_rot], then [n_batch, n_rot_window] if
+                                                layers with a window have frequencies of their own */
+
+    struct tft_tap tap;
+
+    /* for sampling */
+    struct tft_candidate *candidates; /* [V] */
+    float *tops;                      /* [tft_likely_blocks(V)] */
+    float *penalized;                 /* [V] logits with the repetition penalty */
+};
+
+/* Counts, or places, a workspace and its memory. NULL while counting. */
+struct tft_work *tft_work_layout(struct tft_arena *a, const struct tft_model *m, uint32_t n_batch,
+                                 int n_threads);
+
+/* Clears the padding of rows of bytes, which meets weights of zero: no kernel should read memory
+   that was never written. Call it once when the workspace is placed. */
+void tft_work_open(struct tft_work *w);
+
+/* Queries that attention takes through a span together: their scores fill 32 KiB. */
+enum { TFT_TILE = 32 };
+_Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head are in one tile");
+
+/* A thread's workspace in attention. */
+struct tft_attend_scratch {
+    float *q, *o, *part; /* [TFT_TILE, E] */
+    float *scores;       /* [TFT_TILE, TFT_SPAN] */
+    float *all_scores;   /* [TFT_TILE, kv.max_tokens] where keys and values are apart; else NULL */
+    uint8_t *bytes;      /* [TFT_TILE, E padded to 16] queries of int8 slots; else NULL, as are: */
+    uint8_t *weights;    /* [TFT_TILE, TFT_SPAN] */
+    struct tft_affine *affine; /* [2, TFT_TILE] of those queries, of those weights */
+    float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
+    float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
+    float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
+};
+
+/* The workspace of attention. Its size follows from the cache, so each session has its own. */
+struct tft_attend_work {
+    struct tft_attend_scratch *scratch; /* [n_threads] */
+    float *part_o;             /* [H, spans, E] attention of one token, span by span */
+    float *part_max, *part_sum; /* [H, spans] */
+    float *all_scores;         /* [H, kv.max_tokens] those of one token, where keys and values are
+                                  apart; else NULL */
+};
+
+/* Counts, or places, its memory. */
+void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
+                            const struct tft_model *m, const struct tft_kv *kv, int n_threads);
+
+#endif
