@@ -47,8 +47,8 @@ uint32_t divergence_pick(struct divergence *d, enum divergence_part part, uint32
     return d->n_picked;
 }
 
-/* Computes the logits of the second half of a window. They are in the session that it returns,
-   which the caller closes. */
+/* Computes the logits of the second half of a window. Returns the session with these logits, which
+   the caller closes. */
 static struct tft_session *run_window(struct divergence *d, const char *kv, uint32_t window)
 {
     struct tft_session_opts so = {.size = sizeof so,

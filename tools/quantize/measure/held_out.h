@@ -1,5 +1,5 @@
-/* Windows of text that nothing is fitted to. They tell whether what was fitted to the others is any
-   better. */
+/* Held-out windows of the text, which nothing is fitted to. They tell whether a fit to the other
+   windows is an improvement. */
 #ifndef HELD_OUT_H
 #define HELD_OUT_H
 

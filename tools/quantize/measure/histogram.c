@@ -103,16 +103,16 @@ static double edge(size_t bin)
     return x;
 }
 
-/* The points that a bin's numbers are taken to be at: x[i] = sign * (from + i * step), each for
-   `share` of its numbers. */
+/* The points that stand for a bin's numbers: x[i] = sign * (from + i * step), each for `share` of
+   the numbers. */
 struct points {
     double from, step, share;
     int n;
 };
 
 /*
- * A bin's numbers are taken to be spread evenly over the part of it below `most`. A bin that is
- * narrow compared with a step of q counts as one point. A wider one, near the ends of the range,
+ * A bin's numbers are assumed to be spread evenly over the part of the bin below `most`. A bin that
+ * is narrow compared with a step of q counts as one point. A wider one, near the ends of the range,
  * counts as several: a single point would fall on a step or between two by chance.
  */
 static struct points points_of(size_t bin, double most, const struct tft_affine *q)
@@ -162,7 +162,7 @@ static struct span span_of(const struct histogram *h)
     return s;
 }
 
-/* sum (x - q(x))^2; or some number that is not below `limit`, if the sum is not. The largest
+/* sum (x - q(x))^2; or some number not below `limit`, if the sum is not below it. The largest
    numbers come first: if they are beyond the range, they decide. */
 static double error_of(const struct histogram *h, struct span span, struct range r,
                        const struct tft_affine *q, double limit)
@@ -260,9 +260,9 @@ static bool try_range(struct mse_search *best, double low, double high)
     return true;
 }
 
-/* First tries every pair of ends that are the seen ones over powers of two: if an outlier stretches
-   the range a thousandfold, no small step at either end lowers the error. Then moves each end by
-   itself, in ever smaller steps, down to 1 %. */
+/* First tries every pair of ends that are the observed ends over powers of two: if an outlier
+   stretches the range a thousandfold, no small step at either end lowers the error. Then moves each
+   end by itself, in ever smaller steps, down to 1 %. */
 static struct range least_error(const struct histogram *h)
 {
     enum { HALVINGS = 12 };

@@ -1,5 +1,5 @@
 /* A histogram of the numbers at one input of linear layers, over all of the calibration text, and
-   the 256 steps that hold these numbers best. */
+   the 256 steps that represent these numbers best. */
 #ifndef QUANTIZE_MEASURE_HISTOGRAM_H
 #define QUANTIZE_MEASURE_HISTOGRAM_H
 
@@ -27,11 +27,11 @@ void histogram_free(struct histogram *h);
 /* Back to the state after histogram_init. */
 void histogram_clear(struct histogram *h);
 
-/* x: [n, n_channel], rows `stride` apart. NaN and infinities are counted, and histogram_finite then
+/* x: [n, n_channel], rows `stride` apart. NaN and infinities are counted; histogram_finite then
    returns false. */
 void histogram_add(struct histogram *h, const float *x, size_t n, size_t stride);
 
-/* Adds the numbers of `from`, which has as many channels. */
+/* Adds the numbers of `from`, which has the same number of channels. */
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
 bool histogram_finite(const struct histogram *h);
@@ -44,11 +44,11 @@ enum range_method {
     RANGE_MIN_MAX,    /* all numbers */
     RANGE_PERCENTILE, /* all but (100 - param) / 2 percent of the numbers at each end; 0 < param <=
                          100 */
-    RANGE_MSE,        /* the range of least squared error */
+    RANGE_MSE,        /* the range with the least squared error */
 };
 
-/* Fills *out. False if a number was not finite. Scale 1 and zero-point 0 if all numbers were 0, or
-   there were none. */
+/* Fills *out. False if there was a NaN or an infinity. Scale 1 and zero-point 0 if all numbers were
+   0, or there were none. */
 bool histogram_affine(const struct histogram *h, enum range_method method, double param,
                       struct tft_affine *out);
 
@@ -56,8 +56,8 @@ bool histogram_affine(const struct histogram *h, enum range_method method, doubl
    signal. All numbers must be finite. */
 double histogram_error(const struct histogram *h, const struct tft_affine *q);
 
-/* The share of the numbers that become 0 or 255, the bytes at the ends: those outside the range,
-   and those within half a step of its ends. 0 if there are no numbers. All must be finite. */
+/* The share of the numbers that become 0 or 255, the bytes at the ends: numbers outside the range,
+   or within half a step of its ends. 0 if there are no numbers. All must be finite. */
 double histogram_ends(const struct histogram *h, const struct tft_affine *q);
 
 #endif

@@ -13,7 +13,7 @@ static struct histogram *histogram_of(const struct input_stats *st, uint32_t whi
     return &st->histogram[which * (uint32_t)st->n_threads + (uint32_t)tid];
 }
 
-/* Changes x: [n] to what the quantized model's linear layer will read. */
+/* Applies to x: [n] the transforms that the quantized model's linear layer reads through. */
 static void transform(const struct input_stats *st, uint32_t which, float *x, size_t n)
 {
     bool hidden = which == TFT_IN_DOWN || which == TFT_IN_SHARED;

@@ -1,5 +1,5 @@
 /* Statistics of the inputs of linear layers while the calibration text runs through a layer, and
-   the scale and zero-point that follow from them. */
+   the scales and zero-points that follow from the statistics. */
 #ifndef QUANTIZE_MEASURE_INPUT_STATS_H
 #define QUANTIZE_MEASURE_INPUT_STATS_H
 
@@ -11,11 +11,11 @@ struct input_stats {
     const struct tft_model *m;
     const struct quantize_opts *o;
     int n_threads;
-    float *const *factor; /* [TFT_INPUT_KINDS][width] what each input is divided by */
+    float *const *factor; /* [TFT_INPUT_KINDS][width] divisors of each input */
     bool untransformed;   /* count inputs as they are: neither divided nor rotated */
     struct moments *moments;     /* gets the rows too; NULL: none wanted */
-    struct histogram *histogram; /* [TFT_INPUT_KINDS, threads] of the layer that runs; the head's
-                                    are at TFT_IN_ATTN */
+    struct histogram *histogram; /* [TFT_INPUT_KINDS, threads] of the current layer; the head's are
+                                    at TFT_IN_ATTN */
     size_t widest;               /* numbers of the widest input */
     float *row;                  /* [threads, widest] scratch */
 };
@@ -26,21 +26,21 @@ bool input_stats_open(struct input_stats *st, const struct tft_model *m,
                       float *const factor[TFT_INPUT_KINDS]);
 void input_stats_close(struct input_stats *st);
 
-/* Counts rows of an input: a tft_tap_fn, whose `user` is the struct input_stats. */
+/* Counts rows of an input: a tft_tap_fn with the struct input_stats as its `user`. */
 void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
                      const float *rows, size_t stride);
 
 /* The histogram of input `which` over all threads. */
 const struct histogram *input_stats_of(const struct input_stats *st, uint32_t which);
 
-/* Call before each layer, whose inputs are counted from then on. */
+/* Call before each layer; the inputs of this layer are then counted. */
 void input_stats_begin(const struct input_stats *st, const struct tft_block *layer);
 
-/* Call behind each layer. */
+/* Call after each layer. */
 void input_stats_clear(const struct input_stats *st);
 
 /* Chooses scale and zero-point of input `index` from its histogram. r: all zeros on entry. Fails if
-   a number was not finite, or too large for a scale that a file may have. */
+   there was a NaN or an infinity, or a number too large for the scales of a file. */
 void input_stats_finish(const struct input_stats *st, uint32_t index, struct quantize_input *r,
                         struct tft_error *err);
 

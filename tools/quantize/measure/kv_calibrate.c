@@ -69,8 +69,7 @@ void kv_calibrate_close(struct kv_calibration *c)
     *c = (struct kv_calibration){0};
 }
 
-/* Copies the values of a window, rotated as the weights in the file will make them, not yet
-   reordered. */
+/* Copies the values of a window, rotated like the file's weights make them, not yet reordered. */
 static void copy_values(struct kv_calibration *c, const struct tft_pass *p)
 {
     size_t n = width(c), block = quantize_head_block(c->m, c->o);

@@ -1,6 +1,6 @@
-/* Calibrates what the KV cache that the file names needs from text (SKVQ, section 3.1): the order
-   of channels (channel_order.h) and the clip of groups (kv_clip.h). Does nothing for a cache that
-   needs neither. */
+/* Calibrates the file's KV cache from text (SKVQ, section 3.1): the order of channels
+   (channel_order.h) and the clip of groups (kv_clip.h). Does nothing for a cache that needs
+   neither. */
 #ifndef QUANTIZE_MEASURE_KV_CALIBRATE_H
 #define QUANTIZE_MEASURE_KV_CALIBRATE_H
 
@@ -12,11 +12,11 @@ struct kv_calibration {
     const struct tft_model *m;
     const struct quantize_opts *o;
     struct tft_kv_policy policy;
-    struct channel_ranges ranges[2]; /* of the layer that runs: of keys as they are stored, of
-                                        values as the rotated weights make them */
+    struct channel_ranges ranges[2]; /* of the current layer: of keys as stored, of values as the
+                                        rotated weights make them */
     struct kv_clip clip;
     int32_t *key_order;   /* [n_kv_layer, G, E]; NULL without reorder=calibrated */
-    int32_t *value_order; /* [G, E] of the layer that runs, for the rows of v and the columns of o;
+    int32_t *value_order; /* [G, E] of the current layer, for the rows of v and the columns of o;
                              likewise */
     float *alpha[2];      /* [n_kv_layer, G, groups] of keys and values; NULL unless the policy has
                              clip=calibrated */

@@ -12,7 +12,7 @@
 static const float alphas[] = {1,    0.95f, 0.9f,  0.85f, 0.8f,  0.75f, 0.7f,  0.65f, 0.6f,
                                0.55f, 0.5f, 0.45f, 0.4f,  0.35f, 0.3f,  0.25f, 0.2f};
 
-/* How many of them are tried: the fewer levels, the smaller the best part. */
+/* Number of candidates to try: the fewer levels, the smaller the best part. */
 static int n_alphas(unsigned levels)
 {
     return levels == 2 ? 17 : levels == 3 ? 14 : 11;
@@ -25,9 +25,10 @@ struct head_work {
     uint32_t dim, group;
     uint32_t rows;  /* queries of a window, of all query heads that read the KV head */
     float *k, *v;   /* [windows, E, T], channels in the order of the cache */
-    float *coded;   /* [windows, E, T] what the codes of the keys stand for, later of the values */
+    float *coded;   /* [windows, E, T] numbers that the codes of the keys stand for, later of the
+                       values */
     float *q;       /* [windows, rows, E] in the order of the keys */
-    float *p;       /* [windows, rows, T] probabilities that the coded keys give */
+    float *p;       /* [windows, rows, T] probabilities from the coded keys */
     float *o;       /* [windows, rows, E] output of exact keys and values */
     float *scores;  /* [T] */
     uint8_t *code;  /* [E, 16] */
@@ -208,8 +209,8 @@ static const float *by_token(const struct head_work *w, const float *x)
     return w->by_token;
 }
 
-/* y = what codes of `levels` levels stand for, of channels first .. first + n - 1 of a window; x,
-   y: [E, T]. Prefix and sinks stay exact. */
+/* y = the numbers that codes of `levels` levels stand for, of channels first .. first + n - 1 of a
+   window; x, y: [E, T]. Prefix and sinks stay exact. */
 static void round_to_codes(const struct head_work *w, const float *x, float *y, uint32_t first,
                            uint32_t n, unsigned levels, float alpha)
 {

@@ -6,13 +6,13 @@
  *
  *      O = softmax(Q K^T / sqrt(E)) V          alpha = argmin |O^q - O|^2,  O^q from codes
  *
- * with the model's own scale and cap of scores, where it has one.
+ * with the model's own scale and, if it has one, cap of scores.
  *
- * First the groups of the keys, one after the other: the groups before it have their alpha, those
- * after it alpha 1, and the values are exact. Then the groups of the values, with the coded keys;
- * each changes only its own channels of O. O is the output before attn_output, which mixes heads.
- * Prefix and sinks stay exact. All other tokens are codes: unlike the paper, no window is kept.
- * Scales are not yet rounded to E4M3.
+ * First the groups of the keys, one after another: groups before the current one have their alpha,
+ * groups after it alpha 1, and the values are exact. Then the groups of the values, with the coded
+ * keys; each changes only its own channels of O. O is the output before attn_output, which mixes
+ * heads. Prefix and sinks stay exact. All other tokens are codes: unlike the paper, no window is
+ * kept. Scales are not yet rounded to E4M3.
  */
 #ifndef QUANTIZE_MEASURE_KV_CLIP_H
 #define QUANTIZE_MEASURE_KV_CLIP_H

@@ -39,8 +39,8 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
 
 enum { LOADED = LAYER_MATS + 2 };
 
-/* Matrices that are expanded: those of layers_linear, then those of per-layer embeddings, which are
-   never rounded. NULL if the block has none. */
+/* Matrices that are expanded: those of layers_linear, then the per-layer embeddings' matrices,
+   which are never rounded. NULL if the block has none. */
 static struct tft_mat *loaded(struct tft_block *b, int which)
 {
     struct tft_linear *l = which < LAYER_MATS    ? layers_linear(b, which)
@@ -101,8 +101,8 @@ static void use_expanded(struct tft_mat *w, const float *data)
                           .apart = w->rows};
 }
 
-/* Multiplies the rows of each expert's `down` by its factor, which comes before the sum of experts:
-   panels have a scale for each row. */
+/* Multiplies the rows of each expert's `down` by its factor, which applies before the sum of
+   experts: panels have a scale for each row. */
 static void take_factors(struct layers *y, struct tft_block *b)
 {
     const struct tft_mat *w = &b->experts.down.w;
@@ -364,7 +364,7 @@ void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint1
     }
 }
 
-/* Gives the prefix the keys and values that it was tuned to. */
+/* Gives the prefix its tuned keys and values. */
 static void put_tuned(const struct layers *y, uint32_t l)
 {
     size_t width = (size_t)y->m->n_head_kv * y->m->head_dim;
@@ -390,8 +390,8 @@ static void run_prefix(struct layers *y, struct layers_pass pass, bool dry)
     y->tap = tap;
 }
 
-/* Computes the per-layer embeddings of a window once more: those of all windows would take more
-   memory than the text. The first layer does so by itself. */
+/* Computes the per-layer embeddings of a window again: storing all windows' would take more memory
+   than the text. The first layer computes them by itself. */
 static void embed_layers(const struct layers *y, struct layers_pass pass)
 {
     if (!y->m->layer_embed.n || pass.part != LAYERS_LAYER || pass.layer == 0)
@@ -473,8 +473,8 @@ const float *layers_prefix_x(const struct layers *y)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* n elements of `size` bytes. NULL if memory is short, or if a size_t cannot hold the size: a file
-   of 2 bits a weight takes sixteen times as many as floats. */
+/* n elements of `size` bytes. NULL if memory is short or the size overflows size_t: weights of 2
+   bits take sixteen times as many bytes as floats. */
 static void *alloc_aligned(uint64_t n, size_t size)
 {
     size_t bytes;
@@ -509,7 +509,7 @@ static void expand_embed(void *arg, int tid, int n_threads)
     expand_matrix(y->m, &y->original_embed, y->embed, tid, n_threads);
 }
 
-/* The matrix of per-layer embeddings, whose products no layer's weights are in. */
+/* The matrix of per-layer embeddings, which is not in any layer's weights. */
 static bool open_embed(struct layers *y)
 {
     struct tft_mat *w = &y->m->layer_embed.w.w;

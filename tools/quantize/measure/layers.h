@@ -20,36 +20,36 @@ struct layers {
     const struct quantize_opts *o;
     size_t n_windows;
     size_t stride;  /* from one row of `prefix` or `text` to the next */
-    float *prefix_state; /* [state_size] behind the prefix, of the layers that have run */
+    float *prefix_state; /* [state_size] after the prefix, of the layers so far */
     float *prefix;  /* [n_prefix, stride] the residual stream */
     float *text;    /* [n_windows, window, stride] likewise */
-    float *weights; /* the loaded layer's matrices as f32, one after the other */
+    float *weights; /* the loaded layer's matrices as f32, one after another */
     char *packed;   /* and as int8 panels; NULL unless layers_capacity.int8 */
     /* NULL, or called after each window of a run; done: 0..1 of the run; false: skip the rest */
     bool (*on_window)(void *user, double done);
     void *on_window_user;
     struct tft_block original;         /* the loaded layer before it was loaded */
     struct tft_norm original_norm;     /* the last norm before rotation */
-    struct tft_mat original_embed;     /* the matrix of per-layer embeddings before */
-    float *embed;                      /* it was expanded to this; NULL: there is none */
+    struct tft_mat original_embed;     /* the matrix of per-layer embeddings before expansion */
+    float *embed;                      /* its expanded copy; NULL: no such matrix */
     struct shared_kv shared;           /* of the windows; layers_open alone fills it */
     struct residual_rotation rotation; /* n is 0: the residual stream is not rotated */
-    float *ones;    /* [D] weights of norms whose gain was moved into matrices; NULL if no rotation
-                     */
+    float *ones;    /* [D] weights of norms after their gain was moved into matrices; NULL if no
+                       rotation */
     float *bias[2]; /* [D] rotated biases of the loaded layer's o and down; likewise */
 };
 
-/* What layers_open_empty allocates. */
+/* Sizes for layers_open_empty. */
 struct layers_capacity {
     uint32_t batch; /* most tokens of a pass */
     size_t rows;    /* of `text` */
-    uint32_t slots; /* of the cache; 0: as many as prefix and batch need */
+    uint32_t slots; /* of the cache; 0: enough for prefix and batch */
     bool int8;      /* memory for layers_pack */
 };
 
 /* layers_open fills `text` with the embedded calibration text. layers_open_empty leaves `text` to
-   the caller. While y is open, and the residual stream is rotated, the model's last norm has no
-   gain; layers_close restores it. */
+   the caller. While y is open and the residual stream is rotated, the model's last norm has no
+   gain; layers_close restores the gain. */
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o,
                             struct tft_error *err);
 enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
@@ -64,8 +64,8 @@ enum tft_status layers_open_sequences(struct layers *y, uint32_t n, uint32_t slo
 void layers_close_sequences(struct layers *y);
 
 /* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. In a mixture of experts
-   MAT_GATE, MAT_UP and MAT_DOWN are the matrices of all experts, one behind the other
-   (tft_mat_all_rows), and MAT_SHARED_GATE .. MAT_SHARED_DOWN those of the shared expert. */
+   MAT_GATE, MAT_UP and MAT_DOWN are the matrices of all experts, one after another
+   (tft_mat_all_rows), and MAT_SHARED_GATE .. MAT_SHARED_DOWN the shared expert's. */
 struct tft_linear *layers_linear(struct tft_block *b, int which);
 
 /* The f32 weights of a loaded layer's matrix. The caller may change them. */
@@ -73,8 +73,8 @@ float *layers_weights(const struct tft_linear *l);
 
 enum { LAYER_READERS = 4 };
 
-/* The linear layers that read the norm's output `which`, TFT_IN_ATTN or TFT_IN_FFN. Returns how
-   many there are. */
+/* The linear layers that read the norm's output `which`, TFT_IN_ATTN or TFT_IN_FFN. Returns their
+   number. */
 size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[LAYER_READERS]);
 
 /* Expands layer l into `weights` and makes the model use them; unload restores the layer. */
@@ -82,8 +82,8 @@ void layers_load(struct layers *y, uint32_t l);
 void layers_unload(struct layers *y, uint32_t l);
 
 /* Makes loaded layer l compute in int8: weights with a scale for each row, inputs with a range for
-   each token. False, and the layer stays float, if a matrix does not fit panels: a weight is not
-   finite, or rows are too long. */
+   each token. False, and the layer stays float, if a matrix does not fit panels: a weight is NaN or
+   infinity, or rows are too long. */
 bool layers_pack(struct layers *y, uint32_t l);
 
 /* If the residual stream is rotated: makes loaded layer l read and write the rotated stream. The
@@ -91,7 +91,8 @@ bool layers_pack(struct layers *y, uint32_t l);
 void layers_rotate(struct layers *y, uint32_t l);
 
 /* Copies rows first .. first + n - 1 of a matrix as floats; to: [n, cols]. If the residual stream
-   is rotated, the rows of embedding and head are rotated here, as these are never loaded. */
+   is rotated, this function rotates the rows of embedding and head, as these matrices are never
+   loaded. */
 void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n,
                  float *to);
 
@@ -100,8 +101,8 @@ void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first
 struct layers_pass {
     enum { LAYERS_EMBED, LAYERS_EMBED_LAYERS, LAYERS_LAYER, LAYERS_HEAD } part;
     float *x;              /* [n, stride] the residual stream, updated in place */
-    const int32_t *tokens; /* [n], for the embeddings; also for layer 0, if the model has those of
-                              layers */
+    const int32_t *tokens; /* [n], for the embeddings; also for layer 0, if the model has per-layer
+                              embeddings */
     uint32_t n, pos;       /* pos: position of the first token of a sequence */
     uint32_t n_seq;        /* 0: the tokens are one sequence. Otherwise they are n_seq sequences of
                               n / n_seq tokens, whose caches are those of y->seq */
@@ -113,7 +114,7 @@ void layers_run_pass(const struct layers *y, const struct layers_pass *pass);
    `prefix` and `text` stay unchanged. */
 void layers_run(struct layers *y, uint32_t l, bool dry);
 
-/* The two halves of layers_run. Text attends to the keys and values that the prefix had last, or to
+/* The two halves of layers_run. Text attends to the last keys and values of the prefix, or to
    o->rows_k and o->rows_v. */
 void layers_run_prefix(struct layers *y, uint32_t l, bool dry);
 void layers_run_text(struct layers *y, uint32_t l, bool dry);
@@ -131,7 +132,7 @@ void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t 
 void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint16_t *k,
                    const uint16_t *v);
 
-/* [D] the residual stream of the prefix's last token, after the layers that have run. */
+/* [D] the residual stream of the prefix's last token, after the layers so far. */
 const float *layers_prefix_x(const struct layers *y);
 
 #endif

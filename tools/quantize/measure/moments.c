@@ -7,7 +7,7 @@
 #include "port/port.h"
 #include "tools/quantize/inputs.h"
 
-enum { ROWS = 64 }; /* of h that a thread computes at a time */
+enum { ROWS = 64 }; /* rows of h per step of a thread */
 
 static float *alloc_zeros(size_t rows, size_t cols)
 {
@@ -106,7 +106,7 @@ static void add_diagonal(const struct moments *s, float *h, size_t n, size_t win
             h[k] += s->columns[k * window + t] * s->columns[k * window + t];
 }
 
-/* Blocks of rows in turns, as the last ones are the longest. */
+/* Threads take blocks of rows in turns, as the last blocks are the longest. */
 static void add(void *arg, int tid, int n_threads)
 {
     const struct add_task *task = arg;

@@ -7,7 +7,7 @@
 
 struct moments {
     const struct tft_model *m;
-    const struct tft_block *layer; /* the layer that runs */
+    const struct tft_block *layer; /* the current layer */
     int n_threads;
     uint32_t window;
     bool correlated;            /* all pairs of channels; else each with itself */
@@ -28,7 +28,7 @@ void moments_begin(struct moments *s, const struct tft_block *layer);
 /* Takes row i of the window of input `which`; threads may call it for different rows. */
 void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x);
 
-/* Adds the window to the sums, once all its rows are there. The result does not depend on the
+/* Adds the window to the sums, after all its rows were taken. The result does not depend on the
    number of threads. */
 void moments_add(const struct moments *s);
 

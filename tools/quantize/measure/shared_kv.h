@@ -1,11 +1,11 @@
-/* Keys and values that several layers use, over the windows of the text: a layer runs over all
-   windows before the next one does, and the cache has room for one window. */
+/* Keys and values that several layers share, over the windows of the text: a layer runs over all
+   windows before the next layer, and the cache has room for one window. */
 #ifndef QUANTIZE_MEASURE_SHARED_KV_H
 #define QUANTIZE_MEASURE_SHARED_KV_H
 
 #include "model/model.h"
 
-enum { SHARED_KV_MOST = 2 }; /* layers that are used: one with a window and one without */
+enum { SHARED_KV_MOST = 2 }; /* layers with shared rows: one with a window and one without */
 
 /* All zero: no layer uses keys and values of another. */
 struct shared_kv {
@@ -23,11 +23,11 @@ bool shared_kv_open(struct shared_kv *k, const struct tft_model *m, const struct
                     size_t n_windows);
 void shared_kv_close(struct shared_kv *k);
 
-/* After block b has run over a window: notes what it left in the cache, if other layers use it. */
+/* After block b has run over a window: saves its rows of the cache, if other layers use them. */
 void shared_kv_keep(const struct shared_kv *k, const struct tft_kv *kv, const struct tft_block *b,
                     size_t window);
 
-/* Before block b runs over a window: puts into the cache what it uses of another layer. */
+/* Before block b runs over a window: restores the rows of another layer that it uses. */
 void shared_kv_restore(const struct shared_kv *k, const struct tft_kv *kv,
                        const struct tft_block *b, size_t window);
 

@@ -7,12 +7,12 @@
 #include "base/exp_log.h"
 #include "run/pass.h"
 
-/* Rows of the head that are expanded to floats at a time: 4 MiB if D is 2048. */
+/* Rows of the head expanded to floats at a time: 4 MiB if D is 2048. */
 enum { BLOCK = 512 };
 
-/* Of the logits that follow a token, over the blocks done so far: the largest, and where it is; the
-   sum of e^(logit - max); the same with each term times (logit - the other model's); and the logit
-   of the token that comes next in the text. */
+/* Sums over the logits that follow a token, over the blocks so far: the largest logit, and its
+   index; the sum of e^(logit - max); the same with each term times (logit - the other model's); and
+   the logit of the text's next token. */
 struct text_loss_token {
     double max, sum, cross, next;
     uint32_t best;
@@ -88,7 +88,7 @@ static void add_block(void *arg, int tid, int n_threads)
     }
 }
 
-/* Goes through the head's rows for the tokens of b, whose residual stream is x. */
+/* Goes through the head's rows for the tokens of b, with the residual stream x. */
 static void run_head(struct head_block *b, float *x)
 {
     const struct layers *y = b->y;

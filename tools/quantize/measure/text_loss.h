@@ -1,5 +1,5 @@
-/* The float model's loss on a text, -ln p of each next token, from the residual stream after its
-   last layer; and how another model's predictions differ. The stream must not be rotated. */
+/* The float model's loss on a text, -ln p of each next token, from the residual stream after the
+   last layer; and the difference to another model's predictions. The stream must not be rotated. */
 #ifndef QUANTIZE_MEASURE_TEXT_LOSS_H
 #define QUANTIZE_MEASURE_TEXT_LOSS_H
 
@@ -22,15 +22,15 @@ void text_loss_close(struct text_loss *t);
 double text_loss_mean(const struct text_loss *t, const struct layers *y, float *x,
                       const int32_t *tokens, uint32_t n);
 
-/* What the float model, p, and another one, q, predict after a token. */
+/* Predictions of the float model, p, and of another one, q, after a token. */
 struct text_pair {
-    double floats, other; /* -ln p and -ln q of the token that comes next in the text */
-    double divergence;    /* Kullback and Leibler's: the sum of p ln (p / q) over the vocabulary */
-    bool same;            /* the likeliest token is the same */
+    double floats, other; /* -ln p and -ln q of the text's next token */
+    double divergence;    /* Kullback-Leibler: the sum of p ln (p / q) over the vocabulary */
+    bool same;            /* the most likely token is the same */
 };
 
-/* each: [n], after the tokens whose rows of the residual stream are x: [n, y->stride]. next: [n]
-   the tokens that come next; other: [n] the other model's logits after each, [V]. */
+/* each: [n], after the tokens with the rows x: [n, y->stride] of the residual stream. next: [n] the
+   tokens that come next; other: [n] the other model's logits after each, [V]. */
 void text_loss_pairs(const struct text_loss *t, const struct layers *y, float *x,
                      const int32_t *next, const float *const *other, uint32_t n,
                      struct text_pair *each);

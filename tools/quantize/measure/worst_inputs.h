@@ -1,5 +1,5 @@
 /* The static inputs that lose most to 8 bits. tuffet quantize lists them for the model that it
-   writes, tuffet inspect for a model that exists. */
+   writes, tuffet inspect for an existing model. */
 #ifndef QUANTIZE_MEASURE_WORST_INPUTS_H
 #define QUANTIZE_MEASURE_WORST_INPUTS_H
 
@@ -23,9 +23,8 @@ struct input_error {
 /* All zeros at first. */
 struct worst_inputs {
     uint32_t inputs; /* added so far */
-    uint32_t n;      /* of these, with an error above WORST_INPUTS_ERROR */
-    struct input_error worst[WORST_INPUTS_SHOWN]; /* the largest errors among those, largest first
-                                                   */
+    uint32_t n;      /* inputs with an error above WORST_INPUTS_ERROR */
+    struct input_error worst[WORST_INPUTS_SHOWN]; /* the largest such errors, largest first */
 };
 
 void worst_inputs_add(struct worst_inputs *w, struct input_error input);
