@@ -7,12 +7,12 @@
 
 #include "simd/kernels.h"
 
-/* low <= 0 <= high: the 256 steps that cover this range. Scale 1 and zero-point 0 if it is empty.
- */
+/* low <= 0 <= high: the 256 steps that cover this range. Scale 1 and zero-point 0 if the range is
+   empty. */
 struct tft_affine affine_cover(double low, double high);
 
-/* x - q(x), where q rounds x to a byte and back as the kernels do. Here, because the search for the
-   range of least error spends its time in it. */
+/* x - q(x), where q rounds x to a byte and back as the kernels do. Inline, because the search for
+   the range of least error spends its time in this function. */
 static inline double affine_error(float x, const struct tft_affine *q)
 {
     float low = (float)-q->zero, high = (float)(255 - q->zero), t = x * q->inverse;

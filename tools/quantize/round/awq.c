@@ -7,7 +7,7 @@
 #include "base/exp_log.h"
 #include "tools/quantize/round/low_bits.h"
 
-static const double LEAST = 1e-4; /* size of a channel, of the mean */
+static const double LEAST = 1e-4; /* least size of a channel, relative to the mean */
 
 void awq_factors(float *s, const float *size, size_t n, double alpha)
 {
@@ -34,7 +34,7 @@ struct trial {
     float *moment; /* [n] of the inputs divided by the factors */
 };
 
-/* Copies rows spread evenly over the matrix. Returns how many. */
+/* Copies rows spread evenly over the matrix. Returns their number. */
 static size_t take_rows(const struct trial *t, const struct awq_matrix *a, const float *s)
 {
     size_t n = t->x->n, rows = a->rows < AWQ_ROWS ? a->rows : AWQ_ROWS;
@@ -61,7 +61,7 @@ static double error_of(const struct trial *t, const struct low_bits *q, int8_t *
     return sum;
 }
 
-/* Adds what rounding the matrix loses, for all its rows. False if memory is short. */
+/* Adds the rounding loss of the matrix, for all its rows. False if memory is short. */
 static bool add_loss(const struct trial *t, const struct awq_matrix *a, const float *s,
                      double *loss)
 {

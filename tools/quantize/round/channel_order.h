@@ -1,12 +1,12 @@
 /*
- * The order of a head's channels in a KV cache, chosen so that channels which share a scale have
+ * The order of a head's channels in a KV cache, chosen so that channels that share a scale have
  * similar ranges (SKVQ, section 3.1, eq. 1), and its fusion into weights.
  *
  * "We extract the distribution feature of each channel and then use the KMeans algorithm", as RPTQ
  * (Yuan et al. 2023) does with each channel's minimum and maximum. Here the features are the means
  * of minimum and maximum over spans of CHANNEL_ORDER_SPAN tokens, so that no single token decides.
- * The paper's clusters have any size and extend over all heads; only their mean size is given. Our
- * groups are equal and lie within a head, and so do the clusters: a full cluster takes no more
+ * The paper's clusters have any size and extend over all heads; it gives only their mean size. Our
+ * groups and clusters have equal sizes and lie within a head: a full cluster takes no more
  * channels, and the nearest pairs of channel and centre are assigned first.
  */
 #ifndef QUANTIZE_ROUND_CHANNEL_ORDER_H
@@ -36,11 +36,11 @@ void channel_ranges_clear(struct channel_ranges *r);
 void channel_ranges_add(struct channel_ranges *r, const float *x, size_t tokens, size_t stride);
 
 /* Orders channels first .. first + n - 1; order: [n <= CHANNEL_ORDER_MAX], the channel (0 .. n - 1)
-   at each place. Places of the same place / group are of one cluster. */
+   at each place. Places with the same place / group are of one cluster. */
 void channel_order_choose(const struct channel_ranges *r, size_t first, uint32_t n, uint32_t group,
                           int32_t *order);
 
-/* Row i of w becomes what row order[i] was; w: [n, cols], rows `stride` apart. columns does the
+/* Row i of w becomes the former row order[i]; w: [n, cols], rows `stride` apart. columns does the
    same to the columns of w: [rows, n]. order: [n <= CHANNEL_ORDER_MAX] */
 void channel_order_rows(float *w, size_t stride, size_t n, size_t cols, const int32_t *order);
 void channel_order_columns(float *w, size_t stride, size_t rows, size_t n, const int32_t *order);

@@ -52,7 +52,7 @@ enum { LANES = 8, CANDIDATES = LOW_BITS_SCALE * 4, FINALISTS = 5 };
 struct group {
     size_t n;
     int levels;                   /* the largest code */
-    float weight[LOW_BITS_GROUP]; /* what is rounded */
+    float weight[LOW_BITS_GROUP]; /* input of the rounding */
     float target[LOW_BITS_GROUP]; /* the weight with the feedback of the groups before */
     float cost[LOW_BITS_GROUP];   /* of an error, squared */
     const float *factor;          /* [n, LOW_BITS_GROUP] L within the group; NULL: no feedback */
@@ -87,7 +87,7 @@ static float cost_nearest(const struct group *g, const struct candidate *c)
     return all;
 }
 
-/* Rounds with feedback from each weight to those after it. w8: [n]. Returns the cost, or one above
+/* Rounds with feedback from each weight to later ones. w8: [n]. Returns the cost, or one above
    `most` as soon as it is reached. */
 static float round_group(const struct group *g, const struct candidate *c, float most, float *w8)
 {
@@ -120,8 +120,8 @@ static struct candidate candidate_of(const struct group *g, int scale, int zero)
                               .high = (float)least(g->levels - zero, limit)};
 }
 
-/* Lists scales from that of the whole range of the targets down to about half of it, and zeros that
-   clip both ends alike, or one by up to `aside` steps more. Returns how many. */
+/* Lists scales from the one for the whole range of the targets down to about half of it, and zeros
+   that clip both ends alike, or one end by up to `aside` steps more. Returns their number. */
 static size_t list_candidates(const struct group *g, int aside, struct candidate *list)
 {
     float low = 0, high = 0; /* codes cannot be far from 0 */
@@ -185,12 +185,12 @@ struct matrix {
     const struct metric *metric;
     const struct tft_kernels *kern;
     float *error;   /* [rows, cols] weight minus rounded weight, by place */
-    float *target;  /* [rows, group] feedback to the group that is rounded */
+    float *target;  /* [rows, group] feedback to the current group */
     float *columns; /* [group, cols] its columns of L, each from the place after the group; in later
                        sweeps its rows of H */
     float *within;  /* [group, LOW_BITS_GROUP] L within the group */
     float *weight;  /* [group] D within the group */
-    size_t group;   /* which, in the order of places */
+    size_t group;   /* index of the current group, in the order of places */
 };
 
 static void share(const struct matrix *a, int tid, int n_threads, size_t *begin, size_t *end)
@@ -265,7 +265,7 @@ static void choose_row_scales(void *arg, int tid, int n_threads)
         a->q->row_scale[row] = choose_row_scale(a, row);
 }
 
-/* What the groups before lost, for a thread's rows. */
+/* The errors of the groups before, for a thread's rows. */
 static void feed_back(const struct matrix *a, size_t begin, size_t end)
 {
     const struct metric *m = a->metric;
@@ -317,7 +317,7 @@ static void round_rows(void *arg, int tid, int n_threads)
     }
 }
 
-/* Copies what the next group needs of L. */
+/* Copies the part of L that the next group needs. */
 static void load_factor(const struct matrix *a)
 {
     const struct metric *m = a->metric;
@@ -332,11 +332,11 @@ static void load_factor(const struct matrix *a)
 
 /* -------------------------------------------------------------------------------------- sweeps */
 
-/* Where there is feedback. The second sweep lowers the cost of stories15M's matrices by 3 to 4 %, a
+/* If there is feedback. The second sweep lowers the cost of stories15M's matrices by 3 to 4 %, a
    third would by another 1 %. */
 enum { SWEEPS = 2 };
 
-/* Copies the group's rows of H, and factorizes what is within the group: L D L^T. */
+/* Copies the group's rows of H, and factorizes the part within the group: L D L^T. */
 static void load_block(const struct matrix *a)
 {
     const struct metric *m = a->metric;
@@ -357,8 +357,8 @@ static void load_block(const struct matrix *a)
     }
 }
 
-/* Sets the group's targets to the best weights for the errors that the row has elsewhere.
-   gradient: [n] (e H) of the group; error: [n] e; both in units of the row's scale on return. */
+/* Sets the group's targets to the best weights for the errors elsewhere in the row. gradient: [n]
+   (e H) of the group; error: [n] e; both in units of the row's scale on return. */
 static void aim(const struct matrix *a, struct group *g, const float *gradient, const float *error,
                 float scale)
 {
@@ -370,7 +370,7 @@ static void aim(const struct matrix *a, struct group *g, const float *gradient, 
         const float *h = a->columns + i * m->n + first;
         for (size_t j = 0; j < g->n; j++)
             sum -= error[j] * h[j];
-        v[i] = -sum / scale; /* what others ask of the group: x L D L^T = v */
+        v[i] = -sum / scale; /* the correction that other groups ask for: x L D L^T = v */
     }
     for (size_t i = 0; i < g->n; i++)
         for (size_t j = 0; j < i; j++)
@@ -387,7 +387,7 @@ static void aim(const struct matrix *a, struct group *g, const float *gradient, 
     }
 }
 
-/* The cost of the numbers that the group has. */
+/* The cost of the group's current numbers. */
 static float cost_now(const struct matrix *a, const struct group *g, size_t row)
 {
     const struct metric *m = a->metric;
@@ -450,8 +450,8 @@ static bool take_memory(struct matrix *a)
     return a->error && a->target && a->columns && a->within && a->weight;
 }
 
-/* Rounds each group, in the order of the metric. done: sweeps before this one; after the first, a
-   group changes only if that lowers the cost. */
+/* Rounds each group, in the order of the metric. done: number of sweeps before; after the first, a
+   group changes only if this lowers the cost. */
 static bool sweep(struct matrix *a, const struct low_bits_how *how, int done, int sweeps)
 {
     for (a->group = a->q->groups; a->group-- > 0;) {

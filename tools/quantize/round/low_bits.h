@@ -14,11 +14,11 @@
  * and several scales of the row.
  *
  * Rounding is GPTQ (Frantar et al. 2023) if the metric has the inputs' correlations: groups are
- * rounded one after the other, and what a group loses is given to the groups that follow. The
+ * rounded one after the other, and the error of a group is passed on to the groups after it. The
  * feedback is LDLQ's (QuIP: Chee et al. 2023, eq. 2 and theorem 6), which gives the same numbers
  * from one Cholesky factorization, without an inverse. Unlike in both papers, s and z of a group
- * are those of the least cost after feedback within the group, and a second sweep rounds each group
- * again, with all other groups as they are now.
+ * have the least cost after feedback within the group, and a second sweep rounds each group again,
+ * with all other groups as they are now.
  */
 #ifndef QUANTIZE_ROUND_LOW_BITS_H
 #define QUANTIZE_ROUND_LOW_BITS_H
@@ -49,7 +49,7 @@ void low_bits_close(struct low_bits *q);
 void low_bits_int8(const struct low_bits *q, size_t row, int8_t *to);
 
 /* Rounds w: [rows, cols], finite. metric: for inputs of `cols` channels in groups of `group`. The
-   result does not depend on kern or n_threads. progress: NULL, or told the share that is done;
+   result does not depend on kern or n_threads. progress: NULL, or called with the share done;
    false: stop. False if memory is short, or if it was stopped. */
 struct low_bits_how {
     const struct metric *metric;

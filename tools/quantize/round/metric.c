@@ -103,7 +103,8 @@ static bool factor_diagonal(const struct factor_task *t)
     return true;
 }
 
-/* Takes what the columns left of the block explain from the block, for a share of its rows. */
+/* Subtracts from the block the part that the columns left of it explain, for a share of its
+   rows. */
 static void subtract_left(void *arg, int tid, int n_threads)
 {
     const struct factor_task *t = arg;
@@ -121,7 +122,7 @@ static void subtract_left(void *arg, int tid, int n_threads)
                                                       .K = t->first});
 }
 
-/* a = L L^T in place, at and below the diagonal, a block of columns after the other. above: [BLOCK,
+/* a = L L^T in place, at and below the diagonal, one block of columns after another. above: [BLOCK,
    n] scratch. False if a is not positive definite. */
 static bool cholesky(float *a, size_t n, float *above, const struct tft_kernels *kern,
                      int n_threads)

@@ -1,6 +1,6 @@
 /*
  * Lays codes of 4, 3 or 2 bits out as panels (simd/low_panel.h), and sums the rows of the int8
- * numbers that they stand for. Choosing the codes is for others.
+ * numbers that they stand for. The caller chooses the codes.
  *
  * A matrix of a file is written a panel at a time: NAME.weight is I8 [panels, tft_low_panel(low,
  * tft_panel_cols(cols))], and its element of TFT_KEY_WEIGHT_CODES is pack_low_key(low).

@@ -15,8 +15,8 @@ enum { LANES = 8 };
 
 /* ----------------------------------------------------------------------------------- transforms */
 
-/* Levels from, 2 from, ... up to but without `to` of the Hadamard transform of each run of `to`
-   numbers; x: [n, LANES] */
+/* Levels from, 2 from, ... below `to` of the Hadamard transform of each run of `to` numbers; x: [n,
+   LANES] */
 static void levels(double *x, size_t n, size_t from, size_t to)
 {
     for (size_t h = from; h < to; h *= 2)
@@ -134,7 +134,7 @@ static void fill(struct residual_rotation *q)
     for (size_t i = 0; i < q->n; i++)
         q->sign[i] = (tft_splitmix64(&state) >> 63 ? -1 : 1) / sqrt((double)q->n);
     for (size_t k = 0; k < q->m; k++) {
-        double sin, cos; /* our own: libm's differ between machines */
+        double sin, cos; /* computed here: libm's differ between machines */
         tft_rope_sincos(TWO_PI * (double)k / (double)q->m, &sin, &cos);
         q->cas[k] = cos + sin;
     }

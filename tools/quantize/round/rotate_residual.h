@@ -1,9 +1,9 @@
 /*
  * Rotation of the residual stream (QuaRot: Ashkboos et al. 2024, section 4, stage 1a; SpinQuant's
- * R1: Liu et al. 2024). It spreads outlier channels over all channels at no run-time cost: RMSNorm
- * without its gain commutes with a rotation, which keeps lengths (SliceGPT: Ashkboos et al. 2024,
- * section 3), and the linear layers on either side absorb the rotation. The model's outputs stay
- * the same, and its stream is Q x in place of x:
+ * R1: Liu et al. 2024). The rotation spreads outlier channels over all channels at no run-time
+ * cost: RMSNorm without its gain commutes with a rotation, which keeps lengths (SliceGPT: Ashkboos
+ * et al. 2024, section 3), and the linear layers on either side absorb the rotation. The model's
+ * outputs stay the same, and its stream is Q x in place of x:
  *
  *      Q x = (C kron H) (s * x)        n numbers, n = m p, p the largest power of two that divides
  *                                      n
@@ -43,7 +43,7 @@ void rotate_residual_close(struct residual_rotation *q);
 void rotate_residual_rows(const struct residual_rotation *q, float *w, size_t stride, size_t rows,
                           const float *gain);
 
-/* w becomes Q w; w: [n, cols], rows `stride` apart. For a layer whose output is added to the
+/* w becomes Q w; w: [n, cols], rows `stride` apart. For a layer that adds its output to the
    stream. */
 void rotate_residual_columns(const struct residual_rotation *q, float *w, size_t stride,
                              size_t cols);

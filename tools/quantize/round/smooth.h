@@ -20,10 +20,10 @@ void smooth_factors(float *s, const float *x_max, const float *w_max, size_t n, 
 /* Multiplies each column j by s[j]; w: [rows, cols], rows `stride` apart. */
 void smooth_columns(float *w, size_t stride, size_t rows, size_t cols, const float *s);
 
-/* Divides each row i by s[i]; w: [rows, cols]. For the layer whose outputs are divided. */
+/* Divides each row i by s[i]; w: [rows, cols]. For the layer that makes the divided input. */
 void smooth_rows(float *w, size_t rows, size_t cols, const float *s);
 
-/* v: [n] /= s. For the weight and the bias of the norm that makes the input. */
+/* v: [n] /= s. For the weight and the bias of the norm that produces the input. */
 void smooth_divide(float *v, const float *s, size_t n);
 
 #endif
