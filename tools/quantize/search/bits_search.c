@@ -26,11 +26,11 @@ struct searcher {
     struct bits_search *r;
     struct tft_error bad;
     struct divergence d;
-    struct knapsack_item *item; /* [matrices] those that the model has */
+    struct knapsack_item *item; /* [matrices] the model's matrices */
     size_t *place;              /* [matrices] their index in r->matrix */
     size_t n;
     float *rows;                /* [most rows, cols] a matrix as floats */
-    uint8_t *panels;            /* the matrix of few bits */
+    uint8_t *panels;            /* the low-bit matrix */
     float *scale;
     int32_t *rowsum;
 };
@@ -126,7 +126,7 @@ static void use_fewest(struct searcher *z, struct tft_mat *w)
 
 /* ---------------------------------------------------------------------------------------- costs */
 
-/* Loss of a model whose first matrix is larger by one part in 4096. */
+/* Loss of a model with its first matrix larger by one part in 4096. */
 static double measure_floor(struct searcher *z)
 {
     struct tft_mat *w = matrix(z, 0), whole = *w;
@@ -173,7 +173,7 @@ static void fill_bytes(struct searcher *z)
 
 /* --------------------------------------------------------------------------------------- budget */
 
-/* The number of weights of the layers, and what they take with 8 bits. */
+/* The number of weights of the layers, and their bytes with 8 bits. */
 static double weights(struct searcher *z, uint64_t *bytes)
 {
     double n = 0;
@@ -185,8 +185,8 @@ static double weights(struct searcher *z, uint64_t *bytes)
     return n;
 }
 
-/* An upper bound of what a file of few bits holds besides its weights and one of 8 bits does not:
-   the description of its weights, a key with a number for each tensor, padding of matrices. */
+/* An upper bound of the bytes that only a low-bit file needs besides its weights: the description
+   of its weights, a key with a number for each tensor, padding of matrices. */
 static uint64_t more_than_eight(const struct searcher *z)
 {
     const struct tft_source *s = &z->m->source;
@@ -377,7 +377,7 @@ static bool append(char *text, size_t size, const char *part)
     return (size_t)snprintf(text + n, size - n, "%s", part) < size - n;
 }
 
-/* The bits that most matrices have. */
+/* The bits of most matrices. */
 static uint8_t usual_bits(const struct bits_search *r)
 {
     size_t count[9] = {0};

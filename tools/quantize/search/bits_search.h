@@ -1,17 +1,17 @@
 /*
  * Chooses the bits of each matrix of the layers within a budget, from measurements. More bits go to
- * the matrices whose rounding moves the model's predictions most.
+ * a matrix if rounding it moves the model's predictions more.
  *
- * One matrix after the other is rounded to 2 bits, to nearest, with all others at 8, and the
- * divergence (measure/divergence.h) from the model with 8 bits is its loss. Two bits, because what
- * 4 bits in one matrix cost is less than the noise: any small change makes some activations round
- * the other way, and that alone costs the floor, which is subtracted. An error of half the size
- * costs a quarter, as the divergence is least, and its gradient 0, where nothing changed. So
+ * Each matrix in turn is rounded to 2 bits, to nearest, with all others at 8, and the divergence
+ * (measure/divergence.h) from the model with 8 bits is its loss. Two bits, because the cost of 4
+ * bits in one matrix is less than the noise: any small change makes some activations round the
+ * other way, which alone costs the floor; the floor is subtracted. An error of half the size costs
+ * a quarter, as the unchanged model has the least divergence, with gradient 0. So
  *
  *      cost(matrix, b) = (loss at 2 bits - floor) e(b) / e(2)
  *
  * where e(b) is the squared error of some rows rounded to b bits; 8 bits cost nothing. Costs are
- * taken to add up, and knapsack.h finds the bits with the least sum within the budget.
+ * assumed to add up, and knapsack.h finds the bits with the least sum within the budget.
  */
 #ifndef QUANTIZE_SEARCH_BITS_SEARCH_H
 #define QUANTIZE_SEARCH_BITS_SEARCH_H
@@ -24,8 +24,8 @@ struct bits_search_opts {
     uint32_t window;
     uint32_t group; /* as in struct quantize_opts */
     double bits;    /* budget: mean bits of a weight of the layers, with scales and zeros */
-    uint64_t bytes; /* if it is not 0, the budget is the size of the file in bytes instead, without
-                       a calibrated cache and named prefixes */
+    uint64_t bytes; /* if not 0, the budget is the size of the file in bytes instead, without a
+                       calibrated cache and named prefixes */
     int n_threads;  /* 0: all CPUs */
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
@@ -40,25 +40,25 @@ struct bits_found {
 struct bits_search {
     uint32_t n_layer;
     struct bits_found *matrix; /* [n_layer, LAYER_MATS]; bits_search_free frees it */
-    double floor;              /* divergence that a change too small to matter causes */
-    double bits;               /* of a weight of the layers: the mean that was reached */
+    double floor;              /* divergence from a change too small to matter */
+    double bits;               /* of a weight of the layers: the resulting mean */
 };
 
-/* Fails if there is too little text, or if a budget in bits cannot be met by a model of m's shapes,
-   whatever its weights are. */
+/* Fails if there is too little text, or if no model of m's shapes can meet a budget in bits. */
 enum tft_status bits_search_check(struct tft_model *m, const struct bits_search_opts *o,
                                   struct tft_error *err);
 
-/* m: a W8A8 model whose layers have 8 bits. Its matrices are replaced during the search, so that
-   nothing else may use it. If *stopped: TFT_OK, and *r is all zeros. A budget that cannot be met
-   fails with a message that says the least that can. */
+/* m: a W8A8 model with layers of 8 bits. Its matrices are replaced during the search, so nothing
+   else may use m. If *stopped: TFT_OK, and *r is all zeros. If the budget cannot be met, fails with
+   a message that names the least possible budget. */
 enum tft_status bits_search(struct tft_model *m, const struct bits_search_opts *o,
                             struct bits_search *r, bool *stopped, struct tft_error *err);
 
 /* Accepts all zeros. */
 void bits_search_free(struct bits_search *r);
 
-/* text = the result as --bits takes it: "4,attn_v=8,0-2.ffn_down=8". False if it does not fit. */
+/* text = the result in the syntax of --bits: "4,attn_v=8,0-2.ffn_down=8". False if it does not
+   fit. */
 bool bits_search_text(const struct bits_search *r, char *text, size_t size);
 
 #endif

@@ -31,7 +31,7 @@ static bool put(FILE *f, const struct head *h, const struct candidate *c, size_t
     return fclose(f) == 0 && written;
 }
 
-/* A killed search finds the old file intact, and leaves no other. */
+/* A killed search finds the old file intact, and leaves no other file. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab)
 {
     struct head h;

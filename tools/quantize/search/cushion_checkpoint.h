@@ -11,12 +11,12 @@ struct candidate {
 
 struct checkpoint {
     struct cushion found; /* round[tried] is the current round */
-    uint32_t sampled;     /* 1: the round's samples are chosen */
+    uint32_t sampled;     /* 1: the round's samples were chosen */
     uint32_t layers;      /* of the round's first stages; 0: the stages have not begun */
-    uint32_t stage;       /* current one; after the last stage come the finalists */
-    uint32_t window;      /* of the sample, that the stage tries candidates on; CHECKPOINT_NONE: not
+    uint32_t stage;       /* the current one; after the last stage come the finalists */
+    uint32_t window;      /* of the sample: the stage tries candidates on it; CHECKPOINT_NONE: not
                              chosen yet */
-    uint32_t n, next;     /* candidates of the stage, and how many of them have been tried */
+    uint32_t n, next;     /* candidates of the stage, and the number already tried */
     double done;          /* work of the round so far, in tokens times layers */
     double alone;         /* L_q of the round's first sample, without a further token */
     double nats;          /* mean -ln p of the round's samples, without a further token */
@@ -24,11 +24,11 @@ struct checkpoint {
 };
 enum { CHECKPOINT_NONE = INT32_MAX };
 
-/* key: a hash of all that the search depends on. False if the file could not be written; the old
-   file, if any, then remains. */
+/* key: a hash of all inputs of the search. False if the file could not be written; the old file, if
+   any, then remains. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab);
 
-/* c->candidate must have room for n_vocab. Of `found` only the rounds are loaded; the tokens follow
+/* c->candidate must have room for n_vocab. Only the rounds of `found` are loaded; the tokens follow
    from them. False if there is no intact file with this key; then only the candidates may have
    changed. */
 bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint32_t n_vocab);

@@ -13,7 +13,7 @@
 #include "tools/quantize/search/sequences.h"
 
 /* A layer's weights are expanded, and packed, once for PASSES * PASS_TOKENS tokens. A stop loses
-   the work on these. */
+   the work on these tokens. */
 enum { PASS_TOKENS = 2048, PASSES = CUSHION_SAMPLES, SAVE_SECONDS = 2 };
 
 struct search {
@@ -23,10 +23,10 @@ struct search {
     uint32_t key; /* of the checkpoint file */
     time_t saved;
     struct sequences q;
-    int32_t prefix[CUSHION_MAX]; /* the tokens found so far, or those of cushion_loss */
+    int32_t prefix[CUSHION_MAX]; /* the tokens found so far, or the argument of cushion_loss */
     struct text_loss text_loss;
     float *top;        /* [n_layer] the largest magnitude after each layer */
-    uint32_t tail;     /* tokens of the prefix that come after the candidates of the round */
+    uint32_t tail;     /* tokens of the prefix after the candidates of the round */
     double round_work; /* total work of the round, in tokens times layers */
 };
 
@@ -38,7 +38,7 @@ static bool report(void *user, double work)
            k->o->progress(k->o->user, k->state.found.tried, fmin(k->state.done / k->round_work, 1));
 }
 
-/* Notes the largest magnitude in the residual stream after the layer. */
+/* Records the largest magnitude in the residual stream after the layer. */
 static void note_largest(void *user, uint32_t layer)
 {
     struct search *k = user;
@@ -47,7 +47,7 @@ static void note_largest(void *user, uint32_t layer)
         k->top[layer] = fmaxf(k->top[layer], sequences_peak(&k->q, t));
 }
 
-/* Runs the sequences in k->q.tokens behind the first n_prefix tokens of k->prefix. */
+/* Runs the sequences in k->q.tokens after the first n_prefix tokens of k->prefix. */
 static void run_layers(struct search *k, uint32_t n_prefix, uint32_t n_seq,
                        struct sequences_depth depth)
 {
@@ -72,7 +72,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How many samples the text has. */
+/* Number of samples of the text. */
 static uint32_t samples(const struct search *k)
 {
     return (uint32_t)(k->o->n_text / k->o->sample);
@@ -84,7 +84,7 @@ static const int32_t *sample_of(const struct search *k, const struct cushion_rou
     return k->o->text + (size_t)r->sample[i] * k->o->sample;
 }
 
-/* How many samples a round has. */
+/* Number of samples of a round. */
 static uint32_t round_samples(const struct search *k)
 {
     return k->o->paper ? 1 : (uint32_t)least(CUSHION_SAMPLES, samples(k));
@@ -96,7 +96,7 @@ static uint32_t round_samples(const struct search *k)
 struct stage {
     uint32_t text;     /* tokens */
     bool first_layers; /* only these layers, in int8 */
-    size_t left;       /* candidates that go on to the next stage */
+    size_t left;       /* candidates for the next stage */
 };
 
 /* A failure to write is not an error: the search is worth more than its checkpoint. */
@@ -107,14 +107,14 @@ static void save(struct search *k)
     k->saved = time(NULL);
 }
 
-/* A killed search loses at most the work since the last call that saved. */
+/* A killed search loses at most the work since the last saving call. */
 static void save_at_times(struct search *k)
 {
     if (time(NULL) - k->saved >= SAVE_SECONDS)
         save(k);
 }
 
-/* Fills sequence i with a candidate, the tokens of the prefix that come after it, and text. */
+/* Fills sequence i with a candidate, the prefix tokens after it, and text. */
 static void put_candidate(struct search *k, uint32_t i, int64_t token, const int32_t *text,
                           uint32_t n_text)
 {
@@ -132,7 +132,7 @@ static void run_candidates(struct search *k, uint32_t n_seq, struct sequences_de
     run_layers(k, k->state.found.n - k->tail, n_seq, depth);
 }
 
-/* Computes the losses of all candidates that have not been tried yet. */
+/* Computes the losses of all candidates not tried yet. */
 static void try_candidates(struct search *k, const int32_t *text, uint32_t n_text,
                            struct sequences_depth depth)
 {
@@ -160,14 +160,14 @@ static int by_loss(const void *a, const void *b)
                               : (x->token > y->token) - (x->token < y->token);
 }
 
-/* How many windows of n tokens a sample has, each with a token before it; or 1, which begins with
-   the sample. */
+/* How many windows of n tokens a sample has, each with a token before it; or 1, at the start of the
+   sample. */
 static uint32_t windows_of(const struct search *k, uint32_t n)
 {
     return k->o->sample > 2 * n ? (k->o->sample - 1) / n : 1;
 }
 
-/* Texts of `each` tokens, `stride` apart, of which the first `skip` do not count in L_q. */
+/* Texts of `each` tokens, `stride` apart; their first `skip` tokens do not count in L_q. */
 struct texts {
     const int32_t *first;
     size_t stride;
@@ -225,8 +225,7 @@ static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
         k->state.window = window;
 }
 
-/* A sample that is as good as random, and the same in every run: multiplicative hashing of the
-   round's number. */
+/* A pseudo-random sample, the same in every run: multiplicative hashing of the round's number. */
 static uint32_t draw_sample(const struct search *k)
 {
     return (uint32_t)(((uint64_t)(k->state.found.tried + 1) * 2654435769u & UINT32_MAX) *
@@ -257,11 +256,11 @@ static const int32_t *window_text(const struct search *k, const int32_t *sample,
 
 enum { STAGES = 8, FIRST_TEXT = 1, MORE_TEXT = 4, FEWER = 16, FINALISTS = 4 };
 
-/* Each stage has four times the text and a sixteenth of the candidates of the one before, so that
-   most work is in the first. The last few candidates see the whole sample. The first stage of a
-   large model has one token of text, that of a small one as many as `macs` allows. One token is
-   enough if it is an outlier itself, as candidates that take it stand out by far: for tinyllama
-   after BOS, L_q on a newline is 0.005 after a newline, and 85 after most tokens. */
+/* Each stage has four times the text and a sixteenth of the candidates of the stage before, so most
+   work is in the first. The last few candidates see the whole sample. The first stage of a large
+   model has one token of text, of a small one as many as `macs` allows. One token is enough if it
+   is an outlier itself, as candidates that take it stand out by far: for tinyllama after BOS, L_q
+   on a newline is 0.005 after a newline, and 85 after most tokens. */
 static uint32_t plan(const struct search *k, struct stage stage[STAGES])
 {
     bool exhaustive = k->o->exhaustive || k->o->paper;
@@ -294,7 +293,7 @@ static double work_of_round(const struct search *k, const struct stage *stage, u
 /* How many layers the first stages run: up to the first one with a quarter of the largest
    magnitude, as massive activations arise within a layer or two and stay nearly to the end (Sun et
    al. 2024, section 2); at most half of all. Without massive activations the stream grows slowly,
-   and half of the layers show what a token does to it. */
+   and half of the layers show the effect of a token. */
 static uint32_t first_layers(const struct tft_model *m, const float *top)
 {
     float most = 0;
@@ -396,8 +395,8 @@ static void begin_round(struct search *k)
         begin_stages(k);
 }
 
-/* Tries a finalist on all of the round's samples, and accepts it or not. If none is accepted, the
-   round records the first one. The others are tried only if they lower L_q of the first sample
+/* Tries a finalist on all of the round's samples, and accepts or rejects it. If none is accepted,
+   the round records the first one. The others are tried only if they lower L_q of the first sample
    enough. */
 static void try_finalist(struct search *k, const struct candidate *c)
 {
@@ -433,8 +432,7 @@ static void try_finalists(struct search *k)
     }
 }
 
-/* *tail: how many tokens of the prefix come after the next candidates. False if the search is over.
-   */
+/* *tail: number of prefix tokens after the next candidates. False if the search is over. */
 static bool next_tail(const struct search *k, const struct cushion *c, uint32_t *tail)
 {
     const struct cushion_round *last = c->tried ? &c->round[c->tried - 1] : NULL;
@@ -507,7 +505,7 @@ static uint32_t hash_of_search(const struct search *k)
     return tft_crc32(crc, o->text, o->n_text * sizeof *o->text);
 }
 
-/* Rebuilds the prefix from a file's rounds. False if this search cannot have made them. */
+/* Rebuilds the prefix from a file's rounds. False if this search cannot have made these rounds. */
 static bool replay(const struct search *k, struct checkpoint *state)
 {
     struct cushion *c = &state->found;
@@ -522,7 +520,8 @@ static bool replay(const struct search *k, struct checkpoint *state)
     return next_tail(k, c, &tail) && (!state->sampled || c->round[tried].tail == tail);
 }
 
-/* Whether this search can have saved the state. A file may hold anything; any other is ignored. */
+/* Whether this search can have saved the state. A file may hold anything; a state of another search
+   is ignored. */
 static bool is_possible(const struct search *k, const struct checkpoint *state)
 {
     struct stage stage[STAGES];

@@ -16,15 +16,16 @@
  * the four, as a token may take the outlier of one sample and not of another. With the next sample
  * in turn, or the worst alone, the search found `1,13` and `1,13,25954,30`.
  *
- * Where to look. L_q is that of the residual stream, where massive activations stand out no matter
- * how the inputs of linear layers are transformed. For tinyllama, a newline after BOS lowers L_q to
- * 0.11 times its value, but the sum over the linear layers' rotated inputs only to 0.93 times.
+ * Where to look. L_q is measured in the residual stream, where massive activations stand out,
+ * however the inputs of linear layers are transformed. For tinyllama, a newline after BOS lowers
+ * L_q to 0.11 times its value, but the sum over the linear layers' rotated inputs only to 0.93
+ * times.
  *
  * Stages. The paper tries the whole vocabulary on the whole sample. Here a round is a successive
  * halving (Jamieson & Talwalkar 2016): it tries the whole vocabulary on one token of text, in the
  * layers up to where massive activations arise; then the best sixteenth on four times the text; and
  * so on. The text is the window of the sample with the highest L_q so far. In the first stages
- * weights are int8 with a scale per channel, and their inputs bytes with a range per token. That is
+ * weights are int8 with a scale per channel, and their inputs bytes with a range per token. This is
  * exact enough to tell which candidates take the outliers. The prefix's keys and values, the later
  * stages, which run all layers, and all losses that the search reports are the float model's.
  *
@@ -33,11 +34,11 @@
  * only if the mean of -ln p over the samples rises by at most `cost`. Else the candidate with the
  * next lowest L_q on the first sample is tried.
  *
- * Place. What is an outlier may depend on what precedes it: for tinyllama a newline is one after a
- * full stop, and none after BOS. So a round first tries all tokens before the last accepted one;
- * if none is accepted there, the next round tries them at the end of the prefix. (In this order,
- * because at the end of `1,13` some words take as much of the error as a full stop before its
- * newline does, but make the text less likely.)
+ * Place. A token may be an outlier only after certain tokens: for tinyllama a newline is an outlier
+ * after a full stop, and not after BOS. So a round first tries all tokens before the last accepted
+ * one; if none is accepted there, the next round tries them at the end of the prefix. (In this
+ * order, because at the end of `1,13` some words take as much of the error as a full stop before
+ * its newline does, but make the text less likely.)
  */
 #ifndef QUANTIZE_SEARCH_CUSHION_SEARCH_H
 #define QUANTIZE_SEARCH_CUSHION_SEARCH_H
@@ -49,20 +50,21 @@ struct cushion_opts {
     const int32_t *text; /* [n_text] */
     size_t n_text;
     uint32_t sample;      /* tokens of a sample; at most n_text */
-    const int32_t *start; /* [n_start] tokens that the prefix begins with */
+    const int32_t *start; /* [n_start] first tokens of the prefix */
     uint32_t n_start;
-    uint32_t most; /* tokens of the prefix at most: n_start <= most <= CUSHION_MAX */
+    uint32_t most; /* most tokens of a prefix: n_start <= most <= CUSHION_MAX */
     double tau;
     double cost;     /* most nats that the mean -ln p may rise per accepted token; INFINITY: any */
     bool exhaustive; /* try all tokens on the whole sample */
     bool paper;      /* algorithm 1 to the letter: exhaustive, one sample drawn for each round, and
                         tokens only at the end of the prefix; `cost` should be INFINITY */
     double macs;     /* multiply-adds of a round's first stage; 0: 2e12, half a minute on two cores.
-                        The smaller the model, the more text they allow; for a tiny one, all */
+                        The smaller the model, the more text this allows; for a tiny model, all of
+                        it */
     int n_threads;
-    const char *checkpoint; /* NULL, or a file that the state is saved to every few seconds, and
-                               that a search of the same model file with the same options resumes
-                               from */
+    const char *checkpoint; /* NULL, or a file: the state is saved to it every few seconds, and a
+                               search of the same model file with the same options resumes from
+                               it */
     /* done: 0..1 of the round. false: stop */
     bool (*progress)(void *user, uint32_t round, double done);
     void *user;

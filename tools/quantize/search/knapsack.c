@@ -42,8 +42,8 @@ static size_t step_of(const struct knapsack_item *item, size_t n, size_t *most)
     return step ? step : 1;
 }
 
-/* cost: [cells], the least cost of the items before `it` within c steps of bytes; on return with
-   `it` included. picked: [cells] the choice of `it`. */
+/* cost: [cells], the least cost of the items before `it` within c steps of bytes; on return `it` is
+   included. picked: [cells] the choice of `it`. */
 static void add_item(const struct knapsack_item *it, size_t step, double *cost, uint8_t *picked,
                      size_t cells)
 {

@@ -20,7 +20,7 @@ struct knapsack_item {
     uint32_t picked; /* result */
 };
 
-/* The least bytes that the items can take. */
+/* The least total bytes of the items. */
 size_t knapsack_least(const struct knapsack_item *item, size_t n);
 
 /* Fills `picked` of each item; budget: at least knapsack_least. Of equal choices the first wins.

@@ -16,11 +16,11 @@
 enum { MEASURED_TOKENS = 1024, JUDGED_TOKENS = 2048 };
 enum { KEYS, VALUES };
 
-/* Bits that a layer's keys or values may have: of keys with mixed bits, and of all others. */
+/* Bits of a layer's keys or values: of keys with mixed bits, and of all others. */
 static const float mixed_bits[] = {1,     1.25f, 1.5f,  1.75f, 2,     2.25f, 2.5f,
                                    2.75f, 3,     3.25f, 3.5f,  3.75f, 4,     16},
                    whole_bits[] = {1, 1.5f, 2, 3, 4, 8, 16};
-/* Those that are measured in all layers at once, and those of each layer alone. */
+/* Bits measured in all layers at once, and in each layer alone. */
 static const struct kv_side_found mixed_points = {7,
                                                   {1, 1.25f, 1.5f, 2, 2.5f, 3, 4},
                                                   {0},
@@ -28,7 +28,7 @@ static const struct kv_side_found mixed_points = {7,
                                                   1.25f},
                                   whole_points = {6, {1, 1.5f, 2, 3, 4, 8}, {0}, 0, 1};
 
-/* Settings that are tried with a depth, one row after the other. */
+/* Settings tried with a depth, one row after another. */
 enum { N_VALUES = 8 };
 static const struct {
     const char *name, *value[N_VALUES];
@@ -48,16 +48,16 @@ struct searcher {
     const struct kv_search_opts *o;
     struct kv_search *r;
     struct tft_error bad;
-    char kv[TFT_KV_TEXT]; /* the cache whose bits are searched: o->kv, or the best settings */
+    char kv[TFT_KV_TEXT]; /* the cache to search bits for: o->kv, or the best settings */
     struct tft_kv_policy policy; /* of kv */
-    uint32_t *layer;             /* [n_kv_layer] the layer without a window whose bits a layer has:
-                                    itself, or a neighbour if the layer has a window. Layers without
-                                    a window are counted alone */
+    uint32_t *layer;             /* [n_kv_layer] the layer without a window that gives each layer
+                                    its bits: the layer itself, or a neighbour if the layer has a
+                                    window. Layers without a window are counted alone */
     uint32_t n_units;
     struct knapsack_item
         *item;        /* [n_units] keys of the first layer without a window, its values, keys of the
                          second one, and so on */
-    float *bits;      /* [n_units] of the cache that format_kv describes */
+    float *bits;      /* [n_units] of the cache of format_kv */
     struct divergence d; /* from the f16 cache */
 };
 
@@ -88,7 +88,7 @@ static bool format_side(const struct searcher *z, int side, char text[TFT_KV_TEX
     return true;
 }
 
-/* What comes between a policy and one more knob. */
+/* The separator between a policy and one more knob. */
 static char separator(const char *kv)
 {
     return strchr(kv, '=') ? ',' : ':';
@@ -185,7 +185,7 @@ static void measure_side(struct searcher *z, uint32_t side)
 }
 
 /* The least of n costs of growing bits, minus the floor: more bits never cost more, apart from
-   noise. At least a hundredth of the floor, which is noise too. */
+   noise. At least a hundredth of the floor, as smaller costs are noise too. */
 static double above(double floor, const double *cost, uint32_t n)
 {
     double least = INFINITY;
@@ -313,7 +313,7 @@ static bool affordable(struct searcher *z)
     return !failed(z) && knapsack_least(z->item, z->n_units) <= block_budget(z);
 }
 
-/* Measures z->kv with bits that fit the budget, as if all were worth the same. */
+/* Measures z->kv with bits that fit the budget, as if all units had the same value. */
 static double try_settings(struct searcher *z)
 {
     struct kv_measured *t = &z->r->tried[z->r->n_tried++];
@@ -334,8 +334,8 @@ static bool same_settings(const struct tft_kv_policy *a, const struct tft_kv_pol
            a->v.window == b->v.window && a->v.axis == b->v.axis;
 }
 
-/* Adds a knob to z->kv. False if the result is no other cache, or cannot be tried. A file's order
-   of channels is calibrated for one size of groups. */
+/* Adds a knob to z->kv. False if the cache stays the same, or cannot be tried. A file's order of
+   channels is calibrated for one size of groups. */
 static bool change(struct searcher *z, const char *name, const char *value)
 {
     struct tft_kv_policy was = z->policy;
@@ -347,7 +347,7 @@ static bool change(struct searcher *z, const char *name, const char *value)
            long_enough(z, TFT_KV_K) && long_enough(z, TFT_KV_V) && affordable(z);
 }
 
-/* Where a search of settings is. */
+/* State of a search of settings. */
 struct settings {
     char kv[TFT_KV_TEXT];
     struct tft_kv_policy policy;
@@ -417,7 +417,7 @@ static void search(struct searcher *z)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* The number of layers without a window, whose bits are searched. */
+/* The number of layers without a window; the search chooses their bits. */
 static uint32_t searched_layers(const struct tft_model *m)
 {
     uint32_t n = 0;

@@ -8,8 +8,8 @@
 #include "tools/quantize/search/sequences.h"
 
 enum {
-    PLACES = 16,     /* pivots whose surroundings candidates are tried on: the strongest */
-    PLACE = 32,      /* tokens of such a place, which ends with the pivot if it can */
+    PLACES = 16,     /* the strongest pivots; candidates are tried on their surroundings */
+    PLACE = 32,      /* tokens of such a place, with the pivot as the last if possible */
     LONGEST = 3,     /* tokens of a candidate */
     CANDIDATES = LONGEST * PLACES,
     PASS_TOKENS = 2048
@@ -24,7 +24,7 @@ struct candidate {
 struct search {
     const struct pivots_opts *o;
     struct sequences q;
-    uint32_t layers; /* that pivots need to arise */
+    uint32_t layers; /* in which pivots arise */
     float *top;      /* [n_layer] the largest number of the text after each layer */
     float *peak;     /* [n_windows, window] each token's largest number, over the layers */
     float *sorted;   /* likewise, scratch */
@@ -93,7 +93,7 @@ static bool is_pivot(const struct search *k, size_t t)
     return k->peak[t] > PIVOT_TIMES * k->r->median;
 }
 
-/* Runs the whole text behind the prefix: its peaks, and what is left of them. */
+/* Runs the whole text after the prefix: its peaks, and the remaining pivots. */
 static void scan(struct search *k, struct pivots_prefix *p, bool first)
 {
     size_t n = text_tokens(k);
@@ -118,8 +118,8 @@ static void scan(struct search *k, struct pivots_prefix *p, bool first)
         p->loss += q->loss[i];
 }
 
-/* Pivots arise within a layer or two and stay: the scans after the first one end with the first
-   layer that has a quarter of the largest number. */
+/* Pivots arise within a layer or two and stay: all scans but the first end at the first layer that
+   has a quarter of the largest number. */
 static uint32_t layers_of_pivots(const struct search *k)
 {
     float most = 0;
@@ -160,7 +160,7 @@ static void add_candidate(struct search *k, const int32_t *token, uint32_t n)
     memcpy(c->token, token, n * sizeof *token);
 }
 
-/* The pivots' tokens with up to LONGEST - 1 tokens that precede them; short ones first. */
+/* The pivots' tokens, with up to LONGEST - 1 tokens before them; short ones first. */
 static void find_candidates(struct search *k, uint32_t room)
 {
     k->n_candidates = 0;
@@ -176,7 +176,7 @@ static const int32_t *place_text(const struct search *k, uint32_t i, uint32_t le
     return k->o->text + first + (in_window + 1 > len ? in_window + 1 - len : 0);
 }
 
-/* Candidates first .. end - 1, which are equally long, before every place. */
+/* Tries candidates first .. end - 1, all of one length, before every place. */
 static void try_some(struct search *k, const struct pivots_prefix *p, uint32_t first, uint32_t end)
 {
     struct sequences *q = &k->q;
@@ -225,8 +225,8 @@ static int by_prefix_loss(const void *a, const void *b)
     return (x->loss > y->loss) - (x->loss < y->loss);
 }
 
-/* Prefixes that begin with *p, and are longer, replace those in k->r if the best of them leaves
-   fewer pivots. */
+/* Prefixes that begin with *p, and are longer, replace the prefixes in k->r if the best of them
+   leaves fewer pivots. */
 static bool extend(struct search *k, const struct pivots_prefix *p)
 {
     struct pivots_prefix next[PIVOT_PREFIXES];
@@ -266,7 +266,7 @@ static void search(struct search *k)
     struct pivots_prefix best = r->start;
     while (best.left && best.n < o->most && !k->q.stopped && extend(k, &best)) {
         best = r->prefix[0];
-        scan(k, &best, false); /* the peaks behind it, for its pivots */
+        scan(k, &best, false); /* the peaks after it, for its pivots */
     }
 }
 

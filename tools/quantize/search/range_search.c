@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 
-/* Tokens of text, whose second halves are scored; bytes of the logits that are compared with; and
-   how many blocks are measured input by input, at least. */
+/* Tokens of text, of which the second halves of windows are scored; most bytes of the reference
+   logits; and the least number of blocks measured input by input. */
 enum { MEASURED_TOKENS = 1024, MOST_LOGITS = 256 << 20, ONE_BY_ONE = 6 };
 
 struct tft_input *range_search_input(struct tft_model *m, uint32_t index)
@@ -17,7 +17,7 @@ struct tft_input *range_search_input(struct tft_model *m, uint32_t index)
     return &m->head_in;
 }
 
-/* By insertion: there are some hundreds. */
+/* By insertion, as there are only some hundreds of inputs. */
 static void sort(struct range_search *r)
 {
     for (uint32_t i = 1; i < r->n; i++) {
@@ -45,15 +45,15 @@ static uint32_t tokens_of(const struct tft_model *m, const struct divergence_opt
                                   : (uint32_t)most;
 }
 
-/* The static inputs of a block. What is behind the blocks' in the order of the file counts as
-   blocks of TFT_LAYER_INPUTS: the head, and the inputs of feed-forwards beside experts. */
+/* The static inputs of a block. Inputs after the blocks' in the order of the file count as blocks
+   of TFT_LAYER_INPUTS: the head, and the inputs of feed-forwards beside experts. */
 struct block {
-    uint32_t first, n; /* in range_search.order, as long as that is in the order of the model */
-    double nats;       /* what they lose together */
+    uint32_t first, n; /* in range_search.order, while it is in the order of the model */
+    double nats;       /* their total loss */
     bool one_by_one;
 };
 
-/* block: [inputs]. Returns how many there are. */
+/* block: [inputs]. Returns the number of blocks. */
 static uint32_t list_blocks(const struct range_search *r, struct block *block)
 {
     uint32_t n = 0;
@@ -65,7 +65,7 @@ static uint32_t list_blocks(const struct range_search *r, struct block *block)
     return n;
 }
 
-/* What inputs [first, first + n) of the order lose together. */
+/* The total loss of inputs [first, first + n) of the order. */
 static double measure(const struct range_search *r, struct tft_model *m, struct divergence *d,
                       uint32_t first, uint32_t n)
 {
@@ -91,8 +91,8 @@ static void choose_blocks(struct block *block, uint32_t n, uint32_t most)
     }
 }
 
-/* In blocks that were measured as a whole, each kind of input has the part of the loss that it has
-   in those that were measured input by input. */
+/* In blocks that were measured as a whole, each kind of input has its share of the loss in the
+   blocks that were measured input by input. */
 static void share_out(struct range_search *r, const struct block *block, uint32_t n)
 {
     double part[TFT_LAYER_INPUTS] = {0};

@@ -1,6 +1,6 @@
 /*
- * Runs many short texts, each behind the same prefix, through the float model a layer at a time,
- * and measures what 8 bits would lose in the residual stream.
+ * Runs many short texts, each after the same prefix, through the float model a layer at a time, and
+ * measures the loss that 8 bits would cause in the residual stream.
  */
 #ifndef QUANTIZE_SEARCH_SEQUENCES_H
 #define QUANTIZE_SEARCH_SEQUENCES_H
@@ -12,11 +12,11 @@ struct sequences {
     struct layers y; /* y.text has the residual stream: [n, len] rows, y.stride apart */
     struct quantize_opts shape; /* options that layers.h reads */
     struct layers_capacity capacity;
-    int32_t *tokens;  /* [n, len] of the sequences that run together: the caller's to fill */
+    int32_t *tokens;  /* [n, len] of the sequences that run together; the caller fills it */
     double *loss;     /* [n] result: L_q of each sequence, summed over the layers that ran */
     uint32_t n, len;  /* sequences and their length; n * len <= capacity.rows, len <= batch */
-    uint32_t skip;    /* their first tokens, which do not count in L_q */
-    /* NULL, or told after the rows of some sequences went through a layer; false: stop */
+    uint32_t skip;    /* their first tokens that do not count in L_q */
+    /* NULL, or called after the rows of some sequences went through a layer; false: stop */
     bool (*progress)(void *user, double rows);
     /* NULL, or called after each layer */
     void (*after_layer)(void *user, uint32_t layer);
@@ -32,7 +32,7 @@ struct sequences_depth {
     bool int8;
 };
 
-/* prefix: tokens of a prefix at most. On failure, too, sequences_close must follow. */
+/* prefix: most tokens of a prefix. sequences_close must follow, also on failure. */
 enum tft_status sequences_open(struct sequences *q, struct tft_model *m, uint32_t prefix,
                                int n_threads, const struct layers_capacity *capacity,
                                struct tft_error *err);
