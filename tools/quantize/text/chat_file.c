@@ -53,7 +53,7 @@ static int check_line(const struct file *f, const char *line, size_t n)
     return status;
 }
 
-/* Adds the tokens of the text, but for BOS before them. */
+/* Adds the tokens of the text, without BOS before them. */
 static int add(const struct file *f, const struct tft_chat_text *text)
 {
     size_t n;

@@ -9,8 +9,8 @@
 
 enum {
     LANES = 16,         /* sessions that share a pass */
-    PIECE = 64,         /* tokens of a prompt that are fed at a time */
-    ANSWER = 128,       /* tokens of an answer, at most */
+    PIECE = 64,         /* tokens of a prompt fed at a time */
+    ANSWER = 128,       /* most tokens of an answer */
     TEXT = 250,         /* of a text without a template */
     BEGINNING = 6,      /* of a beginning */
     CAPACITY = 512,     /* of a session */
@@ -30,7 +30,7 @@ static const char TOOLS[] =
 
 /* A conversation of first_messages.txt. */
 struct said {
-    struct tft_chat_message system; /* role is NULL: there is none */
+    struct tft_chat_message system; /* role is NULL: no system message */
     struct tft_chat_message user[MOST_MESSAGES / 2];
     size_t n_user;
     bool tools;
@@ -42,7 +42,7 @@ static bool begins(const char *p, const char *end, const char *word)
     return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
 }
 
-/* Where the first line that is `mark` begins, from p on; end if there is none. */
+/* Start of the first line that equals `mark`, from p on; end if there is none. */
 static const char *line_of(const char *p, const char *end, const char *mark)
 {
     size_t n = strlen(mark);
@@ -102,8 +102,8 @@ static size_t said_count(void)
     return n;
 }
 
-/* The i-th conversation that is taken, of n: with steps of a prime that does not divide n, so that
-   few of them are of all kinds. */
+/* The i-th of n chosen conversations: in steps of a prime that does not divide n, so that a few of
+   them are of all kinds. */
 static size_t spread(size_t i, size_t n)
 {
     enum { STEP = 71 };
@@ -112,20 +112,20 @@ static size_t spread(size_t i, size_t n)
 
 /* ---------------------------------------------------------------------------------------- lanes */
 
-/* A session, and the text that it writes. */
+/* A session, and the text that the model writes in it. */
 struct lane {
     struct tft_session *s;
     struct tft_sampler z;
     bool busy;
-    size_t number; /* of the text, in the order in which they begin */
+    size_t number; /* of the text, in the order of beginning */
     struct said said;
-    size_t turn;                     /* the user's message that is answered */
+    size_t turn;                     /* the user's message that the model answers */
     char *answer[MOST_MESSAGES / 2]; /* [turn + 1] NUL at the end */
     struct tft_text text;            /* of the answer so far */
-    size_t n_answer, most;           /* its tokens; of those at most */
-    int32_t *ids;                    /* [n_ids] what the session is to hold, and then the answer */
+    size_t n_answer, most;           /* its tokens; their maximum */
+    int32_t *ids;                    /* [n_ids] tokens for the session, and then the answer */
     size_t n_ids;
-    int32_t next;                    /* the answer's newest token; fed behind ids */
+    int32_t next;                    /* the answer's newest token; fed after ids */
 };
 
 struct writer {
@@ -134,7 +134,7 @@ struct writer {
     struct tft_batch *batch;
     struct lane lane[LANES];
     struct talks *out;
-    struct talks beginnings; /* without a template: tokens that texts begin with */
+    struct talks beginnings; /* without a template: beginnings of texts, as tokens */
     size_t n_said, begun, refused;
     struct tft_error *err;
     bool stopped;
@@ -156,7 +156,7 @@ static void free_answers(struct lane *l)
     }
 }
 
-/* Appends what token `id` completes to the answer; -1 ends it. */
+/* Appends to the answer the characters that token `id` completes; -1 ends the answer. */
 static bool write_token(struct writer *w, struct lane *l, int32_t id)
 {
     char piece[TFT_TEXT_MAX], **answer = &l->answer[l->turn];
@@ -174,8 +174,8 @@ static bool write_token(struct writer *w, struct lane *l, int32_t id)
 
 /* -------------------------------------------------------------------------------- conversations */
 
-/* The variables of a conversation's template, beside its messages. Every other conversation thinks,
-   where the template can tell the model not to. */
+/* The variables of a conversation's template, beside its messages. Thinking is on in every other
+   conversation, if the template can turn it off. */
 static void put_variables(const struct writer *w, const struct lane *l, char *json, size_t size)
 {
     const struct tft_chat_template *t = w->o->conversation;
@@ -186,8 +186,8 @@ static void put_variables(const struct writer *w, const struct lane *l, char *js
     snprintf(json, size, "{%s%s%s}", tools, *tools && *thinks ? "," : "", thinks);
 }
 
-/* The conversation up to the answer that comes next, as tokens. False if the template refuses it:
-   *err has its words. */
+/* The conversation up to the next answer, as tokens. False if the template refuses it: *err has the
+   template's message. */
 static bool render(struct writer *w, struct lane *l, struct tft_error *err)
 {
     struct tft_chat_message message[MOST_MESSAGES + 1];
@@ -229,7 +229,7 @@ static bool render(struct writer *w, struct lane *l, struct tft_error *err)
 }
 
 /* Begins to answer the message of l->turn. False if the template refuses the conversation, or if
-   there is no room for its answer. */
+   there is no room for the answer. */
 static bool begin_turn(struct writer *w, struct lane *l, struct tft_error *err)
 {
     l->n_answer = 0;
@@ -244,7 +244,7 @@ static bool begin_turn(struct writer *w, struct lane *l, struct tft_error *err)
 
 /* --------------------------------------------------------------------- texts without a template */
 
-/* Texts begin with BOS alone, where there is one, or with it and a few words of a text, as far as
+/* Texts begin with BOS alone, if the model has it, or with BOS and a few words of a text, as far as
    there is room. */
 static bool begin_text(struct writer *w, struct lane *l)
 {
@@ -301,7 +301,7 @@ static bool find_beginnings(struct writer *w)
 
 /* -------------------------------------------------------------------------------------- a text */
 
-/* Begins the next text on an idle lane, if there is one. */
+/* Begins the next text on an idle lane, if any text is left. */
 static void begin_next(struct writer *w, struct lane *l)
 {
     struct tft_error err = {0};
@@ -350,12 +350,12 @@ static void end_answer(struct writer *w, struct lane *l, int32_t last)
     if (w->o->conversation && l->turn + 1 < l->said.n_user) {
         l->turn++;
         if (begin_turn(w, l, &err))
-            return; /* the session's text is the beginning of the next turn's, or is taken back */
+            return; /* the session's text is the beginning of the next turn's, or is removed */
     }
     finish(w, l, last);
 }
 
-/* Takes the token that comes next. */
+/* Takes the next token. */
 static void take_token(struct writer *w, struct lane *l)
 {
     int32_t id = tft_sample(&l->z, l->s);
@@ -373,7 +373,7 @@ static void take_token(struct writer *w, struct lane *l)
 
 /* ----------------------------------------------------------------------------------- all texts */
 
-/* What the lane's session is fed next: a piece of the prompt, or the newest token. */
+/* The next tokens to feed to the lane's session: a piece of the prompt, or the newest token. */
 static struct tft_step step_of(struct lane *l)
 {
     size_t have = tft_pos(l->s), same = 0;
@@ -397,7 +397,7 @@ static double share_done(const struct writer *w)
     return done < 1 ? done : 1;
 }
 
-/* One pass of all lanes. False if no lane has anything to do. */
+/* One pass of all lanes. False if all lanes are idle. */
 static bool pass(struct writer *w)
 {
     struct tft_step step[LANES];

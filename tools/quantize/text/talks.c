@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for `more` elements behind the n that there are. */
+/* Makes room for `more` elements after the first n. */
 static bool grow(void **p, size_t *room, size_t n, size_t more, size_t size)
 {
     if (n + more <= *room)
@@ -76,7 +76,7 @@ size_t talks_same(const struct talks *t)
     return same;
 }
 
-/* The tokens of a text that the prefix has already: as tft_prefix_held. */
+/* The tokens of a text that the prefix already has: as tft_prefix_held. */
 static size_t given(const int32_t *ids, size_t n, const struct talks_start *start)
 {
     size_t at = n && start->held >= 0 && ids[0] == start->held;
@@ -88,7 +88,7 @@ static size_t given(const int32_t *ids, size_t n, const struct talks_start *star
 size_t talks_windows(const struct talks *t, bool kept, const struct talks_start *start,
                      uint32_t window, size_t most, int32_t *out)
 {
-    size_t windows = 0, at = 0; /* at: tokens of the window that is being filled */
+    size_t windows = 0, at = 0; /* at: tokens so far of the current window */
     for (size_t i = 0; i < t->n && windows < most; i++) {
         const int32_t *ids = t->ids + begin_of(t, i);
         size_t n = t->end[i] - begin_of(t, i), skip = at ? 0 : given(ids, n, start);
