@@ -95,7 +95,7 @@ static void scatter_add(real *to, size_t stride, const real *from, size_t n, siz
             to[i * stride + d] += from[i * dim + d];
 }
 
-/* x: [all]: those from `first` up to n become their softmax, the others 0. */
+/* x: [all]: the scores from `first` up to n become their softmax, the others 0. */
 static void softmax(real *x, size_t first, size_t n, size_t all)
 {
     real max = x[first], sum = 0;
@@ -117,7 +117,7 @@ struct tile {
     size_t head, from, rows, first, keys;
 };
 
-/* Scores of a query become capped ones, y = c tanh(x / c), and slope: [n] that of y. */
+/* Caps the scores of a query, y = c tanh(x / c); slope: [n] the derivative of y. */
 static void cap(const struct attention *a, real *x, real *slope, size_t n)
 {
     for (size_t j = 0; j < n; j++) {
@@ -221,8 +221,8 @@ static size_t rows_until_eviction(const struct coded_view *c, size_t from, size_
     return end - from;
 }
 
-/* Puts the codes of the tokens that are evicted before query `from` in the place of their rows.
-   at: the head's first column. */
+/* Replaces the rows of tokens that are quantized before query `from` by their codes. at: the head's
+   first column. */
 static void see_codes(const struct attention_task *task, const struct scratch *s, size_t at,
                       size_t from)
 {

@@ -20,17 +20,17 @@ struct attention_rows {
     const real *k, *v;               /* [n, G, E] */
     const real *prefix_k, *prefix_v; /* [n_prefix, G, E] */
     const struct coded_view *coded;  /* NULL: all rows are seen as they are */
-    size_t window; /* a token sees itself and the window - 1 rows before it, the prefix's among
-                      them; 0: all */
+    size_t window; /* a token sees itself and the window - 1 rows before it, including the prefix's;
+                      0: all */
 };
 
 /* y: [n, H, E] */
 void attention_run(struct attention *a, real *y, const struct attention_rows *x, size_t n);
 
-/* The gradients of the inputs, shaped like these, from dy. Those of the prefix are added to, the
-   others overwritten. Rounding to codes counts as the identity: the straight-through estimator
-   (Bengio et al. 2013, section 4). Scores are computed again, not kept from the forward run (Dao et
-   al. 2022, section 3.1). */
+/* The gradients of the inputs, with the same shapes, from dy. The prefix's are added to, the others
+   overwritten. Rounding to codes counts as the identity: the straight-through estimator (Bengio et
+   al. 2013, section 4). Scores are computed again, not kept from the forward run (Dao et al. 2022,
+   section 3.1). */
 struct attention_gradients {
     real *q, *k, *v, *prefix_k, *prefix_v;
 };

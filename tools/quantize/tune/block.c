@@ -43,7 +43,7 @@ static void activate_back_row(const struct tape *t, const void *arg, size_t i)
                       gated ? t->u + at : NULL, n, !gated || t->m->geglu);
 }
 
-/* ------------------------------------------------------------------------------ what halves add */
+/* ------------------------------------------------------------------------ outputs of the halves */
 
 /* A half's y, which is normalized and scaled before it is added to x; and gradients. */
 struct added {
@@ -74,7 +74,7 @@ static void add_back_row(const struct tape *t, const void *arg, size_t i)
     row_norm_back(dy, scratch, a->y + i * d, a->norm, d, t->m->norm_eps);
 }
 
-/* x += what l makes of its input. y: [n, D] where that is kept for the gradient. */
+/* x += the output of l for its input. y: [n, D] this output, kept for the gradient. */
 static void add(struct tape *t, real *x, real *y, const struct tft_linear *l,
                 const struct tft_norm *norm)
 {
@@ -84,7 +84,7 @@ static void add(struct tape *t, real *x, real *y, const struct tft_linear *l,
         each_row(t, t->n, add_row, &(struct added){.x = x, .y = y, .norm = norm});
 }
 
-/* The gradient of l's output from dx, that of x: [n, D] each. */
+/* The gradient of l's output from dx, the gradient of x: [n, D] each. */
 static const real *add_back(const struct tape *t, const real *dx, real *y,
                             const struct tft_norm *norm)
 {
@@ -102,7 +102,7 @@ static struct attention_rows attention_in(const struct tape *t, const struct tft
     return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v, t->coded, b->window};
 }
 
-/* Computes the block up to ffn_down, whose input t->c is then. */
+/* Computes the block up to ffn_down; t->c is then the input of ffn_down. */
 static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, const real *x)
 {
     const struct tft_model *m = t->m;
@@ -144,8 +144,8 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
     return lost;
 }
 
-/* Adds the gradient of the feed-forward half's input to dx, from dy, that of the block's output; x:
-   that input. */
+/* Adds the gradient of the feed-forward half's input to dx, from dy, the gradient of the block's
+   output; x: the half's input. */
 static void ffn_back(struct tape *t, const struct tft_block *b, real *dx, const real *dy,
                      const real *x)
 {
@@ -161,7 +161,7 @@ static void ffn_back(struct tape *t, const struct tft_block *b, real *dx, const 
     norm_rows_back(t, dx, t->dh, x, &b->ffn_norm);
 }
 
-/* Likewise for the attention half; dy: the gradient of what it adds to. */
+/* Likewise for the attention half; dy: the gradient of its sum with the input. */
 static void attention_half_back(struct tape *t, const struct tft_block *b,
                                 struct prefix_rows prefix, struct prefix_rows dprefix, real *dx,
                                 const real *dy, const real *x)
@@ -186,13 +186,13 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
     const struct tft_block *b = &t->m->block[l];
     size_t bytes = t->n * t->m->n_embd * sizeof *dx;
     run_to_down(t, l, prefix, x);
-    if (b->ffn_post_norm.w) { /* the gradient needs what it normalizes */
+    if (b->ffn_post_norm.w) { /* the gradient needs the norm's input */
         quantize_input(t, t->c, t->m->n_ff, &b->down);
         matmul_run(t->matmul, t->y2, &b->down, false);
     }
     memcpy(t->dout, dx, bytes);
     ffn_back(t, b, dx, t->dout, t->m->parallel ? x : t->x2);
-    if (!t->m->parallel) /* what attention adds, feed-forward reads too */
+    if (!t->m->parallel) /* feed-forward also reads the output of attention */
         memcpy(t->dout, dx, bytes);
     attention_half_back(t, b, prefix, dprefix, dx, t->dout, x);
 }

@@ -1,7 +1,7 @@
 /*
  * A transformer block of a W8A8 model over the tokens of one sequence after a prefix, and the
- * gradient of a loss with respect to the prefix's keys and values. Of each block only its input is
- * kept: what the gradient needs from inside is computed again (Chen et al. 2016, section 4).
+ * gradient of a loss with respect to the prefix's keys and values. Only the input of each block is
+ * kept: the gradient computes the inner activations again (Chen et al. 2016, section 4).
  */
 #ifndef QUANTIZE_TUNE_BLOCK_H
 #define QUANTIZE_TUNE_BLOCK_H

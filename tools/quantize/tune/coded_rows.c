@@ -13,14 +13,14 @@ struct coded_rows {
     const struct tft_model *m;
     uint32_t n;
     int n_threads;
-    bool any; /* tokens are evicted while a query is left to see it */
+    bool any; /* some tokens are quantized before the last query that sees them */
     struct tft_kv kv;
     void *memory; /* of kv and of all arrays below */
 
     real *row[TFT_KV_SIDES];       /* [n, G, E] */
     uint32_t *since[TFT_KV_SIDES]; /* [n] */
-    struct coded_view view;        /* of the two */
-    uint32_t *token[TFT_KV_SIDES]; /* [n] of each place in the blocks, these one after the other */
+    struct coded_view view;        /* of these two */
+    uint32_t *token[TFT_KV_SIDES]; /* [n] of each place in the blocks, one block after another */
     uint32_t *slot, *moved;        /* [slots] workspace: the tokens of slots */
     float *scales;                 /* [n_threads, 2 scales] */
     float *one;                    /* [n_threads, E] a key or a value */
@@ -49,7 +49,7 @@ static size_t slots_of(const struct coded_rows *r)
 struct block {
     struct tft_coded codes;
     bool keys;
-    const uint8_t *channel; /* [E] the order of channels; NULL: as they come */
+    const uint8_t *channel; /* [E] the order of channels; NULL: unchanged */
     const uint32_t *token;  /* [tokens] */
     real *to;               /* row `t` begins at t stride */
     size_t stride;
@@ -60,8 +60,8 @@ static void put(const struct block *b, size_t place, size_t d, float x)
     b->to[b->token[place] * b->stride + (b->channel ? b->channel[d] : d)] = (real)x;
 }
 
-/* The inverse of an eviction: kernels.h, struct tft_coded, says how codes lie, and what a code is
-   worth: scale (c - (L - 1) / 2) + mid. */
+/* Decodes a block: kernels.h, struct tft_coded, describes the layout of codes and their numbers:
+   scale (c - (L - 1) / 2) + mid. */
 static void read_codes(const struct block *b)
 {
     const struct tft_coded *c = &b->codes;
@@ -186,8 +186,8 @@ const struct coded_view *coded_rows_run(struct coded_rows *r, uint32_t l, const 
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* Follows the tokens of a side through the plan of a sequence: when each leaves its slot, and for
-   which place in the blocks. */
+/* Follows the tokens of a side through the plan of a sequence: when each leaves its slot, and its
+   place in the blocks. */
 static void follow(struct coded_rows *r, enum tft_kv_which which)
 {
     const struct tft_kv_plan *plan = &r->kv.plan;

@@ -1,7 +1,8 @@
 /*
- * The keys and values of a layer as queries see them in a quantized KV cache. The cache evicts a
- * token at some time; later queries see the token's codes. Both are computed by the runtime's own
- * cache (kv/kv.h), so a session evicts the same tokens at the same time, to the same codes.
+ * The keys and values of a layer as queries see them in a quantized KV cache. The cache quantizes a
+ * token at some time; later queries see the token's codes. The runtime's own cache (kv/kv.h)
+ * computes time and codes, so a session quantizes the same tokens at the same time, to the same
+ * codes.
  */
 #ifndef QUANTIZE_TUNE_CODED_ROWS_H
 #define QUANTIZE_TUNE_CODED_ROWS_H
@@ -18,13 +19,13 @@ struct coded_view {
 
 struct coded_rows;
 
-/* For sequences of n tokens behind the prefix of m, in m's default cache. NULL if memory is short.
+/* For sequences of n tokens after the prefix of m, in m's default cache. NULL if memory is short.
    close accepts NULL. */
 struct coded_rows *coded_rows_open(const struct tft_model *m, size_t n, int n_threads);
 void coded_rows_close(struct coded_rows *r);
 
 /* The rows of layer l, valid until the next call. NULL if no query of such a sequence sees codes,
-   as in a layer with a window. k, v: [n, G, E], keys behind RoPE. */
+   as in a layer with a window. k, v: [n, G, E], keys after RoPE. */
 const struct coded_view *coded_rows_run(struct coded_rows *r, uint32_t l, const real *k,
                                         const real *v);
 

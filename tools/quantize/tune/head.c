@@ -7,8 +7,8 @@
 
 /* Rows of logits. */
 struct logit_rows {
-    const int32_t *next; /* the token that follows each row's */
-    size_t total;        /* rows of the loss's mean */
+    const int32_t *next; /* the token after each row's */
+    size_t total;        /* rows in the mean of the loss */
 };
 
 /* x: [n] products of the head become logits: the model's scale and soft cap. */
@@ -22,9 +22,9 @@ static void finish(const struct tft_model *m, real *x, size_t n)
 
 /*
  * Row i of the logits becomes the gradient of the loss with respect to the head's products, and
- * t->error[i] the row's -log p. With z the logits, p their softmax and w the token that follows:
- * dz_j = p_j - [j = w], over the rows of the mean. A scale l and a cap c make that of the products
- * dz_j l (1 - (z_j / c)^2).
+ * t->error[i] the row's -log p. With z the logits, p their softmax and w the next token:
+ * dz_j = p_j - [j = w], over the rows of the mean. With a scale l and a cap c, the gradient of the
+ * products is dz_j l (1 - (z_j / c)^2).
  */
 static void logit_row(const struct tape *t, const void *arg, size_t i)
 {

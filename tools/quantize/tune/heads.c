@@ -15,7 +15,7 @@ struct angles {
 
 struct heads {
     const struct tft_model *m;
-    struct angles usual, window; /* window: of layers with one, where their frequencies differ */
+    struct angles usual, window; /* window: of layers with a window, if their frequencies differ */
     real *growth;                /* [n] factors of queries */
     void *memory;
 };
@@ -91,7 +91,7 @@ static size_t width_of(const struct tft_model *m, bool keys)
     return (size_t)(keys ? m->n_head_kv : m->n_head) * m->head_dim;
 }
 
-/* RoPE and the growth of queries, in place. With an amplitude r, RoPE is r R, whose transpose is
+/* RoPE and the growth of queries, in place. With an amplitude r, RoPE is r R with the transpose
    r R^T: back turns the other way. */
 static void rotate(const struct heads *h, const struct tft_block *b, bool keys, real *x, size_t i,
                    bool back)
@@ -109,7 +109,7 @@ static void rotate(const struct heads *h, const struct tft_block *b, bool keys, 
 
 static bool has(const struct tft_model *m, enum tft_piece piece) { return m->pieces >> piece & 1; }
 
-/* Numbers that are normalized together. */
+/* How many numbers are normalized together. */
 static size_t normalized(const struct tft_model *m, bool keys)
 {
     return has(m, TFT_PIECE_WHOLE_QK_NORM) ? width_of(m, keys) : m->head_dim;

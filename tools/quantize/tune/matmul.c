@@ -74,8 +74,8 @@ static void take(void *arg, int tid, int n_threads)
                                   task->width, &task->p->affine[i * task->p->step]);
 }
 
-/* Bytes beyond `width` are left from an earlier input: panels are padded with zeros, which they are
-   multiplied by. */
+/* Bytes beyond `width` are left from an earlier input: panels are padded with zeros, so these bytes
+   add 0. */
 void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
                   const struct tft_affine *q, size_t step)
 {

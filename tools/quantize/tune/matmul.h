@@ -19,7 +19,7 @@ void matmul_close(struct matmul *p);
 void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
                  const struct tft_affine *q, size_t step);
 
-/* y: [n, rows of l] = W x + bias; or y += that if `add`. */
+/* y: [n, rows of l] = W x + bias; or y += W x + bias if `add`. */
 void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add);
 
 /* dx: [n, cols of l] = dy W, or dx += dy W if `add`; dy: [n, rows of l]. W is the int8 weights
@@ -27,7 +27,7 @@ void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add)
 void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
                  bool add);
 
-/* y: [M, N] = x w^T, x: [M, K], w: [N, K]. Rows of y are ldy apart, those of x and w contiguous. */
+/* y: [M, N] = x w^T, x: [M, K], w: [N, K]. Rows of y are ldy apart, rows of x and w contiguous. */
 void matmul_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w,
                   size_t M, size_t N, size_t K);
 

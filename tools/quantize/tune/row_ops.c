@@ -108,7 +108,8 @@ void row_activate_back(real *dg, real *du, const real *dy, const real *g, const 
     }
 }
 
-/* tanh(a) = 1 - 2 / (1 + e^2a), for a >= 0. The error near 0, of an ulp of 1, is c times that. */
+/* tanh(a) = 1 - 2 / (1 + e^2a), for a >= 0. The error near 0, of an ulp of 1, is then multiplied by
+   c. */
 real row_softcap(real x, real c)
 {
     real a = x < 0 ? -x : x, y = c * (1 - 2 / (1 + real_exp(2 * a / c)));

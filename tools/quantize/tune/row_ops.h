@@ -9,8 +9,8 @@
 #include "model/model.h"
 #include "tools/quantize/tune/real.h"
 
-/* y = norm(x) of n numbers, as in tft_rmsnorm_fn and tft_layernorm_fn; x itself where w is empty. y
-   may be x. */
+/* y = norm(x) of n numbers, as in tft_rmsnorm_fn and tft_layernorm_fn; y = x if w is empty. y may
+   be x. */
 void row_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float eps);
 /* Adds to dx. */
 void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,
@@ -23,11 +23,11 @@ void row_rope(const struct tft_model *m, real *x, size_t width, const float *c, 
 
 /* y = a(g) * u, or a(g) if u is NULL; a is gelu or silu. */
 void row_activate(real *y, const real *g, const real *u, size_t n, bool gelu);
-/* Sets dg and du from dy and the inputs. du is NULL where u is. */
+/* Sets dg and du from dy and the inputs. du is NULL if u is. */
 void row_activate_back(real *dg, real *du, const real *dy, const real *g, const real *u, size_t n,
                        bool gelu);
 
-/* c tanh(x / c), and its slope there by the result y: 1 - (y / c)^2, or 1 if c is 0, no cap. */
+/* c tanh(x / c), and its slope from the result y: 1 - (y / c)^2, or 1 if c is 0, no cap. */
 real row_softcap(real x, real c);
 real row_softcap_slope(real y, real c);
 
@@ -35,14 +35,14 @@ real row_softcap_slope(real y, real c);
 void row_hadamard(real *x, size_t n, size_t block);
 
 /*
- * The gradient of the quantizer q (CushionCache, eq. 3) is that of clamping alone, 1 within its
- * range and 0 beyond: rounding counts as the identity, and scale and zero-point are constants
- * (section 4.2). The error |x - q(x)|^2 (eq. 6) takes q(x) as a constant instead. With rounding as
- * the identity it would have no gradient.
+ * The gradient of the quantizer q (CushionCache, eq. 3) is the gradient of clamping alone, 1 within
+ * its range and 0 beyond: rounding counts as the identity, and scale and zero-point are constants
+ * (section 4.2). The error |x - q(x)|^2 (eq. 6) takes q(x) as a constant instead: with rounding as
+ * the identity the error would have no gradient.
  */
 /* The sum of (x - q(x))^2. */
 double row_error(const real *x, size_t n, const struct tft_affine *q);
-/* dx: the gradient of q(x) on entry; on return that of x, plus weight times the gradient of
+/* dx: the gradient of q(x) on entry; on return the gradient of x, plus weight times the gradient of
    |x - q(x)|^2 / 2. */
 void row_quantize_back(real *dx, const real *x, size_t n, const struct tft_affine *q, real weight);
 

@@ -14,12 +14,12 @@ struct sequence {
     size_t n;
     real lambda;
     struct tape *tape;
-    real *x;  /* [n_layer + 1, n, D] input of each block, and output of the last */
+    real *x;  /* [n_layer + 1, n, D] input of each block, and output of the last one */
     real *dx; /* [n, D] */
     float *row; /* [D] */
 };
 
-/* Numbers of the residual stream. */
+/* Size of the residual stream, in numbers. */
 static size_t numbers(const struct sequence *s)
 {
     return s->n * s->m->n_embd;
@@ -82,7 +82,7 @@ static struct prefix_rows layer_rows(const struct sequence *s, real *params, uin
     return (struct prefix_rows){params + l * each, params + all + l * each};
 }
 
-/* Half the squared error of block l's output, over n. dx: NULL, or its gradient is added to it. */
+/* Half the squared error of block l's output, over n. dx: NULL, or the gradient is added to dx. */
 static double output_error(const struct sequence *s, uint32_t l, const uint16_t *float_outputs,
                            real *dx)
 {

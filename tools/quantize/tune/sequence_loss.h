@@ -27,12 +27,12 @@ struct sequence;
 struct sequence *sequence_open(const struct tft_model *m, size_t n, real lambda, int n_threads);
 void sequence_close(struct sequence *s);
 
-/* How many numbers a prefix's keys and values are: [2, n_layer, n_prefix, G, E], keys first. */
+/* Number of a prefix's keys and values: [2, n_layer, n_prefix, G, E], keys first. */
 size_t sequence_params(const struct tft_model *m);
 
 struct sequence_loss {
-    double total;  /* L, whose gradient is computed */
-    double judged; /* L_pred, or L of the second kind: the loss that prefixes are compared by */
+    double total;  /* L; the gradient is of this loss */
+    double judged; /* L_pred, or L of the second kind: the loss that compares prefixes */
 };
 
 /* token: [n]; float_outputs: [n_layer, n, D] f16 for the second loss, NULL for the first; params:

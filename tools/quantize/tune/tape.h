@@ -1,4 +1,4 @@
-/* What block.c and head.c share: their buffers, rows spread over threads, norms of rows, and the
+/* Shared by block.c and head.c: their buffers, rows spread over threads, norms of rows, and the
    quantizers of inputs. */
 #ifndef QUANTIZE_TUNE_TAPE_H
 #define QUANTIZE_TUNE_TAPE_H
@@ -8,7 +8,7 @@
 #include "tools/quantize/tune/matmul.h"
 #include "tools/quantize/tune/row_ops.h"
 
-/* Rows of logits that are computed at a time. */
+/* Rows of logits computed at a time. */
 enum { LOGITS = 128 };
 
 struct tape {
@@ -23,15 +23,15 @@ struct tape {
     struct heads *heads;
     void *memory; /* of all buffers below */
 
-    struct tft_affine *affine; /* [n] of the input that is quantized */
+    struct tft_affine *affine; /* [n] of the current input */
     double *error; /* [n] squared errors of quantization, or losses of the head's rows */
     /* activations of the block; q0, k0: before, q, k: after their norm and RoPE */
     real *h, *x2, *h2;      /* [n, D] */
-    real *y, *y2;           /* [n, D] what o and down make, where it is normalized or scaled */
+    real *y, *y2;           /* [n, D] outputs of o and down, before their norm or scale */
     real *q0, *q, *a;       /* [n, H E] */
     real *k0, *k, *v;       /* [n, G E] */
     real *g, *u, *c;        /* [n, F] */
-    const struct coded_view *coded; /* what the default cache makes of k and v */
+    const struct coded_view *coded; /* k and v in the default cache */
     /* gradients */
     real *dh, *dy, *dout;   /* [n, D] */
     real *da, *dq, *dq0;    /* [n, H E] */
@@ -41,7 +41,7 @@ struct tape {
 };
 
 /* For sequences of n tokens at positions n_prefix, n_prefix + 1, ... error_weight: weight in the
-   gradient of |x - q(x)|^2 / 2, x being the inputs of linear layers. NULL if memory is short. close
+   gradient of |x - q(x)|^2 / 2, with x the inputs of linear layers. NULL if memory is short. close
    accepts NULL. */
 struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, real error_weight,
                        int n_threads);
@@ -56,8 +56,8 @@ void norm_rows(const struct tape *t, real *y, const real *x, const struct tft_no
 void norm_rows_back(const struct tape *t, real *dx, const real *dy, const real *x,
                     const struct tft_norm *w);
 
-/* Sets t->affine to how x: [n, width] is quantized. Returns the step: 1 for one element per row, 0
-   for one that all rows share. */
+/* Sets t->affine to the quantization of x: [n, width]. Returns the step: 1 for one element per row,
+   0 for one element that all rows share. */
 size_t choose_affine(const struct tape *t, const real *x, size_t n, size_t width,
                      const struct tft_input *in);
 

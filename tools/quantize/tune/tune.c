@@ -17,9 +17,9 @@ struct tuning {
     const struct tune_opts *o;
     struct tune_result *r;
     struct sequence *s;
-    size_t n;                         /* numbers of the prefix, which all arrays below hold */
+    size_t n;                         /* size of the prefix and of all arrays below */
     uint16_t *f16;                    /* [n] the prefix as the file holds it */
-    float *rounded;                   /* [n] f16 widened: what the model computes with */
+    float *rounded;                   /* [n] f16 widened: the model computes with these */
     float *exact;                     /* [n] the parameters that are trained */
     float *gradient, *first, *second; /* [n] and Adam's two moments */
     uint32_t *order;                  /* [n_train] training windows, in the order of the epoch */
@@ -179,8 +179,8 @@ void tune_free(struct tune_result *r)
     *r = (struct tune_result){0};
 }
 
-/* The pieces of formulas that the modules of this folder go back through. A piece that is added to
-   the list of all must be taught to them before it is added here. */
+/* The pieces of formulas that the modules of this folder support. Before a piece is added to the
+   list of all, add it to these modules. */
 static const uint32_t known =
     1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_EMBED_SCALE | 1u << TFT_PIECE_RESIDUAL_SCALE |
     1u << TFT_PIECE_LOGIT_SCALE | 1u << TFT_PIECE_ATTN_SCALE | 1u << TFT_PIECE_NO_PRE_NORM |

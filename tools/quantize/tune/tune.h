@@ -6,8 +6,8 @@
  * Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), one step for each
  * window of text. The rate rises linearly over the first tenth of the steps and then falls linearly
  * to 0. One window in five is held out. The result is the prefix with the least loss on the
- * held-out windows, which may be the one that tuning began with. It has the same bits on every
- * machine and for any number of threads.
+ * held-out windows, which may be the initial prefix. It has the same bits on every machine and for
+ * any number of threads.
  */
 #ifndef QUANTIZE_TUNE_TUNE_H
 #define QUANTIZE_TUNE_TUNE_H
@@ -33,14 +33,14 @@ struct tune_result {
     float *validation; /* [n_validation] mean loss of the held-out windows: before the first step,
                           then twice per epoch */
     uint32_t n_validation;
-    uint32_t kept; /* the validation that k and v are from */
+    uint32_t kept; /* index of the validation with k and v */
 };
 
-/* Fails if the formula of the model has a piece that tuning does not know. */
+/* Fails if the formula of the model has a piece that tuning does not support. */
 enum tft_status tune_check(const struct tft_model *m, struct tft_error *err);
 
-/* m: an open W8A8 model with a prefix. Where its default cache is quantized, the prefix is tuned
-   through it: for what is predicted from codes. If *stopped: TFT_OK, and *r is all zeros. */
+/* m: an open W8A8 model with a prefix. If its default cache is quantized, tuning runs through this
+   cache: it improves predictions from codes. If *stopped: TFT_OK, and *r is all zeros. */
 enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r,
                      bool *stopped, struct tft_error *err);
 
