@@ -19,7 +19,7 @@ static void put_float(unsigned char *to, double x)
         to[i] = (unsigned char)(bits >> 8 * i);
 }
 
-/* *at = where the n elements of the key's array are in the file */
+/* *at = offset in the file of the n elements of the key's array */
 static enum tft_status find(const char *path, const char *key, enum tft_value_type type, size_t n,
                             long *at, struct tft_error *err)
 {

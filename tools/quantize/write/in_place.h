@@ -1,11 +1,11 @@
-/* Stores in a finished W8A8 file what is known only once the file is made: what it loses on text
-   that was kept out of calibration, and which inputs have ranges by token. */
+/* Stores in a finished W8A8 file the results that are known only then: its loss on held-out text,
+   and the inputs with per-token ranges. */
 #ifndef QUANTIZE_WRITE_IN_PLACE_H
 #define QUANTIZE_WRITE_IN_PLACE_H
 
 #include "tools/quantize/check.h"
 
-/* Numbers of a group: tokens, floats, file, divergence, same. Zeros: it was not measured. */
+/* Numbers of a group: tokens, floats, file, divergence, same. Zeros: not measured. */
 enum { HELD_OUT_NUMBERS = 5 };
 
 /* Sets TFT_KEY_HELD_OUT. */

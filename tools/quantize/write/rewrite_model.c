@@ -40,7 +40,7 @@ static void put_named_values(struct tft_gguf_writer *w, const struct rewrite *r)
 
 enum { ROW_TENSORS = 3 }; /* k, v and x of a named prefix */
 
-/* The new tensors are no codes. */
+/* The new tensors have no codes. */
 static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, uint32_t n_named)
 {
     uint64_t at = tft_gguf_put_array_later(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32,

@@ -11,19 +11,19 @@ struct rewrite {
     const struct named_prefix *named; /* [n_named] prefixes to add to a file that has none */
     uint32_t n_named;
     const uint16_t *k, *v; /* [n_kv_layer, n_prefix, G, E] f16, the new prefix; NULL: keep the old
-                              one, and ignore all that follows */
-    /* how the prefix was tuned, for people: */
+                              one, and ignore all fields after this */
+    /* how the prefix was tuned, as information: */
     const char *loss; /* "prediction", "layer outputs"; NULL: not tuned */
     float lambda, rate;
     uint32_t epochs;
     const float *validation; /* [n_validation] loss on held-out text: before the first step, then
                                 at each validation */
     uint32_t n_validation;
-    uint32_t kept; /* the validation that the prefix is from */
+    uint32_t kept; /* index of the validation with this prefix */
 };
 
 /* Writes `path`, which may be m's own file. m: an open W8A8 model; if r->k, it must have a prefix,
-   and no named ones, whose rows would be those behind the old one.
+   and no named prefixes, as their rows depend on the old one.
    On failure there is no new file, an existing one is unchanged, and err says why. The file keeps
    the residual stream of the prefix's last token as it was. */
 enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,

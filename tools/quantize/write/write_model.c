@@ -62,8 +62,8 @@ static void put_vector(struct model_writer *f, const char *fmt, unsigned layer, 
     put_floats(f, fmt, layer, suffix, v, 1, n, divide);
 }
 
-/* A tensor of the old file, as it is. w: the model's matrix, which may be expanded now; no rows:
-   there is none. */
+/* Copies a tensor of the old file. w: the model's matrix, which may be expanded now; no rows: no
+   such tensor. */
 static void put_same(struct model_writer *f, const char *fmt, unsigned layer,
                      const struct tft_mat *w)
 {
@@ -138,7 +138,7 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
         scale[i] = pack_scale(i >= rows ? 0 : f->o->per_tensor ? top : scale[i]);
 }
 
-/* How matrix `which` holds codes; NULL: it holds int8. */
+/* How matrix `which` holds codes; NULL: the matrix is int8. */
 static const struct tft_low *codes_of(const struct model_writer *f, int which)
 {
     uint32_t bits = f->in_layer ? quantize_bits(f->o, f->layer, which) : 8;
@@ -157,7 +157,7 @@ static void describe_panels(struct model_writer *f, const char *fmt, unsigned la
     describe(f, TFT_I8, w->experts ? 3 : 2, panels, fmt, layer, ".weight");
 }
 
-/* Panels of weights that are rounded already. */
+/* Panels of weights that are already rounded. */
 static void put_rounded(struct model_writer *f, const struct low_bits *q, int which)
 {
     const struct tft_low *low = codes_of(f, which);
@@ -270,7 +270,7 @@ static void put_taps(struct model_writer *f, const char *fmt, unsigned layer,
             tft_gguf_put_data(f->w, taps->w + (size_t)k * taps->channels + i, sizeof *taps->w);
 }
 
-/* What a mixer has beside its matrices. */
+/* A mixer's tensors beside its matrices. */
 static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_block *b)
 {
     const struct tft_model *m = f->m;
@@ -345,7 +345,7 @@ void write_head(struct model_writer *f)
         put_matrix(f, "output", &m->output.w);
 }
 
-/* The states behind the prefix. */
+/* The states after the prefix. */
 static void put_state(struct model_writer *f)
 {
     size_t n = f->m->state_size;
@@ -496,7 +496,7 @@ void write_values(struct model_writer *f)
     if (o->kv)
         put_text(f, TFT_KEY_KV, o->kv);
 
-    /* how the file was made, for people */
+    /* how the file was made, as information */
     tft_gguf_put_u32(f->w, TFT_KEY_ROTATE_VALUES, quantize_head_block(f->m, o));
     tft_gguf_put_bool(f->w, TFT_KEY_ROTATE_RESIDUAL, f->y->rotation.n);
     tft_gguf_put_f32(f->w, TFT_KEY_SMOOTH, o->smooth);

@@ -1,5 +1,5 @@
-/* Writes the W8A8 file (keys.h): first all values, then the tensors. Tensors are visited three
-   times in the same order: to count them, to describe them, and to write their data. */
+/* Writes the W8A8 file (keys.h): first all values, then the tensors. Three passes visit the tensors
+   in the same order: to count them, to describe them, and to write their data. */
 #ifndef QUANTIZE_WRITE_WRITE_MODEL_H
 #define QUANTIZE_WRITE_WRITE_MODEL_H
 
@@ -10,7 +10,7 @@
 
 enum write_pass { WRITE_COUNT, WRITE_DESCRIPTIONS, WRITE_DATA };
 
-/* What vectors of a layer are divided by. */
+/* Divisors of a layer's vectors. */
 struct write_factors {
     const float *attn, *ffn; /* [D] the norms' weights and biases */
     const float *values;     /* [G, E] the bias of v, before it is reordered */
@@ -23,13 +23,13 @@ struct model_writer {
     struct tft_error *bad; /* the first failure; nothing is written after it */
     struct tft_gguf_writer *w;
     enum write_pass pass;        /* set by write_start_pass */
-    size_t n_tensors;            /* that the pass has come by */
+    size_t n_tensors;            /* tensors of this pass so far */
     int32_t *codes;              /* [n_tensors] TFT_KEY_WEIGHT_CODES, from the first pass on */
-    const int32_t *value_order;  /* [G, E] of the layer that is written, or NULL */
+    const int32_t *value_order;  /* [G, E] of the current layer, or NULL */
     bool in_layer;               /* matrices of layers can have few bits, ... */
     uint32_t layer;              /* ... of this one */
-    const struct low_bits *rounded; /* [LAYER_MATS] of the layer that is written, or NULL */
-    const struct write_factors *factors; /* of the layer that is written */
+    const struct low_bits *rounded; /* [LAYER_MATS] of the current layer, or NULL */
+    const struct write_factors *factors; /* of the current layer */
     float *row, *bias;           /* [widest vector of the model] scratch */
     float *rows;                 /* [16, widest row of a matrix] scratch */
     int8_t *panel;               /* likewise, padded */
@@ -46,7 +46,7 @@ void write_open(struct model_writer *f, const struct layers *y, const int32_t *v
                 const char *path, struct tft_error *bad);
 void write_close(struct model_writer *f, bool keep);
 
-/* Tensors that are put after this are counted, described or written. */
+/* Tensors put after this call are counted, described or written. */
 void write_start_pass(struct model_writer *f, enum write_pass pass);
 
 /* All values, after the first pass. Arrays of the inputs are filled in later, by write_inputs;
@@ -54,10 +54,10 @@ void write_start_pass(struct model_writer *f, enum write_pass pass);
 void write_values(struct model_writer *f);
 void write_inputs(struct model_writer *f, const struct quantize_input *result);
 
-/* Tensors, in this order, from the model as it is at the call. */
+/* Tensors, in this order, from the model's current state. */
 void write_embedding(struct model_writer *f);
-/* rounded: NULL, or [LAYER_MATS] the matrices that have few bits; others are rounded to int8 here.
- */
+/* rounded: NULL, or [LAYER_MATS] the matrices with few bits; this function rounds all others to
+   int8. */
 void write_layer(struct model_writer *f, uint32_t l, const struct write_factors *factors,
                  const struct low_bits *rounded);
 void write_head(struct model_writer *f);
