@@ -1,13 +1,13 @@
-/* Memory for arrays whose dimensions come from a file. */
+/* Arrays with dimensions from a file. */
 #ifndef QUANTIZE_ARRAY_H
 #define QUANTIZE_ARRAY_H
 
 #include <stdint.h>
 #include <stdlib.h>
 
-/* An array [a, b, c] of elements of `size` bytes, for free(). NULL if memory is short, or if a
-   size_t cannot hold the array's size: a file of 2 bits a weight takes sixteen times as many bytes
-   as floats, which 32 bits need not count. */
+/* An array [a, b, c] of elements of `size` bytes; the caller frees it with free(). NULL if memory
+   is short or the size overflows size_t: weights of 2 bits take sixteen times as many bytes as
+   floats, which can exceed 32 bits. */
 static inline void *array_alloc(size_t size, uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t bytes;

@@ -1,5 +1,5 @@
-/* The text that tuffet quantize calibrates on if it is given none: calibration.txt, some thirty
-   pieces of prose, conversation, code, tables and other languages, written for this. */
+/* The default calibration text of tuffet quantize, calibration.txt: some thirty pieces of prose,
+   conversation, code, tables and other languages, written for this purpose. */
 #ifndef QUANTIZE_CALIBRATION_TEXT_H
 #define QUANTIZE_CALIBRATION_TEXT_H
 

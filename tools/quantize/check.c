@@ -26,8 +26,8 @@ static uint32_t all_windows(const struct check_text text[CHECK_GROUPS])
 
 struct floats {
     const struct check_how *how;
-    double before, part; /* of the work: what is done, and what the group that runs is of it */
-    uint32_t layer, n_layer; /* that runs */
+    double before, part; /* of the work: done so far, and the share of the current group */
+    uint32_t layer, n_layer; /* of the current group */
     bool stopped;
 };
 
@@ -50,7 +50,7 @@ static void run_layers(struct layers *y, struct floats *f)
     }
 }
 
-/* Runs a group, and takes the residual stream after its last layer. */
+/* Runs a group and keeps the residual stream after its last layer. */
 static enum tft_status run_group(struct check *c, int g, struct floats *f, struct tft_error *err)
 {
     const struct check_text *text = &c->text[g];
@@ -102,7 +102,7 @@ void check_close(struct check *c)
 
 /* --------------------------------------------------------------------------------------- a file */
 
-enum { BATCH = 64 }; /* tokens whose logits are there at a time */
+enum { BATCH = 64 }; /* tokens per pass, and their logits */
 
 struct comparison {
     const struct check *c;
@@ -110,14 +110,14 @@ struct comparison {
     const struct check_how *how;
     const struct check_text *text;
     const float *x; /* of the group */
-    struct layers y; /* for the head of the model of floats */
+    struct layers y; /* for the head of the float model */
     struct text_loss head;
     struct check_loss *loss;
     double done, work; /* in windows */
     bool stopped;
 };
 
-/* n tokens of a window from `at` on, whose logits the session has. */
+/* n tokens of a window from `at` on; the session has their logits. */
 static void add_batch(struct comparison *k, const struct tft_session *s, size_t window, uint32_t at,
                       uint32_t n)
 {

@@ -1,10 +1,10 @@
 /*
- * What a W8A8 file loses on text that nothing was fitted to, beside the model of floats. Ranges
- * that are fixed from text may serve only that text, and so may prefixes that were searched or
- * tuned. A user has one text: this is the second opinion.
+ * The loss of a W8A8 file against the float model on held-out text, which nothing was fitted to.
+ * Static ranges may serve only the calibration text, and so may a searched or tuned prefix. A user
+ * has one text: this check is the second opinion.
  *
- * There are two groups of text, because a model may predict the one well and not the other:
- * conversations in the model's template, and text without one.
+ * Held-out text has two groups, because a model may predict one well and not the other:
+ * conversations in the model's template, and text without a template.
  */
 #ifndef QUANTIZE_CHECK_H
 #define QUANTIZE_CHECK_H
@@ -18,21 +18,23 @@ enum check_group { CHECK_CONVERSATION, CHECK_TEXT, CHECK_GROUPS };
 /* "conversation", "text" */
 const char *check_group_name(enum check_group g);
 
-/* Text that is kept out: [n_windows, window], each window a sequence of its own. */
+/* Held-out text: [n_windows, window], each window a sequence of its own. */
 struct check_text {
     const int32_t *ids;
     uint32_t n_windows, window;
-    const int32_t *start; /* [n_start] tokens that the model of floats gets before each window */
-    uint32_t n_start;     /* because the file's prefix has them */
+    const int32_t *start; /* [n_start] tokens of the file's prefix, which the float model gets
+                             before each window */
+    uint32_t n_start;     /* number of such tokens */
 };
 
 /* Over all tokens but the first of each window. */
 struct check_loss {
     uint32_t tokens;     /* 0: nothing was measured */
-    double floats, file; /* the mean of -ln p, for the model of floats and for the file */
-    double divergence;   /* the mean of Kullback and Leibler's divergence of the file, in nats; NaN:
+    double floats, file; /* the mean of -ln p, for the float model and for the file */
+    double divergence;   /* the mean Kullback-Leibler divergence of the file from the float model,
+                            in nats; NaN: unknown */
+    double same;         /* 0..1 how often the most likely token is the float model's; NaN:
                             unknown */
-    double same;         /* 0..1 how often the likeliest token is that of the floats; likewise */
 };
 
 struct check_how {
@@ -41,7 +43,7 @@ struct check_how {
     void *user;
 };
 
-/* What the model of floats makes of the texts. */
+/* Output of the float model over the texts. */
 struct check {
     struct tft_model *m;
     struct check_text text[CHECK_GROUPS];
@@ -49,14 +51,14 @@ struct check {
     size_t stride;
 };
 
-/* Runs the model of floats over the texts; m: opened by tft_model_open_unexpanded, which outlives
-   c, as do the texts. If *stopped: TFT_OK, and c is of no use. close accepts all zeros. */
+/* Runs the float model over the texts; m: opened by tft_model_open_unexpanded. m and the texts must
+   outlive c. If *stopped: TFT_OK, and c is not usable. close accepts all zeros. */
 enum tft_status check_open(struct check *c, struct tft_model *m,
                            const struct check_text text[CHECK_GROUPS], const struct check_how *how,
                            bool *stopped, struct tft_error *err);
 void check_close(struct check *c);
 
-/* Runs another model of the same vocabulary behind the prefix in its file, and compares. Stops as
+/* Runs another model of the same vocabulary with the prefix of its file, and compares. Stops as
    check_open. */
 enum tft_status check_model(const struct check *c, const struct tft_model *file,
                             const struct check_how *how, struct check_loss loss[CHECK_GROUPS],
@@ -67,10 +69,10 @@ enum tft_status check_file(const struct check *c, const char *path, const struct
                            struct check_loss loss[CHECK_GROUPS], bool *stopped,
                            struct tft_error *err);
 
-/* By how many percent the file's perplexity is above that of floats. */
+/* The file's perplexity above the float model's, in percent. */
 double check_percent(const struct check_loss *l);
 
-/* Whether the loss is within what quantize aims at, in percent of perplexity and in nats. */
+/* Whether the loss is within the bars of quantize, in percent of perplexity and in nats. */
 #define CHECK_PERCENT 1.0
 #define CHECK_NATS 0.02
 bool check_within(const struct check_loss *l, double percent, double nats);

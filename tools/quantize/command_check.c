@@ -8,7 +8,7 @@
 #include "tools/quantize/quantize.h"
 #include "tools/quantize/write/in_place.h"
 
-enum { TRIAL_TOKENS = 2048 }; /* that a model to choose by is calibrated with */
+enum { TRIAL_TOKENS = 2048 }; /* calibration tokens of a trial model */
 
 static bool progress(void *user, double done)
 {

@@ -20,7 +20,7 @@ const struct cli_option command_kv_option_list[] = {
     {0},
 };
 
-/* Takes what comes before the depth. */
+/* Parses the part before the depth. */
 static bool take_amount(const char **p)
 {
     size_t n = strspn(*p, "0123456789.");

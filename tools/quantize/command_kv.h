@@ -18,8 +18,8 @@ extern const struct cli_option command_kv_option_list[];
 /* Checks the option: CLI_OK or CLI_USAGE. */
 int command_kv_check(void);
 
-/* Call before quantize(). k: all zeros. If there is a search: sets *path to a file for the model
-   before it; o->text must stay valid. Returns CLI_OK, or the exit status after a message on
+/* Call before quantize(). k: all zeros. With a search: sets *path to a file for the model before
+   the search; o->text must stay valid. Returns CLI_OK, or the exit status after a message on
    standard error, as does finish. */
 int command_kv_begin(struct command_kv *k, const struct tft_model *m,
                       const struct quantize_opts *o, const char **path);
@@ -27,7 +27,7 @@ int command_kv_begin(struct command_kv *k, const struct tft_model *m,
 /* Call after quantize() and tuning: searches, and writes the model to `path`. */
 int command_kv_finish(struct command_kv *k, const char *path);
 
-/* Removes the file from before the search. Accepts all zeros. */
+/* Removes the file of the model before the search. Accepts all zeros. */
 void command_kv_free(struct command_kv *k);
 
 /* Prints the result: some lines on standard error, or nothing; a JSON object, or null, on standard

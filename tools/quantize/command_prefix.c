@@ -11,7 +11,7 @@
 
 enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
 enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE, CUSHION_PAPER };
-enum { LOOK_TOKENS = 4096 }; /* of the text, that are looked at for outliers */
+enum { LOOK_TOKENS = 4096 }; /* of the text, searched for outliers */
 
 static struct {
     const char *intact_text, *intact_tokens;
@@ -97,7 +97,7 @@ static int read_tokens(struct command_prefix *f, const struct tft_model *m)
     }
 }
 
-/* BOS, where texts begin with it, and the given text. A text may spell BOS itself. */
+/* BOS, if texts begin with it, and the given text. A text may spell BOS itself. */
 static int read_text(struct command_prefix *f, const struct tft_model *m)
 {
     const char *text = opt.intact_text ? opt.intact_text : "";
@@ -128,7 +128,7 @@ static int choose(struct command_prefix *f, const struct tft_model *m)
                : cli_fail("%s: the vocabulary has no BOS for --intact bos", m->source.name);
 }
 
-/* Whether the text may say which tokens the prefix has. */
+/* Whether the text may determine the tokens of the prefix. */
 static bool looks_for_pivots(void)
 {
     return opt.intact == INTACT_AUTO && !opt.intact_text && !opt.intact_tokens &&
@@ -155,8 +155,8 @@ int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
     return status;
 }
 
-/* How many tokens the search begins with. Those of --intact-text, but for BOS, come after the
-   tokens that it finds. */
+/* Number of tokens that the search begins with. The tokens of --intact-text, except BOS, come after
+   the found tokens. */
 static size_t search_start(const struct command_prefix *f)
 {
     return f->n - f->n_text;
@@ -307,7 +307,7 @@ static bool search_progress(void *user, uint32_t round, double done)
     return !cli_interrupted();
 }
 
-/* Puts the tokens that the search found before the rest of the prefix. */
+/* Puts the found tokens before the rest of the prefix. */
 static int replace_start(struct command_prefix *f)
 {
     const struct cushion *c = &f->cushion;

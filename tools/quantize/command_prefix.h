@@ -11,13 +11,14 @@
 struct command_prefix {
     int32_t *ids; /* [n] */
     size_t n;
-    uint32_t n_text;        /* the last of them are the text of --intact-text */
-    bool pivots;            /* tokens are the text's own outliers */
+    uint32_t n_text;        /* the last of the ids: the text of --intact-text */
+    bool pivots;            /* the tokens are the text's own outliers */
     bool searched;
     struct cushion cushion; /* if searched */
-    struct check_prefix choice[PIVOT_PREFIXES + 3]; /* [n_choices] to choose from: the start, what
-                                                       the text showed, what was searched, and what
-                                                       all conversations begin with */
+    struct check_prefix choice[PIVOT_PREFIXES + 3]; /* [n_choices] candidates: the start, the
+                                                       outliers of the text, the searched prefix,
+                                                       and the tokens that all conversations begin
+                                                       with */
     uint32_t n_choices, n_pivots;
     bool tried;             /* the choices have losses */
     char *checkpoint;       /* path */
@@ -31,10 +32,10 @@ int command_prefix_check(void);
 /* Type of the prefix in the file: --prefix-bits. */
 enum tft_dtype command_prefix_type(void);
 
-/* choose: sets the tokens of the command line; f: all zeros. look: then adds those that take the
-   outliers of the text ids: [n], if the command line names none. search: then adds those that
-   --cushion finds in it; out: path of the output file. take: the prefix becomes that choice. All
-   return CLI_OK, or the exit status after a message on standard error. */
+/* choose: sets the tokens of the command line; f: all zeros. look: then adds tokens that take the
+   outliers of the text ids: [n], if the command line names none. search: then adds the tokens that
+   --cushion finds in the text; out: path of the output file. take: makes that choice the prefix.
+   All return CLI_OK, or the exit status after a message on standard error. */
 int command_prefix_choose(struct command_prefix *f, const struct tft_model *m);
 int command_prefix_look(struct command_prefix *f, struct tft_model *m, const int32_t *ids,
                         size_t n, uint32_t window);
@@ -42,25 +43,25 @@ int command_prefix_search(struct command_prefix *f, struct tft_model *m, const c
                            const int32_t *ids, size_t n);
 int command_prefix_take(struct command_prefix *f, uint32_t choice);
 
-/* Adds a choice where look has added some: the start, and token[n], with which all conversations
-   begin, as far as --cushion-max allows. These tokens cost a conversation nothing, as it goes on
-   behind them (command_text_begin), and they may be outliers each time, which look does not
+/* Adds a choice if look has added some: the start, and token[n], with which all conversations
+   begin, up to --cushion-max tokens. These tokens cost a conversation nothing, as it continues
+   after them (command_text_begin). They may be outliers in every conversation, which look does not
    find. */
 void command_prefix_add_first(struct command_prefix *f, const int32_t *token, size_t n);
 
 /* The most tokens that the prefix can have after look and search. */
 uint32_t command_prefix_most(const struct command_prefix *f);
 
-/* How many of the prefix's first tokens the model of floats gets when the two are compared: BOS, or
-   the given text. */
+/* Number of leading prefix tokens that the float model gets in a comparison: BOS, or the given
+   text. */
 uint32_t command_prefix_start(const struct command_prefix *f, const struct tft_model *m);
 
 /* Accepts all zeros. status: the program's exit status. The checkpoint of a search is removed if
    the model was written. */
 void command_prefix_free(struct command_prefix *f, int status);
 
-/* Prints what was chosen among: lines on standard error; a JSON array on standard output, which is
-   empty if nothing was tried. */
+/* Prints the candidates: lines on standard error; a JSON array on standard output, empty if nothing
+   was tried. */
 void command_prefix_report_choice(const struct command_prefix *f, const struct tft_model *m);
 void command_prefix_json_choice(const struct command_prefix *f);
 

@@ -9,9 +9,8 @@
 #include "tools/quantize/search/range_search.h"
 #include "tools/quantize/write/in_place.h"
 
-/* Ranges by token cost time. So inputs stay static if they lose less than NEGLIGIBLE_NATS together,
-   or if their ranges by token gain less than LEAST_GAIN of the loss and miss the bars all the
-   same. */
+/* Per-token ranges cost time. So inputs stay static if their total loss is below NEGLIGIBLE_NATS,
+   or if per-token ranges gain less than LEAST_GAIN of the loss and still miss the bars. */
 #define NEGLIGIBLE_NATS 0.002
 #define LEAST_GAIN 0.1
 
@@ -103,7 +102,7 @@ bool command_ranges_hold(const struct command_check *c)
     return good;
 }
 
-/* Measures what each input loses. made: the model of the file */
+/* Measures the loss of each input. made: the model of the file */
 static int search(struct range_search *r, struct tft_model *made, const struct command_text *t,
                   int n_threads)
 {
@@ -137,9 +136,9 @@ static int search(struct range_search *r, struct tft_model *made, const struct c
     return CLI_INTERRUPTED;
 }
 
-/* How many inputs, the worst first, get a range by token at least: those that lose more than half
-   of what the worst one loses. Any change moves the predictions a little, as all that comes behind
-   is rounded to other bytes, so all inputs lose something. */
+/* How many inputs, the worst first, get per-token ranges at least: all that lose more than half as
+   much as the worst one. Any change moves the predictions a little, as all later numbers are
+   rounded to other bytes, so every input loses something. */
 static uint32_t first_guess(const struct range_search *r, uint32_t most)
 {
     uint32_t n = 1;
@@ -156,8 +155,8 @@ static double rest_of(const struct range_search *r, uint32_t from)
     return rest;
 }
 
-/* How many inputs come next, where n were too few: a quarter more, or as many as lose what the file
-   loses beyond the bar. */
+/* How many inputs come next, after n were too few: a quarter more, or as many as make up for the
+   file's loss beyond the bar. */
 static uint32_t next_guess(const struct range_search *r, uint32_t n, uint32_t most,
                            const struct command_check *c)
 {
@@ -172,7 +171,7 @@ static uint32_t next_guess(const struct range_search *r, uint32_t n, uint32_t mo
     return next < most ? next : most;
 }
 
-/* Gives the first n inputs a range by token, in the file and in `range`. */
+/* Gives the first n inputs per-token ranges, in the file and in `range`. */
 static int give(struct command_ranges *c, uint32_t n, const char *path, enum tft_range *range,
                 uint32_t n_inputs)
 {
@@ -184,7 +183,7 @@ static int give(struct command_ranges *c, uint32_t n, const char *path, enum tft
                                                                : cli_fail("%s", err.msg);
 }
 
-/* How far the file that was measured last is beyond the bars; 1: it just reaches them. */
+/* Loss of the file measured last, relative to the bars; 1: it just reaches them. */
 static double beyond_bars(const struct command_check *check)
 {
     double most = 0;
@@ -196,7 +195,7 @@ static double beyond_bars(const struct command_check *check)
     return most;
 }
 
-/* Gives ranges by token to more inputs, as long as that gains something. */
+/* Gives per-token ranges to more inputs, as long as this gains something. */
 static int give_more(struct command_ranges *c, struct command_check *check, const char *path,
                      enum tft_range *range, uint32_t n_inputs, int n_threads)
 {

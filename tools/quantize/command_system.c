@@ -21,8 +21,8 @@ const struct cli_option command_system_option_list[] = {
 
 /* ---- the command line */
 
-/* Where the text of "NAME=TEXT" begins; option itself if it is a text. A name has no white space,
-   so "Answer with x = 1" is a text. */
+/* Start of the text of "NAME=TEXT"; option itself if it is a text. A name has no white space, so
+   "Answer with x = 1" is a text. */
 static const char *text_of(const char *option)
 {
     size_t n = strcspn(option, "= \t\r\n");
@@ -68,7 +68,7 @@ int command_system_check(void)
 
 /* ---- before quantize() */
 
-/* Whether ids[n] begin with the text that the prefix ends in, or with BOS and that text. */
+/* Whether ids[n] begin with the prefix's last text, or with BOS and this text. */
 static bool begins_with_text(const struct tft_model *m, const int32_t *ids, size_t n,
                              const struct command_prefix *prefix)
 {
@@ -143,8 +143,8 @@ static void drop(struct named_prefix *p, const int32_t *given, uint32_t n)
     p->n -= n;
 }
 
-/* The rows come behind the file's prefix, and a prompt is not fed what that holds of it: BOS, and
-   its text. */
+/* Named rows follow the file's prefix, and a prompt is not fed the tokens that the prefix holds:
+   BOS, and its text. */
 static void drop_held(struct command_system *c)
 {
     const struct quantize_opts *o = c->o;

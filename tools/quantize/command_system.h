@@ -1,5 +1,5 @@
-/* --intact-system of tuffet quantize: prefixes with names, which begin conversations with a system
-   message. */
+/* --intact-system of tuffet quantize: precomputes the KV cache of a system message and stores it in
+   the file as prefix NAME. */
 #ifndef QUANTIZE_COMMAND_SYSTEM_H
 #define QUANTIZE_COMMAND_SYSTEM_H
 
@@ -14,7 +14,7 @@ struct command_system {
     struct tft_model *m;
     const struct quantize_opts *o;
     enum tft_dtype type; /* of the rows in the file */
-    char *unnamed;       /* path of the model without them, beside the output file */
+    char *unnamed;       /* path of the model without named prefixes, beside the output file */
 };
 
 extern const struct cli_option command_system_option_list[];

@@ -9,8 +9,8 @@
 #include "tools/quantize/text/own_text.h"
 #include "tools/quantize/windows.h"
 
-/* Tokens of each group that are kept out, the part of a short text that may be, and how many tokens
-   a file must have. */
+/* Held-out tokens of each group, the largest held-out part of a short text, and the least tokens of
+   a file. */
 enum { KEEP_TOKENS = 2048, KEEP_PART = 5, LEAST_TOKENS = 512 };
 
 static struct {
@@ -85,7 +85,7 @@ static int read_conversations(struct command_text *t)
     const struct tft_model *m = t->m;
     const struct tft_chat_template *format = template_quietly(m);
     if (!format) {
-        template_choose(m, m->source.name); /* says why */
+        template_choose(m, m->source.name); /* prints the reason */
         return CLI_FAILED;
     }
     int status = chat_file_read(&t->talks, m, format, opt.calib, t->file, t->n_file);
@@ -122,7 +122,7 @@ static int add_first(struct command_text *t, const struct tft_chat_template *for
     return good ? CLI_OK : cli_fail("out of memory");
 }
 
-/* For a text without conversations: the new model may have some all the same. */
+/* For a text without conversations: the new model may still have some. */
 static int make_first(struct command_text *t)
 {
     static const struct tft_chat_message said[] = {
@@ -140,7 +140,7 @@ const int32_t *command_text_first(const struct command_text *t, size_t *n)
     return t->talks.ids;
 }
 
-/* Whether all conversations begin with these tokens. bos: or with this and them, -1: not */
+/* Whether all conversations begin with these tokens. bos: or with bos and these tokens; -1: not */
 static bool all_begin_with(const struct command_text *t, int32_t bos, const int32_t *ids, size_t n)
 {
     const struct talks *all = t->conversations ? &t->talks : &t->first;
@@ -152,15 +152,14 @@ static bool all_begin_with(const struct command_text *t, int32_t bos, const int3
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Windows of each group that are kept out, at most. Nothing is predicted in a window of one
-   token. */
+/* Most held-out windows of each group. Nothing is predicted in a window of one token. */
 static size_t kept_windows(uint32_t window)
 {
     return window < 2 ? 0 : (least(KEEP_TOKENS, opt.tokens) + window - 1) / window;
 }
 
-/* The largest window that the conversations that are kept out fill, and the others, too, although
-   the first of them may go on behind its tokens in the prefix. At least 1. */
+/* The largest window that both the held-out conversations and the others fill, although the first
+   may continue after its tokens in the prefix. At least 1. */
 static size_t window_of_few(const struct command_text *t, uint32_t most_prefix)
 {
     size_t n = least(talks_tokens(&t->talks, true), talks_tokens(&t->talks, false));
@@ -190,7 +189,7 @@ static int choose_window(struct command_text *t, uint32_t most_prefix)
     return CLI_OK;
 }
 
-/* How many windows of `have` are kept out if `wanted` are for calibration. */
+/* How many windows of `have` are held out if `wanted` are for calibration. */
 static size_t windows_to_keep(size_t have, size_t wanted, uint32_t window)
 {
     size_t keep = kept_windows(window), unused = have > wanted ? have - wanted : 0;
@@ -198,7 +197,7 @@ static size_t windows_to_keep(size_t have, size_t wanted, uint32_t window)
     return unused >= keep ? keep : least(keep, most);
 }
 
-/* Moves windows of the prose, spread evenly, none of them the first, to those that are kept out. */
+/* Moves windows of the prose to the held-out ones: spread evenly, never the first. */
 static int keep_prose_out(struct command_text *t)
 {
     size_t window = t->window, have = t->n_prose / window,
@@ -217,7 +216,7 @@ static int keep_prose_out(struct command_text *t)
     return CLI_OK;
 }
 
-/* ---- text of the model's own */
+/* ---- text that the model writes */
 
 static bool progress(void *user, double done)
 {
@@ -225,7 +224,7 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-/* Half of the calibration text is the model's own. */
+/* Half of the calibration text is written by the model. */
 static size_t own_windows(const struct command_text *t)
 {
     return (opt.tokens / t->window + 1) / 2;
@@ -242,7 +241,7 @@ static int write_own(struct command_text *t, const struct tft_model *runs)
         .conversation = template_quietly(t->m),
         .beginnings = (const char *)calibration_text,
         .n_beginnings = calibration_bytes,
-        /* what does not fill a window is lost */
+        /* tokens that do not fill a window are dropped */
         .tokens = windows * t->window * 5 / 4,
         .n_threads = (int)cli_model_options.threads,
         .progress = progress,
@@ -253,7 +252,7 @@ static int write_own(struct command_text *t, const struct tft_model *runs)
                 "read; see --template\n", t->m->source.name);
     cli_progress_begin(&bar, "writing text of its own");
     enum tft_status status = own_text_write(&t->talks, runs, &o, &stopped, &err);
-    if (status == TFT_ERR_ARG && o.conversation) { /* the template refuses what it was given */
+    if (status == TFT_ERR_ARG && o.conversation) { /* the template refuses the conversations */
         cli_progress_end(&bar);
         fprintf(stderr, "tuffet: %s: calibrated without conversations: %s\n", t->m->source.name,
                 err.msg);
@@ -291,7 +290,7 @@ int command_text_make(struct command_text *t, const struct tft_model *m,
     return status;
 }
 
-/* ---- behind a prefix */
+/* ---- after a prefix */
 
 /* BOS, if sequences begin with it at run time and the prefix does not contain it; else -1. */
 static int32_t bos_of_windows(const struct tft_model *m, const int32_t *prefix, uint32_t n_prefix)
@@ -314,11 +313,11 @@ static int32_t held_bos(const struct tft_model *m, const int32_t *prefix, uint32
     return -1;
 }
 
-/* How many of the prefix's last tokens are text. The file says so, and a prompt that begins with
-   them goes on behind the prefix (tft_prefix_held): so does each text here. Tokens with which only
-   some conversations begin are no text: the prefix has them to take outliers, and it would depend
-   on the first words of a conversation how often it is fed them. Nor are tokens where BOS comes
-   behind the prefix, and before the text. */
+/* Number of the prefix's last tokens that are text. The file stores this number, and a prompt that
+   begins with these tokens continues after the prefix (tft_prefix_held): so does each text here.
+   Tokens with which only some conversations begin are not text: the prefix has them to take
+   outliers, and how often a conversation is fed them would depend on its first words. Nor are the
+   tokens text if BOS comes between the prefix and the text. */
 static uint32_t text_of_prefix(const struct command_text *t, const int32_t *prefix,
                                uint32_t n_prefix, uint32_t n_text)
 {
@@ -332,7 +331,7 @@ static uint32_t text_of_prefix(const struct command_text *t, const int32_t *pref
                : 0;
 }
 
-/* Windows of the model's own that are kept out, behind the n windows that the group has. */
+/* Held-out windows that the model wrote, after the n windows of the group. */
 static void add_kept_own(struct command_text *t, enum check_group g,
                          const struct talks_start *start)
 {
@@ -356,7 +355,7 @@ static void make_kept(struct command_text *t, const struct talks_start *start, u
     t->group[CHECK_TEXT].n_windows = (uint32_t)(t->n_kept_prose / t->window);
     add_kept_own(t, own, start);
     if (start->n_prefix && t->conversations)
-        t->group[own].n_start = n_prefix; /* it is a part of all of them */
+        t->group[own].n_start = n_prefix; /* all of them contain it */
 }
 
 static bool alloc_windows(struct command_text *t, size_t most)

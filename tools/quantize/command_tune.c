@@ -176,8 +176,8 @@ int command_tune_run(struct command_tune *t, struct quantize_opts *o, bool *agai
     free(t->float_outputs);
     t->float_outputs = NULL;
     o->outputs = NULL;
-    /* weights of few bits would be rounded in another way, but the prefix has learned with this
-       one: on two of three texts, that cost more than it gave (docs/accuracy.md) */
+    /* weights of few bits would be rounded anew, but the prefix was trained with the old rounding:
+       on two of three texts this cost more than it gained (docs/accuracy.md) */
     if (status != CLI_OK || !t->result.kept || quantize_low_bits(o, 0, t->m->n_layer))
         return status;
     close_made(t);
@@ -193,7 +193,7 @@ static int write_tuned(const struct command_tune *t, const char *path)
 {
     struct tft_error err;
     const struct tune_result *r = &t->result;
-    bool again = t->o->rows_k; /* then r has the values of the float model */
+    bool again = t->o->rows_k; /* then r has the float model's values */
     struct rewrite touch = {
         .k = again ? t->made->prefix_k : r->k,
         .v = again ? t->made->prefix_v : r->v,

@@ -1,6 +1,6 @@
 /* --tune and --calibrate of tuffet quantize: train the prefix of the new model on the calibration
-   text. Then a model with weights of 8 bits is made again: behind other keys and values, inputs
-   have other ranges. */
+   text. Then a model with weights of 8 bits is made again: after other keys and values, inputs have
+   other ranges. */
 #ifndef QUANTIZE_COMMAND_TUNE_H
 #define QUANTIZE_COMMAND_TUNE_H
 
@@ -25,13 +25,13 @@ extern const struct cli_option command_tune_option_list[];
 /* Checks the options: CLI_OK or CLI_USAGE. */
 int command_tune_check(void);
 
-/* To be called before long work: fails, with a message, if tuning is wanted and the model has a
-   piece that tuning does not support. Returns CLI_OK or an exit status. */
+/* Call before long work: fails with a message if tuning is wanted and the model has a piece that
+   tuning does not support. Returns CLI_OK or an exit status. */
 int command_tune_look(const struct tft_model *m);
 
-/* Call before quantize(). t: all zeros. If there is tuning: sets *path to a file for the untuned
-   model, and *o to collect what tuning needs; *o must stay valid. Returns CLI_OK, or the exit
-   status after a message on standard error, as do run and finish. */
+/* Call before quantize(). t: all zeros. With tuning: sets *path to a file for the untuned model,
+   and *o to collect the inputs of tuning; *o must stay valid. Returns CLI_OK, or the exit status
+   after a message on standard error, as do run and finish. */
 int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct quantize_opts *o,
                         const char **path);
 

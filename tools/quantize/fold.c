@@ -59,9 +59,9 @@ static void permute_head(const struct fold *f, struct tft_block *b, uint32_t hea
                               order);
 }
 
-/* Gives values the channel order that the KV cache wants, as attention mixes values channel by
-   channel: SKVQ, eq. 1 and algorithm 1. The order of keys cannot be fused: RoPE, between their rows
-   and the cache, rotates pairs of channels. */
+/* Puts values in the channel order of the KV cache, as attention mixes values channel by channel:
+   SKVQ, eq. 1 and algorithm 1. The order of keys cannot be fused: RoPE, between their rows and the
+   cache, rotates pairs of channels. */
 static void reorder_values(const struct fold *f, struct tft_block *b)
 {
     const int32_t *order = f->value_order;
@@ -110,7 +110,7 @@ static void restore_down(const struct fold *f, const struct tft_linear *l)
 }
 
 /* Multiplies each column by the factor of the input that it reads, and divides the rows of v and up
-   by those of the inputs that they make. Norms are divided when they are written. */
+   by the factors of the inputs that they make. Norms are divided when they are written. */
 static void scale_inputs(const struct fold *f, struct tft_block *b)
 {
     for (int i = 0; i < LAYER_MATS; i++) {

@@ -1,6 +1,6 @@
 /* The matrices of a layer, and the inputs of a model's linear layers: their number, their names,
-   and what quantize() found out about each. Linear layers that read the same numbers share an input
-   (struct tft_input). */
+   and their results of quantize(). Linear layers that read the same numbers share an input (struct
+   tft_input). */
 #ifndef QUANTIZE_INPUTS_H
 #define QUANTIZE_INPUTS_H
 
@@ -22,13 +22,13 @@ enum {
     LAYER_MATS
 };
 
-/* "ffn_gate". Mixers other than attention have other names, for which those of attention stand. */
+/* "ffn_gate". Mixers other than attention have other names, but use the slots of attention. */
 const char *quantize_matrix_name(int which);
 
-/* The name of its tensors in files, with %u for the layer: "blk.%u.ffn_gate". */
+/* The name of the matrix's tensors in files, with %u for the layer: "blk.%u.ffn_gate". */
 const char *quantize_matrix_format(const struct tft_block *b, int which);
 
-/* The input that it reads: TFT_IN_ATTN .. TFT_IN_BESIDE. */
+/* The input that the matrix reads: TFT_IN_ATTN .. TFT_IN_BESIDE. */
 uint32_t quantize_matrix_input(const struct tft_block *b, int which);
 
 /* Result for one input, over the calibration text. */
@@ -39,11 +39,11 @@ struct quantize_input {
     float min, max;
 };
 
-/* Which of a layer's inputs `index` is, of a model of n_layer layers. The head's counts as
-   TFT_IN_ATTN. */
+/* The kind of input `index` within its layer, in a model of n_layer layers. The head's input counts
+   as TFT_IN_ATTN. */
 uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index);
 
-/* Numbers of input `which` of a layer; of the widest layer, if `layer` is NULL. 0: it has none. */
+/* Width of input `which` of a layer; of the widest layer, if `layer` is NULL. 0: no such input. */
 size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
                             uint32_t which);
 

@@ -7,7 +7,7 @@
 #include "tools/quantize/fold.h"
 #include "tools/quantize/measure/layers.h"
 
-enum { BATCH = 512 }; /* tokens of a pass */
+enum { BATCH = 512 }; /* tokens per pass */
 
 struct work {
     struct tft_model *m;
@@ -27,8 +27,8 @@ static size_t width(const struct work *w)
     return (size_t)w->m->n_head_kv * w->m->head_dim;
 }
 
-/* Runs all prefixes through one part of the model, in passes, each prefix behind the file's own.
-   After a prefix, its rows of the layer are copied: the next one takes its slots. */
+/* Runs all prefixes through one part of the model, in passes, each prefix after the file's own.
+   After a prefix, its rows of the layer are copied: the next prefix overwrites its slots. */
 static void run(struct work *w, struct layers_pass pass)
 {
     float *x = w->y.text;
@@ -50,8 +50,8 @@ static void run(struct work *w, struct layers_pass pass)
     }
 }
 
-/* Puts the rows of the file's prefix into the first slots of layer l, values as the model of floats
-   has them. */
+/* Puts the rows of the file's prefix into the first slots of layer l, with the float model's
+   values. */
 static void put_prefix(struct work *w, uint32_t l)
 {
     for (uint32_t pos = 0; pos < w->made->n_prefix; pos++) {
@@ -62,7 +62,7 @@ static void put_prefix(struct work *w, uint32_t l)
     }
 }
 
-/* The residual stream after the last layer, rotated as the file's. */
+/* The residual stream after the last layer, rotated like the file's. */
 static bool copy_residual(struct work *w)
 {
     struct residual_rotation q = {0};

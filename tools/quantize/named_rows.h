@@ -1,8 +1,7 @@
 /*
- * Keys and values of the named prefixes of a W8A8 file (model/keys.h). They are those of the model
- * of floats (IntactKV, section 3.1), behind the prefix that the file has: what a session with a
- * named prefix attends to is what they attended to. So they come last, after the file's prefix is
- * tuned.
+ * Keys and values of the named prefixes of a W8A8 file (model/keys.h). The float model computes
+ * them (IntactKV, section 3.1) after the file's prefix: they attend to the same rows as a session
+ * that has a named prefix. So they are computed last, after the file's prefix is tuned.
  */
 #ifndef QUANTIZE_NAMED_ROWS_H
 #define QUANTIZE_NAMED_ROWS_H
@@ -17,9 +16,9 @@ struct named_prefix {
     float *x;        /* [D]: of the file, allocated by named_rows and freed by named_rows_free */
 };
 
-/* Computes the rows of p: [n]. m: the model of floats, opened by tft_model_open_unexpanded; made:
-   the file that quantize() made of it with these options, among them o->values. TFT_OK without rows
-   if *stopped, which o->progress asks for. */
+/* Computes the rows of p: [n]. m: the float model, opened by tft_model_open_unexpanded; made: the
+   file that quantize() made of it with these options, including o->values. TFT_OK without rows if
+   *stopped, which o->progress requests. */
 enum tft_status named_rows(struct tft_model *m, const struct tft_model *made,
                            const struct quantize_opts *o, struct named_prefix *p, uint32_t n,
                            bool *stopped, struct tft_error *err);

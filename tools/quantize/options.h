@@ -1,4 +1,4 @@
-/* What quantize() is asked to make. */
+/* Options of quantize(). */
 #ifndef QUANTIZE_OPTIONS_H
 #define QUANTIZE_OPTIONS_H
 
@@ -6,7 +6,7 @@
 #include "tools/quantize/inputs.h"
 #include "tools/quantize/measure/histogram.h"
 
-/* Rotations. Each value includes those before it: of attention's output, a head at a time
+/* Rotations. Each value includes the ones before it: of attention's output, a head at a time
    (rotate.h); of ffn_down's input, by a transform at run time (rotate.h); of the residual stream
    (rotate_residual.h). */
 enum quantize_rotate {
@@ -22,10 +22,10 @@ enum quantize_rounding { QUANTIZE_GPTQ, QUANTIZE_NEAREST, QUANTIZE_AWQ };
 
 struct cushion;
 
-/* What the rows of attn_v went through, beside rotation (fold.h), for values that come later. */
+/* Transforms of the rows of attn_v, beside rotation (fold.h), for values computed later. */
 struct quantize_values {
-    float *factor;  /* [n_layer, G, E] what they were divided by */
-    int32_t *order; /* [n_layer, G, E] the channel of each head that each is */
+    float *factor;  /* [n_layer, G, E] divisors */
+    int32_t *order; /* [n_layer, G, E] the head's channel at each place */
 };
 
 /* False if memory is short. close accepts all zeros. */
@@ -35,27 +35,28 @@ void quantize_values_close(struct quantize_values *v);
 struct quantize_opts {
     const int32_t *text; /* [n_text] calibration tokens, without BOS */
     size_t n_text;
-    uint32_t window; /* tokens that are computed as one sequence; at most n_text */
+    uint32_t window; /* tokens computed as one sequence; at most n_text */
     enum range_method method; /* how the static range of an input is chosen */
     double param;             /* parameter of the method: percent for RANGE_PERCENTILE */
     float smooth;             /* SmoothQuant's alpha; 0: no smoothing, which AWQ needs */
     enum quantize_rotate rotate;
     bool per_tensor;       /* one scale for a whole weight matrix, not one for each row */
-    const uint8_t *bits;   /* [n_layer, LAYER_MATS] of a weight of each matrix: 2, 3 or 4
+    const uint8_t *bits;   /* [n_layer, LAYER_MATS] bits of a weight of each matrix: 2, 3 or 4
                               (low_bits.h), or 8; NULL: all have 8 */
     uint32_t group;        /* 2 to 4 bits: weights that share a scale and a zero */
-    enum quantize_rounding rounding; /* of these */
+    enum quantize_rounding rounding; /* of weights of 2 to 4 bits */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
-    uint32_t n_prefix, n_prefix_text; /* the last n_prefix_text of them are text */
+    uint32_t n_prefix, n_prefix_text; /* the last n_prefix_text tokens are text */
     const uint16_t *rows_k, *rows_v; /* [n_layer, n_prefix, G, E] f16: the prefix's keys and values
                                         after tuning, values as the float model has them. The text
-                                        attends to them, and the file gets them. NULL: those that
+                                        attends to them, and the file gets them. NULL: the rows that
                                         the float model computes */
     enum tft_dtype prefix_type; /* type of the prefix in the file: TFT_Q8_0 or TFT_Q4_1;
                                    0: TFT_F16 */
     const struct cushion *cushion; /* the search that found the prefix; NULL: there was none */
-    bool pivots;                   /* the prefix takes outliers that the text showed (pivots.h) */
+    bool pivots;                   /* the prefix takes outliers that were found in the text
+                                      (pivots.h) */
     const enum tft_range *range;   /* [inputs] STATIC, or how the range is measured at run time */
     const char *kv;                /* KV cache policy to store as the file's default; NULL: none */
     struct quantize_values *values; /* filled; or NULL */
@@ -78,11 +79,11 @@ uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix
 /* Whether any of layers first .. end - 1 has a matrix of few bits. */
 bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t end);
 
-/* Whether the residual stream can be rotated: all norms are RMSNorm, and none is behind attention
-   or feed-forward, where its gain cannot move into a matrix. */
+/* Whether the residual stream can be rotated: all norms are RMSNorm, and none follows attention or
+   feed-forward, where its gain cannot move into a matrix. */
 bool quantize_rotate_all_possible(const struct tft_model *m);
 
-/* Whether heads of attention's output can be rotated. They cannot if a gate or a norm comes between
+/* Whether heads of attention's output can be rotated. They cannot if a gate or a norm lies between
    attention, or a mixer with a state, and the matrix, or between values and attention. */
 bool quantize_rotate_o_possible(const struct tft_model *m);
 

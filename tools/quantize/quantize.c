@@ -28,21 +28,21 @@ struct conversion {
     struct model_writer file;
     bool stopped;
     uint32_t layers_done;
-    uint32_t steps; /* of the current layer that are done: runs over the text, AWQ, rounding */
-    bool measuring; /* the run that runs is the one that the KV cache is calibrated from */
+    uint32_t steps; /* finished steps of the current layer: runs over the text, AWQ, rounding */
+    bool measuring; /* the KV cache is calibrated from the current run */
     struct tft_error bad; /* the first failure */
 
     struct fold fold; /* of the current layer; SmoothQuant or AWQ choose its factors */
     float *w_max, *x_max; /* [D] largest weight and input of each channel */
     uint16_t *prefix_k, *prefix_v; /* [n_kv_layer, n_prefix, G, E] */
 
-    /* where weights have fewer than 8 bits; else zeros */
+    /* if weights have fewer than 8 bits; else zeros */
     bool low_bits;
     struct moments moments;
-    struct low_bits rounded[LAYER_MATS]; /* of the current layer; no rows: has 8 bits */
+    struct low_bits rounded[LAYER_MATS]; /* of the current layer; no rows: 8 bits */
     float *exact; /* [n_windows, window, stride] the float model's residual stream, if o->outputs
-                     wants it: that in `y` went through rounded layers */
-    int now;      /* the matrix that is being rounded; the input, while AWQ scales it */
+                     needs it: the stream in `y` went through rounded layers */
+    int now;      /* the matrix being rounded; the input, while AWQ scales it */
 };
 
 static bool failed(const struct conversion *c) { return c->bad.code != TFT_OK || c->stopped; }
@@ -80,7 +80,7 @@ static bool is_attention(const struct conversion *c, uint32_t l)
     return c->m->block[l].mixer == TFT_MIX_ATTENTION;
 }
 
-/* Where the prefix's keys and values of layer l are, which has attention. */
+/* Location of the prefix's keys and values of layer l, which has attention. */
 static size_t prefix_at(const struct conversion *c, uint32_t l)
 {
     return (size_t)c->m->block[l].kv_layer * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
@@ -145,8 +145,8 @@ static void finish_input(struct conversion *c, uint32_t index)
 }
 
 /* Runs the text through the layer, to count its inputs. If weights will be rounded to few bits,
-   this only measures: the text goes on once they are. The prefix always goes on in floats, as its
-   keys and values are those of the float model (IntactKV, section 3). */
+   this only measures: the text goes on after the rounding. The prefix always goes on in floats, as
+   its keys and values are the float model's (IntactKV, section 3). */
 static void measure(struct conversion *c, uint32_t l)
 {
     c->measuring = true;
@@ -202,12 +202,12 @@ static void fail_memory(struct conversion *c)
                  c->m->source.name, c->layers_done);
 }
 
-/* Whether what makes the input can be divided: a norm, where there is one. Values keep their sizes
-   if the KV cache is calibrated for them. ffn_down's input is up times another number, channel by
-   channel, where there is a gate; rotation mixes the channels. */
+/* Whether the producer of the input can be divided: a norm, if there is one. Values keep their
+   sizes if the KV cache is calibrated for them. ffn_down's input is up times another number,
+   channel by channel, if there is a gate; rotation mixes the channels. */
 static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
-    if (b->in[which].norm) /* a norm comes between the rows that would be divided and the input */
+    if (b->in[which].norm) /* a norm lies between the divided rows and the input */
         return false;
     if (which == TFT_IN_O)
         return b->mixer == TFT_MIX_ATTENTION && !b->v_norm.w && !c->kv.value_order &&
@@ -223,15 +223,15 @@ static bool can_scale(const struct conversion *c, const struct tft_block *b, uin
     return true;
 }
 
-/* The KV head's channel that channel k of attention's output is a mix of. */
+/* The KV head's channel from which channel k of attention's output is mixed. */
 static size_t value_channel(const struct tft_model *m, size_t k)
 {
     size_t shared = m->n_head / m->n_head_kv;
     return k / m->head_dim / shared * m->head_dim + k % m->head_dim;
 }
 
-/* size: [width] = the moments; those of attention's output summed over the heads that share a
-   value. The values' factors are scratch. */
+/* size: [width] = the moments; for attention's output, summed over the heads that share a value.
+   The values' factors are scratch. */
 static void input_sizes(struct conversion *c, const struct tft_block *b, uint32_t which,
                         float *size)
 {
@@ -295,7 +295,7 @@ static void choose_awq(struct conversion *c, struct tft_block *b)
 
 /* -------------------------------------------------------------------------------------- a layer */
 
-/* What the file has for the cache of layer l. */
+/* Data of the file for the cache of layer l. */
 static void finish_cache(struct conversion *c, uint32_t l)
 {
     size_t at = prefix_at(c, l);
@@ -304,7 +304,7 @@ static void finish_cache(struct conversion *c, uint32_t l)
     fold_prefix_order(&c->fold, c->prefix_v + at, c->o->n_prefix);
 }
 
-/* Everything for layer l before its weights are rounded. */
+/* All work on layer l before its weights are rounded. */
 static void prepare_layer(struct conversion *c, uint32_t l)
 {
     struct tft_block *b = &c->m->block[l];
@@ -344,8 +344,8 @@ static bool round_progress(void *user, double done)
     return step_progress(c, (c->now + done) / LAYER_MATS);
 }
 
-/* Which channel of the moments a column of the matrices is: values are reordered. map: [width];
-   NULL if memory is short */
+/* Maps columns of the matrices to channels of the moments: values are reordered. map: [width]; NULL
+   if memory is short */
 static uint32_t *channel_map(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
     size_t n = quantize_input_width(c->m, b, which), dim = c->m->head_dim;
@@ -411,7 +411,7 @@ static void use_rounded(struct conversion *c, struct tft_block *b)
     fold_undo(&c->fold, b);
 }
 
-/* The text goes on through the rounded layer, whose inputs give the ranges. */
+/* The text goes on through the rounded layer; the layer's inputs give the ranges. */
 static void run_rounded(struct conversion *c, uint32_t l)
 {
     use_rounded(c, &c->m->block[l]);
@@ -454,7 +454,7 @@ static void put_head(struct conversion *c)
 
 /* ------------------------------------------------------------------------------------ the whole */
 
-/* In the last pass, layers are made as well. */
+/* The last pass makes the layers, too. */
 static void put_tensors(struct conversion *c, enum write_pass pass)
 {
     write_start_pass(&c->file, pass);

@@ -6,8 +6,8 @@
  * The life of a run:
  *
  *   open      the float model, with its weights unexpanded            tft_model_open_unexpanded
- *   look      which tokens of the text are its outliers; the prefix gets tokens like them, whose
- *             keys and values, put before every sequence, take the outliers   search/pivots.h
+ *   look      for outlier tokens of the text; the prefix gets tokens like them, and its keys and
+ *             values, before every sequence, take the outliers     search/pivots.h
  *   search    for a cushion (--cushion): for such tokens in the whole vocabulary
  *                                                                   search/cushion_search.h
  *   measure   run the text through each layer, watch its inputs     quantize(), measure/
@@ -15,26 +15,26 @@
  *             round them to int8, or to fewer bits (--bits)         quantize(), round/
  *   write     the layer to the GGUF file                            quantize(), write/
  *   tune      the prefix of the written model (--tune, --calibrate) tune/tune.h
- *   again     measure, round and write, with the text behind the tuned prefix, if weights have 8
- *             bits: its ranges are other ones         quantize() with quantize_opts.rows_k
- *   name      further prefixes, behind that one (--intact-system)   named_rows.h
+ *   again     measure, round and write, with the text after the tuned prefix, if weights have 8
+ *             bits: its ranges differ                  quantize() with quantize_opts.rows_k
+ *   name      prefixes for system messages (--intact-system)        named_rows.h
  *   choose    bits per layer of the KV cache (--kv-search)          search/kv_search.h
  *   rewrite   the file with the tuned prefix, the named ones or the chosen cache
  *                                                                   write/rewrite_model.h
- *   check     what the file loses on text that was kept out         check.h
+ *   check     the file's loss on held-out text                      check.h
  *
  * With --bits-search, a file of 8 bits is made and searched first (search/bits_search.h).
  *
  * quantize() visits each layer once, with the whole text:
  *
  *      x = embed(text)
- *      for each layer:   expand its weights to f32; x = layer(x), counting what each linear layer
- *                        reads; choose scales; fold, rotate, round and write the weights
+ *      for each layer:   expand its weights to f32; x = layer(x), counting the inputs of linear
+ *                        layers; choose scales; fold, rotate, round and write the weights
  *
  * If weights get fewer than 8 bits, their rounding needs the moments of the layer's inputs, and
  * later layers should meet the errors of earlier ones, as they will at run time (GPTQ):
  *
- *      for each layer:   expand its weights; run the layer, counting what each linear layer reads,
+ *      for each layer:   expand its weights; run the layer, counting the inputs of linear layers,
  *                        but keep x; fold, rotate, round and write the weights;
  *                        x = rounded layer(x), counting again for the ranges
  *
@@ -45,37 +45,37 @@
  * Files:
  *
  *   inputs.h                  names of matrices; names and results of inputs of linear layers
- *   fold.h                    what inputs go through, moved into the matrices of a layer
+ *   fold.h                    transforms of inputs, folded into a layer's matrices
  *   options.h                 struct quantize_opts
  *   windows.h                 windows of the text
  *   named_rows.h              keys and values of named prefixes
- *   check.h                   the loss on text that was kept out, of floats and of a file
+ *   check.h                   loss on held-out text, of the float model and of a file
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range
  *     pack.h                  weights to int8 panels
  *     low_bits.h              weights to 2, 3 or 4 bits
- *     metric.h                what errors of weights cost
+ *     metric.h                cost of errors of weights
  *     prefix_pack.h           the prefix to F16, Q8_0 or Q4_1
  *     awq.h                   AWQ factors
  *     smooth.h                SmoothQuant factors
  *     rotate.h                Hadamard rotation of attention's output and of ffn_down's input
  *     rotate_residual.h       rotation of the residual stream
  *     channel_order.h         order of a head's channels in the KV cache
- *   measure/                  what the calibration text shows
+ *   measure/                  statistics of the calibration text
  *     layers.h                runs the float model a layer at a time
  *     shared_kv.h             keys and values that several layers use
- *     histogram.h             numbers of one input, and the range that holds them best
+ *     histogram.h             numbers of one input, and their best range
  *     moments.h               second moments of a layer's inputs
  *     input_stats.h           histograms of all inputs of the layer that runs
- *     worst_inputs.h          the inputs that lose most, for people
+ *     worst_inputs.h          report of the inputs that lose most
  *     text_loss.h             -ln p of the text
- *     divergence.h            how far a change moves predictions
+ *     divergence.h            how far a change moves the predictions
  *     key_importance.h        cost of an error in each channel of the keys
- *     kv_calibrate.h          channel order and clip for the KV cache that the file names
+ *     kv_calibrate.h          channel order and clip of the file's KV cache
  *     kv_clip.h               SKVQ's clip alpha
  *   search/
  *     pivots.h                prefixes that take the text's own outliers
- *     sequences.h             short texts behind a prefix, and what 8 bits would lose
+ *     sequences.h             short texts after a prefix, and their loss to 8 bits
  *     cushion.h               the result of a search for a cushion
  *     cushion_search.h        the search: CushionCache, algorithm 1
  *     cushion_checkpoint.h    its state in a file, to resume from
@@ -103,13 +103,13 @@
 #include "tools/quantize/inputs.h"
 #include "tools/quantize/options.h"
 
-/* Fails if m cannot be converted with these options: before a search that takes minutes. */
+/* Fails if m cannot be converted with these options. Call it before a search that takes minutes. */
 enum tft_status quantize_check(const struct tft_model *m, const struct quantize_opts *o,
                                struct tft_error *err);
 
 /* Converts m and writes the result to `path`. m: opened by tft_model_open_unexpanded; unchanged on
-   return. result: [inputs]. On failure no file is left, and err says why. TFT_OK without a file if
-   *stopped, which o->progress asks for. */
+   return. result: [inputs]. On failure no file is left, and err has the reason. TFT_OK without a
+   file if *stopped, which o->progress requests. */
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
                          struct quantize_input *result, bool *stopped, struct tft_error *err);
 

@@ -1,4 +1,4 @@
-/* Windows of a text: tokens that are computed as one sequence. */
+/* Windows of a text: runs of tokens computed as one sequence. */
 #ifndef QUANTIZE_WINDOWS_H
 #define QUANTIZE_WINDOWS_H
 
