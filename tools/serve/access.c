@@ -26,7 +26,7 @@ bool access_has_key(const struct exchange *x)
 
 /* ---- pages of other sites */
 
-/* The host of an origin, with its port; NULL: it has none, as "null". */
+/* The host of an origin, with its port; NULL for an origin without one, such as "null". */
 static const char *host_of(const char *origin)
 {
     const char *p = origin ? strstr(origin, "://") : NULL;
@@ -40,7 +40,7 @@ static bool is_name(const char *a, const char *b)
     return n && n == strcspn(b, ":") && strncasecmp(a, b, n) == 0;
 }
 
-/* No site's name can be an address. */
+/* An address is never the name of another site. */
 static bool is_address(const char *host)
 {
     size_t n = strcspn(host, ":");

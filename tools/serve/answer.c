@@ -30,7 +30,7 @@ static void put_text(struct job *j, const char *p, size_t n)
         put(j, ITEM_TEXT, 0, p, n);
 }
 
-/* Where the first stop begins in p[n]; n: nowhere. */
+/* Start of the first stop in p[n]; n: no stop. */
 static size_t find_stop(struct job *j, const char *p, size_t n)
 {
     for (size_t at = 0; at < n; at++)
@@ -44,7 +44,7 @@ static size_t find_stop(struct job *j, const char *p, size_t n)
     return n;
 }
 
-/* How many bytes at the end of p[n] may be the beginning of a stop. */
+/* Number of bytes at the end of p[n] that may be the beginning of a stop. */
 static size_t maybe_stop(const struct job *j, const char *p, size_t n)
 {
     size_t most = 0;
@@ -96,8 +96,8 @@ static void take_content(struct job *j, const char *p, size_t n)
 
 /* ---- thoughts */
 
-/* How much of p[n] can be taken before the next tag, or before what may be the beginning of it.
-   *found: the tag follows. */
+/* Number of bytes to take before the next tag, or before a possible beginning of the tag. *found:
+   the tag follows. */
 static size_t before_tag(const char *tag, const char *p, size_t n, bool *found)
 {
     size_t len = strlen(tag);
@@ -120,7 +120,7 @@ static size_t spaces(const char *p, size_t n)
     return i;
 }
 
-/* One step through the text that waits; false: it must wait for more. */
+/* One step through the waiting text; false: more text is needed. */
 static bool step(struct job *j)
 {
     struct answer *a = &j->answer;
@@ -225,7 +225,8 @@ bool answer_end(struct job *j)
     take(j, piece, tft_text_push(&a->text, j->form.m, -1, piece));
     release(j);
     if (a->calls)
-        tft_chat_answer_end(a->calls, NULL); /* a call that is cut stays so: "length" */
+        tft_chat_answer_end(a->calls, NULL); /* a call that was cut off stays incomplete:
+                                                "length" */
     if (!a->stopped)
         put_text(j, a->held.p, a->held.n);
     a->held.n = 0;

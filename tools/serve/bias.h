@@ -1,5 +1,5 @@
-/* What a request adds to logits before a token is chosen: logit_bias, and penalties for tokens that
-   the answer has already. */
+/* A request's additions to the logits before a token is chosen: logit_bias, and penalties for
+   tokens that the answer already has. */
 #ifndef SERVE_BIAS_H
 #define SERVE_BIAS_H
 
@@ -11,9 +11,10 @@ struct bias {
         float add;
     } * token; /* [n] */
     size_t n;
-    float frequency, presence; /* taken off a token's logit: each time it has come, and once */
-    float *logits;             /* [n_vocab] what tokens are chosen from; NULL: the session's own */
-    uint32_t *count;           /* [n_vocab] how often a token has come */
+    float frequency, presence; /* subtracted from a token's logit: for each occurrence; once */
+    float *logits;             /* [n_vocab] biased logits to choose tokens from; NULL: the session's
+                                  own */
+    uint32_t *count;           /* [n_vocab] how often the answer has each token */
     size_t n_vocab;
 };
 
@@ -24,11 +25,11 @@ void bias_free(struct bias *b);
 /* The biases of another job, with counts of its own; false: out of memory. */
 bool bias_copy(struct bias *b, const struct bias *from);
 
-/* What the next token is chosen from: the session's logits, [n_vocab], with the biases, or NULL
-   where there are none. */
+/* The logits to choose the next token from: the session's logits, [n_vocab], with the biases; NULL
+   without biases. */
 const float *bias_apply(struct bias *b, const struct tft_session *s);
 
-/* A token has come. */
+/* Counts a chosen token. */
 void bias_count(struct bias *b, int32_t id);
 
 #endif

@@ -1,5 +1,5 @@
-/* Work of the engine's thread on slots that is no answer: to look at them, and to save, restore and
-   erase the session of one that has no job. */
+/* Work of the engine's thread on slots beside answers: to list them, and to save, restore and erase
+   the session of a slot without a job. */
 #ifndef SERVE_CHORE_H
 #define SERVE_CHORE_H
 
@@ -12,13 +12,13 @@ struct chore {
     size_t slot;
     char path[4096]; /* of the saved session */
 
-    enum tft_status status; /* the results; err is set if this is not TFT_OK */
+    enum tft_status status; /* the results; err is set if status is not TFT_OK */
     struct tft_error err;
     size_t n_tokens, bytes; /* of the session; of the file */
     double seconds;
     struct chore_slot {
         bool busy;
-        size_t n_tokens; /* that its session has */
+        size_t n_tokens; /* of its session */
     } *slots;            /* [n_slots] of CHORE_LIST; the owner of the chore frees it */
     size_t n_slots;
 
@@ -30,7 +30,7 @@ struct chore {
 /* Whether the chore can be done now. */
 bool chore_is_ready(const struct chore *c, const struct slot *slots, size_t n_slots);
 
-/* Does it. The session of its slot is open. */
+/* Does the chore. The session of its slot is open. */
 void chore_do(struct chore *c, struct slot *slots, size_t n_slots);
 
 #endif

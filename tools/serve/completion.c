@@ -1,4 +1,4 @@
-/* llama.cpp's /completion: a text that goes on. */
+/* llama.cpp's /completion, which continues a text. */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void part(struct talk *t, const struct item *item)
     }
 }
 
-/* Why the answer ended, and what it took. */
+/* The reason for the end of the answer, and its costs. */
 static json_t *last(const struct talk *t, const char *p, size_t n)
 {
     const struct job *j = t->job;

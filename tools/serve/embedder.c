@@ -24,7 +24,7 @@ void embedder_close(struct embedder *m)
 
 /* ---- jobs */
 
-/* The turn in which a text of this client was last computed; 0: never. */
+/* The turn of the last text of this client; 0: none yet. */
 static uint64_t last_turn(const struct embedder *m, uint64_t client)
 {
     uint64_t turn = m->client == client ? m->turn : 0;
@@ -34,7 +34,7 @@ static uint64_t last_turn(const struct embedder *m, uint64_t client)
     return turn;
 }
 
-/* The next job: of the client that has waited longest, the job that has waited longest. */
+/* The next job: the oldest job of the client that has waited longest. */
 static struct job *next_job(const struct embedder *m)
 {
     struct job *best = NULL;
@@ -59,7 +59,7 @@ static void release(struct engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Ends a job by engine_end with `finish`, or, if that is NULL, by engine_fail with `why`. */
+/* Ends a job by engine_end with `finish`, or, if `finish` is NULL, by engine_fail with `why`. */
 static void end(struct engine *e, struct job *j, const char *finish, const char *why)
 {
     struct embedder *m = &e->embedder;
@@ -89,7 +89,7 @@ void embedder_end_cancelled(struct engine *e)
         pthread_mutex_unlock(&e->lock);
         end(e, j, "cancelled", NULL);
         pthread_mutex_lock(&e->lock);
-        next = e->embedder.jobs; /* there may be others by now */
+        next = e->embedder.jobs; /* jobs may have come meanwhile */
     }
     pthread_mutex_unlock(&e->lock);
 }

@@ -8,12 +8,12 @@
 struct embedder {
     enum pooling pooling;
     struct slot
-        slot;      /* its session, and the job whose text it has; not one of the engine's slots */
+        slot;      /* its session, and the job of the current text; not one of the engine's slots */
     double *sum;   /* [n_embd] of the tokens so far */
     float *vector; /* [n_embd] */
     uint32_t n_embd;
-    uint64_t turn, client; /* how many texts it has taken, and of whom the last one */
-    struct job *jobs;      /* in their order; with the next two, under the engine's lock */
+    uint64_t turn, client; /* number of texts so far, and the client of the last one */
+    struct job *jobs;      /* in their order; protected, like the next two, by the engine's lock */
     size_t n_jobs;
 };
 

@@ -7,14 +7,14 @@
 #include "request.h"
 #include "vector.h"
 
-/* ---- a request under way */
+/* ---- a request in progress */
 
-/* What the members of requests and replies are called. */
+/* Names of members in requests and replies. */
 struct style {
     const char *member;          /* of the request: the texts */
     const char *head;            /* of the reply, before the first vector */
     const char *before, *behind; /* each vector */
-    bool numbered;               /* ,"index":N} comes behind that */
+    bool numbered;               /* ,"index":N} comes after `behind` */
 };
 
 struct call {
@@ -26,7 +26,7 @@ struct call {
     bool base64, raw; /* vectors are written in base64; as they are, of any length */
     bool failed;      /* out of memory */
     struct cli_text reply;
-    void (*finish)(struct call *c); /* writes what comes behind the vectors */
+    void (*finish)(struct call *c); /* writes the part after the vectors */
 };
 
 static void free_call(struct call *c)
@@ -43,18 +43,18 @@ static void say(struct call *c, const char *p)
     c->failed |= !cli_text_append(&c->reply, p, strlen(p));
 }
 
-/* Adds the members of `all` to the object that is being written. Takes the reference. */
+/* Adds the members of `all` to the object being written. Takes the reference. */
 static void say_members(struct call *c, json_t *all)
 {
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     c->failed |= !text;
     if (text)
-        say(c, text + 1); /* behind the brace */
+        say(c, text + 1); /* after the brace */
     free(text);
     json_decref(all);
 }
 
-/* An item is formatted when it comes, so that many do not hold up other clients at the end. */
+/* Items are formatted as they come, so that many vectors do not block other clients at the end. */
 static void say_vector(struct call *c, const struct item *item)
 {
     const struct style *s = c->style;
@@ -109,7 +109,7 @@ static void take(void *user, const struct item *item)
         say_vector(c, item);
 }
 
-/* ---- what is asked for */
+/* ---- requests */
 
 /* Reads a string or a list of tokens as text `at` of the job. special, cut: as in start. */
 static void read_text(struct call *c, struct fields *f, const json_t *from, size_t at, bool special,
@@ -124,7 +124,7 @@ static void read_text(struct call *c, struct fields *f, const json_t *from, size
         ends = pooling_adds_eos(s->m);
     } else {
         prompt_tokens(&p, s, f, from);
-        if (f->failed) { /* its error has another name of the member */
+        if (f->failed) { /* the error names the member differently */
             f->failed = false;
             fields_fail(f, "%s[%zu] is not a list of tokens of the model", c->style->member, at);
         }
@@ -192,7 +192,7 @@ static const struct text *too_long(const struct texts *all, size_t room)
 
 /* Reads `dimensions` and the texts `in`, and starts the job. If a member is wrong, also one that
    the caller has read with f, replies with the error. Frees the body. special: texts may name
-   special tokens; cut: a text that is too long is cut. */
+   special tokens; cut: cuts a text that is too long. */
 static void start(struct call *c, struct fields *f, const json_t *in, bool special, bool cut)
 {
     struct exchange *x = c->x;
@@ -226,7 +226,7 @@ static void start(struct call *c, struct fields *f, const json_t *in, bool speci
     json_decref(f->body);
 }
 
-/* NULL after a reply. */
+/* Returns NULL after a reply. */
 static struct call *begin(struct exchange *x, const struct style *style,
                           void (*finish)(struct call *c), struct fields *f)
 {

@@ -121,8 +121,8 @@ static void keep(struct engine *e, struct slot *s, const int32_t *ids, size_t n)
     store_keep(e->store, s->s, have);
 }
 
-/* Gives the slot the session that has most of the prompt: its own, a stored one, or a copy of
-   another slot's, which may be at work. After an error, the prompt is computed. */
+/* Gives the slot the session with most of the prompt: its own, a stored one, or a copy of another
+   slot's, which may be working. After an error, the prompt is computed. */
 static enum store_found find_session(struct engine *e, const struct job *j, struct slot *s)
 {
     const struct slot *from = slot_source(e->slots, e->o.n_slots, s, j->ids, j->n_ids);
@@ -179,8 +179,8 @@ static struct job *take(struct engine *e, struct job **at)
     return j;
 }
 
-/* The next job: of the clients that have the fewest jobs in slots, the one that has waited longest;
-   or any that is cancelled. NULL: there is none, or no slot is free. Under the lock. */
+/* The next job: the oldest job of the clients with the fewest jobs in slots; or any cancelled job.
+   NULL: no job, or no free slot. Call with the lock held. */
 static struct job *take_next(struct engine *e)
 {
     struct job **best = NULL;
@@ -197,8 +197,8 @@ static struct job *take_next(struct engine *e)
     return best && e->counts.running + e->n_off < e->o.n_slots ? take(e, best) : NULL;
 }
 
-/* Where there is no memory for another session, there are fewer slots from now on, and the job goes
-   on waiting. */
+/* Without memory for another session, the number of slots shrinks permanently, and the job
+   continues to wait. */
 static void have_fewer_slots(struct engine *e, struct slot *s, struct job *j)
 {
     pthread_mutex_lock(&e->lock);
@@ -212,7 +212,7 @@ static void have_fewer_slots(struct engine *e, struct slot *s, struct job *j)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Gives waiting jobs the slots that are free. Under the lock, which it leaves for a while. */
+/* Gives the free slots to waiting jobs. Call with the lock held; it is released for a while. */
 static void begin_jobs(struct engine *e)
 {
     struct job *j;
@@ -245,7 +245,7 @@ static void do_chore(struct engine *e, struct chore *c)
         c->status = TFT_ERR_NOMEM;
 }
 
-/* Does the chores whose slots are free. Under the lock, which it leaves for a while. */
+/* Does the chores of free slots. Call with the lock held; it is released for a while. */
 static void do_chores(struct engine *e)
 {
     for (struct chore **at = &e->chores; *at;) {
@@ -261,7 +261,7 @@ static void do_chores(struct engine *e)
         c->next = e->done;
         e->done = c;
         e->o.wake(e->o.user);
-        at = &e->chores; /* there may be others by now */
+        at = &e->chores; /* chores may have come meanwhile */
     }
 }
 
@@ -276,7 +276,7 @@ void engine_do(struct engine *e, struct chore *c)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static void cancel_all(struct engine *e)
 {
     for (size_t i = 0; i < e->o.n_slots; i++)
@@ -332,7 +332,7 @@ bool engine_put_texts(struct engine *e, struct job *j)
 {
     struct job **last = &e->embedder.jobs;
     pthread_mutex_lock(&e->lock);
-    bool fits = e->embedder.n_jobs <= e->o.n_queue; /* one is under way */
+    bool fits = e->embedder.n_jobs <= e->o.n_queue; /* one is in progress */
     while (*last)
         last = &(*last)->next;
     if (fits) {
@@ -368,7 +368,7 @@ struct engine_counts engine_counts(struct engine *e)
 
 struct store_counts engine_stored(struct engine *e) { return store_counts(e->store); }
 
-/* The signals of the program are for the clients' thread. */
+/* The clients' thread handles the program's signals. */
 static bool start(struct engine *e)
 {
     sigset_t every, was;

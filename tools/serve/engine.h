@@ -1,9 +1,10 @@
 /*
  * The engine: a thread that computes the answers of several jobs at once. Each job has a slot, a
- * session of its own; one pass feeds all of them, prompts in chunks, so that a long prompt holds up
- * nobody for more than a chunk. A session keeps its tokens when its job ends: the next job gets the
- * free slot that shares most with its prompt, and computes only the rest. What a job gets does not
- * depend on other jobs, nor on what its slot had before: the bits are those of a new session.
+ * session of its own. One pass feeds all slots, prompts in chunks, so that a long prompt delays
+ * other jobs by at most a chunk. A session keeps its tokens when its job ends: the next job gets
+ * the free slot that shares most with its prompt, and computes only the rest. An answer depends
+ * neither on other jobs nor on earlier tokens of its slot: its bits are the same as in a new
+ * session.
  */
 #ifndef SERVE_ENGINE_H
 #define SERVE_ENGINE_H
@@ -18,27 +19,26 @@ struct engine;
    CLI_FAILED after an error message. */
 int engine_open(struct engine **out, const struct engine_options *o);
 
-/* Cancels the jobs that are left and takes their items, ends the thread and closes the sessions. e
-   may be NULL. */
+/* Cancels the remaining jobs and takes their items, ends the thread and closes the sessions. e may
+   be NULL. */
 void engine_close(struct engine *e);
 
 size_t engine_capacity(const struct engine *e); /* tokens of a prompt and its answer */
 
-/* Gives jobs[n] to the engine, or none of them: false if too many would wait. */
+/* Gives jobs[n] to the engine; false: too many would wait, and none is taken. */
 bool engine_put(struct engine *e, struct job **jobs, size_t n);
 
-/* Gives it a job that has texts; false if too many wait. */
+/* Gives the engine a job that has texts; false if too many wait. */
 bool engine_put_texts(struct engine *e, struct job *j);
 
 /* Makes a job end soon, by ITEM_END as always. */
 void engine_cancel(struct engine *e, struct job *j);
 
-/* Has a chore done: between two passes, once its slot has no job. c->done is called by
-   engine_take. */
+/* Runs a chore between two passes, once its slot has no job. engine_take calls c->done. */
 void engine_do(struct engine *e, struct chore *c);
 
-/* Gives all items that have come to their jobs' take. Items of a job come in order, and its end
-   last. The job may be freed there. */
+/* Gives all pending items to their jobs' take. Items of a job come in order, and its end last. The
+   job may be freed then. */
 void engine_take(struct engine *e);
 
 struct engine_counts engine_counts(struct engine *e);

@@ -1,4 +1,4 @@
-/* The inside of the engine, which engine.c and pass.c share. */
+/* The inside of the engine, shared by engine.c and pass.c. */
 #ifndef SERVE_ENGINE_STATE_H
 #define SERVE_ENGINE_STATE_H
 
@@ -8,12 +8,12 @@
 #include "engine_types.h"
 #include "slot.h"
 
-enum { N_BATCH = 256 }; /* tokens of a pass, at most */
+enum { N_BATCH = 256 }; /* most tokens of a pass */
 
-/* What a slot gets in a pass. */
+/* The share of a slot in a pass. */
 struct step {
     struct slot *slot;
-    size_t n, before; /* tokens that it gets, that its session had */
+    size_t n, before; /* tokens to feed; tokens of its session before */
     enum tft_status status;
 };
 
@@ -24,15 +24,15 @@ struct engine {
     struct step *steps;     /* [o.n_slots + 1] of a pass */
     struct tft_step *feeds; /* [o.n_slots + 1] the same for the batch */
     struct tft_batch *batch;
-    struct store *store; /* NULL: sessions that lose their slot are not kept */
+    struct store *store; /* NULL: sessions that lose their slot are dropped */
     size_t capacity;
     pthread_t thread;
     bool started;
 
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* of all fields below */
     pthread_cond_t work;
     struct job *waiting, **last;
-    struct chore *chores, *done; /* to be done, in their order; done, the last one first */
+    struct chore *chores, *done; /* waiting, in their order; done, newest first */
     struct item *items, **last_item;
     size_t n_off; /* slots that are off */
     bool closing;
@@ -43,12 +43,12 @@ struct engine {
 bool engine_item(void *user, struct job *j, enum item_kind kind, size_t index, const char *p,
                  size_t n);
 
-/* Ends a job, which the clients' thread may free from then on. finish: or NULL after an error,
-   which j->error says. */
+/* Ends a job, which the clients' thread may then free. finish: or NULL after an error in
+   j->error. */
 void engine_end(struct engine *e, struct job *j, const char *finish);
 void engine_fail(struct engine *e, struct job *j, const char *why);
 
-/* The answer is complete, by the model, by the number of its tokens, or by a stop. */
+/* The answer is complete: by the model, by the number of its tokens, or by a stop. */
 void engine_complete(struct engine *e, struct job *j, const char *finish);
 
 /* One pass over all slots that have jobs, and the embedder. */

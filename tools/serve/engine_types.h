@@ -1,4 +1,4 @@
-/* What an engine (engine.h) is opened with, and what it counts. */
+/* Options and counters of an engine (engine.h). */
 #ifndef SERVE_ENGINE_TYPES_H
 #define SERVE_ENGINE_TYPES_H
 
@@ -13,7 +13,7 @@ struct engine_options {
     uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
     enum pooling pooling;
     struct store_options store;
-    void (*wake)(void *user); /* called by the engine's thread: there are items to take */
+    void (*wake)(void *user); /* called by the engine's thread: items are ready */
     void *user;
 };
 

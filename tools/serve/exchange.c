@@ -34,7 +34,7 @@ static void lose(struct exchange *x)
         x->gone(x->user);
 }
 
-/* The client has closed its side, while it waits for a reply. */
+/* The client has closed its side while waiting for a reply. */
 static void on_hang_up(evutil_socket_t fd, short what, void *user)
 {
     (void)fd;
@@ -90,7 +90,7 @@ struct exchange *exchange_new(struct server *s, struct evhttp_request *r)
     x->client = hash(address ? address : "");
     evhttp_connection_set_closecb(c, on_close, x);
     evhttp_request_set_on_complete_cb(r, on_complete, x);
-    /* while evhttp waits for a reply, it does not read, and would not see that the client goes */
+    /* while waiting for a reply, evhttp does not read, and would not see that the client closes */
     x->watch = event_new(s->loop->base, bufferevent_getfd(evhttp_connection_get_bufferevent(c)),
                          EV_CLOSED, on_hang_up, x);
     if (x->watch)
@@ -145,7 +145,7 @@ void reply_header(struct exchange *x, const char *name, const char *value)
     evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
 }
 
-/* evhttp has the request from here on, and frees it if the connection is gone. */
+/* From here on evhttp owns the request, and frees it if the connection is gone. */
 static bool ends(struct exchange *x)
 {
     if (x->watch)
@@ -195,7 +195,7 @@ void reply_begin(struct exchange *x, const char *type)
 {
     reply_header(x, "Content-Type", type);
     reply_header(x, "Cache-Control", "no-cache");
-    reply_header(x, "X-Accel-Buffering", "no"); /* nginx passes on what comes at once */
+    reply_header(x, "X-Accel-Buffering", "no"); /* nginx forwards parts at once */
     if (x->server->loop->ending)
         reply_header(x, "Connection", "close");
     x->streaming = true;

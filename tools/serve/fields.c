@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-/* Errors are lines, whatever they quote. */
+/* Errors are single lines, even if they quote newlines. */
 static void make_line(char *p)
 {
     for (; *p; p++)
@@ -73,8 +73,8 @@ const char *field_text(struct fields *f, const char *name, const char *otherwise
 
 /* ---- JSON */
 
-/* How many values the JSON p[n] can have. Each of them but the first comes behind a comma, or as
-   the first of a list or an object. */
+/* Upper bound of the number of values in the JSON p[n]. Every value but the first follows a comma,
+   or is the first of a list or an object. */
 static size_t count_values(const char *p, size_t n)
 {
     size_t values = 1;

@@ -1,6 +1,6 @@
 /*
  * The members of a request. A member that is null is absent. The first error stays, and names the
- * member; what is read behind it is the default.
+ * member; members read after it get their default.
  */
 #ifndef SERVE_FIELDS_H
 #define SERVE_FIELDS_H
@@ -11,7 +11,7 @@
 
 struct fields {
     json_t *body;
-    bool failed, unsupported; /* the error is one of 501, not 400 */
+    bool failed, unsupported; /* the error has status 501, not 400 */
     char error[400];
 };
 
@@ -26,14 +26,14 @@ int64_t field_integer(struct fields *f, const char *name, int64_t least, int64_t
 const char *field_text(struct fields *f, const char *name, const char *otherwise);
 
 enum {
-    FIELDS_VALUES = 1 << 18, /* of a body: an empty object takes 220 bytes once it is read */
+    FIELDS_VALUES = 1 << 18, /* of a body: an empty object takes 220 bytes once read */
     FIELDS_WHY = 256,        /* bytes of an error */
 };
 
-/* A body: a JSON object, which the caller owns; NULL: why[FIELDS_WHY] says it. */
+/* A body: a JSON object, which the caller owns; NULL: the reason is in why[FIELDS_WHY]. */
 json_t *json_body(const char *p, size_t n, char *why);
 
-/* A JSON string of bytes; those that are not UTF-8 become U+FFFD. */
+/* A JSON string of bytes; invalid UTF-8 becomes U+FFFD. */
 json_t *json_bytes(const char *p, size_t n);
 
 #endif

@@ -22,7 +22,7 @@ struct file {
     struct file *next;
     uint64_t number, bytes;
     uint64_t used;      /* nanoseconds since 1970: the time of the file */
-    struct trail trail; /* without tokens, where the file is of no use */
+    struct trail trail; /* without tokens if the file is not usable */
 };
 
 struct waiting {
@@ -40,11 +40,11 @@ struct folder {
     bool started;
     bool complained; /* that files cannot be written */
 
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* of all fields below */
     pthread_cond_t changed;
-    struct waiting *queue, **last; /* the thread takes one out when it has been written */
+    struct waiting *queue, **last; /* the thread removes an entry after writing it */
     struct file *all;
-    uint64_t bytes, next; /* of all; the number of the next file */
+    uint64_t bytes, next; /* of all files; the number of the next file */
     bool closing;
 };
 
@@ -108,7 +108,7 @@ static bool make_room(struct folder *f, uint64_t n)
     return true;
 }
 
-/* A new entry for the list. NULL: there is no memory for it. */
+/* A new entry for the list. NULL: out of memory. */
 static struct file *new_file(struct folder *f)
 {
     struct file *new = calloc(1, sizeof *new);
@@ -264,7 +264,7 @@ struct folder_match folder_find(struct folder *f, const int32_t *ids, size_t n)
     return best;
 }
 
-/* Under the lock; *at is NULL if it is gone. */
+/* Under the lock; *at is NULL if the file is gone. */
 static struct file **find_file(struct folder *f, uint64_t number)
 {
     struct file **at = &f->all;
@@ -280,7 +280,7 @@ static void touch(struct folder *f, uint64_t number, int fd)
     if (file)
         file->used = now();
     pthread_mutex_unlock(&f->lock);
-    futimens(fd, NULL); /* a file that cannot be touched only looks older to the next server */
+    futimens(fd, NULL); /* an untouched file only looks older to the next server */
 }
 
 struct image *folder_read(struct folder *f, uint64_t file)
@@ -330,7 +330,7 @@ struct useless {
     size_t foreign, other, damaged;
 };
 
-/* Adds a file to the list, if it is one of ours. */
+/* Adds a file to the list, if its name is a cache file's. */
 static bool take(struct folder *f, const char *name, struct useless *u)
 {
     uint64_t number;
@@ -406,7 +406,7 @@ static int open_folder(struct folder *f, bool *busy)
     return *busy ? CLI_OK : list(f);
 }
 
-/* The signals of the program are for the clients' thread. */
+/* The clients' thread handles the program's signals. */
 static int start(struct folder *f)
 {
     sigset_t every, was;

@@ -1,4 +1,4 @@
-/* The server: the event loop, its signals, who may use it, and the engine's items. */
+/* The server: the event loop, its signals, access control, and the engine's items. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <event2/event.h>
@@ -24,8 +24,8 @@
 enum {
     HEADERS = 64 * 1024,    /* bytes of a request's headers */
     BODY = 8 * 1024 * 1024, /* bytes of its body */
-    BACKLOG = 4096,         /* connections that wait to be accepted, as far as the system allows */
-    PATIENCE = 60,          /* seconds without a byte of a request, or of a reply that is taken */
+    BACKLOG = 4096,         /* connections waiting to be accepted, as far as the system allows */
+    PATIENCE = 60,          /* seconds without a byte of a request, or of a reply being read */
 };
 
 /* ---- the end */
@@ -36,7 +36,7 @@ void loop_end_if_done(struct loop *l)
         event_base_loopbreak(l->base);
 }
 
-/* The first signal: no new connections, and the answers under way are completed. The second one
+/* The first signal: no new connections, and the answers in progress are completed. The second one
    cancels them, and does not wait for clients to read the others. */
 static void on_signal(evutil_socket_t sig, short what, void *user)
 {
@@ -125,7 +125,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user)
     engine_take(s->engine);
 }
 
-/* Called by the engine's thread. If the pipe is full, the loop is going to look anyway. */
+/* Called by the engine's thread. If the pipe is full, the loop wakes up anyway. */
 static void wake(void *user)
 {
     struct server *s = user;
@@ -152,7 +152,7 @@ static int add_events(struct server *s)
     return CLI_OK;
 }
 
-/* A connection takes a descriptor: as many as the system allows. */
+/* Each connection takes a descriptor: allow as many as the system does. */
 static void raise_limit(void)
 {
     struct rlimit r;
@@ -162,7 +162,7 @@ static void raise_limit(void)
     setrlimit(RLIMIT_NOFILE, &r);
 }
 
-/* Says READY=1 to systemd, where it has started the program (sd_notify(3)). */
+/* Sends READY=1 to systemd if systemd started the program (sd_notify(3)). */
 static void notify(void)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -182,7 +182,7 @@ static void notify(void)
     close(fd);
 }
 
-/* Prints the address, with the port that was free. */
+/* Prints the address, with the actual port. */
 static int listen_at(struct server *s)
 {
     struct loop *l = s->loop;
@@ -201,7 +201,7 @@ static int listen_at(struct server *s)
                         errno ? strerror(errno) : "no such address");
     if (!listener_guard(l))
         return cli_fail("out of memory");
-    /* evhttp lets 128 wait; those beyond try again only after seconds */
+    /* evhttp lets 128 wait; further clients try again only after seconds */
     listen(evhttp_bound_socket_get_fd(l->bound), BACKLOG);
     getsockname(evhttp_bound_socket_get_fd(l->bound), &a.any, &n);
     bool six = a.any.sa_family == AF_INET6;

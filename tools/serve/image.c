@@ -35,7 +35,7 @@ bool budget_take(struct budget *b, size_t n)
 
 void budget_give(struct budget *b, size_t n) { atomic_fetch_sub(&b->held, n); }
 
-/* Whole pages, and what describes them. */
+/* Whole pages, and the struct that describes them. */
 size_t image_taken(size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -81,9 +81,10 @@ struct image_kind image_kind_of(const struct tft_session *s)
     struct image_kind k = {.marked = s->states.size, .most_tokens = tft_capacity(s)};
     size_t n = tft_session_save_bytes(s, NULL);
     unsigned char *p = malloc(n);
-    /* without memory for this, there will be none for images */
+    /* without memory for this, images will not fit either */
     if (p && tft_session_save_mem(s, NULL, p, n, NULL) == TFT_OK)
-        k.key = tft_load_u32(p + n - 4); /* its checksum, of model, weights, cache and prefix */
+        k.key = tft_load_u32(p + n - 4); /* the image's checksum, of model, weights, cache and
+                                            prefix */
     free(p);
     return k;
 }
@@ -103,7 +104,7 @@ static uint32_t checksum(const struct head *h, const void *list)
     return tft_crc32(crc, list, 4 * ((size_t)h->n_tokens + h->n_marks));
 }
 
-/* Sets the trail by numbers that lie at `list`. */
+/* Sets the trail from the numbers at `list`. */
 static void set_trail(struct trail *t, const struct head *h, const void *list, bool marked)
 {
     *t = (struct trail){.tokens = list,

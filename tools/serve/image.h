@@ -4,12 +4,12 @@
  *
  *      8   TFTKEPT and a newline
  *      4   version, 1
- *      4   the key: sessions of other models and caches have another one
- *      8   bytes of all
+ *      4   the key: differs for other models and caches
+ *      8   bytes in total
  *      4   tokens N
  *      4   marks M
  *      4   least, as in struct trail
- *      4   CRC-32 of all before and of what follows, without the saved session
+ *      4   CRC-32 of the fields before, the tokens and the marks
  *    4 N   the tokens
  *    4 M   the marks
  *          the session as tft_session_save_mem saves it, with a checksum of its own
@@ -28,10 +28,10 @@ struct budget {
     size_t most;
 };
 
-bool budget_take(struct budget *b, size_t n); /* false: there are fewer bytes left */
+bool budget_take(struct budget *b, size_t n); /* false: fewer bytes are left */
 void budget_give(struct budget *b, size_t n);
 
-/* What all images of a server have in common. */
+/* Common to all images of a server. */
 struct image_kind {
     uint32_t key;
     bool marked; /* as in struct trail */
@@ -43,9 +43,10 @@ struct image_kind image_kind_of(const struct tft_session *s);
 
 struct image {
     atomic_uint refs;
-    struct budget *budget; /* that its memory is of */
+    struct budget *budget; /* its memory counts towards this budget */
     struct trail trail;
-    unsigned char *data; /* [size] of the system, not of the heap: it is given back when freed */
+    unsigned char *data; /* [size] from the system, not the heap: freed pages go back to the
+                            system */
     size_t size;
 };
 
@@ -53,15 +54,16 @@ struct image {
 size_t image_bytes(const struct tft_session *s);
 size_t image_taken(size_t size);
 
-/* Saves a session, whose logits are lost. NULL: it does not fit the budget, or there is no memory,
-   or the session cannot be saved. */
+/* Saves a session, and drops its logits. NULL: the image does not fit the budget or memory, or the
+   session cannot be saved. */
 struct image *image_save(struct tft_session *s, const struct image_kind *k, struct budget *b);
 
-/* What became of reading a file. */
+/* Result of reading a file. */
 enum image_found {
     IMAGE_GOOD,
     IMAGE_FOREIGN, /* not an image at all */
-    IMAGE_OTHER, /* of another version, model or cache, or of more tokens than there is room for */
+    IMAGE_OTHER, /* of another version, model or cache, or with more tokens than there is room
+                    for */
     IMAGE_DAMAGED,
     IMAGE_NO_ROOM, /* in the budget, or in memory */
 };
@@ -70,17 +72,17 @@ enum image_found {
 enum image_found image_read(struct image **out, int fd, size_t size, const struct image_kind *k,
                             struct budget *b);
 
-/* Reads the trail alone, into memory of the budget, which trail_free gives back. */
+/* Reads the trail alone, into memory of the budget; trail_free gives it back. */
 enum image_found image_read_trail(struct trail *out, int fd, size_t size,
                                   const struct image_kind *k, struct budget *b);
-/* The same of an image. */
+/* The trail of an image. */
 bool image_copy_trail(struct trail *out, const struct image *i, struct budget *b);
 void trail_free(struct trail *t, struct budget *b);
 
-/* Replaces what s holds by the image. False: the image is damaged, and s is as it was. */
+/* Replaces the contents of s by the image. False: the image is damaged, and s is unchanged. */
 bool image_load(const struct image *i, struct tft_session *s);
 
 struct image *image_share(struct image *i);
-void image_drop(struct image *i); /* frees it once nobody shares it; i may be NULL */
+void image_drop(struct image *i); /* frees i when its last owner drops it; i may be NULL */
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * An answer that a client waits for. The clients' thread makes a job and gives it to the engine
- * (engine.h), whose thread computes it and hands back items: pieces of text, of thoughts, of calls,
- * and the end. Behind its end only the clients' thread has the job, and frees it.
+ * (engine.h). The engine's thread computes it and hands back items: pieces of text, of thoughts, of
+ * calls, and the end. After the end only the clients' thread has the job, and frees it.
  */
 #ifndef SERVE_JOB_H
 #define SERVE_JOB_H
@@ -18,8 +18,8 @@ enum item_kind {
     ITEM_THOUGHT,   /* p[n]: text between <think> and </think> */
     ITEM_CALL,      /* call `index` begins, of the tool p[n] */
     ITEM_ARGUMENTS, /* p[n]: a piece of its arguments; together they are a JSON object */
-    ITEM_TOKEN,     /* p: struct tft_choice[1 + index]: a token that was chosen, and the likeliest
-                       ones in its place; comes before its text, where job->logprobs asks for it */
+    ITEM_TOKEN,     /* p: struct tft_choice[1 + index]: the chosen token, and the most likely ones
+                       in its place; comes before its text, if job->logprobs asks for it */
     ITEM_VECTOR,    /* p: float[n / 4], the vector of text `index` of job->texts */
     ITEM_PROMPT,    /* `index` tokens of the prompt are in the session */
     ITEM_END,       /* the job's results are final */
@@ -40,49 +40,49 @@ struct job;
 typedef bool job_put(void *user, struct job *j, enum item_kind kind, size_t index, const char *p,
                      size_t n);
 
-/* How text of an answer becomes items (answer.h); the engine's. */
+/* State of turning text into items (answer.h); the engine's. */
 struct answer {
     job_put *put;
     void *user;
     struct tft_text text;
-    struct tft_chat_answer *calls; /* reads calls; NULL: there are no tools */
+    struct tft_chat_answer *calls; /* reads calls; NULL: no tools */
     enum {
-        ANSWER_START,   /* only white space has come, which may be followed by <think> */
+        ANSWER_START,   /* only white space has come, and <think> may follow */
         ANSWER_THOUGHT, /* </think> has not come yet */
-        ANSWER_BEHIND,  /* behind </think>: white space does not count */
+        ANSWER_BEHIND,  /* after </think>: white space does not count */
         ANSWER_TEXT,
     } at;
     struct cli_text tag;  /* text that may be the beginning of the next tag */
     struct cli_text held; /* text that may be the beginning of a stop */
     bool any, called, failed;
-    const char *stopped; /* the text of job->stop that has come, or NULL */
+    const char *stopped; /* the text of job->stop that ended the answer, or NULL */
 };
 
 struct job {
-    /* What is asked for; the job owns what these point to. */
-    int32_t *ids; /* [n_ids] the prompt, without what the model's prefix holds of it */
+    /* The request; the job owns all these pointers. */
+    int32_t *ids; /* [n_ids] the prompt, without the tokens that the model's prefix holds */
     size_t n_ids;
     bool text_goes_on; /* as tft_chat_tokenize */
     bool in_thought;   /* the prompt ends in <think> */
     bool plain;        /* <think> is text like any other */
     bool lead;         /* a space before the answer belongs to the template */
     bool progress;     /* ITEM_PROMPT is wanted */
-    int logprobs;      /* ITEM_TOKEN is wanted, with that many of the likeliest; -1: no */
+    int logprobs;      /* ITEM_TOKEN is wanted, with this many of the most likely tokens; -1: no */
     struct tft_sampler sampler;
     struct bias bias;
     size_t most; /* tokens; 0: as many as there is room for */
     struct form form;
-    const struct tft_chat_tools *tools; /* the caller's; NULL: there are no calls to look for */
+    const struct tft_chat_tools *tools; /* the caller's; NULL: no calls to look for */
     char *stop[JOB_STOPS + 1];          /* texts at which the answer ends; NULL ends the list */
     uint64_t client;                    /* clients share the engine equally */
-    struct texts *texts;                /* embeddings are asked for, and no answer; or NULL */
+    struct texts *texts;                /* embeddings are wanted instead of an answer; or NULL */
 
     atomic_bool cancelled; /* engine_cancel */
 
-    /* Results, to be read once there was ITEM_END. */
-    const char *finish; /* "stop", "length", "tool_calls", "cancelled"; NULL: error says why */
+    /* Results, to be read after ITEM_END. */
+    const char *finish; /* "stop", "length", "tool_calls", "cancelled"; NULL: see error */
     char error[256];
-    size_t n_cached, n_tokens; /* tokens of the prompt that needed no computing; of the answer */
+    size_t n_cached, n_tokens; /* cached tokens of the prompt; tokens of the answer */
     double prompt_seconds, seconds;
 
     /* The engine's. */
@@ -92,7 +92,7 @@ struct job {
     struct item *end;  /* ITEM_END, allocated with the job: it comes even if memory is short */
     struct job *next;
 
-    /* Who takes the items, in the clients' thread. */
+    /* Receives the items, in the clients' thread. */
     void (*take)(void *user, const struct item *item);
     void *user;
 };

@@ -10,7 +10,7 @@ enum { QUIET = 60 }; /* seconds between two messages */
 
 static const struct timeval pause = {.tv_usec = 100000};
 
-static struct loop *guarded; /* on_error gets no pointer of ours from evhttp; there is one loop */
+static struct loop *guarded; /* evhttp passes on_error no pointer of ours; there is one loop */
 
 /* accept() has failed. */
 static void on_error(struct evconnlistener *listener, void *user)

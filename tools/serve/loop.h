@@ -1,4 +1,4 @@
-/* What http.c and exchange.c share: the event loop, and how a request becomes an exchange. */
+/* Shared by http.c and exchange.c: the event loop, and how a request becomes an exchange. */
 #ifndef SERVE_LOOP_H
 #define SERVE_LOOP_H
 
@@ -14,8 +14,8 @@ struct loop {
     struct evhttp_bound_socket *bound;
     struct event *woken, *signals[2];
     struct event *again; /* listener.c's: tries to accept again */
-    uint64_t said;       /* listener.c's: when it last said that it cannot, s; 0: never */
-    int pipe[2]; /* the engine writes a byte where it has items */
+    uint64_t said;       /* listener.c's: time of its last message, s; 0: never */
+    int pipe[2]; /* the engine writes a byte when items are ready */
     struct exchange *open;
     bool ending;
 };

@@ -1,5 +1,5 @@
 /*
- * llama.cpp's own API: tokens, the template, what is served and how much; completion.c has
+ * llama.cpp's own API: tokens, the template, the model and the counters; completion.c has
  * /completion.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -11,11 +11,11 @@
 
 #include "request.h"
 
-enum { MOST_TEXT = 1 << 20 }; /* bytes: more would hold up other clients */
+enum { MOST_TEXT = 1 << 20 }; /* bytes: more would delay other clients */
 
 /* ---- tokens */
 
-/* A token as text, or, where it is no text of its own, as a list of bytes. */
+/* A token as text, or, if it is not valid text by itself, as a list of bytes. */
 static json_t *piece(const struct tft_model *m, int32_t id)
 {
     size_t n;
@@ -29,7 +29,7 @@ static json_t *piece(const struct tft_model *m, int32_t id)
     return bytes;
 }
 
-/* As text at once: a tree of JSON takes 500 bytes for each token. */
+/* Writes text at once: a tree of JSON takes 500 bytes for each token. */
 static bool write_tokens(struct cli_text *t, const struct tft_model *m, const int32_t *ids,
                          size_t n, bool pieces)
 {
@@ -112,7 +112,7 @@ void native_apply_template(struct exchange *x)
     bool thinks = false;
     if (!f.body)
         return;
-    prompt_render(&text, x->server, &f, NULL, &thinks); /* tools are written as they are */
+    prompt_render(&text, x->server, &f, NULL, &thinks); /* tools are passed unchanged */
     if (f.failed)
         request_fail(x, &f);
     else
@@ -121,7 +121,7 @@ void native_apply_template(struct exchange *x)
     json_decref(f.body);
 }
 
-/* ---- what is served */
+/* ---- the model */
 
 static json_t *token_name(const struct tft_model *m, int32_t id)
 {
@@ -151,7 +151,7 @@ void native_props(struct exchange *x)
                          token_name(s->m, tft_token_eos(s->m))));
 }
 
-/* ---- how much */
+/* ---- the counters */
 
 static void metric(FILE *f, const char *name, const char *type, const char *help, double value)
 {

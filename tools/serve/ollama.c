@@ -1,6 +1,6 @@
 /*
- * Ollama's API: /api/chat and /api/generate, whose bodies are brought into OpenAI's form, and the
- * list of models. Answers are streams of JSON lines unless the request has "stream": false.
+ * Ollama's API: /api/chat and /api/generate, which become requests in OpenAI's form, and the list
+ * of models. Answers are streams of JSON lines unless the request has "stream": false.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "ollama.h"
@@ -26,7 +26,7 @@ static json_t *frame(const struct talk *t, const char *member, json_t *value, bo
                      member, value, "done", done);
 }
 
-/* Adds what comes with the end: the reason, numbers of tokens, and nanoseconds. */
+/* Adds the members of the last line: the reason, numbers of tokens, and nanoseconds. */
 static json_t *with_end(json_t *all, const struct talk *t)
 {
     const struct job *j = t->job;
@@ -50,7 +50,7 @@ static json_t *message(const char *text, size_t n)
     return json_pack("{s:s, s:o}", "role", "assistant", "content", json_bytes(n ? text : "", n));
 }
 
-/* The calls so far, whose arguments are objects here; NULL if there are none. */
+/* The calls so far, with their arguments as objects; NULL if there are none. */
 static json_t *calls_of(const struct talk *t)
 {
     json_t *all = json_array(), *call;
@@ -77,7 +77,7 @@ static json_t *with_calls(const struct talk *t, json_t *message)
     return message;
 }
 
-/* Calls come whole, so they wait for the end. */
+/* Calls are sent whole, so they wait for the end. */
 static void chat_part(struct talk *t, const struct item *item)
 {
     if (item->kind == ITEM_TEXT) {
@@ -144,7 +144,7 @@ static void copy(json_t *to, const json_t *from, const char *name, const char *a
         json_object_set(to, as, value);
 }
 
-/* Adds the members of OpenAI's API that stand for Ollama's members of the body. */
+/* Adds OpenAI's members for Ollama's members of the body. */
 static void translate(struct fields *f)
 {
     static const struct {
@@ -165,7 +165,7 @@ static void translate(struct fields *f)
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         copy(out, options, same[i].name, same[i].as);
     if (json_integer_value(json_object_get(out, "n_predict")) < 0)
-        json_object_del(out, "n_predict"); /* as many as there is room for */
+        json_object_del(out, "n_predict"); /* default: as many as there is room for */
     if (word && *word && strcmp(word, "json") != 0)
         fields_fail(f, "format must be \"json\" or a schema");
     else if (word && *word)
@@ -179,7 +179,7 @@ static void translate(struct fields *f)
     json_decref(out);
 }
 
-/* Calls of earlier answers, whose arguments are objects and which have no id. */
+/* Calls of earlier answers; their arguments are objects, and they have no id. */
 static json_t *copy_calls(const json_t *calls, size_t at)
 {
     json_t *all = json_array();
@@ -233,7 +233,7 @@ static const char *stream_type(struct fields *f)
     return field_flag(f, "stream", true) ? "application/x-ndjson" : NULL;
 }
 
-/* Reads what chat and generate have in common. */
+/* Reads the common members of chat and generate. */
 static void read(struct request *r, const struct server *s)
 {
     translate(&r->f);
@@ -323,7 +323,7 @@ void ollama_tags(struct exchange *x)
                          (json_int_t)info.weight_bytes, "digest", "", "details", details(s)));
 }
 
-/* The numbers of the model, by the names that GGUF files have for them. */
+/* Numbers of the model, by their names in GGUF files. */
 static json_t *model_info(const struct server *s)
 {
     struct tft_model_info info = {.size = sizeof info};

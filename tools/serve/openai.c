@@ -70,7 +70,7 @@ static struct call *new_call(struct exchange *x, bool chat, struct request *r)
     return c;
 }
 
-/* -1: no bound but the context, for which 0 stands from here on. */
+/* -1: no bound but the context; 0 has this meaning below. */
 static size_t read_most(struct fields *f, const char *name, size_t otherwise)
 {
     int64_t n = field_integer(f, name, -1, MOST_TOKENS, -2);
@@ -101,7 +101,7 @@ void openai_chat(struct exchange *x)
     request_end(&r);
 }
 
-/* Returns the prompt: a string, or a list of tokens; NULL: there is none. */
+/* Returns the prompt: a string, or a list of tokens; NULL: no prompt. */
 static const json_t *read_prompt(struct request *r, const struct server *s)
 {
     const json_t *prompt = field(&r->f, "prompt"), *first = json_array_get(prompt, 0);

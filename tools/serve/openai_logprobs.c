@@ -34,7 +34,7 @@ json_t *logprobs_chat(json_t *entries)
     return entries ? json_pack("{s:o}", "content", entries) : json_null();
 }
 
-/* The likeliest tokens by their text; of equal texts, the first is the likeliest. */
+/* The most likely tokens by their text; the first of equal texts is the most likely. */
 static json_t *by_text(const json_t *top)
 {
     json_t *all = json_object(), *entry;

@@ -7,8 +7,8 @@
 /* The entry of a chat for one item of ITEM_TOKEN. */
 json_t *logprobs_entry(const struct tft_model *m, const struct item *item);
 
-/* The members `logprobs` of a choice made of such entries, to which it takes the references:
-   of a chat, and of a completion, where the first token begins at byte *offset. */
+/* The members `logprobs` of a choice made of such entries; these functions take the references. Of
+   a chat; and of a completion, whose first token begins at byte *offset. */
 json_t *logprobs_chat(json_t *entries);
 json_t *logprobs_completion(json_t *entries, size_t *offset);
 

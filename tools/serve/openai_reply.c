@@ -8,7 +8,7 @@
 #include "fields.h"
 #include "openai_logprobs.h"
 
-enum { PING = 5 }; /* seconds without a word, after which a stream says that it lives */
+enum { PING = 5 }; /* silent seconds, after which a stream sends a sign of life */
 
 void call_name(char *out, size_t size, const char *before, int digits)
 {
@@ -40,7 +40,7 @@ void call_gone(void *user)
             engine_cancel(c->server->engine, k->job);
 }
 
-/* ---- what all replies have */
+/* ---- common to all replies */
 
 static json_t *usage(const struct call *c)
 {
@@ -83,7 +83,7 @@ static json_t *take_logprobs(const struct call *c, struct choice *k)
     return c->chat ? logprobs_chat(entries) : logprobs_completion(entries, &k->offset);
 }
 
-/* A call that begins. Its name is of nine letters, as the template of Mistral wants it. */
+/* Begins a call. Its name has nine letters, as Mistral's template requires. */
 static json_t *new_call(const char *name)
 {
     char id[16];
@@ -102,7 +102,7 @@ static void send(struct call *c, json_t *part)
     reply_event(c->x, part);
 }
 
-/* member, body: what the choice has; finish: or NULL. */
+/* member, body: content of the choice; finish: or NULL. */
 static void send_choice(struct call *c, struct choice *k, const char *member, json_t *body,
                         const char *finish)
 {
@@ -122,7 +122,7 @@ static void begin_choice(struct call *c, struct choice *k)
         return;
     k->begun = true;
     if (c->chat) {
-        json_t *logprobs = k->logprobs; /* they belong to the text that comes */
+        json_t *logprobs = k->logprobs; /* they belong to the next text */
         k->logprobs = NULL;
         send_choice(c, k, "delta", json_pack("{s:s,s:n}", "role", "assistant", "content"), NULL);
         k->logprobs = logprobs;

@@ -7,16 +7,16 @@
 enum { CALL_CHOICES = 8 };
 
 struct choice {
-    struct job *job; /* NULL: it has ended, and is freed */
+    struct job *job; /* NULL: the job has ended, and is freed */
     struct cli_text text, thought;
     json_t *calls;    /* [] of whole calls, for a reply that is not a stream */
-    json_t *logprobs; /* [] of what has not been sent yet */
-    size_t offset;    /* bytes of text before those, for completions */
+    json_t *logprobs; /* [] not sent yet */
+    size_t offset;    /* bytes of text before these, for completions */
     bool begun;
     const char *finish;
 };
 
-/* A request under way, and what its jobs have brought. */
+/* A request in progress, and the results of its jobs. */
 struct call {
     struct exchange *x; /* NULL: the reply is complete, but jobs have not ended */
     struct server *server;
@@ -24,13 +24,13 @@ struct call {
     char id[40];
     int64_t created;
     struct choice choice[CALL_CHOICES];
-    size_t n, n_left;          /* choices; those that have not ended */
-    size_t n_prompt, n_held;   /* tokens of the prompt; of them in the model's prefix */
-    size_t n_cached, n_tokens; /* of the choices that have ended */
+    size_t n, n_left;          /* choices; choices that have not ended */
+    size_t n_prompt, n_held;   /* tokens of the prompt; how many the model's prefix has */
+    size_t n_cached, n_tokens; /* of the ended choices */
     double prompt_seconds, seconds;
     char *echo;                   /* completions: the text before the answer, or NULL */
     struct tft_chat_tools *tools; /* NULL: none */
-    uint64_t written;             /* when something was last sent, ns */
+    uint64_t written;             /* time of the last write, ns */
 };
 
 /* Frees a call whose jobs have ended, or were never given to the engine. */

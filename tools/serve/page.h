@@ -7,9 +7,9 @@
 extern const unsigned char serve_page_text[]; /* (serve_page_size,), UTF-8, no NUL at the end */
 extern const size_t serve_page_size;
 extern const char serve_page_policy[]; /* of the header Content-Security-Policy */
-extern const char serve_page_tag[];    /* of the header ETag: another one for another page */
+extern const char serve_page_tag[];    /* of the header ETag: differs for each page */
 
-/* Replies with the page, or with 304 if the browser has it already. */
+/* Replies with the page, or with 304 if the browser already has it. */
 void serve_page(struct exchange *x);
 
 #endif

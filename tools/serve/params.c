@@ -29,7 +29,7 @@ static void read_stops(struct params *p, struct fields *f)
     }
 }
 
-/* Fails if the member has a value other than the one that does nothing. */
+/* Fails if the member has a value other than the one without effect. */
 static void refuse(struct fields *f, const char *name, double idle)
 {
     const json_t *v = field(f, name);

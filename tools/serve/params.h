@@ -1,4 +1,4 @@
-/* What all dialects ask of an answer in one way or another: sampling, length, stops, form. */
+/* Options of an answer that all dialects have: sampling, length, stops, form. */
 #ifndef SERVE_PARAMS_H
 #define SERVE_PARAMS_H
 
@@ -15,16 +15,16 @@ struct params {
     int logprobs; /* as job->logprobs */
 };
 
-/* The defaults: those of the program's options. */
+/* The defaults, from the program's options. */
 struct params params_default(void);
 
 /* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed, stop and biases, by
-   the names that OpenAI's and llama.cpp's clients use. What tuffet does not do is an error. */
+   the names in OpenAI's and llama.cpp's clients. Unsupported values are errors. */
 void params_read(struct params *p, struct fields *f, const struct tft_model *m);
 
 void params_free(struct params *p);
 
-/* Puts them into job number i of a request; false: out of memory. */
+/* Copies the options into job number i of a request; false: out of memory. */
 bool params_put(const struct params *p, struct job *j, size_t i);
 
 /* Gives the job a form: a grammar in GBNF. where: for the error. in: the prompt. */

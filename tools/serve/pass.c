@@ -1,4 +1,4 @@
-/* A pass: what each slot gets, and what becomes of it. */
+/* A pass: its tokens for each slot, and its results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "engine_state.h"
 
 enum {
-    CHUNK = 64,        /* tokens of a prompt in a pass, where others wait for it */
-    CHUNK_ALONE = 256, /* where none does */
+    CHUNK = 64,        /* tokens of a prompt in a pass, if other slots wait */
+    CHUNK_ALONE = 256, /* if none does */
 };
 
-/* Feeds the slots. One alone is fed by itself: it can be cancelled between layers. */
+/* Feeds the slots. A single slot is fed by itself: it can be cancelled between layers. */
 static void feed_all(struct engine *e, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -30,7 +30,7 @@ static void feed_all(struct engine *e, size_t n)
 }
 
 /* Lists the steps of the next pass: one of each slot that generates, and a chunk of one prompt or
-   of the embedder's text, whichever was fed longest ago. */
+   of the embedder's text, the one that has waited longest. */
 static size_t gather(struct engine *e)
 {
     size_t n = 0, others;
@@ -59,7 +59,7 @@ static void put_choices(struct engine *e, struct job *j, struct slot *s, int32_t
         j->answer.failed = true;
 }
 
-/* Chooses what the session gets next, and puts its text. */
+/* Chooses the session's next token, and puts its text. */
 static void choose(struct engine *e, struct slot *s)
 {
     struct job *j = s->job;
@@ -93,7 +93,7 @@ static void choose(struct engine *e, struct slot *s)
     s->n_feed = n;
 }
 
-/* Behind a chunk of the prompt. */
+/* After a chunk of the prompt. */
 static void read_on(struct engine *e, struct slot *s)
 {
     struct job *j = s->job;
@@ -112,7 +112,7 @@ static void read_on(struct engine *e, struct slot *s)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Behind a pass. */
+/* After a pass. */
 static void go_on(struct engine *e, struct step *t)
 {
     struct slot *s = t->slot;
@@ -121,7 +121,7 @@ static void go_on(struct engine *e, struct step *t)
     size_t fed = tft_pos(s->s) - t->before;
     s->used = e->counts.passes;
     if (cancelled && !atomic_load(&j->cancelled)) {
-        /* it was for the job that the slot had before */
+        /* the cancel was for the slot's previous job */
         s->feed += fed;
         s->n_feed -= fed;
         return;

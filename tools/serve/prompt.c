@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- messages as templates take them */
+/* ---- messages in the form of templates */
 
 /* The text of a list of parts. */
 static json_t *join(struct fields *f, const json_t *parts, size_t at)
@@ -71,7 +71,7 @@ static void say(struct fields *f, struct cli_text *t, const char *p)
         fields_fail(f, "out of memory");
 }
 
-/* A call as tft_chat_tools_ask describes it. */
+/* A call in the form that tft_chat_tools_ask describes. */
 static void say_calls(struct fields *f, struct cli_text *t, const json_t *calls)
 {
     size_t i;
@@ -181,7 +181,7 @@ static void tokenize(struct prompt *p, const struct server *s, struct fields *f,
         hold(p, s);
 }
 
-/* What the template is run over. */
+/* The template's input. */
 static char *template_input(struct fields *f, const json_t *messages, bool *thinks)
 {
     const json_t *more = field(f, "chat_template_kwargs"), *tools = field(f, "tools");

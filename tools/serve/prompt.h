@@ -1,11 +1,11 @@
-/* From messages, tools and texts of a request to the tokens of a prompt. */
+/* Turns messages, tools and texts of a request into the tokens of a prompt. */
 #ifndef SERVE_PROMPT_H
 #define SERVE_PROMPT_H
 
 #include "params.h"
 
 struct prompt {
-    int32_t *ids; /* [n] without what the model's prefix holds of them */
+    int32_t *ids; /* [n] without the tokens that the model's prefix holds */
     size_t n, n_held;
     bool text_goes_on, in_thought;
     bool thinks; /* the model may think before it answers */
@@ -15,12 +15,12 @@ struct prompt {
 void prompt_render(struct tft_chat_text *t, const struct server *s, struct fields *f,
                    const struct tft_chat_tools *tools, bool *thinks);
 
-/* The prompt of the conversation in f: `messages`, `tools`, `chat_template_kwargs`. The messages of
-   f->body are changed to what templates take. tools: those of `tools`, or NULL. */
+/* The prompt of the conversation in f: `messages`, `tools`, `chat_template_kwargs`. Changes the
+   messages of f->body to the form of templates. tools: the tools of `tools`, or NULL. */
 void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,
                  const struct tft_chat_tools *tools);
 
-/* The prompt of a text. special: names of special tokens in it become these tokens. */
+/* The prompt of a text. special: names of special tokens in the text become these tokens. */
 void prompt_text(struct prompt *p, const struct server *s, struct fields *f, const char *text,
                  size_t n, bool special);
 

@@ -34,8 +34,8 @@ static void write_reply(struct evbuffer *out, int code, const char *reason, size
                         code, (int)n_reason, reason, n, body);
 }
 
-/* Something has been written. A page of evhttp comes behind its headers at once, and nothing is
-   before them: the reply before has been sent. Replies of the router have no such words. */
+/* Called after a write. A page of evhttp follows its headers at once, and nothing is before them:
+   the reply before has been sent. Replies of the router have no such words. */
 static void on_written(struct evbuffer *out, const struct evbuffer_cb_info *info, void *user)
 {
     static const char begin[] = "HTTP/1.", page[] = "\r\n\r\n<HTML><HEAD>\n<TITLE>";
@@ -50,7 +50,7 @@ static void on_written(struct evbuffer *out, const struct evbuffer_cb_info *info
         return;
     int code = (int)strtol(text + strlen("HTTP/1.1 "), &reason, 10);
     reason += *reason == ' ';
-    evbuffer_unfreeze(out, 1); /* only the bufferevent takes from the front otherwise */
+    evbuffer_unfreeze(out, 1); /* otherwise only the bufferevent takes from the front */
     evbuffer_drain(out, n);
     evbuffer_freeze(out, 1);
     write_reply(out, code, reason, strcspn(reason, "\r\n"));

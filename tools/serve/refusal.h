@@ -4,8 +4,8 @@
 
 struct evhttp;
 
-/* evhttp refuses what it cannot read (400, 413, 417, 501) by a page in HTML, and has no call for
-   another one. From here on they have OpenAI's JSON. */
+/* evhttp refuses unreadable requests (400, 413, 417, 501) with a page in HTML, and has no call to
+   replace it. After this call such replies have OpenAI's JSON. */
 void refusal_as_json(struct evhttp *http);
 
 #endif

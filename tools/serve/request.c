@@ -93,7 +93,7 @@ static void put_form(struct request *r, struct server *s, struct job *j)
 
 /* ---- jobs */
 
-/* The job of choice i; the error is in r->f. */
+/* The job of choice i; an error goes to r->f. */
 static struct job *make_job(struct request *r, const struct exchange *x, bool plain, size_t i)
 {
     struct server *s = x->server;

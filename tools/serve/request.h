@@ -1,4 +1,4 @@
-/* What a request asks for, and the jobs that this makes: the same in all dialects. */
+/* A request for answers, and its jobs: the same in all dialects. */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
 
@@ -8,7 +8,8 @@ struct request {
     struct fields f;
     struct params p;
     struct prompt prompt;
-    struct tft_chat_tools *tools; /* NULL: none. Whoever has the jobs closes them, after the jobs */
+    struct tft_chat_tools *tools; /* NULL: none. The owner of the jobs closes the tools after the
+                                     jobs */
     enum tft_chat_choice choice;
     const char *only; /* the tool that must be called; NULL: any */
     bool one_call;
@@ -17,21 +18,21 @@ struct request {
 /* A request with the body of the exchange; false after a reply. */
 bool request_begin(struct request *r, struct exchange *x);
 
-/* Frees what the request has, but for the tools. */
+/* Frees the request's parts except the tools. */
 void request_end(struct request *r);
 
 /* Reads `tools`, `tool_choice` and `parallel_tool_calls`. */
 void request_tools(struct request *r, const struct server *s);
 
-/* Makes n jobs, whose form `response_format`, `json_schema`, `grammar` or the tools give; the owner
-   sets take and user. plain: the prompt is no conversation. Returns false, without jobs, after a
-   reply with the error of the request. */
+/* Makes n jobs; their form comes from `response_format`, `json_schema`, `grammar` or the tools. The
+   owner sets take and user. plain: the prompt is not a conversation. Returns false, without jobs,
+   after a reply with the error of the request. */
 bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job **jobs, size_t n);
 
 /* Gives jobs[n] to the engine; false after a reply that too many wait. */
 bool request_start(struct exchange *x, struct job **jobs, size_t n);
 
-/* Errors of requests: the one in f, a prompt of n tokens where `room` fit, too many that wait. */
+/* Errors of requests: the one in f; a prompt of n tokens, more than `room`; too many waiting. */
 void request_fail(struct exchange *x, const struct fields *f);
 void request_too_long(struct exchange *x, size_t n, size_t room);
 void request_too_many(struct exchange *x);

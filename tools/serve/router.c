@@ -10,7 +10,7 @@
 
 struct route {
     const char *method, *path;
-    void (*handle)(struct exchange *x); /* NULL: known to clients, but not there */
+    void (*handle)(struct exchange *x); /* NULL: known to clients, but not supported */
 };
 
 static void health(struct exchange *x) { reply_json(x, 200, json_pack("{s:s}", "status", "ok")); }
@@ -79,7 +79,7 @@ enum dialect route_dialect(const char *path)
     return strncmp(path, "/api/", 5) == 0 ? DIALECT_OLLAMA : DIALECT_OPENAI;
 }
 
-/* A path that ends in a slash is for all paths that begin so. */
+/* A path that ends in a slash matches all paths that begin with it. */
 static bool is_for(const struct route *r, const char *path)
 {
     size_t n = strlen(r->path);

@@ -1,7 +1,7 @@
 /*
  * tuffet serve: HTTP for the engine. The clients' thread, an event loop, has the connections; a
  * request becomes an exchange, which the router (router.c) gives to a handler. The handler replies
- * once, at once or when jobs of the engine have something, by one of the functions below.
+ * once, immediately or when jobs of the engine have items, by one of the functions below.
  */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
@@ -13,13 +13,13 @@
 
 struct server_options {
     const char *host;
-    uint32_t port;            /* 0: any that is free */
+    uint32_t port;            /* 0: any free port */
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
     enum pooling pooling; /* of embeddings */
     struct store_options store; /* of --cache-mem, --cache-dir and --cache-disk */
-    bool json; /* the address is printed as JSON */
+    bool json; /* print the address as JSON */
 };
 
 struct event;
@@ -28,9 +28,9 @@ struct evhttp_request;
 struct server {
     struct server_options o;
     const struct tft_model *m;
-    const char *id;                         /* the name that clients see of the model */
+    const char *id;                         /* the model's name for clients */
     int64_t started;                        /* seconds since 1970 */
-    const struct template_format *template; /* NULL: the model has none, and does not chat */
+    const struct template_format *template; /* NULL: the model has no template, and cannot chat */
     struct tft_lexicon *lexicon;            /* opened by the first grammar */
     struct engine *engine;
     struct loop *loop; /* http.c's */
@@ -41,25 +41,25 @@ int server_run(struct server *s);
 
 /* ---- a request and its reply */
 
-/* How errors are written. */
+/* The format of errors. */
 enum dialect { DIALECT_OPENAI, DIALECT_OLLAMA };
 
 struct exchange {
     struct server *server;
     struct evhttp_request *request;
     enum dialect dialect;
-    const char *path, *query; /* query: behind the question mark; or NULL */
-    uint64_t client; /* the same for requests of the same address */
+    const char *path, *query; /* query: after the question mark; or NULL */
+    uint64_t client; /* the same for all requests from one address */
 
     /* Set by a handler that replies later: called if the client goes away, or the server ends. The
-       handler replies nevertheless, and soon. */
+       handler must still reply, and soon. */
     void (*gone)(void *user);
     void *user;
 
     /* http.c's */
     bool closed;    /* the connection is gone */
     bool streaming; /* the beginning of the reply has been sent */
-    bool ended;     /* all of it has been given to evhttp */
+    bool ended;     /* evhttp has all of the reply */
     struct event *watch;
     struct exchange *next, **at;
 };

@@ -1,4 +1,4 @@
-/* llama.cpp's /slots: what each slot has; and to save, restore and erase it. */
+/* llama.cpp's /slots: lists the slots; saves, restores and erases their sessions. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void acted(struct chore *c)
     free(c);
 }
 
-/* The number after "/slots/"; n_slots if that is not the number of a slot. */
+/* The number after "/slots/"; n_slots if there is no valid number. */
 static size_t slot_number(const char *path, size_t n_slots)
 {
     const char *text = path + strlen("/slots/");

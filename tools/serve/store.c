@@ -18,7 +18,7 @@ struct store {
     struct stored *all;
     uint64_t clock;      /* counts uses */
     struct image *found; /* by store_find */
-    uint64_t file;       /* where it is from; 0: from memory */
+    uint64_t file;       /* number of its file; 0: from memory */
     atomic_size_t n_sessions, n_saved;
 };
 
@@ -31,7 +31,7 @@ static void drop(struct store *st, struct stored **at)
     st->n_sessions--;
 }
 
-/* The least recently used session that nobody shares, so that its memory will be free. */
+/* The least recently used session without other owners, so that dropping it frees memory. */
 static struct stored **oldest(struct store *st)
 {
     struct stored **best = NULL;
@@ -41,7 +41,7 @@ static struct stored **oldest(struct store *st)
     return best;
 }
 
-/* Drops sessions until n more bytes fit the budget. False: there is no room. */
+/* Drops sessions until n more bytes fit the budget. False: not enough can be dropped. */
 static bool make_room(struct store *st, size_t n)
 {
     struct stored **at;
@@ -55,7 +55,7 @@ static bool make_room(struct store *st, size_t n)
     return true;
 }
 
-/* Adds an image, whose reference is the store's from then on. Returns it; NULL: out of memory. */
+/* Adds an image and takes its reference. Returns it; NULL: out of memory. */
 static struct image *add(struct store *st, struct image *i)
 {
     struct stored *d = i ? malloc(sizeof *d) : NULL;
@@ -95,7 +95,7 @@ void store_close(struct store *st)
 
 /* ---- keeping */
 
-/* Drops sessions whose tokens the image has too. */
+/* Drops sessions whose tokens the image also has. */
 static void drop_covered(struct store *st, const struct image *by)
 {
     for (struct stored **at = &st->all; *at;) {
@@ -106,7 +106,7 @@ static void drop_covered(struct store *st, const struct image *by)
     }
 }
 
-/* The stored session that has more of ids[n] than *most, which is then what it has. */
+/* The stored session that has more of ids[n] than *most; *most becomes its number of tokens. */
 static struct stored *find(const struct store *st, const int32_t *ids, size_t n, size_t *most)
 {
     struct stored *best = NULL;
@@ -158,7 +158,7 @@ void store_keep_last(struct store *st, struct tft_session *s)
 /* Whether that many tokens are worth loading a session of n tokens. */
 static bool is_worth(size_t saved, size_t n) { return saved > TRAIL_WORTH + n / 64; }
 
-/* The image of a file that has more of ids[n] than `have` tokens; NULL: there is none. */
+/* The image of a file that has more than `have` tokens of ids[n]; NULL: none. */
 static struct image *fetch(struct store *st, const int32_t *ids, size_t n, size_t have)
 {
     struct folder_match m = {0};

@@ -1,7 +1,7 @@
 /*
- * Sessions that have lost their slot. They are saved in memory, within a budget, and if asked in a
- * folder too (folder.h), where a later server finds them. The least recently used one goes first.
- * The engine's thread alone uses a store, but for store_counts.
+ * Sessions that have lost their slot. They are saved in memory, within a budget, and optionally in
+ * a folder too (folder.h), where a later server finds them. The least recently used one is dropped
+ * first. Only the engine's thread uses a store, except store_counts.
  */
 #ifndef SERVE_STORE_H
 #define SERVE_STORE_H
@@ -14,28 +14,28 @@
 struct store;
 
 struct store_options {
-    uint64_t memory;    /* bytes; 0: nothing is kept */
+    uint64_t memory;    /* bytes; 0: no sessions are stored */
     const char *folder; /* NULL: in memory alone */
     uint64_t disk;      /* bytes of the folder */
 };
 
 struct store_counts {
-    size_t memory;     /* bytes that are held, of the budget */
+    size_t memory;     /* used bytes of the budget */
     size_t n_sessions; /* in memory */
     uint64_t disk;     /* bytes of the folder's files */
     size_t n_files;    /* that sessions can be loaded from */
-    uint64_t n_saved;  /* sessions that have been saved, since the store was opened */
+    uint64_t n_saved;  /* sessions saved since the store was opened */
 };
 
-/* s: an empty session of the kind that will be stored. Returns CLI_OK, or CLI_FAILED after an error
-   message. *out is NULL if o->memory is 0. */
+/* s: an empty session of the kind to store. Returns CLI_OK, or CLI_FAILED after an error message.
+   *out is NULL if o->memory is 0. */
 int store_open(struct store **out, const struct store_options *o, const struct tft_session *s);
 
 /* Waits until all images are written. st may be NULL, here and below. */
 void store_close(struct store *st);
 
-/* Saves a session that is about to be overwritten, unless all but TRAIL_WORTH of its tokens are
-   stored already. have: how many of its first tokens other sessions have. The session may lose its
+/* Saves a session before it is overwritten, unless all but TRAIL_WORTH of its tokens are already
+   stored. have: how many of its first tokens other sessions have. The session may lose its
    logits. */
 void store_keep(struct store *st, struct tft_session *s, size_t have);
 
@@ -45,11 +45,11 @@ void store_keep_last(struct store *st, struct tft_session *s);
 
 enum store_found { STORE_NOTHING, STORE_MEMORY, STORE_DISK };
 
-/* Looks for the session that has most of the prompt ids[n], more than `have` tokens and enough to
-   be worth loading. If there is one, call store_load next; it is not dropped before. */
+/* Looks for the session with most of the prompt ids[n]: more than `have` tokens, and enough to be
+   worth loading. If there is one, call store_load next; it is not dropped before. */
 enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size_t have);
 
-/* Loads what store_find has found. False: it is damaged, and s is as it was. */
+/* Loads the session that store_find has found. False: it is damaged, and s is unchanged. */
 bool store_load(struct store *st, struct tft_session *s);
 
 struct store_counts store_counts(struct store *st);

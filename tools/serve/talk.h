@@ -1,4 +1,4 @@
-/* An answer under way for the APIs of Ollama and llama.cpp, which have one job for a request. */
+/* An answer in progress for the APIs of Ollama and llama.cpp, which have one job for a request. */
 #ifndef SERVE_TALK_H
 #define SERVE_TALK_H
 
@@ -10,13 +10,13 @@ struct talk {
     struct job *job;
     struct tft_chat_tools *tools;
     const char *stream;            /* the type of a stream; NULL: the reply is whole */
-    size_t n_prompt, n_held;       /* tokens of the prompt; of them in the model's prefix */
+    size_t n_prompt, n_held;       /* tokens of the prompt; how many the model's prefix has */
     struct cli_text text, thought; /* of the answer so far */
     json_t *calls;                 /* []: {"name", "arguments": text} */
-    json_t *tokens;                /* [] ids, where the job has ITEM_TOKEN */
-    /* Sends what an item of a stream is, beside keeping it. */
+    json_t *tokens;                /* [] ids, if the job has ITEM_TOKEN */
+    /* Sends an item of a stream; the talk also keeps it. */
     void (*part)(struct talk *t, const struct item *item);
-    /* Sends what comes last of a stream, or the whole reply, and ends it. */
+    /* Sends the last part of a stream, or the whole reply, and ends it. */
     void (*end)(struct talk *t);
 };
 

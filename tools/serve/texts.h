@@ -1,4 +1,4 @@
-/* The texts of a request for embeddings: what a job has instead of an answer. */
+/* The texts of a request for embeddings, in place of an answer in its job. */
 #ifndef SERVE_TEXTS_H
 #define SERVE_TEXTS_H
 
@@ -8,13 +8,13 @@
 enum { TEXTS_MOST = 2048, TEXTS_TOKENS = 300000 }; /* of a request */
 
 struct text {
-    int32_t *ids; /* [n], n > 0; without what the model's prefix holds of them */
+    int32_t *ids; /* [n], n > 0; without the tokens that the model's prefix holds */
     size_t n;
 };
 
 struct texts {
-    size_t n, at;  /* at: the one whose vector comes next */
-    uint64_t turn; /* the embedder's: when it last took one of them */
+    size_t n, at;  /* at: the next text */
+    uint64_t turn; /* the embedder's: turn of the last text taken from these */
     struct text text[];
 };
 

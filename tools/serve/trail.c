@@ -20,8 +20,8 @@ bool trail_covers(const struct trail *by, const struct trail *t)
     return trail_common(by, t->tokens, t->n_tokens) + TRAIL_WORTH >= t->n_tokens;
 }
 
-/* with prefill=prompt, what the cache holds depends on where the prompt before it ended; and behind
-   a slide, on tokens that are gone */
+/* with prefill=prompt, the contents of the cache depend on where the last prompt ended; and after a
+   slide, on tokens that are gone */
 bool trail_is_whole(const struct tft_session *s) { return !s->whole_prompt && !s->kv.dropped; }
 
 size_t trail_common_now(const struct tft_session *s, const int32_t *ids, size_t n)
