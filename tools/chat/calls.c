@@ -22,7 +22,7 @@ static void put_style(const char *style)
         fputs(style, stderr);
 }
 
-/* All of a call is shown, since the user decides on it. */
+/* The whole call is shown, since the user decides on it. */
 static void show_call(const struct template_message *call)
 {
     put_style(DIM);

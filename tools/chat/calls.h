@@ -12,7 +12,7 @@ struct calls {
     bool *always;     /* [tools] the user allowed all calls of this tool */
 };
 
-/* Opens calls whose first three fields are set. Returns CLI_OK, or CLI_FAILED after an error
+/* Opens calls. The caller sets the first three fields. Returns CLI_OK, or CLI_FAILED after an error
    message. */
 int calls_open(struct calls *c);
 void calls_close(struct calls *c);

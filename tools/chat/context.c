@@ -17,8 +17,8 @@ const char *context_named_prefix(void)
     return name && strcmp(name, "main") != 0 ? name : NULL;
 }
 
-/* The prefix for a conversation that begins with ids[n]: the one that --prefix names, if it
-   includes some of the tokens. */
+/* The prefix for a conversation that begins with ids[n]: the prefix of --prefix, if it includes
+   some of the tokens. */
 static const char *prefix_for(const struct context *x, const int32_t *ids, size_t n)
 {
     const char *name = context_named_prefix();
@@ -125,7 +125,8 @@ bool context_drop_oldest(struct context *x, struct context_prompt *p, bool in_li
 bool context_fit(struct context *x, struct context_prompt *p)
 {
     if (context_prompt(x, p) && p->n >= tft_capacity(x->s)) { /* a message that can never fit must
-                                                                 not make older ones be dropped */
+                                                                 not cause older messages to be
+                                                                 dropped */
         if (shortest_prompt(x, p) && p->n < tft_capacity(x->s))
             context_drop_oldest(x, p, false);
     }
@@ -140,7 +141,7 @@ bool context_fit(struct context *x, struct context_prompt *p)
 
 /* ---- going back */
 
-/* The tokens with which every conversation with the system message begins, behind the prefix. */
+/* The tokens with which every conversation with the system message begins, after the prefix. */
 static bool system_prompt(struct context *x, struct context_prompt *p)
 {
     const struct cli_text *text = messages_system(&x->said);
@@ -185,8 +186,7 @@ int context_open(struct context *x, const char *system, const char *path)
     int32_t *ids = NULL;
     size_t n = 0;
     if (context_named_prefix() && !cli_find_prefix(x->m, context_named_prefix(), &wanted))
-        return open_session(x, context_named_prefix()); /* its error lists the prefixes of the
-                                                           file */
+        return open_session(x, context_named_prefix()); /* its error lists the file's prefixes */
     if (context_named_prefix())
         system = wanted.system;
     if (context_named_prefix() && !system)

@@ -1,7 +1,7 @@
 /*
  * The messages of a conversation, and the session that has their tokens. Before each answer all
- * messages are turned into tokens again, and the session computes only what it does not hold yet.
- * When the context is full, the oldest turns are dropped, but never the system message.
+ * messages are turned into tokens again, and the session computes only the tokens that it does not
+ * hold yet. When the context is full, the oldest turns are dropped, but never the system message.
  */
 #ifndef CONTEXT_H
 #define CONTEXT_H
@@ -13,7 +13,7 @@ struct context {
     const struct template_format *format;
     struct template_options o;
 
-    struct messages said; /* the last message is the answer that the model is to continue */
+    struct messages said; /* the model continues the last message, the answer */
     struct tft_session *s;
     size_t bytes;       /* memory of the session */
     const char *prefix; /* the session's prefix; NULL: the model's own */
@@ -22,15 +22,15 @@ struct context {
 /* The value of --prefix, if it names a prefix other than the model's own; else NULL. */
 const char *context_named_prefix(void);
 
-/* Opens the session of a context whose fields up to `o` are set, the others zero. The system
-   message is `system`, or the one of the prefix that --prefix names; NULL: none. path: the model's,
-   for messages. Returns CLI_OK, or CLI_FAILED after an error message. The caller closes the context
-   in either case. */
+/* Opens the session of a context. The caller sets the fields up to `o`, and the others to zero. The
+   system message is `system`, or the one of the prefix that --prefix names; NULL: none. path: the
+   model's, for messages. Returns CLI_OK, or CLI_FAILED after an error message. The caller closes
+   the context in either case. */
 int context_open(struct context *x, const char *system, const char *path);
 void context_close(struct context *x);
 
-/* Tokens up to where the answer continues, without those of the prefix. Starts from all zero; the
-   owner frees ids. */
+/* Tokens up to the point at which the answer continues, without the prefix's tokens. Starts from
+   all zero; the owner frees ids. */
 struct context_prompt {
     int32_t *ids; /* [n] */
     size_t n;
@@ -41,21 +41,21 @@ struct context_prompt {
 /* The tokens of all messages. Returns false after an error message; p->ids is then NULL. */
 bool context_prompt(struct context *x, struct context_prompt *p);
 
-/* The same. Where they fill the session, drops the oldest turns; if the last turn alone would fill
-   it, that is an error, and nothing is dropped. */
+/* The same. If the tokens fill the session, drops the oldest turns; if the last turn alone would
+   fill it, that is an error, and nothing is dropped. */
 bool context_fit(struct context *x, struct context_prompt *p);
 
 /* Drops the oldest turn, then further ones until a quarter of the session is free. *p is the prompt
-   of the messages that stay. in_line: an answer has begun on the terminal's line. Returns false if
+   of the remaining messages. in_line: an answer has begun on the terminal's line. Returns false if
    nothing could be dropped. p->ids is NULL after an error message. */
 bool context_drop_oldest(struct context *x, struct context_prompt *p, bool in_line);
 
 /* The text of the answer. */
 struct cli_text *context_answer(struct context *x);
 
-/* Rewinds the session to the tokens that it shares with the messages. The next answer would do that
-   too, but until then the others would count as part of the context. Returns CLI_OK, or CLI_FAILED
-   after an error message. */
+/* Rewinds the session to the tokens that it shares with the messages. The next answer would do this
+   too, but until then the removed tokens would count as part of the context. Returns CLI_OK, or
+   CLI_FAILED after an error message. */
 int context_rewind(struct context *x);
 
 /* Replaces the system message; the other messages stay. If the template ignores or rejects a system

@@ -7,7 +7,7 @@
 
 /* ---- an answer */
 
-/* Prints text that is not of a call. */
+/* Prints text outside of calls. */
 static bool show(void *user, const char *p, size_t n)
 {
     struct conversation *c = user;
@@ -62,8 +62,8 @@ static int compute_and_generate(struct conversation *c, struct conversation_answ
 }
 
 /* Makes the prompt for a session that became full within an answer: drops the oldest turns first.
-   *room: the answer can go on. If the answer stopped within a character, the model must see the
-   bytes of it so far, which are not text yet, and the answer goes on with the rest of the
+   *room: the answer can continue. If the answer stopped within a character, the model must see the
+   character's bytes so far, which are not text yet, and the answer continues with the rest of the
    character. Returns false after an error message. */
 static bool prompt_again(struct conversation *c, struct conversation_answer *a,
                          struct context_prompt *p, bool *room)
@@ -80,7 +80,7 @@ static bool prompt_again(struct conversation *c, struct conversation_answer *a,
     return p->ids;
 }
 
-/* Generates the answer from the prompt. When the session becomes full before the end, drops the
+/* Generates the answer from the prompt. If the session becomes full before the end, drops the
    oldest turns and continues the answer with the others. */
 static int answer_from(struct conversation *c, struct conversation_answer *a,
                        struct context_prompt *p)
@@ -111,7 +111,7 @@ static int answer(struct conversation *c, struct conversation_answer *a)
     return status;
 }
 
-/* Prints what is left of the text at the end of an answer. */
+/* Prints the rest of the text at the end of an answer. */
 static bool finish_answer(struct conversation *c, struct conversation_answer *a)
 {
     char piece[TFT_TEXT_MAX];
@@ -134,7 +134,7 @@ static int answer_to_the_end(struct conversation *c)
 
 /* ---- a turn */
 
-/* Makes the form that of an answer behind n calls. */
+/* Sets the form of an answer after n calls. */
 static int choose_form(struct conversation *c, uint32_t n)
 {
     const struct conversation_tools *t = &c->tools;
@@ -152,7 +152,7 @@ static int choose_form(struct conversation *c, uint32_t n)
     return status;
 }
 
-/* Replaces the text of the answer by what was printed of it: all but calls. */
+/* Replaces the text of the answer by its printed part: all but calls. */
 static int keep_shown(struct conversation *c)
 {
     struct cli_text *text = context_answer(&c->x);
@@ -162,8 +162,8 @@ static int keep_shown(struct conversation *c)
     return kept ? CLI_OK : cli_fail("out of memory");
 }
 
-/* Gives the answer the call that was read. A template that writes calls itself gets only the other
-   text; where the call was cut, so does any. */
+/* Gives the answer the call that was read. If the template writes calls itself, or the call was cut
+   off, the answer gets only the other text. */
 static int take_call(struct conversation *c)
 {
     struct template_message *x = &c->x.said.p[c->x.said.n - 1];
@@ -178,7 +178,7 @@ static int take_call(struct conversation *c)
     return r->cut || (x->name.n && !c->tools.list->shown.n_ask) ? keep_shown(c) : CLI_OK;
 }
 
-/* Generates an answer that may call a tool. The last message then has the call, where it does. */
+/* Generates an answer that may call a tool. If it does, the last message has the call. */
 static int answer_or_call(struct conversation *c, uint32_t n)
 {
     c->reader = (struct reader){.m = c->x.m, .show = show, .user = c};
@@ -208,7 +208,7 @@ static int make_call(struct conversation *c)
     return added ? status : cli_fail("out of memory");
 }
 
-/* Generates the last message, an empty answer, and further ones behind the calls of tools. */
+/* Generates the last message, an empty answer, and a further answer after each call of a tool. */
 static int answer_turn(struct conversation *c)
 {
     c->last = (struct conversation_answer){0};
@@ -225,8 +225,8 @@ static int answer_turn(struct conversation *c)
     }
 }
 
-/* Whether the last turn is to be forgotten: its answer stayed empty, and no call was made, or the
-   answer to the calls failed. */
+/* Whether to remove the last turn: its answer stayed empty, and no call was made, or the answer to
+   the calls failed. */
 static bool is_void(const struct conversation *c, int status)
 {
     bool calls = messages_last(&c->x.said) + 2 < c->x.said.n;

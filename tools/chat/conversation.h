@@ -10,13 +10,12 @@
 struct conversation_answer {
     struct cli_text text; /* owned by the conversation, valid until it changes */
     struct tft_text state;
-    bool in_thought;  /* the answer began behind <think> */
+    bool in_thought;  /* the answer began after <think> */
     const char *stop; /* "end", "length", "context", "interrupt" */
     uint32_t n_tokens;
     double seconds;          /* spent on generating */
-    size_t n_prompt, n_held; /* tokens of the prompt; how many of them the session did not have to
-                                compute */
-    double prompt_seconds;   /* spent on computing the others */
+    size_t n_prompt, n_held; /* tokens of the prompt; how many the session need not compute */
+    double prompt_seconds;   /* spent on computing the other tokens */
 };
 
 /* Tools in a conversation. */
@@ -42,31 +41,32 @@ struct conversation {
     /* Prints a part of an answer. Returns false, with errno, if that failed. NULL: nothing is
        printed. */
     bool (*print)(const char *p, size_t n);
-    /* Called behind an answer that calls a tool. Returns false as print. NULL: not called. */
+    /* Called after an answer that calls a tool. Returns false as print. NULL: not called. */
     bool (*end)(void);
 
     struct form form;                /* the form of each answer */
-    struct reader reader;            /* of an answer, where there are tools */
-    struct cli_text shown;           /* what was printed of it */
-    int calls;                       /* the choice of the form; -1: it is not of calls */
+    struct reader reader;            /* of an answer, if there are tools */
+    struct cli_text shown;           /* the printed part of the answer */
+    int calls;                       /* the choice of the form; -1: the form has no calls */
     struct conversation_answer last; /* the last answer; stop is NULL before the first */
 };
 
-/* Opens the form and the context of a conversation whose fields up to `end` are set. Arguments
-   and result: as context_open. The caller closes the conversation in either case. */
+/* Opens the form and the context of a conversation. The caller sets the fields up to `end`.
+   Arguments and result: as context_open. The caller closes the conversation in either case. */
 int conversation_open(struct conversation *c, const char *system, const char *path);
 void conversation_close(struct conversation *c);
 
 /* Adds a message of the user, and answers it. While an answer calls a tool, the call is made, and
    the model answers again. Ctrl-C ends the answer. If the last answer stays empty, the turn is
-   removed again. c->last has that answer. Returns CLI_OK, or CLI_FAILED after an error message. */
+   removed again. c->last is the last answer. Returns CLI_OK, or CLI_FAILED after an error
+   message. */
 int conversation_say(struct conversation *c, const char *p, size_t n);
 
 /* The following functions rewind the session to the tokens that it shares with the remaining
    messages. They return CLI_OK, or CLI_FAILED after an error message. */
 
-/* Replaces the answer of the last turn, with its calls, by another one, for which the sampler draws
-   further random numbers. If the new answer is empty, the old one stays. */
+/* Replaces the answer of the last turn, with its calls, by another one, drawn with further random
+   numbers. If the new answer is empty, the old one stays. */
 int conversation_retry(struct conversation *c);
 
 /* Removes the last message of the user and its answer. */

@@ -14,7 +14,7 @@
 static struct {
     /* AT_START: only white space has come so far. IN_THOUGHT: </think> has not come yet. */
     enum { AT_START, IN_THOUGHT, REST } at;
-    size_t seen; /* bytes of the next tag that have come and are not printed yet */
+    size_t seen; /* bytes of the next tag that have come but are not printed yet */
 } display = {.at = REST};
 
 static const char *tag(void) { return display.at == AT_START ? "<think>" : "</think>"; }
@@ -48,7 +48,7 @@ static bool print_tag(void)
     return written;
 }
 
-/* How many bytes of p[n] come before the first that may begin the next tag. */
+/* Number of bytes of p[n] before the first one that may begin the next tag. */
 static size_t before_tag(const char *p, size_t n)
 {
     const char *next = memchr(p, '<', n);

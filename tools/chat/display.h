@@ -10,7 +10,7 @@
 void display_begin(bool in_thought);
 bool display_print(const char *p, size_t n);
 
-/* To be called when an answer ends or has failed. Returns false, with errno, if it could not be
+/* Call when an answer ends or has failed. Returns false, with errno, if the answer could not be
    printed. */
 bool display_end(void);
 

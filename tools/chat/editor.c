@@ -22,7 +22,7 @@ static struct {
     const char *prompt;
     bool keep;
     bool interrupted;          /* Ctrl-C ended the line */
-    unsigned char queue[4096]; /* bytes from the terminal; [at, end) are not used yet */
+    unsigned char queue[4096]; /* bytes from the terminal; [at, end) are unread */
     size_t at, end;
     bool pastes; /* the last PASTE key was the start of a paste, not Ctrl-^ */
 } ed;
@@ -55,7 +55,7 @@ static int fill(EditLine *edit)
     memmove(ed.queue, ed.queue + ed.at, ed.end);
     ed.at = 0;
     for (;;) {
-        cli_release_interrupts(); /* a SIGINT from elsewhere ends the program; no key makes one
+        cli_release_interrupts(); /* a SIGINT from elsewhere ends the program; no key sends one
                                      now */
         ssize_t n = read_or_signal();
         int err = errno;
@@ -184,7 +184,7 @@ static enum terminal_read read_line(const char *text, const char **line, size_t 
     int count;
     ed.prompt = text;
     ed.interrupted = false;
-    terminal_edit(); /* libedit makes keys of signals only after it has shown the prompt */
+    terminal_edit(); /* libedit makes keys send signals only after it has shown the prompt */
     *line = el_gets(ed.edit, &count);
     terminal_answer();
     *n = *line && count > 0 ? (size_t)count : 0;

@@ -1,5 +1,5 @@
 /*
- * The history of what was typed in tuffet chat, in a file of its user: tuffet/history in
+ * The history of lines typed in tuffet chat, in a file of the user: tuffet/history in
  * $XDG_STATE_HOME, or in ~/.local/state (XDG Base Directory Specification 0.8). One entry a line; a
  * newline in an entry is \n, a backslash \\. Entries are appended one by one, so that conversations
  * that run at the same time all keep their entries.

@@ -86,7 +86,7 @@ static enum input_kind append(struct input *in, const char *p, size_t n)
     return INPUT_FAILED;
 }
 
-/* Reads the lines that follow one with a backslash at its end. */
+/* Reads the lines that follow a line with a backslash at its end. */
 static enum input_kind read_continued(struct input *in)
 {
     const char *line;
@@ -105,7 +105,7 @@ static enum input_kind read_continued(struct input *in)
     return found;
 }
 
-/* Removes the newline behind the opening quotes, and the one before the closing quotes. */
+/* Removes the newline after the opening quotes, and the one before the closing quotes. */
 static void trim(struct cli_text *t)
 {
     if (t->n && t->p[0] == '\n')

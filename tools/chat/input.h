@@ -1,7 +1,7 @@
 /*
- * What the user says, message by message, from a terminal or a pipe. A message is a line; or
- * several lines, all but the last with a backslash at the end; or all text between """ and """,
- * taken as it is; or a paste of several lines.
+ * The user's messages, from a terminal or a pipe. A message is a line; or several lines, all but
+ * the last with a backslash at the end; or all text between """ and """, unchanged; or a paste of
+ * several lines.
  */
 #ifndef INPUT_H
 #define INPUT_H
@@ -12,9 +12,9 @@
 struct input {
     bool terminal;
     const struct editor *editor; /* or NULL */
-    struct cli_text text;        /* the message that was read last */
+    struct cli_text text;        /* the last message */
     bool quoted;                 /* the message was between """ */
-    struct cli_text line;        /* the line that came last through a pipe */
+    struct cli_text line;        /* the last line from a pipe */
 };
 
 /* keep: the history is kept in a file too. */
@@ -23,13 +23,13 @@ void input_close(struct input *in);
 
 /* INPUT_INTERRUPT: Ctrl-C at a terminal; text.n is 0 if nothing had been typed. (In a pipe, Ctrl-C
    ends the program.) INPUT_END: the end of the input, or Ctrl-D. INPUT_FAILED: an error, after its
-   message. Input that ends behind an opening """ is an error too; at a terminal it gives
+   message. Input that ends after an opening """ is an error too; at a terminal it gives
    INPUT_INTERRUPT. */
 enum input_kind { INPUT_MESSAGE, INPUT_INTERRUPT, INPUT_END, INPUT_FAILED };
 enum input_kind input_next(struct input *in);
 
-/* Asks a question at the terminal. Returns the first character of the line that is typed; 0: it is
-   empty, or Ctrl-C or Ctrl-D came. The message that was read last stays. */
+/* Asks a question at the terminal. Returns the first character of the typed line; 0: the line is
+   empty, or Ctrl-C or Ctrl-D came. The last message stays. */
 char input_ask(struct input *in, const char *question);
 
 #endif

@@ -1,6 +1,6 @@
-/* The messages of a conversation: a system message, if there is one, and then turns. A turn is a
-   message of the user and what follows it up to the next: perhaps calls of tools, each with its
-   result, and then the answer. */
+/* The messages of a conversation: optionally a system message, then turns. A turn is a message of
+   the user and all messages up to the user's next: perhaps calls of tools, each with its result,
+   and then the answer. */
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
@@ -24,8 +24,8 @@ bool messages_add_result(struct messages *m, const char *p, size_t n);
 /* The system message, or NULL. */
 const struct cli_text *messages_system(const struct messages *m);
 
-/* The index of the message of the user with which the first turn begins; the last turn; the turn
-   behind the one that begins at `turn`. m->n: there is none. */
+/* The index of the user's message that begins the first turn; the last turn; the turn after the one
+   at `turn`. m->n: no such turn. */
 size_t messages_first(const struct messages *m);
 size_t messages_last(const struct messages *m);
 size_t messages_next(const struct messages *m, size_t turn);
@@ -37,8 +37,8 @@ bool messages_takes(const struct messages *m, enum template_role role);
 /* Removes the messages [from, end). */
 void messages_drop(struct messages *m, size_t from, size_t end);
 
-/* Moves the messages from `from` on to *out, which is empty; and back to the end. Return false if
-   memory is short; nothing has moved then. */
+/* Moves the messages from `from` on to *out, which is empty; and back to the end. Both return false
+   if memory is short; nothing has moved then. */
 bool messages_cut(struct messages *m, size_t from, struct messages *out);
 bool messages_append(struct messages *m, struct messages *more);
 

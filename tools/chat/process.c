@@ -14,7 +14,7 @@ extern char **environ;
 
 enum {
     GRACE_MS = 1000, /* from SIGTERM to SIGKILL */
-    STEP_MS = 20,    /* how often the end of the command and Ctrl-C are looked for */
+    STEP_MS = 20,    /* interval of checks for the end of the command and Ctrl-C */
 };
 
 struct run {
@@ -23,8 +23,8 @@ struct run {
     pid_t pid;
     int in, out; /* the program's ends of the pipes; -1: closed */
     size_t sent;
-    uint64_t deadline; /* ns: the next signal is sent then */
-    int next;          /* that signal */
+    uint64_t deadline; /* ns: time of the next signal */
+    int next;          /* the next signal */
 };
 
 static void close_end(int *fd)
@@ -157,7 +157,7 @@ static void take(struct run *x)
 }
 
 /* Whether the command has ended. It stays a zombie until it is reaped, so that no other process
-   gets its number, which is that of the group. */
+   gets its number, which is also the group's. */
 static bool has_ended(const struct run *x)
 {
     siginfo_t info = {0};
@@ -195,10 +195,10 @@ static void run(struct run *x)
     }
     kill(-x->pid, SIGKILL);
     if (x->out >= 0)
-        take(x); /* what is in the pipe; a process that left the group may keep it open */
+        take(x); /* the rest in the pipe; a process that left the group may keep it open */
 }
 
-/* Reaps the command. A signal that the program sent is not how the command ended. */
+/* Reaps the command. A signal that the program sent does not count as the command's end. */
 static void reap(struct run *x)
 {
     int status = 0;

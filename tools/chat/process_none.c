@@ -1,4 +1,4 @@
-/* Windows: --tools needs jansson too, which no build for Windows has, so nobody calls this. */
+/* Windows: --tools also needs jansson, which no build for Windows has, so no code calls this. */
 #include "process.h"
 
 #include <errno.h>

@@ -37,7 +37,7 @@ void reader_close(struct reader *r)
     free(r->arguments.p);
 }
 
-/* Whether the token stands for no text. It may be a mark of a call. */
+/* Whether the token has no text. It may be a mark of a call. */
 static bool is_special(const struct tft_model *m, int32_t id)
 {
     size_t n;

@@ -7,7 +7,7 @@
 
 struct reader {
     const struct tft_model *m;
-    /* Takes text that is not of a call. Returns false, with errno, if it could not be written. */
+    /* Takes text outside of calls. Returns false, with errno, if it could not be written. */
     bool (*show)(void *user, const char *p, size_t n);
     void *user;
 
@@ -15,11 +15,11 @@ struct reader {
     struct cli_text name, arguments; /* of the call */
     bool called;                     /* the call is complete */
     bool cut;                        /* the answer ended within a call */
-    int err;                         /* errno of what could not be written or kept */
+    int err;                         /* errno of text that could not be written or kept */
 };
 
-/* Opens a reader whose first three fields are set, the others zero. Returns CLI_OK, or CLI_FAILED
-   after an error message. The caller closes it in either case. */
+/* Opens a reader. The caller sets the first three fields, and the others to zero. Returns CLI_OK,
+   or CLI_FAILED after an error message. The caller closes the reader in either case. */
 int reader_open(struct reader *r, const struct tft_chat_tools *tools);
 void reader_close(struct reader *r);
 

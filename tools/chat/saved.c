@@ -49,7 +49,7 @@ static bool add_message(struct cli_text *all, const struct template_message *x)
     return good;
 }
 
-/* The session as it is saved; *out NULL, after a note, if it cannot be. */
+/* The saved session; *out NULL, after a note, if it cannot be saved. */
 static int save_session(const struct conversation *c, void **out, size_t *n)
 {
     struct tft_error err;
@@ -78,7 +78,7 @@ static int write_file(const char *path, const struct cli_text *part, size_t n)
     int os;
     if (tft_new_file_create(&f, path, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    os = system_make_private(f->file); /* a file that is replaced keeps its mode */
+    os = system_make_private(f->file); /* a replaced file keeps its mode */
     errno = 0;
     for (size_t i = 0; i < n && !os; i++)
         if (part[i].n && fwrite(part[i].p, 1, part[i].n, f->file) != part[i].n)
@@ -124,7 +124,7 @@ int saved_write(const struct conversation *c, const char *path)
 
 /* ---- reading */
 
-/* Adds the message that `x` describes. Returns NULL, or what is wrong. */
+/* Adds the message that `x` describes. Returns NULL, or the error. */
 static const char *take_message(struct messages *m, const struct template_message *x)
 {
     bool calls = x->role == TEMPLATE_ASSISTANT && x->name.n;
@@ -146,7 +146,7 @@ static const char *take_message(struct messages *m, const struct template_messag
     return added ? NULL : "out of memory";
 }
 
-/* Reads `count` messages, p[n]. Returns NULL, or what is wrong. */
+/* Reads `count` messages, p[n]. Returns NULL, or the error. */
 static const char *take_messages(struct messages *m, uint32_t count, const unsigned char *p,
                                  size_t n)
 {
@@ -176,7 +176,7 @@ static const char *take_messages(struct messages *m, uint32_t count, const unsig
                                 : NULL;
 }
 
-/* Reads the messages of the file, p[n]. Returns NULL, or what is wrong with it. */
+/* Reads the messages of the file, p[n]. Returns NULL, or the error. */
 static const char *take_file(struct messages *m, const unsigned char *p, size_t n)
 {
     if (n < HEAD || memcmp(p, magic, sizeof magic) != 0)

@@ -1,6 +1,6 @@
 /*
- * A conversation in a file: its messages, and behind them the session that has their tokens, as
- * tft_session_save_mem writes it. One file, so that both are replaced at once and never disagree.
+ * A conversation in a file: its messages, and then the session that has their tokens, as
+ * tft_session_save_mem writes it. One file, so that both are replaced at once and always agree.
  * docs/sessions.md has the format.
  */
 #ifndef SAVED_H
@@ -8,15 +8,15 @@
 
 #include "conversation.h"
 
-/* Writes the conversation to a file, which gets its name when it is complete. A file that is there
-   already must be a saved conversation, or empty. A session on a device is left out. Returns
-   CLI_OK, or CLI_FAILED after an error message. */
+/* Writes the conversation to a file, which gets its name when it is complete. An existing file must
+   be a saved conversation, or empty. A session on a device is left out. Returns CLI_OK, or
+   CLI_FAILED after an error message. */
 int saved_write(const struct conversation *c, const char *path);
 
-/* Replaces the messages by those of a file, and the tokens of the session by the saved ones: the
-   next answer is the one that would have come. The sampler goes on with the saved random numbers.
-   Where the session in the file does not fit, which a note says, the tokens are computed with the
-   next message. The file is not trusted: after an error, all messages are as they were. */
+/* Replaces the messages by the messages of a file, and the session's tokens by the saved ones: the
+   next answer is the same as without the save. The sampler continues with the saved random numbers.
+   If the session in the file does not fit, prints a note, and the next message computes the tokens.
+   The file is not trusted: after an error, all messages are unchanged. */
 int saved_read(struct conversation *c, const char *path);
 
 #endif

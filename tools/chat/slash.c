@@ -7,7 +7,7 @@
 
 #include "saved.h"
 
-/* arg: what follows the name, without the white space around it. */
+/* arg: the text after the name, without the white space around it. */
 struct command {
     const char *name, *arg, *what;
     enum slash (*run)(struct conversation *c, const char *arg);
@@ -157,7 +157,7 @@ static const struct command *find(const char *name, size_t n)
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-/* Runs the command with the text behind its name. */
+/* Runs the command with the text after its name. */
 static enum slash run(struct conversation *c, const struct command *command, const char *p,
                       size_t n)
 {

@@ -202,8 +202,8 @@ static int64_t time_now(void)
                  : 0;
 }
 
-/* The time when this was first called. It stays the same, so that a prompt which begins with it
-   keeps its beginning. */
+/* The time of the first call. It stays the same, so that a prompt that begins with it keeps its
+   beginning. */
 static int64_t first_time(void)
 {
     static int64_t first;
@@ -223,8 +223,8 @@ int template_check(void)
 
 /* ---- rendering */
 
-/* What the template is run over, but for the start of the answer: *in, and in memory that the
-   caller frees, *all and *json. Returns false if memory is short. */
+/* The template's input, without the start of the answer: *in, and in memory that the caller frees,
+   *all and *json. Returns false if memory is short. */
 static bool make_input(struct tft_chat_input *in, struct tft_chat_message **all, char **json,
                        const struct template_message *message, size_t n,
                        const struct template_options *o)
@@ -315,12 +315,13 @@ int32_t *template_tokenize(const struct tft_chat_text *t, const struct tft_model
 
 /* ---- a system message */
 
-/* What a user may begin with. A tokenizer may merge the last of the markup with the first of it. */
+/* Possible beginnings of a user's message. A tokenizer may merge the last of the markup with the
+   first of it. */
 static const char *const openings[] = {"Hello", "what", "7",   "\n\n\n",
                                        "  1",   "\"A",  "- b", "\xc3\xa9"};
 enum { OPENINGS = sizeof openings / sizeof *openings };
 
-/* The tokens of a conversation in which the user says `opening` first. */
+/* The tokens of a conversation whose first user message is `opening`. */
 static int32_t *begin(const struct template_format *f, const struct tft_model *m,
                       const char *system, const struct template_options *o, const char *opening,
                       size_t *n)
@@ -347,9 +348,9 @@ static size_t common(const int32_t *a, size_t n, const int32_t *b, size_t n_b)
     return i;
 }
 
-/* How many of the tokens ids[n] do not depend on the system message: another message is said in its
-   place. (Without any, a template may say one of its own, even this one.) Returns n after an error
-   message. */
+/* How many of the tokens ids[n] do not depend on the system message: they are compared with the
+   tokens of another message. (Without a message, a template may insert one of its own, even this
+   one.) Returns n after an error message. */
 static size_t independent(const struct template_format *f, const struct tft_model *m,
                           const char *system, const struct template_options *o, const int32_t *ids,
                           size_t n)

@@ -1,6 +1,7 @@
 /*
  * Conversations of the program, by the template in a model's file (chat/tuffet_chat.h). For files
- * without one, the formats of small models are built in, as templates too: the user names one.
+ * without a template, the formats of small models are built in, as templates too: the user names
+ * one.
  */
 #ifndef TEMPLATE_H
 #define TEMPLATE_H
@@ -8,23 +9,22 @@
 #include "chat/tuffet_chat.h"
 #include "template_json.h"
 
-/* A template: of a model's file, or one of those that are built in. They are read once, and
-   stay. */
+/* A template: of a model's file, or a built-in one. Templates are read once, and stay. */
 struct template_format;
 
 /* --template and --date; check: CLI_OK or CLI_USAGE. */
 extern const struct cli_option template_option_list[];
 int template_check(void);
 
-/* The built-in one of that name; NULL if it is unknown. */
+/* The built-in template of that name; NULL if the name is unknown. */
 const struct template_format *template_named(const char *name);
 const char *template_name(const struct template_format *f);
 
-/* What --template names, or the model's own template; NULL after an error message. path: of the
+/* The template that --template names, or the model's own; NULL after an error message. path: of the
    model. */
 const struct template_format *template_choose(const struct tft_model *m, const char *path);
 
-/* The same without a message; NULL if the file has none, or one that cannot be read. */
+/* The same without a message; NULL if the file has none, or an unreadable one. */
 const struct tft_chat_template *template_quietly(const struct tft_model *m);
 
 /* All names, for error messages: "chatml, qwen3, ..." */
@@ -33,7 +33,8 @@ const char *template_names(void);
 /* Whether the template knows --no-think. */
 bool template_thinks(const struct template_format *f);
 
-/* How many bytes at the start of an answer belong to the template: 1 if it puts a space there. */
+/* Number of bytes at the start of an answer that belong to the template: 1 if it puts a space
+   there. */
 size_t template_lead(const struct template_format *f, const char *answer, size_t n);
 
 /* The format in which the model calls tools, as tft_chat_call_format. */
@@ -47,7 +48,7 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      const struct template_options *o);
 
-/* The same over the JSON of tft_chat_input, with the time of now. The error goes to err. */
+/* The same over the JSON of tft_chat_input, with the current time. The error goes to err. */
 enum tft_status template_render_json(struct tft_chat_text *t, const struct template_format *f,
                                      const struct tft_model *m, const char *json, size_t n,
                                      struct tft_error *err);
@@ -57,8 +58,8 @@ enum tft_status template_render_json(struct tft_chat_text *t, const struct templ
 int32_t *template_tokenize(const struct tft_chat_text *t, const struct tft_model *m, size_t *n,
                            bool *text_goes_on);
 
-/* The tokens with which a conversation with this system message begins, whatever the user says;
-   likewise. */
+/* The tokens with which a conversation with this system message begins, for any message of the
+   user; likewise. */
 int32_t *template_system_tokens(const struct template_format *f, const struct tft_model *m,
                                 const char *system, const struct template_options *o, size_t *n);
 

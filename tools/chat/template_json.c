@@ -21,8 +21,8 @@ static void member(struct out *f, const char *before, const char *p, size_t n)
     f->failed = f->failed || !cli_text_json(&f->text, n ? p : "", n);
 }
 
-/* The number of a call, which the template of Mistral wants to have nine letters and digits: that
-   of its message. */
+/* The number of a call, its message's, in nine letters and digits, as Mistral's template
+   requires. */
 static void id(struct out *f, const char *before, size_t at)
 {
     char text[16];
@@ -38,7 +38,7 @@ static void begin(struct out *f, const char *role)
     put(f, "\"");
 }
 
-/* A message as a template with tools takes it. */
+/* A message in the form of a template with tools. */
 static void write_message(struct out *f, const struct template_message *x, size_t at)
 {
     static const char *const roles[] = {"system", "user", "assistant", "tool"};
@@ -57,8 +57,8 @@ static void write_message(struct out *f, const struct template_message *x, size_
     put(f, "}");
 }
 
-/* The same where the template does not know tools: the system message describes them, and results
-   are messages of the user. */
+/* The same for a template that does not know tools: the system message describes the tools, and
+   results are messages of the user. */
 static void write_plainly(struct out *f, const struct template_message *x)
 {
     static const char *const roles[] = {"system", "user", "assistant", "user"};
@@ -76,7 +76,7 @@ static void write_plainly(struct out *f, const struct template_message *x)
     free(text.text.p);
 }
 
-/* The system message, and behind it what describes the tools. */
+/* The system message, and then the description of the tools. */
 static void write_asking(struct out *f, const struct cli_text *system,
                          const struct template_tools *t)
 {

@@ -1,4 +1,4 @@
-/* The messages of a conversation, and those with tools as the JSON that templates are run over. */
+/* The messages of a conversation, and conversations with tools as JSON for templates. */
 #ifndef TEMPLATE_JSON_H
 #define TEMPLATE_JSON_H
 
@@ -17,8 +17,8 @@ struct template_message {
 /* Tools that the model may call. */
 struct template_tools {
     const char *json; /* OpenAI's list of declarations, the variable `tools` */
-    const char *ask;  /* [n_ask] what the system message says of them if the template does not write
-                         them; empty if it does */
+    const char *ask;  /* [n_ask] the system message's description of the tools, if the template does
+                         not write one; empty if it does */
     size_t n_ask;
 };
 

@@ -51,7 +51,7 @@ static void restore(void)
 }
 
 /* NOFLSH: otherwise Ctrl-C would discard the bytes in the queue. Without keys, the terminal itself
-   still edits the line that is being typed. */
+   still edits the current line. */
 static void silent_modes(bool signals)
 {
     struct termios t = terminal.found;
@@ -201,8 +201,8 @@ static size_t waiting(void)
 /* How many bytes at the front of the terminal's queue are on the screen. */
 static size_t shown;
 
-/* A line of n bytes has been read; n_queued were in the queue when the echo began. What came after
-   that, the terminal has echoed. Returns whether the line was typed without an echo. */
+/* A line of n bytes has been read; n_queued were in the queue when the echo began. The terminal has
+   echoed all bytes after that. Returns whether the line was typed without an echo. */
 static bool was_silent(size_t n, size_t n_queued)
 {
     bool silent = n_queued > shown && n > shown;
@@ -222,7 +222,7 @@ enum terminal_read terminal_line(const char *prompt, const char **line, size_t *
     /* Counted while the terminal echoes, here and when the line has been read: a line that comes
        between the two steps is then shown twice, and not never. */
     size_t n_queued = waiting();
-    cli_release_interrupts(); /* a SIGINT from elsewhere ends the program; no key makes one now */
+    cli_release_interrupts(); /* a SIGINT from elsewhere ends the program; no key sends one now */
     fputs(prompt, stderr);
     text.n = 0;
     while (read && got && (!text.n || !strchr("\n\x03", text.p[text.n - 1])))

@@ -1,7 +1,7 @@
 /*
- * The terminal during a conversation. What is typed while the program computes is not echoed, and
- * stays in the terminal's queue for the next prompt. The modes that the program found are restored
- * when it exits, when a signal ends it, and while it is suspended.
+ * The terminal during a conversation. Input typed while the program computes is not echoed, and
+ * stays in the terminal's queue for the next prompt. The original modes are restored when the
+ * program exits, when a signal ends it, and while it is suspended.
  */
 #ifndef TERMINAL_H
 #define TERMINAL_H
@@ -13,14 +13,14 @@
    otherwise lines. Does nothing unless standard input is a terminal. */
 void terminal_begin(bool keys);
 
-/* Makes a signal that ends the program end dim text on standard output first, also where standard
-   input is no terminal. */
+/* Makes a signal that ends the program end dim text on standard output first, also if standard
+   input is not a terminal. */
 void terminal_write(void);
 
 /* Sets the modes for an answer: no echo, and Ctrl-C is a signal. */
 void terminal_answer(void);
 
-/* Sets the modes in which an editor shows its prompt: Ctrl-C is a key already. */
+/* Sets the modes in which an editor shows its prompt: Ctrl-C is already a key. */
 void terminal_edit(void);
 
 /* Reads a line, which the terminal itself edits: line[*n], with its newline, valid until the next
@@ -35,7 +35,7 @@ void terminal_suspend(void);
 bool terminal_disturbed(void);
 
 /* Whether control sequences that style text may be sent to this descriptor: it is a terminal that
-   knows them, and NO_COLOR (no-color.org) is not set. */
+   knows the sequences, and NO_COLOR (no-color.org) is not set. */
 bool terminal_styles(int fd);
 
 #endif

@@ -39,7 +39,7 @@ void terminal_begin(bool keys)
 
 /* ---- lines */
 
-/* text = the UTF-16 of wide[], which is whole, in UTF-8. Returns false if out of memory. */
+/* text = the UTF-16 in wide[], which is complete, as UTF-8. Returns false if out of memory. */
 static bool take_utf8(struct cli_text *text, const struct cli_text *wide)
 {
     const wchar_t *p = (const wchar_t *)(const void *)wide->p;
@@ -69,13 +69,13 @@ enum terminal_read terminal_line(const char *prompt, const char **line, size_t *
     while (read && got && last != '\n' && !ended) {
         read = ReadConsoleW(GetStdHandle(STD_INPUT_HANDLE), piece, 512, &got, &ends);
         last = read && got ? piece[got - 1] : 0;
-        bool ends_input = last == CTRL_D || last == CTRL_Z; /* behind a text, it does not */
+        bool ends_input = last == CTRL_D || last == CTRL_Z; /* after a text, it does not */
         read = read &&
                cli_text_append(&wide, (const char *)piece, (got - ends_input) * sizeof *piece);
         ended = ends_input && !wide.n;
     }
     read = read && (!wide.n || take_utf8(&text, &wide));
-    /* The thread that sets the flag may be late: the flag must not be taken for the next Ctrl-C. */
+    /* The thread that sets the flag may be late: the flag must not count as the next Ctrl-C. */
     for (int i = 0; i < 100 && !got && !cli_interrupted(); i++)
         Sleep(1);
     *line = text.p;

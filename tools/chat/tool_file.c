@@ -7,7 +7,7 @@
 
 enum { SECONDS = 30, MOST_SECONDS = 3600, BYTES = 8192, MOST_BYTES = 1 << 20, MOST_WORDS = 256 };
 
-/* Where messages say that something is: member `name` of item `at`. */
+/* Prefix of error messages: member `name` of item `at`. */
 struct place {
     const char *path, *name;
     size_t at;

@@ -8,7 +8,7 @@
 struct tool_command {
     char **argv; /* NULL ends it */
     uint32_t seconds;
-    size_t bytes; /* of output that the model gets */
+    size_t bytes; /* of output for the model */
 };
 
 /* Starts from all zero. */
@@ -20,10 +20,10 @@ struct tool_file {
     size_t n;
 };
 
-/* Reads a JSON list, each item of which has a member `command`, and may have `seconds` and `bytes`;
-   the rest of an item is its declaration, which is not checked. A relative path of a command is
-   one from the folder of the file. Returns CLI_OK, or CLI_FAILED after an error message. The caller
-   frees the file in either case. */
+/* Reads a JSON list. Each item has a member `command`, and may have `seconds` and `bytes`; the rest
+   of an item is its declaration, which is not checked. A relative path of a command starts from the
+   folder of the file. Returns CLI_OK, or CLI_FAILED after an error message. The caller frees the
+   file in either case. */
 int tool_file_read(struct tool_file *f, const char *path);
 void tool_file_free(struct tool_file *f);
 

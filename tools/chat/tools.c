@@ -53,7 +53,7 @@ CLI_PRINTF(2, 3) static bool say(struct cli_text *out, const char *fmt, ...)
     return (!out->n || cli_text_append(out, "\n", 1)) && cli_text_append(out, text, len);
 }
 
-/* How a command ended, where it did not end well. */
+/* How a command ended, if it did not end well. */
 static bool say_end(struct cli_text *out, const struct process_result *r, uint32_t seconds)
 {
     switch (r->end) {
