@@ -1,4 +1,4 @@
-/* The limits of this machine, measured, with which tuffet bench compares its speeds. */
+/* The measured limits of this machine; tuffet bench compares its speeds with them. */
 #ifndef LIMITS_H
 #define LIMITS_H
 
@@ -10,8 +10,8 @@ struct limits {
     double fma_gflops; /* float fma, 10^9 operations/s; an fma is two */
 };
 
-/* Measures with `threads` threads, which takes about half a second. Returns false if there is no
-   memory for the buffer of 256 MiB. */
+/* Measures with `threads` threads, for about half a second. Returns false if there is no memory for
+   the buffer of 256 MiB. */
 bool measure_limits(struct limits *out, int threads);
 
 #endif

@@ -62,7 +62,7 @@ static int open_group(struct group *g, const struct tft_allocator *a)
     return CLI_OK;
 }
 
-/* Each session has the first `depth` tokens then, and nothing else. */
+/* Each session then has exactly the first `depth` tokens. */
 static int begin(struct group *g)
 {
     for (uint32_t i = 0; i < g->o->n; i++) {

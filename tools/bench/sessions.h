@@ -8,14 +8,14 @@
 
 struct sessions_opts {
     const struct tft_model *m;
-    uint32_t n, depth, tokens; /* sessions; tokens that each has before, and generates */
+    uint32_t n, depth, tokens; /* sessions; tokens of each before, and generated */
     int threads;
-    const int32_t *ids; /* [depth + tokens] what each session gets; the tokens of the others do not
+    const int32_t *ids; /* [depth + tokens] input of each session; the tokens of the others do not
                            matter to its speed, except in a mixture of experts */
 };
 
-/* seconds[runs]: each that of n * tokens tokens, one of each session in a pass. *bytes: the memory
-   of the sessions and the batch. Returns a status of tools/cli/cli.h. */
+/* seconds[runs]: each for n * tokens tokens, one of each session in a pass. *bytes: the memory of
+   the sessions and the batch. Returns a status of tools/cli/cli.h. */
 int time_sessions(double *seconds, size_t *bytes, uint32_t runs, const struct sessions_opts *o);
 
 #endif

@@ -13,18 +13,18 @@ struct shape {
     uint32_t width, ffn, layers, heads, kv_heads, head, vocab;
     bool bias;              /* biases of q, k and v */
     bool qk_norm;           /* norms of each head of q and k */
-    bool post_norm;         /* norms behind attention and feed-forward */
+    bool post_norm;         /* norms after attention and feed-forward */
     uint32_t rot;           /* rotated numbers of a head; 0: all */
     uint32_t long_context;  /* RoPE has divisors for sessions of more tokens than this; 0: none */
     uint32_t window;        /* tokens of the window, in layers that have one; 0: no layer has */
-    uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: there is none */
+    uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: no experts */
     const char *mixers;     /* a letter for each layer, repeated: a(ttention), c(onvolution), d(elta
                                net); NULL: all layers have attention */
     bool output_gate;       /* of attention: q has as many rows again */
     const char *ffn_norm, *out_norm; /* names of norms; NULL: the usual ones */
 };
 
-/* Sizes of LFM2's convolution and of Qwen3.5's delta nets, whose heads have keys and values of one
+/* Sizes of LFM2's convolution and of Qwen3.5's delta nets; their heads have keys and values of one
    width. */
 enum { CONV_TAPS = 3, DELTA_TAPS = 4, DELTA_HEADS = 16, DELTA_WIDTH = 128 };
 
@@ -266,7 +266,7 @@ static void put_values(struct shape_weights *w, const struct shape *s, enum tft_
     tft_gguf_put_u32(w->gguf, "general.alignment", 64);
     tft_gguf_put_str(w->gguf, "general.architecture", shape_str(s->arch));
     tft_gguf_put_str(w->gguf, "general.name", shape_str(s->name));
-    /* longer than some of the models have it, to measure a cache at depth */
+    /* longer than in some of the models, to measure a cache at depth */
     put_u32(w, s, "context_length", 32768);
     put_u32(w, s, "embedding_length", s->width);
     put_u32(w, s, "feed_forward_length", s->ffn);

@@ -19,15 +19,15 @@ struct shape_opts {
     const char *name;              /* one of SHAPE_NAMES */
     unsigned bits;                 /* of a weight: 8, 4, 3 or 2 */
     enum tft_range range;          /* how the ranges of activations are measured */
-    bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; if it
-                                      returns false, the writing stops */
+    bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; false
+                                      stops the writing */
 };
 
 /* Whether this is one of SHAPE_NAMES. */
 bool shape_is_known(const char *name);
 
-/* Writes such a model to a file. TFT_OK without a file if `progress` stopped it. TFT_ERR_ARG: there
-   is no such name, or there are no such weights. */
+/* Writes such a model to a file. TFT_OK without a file if `progress` stopped it. TFT_ERR_ARG:
+   unknown name or bits. */
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err);
 
 #endif

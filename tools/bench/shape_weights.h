@@ -20,10 +20,10 @@ enum { SHAPE_TENSORS = 2048 };
 /* Three runs over all tensors: the first counts them, the second writes their descriptions, the
    third their data. */
 struct shape_weights {
-    const struct tft_low *low; /* how weights are held as codes; NULL: they are int8 */
+    const struct tft_low *low; /* the codes of the weights; NULL: int8 */
     struct tft_gguf_writer *gguf;
-    bool counted; /* the second run and the third */
-    bool data;    /* the third run */
+    bool counted; /* in the second run and the third */
+    bool data;    /* in the third run */
     size_t n_tensor;
     int32_t codes[SHAPE_TENSORS];  /* [n_tensor] TFT_KEY_WEIGHT_CODES */
     bool (*progress)(double done); /* as in struct shape_opts */
