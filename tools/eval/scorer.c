@@ -117,7 +117,7 @@ static enum tft_status compute(struct tft_session *s, const int32_t *ids, size_t
     return status;
 }
 
-/* Rewinds to the beginning that the session's tokens and ids[..n) have in common. */
+/* Rewinds to the common beginning of the session's tokens and ids[..n). */
 static void rewind_to_common(struct tft_session *s, const int32_t *ids, size_t n)
 {
     size_t same = 0;
@@ -131,7 +131,7 @@ enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_
 {
     enum tft_status status = TFT_OK;
     size_t held = tft_prefix_held(z->m, NULL, ids, n), step;
-    const int32_t *session_ids = ids + held; /* the tokens that the session gets */
+    const int32_t *session_ids = ids + held; /* the tokens for the session */
     if (first < held)
         first = held;
     rewind_to_common(z->s, session_ids, first > held ? first - 1 - held : 0);

@@ -16,7 +16,7 @@ struct span {
     size_t n;
 };
 
-/* Says what is wrong with the line. Returns false. */
+/* Writes the error of the line. Returns false. */
 CLI_PRINTF(2, 3) static bool wrong(struct reader *r, const char *fmt, ...)
 {
     va_list args;
@@ -88,8 +88,8 @@ static struct span words(const char *p)
     return (struct span){p, strlen(p)};
 }
 
-/* White space of ASCII. Python's strip() knows that of all scripts, but the texts of these tasks do
-   not begin or end with any other. */
+/* White space of ASCII. Python's strip() also removes other scripts' white space, but the texts of
+   these tasks do not begin or end with any. */
 static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -243,7 +243,7 @@ static char *halve_spaces(char *out, const char *p, const char *end)
     return out;
 }
 
-/* preprocess(): one step after the other, since a step may find what the one before has left. */
+/* preprocess(): one step after another, since a step may find the result of the step before. */
 static void tidy(struct cli_text *t)
 {
     if (!t->n)
@@ -317,14 +317,14 @@ static bool read_object(enum task task, struct reader *r)
 
 /* ---------------------------------------------------------------------------------------- lines */
 
-/* The message of jansson, without the text at which it stopped: that may be anything, of any
+/* The message of jansson, without the text at which it stopped: that text may be anything, of any
    length. */
 static bool not_json(struct reader *r, json_error_t *err)
 {
     char *near = strstr(err->text, " near ");
     if (near)
         *near = 0;
-    if (!*err->text) /* the line is right, but there was no memory */
+    if (!*err->text) /* the line is valid, but memory is short */
         return wrong(r, "%s", tft_status_text(TFT_ERR_NOMEM));
     return wrong(r, "byte %d: %s", err->position, err->text);
 }

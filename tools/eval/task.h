@@ -1,6 +1,6 @@
 /*
  * Reads the questions of zero-shot tasks: from JSON Lines to the texts that a model scores. The
- * texts are byte for byte those of EleutherAI's lm-evaluation-harness (lm_eval/tasks, August 2026),
+ * texts have the same bytes as in EleutherAI's lm-evaluation-harness (lm_eval/tasks, August 2026),
  * so that results can be compared.
  */
 #ifndef TASK_H
@@ -27,17 +27,17 @@ struct task_item {
     size_t n, right; /* the number of options, and the index of the right one */
 };
 
-/* Reads one line of a file. Returns false if the line is wrong, and what is wrong in `why`. */
+/* Reads one line of a file. Returns false if the line is wrong; the error is in `why`. */
 enum { TASK_WHY = 160 };
 bool task_read(enum task task, const char *line, size_t len, struct task_item *item,
                char why[TASK_WHY]);
 
-/* Frees an item, also one whose reading failed, and makes it all zero. */
+/* Frees an item, even if reading it failed, and makes it all zero. */
 void task_free(struct task_item *item);
 
 const char *task_name(enum task task);
 
-/* Whether acc_norm is usual for the task: accuracy where ln p is divided by the answer's length. */
+/* Whether acc_norm is usual for the task: accuracy with ln p divided by the answer's length. */
 bool task_normalized(enum task task);
 
 #endif
