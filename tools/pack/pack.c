@@ -14,9 +14,9 @@ struct item {
     const struct tft_format *packed; /* NULL: a copy, or `floats` */
     const float *floats;             /* [rows] part of a bias */
     uint64_t first, rows;            /* of `from`, if it is packed; all rows of a copy */
-    uint64_t apart, n;               /* so many matrices of `rows` rows, each `apart` rows behind
-                                        the one before it */
-    char name[40];                   /* if it is another one than that of `from`, else "" */
+    uint64_t apart, n;               /* number of matrices of `rows` rows, each `apart` rows after
+                                        the one before */
+    char name[40];                   /* if it differs from the name of `from`, else "" */
 };
 
 struct packing {
@@ -30,15 +30,16 @@ struct packing {
     struct tft_gguf_writer *w;
 };
 
-/* ------------------------------------------------------------------------------ what is written */
+/* ------------------------------------------------------------------------- tensors to be
+   written */
 
 enum { PARTS = 3 }; /* q, k and v may share a tensor, or gate and up */
 
-/* How a tensor of the old file is used. */
+/* Use of a tensor of the old file. */
 struct use {
     const struct tft_format *packed;        /* of a matrix that is packed; NULL for others */
-    const struct tft_block *weights, *bias; /* the layer that has parts of it as its matrices, or
-                                               as their biases */
+    const struct tft_block *weights, *bias; /* the layer that has parts of the tensor as its
+                                               matrices, or as their biases */
     const struct tft_tensor *of;            /* the tensor of these matrices */
     uint32_t layer;
 };
@@ -87,8 +88,8 @@ static void note_all(const struct tft_model *m, struct use *use)
     }
 }
 
-/* The parts of a tensor that several matrices share are tensors of their own, since a part is whole
-   panels. */
+/* The parts of a tensor that several matrices share become tensors of their own, since a part is
+   whole panels. */
 static void add_parts(struct packing *p, const struct tft_tensor *t, const struct use *u)
 {
     const struct tft_block *b = u->weights ? u->weights : u->bias;
@@ -119,7 +120,7 @@ static void add_parts(struct packing *p, const struct tft_tensor *t, const struc
     }
 }
 
-/* False: there is no memory. */
+/* False: out of memory. */
 static bool list(struct packing *p)
 {
     const struct tft_source *s = &p->m->source;
@@ -276,7 +277,7 @@ static enum tft_status write_file(struct packing *p, const char *path, struct tf
     return whole ? closed : status;
 }
 
-/* Whole panels, and a few MB if there are that many of them. */
+/* Whole panels, or a few MB of panels if there are that many. */
 static size_t piece_bytes(const struct packing *p)
 {
     enum { PIECE = 4 << 20 };

@@ -1,4 +1,4 @@
-/* Writes a GGUF file whose matrices are packed (simd/packed.h): model/packed.c reads it. */
+/* Writes a GGUF file with packed matrices (simd/packed.h), which model/packed.c reads. */
 #ifndef PACK_PACK_H
 #define PACK_PACK_H
 
@@ -14,12 +14,12 @@ struct pack_opts {
 struct pack_result {
     size_t tensors, packed; /* of the new file, and how many of them are packed */
     uint64_t bytes;         /* of all tensors */
-    bool stopped;           /* progress() said so: there is no file */
+    bool stopped;           /* progress() returned false: there is no file */
 };
 
-/* m: opened by tft_model_open_unexpanded. `path` may be m's own file. A few MB of memory are taken
-   meanwhile. On failure, and if stopped, there is no new file, and an existing one is unchanged.
-   TFT_ERR_ARG: there is nothing to pack. TFT_ERR_FORMAT: a scale is infinite or NaN. */
+/* m: opened by tft_model_open_unexpanded. `path` may be m's own file. Takes a few MB of memory. On
+   failure, and if stopped, there is no new file, and an existing one is unchanged. TFT_ERR_ARG:
+   nothing to pack. TFT_ERR_FORMAT: a scale is NaN or infinity. */
 enum tft_status pack(const struct tft_model *m, const char *path, const struct pack_opts *o,
                      struct pack_result *r, struct tft_error *err);
 
