@@ -1,8 +1,8 @@
 /*
- * A plugin of QEMU's user mode, version 7: the file that the argument out=FILE names gets the
- * number of instructions that the program has executed, of one thread.
+ * A plugin of QEMU's user mode, version 7: writes the number of instructions that one thread of the
+ * program has executed to the file of the argument out=FILE.
  *
- * The declarations are those of qemu-plugin.h, which Debian does not package
+ * The declarations match qemu-plugin.h, which Debian does not package
  * (https://qemu.org/docs/master/devel/tcg-plugins.html).
  */
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /*
  * For mpi.py: makes MPI as slow as a network, by the profiling interface of the standard. A message
  * of n bytes takes LATENCY + n / BANDWIDTH (environment: microseconds, MB/s). A sum or a broadcast
- * takes log2 of the number of processes of them, one behind the other.
+ * takes log2(number of processes) messages, one after another.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
