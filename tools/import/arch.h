@@ -1,6 +1,6 @@
 /*
- * What an architecture's folders look like: the classes of transformers in config.json, the names
- * of numbers and of tensors, and what has to be done to them.
+ * Description of an architecture's folders: the classes of transformers in config.json, the names
+ * of numbers and of tensors, and the changes to them.
  */
 #ifndef IMPORT_ARCH_H
 #define IMPORT_ARCH_H
@@ -11,18 +11,20 @@
 #define IMPORT_OPTIONAL (-2)
 struct import_number {
     const char *key, *names; /* names: as in import_find */
-    double def;              /* IMPORT_NEEDED; or IMPORT_OPTIONAL: then there is no key either */
+    double def;              /* IMPORT_NEEDED; or IMPORT_OPTIONAL: without the number there is no
+                                key */
 };
 
 enum {
     IMPORT_MAY_MISS = 1, /* the folder need not have the tensor */
-    IMPORT_HEAD = 2,     /* the output matrix, whose name has no prefix, and which is not read where
-                            it is the embedding again */
-    IMPORT_Q = 4,        /* rows of queries, or of keys: permuted where the architecture says so */
+    IMPORT_HEAD = 2,     /* the output matrix: its name has no prefix, and it is not read if it
+                            equals the embedding */
+    IMPORT_Q = 4,        /* rows of queries, or of keys: permuted for architectures with
+                            `permuted` */
     IMPORT_K = 8,
     IMPORT_TRANSPOSE = 16, /* columns become rows */
     IMPORT_QKV = 32,       /* rows are grouped by KV head: its queries, its key, its value. They
-                              become those of all queries, all keys, all values */
+                              become all queries, then all keys, then all values */
     IMPORT_STACK = 64,     /* `from` has a second %u: these tensors become parts of one */
     IMPORT_GATE = 128,     /* each matrix of the folder has twice the rows: the first half is the
                               gate, */
@@ -40,9 +42,10 @@ enum {
     IMPORT_MINUS_EXP = 1 << 16, /* x becomes -exp(x) */
     IMPORT_TERNARY = 1 << 17,   /* each number becomes the nearest of -s, 0 and s; s is the mean of
                                    their magnitudes */
-    /* For layers that differ (struct import, `layers`). */
-    IMPORT_OWN_KV = 1 << 18,   /* layers with keys and values of their own; left out of others */
-    IMPORT_OWN_V = 1 << 19,    /* layers whose keys are not their values */
+    /* For architectures whose layers differ (struct import, `layers`). */
+    IMPORT_OWN_KV = 1 << 18,   /* layers with keys and values of their own; left out of other
+                                  layers */
+    IMPORT_OWN_V = 1 << 19,    /* layers with values that differ from their keys */
     IMPORT_EMBEDDED = 1 << 20, /* models with embeddings for each layer */
 };
 
@@ -63,21 +66,22 @@ enum {
  * With IMPORT_GATE or IMPORT_UP, it is the shape of one half.
  */
 struct import_tensor {
-    const char *from; /* without the prefix; %u is the layer; with alternatives between '|' */
+    const char *from; /* without the prefix; %u is the layer; alternatives between '|' */
     const char *to;
     const char *shape;
     unsigned how;
 };
 
 struct import_arch {
-    const char *classes;     /* with a blank before and behind each */
+    const char *classes;     /* with a blank before and after each */
     const char *name;        /* general.architecture */
     const char *activations; /* as classes */
     const char *defaults;    /* JSON, or NULL */
     bool layer_norm, no_rope, ff_is_4d;
-    bool permuted;    /* RoPE pairs neighbours, and in the folder partners are half a head apart */
-    bool norm_plus_1; /* gains of norms are stored without the 1 that is added */
-    bool parallel;    /* what use_parallel_residual is where config.json does not say it */
+    bool permuted;    /* the GGUF file pairs neighbours for RoPE; in the folder partners are half a
+                         head apart */
+    bool norm_plus_1; /* the folder stores gains of norms without the 1 that is added */
+    bool parallel;    /* default of use_parallel_residual in config.json */
     enum {
         IMPORT_IF_ONLINE = 1, /* weights become ternary if quantization_mode in config.json is
                                  "online" */
@@ -85,10 +89,10 @@ struct import_arch {
     } ternary;                /* for tensors with IMPORT_TERNARY; 0: they stay */
     bool one_kv_number; /* the GGUF file has one number of KV heads, although only some layers have
                            attention */
-    bool tied;        /* what tie_word_embeddings is where config.json does not say it */
+    bool tied;        /* default of tie_word_embeddings in config.json */
     const struct import_number *numbers; /* the last has no key; or NULL */
-    void (*dimensions)(struct import *im); /* reads what is particular to it; or NULL */
-    void (*values)(struct import *im);     /* writes it; or NULL */
+    void (*dimensions)(struct import *im); /* reads its particular values; or NULL */
+    void (*values)(struct import *im);     /* writes them; or NULL */
     void (*layer)(struct import *im, unsigned layer); /* sets the dimensions of a layer, before its
                                                          tensors are visited; or NULL */
     const struct import_tensor *tensors[7]; /* lists, the last tensor of each without a name; NULL

@@ -150,7 +150,7 @@ static const struct import_arch archs[] = {
      .numbers = minicpm_numbers,
      .values = import_minicpm_values,
      .tensors = {list_outside, list_pre_norms, list_attention, list_ffn}},
-    /* its own RoPE pairs neighbours: nothing is permuted */
+    /* its own RoPE pairs neighbours: no permutation */
     {.classes = " Ernie4_5ForCausalLM Ernie4_5_ForCausalLM ",
      .name = "ernie4_5",
      .activations = SILU,

@@ -1,4 +1,4 @@
-/* The architectures that folders are imported of. */
+/* The architectures with folders that can be imported. */
 #ifndef IMPORT_ARCHS_H
 #define IMPORT_ARCHS_H
 

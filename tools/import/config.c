@@ -128,7 +128,7 @@ void import_dimensions(struct import *im)
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));
     if (!import_find(im, "head_dim|attention_head_dim") && im->n_embd % im->n_head)
         fail(im, "hidden_size", "is not a multiple of the number of heads, without a head_dim");
-    /* before memory and time are spent on them */
+    /* checked before memory and time are spent on them */
     if (im->n_layer > im->folder.n_tensor)
         fail(im, "num_hidden_layers", "is more than there are tensors");
     if (im->head_dim > MOST_HEAD_DIM)

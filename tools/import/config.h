@@ -7,13 +7,13 @@
 /* "ARCH.NAME", until the next call. */
 const char *import_key(const struct import *im, const char *name);
 
-/* The first of `names`, which are separated by '|', that config.json has: the text model's part of
-   it goes before the rest, and that before the defaults. null counts as absent. */
+/* The first of `names`, separated by '|', that config.json has: first in the text model's part,
+   then in the rest, then in the defaults. null counts as absent. */
 const json_t *import_find(const struct import *im, const char *names);
 
 /* The value of config.json with one of these names: a number, a whole number of at most INT32_MAX,
-   or a flag. If there is none: `def`, or an error if `def` is IMPORT_NEEDED. Another type is an
-   error too. */
+   or a flag. If absent: `def`, or an error if `def` is IMPORT_NEEDED. A value of another type is
+   also an error. */
 #define IMPORT_NEEDED (-1)
 double import_real(struct import *im, const char *names, double def);
 uint64_t import_whole(struct import *im, const char *names, int64_t def);
@@ -25,7 +25,7 @@ double import_member(struct import *im, const json_t *object, const char *names,
 /* Reads im's dimensions. */
 void import_dimensions(struct import *im);
 
-/* Writes the values that all architectures have. */
+/* Writes the common values of all architectures. */
 void import_values(struct import *im);
 
 #endif

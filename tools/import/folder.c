@@ -13,7 +13,7 @@ static enum tft_status no_memory(const char *name, struct tft_error *err)
 
 /* ----------------------------------------------------------------------------------- the shards */
 
-/* Whether an index may name this file: one of the folder itself. */
+/* Whether an index may name this file: a file in the folder itself. */
 static bool is_plain(const char *file)
 {
     return *file && file[0] != '.' && !strpbrk(file, "/\\:");
@@ -106,7 +106,7 @@ static const struct by_name *find(const struct import_folder *f, const char *nam
     return f->n_tensor ? bsearch(&key, f->by_name, f->n_tensor, sizeof key, compare) : NULL;
 }
 
-/* Every tensor is in the file that the index says, and no file has another one. */
+/* Every tensor is in the file that the index names, and no file has further tensors. */
 static enum tft_status check_index(const struct import_folder *f, const char *index, json_t *map,
                                    struct tft_error *err)
 {
@@ -151,7 +151,7 @@ static enum tft_status open_indexed(struct import_folder *f, struct tft_error *e
     return status;
 }
 
-/* As transformers does, takes model.safetensors where there is an index as well. */
+/* Like transformers, prefers model.safetensors to an index. */
 static enum tft_status open_weights(struct import_folder *f, struct tft_error *err)
 {
     char *path = import_path(f->path, "model.safetensors");

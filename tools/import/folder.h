@@ -1,5 +1,5 @@
-/* A folder of Hugging Face: config.json, generation_config.json, and the weights, which are
-   model.safetensors or the shards that model.safetensors.index.json names. */
+/* A folder of Hugging Face: config.json, generation_config.json, and the weights:
+   model.safetensors, or the shards that model.safetensors.index.json names. */
 #ifndef IMPORT_FOLDER_H
 #define IMPORT_FOLDER_H
 
@@ -20,21 +20,21 @@ struct import_folder {
     } *by_name;
 };
 
-/* `path` outlives f. import_folder_close follows in any case. */
+/* `path` outlives f. import_folder_close must follow, also on failure. */
 enum tft_status import_folder_open(struct import_folder *f, const char *path,
                                    struct tft_error *err);
 
 /* f may be all zero. */
 void import_folder_close(struct import_folder *f);
 
-/* The tensor of a name, and its numbers; NULL if there is none. */
+/* The tensor of a name, and its numbers; NULL if no such tensor. */
 struct safetensor *import_folder_find(const struct import_folder *f, const char *name,
                                       const unsigned char **data);
 
-/* The data of a tensor will not be read again: gives the memory of its pages back. */
+/* Releases the memory of a tensor's pages: its data will not be read again. */
 void import_folder_forget(const struct import_folder *f, const char *name);
 
-/* A tensor that nothing has used, and `known` does not know; NULL if there is none. */
+/* A tensor that was not used, and that `known` does not know; NULL if there is none. */
 const struct safetensor *import_folder_unused(const struct import_folder *f,
                                               bool (*known)(const char *name));
 

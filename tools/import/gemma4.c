@@ -1,8 +1,8 @@
 /*
  * Layers of gemma4 differ: in their heads, with a window and without one; in the width of
- * feed-forward; and the last ones may use keys and values of earlier ones. All layers have experts
- * beside feed-forward, or none has. Names and defaults are
- * those of Gemma4TextConfig in transformers.
+ * feed-forward; and the last ones may use keys and values of earlier ones. Either all layers have
+ * experts beside feed-forward, or none. Names and defaults are from Gemma4TextConfig in
+ * transformers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,13 @@ static void unsupported(struct import *im, const char *what)
     import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: %s", im->folder.path, what);
 }
 
-/* transformers gives the last layer no window, whatever layer_types says. */
+/* transformers gives the last layer no window, even if layer_types says otherwise. */
 static bool has_window(const struct import *im, uint64_t l)
 {
     return l + 1 < im->n_layer && import_has_window(im, l, 6);
 }
 
-/* [n_layer] numbers: those of layers for which `has` is true, and of the others. */
+/* [n_layer] numbers: `yes` for layers with has(), `no` for the others. */
 static uint32_t *by_layer(struct import *im, bool (*has)(const struct import *im, uint64_t l),
                           uint64_t yes, uint64_t no)
 {
@@ -84,7 +84,7 @@ void import_gemma4_layer(struct import *im, unsigned layer)
     im->layers.keys_are_values = !window && import_flag(im, "attention_k_eq_v", false);
 }
 
-/* Layers with a window turn a part of each head, or all of it, as most models do. */
+/* Layers with a window rotate a part of each head, or all of it, as most models do. */
 static uint64_t window_rotation(struct import *im)
 {
     const json_t *p = json_object_get(import_find(im, "rope_parameters"), "sliding_attention");

@@ -9,8 +9,8 @@
 #include "tokenizer.h"
 #include "weights.h"
 
-/* Chooses the architecture by the class that config.json names first: that of the whole model, or
-   else that of its text model. */
+/* Chooses the architecture by the first class that config.json names: the whole model's, or else
+   its text model's. */
 static void choose_arch(struct import *im)
 {
     const json_t *config = im->folder.config, *part = json_object_get(config, "text_config");

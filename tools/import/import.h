@@ -1,6 +1,6 @@
 /*
- * A folder of Hugging Face becomes a GGUF file: names of numbers and of tensors are those of GGUF,
- * and tensors are laid out as GGUF has them. The tables in archs.c say how.
+ * Converts a folder of Hugging Face to a GGUF file: names of numbers and of tensors, and the layout
+ * of tensors, become GGUF's. The tables in archs.c have the rules.
  */
 #ifndef IMPORT_IMPORT_H
 #define IMPORT_IMPORT_H
@@ -8,8 +8,8 @@
 #include "opts.h"
 #include "tuffet.h"
 
-/* Writes the file `path`, which replaces another one when it is complete. A few rows of a tensor
-   are in memory at a time; the folder's files are mapped. */
+/* Writes the file `path`, which replaces an existing file when it is complete. A few rows of a
+   tensor are in memory at a time; the folder's files are mapped. */
 enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
                              struct import_result *r, struct tft_error *err);
 

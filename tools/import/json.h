@@ -16,20 +16,20 @@ enum tft_status import_error_args(struct tft_error *err, enum tft_status code, c
                                   va_list args);
 
 /* Reads text[size]. Every number is a real, since tokenizer_config.json has integers beyond 64
-   bits. Nesting is limited to 2048 levels (JSON_PARSER_MAX_DEPTH). `flags`: more of jansson's.
-   Errors begin with `name`. The caller calls json_decref. */
+   bits. Nesting is limited to 2048 levels (JSON_PARSER_MAX_DEPTH). `flags`: further flags of
+   jansson. Errors begin with `name`. The caller calls json_decref. */
 enum tft_status import_json_parse(json_t **out, const char *name, const void *text, size_t size,
                                   size_t flags, struct tft_error *err);
 
 /* Reads a file. The outermost value must be an object. *out is NULL after a failure, and if the
-   file does not exist, which is no failure where it is `optional`. */
+   file does not exist, which is not a failure if `optional`. */
 enum tft_status import_json_read(json_t **out, const char *path, bool optional,
                                  struct tft_error *err);
 
-/* "FOLDER/NAME", which the caller frees; NULL: no memory. */
+/* "FOLDER/NAME", which the caller frees; NULL: out of memory. */
 char *import_path(const char *folder, const char *name);
 
-/* *out = v, a whole number of at most `most`; false if v is anything else. v may be NULL. */
+/* *out = v, a whole number of at most `most`; false for any other value. v may be NULL. */
 bool import_json_whole(const json_t *v, uint64_t most, uint64_t *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Lists of tensors in folders. The rows of archs.c are made up of them. The last tensor of each
-   list has no name. */
+/* Lists of tensors in folders, which the rows of archs.c are made of. The last tensor of each list
+   has no name. */
 #ifndef IMPORT_LISTS_H
 #define IMPORT_LISTS_H
 

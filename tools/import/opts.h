@@ -1,4 +1,4 @@
-/* How a folder is to be imported. */
+/* Options of an import. */
 #ifndef IMPORT_OPTS_H
 #define IMPORT_OPTS_H
 
@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the matrices become; vectors and norms are always f32. KEEP: what they are. */
+/* New type of the matrices; vectors and norms are always f32. KEEP: unchanged. */
 enum import_type { IMPORT_KEEP, IMPORT_F16, IMPORT_BF16, IMPORT_F32 };
 
 struct import_opts {
     enum import_type type;
-    bool no_tokenizer; /* the file has none, whatever the folder has */
+    bool no_tokenizer; /* the file gets no tokenizer, even if the folder has one */
     /* NULL, or called after each tensor; done: 0..1; false: stop */
     bool (*progress)(void *user, double done);
     void *user;
@@ -20,7 +20,7 @@ struct import_opts {
 struct import_result {
     size_t tensors;
     uint64_t bytes; /* of all tensors of the file */
-    bool stopped;   /* progress() said so: there is no file */
+    bool stopped;   /* progress() returned false: there is no file */
 };
 
 #endif

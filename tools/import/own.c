@@ -24,8 +24,7 @@ bool import_has_window(const struct import *im, uint64_t l, uint64_t period)
     return l % period < period - 1;
 }
 
-/* The period of windows: in each period, every layer but the last has a window. 0: there is no
-   period. */
+/* The period of windows: in each period, every layer but the last has a window. 0: no period. */
 static uint64_t window_period(struct import *im, uint64_t usual)
 {
     const json_t *given = import_find(im, "sliding_window_pattern");
@@ -50,7 +49,7 @@ void import_put_window(struct import *im)
                      (uint32_t)import_whole(im, "sliding_window", IMPORT_NEEDED));
 }
 
-/* A bool for each layer, as olmo2 and exaone4 have them. */
+/* A bool for each layer, in the form of olmo2 and exaone4. */
 void import_window_values(struct import *im)
 {
     if (!import_find(im, "sliding_window"))
@@ -139,7 +138,7 @@ void import_smollm3_values(struct import *im)
         unsupported(im, "smollm3 must have RoPE in three layers of four");
 }
 
-/* The context that its base was scaled for is nowhere in config.json. */
+/* config.json does not have the original context of its scaled base. */
 void import_hunyuan_dimensions(struct import *im)
 {
     if (strcmp(import_rope_type(im), "dynamic") == 0)
@@ -164,7 +163,7 @@ void import_parallel_values(struct import *im)
                       import_flag(im, "use_parallel_residual", im->arch->parallel));
 }
 
-/* 40B names its KV heads; 7B has one, or else there are as many as heads. */
+/* 40B names its KV heads; 7B has one KV head, or else as many as heads. */
 void import_falcon_dimensions(struct import *im)
 {
     if (import_flag(im, "alibi", false) || !import_flag(im, "parallel_attn", true))
@@ -187,7 +186,7 @@ static bool lfm2_attends(const struct import *im, size_t l)
     return type ? strcmp(type, "full_attention") == 0 : listed;
 }
 
-/* Sets kv_heads from attends(), for a model in which other layers have a state. */
+/* Sets kv_heads from attends(), for a model whose other layers have a state. */
 static void attention_layers(struct import *im, bool (*attends)(const struct import *im, size_t l))
 {
     im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
@@ -224,7 +223,7 @@ void import_lfm2_values(struct import *im)
     tft_gguf_put_u32(im->gguf, import_key(im, "shortconv.l_cache"), (uint32_t)im->n_taps);
 }
 
-/* Experts in all layers, whose weights are renormalised or not as the formula has it. */
+/* Experts in all layers; the formula decides whether their weights are renormalised. */
 static void expert_dimensions(struct import *im, bool renorm, bool def)
 {
     im->n_expert = import_whole(im, "num_experts|num_local_experts", IMPORT_NEEDED);
@@ -329,7 +328,7 @@ void import_qwen35_dimensions(struct import *im)
                         "too large");
 }
 
-/* rope.dimension_sections: positions of images have parts of their own in a head; text has none. */
+/* rope.dimension_sections: parts of a head for positions of images; text has none. */
 void import_qwen35_values(struct import *im)
 {
     const json_t *list = json_object_get(import_rope(im), "mrope_section");
@@ -362,7 +361,7 @@ void import_qwen35_values(struct import *im)
     free(state);
 }
 
-/* Writes hidden_activation if it is not SiLU, which readers take without the key. */
+/* Writes hidden_activation if it is not SiLU, the readers' default. */
 void import_bitnet_values(struct import *im)
 {
     const char *act = json_string_value(import_find(im, "hidden_act")), relu2[] = "relu2";

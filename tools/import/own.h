@@ -1,5 +1,5 @@
-/* What only some architectures have in config.json: members `dimensions` and `values` of their rows
-   in archs.c. */
+/* Parts of config.json that only some architectures have: members `dimensions` and `values` of
+   their rows in archs.c. */
 #ifndef IMPORT_OWN_H
 #define IMPORT_OWN_H
 
@@ -19,7 +19,7 @@ void import_qwen35_dimensions(struct import *im);
 void import_gemma4_dimensions(struct import *im);
 void import_gemma4_layer(struct import *im, unsigned layer);
 
-/* For experts whose weights are always renormalised: Mixtral. */
+/* For experts with weights that are always renormalised: Mixtral. */
 void import_renormalised_dimensions(struct import *im);
 
 /* ---- values */

@@ -21,8 +21,8 @@ enum { MAX_STAGE = 8 };
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"           \
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" WHITE
 
-/* The names by whether a piece that is a token becomes it without merging (ignore_merges): no, and
-   yes. */
+/* The names for two cases: does a piece that is a token become it without merging (ignore_merges)?
+   No, and yes. */
 static const struct {
     const char *merging, *whole;
     const char *stage[MAX_STAGE];
@@ -61,7 +61,7 @@ static const struct {
     {"deepseek-v3", NULL, {"\\p{N}{1,3}", CJK, DEEPSEEK3}},
 };
 
-/* The expressions of a pre-tokenizer, in the order in which they are applied. */
+/* The expressions of a pre-tokenizer, in the order of use. */
 struct stages {
     struct import_vocabulary *v;
     const char *stage[MAX_STAGE];

@@ -33,7 +33,7 @@ static void put_str(struct import *im, const char *key, const char *text)
     tft_gguf_put_str(im->gguf, import_key(im, key), (struct tft_str){text, strlen(text)});
 }
 
-/* The context that the model was first trained on. */
+/* The context of the model's first training. */
 static double original_ctx(struct import *im)
 {
     const char *name = "original_max_position_embeddings";
@@ -113,7 +113,7 @@ static void yarn(struct import *im)
     for (const struct import_number *n = numbers; n->key; n++)
         if (json_is_real(json_object_get(p, n->names)))
             put_f32(im, n->key, import_member(im, p, n->names, n->def));
-    bool whole = strcmp(im->arch->name, "olmo2") == 0; /* else a reader multiplies the two */
+    bool whole = strcmp(im->arch->name, "olmo2") == 0; /* otherwise a reader multiplies the two */
     if (fabs(amplitude - usual) > 1e-4 * usual)
         put_f32(im, "rope.scaling.attn_factor", whole ? amplitude : amplitude / usual);
 }
@@ -134,8 +134,8 @@ static void take_list(struct import *im, const char *name, const char *tensor)
     }
 }
 
-/* LongRoPE: divisors for short and for long contexts. Cosines and sines grow by what the context
-   has grown (Ding et al. 2024). */
+/* LongRoPE: divisors for short and for long contexts. Cosines and sines grow with the growth of the
+   context (Ding et al. 2024). */
 static void longrope(struct import *im)
 {
     double ctx = original_ctx(im), grown = (double)im->n_ctx / ctx,
@@ -155,8 +155,8 @@ static void linear(struct import *im)
             import_member(im, import_rope(im), "factor", IMPORT_NEEDED));
 }
 
-/* Frequencies are those of the whole head, and only a share of its pairs turns: divisors stop the
-   others (Gemma 4's p-RoPE). */
+/* Frequencies are spread over the whole head, and only a share of its pairs rotates: divisors stop
+   the others (Gemma 4's p-RoPE). */
 static void proportional(struct import *im, double share)
 {
     struct import_factors *f = new_factors(im, "rope_freqs.weight", (size_t)im->head_dim / 2);
@@ -170,7 +170,8 @@ static void proportional(struct import *im, double share)
         f->v[i] = i < turning ? 1 : 1e30f;
 }
 
-/* Within its context, "dynamic" changes nothing but the base where there is an alpha (Hunyuan). */
+/* Within the model's context, "dynamic" changes nothing, except the base if there is an alpha
+   (Hunyuan). */
 static double dynamic_base(struct import *im, double base)
 {
     double e = (double)im->head_dim,

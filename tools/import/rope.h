@@ -4,11 +4,10 @@
 
 #include "work.h"
 
-/* rope_parameters or rope_scaling of config.json, that of full attention where layers differ; NULL:
-   there is none. */
+/* rope_parameters or rope_scaling of config.json, full attention's if layers differ; NULL: none. */
 const json_t *import_rope(const struct import *im);
 
-/* Its rope_type; "default" if there is none. */
+/* Its rope_type; "default" if it has none. */
 const char *import_rope_type(const struct import *im);
 
 /* Writes the values of RoPE, and fills im->factors in, which import_rope_free frees. */

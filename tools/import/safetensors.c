@@ -103,7 +103,7 @@ static int by_offset(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Sorts the tensors. Fails unless they are all of the data, each byte once. */
+/* Sorts the tensors. Fails unless they cover all of the data, each byte once. */
 static enum tft_status check_parts(struct safetensors *s, struct tft_error *err)
 {
     uint64_t at = 0;

@@ -1,8 +1,7 @@
 /*
- * Safetensors: 8 bytes of length, a header of JSON, and the data of the tensors behind it
- * (https://huggingface.co/docs/safetensors). The header gives each tensor a dtype, a shape, and the
- * part of the data that is its own. The parts follow each other without holes and without overlaps,
- * and are all of the data.
+ * Safetensors: 8 bytes of length, a header of JSON, and then the data of the tensors
+ * (https://huggingface.co/docs/safetensors). The header gives each tensor a dtype, a shape, and its
+ * part of the data. The parts cover all of the data without gaps or overlaps.
  */
 #ifndef IMPORT_SAFETENSORS_H
 #define IMPORT_SAFETENSORS_H
@@ -13,7 +12,7 @@
 enum { SAFETENSORS_DIMS = 8, SAFETENSORS_MOST_HEADER = 100000000 };
 
 struct safetensor {
-    const char *name, *dtype; /* of the header: they live as long as it does */
+    const char *name, *dtype; /* in the header, and valid as long as the header */
     bool floats;              /* the dtype is F32, F16 or BF16, which is `type` */
     enum tft_dtype type;
     uint32_t n_dims;               /* at most SAFETENSORS_DIMS; 0: one number */
@@ -37,11 +36,11 @@ struct safetensors {
 };
 
 /* Reads the header of bytes[size], which outlive s. Errors begin with `name`. safetensors_close
-   follows in any case. */
+   must follow, also on failure. */
 enum tft_status safetensors_parse(struct safetensors *s, const char *name,
                                   const unsigned char *bytes, size_t size, struct tft_error *err);
 
-/* Maps a file and reads its header. safetensors_close follows in any case. */
+/* Maps a file and reads its header. safetensors_close must follow, also on failure. */
 enum tft_status safetensors_open(struct safetensors *s, const char *path, struct tft_error *err);
 
 /* s may be all zero. */

@@ -185,7 +185,7 @@ static void write_row(struct import *im, const struct import_target *t, const fl
     tft_gguf_put_data(im->gguf, half, (size_t)t->cols * sizeof *half);
 }
 
-/* Gives back the memory of tensors of the folder that have been written. */
+/* Releases the memory of tensors of the folder that have been written. */
 static void forget(const struct import *im, const char *prefix,
                    const struct import_target *t)
 {

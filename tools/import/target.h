@@ -1,5 +1,5 @@
-/* A tensor of the GGUF file: where its numbers come from, how they change, and writing them, a row
-   at a time. */
+/* A tensor of the GGUF file: the source of its numbers, their changes, and writing, a row at a
+   time. */
 #ifndef IMPORT_TARGET_H
 #define IMPORT_TARGET_H
 
@@ -10,8 +10,8 @@ enum { IMPORT_MOST_NAME = 192 };
 struct import_target {
     const struct import_tensor *rule;
     unsigned layer;
-    char name[64], from[IMPORT_MOST_NAME]; /* from: the name in the folder; the first one, if it is
-                                              a stack */
+    char name[64], from[IMPORT_MOST_NAME]; /* from: the name in the folder; the first one of a
+                                              stack */
     const struct safetensor *tensor;
     const unsigned char *data;
     enum tft_dtype type;
@@ -26,7 +26,7 @@ bool import_ends(const char *name, const char *with);
 /* The size that a letter of a shape stands for (arch.h). */
 uint64_t import_dimension(const struct import *im, char letter);
 
-/* Finds the tensor of the folder whose name is `prefix` and one of the alternatives in `from`.
+/* Finds the tensor of the folder with the name `prefix` and one of the alternatives in `from`.
    index: the number within a stack. Writes the name to `name`, even if there is no such tensor. */
 struct safetensor *import_find_name(const struct import *im, const char *prefix, const char *from,
                                     unsigned layer, unsigned index, char name[IMPORT_MOST_NAME],

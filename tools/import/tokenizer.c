@@ -37,7 +37,7 @@ static void read_json(struct import *im, const char *name, json_t **out)
     free(path);
 }
 
-/* Maps a file that may be absent, which is empty then. */
+/* Maps a file that may be absent; it then counts as empty. */
 static void read_bytes(struct import *im, const char *name, struct tft_map *map)
 {
     char *path = import_path(im->folder.path, name);
@@ -141,7 +141,7 @@ static void read_special(struct import_vocabulary *v, const struct files *f)
 
 /* ---- writing */
 
-/* Gives the rows without a token names; false for want of memory. */
+/* Gives names to the rows without a token; false if memory is short. */
 static bool fill_gaps(struct import_vocabulary *v, char **names)
 {
     enum { ROOM = 32 };
@@ -249,7 +249,7 @@ static void put_special(struct import_vocabulary *v)
     free(ids);
 }
 
-/* The template is a text, or a list of {name, template} of which the one named "default" counts. */
+/* The template is a text, or a list of {name, template}; the one named "default" counts. */
 static void put_template(struct import_vocabulary *v, const struct files *f, struct tft_map jinja)
 {
     const json_t *chat = json_object_get(f->config, "chat_template"), *list = chat;

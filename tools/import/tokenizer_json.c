@@ -1,10 +1,10 @@
 /*
  * tokenizer.json (huggingface/tokenizers): byte-level BPE, BPE of characters with byte fallback,
- * and Unigram. What the file asks for and tuffet does not do is refused by name.
+ * and Unigram. Unsupported features of a file are refused by name.
  *
- * BPE of characters is SentencePiece's if its list of merges is what SentencePiece's scores give:
- * all pairs that make a token stand together, and none is missing. Then a token's score is its
- * place in the list. Other lists are written as Gemma 4's.
+ * BPE of characters is SentencePiece's if its list of merges follows from SentencePiece's scores:
+ * all pairs that make a token are together, and none is missing. Then a token's score is its place
+ * in the list. Other lists are written as Gemma 4's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static bool is(struct tft_str s, const char *text) { return s.p && tft_str_is(s,
 
 /* ---- normalizer and pre-tokenizer */
 
-/* Decodes base64; NULL if it is damaged, or for want of memory. */
+/* Decodes base64; NULL if it is damaged, or memory is short. */
 static unsigned char *base64(struct tft_str s, size_t *n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -86,8 +86,8 @@ static void read_normalizer(struct import_vocabulary *v, const json_t *part)
     }
 }
 
-/* The pre-tokenizers of vocabularies whose symbols are characters: where spaces go. False: it is
-   another one. */
+/* The pre-tokenizers of vocabularies with characters as symbols: places of spaces. False: another
+   pre-tokenizer. */
 static bool read_spaces(struct import_vocabulary *v, const json_t *part)
 {
     struct tft_str type = member(part, "type");
@@ -192,7 +192,7 @@ static int64_t id_of(const json_t *vocab, const char *p, size_t n)
     return id ? (int64_t)json_real_value(id) : -1;
 }
 
-/* How many pairs of tokens make this one. */
+/* Number of pairs of tokens that make this one. */
 static size_t count_pairs(const json_t *vocab, struct tft_str s)
 {
     size_t pairs = 0;
@@ -230,7 +230,7 @@ static bool score_merges(struct import_vocabulary *v, const json_t *vocab, uint3
     return true;
 }
 
-/* Whether the merges are SentencePiece's, whose scores are then in v->score. */
+/* Whether the merges are SentencePiece's; their scores are then in v->score. */
 static bool are_scores(struct import_vocabulary *v, const json_t *vocab)
 {
     size_t longest = 0;
@@ -357,7 +357,7 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
         v->strip[id] |= 2;
 }
 
-/* A TemplateProcessing of the post-processor says which special tokens go around a text. */
+/* A TemplateProcessing of the post-processor lists the special tokens around a text. */
 static void read_template(struct import_vocabulary *v, const json_t *part)
 {
     const json_t *list = json_object_get(part, "processors"), *single;

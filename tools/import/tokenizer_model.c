@@ -1,13 +1,13 @@
 /*
- * tokenizer.model: a protobuf message ModelProto (google/sentencepiece sentencepiece_model.proto),
- * of which these fields are read:
+ * tokenizer.model: a protobuf message ModelProto (google/sentencepiece sentencepiece_model.proto).
+ * These fields are read:
  *
  *      1 pieces:          1 piece (text), 2 score (f32), 3 type, numbered as in GGUF
  *      2 trainer_spec:    3 model_type (1: Unigram, 2: BPE), 40 unk_id, 41 bos_id, 42 eos_id,
  *                         43 pad_id
  *      3 normalizer_spec: 2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces
  *
- * Lengths are checked against what is left of the message around them.
+ * Lengths are checked against the rest of the enclosing message.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "vocabulary.h"
 
-/* What is left of a message. */
+/* The rest of a message. */
 struct message {
     const unsigned char *p, *end;
     bool bad;

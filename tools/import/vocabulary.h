@@ -1,25 +1,26 @@
-/* The vocabulary of a folder on its way from tokenizer.json or tokenizer.model into values
+/* The vocabulary of a folder, between tokenizer.json or tokenizer.model and values
    tokenizer.ggml.* */
 #ifndef IMPORT_VOCABULARY_H
 #define IMPORT_VOCABULARY_H
 
 #include "work.h"
 
-/* Ids are -1 where there is none. */
+/* Ids are -1 if absent. */
 struct import_vocabulary {
     struct import *im;
-    const char *path; /* of the file that is read, for messages */
+    const char *path; /* of the current file, for messages */
 
     const char *model, *pre; /* tokenizer.ggml.model and .pre; pre may be NULL */
     size_t n;                /* im->n_vocab */
-    struct tft_str *token;   /* [n], in the memory of the file; p is NULL where there is no token */
+    struct tft_str *token;   /* [n], in the memory of the file; p is NULL for a row without a
+                                token */
     int32_t *type;           /* [n], enum tft_token_kind */
     float *score;            /* [n] */
-    unsigned char *strip;    /* [n] 1: the white space before the token, 2: behind it */
+    unsigned char *strip;    /* [n] 1: the white space before the token, 2: after it */
     bool scored;             /* scores are written */
     struct tft_str *merge;   /* [n_merge] */
     size_t n_merge;
-    char *text;              /* of merges and of names that are made here */
+    char *text;              /* of merges and names made here */
     unsigned char *charsmap; /* [n_charsmap] */
     size_t n_charsmap;
     bool nfc;
@@ -27,7 +28,7 @@ struct import_vocabulary {
     bool space_first, merges_spaces;
 
     int64_t bos, eos, unknown, pad, eot, eom;
-    int add_bos, add_eos; /* -1: not said */
+    int add_bos, add_eos; /* -1: unknown */
 };
 
 #define VOCABULARY_FAIL(v, code, ...) import_fail((v)->im, code, __VA_ARGS__)
@@ -36,25 +37,26 @@ struct import_vocabulary {
 #define VOCABULARY_UNSUPPORTED(v, fmt, ...)                                                        \
     import_fail((v)->im, TFT_ERR_UNSUPPORTED, "%s: " fmt, (v)->path, __VA_ARGS__)
 
-/* Takes memory for n rows; fails for want of it. vocabulary_end follows in any case. */
+/* Takes memory for n rows; fails if memory is short. vocabulary_end must follow, also on
+   failure. */
 bool vocabulary_start(struct import_vocabulary *v, struct import *im, size_t n);
 void vocabulary_end(struct import_vocabulary *v);
 
 /* Bytes of the longest token: TFT_TOKEN_MAX of src/text/vocab.h. */
 enum { VOCABULARY_MOST_NAME = 1024 };
 
-/* Enters a token; fails if there is no such row, the id is taken by another text, or the text is
+/* Enters a token; fails if there is no such row, the id already has another text, or the text is
    too long. */
 bool vocabulary_add(struct import_vocabulary *v, uint64_t id, struct tft_str text, int32_t type,
                     float score);
 
-/* The token of a text, by looking at all of them; -1 if there is none. */
+/* The token of a text, by linear search; -1 if there is none. */
 int64_t vocabulary_find(const struct import_vocabulary *v, struct tft_str text);
 
 /* "<0xHH>" */
 bool vocabulary_is_byte(struct tft_str s);
 
-/* Each reads a file, which `root` is, or data[size], and fills in v. */
+/* Each reads a file, given as `root` or data[size], and fills in v. */
 void vocabulary_read_json(struct import_vocabulary *v, const json_t *root);
 void vocabulary_read_model(struct import_vocabulary *v, const unsigned char *data, size_t size);
 

@@ -9,7 +9,7 @@
 
 /* ---------------------------------------------------------------------------------------- names */
 
-/* Whether a text model does not need the tensor: it is of another modality, of a block that
+/* Whether a text model does not need the tensor: it belongs to another modality, or to a block that
    predicts further tokens, or can be computed from config.json. */
 static bool not_needed(const char *name)
 {
@@ -33,7 +33,7 @@ static bool not_needed(const char *name)
 
 /* --------------------------------------------------------------------------------------- shapes */
 
-/* Fails unless the tensor has the rule's shape; of a stack, what is behind the first letter. */
+/* Fails unless the tensor has the rule's shape; for a stack, the shape after the first letter. */
 static void check_shape(struct import *im, const struct safetensor *t,
                         const struct import_tensor *rule)
 {
@@ -59,7 +59,7 @@ static void check_shape(struct import *im, const struct safetensor *t,
                     im->folder.path, t->name, t->dtype);
 }
 
-/* llama.cpp's converter keeps these as f32 too. */
+/* llama.cpp's converter also keeps these as f32. */
 static bool stays_f32(const struct import_target *t)
 {
     return t->n_dims == 1 || import_ends(t->name, "norm.weight") ||
@@ -191,7 +191,7 @@ static bool is_of_layer(const struct import_tensor *rule)
     return strstr(rule->to, "%u");
 }
 
-/* Visits what `layer` has; those of no layer come before layer 0. Returns false to stop. */
+/* Visits the tensors of `layer`; tensors of no layer come before layer 0. Returns false to stop. */
 static bool visit_layer(struct import *im, struct import_weights *w, unsigned layer, bool of_layer)
 {
     if (im->arch->layer)
@@ -207,7 +207,7 @@ static bool visit_layer(struct import *im, struct import_weights *w, unsigned la
     return !w->r->stopped;
 }
 
-/* Returns false after a failure, or if progress() says so. */
+/* Returns false after a failure, or if progress() does. */
 static bool walk(struct import *im, struct import_weights *w)
 {
     bool on = visit_layer(im, w, 0, false);

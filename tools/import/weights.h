@@ -1,4 +1,4 @@
-/* The tensors of a folder, one after the other, into a GGUF file. */
+/* Copies the tensors of a folder, one after another, into a GGUF file. */
 #ifndef IMPORT_WEIGHTS_H
 #define IMPORT_WEIGHTS_H
 
@@ -12,15 +12,15 @@ struct import_weights {
     /* private */
     const char *prefix; /* of the folder's names */
     bool tied;
-    bool writing;    /* the second walk, which writes data; the first describes tensors */
+    bool writing;    /* in the second pass, which writes data; the first describes tensors */
     double all, done; /* bytes to read */
 };
 
-/* Finds how the folder's names begin, and sets im->n_vocab: to what config.json says, or else to
-   the rows of the embedding. */
+/* Finds the prefix of the folder's names, and sets im->n_vocab: from config.json, or else to the
+   rows of the embedding. */
 void import_weights_begin(struct import *im, struct import_weights *w);
 
-/* Describes all tensors. Fails if one is missing, has another shape, or is not known. */
+/* Describes all tensors. Fails if one is missing, has another shape, or is unknown. */
 void import_weights_describe(struct import *im, struct import_weights *w);
 
 /* Writes their data, a row at a time. */

@@ -1,4 +1,4 @@
-/* One import under way: what its parts share. */
+/* State of one import, shared by its parts. */
 #ifndef IMPORT_WORK_H
 #define IMPORT_WORK_H
 
@@ -6,10 +6,10 @@
 
 struct import_arch;
 
-/* A tensor that is computed from config.json: divisors of RoPE. */
+/* A tensor computed from config.json: divisors of RoPE. */
 struct import_factors {
     const char *name;
-    float *v; /* [n]; NULL: there is none */
+    float *v; /* [n]; NULL: no such tensor */
     size_t n;
 };
 
@@ -20,11 +20,12 @@ struct import {
     struct import_folder folder;
     const struct import_arch *arch;
     const json_t *text; /* the part of config.json about the text model */
-    json_t *defaults;   /* what the class in transformers takes where config.json says nothing */
+    json_t *defaults;   /* defaults of the class in transformers for members that config.json
+                           lacks */
     uint64_t n_layer, n_ctx, n_embd, n_ff, n_head, n_head_kv, head_dim, n_rot;
-    uint64_t n_vocab; /* rows of the embedding that are kept */
+    uint64_t n_vocab; /* imported rows of the embedding */
     uint64_t n_expert, n_ff_expert, n_taps; /* of experts, of short convolutions; 0: none */
-    uint64_t n_ff_shared; /* hidden activations of shared experts; 0: there are none */
+    uint64_t n_ff_shared; /* hidden activations of shared experts; 0: none */
     uint64_t n_leading;   /* the first n_leading layers have no experts */
     bool is_ternary;      /* weights of tensors with IMPORT_TERNARY become ternary */
     struct {
@@ -32,13 +33,13 @@ struct import {
     } delta;
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
     uint32_t *ffs;      /* [n_layer]; NULL: n_ff in all of them */
-    /* Of a model whose layers differ; n_head_kv, head_dim and n_ff are then those of the layer
-       whose tensors are visited (arch.h, `layer`). */
+    /* For a model whose layers differ; n_head_kv, head_dim and n_ff are then the current layer's
+       (arch.h, `layer`). */
     struct {
         uint64_t full_dim, window_dim; /* head_dim of layers without a window, and with one */
         uint64_t n_shared;             /* the last layers use keys and values of earlier ones */
         uint64_t n_embed;              /* numbers of a token's embedding for one layer; or 0 */
-        bool shares, keys_are_values;  /* of the layer that is visited */
+        bool shares, keys_are_values;  /* of the current layer */
     } layers;
     struct import_factors factors[3]; /* the last has no numbers */
 
@@ -47,7 +48,7 @@ struct import {
     struct tft_error *err;
 };
 
-/* Notes a failure unless there was one before. The message is about a file or the folder. */
+/* Records a failure unless there was one before. The message is about a file or the folder. */
 void import_fail(struct import *im, enum tft_status code, const char *fmt, ...) TFT_PRINTF(3, 4);
 
 #endif
