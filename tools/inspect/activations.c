@@ -14,7 +14,7 @@ struct run {
     const struct tft_model *m;
     struct tft_session *s;
     uint32_t window, layer; /* being computed */
-    size_t widest;          /* numbers of the longest row that is measured */
+    size_t widest;          /* numbers of the longest measured row */
     size_t positions;       /* of keys, in whole panels */
     float *row;             /* [threads, widest] */
     float *score;           /* [threads, positions] */
@@ -26,8 +26,8 @@ struct run {
 
 /* ----------------------------------------------------------------------------------- magnitudes */
 
-/* The rows of a buffer: floats, or bytes where linear layer l of a W8A8 model takes them. l: NULL
-   for the residual stream. */
+/* The rows of a buffer: floats, or bytes if linear layer l of a W8A8 model takes bytes. l: NULL for
+   the residual stream. */
 static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf,
                                       const struct tft_linear *l)
 {
@@ -77,7 +77,7 @@ static void add_ends(struct activations_input *in, const struct magnitudes_rows 
         }
 }
 
-/* Measures a buffer: the input of linear layer l, or, where l is NULL, the residual stream at layer
+/* Measures a buffer: the input of linear layer l, or, if l is NULL, the residual stream at layer
    k->layer. */
 static void measure(struct run *k, const struct tft_pass *p, enum tft_buf buf,
                     const struct tft_linear *l)
@@ -94,7 +94,7 @@ static void measure(struct run *k, const struct tft_pass *p, enum tft_buf buf,
 
 /* ------------------------------------------------------------------------------------ attention */
 
-/* The weights of token t's head after softmax, but for their sum, which it returns. */
+/* The weights of token t's head after softmax, before division by their sum. Returns the sum. */
 static double weights_of(const struct run *k, const struct tft_pass *p, uint32_t t, uint32_t head,
                          float *score)
 {
@@ -123,7 +123,7 @@ static double weights_of(const struct run *k, const struct tft_pass *p, uint32_t
     return (double)sum;
 }
 
-/* keys, values: [n, E] those of a KV head, as floats. */
+/* keys, values: [n, E] of a KV head, as floats. */
 static void head_rows(const struct run *k, uint32_t head, uint32_t n, float *panel, float *keys,
                       float *values)
 {
@@ -202,7 +202,7 @@ static void measure_before(struct run *k, const struct tft_pass *p, const struct
     tft_port_barrier();
 }
 
-/* Measures what the layer has left in its buffers, and its attention. */
+/* Measures the buffers of the layer that has just run, and its attention. */
 static void measure_after(struct run *k, const struct tft_pass *p, const struct tft_block *b)
 {
     const struct tft_linear *const linear[] = {&b->down, &b->up, &b->o};
@@ -217,7 +217,7 @@ static void measure_after(struct run *k, const struct tft_pass *p, const struct 
 }
 
 /* The layer computes the input of attention itself, and overwrites it later, so it is computed here
-   once more to be measured. The inputs of the other linear layers, and the queries, stay in their
+   again to be measured. The inputs of the other linear layers, and the queries, stay in their
    buffers until the end of the layer. */
 static void run_layer(void *arg, int tid, int n_threads)
 {
@@ -238,7 +238,7 @@ static void run_head(void *arg, int tid, int n_threads)
     measure_before(k, &p, &k->m->output);
 }
 
-/* Returns false if the caller's progress function stopped it. */
+/* Returns false if the caller's progress function stopped the run. */
 static bool run_window(struct run *k)
 {
     const struct activations *a = k->a;
@@ -298,7 +298,8 @@ bool activations_bos(const struct tft_model *m)
     return tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &n) == TFT_OK && n;
 }
 
-/* Slots of the shortest ring: fewer than there are tokens if the prefix is far longer than it. */
+/* Slots of the shortest ring: fewer than the number of tokens if the prefix is far longer than
+   it. */
 static uint32_t shortest(const struct tft_kv *kv)
 {
     uint32_t least = UINT32_MAX;

@@ -1,12 +1,12 @@
 /*
- * Measures what goes through a model while it reads a text: how large the inputs of its blocks and
- * linear layers are, which tokens and channels have the outliers, and how much attention the first
+ * Measures the activations of a model while it reads a text: the magnitudes of the inputs of its
+ * blocks and linear layers, the tokens and channels with outliers, and the attention that the first
  * positions receive. CushionCache, section 6; IntactKV, section 2.2.
  *
- * The measurement reads the session's buffers after each layer, so that the runtime need not know
- * about it. The residual stream is floats in every model. In a W8A8 model, the inputs of linear
- * layers are bytes; they are measured dequantized: clipped to their range, and rotated where the
- * model rotates.
+ * The measurement reads the session's buffers after each layer, so that the runtime needs no code
+ * for it. The residual stream is floats in every model. In a W8A8 model, the inputs of linear
+ * layers are bytes; they are measured dequantized: clipped to their range, and rotated if the model
+ * rotates them.
  */
 #ifndef INSPECT_ACTIVATIONS_H
 #define INSPECT_ACTIVATIONS_H
@@ -19,8 +19,8 @@ struct activations_opts {
     const int32_t *text; /* [n_text] without BOS, which each window gets unless the model's prefix
                             contains it */
     size_t n_text;
-    uint32_t window;     /* tokens of text in a window; what remains after the last whole window is
-                            not used */
+    uint32_t window;     /* tokens of text in a window; the rest after the last whole window is not
+                            used */
     const char *kv;      /* "f16" or "f32"; NULL: f16 */
     int n_threads;
     bool (*progress)(void *user, double done); /* returns false to stop */
@@ -31,12 +31,12 @@ struct activations_opts {
 struct activations_input {
     /* averages over the windows: CushionCache, table 5 */
     double top[MAGNITUDES_TOP], tenth, median;
-    /* the largest magnitude of all windows, and where it is. position: among the tokens of the
+    /* the largest magnitude of all windows, and its place. position: among the tokens of the
        window; the prefix is not counted */
     float largest;
     uint32_t window, position, channel;
     /* sums over the windows: its numbers, and how many of them are the bytes 0 and 255 at the ends
-       of its static range. Both are 0 in `stream`, and where the range is not static */
+       of its static range. Both are 0 in `stream`, and if the range is not static */
     uint64_t numbers, at_ends;
 };
 
@@ -57,11 +57,11 @@ struct activations {
 };
 
 /* Whether a text begins with BOS for this model: it was trained with BOS, and its prefix does not
-   contain it. */
+   contain BOS. */
 bool activations_bos(const struct tft_model *m);
 
 /* Measures. The text has at least one window, and a window at least two tokens. *stopped: whether
-   o->progress stopped it. The caller closes *a, whatever is returned. */
+   o->progress stopped the run. The caller closes *a, also on failure. */
 enum tft_status activations_run(struct activations *a, const struct tft_model *m,
                                 const struct activations_opts *o, bool *stopped,
                                 struct tft_error *err);
@@ -69,8 +69,8 @@ void activations_close(struct activations *a);
 
 /*
  * Makes *bare the same model without its prefix. It shares everything but the blocks, which the
- * caller frees. Static ranges become ranges for each token: the static ones were chosen for text
- * after the prefix, and would clip the outliers that the prefix takes away. Returns false if out of
+ * caller frees. Static ranges become per-token ranges: the static ones were chosen for text after
+ * the prefix, and would clip the outliers that the prefix takes away. Returns false if out of
  * memory.
  */
 bool activations_bare(struct tft_model *bare, const struct tft_model *m);
@@ -78,14 +78,14 @@ bool activations_bare(struct tft_model *bare, const struct tft_model *m);
 /* The block whose input has the largest outliers: the largest sum of the three top magnitudes. */
 uint32_t activations_worst(const struct activations *a);
 
-/* Which tokens of the first window stand out at the input of block `layer`: a token's largest
-   magnitude is more than ACTIVATIONS_PIVOT times that of the median token. IntactKV calls them
-   pivot tokens. pivot: [window] */
+/* The tokens of the first window that stand out at the input of block `layer`: a token's largest
+   magnitude is more than ACTIVATIONS_PIVOT times the median token's. IntactKV calls them pivot
+   tokens. pivot: [window] */
 #define ACTIVATIONS_PIVOT 5
 void activations_pivots(const struct activations *a, uint32_t layer, bool *pivot);
 
-/* The share of the numbers of n inputs at the ends of static ranges, 0..1; NaN if none of them has
-   such a range. */
+/* The share of the numbers of n inputs at the ends of static ranges, 0..1; NaN if no input has a
+   static range. */
 double activations_ends(const struct activations_input *in, uint32_t n);
 
 /* The average of `sink` over the heads of a layer. */

@@ -41,7 +41,7 @@ static void json_input(const struct report *r, const struct activations *a,
     json_text(r, id);
 }
 
-/* Of linear layers' input `index`, whose share at calibration belongs to its static range. */
+/* Of linear layers' input `index`; the share at calibration is for its static range. */
 static void json_ends(const struct report *r, const struct activations *a, uint32_t index)
 {
     double share = activations_ends(&a->linear[index], 1);
@@ -73,7 +73,7 @@ static void json_sizes(const double *share)
     putchar(']');
 }
 
-/* What a cache may do to the attention of a layer. */
+/* Effects of a cache on the attention of a layer. */
 static void json_cache(const struct activations *a, uint32_t layer)
 {
     static const char *const errors[COST_ERRORS] = {"keys",   "scores", "weights",

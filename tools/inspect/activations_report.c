@@ -71,14 +71,14 @@ static int make_report(struct report *r)
     return status;
 }
 
-/* Chooses a window that both runs have room for: with BOS, if the text begins with it, it has --ctx
-   tokens. */
+/* Chooses a window that both runs have room for: --ctx tokens, including BOS if the text begins
+   with it. */
 static int choose_window(struct report *r)
 {
     enum { USUAL = 512 };
     const struct tft_model *m = r->m;
     uint32_t bos = activations_bos(model_of(r, WITHOUT_PREFIX)), ctx = cli_session_options.ctx,
-             before = m->n_prefix + activations_bos(m); /* the text, with the prefix */
+             before = m->n_prefix + activations_bos(m); /* tokens before the text */
     uint32_t room = m->n_ctx - (before > bos ? before : bos);
     uint32_t wanted = ctx > bos ? ctx - bos : USUAL - bos;
     if (ctx && (wanted > room || ctx < 2 + bos))

@@ -1,6 +1,6 @@
 /*
  * The report of tuffet inspect --activations: runs a model over a text, with and without its
- * prefix, and prints or draws what activations.h measures.
+ * prefix, and prints or draws the measurements of activations.h.
  */
 #ifndef INSPECT_ACTIVATIONS_REPORT_H
 #define INSPECT_ACTIVATIONS_REPORT_H
@@ -36,11 +36,12 @@ struct report {
     uint32_t window;       /* tokens of text in a window; BOS is not counted */
     int n_runs;
     struct activations run[RUNS];
-    uint32_t worst;        /* the layer whose input has the largest outliers, without the prefix */
+    uint32_t worst;        /* the layer with the largest outliers at its input, without the
+                              prefix */
     bool *pivot[RUNS];     /* [window of that run] tokens that stand out at the input of `worst` */
 };
 
-/* The name of a row of activations.stream: "blk.3", or that of the last norm. */
+/* The name of a row of activations.stream: "blk.3", or the last norm's. */
 static inline const char *report_stream_name(const struct activations *a, uint32_t layer,
                                              char name[64])
 {
@@ -56,7 +57,7 @@ static inline int32_t report_token(const struct activations *a, uint32_t window,
 void report_print_text(const struct report *r); /* on standard output, as the next */
 void report_print_json(const struct report *r);
 
-/* The drawings' files are created before the model runs, so that a wrong path is found early. */
+/* The drawings' files are created before the model runs, so that a wrong path fails early. */
 enum { DRAWINGS = 3 };
 struct drawing {
     char *path; /* with room for draft.name after it; NULL: not begun */
@@ -70,7 +71,7 @@ int report_begin_drawings(struct drawing d[DRAWINGS], const char *prefix);
 /* Draws, and gives the files their names. */
 int report_draw(const struct report *r, struct drawing d[DRAWINGS]);
 
-/* Removes the drawings that are not finished, and frees. d: all zero is fine. */
+/* Removes the unfinished drawings, and frees. d: all zero is fine. */
 void report_end_drawings(struct drawing d[DRAWINGS]);
 
 #endif

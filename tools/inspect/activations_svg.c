@@ -14,8 +14,8 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* [n_runs] the titles of the panels of a drawing. title, only: where the title is made if there is
-   one panel. */
+/* [n_runs] the titles of the panels of a drawing. title, only: buffer for the title of a single
+   panel. */
 static const char *const *panel_titles(const struct report *r, char title[256], const char *only[1])
 {
     static const char *const both[RUNS] = {"without the prefix", "with the prefix"};
@@ -56,8 +56,8 @@ static bool draw_magnitudes(const struct report *r, FILE *f)
     return true;
 }
 
-/* The label of a token's bar, which the caller frees: the token's text, in quotes if that is all
-   spaces; its position too if the token stands out. NULL if out of memory. */
+/* The label of a token's bar, which the caller frees: the token's text, in quotes if it is all
+   spaces; also its position if the token stands out. NULL if out of memory. */
 static char *bar_label(const struct report *r, int run, uint32_t position)
 {
     struct cli_text label = {0};

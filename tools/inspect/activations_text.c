@@ -100,16 +100,16 @@ static void show_linear(const struct report *r)
         }
 }
 
-/* Whether input i has a larger share of numbers at the ends than input k; of equal ones, the first
-   has. */
+/* Whether input i has a larger share of numbers at the ends than input k; of equal shares, the
+   first input counts as larger. */
 static bool more_ends(const struct activations *a, uint32_t i, uint32_t k)
 {
     double x = activations_ends(&a->linear[i], 1), y = activations_ends(&a->linear[k], 1);
     return x > y || (x >= y && i < k);
 }
 
-/* The input of the largest share after that of input `last`; of all if `last` is n. n: none has one
-   above 0. */
+/* The input with the largest share after that of input `last`; of all if `last` is n. n: no further
+   share above 0. */
 static uint32_t next_ends(const struct activations *a, uint32_t n, uint32_t last)
 {
     uint32_t next = n;
@@ -131,7 +131,7 @@ static void show_ends_row(const char *name, double share, double calibrated)
 }
 
 /* Numbers at the ends of static ranges, in the run with the prefix, if there is one: of the inputs
-   that have most, and of all that calibration had far fewer of. */
+   with the largest shares, and of all inputs with far larger shares than at calibration. */
 static void show_ends(const struct report *r)
 {
     enum { SHOWN = 8 };
@@ -163,7 +163,7 @@ static void show_cache_row(const char *name, const struct cache_cost_found *f)
     printf(" %12.3g %12.3g %8.3g\n", keys, values, keys / values);
 }
 
-/* What quantized caches would do, in the run with the prefix, if there is one. */
+/* Effects of quantized caches, in the run with the prefix, if there is one. */
 static void show_cache(const struct report *r)
 {
     const struct activations *a = &r->run[r->n_runs - 1];

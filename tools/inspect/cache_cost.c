@@ -11,11 +11,11 @@ struct cache_cost_room {
     uint32_t dim, n, n_prefix;
     double scale; /* of scores */
     uint32_t rows;                   /* of this head, so far */
-    float *k, *v;                    /* [n, E] each, v behind k */
-    float *dk, *dv;                  /* [n, E] what 2 bits add to them */
+    float *k, *v;                    /* [n, E] each, v after k */
+    float *dk, *dv;                  /* [n, E] errors of 2 bits */
     double *key_error, *value_error; /* [n] sums of squares of dk and dv, up to each position */
-    double *weight, *change;         /* [n] of a row, and what keys of 2 bits add to it */
-    double *heavy;                   /* [n] what each position has received so far */
+    double *weight, *change;         /* [n] of a row, and its error from keys of 2 bits */
+    double *heavy;                   /* [n] attention that each position has received so far */
     double *sorted;                  /* [n] */
     double *output;                  /* [E] */
     uint32_t *log2[COST_SIZES];      /* [n] positions that the rule keeps, oldest first */
@@ -74,7 +74,8 @@ float *cache_cost_begin(struct cache_cost_room *r, uint32_t n, uint32_t n_prefix
 
 /* ---- 2 bits: AsymKV, equations 4 to 6 */
 
-/* to = what 2 bits add to `from`: n numbers, `stride` apart, share a least and a largest one. */
+/* to = the error of `from` in 2 bits: n numbers, `stride` apart, share a least and a largest
+   number. */
 static void round_group(float *to, const float *from, size_t n, size_t stride)
 {
     float low = INFINITY, high = -INFINITY;
@@ -101,8 +102,8 @@ static void sum_squares(double *sum, const float *x, size_t n, size_t e)
     }
 }
 
-/* Groups of the text's keys are 32 tokens of a channel, those of values 32 channels of a token. The
-   prefix stays as it is. */
+/* Groups of the text's keys are 32 tokens of a channel, groups of values 32 channels of a token.
+   The prefix stays exact. */
 static void round_all(struct cache_cost_room *r)
 {
     size_t e = r->dim, n = r->n;
@@ -140,7 +141,7 @@ static double output_square(struct cache_cost_room *r, const double *weight, con
     return sum / r->dim;
 }
 
-/* What the key at position i adds to its score in 2 bits. */
+/* The error in the score of position i from its key in 2 bits. */
 static double score_change(const struct cache_cost_room *r, const float *q, uint32_t i)
 {
     const float *dk = r->dk + (size_t)i * r->dim;
@@ -192,8 +193,7 @@ static void swap(double *a, double *b)
     *b = was;
 }
 
-/* The number at place `at` of x: [n], if x were sorted, the largest first (Hoare 1961, "Find").
-   Reorders x. */
+/* Element `at` of x: [n] in descending order (Hoare 1961, "Find"). Reorders x. */
 static double sorted_at(double *x, size_t n, size_t at)
 {
     for (;;) { /* x becomes: numbers above the pivot, equal ones, and from `below` on less */
@@ -218,7 +218,7 @@ static double sorted_at(double *x, size_t n, size_t at)
     }
 }
 
-/* LogQuant, algorithm 1: of 3 W tokens, every second of the older 2 W goes. */
+/* LogQuant, algorithm 1: of 3 W tokens, every second one of the older 2 W is dropped. */
 static void log2_add(struct cache_cost_room *r, int size, uint32_t position)
 {
     uint32_t w = cache_cost_size[size] / 3, *kept = r->log2[size], n = r->n_log2[size], stay = 0;
@@ -231,8 +231,8 @@ static void log2_add(struct cache_cost_room *r, int size, uint32_t position)
     r->n_log2[size] = n + 1;
 }
 
-/* The sum over the `count` positions of from .. end - 1 that have the largest of[i], ties and all,
-   the earlier first. */
+/* The sum over the `count` positions of from .. end - 1 with the largest of[i], ties and all, the
+   earlier first. */
 static double sum_of_largest(struct cache_cost_room *r, const double *of, const float *weight,
                              uint32_t from, uint32_t end, uint32_t count)
 {

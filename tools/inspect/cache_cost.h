@@ -1,5 +1,5 @@
 /*
- * What a KV cache may do to a head's attention, measured on the head as it is:
+ * Possible effects of a KV cache on a head's attention, measured on the unchanged head:
  *
  *   - how much attention those tokens receive that a rule keeps in f16: LogQuant, figure 4;
  *   - what 2 bits of the keys, or of the values, change in each step of attention: AsymKV,
@@ -18,13 +18,13 @@
 
 enum { COST_STEP = 7, COST_FIRST = 2, COST_GROUP = 32, COST_LEVELS = 4 };
 
-/* Which R tokens are kept. */
+/* Rules that keep R tokens. */
 enum cache_cost_rule {
     COST_NEWEST, /* the newest R: SKVQ, StreamingLLM */
-    COST_FILL,   /* those since the last multiple of R: KIVI */
+    COST_FILL,   /* the tokens since the last multiple of R: KIVI */
     COST_LOG2,   /* at most R, sparser with age: LogQuant, algorithm 1 with W = R / 3 */
-    COST_HEAVY,  /* the newest R / 2, and R / 2 that received most so far: H2O (Zhang et al.
-                         2023) */
+    COST_HEAVY,  /* the newest R / 2, and the R / 2 that received most so far: H2O (Zhang et al.
+                    2023) */
     COST_BEST,   /* the R that receive most now: no rule can do better */
     COST_RULES
 };
@@ -32,9 +32,8 @@ extern const char *const cache_cost_rule_name[COST_RULES]; /* "newest", "fill", 
 enum { COST_SIZES = 3 };
 extern const uint32_t cache_cost_size[COST_SIZES]; /* R: 48, 96, 192 */
 
-/* Mean squared errors. With keys of 2 bits: of the keys, of scores before softmax, of weights
-   behind it, of what attention gives. With values of 2 bits: of the values, of what attention
-   gives. */
+/* Mean squared errors. With keys of 2 bits: of the keys, of scores before softmax, of weights after
+   it, of attention's output. With values of 2 bits: of the values, of attention's output. */
 enum cache_cost_error {
     COST_KEY,
     COST_SCORE,
@@ -58,18 +57,18 @@ struct cache_cost_found {
     double key_sizes[COST_BINS], value_sizes[COST_BINS];
 };
 
-/* Working memory for one head at a time, whose scores are scale * q.k. cache_cost_open returns NULL
+/* Working memory for one head at a time, with the scores scale * q.k. cache_cost_open returns NULL
    if memory is short. */
 struct cache_cost_room;
 struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim, double scale);
 void cache_cost_close(struct cache_cost_room *r); /* accepts NULL */
 
-/* Begins a head of a window with n positions, the first n_prefix of them of the prefix. Returns
-   where the caller puts its keys, [n, E], and its values, which come n E numbers later, before the
+/* Begins a head of a window with n positions; the first n_prefix are the prefix's. Returns the
+   place for its keys, [n, E], and its values, n E numbers later; the caller fills both before the
    first row. */
 float *cache_cost_begin(struct cache_cost_room *r, uint32_t n, uint32_t n_prefix);
 
-/* The next row, for each token of the text in turn. q: [E]. weight: [n] what softmax gave for the
+/* The next row, for each token of the text in turn. q: [E]. weight: [n] output of softmax for the
    positions up to the token, which is at position n - 1; their sum is `sum`. */
 void cache_cost_row(struct cache_cost_room *r, struct cache_cost_found *f, const float *q,
                    const float *weight, uint32_t n, double sum);

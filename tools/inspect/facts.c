@@ -139,7 +139,7 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
         read_input(f, i);
 }
 
-/* The cache that a session with these options has. */
+/* The cache of a session with these options. */
 static void choose_cache(struct facts *f, const struct tft_session_opts *so)
 {
     const struct tft_value *v = tft_source_value(&f->s, TFT_KEY_KV);
@@ -167,7 +167,7 @@ static void plan_session(struct facts *f, const struct tft_model *m,
     f->session = tft_session_bytes(m, so, NULL);
 }
 
-/* Finds out whether the model runs, and what memory it takes. */
+/* Finds out whether the model runs, and how much memory it takes. */
 static void plan(struct facts *f, enum tft_weights weights, const struct tft_session_opts *given)
 {
     if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)

@@ -1,6 +1,6 @@
 /*
- * How large the numbers are that a part of a model works on: the largest ones and where they are,
- * and the order statistics of CushionCache, table 5 and figure 2. All results are exact.
+ * Magnitudes of the numbers in a part of a model: the largest ones and their places, and the order
+ * statistics of CushionCache, table 5 and figure 2. All results are exact.
  */
 #ifndef INSPECT_MAGNITUDES_H
 #define INSPECT_MAGNITUDES_H
@@ -24,15 +24,15 @@ enum { MAGNITUDES_TOP = 3 };
 /* The k-th largest of N magnitudes is number k - 1 of all when sorted, largest first. NaN counts as
    larger than infinity. */
 struct magnitudes {
-    float top[MAGNITUDES_TOP]; /* k = 1, 2, 3; 0 where there are fewer numbers */
-    /* where they are: of equal ones the first; undefined where top is 0 */
+    float top[MAGNITUDES_TOP]; /* k = 1, 2, 3; 0 if there are fewer numbers */
+    /* their places: of equal ones the first; undefined if top is 0 */
     size_t row[MAGNITUDES_TOP], column[MAGNITUDES_TOP];
     float tenth;  /* k = N / 10, rounded up: a tenth of all numbers are as large */
     float median; /* k = N / 2, rounded up */
 };
 
-/* row: [width], scratch. row_top: [n], gets the largest magnitude of each row; may be NULL. With no
-   rows, everything is 0. */
+/* row: [width], scratch. row_top: [n], gets the largest magnitude of each row; may be NULL. Without
+   rows, all results are 0. */
 struct magnitudes magnitudes_of(const struct magnitudes_rows *r, float *row, float *row_top);
 
 #endif

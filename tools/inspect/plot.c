@@ -58,7 +58,7 @@ void plot_text(FILE *f, const char *text, size_t most)
         fputs("\xe2\x80\xa6", f);
 }
 
-/* Begins a drawing, which is made wide enough for the title. */
+/* Begins a drawing, wide enough for the title. */
 static void begin(FILE *f, double width, double height, const char *title)
 {
     width = fmax(width,
@@ -320,8 +320,8 @@ void plot_bars(FILE *f, const struct plot_bars *p)
 
 enum { HUES = 8 };
 
-/* viridis (Smith and van der Walt 2015, CC0) in eight steps: a larger share is lighter, which also
-   readers who cannot tell the colours apart see. */
+/* viridis (Smith and van der Walt 2015, CC0) in eight steps: a larger share is lighter, so that
+   readers who cannot tell the colours apart can see it. */
 static void colour_of(double share, char colour[8])
 {
     static const unsigned char stop[HUES + 1][3] = {

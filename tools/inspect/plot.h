@@ -1,11 +1,11 @@
 /*
- * Small charts as SVG 1.1 files that need nothing else: no scripts, no fonts. The background is
+ * Small charts as self-contained SVG 1.1 files: no scripts, no fonts. The background is
  * transparent, and the colours have a middle lightness, so that a chart is readable on a white page
  * and on a black one.
  *
  * A chart has panels, which share one scale: the same measurement under different conditions. All
- * text is UTF-8, and may contain anything. A value that is not finite is left out; on a logarithmic
- * scale, a value of 0 or less is drawn at the bottom.
+ * text is UTF-8, and may contain anything. NaN and infinities are left out; on a logarithmic scale,
+ * a value of 0 or less is drawn at the bottom.
  */
 #ifndef INSPECT_PLOT_H
 #define INSPECT_PLOT_H

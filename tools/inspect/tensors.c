@@ -8,7 +8,7 @@
 #include "tools/cli/cli.h"
 #include "weights/format.h"
 
-/* What the file says of the codes in tensor i (docs/file-format.md); 0: it has none. */
+/* The file's entry on the codes in tensor i (docs/file-format.md); 0: none. */
 static uint32_t codes_of(const struct tft_source *s, size_t i)
 {
     const struct tft_value *v = tft_source_value(s, TFT_KEY_WEIGHT_CODES);
@@ -30,7 +30,7 @@ static const char *type_of(const struct tft_source *s, size_t i, char name[TENSO
     return name;
 }
 
-/* Where the data is in the file. */
+/* Offset of the data in the file. */
 static uint64_t offset(const struct tft_source *s, const struct tft_tensor *t)
 {
     return (uint64_t)(t->data - s->data);
@@ -68,7 +68,7 @@ void tensors_print_json(const struct tft_source *s)
     putchar(']');
 }
 
-/* The entry of tensor i's type, which is inserted where it is new. */
+/* The entry of tensor i's type, inserted if it is new. */
 static struct tensor_total *entry(const struct tft_source *s, size_t i, struct tensor_total *total,
                                   size_t *n)
 {

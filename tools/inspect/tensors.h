@@ -11,7 +11,7 @@ void tensors_print(const struct tft_source *s);
 void tensors_print_json(const struct tft_source *s);
 
 enum {
-    TENSOR_TYPES = 64, /* more than there are types, and than a file has */
+    TENSOR_TYPES = 64, /* more than the number of types, and than a file has */
     TENSOR_TYPE = 16   /* room for the name of one */
 };
 
@@ -26,7 +26,7 @@ struct tensor_total {
 /* Returns the number of types. */
 size_t tensors_by_type(const struct tft_source *s, struct tensor_total total[TENSOR_TYPES]);
 
-/* The bytes of all tensors that the architecture has, without those of the prefix and the cache. */
+/* The bytes of all tensors of the architecture, without the tensors of the prefix and the cache. */
 uint64_t tensors_bytes(const struct tft_source *s);
 
 #endif
