@@ -1,5 +1,5 @@
 /*
- * What the commands of tuffet share: the command line and its help, errors, the options that open a
+ * Shared by the commands of tuffet: the command line and its help, errors, the options that open a
  * model and a session, text in and out, progress, Ctrl-C, JSON.
  *
  * The output that the user asked for goes to standard output. Errors, progress and notes go to
@@ -25,7 +25,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* Something failed while the command ran. Returns CLI_FAILED. */
 int cli_fail(const char *fmt, ...) CLI_PRINTF(1, 2);
 
-/* The command line is wrong. A second line says how to get help. Returns CLI_USAGE. */
+/* The command line is wrong. A second line tells how to get help. Returns CLI_USAGE. */
 int cli_usage(const char *fmt, ...) CLI_PRINTF(1, 2);
 
 /* ---- the command line */
@@ -38,7 +38,7 @@ enum cli_type {
     CLI_NUMBER, /* uint32_t, 0 too */
     CLI_REAL,   /* float, not negative */
     CLI_SEED,   /* uint64_t */
-    CLI_BYTES,  /* uint64_t; K, M and G behind the number stand for 2^10, 2^20 and 2^30 */
+    CLI_BYTES,  /* uint64_t; K, M and G after the number stand for 2^10, 2^20 and 2^30 */
     CLI_WORD,   /* int: the index of one of the words in `arg`, for example "f16|f32" */
 };
 
@@ -52,11 +52,11 @@ struct cli_option {
     char letter; /* the short form; 0: none */
     const char *name;
     enum cli_type type;
-    void *value;      /* where the value goes; what is there before is the default */
-    /* What the help calls the value; the words of a CLI_WORD. Behind a colon: names that completion
-       offers, of others or of those that the help lists, for example "NAME:c|avx2". */
+    void *value;      /* place of the value; its initial content is the default */
+    /* Name of the value in the help; the words of a CLI_WORD. After a colon: names that completion
+       offers, of others or of the listed ones, for example "NAME:c|avx2". */
     const char *arg;
-    const char *help; /* what it does; the help adds the default. NULL ends the list */
+    const char *help; /* its effect; the help adds the default. NULL ends the list */
 };
 
 /* Options that the help lists under one title. */
@@ -68,10 +68,10 @@ struct cli_option_group {
 /* A command. --help, the manual page and completion are made from this. */
 struct cli_command {
     const char *name, *operand; /* "run", "MODEL"; "[MODEL]" may be left out */
-    const char *summary;        /* what it does, in a few words: "generate text" */
+    const char *summary;        /* its purpose, in a few words: "generate text" */
     const struct cli_option_group *groups;
-    /* Paragraphs, each in one line, which the help wraps. A line that begins with a space is
-       printed as it is. */
+    /* Paragraphs, each in one line; the help wraps them. A line that begins with a space is printed
+       unchanged. */
     const char *notes;
     const char *examples;            /* command lines */
     int (*run)(const char *operand); /* NULL if the operand was left out */
@@ -83,22 +83,22 @@ enum { CLI_HELPED = -1 };
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand);
 
 struct cli_program {
-    const char *summary, *notes;               /* as those of a command */
+    const char *summary, *notes;               /* as in a command */
     const struct cli_command *const *commands; /* NULL ends the list */
 };
 
 void cli_print_help(const struct cli_command *c); /* on standard output */
 void cli_print_program_help(FILE *f, const struct cli_program *p);
 
-/* The source of a manual page, in the macros of man(7), on standard output: of one of the program's
-   commands, or of the program itself where c is NULL. */
+/* The source of a manual page, in the macros of man(7), on standard output: of a command, or of the
+   program itself if c is NULL. */
 void cli_print_man(const struct cli_program *p, const struct cli_command *c);
 
 /* The script with which a shell completes command lines, on standard output. Returns false if
    `shell` is not "bash", "zsh" or "fish". */
 bool cli_print_completion(const struct cli_program *p, const char *shell);
 
-/* ---- options that several commands have, and what they open */
+/* ---- options that several commands have, and the models and sessions that they open */
 
 extern struct cli_model_options {
     const char *tokenizer, *cpu, *device;
@@ -110,7 +110,7 @@ extern const struct cli_option cli_model_option_list[], cli_thread_option_list[]
 
 extern struct cli_session_options {
     uint32_t ctx;       /* 0: the model's context length */
-    const char *kv;     /* NULL: what the model says */
+    const char *kv;     /* NULL: the model's default */
     const char *prefix; /* of cli_prefix_option_list; NULL: chosen by the prompt */
     uint32_t lookup;    /* of cli_lookup_option_list: guesses, in sessions that generate */
     const char *draft;  /* of cli_lookup_option_list: path of the draft model, or NULL */
@@ -129,31 +129,31 @@ extern const struct cli_option cli_sampling_option_list[];
 /* The value of --kv, for cli_option.arg. */
 #define CLI_KV_ARG "CACHE:f16|f32|i8|tuffet|kivi|logquant|partial-logquant|asymkv|skvq|rtn"
 
-/* Checks a value of --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model does this
-   first with that of cli_session_options. */
+/* Checks a value of --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model first does
+   this with the value in cli_session_options. */
 int cli_check_kv(const char *text);
 
-/* Obeys --cpu, of cli_model_option_list or cli_cpu_option_list. Returns CLI_OK or CLI_FAILED.
+/* Applies --cpu, of cli_model_option_list or cli_cpu_option_list. Returns CLI_OK or CLI_FAILED.
    cli_open_model does this too. */
 int cli_limit_cpu(void);
 
 /* Opens a model by the options above, with progress. Returns CLI_OK, CLI_FAILED or CLI_USAGE. */
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
 
-/* The path of the model that ships, stories2M.gguf: beside the program, if that was called by a
-   path, or else where it is installed. If it is at neither place, says so and returns NULL. */
+/* The path of the bundled model, stories2M.gguf: beside the program, if it was called by a path, or
+   else its installed place. If it is at neither place, prints this and returns NULL. */
 const char *cli_shipped_model(void);
 extern const char *cli_program_path; /* by which the program was called; set by main */
 
 /* *info = the named prefix; false if there is none, or name is NULL. */
 bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info);
 
-/* Opens a session. o: what the caller wants; ->size and what the options above say is filled in.
+/* Opens a session. o: the caller's options; the function fills in ->size and the options above.
    Returns CLI_OK or CLI_FAILED. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
 
-/* The same for sessions whose options have a lookup: if there is a draft model, they have a session
-   of it, which cli_close_session closes too. */
+/* The same for sessions whose options have a lookup: with a draft model, they get a session of it,
+   which cli_close_session closes too. */
 void cli_close_session(struct tft_session *s);
 
 /* Opens the model of --draft, if it is given, for sessions of m. Returns CLI_OK, CLI_FAILED or
@@ -161,14 +161,14 @@ void cli_close_session(struct tft_session *s);
 int cli_open_draft(const struct tft_model *m);
 void cli_close_draft(void);
 
-/* Prints what the session's last call failed with. Returns CLI_FAILED. */
+/* Prints the error of the session's last call. Returns CLI_FAILED. */
 int cli_fail_session(const struct tft_session *s);
 
-/* The name of the prefix for a session that will get the prompt ids[n]: that of --prefix, or else
-   the one that holds most of the prompt. NULL: the model's own. */
+/* The name of the prefix for a session that will get the prompt ids[n]: the prefix of --prefix, or
+   else the one that holds most of the prompt. NULL: the model's own. */
 const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n);
 
-/* A seed made from the clock. Each call gives another one. */
+/* A seed from the clock. Each call gives another one. */
 uint64_t cli_random_seed(void);
 
 /* The sampler of the options. If no seed is given, cli_sampler sets a random one in the options;
@@ -176,39 +176,39 @@ uint64_t cli_random_seed(void);
 struct tft_sampler cli_sampler(void);
 struct tft_sampler cli_sampler_given(void);
 
-/* An upper bound for the tokens of len bytes. A token takes at least one byte, but for BOS and the
-   spaces that some vocabularies put before and behind special tokens. */
+/* An upper bound for the tokens of len bytes. A token takes at least one byte, except BOS and the
+   spaces that some vocabularies put before and after special tokens. */
 size_t cli_most_tokens(size_t len);
 
 /* The tokens of a text, which the caller frees; NULL after an error message. */
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n);
 
-/* How many of ids[n] the session already holds and need not compute. At least one is left to
+/* Number of ids[n] that the session already holds and need not compute. At least one is left to
    compute. */
 size_t cli_held(const struct tft_session *s, const int32_t *ids, size_t n);
 
 /* Makes the session of cli_open_session hold ids[..n), as tft_sync does, with progress. After
-   Ctrl-C the session has fewer tokens, and perhaps no logits. If n is 0, the logits are those that
-   follow the prefix. */
+   Ctrl-C the session has fewer tokens, and perhaps no logits. If n is 0, the logits are the
+   prefix's. */
 enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 
 /* ---- numbers at the ends of their ranges (tft_session_ends), in sessions with count_ends */
 
-/* What a note to the user begins with if cli_unlike_calibration is true. */
+/* Beginning of a note to the user if cli_unlike_calibration is true. */
 #define CLI_UNLIKE_CALIBRATION                                                                     \
     "the text is unlike the text that the model was calibrated with: answers may be worse"
 
-/* Their share, 0..1: of the numbers that the session has computed, NaN if it has counted none; of
-   those of the calibration text, NaN if the file does not say. */
+/* Their share, 0..1: among the session's computed numbers, NaN if none were counted; among the
+   numbers of the calibration text, NaN if the file does not have it. */
 double cli_session_ends(const struct tft_session *s);
 double cli_calibrated_ends(const struct tft_model *m);
 
-/* The share at calibration of the input that has this index; NaN if the file does not say. */
+/* The share at calibration of the input with this index; NaN if the file does not have it. */
 double cli_calibrated_input_ends(const struct tft_model *m, uint32_t index);
 
-/* Whether a share is above 0.1 %, and more than ten times what calibration had. False if one of the
-   two is NaN. */
+/* Whether a share is above 0.1 %, and more than ten times the share at calibration. False if one of
+   the two is NaN. */
 bool cli_ends_unlike(double share, double calibrated);
 
 /* Whether the session's share is. */
@@ -223,12 +223,12 @@ void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session 
 /* All of a file, with a NUL after it, which the caller frees; NULL after an error message. */
 char *cli_read(const char *path, size_t *len);
 
-/* Whether a file with these first 8 bytes may be written to `path`: there is none, or an empty one,
-   or one with the same. */
+/* Whether a file with these first 8 bytes may be written to `path`: the path has no file, an empty
+   one, or one with the same bytes. */
 bool cli_may_replace(const char *path, const char *magic);
 
-/* The text that the user gave with -p TEXT, or else with -f FILE, or else through a pipe to
-   standard input; empty if there is none of the three. Otherwise as cli_read. */
+/* The text of -p TEXT, or else of -f FILE, or else from a pipe to standard input; empty without any
+   of the three. Otherwise as cli_read. */
 char *cli_read_input(const char *text, const char *file, size_t *len);
 
 /* A text that grows. Starts from all zero; the owner frees p. */
@@ -283,12 +283,12 @@ uint64_t cli_ns(void); /* a monotonic clock */
    before the flag is cleared ends the program. Clears the flag. */
 void cli_catch_interrupts(void);
 
-/* Ctrl-C ends the program at once again, as it does at the start. */
+/* Ctrl-C ends the program at once again, as at the start. */
 void cli_release_interrupts(void);
 
 bool cli_interrupted(void); /* the flag */
 
-/* f is called before Ctrl-C ends the program. It may do only what a signal handler may. */
+/* Calls f before Ctrl-C ends the program. f may do only what a signal handler may. */
 void cli_before_interrupt(void (*f)(void));
 
 #endif

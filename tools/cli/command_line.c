@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *command = ""; /* the one that runs, for the hint after a usage error */
+static const char *command = ""; /* the current one, for the hint after a usage error */
 
 /* --------------------------------------------------------------------------------------- errors */
 
@@ -39,7 +39,7 @@ int cli_usage(const char *fmt, ...)
 
 /* -------------------------------------------------------------------------------------- options */
 
-/* The option of that name, or of that letter where len is 1. */
+/* The option of that name, or of that letter if len is 1. */
 static const struct cli_option *find_option(const struct cli_command *c, const char *name,
                                             size_t len)
 {

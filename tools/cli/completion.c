@@ -46,8 +46,8 @@ static size_t brief(const char *help)
     return n;
 }
 
-/* Prints text for single quotes. before: characters that get a backslash; quote: what stands for a
-   single quote. */
+/* Prints text for single quotes. before: characters that get a backslash; quote: replaces a single
+   quote. */
 static void put_quoted(const char *text, size_t n, const char *before, const char *quote)
 {
     for (size_t i = 0; i < n; i++)
@@ -106,7 +106,7 @@ static void bash_name(const struct cli_command *c, const struct cli_option *o)
     printf("--%s ", o->name);
 }
 
-/* Where COMPREPLY stays empty, readline completes file names itself (complete -o default). */
+/* If COMPREPLY stays empty, readline completes file names itself (complete -o default). */
 static void print_bash(const struct cli_program *p)
 {
     puts("# Completion of tuffet's command line for bash. Made by: tuffet help --completion bash\n"

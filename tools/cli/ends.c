@@ -1,11 +1,11 @@
-/* Numbers at the ends of their ranges: what a session has counted beside what calibration had. */
+/* Numbers at the ends of their ranges: a session's share beside the share at calibration. */
 #include "cli.h"
 
 #include <math.h>
 
 #include "model/model.h"
 
-/* How many numbers of the input a token has; 0: it does not take part, or has no fixed range. */
+/* Numbers per token of the input; 0: the input does not take part, or has no static range. */
 static double numbers_of(const struct tft_model *m, const struct tft_block *b, uint32_t which)
 {
     const struct tft_input *in = &b->in[which];
@@ -15,14 +15,14 @@ static double numbers_of(const struct tft_model *m, const struct tft_block *b, u
     return (double)in->width * (experts ? m->n_expert_used : 1);
 }
 
-/* The file's shares, by input; NULL: it does not have them. */
+/* The file's shares, by input; NULL: it has none. */
 static const struct tft_value *file_ends(const struct tft_model *m)
 {
     const struct tft_value *v = tft_source_value(&m->source, TFT_KEY_INPUT_ENDS);
     return m->byte_inputs && v && v->is_array && v->n == tft_model_inputs(m) ? v : NULL;
 }
 
-/* Adds n numbers, of which the file's share of the input was at the ends. */
+/* Adds n numbers, and at_ends by the file's share of the input. */
 static void add(const struct tft_value *v, uint32_t index, double n, double *all, double *ends)
 {
     double share = 0;

@@ -1,6 +1,6 @@
 /*
  * Output of a given form: the options --grammar, --regex and --json-schema of commands that
- * generate text. A model may think first, without a form; the form begins behind the thoughts.
+ * generate text. A model may think first, without a form; the form begins after the thoughts.
  */
 #ifndef FORM_H
 #define FORM_H
@@ -12,18 +12,18 @@ extern const struct cli_option form_option_list[];
 struct form {
     const struct tft_model *m;
     struct tft_lexicon *lexicon;
-    struct tft_grammar *grammar;           /* NULL: there is no form, any text may come */
-    struct tft_grammar_state *fresh, *now; /* the beginning of the form, and the place of the text
-                                               in it */
+    struct tft_grammar *grammar;           /* NULL: no form, any text may come */
+    struct tft_grammar_state *fresh, *now; /* the beginning of the form, and the current place in
+                                              it */
     int32_t think, think_end;              /* the tokens <think> and </think>, or -1 */
     enum form_phase {
         FORM_TEXT,     /* the text must follow the form */
-        FORM_OPEN,     /* the next token is <think>, or the first of the form */
+        FORM_OPEN,     /* the next token is <think>, or the form's first */
         FORM_THINKING, /* until </think> */
-        FORM_CLOSED,   /* behind </think>: white space may come before the form */
+        FORM_CLOSED,   /* after </think>: white space may come before the form */
     } phase;
     const float *logits; /* [n_vocab] tokens are chosen from these; NULL: from the session's */
-    bool outside;        /* the token that was sampled last is not of the form */
+    bool outside;        /* the last sampled token is outside the form */
 };
 
 /* Checks the options without a model. Returns CLI_OK or CLI_USAGE. */
@@ -37,35 +37,34 @@ void form_none(struct form *f, const struct tft_model *m);
 int form_open(struct form *f, const struct tft_model *m);
 void form_close(struct form *f);
 
-/* The options that give a form, where one was given; or NULL. */
+/* The given option for a form; or NULL. */
 const char *form_option(void);
 
 /* Replaces the form by a grammar in GBNF. where: for messages. Returns CLI_OK or CLI_FAILED. */
 int form_replace(struct form *f, const char *where, const char *gbnf, size_t n);
 
-/* Begins a text behind the prompt ids[n]. thinks: the model may think first. Returns CLI_OK or
+/* Begins a text after the prompt ids[n]. thinks: the model may think first. Returns CLI_OK or
    CLI_FAILED. */
 int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
 
-/* Chooses the next token from the session's logits, as by tft_sample, within the form; with it come
-   those that the form leaves no choice of, before or behind it: ids[*n]. f->outside: the first one
-   is of the thoughts. Returns 1; 0: the text is complete, and there are none; -1: no token can
-   come, and form_error says why. */
+/* Chooses the next token from the session's logits, as by tft_sample, within the form, with the
+   forced tokens before or after it: ids[*n]. f->outside: the first one is of the thoughts. Returns
+   1; 0: the text is complete, without further tokens; -1: no token can come, and form_error has the
+   reason. */
 enum { FORM_MOST = 256 };
 int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
               size_t *n);
 
 const char *form_error(const struct tft_session *s);
 
-/* Whether the form lets nothing more come: the newest token need not be computed. */
+/* Whether the form allows no further token: the newest one need not be computed. */
 bool form_is_done(const struct form *f);
 
-/* A text that is generated. */
+/* A generated text. */
 struct form_text {
     struct tft_text *text;
-    /* Takes what a token adds to the text, which may be nothing. id: -1 if the token is not of the
-       form, but of the thoughts before it. Returns false, with errno, if the text cannot be
-       written. */
+    /* Takes the text of a token, which may be empty. id: -1 if the token is not of the form, but of
+       the thoughts before it. Returns false, with errno, if the text cannot be written. */
     bool (*put)(void *user, int32_t id, const char *p, size_t n);
     void *user;
     bool in_line;     /* the text is on the terminal's line: an error message begins another */

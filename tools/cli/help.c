@@ -1,14 +1,14 @@
-/* The two forms of a command's documentation: what --help prints, and the manual page. */
+/* The two forms of a command's documentation: the text of --help, and the manual page. */
 #include "cli.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* How many bytes of o->arg the help shows: none of the names that only completion offers. */
+/* Number of bytes of o->arg in the help, without names that only completion offers. */
 static int arg_length(const struct cli_option *o) { return (int)strcspn(o->arg, ":"); }
 
-/* The default of an option, which is what its value holds before the command line is parsed:
-   " (default 512)", or empty if there is none to tell. */
+/* The default of an option, which is its value before the command line is parsed: " (default 512)";
+   empty if there is none to show. */
 static void default_of(const struct cli_option *o, char out[64])
 {
     out[0] = 0;
@@ -123,8 +123,8 @@ void cli_print_program_help(FILE *f, const struct cli_program *p)
 
 /* ---------------------------------------------------------------------------------- manual page */
 
-/* Text as troff takes it. Unescaped, "-" becomes a hyphen, quotes become typographic ones, and a
-   line that begins with "." is a request. */
+/* Text for troff. Unescaped, "-" becomes a hyphen, quotes become typographic ones, and a line that
+   begins with "." is a request. */
 static void put_troff(const char *p, size_t n)
 {
     if (n && *p == '.')
@@ -141,7 +141,7 @@ static void put_troff(const char *p, size_t n)
         }
 }
 
-/* font: B is bold, for what is typed as it is; I is italic, for what is replaced. */
+/* font: B is bold, for text to type; I is italic, for placeholders. */
 static void put_font_n(char font, const char *text, size_t n)
 {
     printf("\\f%c", font);
@@ -157,7 +157,7 @@ static void man_line(const char *text)
     putchar('\n');
 }
 
-/* Paragraphs, and lines that are kept as they are. A heading begins a paragraph itself. */
+/* Paragraphs, and verbatim lines. A heading begins a paragraph itself. */
 struct man_lines {
     bool after_heading, verbatim; /* verbatim: between .EX and .EE */
 };

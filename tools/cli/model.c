@@ -1,4 +1,5 @@
-/* The options that several commands have for models, sessions and sampling, and what they open. */
+/* The options that several commands have for models, sessions and sampling, and functions that open
+   them. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
@@ -119,7 +120,7 @@ int cli_limit_cpu(void)
     return CLI_OK;
 }
 
-/* The numbers that Open MPI, or MPICH and its kin, give to the processes that mpirun starts; or
+/* The numbers that Open MPI, or MPICH and its kin, give to the processes of mpirun; or
    `otherwise`. */
 static long of_mpirun(const char *open_mpi, const char *mpich, long otherwise)
 {
@@ -135,8 +136,9 @@ static const char *device(void)
     return of_mpirun("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", 1) > 1 ? "mpi" : NULL;
 }
 
-/* Process 0 is the program. The others have computed for it and end, or it reports why they could
-   not. One that fails before they meet, as with a file that is not there, says so itself. */
+/* Process 0 is the program. The others have computed for it and end, or process 0 reports their
+   errors. A process that fails before they meet, for example at a missing file, prints its error
+   itself. */
 static int opened_by_mpi(enum tft_status status, const struct tft_error *err)
 {
     long process = of_mpirun("OMPI_COMM_WORLD_RANK", "PMI_RANK", 0);
@@ -193,9 +195,9 @@ bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_pre
     return false;
 }
 
-/* The call of tft_sync that cli_sync makes: `share` of its work, behind `from` of it. */
+/* The tft_sync call of cli_sync: `share` of its work, after `from` of it. */
 static struct {
-    struct cli_progress *progress; /* NULL: it makes none */
+    struct cli_progress *progress; /* NULL: without progress */
     double from, share;
 } reading;
 
@@ -211,14 +213,14 @@ static bool keep_reading(void *user, double done)
 /* The model of --draft; NULL: none. */
 static struct tft_model *draft_model;
 
-/* Ctrl-C ends what the draft model computes, which is long where it reads the prompt. */
+/* Ctrl-C ends the draft model's computation, which is long if it reads the prompt. */
 static bool keep_drafting(void *user, double done)
 {
     (void)user, (void)done;
     return !cli_interrupted();
 }
 
-/* A session for the guesses of one of m, which will hold at most `capacity` tokens; 0: as many as m
+/* A session of the draft model for a session of m with at most `capacity` tokens; 0: as many as m
    allows. */
 static enum tft_status open_draft_session(struct tft_session **s, const struct tft_model *m,
                                           uint32_t capacity, struct tft_error *err)
@@ -235,7 +237,7 @@ static enum tft_status open_draft_session(struct tft_session **s, const struct t
     return tft_session_open(s, draft_model, &o, err);
 }
 
-/* Whether m takes guesses of the draft model. */
+/* Whether m takes draft tokens of the draft model. */
 static int check_draft(const struct tft_model *m)
 {
     struct tft_session *s = NULL;

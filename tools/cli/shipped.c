@@ -1,4 +1,4 @@
-/* The model that ships with the program. */
+/* The bundled model. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 

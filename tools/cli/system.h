@@ -1,5 +1,5 @@
 /*
- * What the commands need of the operating system, beside what port/port.h has for the library.
+ * Functions of the operating system for the commands, beside port/port.h for the library.
  * system_posix.c and system_windows.c implement this header, and the functions of cli.h that catch
  * Ctrl-C.
  */
@@ -19,10 +19,10 @@ bool system_is_terminal(int fd);
 /* The path by which the program was called, with slashes; argv0 is what main got. */
 const char *system_program_path(const char *argv0);
 
-/* The folder for files that go away with the program. */
+/* The folder for temporary files of the program. */
 const char *system_temp_folder(void);
 
-/* Lets only the user read the file, which is open for writing. Returns 0 or an errno. */
+/* Makes the file, which is open for writing, readable by the user alone. Returns 0 or an errno. */
 int system_make_private(FILE *f);
 
 #endif

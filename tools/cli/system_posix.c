@@ -9,7 +9,7 @@
 
 #include "cli.h"
 
-void system_begin(void) {} /* everything is so already */
+void system_begin(void) {} /* nothing to change */
 
 bool system_is_terminal(int fd) { return isatty(fd); }
 

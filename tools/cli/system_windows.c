@@ -12,7 +12,7 @@
 
 #include "cli.h"
 
-/* ---- the console, whose settings outlive the program */
+/* ---- the console; its settings outlive the program */
 
 static struct {
     HANDLE screen; /* or NULL: neither standard output nor standard error is a console */
@@ -65,7 +65,7 @@ static BOOL WINAPI on_event(DWORD event)
             before();
         restore_console();
     }
-    return stays; /* FALSE: the next handler, that of the system, ends the program */
+    return stays; /* FALSE: the next handler, the system's, ends the program */
 }
 
 void cli_catch_interrupts(void)
@@ -99,7 +99,7 @@ bool system_is_terminal(int fd)
 
 const char *system_program_path(const char *argv0)
 {
-    static char path[4096]; /* UTF-8, as all narrow strings by tuffet.manifest */
+    static char path[4096]; /* UTF-8, like all narrow strings because of tuffet.manifest */
     DWORD n = GetModuleFileNameA(NULL, path, sizeof path);
     if (!n || n == sizeof path)
         return argv0;
@@ -117,7 +117,7 @@ const char *system_temp_folder(void)
     return GetTempPathA(sizeof path, path) ? path : ".";
 }
 
-/* Files get the permissions of their folder, and those of a user are private. */
+/* Files get the permissions of their folder, and a user's folders are private. */
 int system_make_private(FILE *f)
 {
     (void)f;

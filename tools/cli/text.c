@@ -130,7 +130,7 @@ bool cli_put(const char *p, size_t n)
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
-/* Writes the first character of p[n], which has *used bytes, as cli_put_escaped prints it, to
+/* Writes the first character of p[n], which has *used bytes, in the form of cli_put_escaped, to
    out[returned]. */
 enum { MOST_OUT = 24 };
 static size_t escape(char out[MOST_OUT], const char *p, size_t n, size_t *used)
