@@ -1,5 +1,4 @@
-/* The program tuffet: finds the command and runs it. tools/README.md says which folder holds
-   what. */
+/* The program tuffet: finds the command and runs it. tools/README.md describes the folders. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +45,7 @@ static const struct cli_command *find_command(const char *name)
     return NULL;
 }
 
-/* argv: what follows "help --completion", a shell. */
+/* argv: the arguments after "help --completion": a shell. */
 static int completion(int argc, char **argv)
 {
     const char *shell = argc ? argv[0] : "";
@@ -57,8 +56,8 @@ static int completion(int argc, char **argv)
     return CLI_OK;
 }
 
-/* argv: "help" [--man] [COMMAND], or "help" --completion SHELL. The manual pages and the scripts
-   for shells are made by this when tuffet is built. */
+/* argv: "help" [--man] [COMMAND], or "help" --completion SHELL. The build of tuffet makes the
+   manual pages and the scripts for shells with it. */
 static int help(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--completion") == 0)

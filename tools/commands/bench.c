@@ -87,7 +87,7 @@ static int parse_threads(int list[MAX_LIST])
     if (opt.threads) {
         n = parse_list(list, opt.threads);
         for (int i = 0; i < n && !tft_port_threaded(); i++)
-            list[i] = 1; /* as many as will run */
+            list[i] = 1; /* as many as the program would use */
         return n;
     }
     list[n++] = 1;
@@ -102,7 +102,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The logits that a sampler with the defaults of tuffet run asks for. */
+/* The logits that a sampler with the defaults of tuffet run reads. */
 static struct tft_asked asked(const struct tft_session *s)
 {
     struct tft_sampler z = cli_sampler();
@@ -245,7 +245,7 @@ static struct row evaluate(const struct tft_model *model, const char *kv, const 
     };
 }
 
-/* The cache that the session has: by the command line, or else by the file. */
+/* The session's cache: from the command line, or else from the file. */
 static const char *kv_name(const struct tft_model *m)
 {
     return cli_session_options.kv ? cli_session_options.kv : m->kv_text ? m->kv_text : "f16";
@@ -343,8 +343,8 @@ static size_t exchanged(const struct tft_model *m, const struct tft_asked *a)
     return has_processes(m) ? last->backend->exchanged(last->device, a) : 0;
 }
 
-/* Logits like those of a trained model: a bell from -10 to 10, and a few peaks above it. Those of
-   random weights would be nearly equal, which no sampler is made for. */
+/* Logits like a trained model's: a bell from -10 to 10, and a few peaks above it. Logits of random
+   weights would be nearly equal, and no sampler is made for such logits. */
 static void fill_logits(float *x, uint32_t n)
 {
     uint32_t r = 1;
@@ -358,8 +358,8 @@ static void fill_logits(float *x, uint32_t n)
     }
 }
 
-/* *seconds: that choosing a token takes with the defaults of run, the median. Sampling runs on one
-   thread. *a: what it asks of the logits */
+/* *seconds: the time to choose a token with the defaults of run, the median. Sampling runs on one
+   thread. *a: the logits that it reads */
 static int time_sampling(const struct tft_model *m, double *seconds, struct tft_asked *a)
 {
     enum { DRAWS = 65 };
@@ -486,8 +486,8 @@ static void set_default(uint32_t *n, uint32_t usual, uint32_t room)
 }
 
 /* Measures the limits for each number of threads, list: [n]. This comes before the model takes its
-   memory, so that the two do not add up. Opening a file that cannot be read says why: nothing is
-   measured for it. */
+   memory, so that the two do not add up. For an unreadable file, opening prints the error: nothing
+   is measured. */
 static int limits_of_cpu(struct limits *l, const int *list, int n, const char *path)
 {
     if (path && access(path, R_OK) != 0)
@@ -500,7 +500,7 @@ static int limits_of_cpu(struct limits *l, const int *list, int n, const char *p
     return CLI_OK;
 }
 
-/* l: [n], of a CPU as measured; those of a device replace them. sessions: [n_sessions], or none */
+/* l: [n], as measured on a CPU; a device's limits replace them. sessions: [n_sessions], or none */
 static int bench(const struct tft_model *m, struct limits *l, const int *list, int n,
                  const int *sessions, int n_sessions)
 {
@@ -541,8 +541,8 @@ static bool show_written(double done)
     return !cli_interrupted();
 }
 
-/* Opens a model of random weights. It is a file, because a model is a mapped file: its pages are
-   those of the file cache. path: where its name is put, [4096]; empty if it is removed already. */
+/* Opens a model of random weights. It is a file, because a model is a mapped file: its pages are in
+   the file cache. path: receives the file's name, [4096]; empty if the file is already removed. */
 static int open_shape(struct tft_model **m, char path[4096])
 {
     static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};

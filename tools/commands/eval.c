@@ -1,15 +1,15 @@
 /*
  * tuffet eval: zero-shot accuracy.
  *
- * Of the answers to a question, the model chooses the likeliest: the one with the largest sum of
+ * Of the answers to a question, the model chooses the most likely: the one with the largest sum of
  * ln p over its tokens (acc), or with the largest sum divided by the characters of the answer
  * (acc_norm). In lambada, the model has to write the last word of a passage: each token of the word
  * must be its greedy choice.
  *
- * Questions are asked as lm-evaluation-harness asks them (task.h), and scored as it scores them,
- * with two exceptions. An item longer than the context keeps BOS when it is cut. And if the tokens
- * of context and answer together do not begin with those of the context alone, every token from the
- * first difference on is scored; the harness would leave out a part of the answer.
+ * Questions are asked (task.h) and scored as in lm-evaluation-harness, with two exceptions. An item
+ * longer than the context keeps BOS when it is cut. And if the tokens of context and answer
+ * together do not begin with the context's own tokens, every token from the first difference on is
+ * scored; the harness would leave out a part of the answer.
  */
 #include <math.h>
 #include <stdlib.h>

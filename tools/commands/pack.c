@@ -1,4 +1,4 @@
-/* tuffet pack: lays the quantized matrices of a GGUF file out as they are computed with. */
+/* tuffet pack: lays out the quantized matrices of a GGUF file as the kernels read them. */
 #include <inttypes.h>
 
 #include "models/open.h"

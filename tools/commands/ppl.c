@@ -2,11 +2,12 @@
  * tuffet ppl: perplexity, exp(mean of -ln p).
  *
  * The tokens of the text are cut into windows of --ctx tokens, which do not overlap. In each window
- * every token but the first is predicted from those before it. If the model was trained with BOS,
- * BOS replaces the first token of each window; a model whose prefix contains BOS predicts the same
- * tokens from the prefix. If a window begins with the text of the prefix, such as the first tokens
- * of a chat format, the prefix predicts what comes next, and that text does not count. With --score
- * second-half, only the second half of each window counts, as in llama-perplexity of llama.cpp.
+ * every token but the first is predicted from the tokens before it. If the model was trained with
+ * BOS, BOS replaces the first token of each window; a model whose prefix contains BOS predicts the
+ * same tokens from the prefix. If a window begins with the text of the prefix, such as the first
+ * tokens of a chat format, the prefix predicts the next token, and the text of the prefix does not
+ * count. With --score second-half, only the second half of each window counts, as in
+ * llama-perplexity of llama.cpp.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -123,7 +123,7 @@ struct quantize_run {
     struct command_ranges ranges;
     enum tft_range *range; /* [inputs] o.range */
     const struct command_prefix *prefix;
-    uint32_t n_start; /* first tokens of the prefix that the model of floats has in the check */
+    uint32_t n_start; /* first tokens of the prefix that the float model has in the check */
     uint64_t start;
 };
 
@@ -205,8 +205,8 @@ static int convert(struct tft_model *m, struct quantize_run *run, const char *pa
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
-/* Measures the file, and chooses which of its inputs have ranges by token. An interrupt leaves no
-   file: its ranges are those that were tried last. */
+/* Measures the file, and chooses the inputs with per-token ranges. An interrupt leaves no file: its
+   ranges are the last ones tried. */
 static int choose_ranges(struct tft_model *m, struct quantize_run *run, const char *path)
 {
     if (!command_check_has_text(&run->text))
@@ -222,8 +222,7 @@ static int choose_ranges(struct tft_model *m, struct quantize_run *run, const ch
     return status;
 }
 
-/* What the finished file loses. path: of the file that was measured; later steps may have changed
-   it */
+/* The loss of the finished file. path: of the measured file; later steps may have changed it */
 static int check(struct quantize_run *run, const char *path)
 {
     int status = CLI_OK;
@@ -277,9 +276,9 @@ static int make(struct tft_model *m, struct quantize_run *run)
     return status;
 }
 
-/* Makes a small model with each prefix that may be chosen. The first is BOS, or no prefix: it may
-   have ranges by token too, and if that is enough, no other is tried. A prefix of words makes the
-   model expect other text. *best: the prefix whose model is nearest to that of floats */
+/* Makes a small model with each candidate prefix. The first is BOS, or no prefix: it may have
+   per-token ranges too, and if they suffice, no other is tried. A prefix of words makes the model
+   expect other text. *best: the prefix of the model nearest to the float model */
 static int try_prefixes(struct tft_model *m, struct quantize_run *run,
                         struct command_prefix *prefix, uint32_t *best)
 {
@@ -322,7 +321,7 @@ static int try_prefixes(struct tft_model *m, struct quantize_run *run,
     return status;
 }
 
-/* Finds the prefix, and takes the windows of the text that the model is calibrated with. */
+/* Finds the prefix, and takes the windows of the calibration text. */
 static int find_prefix(struct tft_model *m, struct quantize_run *run,
                        struct command_prefix *prefix)
 {
@@ -366,8 +365,8 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
     return status;
 }
 
-/* *runs: the model of floats, as one that computes, which is closed; NULL: the file of --calib has
-   the text */
+/* *runs: the float model, opened for computing; it is closed. NULL: the file of --calib has the
+   text */
 static int prepare(struct tft_model *m, struct tft_model **runs, struct command_text *text)
 {
     struct command_prefix prefix = {0};
@@ -439,8 +438,8 @@ static int check_options(void)
     return cli_check_kv(opt.kv);
 }
 
-/* *m: to read its weights; *runs: to compute, if the model is to write text. A folder is read where
-   there is a library for JSON. */
+/* *m: to read its weights; *runs: to compute, if the model writes text. A folder can be read if the
+   build has a library for JSON. */
 static int open_floats(struct tft_model **m, struct tft_model **runs, const char *path)
 {
     struct tft_model_opts o = {.size = sizeof o, .tokenizer = cli_model_options.tokenizer};

@@ -48,14 +48,14 @@ struct completion {
     const char *stop;     /* "end", "length", "context", "interrupt" */
     size_t n_prompt, n;   /* tokens */
     size_t held, cached;  /* tokens of the prompt that are in the prefix, in the prompt cache */
-    uint64_t guessed;     /* tokens of n that were computed ahead */
+    uint64_t guessed;     /* accepted draft tokens among the n */
     uint64_t start;       /* before the session was opened; ns */
     double first_seconds, prompt_seconds, seconds;
 };
 
 static double seconds_since(uint64_t start) { return (double)(cli_ns() - start) / 1e9; }
 
-/* Puts text that is generated; the first of it has a time. */
+/* Puts generated text, and takes the time of the first. */
 static bool put_next(void *user, int32_t id, const char *p, size_t n)
 {
     struct completion *c = user;
@@ -160,7 +160,7 @@ static int sync_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
     return tft_session_save(s, NULL, opt.cache, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
 }
 
-/* Computes the n tokens of the prompt, without those that the prefix holds. */
+/* Computes the n tokens of the prompt, except the tokens that the prefix holds. */
 static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, struct completion *c)
 {
     uint64_t start = cli_ns();
@@ -184,7 +184,7 @@ static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
     return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
 }
 
-/* prompt: [len], which the n tokens of ids stand for. */
+/* prompt: [len], the text of the n tokens of ids. */
 static int complete(const struct tft_model *m, struct form *form, const int32_t *ids, size_t n,
                     const char *prompt, size_t len)
 {

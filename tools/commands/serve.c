@@ -69,7 +69,7 @@ static int read_cache(void)
     return CLI_OK;
 }
 
-/* The model's name for clients: that of its file, as UTF-8. */
+/* The model's name for clients: its file's name, as UTF-8. */
 static json_t *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
