@@ -174,8 +174,8 @@ static double seen_by(const struct tft_block *b, double depth)
                                             : depth;
 }
 
-/* Multiply-adds of n tokens in the attention of layers that have a window, or of those that have
-   none. On average, a token has `depth` positions before it. */
+/* Multiply-adds of n tokens in the attention of layers with a window, or of layers without. On
+   average, a token has `depth` positions before it. */
 static double attention_macs(const struct tft_model *m, bool window, bool decode, double n,
                              double depth)
 {
@@ -188,8 +188,8 @@ static double attention_macs(const struct tft_model *m, bool window, bool decode
 }
 
 /* Bytes of the cache that a token reads at `depth`: all positions in layers without a window, in
-   the cache's form; those in the window, in floats; and a shared cache once for each layer that
-   uses it. */
+   the cache's form; the positions in the window, in floats; and a shared cache once for each layer
+   that uses it. */
 static double cache_bytes(const struct tft_model *m, const char *kv, double depth)
 {
     double bytes = (double)tft_kv_bytes(m, kv, NULL) * depth, size = strcmp(kv, "f32") ? 2 : 4;
@@ -201,7 +201,7 @@ static double cache_bytes(const struct tft_model *m, const char *kv, double dept
     return bytes;
 }
 
-/* Bytes of experts that n tokens read in one pass beyond those that one token reads: as many
+/* Bytes of experts that n tokens read in one pass beyond the bytes that one token reads: as many
    experts as n tokens choose, on average, if each expert is as likely as any other. */
 static double more_experts(const struct tft_model *m, double n)
 {

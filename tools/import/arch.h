@@ -42,7 +42,7 @@ enum {
     IMPORT_MINUS_EXP = 1 << 16, /* x becomes -exp(x) */
     IMPORT_TERNARY = 1 << 17,   /* each number becomes the nearest of -s, 0 and s; s is the mean of
                                    their magnitudes */
-    /* For architectures whose layers differ (struct import, `layers`). */
+    /* For architectures with differing layers (struct import, `layers`). */
     IMPORT_OWN_KV = 1 << 18,   /* layers with keys and values of their own; left out of other
                                   layers */
     IMPORT_OWN_V = 1 << 19,    /* layers with values that differ from their keys */

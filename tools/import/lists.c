@@ -210,7 +210,7 @@ const struct import_tensor list_qwen35[] = {
     {0},
 };
 
-/* ---- gemma4, whose layers differ */
+/* ---- gemma4, with differing layers */
 
 const struct import_tensor list_gemma4[] = {
     {"embed_tokens_per_layer.weight", "per_layer_token_embd.weight", "VB", IMPORT_EMBEDDED},

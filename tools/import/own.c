@@ -186,7 +186,7 @@ static bool lfm2_attends(const struct import *im, size_t l)
     return type ? strcmp(type, "full_attention") == 0 : listed;
 }
 
-/* Sets kv_heads from attends(), for a model whose other layers have a state. */
+/* Sets kv_heads from attends(), for a model with a state in all other layers. */
 static void attention_layers(struct import *im, bool (*attends)(const struct import *im, size_t l))
 {
     im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);

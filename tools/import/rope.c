@@ -63,8 +63,8 @@ static struct import_factors *new_factors(struct import *im, const char *name, s
     return f->v ? f : NULL;
 }
 
-/* Llama 3.1's scaling: frequencies below a wavelength stay, those above another are divided by the
-   factor, and a ramp leads from the ones to the others. */
+/* Llama 3.1's scaling: frequencies below a wavelength stay, frequencies above another one are
+   divided by the factor, and a ramp leads from the first to the second. */
 static void llama3(struct import *im, double base)
 {
     const json_t *p = import_rope(im);

@@ -75,7 +75,7 @@ void activations_close(struct activations *a);
  */
 bool activations_bare(struct tft_model *bare, const struct tft_model *m);
 
-/* The block whose input has the largest outliers: the largest sum of the three top magnitudes. */
+/* The block with the largest outliers at its input: the largest sum of the three top magnitudes. */
 uint32_t activations_worst(const struct activations *a);
 
 /* The tokens of the first window that stand out at the input of block `layer`: a token's largest

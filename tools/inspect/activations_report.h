@@ -18,7 +18,7 @@ struct report_opts {
 };
 
 /* Makes the whole report of the model in a file. Returns the exit status of the command. Session
-   and threads are those of the command line (cli.h). */
+   and threads are the command line's (cli.h). */
 int report_activations(const char *model_path, const struct report_opts *o);
 
 /* ---- between the files of the report */

@@ -1,8 +1,8 @@
 /*
  * Possible effects of a KV cache on a head's attention, measured on the unchanged head:
  *
- *   - how much attention those tokens receive that a rule keeps in f16: LogQuant, figure 4;
- *   - what 2 bits of the keys, or of the values, change in each step of attention: AsymKV,
+ *   - the attention that the tokens kept in f16 by a rule receive: LogQuant, figure 4;
+ *   - the effect of 2 bits for keys, or for values, on each step of attention: AsymKV,
  *     figures 1 and 2.
  *
  * Both are averages over every COST_STEP-th query of the second half of a window. The step has no

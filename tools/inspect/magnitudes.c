@@ -78,7 +78,7 @@ static void find_top(struct magnitudes *m, const struct magnitudes_rows *r, floa
 enum { RANKS = 2, DIGIT = 11, DIGITS = 1 << DIGIT };
 
 struct rank {
-    size_t k;      /* the wanted number is the k-th largest of those that begin with `bits` */
+    size_t k;      /* the wanted number is the k-th largest that begins with `bits` */
     uint32_t bits; /* the digits found so far */
 };
 

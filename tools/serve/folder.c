@@ -170,7 +170,7 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Deletes files whose tokens the new file has too. Under the lock. */
+/* Deletes files if the new file has all their tokens. Under the lock. */
 static void discard_covered(struct folder *f, const struct file *by)
 {
     for (struct file **at = &f->all; *at;) {

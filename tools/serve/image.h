@@ -1,6 +1,6 @@
 /*
- * A saved session in memory, with the trail that finds it. Its bytes are also those of a file in
- * the folder of the cache (folder.h): numbers in the machine's byte order, without gaps.
+ * A saved session in memory, with the trail that finds it. A file in the folder of the cache
+ * (folder.h) has the same bytes: numbers in the machine's byte order, without gaps.
  *
  *      8   TFTKEPT and a newline
  *      4   version, 1

@@ -33,7 +33,7 @@ struct call {
     uint64_t written;             /* time of the last write, ns */
 };
 
-/* Frees a call whose jobs have ended, or were never given to the engine. */
+/* Frees a call after its jobs have ended, or if they were never given to the engine. */
 void call_free(struct call *c);
 
 /* `take` of each job; user: the call. */

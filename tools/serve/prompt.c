@@ -63,7 +63,7 @@ static json_t *read_messages(struct fields *f)
     return list;
 }
 
-/* ---- tools of models whose templates do not know tools */
+/* ---- tools, if templates do not know tools */
 
 static void say(struct fields *f, struct cli_text *t, const char *p)
 {

@@ -95,7 +95,7 @@ void store_close(struct store *st)
 
 /* ---- keeping */
 
-/* Drops sessions whose tokens the image also has. */
+/* Drops sessions if the image has all their tokens. */
 static void drop_covered(struct store *st, const struct image *by)
 {
     for (struct stored **at = &st->all; *at;) {
