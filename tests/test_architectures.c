@@ -271,11 +271,11 @@ static void quantize_refuses(void **state)
     refuses(toy_of("bitnet"), &norms, "reordered, since its attention has a norm within");
     norms = usual(toy_of("bitnet"));
     norms.rotate = QUANTIZE_ROTATE_O;
-    refuses(toy_of("bitnet"), &norms, "bitnet, whose layers have a norm behind attention");
+    refuses(toy_of("bitnet"), &norms, "bitnet, whose layers have a norm after attention");
     for (int i = 0; i < 2; i++) {
         struct quantize_opts o = usual(toy_of(post[i]));
         o.rotate = QUANTIZE_ROTATE_ALL;
-        refuses(toy_of(post[i]), &o, "its norms are behind attention and feed-forward");
+        refuses(toy_of(post[i]), &o, "its norms are after attention and feed-forward");
         o.rotate = QUANTIZE_ROTATE_O_DOWN;
         o.smooth = 0.5f;
         refuses(toy_of(post[i]), &o, "it has no norms before attention and feed-forward");

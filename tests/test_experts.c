@@ -466,13 +466,13 @@ static void quantize_refuses(void **state)
     struct toy t = panelled(0), odd = t;
     struct quantize_opts o = usual(&t);
     o.smooth = 0.5f;
-    refuses(&t, &o, "its norms are what its experts' router reads");
+    refuses(&t, &o, "its norms are inputs of its experts' router");
     o = usual(&t);
     o.rotate = QUANTIZE_ROTATE_ALL;
-    refuses(&t, &o, "its norms are what its experts' router reads");
+    refuses(&t, &o, "its norms are inputs of its experts' router");
     o = usual(&t);
     o.range = by_tensor;
-    refuses(&t, &o, "experts' hidden activations have no range of all tokens");
+    refuses(&t, &o, "experts' hidden activations cannot have a range of all tokens");
     odd.n_embd = 40;
     o = usual(&odd);
     refuses(&odd, &o, "experts of 64 and 40 rows, not multiples of 16");

@@ -471,7 +471,7 @@ static void w8a8_refuses(void **state)
     o.rotate = QUANTIZE_ROTATE_O;
     no_file(&o, "cannot rotate attention's output in gemma4, whose layers have norms of values");
     o.rotate = QUANTIZE_ROTATE_ALL;
-    no_file(&o, "its norms are behind attention and feed-forward");
+    no_file(&o, "its norms are after attention and feed-forward");
     o = without_prefix(&t);
     o.kv = "kivi:group=16";
     no_file(&o, "has layers of several sizes, which a quantized KV cache does not support yet");

@@ -304,7 +304,7 @@ static void rewriting(void **state)
         assert_int_equal(rewrite_model(m, again,
                                        &(struct rewrite){.k = m->prefix_k, .v = m->prefix_v}, &err),
                          TFT_ERR_ARG);
-        assert_non_null(strstr(err.msg, "named.gguf: has prefixes with names, computed behind"));
+        assert_non_null(strstr(err.msg, "named.gguf: has named prefixes, computed after"));
         tft_model_close(m);
     }
     p[1].v[7] = 0x7c00;

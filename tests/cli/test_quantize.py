@@ -179,7 +179,7 @@ class Quantize(Case):
         done = subprocess.run([*TUFFET, *args], capture_output=True, timeout=PATIENCE)
         self.assertRegex(done.stderr.decode(),
                          r"check: text: perplexity \S+, [+-]\S+ % over floats; divergence \S+ nats; "
-                         r"the same likeliest token \S+ %\nnote: the model of floats cannot predict "
+                         r"the same most likely token \S+ %\nnote: the float model cannot predict "
                          r"this text \(perplexity \S+ with \d+ tokens\)")
         # two windows: nothing can be kept out
         done = subprocess.run([*TUFFET, *args, "--calib-window=220", "--calib",
@@ -206,8 +206,8 @@ class Quantize(Case):
         inputs = self.json("inspect", self.path("out"))["w8a8"]["inputs"]
         self.assertEqual(inputs["token"], len(found["dynamic"]))
         done = subprocess.run([*TUFFET, *args], capture_output=True, text=True, timeout=PATIENCE)
-        self.assertRegex(done.stderr, r"(?m)^range by token: blk\.0\.ffn_down, which lost \S+ nats "
-                                      r"with a static one$")
+        self.assertRegex(done.stderr, r"(?m)^range per token: blk\.0\.ffn_down, which lost \S+ "
+                                      r"nats with a static range$")
 
     def test_a_text_that_is_too_short(self):
         for text in [b"", b"once upon a time"]:
@@ -279,7 +279,7 @@ class Quantize(Case):
         self.assertTrue(check["percent"] > 3 or check["divergence"] > 0.03, check)
         self.assertTrue(said[-2].startswith("check: text: perplexity "))
         self.assertIn(f", {check['percent']:+.1f} % over floats; divergence ", said[-2])
-        self.assertIn("warning: that is much", said[-1])
+        self.assertIn("warning: this loss is high", said[-1])
         done = subprocess.run([*TUFFET, *self.arguments("--range=percentile", "--percentile=60")],
                               capture_output=True, timeout=PATIENCE)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
@@ -399,10 +399,10 @@ class Quantize(Case):
                          f"{line}\n")
         said = searched([("end", None, 1)], "--cushion-tau=9", "--cushion-cost=0",
                         "--intact-tokens=1,50", start=[1, 50])
-        self.assertRegex(said, f"^{line}; 1 with less error cost the text too much\n")
+        self.assertRegex(said, f"^{line}; 1 with less error raised -ln p too much\n")
         said = searched([("end", "likelihood", 4)], "--cushion-tau=9", "--cushion-cost=0",
                         "--intact-tokens=1,10", start=[1, 10])
-        self.assertRegex(said, f"^{line}: refused, it costs the text too much\n")
+        self.assertRegex(said, f"^{line}: refused, it raises -ln p too much\n")
 
     def test_every_option_changes_the_file(self):
         calib = ["--calib-tokens=512", "--calib-window=64"]

@@ -244,12 +244,12 @@ static void print_group(FILE *to, const char *name, const struct check_loss *l, 
     if (isnan(l->divergence)) /* a file of an older version */
         fputs("\n", to);
     else
-        fprintf(to, "; divergence %.4f nats; the same likeliest token %.1f %%\n", l->divergence,
-                100 * l->same);
+        fprintf(to, "; divergence %.4f nats; the same most likely token %.1f %%\n",
+                l->divergence, 100 * l->same);
     if (n_vocab && exp(l->floats) > n_vocab / 10.0)
         fprintf(to,
-                "note: the model of floats cannot predict this text (perplexity %.4g with %u "
-                "tokens), so this says little about what is lost\n",
+                "note: the float model cannot predict this text (perplexity %.4g with %u tokens), "
+                "so its loss means little\n",
                 exp(l->floats), (unsigned)n_vocab);
 }
 
@@ -291,9 +291,9 @@ void check_print(FILE *to, const struct check_loss loss[CHECK_GROUPS], uint32_t 
         warn |= !check_within(&loss[g], WARN_PERCENT, WARN_NATS);
     }
     if (!measured)
-        fputs("check: not measured, as the calibration text was too short to keep some of it out\n",
+        fputs("check: not measured: the calibration text is too short to hold some of it out\n",
               to);
     if (warn)
-        fputs("warning: that is much: --dynamic all, --cushion auto or another calibration text "
-              "may lower it\n", to);
+        fputs("warning: this loss is high: --dynamic all, --cushion auto or another calibration "
+              "text may lower it\n", to);
 }

@@ -83,7 +83,7 @@ int command_check_open(struct command_check *c, struct tft_model *m, const struc
     c->open = false;
     if (!copy_texts(c, t, text))
         return cli_fail("out of memory");
-    cli_progress_begin(&bar, "computing with floats");
+    cli_progress_begin(&bar, "running the float model");
     enum tft_status status = check_open(&c->floats, m, text, &how, &stopped, &err);
     c->open = status == TFT_OK && !stopped;
     return end_step(&bar, status, stopped, &err);

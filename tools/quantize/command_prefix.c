@@ -391,7 +391,7 @@ void command_prefix_report_choice(const struct command_prefix *f, const struct t
 {
     for (uint32_t i = 0; i < f->n_choices; i++) {
         const struct check_prefix *p = &f->choice[i];
-        fprintf(stderr, "prefix: divergence %.4f nats behind", p->nats);
+        fprintf(stderr, "prefix: divergence %.4f nats with", p->nats);
         for (uint32_t t = 0; t < p->n; t++) {
             size_t len;
             const char *piece = tft_token_text(m, p->token[t], true, &len);
@@ -427,9 +427,9 @@ static void report_round(const struct tft_model *m, const struct cushion_round *
     cli_put_escaped(stderr, piece, len);
     fputs(r->tail ? "\", before the last" : "\"", stderr);
     if (r->taken && r->refused)
-        fprintf(stderr, "; %u with less error cost the text too much", (unsigned)r->refused);
+        fprintf(stderr, "; %u with less error raised -ln p too much", (unsigned)r->refused);
     else if (!r->taken)
-        fputs(r->refused ? ": refused, it costs the text too much"
+        fputs(r->refused ? ": refused, it raises -ln p too much"
                          : ": refused, the error falls too little",
               stderr);
     fputc('\n', stderr);

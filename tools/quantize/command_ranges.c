@@ -254,7 +254,7 @@ void command_ranges_report(const struct command_ranges *c, const struct command_
 {
     char name[64];
     for (uint32_t i = 0; i < c->n; i++)
-        fprintf(stderr, "range by token: %s, which lost %.4f nats with a static one\n",
+        fprintf(stderr, "range per token: %s, which lost %.4f nats with a static range\n",
                 quantize_input_name(m->n_layer, c->found.order[i], name),
                 c->found.nats[c->found.order[i]]);
     for (int g = 0; g < CHECK_GROUPS && c->searched; g++)
@@ -262,8 +262,8 @@ void command_ranges_report(const struct command_ranges *c, const struct command_
             fprintf(stderr,
                     "note: %s loses more than %g %% or %g nats; %s\n",
                     check_group_name((enum check_group)g), CHECK_PERCENT, CHECK_NATS,
-                    c->n == c->most ? "a quarter of the inputs has ranges by token"
-                                    : "more ranges by token would gain little");
+                    c->n == c->most ? "a quarter of the inputs have ranges per token"
+                                    : "more ranges per token would gain little");
 }
 
 void command_ranges_json(const struct command_ranges *c, const struct tft_model *m)

@@ -97,7 +97,7 @@ static int add(struct command_system *c, const struct template_format *f, const 
         return cli_usage("--intact-text and --intact-system exclude each other, unless "
                          "conversations with the system message begin with that text");
     if (n >= room)
-        return cli_fail("%s: the system message \"%s\" has %zu tokens, but behind the prefix the "
+        return cli_fail("%s: the system message \"%s\" has %zu tokens, but after the prefix the "
                         "context has room for %u: shorten the message",
                         c->m->source.name, p->name, n, room ? room - 1 : 0);
     p->tokens = ids;
@@ -115,8 +115,8 @@ int command_system_choose(struct command_system *c, struct tft_model *m,
     if (!opt.system.n)
         return CLI_OK;
     if (tft_model_has_states(m))
-        return cli_fail("%s: %s cannot have prefixes with names (--intact-system): its layers have "
-                        "a state",
+        return cli_fail("%s: %s cannot have named prefixes (--intact-system): its layers have a "
+                        "state",
                         m->source.name, m->arch->name);
     c->m = m;
     c->type = command_prefix_type();

@@ -183,8 +183,8 @@ static int choose_window(struct command_text *t, uint32_t most_prefix)
         return cli_fail("%s: a text of %zu tokens is too short for a window of %u",
                         opt.calib ? opt.calib : "the calibration text", t->n_prose, t->window);
     if (t->file && t->conversations && talks_tokens(&t->talks, true) < t->window)
-        return cli_fail("%s: the conversations that are kept out have %zu tokens: too few for a "
-                        "window of %u",
+        return cli_fail("%s: the held-out conversations have %zu tokens: too few for a window of "
+                        "%u",
                         opt.calib, talks_tokens(&t->talks, true), t->window);
     return CLI_OK;
 }
@@ -250,13 +250,13 @@ static int write_own(struct command_text *t, const struct tft_model *runs)
     if (!o.conversation && tft_model_chat_template(t->m))
         fprintf(stderr, "tuffet: %s: calibrated without conversations: its chat template cannot be "
                 "read; see --template\n", t->m->source.name);
-    cli_progress_begin(&bar, "writing text of its own");
+    cli_progress_begin(&bar, "writing calibration text");
     enum tft_status status = own_text_write(&t->talks, runs, &o, &stopped, &err);
     if (status == TFT_ERR_ARG && o.conversation) { /* the template refuses the conversations */
         cli_progress_end(&bar);
         fprintf(stderr, "tuffet: %s: calibrated without conversations: %s\n", t->m->source.name,
                 err.msg);
-        cli_progress_begin(&bar, "writing text of its own");
+        cli_progress_begin(&bar, "writing calibration text");
         o.conversation = NULL;
         status = own_text_write(&t->talks, runs, &o, &stopped, &err);
     }
@@ -386,7 +386,7 @@ int command_text_begin(struct command_text *t, const int32_t *prefix, uint32_t n
     memcpy(t->start, prefix, n_prefix * sizeof *t->start);
     size_t own = talks_windows(&t->talks, false, &start, t->window, most - prose, t->ids);
     if (t->file && t->conversations && !own)
-        return cli_fail("%s: the conversations to calibrate with fill no window of %u", opt.calib,
+        return cli_fail("%s: the conversations for calibration fill no window of %u", opt.calib,
                         t->window);
     memcpy(t->ids + own * window, t->prose, prose * window * sizeof *t->ids);
     for (size_t i = own; i < own + prose && start.bos >= 0; i++)

@@ -128,7 +128,7 @@ enum tft_status named_rows(struct tft_model *m, const struct tft_model *made,
     if (status != TFT_OK)
         return status;
     if (!alloc(&w) || !run_all(&w, stopped))
-        status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for the prefixes with names",
+        status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for the named prefixes",
                           m->source.name);
     fold_close(&w.fold);
     free(w.value_order);

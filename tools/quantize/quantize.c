@@ -573,8 +573,8 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
             "%s: cannot rotate the residual stream of %s (all): its norms are %s",
             m->source.name, m->arch->name,
             m->out_norm.b || m->pos_embed.data ? "not RMSNorm"
-            : m->n_expert                      ? "what its experts' router reads"
-                                               : "behind attention and feed-forward");
+            : m->n_expert                      ? "inputs of its experts' router"
+                                               : "after attention and feed-forward");
     if (o->rotate == QUANTIZE_ROTATE_O && !quantize_rotate_o_possible(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot rotate attention's output in %s, whose layers have %s: use "
@@ -582,20 +582,20 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         m->source.name, m->arch->name,
                         tft_model_has_states(m)                   ? "gates"
                         : m->pieces & 1u << TFT_PIECE_VALUE_NORM ? "norms of values"
-                                                                 : "a norm behind attention");
+                                                                 : "a norm after attention");
     if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",
                         m->source.name, m->arch->name);
     if (m->n_expert && o->smooth > 0)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: cannot smooth %s: its norms are what its experts' router reads",
+                        "%s: cannot smooth %s: its norms are inputs of its experts' router",
                         m->source.name, m->arch->name);
     for (uint32_t l = 0; l < m->n_layer; l++)
         if (tft_block_has_experts(&m->block[l]) &&
             o->range[l * TFT_LAYER_INPUTS + TFT_IN_DOWN] == TFT_RANGE_TENSOR)
             return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                            "%s: experts' hidden activations have no range of all tokens",
+                            "%s: experts' hidden activations cannot have a range of all tokens",
                             m->source.name);
     if (o->n_text < o->window || !o->window)
         return tft_fail(err, TFT_ERR_ARG,

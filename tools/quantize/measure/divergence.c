@@ -138,7 +138,7 @@ double divergence_measure(struct divergence *d, const char *kv)
             sum += d->each[j];
     }
     if (!failed(d) && !isfinite(sum))
-        tft_fail(d->bad, TFT_ERR_UNSUPPORTED, "%s: the model computes logits that are not finite",
+        tft_fail(d->bad, TFT_ERR_UNSUPPORTED, "%s: the model computes logits with NaN or infinity",
                  d->m->source.name);
     return failed(d) ? 0 : sum / ((double)d->scored * d->n_picked);
 }

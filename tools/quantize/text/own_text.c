@@ -144,7 +144,7 @@ static bool failed(const struct writer *w) { return w->err->code != TFT_OK || w-
 
 static bool fail_memory(struct writer *w)
 {
-    tft_fail(w->err, TFT_ERR_NOMEM, "out of memory for text of the model's own");
+    tft_fail(w->err, TFT_ERR_NOMEM, "out of memory to write calibration text");
     return false;
 }
 
@@ -295,7 +295,7 @@ static bool find_beginnings(struct writer *w)
             return fail_memory(w);
     }
     if (!w->beginnings.n)
-        tft_fail(w->err, TFT_ERR_ARG, "there is no text to begin texts of the model's own with");
+        tft_fail(w->err, TFT_ERR_ARG, "there is no text for beginnings of calibration text");
     return w->beginnings.n;
 }
 

@@ -151,7 +151,7 @@ enum tft_status rewrite_model(const struct tft_model *m, const char *path, const
                         r->k ? " with a prefix" : "");
     if (r->k && m->n_named)
         return tft_fail(err, TFT_ERR_ARG,
-                        "%s: has prefixes with names, computed behind the one that would change",
+                        "%s: has named prefixes, computed after the prefix that would change",
                         m->source.name);
     enum tft_status status = r->k || r->n_named ? prefix_check_type(m, r->type, err) : TFT_OK;
     if (r->k && status == TFT_OK)
