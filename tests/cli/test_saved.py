@@ -103,7 +103,7 @@ class Saved(Case):
             self.assertIn(f"{name} needs the name of a file",
                           self.fails("chat", toy, stdin=name.encode()))
         other = self.write("notes", b"my notes\n")
-        self.assertIn("there is a file that is no saved conversation",
+        self.assertIn("this file is not a saved conversation",
                       self.fails("chat", toy, stdin=f"/save {other}".encode()))
         self.assertEqual(self.read(other), b"my notes\n")
         self.assertIn("No such file", self.fails("chat", toy, stdin=b"/load /none/of/it"))
@@ -134,30 +134,31 @@ class Saved(Case):
         good = conversation(hello)
         cases = [(good[:n], "not a saved conversation") for n in (0, 7, 35)]
         cases += [
-            (good[:-1], "cut off, or has bytes behind its end"),
-            (good + b"x", "cut off, or has bytes behind its end"),
+            (good[:-1], "cut off, or has bytes after its end"),
+            (good + b"x", "cut off, or has bytes after its end"),
             (good[:50] + b"x" + good[51:], "the checksum differs"),
             (conversation(hello, version=2), "saved by another version"),
-            (conversation(hello, size=2**64 - 1), "cut off, or has bytes behind its end"),
+            (conversation(hello, size=2**64 - 1), "cut off, or has bytes after its end"),
             (conversation(hello, count=3), "a message is cut off"),
             (conversation(hello, count=2**32 - 1), "a message is cut off"),
             (conversation([hello[0], hello[1][:-1]]), "a message is cut off"),
-            (conversation(hello, count=1), "bytes behind the last message"),
+            (conversation(hello, count=1), "bytes after the last message"),
             (conversation(hello[:1]), "the last answer is missing"),
-            (conversation(hello[1:]), "messages are not in turn"),
-            (conversation(hello + hello[1:]), "messages are not in turn"),
-            (conversation(hello + [system]), "messages are not in turn"),
-            (conversation([system, system, *hello]), "messages are not in turn"),
-            (conversation([message(TOOL, b"7")]), "messages are not in turn"),
-            (conversation([*hello, message(TOOL, b"7"), hello[1]]), "messages are not in turn"),
-            (conversation([message(4, b"x")]), "of no role"),
+            (conversation(hello[1:]), "messages are out of order"),
+            (conversation(hello + hello[1:]), "messages are out of order"),
+            (conversation(hello + [system]), "messages are out of order"),
+            (conversation([system, system, *hello]), "messages are out of order"),
+            (conversation([message(TOOL, b"7")]), "messages are out of order"),
+            (conversation([*hello, message(TOOL, b"7"), hello[1]]), "messages are out of order"),
+            (conversation([message(4, b"x")]), "has an unknown role"),
             (conversation([message(SYSTEM, b"a\0b"), *hello]), "has a NUL"),
-            (conversation([message(USER, b"hello", b"t0", b"{}")]), "a call that it cannot have"),
-            (conversation([hello[0], message(ASSISTANT, b"", b"", b"{}")]), "it cannot have"),
+            (conversation([message(USER, b"hello", b"t0", b"{}")]),
+             "a call is in a message of a wrong role"),
+            (conversation([hello[0], message(ASSISTANT, b"", b"", b"{}")]), "or has no name"),
             (conversation([hello[0], message(ASSISTANT, b"", b"t0", b'{}],"x":[{}')]),
-             "no JSON object"),
-            (conversation([hello[0], message(ASSISTANT, b"", b"t0", b"")]), "no JSON object"),
-            (conversation([hello[0], call, hello[1]]), "messages are not in turn"),
+             "not a JSON object"),
+            (conversation([hello[0], message(ASSISTANT, b"", b"t0", b"")]), "not a JSON object"),
+            (conversation([hello[0], call, hello[1]]), "messages are out of order"),
             (conversation([hello[0], call, message(TOOL, b"7"), hello[1]]), "give --tools"),
         ]
         for i, (data, why) in enumerate(cases):
@@ -239,7 +240,7 @@ class PromptCache(Case):
         self.assertEqual((got, cached), (want, 0))
         self.assertIn("cut off", said)
         notes = self.write("notes", b"my notes\n")
-        self.assertIn("there is a file that is no saved session",
+        self.assertIn("this file is not a saved session",
                       self.fails("run", toy, "-phello", "--prompt-cache", notes))
         self.assertEqual(self.read(notes), b"my notes\n")
         self.assertIn("No such file",

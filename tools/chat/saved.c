@@ -98,7 +98,7 @@ int saved_write(const struct conversation *c, const char *path)
     size_t n_session = 0;
     bool good = true;
     if (!cli_may_replace(path, magic))
-        return cli_fail("%s: there is a file that is no saved conversation: give another name",
+        return cli_fail("%s: this file is not a saved conversation: give another name",
                         path);
     for (size_t i = 0; i < m->n && good; i++)
         good = add_message(&messages, &m->p[i]);
@@ -129,13 +129,13 @@ static const char *take_message(struct messages *m, const struct template_messag
 {
     bool calls = x->role == TEMPLATE_ASSISTANT && x->name.n;
     if ((x->name.n || x->arguments.n) && !calls)
-        return "a message has a call that it cannot have";
+        return "a call is in a message of a wrong role, or has no name";
     if (calls && !tft_call_is_object(x->arguments.p, x->arguments.n))
-        return "the arguments of a call are no JSON object";
+        return "the arguments of a call are not a JSON object";
     if (x->role == TEMPLATE_SYSTEM && x->text.n && memchr(x->text.p, 0, x->text.n))
         return "the system message has a NUL";
     if (!messages_takes(m, x->role))
-        return "messages are not in turn";
+        return "messages are out of order";
     bool added = x->role == TEMPLATE_TOOL ? messages_add_result(m, x->text.p, x->text.n)
                                           : messages_add(m, x->role, x->text.p, x->text.n);
     if (added && calls) {
@@ -155,7 +155,7 @@ static const char *take_messages(struct messages *m, uint32_t count, const unsig
         struct template_message x = {.role = TEMPLATE_TOOL};
         struct cli_text *part[] = {&x.text, &x.name, &x.arguments};
         if (n < MESSAGE || tft_load_u32(p) > TEMPLATE_TOOL)
-            return "a message is cut off, or is of no role";
+            return "a message is cut off, or has an unknown role";
         const unsigned char *head = p;
         x.role = (enum template_role)tft_load_u32(p);
         p += MESSAGE;
@@ -171,7 +171,7 @@ static const char *take_messages(struct messages *m, uint32_t count, const unsig
         wrong = take_message(m, &x);
     }
     return wrong                ? wrong
-           : n                  ? "there are bytes behind the last message"
+           : n                  ? "there are bytes after the last message"
            : !messages_whole(m) ? "the last answer is missing"
                                 : NULL;
 }
@@ -185,7 +185,7 @@ static const char *take_file(struct messages *m, const unsigned char *p, size_t 
         return "a conversation saved by another version of tuffet";
     uint64_t messages = tft_load_u64(p + AT_MESSAGES), session = tft_load_u64(p + AT_SESSION);
     if (messages > n - HEAD || session != n - HEAD - messages)
-        return "the file is cut off, or has bytes behind its end";
+        return "the file is cut off, or has bytes after its end";
     if (checksum(p, p + HEAD, (size_t)messages) != tft_load_u32(p + AT_SUM))
         return "the checksum differs: the file is damaged";
     return take_messages(m, tft_load_u32(p + AT_COUNT), p + HEAD, (size_t)messages);

@@ -126,7 +126,7 @@ static int load_cache(struct tft_session *s)
 {
     struct tft_error err;
     if (!cli_may_replace(opt.cache, "TFTSAVE\n"))
-        return cli_fail("%s: there is a file that is no saved session: give another name",
+        return cli_fail("%s: this file is not a saved session: give another name",
                         opt.cache);
     if (access(opt.cache, F_OK) != 0 || tft_session_load(s, NULL, opt.cache, &err) == TFT_OK)
         return CLI_OK;
