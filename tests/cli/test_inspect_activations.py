@@ -53,7 +53,7 @@ class Activations(Case):
             self.assertEqual(list(block["values_of_2_bits"]), ["values", "output"])
             for error in [*block["keys_of_2_bits"].values(), *block["values_of_2_bits"].values()]:
                 self.assertGreater(error, 0)
-        self.assertIn("What a quantized KV cache changes",
+        self.assertIn("Effect of a quantized KV cache",
                       self.tuffet("inspect", DEMO, "--activations", self.text,
                                   "--tokens=250").decode())
 

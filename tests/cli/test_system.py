@@ -46,7 +46,7 @@ class System(Case):
         self.assertEqual(self.json("inspect", model)["w8a8"]["named"],
                          {"pirate": held, "system": len(system["system"])})
         self.assertRegex(self.tuffet("inspect", model).decode(),
-                         f"pirate: {held} tokens behind it\n +system: "
+                         f"pirate: {held} tokens after it\n +system: "
                          f"{len(system['system'])} tokens")
         self.assertEqual(tokens[:held], system["pirate"])
         self.assertGreater(held, len(self.json("tokenize", model, "-p", PIRATE)["tokens"]))
@@ -66,7 +66,7 @@ class System(Case):
         full = self.json("run", model, "--special", "--temp=0", "-p", prompt, "-c",
                          str(len(tokens) + 3), "--seed=1")
         self.assertIn(full["stop"], ["context", "end"])
-        self.assertIn(f"a context of {held} tokens has no room behind the prefix pirate",
+        self.assertIn(f"a context of {held} tokens has no room after the prefix pirate",
                       self.fails("run", model, "--special", "-p", prompt, "-c", str(held)))
 
         def chat(*args):

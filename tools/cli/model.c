@@ -258,7 +258,7 @@ int cli_open_draft(const struct tft_model *m)
     if (!cli_session_options.draft)
         return CLI_OK;
     if (!cli_session_options.lookup)
-        return cli_usage("--draft makes guesses, and --lookup 0 allows none: leave one out");
+        return cli_usage("--draft makes draft tokens, and --lookup 0 allows none: leave one out");
     if (tft_model_open(&draft_model, cli_session_options.draft, &o, &err) != TFT_OK)
         return cli_fail("--draft: %s", err.msg);
     return check_draft(m);
@@ -283,7 +283,7 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
     /* the text is a part of the context that the user asks for */
     if (o->capacity && cli_find_prefix(m, o->prefix, &prefix)) {
         if (o->capacity <= prefix.n_tokens)
-            return cli_fail("a context of %u tokens has no room behind the prefix %s, which has "
+            return cli_fail("a context of %u tokens has no room after the prefix %s, which has "
                             "%u: raise --ctx",
                             o->capacity, prefix.name, prefix.n_tokens);
         o->capacity -= prefix.n_tokens;

@@ -171,9 +171,9 @@ static void show_cache(const struct report *r)
     struct cache_cost_found all = cache_cost_mean(a->cost, a->n_layer * a->n_head);
     if (all.queries == 0)
         return; /* the windows are too short */
-    printf("\nWhat a quantized KV cache changes. Share of attention, in percent, that %u tokens "
-           "receive\nwhich it keeps in f16; mean squared error of attention's output with keys, or "
-           "values, of\n2 bits\n%-12s",
+    printf("\nEffect of a quantized KV cache: share of attention, in percent, of the %u tokens "
+           "that it\nkeeps in f16; mean squared error of attention's output with keys, or values, "
+           "of 2 bits\n%-12s",
            (unsigned)cache_cost_size[SHOWN_SIZE], "");
     for (int rule = 0; rule < COST_RULES; rule++)
         printf(" %8s", cache_cost_rule_name[rule]);

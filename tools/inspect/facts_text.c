@@ -163,7 +163,7 @@ static void show_quantized(const struct facts *f)
         struct tft_str name = tft_value_next_str(&name_at);
         put_label(i ? "" : "with names");
         cli_put_escaped(stdout, name.p, name.n);
-        printf(": %" PRIu64 " tokens behind it\n", facts_named_tokens(f, name));
+        printf(": %" PRIu64 " tokens after it\n", facts_named_tokens(f, name));
     }
     if (f->calibration_method.n) {
         put_label("calibration");
