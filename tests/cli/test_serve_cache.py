@@ -231,7 +231,7 @@ class Cache(Case):
         self.assertEqual([self.ask(s, i)["content"] for i in range(2)], want)
         line, = self.ends(s)
         self.assertRegex(line, r"others\S+: ignored files: 4 of another model, cache or version, "
-                               "1 damaged, 4 that are no saved sessions$")
+                               "1 damaged, 4 that are not saved sessions$")
         self.assertEqual(self.read(f"{folder}/notes.txt"), b"mine")
 
     def test_damaged_files_are_computed(self):

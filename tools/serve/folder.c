@@ -381,7 +381,7 @@ static int list(struct folder *f)
         return cli_fail("%s: out of memory for its list: give --cache-mem more", f->path);
     if (u.foreign + u.other + u.damaged)
         cli_fail("%s: ignored files: %zu of another model, cache or version, %zu damaged, %zu that "
-                 "are no saved sessions",
+                 "are not saved sessions",
                  f->path, u.other, u.damaged, u.foreign);
     make_room(f, 0);
     return CLI_OK;

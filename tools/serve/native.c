@@ -200,15 +200,15 @@ static void write_metrics(FILE *f, const struct engine_counts *c)
     metric(f, "predicted_tokens_seconds", "gauge", "Tokens of answers per second, on average.",
            per((double)c->tokens, c->seconds));
     metric(f, "inputs_total", "counter",
-           "Numbers that were rounded to 8 bits in ranges that the file fixes.",
+           "Numbers that were rounded to 8 bits in static ranges.",
            (double)c->ends.numbers);
-    metric(f, "inputs_at_ends_total", "counter", "Those of them at the ends of their ranges.",
+    metric(f, "inputs_at_ends_total", "counter", "Numbers at the ends of static ranges.",
            (double)c->ends.at_ends);
     if (!isnan(c->calibrated_ends))
         metric(f, "inputs_at_ends_calibration", "gauge",
-               "Share of such numbers at the ends when the file was made.", c->calibrated_ends);
-    metric(f, "requests_processing", "gauge", "Requests under way.", (double)c->running);
-    metric(f, "requests_deferred", "gauge", "Requests that wait.", (double)c->waiting);
+               "Share of numbers at the ends of static ranges at calibration.", c->calibrated_ends);
+    metric(f, "requests_processing", "gauge", "Requests in progress.", (double)c->running);
+    metric(f, "requests_deferred", "gauge", "Waiting requests.", (double)c->waiting);
 }
 
 void native_metrics(struct exchange *x)
