@@ -399,7 +399,7 @@ static void refuses(void **state)
         {"qwen35", "\"vocab_size\"", "\"attn_output_gate\":false,\"vocab_size\"",
          "qwen35 without gates"},
         {"qwen35", "\"linear_value_head_dim\":32", "\"linear_value_head_dim\":16",
-         "values are not as long as its keys"},
+         "values and keys of different lengths"},
         {"qwen35", "\"linear_num_key_heads\":2", "\"linear_num_key_heads\":3",
          "linear_num_value_heads is not a multiple of linear_num_key_heads, or is too large"},
         {"qwen35", "\"linear_num_key_heads\":2", "\"linear_num_key_heads\":0",

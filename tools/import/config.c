@@ -130,7 +130,7 @@ void import_dimensions(struct import *im)
         fail(im, "hidden_size", "is not a multiple of the number of heads, without a head_dim");
     /* checked before memory and time are spent on them */
     if (im->n_layer > im->folder.n_tensor)
-        fail(im, "num_hidden_layers", "is more than there are tensors");
+        fail(im, "num_hidden_layers", "exceeds the number of tensors");
     if (im->head_dim > MOST_HEAD_DIM)
         fail(im, "head_dim", "is above 65536");
     const json_t *quantized = import_find(im, "quantization_config");

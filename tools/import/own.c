@@ -167,7 +167,7 @@ void import_parallel_values(struct import *im)
 void import_falcon_dimensions(struct import *im)
 {
     if (import_flag(im, "alibi", false) || !import_flag(im, "parallel_attn", true))
-        unsupported(im, "falcon with ALiBi, or with its halves one after the other, is not "
+        unsupported(im, "falcon with ALiBi, or with feed-forward after attention, is not "
                         "supported");
     im->n_head_kv =
         import_flag(im, "new_decoder_architecture", false)
@@ -319,7 +319,7 @@ void import_qwen35_dimensions(struct import *im)
     if (!import_flag(im, "attn_output_gate", true))
         unsupported(im, "qwen35 without gates on attention's output is not supported");
     if (values != im->delta.dim)
-        unsupported(im, "linear attention whose values are not as long as its keys is not "
+        unsupported(im, "linear attention with values and keys of different lengths is not "
                         "supported");
     if (im->status == TFT_OK &&
         (!im->delta.k_heads || im->delta.v_heads % im->delta.k_heads ||
