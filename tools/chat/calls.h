@@ -8,7 +8,7 @@
 struct calls {
     const struct tools *tools;
     bool yes;         /* --yes: nothing is asked */
-    struct input *in; /* where the user is asked; NULL with --yes */
+    struct input *in; /* asks the user; NULL with --yes */
     bool *always;     /* [tools] the user allowed all calls of this tool */
 };
 

@@ -25,7 +25,7 @@ bool messages_add_result(struct messages *m, const char *p, size_t n);
 const struct cli_text *messages_system(const struct messages *m);
 
 /* The index of the user's message that begins the first turn; the last turn; the turn after the one
-   at `turn`. m->n: no such turn. */
+   at `turn`. m->n: no such message. */
 size_t messages_first(const struct messages *m);
 size_t messages_last(const struct messages *m);
 size_t messages_next(const struct messages *m, size_t turn);

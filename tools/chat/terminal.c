@@ -18,7 +18,7 @@
 #define PASTE_OFF "\x1b[?2004l"
 #define PLAIN "\x1b[0m"
 
-enum { INTERRUPT = 3 }; /* the byte of Ctrl-C, where it is not a signal */
+enum { INTERRUPT = 3 }; /* the byte of Ctrl-C, if it is not a signal */
 
 static struct {
     bool on, keys, styles; /* styles: standard output may be in the middle of a dim text */

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Called once, before anything is read or written: the standard streams carry bytes as they are,
-   and a terminal shows UTF-8 and obeys control sequences. */
+/* Called once, before anything is read or written: the standard streams carry bytes unchanged, and
+   a terminal shows UTF-8 and obeys control sequences. */
 void system_begin(void);
 
 /* Whether a person is at the other end: STDIN_FILENO, STDOUT_FILENO or STDERR_FILENO. */

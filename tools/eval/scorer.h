@@ -12,7 +12,7 @@ struct scorer {
     struct tft_session *s;
     uint32_t n_vocab;
     uint32_t n_logits;  /* newest tokens of a pass for which the session keeps logits */
-    uint32_t ctx;       /* most tokens that can stand before a scored one, BOS included */
+    uint32_t ctx;       /* most tokens before a scored one, BOS included */
     bool bos;           /* sequences begin with BOS */
     bool bos_in_prefix; /* BOS is in the model's prefix, not among the session's tokens */
 };

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Lines over 0 .. n - 1, on a logarithmic scale. Panels stand side by side. */
+/* Lines over 0 .. n - 1, on a logarithmic scale. Panels are side by side. */
 struct plot_lines {
     const char *title, *x_title, *y_title;
     const char *const *name;  /* [n_series] */
@@ -24,7 +24,7 @@ struct plot_lines {
 };
 void plot_lines(FILE *f, const struct plot_lines *p);
 
-/* Bars with labels, on a logarithmic scale. Panels stand one below the other. */
+/* Bars with labels, on a logarithmic scale. Panels are one below another. */
 struct plot_bar {
     double y;
     const char *label;
@@ -43,7 +43,7 @@ struct plot_bars {
 };
 void plot_bars(FILE *f, const struct plot_bars *p);
 
-/* Shares, 0 .. 1, as colours. Panels stand side by side. */
+/* Shares, 0 .. 1, as colours. Panels are side by side. */
 struct plot_heat {
     const char *title, *x_title, *y_title;
     const char *const *panel; /* [n_panels] */

@@ -30,8 +30,7 @@ struct packing {
     struct tft_gguf_writer *w;
 };
 
-/* ------------------------------------------------------------------------- tensors to be
-   written */
+/* ------------------------------------------------------------------------ tensors to be written */
 
 enum { PARTS = 3 }; /* q, k and v may share a tensor, or gate and up */
 

@@ -16,7 +16,7 @@ struct work {
     struct named_prefix *p;
     uint32_t n;
     struct quantize_opts shape;
-    struct layers y; /* y.text: [all tokens, stride], one prefix after the other */
+    struct layers y; /* y.text: [all tokens, stride], one prefix after another */
     struct fold fold;
     int32_t *value_order; /* [G, E] */
     uint16_t *row;        /* [G, E] */

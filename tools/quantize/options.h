@@ -69,8 +69,8 @@ struct quantize_opts {
     void *outputs_user;
 };
 
-/* The strongest rotation that costs nothing at run time: ALL; or O_DOWN where the stream cannot
-   be rotated, or where a tied head would need weights of its own. */
+/* The strongest rotation that costs nothing at run time: ALL; or O_DOWN if the stream cannot be
+   rotated, or if a tied head would need weights of its own. */
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);
 
 /* Bits of a weight: 8, or 2 to 4. */

@@ -10,7 +10,7 @@
 /* Call before the first token; items go to put. Returns false if memory is short. */
 bool answer_begin(struct job *j, job_put *put, void *user);
 
-/* The next token. Returns false if the answer is to end: the reason is j->answer.stopped or
+/* The next token. Returns false if the answer must end: the reason is j->answer.stopped or
    j->answer.failed (out of memory). */
 bool answer_token(struct job *j, int32_t id);
 

@@ -23,7 +23,7 @@ struct call {
     struct job *job;
     const struct style *style;
     size_t n_tokens, n_dims;
-    bool base64, raw; /* vectors are written in base64; as they are, of any length */
+    bool base64, raw; /* vectors are written in base64; unscaled, of any length */
     bool failed;      /* out of memory */
     struct cli_text reply;
     void (*finish)(struct call *c); /* writes the part after the vectors */

@@ -4,7 +4,7 @@
  * disk, so no end of the server leaves a partial one. One server at a time uses a folder.
  *
  *      tuffet-0123456789abcdef.session     an image; the number grows from file to file
- *      tuffet.new                          the one that is being written
+ *      tuffet.new                          an image being written
  *      tuffet.lock                         locked by the server that uses the folder
  *
  * All files of such names count towards the bound, also of other models; the least recently used

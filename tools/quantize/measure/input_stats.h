@@ -12,7 +12,7 @@ struct input_stats {
     const struct quantize_opts *o;
     int n_threads;
     float *const *factor; /* [TFT_INPUT_KINDS][width] divisors of each input */
-    bool untransformed;   /* count inputs as they are: neither divided nor rotated */
+    bool untransformed;   /* count the original inputs: neither divided nor rotated */
     struct moments *moments;     /* gets the rows too; NULL: none wanted */
     struct histogram *histogram; /* [TFT_INPUT_KINDS, threads] of the current layer; the head's are
                                     at TFT_IN_ATTN */

@@ -50,10 +50,9 @@ void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float
 struct kv_clip_layer {
     uint32_t layer;
     const uint16_t *prefix_k, *prefix_v; /* [n_prefix, G, E], channels as in k and v above */
-    const int32_t *order[2]; /* [G, E] order of the keys' and the values' channels; NULL: as they
-                                are */
-    float *alpha[2];         /* [G, groups] result for keys and values; 1 where the cache holds f16
-                              */
+    const int32_t *order[2]; /* [G, E] order of the keys' and the values' channels; NULL:
+                                unchanged */
+    float *alpha[2];         /* [G, groups] result for keys and values; 1 if the cache holds f16 */
 };
 void kv_clip_finish(const struct kv_clip *c, const struct kv_clip_layer *y);
 

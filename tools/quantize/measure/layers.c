@@ -39,8 +39,8 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
 
 enum { LOADED = LAYER_MATS + 2 };
 
-/* Matrices that are expanded: those of layers_linear, then the per-layer embeddings' matrices,
-   which are never rounded. NULL if the block has none. */
+/* Matrices that are expanded: layers_linear's, then the per-layer embeddings' matrices, which are
+   never rounded. NULL if the block has none. */
 static struct tft_mat *loaded(struct tft_block *b, int which)
 {
     struct tft_linear *l = which < LAYER_MATS    ? layers_linear(b, which)

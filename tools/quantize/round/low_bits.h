@@ -14,7 +14,7 @@
  * and several scales of the row.
  *
  * Rounding is GPTQ (Frantar et al. 2023) if the metric has the inputs' correlations: groups are
- * rounded one after the other, and the error of a group is passed on to the groups after it. The
+ * rounded one after another, and the error of a group is passed on to the groups after it. The
  * feedback is LDLQ's (QuIP: Chee et al. 2023, eq. 2 and theorem 6), which gives the same numbers
  * from one Cholesky factorization, without an inverse. Unlike in both papers, s and z of a group
  * have the least cost after feedback within the group, and a second sweep rounds each group again,

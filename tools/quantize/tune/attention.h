@@ -19,7 +19,7 @@ struct attention_rows {
     const real *q;                   /* [n, H, E] */
     const real *k, *v;               /* [n, G, E] */
     const real *prefix_k, *prefix_v; /* [n_prefix, G, E] */
-    const struct coded_view *coded;  /* NULL: all rows are seen as they are */
+    const struct coded_view *coded;  /* NULL: all rows are seen unchanged */
     size_t window; /* a token sees itself and the window - 1 rows before it, including the prefix's;
                       0: all */
 };

@@ -24,8 +24,8 @@ struct rewrite {
 
 /* Writes `path`, which may be m's own file. m: an open W8A8 model; if r->k, it must have a prefix,
    and no named prefixes, as their rows depend on the old one.
-   On failure there is no new file, an existing one is unchanged, and err says why. The file keeps
-   the residual stream of the prefix's last token as it was. */
+   On failure there is no new file, an existing one is unchanged, and err has the reason. The file
+   keeps the residual stream of the prefix's last token as it was. */
 enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
                               struct tft_error *err);
 
