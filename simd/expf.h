@@ -2,7 +2,7 @@
  * exp in single precision, with an error below 1 ulp: the algorithm and the bits of SLEEF's
  * Sleef_finz_expf*_u10 (Shibata & Petrogalli 2020, section 3.2). Rungs compute it in vectors, by
  * r_exp of template/lanes.h. They do not call the library, whose next version may have other bits.
- * tests/kernels compares the rungs.
+ * tests/simd/kernels compares the rungs.
  *
  *   x = q ln2 + s        q an integer, |s| <= ln2 / 2
  *   exp(x) = 2^q exp(s)

@@ -25,8 +25,8 @@
  *   max            The larger. It is not defined which zero or NaN it returns; no result that is a
  *                  number depends on that.
  *
- * The functions in simd/c are this contract as code. tests/kernels compares every other rung with
- * them bit for bit, and bounds their own error against double precision.
+ * The functions in simd/c are this contract as code. tests/simd/kernels compares every other rung
+ * with them bit for bit, and bounds their own error against double precision.
  *
  * A kernel reads and writes exactly the elements that its shapes name, without padding unless its
  * comment says so. Pointers need the alignment of their element and no more. Sizes may be 0 unless

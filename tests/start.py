@@ -36,7 +36,7 @@ def variables(folder):
     """The environment of a program whose files go to `folder`."""
     env = {name: value for name, value in os.environ.items() if not REMOVED.fullmatch(name)}
     home = os.path.expanduser("~")
-    for name, place in {"TUFFET_MODELS": ".cache/tuffet/models",  # tests/paths.h
+    for name, place in {"TUFFET_MODELS": ".cache/tuffet/models",  # tests/support/paths.h
                         "RUSTUP_HOME": ".rustup", "CARGO_HOME": ".cargo"}.items():
         env.setdefault(name, os.path.join(home, place))
     for name in ["HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",

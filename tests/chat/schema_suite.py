@@ -1,6 +1,6 @@
 """Compares grammars of schemas with the JSON-Schema-Test-Suite, which is not part of tuffet:
 schema_suite.py MATCH MODEL FOLDER, where FOLDER is tests/draft2020-12 of a copy of it, MATCH
-build/test/tests/match and MODEL a model with a token for each byte, such as those of the tests
+build/test/tests/chat/match and MODEL a model with a token for each byte, such as those of the tests
 (build/test/tests/toy write toy.gguf). Every instance that a grammar accepts must be valid. How many
 valid ones it accepts is printed: some have another spelling, or leave what docs/chat.md names."""
 import json

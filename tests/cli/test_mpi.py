@@ -12,7 +12,7 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main, wait_until
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "backend/mpi"))
 import mpi  # pylint: disable=wrong-import-position
 
 THOROUGH = "TUFFET_THOROUGH" in os.environ

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../memory.h"
+#include "memory.h"
 #include "file/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* The input is a GGUF file. */
 #include "fuzz.h"
 
-#include "../blob.h"
+#include "blob.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

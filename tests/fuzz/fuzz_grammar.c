@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#include "../values.h"
+#include "values.h"
 #include "grammar/grammar.h"
 #include "text/vocab.h"
 

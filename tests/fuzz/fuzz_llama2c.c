@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "../blob.h"
+#include "blob.h"
 #include "file/llama2c.h"
 
 enum { HEADER = 28, LARGEST = 1 << 16 };

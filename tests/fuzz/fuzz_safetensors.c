@@ -1,7 +1,7 @@
 /* The input is a safetensors file. */
 #include "fuzz.h"
 
-#include "../blob.h"
+#include "blob.h"
 #include "tools/import/safetensors.h"
 
 static void walk(const struct safetensors *s)

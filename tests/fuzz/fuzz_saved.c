@@ -6,7 +6,7 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"
 
-#include "../more_toys.h"
+#include "more_toys.h"
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "run/saved.h"

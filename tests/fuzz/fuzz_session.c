@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "../blob.h"
+#include "blob.h"
 #include "simd/kernels.h"
 #include "run/session.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "../toy.h"
+#include "toy.h"
 #include "fuzz.h"
 #include "models/open.h"
 #include "tuffet.h"

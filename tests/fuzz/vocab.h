@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "../values.h"
+#include "values.h"
 #include "fuzz.h"
 #include "text/vocab.h"
 

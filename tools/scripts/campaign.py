@@ -67,8 +67,8 @@ class Campaign:
     def __init__(self, a, folder):
         self.tuffet = os.path.abspath(f"{a.build}/tools/tuffet")
         self.toy = os.path.abspath(f"{a.build}/tests/toy")
-        self.fail = os.path.abspath(f"{a.build}/tests/libfail.so")
-        self.player = os.path.abspath(f"{a.build}/tests/cuda")
+        self.fail = os.path.abspath(f"{a.build}/tests/campaign/libfail.so")
+        self.player = os.path.abspath(f"{a.build}/tests/backend/cuda")
         self.folder = folder
         self.random = random.Random(a.seed)
         self.bad = []

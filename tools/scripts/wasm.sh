@@ -60,7 +60,7 @@ for file in "$model" "$folder/out.gguf"; do
     same "a story with 2 bits" run "$file" -p "Once upon a time" --temp 0 --kv kivi
 done
 
-emcc tests/kernels/*.c "$wasm/libtuffet_internal.a" -o "$wasm/kernels.js" -I. -Isrc -Itests -O2 \
+emcc tests/simd/kernels/*.c "$wasm/libtuffet_internal.a" -o "$wasm/kernels.js" -I. -Isrc -O2 \
     -msimd128 -ffp-contract=off -Dfmaf=tft_fmaf -sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=4MB \
     -sNODERAWFS=1 -sEXIT_RUNTIME=1
 node --no-experimental-fetch "$wasm/kernels.js"

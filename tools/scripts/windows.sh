@@ -2,7 +2,7 @@
 # Builds the program for Windows, and compares it with the one for this machine:
 #     sh tools/scripts/windows.sh [BUILD]       BUILD: a build for this machine with its tests
 # Makes the folder build/windows/tuffet, with the program, the model that ships and the license.
-# Needs Debian on x86-64; wine runs the program. tests/windows.py says what is compared.
+# Needs Debian on x86-64; wine runs the program. tests/cli/windows.py says what is compared.
 set -eu
 cd "$(dirname "$0")/../.."
 native=${1:-build/test}
@@ -30,4 +30,4 @@ du -b "$out/tuffet/tuffet.exe"
 export WINEPREFIX="$PWD/$out/wine" MESON_EXE_WRAPPER=/usr/lib/wine/wine64
 # By its own path it finds the model beside it.
 WINEDEBUG=-all "$MESON_EXE_WRAPPER" "$out/tuffet/tuffet.exe" run --temp 0 -n 30 </dev/null
-python3 tests/windows.py "$out/tuffet/tuffet.exe" "$native/tools/tuffet" "$native/tests/toy"
+python3 tests/cli/windows.py "$out/tuffet/tuffet.exe" "$native/tools/tuffet" "$native/tests/toy"

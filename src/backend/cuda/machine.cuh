@@ -1,6 +1,6 @@
 /*
  * What the kernels need beyond CUDA C++: how to launch them, and instructions that only inline
- * assembly reaches. tests/cuda/machine.cuh has the same names for a CPU that plays the GPU.
+ * assembly reaches. tests/backend/cuda/machine.cuh has the same names for a CPU that plays the GPU.
  */
 #ifndef TFT_CUDA_MACHINE_CUH
 #define TFT_CUDA_MACHINE_CUH

@@ -1,6 +1,7 @@
 /*
  * Matrix products of the trainer, forward and back. matmul.c computes in float with the runtime's
- * own kernels. tests/tune_matmul.c computes in double with plain loops, to check gradients.
+ * own kernels. tests/tools/quantize/tune_matmul.c computes in double with plain loops, to check
+ * gradients.
  */
 #ifndef QUANTIZE_TUNE_MATMUL_H
 #define QUANTIZE_TUNE_MATMUL_H

@@ -17,7 +17,7 @@ static inline real real_sqrt(real x)
 {
     return sqrt(x);
 }
-real real_round(real x); /* of the test: tests/tune_rounding.h */
+real real_round(real x); /* of the test: tests/tools/quantize/tune_rounding.h */
 #else
 typedef float real;
 static inline real real_exp(real x)

@@ -4,8 +4,8 @@
     hf_vocab.py FOLDER OUT.gguf [PROGRAM ARG...]
 
 Reads tokenizer.json and tokenizer_config.json of FOLDER, which is below tokenizers/ of the folder
-shared/ (see tests/paths.h), and writes OUT.gguf. Then it runs PROGRAM ARG... OUT.gguf and ends with
-its exit status. Exit status 77 if FOLDER is missing.
+shared/ (see paths.h), and writes OUT.gguf. Then it runs PROGRAM ARG... OUT.gguf and ends with its
+exit status. Exit status 77 if FOLDER is missing.
 """
 import json
 import os

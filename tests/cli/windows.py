@@ -18,7 +18,6 @@ import sys
 import tempfile
 import termios
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "cli"))
 # Arguments reach a program under wine in the encoding of the locale.
 os.environ.update(LC_ALL="C.UTF-8", WINEDEBUG="-all", OMP_WAIT_POLICY="passive")
 sys.argv[1:4] = (os.path.abspath(path) for path in sys.argv[1:4])
@@ -26,7 +25,7 @@ from program import TUFFET, Terminal, wait_until  # noqa: E402, the program for 
 
 native, toy = sys.argv[2:4]
 part = sys.argv[4] if len(sys.argv) > 4 else ""
-demo = pathlib.Path(__file__).parent.parent / "models/demo"
+demo = pathlib.Path(__file__).parents[2] / "models/demo"
 PATIENCE = 300  # seconds, for a command
 STRANGE = "Zoë saw 日本語, 🦆 and naïve Übergrößen"
 STORIES = "størîes 日本.gguf"

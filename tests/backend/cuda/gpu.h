@@ -1,7 +1,7 @@
 /*
  * Compares the kernels of the CUDA backend (launch.h) with the C reference, bit by bit, on a GPU or
  * on the CPU that plays one. Operands come from the harness of the CPU's kernels
- * (tests/kernels/check.h).
+ * (tests/simd/kernels/check.h).
  */
 #ifndef TFT_TEST_GPU_H
 #define TFT_TEST_GPU_H

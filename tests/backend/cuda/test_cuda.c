@@ -1,7 +1,7 @@
 /*
  * The CUDA backend gives the CPU's logits, bit for bit: for every architecture and kind of cache,
  * however the tokens are fed, and with any number of layers on the device. LD_LIBRARY_PATH decides
- * which plug-in is tested: that of a CPU that plays a GPU (tests/cuda), or the real one.
+ * which plug-in is tested: that of a CPU that plays a GPU (tests/backend/cuda), or the real one.
  *
  * The player takes seconds for a thousand tokens. So each architecture, range and cache is tested
  * once, and their products where the environment variable TUFFET_THOROUGH is set.

@@ -35,7 +35,7 @@ def check_links(page):
 
 
 def check_paths(page):
-    """Capitals stand for a name of the reader's, as in tests/test_NAME.c."""
+    """Capitals stand for a name of the reader's, as in tests/cli/test_NAME.py."""
     for path in re.findall(rf"`((?:{folders})/[\w/.*-]*)`", page.read_text()):
         if not re.search(r"[A-Z]{3}", path) and not any(root.glob(path.rstrip("/"))):
             wrong.append(f"{page.relative_to(root)}: no file `{path}`")

@@ -15,7 +15,7 @@ import tempfile
 
 args = [a for a in sys.argv[1:] if a != "--renew"]
 header, dump, compiler = args[0], pathlib.Path(args[1]), args[2:]
-source = pathlib.Path(__file__).resolve().parents[1] / "src"
+source = pathlib.Path(__file__).resolve().parents[2] / "src"
 includes = ["-I", str(pathlib.Path(header).parent), "-I", str(source)]
 
 
