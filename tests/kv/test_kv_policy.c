@@ -2,6 +2,7 @@
    with a line that names it. */
 #include "test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "blob.h"
@@ -17,63 +18,54 @@ static struct tft_kv_policy parsed(const char *text)
     return p;
 }
 
-/* Everything that a policy says, so that a case is a line. Bits are those of layer 0 and of layer
-   40. */
+/* All that a policy says, so that a case is a line: "fill:64 0 32/16 f8 zero C4 T4-1.5" is retain,
+   sinks, channels of a group / tokens of a block, scales, clip, then axis and bits of keys and of
+   values. Bits are those of layer 0, and after "-" those of layer 40 where they differ. */
 struct says {
-    const char *text;
-    enum tft_kv_retain retain;
-    uint32_t window, sinks, group, block;
-    bool f8;
-    enum tft_kv_clip clip;
-    enum tft_kv_axis k, v;
-    float k_bits[2], v_bits[2];
+    const char *text, *want;
 };
 
-#define CHANNEL TFT_KV_CHANNEL
-#define TOKEN TFT_KV_TOKEN
-#define MIXED TFT_KV_MIXED
 #define FILL TFT_KV_FILL
 #define WINDOW TFT_KV_WINDOW
 #define LOG2 TFT_KV_LOG2
 
-static void assert_says(const struct says *want)
+static void print_side(char *to, size_t size, const struct tft_kv_side *side)
 {
-    struct tft_kv_policy p = parsed(want->text);
-    struct says got = {want->text,
-                       p.k.retain,
-                       p.k.window,
-                       p.sinks,
-                       p.group,
-                       tft_kv_block(&p),
-                       p.f8,
-                       p.clip,
-                       p.k.axis,
-                       p.v.axis,
-                       {tft_kv_bits(&p.k, 0), tft_kv_bits(&p.k, 40)},
-                       {tft_kv_bits(&p.v, 0), tft_kv_bits(&p.v, 40)}};
+    static const char axis[] = {[TFT_KV_CHANNEL] = 'C', [TFT_KV_TOKEN] = 'T', [TFT_KV_MIXED] = 'M'};
+    double first = (double)tft_kv_bits(side, 0), later = (double)tft_kv_bits(side, 40);
+    int n = snprintf(to, size, "%c%.9g", axis[side->axis], first);
+    if (later != first)
+        snprintf(to + n, size - (size_t)n, "-%.9g", later);
+}
+
+static void assert_says(const struct says *of)
+{
+    static const char *const retain[] = {[FILL] = "fill", [WINDOW] = "window", [LOG2] = "log2"};
+    static const char *const clip[] = {[TFT_KV_WHOLE] = "whole",
+                                       [TFT_KV_CENTRE] = "centre",
+                                       [TFT_KV_ZERO] = "zero",
+                                       [TFT_KV_CALIBRATED] = "calibrated"};
+    struct tft_kv_policy p = parsed(of->text);
+    char k[40], v[40], got[160];
     assert_true(tft_kv_evicts(&p) && !tft_kv_apart(&p));
     assert_int_equal(p.num, TFT_NUM_F16);
-    if (got.retain != want->retain || got.window != want->window || got.sinks != want->sinks)
-        fail_msg("%s: keeps %d:%u and %u", want->text, (int)got.retain, got.window, got.sinks);
-    if (got.group != want->group || got.block != want->block || got.f8 != want->f8 ||
-        got.clip != want->clip)
-        fail_msg("%s: groups of %u, blocks of %u, f8 %d, clip %d", want->text, got.group, got.block,
-                 got.f8, (int)got.clip);
-    if (got.k != want->k || got.v != want->v)
-        fail_msg("%s: axes %d, %d", want->text, (int)got.k, (int)got.v);
-    assert_memory_equal(got.k_bits, want->k_bits, sizeof got.k_bits);
-    assert_memory_equal(got.v_bits, want->v_bits, sizeof got.v_bits);
+    print_side(k, sizeof k, &p.k);
+    print_side(v, sizeof v, &p.v);
+    snprintf(got, sizeof got, "%s:%u %u %u/%u %s %s %s %s", retain[p.k.retain], p.k.window, p.sinks,
+             p.group, tft_kv_block(&p), p.f8 ? "f8" : "f16", clip[p.clip], k, v);
+    if (strcmp(got, of->want) != 0)
+        fail_msg("%s: %s, not %s", of->text, got, of->want);
 }
 
 static void presets_are_what_tuffet_h_says(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"rtn", FILL, 32, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
-        {"kivi", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
-        {"logquant", LOG2, 42, 0, 64, 64, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
-        {"asymkv", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 1}, {1, 1}},
-        {"skvq", WINDOW, 128, 5, 32, 32, true, TFT_KV_CALIBRATED, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"rtn", "fill:32 0 32/32 f16 whole T2 T2"},
+        {"kivi", "fill:128 0 32/32 f16 whole C2 T2"},
+        {"logquant", "log2:42 0 64/64 f16 whole C2 T2"},
+        {"asymkv", "fill:128 0 32/32 f16 whole C2-1 T1"},
+        {"skvq", "window:128 5 32/32 f8 calibrated T2 T2"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
@@ -146,256 +138,37 @@ static void knobs_override(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"kivi:bits=4,residual=64",
-         FILL,
-         64,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {4, 4},
-         {4, 4}},
-        {"kivi:window=64",
-         FILL,
-         64,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
-        {"kivi:group=64,k=3,v=1.5@channel",
-         FILL,
-         128,
-         0,
-         64,
-         64,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         CHANNEL,
-         {3, 3},
-         {1.5f, 1.5f}},
-        {"kivi:k=8@token,v=16",
-         FILL,
-         128,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         TOKEN,
-         TOKEN,
-         {8, 8},
-         {16, 16}},
-        {"kivi:k=@token", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
-        {"kivi:bits=4,bits=1",
-         FILL,
-         128,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {1, 1},
-         {1, 1}}, /* the last one counts */
-        {"logquant:window=42,group=16",
-         LOG2,
-         42,
-         0,
-         16,
-         16,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
-        {"logquant:retain=window:100",
-         WINDOW,
-         100,
-         0,
-         64,
-         64,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
-        {"asymkv:lk=41,lv=1,high=4,low=1.5",
-         FILL,
-         128,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {4, 4},
-         {4, 1.5f}},
-        {"kivi:bits=4,lk=1",
-         FILL,
-         128,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {4, 2},
-         {4, 4}}, /* what low is unless it is said */
+        {"kivi:bits=4,residual=64", "fill:64 0 32/32 f16 whole C4 T4"},
+        {"kivi:window=64", "fill:64 0 32/32 f16 whole C2 T2"},
+        {"kivi:group=64,k=3,v=1.5@channel", "fill:128 0 64/64 f16 whole C3 C1.5"},
+        {"kivi:k=8@token,v=16", "fill:128 0 32/32 f16 whole T8 T16"},
+        {"kivi:k=@token", "fill:128 0 32/32 f16 whole T2 T2"},
+        {"kivi:bits=4,bits=1", "fill:128 0 32/32 f16 whole C1 T1"}, /* the last one counts */
+        {"logquant:window=42,group=16", "log2:42 0 16/16 f16 whole C2 T2"},
+        {"logquant:retain=window:100", "window:100 0 64/64 f16 whole C2 T2"},
+        {"asymkv:lk=41,lv=1,high=4,low=1.5", "fill:128 0 32/32 f16 whole C4 T4-1.5"},
+        /* low is 2 unless it is said */
+        {"kivi:bits=4,lk=1", "fill:128 0 32/32 f16 whole C4-2 T4"},
         /* of all layers */
-        {"asymkv:bits=2",
-         FILL,
-         128,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
-        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0",
-         WINDOW,
-         64,
-         0,
-         128,
-         32,
-         true,
-         TFT_KV_CALIBRATED,
-         TOKEN,
-         TOKEN,
-         {2, 2},
-         {1.5f, 1.5f}},
-        {"skvq:scales=f16,clip=none,window=0",
-         WINDOW,
-         0,
-         5,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         TOKEN,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
-        {"skvq:clip=zero,group=64",
-         WINDOW,
-         128,
-         5,
-         64,
-         32,
-         true,
-         TFT_KV_ZERO,
-         TOKEN,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
-        {"tuffet:k=4@channel",
-         WINDOW,
-         128,
-         0,
-         64,
-         64,
-         false,
-         TFT_KV_CENTRE,
-         CHANNEL,
-         TOKEN,
-         {4, 4},
-         {2, 2}},
-        {"rtn:residual=32768,sinks=32768,group=256",
-         FILL,
-         32768,
-         32768,
-         256,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         TOKEN,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
-        {"rtn:v=@channel,group=256",
-         FILL,
-         32,
-         0,
-         256,
-         256,
-         false,
-         TFT_KV_WHOLE,
-         TOKEN,
-         CHANNEL,
-         {2, 2},
-         {2, 2}},
+        {"asymkv:bits=2", "fill:128 0 32/32 f16 whole C2 T2"},
+        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", "window:64 0 128/32 f8 calibrated T2 T1.5"},
+        {"skvq:scales=f16,clip=none,window=0", "window:0 5 32/32 f16 whole T2 T2"},
+        {"skvq:clip=zero,group=64", "window:128 5 64/32 f8 zero T2 T2"},
+        {"tuffet:k=4@channel", "window:128 0 64/64 f16 centre C4 T2"},
+        {"rtn:residual=32768,sinks=32768,group=256", "fill:32768 32768 256/32 f16 whole T2 T2"},
+        {"rtn:v=@channel,group=256", "fill:32 0 256/256 f16 whole T2 C2"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
 
     static const struct says mixed[] = {
-        {"tuffet:k=2.25@mixed",
-         WINDOW,
-         128,
-         0,
-         64,
-         64,
-         false,
-         TFT_KV_CENTRE,
-         MIXED,
-         TOKEN,
-         {2.25f, 2.25f},
-         {2, 2}},
-        {"tuffet:k=3", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {3, 3}, {2, 2}},
-        {"tuffet:bits=1.5",
-         WINDOW,
-         128,
-         0,
-         64,
-         64,
-         false,
-         TFT_KV_CENTRE,
-         MIXED,
-         TOKEN,
-         {1.5f, 1.5f},
-         {1.5f, 1.5f}},
-        {"kivi:k=@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {2, 2}, {2, 2}},
-        {"kivi:k=1@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {1, 1}, {2, 2}},
-        {"kivi:k=4.000000@mixed",
-         FILL,
-         128,
-         0,
-         32,
-         32,
-         false,
-         TFT_KV_WHOLE,
-         MIXED,
-         TOKEN,
-         {4, 4},
-         {2, 2}},
-        {"tuffet:lk=40,high=4,low=1",
-         WINDOW,
-         128,
-         0,
-         64,
-         64,
-         false,
-         TFT_KV_CENTRE,
-         MIXED,
-         TOKEN,
-         {4, 1},
-         {4, 4}},
+        {"tuffet:k=2.25@mixed", "window:128 0 64/64 f16 centre M2.25 T2"},
+        {"tuffet:k=3", "window:128 0 64/64 f16 centre M3 T2"},
+        {"tuffet:bits=1.5", "window:128 0 64/64 f16 centre M1.5 T1.5"},
+        {"kivi:k=@mixed", "fill:128 0 32/32 f16 whole M2 T2"},
+        {"kivi:k=1@mixed", "fill:128 0 32/32 f16 whole M1 T2"},
+        {"kivi:k=4.000000@mixed", "fill:128 0 32/32 f16 whole M4 T2"},
+        {"tuffet:lk=40,high=4,low=1", "window:128 0 64/64 f16 centre M4-1 T4"},
     };
     for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
         assert_says(&mixed[i]);
@@ -474,31 +247,9 @@ static void knobs_alone(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"bits=4", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 4}},
-        {"k=4@token,v=3@channel,group=64,retain=log2:21",
-         LOG2,
-         21,
-         0,
-         64,
-         64,
-         false,
-         TFT_KV_WHOLE,
-         TOKEN,
-         CHANNEL,
-         {4, 4},
-         {3, 3}},
-        {"retain=window:7,sinks=2,scales=f8",
-         WINDOW,
-         7,
-         2,
-         32,
-         32,
-         true,
-         TFT_KV_WHOLE,
-         CHANNEL,
-         TOKEN,
-         {2, 2},
-         {2, 2}},
+        {"bits=4", "fill:128 0 32/32 f16 whole C4 T4"},
+        {"k=4@token,v=3@channel,group=64,retain=log2:21", "log2:21 0 64/64 f16 whole T4 C3"},
+        {"retain=window:7,sinks=2,scales=f8", "window:7 2 32/32 f8 whole C2 T2"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
@@ -631,7 +382,7 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
     sound = sound && (p->prefill <= 1 << 20 || p->prefill == TFT_KV_PROMPT) &&
             p->keep <= (log2 ? 0 : 1 << 15) &&
             ((p->clip != TFT_KV_CALIBRATED && !p->reorder) ||
-             (p->k.axis == TOKEN && p->v.axis == TOKEN));
+             (p->k.axis == TFT_KV_TOKEN && p->v.axis == TFT_KV_TOKEN));
     if (!sound)
         fail_msg("\"%s\" was taken", text);
 }
