@@ -38,6 +38,11 @@ struct call_format {
 /* NULL: there is no format of that name. */
 const struct call_format *tft_call_format(const char *name);
 
+struct jinja_token;
+/* The name of the format that a template's tokens, up to TOKEN_END, show; "json" if they show
+   none. */
+const char *tft_call_shown(const struct jinja_token *t);
+
 struct call_tool {
     char name[CALL_NAME + 1];
     uint32_t rule; /* the number of the rule of its arguments */

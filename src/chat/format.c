@@ -112,11 +112,11 @@ static bool has(const struct jinja_string *s, const char *what)
     return false;
 }
 
-const char *tft_chat_call_format(const struct tft_chat_template *t)
+const char *tft_call_shown(const struct jinja_token *t)
 {
     for (size_t i = 0; i < FORMATS; i++)
         for (size_t k = 0; k < CALL_SIGNS && formats[i].sign[k]; k++)
-            for (const struct jinja_token *p = tft_chat_tokens(t); p->kind != TOKEN_END; p++)
+            for (const struct jinja_token *p = t; p->kind != TOKEN_END; p++)
                 if ((p->kind == TOKEN_DATA && has(p->name, formats[i].sign[k])) ||
                     (p->kind == TOKEN_VALUE && p->value.kind == JINJA_STRING &&
                      has(p->value.string, formats[i].sign[k])))

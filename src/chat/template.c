@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "call.h"
 #include "history.h"
 #include "tree.h"
 
@@ -62,14 +63,17 @@ void tft_chat_close(struct tft_chat_template *t)
     tft_free(NULL, t, sizeof *t);
 }
 
-const struct jinja_token *tft_chat_tokens(const struct tft_chat_template *t) { return t->token; }
-
 bool tft_chat_uses(const struct tft_chat_template *t, const char *variable)
 {
     for (const struct jinja_token *k = t->token; k->kind != TOKEN_END; k++)
         if (k->kind == TOKEN_NAME && tft_jinja_is(k->name, variable))
             return true;
     return false;
+}
+
+const char *tft_chat_call_format(const struct tft_chat_template *t)
+{
+    return tft_call_shown(t->token);
 }
 
 /* ---- variables */

@@ -112,10 +112,6 @@ struct jinja_parser {
 /* lexer.c: the tokens of source[n], or NULL after a failure. */
 struct jinja_token *tft_jinja_lex(struct jinja *x, const char *source, size_t n);
 
-struct tft_chat_template;
-/* template.c: the tokens of a template, up to TOKEN_END. */
-const struct jinja_token *tft_chat_tokens(const struct tft_chat_template *t);
-
 /* parser.c: the statements of the template; check x->status. */
 struct jinja_node *tft_jinja_parse(struct jinja *x, const struct jinja_token *tokens);
 
