@@ -1,5 +1,5 @@
 /* The tokens of a conversation. */
-#include "tuffet_chat.h"
+#include "chat/tuffet_chat.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* Templates as others see them. */
-#include "tuffet_chat.h"
+#include "chat/tuffet_chat.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/options.h"
-#include "call.h"
+#include "chat/call.h"
+#include "chat/tree.h"
 #include "history.h"
-#include "tree.h"
 
 enum {
     MOST_SOURCE = 1 << 20,       /* bytes of a template */
