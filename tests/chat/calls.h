@@ -8,7 +8,7 @@
 
 #include "base/utf8.h"
 #include "byte_lexicon.h"
-#include "chat/call.h"
+#include "chat/calls/call.h"
 #include "chat/tuffet_chat.h"
 #include "grammar/grammar.h"
 #include "model/model.h"

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32.h"
-#include "chat/arguments.h"
+#include "chat/calls/arguments.h"
 #include "file/file.h"
 #include "tools/cli/system.h"
 

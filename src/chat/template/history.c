@@ -6,7 +6,7 @@
  */
 #include "history.h"
 
-#include "chat/arguments.h"
+#include "chat/calls/arguments.h"
 
 static struct jinja_value *member(struct jinja *x, struct jinja_value v, const char *name,
                                   enum jinja_kind kind)

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
-#include "chat/call.h"
+#include "chat/calls/call.h"
 #include "chat/tree.h"
 #include "history.h"
 

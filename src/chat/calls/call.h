@@ -1,7 +1,8 @@
 /*
  * Tools: the functions that a model may call, and how it writes calls. format.c has the table of
- * formats, tools.c reads declarations, call_grammar.c writes a grammar of answers, and answer.c
- * reads an answer; arguments.c turns what a call has for arguments into JSON.
+ * formats, tools.c reads declarations, grammar.c writes a grammar of answers, and answer.c reads an
+ * answer. arguments.c turns the arguments of a call into JSON, with members.c where a format writes
+ * them otherwise.
  *
  * Grammar and reader go by the same patterns. A pattern is text, in which %n stands for the name of
  * a tool, %a for its arguments, %i for an id that the model makes up, and ~ for a space that the
@@ -11,8 +12,8 @@
 #ifndef TFT_CALL_H
 #define TFT_CALL_H
 
-#include "schema.h"
-#include "tuffet_chat.h"
+#include "chat/schema.h"
+#include "chat/tuffet_chat.h"
 
 enum {
     CALL_TOOLS = 128, /* limits that messages name */
@@ -62,7 +63,7 @@ struct tft_chat_tools {
 /* The number of the tool name[n]; SIZE_MAX: there is none. */
 size_t tft_call_find(const struct tft_chat_tools *tools, const char *name, size_t n);
 
-/* ---- call_grammar.c */
+/* ---- grammar.c */
 
 /* Writes a rule, and others named after it, for texts that do not contain the mark. The first
    character of the mark does not come again within it. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tree.h"
+#include "chat/tree.h"
 
 #define NAME_AND(arguments) "{\"name\": \"%n\", \"" arguments "\": %a}"
 
