@@ -12,7 +12,7 @@
 #ifndef TFT_CALL_H
 #define TFT_CALL_H
 
-#include "chat/schema.h"
+#include "chat/schema/schema.h"
 #include "chat/tuffet_chat.h"
 
 enum {

@@ -9,7 +9,7 @@
 
 #include "base/hex.h"
 #include "base/utf8.h"
-#include "set.h"
+#include "character_set.h"
 
 enum { MOST_GROUPS = 24, MOST_TIMES = 2000 };
 

@@ -1,8 +1,9 @@
 /*
  * From a JSON Schema to a grammar in GBNF: schema.c makes rules and writes choices, place.c finds
- * places in the schema, keyword.c reads keywords, holds.c checks constants, and object.c, array.c,
- * digits.c and pattern.c write the expressions of objects, arrays, numbers and strings. set.c has
- * the sets of characters of pattern.c.
+ * places in the schema, keyword.c reads keywords, validate.c checks constants, and object.c,
+ * array.c, number.c and pattern.c write the expressions of objects, arrays, numbers and strings.
+ * character_set.c has the sets of characters of pattern.c, and raw_string.c writes strings without
+ * quotes.
  *
  * A rule stands for several schemas that a value must meet together: a schema with allOf and $ref,
  * or the schemas that two parts give one property. To merge them, keyword.c reads one after the
@@ -12,8 +13,8 @@
 #ifndef TFT_SCHEMA_H
 #define TFT_SCHEMA_H
 
-#include "jinja.h"
-#include "tuffet_chat.h"
+#include "chat/jinja.h"
+#include "chat/tuffet_chat.h"
 
 enum {
     SCHEMA_RULES = 1 << 13, /* limits that messages name */
@@ -49,7 +50,7 @@ struct schema_part {
     const struct schema_place *at; /* an object */
     unsigned settled;
 };
-enum { SCHEMA_ANY_OF = 1, SCHEMA_ONE_OF = 2, SCHEMA_LEADS = 4 /* $ref, allOf: in holds.c */ };
+enum { SCHEMA_ANY_OF = 1, SCHEMA_ONE_OF = 2, SCHEMA_LEADS = 4 /* $ref, allOf: in validate.c */ };
 
 struct schema_all {
     struct schema_part *part; /* [n] schemas that must all hold */
@@ -192,7 +193,7 @@ void tft_schema_put_name(struct schema *c, struct jinja_value name);
 /* Writes a literal for a value as JSON, followed by `behind`. */
 void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind);
 
-/* ---- holds.c */
+/* ---- validate.c */
 
 bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value b);
 /* Whether a value is valid by a schema; by all parts of a shape. */
@@ -220,14 +221,14 @@ struct jinja_list *tft_schema_names(struct schema *c, const struct schema_shape 
 void tft_schema_object(struct schema *c, const struct schema_shape *s);
 void tft_schema_array(struct schema *c, const struct schema_shape *s);
 
-/* ---- digits.c: write an expression; false: no number is within the bounds */
+/* ---- number.c: write an expression; false: no number is within the bounds */
 
 bool tft_schema_bound(struct schema *c, const struct schema_place *at, struct schema_bound *b);
 int tft_schema_compare(const struct schema_bound *a, const struct schema_bound *b);
 bool tft_schema_integer(struct schema *c, const struct schema_shape *s);
 bool tft_schema_number(struct schema *c, const struct schema_shape *s);
 
-/* ---- raw.c */
+/* ---- raw_string.c */
 
 /* Writes a literal for a string without quotes and escapes, which may not contain `until`. */
 void tft_schema_raw_literal(struct schema *c, const struct jinja_string *s, const char *until);

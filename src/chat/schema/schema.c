@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "tuffet_chat.h"
+#include "chat/tuffet_chat.h"
 
 /* Each string has one spelling: only what must be escaped is, and U+0000 is left out. */
 #define NUMBERS                                                                                    \

@@ -1,4 +1,4 @@
-#include "set.h"
+#include "character_set.h"
 
 #include <string.h>
 
