@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "chat/jinja.h"
+#include "chat/jinja/jinja.h"
 #include "chat/tuffet_chat.h"
 
 struct events {

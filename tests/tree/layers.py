@@ -11,8 +11,8 @@ import sys
 root = pathlib.Path(sys.argv[1])
 order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv",
          "src/grammar", "src/model", "src/run", "src/backend/cpu", "src/backend", "models",
-         "src/chat", "src/chat/schema", "src/chat/calls", "src/chat/template", "src/backend/cuda",
-         "src/backend/mpi", "tools"]
+         "src/chat/jinja", "src/chat", "src/chat/schema", "src/chat/calls", "src/chat/template",
+         "src/backend/cuda", "src/backend/mpi", "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
@@ -24,7 +24,8 @@ doors = {
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
     "src/backend/cpu": {"cpu.h"},
     "src/backend": {"device.h"},
-    "src/chat": {"tuffet_chat.h", "jinja.h", "tree.h"},
+    "src/chat/jinja": {"jinja.h", "tree.h"},
+    "src/chat": {"tuffet_chat.h"},
     "src/chat/schema": {"schema.h"},
     "src/chat/calls": {"call.h", "arguments.h"},
     "src/chat/template": set(),

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "chat/tree.h"
+#include "chat/jinja/tree.h"
 
 #define NAME_AND(arguments) "{\"name\": \"%n\", \"" arguments "\": %a}"
 

@@ -13,7 +13,7 @@
 #ifndef TFT_SCHEMA_H
 #define TFT_SCHEMA_H
 
-#include "chat/jinja.h"
+#include "chat/jinja/jinja.h"
 #include "chat/tuffet_chat.h"
 
 enum {

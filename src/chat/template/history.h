@@ -2,7 +2,7 @@
 #ifndef TFT_CHAT_HISTORY_H
 #define TFT_CHAT_HISTORY_H
 
-#include "chat/jinja.h"
+#include "chat/jinja/jinja.h"
 
 /* Makes objects of the arguments of tool calls that are strings of JSON objects. Other strings stay
    as they are. */

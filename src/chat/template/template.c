@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "chat/calls/call.h"
-#include "chat/tree.h"
+#include "chat/jinja/tree.h"
 #include "history.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* Filters on one value. Those on lists are in filter_list.c. */
+/* Filters on one value. Those on lists are in builtin_list_filters.c. */
 #include "jinja.h"
 
 #include <string.h>

@@ -112,10 +112,10 @@ struct jinja_parser {
 /* lexer.c: the tokens of source[n], or NULL after a failure. */
 struct jinja_token *tft_jinja_lex(struct jinja *x, const char *source, size_t n);
 
-/* parser.c: the statements of the template; check x->status. */
+/* parse_statement.c: the statements of the template; check x->status. */
 struct jinja_node *tft_jinja_parse(struct jinja *x, const struct jinja_token *tokens);
 
-/* expression.c: for parser.c */
+/* parse_expression.c: for parse_statement.c */
 struct jinja_node *tft_jinja_node(struct jinja_parser *p, enum jinja_node_kind kind);
 struct jinja_node *tft_jinja_expression(struct jinja_parser *p);
 /* One expression, or several with commas: a tuple. ternary: whether "x if y" is one. */

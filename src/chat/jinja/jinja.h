@@ -1,6 +1,7 @@
 /*
- * The interpreter of chat templates: a Jinja source becomes tokens (lexer.c), a tree (parser.c,
- * expression.c), and then text (statement.c, eval.c). template.c is what others call.
+ * The interpreter of chat templates: a Jinja source becomes tokens (lexer.c), a tree
+ * (parse_statement.c, parse_expression.c), and then text (run.c, eval.c). src/chat/template runs it
+ * over conversations.
  *
  * One context, struct jinja, serves reading and running. Memory comes from its pool and goes back
  * as a whole. A failure is recorded once and sticks: every function then returns the undefined
@@ -132,7 +133,7 @@ struct jinja {
     int64_t time;
 };
 
-/* ---- memory.c */
+/* ---- context.c */
 
 void *tft_jinja_take(struct jinja *x, size_t count, size_t size); /* zeroed; NULL after a failure */
 void tft_jinja_free(struct jinja *x);
@@ -220,13 +221,13 @@ const struct jinja_string *tft_jinja_str(struct jinja *x, struct jinja_value v);
 void tft_jinja_print(struct jinja *x, struct jinja_buffer *b, struct jinja_value v);
 void tft_jinja_print_number(struct jinja *x, struct jinja_buffer *b, double number, bool json);
 
-/* ---- json.c, tojson.c */
+/* ---- read_json.c, tojson.c */
 
 struct jinja_value tft_jinja_read_json(struct jinja *x, const struct jinja_string *s);
 struct jinja_value tft_jinja_tojson(struct jinja *x, struct jinja_value v,
                                     const struct jinja_args *a);
 
-/* ---- eval.c, operator.c, method.c, statement.c */
+/* ---- eval.c, operator.c, builtin_methods.c, run.c */
 
 struct jinja_value tft_jinja_eval(struct jinja *x, const struct jinja_node *e);
 void tft_jinja_args(struct jinja *x, const struct jinja_node *list, struct jinja_args *out);
@@ -247,7 +248,8 @@ struct jinja_value tft_jinja_call_macro(struct jinja *x, const struct jinja_call
 void tft_jinja_set(struct jinja *x, const struct jinja_string *name, struct jinja_value v);
 void tft_jinja_run(struct jinja *x, const struct jinja_node *body);
 
-/* ---- filter.c and filter_list.c, test.c, method.c, function.c */
+/* ---- builtin_filters.c and builtin_list_filters.c, builtin_tests.c, builtin_methods.c,
+   builtin_functions.c */
 
 /* The argument at `index` or of that name, or `otherwise`. */
 struct jinja_value tft_jinja_arg(const struct jinja_args *a, size_t index, const char *name,
