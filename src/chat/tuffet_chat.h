@@ -66,6 +66,11 @@ TFT_API void tft_chat_close(struct tft_chat_template *t);
 /* Whether the template names this variable, for example "tools" or "enable_thinking". */
 TFT_API bool tft_chat_uses(const struct tft_chat_template *t, const char *variable);
 
+/* The source, for tft_chat_open, of a template that is built in for files without one: "chatml",
+   "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma" or "mistral". A constant string; NULL: no
+   template has this name. */
+TFT_API const char *tft_chat_builtin(const char *name);
+
 struct tft_chat_message {
     const char *role; /* "system", "user", "assistant", ... NUL at the end */
     const char *text; /* [n] its content */

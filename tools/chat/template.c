@@ -25,55 +25,10 @@ struct template_format {
     bool space; /* before an answer, which the prompt does not have */
 };
 
-/* Sources: the chat templates of the models named, except
-   - llama2: Meta's llama/generation.py, chat_completion, where each question and its answer are a
-     sequence of their own;
-   - mistral: version 1 of mistral-common's docs/usage/tokenizer.md. A SentencePiece vocabulary puts
-     a space after a special token, so the space before [INST] is not written here. */
-#define EACH(body) "{% for m in messages %}" body "{% endfor %}"
-#define PROMPT(text) "{% if add_generation_prompt %}{{ '" text "' }}{% endif %}"
-/* The system message stands inside the first message of the user. */
-#define SYSTEM_IN_USER(system, text, user, answer)                                                 \
-    "{% set ns = namespace(system='') %}" EACH(                                                    \
-        "{% set x = " text " %}"                                                                   \
-        "{% if m.role == 'system' %}{% set ns.system = " system " %}"                              \
-        "{% elif m.role == 'user' %}{{ " user " }}{% set ns.system = '' %}"                        \
-        "{% else %}{{ " answer " }}{% endif %}")
-
+/* The names of tft_chat_builtin. */
 static struct template_format formats[] = {
-    {.name = "chatml", /* Qwen 1 to 2.5, SmolLM, OpenHermes */
-     .jinja = EACH("{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}")
-         PROMPT("<|im_start|>assistant\\n")},
-    {.name = "qwen3", /* of earlier answers, the part up to </think> is removed */
-     .jinja = EACH("{% set x = m.content %}"
-                   "{% if m.role == 'assistant' and '</think>' in x %}"
-                   "{% set x = x.split('</think>')[-1].lstrip('\\n') %}{% endif %}"
-                   "{{ '<|im_start|>' + m.role + '\\n' + x + '<|im_end|>\\n' }}")
-         PROMPT("<|im_start|>assistant\\n") "{% if enable_thinking is defined and enable_thinking "
-                                            "is false %}"
-                                            "{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}"},
-    {.name = "llama2",
-     .jinja = SYSTEM_IN_USER("'<<SYS>>\\n' + x + '\\n<</SYS>>\\n\\n'", "m.content | trim",
-                             "'[INST] ' + ns.system + x + ' [/INST]'",
-                             "' ' + x + ' ' ~ eos_token ~ bos_token")},
-    {.name = "llama3",
-     .jinja = EACH("{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + "
-                   "m.content | trim + '<|eot_id|>' }}")
-         PROMPT("<|start_header_id|>assistant<|end_header_id|>\\n\\n")},
-    {.name = "zephyr", /* Zephyr, StableLM Zephyr, TinyLlama */
-     .jinja = EACH("{{ '<|' + m.role + '|>\\n' + m.content ~ eos_token + '\\n' }}")
-         PROMPT("<|assistant|>\\n")},
-    {.name = "phi3",
-     .jinja = EACH("{{ '<|' + m.role + '|>\\n' + m.content + '<|end|>\\n' }}")
-         PROMPT("<|assistant|>\\n")},
-    {.name = "gemma", /* Gemma 1 to 3 */
-     .jinja = SYSTEM_IN_USER("x + '\\n\\n'", "m.content | trim",
-                             "'<start_of_turn>user\\n' + ns.system + x + '<end_of_turn>\\n'",
-                             "'<start_of_turn>model\\n' + x + '<end_of_turn>\\n'")
-         PROMPT("<start_of_turn>model\\n")},
-    {.name = "mistral",
-     .jinja = SYSTEM_IN_USER("x + '\\n\\n'", "m.content", "'[INST] ' + ns.system + x + ' [/INST]'",
-                             "' ' + x ~ eos_token")},
+    {.name = "chatml"}, {.name = "qwen3"}, {.name = "llama2"}, {.name = "llama3"},
+    {.name = "zephyr"}, {.name = "phi3"},  {.name = "gemma"},  {.name = "mistral"},
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
@@ -122,8 +77,10 @@ static enum tft_status open_format(struct template_format *f, struct tft_error *
 static struct template_format *find(const char *name)
 {
     for (int i = 0; i < N_FORMATS; i++)
-        if (strcmp(formats[i].name, name) == 0)
+        if (strcmp(formats[i].name, name) == 0) {
+            formats[i].jinja = tft_chat_builtin(name);
             return &formats[i];
+        }
     return NULL;
 }
 

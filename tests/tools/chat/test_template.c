@@ -57,7 +57,7 @@ static const struct template_message conversation[] = {
     {.role = TEMPLATE_ASSISTANT, .text = {0}},
 };
 
-/* What the models' own templates make of the conversation; template.c has the sources of llama2 and
+/* What the models' own templates make of the conversation; builtin.c has the sources of llama2 and
    mistral. <s> at the beginning is left out: the tokenizer adds it. */
 static const struct {
     const char *name, *text;
@@ -131,6 +131,8 @@ static void texts_agree_with_the_definitions(void **state)
     }
     assert_null(template_named("alpaca"));
     assert_null(template_named(""));
+    assert_null(tft_chat_builtin("alpaca"));
+    assert_null(tft_chat_builtin(""));
     tft_model_close(m);
 }
 
