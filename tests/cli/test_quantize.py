@@ -68,7 +68,7 @@ class Quantize(Case):
         done = subprocess.run([*TUFFET, *self.arguments()], capture_output=True, timeout=PATIENCE)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
         self.assertRegex(done.stderr,
-                         rb"\Acheck: not measured, [^\n]*\n\Z")
+                         rb"\Acheck: not measured: [^\n]*\n\Z")
 
     def test_the_same_file_on_every_rung(self):
         names = self.tuffet("--version").decode().splitlines()[1].split()[3:]

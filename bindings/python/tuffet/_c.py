@@ -67,7 +67,8 @@ class tft_session_opts(Structure):
                 ("slide", c_bool), ("kv", c_char_p), ("keep", KEEP), ("keep_user", c_void_p),
                 ("prefix", c_char_p), ("progress", GOES_ON), ("progress_user", c_void_p),
                 ("checkpoints", c_uint32), ("n_hidden", c_uint32), ("no_logits", c_bool),
-                ("lookup", c_uint32), ("draft", c_void_p), ("count_ends", c_bool)]
+                ("lookup", c_uint32), ("draft", c_void_p), ("count_ends", c_bool),
+                ("batch", c_void_p)]
 
 
 class tft_ends(Structure):

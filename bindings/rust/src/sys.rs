@@ -20,7 +20,7 @@ macro_rules! opaque {
         }
     )*};
 }
-opaque!(tft_model tft_session tft_lexicon tft_grammar tft_grammar_state tft_allocator);
+opaque!(tft_model tft_session tft_batch tft_lexicon tft_grammar tft_grammar_state tft_allocator);
 
 #[repr(C)]
 pub struct tft_error {
@@ -102,6 +102,7 @@ pub struct tft_session_opts {
     pub lookup: u32,
     pub draft: *mut tft_session,
     pub count_ends: bool,
+    pub batch: *mut tft_batch,
 }
 
 #[repr(C)]

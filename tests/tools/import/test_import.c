@@ -297,7 +297,7 @@ static void refuses(void **state)
             "/config.json: \"hidden_size\" is not a multiple of the number of heads, without a "
             "head_dim");
     refused("\"num_hidden_layers\":2", "\"num_hidden_layers\":2000000000",
-            "/config.json: \"num_hidden_layers\" is more than there are tensors");
+            "/config.json: \"num_hidden_layers\" exceeds the number of tensors");
     refused("\"num_hidden_layers\":2", "\"head_dim\":2000000000,\"num_hidden_layers\":2",
             "/config.json: \"head_dim\" is above 65536");
     refused("\"num_hidden_layers\":2", "\"num_hidden_layers\":3",
