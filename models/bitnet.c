@@ -20,13 +20,13 @@
 
 static const struct tft_transformer bitnet = {
     .rope = TFT_ROPE_HALVES,
-    .sub_norm = true,
     .weight_factors = true,
     .gate_switch = true,
 };
 
 const struct tft_arch tft_arch_bitnet = {
     .name = "bitnet",
+    .pieces = 1u << TFT_PIECE_SUB_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &bitnet,

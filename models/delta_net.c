@@ -73,7 +73,6 @@ void tft_delta_net_load(struct tft_load *ld, unsigned layer)
     b->decay_bias = tft_load_vector(ld, "blk.%u.ssm_dt.bias", layer, s->v_heads);
     b->state_norm = tft_load_norm(ld, "blk.%u.ssm_norm", layer, s->dim, false);
     tft_load_state(ld, b, (uint64_t)(taps - 1) * channels + (uint64_t)values * s->dim);
-    m->pieces |= 1u << TFT_PIECE_DELTA_NET;
 }
 
 void tft_delta_net_mix(struct tft_pass *p, const struct tft_block *b)

@@ -16,8 +16,6 @@
 
 static const struct tft_transformer exaone4 = {
     .rope = TFT_ROPE_HALVES,
-    .no_pre_norm = true,
-    .post_norm = true,
     .qk_norm = TFT_QK_NORM_HEADS,
     .window_period = 4,
     .window_only_rope = true,
@@ -25,6 +23,7 @@ static const struct tft_transformer exaone4 = {
 
 const struct tft_arch tft_arch_exaone4 = {
     .name = "exaone4",
+    .pieces = 1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &exaone4,

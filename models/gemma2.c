@@ -17,7 +17,6 @@
 
 static const struct tft_transformer gemma2 = {
     .rope = TFT_ROPE_HALVES,
-    .post_norm = true,
     .activation = TFT_GEGLU,
     .scaled_embedding = true,
     .window_period = 2,
@@ -30,6 +29,7 @@ static const struct tft_transformer gemma2 = {
 
 const struct tft_arch tft_arch_gemma2 = {
     .name = "gemma2",
+    .pieces = 1u << TFT_PIECE_POST_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &gemma2,

@@ -19,7 +19,6 @@
 
 static const struct tft_transformer gemma3 = {
     .rope = TFT_ROPE_HALVES,
-    .post_norm = true,
     .qk_norm = TFT_QK_NORM_HEADS,
     .activation = TFT_GEGLU,
     .scaled_embedding = true,
@@ -32,6 +31,7 @@ static const struct tft_transformer gemma3 = {
 
 const struct tft_arch tft_arch_gemma3 = {
     .name = "gemma3",
+    .pieces = 1u << TFT_PIECE_POST_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &gemma3,

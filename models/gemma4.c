@@ -32,9 +32,7 @@ static const struct tft_mixture mixture = {.renorm = true, .optional = true, .be
 
 static const struct tft_transformer gemma4 = {
     .rope = TFT_ROPE_HALVES,
-    .post_norm = true,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .value_norm = true,
     .activation = TFT_GEGLU,
     .scaled_embedding = true,
     .attn_scale = 1,
@@ -49,6 +47,7 @@ static const struct tft_transformer gemma4 = {
 
 const struct tft_arch tft_arch_gemma4 = {
     .name = "gemma4",
+    .pieces = 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_VALUE_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &gemma4,

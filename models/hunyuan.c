@@ -18,11 +18,11 @@
 static const struct tft_transformer hunyuan_dense = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .late_qk_norm = true,
 };
 
 const struct tft_arch tft_arch_hunyuan_dense = {
     .name = "hunyuan-dense",
+    .pieces = 1u << TFT_PIECE_LATE_QK_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &hunyuan_dense,

@@ -9,7 +9,6 @@ void tft_layer_embed_shape(struct tft_load *ld)
     uint32_t most = INT32_MAX / m->n_layer;
     uint32_t n = tft_load_count(ld, "embedding_length_per_layer_input", 0, most);
     m->layer_embed = (struct tft_layer_embed){.n = n};
-    m->pieces |= (uint32_t)(n > 0) << TFT_PIECE_LAYER_EMBED;
 }
 
 void tft_layer_embed_load(struct tft_load *ld)

@@ -49,7 +49,6 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
     load_gating(ld, x->sigmoid);
     if (!x->beside)
         m->n_ff = dense_width(ld, m->n_ff, m->n_leading);
-    m->pieces |= 1u << TFT_PIECE_EXPERTS | (uint32_t)x->beside << TFT_PIECE_EXPERTS_BESIDE;
 }
 
 bool tft_mixture_has(const struct tft_load *ld, unsigned layer)
@@ -78,7 +77,7 @@ static void load_beside(struct tft_load *ld, unsigned layer)
 {
     struct tft_experts *x = &tft_load_block(ld, layer)->experts;
     uint32_t d = ld->m->n_embd;
-    ld->m->shared_expert = true;
+    ld->m->shared_expert = x->beside = true;
     x->router_norm.w = tft_load_vector(ld, "blk.%u.ffn_gate_inp.scale", layer, d);
     x->in_norm = tft_load_norm(ld, "blk.%u.pre_ffw_norm_2", layer, d, false);
     x->beside_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm_1", layer, d, false);
@@ -87,7 +86,7 @@ static void load_beside(struct tft_load *ld, unsigned layer)
         x->factor = tft_load_vector(ld, "blk.%u.ffn_down_exps.scale", layer, ld->m->n_expert);
 }
 
-void tft_mixture_load(struct tft_load *ld, unsigned layer)
+void tft_mixture_load(struct tft_load *ld, const struct tft_mixture *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_experts *x = &tft_load_block(ld, layer)->experts;
@@ -104,7 +103,7 @@ void tft_mixture_load(struct tft_load *ld, unsigned layer)
         x->up = tft_load_experts(ld, "blk.%u.ffn_up_exps", layer, ff, 0, ff, d);
     }
     x->down = tft_load_experts(ld, "blk.%u.ffn_down_exps", layer, d, 0, d, ff);
-    if (m->pieces & 1u << TFT_PIECE_EXPERTS_BESIDE)
+    if (t->beside)
         load_beside(ld, layer);
     else
         load_shared(ld, layer);

@@ -41,6 +41,6 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x);
 bool tft_mixture_has(const struct tft_load *ld, unsigned layer);
 
 /* Its experts, and the feed-forward beside them. */
-void tft_mixture_load(struct tft_load *ld, unsigned layer);
+void tft_mixture_load(struct tft_load *ld, const struct tft_mixture *t, unsigned layer);
 
 #endif

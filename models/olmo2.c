@@ -17,8 +17,6 @@
 
 static const struct tft_transformer olmo2 = {
     .rope = TFT_ROPE_HALVES,
-    .no_pre_norm = true,
-    .post_norm = true,
     .qk_norm = TFT_QK_NORM_WHOLE,
     .window_period = 4,
     .window_plain_rope = true,
@@ -27,6 +25,7 @@ static const struct tft_transformer olmo2 = {
 
 const struct tft_arch tft_arch_olmo2 = {
     .name = "olmo2",
+    .pieces = 1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_WHOLE_QK_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &olmo2,

@@ -25,6 +25,7 @@ static const struct tft_transformer olmoe = {
 
 const struct tft_arch tft_arch_olmoe = {
     .name = "olmoe",
+    .pieces = 1u << TFT_PIECE_WHOLE_QK_NORM,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &olmoe,

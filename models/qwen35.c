@@ -25,7 +25,6 @@
 static const struct tft_transformer qwen35 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .output_gate = true,
     .delta_net = true,
     .ffn_norm = "blk.%u.post_attention_norm",
     .may_predict_more = true,
@@ -33,6 +32,7 @@ static const struct tft_transformer qwen35 = {
 
 const struct tft_arch tft_arch_qwen35 = {
     .name = "qwen35",
+    .pieces = 1u << TFT_PIECE_OUTPUT_GATE,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &qwen35,

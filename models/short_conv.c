@@ -15,7 +15,6 @@ void tft_short_conv_load(struct tft_load *ld, unsigned layer)
     b->o = tft_load_linear(ld, "blk.%u.shortconv.out_proj", layer, d, d, false);
     b->taps = tft_load_taps(ld, "blk.%u.shortconv.conv", layer, taps, d);
     tft_load_state(ld, b, (uint64_t)(taps - 1) * d);
-    m->pieces |= 1u << TFT_PIECE_SHORT_CONV;
 }
 
 void tft_short_conv_mix(struct tft_pass *p, const struct tft_block *b)

@@ -19,6 +19,7 @@ static const struct tft_transformer smollm3 = {.rope = TFT_ROPE_PAIRS, .no_rope_
 
 const struct tft_arch tft_arch_smollm3 = {
     .name = "smollm3",
+    .pieces = 1u << TFT_PIECE_ROPE_LAYERS,
     .load = tft_transformer_load,
     .layer = tft_transformer_layer,
     .transformer = &smollm3,

@@ -4,10 +4,17 @@
 #include <string.h>
 
 #include "model/load.h"
+#include "model/parts.h"
 #include "models/delta_net.h"
 #include "models/layer_embed.h"
 #include "models/mixture.h"
 #include "models/short_conv.h"
+
+/* Whether the architecture's formula has a part in every file. */
+static bool formula_has(const struct tft_load *ld, enum tft_piece piece)
+{
+    return ld->m->arch->pieces >> piece & 1;
+}
 
 static bool has_qkv_bias(const struct tft_load *ld, unsigned layer)
 {
@@ -31,7 +38,8 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * b->kv.dim * (m->output_gate ? 2 : 1), kv = b->kv.n * b->kv.dim;
+    uint32_t gates = formula_has(ld, TFT_PIECE_OUTPUT_GATE),
+             q = m->n_head * b->kv.dim * (1 + gates), kv = b->kv.n * b->kv.dim;
     const char *qkv = "blk.%u.attn_qkv";
     bool fused = tft_load_has_linear(ld, qkv, layer) ||
                  (t->fused_qkv && !tft_load_has_linear(ld, "blk.%u.attn_q", layer)),
@@ -51,7 +59,7 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
         return;
     }
     b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, bias);
-    if (!t->value_norm || tft_load_has_linear(ld, "blk.%u.attn_v", layer))
+    if (!formula_has(ld, TFT_PIECE_VALUE_NORM) || tft_load_has_linear(ld, "blk.%u.attn_v", layer))
         b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, bias);
 }
 
@@ -114,7 +122,7 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
 {
     bool mixed = tft_mixture_has(ld, layer);
     if (mixed)
-        tft_mixture_load(ld, layer);
+        tft_mixture_load(ld, t->mixture, layer);
     if (mixed && !t->mixture->beside)
         return;
     struct tft_block *b = tft_load_block(ld, layer);
@@ -255,15 +263,15 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
     uint32_t d = ld->m->n_embd;
     b->kv = kv_heads_of(ld, t, layer);
     b->window = window_of(ld, t, layer);
-    if (!t->no_pre_norm)
+    if (!formula_has(ld, TFT_PIECE_NO_PRE_NORM))
         load_pre_norms(ld, t, layer);
-    if (t->post_norm) {
+    if (formula_has(ld, TFT_PIECE_POST_NORM)) {
         b->attn_post_norm = tft_load_norm(ld, "blk.%u.post_attention_norm", layer, d, false);
         b->ffn_post_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm", layer, d, false);
     }
     load_mixer(ld, t, layer);
     load_ffn(ld, t, layer);
-    if (t->sub_norm)
+    if (formula_has(ld, TFT_PIECE_SUB_NORM))
         load_sub_norms(ld, layer);
     if (t->weight_factors)
         load_weight_factors(ld, layer);
@@ -271,6 +279,7 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
         tft_layer_embed_load_block(ld, layer);
     if (t->layer_embed && tft_load_has_linear(ld, "blk.%u.layer_output_scale", layer))
         b->scale = tft_load_vector(ld, "blk.%u.layer_output_scale.weight", layer, 1);
+    ld->m->pieces |= tft_parts_of(ld->m, b);
 }
 
 /* Whether the gate is the squared ReLU: ARCH.hidden_activation is "relu2" rather than "silu".
@@ -303,7 +312,6 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
             windows[n++] = window;
     }
     m->kv_window = windows;
-    m->pieces |= 1u << TFT_PIECE_WINDOW;
     if (t->window_plain_rope)
         tft_load_rope_window(ld, t->window_base, head_dim_of(ld, t, 1));
 }
@@ -319,8 +327,8 @@ static void load_kv_heads(struct tft_load *ld, const struct tft_transformer *t)
     m->kv_heads = heads;
 }
 
-/* For a model whose layers differ: sets the size of the largest heads, the number of layers that
-   share keys and values, and the pieces of the formula. */
+/* For a model whose layers differ: sets the size of the largest heads, and the number of layers
+   that share keys and values. */
 static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *t)
 {
     struct tft_model *m = ld->m;
@@ -330,14 +338,11 @@ static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *
                       "heads whose values are not as long as their keys are not supported");
     tft_load_head_dim(ld, full > windowed ? full : windowed);
     m->n_shared = tft_load_count(ld, "attention.shared_kv_layers", 0, m->n_layer - 1);
-    m->pieces |= (uint32_t)(m->n_shared > 0) << TFT_PIECE_SHARED_KV;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_kv_heads kv = kv_heads_of(ld, t, l);
         if (!kv.n || m->n_head % kv.n || m->n_head / kv.n > TFT_MAX_GROUP)
             tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has %u KV heads for %u heads", l, kv.n,
                           m->n_head);
-        if (kv.n != m->n_head_kv || kv.dim != m->head_dim || tft_load_ff(ld, l) != m->n_ff)
-            m->pieces |= 1u << TFT_PIECE_LAYER_SIZES;
     }
 }
 
@@ -373,37 +378,6 @@ static void load_multipliers(struct tft_load *ld, const struct tft_multipliers *
     m->attn_scale = tft_load_factor(ld, "attention.scale", m->attn_scale);
 }
 
-static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *t)
-{
-    const bool has[TFT_PIECES] = {
-        [TFT_PIECE_GEGLU] = m->geglu,
-        [TFT_PIECE_EMBED_SCALE] = m->embed_scale != 1,
-        [TFT_PIECE_RESIDUAL_SCALE] = m->residual_scale != 1,
-        [TFT_PIECE_LOGIT_SCALE] = m->logit_scale != 1,
-        [TFT_PIECE_ATTN_SCALE] = m->attn_scale != 1.0f / sqrtf((float)m->head_dim),
-        [TFT_PIECE_NO_PRE_NORM] = t->no_pre_norm,
-        [TFT_PIECE_POST_NORM] = t->post_norm,
-        [TFT_PIECE_WHOLE_QK_NORM] = t->qk_norm == TFT_QK_NORM_WHOLE,
-        [TFT_PIECE_LATE_QK_NORM] = t->late_qk_norm,
-        [TFT_PIECE_OWN_QK_NORM] = m->zeros,
-        [TFT_PIECE_PARALLEL] = m->parallel,
-        [TFT_PIECE_ROPE_LAYERS] = t->no_rope_period != 0,
-        [TFT_PIECE_ROPE_AMPLITUDE] = m->n_rot && m->rope_amplitude != 1,
-        [TFT_PIECE_ROPE_BY_CONTEXT] = m->rope_freq_long,
-        [TFT_PIECE_SCORE_CAP] = m->score_cap > 0,
-        [TFT_PIECE_LOGIT_CAP] = m->logit_cap > 0,
-        [TFT_PIECE_QUERY_SCALE] = m->query_growth > 0,
-        [TFT_PIECE_OUTPUT_GATE] = t->output_gate,
-        [TFT_PIECE_SUB_NORM] = t->sub_norm,
-        [TFT_PIECE_RELU2] = m->relu2,
-        [TFT_PIECE_VALUE_NORM] = t->value_norm,
-    };
-    uint32_t mask = 0;
-    for (int i = 0; i < TFT_PIECES; i++)
-        mask |= (uint32_t)has[i] << i;
-    return mask;
-}
-
 static const float *load_equal(struct tft_load *ld, uint32_t n, float x)
 {
     float *all = tft_arena_take(&ld->arena, n, sizeof *all);
@@ -434,8 +408,7 @@ void tft_transformer_load(struct tft_load *ld)
     m->n_shared = 0;
     if (t->may_predict_more)
         drop_predicting_blocks(ld);
-    m->output_gate = t->output_gate;
-    if (t->output_gate)
+    if (formula_has(ld, TFT_PIECE_OUTPUT_GATE))
         tft_load_mixer_width(ld, m->n_head * m->head_dim, 2 * m->n_head * m->head_dim);
     if (t->delta_net)
         tft_delta_net_shape(ld);
@@ -460,10 +433,9 @@ void tft_transformer_load(struct tft_load *ld)
     load_caps(ld, t);
     if (t->query_growth)
         load_query_growth(ld);
-    m->pieces = pieces(m, t);
     if (t->layers_differ)
         load_layer_sizes(ld, t);
-    m->ones = t->value_norm ? load_equal(ld, m->head_dim, 1) : NULL;
+    m->ones = formula_has(ld, TFT_PIECE_VALUE_NORM) ? load_equal(ld, m->head_dim, 1) : NULL;
     if (t->layer_embed)
         tft_layer_embed_shape(ld);
     if (t->mixture)

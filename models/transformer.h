@@ -4,7 +4,7 @@
  *
  *      x = e embed[token] + positions[position]            positions if learned_positions
  *      per layer:
- *          h = norm(x)                                     RMSNorm, or LayerNorm; x if no_pre_norm
+ *          h = norm(x)                                     RMSNorm, or LayerNorm; x if NO_PRE_NORM
  *          q, k, v = Wq h + bq, Wk h + bk, Wv h + bv       biases if qkv_bias
  *          q, k = rms(q), rms(k)                           per head, or over all heads: qk_norm
  *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
@@ -55,13 +55,9 @@ struct tft_transformer {
     enum tft_rotation rope;
     bool learned_positions; /* position_embd */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
-    bool no_pre_norm;       /* attention and feed-forward read x as it is */
-    bool post_norm;         /* post_attention_norm, post_ffw_norm */
-    bool sub_norm;          /* attn_sub_norm, ffn_sub_norm: RMSNorm of the inputs of Wo and Wdown */
     bool weight_factors;    /* matrices may have a tensor `scale`, which multiplies them */
     bool gate_switch;       /* the file's hidden_activation may be "relu2" instead of "silu" */
     enum tft_qk_norm qk_norm;
-    bool late_qk_norm;      /* after the rotation */
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
     bool qkv_bias, o_bias, ffn_bias;
     bool may_have_qkv_bias; /* where the file has it */
@@ -86,14 +82,11 @@ struct tft_transformer {
     bool caps;               /* the file may name caps */
     bool query_growth;       /* attention.temperature_scale */
     float attn_scale;        /* of scores; 0: 1 / sqrt(E) */
-    bool value_norm;         /* RMSNorm of v without a gain. If a file has no attn_v, the keys
-                                before their norm are the values */
     bool layers_differ;      /* layers differ in KV heads and the width of feed-forward; layers with
                                 a window have another head size; the last attention.shared_kv_layers
                                 layers use keys and values of earlier ones */
     bool layer_embed;        /* per-layer embeddings, and layer_output_scale */
     uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
-    bool output_gate;        /* attn_q has a gate for each number of attention's output */
     bool delta_net;          /* some layers have a gated delta net: delta_net.h */
     bool may_predict_more;   /* the last nextn_predict_layers blocks are not computed */
     const char *ffn_norm;    /* name of the norm before feed-forward in files; NULL: ffn_norm */

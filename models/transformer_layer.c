@@ -35,19 +35,19 @@ static void add(struct tft_pass *p, const struct tft_linear *l, enum tft_buf fro
 static void attention(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
-    const struct tft_transformer *t = m->arch->transformer;
     const struct tft_block *b = &m->block[layer];
-    if (m->output_gate)
+    bool late = m->pieces & 1u << TFT_PIECE_LATE_QK_NORM;
+    if (m->pieces & 1u << TFT_PIECE_OUTPUT_GATE)
         tft_gated_qkv(p, b);
     else
         tft_qkv(p, b);
-    if (!t->late_qk_norm)
+    if (!late)
         norm_qk(p, b);
     if (m->n_rot && !b->no_rope)
         tft_rope(p, b);
     if (m->query_growth > 0)
         tft_scale_queries(p);
-    if (t->late_qk_norm)
+    if (late)
         norm_qk(p, b);
     if (b->k.w.rows)
         tft_kv_append(p, layer);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cpu/cpu.h"
+#include "model/parts.h"
 #include "port/port.h"
 
 /* Parses NAME or NAME:INDEX. A name is lower-case letters only, because it becomes part of a
@@ -45,7 +46,7 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
 static enum tft_status check_pieces(const struct tft_model *m, const struct tft_backend *backend,
                                     struct tft_error *err)
 {
-    const char *piece = tft_model_unknown_piece(m, backend->pieces);
+    const char *piece = tft_parts_unknown(m, backend->pieces);
     if (!piece)
         return TFT_OK;
     return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: %s does not compute %s (architecture %s)",

@@ -194,6 +194,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     ld->n_block = m->n_layer;
     m->n_kv_layer = m->mixer_width = 0; /* until blocks are loaded */
     m->state_size = 0;
+    m->pieces = 0;
     m->kv_window = NULL;
     m->kv_heads = NULL;
     m->n_head_kv = load_kv_heads(ld, differ);
@@ -538,7 +539,6 @@ void tft_load_weight_factor(struct tft_load *ld, struct tft_linear *l, const cha
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is not a positive number", name);
     ld->m->n_params++;
     ld->m->weight_bytes += sizeof l->w.factor;
-    ld->m->pieces |= 1u << TFT_PIECE_WEIGHT_FACTOR;
 }
 
 /* ------------------------------------------------------------------------------------- experts */

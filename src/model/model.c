@@ -41,46 +41,6 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
     tft_options_give(info, &all, sizeof all);
 }
 
-const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
-{
-    static const char *const names[TFT_PIECES] = {
-        [TFT_PIECE_GEGLU] = "GEGLU",
-        [TFT_PIECE_EMBED_SCALE] = "scaled embeddings",
-        [TFT_PIECE_RESIDUAL_SCALE] = "a scaled residual stream",
-        [TFT_PIECE_LOGIT_SCALE] = "scaled logits",
-        [TFT_PIECE_ATTN_SCALE] = "a scale of attention other than 1 / sqrt(head size)",
-        [TFT_PIECE_NO_PRE_NORM] = "blocks without norms before them",
-        [TFT_PIECE_POST_NORM] = "norms after attention and feed-forward",
-        [TFT_PIECE_WHOLE_QK_NORM] = "a norm over all heads of queries and keys",
-        [TFT_PIECE_LATE_QK_NORM] = "norms of queries and keys after RoPE",
-        [TFT_PIECE_OWN_QK_NORM] = "a LayerNorm of each head of queries and keys",
-        [TFT_PIECE_PARALLEL] = "attention and feed-forward side by side",
-        [TFT_PIECE_ROPE_LAYERS] = "layers without RoPE",
-        [TFT_PIECE_ROPE_AMPLITUDE] = "RoPE with an amplitude",
-        [TFT_PIECE_ROPE_BY_CONTEXT] = "RoPE that depends on the length of the session",
-        [TFT_PIECE_SCORE_CAP] = "soft caps of scores",
-        [TFT_PIECE_LOGIT_CAP] = "soft caps of logits",
-        [TFT_PIECE_WINDOW] = "layers with a sliding window",
-        [TFT_PIECE_QUERY_SCALE] = "queries scaled by their positions",
-        [TFT_PIECE_SHORT_CONV] = "layers with a short convolution",
-        [TFT_PIECE_DELTA_NET] = "layers with a delta net",
-        [TFT_PIECE_OUTPUT_GATE] = "gates on attention's output",
-        [TFT_PIECE_EXPERTS] = "mixtures of experts",
-        [TFT_PIECE_SUB_NORM] = "norms within attention and feed-forward",
-        [TFT_PIECE_RELU2] = "gates of squared ReLU",
-        [TFT_PIECE_WEIGHT_FACTOR] = "factors of weight matrices",
-        [TFT_PIECE_VALUE_NORM] = "norms of values",
-        [TFT_PIECE_SHARED_KV] = "layers that share keys and values",
-        [TFT_PIECE_LAYER_SIZES] = "layers of several sizes",
-        [TFT_PIECE_LAYER_EMBED] = "embeddings for each layer",
-        [TFT_PIECE_EXPERTS_BESIDE] = "experts beside a feed-forward with norms of its own",
-    };
-    for (int i = 0; i < TFT_PIECES; i++)
-        if (m->pieces & ~known & 1u << i)
-            return names[i];
-    return NULL;
-}
-
 const char *tft_model_chat_template(const struct tft_model *m)
 {
     return m->chat_template;

@@ -24,6 +24,7 @@ struct tft_transformer;
 /* An architecture: how a model of that name is loaded and computed. models/ has a file for each. */
 struct tft_arch {
     const char *name;                  /* general.architecture */
+    uint32_t pieces; /* mask of tft_piece: parts that its formula has in every file */
     void (*load)(struct tft_load *ld); /* reads dimensions and weights: model/load.h */
     void (*layer)(struct tft_pass *p, uint32_t l); /* computes block l: run/pass.h */
     const struct tft_transformer *transformer; /* parameters of these two, if architectures share
@@ -84,8 +85,9 @@ struct tft_experts {
     const float *bias;           /* [n_expert] added where experts are chosen; or NULL */
     struct tft_mat shared_gate;  /* [1, D] f32; no rows: the block's own feed-forward has no gate */
     struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert] */
-    /* Of experts beside a feed-forward, [D]: of what the router reads, of the experts' input, of
-       feed-forward's output, of theirs. No w: both read what ffn_norm gives */
+    bool beside; /* experts and the block's own feed-forward have norms of their own, [D]: of what the
+                    router reads, of the experts' input, of feed-forward's output, of theirs.
+                    Otherwise both read what ffn_norm gives */
     struct tft_norm router_norm, in_norm, beside_norm, sum_norm;
     const float *factor; /* [n_expert] of the weights of chosen experts; or NULL */
 };
@@ -130,7 +132,9 @@ struct tft_block {
     struct tft_norm attn_sub_norm, ffn_sub_norm;   /* [H E], [F] norms of the inputs of o and of
                                                       down */
     struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D]. Without v, values are
-                                            keys; without k, kv_layer belongs to an earlier layer */
+                                            keys; without k, kv_layer belongs to an earlier layer.
+                                            With OUTPUT_GATE q has a gate for each number of
+                                            attention's output, [H, 2, E, D] */
     struct tft_linear z;                 /* another gate's; see below */
     struct tft_linear o;                 /* [D, H E] */
     /* Mixers other than attention have these in their places. SHORT_CONV: q is the first
@@ -156,10 +160,8 @@ struct tft_block {
     uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
 };
 
-/*
- * Parts of a formula that came with later architectures. A model has a mask of those that it needs,
- * 1 << piece each. A backend or tool that does not compute all of them says which it knows.
- */
+/* Parts of a formula that came with later architectures: parts.c says which a model has. Masks have
+   1 << piece for each. */
 enum tft_piece {
     TFT_PIECE_GEGLU,
     TFT_PIECE_EMBED_SCALE,
@@ -251,7 +253,6 @@ struct tft_model {
                              are none */
     size_t state_size;    /* floats of the states of all layers */
     struct tft_delta_shape delta;
-    bool output_gate;     /* q has a gate for each number of attention's output, [H, 2, E] */
     uint32_t pieces;      /* mask of tft_piece */
     bool geglu, relu2;    /* hidden activations are gated by GELU or by squared ReLU; otherwise by
                              SiLU */
@@ -359,7 +360,7 @@ static inline bool tft_block_has_experts(const struct tft_block *b)
 /* Whether experts and the block's own feed-forward have norms of their own, and both are added. */
 static inline bool tft_block_has_experts_beside(const struct tft_block *b)
 {
-    return b->experts.sum_norm.w;
+    return b->experts.beside;
 }
 
 /* Whether layers have input `which`. */
@@ -392,9 +393,6 @@ static inline bool tft_model_has_states(const struct tft_model *m)
 {
     return m->pieces & (1u << TFT_PIECE_SHORT_CONV | 1u << TFT_PIECE_DELTA_NET);
 }
-
-/* The name of a piece of the model's formula that is not in the mask `known`; NULL: all are. */
-const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known);
 
 /* Whether n bytes may be the name of a prefix. */
 bool tft_prefix_name_valid(const char *name, size_t n);

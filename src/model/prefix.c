@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "model/keys.h"
+#include "model/parts.h"
 
 /* ----------------------------------------------------------------------------------- the prefix */
 
@@ -94,7 +95,7 @@ void tft_prefix_load(struct tft_load *ld)
         return;
     if (m->pieces & TFT_PREFIX_PIECES)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "a prefix in a model with %s is not supported",
-                      tft_model_unknown_piece(m, ~TFT_PREFIX_PIECES));
+                      tft_parts_unknown(m, ~TFT_PREFIX_PIECES));
     else if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an array of 1 to %u tokens",
                       TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
@@ -196,7 +197,7 @@ void tft_prefix_load_named(struct tft_load *ld)
     if (m->pieces & TFT_PREFIX_PIECES)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "prefixes with names in a model with %s are not supported",
-                      tft_model_unknown_piece(m, ~TFT_PREFIX_PIECES));
+                      tft_parts_unknown(m, ~TFT_PREFIX_PIECES));
     m->n_named = (uint32_t)v->n;
     struct tft_named_prefix *list = tft_arena_take(&ld->arena, m->n_named, sizeof *list);
     const unsigned char *at = v->data;

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "batch.h"
 #include "draft.h"
+#include "model/parts.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
             err, TFT_ERR_UNSUPPORTED,
             "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
             m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
-    const char *piece = tft_model_unknown_piece(m, ~TFT_KV_PIECES);
+    const char *piece = tft_parts_unknown(m, ~TFT_KV_PIECES);
     if (piece)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: has %s, which a quantized KV cache does not support yet: use f16 or "

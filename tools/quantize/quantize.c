@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/parts.h"
 #include "tools/quantize/array.h"
 #include "tools/quantize/fold.h"
 #include "tools/quantize/measure/input_stats.h"
@@ -542,14 +543,15 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
-    bool norm = m->pieces & (1u << TFT_PIECE_SUB_NORM | 1u << TFT_PIECE_VALUE_NORM);
-    const char *piece = tft_model_unknown_piece(m, ~TFT_KV_PIECES);
+    bool norm = m->pieces & (1u << TFT_PIECE_SUB_NORM | 1u << TFT_PIECE_VALUE_NORM),
+         gate = m->pieces & 1u << TFT_PIECE_OUTPUT_GATE;
+    const char *piece = tft_parts_unknown(m, ~TFT_KV_PIECES);
     if (status == TFT_OK && tft_kv_evicts(&kv) && piece)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: has %s, which a quantized KV cache does not support yet: use f16 or "
                         "f32",
                         m->source.name, piece);
-    if (status == TFT_OK && kv.reorder && (m->output_gate || norm))
+    if (status == TFT_OK && kv.reorder && (gate || norm))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "
                         "has a %s: use a cache with reorder=none",

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "fed.h"
+#include "model/parts.h"
 #include "models/open.h"
 #include "piece_toys.h"
 #include "simd/half.h"
@@ -460,7 +461,7 @@ static void every_known_piece_has_a_toy(void **state)
         one.pieces = 1u << piece;
         enum tft_status want = covered >> piece & 1 ? TFT_OK : TFT_ERR_UNSUPPORTED;
         if (tune_check(&one, &err) != want)
-            fail_msg("%s: %d is not %d", tft_model_unknown_piece(&one, 0), tune_check(&one, &err),
+            fail_msg("%s: %d is not %d", tft_parts_unknown(&one, 0), tune_check(&one, &err),
                      want);
         if (want != TFT_OK)
             assert_non_null(strstr(err.msg, "tuning does not support "));

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "model/parts.h"
 #include "simd/half.h"
 
 enum { BLOCK = 32 }; /* numbers of a block, for both types */
@@ -89,7 +90,7 @@ enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type
     if (m->pieces & TFT_PREFIX_PIECES)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: no prefix for %s, which has %s",
                         m->source.name, m->arch->name,
-                        tft_model_unknown_piece(m, ~TFT_PREFIX_PIECES));
+                        tft_parts_unknown(m, ~TFT_PREFIX_PIECES));
     if (width(m) % tft_dtype_info(type)->block)
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

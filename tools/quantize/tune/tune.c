@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/splitmix64.h"
+#include "model/parts.h"
 #include "port/port.h"
 #include "tools/quantize/measure/held_out.h"
 #include "tools/quantize/tune/sequence_loss.h"
@@ -191,7 +192,7 @@ static const uint32_t known =
 
 enum tft_status tune_check(const struct tft_model *m, struct tft_error *err)
 {
-    const char *unknown = tft_model_unknown_piece(m, known);
+    const char *unknown = tft_parts_unknown(m, known);
     return unknown ? tft_fail(err, TFT_ERR_UNSUPPORTED,
                               "%s: tuning does not support %s (architecture %s)", m->source.name,
                               unknown, m->arch->name)

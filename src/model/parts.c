@@ -1,0 +1,128 @@
+#include "model/parts.h"
+
+#include <math.h>
+
+/* A part has one of two predicates, or none: then the architecture's formula has it, whatever the
+   file says (tft_arch.pieces). */
+struct row {
+    const char *name; /* as in "cuda does not compute NAME" */
+    bool (*of_model)(const struct tft_model *m);
+    bool (*of_block)(const struct tft_model *m, const struct tft_block *b);
+};
+
+static bool geglu(const struct tft_model *m) { return m->geglu; }
+static bool relu2(const struct tft_model *m) { return m->relu2; }
+static bool embed_scale(const struct tft_model *m) { return m->embed_scale != 1; }
+static bool residual_scale(const struct tft_model *m) { return m->residual_scale != 1; }
+static bool logit_scale(const struct tft_model *m) { return m->logit_scale != 1; }
+static bool own_qk_norm(const struct tft_model *m) { return m->zeros; }
+static bool parallel(const struct tft_model *m) { return m->parallel; }
+static bool rope_amplitude(const struct tft_model *m) { return m->n_rot && m->rope_amplitude != 1; }
+static bool rope_by_context(const struct tft_model *m) { return m->rope_freq_long; }
+static bool score_cap(const struct tft_model *m) { return m->score_cap > 0; }
+static bool logit_cap(const struct tft_model *m) { return m->logit_cap > 0; }
+static bool query_scale(const struct tft_model *m) { return m->query_growth > 0; }
+static bool experts(const struct tft_model *m) { return m->n_expert; }
+static bool shared_kv(const struct tft_model *m) { return m->n_shared; }
+static bool layer_embed(const struct tft_model *m) { return m->layer_embed.n; }
+
+static bool attn_scale(const struct tft_model *m)
+{
+    return m->attn_scale != 1.0f / sqrtf((float)m->head_dim);
+}
+
+static bool window(const struct tft_model *m, const struct tft_block *b)
+{
+    (void)m;
+    return b->window;
+}
+
+static bool short_conv(const struct tft_model *m, const struct tft_block *b)
+{
+    (void)m;
+    return b->mixer == TFT_MIX_SHORT_CONV;
+}
+
+static bool delta_net(const struct tft_model *m, const struct tft_block *b)
+{
+    (void)m;
+    return b->mixer == TFT_MIX_DELTA_NET;
+}
+
+static bool weight_factor(const struct tft_model *m, const struct tft_block *b)
+{
+    const struct tft_linear *all[] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+    bool has = false;
+    (void)m;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        has |= all[i]->w.factor != 0;
+    return has;
+}
+
+/* A block whose feed-forward is experts alone has no rows of `up`. */
+static bool layer_sizes(const struct tft_model *m, const struct tft_block *b)
+{
+    return b->kv.n != m->n_head_kv || b->kv.dim != m->head_dim ||
+           (b->up.w.rows && b->up.w.rows != m->n_ff);
+}
+
+static bool experts_beside(const struct tft_model *m, const struct tft_block *b)
+{
+    (void)m;
+    return tft_block_has_experts_beside(b);
+}
+
+static const struct row rows[] = {
+    [TFT_PIECE_GEGLU] = {"GEGLU", geglu},
+    [TFT_PIECE_EMBED_SCALE] = {"scaled embeddings", embed_scale},
+    [TFT_PIECE_RESIDUAL_SCALE] = {"a scaled residual stream", residual_scale},
+    [TFT_PIECE_LOGIT_SCALE] = {"scaled logits", logit_scale},
+    [TFT_PIECE_ATTN_SCALE] = {"a scale of attention other than 1 / sqrt(head size)", attn_scale},
+    [TFT_PIECE_NO_PRE_NORM] = {"blocks without norms before them"},
+    [TFT_PIECE_POST_NORM] = {"norms after attention and feed-forward"},
+    [TFT_PIECE_WHOLE_QK_NORM] = {"a norm over all heads of queries and keys"},
+    [TFT_PIECE_LATE_QK_NORM] = {"norms of queries and keys after RoPE"},
+    [TFT_PIECE_OWN_QK_NORM] = {"a LayerNorm of each head of queries and keys", own_qk_norm},
+    [TFT_PIECE_PARALLEL] = {"attention and feed-forward side by side", parallel},
+    [TFT_PIECE_ROPE_LAYERS] = {"layers without RoPE"},
+    [TFT_PIECE_ROPE_AMPLITUDE] = {"RoPE with an amplitude", rope_amplitude},
+    [TFT_PIECE_ROPE_BY_CONTEXT] = {"RoPE that depends on the length of the session",
+                                   rope_by_context},
+    [TFT_PIECE_SCORE_CAP] = {"soft caps of scores", score_cap},
+    [TFT_PIECE_LOGIT_CAP] = {"soft caps of logits", logit_cap},
+    [TFT_PIECE_WINDOW] = {"layers with a sliding window", .of_block = window},
+    [TFT_PIECE_QUERY_SCALE] = {"queries scaled by their positions", query_scale},
+    [TFT_PIECE_SHORT_CONV] = {"layers with a short convolution", .of_block = short_conv},
+    [TFT_PIECE_DELTA_NET] = {"layers with a delta net", .of_block = delta_net},
+    [TFT_PIECE_OUTPUT_GATE] = {"gates on attention's output"},
+    [TFT_PIECE_EXPERTS] = {"mixtures of experts", experts},
+    [TFT_PIECE_SUB_NORM] = {"norms within attention and feed-forward"},
+    [TFT_PIECE_RELU2] = {"gates of squared ReLU", relu2},
+    [TFT_PIECE_WEIGHT_FACTOR] = {"factors of weight matrices", .of_block = weight_factor},
+    [TFT_PIECE_VALUE_NORM] = {"norms of values"},
+    [TFT_PIECE_SHARED_KV] = {"layers that share keys and values", shared_kv},
+    [TFT_PIECE_LAYER_SIZES] = {"layers of several sizes", .of_block = layer_sizes},
+    [TFT_PIECE_LAYER_EMBED] = {"embeddings for each layer", layer_embed},
+    [TFT_PIECE_EXPERTS_BESIDE] = {"experts beside a feed-forward with norms of its own",
+                                  .of_block = experts_beside},
+};
+_Static_assert(sizeof rows / sizeof *rows == TFT_PIECES, "a row for each part");
+
+uint32_t tft_parts_of(const struct tft_model *m, const struct tft_block *b)
+{
+    uint32_t mask = m->arch->pieces;
+    for (int i = 0; i < TFT_PIECES; i++) {
+        const struct row *r = &rows[i];
+        bool has = (r->of_model && r->of_model(m)) || (r->of_block && r->of_block(m, b));
+        mask |= (uint32_t)has << i;
+    }
+    return mask;
+}
+
+const char *tft_parts_unknown(const struct tft_model *m, uint32_t known)
+{
+    for (int i = 0; i < TFT_PIECES; i++)
+        if (m->pieces & ~known & 1u << i)
+            return rows[i].name;
+    return NULL;
+}
