@@ -10,6 +10,7 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -18,6 +19,6 @@ static const struct tft_transformer ernie4_5 = {.rope = TFT_ROPE_PAIRS};
 const struct tft_arch tft_arch_ernie4_5 = {
     .name = "ernie4_5",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_llama_layer,
     .transformer = &ernie4_5,
 };

@@ -12,6 +12,7 @@
  *          x = x + r Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out) / l
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -23,9 +24,25 @@ static const struct tft_transformer granite = {
     .multipliers = &multipliers,
 };
 
+void tft_granite_layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    if (p->m->n_rot)
+        tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    if (tft_block_has_experts(b)) /* granitemoe */
+        tft_mixture(p, b);
+    else
+        tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_granite = {
     .name = "granite",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_granite_layer,
     .transformer = &granite,
 };

@@ -10,6 +10,7 @@
  *          x = x + r mixture(rms(x) g_ffn)   models/mixture.h
  *      logits = Wout (rms(x) g_out) / l
  */
+#include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -28,6 +29,6 @@ static const struct tft_transformer granitemoe = {
 const struct tft_arch tft_arch_granitemoe = {
     .name = "granitemoe",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_granite_layer,
     .transformer = &granitemoe,
 };

@@ -37,14 +37,14 @@ void tft_layer_embed_load_block(struct tft_load *ld, unsigned layer)
 
 void tft_layer_embed_begin(struct tft_pass *p)
 {
-    tft_norm(p, &(struct tft_norm){0}, &p->m->layer_embed.w);
+    tft_take(p, &p->m->layer_embed.w);
     tft_layer_embed(p);
 }
 
 void tft_layer_embed_add(struct tft_pass *p, uint32_t layer, const float *scale)
 {
     const struct tft_block *b = &p->m->block[layer];
-    tft_norm(p, &(struct tft_norm){0}, &b->embed_gate);
+    tft_take(p, &b->embed_gate);
     tft_embed_gate(p, layer);
     tft_linear_apart(p, &b->embed_out, TFT_I);
     tft_add_apart(p, &b->embed_norm, scale);

@@ -12,6 +12,7 @@
  *          or x = x + mixture(h)             Mixtral (Jiang et al. 2024, arXiv 2401.04088)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -20,9 +21,24 @@ static const struct tft_mixture mixture = {.renorm = true, .optional = true};
 
 static const struct tft_transformer llama = {.rope = TFT_ROPE_PAIRS, .mixture = &mixture};
 
+void tft_llama_layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    if (tft_block_has_experts(b)) /* Mixtral */
+        tft_mixture(p, b);
+    else
+        tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_llama = {
     .name = "llama",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_llama_layer,
     .transformer = &llama,
 };

@@ -12,6 +12,7 @@
  *          x = x + r Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out) / l
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -25,6 +26,6 @@ static const struct tft_transformer minicpm = {
 const struct tft_arch tft_arch_minicpm = {
     .name = "minicpm",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_granite_layer,
     .transformer = &minicpm,
 };

@@ -15,6 +15,7 @@
  *          x = x + Wdown (silu(gate) * up)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -27,6 +28,6 @@ static const struct tft_transformer phi3 = {
 const struct tft_arch tft_arch_phi3 = {
     .name = "phi3",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_llama_layer,
     .transformer = &phi3,
 };

@@ -10,6 +10,7 @@
  *          x = x + mixture(rms(x) g_ffn)                  models/mixture.h
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -25,6 +26,6 @@ static const struct tft_transformer qwen2moe = {
 const struct tft_arch tft_arch_qwen2moe = {
     .name = "qwen2moe",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_llama_layer,
     .transformer = &qwen2moe,
 };

@@ -12,14 +12,31 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
 static const struct tft_transformer qwen3 = {.rope = TFT_ROPE_HALVES, .qk_norm = TFT_QK_NORM_HEADS};
 
+void tft_qwen3_layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rmsnorm_heads(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    if (tft_block_has_experts(b)) /* qwen3moe */
+        tft_mixture(p, b);
+    else
+        tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_qwen3 = {
     .name = "qwen3",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_qwen3_layer,
     .transformer = &qwen3,
 };

@@ -11,6 +11,7 @@
  *          x = x + mixture(rms(x) g_ffn)               models/mixture.h
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -26,6 +27,6 @@ static const struct tft_transformer qwen3moe = {
 const struct tft_arch tft_arch_qwen3moe = {
     .name = "qwen3moe",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_qwen3_layer,
     .transformer = &qwen3moe,
 };

@@ -119,6 +119,12 @@ static inline void tft_norm(struct tft_pass *p, const struct tft_norm *w,
     p->ops->norm(p, w, l);
 }
 
+/* XN = X in the form that l takes */
+static inline void tft_take(struct tft_pass *p, const struct tft_linear *l)
+{
+    p->ops->norm(p, &(struct tft_norm){0}, l);
+}
+
 static inline void tft_qkv(struct tft_pass *p, const struct tft_block *b)
 {
     p->ops->qkv(p, b);
