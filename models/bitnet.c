@@ -15,6 +15,7 @@
  *
  * Activations are not rounded to 8 bits as in training, unless the weights are codes or W8A8.
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -24,10 +25,22 @@ static const struct tft_transformer bitnet = {
     .gate_switch = true,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l); /* with the norm g_attn_sub */
+    tft_residual(p, &b->o, TFT_A);
+
+    tft_feed_forward(p, b); /* with the norm g_ffn_sub */
+}
+
 const struct tft_arch tft_arch_bitnet = {
     .name = "bitnet",
     .pieces = 1u << TFT_PIECE_SUB_NORM,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &bitnet,
 };

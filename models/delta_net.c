@@ -75,9 +75,12 @@ void tft_delta_net_load(struct tft_load *ld, unsigned layer)
     tft_load_state(ld, b, (uint64_t)(taps - 1) * channels + (uint64_t)values * s->dim);
 }
 
-void tft_delta_net_mix(struct tft_pass *p, const struct tft_block *b)
+void tft_delta_net_mix(struct tft_pass *p, uint32_t layer)
 {
+    const struct tft_block *b = &p->m->block[layer];
     tft_project(p, &b->q);
     tft_delta_gates(p, b);
     tft_delta_net(p, b);
+    if (layer + 1 == p->m->n_layer)
+        tft_keep_last(p);
 }

@@ -22,10 +22,10 @@
    but each full_attention_interval-th. */
 bool tft_delta_net_is(struct tft_load *ld, unsigned layer);
 
-/* Once, before the layers: the numbers of heads. Then the mixer of a layer; and A of it, from
-   XN. */
+/* Once, before the layers: the numbers of heads. Then the mixer of a layer; and A of it, from XN.
+   After the mixer of the last layer, only tokens whose logits are wanted go on. */
 void tft_delta_net_shape(struct tft_load *ld);
 void tft_delta_net_load(struct tft_load *ld, unsigned layer);
-void tft_delta_net_mix(struct tft_pass *p, const struct tft_block *b);
+void tft_delta_net_mix(struct tft_pass *p, uint32_t layer);
 
 #endif

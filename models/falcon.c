@@ -9,6 +9,7 @@
  *          x = x + Wo attend(q, K, V) + Wdown gelu(Wup g)
  *      logits = Wout layernorm(x)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -20,9 +21,22 @@ static const struct tft_transformer falcon = {
     .one_norm = true,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_add_attention(p, b);
+
+    tft_gelu(p, &b->up, &b->down);
+    tft_residual(p, &b->down, TFT_G);
+}
+
 const struct tft_arch tft_arch_falcon = {
     .name = "falcon",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &falcon,
 };

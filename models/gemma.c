@@ -11,6 +11,7 @@
  *          x = x + Wdown (gelu(Wgate h) * Wup h)
  *      logits = embed (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -20,9 +21,21 @@ static const struct tft_transformer gemma = {
     .scaled_embedding = true,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_gemma = {
     .name = "gemma",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &gemma,
 };

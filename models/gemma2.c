@@ -12,6 +12,7 @@
  *          x = x + rms(Wdown (gelu(Wgate h) * Wup h)) g4
  *      logits = cap(embed (rms(x) g_out), 30)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -27,10 +28,24 @@ static const struct tft_transformer gemma2 = {
     .wide_layers = 46,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual_normed(p, &b->o, TFT_A, &b->attn_post_norm);
+
+    tft_norm(p, &b->ffn_norm, &b->up);
+    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_residual_normed(p, &b->down, TFT_G, &b->ffn_post_norm);
+}
+
 const struct tft_arch tft_arch_gemma2 = {
     .name = "gemma2",
     .pieces = 1u << TFT_PIECE_POST_NORM,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &gemma2,
 };

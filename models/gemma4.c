@@ -24,6 +24,8 @@
  *          x = x s
  *      logits = c tanh(embed (rms(x) g_out) / c)
  */
+#include "models/layer_embed.h"
+#include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -45,10 +47,48 @@ static const struct tft_transformer gemma4 = {
     .caps = true,
 };
 
+/* Y = the sum of the block's own feed-forward and of its experts, each with norms of its own. */
+static void beside(struct tft_pass *p, const struct tft_block *b)
+{
+    tft_norm(p, &b->ffn_norm, &b->up);
+    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_linear_apart(p, &b->down, TFT_G);
+    tft_set_aside(p, &b->experts.beside_norm);
+    tft_norm(p, &b->experts.in_norm, &b->experts.up);
+    tft_route(p, b);
+    tft_experts(p, b);
+    tft_add_aside(p, &b->experts.sum_norm);
+}
+
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    bool embeds = p->m->layer_embed.n;
+    if (embeds && l == 0)
+        tft_layer_embed_begin(p);
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rmsnorm_heads(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual_normed(p, &b->o, TFT_A, &b->attn_post_norm);
+
+    if (tft_block_has_experts(b)) {
+        beside(p, b);
+    } else {
+        tft_norm(p, &b->ffn_norm, &b->up);
+        tft_gated(p, &b->gate, &b->up, &b->down);
+        tft_linear_apart(p, &b->down, TFT_G);
+    }
+    tft_add_apart(p, &b->ffn_post_norm, embeds ? NULL : b->scale);
+    if (embeds)
+        tft_layer_embed_add(p, l, b->scale);
+}
+
 const struct tft_arch tft_arch_gemma4 = {
     .name = "gemma4",
     .pieces = 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_VALUE_NORM,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &gemma4,
 };

@@ -10,6 +10,7 @@
  *          x = x + Wdown gelu(Wup h + bup) + bdown
  *      logits = Wout layernorm(x)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -23,9 +24,22 @@ static const struct tft_transformer gpt2 = {
     .activation = TFT_GELU,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    tft_norm(p, &b->ffn_norm, &b->up);
+    tft_gelu(p, &b->up, &b->down);
+    tft_residual(p, &b->down, TFT_G);
+}
+
 const struct tft_arch tft_arch_gpt2 = {
     .name = "gpt2",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &gpt2,
 };

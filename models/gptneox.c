@@ -11,6 +11,7 @@
  *
  * Without it layernorm2 reads what attention has left, as in gpt2.
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -25,9 +26,22 @@ static const struct tft_transformer gptneox = {
     .parallel_switch = true,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_add_attention(p, b);
+
+    tft_gelu(p, &b->up, &b->down);
+    tft_residual(p, &b->down, TFT_G);
+}
+
 const struct tft_arch tft_arch_gptneox = {
     .name = "gptneox",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &gptneox,
 };

@@ -12,6 +12,7 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -20,10 +21,23 @@ static const struct tft_transformer hunyuan_dense = {
     .qk_norm = TFT_QK_NORM_HEADS,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    tft_rmsnorm_heads(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_hunyuan_dense = {
     .name = "hunyuan-dense",
     .pieces = 1u << TFT_PIECE_LATE_QK_NORM,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &hunyuan_dense,
 };

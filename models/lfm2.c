@@ -16,7 +16,9 @@
  *
  * Files call g_out token_embd_norm. Where they name a window, all layers with attention have it.
  */
+#include "models/layers.h"
 #include "models/registry.h"
+#include "models/short_conv.h"
 #include "models/transformer.h"
 
 static const struct tft_transformer lfm2 = {
@@ -27,9 +29,29 @@ static const struct tft_transformer lfm2 = {
     .out_norm = "token_embd_norm",
 };
 
+void tft_lfm2_layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    if (b->mixer == TFT_MIX_SHORT_CONV) {
+        tft_short_conv_mix(p, l);
+    } else {
+        tft_qkv(p, b);
+        tft_rmsnorm_heads(p, b);
+        tft_rope(p, b);
+        tft_attention(p, l);
+    }
+    tft_residual(p, &b->o, TFT_A);
+
+    if (tft_block_has_experts(b)) /* lfm2moe */
+        tft_mixture(p, b);
+    else
+        tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_lfm2 = {
     .name = "lfm2",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_lfm2_layer,
     .transformer = &lfm2,
 };

@@ -15,6 +15,7 @@
  *          or x = x + mixture(h)                           models/mixture.h
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -33,6 +34,6 @@ static const struct tft_transformer lfm2moe = {
 const struct tft_arch tft_arch_lfm2moe = {
     .name = "lfm2moe",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = tft_lfm2_layer,
     .transformer = &lfm2moe,
 };

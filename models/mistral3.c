@@ -13,14 +13,29 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
 static const struct tft_transformer mistral3 = {.rope = TFT_ROPE_PAIRS, .query_growth = true};
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rope(p, b);
+    if (p->m->query_growth > 0)
+        tft_scale_queries(p);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_mistral3 = {
     .name = "mistral3",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &mistral3,
 };

@@ -12,6 +12,7 @@
  *          x = x + rms(Wdown (silu(Wgate x) * Wup x)) g_ffn
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -23,10 +24,25 @@ static const struct tft_transformer olmo2 = {
     .whole_attn_factor = true,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_take(p, &b->q);
+    tft_qkv(p, b);
+    tft_rmsnorm_whole(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual_normed(p, &b->o, TFT_A, &b->attn_post_norm);
+
+    tft_take(p, &b->up);
+    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_residual_normed(p, &b->down, TFT_G, &b->ffn_post_norm);
+}
+
 const struct tft_arch tft_arch_olmo2 = {
     .name = "olmo2",
     .pieces = 1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_WHOLE_QK_NORM,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &olmo2,
 };

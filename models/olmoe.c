@@ -11,6 +11,7 @@
  *          x = x + mixture(rms(x) g_ffn)                     models/mixture.h
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -23,10 +24,26 @@ static const struct tft_transformer olmoe = {
     .mixture = &mixture,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    tft_rmsnorm_whole(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    if (tft_block_has_experts(b))
+        tft_mixture(p, b);
+    else
+        tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_olmoe = {
     .name = "olmoe",
     .pieces = 1u << TFT_PIECE_WHOLE_QK_NORM,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &olmoe,
 };

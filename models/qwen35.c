@@ -19,6 +19,8 @@
  * three positions are the same. Blocks that predict further tokens (nextn_predict_layers) come last
  * and are not computed.
  */
+#include "models/delta_net.h"
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -30,10 +32,27 @@ static const struct tft_transformer qwen35 = {
     .may_predict_more = true,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    if (b->mixer == TFT_MIX_DELTA_NET) {
+        tft_delta_net_mix(p, l);
+    } else {
+        tft_gated_qkv(p, b);
+        tft_rmsnorm_heads(p, b);
+        tft_rope(p, b);
+        tft_attention(p, l);
+    }
+    tft_residual(p, &b->o, TFT_A);
+
+    tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_qwen35 = {
     .name = "qwen35",
     .pieces = 1u << TFT_PIECE_OUTPUT_GATE,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &qwen35,
 };

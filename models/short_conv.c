@@ -17,8 +17,11 @@ void tft_short_conv_load(struct tft_load *ld, unsigned layer)
     tft_load_state(ld, b, (uint64_t)(taps - 1) * d);
 }
 
-void tft_short_conv_mix(struct tft_pass *p, const struct tft_block *b)
+void tft_short_conv_mix(struct tft_pass *p, uint32_t layer)
 {
+    const struct tft_block *b = &p->m->block[layer];
     tft_project(p, &b->q);
     tft_short_conv(p, b);
+    if (layer + 1 == p->m->n_layer)
+        tft_keep_last(p);
 }

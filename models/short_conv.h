@@ -14,8 +14,9 @@
 
 #include "model/model.h"
 
-/* The mixer of layer `layer`; and A of it, from XN. */
+/* The mixer of layer `layer`; and A of it, from XN. After the mixer of the last layer, only tokens
+   whose logits are wanted go on. */
 void tft_short_conv_load(struct tft_load *ld, unsigned layer);
-void tft_short_conv_mix(struct tft_pass *p, const struct tft_block *b);
+void tft_short_conv_mix(struct tft_pass *p, uint32_t layer);
 
 #endif

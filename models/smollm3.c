@@ -12,15 +12,29 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
 static const struct tft_transformer smollm3 = {.rope = TFT_ROPE_PAIRS, .no_rope_period = 4};
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    if (!b->no_rope)
+        tft_rope(p, b);
+    tft_attention(p, l);
+    tft_residual(p, &b->o, TFT_A);
+
+    tft_feed_forward(p, b);
+}
+
 const struct tft_arch tft_arch_smollm3 = {
     .name = "smollm3",
     .pieces = 1u << TFT_PIECE_ROPE_LAYERS,
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &smollm3,
 };

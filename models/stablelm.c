@@ -14,6 +14,7 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout layernorm(x)
  */
+#include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -25,9 +26,24 @@ static const struct tft_transformer stablelm = {
     .one_norm = true,
 };
 
+static void layer(struct tft_pass *p, uint32_t l)
+{
+    const struct tft_block *b = &p->m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_qkv(p, b);
+    if (b->q_norm.w)
+        tft_layernorm_heads(p, b);
+    tft_rope(p, b);
+    tft_attention(p, l);
+    tft_add_attention(p, b);
+
+    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_residual(p, &b->down, TFT_G);
+}
+
 const struct tft_arch tft_arch_stablelm = {
     .name = "stablelm",
     .load = tft_transformer_load,
-    .layer = tft_transformer_layer,
+    .layer = layer,
     .transformer = &stablelm,
 };

@@ -1,30 +1,6 @@
 /*
- * The transformer that most architectures are variants of. An architecture that is one names the
- * parts in which it differs, and its own file has no code:
- *
- *      x = e embed[token] + positions[position]            positions if learned_positions
- *      per layer:
- *          h = norm(x)                                     RMSNorm, or LayerNorm; x if NO_PRE_NORM
- *          q, k, v = Wq h + bq, Wk h + bk, Wv h + bv       biases if qkv_bias
- *          q, k = rms(q), rms(k)                           per head, or over all heads: qk_norm
- *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
- *          v = rms(v)                                      per head, if value_norm
- *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm;
- *                                                          Wo rms(attend(q, K, V)) if sub_norm
- *          or x = x + r Wout conv(Win h)                   some layers, if short_conv
- *          or x = x + r Wout delta(h)                      some layers, if delta_net
- *          h = norm(x)
- *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, norm if post_norm
- *              where a = silu(Wgate h) * Wup h             or gelu(Wgate h) * Wup h
- *                                                          or relu(Wgate h)^2 * Wup h
- *                                                          or gelu(Wup h + bup); rms(a) if sub_norm
- *          or x = x + r mixture(h)                         if the layer has experts: mixture.h
- *          x = s (x + ple(x))                              if layer_embed: ple is in layer_embed.h,
- *                                                          s is the block's layer_output_scale
- *      logits = l Wout norm(x)
- *
- * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set. Where the halves of a block
- * are parallel, both norms read the block's x (Wang & Komatsuzaki 2021, GPT-J).
+ * How most architectures load: the keys and tensors that the files of transformers have. An
+ * architecture names here in which its files differ. Its formula is its layer().
  */
 #ifndef TFT_TRANSFORMER_H
 #define TFT_TRANSFORMER_H
@@ -109,6 +85,5 @@ static inline const char *tft_transformer_out_norm(const struct tft_transformer 
 
 /* For struct tft_arch, whose `transformer` is set. */
 void tft_transformer_load(struct tft_load *ld);
-void tft_transformer_layer(struct tft_pass *p, uint32_t layer);
 
 #endif
