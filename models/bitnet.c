@@ -34,7 +34,9 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l); /* with the norm g_attn_sub */
     tft_residual(p, &b->o, TFT_A);
 
-    tft_feed_forward(p, b); /* with the norm g_ffn_sub */
+    tft_norm(p, &b->ffn_norm, &b->up);
+    tft_gated(p, b, p->m->relu2 ? TFT_RELU2 : TFT_SILU); /* with the norm g_ffn_sub */
+    tft_residual(p, &b->down, TFT_G);
 }
 
 const struct tft_arch tft_arch_bitnet = {

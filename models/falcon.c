@@ -17,7 +17,7 @@ static const struct tft_transformer falcon = {
     .rope = TFT_ROPE_HALVES,
     .layer_norm = true,
     .fused_qkv = true,
-    .activation = TFT_GELU,
+    .no_gate = true,
     .one_norm = true,
 };
 
@@ -30,7 +30,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_add_attention(p, b);
 
-    tft_gelu(p, &b->up, &b->down);
+    tft_gelu(p, b);
     tft_residual(p, &b->down, TFT_G);
 }
 

@@ -17,7 +17,6 @@
 
 static const struct tft_transformer gemma = {
     .rope = TFT_ROPE_HALVES,
-    .activation = TFT_GEGLU,
     .scaled_embedding = true,
 };
 
@@ -30,11 +29,14 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_residual(p, &b->o, TFT_A);
 
-    tft_feed_forward(p, b);
+    tft_norm(p, &b->ffn_norm, &b->up);
+    tft_gated(p, b, TFT_GELU);
+    tft_residual(p, &b->down, TFT_G);
 }
 
 const struct tft_arch tft_arch_gemma = {
     .name = "gemma",
+    .pieces = 1u << TFT_PIECE_GEGLU,
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &gemma,

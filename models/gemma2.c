@@ -18,7 +18,6 @@
 
 static const struct tft_transformer gemma2 = {
     .rope = TFT_ROPE_HALVES,
-    .activation = TFT_GEGLU,
     .scaled_embedding = true,
     .window_period = 2,
     .window = 4096,
@@ -38,13 +37,13 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_residual_normed(p, &b->o, TFT_A, &b->attn_post_norm);
 
     tft_norm(p, &b->ffn_norm, &b->up);
-    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_gated(p, b, TFT_GELU);
     tft_residual_normed(p, &b->down, TFT_G, &b->ffn_post_norm);
 }
 
 const struct tft_arch tft_arch_gemma2 = {
     .name = "gemma2",
-    .pieces = 1u << TFT_PIECE_POST_NORM,
+    .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_POST_NORM,
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &gemma2,

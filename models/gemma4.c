@@ -35,7 +35,6 @@ static const struct tft_mixture mixture = {.renorm = true, .optional = true, .be
 static const struct tft_transformer gemma4 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .activation = TFT_GEGLU,
     .scaled_embedding = true,
     .attn_scale = 1,
     .window_period = 6,
@@ -51,12 +50,12 @@ static const struct tft_transformer gemma4 = {
 static void beside(struct tft_pass *p, const struct tft_block *b)
 {
     tft_norm(p, &b->ffn_norm, &b->up);
-    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_gated(p, b, TFT_GELU);
     tft_linear_apart(p, &b->down, TFT_G);
     tft_set_aside(p, &b->experts.beside_norm);
     tft_norm(p, &b->experts.in_norm, &b->experts.up);
     tft_route(p, b);
-    tft_experts(p, b);
+    tft_experts(p, b, TFT_GELU);
     tft_add_aside(p, &b->experts.sum_norm);
 }
 
@@ -77,7 +76,7 @@ static void layer(struct tft_pass *p, uint32_t l)
         beside(p, b);
     } else {
         tft_norm(p, &b->ffn_norm, &b->up);
-        tft_gated(p, &b->gate, &b->up, &b->down);
+        tft_gated(p, b, TFT_GELU);
         tft_linear_apart(p, &b->down, TFT_G);
     }
     tft_add_apart(p, &b->ffn_post_norm, embeds ? NULL : b->scale);
@@ -87,7 +86,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gemma4 = {
     .name = "gemma4",
-    .pieces = 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_VALUE_NORM,
+    .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_VALUE_NORM,
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &gemma4,

@@ -22,7 +22,7 @@ static const struct tft_transformer gptneox = {
     .qkv_bias = true,
     .o_bias = true,
     .ffn_bias = true,
-    .activation = TFT_GELU,
+    .no_gate = true,
     .parallel_switch = true,
 };
 
@@ -35,7 +35,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_add_attention(p, b);
 
-    tft_gelu(p, &b->up, &b->down);
+    tft_gelu(p, b);
     tft_residual(p, &b->down, TFT_G);
 }
 

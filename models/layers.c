@@ -41,7 +41,7 @@ void tft_add_attention(struct tft_pass *p, const struct tft_block *b)
 void tft_feed_forward(struct tft_pass *p, const struct tft_block *b)
 {
     tft_norm(p, &b->ffn_norm, &b->up);
-    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_gated(p, b, TFT_SILU);
     tft_residual(p, &b->down, TFT_G);
 }
 
@@ -50,9 +50,9 @@ void tft_mixture(struct tft_pass *p, const struct tft_block *b)
     tft_norm(p, &b->ffn_norm, &b->experts.up);
     tft_route(p, b);
     if (b->up.w.rows) { /* the shared expert */
-        tft_gated(p, &b->gate, &b->up, &b->down);
+        tft_gated(p, b, TFT_SILU);
         tft_linear_apart(p, &b->down, TFT_G);
     }
-    tft_experts(p, b);
+    tft_experts(p, b, TFT_SILU);
     tft_add_apart(p, &no_norm, NULL);
 }

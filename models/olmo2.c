@@ -35,7 +35,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_residual_normed(p, &b->o, TFT_A, &b->attn_post_norm);
 
     tft_take(p, &b->up);
-    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_gated(p, b, TFT_SILU);
     tft_residual_normed(p, &b->down, TFT_G, &b->ffn_post_norm);
 }
 

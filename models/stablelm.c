@@ -37,7 +37,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_add_attention(p, b);
 
-    tft_gated(p, &b->gate, &b->up, &b->down);
+    tft_gated(p, b, TFT_SILU);
     tft_residual(p, &b->down, TFT_G);
 }
 

@@ -20,7 +20,7 @@ static const struct tft_transformer starcoder2 = {
     .qkv_bias = true,
     .o_bias = true,
     .ffn_bias = true,
-    .activation = TFT_GELU,
+    .no_gate = true,
 };
 
 static void layer(struct tft_pass *p, uint32_t l)
@@ -33,7 +33,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_residual(p, &b->o, TFT_A);
 
     tft_norm(p, &b->ffn_norm, &b->up);
-    tft_gelu(p, &b->up, &b->down);
+    tft_gelu(p, b);
     tft_residual(p, &b->down, TFT_G);
 }
 

@@ -132,7 +132,7 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
         b->gate = tft_load_linear_rows(ld, up, layer, 2 * ff, 0, ff, d, t->ffn_bias);
         b->up = tft_load_linear_rows(ld, up, layer, 2 * ff, ff, ff, d, t->ffn_bias);
     } else {
-        if (t->activation != TFT_GELU)
+        if (!t->no_gate)
             b->gate = tft_load_linear(ld, gate, layer, ff, d, t->ffn_bias);
         b->up = tft_load_linear(ld, up, layer, ff, d, t->ffn_bias);
     }
@@ -417,7 +417,6 @@ void tft_transformer_load(struct tft_load *ld)
         tft_load_rope(ld, t->rope == TFT_ROPE_HALVES, t->whole_attn_factor);
     m->norm_eps = tft_load_real(
         ld, t->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
-    m->geglu = t->activation == TFT_GEGLU;
     m->relu2 = t->gate_switch && gate_is_relu2(ld);
     if (t->scaled_embedding)
         m->embed_scale = sqrtf((float)m->n_embd);

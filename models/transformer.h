@@ -16,8 +16,6 @@ enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE, TFT_QK_
 
 struct tft_mixture;
 
-enum tft_activation { TFT_SWIGLU, TFT_GEGLU, TFT_GELU }; /* GELU has no gate */
-
 /* Factors of granite's formula (models/granite.c). All are values of the file: embedding_scale,
    residual_scale, logit_scale, attention.scale. Those that it lacks are 1, or: */
 struct tft_multipliers {
@@ -26,7 +24,7 @@ struct tft_multipliers {
     float width;     /* logits are divided by n_embd / width; 0: by 1 */
 };
 
-/* All zero: RMSNorm before each half, no biases, positions not encoded, SwiGLU. */
+/* All zero: RMSNorm before each half, no biases, positions not encoded, feed-forward with a gate. */
 struct tft_transformer {
     enum tft_rotation rope;
     bool learned_positions; /* position_embd */
@@ -39,7 +37,7 @@ struct tft_transformer {
     bool may_have_qkv_bias; /* where the file has it */
     bool one_norm;          /* the halves of a block are parallel if the file lacks ffn_norm */
     bool parallel_switch;   /* or if its use_parallel_residual is not false */
-    enum tft_activation activation;
+    bool no_gate;           /* feed-forward has no gate */
     bool fused_gate;        /* one tensor ffn_up has the rows of the gate and of up. W8A8 and packed
                                files have two tensors, each of whole panels. */
     bool scaled_embedding;  /* e = sqrt(n_embd) */

@@ -254,8 +254,8 @@ struct tft_model {
     size_t state_size;    /* floats of the states of all layers */
     struct tft_delta_shape delta;
     uint32_t pieces;      /* mask of tft_piece */
-    bool geglu, relu2;    /* hidden activations are gated by GELU or by squared ReLU; otherwise by
-                             SiLU */
+    bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
+                             architecture's formula has it */
     float embed_scale;    /* embeddings are multiplied by it, */
     float residual_scale; /* what attention and feed-forward add to the residual stream likewise, */
     float logit_scale;    /* and logits */

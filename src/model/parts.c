@@ -10,7 +10,6 @@ struct row {
     bool (*of_block)(const struct tft_model *m, const struct tft_block *b);
 };
 
-static bool geglu(const struct tft_model *m) { return m->geglu; }
 static bool relu2(const struct tft_model *m) { return m->relu2; }
 static bool embed_scale(const struct tft_model *m) { return m->embed_scale != 1; }
 static bool residual_scale(const struct tft_model *m) { return m->residual_scale != 1; }
@@ -73,7 +72,7 @@ static bool experts_beside(const struct tft_model *m, const struct tft_block *b)
 }
 
 static const struct row rows[] = {
-    [TFT_PIECE_GEGLU] = {"GEGLU", geglu},
+    [TFT_PIECE_GEGLU] = {"GEGLU"},
     [TFT_PIECE_EMBED_SCALE] = {"scaled embeddings", embed_scale},
     [TFT_PIECE_RESIDUAL_SCALE] = {"a scaled residual stream", residual_scale},
     [TFT_PIECE_LOGIT_SCALE] = {"scaled logits", logit_scale},

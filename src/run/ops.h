@@ -7,6 +7,9 @@
 
 #include "pass.h"
 
+/* What hidden activations go through. */
+enum tft_activation { TFT_SILU, TFT_GELU, TFT_RELU2 };
+
 struct tft_ops {
     /* X = embedding of the tokens, plus the embedding of their positions where the model has one */
     void (*embed)(struct tft_pass *p);
@@ -60,17 +63,17 @@ struct tft_ops {
     /* A = what the block's delta net makes of M and these, as short_conv */
     void (*delta_net)(struct tft_pass *p, const struct tft_block *b);
 
-    /* G = silu(Wgate XN) * Wup XN (gelu instead of silu if the model has GEGLU), or gelu(Wup XN)
-       where gate is NULL, in the form that down takes */
-    void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
-                   const struct tft_linear *down);
+    /* G = a(Wgate XN) * Wup XN, or gelu(Wup XN) where gate is NULL, in the form that down takes */
+    void (*hidden)(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
+                   const struct tft_linear *up, const struct tft_linear *down);
 
     /* Gives each token to experts (models/mixture.h), by R = norm(X) and E = Wrouter R */
     void (*route)(struct tft_pass *p, const struct tft_block *b);
 
-    /* Y = what its experts make of XN, times their weights, summed. Where the block has a
-       feed-forward of its own that has no norm of its own, Y begins with it, times its gate */
-    void (*experts)(struct tft_pass *p, const struct tft_block *b);
+    /* Y = what its experts make of XN, times their weights, summed; a is as in hidden. Where the
+       block has a feed-forward of its own that has no norm of its own, Y begins with it, times its
+       gate */
+    void (*experts)(struct tft_pass *p, const struct tft_block *b, enum tft_activation a);
 
     /* For experts beside a feed-forward. set_aside: Z = norm(Y). add_aside: Y = Z + norm(Y) */
     void (*set_aside)(struct tft_pass *p, const struct tft_norm *w);
@@ -190,16 +193,14 @@ static inline void tft_delta_net(struct tft_pass *p, const struct tft_block *b)
     p->ops->delta_net(p, b);
 }
 
-static inline void tft_gated(struct tft_pass *p, const struct tft_linear *gate,
-                              const struct tft_linear *up, const struct tft_linear *down)
+static inline void tft_gated(struct tft_pass *p, const struct tft_block *b, enum tft_activation a)
 {
-    p->ops->hidden(p, gate, up, down);
+    p->ops->hidden(p, a, &b->gate, &b->up, &b->down);
 }
 
-static inline void tft_gelu(struct tft_pass *p, const struct tft_linear *up,
-                            const struct tft_linear *down)
+static inline void tft_gelu(struct tft_pass *p, const struct tft_block *b)
 {
-    p->ops->hidden(p, NULL, up, down);
+    p->ops->hidden(p, TFT_GELU, NULL, &b->up, &b->down);
 }
 
 static inline void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
@@ -213,9 +214,9 @@ static inline void tft_route(struct tft_pass *p, const struct tft_block *b)
     p->ops->route(p, b);
 }
 
-static inline void tft_experts(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_experts(struct tft_pass *p, const struct tft_block *b, enum tft_activation a)
 {
-    p->ops->experts(p, b);
+    p->ops->experts(p, b, a);
 }
 
 static inline void tft_set_aside(struct tft_pass *p, const struct tft_norm *w)

@@ -61,8 +61,9 @@ void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, si
 /* Numbers `first` .. first + n - 1 of a row of hidden activations, of the products g with the gate
    and u with up, in the form that `in` has; floats for ranges that are dynamic. `first` is a
    multiple of 64 and of in->hadamard. u: NULL without a gate. g is overwritten. */
-void tft_cpu_activate(const struct tft_pass *p, enum tft_buf to, uint32_t row, size_t first,
-                      float *g, const float *u, size_t n, const struct tft_input *in);
+void tft_cpu_activate(const struct tft_pass *p, enum tft_activation a, enum tft_buf to,
+                      uint32_t row, size_t first, float *g, const float *u, size_t n,
+                      const struct tft_input *in);
 
 /* to = W from + bias, or to += the same. */
 void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
@@ -72,8 +73,8 @@ void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l);
-void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
-                    const struct tft_linear *down);
+void tft_cpu_hidden(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
+                    const struct tft_linear *up, const struct tft_linear *down);
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                         enum tft_buf from);
 void tft_cpu_linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
@@ -91,7 +92,7 @@ void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b);
 /* ---- experts.c */
 
 void tft_cpu_route(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b, enum tft_activation a);
 void tft_cpu_set_aside(struct tft_pass *p, const struct tft_norm *w);
 void tft_cpu_add_aside(struct tft_pass *p, const struct tft_norm *w);
 

@@ -161,7 +161,7 @@ static size_t slice_rows(uint32_t n)
 
 /* H of the pairs, this thread's share of its numbers. Gate and up may differ in their format. */
 static void hidden_slices(const struct tft_pass *p, const struct tft_experts *x,
-                          const struct pairs *pairs, size_t from, size_t to)
+                          enum tft_activation a, const struct pairs *pairs, size_t from, size_t to)
 {
     const struct tft_hidden_scratch *w = &p->work->hidden[p->tid];
     size_t slice = slice_rows(pairs->n);
@@ -171,12 +171,12 @@ static void hidden_slices(const struct tft_pass *p, const struct tft_experts *x,
         product(p, &x->gate, pairs->expert, gate, w->gate, slice, i, i + rows);
         product(p, &x->up, pairs->expert, up, w->up, slice, i, i + rows);
         for (uint32_t j = 0; j < pairs->n; j++)
-            tft_cpu_activate(p, TFT_H, pairs->at + j, i, w->gate + j * slice, w->up + j * slice,
-                             rows, x->down.in);
+            tft_cpu_activate(p, a, TFT_H, pairs->at + j, i, w->gate + j * slice,
+                             w->up + j * slice, rows, x->down.in);
     }
 }
 
-static void hidden(struct tft_pass *p, const struct tft_experts *x)
+static void hidden(struct tft_pass *p, const struct tft_experts *x, enum tft_activation a)
 {
     size_t block = x->down.in->hadamard, unit = block > 64 ? block : 64, from, to,
            width = x->up.w.rows;
@@ -186,7 +186,7 @@ static void hidden(struct tft_pass *p, const struct tft_experts *x)
     to = to * unit < width ? to * unit : width;
     struct pairs pairs = {0};
     while (from * unit < to && next(p, &pairs, TFT_EXPERT_TOKENS))
-        hidden_slices(p, x, &pairs, from * unit, to);
+        hidden_slices(p, x, a, &pairs, from * unit, to);
     if (x->down.in->range != TFT_RANGE_TOKEN)
         return;
     tft_pass_touch(p, 0, BIT(TFT_H));
@@ -227,7 +227,7 @@ static void begin_sums(const struct tft_pass *p, const struct tft_block *b, size
     }
 }
 
-void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b, enum tft_activation a)
 {
     const struct tft_experts *x = &b->experts;
     const struct tft_routes *r = &p->work->routes;
@@ -239,7 +239,7 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
         tft_pass_tap(p, &x->up, TFT_XN);
         tft_cpu_count_ends(p, x->up.in, TFT_XN);
     }
-    hidden(p, x);
+    hidden(p, x, a);
     tft_pass_tap_rows(p, x->down.in, TFT_H, (size_t)(p->n - p->first) * p->m->n_expert_used);
     tft_cpu_count_pair_ends(p, x->down.in, TFT_H);
 

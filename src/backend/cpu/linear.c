@@ -127,15 +127,14 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
 /* --------------------------------------------------------------------------- hidden activations */
 
 /* Floats, in place: g: [n], and u: [n] where there is a gate. */
-static void activate(const struct tft_model *m, float *g, const float *u, size_t n,
-                     const struct tft_input *in)
+static void activate(const struct tft_kernels *kern, enum tft_activation a, float *g,
+                     const float *u, size_t n, const struct tft_input *in)
 {
-    const struct tft_kernels *kern = &m->kern;
     if (!u)
         kern->gelu(g, g, n);
-    else if (m->geglu)
+    else if (a == TFT_GELU)
         kern->gelu_mul(g, g, u, n);
-    else if (m->relu2)
+    else if (a == TFT_RELU2)
         kern->relu2_mul(g, g, u, n);
     else
         kern->silu_mul(g, g, u, n);
@@ -144,37 +143,37 @@ static void activate(const struct tft_model *m, float *g, const float *u, size_t
 }
 
 /* y: [n] bytes of the same; g is overwritten. */
-static void activate_u8(const struct tft_model *m, uint8_t *y, float *g, const float *u, size_t n,
-                        const struct tft_input *in)
+static void activate_u8(const struct tft_kernels *kern, enum tft_activation a, uint8_t *y,
+                        float *g, const float *u, size_t n, const struct tft_input *in)
 {
-    const struct tft_kernels *kern = &m->kern;
-    if (in->hadamard || m->relu2) {
-        activate(m, g, u, n, in);
+    if (in->hadamard || a == TFT_RELU2) {
+        activate(kern, a, g, u, n, in);
         kern->quantize(y, g, n, &in->affine);
     } else if (!u) {
         kern->gelu_u8(y, g, n, &in->affine);
-    } else if (m->geglu) {
+    } else if (a == TFT_GELU) {
         kern->gelu_mul_u8(y, g, u, n, &in->affine);
     } else {
         kern->silu_mul_u8(y, g, u, n, &in->affine);
     }
 }
 
-void tft_cpu_activate(const struct tft_pass *p, enum tft_buf to, uint32_t row, size_t first,
-                      float *g, const float *u, size_t n, const struct tft_input *in)
+void tft_cpu_activate(const struct tft_pass *p, enum tft_activation a, enum tft_buf to,
+                      uint32_t row, size_t first, float *g, const float *u, size_t n,
+                      const struct tft_input *in)
 {
     if (in->range == TFT_RANGE_STATIC) {
-        activate_u8(p->m, tft_pass_bytes(p, to, row) + first, g, u, n, in);
+        activate_u8(&p->m->kern, a, tft_pass_bytes(p, to, row) + first, g, u, n, in);
         return;
     }
-    activate(p->m, g, u, n, in);
+    activate(&p->m->kern, a, g, u, n, in);
     if (in->range == TFT_RANGE_GROUPS)
         p->m->kern.quantize_groups(tft_pass_bytes(p, to, row), in->width, first, g, n);
     else
         memcpy(tft_pass_row(p, to, row) + first, g, n * sizeof *g);
 }
 
-static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
+static void hidden_floats(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                           const struct tft_linear *up, const struct tft_linear *down)
 {
     tft_cpu_linear(p, TFT_G, gate ? gate : up, TFT_XN, false);
@@ -185,7 +184,7 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
     uint32_t block = down->in->hadamard;
     struct tft_part part = tft_pass_part(p, up->w.rows, block > TFT_LINE ? block : TFT_LINE);
     for (uint32_t t = part.begin; t < part.end; t++)
-        activate(p->m, tft_pass_row(p, TFT_G, t) + part.from,
+        activate(&p->m->kern, a, tft_pass_row(p, TFT_G, t) + part.from,
                  gate ? tft_pass_row(p, TFT_U, t) + part.from : NULL, part.to - part.from,
                  down->in);
     p->ops->quantize(p, TFT_G, down);
@@ -195,7 +194,7 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
    in the cache when it becomes bytes, and no other copy of it is made. A slice is whole blocks of
    the Hadamard transform, and whole groups. The fewer the tokens, the longer the slice: a few
    tokens wait for weights to come from memory, and long runs come quickest. */
-static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
+static void hidden_bytes(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                          const struct tft_linear *up, const struct tft_linear *down)
 {
     const struct tft_hidden_scratch *w = &p->work->hidden[p->tid];
@@ -218,17 +217,17 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
             if (gate)
                 product(p, w->up, slice, up, TFT_XN, false, i, i + rows, t, n);
             for (uint32_t j = 0; j < n; j++)
-                tft_cpu_activate(p, TFT_G, t + j, i, w->gate + j * slice,
+                tft_cpu_activate(p, a, TFT_G, t + j, i, w->gate + j * slice,
                                  gate ? w->up + j * slice : NULL, rows, down->in);
         }
 }
 
-void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
-                    const struct tft_linear *down)
+void tft_cpu_hidden(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
+                    const struct tft_linear *up, const struct tft_linear *down)
 {
     bool bytes = down->in->range == TFT_RANGE_STATIC || down->in->range == TFT_RANGE_GROUPS;
     if (bytes && !down->in->norm)
-        hidden_bytes(p, gate, up, down);
+        hidden_bytes(p, a, gate, up, down);
     else
-        hidden_floats(p, gate, up, down);
+        hidden_floats(p, a, gate, up, down);
 }

@@ -248,9 +248,11 @@ static void attend(struct tft_pass *p, uint32_t layer)
         quantize(p, TFT_A, in);
 }
 
-static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
-                   const struct tft_linear *down)
+/* SiLU with a gate, GELU without one: other pieces are refused. */
+static void hidden(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
+                   const struct tft_linear *up, const struct tft_linear *down)
 {
+    (void)a;
     struct device_session *ds = session_of(p);
     if (!n_active(p))
         return;

@@ -22,12 +22,18 @@ static void queries_and_keys_back_row(const struct tape *t, const void *arg, siz
 
 /* --------------------------------------------------------------------------- hidden activations */
 
+/* Whether the hidden activations of b go through GELU; otherwise through SiLU. */
+static bool is_gelu(const struct tape *t, const struct tft_block *b)
+{
+    return !b->gate.w.rows || t->m->pieces & 1u << TFT_PIECE_GEGLU;
+}
+
 static void activate_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct tft_block *b = arg;
     size_t n = t->m->n_ff, at = i * n;
     bool gated = b->gate.w.rows;
-    row_activate(t->c + at, t->g + at, gated ? t->u + at : NULL, n, !gated || t->m->geglu);
+    row_activate(t->c + at, t->g + at, gated ? t->u + at : NULL, n, is_gelu(t, b));
     if (b->down.in->hadamard)
         row_hadamard(t->c + at, n, b->down.in->hadamard);
 }
@@ -40,7 +46,7 @@ static void activate_back_row(const struct tape *t, const void *arg, size_t i)
     if (b->down.in->hadamard)
         row_hadamard(t->dc + at, n, b->down.in->hadamard);
     row_activate_back(t->dg + at, gated ? t->du + at : NULL, t->dc + at, t->g + at,
-                      gated ? t->u + at : NULL, n, !gated || t->m->geglu);
+                      gated ? t->u + at : NULL, n, is_gelu(t, b));
 }
 
 /* ------------------------------------------------------------------------ outputs of the halves */
