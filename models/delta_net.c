@@ -21,15 +21,6 @@ bool tft_delta_net_is(struct tft_load *ld, unsigned layer)
     return is;
 }
 
-/* [n] equal numbers, for the norm of keys or queries. */
-static const float *equal(struct tft_load *ld, uint32_t n, float x)
-{
-    float *w = tft_arena_take(&ld->arena, n, sizeof *w);
-    for (uint32_t i = 0; w && i < n; i++)
-        w[i] = x;
-    return w;
-}
-
 void tft_delta_net_shape(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -50,8 +41,8 @@ void tft_delta_net_shape(struct tft_load *ld)
                       d->v_heads);
     if (ld->status != TFT_OK) /* nothing is allocated for sizes that make no sense */
         return;
-    d->q_norm = equal(ld, d->dim, 1 / (float)d->dim);
-    d->k_norm = equal(ld, d->dim, 1 / sqrtf((float)d->dim));
+    d->q_norm = tft_load_equal(ld, d->dim, 1 / (float)d->dim);
+    d->k_norm = tft_load_equal(ld, d->dim, 1 / sqrtf((float)d->dim));
 }
 
 void tft_delta_net_load(struct tft_load *ld, unsigned layer)

@@ -63,14 +63,9 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
         b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, bias);
 }
 
-static bool has_norm(const struct tft_load *ld, const char *fmt, unsigned layer)
-{
-    return tft_load_has_linear(ld, fmt, layer) || tft_load_has_bias(ld, fmt, layer);
-}
-
 static bool has_qk_norm(const struct tft_load *ld)
 {
-    return has_norm(ld, "blk.%u.attn_q_norm", 0) || has_norm(ld, "blk.%u.attn_k_norm", 0);
+    return tft_load_has_norm(ld, "blk.%u.attn_q_norm", 0) || tft_load_has_norm(ld, "blk.%u.attn_k_norm", 0);
 }
 
 static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
@@ -114,7 +109,7 @@ static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t,
         return;
     }
     b->ffn_norm = b->attn_norm;
-    if (has_norm(ld, second, layer))
+    if (tft_load_has_norm(ld, second, layer))
         b->attn_norm = tft_load_norm(ld, second, layer, m->n_embd, t->layer_norm);
 }
 
@@ -378,14 +373,6 @@ static void load_multipliers(struct tft_load *ld, const struct tft_multipliers *
     m->attn_scale = tft_load_factor(ld, "attention.scale", m->attn_scale);
 }
 
-static const float *load_equal(struct tft_load *ld, uint32_t n, float x)
-{
-    float *all = tft_arena_take(&ld->arena, n, sizeof *all);
-    for (uint32_t i = 0; i < n && all; i++)
-        all[i] = x;
-    return all;
-}
-
 /* Blocks that predict further tokens come behind the others. */
 static void drop_predicting_blocks(struct tft_load *ld)
 {
@@ -424,17 +411,17 @@ void tft_transformer_load(struct tft_load *ld)
         m->attn_scale = t->attn_scale;
     if (t->multipliers)
         load_multipliers(ld, t->multipliers);
-    m->names_norm_2 = t->one_norm && !has_norm(ld, "blk.%u.ffn_norm", 0);
+    m->names_norm_2 = t->one_norm && !tft_load_has_norm(ld, "blk.%u.ffn_norm", 0);
     m->parallel = m->names_norm_2 ||
                   (t->parallel_switch && tft_load_flag(ld, "use_parallel_residual", true));
     if (t->qk_norm == TFT_QK_NORM_OWN && has_qk_norm(ld))
-        m->zeros = load_equal(ld, m->head_dim, 0);
+        m->zeros = tft_load_equal(ld, m->head_dim, 0);
     load_caps(ld, t);
     if (t->query_growth)
         load_query_growth(ld);
     if (t->layers_differ)
         load_layer_sizes(ld, t);
-    m->ones = formula_has(ld, TFT_PIECE_VALUE_NORM) ? load_equal(ld, m->head_dim, 1) : NULL;
+    m->ones = formula_has(ld, TFT_PIECE_VALUE_NORM) ? tft_load_equal(ld, m->head_dim, 1) : NULL;
     if (t->layer_embed)
         tft_layer_embed_shape(ld);
     if (t->mixture)

@@ -24,7 +24,7 @@ struct tft_multipliers {
     float width;     /* logits are divided by n_embd / width; 0: by 1 */
 };
 
-/* All zero: RMSNorm before each half, no biases, positions not encoded, feed-forward with a gate. */
+/* All zero: RMSNorm before each half, no biases, positions not encoded, a gate in feed-forward. */
 struct tft_transformer {
     enum tft_rotation rope;
     bool learned_positions; /* position_embd */

@@ -192,7 +192,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     /* every layer has tensors of its own, so a file has no more layers than tensors */
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
     ld->n_block = m->n_layer;
-    m->n_kv_layer = m->mixer_width = 0; /* until blocks are loaded */
+    m->n_kv_layer = m->n_shared = m->mixer_width = 0; /* until blocks are loaded */
     m->state_size = 0;
     m->pieces = 0;
     m->kv_window = NULL;
@@ -479,6 +479,19 @@ bool tft_load_has_bias(const struct tft_load *ld, const char *fmt, unsigned laye
     char name[64];
     tensor_name(name, fmt, layer, ".bias");
     return tft_source_tensor(ld->s, name) != NULL;
+}
+
+bool tft_load_has_norm(const struct tft_load *ld, const char *fmt, unsigned layer)
+{
+    return tft_load_has_linear(ld, fmt, layer) || tft_load_has_bias(ld, fmt, layer);
+}
+
+const float *tft_load_equal(struct tft_load *ld, uint32_t n, float x)
+{
+    float *all = tft_arena_take(&ld->arena, n, sizeof *all);
+    for (uint32_t i = 0; i < n && all; i++)
+        all[i] = x;
+    return all;
 }
 
 struct tft_norm tft_load_head_norms(struct tft_load *ld, const char *fmt, unsigned layer,

@@ -62,9 +62,10 @@ bool tft_load_has(const struct tft_load *ld, const char *key);
 /* The value "ARCH.key", whose whole name goes to `full`; NULL: the file has no such key. */
 const struct tft_value *tft_load_value(const struct tft_load *ld, const char *key, char full[96]);
 
-/* Whether the file has a matrix or a norm of this name, or its bias: fmt as below. */
+/* Whether the file has a matrix of this name, its bias, a norm's gain or bias: fmt as below. */
 bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer);
 bool tft_load_has_bias(const struct tft_load *ld, const char *fmt, unsigned layer);
+bool tft_load_has_norm(const struct tft_load *ld, const char *fmt, unsigned layer);
 
 /* The value "ARCH.key" if it is an array, else NULL. An array must have an element for each
    block. */
@@ -131,6 +132,9 @@ const float *tft_load_vector(struct tft_load *ld, const char *fmt, unsigned laye
 /* NAME.weight [channels, n] as a convolution takes it, which is a copy. */
 struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
                               uint32_t channels);
+
+/* [n] equal numbers that the file does not have. */
+const float *tft_load_equal(struct tft_load *ld, uint32_t n, float x);
 
 /* Gives a block n floats of state. */
 void tft_load_state(struct tft_load *ld, struct tft_block *b, uint64_t n);
