@@ -15,6 +15,7 @@
  *
  * Activations are not rounded to 8 bits as in training, unless the weights are codes or W8A8.
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -22,8 +23,30 @@
 static const struct tft_transformer bitnet = {
     .rope = TFT_ROPE_HALVES,
     .weight_factors = true,
-    .gate_switch = true,
 };
+
+/* Whether the gate is the squared ReLU: ARCH.hidden_activation is "relu2" rather than "silu".
+   Without the key it is SiLU. */
+static bool gate_is_relu2(struct tft_load *ld)
+{
+    char full[96];
+    struct tft_str name = {"silu", 4};
+    const struct tft_value *v = tft_load_value(ld, "hidden_activation", full);
+    if (v && !tft_value_str(v, &name))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a string", full);
+    else if (!tft_str_is(name, "silu") && !tft_str_is(name, "relu2"))
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s is %.*s: neither silu nor relu2", full,
+                      name.n < 40 ? (int)name.n : 40, name.p);
+    return tft_str_is(name, "relu2");
+}
+
+static void load(struct tft_load *ld)
+{
+    tft_load_shape(ld, false);
+    tft_transformer_values(ld);
+    ld->m->relu2 = gate_is_relu2(ld);
+    tft_transformer_tensors(ld);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -42,7 +65,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 const struct tft_arch tft_arch_bitnet = {
     .name = "bitnet",
     .pieces = 1u << TFT_PIECE_SUB_NORM,
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &bitnet,
 };

@@ -9,6 +9,7 @@
  *          x = x + Wo attend(q, K, V) + Wdown gelu(Wup g)
  *      logits = Wout layernorm(x)
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -18,8 +19,15 @@ static const struct tft_transformer falcon = {
     .layer_norm = true,
     .fused_qkv = true,
     .no_gate = true,
-    .one_norm = true,
 };
+
+static void load(struct tft_load *ld)
+{
+    tft_load_shape(ld, false);
+    tft_transformer_values(ld);
+    ld->m->parallel = ld->m->names_norm_2 = !tft_load_has_norm(ld, "blk.%u.ffn_norm", 0);
+    tft_transformer_tensors(ld);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -36,7 +44,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_falcon = {
     .name = "falcon",
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &falcon,
 };

@@ -12,6 +12,9 @@
  *          x = x + rms(Wdown (gelu(Wgate h) * Wup h)) g4
  *      logits = cap(embed (rms(x) g_out), 30)
  */
+#include <math.h>
+
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -22,10 +25,19 @@ static const struct tft_transformer gemma2 = {
     .window_period = 2,
     .window = 4096,
     .caps = true,
-    .score_cap = 50,
-    .logit_cap = 30,
-    .wide_layers = 46,
 };
+
+static void load(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    tft_load_shape(ld, false);
+    tft_transformer_values(ld);
+    m->score_cap = m->score_cap > 0 ? m->score_cap : 50;
+    m->logit_cap = m->logit_cap > 0 ? m->logit_cap : 30;
+    if (m->n_layer == 46) /* 27B */
+        m->attn_scale = 1.0f / sqrtf((float)(m->n_embd / m->n_head));
+    tft_transformer_tensors(ld);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -44,7 +56,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 const struct tft_arch tft_arch_gemma2 = {
     .name = "gemma2",
     .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_POST_NORM,
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &gemma2,
 };

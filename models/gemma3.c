@@ -14,6 +14,9 @@
  *          x = x + rms(Wdown (gelu(Wgate h) * Wup h)) g4
  *      logits = embed (rms(x) g_out)
  */
+#include <math.h>
+
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -23,11 +26,20 @@ static const struct tft_transformer gemma3 = {
     .qk_norm = TFT_QK_NORM_HEADS,
     .scaled_embedding = true,
     .window_period = 6,
-    .window_plain_rope = true,
-    .window_base = 10000,
     .caps = true,
-    .wide_layers = 62,
 };
+
+static void load(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    tft_load_shape(ld, false);
+    tft_transformer_values(ld);
+    if (m->n_layer == 62) /* 27B */
+        m->attn_scale = 1.0f / sqrtf((float)(m->n_embd / m->n_head));
+    tft_transformer_tensors(ld);
+    if (tft_load_has(ld, "attention.sliding_window"))
+        tft_load_rope_window(ld, 10000, m->head_dim);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -47,7 +59,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 const struct tft_arch tft_arch_gemma3 = {
     .name = "gemma3",
     .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_POST_NORM,
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &gemma3,
 };

@@ -10,12 +10,12 @@
  *          x = x + Wdown gelu(Wup h + bup) + bdown
  *      logits = Wout layernorm(x)
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
 static const struct tft_transformer gpt2 = {
-    .learned_positions = true,
     .layer_norm = true,
     .fused_qkv = true,
     .qkv_bias = true,
@@ -23,6 +23,13 @@ static const struct tft_transformer gpt2 = {
     .ffn_bias = true,
     .no_gate = true,
 };
+
+static void load(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    tft_transformer_load(ld);
+    m->pos_embed = tft_load_table(ld, "position_embd.weight", m->n_ctx, m->n_embd);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -39,7 +46,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gpt2 = {
     .name = "gpt2",
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &gpt2,
 };

@@ -11,6 +11,7 @@
  *
  * Without it layernorm2 reads what attention has left, as in gpt2.
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -23,8 +24,15 @@ static const struct tft_transformer gptneox = {
     .o_bias = true,
     .ffn_bias = true,
     .no_gate = true,
-    .parallel_switch = true,
 };
+
+static void load(struct tft_load *ld)
+{
+    tft_load_shape(ld, false);
+    tft_transformer_values(ld);
+    ld->m->parallel = tft_load_flag(ld, "use_parallel_residual", true);
+    tft_transformer_tensors(ld);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -41,7 +49,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gptneox = {
     .name = "gptneox",
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &gptneox,
 };

@@ -12,17 +12,23 @@
  *          x = x + r Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out) / l
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
 static const struct tft_multipliers multipliers = {0};
 
-static const struct tft_transformer granite = {
-    .rope = TFT_ROPE_PAIRS,
-    .rope_switch = true,
-    .multipliers = &multipliers,
-};
+static const struct tft_transformer granite = {.multipliers = &multipliers};
+
+void tft_granite_load(struct tft_load *ld)
+{
+    tft_load_shape(ld, false);
+    if (tft_load_flag(ld, "rope.scaling.finetuned", true))
+        tft_load_rope(ld, false, false);
+    tft_transformer_values(ld);
+    tft_transformer_tensors(ld);
+}
 
 void tft_granite_layer(struct tft_pass *p, uint32_t l)
 {
@@ -42,7 +48,7 @@ void tft_granite_layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_granite = {
     .name = "granite",
-    .load = tft_transformer_load,
+    .load = tft_granite_load,
     .layer = tft_granite_layer,
     .transformer = &granite,
 };

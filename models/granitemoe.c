@@ -20,15 +20,13 @@ static const struct tft_mixture mixture = {.renorm = true};
 static const struct tft_multipliers multipliers = {0};
 
 static const struct tft_transformer granitemoe = {
-    .rope = TFT_ROPE_PAIRS,
-    .rope_switch = true,
     .multipliers = &multipliers,
     .mixture = &mixture,
 };
 
 const struct tft_arch tft_arch_granitemoe = {
     .name = "granitemoe",
-    .load = tft_transformer_load,
+    .load = tft_granite_load,
     .layer = tft_granite_layer,
     .transformer = &granitemoe,
 };

@@ -30,7 +30,9 @@ void tft_feed_forward(struct tft_pass *p, const struct tft_block *b);
 /* X += r y, the mixture of experts of models/mixture.h */
 void tft_mixture(struct tft_pass *p, const struct tft_block *b);
 
-/* ---- layers of several architectures, each in the file of its name */
+/* ---- of several architectures, each in the file of its name */
+
+void tft_granite_load(struct tft_load *ld);
 
 void tft_granite_layer(struct tft_pass *p, uint32_t l);
 void tft_lfm2_layer(struct tft_pass *p, uint32_t l);

@@ -13,11 +13,31 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_transformer mistral3 = {.rope = TFT_ROPE_PAIRS, .query_growth = true};
+static const struct tft_transformer mistral3 = {.rope = TFT_ROPE_PAIRS};
+
+/* Llama 4's temperature of attention: queries grow with the logarithm of positions. */
+static void load_query_growth(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    m->query_growth = tft_load_factor(ld, "attention.temperature_scale", 0);
+    m->query_period =
+        m->query_growth > 0
+            ? tft_load_dim(ld, "rope.scaling.original_context_length", m->n_ctx, INT32_MAX)
+            : 1;
+}
+
+static void load(struct tft_load *ld)
+{
+    tft_load_shape(ld, false);
+    tft_transformer_values(ld);
+    load_query_growth(ld);
+    tft_transformer_tensors(ld);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -35,7 +55,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_mistral3 = {
     .name = "mistral3",
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &mistral3,
 };

@@ -12,17 +12,22 @@
  *          x = x + rms(Wdown (silu(Wgate x) * Wup x)) g_ffn
  *      logits = Wout (rms(x) g_out)
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_transformer olmo2 = {
-    .rope = TFT_ROPE_HALVES,
-    .qk_norm = TFT_QK_NORM_WHOLE,
-    .window_period = 4,
-    .window_plain_rope = true,
-    .whole_attn_factor = true,
-};
+static const struct tft_transformer olmo2 = {.qk_norm = TFT_QK_NORM_WHOLE, .window_period = 4};
+
+static void load(struct tft_load *ld)
+{
+    tft_load_shape(ld, false);
+    tft_load_rope(ld, true, true); /* the file names the whole factor of YaRN */
+    tft_transformer_values(ld);
+    tft_transformer_tensors(ld);
+    if (tft_load_has(ld, "attention.sliding_window"))
+        tft_load_rope_window(ld, 0, ld->m->head_dim);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -41,8 +46,9 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_olmo2 = {
     .name = "olmo2",
-    .pieces = 1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_WHOLE_QK_NORM,
-    .load = tft_transformer_load,
+    .pieces = 1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM |
+              1u << TFT_PIECE_WHOLE_QK_NORM,
+    .load = load,
     .layer = layer,
     .transformer = &olmo2,
 };

@@ -19,6 +19,7 @@
  * three positions are the same. Blocks that predict further tokens (nextn_predict_layers) come last
  * and are not computed.
  */
+#include "model/load.h"
 #include "models/delta_net.h"
 #include "models/layers.h"
 #include "models/registry.h"
@@ -29,8 +30,32 @@ static const struct tft_transformer qwen35 = {
     .qk_norm = TFT_QK_NORM_HEADS,
     .delta_net = true,
     .ffn_norm = "blk.%u.post_attention_norm",
-    .may_predict_more = true,
 };
+
+/* Blocks that predict further tokens come last. */
+static void drop_predicting_blocks(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, "nextn_predict_layers", full);
+    uint64_t n = 0;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n >= m->n_layer))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not less than the number of blocks, %u", full,
+                      m->n_layer);
+    else
+        m->n_layer = m->n_host = m->n_layer - (uint32_t)n;
+}
+
+static void load(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    tft_load_shape(ld, false);
+    drop_predicting_blocks(ld);
+    tft_load_mixer_width(ld, m->n_head * m->head_dim, 2 * m->n_head * m->head_dim); /* q and z */
+    tft_delta_net_shape(ld);
+    tft_transformer_values(ld);
+    tft_transformer_tensors(ld);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -52,7 +77,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 const struct tft_arch tft_arch_qwen35 = {
     .name = "qwen35",
     .pieces = 1u << TFT_PIECE_OUTPUT_GATE,
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &qwen35,
 };

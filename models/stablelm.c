@@ -14,6 +14,7 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout layernorm(x)
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
@@ -23,8 +24,15 @@ static const struct tft_transformer stablelm = {
     .layer_norm = true,
     .qk_norm = TFT_QK_NORM_OWN,
     .may_have_qkv_bias = true,
-    .one_norm = true,
 };
+
+static void load(struct tft_load *ld)
+{
+    tft_load_shape(ld, false);
+    tft_transformer_values(ld);
+    ld->m->parallel = ld->m->names_norm_2 = !tft_load_has_norm(ld, "blk.%u.ffn_norm", 0);
+    tft_transformer_tensors(ld);
+}
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
@@ -43,7 +51,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_stablelm = {
     .name = "stablelm",
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &stablelm,
 };

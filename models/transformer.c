@@ -277,21 +277,6 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
     ld->m->pieces |= tft_parts_of(ld->m, b);
 }
 
-/* Whether the gate is the squared ReLU: ARCH.hidden_activation is "relu2" rather than "silu".
-   Without the key it is SiLU. */
-static bool gate_is_relu2(struct tft_load *ld)
-{
-    char full[96];
-    struct tft_str name = {"silu", 4};
-    const struct tft_value *v = tft_load_value(ld, "hidden_activation", full);
-    if (v && !tft_value_str(v, &name))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a string", full);
-    else if (!tft_str_is(name, "silu") && !tft_str_is(name, "relu2"))
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s is %.*s: neither silu nor relu2", full,
-                      name.n < 40 ? (int)name.n : 40, name.p);
-    return tft_str_is(name, "relu2");
-}
-
 /* Sets kv_window, from which the cache takes the windows of layers. */
 static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
 {
@@ -307,8 +292,8 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
             windows[n++] = window;
     }
     m->kv_window = windows;
-    if (t->window_plain_rope)
-        tft_load_rope_window(ld, t->window_base, head_dim_of(ld, t, 1));
+    if (t->layers_differ)
+        tft_load_rope_window(ld, 10000, head_dim_of(ld, t, 1));
 }
 
 /* Sets kv_heads, in a model whose layers differ in their heads. */
@@ -341,24 +326,10 @@ static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *
     }
 }
 
-static void load_caps(struct tft_load *ld, const struct tft_transformer *t)
+static void load_caps(struct tft_load *ld)
 {
-    struct tft_model *m = ld->m;
-    m->score_cap = t->caps ? tft_load_factor(ld, "attn_logit_softcapping", t->score_cap) : 0;
-    m->logit_cap = t->caps ? tft_load_factor(ld, "final_logit_softcapping", t->logit_cap) : 0;
-    if (t->wide_layers && m->n_layer == t->wide_layers)
-        m->attn_scale = 1.0f / sqrtf((float)(m->n_embd / m->n_head));
-}
-
-/* Llama 4's temperature of attention, in mistral3: queries grow with the logarithm of positions. */
-static void load_query_growth(struct tft_load *ld)
-{
-    struct tft_model *m = ld->m;
-    m->query_growth = tft_load_factor(ld, "attention.temperature_scale", 0);
-    m->query_period =
-        m->query_growth > 0
-            ? tft_load_dim(ld, "rope.scaling.original_context_length", m->n_ctx, INT32_MAX)
-            : 1;
+    ld->m->score_cap = tft_load_factor(ld, "attn_logit_softcapping", 0);
+    ld->m->logit_cap = tft_load_factor(ld, "final_logit_softcapping", 0);
 }
 
 static void load_multipliers(struct tft_load *ld, const struct tft_multipliers *x)
@@ -373,64 +344,39 @@ static void load_multipliers(struct tft_load *ld, const struct tft_multipliers *
     m->attn_scale = tft_load_factor(ld, "attention.scale", m->attn_scale);
 }
 
-/* Blocks that predict further tokens come behind the others. */
-static void drop_predicting_blocks(struct tft_load *ld)
-{
-    struct tft_model *m = ld->m;
-    char full[96];
-    const struct tft_value *v = tft_load_value(ld, "nextn_predict_layers", full);
-    uint64_t n = 0;
-    if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n >= m->n_layer))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not less than the number of blocks, %u", full,
-                      m->n_layer);
-    else
-        m->n_layer = m->n_host = m->n_layer - (uint32_t)n;
-}
-
-void tft_transformer_load(struct tft_load *ld)
+void tft_transformer_values(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_transformer *t = m->arch->transformer;
-    tft_load_shape(ld, t->layers_differ);
-    m->n_shared = 0;
-    if (t->may_predict_more)
-        drop_predicting_blocks(ld);
-    if (formula_has(ld, TFT_PIECE_OUTPUT_GATE))
-        tft_load_mixer_width(ld, m->n_head * m->head_dim, 2 * m->n_head * m->head_dim);
-    if (t->delta_net)
-        tft_delta_net_shape(ld);
-    bool off = t->rope_switch && !tft_load_flag(ld, "rope.scaling.finetuned", true);
-    if (t->rope != TFT_NO_ROPE && !off)
-        tft_load_rope(ld, t->rope == TFT_ROPE_HALVES, t->whole_attn_factor);
+    if (t->rope != TFT_NO_ROPE)
+        tft_load_rope(ld, t->rope == TFT_ROPE_HALVES, false);
     m->norm_eps = tft_load_real(
         ld, t->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
-    m->relu2 = t->gate_switch && gate_is_relu2(ld);
     if (t->scaled_embedding)
         m->embed_scale = sqrtf((float)m->n_embd);
     if (t->attn_scale > 0)
         m->attn_scale = t->attn_scale;
     if (t->multipliers)
         load_multipliers(ld, t->multipliers);
-    m->names_norm_2 = t->one_norm && !tft_load_has_norm(ld, "blk.%u.ffn_norm", 0);
-    m->parallel = m->names_norm_2 ||
-                  (t->parallel_switch && tft_load_flag(ld, "use_parallel_residual", true));
+    if (t->caps)
+        load_caps(ld);
     if (t->qk_norm == TFT_QK_NORM_OWN && has_qk_norm(ld))
         m->zeros = tft_load_equal(ld, m->head_dim, 0);
-    load_caps(ld, t);
-    if (t->query_growth)
-        load_query_growth(ld);
     if (t->layers_differ)
         load_layer_sizes(ld, t);
     m->ones = formula_has(ld, TFT_PIECE_VALUE_NORM) ? tft_load_equal(ld, m->head_dim, 1) : NULL;
     if (t->layer_embed)
         tft_layer_embed_shape(ld);
+}
+
+void tft_transformer_tensors(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_transformer *t = m->arch->transformer;
     if (t->mixture)
         tft_mixture_shape(ld, t->mixture);
-
     tft_load_embedding(ld);
     tft_layer_embed_load(ld);
-    if (t->learned_positions)
-        m->pos_embed = tft_load_table(ld, "position_embd.weight", m->n_ctx, m->n_embd);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
         load_block(ld, t, layer);
     if (!m->n_kv_layer)
@@ -441,4 +387,11 @@ void tft_transformer_load(struct tft_load *ld)
         load_kv_heads(ld, t);
     m->out_norm = tft_load_norm(ld, tft_transformer_out_norm(t), 0, m->n_embd, t->layer_norm);
     tft_load_head(ld);
+}
+
+void tft_transformer_load(struct tft_load *ld)
+{
+    tft_load_shape(ld, ld->m->arch->transformer->layers_differ);
+    tft_transformer_values(ld);
+    tft_transformer_tensors(ld);
 }

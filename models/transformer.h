@@ -26,43 +26,30 @@ struct tft_multipliers {
 
 /* All zero: RMSNorm before each half, no biases, positions not encoded, a gate in feed-forward. */
 struct tft_transformer {
-    enum tft_rotation rope;
-    bool learned_positions; /* position_embd */
+    enum tft_rotation rope;  /* TFT_NO_ROPE: none, or the architecture's own load() loads it */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
     bool weight_factors;    /* matrices may have a tensor `scale`, which multiplies them */
-    bool gate_switch;       /* the file's hidden_activation may be "relu2" instead of "silu" */
     enum tft_qk_norm qk_norm;
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
     bool qkv_bias, o_bias, ffn_bias;
     bool may_have_qkv_bias; /* where the file has it */
-    bool one_norm;          /* the halves of a block are parallel if the file lacks ffn_norm */
-    bool parallel_switch;   /* or if its use_parallel_residual is not false */
     bool no_gate;           /* feed-forward has no gate */
     bool fused_gate;        /* one tensor ffn_up has the rows of the gate and of up. W8A8 and packed
                                files have two tensors, each of whole panels. */
     bool scaled_embedding;  /* e = sqrt(n_embd) */
     const struct tft_multipliers *multipliers;
-    bool whole_attn_factor;  /* rope.scaling.attn_factor is the whole factor of YaRN; otherwise it
-                                multiplies YaRN's own */
-    bool rope_switch;        /* no rotation if the file's rope.scaling.finetuned is false */
     /* Sliding windows. Where a file has no period of its own, nor a mask of layers, layer l has a
        window unless l % window_period is window_period - 1. */
     uint32_t window_period;  /* 0: windows of the file are not applied */
     uint32_t window;         /* if the file names none; 0: then no layer has one */
-    float window_base;       /* of their RoPE, if the file names none; 0: rope.freq_base */
-    bool window_plain_rope;  /* RoPE of these layers has a base of its own and no scaling */
     bool window_only_rope;   /* layers without a window are not rotated, if others have one */
-    float score_cap, logit_cap; /* soft caps, if the file names none */
-    bool caps;               /* the file may name caps */
-    bool query_growth;       /* attention.temperature_scale */
+    bool caps;               /* the file may name soft caps of scores and of logits */
     float attn_scale;        /* of scores; 0: 1 / sqrt(E) */
     bool layers_differ;      /* layers differ in KV heads and the width of feed-forward; layers with
                                 a window have another head size; the last attention.shared_kv_layers
                                 layers use keys and values of earlier ones */
     bool layer_embed;        /* per-layer embeddings, and layer_output_scale */
-    uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
     bool delta_net;          /* some layers have a gated delta net: delta_net.h */
-    bool may_predict_more;   /* the last nextn_predict_layers blocks are not computed */
     const char *ffn_norm;    /* name of the norm before feed-forward in files; NULL: ffn_norm */
     const struct tft_mixture *mixture; /* layers are mixtures of experts: mixture.h */
     bool short_conv;         /* layers without KV heads have a short convolution: short_conv.h */
@@ -81,7 +68,11 @@ static inline const char *tft_transformer_out_norm(const struct tft_transformer 
     return t->out_norm ? t->out_norm : "output_norm";
 }
 
-/* For struct tft_arch, whose `transformer` is set. */
+/* For a struct tft_arch whose `transformer` is set. load is three steps: tft_load_shape, the values
+   that files of several architectures have, the tensors. An architecture with values of its own
+   takes the steps one by one, and sets its own values before it loads the tensors. */
+void tft_transformer_values(struct tft_load *ld);
+void tft_transformer_tensors(struct tft_load *ld);
 void tft_transformer_load(struct tft_load *ld);
 
 #endif
