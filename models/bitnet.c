@@ -20,9 +20,40 @@
 #include "models/registry.h"
 #include "models/transformer.h"
 
+static void load_sub_norms(struct tft_load *ld, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    uint32_t q = m->n_head * m->head_dim;
+    b->attn_sub_norm = tft_load_norm(ld, "blk.%u.attn_sub_norm", layer, q, false);
+    b->ffn_sub_norm = tft_load_norm(ld, "blk.%u.ffn_sub_norm", layer, m->n_ff, false);
+}
+
+/* Does nothing with a W8A8 file: its weights contain the factors, and its tensors of these names
+   are the scales of rows. */
+static void load_weight_factors(struct tft_load *ld, unsigned layer)
+{
+    struct tft_block *b = tft_load_block(ld, layer);
+    const struct {
+        struct tft_linear *l;
+        const char *fmt;
+    } all[] = {{&b->q, "blk.%u.attn_q"},        {&b->k, "blk.%u.attn_k"},
+               {&b->v, "blk.%u.attn_v"},        {&b->o, "blk.%u.attn_output"},
+               {&b->gate, "blk.%u.ffn_gate"},   {&b->up, "blk.%u.ffn_up"},
+               {&b->down, "blk.%u.ffn_down"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all && !ld->w8a8; i++)
+        tft_load_weight_factor(ld, all[i].l, all[i].fmt, layer);
+}
+
+static void load_block(struct tft_load *ld, unsigned layer)
+{
+    load_sub_norms(ld, layer);
+    load_weight_factors(ld, layer);
+}
+
 static const struct tft_transformer bitnet = {
     .rope = TFT_ROPE_HALVES,
-    .weight_factors = true,
+    .block = load_block,
 };
 
 /* Whether the gate is the squared ReLU: ARCH.hidden_activation is "relu2" rather than "silu".

@@ -7,7 +7,7 @@
 
 enum { MOST_HEADS = 1 << 12, MOST_DIM = 1 << 10, INTERVAL = 4 };
 
-bool tft_delta_net_is(struct tft_load *ld, unsigned layer)
+static bool is_delta_net(struct tft_load *ld, unsigned layer)
 {
     char full[96];
     const struct tft_value *v = tft_load_value(ld, "attention.recurrent_layers", full);
@@ -45,8 +45,10 @@ void tft_delta_net_shape(struct tft_load *ld)
     d->k_norm = tft_load_equal(ld, d->dim, 1 / sqrtf((float)d->dim));
 }
 
-void tft_delta_net_load(struct tft_load *ld, unsigned layer)
+bool tft_delta_net_load(struct tft_load *ld, unsigned layer)
 {
+    if (tft_load_kv_heads(ld, layer) && !is_delta_net(ld, layer))
+        return false;
     struct tft_model *m = ld->m;
     const struct tft_delta_shape *s = &m->delta;
     struct tft_block *b = tft_load_block(ld, layer);
@@ -64,6 +66,7 @@ void tft_delta_net_load(struct tft_load *ld, unsigned layer)
     b->decay_bias = tft_load_vector(ld, "blk.%u.ssm_dt.bias", layer, s->v_heads);
     b->state_norm = tft_load_norm(ld, "blk.%u.ssm_norm", layer, s->dim, false);
     tft_load_state(ld, b, (uint64_t)(taps - 1) * channels + (uint64_t)values * s->dim);
+    return true;
 }
 
 void tft_delta_net_mix(struct tft_pass *p, uint32_t layer)

@@ -18,14 +18,15 @@
 
 #include "model/model.h"
 
-/* Whether layer `layer` is one: by attention.recurrent_layers, a bool for each layer, or else all
-   but each full_attention_interval-th. */
-bool tft_delta_net_is(struct tft_load *ld, unsigned layer);
-
-/* Once, before the layers: the numbers of heads. Then the mixer of a layer; and A of it, from XN.
-   After the mixer of the last layer, only tokens whose logits are wanted go on. */
+/* The numbers of heads. Comes before the layers. */
 void tft_delta_net_shape(struct tft_load *ld);
-void tft_delta_net_load(struct tft_load *ld, unsigned layer);
+
+/* Loads the mixer of layer `layer`, or returns false if the layer has attention:
+   attention.recurrent_layers is a bool for each layer; without it each full_attention_interval-th
+   has attention. A layer without KV heads has none. */
+bool tft_delta_net_load(struct tft_load *ld, unsigned layer);
+
+/* A, from XN. After the mixer of the last layer, only tokens whose logits are wanted go on. */
 void tft_delta_net_mix(struct tft_pass *p, uint32_t layer);
 
 #endif

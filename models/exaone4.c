@@ -11,15 +11,23 @@
  *          x = x + rms(Wdown (silu(Wgate x) * Wup x)) g_ffn
  *      logits = Wout (rms(x) g_out)
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
+
+/* If some layers have a window, only they are rotated. */
+static void load_block(struct tft_load *ld, unsigned layer)
+{
+    struct tft_block *b = tft_load_block(ld, layer);
+    b->no_rope = !b->window && tft_load_has(ld, "attention.sliding_window");
+}
 
 static const struct tft_transformer exaone4 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
     .window_period = 4,
-    .window_only_rope = true,
+    .block = load_block,
 };
 
 static void layer(struct tft_pass *p, uint32_t l)

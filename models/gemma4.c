@@ -24,6 +24,7 @@
  *          x = x s
  *      logits = c tanh(embed (rms(x) g_out) / c)
  */
+#include "model/load.h"
 #include "models/layer_embed.h"
 #include "models/layers.h"
 #include "models/mixture.h"
@@ -32,6 +33,16 @@
 
 static const struct tft_mixture mixture = {.renorm = true, .optional = true, .beside = true};
 
+static void load_block(struct tft_load *ld, unsigned layer)
+{
+    if (layer == 0)
+        tft_layer_embed_load(ld);
+    tft_layer_embed_load_block(ld, layer);
+    if (tft_load_has_linear(ld, "blk.%u.layer_output_scale", layer))
+        tft_load_block(ld, layer)->scale =
+            tft_load_vector(ld, "blk.%u.layer_output_scale.weight", layer, 1);
+}
+
 static const struct tft_transformer gemma4 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
@@ -39,10 +50,18 @@ static const struct tft_transformer gemma4 = {
     .attn_scale = 1,
     .window_period = 6,
     .layers_differ = true,
-    .layer_embed = true,
     .mixture = &mixture,
     .caps = true,
+    .block = load_block,
 };
+
+static void load(struct tft_load *ld)
+{
+    tft_load_shape(ld, true);
+    tft_transformer_values(ld);
+    tft_layer_embed_shape(ld);
+    tft_transformer_tensors(ld);
+}
 
 /* Y = the sum of the block's own feed-forward and of its experts, each with norms of its own. */
 static void beside(struct tft_pass *p, const struct tft_block *b)
@@ -85,7 +104,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 const struct tft_arch tft_arch_gemma4 = {
     .name = "gemma4",
     .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_VALUE_NORM,
-    .load = tft_transformer_load,
+    .load = load,
     .layer = layer,
     .transformer = &gemma4,
 };

@@ -25,7 +25,7 @@ static const struct tft_transformer lfm2 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
     .window_period = INT32_MAX,
-    .short_conv = true,
+    .mixer = tft_short_conv_load,
     .out_norm = "token_embd_norm",
 };
 

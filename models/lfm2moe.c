@@ -18,6 +18,7 @@
 #include "models/layers.h"
 #include "models/mixture.h"
 #include "models/registry.h"
+#include "models/short_conv.h"
 #include "models/transformer.h"
 
 static const struct tft_mixture mixture = {.renorm = true, .sigmoid = true};
@@ -26,7 +27,7 @@ static const struct tft_transformer lfm2moe = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
     .window_period = INT32_MAX,
-    .short_conv = true,
+    .mixer = tft_short_conv_load,
     .out_norm = "token_embd_norm",
     .mixture = &mixture,
 };

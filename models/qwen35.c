@@ -28,7 +28,7 @@
 static const struct tft_transformer qwen35 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .delta_net = true,
+    .mixer = tft_delta_net_load,
     .ffn_norm = "blk.%u.post_attention_norm",
 };
 

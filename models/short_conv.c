@@ -3,8 +3,10 @@
 #include "model/load.h"
 #include "run/ops.h"
 
-void tft_short_conv_load(struct tft_load *ld, unsigned layer)
+bool tft_short_conv_load(struct tft_load *ld, unsigned layer)
 {
+    if (tft_load_kv_heads(ld, layer))
+        return false;
     struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t d = m->n_embd, taps = tft_load_dim(ld, "shortconv.l_cache", 0, TFT_CONV_TAPS);
@@ -15,6 +17,7 @@ void tft_short_conv_load(struct tft_load *ld, unsigned layer)
     b->o = tft_load_linear(ld, "blk.%u.shortconv.out_proj", layer, d, d, false);
     b->taps = tft_load_taps(ld, "blk.%u.shortconv.conv", layer, taps, d);
     tft_load_state(ld, b, (uint64_t)(taps - 1) * d);
+    return true;
 }
 
 void tft_short_conv_mix(struct tft_pass *p, uint32_t layer)

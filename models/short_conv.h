@@ -14,9 +14,10 @@
 
 #include "model/model.h"
 
-/* The mixer of layer `layer`; and A of it, from XN. After the mixer of the last layer, only tokens
-   whose logits are wanted go on. */
-void tft_short_conv_load(struct tft_load *ld, unsigned layer);
+/* Loads the mixer of layer `layer`, or returns false if the layer has KV heads. */
+bool tft_short_conv_load(struct tft_load *ld, unsigned layer);
+
+/* A, from XN. After the mixer of the last layer, only tokens whose logits are wanted go on. */
 void tft_short_conv_mix(struct tft_pass *p, uint32_t layer);
 
 #endif

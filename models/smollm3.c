@@ -12,11 +12,17 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "model/load.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_transformer smollm3 = {.rope = TFT_ROPE_PAIRS, .no_rope_period = 4};
+static void load_block(struct tft_load *ld, unsigned layer)
+{
+    tft_load_block(ld, layer)->no_rope = layer % 4 == 3;
+}
+
+static const struct tft_transformer smollm3 = {.rope = TFT_ROPE_PAIRS, .block = load_block};
 
 static void layer(struct tft_pass *p, uint32_t l)
 {

@@ -19,18 +19,37 @@
 #include "models/registry.h"
 #include "models/transformer.h"
 
+static const char q_norm[] = "blk.%u.attn_q_norm", k_norm[] = "blk.%u.attn_k_norm";
+
+static bool has_qk_norm(const struct tft_load *ld)
+{
+    return tft_load_has_norm(ld, q_norm, 0) || tft_load_has_norm(ld, k_norm, 0);
+}
+
+static void load_block(struct tft_load *ld, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    if (!has_qk_norm(ld))
+        return;
+    b->q_norm = tft_load_head_norms(ld, q_norm, layer, m->n_head, m->head_dim);
+    b->k_norm = tft_load_head_norms(ld, k_norm, layer, m->n_head_kv, m->head_dim);
+}
+
 static const struct tft_transformer stablelm = {
     .rope = TFT_ROPE_HALVES,
     .layer_norm = true,
-    .qk_norm = TFT_QK_NORM_OWN,
     .may_have_qkv_bias = true,
+    .block = load_block,
 };
 
 static void load(struct tft_load *ld)
 {
+    struct tft_model *m = ld->m;
     tft_load_shape(ld, false);
     tft_transformer_values(ld);
-    ld->m->parallel = ld->m->names_norm_2 = !tft_load_has_norm(ld, "blk.%u.ffn_norm", 0);
+    m->parallel = m->names_norm_2 = !tft_load_has_norm(ld, "blk.%u.ffn_norm", 0);
+    m->zeros = has_qk_norm(ld) ? tft_load_equal(ld, m->head_dim, 0) : NULL;
     tft_transformer_tensors(ld);
 }
 

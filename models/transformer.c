@@ -5,10 +5,7 @@
 
 #include "model/load.h"
 #include "model/parts.h"
-#include "models/delta_net.h"
-#include "models/layer_embed.h"
 #include "models/mixture.h"
-#include "models/short_conv.h"
 
 /* Whether the architecture's formula has a part in every file. */
 static bool formula_has(const struct tft_load *ld, enum tft_piece piece)
@@ -63,11 +60,6 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
         b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, bias);
 }
 
-static bool has_qk_norm(const struct tft_load *ld)
-{
-    return tft_load_has_norm(ld, "blk.%u.attn_q_norm", 0) || tft_load_has_norm(ld, "blk.%u.attn_k_norm", 0);
-}
-
 static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
@@ -87,12 +79,6 @@ static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, u
     case TFT_QK_NORM_WHOLE:
         b->q_norm = tft_load_norm(ld, q, layer, m->n_head * dim, false);
         b->k_norm = tft_load_norm(ld, k, layer, m->n_head_kv * dim, false);
-        break;
-    case TFT_QK_NORM_OWN:
-        if (!has_qk_norm(ld))
-            break;
-        b->q_norm = tft_load_head_norms(ld, q, layer, m->n_head, dim);
-        b->k_norm = tft_load_head_norms(ld, k, layer, m->n_head_kv, dim);
         break;
     }
 }
@@ -132,31 +118,6 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
         b->up = tft_load_linear(ld, up, layer, ff, d, t->ffn_bias);
     }
     b->down = tft_load_linear(ld, "blk.%u.ffn_down", layer, d, ff, t->ffn_bias);
-}
-
-static void load_sub_norms(struct tft_load *ld, unsigned layer)
-{
-    const struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * m->head_dim;
-    b->attn_sub_norm = tft_load_norm(ld, "blk.%u.attn_sub_norm", layer, q, false);
-    b->ffn_sub_norm = tft_load_norm(ld, "blk.%u.ffn_sub_norm", layer, m->n_ff, false);
-}
-
-/* Does nothing with a W8A8 file: its weights contain the factors, and its tensors of these names
-   are the scales of rows. */
-static void load_weight_factors(struct tft_load *ld, unsigned layer)
-{
-    struct tft_block *b = tft_load_block(ld, layer);
-    const struct {
-        struct tft_linear *l;
-        const char *fmt;
-    } all[] = {{&b->q, "blk.%u.attn_q"},        {&b->k, "blk.%u.attn_k"},
-               {&b->v, "blk.%u.attn_v"},        {&b->o, "blk.%u.attn_output"},
-               {&b->gate, "blk.%u.ffn_gate"},   {&b->up, "blk.%u.ffn_up"},
-               {&b->down, "blk.%u.ffn_down"}};
-    for (size_t i = 0; i < sizeof all / sizeof *all && !ld->w8a8; i++)
-        tft_load_weight_factor(ld, all[i].l, all[i].fmt, layer);
 }
 
 /* The window of a layer, ARCH.attention.sliding_window tokens; 0: it has none. The key
@@ -234,22 +195,17 @@ static void load_attention(struct tft_load *ld, const struct tft_transformer *t,
     load_qkv(ld, t, layer);
     load_qk_norm(ld, t, layer);
     b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, q, t->o_bias);
-    b->no_rope = t->no_rope_period && (layer + 1) % t->no_rope_period == 0;
 }
 
 static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    bool attention = tft_load_kv_heads(ld, layer);
-    if (!attention && !t->short_conv && !t->delta_net)
+    tft_load_block(ld, layer)->z = (struct tft_linear){0};
+    if (t->mixer && t->mixer(ld, layer))
+        return;
+    if (!tft_load_kv_heads(ld, layer))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has no attention, as all of %s have",
                       layer, ld->m->arch->name);
-    tft_load_block(ld, layer)->z = (struct tft_linear){0};
-    if (t->delta_net && (!attention || tft_delta_net_is(ld, layer)))
-        tft_delta_net_load(ld, layer);
-    else if (attention)
-        load_attention(ld, t, layer);
-    else
-        tft_short_conv_load(ld, layer);
+    load_attention(ld, t, layer);
 }
 
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
@@ -266,14 +222,8 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
     }
     load_mixer(ld, t, layer);
     load_ffn(ld, t, layer);
-    if (formula_has(ld, TFT_PIECE_SUB_NORM))
-        load_sub_norms(ld, layer);
-    if (t->weight_factors)
-        load_weight_factors(ld, layer);
-    if (t->layer_embed)
-        tft_layer_embed_load_block(ld, layer);
-    if (t->layer_embed && tft_load_has_linear(ld, "blk.%u.layer_output_scale", layer))
-        b->scale = tft_load_vector(ld, "blk.%u.layer_output_scale.weight", layer, 1);
+    if (t->block)
+        t->block(ld, layer);
     ld->m->pieces |= tft_parts_of(ld->m, b);
 }
 
@@ -287,7 +237,6 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
     windows = windows ? windows : ld->windows;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         uint32_t window = window_of(ld, t, l);
-        tft_load_block(ld, l)->no_rope |= !window && t->window_only_rope;
         if (windows && tft_load_kv_heads(ld, l) && !shares(m, l))
             windows[n++] = window;
     }
@@ -360,13 +309,9 @@ void tft_transformer_values(struct tft_load *ld)
         load_multipliers(ld, t->multipliers);
     if (t->caps)
         load_caps(ld);
-    if (t->qk_norm == TFT_QK_NORM_OWN && has_qk_norm(ld))
-        m->zeros = tft_load_equal(ld, m->head_dim, 0);
     if (t->layers_differ)
         load_layer_sizes(ld, t);
     m->ones = formula_has(ld, TFT_PIECE_VALUE_NORM) ? tft_load_equal(ld, m->head_dim, 1) : NULL;
-    if (t->layer_embed)
-        tft_layer_embed_shape(ld);
 }
 
 void tft_transformer_tensors(struct tft_load *ld)
@@ -376,7 +321,6 @@ void tft_transformer_tensors(struct tft_load *ld)
     if (t->mixture)
         tft_mixture_shape(ld, t->mixture);
     tft_load_embedding(ld);
-    tft_layer_embed_load(ld);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
         load_block(ld, t, layer);
     if (!m->n_kv_layer)

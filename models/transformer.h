@@ -10,9 +10,8 @@
 /* How RoPE pairs the numbers of a head: neighbours, or numbers half of n_rot apart. */
 enum tft_rotation { TFT_NO_ROPE, TFT_ROPE_PAIRS, TFT_ROPE_HALVES };
 
-/* RMSNorm of q and k: of each head by itself, or of all heads together. Or LayerNorm of each head,
-   with gains of its own, where a file has these. */
-enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE, TFT_QK_NORM_OWN };
+/* RMSNorm of q and k: of each head by itself, or of all heads together. */
+enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE };
 
 struct tft_mixture;
 
@@ -28,7 +27,6 @@ struct tft_multipliers {
 struct tft_transformer {
     enum tft_rotation rope;  /* TFT_NO_ROPE: none, or the architecture's own load() loads it */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
-    bool weight_factors;    /* matrices may have a tensor `scale`, which multiplies them */
     enum tft_qk_norm qk_norm;
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
     bool qkv_bias, o_bias, ffn_bias;
@@ -42,19 +40,19 @@ struct tft_transformer {
        window unless l % window_period is window_period - 1. */
     uint32_t window_period;  /* 0: windows of the file are not applied */
     uint32_t window;         /* if the file names none; 0: then no layer has one */
-    bool window_only_rope;   /* layers without a window are not rotated, if others have one */
     bool caps;               /* the file may name soft caps of scores and of logits */
     float attn_scale;        /* of scores; 0: 1 / sqrt(E) */
     bool layers_differ;      /* layers differ in KV heads and the width of feed-forward; layers with
                                 a window have another head size; the last attention.shared_kv_layers
                                 layers use keys and values of earlier ones */
-    bool layer_embed;        /* per-layer embeddings, and layer_output_scale */
-    bool delta_net;          /* some layers have a gated delta net: delta_net.h */
     const char *ffn_norm;    /* name of the norm before feed-forward in files; NULL: ffn_norm */
     const struct tft_mixture *mixture; /* layers are mixtures of experts: mixture.h */
-    bool short_conv;         /* layers without KV heads have a short convolution: short_conv.h */
     const char *out_norm;    /* name of the last norm in files; NULL: output_norm */
-    uint32_t no_rope_period; /* every so many-th layer is not rotated; 0: all are */
+    /* Loads the mixer of a layer that is not attention as others have it, or returns false. NULL:
+       all layers have attention */
+    bool (*mixer)(struct tft_load *ld, unsigned layer);
+    /* Loads what only blocks of this architecture have. NULL: nothing */
+    void (*block)(struct tft_load *ld, unsigned layer);
 };
 
 /* Names of norms in files; that of a block has %u for the layer. */
