@@ -33,6 +33,93 @@
 
 static const struct tft_mixture mixture = {.renorm = true, .optional = true, .beside = true};
 
+/* -------------------------------------------------------------------------------------- loading */
+
+/* Whether a layer uses the keys and values of an earlier layer. */
+static bool shares(const struct tft_model *m, unsigned layer)
+{
+    return layer >= m->n_layer - m->n_shared;
+}
+
+/* Numbers of a head in a layer with this window; 0: without one. */
+static uint32_t head_dim_of(struct tft_load *ld, uint32_t window)
+{
+    uint32_t all = tft_load_dim(ld, "attention.key_length", ld->m->n_embd / ld->m->n_head,
+                                TFT_MAX_HEAD_DIM);
+    return window ? tft_load_dim(ld, "attention.key_length_swa", all, TFT_MAX_HEAD_DIM) : all;
+}
+
+static struct tft_kv_heads kv_heads_of(struct tft_load *ld, unsigned layer)
+{
+    uint32_t dim = head_dim_of(ld, tft_transformer_window(ld, layer));
+    return (struct tft_kv_heads){tft_load_kv_heads(ld, layer), dim};
+}
+
+/* The layer whose keys and values `layer` uses: of the layers with their own, the last one that has
+   a window if `layer` has one, and has none otherwise. All windows have one size. */
+static uint32_t shared_of(struct tft_load *ld, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_kv_heads own = kv_heads_of(ld, layer);
+    bool window = tft_transformer_window(ld, layer);
+    uint32_t l = m->n_layer - m->n_shared;
+    while (l && (tft_transformer_window(ld, l - 1) != 0) != window)
+        l--;
+    if (!l) {
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "layer %u uses keys and values of an earlier layer, but no earlier layer %s "
+                      "a window has its own",
+                      layer, window ? "with" : "without");
+        return 0;
+    }
+    struct tft_kv_heads its = kv_heads_of(ld, l - 1);
+    if (its.n != own.n || its.dim != own.dim)
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "layer %u uses keys and values of layer %u, which has other KV heads", layer,
+                      l - 1);
+    return l - 1;
+}
+
+/* A layer that shares has neither keys nor values; a file may have their tensors. */
+static void load_qkv(struct tft_load *ld, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    const char *k = "blk.%u.attn_k", *v = "blk.%u.attn_v";
+    uint32_t d = m->n_embd, kv = b->kv.n * b->kv.dim;
+    b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, m->n_head * b->kv.dim, d, false);
+    b->k = b->v = (struct tft_linear){0};
+    if (shares(m, layer)) {
+        tft_load_ignore(ld, k, layer);
+        tft_load_ignore(ld, v, layer);
+        return;
+    }
+    b->k = tft_load_linear(ld, k, layer, kv, d, false);
+    if (tft_load_has_linear(ld, v, layer))
+        b->v = tft_load_linear(ld, v, layer, kv, d, false);
+}
+
+static bool load_attention(struct tft_load *ld, unsigned layer)
+{
+    struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    const char *k_norm = "blk.%u.attn_k_norm";
+    b->mixer = TFT_MIX_ATTENTION;
+    b->kv = kv_heads_of(ld, layer);
+    b->kv_layer = shares(m, layer) ? shared_of(ld, layer) : m->n_kv_layer++;
+    uint32_t dim = b->kv.dim, q = m->n_head * dim;
+    if (!tft_transformer_fused_qkv(ld, layer, q))
+        load_qkv(ld, layer);
+    b->q_norm = tft_load_norm(ld, "blk.%u.attn_q_norm", layer, dim, false);
+    b->v_norm.w = m->ones;
+    if (shares(m, layer))
+        tft_load_ignore(ld, k_norm, layer);
+    else
+        b->k_norm = tft_load_norm(ld, k_norm, layer, dim, false);
+    b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, q, false);
+    return true;
+}
+
 static void load_block(struct tft_load *ld, unsigned layer)
 {
     if (layer == 0)
@@ -45,23 +132,60 @@ static void load_block(struct tft_load *ld, unsigned layer)
 
 static const struct tft_transformer gemma4 = {
     .rope = TFT_ROPE_HALVES,
-    .qk_norm = TFT_QK_NORM_HEADS,
     .scaled_embedding = true,
-    .attn_scale = 1,
     .window_period = 6,
-    .layers_differ = true,
     .mixture = &mixture,
     .caps = true,
+    .mixer = load_attention,
     .block = load_block,
 };
 
+/* The size of the largest heads, and the number of layers that share keys and values. */
+static void load_sizes(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    uint32_t full = head_dim_of(ld, 0), windowed = head_dim_of(ld, 1);
+    if (tft_load_dim(ld, "attention.value_length_swa", windowed, TFT_MAX_HEAD_DIM) != windowed)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "heads whose values are not as long as their keys are not supported");
+    tft_load_head_dim(ld, full > windowed ? full : windowed);
+    m->n_shared = tft_load_count(ld, "attention.shared_kv_layers", 0, m->n_layer - 1);
+    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
+        struct tft_kv_heads kv = kv_heads_of(ld, l);
+        if (!kv.n || m->n_head % kv.n || m->n_head / kv.n > TFT_MAX_GROUP)
+            tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has %u KV heads for %u heads", l, kv.n,
+                          m->n_head);
+    }
+}
+
+/* Sets kv_heads, in a model whose layers differ in their heads. */
+static void load_kv_heads(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    struct tft_kv_heads *heads = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *heads);
+    heads = heads ? heads : ld->heads;
+    for (uint32_t l = 0; l < m->n_kv_layer && heads; l++) /* all layers have attention */
+        heads[l] = kv_heads_of(ld, l);
+    m->kv_heads = heads;
+}
+
 static void load(struct tft_load *ld)
 {
+    struct tft_model *m = ld->m;
     tft_load_shape(ld, true);
     tft_transformer_values(ld);
+    m->attn_scale = 1;
+    load_sizes(ld);
+    m->ones = tft_load_equal(ld, m->head_dim, 1);
     tft_layer_embed_shape(ld);
     tft_transformer_tensors(ld);
+    if (tft_load_has(ld, "attention.sliding_window"))
+        tft_load_rope_window(ld, 10000, head_dim_of(ld, 1));
+    if (m->pieces & 1u << TFT_PIECE_LAYER_SIZES)
+        load_kv_heads(ld);
 }
+
+/* --------------------------------------------------------------------------------- the formula */
 
 /* Y = the sum of the block's own feed-forward and of its experts, each with norms of its own. */
 static void beside(struct tft_pass *p, const struct tft_block *b)

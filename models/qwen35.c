@@ -25,10 +25,18 @@
 #include "models/registry.h"
 #include "models/transformer.h"
 
+/* Queries of attention have gates beside them. */
+static bool load_mixer(struct tft_load *ld, unsigned layer)
+{
+    if (!tft_delta_net_load(ld, layer))
+        tft_transformer_attention(ld, layer, 2 * ld->m->n_head * ld->m->head_dim);
+    return true;
+}
+
 static const struct tft_transformer qwen35 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .mixer = tft_delta_net_load,
+    .mixer = load_mixer,
     .ffn_norm = "blk.%u.post_attention_norm",
 };
 

@@ -1,7 +1,6 @@
 #include "models/transformer.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "model/load.h"
 #include "model/parts.h"
@@ -23,64 +22,52 @@ static bool has_qkv_bias(const struct tft_load *ld, unsigned layer)
     return has;
 }
 
-/* Whether a layer uses the keys and values of an earlier layer. */
-static bool shares(const struct tft_model *m, unsigned layer)
+static bool has_bias(const struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    return layer >= m->n_layer - m->n_shared;
+    return t->qkv_bias || (t->may_have_qkv_bias && has_qkv_bias(ld, layer));
 }
 
-/* The tensor attn_qkv has the rows of q, k and v, in that order; any architecture may have it. W8A8
-   and packed files have three tensors, each of whole panels. */
-static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+/* W8A8 and packed files have three tensors, each of whole panels. */
+bool tft_transformer_fused_qkv(struct tft_load *ld, unsigned layer, uint32_t q)
 {
-    const struct tft_model *m = ld->m;
+    const struct tft_transformer *t = ld->m->arch->transformer;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t gates = formula_has(ld, TFT_PIECE_OUTPUT_GATE),
-             q = m->n_head * b->kv.dim * (1 + gates), kv = b->kv.n * b->kv.dim;
+    uint32_t d = ld->m->n_embd, kv = b->kv.n * b->kv.dim, all = q + 2 * kv;
     const char *qkv = "blk.%u.attn_qkv";
     bool fused = tft_load_has_linear(ld, qkv, layer) ||
                  (t->fused_qkv && !tft_load_has_linear(ld, "blk.%u.attn_q", layer)),
-         bias = t->qkv_bias || (t->may_have_qkv_bias && has_qkv_bias(ld, layer));
-    if (fused && !ld->w8a8) {
-        uint32_t all = q + 2 * kv, d = m->n_embd;
-        b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, bias);
-        b->k = tft_load_linear_rows(ld, qkv, layer, all, q, kv, d, bias);
-        b->v = tft_load_linear_rows(ld, qkv, layer, all, q + kv, kv, d, bias);
+         bias = has_bias(ld, t, layer);
+    if (!fused || ld->w8a8)
+        return false;
+    b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, bias);
+    b->k = tft_load_linear_rows(ld, qkv, layer, all, q, kv, d, bias);
+    b->v = tft_load_linear_rows(ld, qkv, layer, all, q + kv, kv, d, bias);
+    return true;
+}
+
+static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsigned layer,
+                     uint32_t q)
+{
+    struct tft_block *b = tft_load_block(ld, layer);
+    uint32_t d = ld->m->n_embd, kv = b->kv.n * b->kv.dim;
+    bool bias = has_bias(ld, t, layer);
+    if (tft_transformer_fused_qkv(ld, layer, q))
         return;
-    }
-    b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, q, m->n_embd, bias);
-    b->k = b->v = (struct tft_linear){0};
-    if (shares(m, layer)) {
-        tft_load_ignore(ld, "blk.%u.attn_k", layer);
-        tft_load_ignore(ld, "blk.%u.attn_v", layer);
-        return;
-    }
-    b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, bias);
-    if (!formula_has(ld, TFT_PIECE_VALUE_NORM) || tft_load_has_linear(ld, "blk.%u.attn_v", layer))
-        b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, bias);
+    b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, q, d, bias);
+    b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, d, bias);
+    b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, d, bias);
 }
 
 static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    const char *q = "blk.%u.attn_q_norm", *k = "blk.%u.attn_k_norm";
-    uint32_t dim = b->kv.dim;
-    b->v_norm.w = m->ones;
-    switch (t->qk_norm) {
-    case TFT_NO_QK_NORM: break;
-    case TFT_QK_NORM_HEADS:
-        b->q_norm = tft_load_norm(ld, q, layer, dim, false);
-        if (shares(m, layer))
-            tft_load_ignore(ld, k, layer);
-        else
-            b->k_norm = tft_load_norm(ld, k, layer, dim, false);
-        break;
-    case TFT_QK_NORM_WHOLE:
-        b->q_norm = tft_load_norm(ld, q, layer, m->n_head * dim, false);
-        b->k_norm = tft_load_norm(ld, k, layer, m->n_head_kv * dim, false);
-        break;
-    }
+    bool whole = t->qk_norm == TFT_QK_NORM_WHOLE;
+    uint32_t q = whole ? m->n_head : 1, k = whole ? m->n_head_kv : 1, dim = m->head_dim;
+    if (t->qk_norm == TFT_NO_QK_NORM)
+        return;
+    b->q_norm = tft_load_norm(ld, "blk.%u.attn_q_norm", layer, q * dim, false);
+    b->k_norm = tft_load_norm(ld, "blk.%u.attn_k_norm", layer, k * dim, false);
 }
 
 static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
@@ -120,10 +107,11 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
     b->down = tft_load_linear(ld, "blk.%u.ffn_down", layer, d, ff, t->ffn_bias);
 }
 
-/* The window of a layer, ARCH.attention.sliding_window tokens; 0: it has none. The key
-   sliding_window_pattern says which layers have one: it is a period, or a bool for each layer. */
-static uint32_t window_of(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+/* ARCH.attention.sliding_window tokens, in layers that the key sliding_window_pattern names: a
+   period, or a bool for each layer. */
+uint32_t tft_transformer_window(struct tft_load *ld, unsigned layer)
 {
+    const struct tft_transformer *t = ld->m->arch->transformer;
     const char *size = "attention.sliding_window", *pattern = "attention.sliding_window_pattern";
     if (!t->window_period || (!t->window && !tft_load_has(ld, size)))
         return 0;
@@ -140,61 +128,18 @@ static uint32_t window_of(struct tft_load *ld, const struct tft_transformer *t, 
     return has ? window : 0;
 }
 
-/* Numbers of a head in a layer with this window; 0: without one. */
-static uint32_t head_dim_of(struct tft_load *ld, const struct tft_transformer *t, uint32_t window)
-{
-    const struct tft_model *m = ld->m;
-    if (!t->layers_differ)
-        return m->head_dim;
-    uint32_t all = tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head,
-                                TFT_MAX_HEAD_DIM);
-    return window ? tft_load_dim(ld, "attention.key_length_swa", all, TFT_MAX_HEAD_DIM) : all;
-}
-
-static struct tft_kv_heads kv_heads_of(struct tft_load *ld, const struct tft_transformer *t,
-                                       unsigned layer)
-{
-    uint32_t dim = head_dim_of(ld, t, window_of(ld, t, layer));
-    return (struct tft_kv_heads){t->layers_differ ? tft_load_kv_heads(ld, layer) : ld->m->n_head_kv,
-                                 dim};
-}
-
-/* The layer whose keys and values `layer` uses: of the layers with their own, the last one that has
-   a window if `layer` has one, and has none otherwise. All windows have one size. */
-static uint32_t shared_of(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
-{
-    const struct tft_model *m = ld->m;
-    struct tft_kv_heads own = kv_heads_of(ld, t, layer);
-    bool window = window_of(ld, t, layer);
-    uint32_t l = m->n_layer - m->n_shared;
-    while (l && (window_of(ld, t, l - 1) != 0) != window)
-        l--;
-    if (!l) {
-        tft_load_fail(ld, TFT_ERR_FORMAT,
-                      "layer %u uses keys and values of an earlier layer, but no earlier layer %s "
-                      "a window has its own",
-                      layer, window ? "with" : "without");
-        return 0;
-    }
-    struct tft_kv_heads its = kv_heads_of(ld, t, l - 1);
-    if (its.n != own.n || its.dim != own.dim)
-        tft_load_fail(ld, TFT_ERR_FORMAT,
-                      "layer %u uses keys and values of layer %u, which has other KV heads", layer,
-                      l - 1);
-    return l - 1;
-}
-
-static void load_attention(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
 {
     struct tft_model *m = ld->m;
+    const struct tft_transformer *t = m->arch->transformer;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * b->kv.dim;
     b->mixer = TFT_MIX_ATTENTION;
     b->state_size = 0;
-    b->kv_layer = shares(m, layer) ? shared_of(ld, t, layer) : m->n_kv_layer++;
-    load_qkv(ld, t, layer);
+    b->kv_layer = m->n_kv_layer++;
+    load_qkv(ld, t, layer, q);
     load_qk_norm(ld, t, layer);
-    b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, q, t->o_bias);
+    b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, m->n_head * m->head_dim,
+                           t->o_bias);
 }
 
 static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
@@ -205,15 +150,15 @@ static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, uns
     if (!tft_load_kv_heads(ld, layer))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has no attention, as all of %s have",
                       layer, ld->m->arch->name);
-    load_attention(ld, t, layer);
+    tft_transformer_attention(ld, layer, ld->m->n_head * ld->m->head_dim);
 }
 
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t d = ld->m->n_embd;
-    b->kv = kv_heads_of(ld, t, layer);
-    b->window = window_of(ld, t, layer);
+    b->kv = (struct tft_kv_heads){ld->m->n_head_kv, ld->m->head_dim};
+    b->window = tft_transformer_window(ld, layer);
     if (!formula_has(ld, TFT_PIECE_NO_PRE_NORM))
         load_pre_norms(ld, t, layer);
     if (formula_has(ld, TFT_PIECE_POST_NORM)) {
@@ -236,43 +181,11 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
     uint32_t *windows = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *windows), n = 0;
     windows = windows ? windows : ld->windows;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
-        uint32_t window = window_of(ld, t, l);
-        if (windows && tft_load_kv_heads(ld, l) && !shares(m, l))
+        uint32_t window = tft_transformer_window(ld, l);
+        if (windows && tft_load_kv_heads(ld, l) && l < m->n_layer - m->n_shared)
             windows[n++] = window;
     }
     m->kv_window = windows;
-    if (t->layers_differ)
-        tft_load_rope_window(ld, 10000, head_dim_of(ld, t, 1));
-}
-
-/* Sets kv_heads, in a model whose layers differ in their heads. */
-static void load_kv_heads(struct tft_load *ld, const struct tft_transformer *t)
-{
-    struct tft_model *m = ld->m;
-    struct tft_kv_heads *heads = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *heads);
-    heads = heads ? heads : ld->heads;
-    for (uint32_t l = 0; l < m->n_kv_layer && heads; l++) /* all layers have attention */
-        heads[l] = kv_heads_of(ld, t, l);
-    m->kv_heads = heads;
-}
-
-/* For a model whose layers differ: sets the size of the largest heads, and the number of layers
-   that share keys and values. */
-static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *t)
-{
-    struct tft_model *m = ld->m;
-    uint32_t full = head_dim_of(ld, t, 0), windowed = head_dim_of(ld, t, 1);
-    if (tft_load_dim(ld, "attention.value_length_swa", windowed, TFT_MAX_HEAD_DIM) != windowed)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "heads whose values are not as long as their keys are not supported");
-    tft_load_head_dim(ld, full > windowed ? full : windowed);
-    m->n_shared = tft_load_count(ld, "attention.shared_kv_layers", 0, m->n_layer - 1);
-    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
-        struct tft_kv_heads kv = kv_heads_of(ld, t, l);
-        if (!kv.n || m->n_head % kv.n || m->n_head / kv.n > TFT_MAX_GROUP)
-            tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has %u KV heads for %u heads", l, kv.n,
-                          m->n_head);
-    }
 }
 
 static void load_caps(struct tft_load *ld)
@@ -303,15 +216,10 @@ void tft_transformer_values(struct tft_load *ld)
         ld, t->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
     if (t->scaled_embedding)
         m->embed_scale = sqrtf((float)m->n_embd);
-    if (t->attn_scale > 0)
-        m->attn_scale = t->attn_scale;
     if (t->multipliers)
         load_multipliers(ld, t->multipliers);
     if (t->caps)
         load_caps(ld);
-    if (t->layers_differ)
-        load_layer_sizes(ld, t);
-    m->ones = formula_has(ld, TFT_PIECE_VALUE_NORM) ? tft_load_equal(ld, m->head_dim, 1) : NULL;
 }
 
 void tft_transformer_tensors(struct tft_load *ld)
@@ -327,15 +235,13 @@ void tft_transformer_tensors(struct tft_load *ld)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)
         load_windows(ld, t);
-    if (m->pieces & 1u << TFT_PIECE_LAYER_SIZES)
-        load_kv_heads(ld, t);
     m->out_norm = tft_load_norm(ld, tft_transformer_out_norm(t), 0, m->n_embd, t->layer_norm);
     tft_load_head(ld);
 }
 
 void tft_transformer_load(struct tft_load *ld)
 {
-    tft_load_shape(ld, ld->m->arch->transformer->layers_differ);
+    tft_load_shape(ld, false);
     tft_transformer_values(ld);
     tft_transformer_tensors(ld);
 }

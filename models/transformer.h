@@ -25,7 +25,7 @@ struct tft_multipliers {
 
 /* All zero: RMSNorm before each half, no biases, positions not encoded, a gate in feed-forward. */
 struct tft_transformer {
-    enum tft_rotation rope;  /* TFT_NO_ROPE: none, or the architecture's own load() loads it */
+    enum tft_rotation rope; /* TFT_NO_ROPE: none, or the architecture's own load() loads it */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
     enum tft_qk_norm qk_norm;
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
@@ -38,16 +38,13 @@ struct tft_transformer {
     const struct tft_multipliers *multipliers;
     /* Sliding windows. Where a file has no period of its own, nor a mask of layers, layer l has a
        window unless l % window_period is window_period - 1. */
-    uint32_t window_period;  /* 0: windows of the file are not applied */
-    uint32_t window;         /* if the file names none; 0: then no layer has one */
-    bool caps;               /* the file may name soft caps of scores and of logits */
-    float attn_scale;        /* of scores; 0: 1 / sqrt(E) */
-    bool layers_differ;      /* layers differ in KV heads and the width of feed-forward; layers with
-                                a window have another head size; the last attention.shared_kv_layers
-                                layers use keys and values of earlier ones */
-    const char *ffn_norm;    /* name of the norm before feed-forward in files; NULL: ffn_norm */
+    uint32_t window_period; /* 0: windows of the file are not applied */
+    uint32_t window;        /* if the file names none; 0: then no layer has one */
+    bool caps;              /* the file may name soft caps of scores and of logits */
     const struct tft_mixture *mixture; /* layers are mixtures of experts: mixture.h */
-    const char *out_norm;    /* name of the last norm in files; NULL: output_norm */
+    /* Names in files of the norm before feed-forward and of the last norm. NULL: ffn_norm and
+       output_norm */
+    const char *ffn_norm, *out_norm;
     /* Loads the mixer of a layer that is not attention as others have it, or returns false. NULL:
        all layers have attention */
     bool (*mixer)(struct tft_load *ld, unsigned layer);
@@ -72,5 +69,13 @@ static inline const char *tft_transformer_out_norm(const struct tft_transformer 
 void tft_transformer_values(struct tft_load *ld);
 void tft_transformer_tensors(struct tft_load *ld);
 void tft_transformer_load(struct tft_load *ld);
+
+/* For `mixer`: attention, whose queries have q rows. Or only q, k and v where the file has them in
+   one tensor, attn_qkv, in that order; false: it has not. Any architecture may have it. */
+void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q);
+bool tft_transformer_fused_qkv(struct tft_load *ld, unsigned layer, uint32_t q);
+
+/* The window of a layer; 0: it has none. */
+uint32_t tft_transformer_window(struct tft_load *ld, unsigned layer);
 
 #endif
