@@ -56,15 +56,15 @@ bool tft_delta_net_load(struct tft_load *ld, unsigned layer)
              taps = tft_load_dim(ld, "ssm.conv_kernel", 0, TFT_CONV_TAPS);
     tft_load_mixer_width(ld, values, channels);
     b->mixer = TFT_MIX_DELTA_NET;
-    b->q = tft_load_linear(ld, "blk.%u.attn_qkv", layer, channels, d, false);
-    b->k = tft_load_linear(ld, "blk.%u.ssm_alpha", layer, s->v_heads, d, false);
-    b->v = tft_load_linear(ld, "blk.%u.ssm_beta", layer, s->v_heads, d, false);
-    b->z = tft_load_linear(ld, "blk.%u.attn_gate", layer, values, d, false);
+    b->delta.qkv = tft_load_linear(ld, "blk.%u.attn_qkv", layer, channels, d, false);
+    b->delta.alpha = tft_load_linear(ld, "blk.%u.ssm_alpha", layer, s->v_heads, d, false);
+    b->delta.beta = tft_load_linear(ld, "blk.%u.ssm_beta", layer, s->v_heads, d, false);
+    b->delta.z = tft_load_linear(ld, "blk.%u.attn_gate", layer, values, d, false);
     b->o = tft_load_linear(ld, "blk.%u.ssm_out", layer, d, values, false);
     b->taps = tft_load_taps(ld, "blk.%u.ssm_conv1d", layer, taps, channels);
-    b->decay = tft_load_vector(ld, "blk.%u.ssm_a", layer, s->v_heads);
-    b->decay_bias = tft_load_vector(ld, "blk.%u.ssm_dt.bias", layer, s->v_heads);
-    b->state_norm = tft_load_norm(ld, "blk.%u.ssm_norm", layer, s->dim, false);
+    b->delta.decay = tft_load_vector(ld, "blk.%u.ssm_a", layer, s->v_heads);
+    b->delta.bias = tft_load_vector(ld, "blk.%u.ssm_dt.bias", layer, s->v_heads);
+    b->delta.norm = tft_load_norm(ld, "blk.%u.ssm_norm", layer, s->dim, false);
     tft_load_state(ld, b, (uint64_t)(taps - 1) * channels + (uint64_t)values * s->dim);
     return true;
 }
@@ -72,7 +72,7 @@ bool tft_delta_net_load(struct tft_load *ld, unsigned layer)
 void tft_delta_net_mix(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_block *b = &p->m->block[layer];
-    tft_project(p, &b->q);
+    tft_project(p, &b->delta.qkv);
     tft_delta_gates(p, b);
     tft_delta_net(p, b);
     if (layer + 1 == p->m->n_layer)

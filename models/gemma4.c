@@ -88,7 +88,6 @@ static void load_qkv(struct tft_load *ld, unsigned layer)
     const char *k = "blk.%u.attn_k", *v = "blk.%u.attn_v";
     uint32_t d = m->n_embd, kv = b->kv.n * b->kv.dim;
     b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, m->n_head * b->kv.dim, d, false);
-    b->k = b->v = (struct tft_linear){0};
     if (shares(m, layer)) {
         tft_load_ignore(ld, k, layer);
         tft_load_ignore(ld, v, layer);
@@ -107,6 +106,7 @@ static bool load_attention(struct tft_load *ld, unsigned layer)
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = kv_heads_of(ld, layer);
     b->kv_layer = shares(m, layer) ? shared_of(ld, layer) : m->n_kv_layer++;
+    b->window = tft_transformer_window(ld, layer);
     uint32_t dim = b->kv.dim, q = m->n_head * dim;
     if (!tft_transformer_fused_qkv(ld, layer, q))
         load_qkv(ld, layer);

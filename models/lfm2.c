@@ -32,7 +32,7 @@ static const struct tft_transformer lfm2 = {
 void tft_lfm2_layer(struct tft_pass *p, uint32_t l)
 {
     const struct tft_block *b = &p->m->block[l];
-    tft_norm(p, &b->attn_norm, &b->q);
+    tft_norm(p, &b->attn_norm, &b->reads[0]);
     if (b->mixer == TFT_MIX_SHORT_CONV) {
         tft_short_conv_mix(p, l);
     } else {

@@ -68,7 +68,7 @@ static void load(struct tft_load *ld)
 static void layer(struct tft_pass *p, uint32_t l)
 {
     const struct tft_block *b = &p->m->block[l];
-    tft_norm(p, &b->attn_norm, &b->q);
+    tft_norm(p, &b->attn_norm, &b->reads[0]);
     if (b->mixer == TFT_MIX_DELTA_NET) {
         tft_delta_net_mix(p, l);
     } else {

@@ -12,8 +12,7 @@ bool tft_short_conv_load(struct tft_load *ld, unsigned layer)
     uint32_t d = m->n_embd, taps = tft_load_dim(ld, "shortconv.l_cache", 0, TFT_CONV_TAPS);
     tft_load_mixer_width(ld, d, 3 * d);
     b->mixer = TFT_MIX_SHORT_CONV;
-    b->q = tft_load_linear(ld, "blk.%u.shortconv.in_proj", layer, 3 * d, d, false);
-    b->k = b->v = (struct tft_linear){0};
+    b->conv.proj = tft_load_linear(ld, "blk.%u.shortconv.in_proj", layer, 3 * d, d, false);
     b->o = tft_load_linear(ld, "blk.%u.shortconv.out_proj", layer, d, d, false);
     b->taps = tft_load_taps(ld, "blk.%u.shortconv.conv", layer, taps, d);
     tft_load_state(ld, b, (uint64_t)(taps - 1) * d);
@@ -23,7 +22,7 @@ bool tft_short_conv_load(struct tft_load *ld, unsigned layer)
 void tft_short_conv_mix(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_block *b = &p->m->block[layer];
-    tft_project(p, &b->q);
+    tft_project(p, &b->conv.proj);
     tft_short_conv(p, b);
     if (layer + 1 == p->m->n_layer)
         tft_keep_last(p);

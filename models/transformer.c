@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "model/load.h"
 #include "model/parts.h"
@@ -134,8 +135,9 @@ void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
     const struct tft_transformer *t = m->arch->transformer;
     struct tft_block *b = tft_load_block(ld, layer);
     b->mixer = TFT_MIX_ATTENTION;
-    b->state_size = 0;
+    b->kv = (struct tft_kv_heads){m->n_head_kv, m->head_dim};
     b->kv_layer = m->n_kv_layer++;
+    b->window = tft_transformer_window(ld, layer);
     load_qkv(ld, t, layer, q);
     load_qk_norm(ld, t, layer);
     b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, m->n_head * m->head_dim,
@@ -144,7 +146,6 @@ void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
 
 static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    tft_load_block(ld, layer)->z = (struct tft_linear){0};
     if (t->mixer && t->mixer(ld, layer))
         return;
     if (!tft_load_kv_heads(ld, layer))
@@ -157,8 +158,7 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
 {
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t d = ld->m->n_embd;
-    b->kv = (struct tft_kv_heads){ld->m->n_head_kv, ld->m->head_dim};
-    b->window = tft_transformer_window(ld, layer);
+    memset(b, 0, sizeof *b); /* in the counting run it was another layer's */
     if (!formula_has(ld, TFT_PIECE_NO_PRE_NORM))
         load_pre_norms(ld, t, layer);
     if (formula_has(ld, TFT_PIECE_POST_NORM)) {

@@ -3,8 +3,9 @@
 #include "base/error.h"
 #include "port/port.h"
 
-/* Matrices of a block: those of each expert come last. */
-enum { DENSE_MATS = 8, EXPERT_MATS = 3 };
+/* Matrices of a block: those that its mixer reads with, o, gate, up and down; those of each expert
+   come last. */
+enum { DENSE_MATS = TFT_READS + 4, EXPERT_MATS = 3 };
 
 static size_t block_mats(const struct tft_model *m)
 {
@@ -35,12 +36,13 @@ static struct tft_mat matrix(const struct tft_model *m, size_t i)
         return m->output.w.data == m->embed.data ? (struct tft_mat){0} : m->output.w;
     const struct tft_block *b = &m->block[(i - 2) / block_mats(m)];
     const struct tft_experts *x = &b->experts;
-    const struct tft_linear *l[DENSE_MATS] = {&b->q, &b->k,    &b->v,  &b->z,
-                                              &b->o, &b->gate, &b->up, &b->down},
+    const struct tft_linear *after[] = {&b->o, &b->gate, &b->up, &b->down},
                             *of_expert[EXPERT_MATS] = {&x->gate, &x->up, &x->down};
     size_t at = (i - 2) % block_mats(m);
+    if (at < TFT_READS)
+        return at < tft_block_reads(b) ? b->reads[at].w : (struct tft_mat){0};
     if (at < DENSE_MATS)
-        return l[at]->w;
+        return after[at - TFT_READS]->w;
     at -= DENSE_MATS;
     if (!tft_block_has_experts(b))
         return (struct tft_mat){0};

@@ -16,7 +16,7 @@ static uint32_t sample(uint32_t crc, const struct tft_tensor *t)
 /* Likewise over the number types of a block's matrices: expanded weights have other ones. */
 static uint32_t forms(uint32_t crc, const struct tft_block *b)
 {
-    const struct tft_mat *all[] = {&b->q.w, &b->o.w, &b->down.w, &b->experts.down.w};
+    const struct tft_mat *all[] = {&b->reads[0].w, &b->o.w, &b->down.w, &b->experts.down.w};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         unsigned char form = all[i]->format ? (unsigned char)all[i]->format->weights : 0;
         crc = tft_crc32(crc, &form, 1);

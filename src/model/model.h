@@ -95,6 +95,7 @@ struct tft_experts {
 /* What mixes the tokens of a block. Those that are not attention have a state:
    models/short_conv.h, models/delta_net.h */
 enum tft_mixer { TFT_MIX_ATTENTION, TFT_MIX_SHORT_CONV, TFT_MIX_DELTA_NET };
+enum { TFT_READS = 4 }; /* the most matrices that a mixer's input is multiplied by */
 
 /* Heads of delta nets; all zero: there are none. */
 struct tft_delta_shape {
@@ -125,39 +126,49 @@ struct tft_layer_embed {
 
 /* The parts that a transformer block can have; an architecture uses those of its formula. */
 struct tft_block {
-    struct tft_norm attn_norm, ffn_norm; /* [D] */
-    struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H, E], [G, E] */
-    struct tft_norm v_norm;              /* [E] gains, all 1 */
+    struct tft_norm attn_norm, ffn_norm;           /* [D] */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
     struct tft_norm attn_sub_norm, ffn_sub_norm;   /* [H E], [F] norms of the inputs of o and of
                                                       down */
-    struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D]. Without v, values are
-                                            keys; without k, kv_layer belongs to an earlier layer.
-                                            With OUTPUT_GATE q has a gate for each number of
-                                            attention's output, [H, 2, E, D] */
-    struct tft_linear z;                 /* another gate's; see below */
-    struct tft_linear o;                 /* [D, H E] */
-    /* Mixers other than attention have these in their places. SHORT_CONV: q is the first
-       projection, [3 D, D]. DELTA_NET: q is that of queries, keys and values, k of alpha, v of
-       beta, z of z */
+    enum tft_mixer mixer;
+    union { /* by mixer */
+        struct tft_linear reads[TFT_READS]; /* the matrices that its input is multiplied by, which
+                                               come first in each: tft_block_reads */
+        struct { /* ATTENTION */
+            struct tft_linear q, k, v; /* [H E, D], [G E, D], [G E, D]. Without v, values are keys;
+                                          without k, kv_layer belongs to an earlier layer. With
+                                          OUTPUT_GATE q has a gate for each number of attention's
+                                          output, [H, 2, E, D] */
+            struct tft_norm q_norm, k_norm; /* [E], or all heads: [H, E], [G, E] */
+            struct tft_norm v_norm;         /* [E] gains, all 1 */
+            struct tft_kv_heads kv;         /* G and E */
+            uint32_t kv_layer; /* which layer of the cache has its keys and values */
+            uint32_t window;   /* a token attends to itself and the window - 1 tokens before it; 0:
+                                  to all */
+            bool no_rope;      /* q and k are not rotated */
+        };
+        struct { /* SHORT_CONV */
+            struct tft_linear proj; /* [3 D, D] */
+        } conv;
+        struct { /* DELTA_NET */
+            struct tft_linear qkv, alpha, beta, z; /* [channels, D], [v_heads, D] twice,
+                                                      [v_heads dim, D] */
+            const float *decay, *bias;             /* [v_heads] a and b */
+            struct tft_norm norm;                  /* [dim] */
+        } delta;
+    };
+    struct tft_linear o;  /* [D, H E] */
+    struct tft_taps taps; /* not of attention */
+    size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
+                                 attention */
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
     struct tft_experts experts;          /* beside gate, up and down, or instead of them */
     struct tft_input in[TFT_INPUT_KINDS];
-    enum tft_mixer mixer;
-    struct tft_taps taps; /* not of attention */
-    const float *decay, *decay_bias; /* [v_heads] a and b of a delta net, */
-    struct tft_norm state_norm;      /* [dim] and its norm */
-    size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
-                                 attention */
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
     struct tft_input embed_in[2];            /* and the inputs of these two */
     const float *scale; /* [1] factor of the block's output; NULL: 1 */
-    uint32_t kv_layer; /* which layer of the cache has its keys and values */
-    struct tft_kv_heads kv; /* G and E, if the mixer is attention */
-    bool no_rope;    /* q and k are not rotated */
-    uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
 };
 
 /* Parts of a formula that came with later architectures: parts.c says which a model has. Masks have
@@ -349,6 +360,12 @@ static inline bool tft_model_adds_apart(const struct tft_model *m)
 static inline uint32_t tft_model_kv_window(const struct tft_model *m, uint32_t kv_layer)
 {
     return m->kv_window ? m->kv_window[kv_layer] : 0;
+}
+
+/* How many matrices the mixer's input is multiplied by: the block's `reads`. */
+static inline uint32_t tft_block_reads(const struct tft_block *b)
+{
+    return b->mixer == TFT_MIX_ATTENTION ? 3 : b->mixer == TFT_MIX_SHORT_CONV ? 1 : 4;
 }
 
 /* Whether the block is, or has beside its own feed-forward, a mixture of experts. */

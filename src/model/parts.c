@@ -33,7 +33,7 @@ static bool attn_scale(const struct tft_model *m)
 static bool window(const struct tft_model *m, const struct tft_block *b)
 {
     (void)m;
-    return b->window;
+    return b->mixer == TFT_MIX_ATTENTION && b->window;
 }
 
 static bool short_conv(const struct tft_model *m, const struct tft_block *b)
@@ -50,19 +50,22 @@ static bool delta_net(const struct tft_model *m, const struct tft_block *b)
 
 static bool weight_factor(const struct tft_model *m, const struct tft_block *b)
 {
-    const struct tft_linear *all[] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+    const struct tft_linear *after[] = {&b->o, &b->gate, &b->up, &b->down};
     bool has = false;
     (void)m;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        has |= all[i]->w.factor != 0;
+    for (uint32_t i = 0; i < tft_block_reads(b); i++)
+        has |= b->reads[i].w.factor != 0;
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        has |= after[i]->w.factor != 0;
     return has;
 }
 
 /* A block whose feed-forward is experts alone has no rows of `up`. */
 static bool layer_sizes(const struct tft_model *m, const struct tft_block *b)
 {
-    return b->kv.n != m->n_head_kv || b->kv.dim != m->head_dim ||
-           (b->up.w.rows && b->up.w.rows != m->n_ff);
+    bool heads = b->mixer == TFT_MIX_ATTENTION &&
+                 (b->kv.n != m->n_head_kv || b->kv.dim != m->head_dim);
+    return heads || (b->up.w.rows && b->up.w.rows != m->n_ff);
 }
 
 static bool experts_beside(const struct tft_model *m, const struct tft_block *b)

@@ -108,10 +108,8 @@ static void connect_block(struct tft_model *m, struct tft_block *b)
 {
     bool experts = tft_block_has_experts(b);
     struct tft_input *ffn = &b->in[tft_block_has_experts_beside(b) ? TFT_IN_BESIDE : TFT_IN_FFN];
-    connect(m, &b->q, &b->in[TFT_IN_ATTN]);
-    connect(m, &b->k, &b->in[TFT_IN_ATTN]);
-    connect(m, &b->v, &b->in[TFT_IN_ATTN]);
-    connect(m, &b->z, &b->in[TFT_IN_ATTN]);
+    for (uint32_t i = 0; i < tft_block_reads(b); i++)
+        connect(m, &b->reads[i], &b->in[TFT_IN_ATTN]);
     connect(m, &b->o, &b->in[TFT_IN_O]);
     connect(m, &b->gate, ffn);
     connect(m, &b->up, ffn);

@@ -148,14 +148,26 @@ static double macs(const struct tft_linear *l)
     return (double)l->w.rows * l->w.cols;
 }
 
+/* Multiply-adds of a token in a layer whose output for it nothing needs: of keys and values, or of
+   the matrices that its mixer's input is multiplied by. */
+static double mixed_macs(const struct tft_model *m, const struct tft_block *b)
+{
+    double n = 0;
+    if (b->mixer == TFT_MIX_ATTENTION)
+        return 2.0 * b->kv.n * b->kv.dim * m->n_embd;
+    for (uint32_t i = 0; i < tft_block_reads(b); i++)
+        n += macs(&b->reads[i]);
+    return n;
+}
+
 /* Multiply-adds of n tokens in matrix products. In a prompt, all tokens but the last one skip the
-   head and the layers that share keys and values. In the last layer before these, they only compute
-   keys and values. */
+   head and the layers that share keys and values. In the last layer before these, they only go
+   through its mixer. */
 static double product_macs(const struct tft_model *m, bool decode, double n)
 {
     uint32_t own = layers_with_kv(m);
     double head = (double)m->n_vocab * m->n_embd, shared = 0,
-           kv = 2.0 * m->block[own - 1].kv.n * m->block[own - 1].kv.dim * m->n_embd;
+           kv = mixed_macs(m, &m->block[own - 1]);
     for (uint32_t l = own; l < m->n_layer; l++) {
         const struct tft_block *b = &m->block[l];
         shared += macs(&b->q) + macs(&b->o) + macs(&b->gate) + macs(&b->up) + macs(&b->down) +
@@ -169,9 +181,7 @@ static double product_macs(const struct tft_model *m, bool decode, double n)
 /* How many of `depth` positions the attention of a layer sees. */
 static double seen_by(const struct tft_block *b, double depth)
 {
-    return b->mixer != TFT_MIX_ATTENTION    ? 0
-           : b->window && b->window < depth ? b->window
-                                            : depth;
+    return b->window && b->window < depth ? b->window : depth;
 }
 
 /* Multiply-adds of n tokens in the attention of layers with a window, or of layers without. On
@@ -181,7 +191,7 @@ static double attention_macs(const struct tft_model *m, bool window, bool decode
 {
     double numbers = 0;
     for (uint32_t l = 0; l < m->n_layer; l++)
-        if (window == (m->block[l].window > 0))
+        if (m->block[l].mixer == TFT_MIX_ATTENTION && window == (m->block[l].window > 0))
             numbers += (l + 1 < layers_with_kv(m) || decode ? n : 1) * m->block[l].kv.dim *
                        seen_by(&m->block[l], depth);
     return 2.0 * m->n_head * numbers;
@@ -195,7 +205,7 @@ static double cache_bytes(const struct tft_model *m, const char *kv, double dept
     double bytes = (double)tft_kv_bytes(m, kv, NULL) * depth, size = strcmp(kv, "f32") ? 2 : 4;
     for (uint32_t l = 0; l < m->n_layer; l++) {
         const struct tft_block *b = &m->block[l];
-        if (b->window || l >= layers_with_kv(m))
+        if (b->mixer == TFT_MIX_ATTENTION && (b->window || l >= layers_with_kv(m)))
             bytes += 2.0 * b->kv.n * b->kv.dim * size * seen_by(b, depth);
     }
     return bytes;

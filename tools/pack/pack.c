@@ -79,9 +79,10 @@ static void note_all(const struct tft_model *m, struct use *use)
     for (uint32_t i = 0; i < m->n_layer; i++) {
         const struct tft_block *b = &m->block[i];
         const struct tft_experts *x = &b->experts;
-        const struct tft_linear *all[] = {&b->q,    &b->k,    &b->v,  &b->z,    &b->o,
-                                          &b->gate, &b->up,   &b->down, &x->gate, &x->up,
-                                          &x->down, &b->embed_gate, &b->embed_out};
+        const struct tft_linear *all[] = {&b->o,    &b->gate, &b->up,   &b->down,       &x->gate,
+                                          &x->up,   &x->down, &b->embed_gate, &b->embed_out};
+        for (uint32_t j = 0; j < tft_block_reads(b); j++)
+            note(m, use, &b->reads[j].w, b, i);
         for (size_t j = 0; j < sizeof all / sizeof *all; j++)
             note(m, use, &all[j]->w, b, i);
     }
@@ -102,7 +103,7 @@ static void add_parts(struct packing *p, const struct tft_tensor *t, const struc
                 {"ffn_up", &b->up},
                 {"ffn_gate_exps", &b->experts.gate},
                 {"ffn_up_exps", &b->experts.up}};
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+    for (size_t i = b->mixer == TFT_MIX_ATTENTION ? 0 : 3; i < sizeof part / sizeof *part; i++) {
         const struct tft_mat *w = &part[i].l->w;
         if (w->tensor != u->of)
             continue;

@@ -119,14 +119,15 @@ static void scale_inputs(const struct fold *f, struct tft_block *b)
             smooth_columns(layers_weights(l), l->w.cols, tft_mat_all_rows(&l->w), l->w.cols,
                            f->factor[quantize_matrix_input(b, i)]);
     }
-    smooth_rows(layers_weights(&b->v), b->v.w.rows, b->v.w.cols, f->values);
+    if (b->mixer == TFT_MIX_ATTENTION)
+        smooth_rows(layers_weights(&b->v), b->v.w.rows, b->v.w.cols, f->values);
     smooth_rows(layers_weights(&b->up), b->up.w.rows, b->up.w.cols, f->factor[TFT_IN_DOWN]);
 }
 
 /* Undoes scale_inputs. */
 static void unscale_inputs(const struct fold *f, struct tft_block *b)
 {
-    for (size_t row = 0; row < b->v.w.rows; row++)
+    for (size_t row = 0; b->mixer == TFT_MIX_ATTENTION && row < b->v.w.rows; row++)
         f->m->kern.scale(layers_weights(&b->v) + row * b->v.w.cols, f->values[row],
                          b->v.w.cols);
     for (size_t row = 0; row < b->up.w.rows; row++)

@@ -62,8 +62,8 @@ static void gates(const struct tft_pass *p, const struct tft_block *b, uint32_t 
                   uint32_t n, float *decay, float *beta)
 {
     for (uint32_t i = 0; i < n; i++) {
-        double alpha = (double)tft_pass_row(p, TFT_K, t + i)[j] + (double)b->decay_bias[j];
-        decay[i] = (float)tft_exp((double)b->decay[j] * softplus(alpha));
+        double alpha = (double)tft_pass_row(p, TFT_K, t + i)[j] + (double)b->delta.bias[j];
+        decay[i] = (float)tft_exp((double)b->delta.decay[j] * softplus(alpha));
         beta[i] = (float)(1 / (1 + tft_exp(-(double)tft_pass_row(p, TFT_V, t + i)[j])));
     }
 }
@@ -76,7 +76,7 @@ static void put_head(const struct tft_pass *p, const struct tft_block *b, uint32
     const struct tft_kernels *kern = &p->m->kern;
     size_t dim = p->m->delta.dim, at = j * dim;
     const float *z = tft_pass_row(p, TFT_Q, t) + at;
-    kern->rmsnorm(y, y, b->state_norm.w, dim, p->m->norm_eps);
+    kern->rmsnorm(y, y, b->delta.norm.w, dim, p->m->norm_eps);
     if (b->o.in->range == TFT_RANGE_STATIC)
         kern->silu_mul_u8(tft_pass_bytes(p, TFT_A, t) + at, z, y, dim, &b->o.in->affine);
     else

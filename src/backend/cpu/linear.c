@@ -91,9 +91,9 @@ void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b)
 
 void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b)
 {
-    tft_cpu_linear(p, TFT_Q, &b->z, TFT_XN, false);
-    tft_cpu_linear(p, TFT_K, &b->k, TFT_XN, false);
-    tft_cpu_linear(p, TFT_V, &b->v, TFT_XN, false);
+    tft_cpu_linear(p, TFT_Q, &b->delta.z, TFT_XN, false);
+    tft_cpu_linear(p, TFT_K, &b->delta.alpha, TFT_XN, false);
+    tft_cpu_linear(p, TFT_V, &b->delta.beta, TFT_XN, false);
 }
 
 void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l)

@@ -11,16 +11,18 @@
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)
 {
-    struct tft_linear *const all[LAYER_MATS] = {&b->q,    &b->k,  &b->v,    &b->z,
-                                                &b->o,    &b->gate, &b->up, &b->down,
-                                                &b->gate, &b->up, &b->down},
+    struct tft_linear *const after[] = {&b->o,    &b->gate, &b->up,  &b->down,
+                                        &b->gate, &b->up,   &b->down},
                       *const of_experts[] = {&b->experts.gate, &b->experts.up, &b->experts.down};
     bool experts = tft_block_has_experts(b);
+    if (which < MAT_O && which >= (int)tft_block_reads(b))
+        return NULL;
     if (which >= MAT_GATE && experts)
         return of_experts[which - MAT_GATE];
     if (which > MAT_O && which < MAT_GATE && !experts)
         return NULL;
-    return all[which]->w.rows ? all[which] : NULL;
+    struct tft_linear *l = which < MAT_O ? &b->reads[which] : after[which - MAT_O];
+    return l->w.rows ? l : NULL;
 }
 
 float *layers_weights(const struct tft_linear *l)

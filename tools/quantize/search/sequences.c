@@ -53,8 +53,10 @@ static void share_prefix(const struct sequences *q, uint32_t l, uint32_t n_prefi
     const struct tft_block *b = &q->m->block[l];
     size_t row = from->head_dim * tft_num_bytes(from->num),
            panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
+    if (b->mixer != TFT_MIX_ATTENTION || !b->k.w.rows)
+        return;
     uint32_t in = b->kv_layer;
-    for (uint32_t i = 0; i < q->y.n_seq && b->k.w.rows && b->mixer == TFT_MIX_ATTENTION; i++)
+    for (uint32_t i = 0; i < q->y.n_seq; i++)
         for (uint32_t h = 0; h < from->n_head_kv; h++) {
             const struct tft_kv *to = &q->y.seq[i]->kv;
             memcpy(tft_kv_keys(to, in, h, 0), tft_kv_keys(from, in, h, 0),

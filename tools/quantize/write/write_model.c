@@ -278,9 +278,9 @@ static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_block
         put_taps(f, "blk.%u.shortconv.conv", l, &b->taps);
     } else if (b->mixer == TFT_MIX_DELTA_NET) {
         put_taps(f, "blk.%u.ssm_conv1d", l, &b->taps);
-        put_vector(f, "blk.%u.ssm_a", l, "", b->decay, m->delta.v_heads, NULL);
-        put_vector(f, "blk.%u.ssm_dt", l, ".bias", b->decay_bias, m->delta.v_heads, NULL);
-        put_norm(f, "blk.%u.ssm_norm", l, &b->state_norm, m->delta.dim, NULL);
+        put_vector(f, "blk.%u.ssm_a", l, "", b->delta.decay, m->delta.v_heads, NULL);
+        put_vector(f, "blk.%u.ssm_dt", l, ".bias", b->delta.bias, m->delta.v_heads, NULL);
+        put_norm(f, "blk.%u.ssm_norm", l, &b->delta.norm, m->delta.dim, NULL);
     } else {
         put_qk_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->n_head);
         put_qk_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->n_head_kv);
