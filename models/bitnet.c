@@ -95,7 +95,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_bitnet = {
     .name = "bitnet",
-    .pieces = 1u << TFT_PIECE_SUB_NORM,
+    .pieces = TFT_BIT(TFT_PIECE_SUB_NORM),
     .load = load,
     .layer = layer,
     .transformer = &bitnet,

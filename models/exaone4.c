@@ -48,7 +48,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_exaone4 = {
     .name = "exaone4",
-    .pieces = 1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM,
+    .pieces = TFT_BIT(TFT_PIECE_NO_PRE_NORM) | TFT_BIT(TFT_PIECE_POST_NORM),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &exaone4,

@@ -36,7 +36,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gemma = {
     .name = "gemma",
-    .pieces = 1u << TFT_PIECE_GEGLU,
+    .pieces = TFT_BIT(TFT_PIECE_GEGLU),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &gemma,

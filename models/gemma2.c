@@ -55,7 +55,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gemma2 = {
     .name = "gemma2",
-    .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_POST_NORM,
+    .pieces = TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_POST_NORM),
     .load = load,
     .layer = layer,
     .transformer = &gemma2,

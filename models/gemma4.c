@@ -181,7 +181,7 @@ static void load(struct tft_load *ld)
     tft_transformer_tensors(ld);
     if (tft_load_has(ld, "attention.sliding_window"))
         tft_load_rope_window(ld, 10000, head_dim_of(ld, 1));
-    if (m->pieces & 1u << TFT_PIECE_LAYER_SIZES)
+    if (m->pieces & TFT_BIT(TFT_PIECE_LAYER_SIZES))
         load_kv_heads(ld);
 }
 
@@ -227,7 +227,8 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gemma4 = {
     .name = "gemma4",
-    .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_VALUE_NORM,
+    .pieces = TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_POST_NORM) |
+              TFT_BIT(TFT_PIECE_VALUE_NORM),
     .load = load,
     .layer = layer,
     .transformer = &gemma4,

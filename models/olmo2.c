@@ -46,8 +46,8 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_olmo2 = {
     .name = "olmo2",
-    .pieces = 1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM |
-              1u << TFT_PIECE_WHOLE_QK_NORM,
+    .pieces = TFT_BIT(TFT_PIECE_NO_PRE_NORM) | TFT_BIT(TFT_PIECE_POST_NORM) |
+              TFT_BIT(TFT_PIECE_WHOLE_QK_NORM),
     .load = load,
     .layer = layer,
     .transformer = &olmo2,

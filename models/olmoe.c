@@ -42,7 +42,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_olmoe = {
     .name = "olmoe",
-    .pieces = 1u << TFT_PIECE_WHOLE_QK_NORM,
+    .pieces = TFT_BIT(TFT_PIECE_WHOLE_QK_NORM),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &olmoe,

@@ -84,7 +84,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_qwen35 = {
     .name = "qwen35",
-    .pieces = 1u << TFT_PIECE_OUTPUT_GATE,
+    .pieces = TFT_BIT(TFT_PIECE_OUTPUT_GATE),
     .load = load,
     .layer = layer,
     .transformer = &qwen35,

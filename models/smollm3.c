@@ -39,7 +39,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_smollm3 = {
     .name = "smollm3",
-    .pieces = 1u << TFT_PIECE_ROPE_LAYERS,
+    .pieces = TFT_BIT(TFT_PIECE_ROPE_LAYERS),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &smollm3,

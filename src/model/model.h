@@ -24,7 +24,7 @@ struct tft_transformer;
 /* An architecture: how a model of that name is loaded and computed. models/ has a file for each. */
 struct tft_arch {
     const char *name;                  /* general.architecture */
-    uint32_t pieces; /* mask of tft_piece: parts that its formula has in every file */
+    uint64_t pieces; /* mask of tft_piece: parts that its formula has in every file */
     void (*load)(struct tft_load *ld); /* reads dimensions and weights: model/load.h */
     void (*layer)(struct tft_pass *p, uint32_t l); /* computes block l: run/pass.h */
     const struct tft_transformer *transformer; /* parameters of these two, if architectures share
@@ -172,7 +172,8 @@ struct tft_block {
 };
 
 /* Parts of a formula that came with later architectures: parts.c says which a model has. Masks have
-   1 << piece for each. */
+   the bit of each. */
+#define TFT_BIT(piece) (UINT64_C(1) << (piece))
 enum tft_piece {
     TFT_PIECE_GEGLU,
     TFT_PIECE_EMBED_SCALE,
@@ -208,10 +209,10 @@ enum tft_piece {
 };
 
 /* The pieces that quantized caches do not support. */
-#define TFT_KV_PIECES (1u << TFT_PIECE_SHARED_KV | 1u << TFT_PIECE_LAYER_SIZES)
+#define TFT_KV_PIECES (TFT_BIT(TFT_PIECE_SHARED_KV) | TFT_BIT(TFT_PIECE_LAYER_SIZES))
 
 /* The pieces that rule out a prefix, which has keys and values of one size for all layers. */
-#define TFT_PREFIX_PIECES (TFT_KV_PIECES | 1u << TFT_PIECE_LAYER_EMBED)
+#define TFT_PREFIX_PIECES (TFT_KV_PIECES | TFT_BIT(TFT_PIECE_LAYER_EMBED))
 
 /* The most experts of a layer. */
 enum { TFT_MAX_EXPERTS = 1024 };
@@ -264,7 +265,7 @@ struct tft_model {
                              are none */
     size_t state_size;    /* floats of the states of all layers */
     struct tft_delta_shape delta;
-    uint32_t pieces;      /* mask of tft_piece */
+    uint64_t pieces;      /* mask of tft_piece */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
                              architecture's formula has it */
     float embed_scale;    /* embeddings are multiplied by it, */
@@ -352,8 +353,8 @@ const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const
 /* Whether what attention and feed-forward add to the residual stream is computed apart first. */
 static inline bool tft_model_adds_apart(const struct tft_model *m)
 {
-    return m->pieces & (1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_RESIDUAL_SCALE |
-                        1u << TFT_PIECE_WEIGHT_FACTOR);
+    return m->pieces & (TFT_BIT(TFT_PIECE_POST_NORM) | TFT_BIT(TFT_PIECE_RESIDUAL_SCALE) |
+                        TFT_BIT(TFT_PIECE_WEIGHT_FACTOR));
 }
 
 /* The window of a layer of the cache; 0: it has none. */
@@ -384,7 +385,7 @@ static inline bool tft_block_has_experts_beside(const struct tft_block *b)
 static inline bool tft_model_has_input(const struct tft_model *m, uint32_t which)
 {
     return which < TFT_LAYER_INPUTS || (which == TFT_IN_SHARED && m->shared_expert) ||
-           (which == TFT_IN_BESIDE && m->pieces & 1u << TFT_PIECE_EXPERTS_BESIDE);
+           (which == TFT_IN_BESIDE && m->pieces & TFT_BIT(TFT_PIECE_EXPERTS_BESIDE));
 }
 
 /* The place of input `which` of a layer among the inputs that a W8A8 file describes: those of all
@@ -408,7 +409,7 @@ static inline uint32_t tft_model_inputs(const struct tft_model *m)
 /* Whether layers have a state beside the cache. */
 static inline bool tft_model_has_states(const struct tft_model *m)
 {
-    return m->pieces & (1u << TFT_PIECE_SHORT_CONV | 1u << TFT_PIECE_DELTA_NET);
+    return m->pieces & (TFT_BIT(TFT_PIECE_SHORT_CONV) | TFT_BIT(TFT_PIECE_DELTA_NET));
 }
 
 /* Whether n bytes may be the name of a prefix. */

@@ -109,22 +109,23 @@ static const struct row rows[] = {
                                   .of_block = experts_beside},
 };
 _Static_assert(sizeof rows / sizeof *rows == TFT_PIECES, "a row for each part");
+_Static_assert(TFT_PIECES <= 64, "a bit for each part");
 
-uint32_t tft_parts_of(const struct tft_model *m, const struct tft_block *b)
+uint64_t tft_parts_of(const struct tft_model *m, const struct tft_block *b)
 {
-    uint32_t mask = m->arch->pieces;
+    uint64_t mask = m->arch->pieces;
     for (int i = 0; i < TFT_PIECES; i++) {
         const struct row *r = &rows[i];
         bool has = (r->of_model && r->of_model(m)) || (r->of_block && r->of_block(m, b));
-        mask |= (uint32_t)has << i;
+        mask |= (uint64_t)has << i;
     }
     return mask;
 }
 
-const char *tft_parts_unknown(const struct tft_model *m, uint32_t known)
+const char *tft_parts_unknown(const struct tft_model *m, uint64_t known)
 {
     for (int i = 0; i < TFT_PIECES; i++)
-        if (m->pieces & ~known & 1u << i)
+        if (m->pieces & ~known & TFT_BIT(i))
             return rows[i].name;
     return NULL;
 }

@@ -10,9 +10,9 @@
 
 /* The parts of a model whose values are loaded, as far as block b shows them: those of a model are
    the union over its blocks. */
-uint32_t tft_parts_of(const struct tft_model *m, const struct tft_block *b);
+uint64_t tft_parts_of(const struct tft_model *m, const struct tft_block *b);
 
 /* The name of a part of the model's formula that is not in the mask `known`; NULL: all are. */
-const char *tft_parts_unknown(const struct tft_model *m, uint32_t known);
+const char *tft_parts_unknown(const struct tft_model *m, uint64_t known);
 
 #endif

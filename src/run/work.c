@@ -30,7 +30,7 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
     switch (b) {
     case TFT_M: return m->mixer_width;
     case TFT_Y: return tft_model_adds_apart(m) || m->n_expert;
-    case TFT_Z: return m->pieces & 1u << TFT_PIECE_EXPERTS_BESIDE;
+    case TFT_Z: return m->pieces & TFT_BIT(TFT_PIECE_EXPERTS_BESIDE);
     case TFT_R:
     case TFT_E:
     case TFT_H: return m->n_expert;

@@ -320,8 +320,8 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     if (m->n_expert)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of a mixture of experts cannot be shown", m->source.name);
-    if (m->pieces & (1u << TFT_PIECE_SHARED_KV | 1u << TFT_PIECE_LAYER_SIZES |
-                     1u << TFT_PIECE_LAYER_EMBED))
+    if (m->pieces & (TFT_BIT(TFT_PIECE_SHARED_KV) | TFT_BIT(TFT_PIECE_LAYER_SIZES) |
+                     TFT_BIT(TFT_PIECE_LAYER_EMBED)))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of %s, whose layers differ, cannot be shown",
                         m->source.name, m->arch->name);

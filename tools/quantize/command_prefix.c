@@ -142,7 +142,7 @@ int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
     bool asked = opt.intact != INTACT_AUTO || opt.intact_text || opt.intact_tokens ||
                  opt.cushion != CUSHION_NONE;
     const char *piece =
-        tft_parts_unknown(m, ~(TFT_PREFIX_PIECES | 1u << TFT_PIECE_ROPE_BY_CONTEXT));
+        tft_parts_unknown(m, ~(TFT_PREFIX_PIECES | TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT)));
     if (!asked && piece) {
         fprintf(stderr, "tuffet: %s: made without a prefix: %s has %s\n", m->source.name,
                 m->arch->name, piece);

@@ -36,13 +36,13 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
 bool quantize_rotate_all_possible(const struct tft_model *m)
 {
     return !m->out_norm.b && !m->pos_embed.data && !m->n_expert &&
-           !(m->pieces & (1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM));
+           !(m->pieces & (TFT_BIT(TFT_PIECE_NO_PRE_NORM) | TFT_BIT(TFT_PIECE_POST_NORM)));
 }
 
 bool quantize_rotate_o_possible(const struct tft_model *m)
 {
     return !tft_model_has_states(m) &&
-           !(m->pieces & (1u << TFT_PIECE_SUB_NORM | 1u << TFT_PIECE_VALUE_NORM));
+           !(m->pieces & (TFT_BIT(TFT_PIECE_SUB_NORM) | TFT_BIT(TFT_PIECE_VALUE_NORM)));
 }
 
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)

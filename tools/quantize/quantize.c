@@ -543,8 +543,8 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
-    bool norm = m->pieces & (1u << TFT_PIECE_SUB_NORM | 1u << TFT_PIECE_VALUE_NORM),
-         gate = m->pieces & 1u << TFT_PIECE_OUTPUT_GATE;
+    bool norm = m->pieces & (TFT_BIT(TFT_PIECE_SUB_NORM) | TFT_BIT(TFT_PIECE_VALUE_NORM)),
+         gate = m->pieces & TFT_BIT(TFT_PIECE_OUTPUT_GATE);
     const char *piece = tft_parts_unknown(m, ~TFT_KV_PIECES);
     if (status == TFT_OK && tft_kv_evicts(&kv) && piece)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
@@ -583,9 +583,9 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         "none, o+down or all",
                         m->source.name, m->arch->name,
                         tft_model_has_states(m)                   ? "gates"
-                        : m->pieces & 1u << TFT_PIECE_VALUE_NORM ? "norms of values"
-                                                                 : "a norm after attention");
-    if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
+                        : m->pieces & TFT_BIT(TFT_PIECE_VALUE_NORM) ? "norms of values"
+                                                                    : "a norm after attention");
+    if (o->smooth > 0 && m->pieces & TFT_BIT(TFT_PIECE_NO_PRE_NORM))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",
                         m->source.name, m->arch->name);

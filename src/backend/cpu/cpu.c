@@ -53,7 +53,7 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
 
 const struct tft_backend tft_backend_cpu = {
     .name = "cpu",
-    .pieces = UINT32_MAX,
+    .pieces = UINT64_MAX,
     .has_i8 = true,
     .ops = {
         .embed = tft_cpu_embed,

@@ -452,8 +452,8 @@ const struct tft_backend *tft_device(void)
     static const struct tft_backend cuda = {
         .build_id = tft_build_id,
         .name = "cuda",
-        .pieces = 1u << TFT_PIECE_LATE_QK_NORM | 1u << TFT_PIECE_PARALLEL |
-                  1u << TFT_PIECE_ROPE_LAYERS,
+        .pieces = TFT_BIT(TFT_PIECE_LATE_QK_NORM) | TFT_BIT(TFT_PIECE_PARALLEL) |
+                  TFT_BIT(TFT_PIECE_ROPE_LAYERS),
         .ops = {
             .embed = embed,
             .norm = norm,

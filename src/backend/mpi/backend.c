@@ -542,15 +542,15 @@ const struct tft_backend *tft_device(void)
     static const struct tft_backend mpi = {
         .build_id = tft_build_id,
         .name = "mpi",
-        .pieces = 1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_EMBED_SCALE |
-                  1u << TFT_PIECE_RESIDUAL_SCALE | 1u << TFT_PIECE_LOGIT_SCALE |
-                  1u << TFT_PIECE_ATTN_SCALE | 1u << TFT_PIECE_NO_PRE_NORM |
-                  1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_LATE_QK_NORM |
-                  1u << TFT_PIECE_OWN_QK_NORM | 1u << TFT_PIECE_PARALLEL |
-                  1u << TFT_PIECE_ROPE_LAYERS | 1u << TFT_PIECE_ROPE_AMPLITUDE |
-                  1u << TFT_PIECE_ROPE_BY_CONTEXT | 1u << TFT_PIECE_SCORE_CAP |
-                  1u << TFT_PIECE_LOGIT_CAP | 1u << TFT_PIECE_WINDOW |
-                  1u << TFT_PIECE_QUERY_SCALE | 1u << TFT_PIECE_RELU2,
+        .pieces = TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_EMBED_SCALE) |
+                  TFT_BIT(TFT_PIECE_RESIDUAL_SCALE) | TFT_BIT(TFT_PIECE_LOGIT_SCALE) |
+                  TFT_BIT(TFT_PIECE_ATTN_SCALE) | TFT_BIT(TFT_PIECE_NO_PRE_NORM) |
+                  TFT_BIT(TFT_PIECE_POST_NORM) | TFT_BIT(TFT_PIECE_LATE_QK_NORM) |
+                  TFT_BIT(TFT_PIECE_OWN_QK_NORM) | TFT_BIT(TFT_PIECE_PARALLEL) |
+                  TFT_BIT(TFT_PIECE_ROPE_LAYERS) | TFT_BIT(TFT_PIECE_ROPE_AMPLITUDE) |
+                  TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT) | TFT_BIT(TFT_PIECE_SCORE_CAP) |
+                  TFT_BIT(TFT_PIECE_LOGIT_CAP) | TFT_BIT(TFT_PIECE_WINDOW) |
+                  TFT_BIT(TFT_PIECE_QUERY_SCALE) | TFT_BIT(TFT_PIECE_RELU2),
         .has_i8 = true,
         .ops = {0}, /* passes of the parts have their own */
         .open = open_device,

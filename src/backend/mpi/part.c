@@ -254,7 +254,7 @@ static void cut_block(struct cut *c, struct tft_block *b, uint32_t layer)
     cut_rows(c, &b->gate, hidden);
     cut_rows(c, &b->up, hidden);
     b->kv.n = length(part->kv);
-    if (c->whole->pieces & 1u << TFT_PIECE_OWN_QK_NORM && b->q_norm.w) {
+    if (c->whole->pieces & TFT_BIT(TFT_PIECE_OWN_QK_NORM) && b->q_norm.w) {
         b->q_norm.w += queries.from;
         b->k_norm.w += keys.from;
     }

@@ -47,16 +47,19 @@ static void test_formulas(void **state)
 {
     static const struct {
         const char *name;
-        uint32_t layers, ff, pieces, attention; /* the first layer that has it */
+        uint32_t layers, ff;
+        uint64_t pieces;
+        uint32_t attention; /* the first layer that has it */
         uint32_t n_attention;
     } want[] = {
         {"qwen3-0.6b", 28, 3072, 0, 0, 28},
         {"gemma-3-1b", 26, 6912,
-         1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_EMBED_SCALE | 1u << TFT_PIECE_POST_NORM |
-             1u << TFT_PIECE_WINDOW,
+         TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_EMBED_SCALE) | TFT_BIT(TFT_PIECE_POST_NORM) |
+             TFT_BIT(TFT_PIECE_WINDOW),
          0, 26},
-        {"lfm2-1.2b", 16, 8192, 1u << TFT_PIECE_SHORT_CONV, 2, 6},
-        {"qwen3.5-0.8b", 24, 3584, 1u << TFT_PIECE_DELTA_NET | 1u << TFT_PIECE_OUTPUT_GATE, 3, 6},
+        {"lfm2-1.2b", 16, 8192, TFT_BIT(TFT_PIECE_SHORT_CONV), 2, 6},
+        {"qwen3.5-0.8b", 24, 3584,
+         TFT_BIT(TFT_PIECE_DELTA_NET) | TFT_BIT(TFT_PIECE_OUTPUT_GATE), 3, 6},
     };
     (void)state;
     for (size_t i = thorough() ? 0 : 1; i < sizeof want / sizeof *want; i++) {

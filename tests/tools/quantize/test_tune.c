@@ -354,10 +354,11 @@ static void the_best_on_text_held_out(void **state)
             for (uint32_t j = 0; j < r.n_validation; j++)
                 assert_true(r.validation[r.kept] <= r.validation[j]);
             /* few tokens of a window see the prefix in layers with a sliding one */
-            float lower = m->pieces & 1u << TFT_PIECE_WINDOW ? 0.998f : 0.99f;
+            float lower = m->pieces & TFT_BIT(TFT_PIECE_WINDOW) ? 0.998f : 0.99f;
             if (!match && !(r.validation[r.kept] < lower * r.validation[0]))
-                fail_msg("%s, pieces %#x: %g, and %g before", toy(i)->arch, (unsigned)m->pieces,
-                         (double)r.validation[r.kept], (double)r.validation[0]);
+                fail_msg("%s, pieces %#llx: %g, and %g before", toy(i)->arch,
+                         (unsigned long long)m->pieces, (double)r.validation[r.kept],
+                         (double)r.validation[0]);
 
             struct sequence *s = sequence_open(m, WINDOW, 0, 1);
             size_t n = sequence_params(m);
@@ -449,7 +450,7 @@ static void every_known_piece_has_a_toy(void **state)
 {
     (void)state;
     struct tft_error err;
-    uint32_t covered = 0;
+    uint64_t covered = 0;
     for (int i = 0; i < N_PIECE_TOYS; i++) {
         struct tft_model *m = opened(written(&piece_toys[i]));
         assert_int_equal(tune_check(m, &err), TFT_OK);
@@ -458,7 +459,7 @@ static void every_known_piece_has_a_toy(void **state)
     }
     struct tft_model *m = opened(written(&toys[0])), one = *m;
     for (int piece = 0; piece < TFT_PIECES; piece++) {
-        one.pieces = 1u << piece;
+        one.pieces = TFT_BIT(piece);
         enum tft_status want = covered >> piece & 1 ? TFT_OK : TFT_ERR_UNSUPPORTED;
         if (tune_check(&one, &err) != want)
             fail_msg("%s: %d is not %d", tft_parts_unknown(&one, 0), tune_check(&one, &err),

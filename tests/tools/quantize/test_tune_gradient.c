@@ -70,7 +70,7 @@ static double slope(struct problem *p, size_t i)
     return (up - down) / (2 * h);
 }
 
-static void compare(struct problem *p, const char *what, unsigned pieces)
+static void compare(struct problem *p, const char *what, unsigned long long pieces)
 {
     double size = 0;
     memset(p->gradient, 0, p->n * sizeof *p->gradient);
@@ -85,7 +85,7 @@ static void compare(struct problem *p, const char *what, unsigned pieces)
     for (size_t i = 0; i < p->n; i += 1 + p->n / (thorough() ? 50 : 13)) {
         double want = slope(p, i);
         if (!(fabs(want - p->gradient[i]) < 1e-4 * size))
-            fail_msg("%s, pieces %#x, number %zu of %zu: %.9g, but the slope is %.9g; others are "
+            fail_msg("%s, pieces %#llx, number %zu of %zu: %.9g, but the slope is %.9g; others are "
                      "about %.3g",
                      what, pieces, i, p->n, p->gradient[i], want, size);
     }

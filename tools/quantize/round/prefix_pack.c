@@ -82,7 +82,7 @@ enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a prefix cannot be stored as %s: choose F16, Q8_0 or Q4_1",
                         m->source.name, tft_dtype_name(type));
-    if (m->pieces & 1u << TFT_PIECE_ROPE_BY_CONTEXT)
+    if (m->pieces & TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: no prefix for %s: its RoPE depends on the length of the session, and "
                         "the prefix's keys are rotated once",

@@ -25,7 +25,7 @@ static void queries_and_keys_back_row(const struct tape *t, const void *arg, siz
 /* Whether the hidden activations of b go through GELU; otherwise through SiLU. */
 static bool is_gelu(const struct tape *t, const struct tft_block *b)
 {
-    return !b->gate.w.rows || t->m->pieces & 1u << TFT_PIECE_GEGLU;
+    return !b->gate.w.rows || t->m->pieces & TFT_BIT(TFT_PIECE_GEGLU);
 }
 
 static void activate_row(const struct tape *t, const void *arg, size_t i)

@@ -182,13 +182,14 @@ void tune_free(struct tune_result *r)
 
 /* The pieces of formulas that the modules of this folder support. Before a piece is added to the
    list of all, add it to these modules. */
-static const uint32_t known =
-    1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_EMBED_SCALE | 1u << TFT_PIECE_RESIDUAL_SCALE |
-    1u << TFT_PIECE_LOGIT_SCALE | 1u << TFT_PIECE_ATTN_SCALE | 1u << TFT_PIECE_NO_PRE_NORM |
-    1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_WHOLE_QK_NORM | 1u << TFT_PIECE_LATE_QK_NORM |
-    1u << TFT_PIECE_OWN_QK_NORM | 1u << TFT_PIECE_PARALLEL | 1u << TFT_PIECE_ROPE_LAYERS |
-    1u << TFT_PIECE_ROPE_AMPLITUDE | 1u << TFT_PIECE_SCORE_CAP | 1u << TFT_PIECE_LOGIT_CAP |
-    1u << TFT_PIECE_WINDOW | 1u << TFT_PIECE_QUERY_SCALE;
+static const uint64_t known =
+    TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_EMBED_SCALE) | TFT_BIT(TFT_PIECE_RESIDUAL_SCALE) |
+    TFT_BIT(TFT_PIECE_LOGIT_SCALE) | TFT_BIT(TFT_PIECE_ATTN_SCALE) |
+    TFT_BIT(TFT_PIECE_NO_PRE_NORM) | TFT_BIT(TFT_PIECE_POST_NORM) |
+    TFT_BIT(TFT_PIECE_WHOLE_QK_NORM) | TFT_BIT(TFT_PIECE_LATE_QK_NORM) |
+    TFT_BIT(TFT_PIECE_OWN_QK_NORM) | TFT_BIT(TFT_PIECE_PARALLEL) | TFT_BIT(TFT_PIECE_ROPE_LAYERS) |
+    TFT_BIT(TFT_PIECE_ROPE_AMPLITUDE) | TFT_BIT(TFT_PIECE_SCORE_CAP) |
+    TFT_BIT(TFT_PIECE_LOGIT_CAP) | TFT_BIT(TFT_PIECE_WINDOW) | TFT_BIT(TFT_PIECE_QUERY_SCALE);
 
 enum tft_status tune_check(const struct tft_model *m, struct tft_error *err)
 {

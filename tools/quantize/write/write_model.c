@@ -89,7 +89,7 @@ static void put_qk_norm(struct model_writer *f, const char *fmt, unsigned layer,
 {
     const struct tft_model *m = f->m;
     uint32_t dim = m->block[layer].kv.dim;
-    bool whole = m->pieces & 1u << TFT_PIECE_WHOLE_QK_NORM;
+    bool whole = m->pieces & TFT_BIT(TFT_PIECE_WHOLE_QK_NORM);
     put_floats(f, fmt, layer, ".weight", w->w, m->zeros ? heads : 1, whole ? heads * dim : dim,
                NULL);
 }
