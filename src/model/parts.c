@@ -17,7 +17,7 @@ static bool logit_scale(const struct tft_model *m) { return m->logit_scale != 1;
 static bool own_qk_norm(const struct tft_model *m) { return m->zeros; }
 static bool parallel(const struct tft_model *m) { return m->parallel; }
 static bool rope_amplitude(const struct tft_model *m) { return m->n_rot && m->rope_amplitude != 1; }
-static bool rope_by_context(const struct tft_model *m) { return m->rope_freq_long; }
+static bool rope_by_context(const struct tft_model *m) { return m->rope_original_ctx; }
 static bool score_cap(const struct tft_model *m) { return m->score_cap > 0; }
 static bool logit_cap(const struct tft_model *m) { return m->logit_cap > 0; }
 static bool query_scale(const struct tft_model *m) { return m->query_growth > 0; }
