@@ -1,5 +1,5 @@
 /*
- * gemma2: Gemma Team 2024 (arXiv 2408.00118, section 2). Norms before and behind each half; scores
+ * gemma2: Gemma Team 2024 (arXiv 2408.00118, section 2). Norms before and after each half; scores
  * and logits have soft caps, cap(y, c) = c tanh(y / c); every other layer, from the first on,
  * attends to a window. The 27B model, of 46 layers, divides scores by sqrt(D / H).
  *
@@ -45,7 +45,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_rope(p, b);
-    tft_attention(p, l);
+    tft_attention(p, l); /* with the cap of scores */
     tft_residual_normed(p, &b->o, TFT_A, &b->attn_post_norm);
 
     tft_norm(p, &b->ffn_norm, &b->up);

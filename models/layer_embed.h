@@ -5,7 +5,7 @@
  *      p = rms(Wp x / sqrt(D)) g_p                     x: the token's embedding, as layer 0 has it;
  *                                                      RMSNorm over the n numbers of each layer
  *      p = (p + sqrt(n) table[token]) / sqrt(2)        n numbers for each layer
- *      in layer l, behind feed-forward:
+ *      in layer l, after feed-forward:
  *          x = x + rms(Wout (gelu(Wgate x) * p_l)) g
  *
  * The table is larger than the rest of the model. It stays in the mapped file; each token reads one

@@ -75,7 +75,7 @@ static void layer(struct tft_pass *p, uint32_t l)
         tft_gated_qkv(p, b);
         tft_rmsnorm_heads(p, b);
         tft_rope(p, b);
-        tft_attention(p, l);
+        tft_attention(p, l); /* times the gates' sigmoids */
     }
     tft_residual(p, &b->o, TFT_A);
 
