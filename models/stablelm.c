@@ -30,7 +30,8 @@ static void load_block(struct tft_load *ld, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    if (!has_qk_norm(ld))
+    b->own_norms = has_qk_norm(ld);
+    if (!b->own_norms)
         return;
     b->q_norm = tft_load_head_norms(ld, q_norm, layer, m->n_head, m->head_dim);
     b->k_norm = tft_load_head_norms(ld, k_norm, layer, m->n_head_kv, m->head_dim);
@@ -58,7 +59,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     const struct tft_block *b = &p->m->block[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
-    if (b->q_norm.w)
+    if (b->own_norms)
         tft_layernorm_heads(p, b);
     tft_rope(p, b);
     tft_attention(p, l);

@@ -85,9 +85,9 @@ struct tft_experts {
     const float *bias;           /* [n_expert] added where experts are chosen; or NULL */
     struct tft_mat shared_gate;  /* [1, D] f32; no rows: the block's own feed-forward has no gate */
     struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert] */
-    bool beside; /* experts and the block's own feed-forward have norms of their own, [D]: of what the
-                    router reads, of the experts' input, of feed-forward's output, of theirs.
-                    Otherwise both read what ffn_norm gives */
+    bool beside; /* experts and the block's own feed-forward have norms of their own, [D]: of the
+                    router's input, of the experts' input, of feed-forward's output, of the experts'
+                    output. Otherwise both read the output of ffn_norm */
     struct tft_norm router_norm, in_norm, beside_norm, sum_norm;
     const float *factor; /* [n_expert] of the weights of chosen experts; or NULL */
 };
@@ -140,6 +140,7 @@ struct tft_block {
                                           OUTPUT_GATE q has a gate for each number of attention's
                                           output, [H, 2, E, D] */
             struct tft_norm q_norm, k_norm; /* [E], or all heads: [H, E], [G, E] */
+            bool own_norms;                 /* LayerNorm of each head, with gains of its own */
             struct tft_norm v_norm;         /* [E] gains, all 1 */
             struct tft_kv_heads kv;         /* G and E */
             uint32_t kv_layer; /* which layer of the cache has its keys and values */

@@ -14,7 +14,6 @@ static bool relu2(const struct tft_model *m) { return m->relu2; }
 static bool embed_scale(const struct tft_model *m) { return m->embed_scale != 1; }
 static bool residual_scale(const struct tft_model *m) { return m->residual_scale != 1; }
 static bool logit_scale(const struct tft_model *m) { return m->logit_scale != 1; }
-static bool own_qk_norm(const struct tft_model *m) { return m->zeros; }
 static bool parallel(const struct tft_model *m) { return m->parallel; }
 static bool rope_amplitude(const struct tft_model *m) { return m->n_rot && m->rope_amplitude != 1; }
 static bool rope_by_context(const struct tft_model *m) { return m->rope_original_ctx; }
@@ -28,6 +27,12 @@ static bool layer_embed(const struct tft_model *m) { return m->layer_embed.n; }
 static bool attn_scale(const struct tft_model *m)
 {
     return m->attn_scale != 1.0f / sqrtf((float)m->head_dim);
+}
+
+static bool own_qk_norm(const struct tft_model *m, const struct tft_block *b)
+{
+    (void)m;
+    return b->mixer == TFT_MIX_ATTENTION && b->own_norms;
 }
 
 static bool window(const struct tft_model *m, const struct tft_block *b)
@@ -84,7 +89,8 @@ static const struct row rows[] = {
     [TFT_PIECE_POST_NORM] = {"norms after attention and feed-forward"},
     [TFT_PIECE_WHOLE_QK_NORM] = {"a norm over all heads of queries and keys"},
     [TFT_PIECE_LATE_QK_NORM] = {"norms of queries and keys after RoPE"},
-    [TFT_PIECE_OWN_QK_NORM] = {"a LayerNorm of each head of queries and keys", own_qk_norm},
+    [TFT_PIECE_OWN_QK_NORM] = {"a LayerNorm of each head of queries and keys",
+                               .of_block = own_qk_norm},
     [TFT_PIECE_PARALLEL] = {"attention and feed-forward side by side", parallel},
     [TFT_PIECE_ROPE_LAYERS] = {"layers without RoPE"},
     [TFT_PIECE_ROPE_AMPLITUDE] = {"RoPE with an amplitude", rope_amplitude},

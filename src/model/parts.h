@@ -1,15 +1,16 @@
 /*
- * The parts of formulas that not every backend or tool knows: enum tft_piece of model.h. parts.c has
- * a row for each. A model has the mask of the parts that its formula has, m->pieces; a backend or a
- * tool has the mask of the parts that it knows, and refuses a model that has others.
+ * The parts of formulas that not every backend or tool knows, enum tft_piece of model.h: parts.c
+ * has a row for each. m->pieces is the mask of the parts that a model has. A backend or a tool has
+ * the mask of the parts that it knows, and refuses a model with other parts.
  */
 #ifndef TFT_PARTS_H
 #define TFT_PARTS_H
 
 #include "model/model.h"
 
-/* The parts of a model whose values are loaded, as far as block b shows them: those of a model are
-   the union over its blocks. */
+/* The parts of a model whose values are loaded, as far as block b shows them. A model has the parts
+   of all its blocks. They are known from sizes and values: while memory is counted, pointers to
+   numbers are NULL. */
 uint64_t tft_parts_of(const struct tft_model *m, const struct tft_block *b);
 
 /* The name of a part of the model's formula that is not in the mask `known`; NULL: all are. */

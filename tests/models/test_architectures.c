@@ -4,6 +4,8 @@
 #include "test.h"
 
 #include "caches.h"
+#include "model/open.h"
+#include "models/registry.h"
 #include "more_toys.h"
 #include "tools/quantize/tune/tune.h"
 #include "w8a8.h"
@@ -466,6 +468,24 @@ static void kv_heads_by_layer(void **state)
     refuses_to_open(&t, "no layer has attention");
 }
 
+/* Sessions are sized by the parts of a model before it is opened. */
+static void plans_have_the_parts_of_models(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MORE; i++) {
+        const char *path = written(&more_toys[i]);
+        struct tft_model *m = opened(path), plan = {0};
+        assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
+        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL, NULL),
+                         TFT_OK);
+        if (plan.pieces != m->pieces)
+            fail_msg("%s: pieces %#llx, and %#llx planned", more_toys[i].arch,
+                     (unsigned long long)m->pieces, (unsigned long long)plan.pieces);
+        tft_source_close(&plan.source);
+        tft_model_close(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +506,7 @@ int main(void)
         cmocka_unit_test(phi3s_window_is_not_applied),
         cmocka_unit_test(fused_qkv),
         cmocka_unit_test(kv_heads_by_layer),
+        cmocka_unit_test(plans_have_the_parts_of_models),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
