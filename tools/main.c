@@ -29,7 +29,8 @@ static const struct cli_program program = {
         "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE. The same model, "
         "prompt and seed give the same text on every CPU, with any number of threads.\n"
         "\n"
-        "tuffet help COMMAND, or tuffet COMMAND --help, prints the options of a command.\n"
+        "tuffet COMMAND --help, or tuffet help COMMAND, prints the options that most people need; "
+        "tuffet COMMAND --help all prints all.\n"
         "tuffet help --completion SHELL prints a script with which bash, zsh or fish completes "
         "command lines.\n"
         "tuffet --version prints the version, the CPU kernels, the number of threads and what "
@@ -56,8 +57,8 @@ static int completion(int argc, char **argv)
     return CLI_OK;
 }
 
-/* argv: "help" [--man] [COMMAND], or "help" --completion SHELL. The build of tuffet makes the
-   manual pages and the scripts for shells with it. */
+/* argv: "help" [COMMAND [all]], "help" --man [COMMAND] or "help" --completion SHELL. The build of
+   tuffet makes the manual pages and the scripts for shells with it. */
 static int help(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--completion") == 0)
@@ -65,14 +66,14 @@ static int help(int argc, char **argv)
     bool man = argc > 1 && strcmp(argv[1], "--man") == 0;
     const char *name = argc > 1 + man ? argv[1 + man] : NULL;
     const struct cli_command *c = name ? find_command(name) : NULL;
-    if (argc > 2 + man)
-        return cli_usage("\"%s\" is one argument too many", argv[2 + man]);
+    if (argc > 3)
+        return cli_usage("\"%s\" is one argument too many", argv[3]);
     if (name && !c)
         return cli_usage("there is no command \"%s\"", name);
+    if (c && !man)
+        return cli_print_help(c, argc > 2 ? argv[2] : "");
     if (man)
         cli_print_man(&program, c);
-    else if (c)
-        cli_print_help(c);
     else
         cli_print_program_help(stdout, &program);
     return CLI_OK;
@@ -105,7 +106,7 @@ static int run(int argc, char **argv)
     if (strcmp(name, "help") == 0)
         return help(argc - 1, argv + 1);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return help(1, argv);
+        return help(argc - 1, argv + 1);
     if (strcmp(name, "--version") == 0) {
         print_version();
         return CLI_OK;

@@ -18,15 +18,45 @@ class Common(Case):
         self.assertEqual(COMMANDS.keys() - listed - {"eval", "import"}, set())  # which are not everywhere
         for command in listed:
             operands = COMMANDS[command]
-            text = self.tuffet(command, "--help").decode()
-            self.assertEqual(text, self.tuffet(command, "--json", "no-such-file", "-h").decode())
+            text = self.tuffet(command, "--help", "all").decode()
+            for args in [["--help=all"], ["--json", "no-such-file", "-h", "all"]]:
+                self.assertEqual(text, self.tuffet(command, *args).decode())
             self.assertIn(f"\nUsage: tuffet {command} [OPTIONS] {operands}\n", text)
             self.assertIn(f"\nExamples:\n  tuffet {command} ", text)
             self.assertIn("  --json", text)
-            self.assertEqual(text, self.tuffet("help", command).decode())
+            self.assertEqual(text, self.tuffet("help", command, "all").decode())
             usage, _, examples = text.partition("\nExamples:\n")
             self.assertLessEqual(max(map(len, usage.splitlines())), 80)
             self.assertLessEqual(max(map(len, examples.splitlines())), 100)
+
+    def test_help_in_two_lengths(self):
+        """Commands with many options print six of them first. The others print all."""
+        many = set()
+        for command in COMMANDS:
+            if f"\n  {command} " not in self.tuffet("--help").decode():
+                continue
+            text, whole = (self.tuffet(command, *args).decode()
+                           for args in [["--help"], ["--help", "all"]])
+            for args in [[command, "-h"], [command, "--json", "--help", "--json"],
+                         ["help", command], ["--help", command]]:
+                self.assertEqual(text, self.tuffet(*args).decode())
+            if text == whole:
+                continue
+            many.add(command)
+            head, options, more = text.rsplit("\n\n", 2)
+            self.assertEqual(head, "\n\n".join(whole.split("\n\n")[:2]))
+            self.assertEqual(more, f"More: tuffet {command} --help all\n")
+            listed = re.split(r"\n(?= {2,6}-)", options)
+            self.assertEqual(len(listed), 6, options)
+            for option in listed:
+                self.assertIn(f"\n{option}\n", whole)
+        self.assertLessEqual({"run", "chat", "quantize"}, many)
+        self.assertLessEqual(many, {"run", "chat", "quantize", "serve"})
+
+    def test_help_takes_no_other_word(self):
+        for args in [["run", "--help", "al"], ["run", "--json", "-h", "al"], ["help", "run", "al"],
+                     ["run", "--help=al"], ["pack", "--help", "al"]]:
+            self.assertIn('followed by the word all, not by "al"', self.fails(*args, status=2))
 
     def test_version(self):
         self.assertRegex(self.tuffet("--version"),
@@ -40,7 +70,8 @@ class Common(Case):
         for args in [["sing"], ["help", "sing"], ["help", "--man", "sing"]]:
             self.assertIn('no command "sing"', self.fails(*args, status=2))
         self.assertEqual(self.tuffet("help"), self.tuffet("--help"))
-        self.assertIn("one argument too many", self.fails("help", "run", "chat", status=2))
+        for args in [["help", "run", "all", "chat"], ["help", "--man", "run", "chat"]]:
+            self.assertIn('"chat" is one argument too many', self.fails(*args, status=2))
 
     def test_wrong_command_lines(self):
         toy = self.toy()

@@ -1,4 +1,4 @@
-"""Completion: each shell reads its script, and offers the commands, options and values of --help."""
+"""Completion: each shell reads its script, and offers the commands, options and values of --help all."""
 import os
 import re
 import shutil
@@ -50,7 +50,7 @@ class Completion(Case):
 
     def options(self, command):
         """(letter or "", name, what the help calls the value or "", the rest of the help)"""
-        usage = self.tuffet(command, "--help").decode()
+        usage = self.tuffet(command, "--help", "all").decode()
         found = re.findall(r"^  (?:    )?(?:(-\w), )?(--[\w-]+)(?: (\S+))?(?:  +|\n +)"
                            r"((?:.+\n(?: {28})?)+?)(?=^ {2,6}-|^\S|^$|\Z)", usage, re.M)
         return [(letter, name, value, " ".join(text.split()))
@@ -127,7 +127,7 @@ class Completion(Case):
         self.assertEqual(names["--weights"], ("", "stored|f32|f16|bf16"))
         self.assertEqual(names["--json"], ("", ""))
         for command in self.commands():
-            usage = self.tuffet(command, "--help").decode()
+            usage = self.tuffet(command, "--help", "all").decode()
             self.assertEqual([*(name for _, name, _, _ in self.options(command)), "--help"],
                              re.findall(r"^  .{0,4}(--[\w-]+)", usage, re.M))
 
@@ -154,6 +154,10 @@ class Completion(Case):
         self.assertEqual(self.bash(path, "tuffet", "qua")[0], ["quantize"])
         self.assertEqual(self.bash(path, "tuffet", "help", "tok")[0], ["tokenize"])
         self.assertEqual(self.bash(path, "tuffet", "help", "--completion", "z")[0], ["zsh"])
+        for option in ("--help", "-h"):
+            self.assertEqual(self.bash(path, "tuffet", "run", option, ""), (["all"], ["+o default"]))
+        self.assertEqual(self.bash(path, "tuffet", "help", "--help", ""),
+                         self.bash(path, "tuffet", "help", ""))
         for command in self.commands():
             names = [n for letter, name, _, _ in self.options(command)
                      for n in (letter, name) if n]
@@ -203,7 +207,8 @@ class Completion(Case):
         path = self.script("zsh")
         lines = {"tuffet quan": "quantize", "tuffet run --kv part": "partial-logquant",
                  "tuffet run --no-such -p x --repeat-p": "repeat-penalty=",
-                 "tuffet quantize --rotate=o+": "o+down", "tuffet run b": "b.gguf"}
+                 "tuffet quantize --rotate=o+": "o+down", "tuffet run b": "b.gguf",
+                 "tuffet run --help al": "help all"}
         words = [word for item in lines.items() for word in item]
         found = self.shell("zsh", "-f", "-c", ZSH_LINE, "zsh", path, *words)
         self.assertEqual(found.splitlines(), [*lines])
@@ -217,6 +222,8 @@ class Completion(Case):
         path = self.script("fish")
         self.assertEqual(sorted(self.fish(path, "tuffet ")), sorted([*self.commands(), "help"]))
         self.assertEqual(self.fish(path, "tuffet help --completion z"), ["zsh"])
+        for option in ("--help", "-h"):
+            self.assertEqual(self.fish(path, f"tuffet run {option} "), ["all"])
         for command in self.commands():
             letters = {letter for letter, _, _, _ in self.options(command) if letter}
             names = {name for _, name, _, _ in self.options(command)}

@@ -1,4 +1,4 @@
-"""The manual pages: they have the options that --help has, and troff takes them."""
+"""The manual pages: they have the options that --help all has, and troff takes them."""
 import re
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ class Man(Case):
             if not command:
                 continue
             man = [unescape(tag) for tag in re.findall(r"^\.TP\n(\\fB\\-.*)$", page, re.M)]
-            usage = self.tuffet(command, "--help").decode()
+            usage = self.tuffet(command, "--help", "all").decode()
             # an option has two spaces or a newline after it, and perhaps an argument before these
             listed = re.findall(r"^  (?:    )?((?:-\w, )?--\S+(?: \S+)?)(?:  |\n)", usage, re.M)
             self.assertEqual(man, listed)

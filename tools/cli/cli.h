@@ -70,12 +70,18 @@ struct cli_command {
     const char *name, *operand; /* "run", "MODEL"; "[MODEL]" may be left out */
     const char *summary;        /* its purpose, in a few words: "generate text" */
     const struct cli_option_group *groups;
+    /* Names of the options that most people need, ended by NULL: --help prints these in this order,
+       --help all prints every option. NULL: --help prints every option. */
+    const char *const *first;
     /* Paragraphs, each in one line; the help wraps them. A line that begins with a space is printed
        unchanged. */
     const char *notes;
     const char *examples;            /* command lines */
     int (*run)(const char *operand); /* NULL if the operand was left out */
 };
+
+/* The option with this name, or with this letter if len is 1; NULL: there is none. */
+const struct cli_option *cli_find_option(const struct cli_command *c, const char *name, size_t len);
 
 /* Parses argv[1..] into the options' values and *operand. Returns CLI_OK, CLI_USAGE, or CLI_HELPED:
    --help was among the arguments, and the help has been printed. */
@@ -87,7 +93,9 @@ struct cli_program {
     const struct cli_command *const *commands; /* NULL ends the list */
 };
 
-void cli_print_help(const struct cli_command *c); /* on standard output */
+/* Prints the help of a command on standard output. word: "" or "all". Returns CLI_OK, or CLI_USAGE
+   after any other word. */
+int cli_print_help(const struct cli_command *c, const char *word);
 void cli_print_program_help(FILE *f, const struct cli_program *p);
 
 /* The source of a manual page, in the macros of man(7), on standard output: of a command, or of the

@@ -39,9 +39,7 @@ int cli_usage(const char *fmt, ...)
 
 /* -------------------------------------------------------------------------------------- options */
 
-/* The option of that name, or of that letter if len is 1. */
-static const struct cli_option *find_option(const struct cli_command *c, const char *name,
-                                            size_t len)
+const struct cli_option *cli_find_option(const struct cli_command *c, const char *name, size_t len)
 {
     for (const struct cli_option_group *g = c->groups; g->list; g++)
         for (const struct cli_option *o = g->list; o->help; o++)
@@ -133,7 +131,7 @@ static int take_option(const struct cli_command *c, int argc, char **argv, int *
     size_t len = arg[1] == '-' ? strcspn(name, "=") : 1;
     if (name[len])
         value = name + len + (arg[1] == '-');
-    const struct cli_option *o = find_option(c, name, len);
+    const struct cli_option *o = cli_find_option(c, name, len);
     if (!o)
         return cli_usage("tuffet %s has no option %s", c->name, arg);
     if (o->type == CLI_FLAG && value)
@@ -146,12 +144,15 @@ static int take_option(const struct cli_command *c, int argc, char **argv, int *
     return take_value(o, value);
 }
 
-static bool asks_for_help(int argc, char **argv)
+/* The word after --help or -h, "" without one; NULL: neither option is there. */
+static const char *help_word(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
-    return false;
+        if (strncmp(argv[i], "--help=", 7) == 0)
+            return argv[i] + 7;
+        else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return i + 1 < argc && argv[i + 1][0] != '-' ? argv[i + 1] : "";
+    return NULL;
 }
 
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand)
@@ -159,10 +160,9 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
     bool options = true;
     command = c->name;
     *operand = NULL;
-    if (asks_for_help(argc, argv)) {
-        cli_print_help(c);
-        return CLI_HELPED;
-    }
+    const char *help = help_word(argc, argv);
+    if (help)
+        return cli_print_help(c, help) == CLI_OK ? CLI_HELPED : CLI_USAGE;
     for (int i = 1; i < argc; i++) {
         if (options && strcmp(argv[i], "--") == 0) {
             options = false;

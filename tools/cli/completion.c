@@ -135,7 +135,9 @@ static void print_bash(const struct cli_program *p)
           "    help:*) _tuffet_words --man --completion ",
           stdout);
     put_commands(p);
-    puts("; return ;;\n    esac\n    case $command:$current in");
+    puts("; return ;;\n"
+         "    [a-z]*:-h | [a-z]*:--help) _tuffet_words all; return ;;\n"
+         "    esac\n    case $command:$current in");
     for (const struct cli_command *const *c = p->commands; *c; c++) {
         printf("    %s:-*) _tuffet_words ", (*c)->name);
         each_option(*c, bash_name);
@@ -191,7 +193,8 @@ static void print_zsh(const struct cli_program *p)
     for (const struct cli_command *const *c = p->commands; *c; c++) {
         printf("_tuffet_%s() {\n    _arguments -S :", (*c)->name);
         each_option(*c, zsh_option);
-        fputs(" \\\n        '(-h --help)'{-h,--help}'[print help]' \\\n        '1:", stdout);
+        fputs(" \\\n        '(-h --help)'{-h,--help}'[print help]::WORD:(all)' \\\n        '1:",
+              stdout);
         zsh_quoted((*c)->operand, strlen((*c)->operand));
         putchar(':');
         zsh_action(kind_of((*c)->operand));
@@ -265,8 +268,11 @@ static void print_fish(const struct cli_program *p)
         printf("'\ncomplete -c tuffet -n '__tuffet_command %s' ", (*c)->name);
         puts(kind_of((*c)->operand) == FOLDERS ? "-a '(__fish_complete_directories)'" : "-F");
         each_option(*c, fish_option);
+        printf("complete -c tuffet -n '__tuffet_command %s' -s h -l help -x -a all "
+               "-d 'print help'\n",
+               (*c)->name);
     }
-    puts("complete -c tuffet -s h -l help -d 'print help'\n"
+    puts("complete -c tuffet -n '__tuffet_command \"\"' -s h -l help -d 'print help'\n"
          "complete -c tuffet -n '__tuffet_command \"\"' -a help -d 'print the help of a command'\n"
          "complete -c tuffet -n '__tuffet_command help' -l man "
          "-d 'print the source of a manual page'\n"

@@ -91,25 +91,56 @@ static void help_notes(FILE *f, const char *notes)
     }
 }
 
-void cli_print_help(const struct cli_command *c)
+/* --help itself, for the list of a command's options. */
+static const struct cli_option *help_of(const struct cli_command *c)
+{
+    static const struct cli_option
+        whole = {'h', "help", CLI_FLAG, NULL, NULL, "print every option"},
+        parts = {'h', "help", CLI_FLAG, NULL, "[all]",
+                 "print the options that most people need; all: print every option"};
+    return c->first ? &parts : &whole;
+}
+
+static void help_first(const struct cli_command *c)
+{
+    putchar('\n');
+    for (const char *const *name = c->first; *name; name++)
+        help_option(cli_find_option(c, *name, strlen(*name)));
+    printf("\nMore: tuffet %s --help all\n", c->name);
+}
+
+static void help_all(const struct cli_command *c)
 {
     const char *line, *examples = c->examples;
     size_t n;
-    printf("tuffet %s - %s\n\nUsage: tuffet %s [OPTIONS] %s\n", c->name, c->summary, c->name,
-           c->operand);
     for (const struct cli_option_group *g = c->groups; g->list; g++) {
         if (g->title)
             printf("\n%s:\n", g->title);
         for (const struct cli_option *o = g->list; o->help; o++)
             help_option(o);
     }
-    printf("\n%-*sprint this help\n", OPTION_COLUMN, "  -h, --help");
+    putchar('\n');
+    help_option(help_of(c));
     if (c->notes)
         putchar('\n');
     help_notes(stdout, c->notes);
     puts("\nExamples:");
     while (next_line(&examples, &line, &n))
         printf("  %.*s\n", (int)n, line);
+}
+
+int cli_print_help(const struct cli_command *c, const char *word)
+{
+    bool all = strcmp(word, "all") == 0;
+    if (*word && !all)
+        return cli_usage("--help may be followed by the word all, not by \"%s\"", word);
+    printf("tuffet %s - %s\n\nUsage: tuffet %s [OPTIONS] %s\n", c->name, c->summary, c->name,
+           c->operand);
+    if (c->first && !all)
+        help_first(c);
+    else
+        help_all(c);
+    return CLI_OK;
 }
 
 void cli_print_program_help(FILE *f, const struct cli_program *p)
@@ -249,14 +280,16 @@ static void man_command(const struct cli_command *c)
         for (const struct cli_option *o = g->list; o->help; o++)
             man_option(o);
     }
-    puts(".SS Help\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint a short form of this page");
+    puts(".SS Help");
+    man_option(help_of(c));
     man_examples(c->examples);
 }
 
 static void man_program(const struct cli_program *p)
 {
     puts(".SH SYNOPSIS\n\\fBtuffet\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] \\fIMODEL\\fR\n.br\n"
-         "\\fBtuffet help\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n.br\n"
+         "\\fBtuffet help\\fR [\\fICOMMAND\\fR [\\fBall\\fR]]\n.br\n"
+         "\\fBtuffet help \\-\\-man\\fR [\\fICOMMAND\\fR]\n.br\n"
          "\\fBtuffet help \\-\\-completion\\fR \\fISHELL\\fR\n.br\n"
          "\\fBtuffet \\-\\-version\\fR\n"
          ".SH DESCRIPTION");
@@ -268,8 +301,11 @@ static void man_program(const struct cli_program *p)
         putchar('\n');
         man_line((*c)->summary);
     }
-    puts(".TP\n\\fBhelp\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n"
-         "print the help of a command, or with \\fB\\-\\-man\\fR the source of its manual page\n"
+    puts(".TP\n\\fBhelp\\fR [\\fICOMMAND\\fR [\\fBall\\fR]]\n"
+         "print the help of a command: the options that most people need, or with \\fBall\\fR "
+         "every option\n"
+         ".TP\n\\fBhelp \\-\\-man\\fR [\\fICOMMAND\\fR]\n"
+         "print the source of a manual page\n"
          ".TP\n\\fBhelp \\-\\-completion\\fR \\fISHELL\\fR\n"
          "print the script with which bash, zsh or fish completes command lines");
 }

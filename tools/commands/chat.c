@@ -257,6 +257,7 @@ const struct cli_command command_chat = {
             {NULL, cli_thread_option_list},
             {0},
         },
+    .first = (const char *const[]){"system", "tools", "no-think", "temp", "ctx", "device", NULL},
     .notes =
         "A line of input is a message. A line that ends in a backslash goes on in the next; the "
         "text between \"\"\" and \"\"\" is one message as it is, and so is a paste. Lines that "

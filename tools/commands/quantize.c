@@ -508,6 +508,7 @@ const struct cli_command command_quantize = {
             {NULL, cli_thread_option_list},
             {0},
         },
+    .first = (const char *const[]){"output", "calib", "bits", "bits-search", "kv", "threads", NULL},
     .notes =
         "MODEL is a float model, or one with quantized weights, which are expanded one layer at "
         "a time. It may be a folder of Hugging Face, as tuffet import takes: the GGUF file that it "

@@ -261,6 +261,7 @@ const struct cli_command command_run = {
             {NULL, cli_thread_option_list},
             {0},
         },
+    .first = (const char *const[]){"prompt", "file", "tokens", "temp", "ctx", "device", NULL},
     .notes = "Without MODEL, the model is stories2M, which ships with the program and tells "
              "stories to children.\n"
              "\n"

@@ -124,6 +124,7 @@ const struct cli_command command_serve = {
             {NULL, cli_thread_option_list},
             {0},
         },
+    .first = (const char *const[]){"host", "port", "api-key", "slots", "ctx", "device", NULL},
     .notes = "Prints the address, and serves until Ctrl-C or SIGTERM: the answers under way are "
              "then completed, and a second signal ends them. The same request with the same seed "
              "gets the same answer, whatever else the server does meanwhile.\n"
