@@ -298,7 +298,7 @@ func TestAContextEndsAPass(t *testing.T) {
 
 	// A context counts for its call alone. Behind the rewind, Decode computes 50 tokens again.
 	ctx, cancel = context.WithCancel(background)
-	quantized := begin(t, session.model, &SessionOptions{KV: "kivi:residual=32"})
+	quantized := begin(t, session.model, &SessionOptions{KV: "kivi:window=32"})
 	must(t, quantized.Prefill(ctx, ids))
 	cancel()
 	must(t, quantized.Rewind(50))

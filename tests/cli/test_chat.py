@@ -37,7 +37,7 @@ class Chat(Case):
 
     def test_the_prompt_ends_before_the_answer(self):
         toy, text = self.toy(template=ZEPHYR, ctx=1000), "hello world, " * 20
-        options = ["--kv=kivi:residual=32,group=16,prefill=prompt", "--temp=0", "-n40"]
+        options = ["--kv=kivi:window=32,group=16,prefill=prompt", "--temp=0", "-n40"]
         want = self.json("run", toy, "--special", *options,
                          "-p", f"<|user|>\n{text}</s>\n<|assistant|>\n")["text"]
         self.assertEqual(self.json("chat", toy, "-p", text, *options)["content"], want)

@@ -72,7 +72,7 @@ class Mpi(Case):
         commands but the first take turns at the numbers, unless TUFFET_THOROUGH is set."""
         run = ["run", self.model, "-phello", "-s1"]
         for numbers, args in [([2, 3, 4], [*run, "-n30", "-t1"]),
-                              ([3], [*run, "-n40", "-t2", "--kv=kivi:residual=16"]),
+                              ([3], [*run, "-n40", "-t2", "--kv=kivi:window=16"]),
                               ([4], [*run, "-n30", "-t1", "--top-k=5"]),
                               ([2], ["ppl", self.model, "-f", self.path("text"), "--ctx=64"]),
                               ([3], ["chat", self.model, "-phello", "-s1", "-n9",

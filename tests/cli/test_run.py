@@ -100,7 +100,7 @@ class Run(Case):
     def test_same_text_with_a_quantized_cache(self):
         toy, args = self.toy(endless=1), ["-phello", "-s3", "-n120"]
         seen = {self.tuffet("run", toy, *args)}
-        for kv in ["kivi:residual=16,group=16,bits=1", "logquant:window=8,group=16,bits=1",
+        for kv in ["kivi:window=16,group=16,bits=1", "logquant:window=8,group=16,bits=1",
                    "skvq:reorder=none,clip=zero,window=0,sinks=1,bits=1.5"]:
             texts = {self.tuffet("run", toy, *args, "--kv", kv, *more) for more in [[], ["-t1"],
                                                                                     ["-t3"],
@@ -116,7 +116,7 @@ class Run(Case):
     def test_guesses_change_nothing_but_time(self):
         toy, text = self.toy(endless=1), " ".join(["hello world"] * 20)
         for args in [["--temp=0"], ["--temp=0.3", "-s1"], ["--temp=0", "--repeat-penalty=1.3"],
-                     ["--temp=0", "--kv=kivi:residual=16,group=16,bits=1"],
+                     ["--temp=0", "--kv=kivi:window=16,group=16,bits=1"],
                      ["--temp=0", "--slide", "-c90"], ["--temp=0", "--regex=(hello |world ){50}"]]:
             plain, guessing = (self.json("run", toy, "-p", text, "-n60", *args, f"--lookup={n}")
                                for n in (0, 14))

@@ -44,7 +44,7 @@ class Saved(Case):
 
     def test_goes_on(self):
         toy = self.talker()
-        for args in [["--system=once"], ["--temp=0"], ["--kv=kivi:residual=32,group=16"],
+        for args in [["--system=once"], ["--temp=0"], ["--kv=kivi:window=32,group=16"],
                      ["--regex=[a-z ]{4,9}"]]:
             want, _ = self.chat(toy, "hello", "once upon", "the end", "hello", args=[*args, "-s3"])
             first, said = self.chat(toy, "hello", "once upon", f"/save {self.file}",
@@ -211,7 +211,7 @@ class PromptCache(Case):
     def test_the_same_answers(self):
         prompts = ["hello world, " * 20, "hello world, " * 20, "hello world, " * 20 + "once upon",
                    "hello", "hello world, the end"]
-        for kv in ["f16", "kivi:residual=32,group=16", "kivi:residual=32,group=16,prefill=prompt"]:
+        for kv in ["f16", "kivi:window=32,group=16", "kivi:window=32,group=16,prefill=prompt"]:
             toy, cache, before = self.toy(endless=1, ctx=1000), self.path(f"cache {kv}"), ""
             for i, prompt in enumerate(prompts):
                 want, _, n, _ = self.run_with(toy, prompt, "--kv", kv)

@@ -273,7 +273,7 @@ class Serve(Case):
         said = lambda answer: answer["choices"][0]["message"]["content"]
         with Server(self.endless(), "--slots=1") as s:
             alone = [said(s.answer(**body)) for body in asked]
-        for more in [[], ["--slots=8"], ["--slots=3", "--kv=kivi:residual=16,group=16"]]:
+        for more in [[], ["--slots=8"], ["--slots=3", "--kv=kivi:window=16,group=16"]]:
             with Server(self.endless(), *more) as s:
                 if "--kv" in str(more):
                     alone = [said(s.answer(**body)) for body in asked]
@@ -314,7 +314,7 @@ class Serve(Case):
                              ["choices"][0]["message"])
 
     def test_a_cache_that_depends_on_the_end_of_the_prompt(self):
-        kv = "--kv=kivi:residual=16,group=16,bits=1,prefill=prompt"
+        kv = "--kv=kivi:window=16,group=16,bits=1,prefill=prompt"
         text = "once upon a time " * 8
         with Server(self.endless(), kv, "--slots=1") as s:
             for n in [40, 60, 100]:

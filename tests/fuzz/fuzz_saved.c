@@ -37,11 +37,11 @@ static const struct tft_model *model(uint32_t i)
 
 static const char *const caches[] = {
     "f16",
-    "kivi:residual=16,group=16",
+    "kivi:window=16,group=16",
     "logquant:window=5,group=16",
     "kivi:kr=window:14,vr=log2:8,group=16",
     "k=1.5@token,v=3@token,group=16,retain=window:5,keep=4,scales=f8,sinks=2",
-    "kivi:residual=16,group=16,prefill=prompt",
+    "kivi:window=16,group=16,prefill=prompt",
 };
 enum { N_CACHES = sizeof caches / sizeof *caches };
 

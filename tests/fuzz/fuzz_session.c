@@ -53,7 +53,7 @@ static const char *const caches[] = {
     "f16",
     "f32",
     NULL,
-    "kivi:residual=2,group=16",
+    "kivi:window=2,group=16",
     "k=1.5@token,v=8@channel,group=16,retain=log2:2,sinks=1,scales=f8,clip=zero",
     "tuffet:window=0,group=16,k=2x1/16,v=16x1/1.5",
     "partial-logquant:window=2,group=16",

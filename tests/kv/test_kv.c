@@ -44,11 +44,11 @@ static const struct policy {
     uint64_t contract;
 } policies[] = {
     {"rtn", 0, 330, 0x8b78e003e9d12ad5},
-    {"kivi:residual=64", 0, 330, 0x2e589bf784ace85b},
-    {"kivi:residual=48,bits=4", 1, 110, 0xbb337428ea370d6e},
+    {"kivi:window=64", 0, 330, 0x2e589bf784ace85b},
+    {"kivi:window=48,bits=4", 1, 110, 0xbb337428ea370d6e},
     {"logquant:window=21,group=32", 0, 150, 0x737f71c7eb452ac3},
     {"logquant:window=32,group=16", 1, 140, 0x29e0e07c764a0fb5},
-    {"asymkv:lk=1,residual=32", 1, 80, 0x75f805762e0356be},
+    {"asymkv:lk=1,window=32", 1, 80, 0x75f805762e0356be},
     {"skvq:reorder=none,clip=zero,window=33,v=1.5,group=16", 0, 140, 0x5ae7d0f94f1b1be3},
     {"tuffet:k=2.25@mixed,window=20,group=32", 1, 90, 0x90e431a04ee5efd0},
     {"tuffet:k=1.5@mixed,window=20,group=32", 1, 290, 0xe6cf58647f15c9c3},
@@ -59,7 +59,7 @@ static const struct policy {
     {"tuffet:k=16x1/1.25@mixed,v=2x1/1,window=20,group=16,scales=f8", 0, 80, 0xc8f4fad6b7da8e05},
     {"skvq:k=3,window=17,group=16", 1, 110, 0xaf5a7fba6c9f244a},
     {"skvq:clip=zero,window=33,group=16,prefill=100", 1, 120, 0x5b92dc4372e73490},
-    {"kivi:residual=24,prefill=70", 0, 110, 0x1c3115371d0167db},
+    {"kivi:window=24,prefill=70", 0, 110, 0x1c3115371d0167db},
     {"kivi:kr=fill:64,vr=window:48", 0, 330, 0xbb70a97165988fb8},
     {"logquant:kr=log2:21,vr=window:21,group=32,sinks=3", 1, 150, 0x25957e6cbe657fa7},
     {"tuffet:k=2.25@mixed,group=32,kr=window:9,vr=log2:11", 1, 290, 0xe83d784048232716},
@@ -265,11 +265,11 @@ static void several_logits(void **state)
     toy_tokens(1, m->n_vocab, a, LONG);
     struct tft_session *s =
         session(m, (struct tft_session_opts){
-                       .n_threads = 3, .n_batch = 70, .n_logits = 70, .kv = "kivi:residual=32"});
+                       .n_threads = 3, .n_batch = 70, .n_logits = 70, .kv = "kivi:window=32"});
     /* the last pass is of 70 tokens, two events among them */
     assert_int_equal(tft_prefill(s, a, LONG), TFT_OK);
     struct tft_session *one =
-        session(m, (struct tft_session_opts){.n_threads = 1, .kv = "kivi:residual=32"});
+        session(m, (struct tft_session_opts){.n_threads = 1, .kv = "kivi:window=32"});
     for (uint32_t i = 0; i < LONG; i++) {
         assert_int_equal(tft_decode(one, a[i]), TFT_OK);
         if (i >= LONG - 70)
@@ -291,7 +291,7 @@ static void the_end_of_a_prompt(void **state)
         {"skvq:clip=zero,window=33,group=16,prefill=prompt",
          "skvq:clip=zero,window=33,group=16,prefill=90"},
         {"logquant:window=11,group=16,prefill=prompt", "logquant:window=11,group=16,prefill=90"},
-        {"kivi:residual=100,prefill=prompt", "kivi:residual=100"}, /* longer than the prompt */
+        {"kivi:window=100,prefill=prompt", "kivi:window=100"}, /* longer than the prompt */
     };
     enum { PROMPT = 90 };
     struct tft_model *m = model(1);
@@ -358,7 +358,7 @@ static const struct {
     uint32_t sinks, keep;
 } filtered[] = {
     {"skvq:clip=none,k=1,window=17,group=16,keep=6", 5, 6},
-    {"kivi:residual=24,bits=1,prefill=60,keep=3", 0, 3},
+    {"kivi:window=24,bits=1,prefill=60,keep=3", 0, 3},
     {"rtn:bits=1,keep=100", 0, 100},
 };
 
@@ -496,16 +496,16 @@ static void memory_of_what_stays(void **state)
     struct tft_model *m = model(0);
     size_t slot = (size_t)2 * 2 * m->n_layer * m->n_head_kv * m->head_dim;
     struct tft_session_opts o = {
-        .size = sizeof o, .n_threads = 1, .n_batch = 16, .kv = "kivi:residual=64"};
+        .size = sizeof o, .n_threads = 1, .n_batch = 16, .kv = "kivi:window=64"};
     size_t plain = tft_session_bytes(m, &o, NULL), whole, named;
-    o.kv = "kivi:residual=64,prefill=480";
+    o.kv = "kivi:window=64,prefill=480";
     whole = tft_session_bytes(m, &o, NULL);
     assert_in_range(whole - plain, (480 - 96) * slot,
                     (480 - 96) * (slot + 3 * sizeof(uint32_t)) +
                         1024); /* 64 and what waits for its block */
-    o.kv = "kivi:residual=64,prefill=90";
+    o.kv = "kivi:window=64,prefill=90";
     assert_int_equal(tft_session_bytes(m, &o, NULL), plain);
-    o.kv = "kivi:residual=64,keep=32";
+    o.kv = "kivi:window=64,keep=32";
     o.keep = wanted;
     named = tft_session_bytes(m, &o, NULL);
     assert_in_range(named - plain, 32 * slot,
@@ -576,7 +576,7 @@ static void bytes_of_a_token(void **state)
                                  .capacity = 320,
                                  .n_batch = 16,
                                  .n_threads = 1,
-                                 .kv = "kivi:bits=1,residual=32"};
+                                 .kv = "kivi:bits=1,window=32"};
     size_t less = tft_session_bytes(m, &o, NULL);
     o.capacity = 640;
     size_t more = tft_session_bytes(m, &o, NULL), own = sizeof(int32_t) * 320,

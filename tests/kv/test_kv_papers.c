@@ -227,14 +227,14 @@ static void kivi(void **state)
     static const struct paper cases[] = {
         {.kv = "kivi", .n = 290, .rule = KIVI, .window = 128, .axis = {CHANNEL, TOKEN},
          .levels = {{4}, {4}}, .group = 32, .block = 32},
-        {.kv = "kivi:residual=64,bits=4", .toy = 1, .n = 140, .rule = KIVI, .window = 64,
+        {.kv = "kivi:window=64,bits=4", .toy = 1, .n = 140, .rule = KIVI, .window = 64,
          .axis = {CHANNEL, TOKEN}, .levels = {{16}, {16}}, .group = 32, .block = 32},
-        {.kv = "kivi:residual=128,bits=4,group=64", .n = 270, .rule = KIVI, .window = 128,
+        {.kv = "kivi:window=128,bits=4,group=64", .n = 270, .rule = KIVI, .window = 128,
          .axis = {CHANNEL, TOKEN}, .levels = {{16}, {16}}, .group = 64, .block = 64},
-        {.kv = "kivi:residual=64,group=64", .toy = 1, .n = 140, .rule = KIVI, .window = 64,
+        {.kv = "kivi:window=64,group=64", .toy = 1, .n = 140, .rule = KIVI, .window = 64,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 64, .block = 64},
         /* after an eviction 8 tokens wait, then 16, 24, none */
-        {.kv = "kivi:residual=40", .n = 130, .rule = KIVI, .window = 40, .axis = {CHANNEL, TOKEN},
+        {.kv = "kivi:window=40", .n = 130, .rule = KIVI, .window = 40, .axis = {CHANNEL, TOKEN},
          .levels = {{4}, {4}}, .group = 32, .block = 32},
     };
     ALL(cases);
@@ -318,16 +318,16 @@ static void whole_prompts(void **state)
         {.kv = "skvq:window=16,prefill=150", .toy = 1, .n = 230, .rule = SKVQ, .window = 16,
          .sinks = 5, .axis = {TOKEN, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
          .clip = CALIBRATED, .f8 = true, .reorder = true, .prefill = 150},
-        {.kv = "kivi:residual=40,prefill=130", .n = 210, .n_prefix = PREFIX, .rule = KIVI,
+        {.kv = "kivi:window=40,prefill=130", .n = 210, .n_prefix = PREFIX, .rule = KIVI,
          .window = 40, .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
          .prefill = 130},
-        {.kv = "kivi:residual=40,prefill=120", .n = 170, .rule = KIVI, .window = 40,
+        {.kv = "kivi:window=40,prefill=120", .n = 170, .rule = KIVI, .window = 40,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
          .prefill = 120},
         {.kv = "logquant:window=11,group=32,prefill=140", .n = 200, .rule = LOGQUANT, .window = 11,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
          .prefill = 140},
-        {.kv = "kivi:residual=64,prefill=64", .n = 140, .rule = KIVI, .window = 64,
+        {.kv = "kivi:window=64,prefill=64", .n = 140, .rule = KIVI, .window = 64,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32, .prefill = 64},
     };
     ALL(cases);
@@ -343,9 +343,9 @@ static void filters(void **state)
         {.kv = "skvq:window=16,keep=1", .toy = 1, .n = 130, .n_prefix = PREFIX, .rule = SKVQ,
          .window = 16, .sinks = 5, .axis = {TOKEN, TOKEN}, .levels = {{4}, {4}}, .group = 32,
          .block = 32, .clip = CALIBRATED, .f8 = true, .reorder = true, .keep = 1},
-        {.kv = "kivi:residual=40,keep=100", .n = 210, .rule = KIVI, .window = 40,
+        {.kv = "kivi:window=40,keep=100", .n = 210, .rule = KIVI, .window = 40,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32, .keep = 100},
-        {.kv = "kivi:residual=40,prefill=130,keep=7", .n = 190, .n_prefix = PREFIX, .rule = KIVI,
+        {.kv = "kivi:window=40,prefill=130,keep=7", .n = 190, .n_prefix = PREFIX, .rule = KIVI,
          .window = 40, .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
          .prefill = 130, .keep = 7},
     };
@@ -396,7 +396,7 @@ static void an_intact_prefix(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {.kv = "kivi:residual=32", .toy = 1, .n = 100, .n_prefix = PREFIX, .rule = KIVI,
+        {.kv = "kivi:window=32", .toy = 1, .n = 100, .n_prefix = PREFIX, .rule = KIVI,
          .window = 32, .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32},
         {.kv = "skvq:reorder=none,clip=zero,group=64,window=16", .n = 110, .n_prefix = PREFIX,
          .rule = SKVQ, .window = 16, .sinks = 5, .axis = {TOKEN, TOKEN}, .levels = {{4}, {4}},
@@ -425,16 +425,16 @@ static void bits_by_channel(void **state)
         {.kv = "tuffet:k=2.25@mixed,window=17,group=32", .toy = 1, .n = 120, .rule = SKVQ,
          .window = 17, .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32,
          .clip = CENTRE, .average = {2.25}},
-        {.kv = "kivi:k=3.3@mixed,residual=32", .toy = 1, .n = 100, .rule = KIVI, .window = 32,
+        {.kv = "kivi:k=3.3@mixed,window=32", .toy = 1, .n = 100, .rule = KIVI, .window = 32,
          .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32,
          .average = {3.3}},
         {.kv = "skvq:reorder=none,clip=zero,k=1.5@mixed,window=16,group=16", .n = 100,
          .n_prefix = PREFIX, .rule = SKVQ, .window = 16, .sinks = 5, .axis = {MIXED, TOKEN},
          .levels = {{0}, {4}}, .group = 16, .block = 16, .clip = ZERO, .f8 = true,
          .average = {1.5}},
-        {.kv = "kivi:k=1@mixed,residual=32", .n = 70, .rule = KIVI, .window = 32,
+        {.kv = "kivi:k=1@mixed,window=32", .n = 70, .rule = KIVI, .window = 32,
          .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32, .average = {1}},
-        {.kv = "kivi:k=4@mixed,residual=32", .n = 70, .rule = KIVI, .window = 32,
+        {.kv = "kivi:k=4@mixed,window=32", .n = 70, .rule = KIVI, .window = 32,
          .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32, .average = {4}},
     };
     ALL(cases);
@@ -484,17 +484,17 @@ static void asymkv(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {.kv = "asymkv:lk=1,lv=0,residual=64", .toy = 2, .n = 140, .rule = KIVI, .window = 64,
+        {.kv = "asymkv:lk=1,lv=0,window=64", .toy = 2, .n = 140, .rule = KIVI, .window = 64,
          .axis = {CHANNEL, TOKEN}, .levels = {{4, 2}, {2, 2}}, .group = 32, .block = 32},
-        {.kv = "asymkv:residual=32", .toy = 2, .n = 70, .rule = KIVI, .window = 32,
+        {.kv = "asymkv:window=32", .toy = 2, .n = 70, .rule = KIVI, .window = 32,
          .axis = {CHANNEL, TOKEN}, .levels = {{4, 4}, {2, 2}}, .group = 32, .block = 32},
-        {.kv = "asymkv:lk=2,lv=1,high=4,low=1.5,residual=32", .toy = 2, .n = 70, .rule = KIVI,
+        {.kv = "asymkv:lk=2,lv=1,high=4,low=1.5,window=32", .toy = 2, .n = 70, .rule = KIVI,
          .window = 32, .axis = {CHANNEL, TOKEN}, .levels = {{16, 16}, {16, 3}}, .group = 32,
          .block = 32},
-        {.kv = "asymkv:lk=0,lv=2,high=3,residual=32", .toy = 2, .n = 70, .rule = KIVI,
+        {.kv = "asymkv:lk=0,lv=2,high=3,window=32", .toy = 2, .n = 70, .rule = KIVI,
          .window = 32, .axis = {CHANNEL, TOKEN}, .levels = {{2, 2}, {8, 8}}, .group = 32,
          .block = 32},
-        {.kv = "asymkv:lk=1,lv=1,high=16,low=8,residual=32", .toy = 2, .n = 70, .rule = KIVI,
+        {.kv = "asymkv:lk=1,lv=1,high=16,low=8,window=32", .toy = 2, .n = 70, .rule = KIVI,
          .window = 32, .axis = {CHANNEL, TOKEN}, .levels = {{0, 256}, {0, 256}}, .group = 32,
          .block = 32},
     };
@@ -513,7 +513,7 @@ static void bits_by_layer(void **state)
         {.kv = "tuffet:k=16x1/2.25,v=16x1/2,window=20,group=32", .toy = 2, .n = 100, .rule = SKVQ,
          .window = 20, .axis = {MIXED, TOKEN}, .levels = {{0, 0}, {0, 4}}, .group = 32,
          .block = 32, .clip = CENTRE, .average = {0, 2.25}},
-        {.kv = "kivi:k=1.25x1/16@mixed,v=1x1/3,residual=32", .toy = 2, .n = 80, .rule = KIVI,
+        {.kv = "kivi:k=1.25x1/16@mixed,v=1x1/3,window=32", .toy = 2, .n = 80, .rule = KIVI,
          .window = 32, .axis = {MIXED, TOKEN}, .levels = {{0, 0}, {2, 8}}, .group = 32,
          .block = 32, .average = {1.25, 0}},
     };

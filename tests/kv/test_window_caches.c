@@ -32,10 +32,10 @@ static const char *const caches[] = {
     "kivi",
     "tuffet:k=2.25@mixed,group=32",
     "logquant:window=21,group=32",
-    "asymkv:lk=1,residual=32",
+    "asymkv:lk=1,window=32",
     "skvq:group=16",
     "k=16,v=8@channel,retain=log2:2,scales=f8",
-    "kivi:residual=24,prefill=300",
+    "kivi:window=24,prefill=300",
     "kivi:kr=fill:40,vr=window:20",
     "k=8@token,v=3,kr=log2:11,vr=fill:24,group=16,sinks=3",
     "i8", /* evicts nothing */
@@ -250,9 +250,9 @@ static void stopped_passes(void **state)
 {
     (void)state;
     struct tft_model *m = model();
-    struct tft_session *whole = unwound(m, with("kivi:residual=150", 1));
+    struct tft_session *whole = unwound(m, with("kivi:window=150", 1));
     feed(whole, text, N, N);
-    struct tft_session_opts o = with("kivi:residual=150", 2);
+    struct tft_session_opts o = with("kivi:window=150", 2);
     int left;
     o.n_batch = 60;
     o.progress = stop;
@@ -298,9 +298,9 @@ static void rings_slide_with_the_blocks(void **state)
 {
     (void)state;
     static const char *const slid[] = {
-        "kivi:residual=32,group=16", "logquant:window=11,group=16",
+        "kivi:window=32,group=16", "logquant:window=11,group=16",
         "tuffet:group=32,window=20,sinks=2", "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
-        "kivi:residual=32,group=16,sinks=2,keep=7,prefill=70"};
+        "kivi:window=32,group=16,sinks=2,keep=7,prefill=70"};
     static const uint32_t capacity[] = {128, 800};
     struct tft_model *m = model();
     for (size_t c = 0; c < 2 * sizeof slid / sizeof *slid; c++) {

@@ -107,7 +107,7 @@ static void as_if_its_tokens_were_fed(void **state)
 /* A named prefix is the same as a prefix of all its tokens that is the model's own. */
 static void compare_with_one(bool with_own)
 {
-    static const char *const caches[] = {"f16", "f32", "i8", "kivi:residual=16,group=16",
+    static const char *const caches[] = {"f16", "f32", "i8", "kivi:window=16,group=16",
                                          "logquant:window=11,group=16",
                                          "kivi:kr=fill:16,vr=window:11,group=16,sinks=2"};
     int32_t joined[MAIN + LONG];

@@ -191,7 +191,7 @@ static void the_same_bits_however_fed(void **state)
         const char *path = written(&expert_toys[i]);
         same_bits(path, "f16", i);
         if (in_turn(0, i, 3)) /* the last one has a state too */
-            same_bits(path, "kivi:residual=32,group=16", i + 2);
+            same_bits(path, "kivi:window=32,group=16", i + 2);
     }
 }
 

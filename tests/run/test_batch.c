@@ -155,7 +155,7 @@ static bool some(void *user, uint64_t position, int32_t token)
 static void caches_side_by_side(void **state)
 {
     (void)state;
-    static const char *const slides[] = {"f16", "kivi:residual=32,group=16,keep=4",
+    static const char *const slides[] = {"f16", "kivi:window=32,group=16,keep=4",
                                          "logquant:window=11,group=16"};
     struct tft_model *m = opened(written(&small));
     float importance[2 * 2 * 20];

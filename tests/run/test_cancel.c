@@ -98,9 +98,9 @@ static void stop_everywhere(const struct tft_model *m, struct tft_session_opts o
 static void goes_on_with_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const caches[] = {"f16", "f32", "i8", "kivi:residual=32,group=16",
+    static const char *const caches[] = {"f16", "f32", "i8", "kivi:window=32,group=16",
                                          "k=3@token,v=1@channel,retain=window:16,group=16,sinks=2",
-                                         "kivi:residual=32,group=16,bits=1,prefill=60,keep=6",
+                                         "kivi:window=32,group=16,bits=1,prefill=60,keep=6",
                                          "logquant:retain=log2:16,group=16",
                                          "kivi:kr=fill:32,vr=window:16,group=16"};
     struct tft_model *m = opened(written(&toy));
@@ -125,7 +125,7 @@ static void in_a_session_that_slides(void **state)
     toy_tokens(8, toy.n_vocab, tokens, 2 * N);
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 2, .n_batch = 32, .capacity = 96};
     o.slide = true;
-    static const char *const caches[] = {"f16", "kivi:residual=32,group=16"};
+    static const char *const caches[] = {"f16", "kivi:window=32,group=16"};
     for (int k = 0; k < 2; k++) {
         o.kv = caches[k];
         stop_everywhere(m, o, tokens, 2 * N);
@@ -143,7 +143,7 @@ static void while_tokens_are_computed_again(void **state)
     toy_tokens(9, toy.n_vocab, tokens, N);
     struct caller c;
     struct tft_session_opts o = {.size = sizeof o,
-                                 .kv = "kivi:residual=32,group=16,keep=5",
+                                 .kv = "kivi:window=32,group=16,keep=5",
                                  .keep = every_fifth,
                                  .n_batch = 20,
                                  .n_threads = 1};

@@ -43,7 +43,7 @@ static void rewinds_to_checkpoints(void **state)
 static void rewinds_twice(void **state)
 {
     (void)state;
-    static const char *const caches[] = {"f16", "kivi:residual=32,group=16"};
+    static const char *const caches[] = {"f16", "kivi:window=32,group=16"};
     struct tft_model *m = toy_model(0);
     for (int c = 0; c < 2; c++) {
         struct tft_session *s = session(m, (struct tft_session_opts){.kv = caches[c]});
@@ -116,8 +116,8 @@ static void those_that_serve_nothing_go(void **state)
         const char *kv;
         uint32_t n[2], oldest[2]; /* without windows, with windows: in all layers, so f16 */
     } caches[] = {{"f16", {11, 6}, {100, 600}},
-                  {"kivi:residual=400", {3, 6}, {900, 600}},
-                  {"kivi:residual=32,group=16", {1, 6}, {1100, 600}}};
+                  {"kivi:window=400", {3, 6}, {900, 600}},
+                  {"kivi:window=32,group=16", {1, 6}, {1100, 600}}};
     for (int i = 0; i < N_STATE; i++) {
         struct tft_model *m = toy_model(i);
         for (size_t c = 0; c < sizeof caches / sizeof *caches; c++) {

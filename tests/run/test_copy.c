@@ -66,7 +66,7 @@ static void apart(const struct tft_model *m, struct tft_session_opts o, bool clo
 static void two_go_on(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "kivi:residual=24,group=16",
+    static const char *const kv[] = {"f16", "kivi:window=24,group=16",
                                      "logquant:window=11,group=16"};
     struct tft_model *m = toy_model(&small);
     for (int c = 0; c < 6; c++)
@@ -131,7 +131,7 @@ static void refusals(void **state)
     struct tft_session *s = session(m, o), *other_model = session(again, o), *other_cache, *few;
     o.capacity = BEGIN - 1;
     few = session(m, o);
-    o.kv = "kivi:residual=24,group=16";
+    o.kv = "kivi:window=24,group=16";
     other_cache = session(m, o);
     struct tft_session *all[] = {s, other_model, other_cache, few};
     for (int i = 0; i < 4; i++)

@@ -390,7 +390,7 @@ static void with_a_filter(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&small));
-    static const char *const kv[] = {"kivi:residual=32,group=16,keep=6",
+    static const char *const kv[] = {"kivi:window=32,group=16,keep=6",
                                      "kivi:kr=window:14,vr=fill:24,group=16,keep=60,sinks=2"};
     for (int i = 0; i < 4; i++) {
         struct tft_session_opts o = {
@@ -403,7 +403,7 @@ static void with_a_filter(void **state)
 static void in_sessions_that_slide(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "kivi:residual=32,group=16",
+    static const char *const kv[] = {"f16", "kivi:window=32,group=16",
                                      "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3"};
     const struct toy *models[] = {&small, &more_toys[16]}; /* gemma2 has windows */
     for (size_t k = 0; k < 2; k++) {
@@ -442,7 +442,7 @@ static void the_prompt_ends(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&small));
-    struct tft_session_opts o = {.kv = "kivi:residual=32,group=16,prefill=prompt", .n_threads = 1};
+    struct tft_session_opts o = {.kv = "kivi:window=32,group=16,prefill=prompt", .n_threads = 1};
     struct twins t = twins(m, o);
     get_ahead(&t, 100);
     tft_prompt_end(t.s);
@@ -624,7 +624,7 @@ static void the_model_as_its_own_draft(void **state)
 static void another_model_as_draft(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "i8", "kivi:residual=32,group=16"};
+    static const char *const kv[] = {"f16", "i8", "kivi:window=32,group=16"};
     struct tft_model *m = opened(written(&small)), *d = another(77);
     m->weight_bytes = 1 << 30;
     for (int i = 0; i < 6; i++) {

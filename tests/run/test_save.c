@@ -136,7 +136,7 @@ static void a_prompt_that_stays_open(void **state)
 {
     (void)state;
     struct tft_model *m = small_model(NULL);
-    struct tft_session_opts o = {.kv = "kivi:residual=24,group=16,prefill=prompt", .n_threads = 1};
+    struct tft_session_opts o = {.kv = "kivi:window=24,group=16,prefill=prompt", .n_threads = 1};
     carried(m, o, o, 12);
     tft_model_close(m);
 }
@@ -150,10 +150,10 @@ static bool some(void *user, uint64_t position, int32_t token)
 static void sliding_and_named(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "i8", "kivi:residual=32,group=16",
+    static const char *const kv[] = {"f16", "i8", "kivi:window=32,group=16",
                                      "logquant:window=11,group=16",
                                      "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
-                                     "kivi:residual=32,group=16,sinks=2,keep=4,prefill=70"};
+                                     "kivi:window=32,group=16,sinks=2,keep=4,prefill=70"};
     struct tft_model *m = small_model(NULL);
     for (size_t c = 0; c < sizeof kv / sizeof *kv; c++) {
         struct tft_session_opts o = {.kv = kv[c], .n_threads = 1, .capacity = 128, .slide = true,
@@ -247,7 +247,7 @@ static void prefixes(void **state)
     toy_tokens(5, m->n_vocab, text, TEXT);
     for (int i = 0; i < 2; i++) {
         struct tft_session_opts o = {.n_threads = 1, .prefix = i ? "a" : NULL,
-                                     .kv = "kivi:residual=32,group=16"};
+                                     .kv = "kivi:window=32,group=16"};
         carried(m, o, o, 8);
         struct tft_session *s = session(m, o), *t;
         struct tft_error err;
@@ -362,7 +362,7 @@ static void lies_about_names(void **state)
     (void)state;
     struct tft_model *m = small_model(NULL);
     struct tft_session *s = session(m, (struct tft_session_opts){
-        .kv = "kivi:residual=16,group=16,keep=4", .keep = some});
+        .kv = "kivi:window=16,group=16,keep=4", .keep = some});
     struct tft_error err = {0};
     size_t n, at = sizeof(struct tft_saved) + 60 * sizeof(int32_t);
     feed(s, text, 60, 60);

@@ -63,7 +63,7 @@ static void rungs(void **state)
         t.type = types[i];
         two_rungs(&t, "f16");
         two_rungs(&t, "i8");
-        two_rungs(&t, "kivi:residual=24,group=16");
+        two_rungs(&t, "kivi:window=24,group=16");
     }
 }
 

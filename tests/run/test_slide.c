@@ -48,12 +48,12 @@ static int32_t tokens[FED];
 static const char *const caches[] = {"f16",
                                      "f32",
                                      "i8",
-                                     "kivi:residual=32,group=16",
+                                     "kivi:window=32,group=16",
                                      "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3",
                                      "logquant:window=11,group=16",
                                      "kivi:kr=fill:32,vr=window:11,group=16,sinks=2",
                                      "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
-                                     "kivi:residual=32,group=16,sinks=2,keep=4,prefill=70"};
+                                     "kivi:window=32,group=16,sinks=2,keep=4,prefill=70"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
 /* A filter: which tokens stay where they are one of `keep`. */
@@ -158,14 +158,14 @@ static void four_tokens_stay_with_any_cache(void **state)
         bool slide;
         uint32_t n_prefix, sinks;
     } all[] = {
-        {"kivi:residual=32,group=16", true, 0, 4},
+        {"kivi:window=32,group=16", true, 0, 4},
         {"logquant:window=11,group=16", true, 0, 4},
-        {"asymkv:residual=32,group=16", true, 0, 4},
+        {"asymkv:window=32,group=16", true, 0, 4},
         {"rtn", true, 0, 4},
-        {"kivi:residual=32,group=16", false, 0, 0},
-        {"kivi:residual=32,group=16", true, 1, 0},
-        {"kivi:residual=32,group=16,sinks=0", true, 0, 0},
-        {"kivi:residual=32,group=16,sinks=2", true, 0, 2},
+        {"kivi:window=32,group=16", false, 0, 0},
+        {"kivi:window=32,group=16", true, 1, 0},
+        {"kivi:window=32,group=16,sinks=0", true, 0, 0},
+        {"kivi:window=32,group=16,sinks=2", true, 0, 2},
         {"f16", true, 1, 4},
     };
     static uint16_t prefix[2][8];

@@ -6,7 +6,7 @@
 static void the_same_bits_however_fed(void **state)
 {
     (void)state;
-    static const char *const caches[] = {"f16", "kivi:residual=32,group=16",
+    static const char *const caches[] = {"f16", "kivi:window=32,group=16",
                                          "kivi:kr=fill:32,vr=window:16,group=16"};
     for (int i = 0; i < N_STATE; i++)
         for (int c = 0; c < 3; c++) {

@@ -10,10 +10,10 @@ static const struct {
     const char *file; /* the cache that the model file must be calibrated for, or NULL */
 } caches[] = {
     {"rtn", NULL},
-    {"kivi:residual=48,bits=4", NULL},
+    {"kivi:window=48,bits=4", NULL},
     {"logquant:window=21", NULL},
     {"partial-logquant:window=8,prefill=75", NULL},
-    {"asymkv:lk=1,residual=32", NULL},
+    {"asymkv:lk=1,window=32", NULL},
     {"skvq:reorder=none,clip=zero,window=33,v=1.5,group=16", NULL},
     {"tuffet:k=2.25@mixed,window=20,group=32", NULL},
     {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", NULL},
@@ -22,7 +22,7 @@ static const struct {
     {"k=16,v=8@channel,retain=log2:2,scales=f8", NULL},
     {"k=1.5@channel,v=4@token,group=128,retain=fill:16", NULL},
     {"skvq:k=3,window=17,group=16", "skvq:k=3,group=16"},
-    {"kivi:residual=24,prefill=70,clip=zero,scales=f8", NULL},
+    {"kivi:window=24,prefill=70,clip=zero,scales=f8", NULL},
     {"kivi:kr=fill:40,vr=window:20", NULL},
     {"k=16,v=8@channel,group=16,kr=window:3,vr=log2:9,sinks=3", NULL},
     {"skvq:k=3,kr=log2:11,vr=fill:24,group=16,prefill=100", "skvq:k=3,group=16"},

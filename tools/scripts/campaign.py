@@ -142,7 +142,7 @@ class Campaign:
                 self.quantize("out", "--bits=3", "--rounding=awq", "--calibrate",
                               "--tune-epochs=1", "--intact-text=Once"),
                 self.quantize("out", *search),
-                self.quantize("out", "--kv=kivi:group=16,residual=16", "--kv-search=60B"),
+                self.quantize("out", "--kv=kivi:group=16,window=16", "--kv-search=60B"),
                 self.quantize("out", "--bits-search=5.5", "--group=32", "--dynamic=all"),
                 self.quantize("out", "--intact-system=brief=Be brief", "--template=chatml",
                               "--smooth=0.5", "--json"),

@@ -301,7 +301,7 @@ class Sessions(Case):
     def test_callbacks(self):
         model = self.model()
         seen, asked = [], []
-        session = model.session(progress=seen.append, kv="bits=2,group=16,residual=16,keep=4",
+        session = model.session(progress=seen.append, kv="bits=2,group=16,window=16,keep=4",
                                 keep=lambda position, token: asked.append((position, token)))
         ids = [1 + i % 9 for i in range(100)]
         session.prefill(ids)

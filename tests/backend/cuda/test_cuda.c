@@ -263,7 +263,7 @@ static void tokens_that_a_filter_keeps(void **state)
 {
     (void)state;
     struct quantize_opts o = usual(&small);
-    const char *kv = "kivi:residual=24,keep=7,clip=zero";
+    const char *kv = "kivi:window=24,keep=7,clip=zero";
     struct pair p = pair(quantized(&small, &o), 0,
                          (struct tft_session_opts){.n_threads = 1, .kv = kv, .keep = is_kept});
     int32_t tokens[150];
@@ -317,7 +317,7 @@ static void prefixes(void **state)
 static void a_session_that_slides(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "f32", "kivi:residual=30", "rtn:sinks=3",
+    static const char *const kv[] = {"f16", "f32", "kivi:window=30", "rtn:sinks=3",
                                      "kivi:kr=fill:24,vr=window:9,group=16,keep=9"};
     struct quantize_opts o = usual(&small);
     const char *path = quantized(&small, &o);

@@ -250,7 +250,7 @@ static void the_prompt_ends(void **state)
     int32_t tokens[150];
     struct pair p = pair(quantized(&t, &o),
                          (struct tft_session_opts){
-                             .n_threads = 1, .kv = "kivi:residual=24,group=16,prefill=prompt"});
+                             .n_threads = 1, .kv = "kivi:window=24,group=16,prefill=prompt"});
     toy_tokens(3, t.n_vocab, tokens, 150);
     feed_both(&p, tokens, 90, 1);
     for (int i = 0; i < 2; i++)
@@ -263,7 +263,7 @@ static void the_prompt_ends(void **state)
 static void sessions_that_slide(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "i8", "kivi:residual=30", "rtn:sinks=3",
+    static const char *const kv[] = {"f16", "i8", "kivi:window=30", "rtn:sinks=3",
                                      "kivi:kr=fill:24,vr=window:9,group=16"};
     struct toy t = with_heads(&small);
     struct quantize_opts o = usual(&t);

@@ -117,7 +117,7 @@ static void every_architecture_goes_back(void **state)
 static void quantized_caches_go_back(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"kivi:residual=48,bits=4", "logquant:window=21",
+    static const char *const kv[] = {"kivi:window=48,bits=4", "logquant:window=21",
                                      "k=8@token,v=16,group=16,retain=window:5", "f32"};
     for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
         goes_back(&plain, kv[i]);

@@ -201,7 +201,7 @@ static void bits_that_are_not_mixed(void **state)
     (void)state;
     struct tft_model *m = model(2);
     struct kv_search_opts o = opts(6);
-    o.kv = "rtn:residual=16,group=16";
+    o.kv = "rtn:window=16,group=16";
     struct kv_search r = searched(m, o);
     assert_true(r.unit[2].bits > r.unit[0].bits && r.unit[3].bits > r.unit[5].bits);
     assert_in_range(tft_kv_bytes(m, r.searched.kv, NULL), 1, r.budget);
@@ -490,7 +490,7 @@ static void refused_by_name(void **state)
     o = opts(6);
     o.kv = "skvq:window=0";
     refused(m, o, TFT_ERR_ARG, "clips that are calibrated for its bits");
-    o.kv = "kivi:residual=16,keep=4";
+    o.kv = "kivi:window=16,keep=4";
     refused(m, o, TFT_ERR_ARG, "needs a filter that names tokens: search without keep");
     o = deep(base, 8);
     o.depth = 15;
