@@ -477,7 +477,7 @@ struct tft_session_opts {
  * runs on the CPU alone. The string tft_session_opts.kv names a cache:
  *
  *      PRESET                     "kivi"
- *      PRESET:KNOB=VALUE,...      "kivi:bits=4,residual=64"
+ *      PRESET:KNOB=VALUE,...      "kivi:bits=4,window=64"
  *      KNOB=VALUE,...             "k=2@channel,v=1@token,retain=log2:42": other knobs as in kivi
  *
  *      preset            keys        values    tokens that stay f16    after the paper
@@ -509,8 +509,8 @@ struct tft_session_opts {
  *                       mixed: as channel, and each channel has 1 to 4 bits by its importance; BITS
  *                       is their average, any number from 1 to 4. Keys only.
  *      bits             BITS of keys and values
- *      high,low,lk,lv   AsymKV's: HIGH bits for keys in the first LK layers and values in the first
- *                       LV, LOW bits in the others; k=HIGHxLK/LOW,v=HIGHxLV/LOW says the same
+ *      high,low,lk,lv   asymkv alone: HIGH bits for keys in the first LK layers and values in the
+ *                       first LV, LOW bits in the others: k=HIGHxLK/LOW,v=HIGHxLV/LOW
  *      group            how many tokens or channels share a scale: 16, 32, 64, 128 or 256
  *      scales           number type of the scales: f16, or f8 (E4M3)
  *      clip             which part of a group's range the codes cover
@@ -528,7 +528,7 @@ struct tft_session_opts {
  *                       window:N: the newest N, and up to a block more
  *                       log2:N: 2 N to 3 N. Each time 3 N is reached, every other one of the older
  *                       2 N is evicted, so what stays is the sparser the older.
- *      residual,window  the N of retain
+ *      window           the N of retain
  *      kr, vr           retain of the keys alone, of the values alone: kr=fill:128,vr=window:128
  *                       are KIVI's published code. Where the two differ, attention holds the scores
  *                       of all tokens at once, and a session does not slide with log2.

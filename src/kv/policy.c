@@ -269,7 +269,27 @@ static const struct {
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets, N_KNOBS = sizeof knobs / sizeof *knobs };
 
-static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, struct tft_error *err)
+/* Texts, by the knobs that they may have: each has those of the texts before it, too. */
+enum texts {
+    GIVEN,     /* no knob that says what another says */
+    OF_ASYMKV, /* the knobs of AsymKV's paper */
+    STORED,    /* in a model file: `residual`, too, and AsymKV's with all presets */
+};
+
+/* How to write a knob that these texts may not have; NULL: they may have it. */
+static const char *instead_of(struct piece knob, enum texts texts)
+{
+    static const char *const asymkv[] = {"high", "low", "lk", "lv"};
+    unsigned which;
+    if (texts < STORED && is(knob, "residual"))
+        return "is window: write window=N";
+    if (texts < OF_ASYMKV && one_of(knob, asymkv, 4, &which))
+        return "goes with asymkv: write bits by layer, k=3x4/2 or v=3x4/2";
+    return NULL;
+}
+
+static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, enum texts texts,
+                                 struct tft_error *err)
 {
     for (struct piece rest; text.s; text = rest) {
         struct piece value, one = cut(text, ',', &rest), key = cut(one, '=', &value);
@@ -279,6 +299,9 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, str
         if (i == N_KNOBS)
             return tft_fail(err, TFT_ERR_ARG, "a KV cache has no knob \"%.*s\"",
                             (int)(key.n < 40 ? key.n : 40), key.s);
+        const char *instead = instead_of(key, texts);
+        if (instead)
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s %s", knobs[i].name, instead);
         if (!value.s || !knobs[i].set(p, value))
             return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s is %s, not \"%.*s\"", knobs[i].name,
                             knobs[i].takes, (int)(value.n < 40 ? value.n : 40),
@@ -337,7 +360,8 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
     return TFT_OK;
 }
 
-enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err)
+static enum tft_status parse(struct tft_kv_policy *p, const char *text, enum texts texts,
+                             struct tft_error *err)
 {
     struct piece all = {text ? text : "f16", text ? strlen(text) : 3}, more,
                 name = cut(all, ':', &more);
@@ -366,14 +390,27 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     while (i < N_PRESETS && !is(name, presets[i].name))
         i++;
     if (i < N_PRESETS)
-        set_knobs(p, (struct piece){presets[i].knobs, strlen(presets[i].knobs)}, &quiet);
+        set_knobs(p, (struct piece){presets[i].knobs, strlen(presets[i].knobs)}, OF_ASYMKV, &quiet);
     else if (!memchr(name.s, '=', name.n))
         return tft_fail(err, TFT_ERR_ARG, "no KV cache is called \"%.*s\"",
                         (int)(name.n < 40 ? name.n : 40), name.s);
     else
         more = all;
-    enum tft_status status = set_knobs(p, more, err);
+    if (texts < OF_ASYMKV && is(name, "asymkv"))
+        texts = OF_ASYMKV;
+    enum tft_status status = set_knobs(p, more, texts, err);
     return status == TFT_OK ? check(p, err) : status;
+}
+
+enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err)
+{
+    return parse(p, text, GIVEN, err);
+}
+
+enum tft_status tft_kv_parse_stored(struct tft_kv_policy *p, const char *text,
+                                    struct tft_error *err)
+{
+    return parse(p, text, STORED, err);
 }
 
 static bool same_bits(const struct tft_kv_side *file, const struct tft_kv_side *s, uint32_t layer)

@@ -92,6 +92,11 @@ enum { TFT_KV_TEXT = 2048 };
    names what is wrong. */
 enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err);
 
+/* The same for the text of a model file: `residual` is `window`, and AsymKV's knobs go with every
+   preset, as they did when older files were made. */
+enum tft_status tft_kv_parse_stored(struct tft_kv_policy *p, const char *text,
+                                    struct tft_error *err);
+
 /* Whether tokens ever leave the slots for blocks of codes. */
 static inline bool tft_kv_evicts(const struct tft_kv_policy *p)
 {

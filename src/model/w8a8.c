@@ -271,7 +271,7 @@ void tft_w8a8_kv(struct tft_load *ld)
     tft_kv_parse(&m->kv_policy, NULL, &err);
     if (ld->status == TFT_OK && v && tft_value_str(v, &text)) {
         snprintf(kv, sizeof kv, "%.*s", (int)(text.n < sizeof kv ? text.n : sizeof kv), text.p);
-        if (tft_kv_parse(&m->kv_policy, kv, &err) != TFT_OK)
+        if (tft_kv_parse_stored(&m->kv_policy, kv, &err) != TFT_OK)
             tft_load_fail(ld, TFT_ERR_FORMAT, "%s: %s", TFT_KEY_KV, err.msg);
         load_calibrated(ld);
     }

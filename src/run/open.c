@@ -70,7 +70,8 @@ static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_mod
     if (!m->arch)
         return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
                         m->source.name);
-    enum tft_status status = tft_kv_parse(kv, text ? text : m->kv_text, err);
+    enum tft_status status =
+        text ? tft_kv_parse(kv, text, err) : tft_kv_parse_stored(kv, m->kv_text, err);
     if (status == TFT_OK && (tft_kv_evicts(kv) || kv->i8) && has_only_rings(m))
         return tft_kv_parse(kv, "f16", err);
     return status == TFT_OK ? check_kv(kv, m, err) : status;

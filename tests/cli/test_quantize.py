@@ -522,6 +522,20 @@ class Quantize(Case):
         broken = self.write("broken", data[:at] + b"taffet" + data[at + 6:])
         self.assertIn('tuffet.kv: no KV cache is called "taffet"', self.fails("run", broken, *args))
 
+    def test_a_file_with_a_deleted_knob(self):
+        """Files of earlier versions may have residual, which is window. Command lines may not."""
+        new = self.quantized("--kv=kivi:window=0016,group=16,bits=1", out="out-new")
+        data = self.read(new)
+        self.assertEqual(data.count(b"window=0016"), 1)
+        old = self.write("old", data.replace(b"window=0016", b"residual=16"))
+        args = ["-phello", "-s1", "-n60"]
+        text = self.tuffet("run", new, *args)
+        self.assertEqual(self.tuffet("run", old, *args), text)
+        self.assertNotEqual(self.tuffet("run", old, *args, "--kv=f16"), text)
+        self.assertEqual(*(self.json("inspect", i)["memory"] for i in (old, new)))
+        self.assertIn("residual is window: write window=N",
+                      self.fails("run", new, *args, "--kv=kivi:residual=16", status=2))
+
     SEARCH = ["--calib-window=40", "--calib-tokens=200", "--kv=tuffet:window=0,group=16"]
 
     def test_bits_by_layer(self):

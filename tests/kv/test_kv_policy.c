@@ -101,7 +101,7 @@ static void keys_and_values_may_be_apart(void **state)
         {"kivi:vr=window:64", FILL, 128, WINDOW, 64, true},
         {"partial-logquant", LOG2, 64, WINDOW, 64, true},
         {"partial-logquant:window=9", LOG2, 9, WINDOW, 9, true},
-        {"logquant:kr=fill:7,residual=9", FILL, 9, LOG2, 9, true},
+        {"logquant:kr=fill:7,window=9", FILL, 9, LOG2, 9, true},
         {"kivi:kr=fill:64,vr=fill:65", FILL, 64, FILL, 65, true},
         {"kr=log2:3,vr=window:0", LOG2, 3, WINDOW, 0, true},
         {"kivi:kr=window:3,vr=window:3", WINDOW, 3, WINDOW, 3, false},
@@ -138,7 +138,7 @@ static void knobs_override(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"kivi:bits=4,residual=64", "fill:64 0 32/32 f16 whole C4 T4"},
+        {"kivi:bits=4,window=64", "fill:64 0 32/32 f16 whole C4 T4"},
         {"kivi:window=64", "fill:64 0 32/32 f16 whole C2 T2"},
         {"kivi:group=64,k=3,v=1.5@channel", "fill:128 0 64/64 f16 whole C3 C1.5"},
         {"kivi:k=8@token,v=16", "fill:128 0 32/32 f16 whole T8 T16"},
@@ -147,15 +147,14 @@ static void knobs_override(void **state)
         {"logquant:window=42,group=16", "log2:42 0 16/16 f16 whole C2 T2"},
         {"logquant:retain=window:100", "window:100 0 64/64 f16 whole C2 T2"},
         {"asymkv:lk=41,lv=1,high=4,low=1.5", "fill:128 0 32/32 f16 whole C4 T4-1.5"},
-        /* low is 2 unless it is said */
-        {"kivi:bits=4,lk=1", "fill:128 0 32/32 f16 whole C4-2 T4"},
+        {"kivi:k=4x1/2,v=4", "fill:128 0 32/32 f16 whole C4-2 T4"},
         /* of all layers */
         {"asymkv:bits=2", "fill:128 0 32/32 f16 whole C2 T2"},
         {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", "window:64 0 128/32 f8 calibrated T2 T1.5"},
         {"skvq:scales=f16,clip=none,window=0", "window:0 5 32/32 f16 whole T2 T2"},
         {"skvq:clip=zero,group=64", "window:128 5 64/32 f8 zero T2 T2"},
         {"tuffet:k=4@channel", "window:128 0 64/64 f16 centre C4 T2"},
-        {"rtn:residual=32768,sinks=32768,group=256", "fill:32768 32768 256/32 f16 whole T2 T2"},
+        {"rtn:window=32768,sinks=32768,group=256", "fill:32768 32768 256/32 f16 whole T2 T2"},
         {"rtn:v=@channel,group=256", "fill:32 0 256/256 f16 whole T2 C2"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -168,7 +167,7 @@ static void knobs_override(void **state)
         {"kivi:k=@mixed", "fill:128 0 32/32 f16 whole M2 T2"},
         {"kivi:k=1@mixed", "fill:128 0 32/32 f16 whole M1 T2"},
         {"kivi:k=4.000000@mixed", "fill:128 0 32/32 f16 whole M4 T2"},
-        {"tuffet:lk=40,high=4,low=1", "window:128 0 64/64 f16 centre M4-1 T4"},
+        {"tuffet:k=4x40/1,v=4", "window:128 0 64/64 f16 centre M4-1 T4"},
     };
     for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
         assert_says(&mixed[i]);
@@ -205,11 +204,11 @@ static void bits_by_layer(void **state)
          {16, 16, 16, 16, 16, 16, 16, 16, 16, 16}},
         /* AsymKV's knobs are about the first layers and the others, whatever came before */
         {"asymkv:lk=3,lv=1,high=4", {4, 4, 4, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-        {"kivi:k=8x1/4x2/3x3/1,lk=5",
+        {"asymkv:k=8x1/4x2/3x3/1,lk=5",
          {8, 8, 8, 8, 8, 4, 4, 4, 4, 4},
-         {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
-        {"kivi:k=8x1/4x2/3,high=2,low=1",
-         {2, 1, 1, 3, 3, 3, 3, 3, 3, 3},
+         {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+        {"asymkv:k=8x1/4x2/3,high=3,low=2",
+         {3, 2, 2, 3, 3, 3, 3, 3, 3, 3},
          {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
         {"asymkv:k=3x2/4", {3, 3, 4, 4, 4, 4, 4, 4, 4, 4}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
     };
@@ -300,7 +299,7 @@ static void what_is_none_is_refused_by_name(void **state)
         {"tuffet:k=8x4/2", "not \"8x4/2\""},
         {"tuffet:k=2.25,k=@token", "keys cannot have 2.25 bits"},
         {"kivi:bits=8,k=@mixed", "mixed keys cannot have 8 bits"},
-        {"tuffet:lk=4,low=8", "mixed keys cannot have 8 bits"},
+        {"asymkv:lk=4,low=8,k=@mixed", "mixed keys cannot have 8 bits"},
         {"kivi:v=@mixed", "values cannot be mixed"},
         {"kivi:k=0.99@mixed", "not \"0.99@mixed\""},
         {"kivi:k=4.01@mixed", "not \"4.01@mixed\""},
@@ -312,11 +311,15 @@ static void what_is_none_is_refused_by_name(void **state)
         {"tuffet:bits=8", "not \"8\""},
         {"kivi:v=2@mixed", "values cannot be mixed"},
         {"kivi:bits=2@mixed", "values cannot be mixed"},
-        {"kivi:high=0", "high is 1, 1.5, 2, 3, 4, 8 or 16, not \"0\""},
-        {"kivi:low=-1", "low is 1, 1.5, 2, 3, 4, 8 or 16, not \"-1\""},
-        {"kivi:lk=-1", "lk is a number of layers, not \"-1\""},
-        {"kivi:lv=32769", "lv is a number of layers, not \"32769\""},
-        {"kivi:lv=1.5", "not \"1.5\""},
+        {"asymkv:high=0", "high is 1, 1.5, 2, 3, 4, 8 or 16, not \"0\""},
+        {"asymkv:low=-1", "low is 1, 1.5, 2, 3, 4, 8 or 16, not \"-1\""},
+        {"asymkv:lk=-1", "lk is a number of layers, not \"-1\""},
+        {"asymkv:lv=32769", "lv is a number of layers, not \"32769\""},
+        {"asymkv:lv=1.5", "not \"1.5\""},
+        {"kivi:high=4", "high goes with asymkv: write bits by layer, k=3x4/2 or v=3x4/2"},
+        {"lk=3,k=2", "lk goes with asymkv: write bits by layer"},
+        {"kivi:residual=64", "residual is window: write window=N"},
+        {"asymkv:residual=64", "residual is window: write window=N"},
         {"kivi:group=0", "group is 16, 32, 64, 128 or 256, not \"0\""},
         {"kivi:group=8", "not \"8\""},
         {"kivi:group=48", "not \"48\""},
@@ -327,8 +330,8 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:retain=fill:2:2", "not \"fill:2:2\""},
         {"kivi:kr=half:2", "kr is fill:N, window:N or log2:N, not \"half:2\""},
         {"kivi:vr=window", "vr is fill:N, window:N or log2:N, not \"window\""},
-        {"kivi:residual=32769", "residual is a number of tokens, not \"32769\""},
-        {"kivi:residual=99999999999999999999", "not \"99999999999999999999\""},
+        {"kivi:window=32769", "window is a number of tokens, not \"32769\""},
+        {"kivi:window=99999999999999999999", "not \"99999999999999999999\""},
         {"kivi:window=0x10", "window is a number of tokens, not \"0x10\""},
         {"kivi:sinks=32769", "sinks is a number of tokens, not \"32769\""},
         {"kivi:scales=f32", "scales is f16 or f8, not \"f32\""},
@@ -342,7 +345,7 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:keep=3,vr=log2:9", "keep goes with retain=fill or retain=window"},
         {"kivi:keep=32769", "keep is a number of tokens, not \"32769\""},
         {"kivi:prefill=1048577", "prefill is a number of tokens or prompt, not \"1048577\""},
-        {"kivi:residual=1", "at least 2 tokens, not 1"},
+        {"kivi:window=1", "at least 2 tokens, not 1"},
         {"kivi:vr=log2:1", "at least 2 tokens, not 1"},
         {"logquant:window=0", "at least 2 tokens, not 0"},
         {"kivi:bits=\n2", "not \"?2\""}, /* the line is one */
@@ -356,6 +359,38 @@ static void what_is_none_is_refused_by_name(void **state)
             fail_msg("%s: %d, %s", all[i].text, (int)err.code, err.msg);
         assert_int_equal(tft_kv_parse(&p, all[i].text, NULL), TFT_ERR_ARG);
     }
+}
+
+/* Files keep the knobs that were deleted. */
+static void a_file_may_have_other_knobs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stored, *text;
+    } all[] = {
+        {"kivi:bits=4,residual=64", "kivi:bits=4,window=64"},
+        {"residual=9,k=3", "window=9,k=3"},
+        {"kivi:bits=4,lk=1", "kivi:k=4x1/2,v=4"},
+        {"tuffet:lk=40,lv=2,high=4,low=1", "tuffet:k=4x40/1,v=4x2/1"},
+        {"asymkv:residual=32,lk=1", "asymkv:k=2x1/1,v=1,window=32"},
+        {"tuffet:k=2.25", "tuffet:k=2.25"},
+        {NULL, "f16"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tft_kv_policy file, given = parsed(all[i].text);
+        struct tft_error err;
+        if (tft_kv_parse_stored(&file, all[i].stored, &err) != TFT_OK)
+            fail_msg("%s: %s", all[i].stored, err.msg);
+        assert_int_equal(file.k.window, given.k.window);
+        assert_int_equal(file.v.window, given.v.window);
+        for (uint32_t l = 0; l < 60; l++)
+            if (tft_kv_bits(&file.k, l) != tft_kv_bits(&given.k, l) ||
+                tft_kv_bits(&file.v, l) != tft_kv_bits(&given.v, l))
+                fail_msg("%s: layer %u", all[i].stored, l);
+    }
+    struct tft_kv_policy p;
+    assert_int_equal(tft_kv_parse_stored(&p, "kivi:lk=1.5", NULL), TFT_ERR_ARG);
+    assert_int_equal(tft_kv_parse_stored(&p, "kivi:colour=2", NULL), TFT_ERR_ARG);
 }
 
 static bool has_sound_window(const struct tft_kv_side *s)
@@ -390,7 +425,7 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
 static void any_bytes_are_a_cache_or_refused(void **state)
 {
     (void)state;
-    static const char *const from[] = {"kivi:bits=4,residual=64,prefill=99,keep=3",
+    static const char *const from[] = {"kivi:bits=4,window=64,prefill=99,keep=3",
                                        "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=calibrated",
                                        "tuffet:k=2.25@mixed,v=2@token,group=16",
                                        "kivi:kr=fill:64,vr=window:7,sinks=2",
@@ -453,8 +488,8 @@ static void what_a_calibration_serves(void **state)
         {"skvq:reorder=none", "skvq:reorder=none", true},
         {"skvq:clip=zero", "skvq:clip=centre", true},
         {"skvq:clip=zero", "skvq", false},
-        {"skvq:lk=3,low=4", "skvq", true},  /* of a model of three layers */
-        {"skvq:lk=2,low=4", "skvq", false},
+        {"skvq:bits=2x3/4", "skvq", true},  /* of a model of three layers */
+        {"skvq:bits=2x2/4", "skvq", false},
         {"rtn", "rtn:reorder=calibrated", false},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -474,6 +509,7 @@ int main(void)
         cmocka_unit_test(bits_by_layer),
         cmocka_unit_test(knobs_alone),
         cmocka_unit_test(what_is_none_is_refused_by_name),
+        cmocka_unit_test(a_file_may_have_other_knobs),
         cmocka_unit_test(what_a_calibration_serves),
         cmocka_unit_test(any_bytes_are_a_cache_or_refused),
     };

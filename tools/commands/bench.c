@@ -202,7 +202,8 @@ static double attention_macs(const struct tft_model *m, bool window, bool decode
    that uses it. */
 static double cache_bytes(const struct tft_model *m, const char *kv, double depth)
 {
-    double bytes = (double)tft_kv_bytes(m, kv, NULL) * depth, size = strcmp(kv, "f32") ? 2 : 4;
+    double bytes = (double)tft_kv_bytes(m, cli_session_options.kv, NULL) * depth,
+           size = strcmp(kv, "f32") ? 2 : 4;
     for (uint32_t l = 0; l < m->n_layer; l++) {
         const struct tft_block *b = &m->block[l];
         if (b->mixer == TFT_MIX_ATTENTION && (b->window || l >= layers_with_kv(m)))
