@@ -14,7 +14,7 @@ const struct cli_option template_option_list[] = {
      "chat format of a file without a template: chatml, qwen3, llama2, llama3, zephyr, phi3, gemma "
      "or mistral (default the template in MODEL)"},
     {0, "date", CLI_TEXT, &opt.date, "YYYY-MM-DD",
-     "the date that a template may put into the prompt (default today)"},
+     "date that a template may put into the prompt (default today)"},
     {0},
 };
 

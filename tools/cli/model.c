@@ -35,8 +35,8 @@ const struct cli_option cli_model_option_list[] = {
      "hold quantized weights as stored in the file, or expand them"},
     CPU_OPTION,
     {0, "device", CLI_TEXT, &cli_model_options.device, "NAME:cpu|cuda|mpi",
-     "compute on cpu; on a GPU: cuda, or cuda:1 for the second; if there is none, print a warning "
-     "and use the CPU; or in the processes that mpirun has started: mpi (default cpu, or mpi under "
+     "compute on the CPU (cpu), on a GPU (cuda, or cuda:1 for the second) or in the processes of "
+     "mpirun (mpi); without a GPU, print a warning and use the CPU (default cpu, or mpi under "
      "mpirun)"},
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
      "compute only the last N layers and the head on the GPU (default all)"},
@@ -54,24 +54,24 @@ const struct cli_option cli_session_option_list[] = {
      "context length in tokens (default that of the model)"},
     {0, "kv", CLI_TEXT, &cli_session_options.kv, CLI_KV_ARG,
      "type of the KV cache: f16, f32, i8, or a quantized one: tuffet, kivi, logquant, "
-     "partial-logquant, asymkv, skvq or rtn, also with knobs, \"kivi:bits=4\" (default what MODEL "
-     "says, or f16)"},
+     "partial-logquant, asymkv, skvq or rtn, also with knobs, \"kivi:bits=4\" (default the cache "
+     "that MODEL names, or f16)"},
     {0},
 };
 
 const struct cli_option cli_prefix_option_list[] = {
     {0, "prefix", CLI_TEXT, &cli_session_options.prefix, "NAME",
-     "begin with this prefix of MODEL, of those that tuffet inspect lists; main: with the one that "
-     "has no name (default the one that holds most of the prompt)"},
+     "begin with the prefix NAME of MODEL, which tuffet inspect lists; main: the prefix without a "
+     "name (default the prefix that holds most of the prompt)"},
     {0},
 };
 
 const struct cli_option cli_lookup_option_list[] = {
     {0, "lookup", CLI_NUMBER, &cli_session_options.lookup, "N",
-     "compute up to N guesses of the next tokens beside each token, at most 14, where the text "
-     "repeats itself; 0: none. What is generated is the same, in less time"},
+     "guess up to N next tokens, at most 14, where the text repeats itself; 0: none. The output "
+     "stays the same, in less time"},
     {0, "draft", CLI_TEXT, &cli_session_options.draft, "MODEL",
-     "let MODEL, a smaller one with the same vocabulary, make guesses too"},
+     "guess next tokens with MODEL too, a smaller model with the same vocabulary"},
     {0},
 };
 

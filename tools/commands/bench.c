@@ -39,10 +39,10 @@ static const struct cli_option options[] = {
     {'t', "threads", CLI_TEXT, &opt.threads, "LIST",
      "numbers of threads, \"1,2,4\" (default 1, and one for each CPU)"},
     {0, "sessions", CLI_TEXT, &opt.sessions, "LIST",
-     "instead of a prompt, measure as many sessions that generate at the same time, \"1,2,4,8\", "
+     "measure this many sessions that generate at the same time, \"1,2,4,8\", instead of a prompt, "
      "with the last number of threads"},
     {0, "shape", CLI_TEXT, &opt.shape, "NAME:" SHAPE_NAMES,
-     "instead of MODEL, use random weights in the shape of a known model: " SHAPE_NAMES},
+     "use random weights in the shape of a known model, instead of MODEL: " SHAPE_NAMES},
     {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8, 4, 3 or 2"},
     {0, "dynamic", CLI_WORD, &opt.dynamic, "no|token|tensor",
      "let --shape measure the ranges of activations while it runs, for each token or over all "

@@ -30,7 +30,7 @@ static const struct cli_option options[] = {
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "stop an answer after N tokens (default when the model ends it)"},
     {0, "no-history", CLI_FLAG, &opt.no_history, NULL,
-     "do not read or write the file that keeps messages and commands"},
+     "disable the file that keeps messages and commands"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object a line for each answer: role, content, stop, tokens, tok_s"},
     {0},
@@ -41,8 +41,8 @@ static const struct cli_option tool_options[] = {
      "let the model call the tools that FILE declares; the program runs their commands"},
     {0, "yes", CLI_FLAG, &opt.yes, NULL, "run the commands of tools without asking"},
     {0, "tool-choice", CLI_TEXT, &opt.tool_choice, "NAME:auto|required",
-     "auto: the model may call a tool; required: it must call one before it answers a message; or "
-     "the name of the tool that it must call (default auto)"},
+     "let the model call a tool (auto), make it call one before it answers a message (required), "
+     "or make it call the tool NAME (default auto)"},
     {0, "tool-calls", CLI_COUNT, &opt.tool_calls, "N", "make at most N calls for a message"},
     {0},
 };

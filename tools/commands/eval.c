@@ -27,7 +27,7 @@ static struct {
 } opt = {.task = -1};
 
 static const struct cli_option options[] = {
-    {0, "task", CLI_WORD, &opt.task, TASK_WORDS, "task that the questions are from"},
+    {0, "task", CLI_WORD, &opt.task, TASK_WORDS, "task of the questions"},
     {'f', "file", CLI_TEXT, &opt.file, "FILE",
      "questions, one JSON object a line; - is standard input"},
     {'n', "items", CLI_COUNT, &opt.n_items, "N", "ask the first N questions (default all)"},

@@ -30,7 +30,7 @@ static const struct cli_option activation_options[] = {
      "run the model over the text of FILE, and show outliers and attention"},
     {'n', "tokens", CLI_COUNT, &opt.tokens, "N", "use the first N tokens of the text"},
     {0, "svg", CLI_TEXT, &opt.svg, "PREFIX",
-     "draw too: PREFIX-magnitudes.svg, PREFIX-tokens.svg, PREFIX-attention.svg"},
+     "draw PREFIX-magnitudes.svg, PREFIX-tokens.svg and PREFIX-attention.svg too"},
     {0},
 };
 

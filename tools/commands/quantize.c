@@ -30,7 +30,7 @@ static struct {
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse",
-     "choose the range of a static input: all numbers, a percentile, or least squared error"},
+     "choose static ranges by all numbers, by a percentile, or by the least squared error"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P",
      "cover P percent of the numbers, with --range percentile"},
     {0, "smooth", CLI_REAL, &opt.smooth, "A",
@@ -39,17 +39,17 @@ static const struct cli_option options[] = {
      "rotate attention's output (o), also ffn_down's input (o+down), also the residual stream "
      "(all), by Hadamard transforms"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
-     "use one scale for each row of a weight matrix, or one for the matrix"},
+     "give each row of a weight matrix a scale, or each matrix"},
     {0, "bits", CLI_TEXT, &opt.bits, "LIST",
-     "round weights to 2, 3, 4 or 8 bits (default 8); those of some matrices or layers otherwise, "
-     "like \"4,attn_v=8,0-3.ffn_down=8\""},
+     "bits per weight: 2, 3, 4 or 8 (default 8), with overrides by matrix or layer, like "
+     "\"4,attn_v=8,0-3.ffn_down=8\""},
     {0, "group", CLI_COUNT, &opt.group, "N",
-     "give N = 32, 64 or 128 weights of 2 to 4 bits a scale of their own"},
+     "group size: 32, 64 or 128 weights of 2 to 4 bits share a scale"},
     {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
-     "round weights of 2 to 4 bits so that each makes up for the errors of others, to nearest, or "
-     "to nearest after scaling those that read large inputs"},
+     "round weights of 2 to 4 bits so that each makes up for the errors of others (gptq), to "
+     "nearest, or to nearest after scaling weights of large inputs (awq)"},
     {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
-     "set the model's default KV cache, like --kv of tuffet run (default f16)"},
+     "set the model's default KV cache, as --kv of tuffet run does (default f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
      "cushion, tune, system, kv_search, bits_search, dynamic, check, and inputs with their ranges"},

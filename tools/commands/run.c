@@ -21,19 +21,19 @@ static const struct cli_option options[] = {
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read <|names|> of special tokens in the prompt as these tokens"},
     {0, "prompt-cache", CLI_TEXT, &opt.cache, "FILE",
-     "reuse what FILE holds of the prompt, and save the computed prompt in it"},
+     "reuse the part of the prompt that FILE holds, and save the computed prompt in FILE"},
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "stop after N tokens (default when the model ends the text)"},
     {0, "slide", CLI_FLAG, &opt.slide, NULL,
-     "when the context is full, drop the oldest tokens except the first, and go on"},
+     "drop the oldest tokens except the first when the context is full, and go on"},
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: those of them that "
-     "the prefix holds, cached_tokens: those that the prompt cache held, guessed_tokens: those of "
-     "the text that --lookup had computed ahead, first_s: seconds from opening the session to the "
-     "first token, tok_s, prompt_tok_s, seed, ends: how many numbers were rounded to 8 bits in a "
-     "range that the file fixes, how many of them lie at its ends, and the share that did when the "
-     "file was made"},
+     "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: prompt tokens that "
+     "the prefix holds, cached_tokens: prompt tokens that the prompt cache held, guessed_tokens: "
+     "text tokens that --lookup guessed, first_s: seconds from opening the session to the first "
+     "token, tok_s, prompt_tok_s, seed, ends: how many numbers were rounded to 8 bits in a range "
+     "that the file fixes, how many of these numbers lie at its ends, and their share at "
+     "calibration"},
     {0},
 };
 

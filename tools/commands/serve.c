@@ -18,30 +18,30 @@ static const char *port, *pooling;
 
 static const struct cli_option options[] = {
     {0, "host", CLI_TEXT, &opt.host, "ADDRESS",
-     "listen at this address; 0.0.0.0: at all of the machine"},
-    {0, "port", CLI_TEXT, &port, "N", "listen at this port; 0: at any that is free (default 8080)"},
+     "listen at ADDRESS; 0.0.0.0: at all addresses of the machine"},
+    {0, "port", CLI_TEXT, &port, "N", "listen at port N; 0: at any free port (default 8080)"},
     {0, "api-key", CLI_TEXT, &opt.key, "KEY",
-     "answer only clients that know KEY, as OpenAI's API key (default all)"},
+     "answer only clients that send KEY, as OpenAI's API key (default all clients)"},
     {0, "cors", CLI_TEXT, &opt.origin, "ORIGIN",
      "let web pages of ORIGIN, such as https://example.org, use the server; *: all pages (default "
      "none)"},
     {0, "slots", CLI_COUNT, &opt.n_slots, "N",
-     "compute at most N answers at once, each with a context of its own"},
+     "compute at most N answers at once, each in its own context"},
     {0, "slot-save-path", CLI_TEXT, &opt.slot_folder, "FOLDER",
      "let clients save the tokens of slots in files of FOLDER, and restore them (/slots)"},
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
-     "let N answers wait for a slot, and N requests for embeddings; clients beyond them get the "
-     "status 429"},
+     "let N answers and N requests for embeddings wait; further clients get the status 429"},
     {0, "pooling", CLI_TEXT, &pooling, "HOW:mean|last",
-     "make one vector of a text's tokens by their mean, or take that of the last one: mean, last "
-     "(default: as the model's file says, or else mean)"},
+     "embed a text as the mean of its tokens' vectors (mean) or as the last token's vector (last) "
+     "(default by the model file, or else mean)"},
     {0, "cache-mem", CLI_BYTES, &opt.store.memory, "SIZE",
-     "keep sessions that lose their slot in SIZE bytes of memory, such as 500M; 0: do not (default "
-     "a sixteenth of the machine's memory, at most 1G)"},
+     "keep sessions that lose their slot in SIZE bytes of memory, such as 500M; 0: keep none "
+     "(default a sixteenth of the machine's memory, at most 1G)"},
     {0, "cache-dir", CLI_TEXT, &opt.store.folder, "FOLDER",
-     "keep them in files of FOLDER too, where the next server finds them (default none)"},
+     "keep sessions that lose their slot in files of FOLDER too, for the next server (default "
+     "none)"},
     {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
-     "keep at most SIZE bytes in FOLDER (default 4G)"},
+     "keep at most SIZE bytes in the folder of --cache-dir (default 4G)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
     {0},
 };

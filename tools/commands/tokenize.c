@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read <|names|> of special tokens as these tokens; with --decode, print the names"},
     {0, "decode", CLI_FLAG, &opt.decode, NULL,
-     "convert token ids, separated by spaces or commas, to the text that they stand for"},
+     "convert token ids, separated by spaces or commas, to their text"},
     {0, "pieces", CLI_FLAG, &opt.pieces, NULL,
      "print a line for each token: its id, a tab, and its text"},
     {0, "json", CLI_FLAG, &opt.json, NULL,

@@ -15,8 +15,8 @@ static struct {
 const struct cli_option command_kv_option_list[] = {
     {0, "kv-search", CLI_TEXT, &opt.budget, "BUDGET",
      "choose bits for each layer of the KV cache --kv (default tuffet) within BUDGET: \"2.5\" bits "
-     "per number, overhead included, or \"5632B\" per token; or \"2.5@8192\", the mean over a "
-     "session of 8192 tokens, f16 ones included: then also its clip, retention and group"},
+     "per number, overhead included; \"5632B\" per token; or \"2.5@8192\", the mean over a session "
+     "of 8192 tokens, f16 ones included: then choose clip, retain and group too"},
     {0},
 };
 

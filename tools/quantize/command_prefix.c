@@ -26,7 +26,7 @@ const struct cli_option command_prefix_option_list[] = {
      "store the keys and values of BOS as a prefix; auto: of BOS, if the model begins texts with "
      "it, and of tokens that are outliers in the text"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
-     "store BOS and TEXT as a prefix; <|names|> of special tokens in it become these tokens"},
+     "store BOS and TEXT as a prefix; <|names|> in TEXT become special tokens"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS",
      "store these tokens as a prefix, such as \"1,13\""},
     {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4",

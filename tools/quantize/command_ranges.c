@@ -21,11 +21,11 @@ static struct {
 
 const struct cli_option command_ranges_option_list[] = {
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
-     "measure the range of these inputs at run time: all, none, or layers and parts like "
-     "\"0-3,ffn_down,5.attn_q,output\"; auto: of those that lose most on text that was kept out "
+     "measure the ranges of these inputs at run time: all, none, or layers and parts like "
+     "\"0-3,ffn_down,5.attn_q,output\"; auto: of the inputs that lose most on held-out text "
      "(default auto)"},
     {0, "dynamic-per", CLI_WORD, &opt.per, "token|tensor",
-     "measure that range for each token, or for all tokens of a pass"},
+     "measure the ranges of --dynamic for each token, or for all tokens of a pass"},
     {0},
 };
 

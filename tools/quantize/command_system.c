@@ -14,7 +14,7 @@ _Static_assert((int)CLI_MOST_TEXTS <= (int)TFT_PREFIX_NAMES, "a file has room fo
 
 const struct cli_option command_system_option_list[] = {
     {0, "intact-system", CLI_TEXTS, &opt.system, "[NAME=]TEXT",
-     "store what conversations with the system message TEXT begin with, as a prefix with a name "
+     "store the beginning of conversations with the system message TEXT, as a prefix called NAME "
      "(default \"system\"); once or more"},
     {0},
 };

@@ -21,15 +21,16 @@ static struct {
 
 const struct cli_option command_text_option_list[] = {
     {0, "calib", CLI_TEXT, &opt.calib, "FILE",
-     "calibrate on the text in FILE, or on its conversations, lines of JSON with OpenAI's "
-     "messages, and prose that the program contains (default: conversations that the model writes "
-     "itself, and that prose); do not evaluate the model on it"},
+     "calibrate on the text in FILE, or on its conversations (lines of JSON with OpenAI's "
+     "messages) and prose inside the program (default: conversations that the model writes, and "
+     "that prose); evaluate on other text"},
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read names of special tokens in the text of --calib, such as <|im_start|>, as these tokens"},
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
      "use N tokens of the calibration text, in windows spread evenly over it"},
     {0, "calib-window", CLI_COUNT, &opt.window, "N",
-     "compute windows of N tokens, each as one sequence (default 512, or what fits the context)"},
+     "cut the text into windows of N tokens, each a sequence (default 512, or what fits the "
+     "context)"},
     {0},
 };
 
