@@ -1,4 +1,4 @@
-/* An answer, read while it is generated: text, and calls of tools. */
+/* Reads an answer while it is generated: text, and tool calls. */
 #include "call.h"
 
 #include <string.h>
@@ -17,28 +17,28 @@ struct tft_chat_answer {
     char part[4];         /* [n_part] the start of a character */
     size_t n_part;
     enum place {
-        START,   /* white space, in a format whose calls stand at the start of an answer */
+        START,   /* white space, in a format with calls at the start of an answer only */
         LEAD,    /* within mark[0] at the start: `matched` characters of it */
         TEXT,    /* text; within mark[0] if matched > 0 */
-        PATTERN, /* at `at` of a pattern: that of `piece` */
+        PATTERN, /* at `at` of the pattern of `piece` */
         NAME,    /* of a tool */
-        ID,      /* of a call, which no event has */
+        ID,      /* of a call; no event reports it */
         VALUE,   /* arguments */
-        LISTED,  /* behind a call in a list of calls */
+        LISTED,  /* after a call in a list of calls */
     } place;
     enum piece { OPEN, CALL, COMMA, CLOSE } piece;
     const char *at;
     unsigned matched;
-    char held[HELD]; /* [n_held] white space, which is not text if a call follows */
+    char held[HELD]; /* [n_held] white space: dropped if a call follows, else text */
     size_t n_held;
     char name[CALL_NAME]; /* [n_name] */
     size_t n_name;
-    size_t calls; /* so far, and the one that is read */
-    struct call_members arguments; /* its value is all of them in a format of JSON */
-    char out[OUT]; /* [n_out] of an event that is still to come */
+    size_t calls; /* complete calls and the current one */
+    struct call_members arguments; /* in a format of JSON, `value` reads all arguments */
+    char out[OUT]; /* [n_out] the text of the next event */
     size_t n_out;
-    enum tft_chat_event_kind kind; /* of that */
-    struct tft_error err;          /* code: TFT_OK, or why the answer is not of the format */
+    enum tft_chat_event_kind kind; /* of `out` */
+    struct tft_error err;          /* code: TFT_OK, or the reason that the answer is invalid */
 };
 
 /* ---- events */
@@ -51,7 +51,7 @@ static void flush(struct tft_chat_answer *a)
     a->n_out = 0;
 }
 
-/* Adds whole characters p[n] to an event of text or arguments. */
+/* Adds the whole characters p[n] to an event of text or arguments. */
 static void put(struct tft_chat_answer *a, enum tft_chat_event_kind kind, const char *p, size_t n)
 {
     if (a->kind != kind || n > OUT - a->n_out)
@@ -95,7 +95,7 @@ static void begin_piece(struct tft_chat_answer *a, enum piece piece)
     a->at = patterns[piece];
 }
 
-/* Goes on from the ends of patterns. */
+/* Leaves a pattern at its end. */
 static void go_on(struct tft_chat_answer *a)
 {
     while (a->place == PATTERN && !*a->at)
@@ -113,7 +113,7 @@ static void go_on(struct tft_chat_answer *a)
         }
 }
 
-/* A section begins, behind mark[0] if that begins it. */
+/* Begins a section, after mark[0] if sections begin with mark[0]. */
 static void begin_section(struct tft_chat_answer *a)
 {
     a->n_held = a->matched = 0;
@@ -123,7 +123,8 @@ static void begin_section(struct tft_chat_answer *a)
     go_on(a);
 }
 
-/* A character that is not white space in START, in LEAD or TEXT; false: it is still to be taken. */
+/* Takes a character that is not white space in START, LEAD or TEXT; false: the caller takes the
+   character again. */
 static bool take_text(struct tft_chat_answer *a, const char *p, size_t n)
 {
     const char *mark = a->f->at_start && a->place == TEXT ? NULL : a->f->mark[0];
@@ -144,7 +145,7 @@ static bool take_text(struct tft_chat_answer *a, const char *p, size_t n)
     return true;
 }
 
-/* White space waits: it is dropped before a call. */
+/* Holds white space back: a call drops it. */
 static bool take_space(struct tft_chat_answer *a, const char *p)
 {
     if (a->matched)
@@ -198,7 +199,8 @@ static bool take_pattern(struct tft_chat_answer *a, const char *p)
     return true;
 }
 
-/* A character of arguments; false: it is still to be taken, behind them. */
+/* Takes a character of arguments; false: the arguments ended, and the caller takes the character
+   again. */
 static bool take_value(struct tft_chat_answer *a, const char *p, size_t n)
 {
     bool json = !a->f->members.middle;
@@ -217,7 +219,7 @@ static bool take_value(struct tft_chat_answer *a, const char *p, size_t n)
     return took != CALL_BEFORE;
 }
 
-/* Takes a character; false: it is still to be taken, in another place. */
+/* Takes a character; false: the place changed, and the caller takes the character again. */
 static bool take(struct tft_chat_answer *a, const char *p, size_t n)
 {
     switch (a->place) {
@@ -256,7 +258,8 @@ static void take_character(struct tft_chat_answer *a, const char *p, size_t n)
         ;
 }
 
-/* Takes the characters of part[n_part]. all: the last one is cut off, not incomplete. */
+/* Takes the characters of part[n_part]. all: no bytes follow, so an incomplete last character is
+   taken too. */
 static void take_part(struct tft_chat_answer *a, bool all)
 {
     while (a->n_part && a->err.code == TFT_OK) {

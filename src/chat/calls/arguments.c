@@ -1,4 +1,4 @@
-/* The arguments of a call, read a character at a time: JSON, which comes out with one spacing. */
+/* Reads the arguments of a call, a character at a time, and writes JSON with uniform spaces. */
 #include "arguments.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static bool may_end(enum call_digits d)
     return d == CALL_ZERO || d == CALL_WHOLE || d == CALL_FRACTION || d == CALL_EXPONENT;
 }
 
-/* Moves on in a number; false: the character does not belong to it. */
+/* Takes a character of a number; false: the number has ended. */
 static bool more_digits(enum call_digits *d, char c)
 {
     bool whole = *d == CALL_ZERO || *d == CALL_WHOLE;
@@ -74,7 +74,7 @@ static bool more_digits(enum call_digits *d, char c)
 
 /* ---- strings */
 
-/* Writes characters as they stand in a string of JSON. */
+/* Writes characters, escaped for a JSON string. */
 static void put_escaped(struct call_value *v, const char *p, size_t n)
 {
     static const char hex[] = "0123456789abcdef", chars[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
@@ -120,7 +120,7 @@ static enum call_took in_string(struct call_value *v, const char *p, size_t n)
     return CALL_MORE;
 }
 
-/* The character behind a backslash. Python keeps a backslash before most. */
+/* Takes the character after a backslash. Python keeps the backslash of an unknown escape. */
 static enum call_took in_escape(struct call_value *v, const char *p, size_t n)
 {
     bool json = *p && strchr("\"\\/bfnrtu", *p), hex = *p == 'x' && v->python;
@@ -201,7 +201,7 @@ static enum call_took begin_value(struct call_value *v, char c)
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* A character between values and names. */
+/* Takes a character between values and names. */
 static enum call_took between(struct call_value *v, char c)
 {
     bool in_list = v->depth && v->is_list[v->depth - 1];

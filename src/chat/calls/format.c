@@ -1,4 +1,4 @@
-/* The formats in which models write calls of tools. To add one, add a row. */
+/* The formats of tool calls. To add a format, add a row. */
 #include "call.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static const struct call_format formats[] = {
      .sign = {"<function="},
      .mark = {"<tool_call>", "</tool_call>"},
      .open = "<tool_call>\n",
-     .call = "<function=%n>\n%a/function>", /* its < is `close` */
+     .call = "<function=%n>\n%a/function>", /* `close` begins with its < */
      .close = "\n</tool_call>",
      .between = "\n",
      .members = {.before = "<parameter=",
@@ -85,7 +85,7 @@ static const struct call_format formats[] = {
      .open = "",
      .call = NAME_AND("parameters"),
      .close = ""},
-    /* any other model, which tft_chat_tools_ask asks for it */
+    /* any other model: tft_chat_tools_ask asks for this format */
     {.name = "json",
      .at_start = true,
      .open = "{\"tool_calls\": [",

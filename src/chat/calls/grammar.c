@@ -1,4 +1,4 @@
-/* The grammar of an answer with calls. */
+/* Writes the grammar of an answer with calls. */
 #include "call.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct writer {
     size_t only; /* the tool that may be called; SIZE_MAX: any */
 };
 
-/* The special token of that name; -1: the vocabulary has it as a text, or not at all. */
+/* The special token of the name; -1: the name is an ordinary token, or absent. */
 static int32_t special(const struct tft_model *m, const char *name)
 {
     int32_t ids[2];
@@ -49,7 +49,7 @@ static unsigned mark_at(const struct call_format *f, const char *p)
     return k;
 }
 
-/* Writes an expression for a pattern. */
+/* Writes the expression of a pattern. */
 static void put_pattern(struct writer *w, const char *p, const struct call_tool *tool)
 {
     tft_schema_put(w->c, " \"\"");
@@ -84,7 +84,7 @@ static void put_pattern(struct writer *w, const char *p, const struct call_tool 
     }
 }
 
-/* Writes the rules `call`, of one of the tools, and `section`. */
+/* Writes the rules `call` (of one tool) and `section`. */
 static void write_section(struct writer *w, bool one)
 {
     tft_schema_put(w->c, "call ::=");
@@ -107,8 +107,8 @@ static void write_section(struct writer *w, bool one)
     tft_schema_put(w->c, "\n");
 }
 
-/* Writes a rule for the text behind the first i characters of the mark, for each i: a character by
-   which it is not the mark, and then `other`. not_first: nor is that character the mark's first. */
+/* Writes a rule for each i: text after the first i characters of the mark. The rule is a character
+   that breaks the mark, then `other`. not_first: the mark's first character is excluded too. */
 static void write_segments(struct schema *c, const char *rule, const char *mark, bool not_first,
                            const char *other)
 {
@@ -137,7 +137,7 @@ void tft_call_write_without(struct schema *c, const char *rule, const char *mark
     write_segments(c, rule, mark, true, other);
 }
 
-/* Writes the rule `text`: what does not begin a call. */
+/* Writes the rule `text`: text that does not begin a call. */
 static void write_text(struct writer *w)
 {
     const char *mark = w->f->mark[0];

@@ -1,5 +1,5 @@
-/* Arguments that are no JSON object, read a character at a time: names and values, each between the
-   texts of the format. */
+/* Reads arguments that are not a JSON object, a character at a time: names and values between texts
+   of the format. */
 #include "call.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static enum call_took take_name(struct call_members *m, const char *p)
     return CALL_MORE;
 }
 
-/* A character of a value. A string without quotes begins behind one line end. */
+/* Takes a character of a value. A string without quotes begins after one line end. */
 static enum call_took take_value(struct call_members *m, const char *p, size_t n)
 {
     if (m->first && m->raw) {

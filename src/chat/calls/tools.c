@@ -1,4 +1,4 @@
-/* Declarations of tools: OpenAI's `tools`. */
+/* Reads declarations of tools: OpenAI's `tools`. */
 #include "call.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static const struct schema_place *constant(struct schema *c, const char *json)
     return tft_schema_place(c, NULL, NULL, 0, tft_jinja_read_json(c->x, &s));
 }
 
-/* Member `name` of the object `at`, of a kind; NULL: it is absent, which fails if it is needed. */
+/* Member `name`, of a kind, of the object `at`; NULL: absent, a failure if the member is needed. */
 static const struct schema_place *member(struct schema *c, const struct schema_place *at,
                                          const char *name, enum jinja_kind kind, bool needed)
 {
@@ -45,7 +45,7 @@ static void read_name(struct schema *c, struct tft_chat_tools *t, const struct s
     memcpy(name, s->p, s->n);
 }
 
-/* Whether objects of the schema `at` have no member by what it says itself. */
+/* Whether the schema `at` itself declares no members of its objects. */
 static bool lists_nothing(struct schema *c, const struct schema_place *at)
 {
     static const char *const says[] = {"additionalProperties", "required", "$ref",
@@ -57,7 +57,7 @@ static bool lists_nothing(struct schema *c, const struct schema_place *at)
     return !list || (list->v.kind == JINJA_DICT && !list->v.dict->n);
 }
 
-/* Which of the arguments, of the schemas `all`, are strings without quotes and escapes. */
+/* Finds the arguments, by the schemas `all`, that are strings without quotes and escapes. */
 static void read_members(struct schema *c, struct call_tool *tool, const struct schema_all *all)
 {
     struct schema_shape s;
@@ -72,8 +72,8 @@ static void read_members(struct schema *c, struct call_tool *tool, const struct 
     }
 }
 
-/* Writes the rules of a function's arguments. They are an object, and an empty one if nothing is
-   said of its members: a model that may write any would invent some. */
+/* Writes the rules of a function's arguments: an object. Without declared members the object is
+   empty, since a model that may write any member would invent some. */
 static void read_parameters(struct schema *c, struct tft_chat_tools *t,
                             const struct schema_place *at)
 {

@@ -1,4 +1,4 @@
-/* Filters on one value. Those on lists are in builtin_list_filters.c. */
+/* Filters on one value. builtin_list_filters.c has the filters on lists. */
 #include "jinja.h"
 
 #include <string.h>
@@ -135,7 +135,7 @@ static struct jinja_value integer(struct jinja *x, struct jinja_value v, const s
     return i < n || i == first ? none : tft_jinja_int(*p == '-' ? -number : number);
 }
 
-/* The bytes of the line break that s has at `at`, as Python's splitlines knows them; 0: none. */
+/* The length in bytes of the line break at `at` of s, by Python's splitlines; 0: none. */
 static size_t line_break(const struct jinja_string *s, size_t at)
 {
     static const char *const breaks[] = {"\r\n",     "\n",           "\r",          "\v",

@@ -1,4 +1,4 @@
-/* The functions that a template finds, and calls in general. */
+/* The global functions of templates, and calls in general. */
 #include "jinja.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static struct jinja_value raise_exception(struct jinja *x, const struct jinja_ar
                           (int)(s->n < 200 ? s->n : 200), s->p);
 }
 
-/* namespace(a=1) and dict(a=1), also of a dict */
+/* namespace(a=1) and dict(a=1); a dict may be an argument too */
 static struct jinja_value members(struct jinja *x, const struct jinja_args *a)
 {
     struct jinja_value v = {.kind = JINJA_DICT, .dict = tft_jinja_dict(x)};
@@ -27,7 +27,7 @@ static struct jinja_value members(struct jinja *x, const struct jinja_args *a)
 
 static struct jinja_value range(struct jinja *x, const struct jinja_args *a)
 {
-    enum { MOST = 100000 }; /* of Jinja's sandbox */
+    enum { MOST = 100000 }; /* the limit of Jinja's sandbox */
     int64_t part[3] = {0, 0, 1};
     struct jinja_list *l = tft_jinja_list(x, JINJA_PLAIN);
     for (size_t i = 0; i < a->n; i++) {
@@ -75,7 +75,7 @@ static struct date date_of(int64_t time)
     return d;
 }
 
-/* Writes what %c stands for, in English; false if it is not supported. dash: %-c, without zeros */
+/* Writes the date field %c, in English; false: unsupported. dash: %-c, without leading zeros */
 static bool put_date(const struct date *d, char c, bool dash, char out[32])
 {
     static const char *const months[] = {"January",   "February", "March",    "April",

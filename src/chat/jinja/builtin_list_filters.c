@@ -94,7 +94,7 @@ static struct jinja_value last(struct jinja *x, struct jinja_value v, const stru
 
 /* ---- choosing */
 
-/* The items of v for map, select and the like: none of what is false, such as none itself. */
+/* The items of v for map, select and the like; a false value, such as none, has no items. */
 static struct jinja_list *items_of(struct jinja *x, struct jinja_value v)
 {
     return tft_jinja_true(x, v) ? tft_jinja_iterate(x, v) : tft_jinja_list(x, JINJA_PLAIN);
@@ -124,7 +124,8 @@ static struct jinja_value map(struct jinja *x, struct jinja_value v, const struc
     return tft_jinja_list_value(l);
 }
 
-/* Those of which the test holds, or does not: select, reject; by an attribute: selectattr. */
+/* The items that pass the test (select) or fail it (reject); selectattr and rejectattr test
+   an attribute of each item. */
 static struct jinja_value choose(struct jinja *x, struct jinja_value v, const struct jinja_args *a,
                                  bool by_attribute, bool wanted)
 {
@@ -168,7 +169,7 @@ static struct jinja_value rejectattr(struct jinja *x, struct jinja_value v,
 
 /* ---- sorting */
 
-/* What an item is sorted by: its attribute, in lower case unless case counts. */
+/* The sort key of an item: its attribute, in lower case unless case counts. */
 static struct jinja_value sort_key(struct jinja *x, struct jinja_value v, struct jinja_value by,
                                    bool case_counts)
 {
@@ -180,7 +181,7 @@ static struct jinja_value sort_key(struct jinja *x, struct jinja_value v, struct
     return v.kind == JINJA_STRING && !case_counts ? tft_jinja_cased(x, v.string, JINJA_LOWER) : v;
 }
 
-/* Sorts the items by their keys; equal ones keep their order. */
+/* Sorts the items by their keys; the sort is stable. */
 static void sort_by(struct jinja *x, struct jinja_list *l, struct jinja_list *keys, bool reverse)
 {
     for (size_t i = 1; keys && i < l->n && x->status == TFT_OK; i++) {
@@ -286,7 +287,7 @@ bool tft_jinja_filter_list(struct jinja *x, const struct jinja_string *name, str
     static const struct {
         const char *name;
         struct jinja_value (*run)(struct jinja *, struct jinja_value, const struct jinja_args *);
-        const char *args[4]; /* none: the filter checks them */
+        const char *args[4]; /* empty: the filter checks its arguments */
     } filters[] = {
         {"list", list, {NULL}},
         {"items", items, {NULL}},

@@ -8,7 +8,7 @@
 typedef struct jinja_value method_fn(struct jinja *x, struct jinja_value self,
                                      const struct jinja_args *a);
 
-/* The string argument at `index`; NULL, after a failure unless `optional`, if there is none. */
+/* The string argument at `index`. NULL: absent; a failure unless `optional`. */
 static const struct jinja_string *text_arg(struct jinja *x, const struct jinja_args *a,
                                            size_t index, const char *name, bool optional)
 {
@@ -21,7 +21,7 @@ static const struct jinja_string *text_arg(struct jinja *x, const struct jinja_a
 
 /* ---- splitting */
 
-/* At white space. Behind `most` parts, the rest is one. */
+/* Splits at white space into `most` parts; the rest is one more part. */
 static void split_words(struct jinja *x, const struct jinja_string *s, int64_t most,
                         struct jinja_list *out)
 {
@@ -72,7 +72,7 @@ static struct jinja_value split(struct jinja *x, struct jinja_value self,
     return tft_jinja_list_value(l);
 }
 
-/* The last place where `what` stands in s[0, end); SIZE_MAX if it does not. */
+/* The last occurrence of `what` in s[0, end); SIZE_MAX if absent. */
 static size_t search_back(struct jinja *x, const struct jinja_string *s, size_t end,
                           const struct jinja_string *what)
 {
@@ -198,7 +198,7 @@ static struct jinja_value capitalize(struct jinja *x, struct jinja_value self,
     return tft_jinja_cased(x, self.string, JINJA_CAPITALIZE);
 }
 
-/* What {FIELD} of format stands for: the next argument, one by its number, or one by its name. */
+/* The argument of {FIELD} in format(): the next one, or by number, or by name. */
 static const struct jinja_value *field(const struct jinja_args *a, const char *p, size_t n,
                                        size_t *next)
 {
@@ -253,7 +253,7 @@ static struct jinja_value get(struct jinja *x, struct jinja_value self, const st
     return found ? *found : tft_jinja_arg(a, 1, "", tft_jinja_none);
 }
 
-/* keys() and values() are views of what the dict has now: a template cannot change a dict. */
+/* keys() and values() share the dict's arrays: a template cannot change a dict. */
 static struct jinja_value view(struct jinja *x, struct jinja_value *item, size_t n)
 {
     struct jinja_list *l = tft_jinja_list(x, JINJA_VIEW);

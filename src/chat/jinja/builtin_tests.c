@@ -1,4 +1,4 @@
-/* Tests: value is NAME. */
+/* The tests of `value is NAME`. */
 #include "tree.h"
 
 static bool is_callable(struct jinja_value v) { return v.kind == JINJA_CALLABLE; }
@@ -9,7 +9,7 @@ static bool is_sequence(struct jinja_value v)
            (v.kind == JINJA_LIST && v.list->kind <= JINJA_TUPLE);
 }
 
-/* Tests without an argument; false in *known for another name. */
+/* Tests without an argument; *known is false for any other name. */
 static bool plain(const struct jinja_string *name, struct jinja_value v, bool *known)
 {
     const struct {
@@ -39,7 +39,7 @@ static bool plain(const struct jinja_string *name, struct jinja_value v, bool *k
     return false;
 }
 
-/* Whether a is b, of none, true and false, of which there is one each. */
+/* Whether a is b; supported for none, true and false, which are singletons. */
 static bool same_as(struct jinja *x, struct jinja_value a, struct jinja_value b)
 {
     if (b.kind != JINJA_NONE && b.kind != JINJA_BOOL)

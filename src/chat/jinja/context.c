@@ -9,7 +9,7 @@
 
 struct jinja_chunk {
     struct jinja_chunk *before;
-    size_t size, used; /* with this header */
+    size_t size, used; /* including this header */
 };
 
 enum { CHUNK = 16384, ALIGN = 16 };

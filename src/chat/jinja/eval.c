@@ -1,4 +1,4 @@
-/* Expressions to values. */
+/* Evaluates expressions. */
 #include "tree.h"
 
 #include <string.h>
@@ -87,7 +87,7 @@ static struct jinja_value comparison(struct jinja *x, const struct jinja_node *e
     return tft_jinja_bool(true);
 }
 
-/* Appends the items of v to the arguments; `more` of these may still come. */
+/* Appends the items of v to the arguments; up to `more` arguments may follow. */
 static void add_items(struct jinja *x, struct jinja_args *out, struct jinja_value v, size_t more)
 {
     const struct jinja_list *l = tft_jinja_iterate(x, v);

@@ -3,12 +3,12 @@
  * (parse_statement.c, parse_expression.c), and then text (run.c, eval.c). src/chat/template runs it
  * over conversations.
  *
- * One context, struct jinja, serves reading and running. Memory comes from its pool and goes back
- * as a whole. A failure is recorded once and sticks: every function then returns the undefined
- * value, and tft_jinja_spend, which loops ask before each turn, returns false. So a caller checks
- * x->status only where it would use a pointer that may be NULL.
+ * One context, struct jinja, serves reading and running. All memory comes from its pool, and is
+ * freed with the pool. A failure is recorded once and persists: every function then returns the
+ * undefined value, and tft_jinja_spend, called before each iteration of a loop, returns false. So a
+ * caller checks x->status only before it uses a pointer that may be NULL.
  *
- * Semantics are those of Jinja2 3.1 and of the Python types below it. What is not known here fails.
+ * The semantics are Jinja2 3.1's, on Python's types. Anything unsupported is an error.
  */
 #ifndef TFT_JINJA_H
 #define TFT_JINJA_H
@@ -20,7 +20,7 @@ enum jinja_kind {
     JINJA_NONE,
     JINJA_BOOL,
     JINJA_INT,
-    JINJA_BIG, /* an integer of JSON beyond int64_t: it is only printed */
+    JINJA_BIG, /* a JSON integer beyond int64_t: only printed */
     JINJA_FLOAT,
     JINJA_STRING,
     JINJA_LIST,
@@ -30,8 +30,8 @@ enum jinja_kind {
     JINJA_LOOP,
 };
 
-/* p[n], UTF-8 and perhaps invalid bytes. mark: [n] which bytes are trusted, or NULL: all of them
-   are as `trusted` says. safe: the filter `safe` made it. Never written once it is made. */
+/* p[n], UTF-8 and perhaps invalid bytes. mark: [n] which bytes are trusted; NULL: `trusted` holds
+   for all bytes. safe: the filter `safe` made the string. Strings are immutable. */
 struct jinja_string {
     const char *p;
     const unsigned char *mark;
@@ -45,8 +45,8 @@ struct jinja_value {
         bool truth;
         int64_t integer;
         double number;
-        const struct jinja_string *string; /* also the digits of JINJA_BIG, and the name of what is
-                                              undefined */
+        const struct jinja_string *string; /* also the digits of JINJA_BIG, and the name of an
+                                              undefined value */
         struct jinja_list *list;
         struct jinja_dict *dict; /* of JINJA_NAMESPACE too */
         struct jinja_callable *call;
@@ -67,12 +67,12 @@ struct jinja_list {
     enum jinja_list_kind kind;
 };
 
-/* In the order of insertion. */
+/* In insertion order. */
 struct jinja_dict {
     struct jinja_value *key, *value; /* [n] */
     size_t n, room;
-    const struct jinja_string *text; /* what it is where it is printed or added to a string; NULL:
-                                        as Python prints a dict, and not added */
+    const struct jinja_string *text; /* printed, or added to a string, in place of the dict; NULL:
+                                        prints as in Python, and cannot be added */
 };
 
 /* A macro, a function, or a method of `self`. */
@@ -80,7 +80,7 @@ struct jinja_callable {
     const char *name; /* of a function or method; NULL: a macro */
     struct jinja_value self;
     const struct jinja_node *macro;
-    struct jinja_scope *scope; /* where the macro stands */
+    struct jinja_scope *scope; /* the scope that defines the macro */
 };
 
 struct jinja_loop {
@@ -112,7 +112,7 @@ struct jinja_buffer {
 };
 
 struct jinja {
-    const char *what; /* what messages call the text that is read or run, such as "template" */
+    const char *what; /* the name of the source in messages, such as "template" */
     /* the pool */
     struct jinja_chunk *chunk;
     size_t memory, max_memory;
@@ -120,8 +120,8 @@ struct jinja {
     uint64_t steps, max_steps;
     unsigned depth, max_depth;
     size_t max_output;
-    bool exact; /* JSON that has half of a surrogate pair is refused */
-    /* the first failure, and the line of the template that is being read or run */
+    bool exact; /* half of a surrogate pair in JSON is an error */
+    /* the first failure, and the current line of the template */
     enum tft_status status;
     struct tft_error err;
     int line;
@@ -138,14 +138,14 @@ struct jinja {
 void *tft_jinja_take(struct jinja *x, size_t count, size_t size); /* zeroed; NULL after a failure */
 void tft_jinja_free(struct jinja *x);
 
-/* Counts n steps and says whether to go on. Work on n bytes is n / 16 steps. */
+/* Counts n steps; returns whether to continue. Work on n bytes is n / 16 steps. */
 bool tft_jinja_spend(struct jinja *x, size_t n);
 
-/* One level of recursion deeper, until tft_jinja_leave; false after a failure. */
+/* Enters one level of recursion, until tft_jinja_leave; false after a failure. */
 bool tft_jinja_enter(struct jinja *x);
 void tft_jinja_leave(struct jinja *x);
 
-/* Records a failure, "line N: ...", unless there is one. Returns the undefined value. */
+/* Records a failure, "line N: ...", unless one is recorded. Returns the undefined value. */
 struct jinja_value tft_jinja_fail(struct jinja *x, enum tft_status status, const char *fmt, ...)
     TFT_PRINTF(3, 4);
 
@@ -171,14 +171,14 @@ bool tft_jinja_equal(struct jinja *x, struct jinja_value a, struct jinja_value b
 /* < 0, 0, > 0; fails for values that have no order */
 int tft_jinja_compare(struct jinja *x, struct jinja_value a, struct jinja_value b);
 bool tft_jinja_contains(struct jinja *x, struct jinja_value in, struct jinja_value v);
-/* What a loop over v goes through; NULL after a failure. */
+/* The items of a loop over v; NULL after a failure. */
 struct jinja_list *tft_jinja_iterate(struct jinja *x, struct jinja_value v);
 const char *tft_jinja_type(struct jinja_value v); /* Python's name of its type */
 bool tft_jinja_is_number(struct jinja_value v, double *number);
 
 /* ---- string.c */
 
-/* A string of p[n], which stays where it is. */
+/* A string of p[n], not copied: p must outlive it. */
 struct jinja_value tft_jinja_string(struct jinja *x, const char *p, size_t n, bool trusted);
 struct jinja_value tft_jinja_text(struct jinja *x, const char *p); /* trusted, NUL at the end */
 struct jinja_value tft_jinja_part(struct jinja *x, const struct jinja_string *s, size_t begin,
@@ -201,10 +201,10 @@ struct jinja_value tft_jinja_markup(struct jinja *x, const struct jinja_string *
 size_t tft_jinja_length(const struct jinja_string *s);               /* in characters */
 size_t tft_jinja_offset(const struct jinja_string *s, size_t index); /* of character `index` */
 bool tft_jinja_space(uint32_t c);                                    /* Python's str.isspace */
-/* The first place from `from` on where `what` stands in s; s->n + 1 if it does not. */
+/* The first occurrence of `what` in s, from `from` on; s->n + 1 if absent. */
 size_t tft_jinja_search(struct jinja *x, const struct jinja_string *s, size_t from,
                         const struct jinja_string *what);
-/* Without the characters of `set`, or white space if NULL, at its start or end. */
+/* s without the characters of `set` at its start or end; set NULL: white space. */
 struct jinja_value tft_jinja_strip(struct jinja *x, const struct jinja_string *s,
                                    const struct jinja_string *set, bool start, bool end);
 enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_CAPITALIZE, JINJA_TITLE, JINJA_TITLE_FILTER };
@@ -251,21 +251,20 @@ void tft_jinja_run(struct jinja *x, const struct jinja_node *body);
 /* ---- builtin_filters.c and builtin_list_filters.c, builtin_tests.c, builtin_methods.c,
    builtin_functions.c */
 
-/* The argument at `index` or of that name, or `otherwise`. */
+/* The argument at `index` or of `name`; else `otherwise`. */
 struct jinja_value tft_jinja_arg(const struct jinja_args *a, size_t index, const char *name,
                                  struct jinja_value otherwise);
-/* Fails if there are more arguments, or other names than those of the list, which ends with
-   NULL. */
+/* Fails on more arguments than names in the list, or on another name. NULL ends the list. */
 bool tft_jinja_check_args(struct jinja *x, const char *what, const struct jinja_args *a,
                           size_t most, const char *const *names);
 struct jinja_value tft_jinja_filter(struct jinja *x, const struct jinja_string *name,
                                     struct jinja_value v, const struct jinja_args *a);
-/* false: it is not a filter on lists */
+/* false: not a filter on lists */
 bool tft_jinja_filter_list(struct jinja *x, const struct jinja_string *name, struct jinja_value v,
                            const struct jinja_args *a, struct jinja_value *out);
 bool tft_jinja_test(struct jinja *x, const struct jinja_string *name, struct jinja_value v,
                     const struct jinja_args *a);
-/* The method of that name, not yet called; false if the type has none. */
+/* The method of the name, not yet called; false if the type has no such method. */
 bool tft_jinja_method(struct jinja *x, struct jinja_value self, const struct jinja_string *name,
                       struct jinja_value *out);
 struct jinja_value tft_jinja_call_method(struct jinja *x, const struct jinja_callable *f,

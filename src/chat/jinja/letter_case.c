@@ -1,5 +1,5 @@
-/* Upper and lower case, of ASCII, Latin-1 and Cyrillic. A character that may have another case by
-   rules that are not here is an error. */
+/* Upper and lower case of ASCII, Latin-1 and Cyrillic. Other characters that may have case are an
+   error. */
 #include "jinja.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static bool has_no_case(uint32_t c)
     return false;
 }
 
-/* The character in the other case, c if it has none; 0 if that is not known. */
+/* The character in the other case; c if c has no other case; 0 if unknown. */
 static uint32_t changed(uint32_t c, bool upper)
 {
     static const uint32_t pairs[][3] = {
@@ -49,12 +49,13 @@ static uint32_t changed(uint32_t c, bool upper)
         if (c + small >= pairs[i][0] && c + small <= pairs[i][1])
             return upper ? c - pairs[i][2] : c + small;
         if (c >= pairs[i][0] - pairs[i][2] * upper && c <= pairs[i][1] - pairs[i][2] * upper)
-            return c; /* in that case already */
+            return c; /* already in the wanted case */
     }
     return c < 0x80 || has_no_case(c) ? c : 0;
 }
 
-/* What the filter title begins a word after; the method: after all that has no case. */
+/* Whether a word begins after `before`, for the filter title. The method title() begins a word
+   after every character without case. */
 static bool begins_word(uint32_t before)
 {
     return tft_jinja_space(before) || (before < 0x80 && strchr("-({[<", (char)before));

@@ -1,6 +1,6 @@
-/* A template's source as tokens, with Jinja's rules of white space: trim_blocks (the newline behind
-   a block goes) and lstrip_blocks (white space between the start of a line and a block goes) are
-   on, as in Hugging Face's transformers. */
+/* Splits a template's source into tokens, by Jinja's rules of white space. As in Hugging Face's
+   transformers, trim_blocks (drop the newline after a block) and lstrip_blocks (drop white space
+   between the start of a line and a block) are on. */
 #include "tree.h"
 
 #include <stdlib.h>
@@ -18,11 +18,11 @@ struct lexer {
     int line;
     struct jinja_token *t; /* [room] */
     size_t n_t, room;
-    char nesting[MOST_NESTING]; /* the closing brackets to come */
+    char nesting[MOST_NESTING]; /* the pending closing brackets */
     unsigned n_nesting;
 };
 
-/* The newlines of Jinja: \r\n, \r and \n; the last one of the source goes. */
+/* Turns Jinja's newlines (\r\n, \r, \n) into \n, and drops a newline at the end of the source. */
 static void normalize(struct lexer *l, const char *source, size_t n)
 {
     char *p = tft_jinja_take(l->x, n + 1, 1);
@@ -73,7 +73,7 @@ static size_t behind_space(const struct lexer *l, size_t at)
     return at;
 }
 
-/* Where the white space at the end of [begin, end) begins. */
+/* The start of the white space at the end of [begin, end). */
 static size_t before_space(const struct lexer *l, size_t begin, size_t end)
 {
     size_t keep = begin;
@@ -118,8 +118,7 @@ static void lex_data(struct lexer *l, bool line_start)
     advance(l, tag);
 }
 
-/* Skips the end of a tag, of which `end` is a '}' with the sign before it, and the white space that
-   goes with it. */
+/* Skips the end of a tag, a '}' and the sign before it, and the white space that the tag drops. */
 static void lex_end(struct lexer *l, size_t end, bool minus, bool trims)
 {
     advance(l, minus ? behind_space(l, end) : end + (trims && end < l->n && l->p[end] == '\n'));
@@ -192,7 +191,7 @@ static void lex_number(struct lexer *l)
     advance(l, end);
 }
 
-/* Writes the character of \xHH, \uHHHH or \UHHHHHHHH, whose digits begin at `at`; returns their end
+/* Writes the character of \xHH, \uHHHH or \UHHHHHHHH with digits at `from`; returns the digits' end
    or 0. */
 static size_t unescape_hex(const struct lexer *l, size_t from, size_t digits, char *out, size_t *n)
 {
@@ -209,8 +208,8 @@ static size_t unescape_hex(const struct lexer *l, size_t from, size_t digits, ch
     return from + digits;
 }
 
-/* Writes what the escape sequence at `from`, behind its backslash, stands for; returns its end, or
-   0 if it is not supported. One that Python does not know stays with its backslash. */
+/* Writes the character of the escape sequence at `from`, after the backslash; returns the
+   sequence's end, or 0 if unsupported. As in Python, an unknown sequence keeps its backslash. */
 static size_t unescape(const struct lexer *l, size_t from, char *out, size_t *n)
 {
     static const char names[] = "\\'\"abfnrtv", chars[] = "\\'\"\a\b\f\n\r\t\v";

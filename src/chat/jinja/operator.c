@@ -191,7 +191,7 @@ static struct jinja_value member(struct jinja *x, const struct jinja_dict *d,
     return found ? *found : (struct jinja_value){.kind = JINJA_UNDEFINED, .string = name};
 }
 
-/* v.name: a method goes before a member. */
+/* v.name: a method precedes a member. */
 struct jinja_value tft_jinja_attribute(struct jinja *x, struct jinja_value v,
                                        const struct jinja_string *name)
 {
@@ -207,7 +207,7 @@ struct jinja_value tft_jinja_attribute(struct jinja *x, struct jinja_value v,
     return (struct jinja_value){.kind = JINJA_UNDEFINED, .string = name};
 }
 
-/* v[key]: a member goes before a method. */
+/* v[key]: a member precedes a method. */
 struct jinja_value tft_jinja_item(struct jinja *x, struct jinja_value v, struct jinja_value key)
 {
     if (v.kind == JINJA_UNDEFINED)
@@ -234,7 +234,7 @@ struct jinja_value tft_jinja_item(struct jinja *x, struct jinja_value v, struct 
     return key.kind == JINJA_STRING ? tft_jinja_attribute(x, v, key.string) : tft_jinja_undefined;
 }
 
-/* An end of a slice, as Python's slice.indices: n items, steps of this sign. */
+/* One end of a slice of n items, as in Python's slice.indices. back: steps are negative. */
 static int64_t clipped(struct jinja *x, struct jinja_value v, int64_t n, bool back, int64_t none)
 {
     if (v.kind == JINJA_NONE)

@@ -1,4 +1,4 @@
-/* Expressions, by Jinja's grammar: each function reads one level of precedence. */
+/* Parses expressions of Jinja's grammar: each function reads one level of precedence. */
 #include "tree.h"
 
 #include <string.h>
@@ -94,7 +94,7 @@ static struct jinja_node *name_or_constant(struct jinja_parser *p)
     return n;
 }
 
-/* A number, or strings side by side, which are one. */
+/* A number, or adjacent strings, joined. */
 static struct jinja_node *literal(struct jinja_parser *p)
 {
     struct jinja_value v = p->t->value;
@@ -158,9 +158,9 @@ struct jinja_node *tft_jinja_primary(struct jinja_parser *p)
     return tft_jinja_node(p, NODE_CONST);
 }
 
-/* ---- what follows a primary */
+/* ---- after a primary: calls, indices, attributes, filters */
 
-/* Arguments behind '('. */
+/* Arguments, after '('. */
 static struct jinja_node *arguments(struct jinja_parser *p)
 {
     struct jinja_node *first = NULL, **end = &first;
@@ -191,7 +191,7 @@ static struct jinja_node *arguments(struct jinja_parser *p)
     return first;
 }
 
-/* What stands in [ ]: an index, or a slice. */
+/* The content of [ ]: an index, or a slice. */
 static struct jinja_node *subscript(struct jinja_parser *p)
 {
     struct jinja_node *slice = tft_jinja_node(p, NODE_SLICE),

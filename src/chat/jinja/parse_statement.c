@@ -1,4 +1,4 @@
-/* Statements. A tag that is not here is an error that names it. */
+/* Parses statements. An unknown tag is an error that names the tag. */
 #include "tree.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static void end_of_tag(struct jinja_parser *p)
         p->t++;
 }
 
-/* The statements up to {% END %}, which is read to its end. */
+/* The statements up to {% END %}, inclusive. */
 static struct jinja_node *body_until(struct jinja_parser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};
@@ -112,7 +112,7 @@ static struct jinja_node *set_tag(struct jinja_parser *p)
     return n;
 }
 
-/* (a, b=1) of a macro; a macro without parentheses is not valid, `call` may have none. */
+/* (a, b=1) of a macro. A macro must have parentheses; `call` may omit them. */
 static struct jinja_node *parameters(struct jinja_parser *p)
 {
     struct jinja_node *first = NULL, **end = &first;
@@ -131,7 +131,7 @@ static struct jinja_node *parameters(struct jinja_parser *p)
     return first;
 }
 
-/* What begins in a loop around a macro does not end in it. */
+/* In a macro's body, `break` and `continue` cannot refer to a loop around the macro. */
 static struct jinja_node *macro_body(struct jinja_parser *p, const char *end)
 {
     unsigned loops = p->loops;
@@ -245,8 +245,8 @@ static struct jinja_node *statement(struct jinja_parser *p)
     return n;
 }
 
-/* Statements up to the tag of one of these names, of which {% is read, or up to the end of the
-   template if there are none. */
+/* Statements up to a tag with a name in `ends`, after the tag's {%. Without names: up to the end of
+   the template. */
 static struct jinja_node *body(struct jinja_parser *p, const char *const *ends)
 {
     struct jinja_node *first = NULL, **end = &first;

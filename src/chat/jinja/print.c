@@ -9,8 +9,8 @@
 
 #include "base/utf8.h"
 
-/* The shortest digits that are read back as the number, d.ddde+XX; the decimal point, which depends
-   on the locale, is removed. Returns their number, and the exponent of the first. */
+/* The shortest digits, of d.ddde+XX, that read back as the number, without the decimal point, which
+   depends on the locale. Returns the count of digits; *exponent: of the first digit. */
 static int shortest(double number, char digits[32], int *exponent)
 {
     char text[40];
@@ -56,9 +56,9 @@ void tft_jinja_print_number(struct jinja *x, struct jinja_buffer *b, double numb
     tft_jinja_add_text(x, b, text, (size_t)at, true);
 }
 
-/* What Python's repr escapes: controls, formats, and separators (Unicode 15). Private and
-   unassigned characters are escaped too; of the latter only those beyond the last plane that has
-   characters are known here. */
+/* Whether Python's repr escapes c: controls, formats, separators (Unicode 15), private and
+   unassigned characters. Of unassigned characters, only the ones beyond the last used plane are
+   known here. */
 static bool is_escaped(uint32_t c)
 {
     static const uint32_t ranges[][2] = {

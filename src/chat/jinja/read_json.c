@@ -1,4 +1,4 @@
-/* JSON (RFC 8259), in which messages and tools come. */
+/* Reads JSON (RFC 8259): messages and tools. */
 #include "jinja.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static bool skip(struct reader *r, const char *word)
     return there;
 }
 
-/* The four hexadecimal digits of \u; UINT32_MAX if there are none. */
+/* Reads the four hexadecimal digits of \u; UINT32_MAX if invalid. */
 static uint32_t read_hex(struct reader *r)
 {
     uint32_t c = 0;
@@ -119,13 +119,13 @@ static size_t skip_digits(struct reader *r)
     return r->at - from;
 }
 
-/* strtod wants the locale's decimal point. */
+/* strtod needs the locale's decimal point. */
 static double read_float(const char *p, size_t n)
 {
     char text[400], half[8];
     double number;
     snprintf(half, sizeof half, "%.1f", 0.5);
-    if (n >= sizeof text) /* the digits beyond these do not matter to a double, but the exponent */
+    if (n >= sizeof text) /* further digits do not change a double, but the exponent does */
         return NAN;
     memcpy(text, p, n);
     text[n] = 0;
@@ -146,7 +146,7 @@ static struct jinja_value read_number(struct reader *r)
     if (skip(r, ".")) {
         whole = false;
         if (!skip_digits(r))
-            return wrong(r, "no digits behind the decimal point");
+            return wrong(r, "no digits after the decimal point");
     }
     if (skip(r, "e") || skip(r, "E")) {
         whole = false;
@@ -238,6 +238,6 @@ struct jinja_value tft_jinja_read_json(struct jinja *x, const struct jinja_strin
     struct jinja_value v = read_value(&r);
     skip_space(&r);
     if (x->status == TFT_OK && r.at < s->n)
-        return wrong(&r, "text behind the value");
+        return wrong(&r, "text after the value");
     return v;
 }

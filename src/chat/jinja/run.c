@@ -1,4 +1,4 @@
-/* Statements: what they write, and the variables that they set. */
+/* Runs statements: they write text and set variables. */
 #include "tree.h"
 
 static void push_scope(struct jinja *x, struct jinja_scope *parent)
@@ -10,7 +10,7 @@ static void push_scope(struct jinja *x, struct jinja_scope *parent)
     x->scope = s;
 }
 
-/* Runs statements in a scope of their own, and returns what they wrote. */
+/* Runs statements in their own scope, and returns their output. */
 static struct jinja_value captured(struct jinja *x, struct jinja_scope *parent,
                                    const struct jinja_node *body)
 {
@@ -171,7 +171,7 @@ struct jinja_value tft_jinja_call_macro(struct jinja *x, const struct jinja_call
     return text;
 }
 
-/* {% call(a) m(b) %}: the macro m gets the body as the macro `caller`. */
+/* {% call(a) m(b) %}: macro m sees the body as the macro `caller`. */
 static void run_call(struct jinja *x, const struct jinja_node *s)
 {
     struct jinja_args a, with;

@@ -1,4 +1,4 @@
-/* Strings whose bytes know whether they are trusted: parts, sums, searches. */
+/* Strings with a mark of trust for each byte: parts, sums, searches. */
 #include "jinja.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ bool tft_jinja_trusts(const struct jinja_string *s, size_t at)
 
 /* ---- growing */
 
-/* Room for n more bytes. */
+/* Makes room for n more bytes. */
 static bool make_room(struct jinja *x, struct jinja_buffer *b, size_t n)
 {
     if (!tft_jinja_spend(x, n / 16))
@@ -115,7 +115,7 @@ struct jinja_value tft_jinja_concat(struct jinja *x, const struct jinja_string *
     return tft_jinja_finish(x, &sum);
 }
 
-/* ---- Markup, the type of what the filter `safe` makes (markupsafe) */
+/* ---- Markup (markupsafe), the result type of the filter `safe` */
 
 struct jinja_value tft_jinja_markup(struct jinja *x, const struct jinja_string *s)
 {
@@ -127,7 +127,7 @@ struct jinja_value tft_jinja_markup(struct jinja *x, const struct jinja_string *
     return (struct jinja_value){.kind = JINJA_STRING, .string = markup};
 }
 
-/* s with &, <, >, ' and " as HTML writes them. */
+/* s with &, <, >, ' and " escaped for HTML. */
 static const struct jinja_string *escape(struct jinja *x, const struct jinja_string *s)
 {
     static const char special[] = "&<>'\"",
@@ -201,7 +201,7 @@ size_t tft_jinja_search(struct jinja *x, const struct jinja_string *s, size_t fr
     return s->n + 1;
 }
 
-/* Whether the character p[n] is one of the set, or white space. */
+/* Whether the character p[n] is in the set, or white space. */
 static bool in_set(const char *p, size_t n, uint32_t c, const struct jinja_string *set)
 {
     if (!set)
@@ -219,7 +219,7 @@ struct jinja_value tft_jinja_strip(struct jinja *x, const struct jinja_string *s
                                    const struct jinja_string *set, bool start, bool end)
 {
     size_t from = 0, to, at = 0;
-    size_t cost = set ? set->n / 4 : 0; /* of looking up one character in `set` */
+    size_t cost = set ? set->n / 4 : 0; /* of a search for one character in `set` */
     uint32_t c;
     while (start && from < s->n && tft_jinja_spend(x, cost + 1)) {
         size_t n = tft_utf8_next(s->p + from, s->n - from, &c);
@@ -248,7 +248,7 @@ struct jinja_value tft_jinja_replace(struct jinja *x, const struct jinja_string 
         size_t at = tft_jinja_search(x, s, begin, from), end;
         if (at > s->n)
             break;
-        /* an empty `from` stands before each character and at the end */
+        /* an empty `from` occurs before each character and at the end */
         struct jinja_string rest = {.p = s->p + at, .n = s->n - at};
         end = from->n ? at + from->n : at + tft_jinja_offset(&rest, 1);
         if (from->n)

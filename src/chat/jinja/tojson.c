@@ -1,4 +1,4 @@
-/* The filter tojson: json.dumps of Python, with ensure_ascii=False unless it is given. */
+/* The filter tojson: Python's json.dumps, with ensure_ascii=False by default. */
 #include "jinja.h"
 
 #include <stdio.h>
@@ -26,8 +26,8 @@ static bool is_plain(const struct writer *w, char c)
     return byte >= 0x20 && c != '"' && c != '\\' && !(w->ascii && byte >= 0x7f);
 }
 
-/* Writes the escape of the character at p, and returns its bytes. Beyond U+FFFF it is two UTF-16
-   units. A byte that is not UTF-8 becomes U+FFFD. */
+/* Writes the escape of the character at p, and returns the character's length in bytes. A character
+   beyond U+FFFF becomes two UTF-16 units. A byte that is not UTF-8 becomes U+FFFD. */
 static size_t write_escape(struct writer *w, const char *p, size_t n)
 {
     static const char names[] = "\"\\bfnrt", chars[] = "\"\\\b\f\n\r\t";
@@ -86,7 +86,7 @@ static void write_key(struct writer *w, struct jinja_value key)
     }
 }
 
-/* The order of the keys of d, sorted or as they are; NULL after a failure. */
+/* The order of the keys of d, sorted or not; NULL after a failure. */
 static size_t *key_order(struct writer *w, const struct jinja_dict *d)
 {
     size_t *order = tft_jinja_take(w->x, d->n ? d->n : 1, sizeof *order);

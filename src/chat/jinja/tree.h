@@ -105,11 +105,11 @@ struct jinja_token {
 struct jinja_parser {
     struct jinja *x;
     const struct jinja_token *t; /* the next token; the last one is TOKEN_END */
-    unsigned loops;              /* around the statement that is read */
-    struct jinja_node failed;    /* what a failure returns */
+    unsigned loops;              /* around the current statement */
+    struct jinja_node failed;    /* returned after a failure */
 };
 
-/* lexer.c: the tokens of source[n], or NULL after a failure. */
+/* lexer.c: the tokens of source[n]; NULL after a failure. */
 struct jinja_token *tft_jinja_lex(struct jinja *x, const char *source, size_t n);
 
 /* parse_statement.c: the statements of the template; check x->status. */
@@ -118,7 +118,7 @@ struct jinja_node *tft_jinja_parse(struct jinja *x, const struct jinja_token *to
 /* parse_expression.c: for parse_statement.c */
 struct jinja_node *tft_jinja_node(struct jinja_parser *p, enum jinja_node_kind kind);
 struct jinja_node *tft_jinja_expression(struct jinja_parser *p);
-/* One expression, or several with commas: a tuple. ternary: whether "x if y" is one. */
+/* One expression, or a tuple of several with commas. ternary: accept "x if y". */
 struct jinja_node *tft_jinja_tuple(struct jinja_parser *p, bool ternary);
 struct jinja_node *tft_jinja_primary(struct jinja_parser *p);
 struct jinja_node *tft_jinja_postfix(struct jinja_parser *p, struct jinja_node *n);

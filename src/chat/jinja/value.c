@@ -1,4 +1,4 @@
-/* Values: making them, comparing them, going through them. */
+/* Makes, compares and iterates values. */
 #include "jinja.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ struct jinja_list *tft_jinja_list(struct jinja *x, enum jinja_list_kind kind)
     return l;
 }
 
-/* A larger copy of p, which has n of `room` items; p where there is room. */
+/* A larger copy of p, which has n of `room` items; p itself if n < room. */
 static void *grown(struct jinja *x, void *p, size_t n, size_t room, size_t size)
 {
     if (n < room)
@@ -234,7 +234,7 @@ bool tft_jinja_contains(struct jinja *x, struct jinja_value in, struct jinja_val
     return false;
 }
 
-/* ---- going through */
+/* ---- iterating */
 
 static struct jinja_list *characters(struct jinja *x, const struct jinja_string *s)
 {

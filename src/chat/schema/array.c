@@ -1,7 +1,7 @@
-/* Arrays: the items of prefixItems, each at its index, then further ones of items. */
+/* Arrays: the items of prefixItems, each at its index, then further items by the keyword items. */
 #include "schema.h"
 
-/* *out: the schemas that item i must meet. Returns whether a part of s has one for it. */
+/* *out: the schemas that item i must meet. Returns whether a part of s has a schema for item i. */
 static bool item(struct schema *c, const struct schema_shape *s, size_t i, struct schema_all *out)
 {
     bool known = false;
@@ -29,7 +29,7 @@ static size_t places(struct schema *c, const struct schema_shape *s)
     return n;
 }
 
-/* Writes the items from index n on, behind those of prefixItems. The whole array has min .. max
+/* Writes the items from index n on, after the items of prefixItems. The whole array has min .. max
    items. */
 static void write_rest(struct schema *c, const struct schema_all *all, size_t n, uint64_t min,
                        uint64_t max)
@@ -50,7 +50,7 @@ static void write_rest(struct schema *c, const struct schema_all *all, size_t n,
     tft_schema_put(c, least ? ")" : ")?");
 }
 
-/* Writes the items of prefixItems: a rule for each, which ends in the rule of the next item. */
+/* Writes a rule for each item of prefixItems; it ends with a reference to the next item's rule. */
 static void write_places(struct schema *c, const struct schema_shape *s, size_t n, uint64_t max)
 {
     struct schema_all all;

@@ -52,8 +52,8 @@ static bool has(const struct schema_set *set, uint32_t ch)
     return false;
 }
 
-/* The ranges of the set that JSON spells as they are: without U+0000 .. U+001F, " and \. Or,
-   in strings without quotes and escapes, all but U+0000 and <, which may begin their end. */
+/* The ranges of the set without escapes in JSON: no U+0000 .. U+001F, " and \. Or, in strings
+   without quotes and escapes, all but U+0000 and <, which may begin the end of the string. */
 static void put_plain(struct schema *c, const struct schema_set *set)
 {
     static const uint32_t json[3][2] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}},

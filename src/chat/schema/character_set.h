@@ -1,4 +1,4 @@
-/* Sets of characters, as patterns have them, and how JSON spells one of them. */
+/* Sets of characters in patterns, and their spelling in JSON. */
 #ifndef TFT_SCHEMA_SET_H
 #define TFT_SCHEMA_SET_H
 
@@ -6,20 +6,20 @@
 
 enum { SCHEMA_RANGES = 128 };
 
-struct schema_set { /* starts from all zero */
+struct schema_set { /* initialize to zero */
     struct {
         uint32_t lo, hi;
-    } range[SCHEMA_RANGES + 1]; /* [n]; a complement may have one more */
+    } range[SCHEMA_RANGES + 1]; /* [n]; a complement may have one range more */
     size_t n;
 };
 
-/* Adds lo .. hi; false: there are SCHEMA_RANGES already. */
+/* Adds lo .. hi; false: the set already has SCHEMA_RANGES ranges. */
 bool tft_schema_set_add(struct schema_set *set, uint32_t lo, uint32_t hi);
 
-/* Sorts and merges; then the complement, if `not`. */
+/* Sorts and merges the ranges, then complements them if `not`. */
 void tft_schema_set_finish(struct schema_set *set, bool not );
 
-/* Writes an expression of GBNF for one of them. */
+/* Writes an expression of GBNF for one character of the set. */
 void tft_schema_set_put(struct schema *c, const struct schema_set *set);
 
 #endif

@@ -1,4 +1,4 @@
-/* Keywords of JSON Schema (draft 2020-12): what each adds to a shape. */
+/* Reads the keywords of JSON Schema (draft 2020-12) into a shape. */
 #include "schema.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ static void read_type(struct schema *c, struct schema_shape *s, const struct sch
     s->types &= types;
 }
 
-/* Keeps those values that are also in list[n]; all of list if there are none so far. */
+/* Keeps the values that are also in list[n]; the first list is kept whole. */
 static void keep_values(struct schema *c, struct schema_shape *s, const struct jinja_value *list,
                         size_t n)
 {
@@ -243,7 +243,7 @@ static void want_bool(struct schema *c, struct schema_shape *s, const struct sch
         invalid(c, at, "not true or false");
 }
 
-/* OpenAPI's; read_type looks at it. */
+/* OpenAPI's `nullable`; read_type uses it. */
 static void read_nullable(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
     want_bool(c, s, at);
@@ -333,7 +333,8 @@ static void read_part(struct schema *c, struct schema_shape *s, size_t part)
     }
 }
 
-/* The schemas that lead to one by $ref and allOf. A $ref back to one of them would never end. */
+/* The chain of schemas, by $ref and allOf, to the current one. A $ref back into the chain would
+   never end. */
 struct way {
     const struct way *before;
     const struct jinja_dict *schema;
@@ -384,7 +385,7 @@ static const struct schema_shape nothing_said = {.types = SCHEMA_ALL_TYPES,
                                                  .max_items = SCHEMA_NO_MAX,
                                                  .max_members = SCHEMA_NO_MAX};
 
-/* Limits a maximum to SCHEMA_MANY, for generated texts but not for constants. */
+/* Limits a maximum to SCHEMA_MANY: for generated text, not for constants. */
 static void limit(uint64_t *most)
 {
     if (*most != SCHEMA_NO_MAX && *most > SCHEMA_MANY)

@@ -1,8 +1,8 @@
 /*
- * Numbers within bounds, digit by digit. A number without bounds has up to 15 digits before and
- * behind the point. A number with bounds has no exponent, and so few digits behind the point that
- * with the digits of the longest bound before it there are 15 in all. A program that reads it as a
- * double then sees it on the same side of the bound.
+ * Numbers within bounds, digit by digit. A number without bounds has up to 15 digits before and 15
+ * after the point. A number with bounds has no exponent; its digits after the point and the integer
+ * digits of the longest bound are at most 15 together. So a program that reads the number as a
+ * double sees it on the same side of the bound.
  */
 #include "schema.h"
 
@@ -151,8 +151,8 @@ static void put_whole(struct schema *c, int64_t lo, int64_t hi)
     tft_schema_put(c, " )");
 }
 
-/* The bound where none is set: the largest number with as many digits as the other bound, at least
-   15. */
+/* The default for a missing bound: the largest number with as many digits as the other bound, at
+   least 15. */
 static int64_t no_bound(const struct schema_bound *other)
 {
     return power(other->whole > DIGITS ? other->whole : DIGITS) - 1;
@@ -188,12 +188,12 @@ bool tft_schema_integer(struct schema *c, const struct schema_shape *s)
     return true;
 }
 
-/* ---- digits behind the point */
+/* ---- digits after the point */
 
 struct fraction {
     struct schema *c;
     const struct schema_bound *lo, *hi;
-    unsigned most; /* digits behind the point */
+    unsigned most; /* digits after the point */
 };
 
 static unsigned digit_at(const struct schema_bound *b, unsigned at)
@@ -201,8 +201,8 @@ static unsigned digit_at(const struct schema_bound *b, unsigned at)
     return b->whole + at < b->n ? b->digit[b->whole + at] : 0;
 }
 
-/* Whether a number may end behind `at` digits. near_lo, near_hi: these digits are those of lo, or
-   of hi, so its bound can still be crossed. */
+/* Whether a number may end after `at` digits. near_lo, near_hi: the digits so far equal the digits
+   of lo, or of hi, so later digits can still cross the bound. */
 static bool may_end(const struct fraction *f, unsigned at, bool near_lo, bool near_hi)
 {
     if (near_lo && (f->lo->whole + at < f->lo->n || f->lo->exclusive))
@@ -210,7 +210,7 @@ static bool may_end(const struct fraction *f, unsigned at, bool near_lo, bool ne
     return !near_hi || f->hi->whole + at < f->hi->n || !f->hi->exclusive;
 }
 
-/* Writes the digits that may follow `at` digits. ends: there may be none. */
+/* Writes the digits that may follow `at` digits. ends: the number may also end. */
 static void put_digits(const struct fraction *f, unsigned at, bool near_lo, bool near_hi, bool ends)
 {
     unsigned first = 0, last = 9;
@@ -235,8 +235,7 @@ static void put_digits(const struct fraction *f, unsigned at, bool near_lo, bool
             if (near_hi) {
                 tft_schema_put(f->c, " | [%u]", y);
                 put_digits(f, at + 1, false, true, true);
-                last = y - 1; /* if y is 0 this wraps, and is below `first` when compared as
-                                 signed */
+                last = y - 1; /* wraps if y is 0: then below `first` in a signed compare */
             }
         }
         if ((int)first <= (int)last)
@@ -257,7 +256,7 @@ static void put_fraction(const struct fraction *f, bool near_lo, bool near_hi)
     tft_schema_put(f->c, " )");
 }
 
-/* Writes the magnitudes lo .. hi; hi may not be set. */
+/* Writes the magnitudes lo .. hi; hi may be unset. */
 static void put_sizes(struct schema *c, const struct schema_bound *lo,
                       const struct schema_bound *hi)
 {
@@ -297,7 +296,7 @@ bool tft_schema_number(struct schema *c, const struct schema_shape *s)
         tft_schema_put(c, "number");
         return true;
     }
-    if (negative) { /* magnitudes from that of `most`, or from 0, to that of `least` */
+    if (negative) { /* magnitudes from |most|, or from 0, to |least| */
         tft_schema_put(c, "\"-\"");
         put_sizes(c, below ? most : &zero, least ? least : &none);
     }

@@ -1,7 +1,7 @@
 /*
- * Objects. Properties come in the order in which they are listed, or in any order. Other members
- * come behind them, and never have the name of a property. An object with properties has other
- * members only if a schema has additionalProperties.
+ * Objects. Properties come in the listed order, or in any order. Other members come after the
+ * properties, and never have the name of a property. An object with properties has other members
+ * only if a schema has additionalProperties.
  */
 #include "schema.h"
 
@@ -12,14 +12,14 @@
 struct object {
     struct schema *c;
     const struct schema_shape *s;
-    const struct schema_members *as; /* how it is written; NULL: JSON */
+    const struct schema_members *as; /* the format of members; NULL: JSON */
     struct jinja_list *name; /* [n] of the properties */
     size_t n;
     bool *required;
-    uint32_t *value;     /* [n] the rules of their values */
+    uint32_t *value;     /* [n] the rules of the properties' values */
     bool open;           /* other members may come */
-    uint32_t key, other; /* the rules of their names and of their values */
-    size_t most;         /* members are counted up to this number */
+    uint32_t key, other; /* the rules of other members' names and values */
+    size_t most;         /* counts of members stop here */
 };
 
 bool tft_schema_property(struct schema *c, const struct schema_shape *s,
@@ -98,7 +98,7 @@ static uint32_t character(const struct jinja_string *s, size_t at)
 
 static bool must_escape(uint32_t ch) { return ch < 0x20 || ch == '"' || ch == '\\'; }
 
-/* Writes a literal for a character as JSON spells it. */
+/* Writes a literal for a character in JSON's spelling. */
 static void put_character(struct schema *c, uint32_t ch, const char *p, size_t n)
 {
     static const char names[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
@@ -111,8 +111,8 @@ static void put_character(struct schema *c, uint32_t ch, const char *p, size_t n
         tft_schema_literal(c, p, n);
 }
 
-/* Whether name i is the first name in the list with its character at byte `at`; false if it has
-   none there. */
+/* Whether name i is the first name in the list with its character at byte `at`; false if the name
+   ends there. */
 static bool is_first(struct schema *c, const struct jinja_list *l, size_t i, size_t at)
 {
     uint32_t ch = character(l->item[i].string, at);
@@ -131,8 +131,8 @@ static bool has_character(struct schema *c, const struct jinja_list *l, size_t a
 }
 
 /* Writes rule r: the rest of a string that shares its first `at` bytes with the names in l, and
-   equals none of them. child: [l->n] the rule behind a name's next character, at the first name
-   with that character; else 0. */
+   equals no name. child: [l->n] the rule after a name's next character, at the first name with
+   that character; else 0. */
 static void write_other(struct schema *c, const struct jinja_list *l, size_t at, uint32_t r,
                         const uint32_t *child)
 {
@@ -195,7 +195,7 @@ bool tft_schema_is_plain(char c)
            c == '-' || c == '.';
 }
 
-/* Refuses a name that would not end where the format ends it. */
+/* Refuses a name that the format might end too early. */
 static void check_name(struct schema *c, const struct jinja_string *name)
 {
     bool good = name->n > 0 && name->n <= 64;
@@ -221,7 +221,7 @@ void tft_schema_put_name(struct schema *c, struct jinja_value name)
     }
 }
 
-/* Writes property k as o->as says. */
+/* Writes property k in the format o->as. */
 static void put_written(struct object *o, size_t k, bool comma)
 {
     const struct jinja_string *name = o->name->item[k].string;
@@ -247,7 +247,7 @@ static uint32_t value_rule(struct object *o, const struct schema_all *all)
     return r;
 }
 
-/* Writes one member: property k, or one with another name if k is n. */
+/* Writes one member: property k, or, if k is n, a member with another name. */
 static void put_member(struct object *o, size_t k, bool comma)
 {
     if (o->as) {
@@ -264,8 +264,8 @@ static void put_member(struct object *o, size_t k, bool comma)
     tft_schema_put(o->c, " r%u", (unsigned)(k < o->n ? o->value[k] : o->other));
 }
 
-/* Writes the members behind the properties. count: how many members there are so far; o->most means
-   that many or more. */
+/* Writes the members after the properties. count: the number of members so far; o->most means
+   o->most or more. */
 static void put_rest(struct object *o, size_t count)
 {
     const struct schema_shape *s = o->s;
@@ -312,8 +312,8 @@ static void write_in_order(struct object *o)
         }
 }
 
-/* Writes a rule for each set of properties that the object has already: rule[set] at its beginning,
-   rule[sets + set] behind a member. */
+/* Writes a rule for each set of properties already written: rule[set] at the object's beginning,
+   rule[sets + set] after a member. */
 static void write_free(struct object *o)
 {
     struct schema *c = o->c;
@@ -348,8 +348,8 @@ static void write_free(struct object *o)
     }
 }
 
-/* Refuses bounds of members that a grammar cannot count: two other members may have one name, and
-   then count as one. */
+/* Refuses bounds on members that a grammar cannot count: two other members with the same name count
+   as one. */
 static void check_counts(struct object *o)
 {
     size_t required = 0;
@@ -369,7 +369,7 @@ void tft_schema_object(struct schema *c, const struct schema_shape *s)
 {
     struct schema_all rest, all;
     struct object o = {.c = c, .s = s, .as = c->members};
-    c->members = NULL; /* objects within it are JSON */
+    c->members = NULL; /* objects inside are JSON */
     o.name = tft_schema_names(c, s, &o.open, &rest);
     o.n = o.name ? o.name->n : 0;
     o.required = tft_jinja_take(c->x, o.n, sizeof *o.required);

@@ -1,7 +1,7 @@
 /*
- * Strings: their lengths, and regular expressions of ECMA-262, turned into GBNF for the string as
- * JSON spells it. An expression may match anywhere in the string, unless it has ^ or $. Assertions
- * (\b, lookahead, lookbehind) and back references are refused.
+ * Turns the lengths of strings, and regular expressions of ECMA-262, into GBNF for the string in
+ * JSON's spelling. An expression without ^ and $ may match anywhere in the string. Assertions (\b,
+ * lookahead, lookbehind) and back references are refused.
  */
 #include "schema.h"
 
@@ -23,7 +23,7 @@ struct expression {
     const struct schema_shape *shape;
     size_t at;
     unsigned depth;
-    bool fitted; /* minLength and maxLength were put into the only repetition */
+    bool fitted; /* the only repetition has minLength and maxLength */
 };
 
 const char *tft_schema_format(const struct jinja_string *name)
@@ -79,7 +79,7 @@ static void add_range(struct expression *e, struct schema_set *set, uint32_t lo,
         refuse(e, "a class of more than 128 parts");
 }
 
-/* Reads \d, \w, \s or a complement; e->at is at the letter. False: it is another letter. */
+/* Reads \d, \w, \s or a complement; e->at is at the letter. False: another letter. */
 static bool named_class(struct expression *e, struct schema_set *set)
 {
     static const uint32_t d[][2] = {{'0', '9'}},
@@ -208,7 +208,7 @@ static struct width element(struct expression *e)
     if (strchr("*+?{^$)", p))
         refuse(e, p == ')' ? "a group that was not opened"
                            : "^ and $ are supported only at the ends of the expression, a "
-                             "repetition only behind a character or group");
+                             "repetition only after a character or group");
     if (take(e, "[")) {
         read_class(e, &set);
     } else if (take(e, ".")) {
@@ -239,7 +239,7 @@ static uint64_t number(struct expression *e)
     return n;
 }
 
-/* Reads how often the element before it is repeated. */
+/* Reads the repetition count of the element before it. */
 static struct width times(struct expression *e)
 {
     struct width t = {1, 1};
@@ -259,7 +259,7 @@ static struct width times(struct expression *e)
     } else {
         return t;
     }
-    take(e, "?"); /* a lazy repetition matches the same texts */
+    take(e, "?"); /* a lazy repetition matches the same strings */
     return t;
 }
 

@@ -12,7 +12,7 @@ static size_t write_pointer(const struct schema_place *at, char *out, size_t roo
     size_t n = at->up ? write_pointer(at->up, out, room) : 0;
     if (!at->up)
         return (size_t)snprintf(out, room, "#");
-    if (n + 32 > room) /* a deep place: the rest of the pointer is left out */
+    if (n + 32 > room) /* a deep place: the rest of the pointer is omitted */
         return n;
     if (!at->key)
         return n + (size_t)snprintf(out + n, room - n, "/%zu", at->index);

@@ -1,4 +1,4 @@
-/* Strings without quotes and escapes, as some formats of calls have them. */
+/* Strings without quotes and escapes, of some formats of calls. */
 #include "schema.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "chat/tuffet_chat.h"
 
-/* Each string has one spelling: only what must be escaped is, and U+0000 is left out. */
+/* Each string has one spelling: escapes only where JSON requires them, and no U+0000. */
 #define NUMBERS                                                                                    \
     "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,14}\n"                                               \
     "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,14}) (\".\" [0-9]{1,15})? "                          \
@@ -28,7 +28,7 @@
 const struct schema_spelling tft_schema_json_spelling = {
     "null", "true", "false", ", ", ": ", NULL, NULL,
     STRINGS "\n" VALUES("\"null\" | \"true\" | \"false\"", "string", ", ", ": ")};
-/* A literal of Python, where a string may stand in single quotes too. */
+/* Python's literals: a string may also have single quotes. */
 const struct schema_spelling tft_schema_python_spelling = {
     "None", "True", "False", ", ", ": ", NULL, NULL,
     STRINGS " | \"'\" [^'\\\\\\x00-\\x1f]* \"'\"\n" VALUES(
@@ -182,7 +182,7 @@ uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all)
     return r;
 }
 
-/* ---- what a value may be */
+/* ---- expressions of values */
 
 /* Writes an expression for a value. */
 static void put_value(struct schema *c, struct jinja_value v)
@@ -238,7 +238,7 @@ struct schema_all tft_schema_option(struct schema *c, const struct schema_shape 
     return all;
 }
 
-/* Whether an option refers to the schema that has the choice. Such a rule would never end. */
+/* Whether an option refers back to the schema with the choice. Such a rule would never end. */
 static bool comes_back(struct schema *c, const struct schema_shape *s, size_t option)
 {
     static const char *const names[] = {"$ref", "allOf", "anyOf", "oneOf"};
@@ -316,7 +316,7 @@ static void end_rule(struct schema *c)
     c->later.n = 0;
 }
 
-/* Writes the rules one after another. The extra rules that a rule needs come behind its text. */
+/* Writes the rules one after another. A rule's extra rules follow its text. */
 static void write_rules(struct schema *c)
 {
     while (c->written < c->n_rule && c->x->status == TFT_OK) {

@@ -1,14 +1,14 @@
 /*
- * From a JSON Schema to a grammar in GBNF: schema.c makes rules and writes choices, place.c finds
- * places in the schema, keyword.c reads keywords, validate.c checks constants, and object.c,
+ * Turns a JSON Schema into a grammar in GBNF: schema.c makes rules and writes choices, place.c
+ * finds places in the schema, keyword.c reads keywords, validate.c checks constants, and object.c,
  * array.c, number.c and pattern.c write the expressions of objects, arrays, numbers and strings.
  * character_set.c has the sets of characters of pattern.c, and raw_string.c writes strings without
  * quotes.
  *
- * A rule stands for several schemas that a value must meet together: a schema with allOf and $ref,
- * or the schemas that two parts give one property. To merge them, keyword.c reads one after the
- * other into a shape. tft_schema_rule gives such a list a number, and the text of the rule follows
- * later, so a schema may contain itself.
+ * A rule stands for a list of schemas, and a value must meet all of them: a schema with allOf and
+ * $ref, or the schemas that two parts give one property. To merge the list, keyword.c reads each
+ * schema into one shape. tft_schema_rule gives the list a number, and the text of the rule is
+ * written later, so a schema may contain itself.
  */
 #ifndef TFT_SCHEMA_H
 #define TFT_SCHEMA_H
@@ -17,8 +17,8 @@
 #include "chat/tuffet_chat.h"
 
 enum {
-    SCHEMA_RULES = 1 << 13, /* limits that messages name */
-    SCHEMA_MANY = 2000, /* the most items or characters to count; a larger maximum becomes this */
+    SCHEMA_RULES = 1 << 13, /* limits, named by messages */
+    SCHEMA_MANY = 2000,     /* the most items or characters to count; caps larger maxima */
     SCHEMA_DEPTH = 100,
     SCHEMA_FREE = 8, /* the most properties in any order */
 };
@@ -35,7 +35,7 @@ enum {
     SCHEMA_ALL_TYPES = 127,
 };
 
-/* A value in the schema, and its place there. */
+/* A value in the schema, and its place. */
 struct schema_place {
     struct jinja_value v;
     const struct schema_place *up;  /* NULL: the root */
@@ -44,8 +44,8 @@ struct schema_place {
     size_t index;
 };
 
-/* A schema. settled: its choices (SCHEMA_ANY_OF ...) that are already replaced by one of their
-   options. */
+/* A schema. settled: the choices (SCHEMA_ANY_OF ...) that one of their options already
+   replaces. */
 struct schema_part {
     const struct schema_place *at; /* an object */
     unsigned settled;
@@ -65,9 +65,9 @@ struct schema_bound {
     unsigned whole, n;
 };
 
-/* What the keywords of all parts say together. */
+/* The keywords of all parts, merged. */
 struct schema_shape {
-    struct schema_all all; /* the parts, and the schemas that their $ref and allOf lead to */
+    struct schema_all all; /* the parts, and the targets of their $ref and allOf */
     unsigned types;
     bool has_values; /* enum or const lists the values: */
     struct jinja_list *value;
@@ -85,20 +85,20 @@ struct schema_rule {
     bool extra;    /* a rule of tft_schema_extra, without schemas */
 };
 
-/* How an object is written whose members are not those of JSON: before NAME middle VALUE after,
-   with `comma` between them, then `close`. until: NULL, or values that can only be strings stand
-   there as they are, without quotes and escapes, and this text ends them. */
+/* The format of an object with members other than JSON's: before NAME middle VALUE after, with
+   `comma` between members, then `close`. until: the text that ends a value that can only be a
+   string, which has no quotes and escapes; NULL: such values are quoted. */
 struct schema_members {
     const char *before, *middle, *after, *comma, *close, *until;
 };
 
-/* How values are written. */
+/* The spelling of values. */
 struct schema_spelling {
     const char *null, *yes, *no, *comma, *colon;
-    const char *mark;  /* stands before and behind strings, which have no escapes, and names have no
-                          quotes; NULL: as in JSON */
+    const char *mark;  /* around strings, which have no escapes; names have no quotes; NULL: as in
+                          JSON */
     const char *rule;  /* the rule of the mark */
-    const char *rules; /* those that all others refer to */
+    const char *rules; /* shared by all other rules */
 };
 extern const struct schema_spelling tft_schema_json_spelling, tft_schema_python_spelling,
     tft_schema_gemma_spelling;
@@ -107,13 +107,13 @@ struct schema {
     struct jinja *x;
     const struct schema_spelling *as; /* NULL: JSON */
     const struct schema_place *root;
-    const struct schema_place *here; /* the schema whose rule is written; NULL: none yet */
+    const struct schema_place *here; /* the schema of the current rule; NULL: none yet */
     bool any_order;
-    const char *until; /* the end of strings without quotes and escapes, while such are written;
-                          its first character is < */
-    const struct schema_members *members; /* of the object that is written; NULL: JSON */
-    struct jinja_buffer out, later; /* out: the grammar; later: rules to put behind the current
-                                       one */
+    const char *until; /* the end of the current string without quotes and escapes; its first
+                          character is < */
+    const struct schema_members *members; /* of the current object; NULL: JSON */
+    struct jinja_buffer out, later;       /* out: the grammar; later: rules to write after the
+                                             current one */
     struct schema_rule *rule; /* [n_rule] rule 0 is unused; rules from `written` on have no text
                                  yet */
     uint32_t n_rule, room, written;
@@ -126,7 +126,7 @@ struct schema {
 const struct schema_place *tft_schema_place(struct schema *c, const struct schema_place *up,
                                             const struct jinja_string *key, size_t index,
                                             struct jinja_value v);
-/* Member `name` of the object `at`; NULL: it has no such member. */
+/* Member `name` of the object `at`; NULL: absent. */
 const struct schema_place *tft_schema_member(struct schema *c, const struct schema_place *at,
                                              const char *name);
 const struct schema_place *tft_schema_find(struct schema *c, const struct schema_place *at,
@@ -136,36 +136,36 @@ const struct schema_place *tft_schema_item(struct schema *c, const struct schema
 /* The schema that a $ref refers to; NULL after a failure. */
 const struct schema_place *tft_schema_resolve(struct schema *c, const struct schema_place *ref);
 
-/* Adds a schema to those that must hold. It may be true or false. */
+/* Adds a schema to the list `all`. The schema may be true or false. */
 void tft_schema_add(struct schema *c, struct schema_all *all, const struct schema_place *at,
                     unsigned settled);
 
-/* Records a failure at a place, unless one was recorded before. */
+/* Records a failure at a place, unless one is recorded. */
 void tft_schema_fail(struct schema *c, const struct schema_place *at, enum tft_status status,
                      const char *fmt, ...) TFT_PRINTF(4, 5);
 
 /* ---- keyword.c */
 
-/* Reads the keywords of all parts into *s. A keyword that is not supported is a failure that names
-   it. */
+/* Reads the keywords of all parts into *s. An unsupported keyword is a failure that names the
+   keyword. */
 void tft_schema_read(struct schema *c, const struct schema_all *all, struct schema_shape *s);
 
-/* The same for one schema, without the schemas that its $ref and allOf lead to. */
+/* Reads the keywords of one schema, without the targets of its $ref and allOf. */
 void tft_schema_read_one(struct schema *c, const struct schema_place *at, struct schema_shape *s);
 
 /* ---- schema.c */
 
-/* The bounds and the pool of a schema, or of what has several: `what`, in messages. */
+/* The bounds and the pool of one or several schemas, which messages call `what`. */
 struct jinja tft_schema_pool(const char *what);
-/* The value of a JSON text p[n], which stays where it is; check x->status. */
+/* The value of a JSON text p[n], not copied: p must outlive it; check x->status. */
 struct jinja_value tft_schema_read_text(struct jinja *x, const char *p, size_t n);
-/* Writes the rules for the schemas `all`, whose $ref begin at `root`; returns the number of the
-   first. tft_schema_write_shared then writes the rules that all refer to. */
+/* Writes the rules for the schemas `all`, with $ref relative to `root`; returns the number of the
+   first rule. tft_schema_write_shared then writes the shared rules. */
 uint32_t tft_schema_write(struct schema *c, const struct schema_place *root,
                           const struct schema_all *all);
 void tft_schema_write_shared(struct schema *c);
-/* The same as tft_schema_write for an object that is written with `members`. It may not be a choice
-   of objects. */
+/* As tft_schema_write, for an object in the format `members`. The object may not be a choice of
+   objects. */
 uint32_t tft_schema_write_members(struct schema *c, const struct schema_place *root,
                                   const struct schema_all *all,
                                   const struct schema_members *members);
@@ -173,13 +173,13 @@ uint32_t tft_schema_write_members(struct schema *c, const struct schema_place *r
 enum tft_status tft_schema_finish(struct tft_chat_text *out, struct schema *c,
                                   struct tft_error *err);
 
-/* The number of the rule for these schemas. Its text is written later. */
+/* The number of the rule for the schemas. The text of the rule is written later. */
 uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all);
 /* The parts of s, with option i of its choice in place of the choice. */
 struct schema_all tft_schema_option(struct schema *c, const struct schema_shape *s, size_t i);
 
-/* Makes a rule without schemas. The caller writes it between tft_schema_begin_extra and
-   tft_schema_end_extra. It comes behind the rule that is being written. */
+/* Makes a rule without schemas. The caller writes the rule between tft_schema_begin_extra and
+   tft_schema_end_extra. The rule goes after the current one. */
 uint32_t tft_schema_extra(struct schema *c);
 void tft_schema_begin_extra(struct schema *c, uint32_t rule);
 void tft_schema_end_extra(struct schema *c);
@@ -188,9 +188,9 @@ const struct schema_spelling *tft_schema_spelling(const struct schema *c);
 void tft_schema_put(struct schema *c, const char *fmt, ...) TFT_PRINTF(2, 3);
 /* Writes a literal of GBNF for p[n]. */
 void tft_schema_literal(struct schema *c, const char *p, size_t n);
-/* Writes a literal for the name of a member and what follows it. */
+/* Writes a literal for the name of a member and the separator after it. */
 void tft_schema_put_name(struct schema *c, struct jinja_value name);
-/* Writes a literal for a value as JSON, followed by `behind`. */
+/* Writes a literal for a value as JSON, followed by the text `behind`. */
 void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind);
 
 /* ---- validate.c */
@@ -199,12 +199,12 @@ bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value 
 /* Whether a value is valid by a schema; by all parts of a shape. */
 bool tft_schema_holds(struct schema *c, const struct schema_place *at, struct jinja_value v);
 bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v);
-/* Whether no text of the rule for `a` is valid by `b`; false if that is not known. */
+/* Whether no text of the rule for `a` is valid by `b`; false if unknown. */
 bool tft_schema_apart(struct schema *c, const struct schema_all *a, const struct schema_all *b);
 
 /* ---- object.c, array.c */
 
-/* Whether names of members that are not quoted may have it. */
+/* Whether member names without quotes may contain c. */
 bool tft_schema_is_plain(char c);
 
 /* *out: the schemas for the property `name`. Returns whether one of the parts lists it. */
@@ -212,12 +212,12 @@ bool tft_schema_property(struct schema *c, const struct schema_shape *s,
                          const struct jinja_string *name, struct schema_all *out);
 bool tft_schema_requires(struct schema *c, const struct schema_shape *s,
                          const struct jinja_string *name);
-/* The names in `properties` and `required`, in their order. *open: whether objects may have other
-   members; *rest: the schemas of their values. */
+/* The names in `properties` and `required`, in order. *open: whether objects may have other
+   members; *rest: the schemas of the other members' values. */
 struct jinja_list *tft_schema_names(struct schema *c, const struct schema_shape *s, bool *open,
                                     struct schema_all *rest);
 
-/* Write the expression of an object, or of an array, and the extra rules that it needs. */
+/* Write the expression of an object, or of an array, and its extra rules. */
 void tft_schema_object(struct schema *c, const struct schema_shape *s);
 void tft_schema_array(struct schema *c, const struct schema_shape *s);
 
@@ -230,19 +230,19 @@ bool tft_schema_number(struct schema *c, const struct schema_shape *s);
 
 /* ---- raw_string.c */
 
-/* Writes a literal for a string without quotes and escapes, which may not contain `until`. */
+/* Writes a literal for a string without quotes and escapes; it must not contain `until`. */
 void tft_schema_raw_literal(struct schema *c, const struct jinja_string *s, const char *until);
 
 /* Whether the schemas allow strings, and nothing else but null. */
 bool tft_schema_is_raw(struct schema *c, const struct schema_all *all);
-/* Writes an expression for these strings without quotes and escapes. */
+/* Writes an expression for the schemas' strings, without quotes and escapes. */
 void tft_schema_raw(struct schema *c, const struct schema_all *all, const char *until);
 
 /* ---- pattern.c */
 
 /* Writes the expression of strings that match the pattern and have a length within the bounds. */
 void tft_schema_pattern(struct schema *c, const struct schema_shape *s);
-/* The pattern of a format; NULL: it is not supported. */
+/* The pattern of a format; NULL: unsupported. */
 const char *tft_schema_format(const struct jinja_string *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* Whether a constant is valid by a schema, and whether two schemas have nothing in common. */
+/* Checks whether a constant is valid by a schema, and whether two schemas are disjoint. */
 #include "schema.h"
 
 #include <math.h>
@@ -113,9 +113,9 @@ static bool members_hold(struct schema *c, const struct schema_place *at,
     return holds;
 }
 
-/* Whether v is valid by anyOf, oneOf, allOf and $ref of one schema, without those in `settled`. All
-   are read, also where the first says no: schemas that lead back to themselves are then too deep,
-   and refused. A validator may not end there. */
+/* Whether v is valid by anyOf, oneOf, allOf and $ref of one schema, except the keywords in
+   `settled`. All keywords are read, even after one that fails: so a schema that leads back to
+   itself gets too deep and is refused. A validator might never end on such a schema. */
 static bool choices_hold(struct schema *c, const struct schema_place *at, unsigned settled,
                          struct jinja_value v)
 {
@@ -135,7 +135,7 @@ static bool choices_hold(struct schema *c, const struct schema_place *at, unsign
     return holds;
 }
 
-/* Whether v, of a type that the schema allows, is valid by the other keywords of its shape. */
+/* Whether v, of an allowed type, is valid by the other keywords of the shape. */
 static bool shape_holds(struct schema *c, const struct schema_shape *s,
                         const struct schema_place *at, struct jinja_value v)
 {
@@ -190,9 +190,9 @@ bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct 
     return hold;
 }
 
-/* ---- schemas with nothing in common */
+/* ---- disjoint schemas */
 
-/* Whether none of the values of a is valid by b. */
+/* Whether b excludes every value of a. */
 static bool values_apart(struct schema *c, const struct schema_shape *a,
                          const struct schema_shape *b)
 {
@@ -208,8 +208,8 @@ static bool numbers_apart(const struct schema_bound *most, const struct schema_b
     return order < 0 || (!order && (most->exclusive || least->exclusive));
 }
 
-/* Whether no object of a is valid by b: it always lacks a property that b requires, or has one
-   whose values b excludes. */
+/* Whether no object of a is valid by b: every object of a lacks a property that b requires, or has
+   a property with values that b excludes. */
 static bool objects_apart(struct schema *c, const struct schema_shape *a,
                           const struct schema_shape *b)
 {
@@ -246,12 +246,12 @@ static bool types_apart(struct schema *c, const struct schema_shape *a,
         return false;
     if (common & SCHEMA_ARRAY && a->max_items >= b->min_items && b->max_items >= a->min_items)
         return false;
-    /* the options of a choice may list more names, so each option is compared by itself */
+    /* the options of a choice may list more names, so each option is compared alone */
     return !(common & SCHEMA_OBJECT) || (!a->choice && objects_apart(c, a, b));
 }
 
-/* Whether b and each option of a choice have nothing in common. first: b takes the first place in
-   the comparison. */
+/* Whether b and each option of a choice are disjoint. first: b is the first operand of the
+   comparison. */
 static bool options_apart(struct schema *c, const struct schema_shape *s,
                           const struct schema_all *b, bool first)
 {

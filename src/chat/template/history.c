@@ -1,8 +1,8 @@
 /*
- * Tool calls that were made, in the messages of a conversation. Their arguments come from clients
- * as a string of JSON. Templates want an object: they go through its members, or write it by
- * tojson. Some print it, or add it to a string. So the string becomes an object that is its text
- * where it is printed or added.
+ * Past tool calls in the messages of a conversation. Clients send the arguments as a string of
+ * JSON. Templates want an object: they loop over its members or pass it to tojson. Some templates
+ * print the object or add it to a string. So the string becomes an object that prints as its own
+ * text.
  */
 #include "history.h"
 

@@ -1,4 +1,4 @@
-/* Templates as others see them. */
+/* The public interface of templates. */
 #include "chat/tuffet_chat.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@
 
 enum {
     MOST_SOURCE = 1 << 20,       /* bytes of a template */
-    TEMPLATE_MEMORY = 256 << 20, /* what reading it may take */
-    MOST_DEPTH = 100,            /* of what stands inside each other in it */
+    TEMPLATE_MEMORY = 256 << 20, /* bytes for reading it */
+    MOST_DEPTH = 100,            /* of nested statements and expressions */
     STEPS = 20000000,            /* the defaults of a run */
     OUTPUT = 16 << 20,
     MEMORY = 256 << 20,
@@ -85,7 +85,7 @@ static void set(struct jinja *x, const char *name, struct jinja_value v)
         tft_jinja_set(x, s.string, v);
 }
 
-/* A role that a program gives, not a user: templates make special tokens of these. */
+/* A role that a program sets, not a user: templates turn roles into special tokens. */
 static bool is_usual_role(const struct jinja_string *s)
 {
     static const char *const roles[] = {"system",   "user",  "assistant",     "tool",   "developer",
@@ -152,7 +152,7 @@ static void set_variables(struct jinja *x, const struct tft_chat_input *in)
 
 /* ---- running */
 
-/* Copies the text, and makes spans of its marks. */
+/* Copies the text, and turns its marks into spans. */
 static enum tft_status finish(struct tft_chat_text *out, const struct jinja_buffer *b)
 {
     size_t n = 0;

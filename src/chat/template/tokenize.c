@@ -1,12 +1,12 @@
-/* The tokens of a conversation. */
+/* Tokenizes a conversation. */
 #include "chat/tuffet_chat.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 
-/* How many tokens at the start (0 or 1) repeat BOS: the template wrote one, and either
-   tft_tokenize_spans put one before it (*kept is 1), or the model's prefix has one. */
+/* The number of tokens at the start (0 or 1) that repeat BOS: the template wrote BOS, and either
+   tft_tokenize_spans put BOS before it (*kept is 1), or the model's prefix has BOS. */
 static size_t extra_bos(const struct tft_chat_text *t, const struct tft_model *m,
                         const int32_t *ids, size_t n, size_t *kept)
 {
@@ -28,7 +28,7 @@ static bool is_text(const struct tft_model *m, int32_t id)
     return n > 0;
 }
 
-/* Writes the tokens to p[cap], with one BOS; sets only *n if there are more than cap. */
+/* Writes the tokens to p[cap], with one BOS; if more than cap, sets only *n. */
 static enum tft_status tokenize(const struct tft_chat_text *t, const struct tft_model *m,
                                 int32_t *p, size_t cap, size_t *n, bool *text_goes_on)
 {
