@@ -27,8 +27,8 @@ struct call_format {
     const char *name;
     const char *sign[CALL_SIGNS]; /* a template that contains one of the signs has this format */
     const char *mark[CALL_MARKS]; /* texts that may be special tokens; mark[0] begins a section */
-    bool at_start;                /* an answer that begins with a brace, or with mark[0] and a brace,
-                                     is calls; any other is text */
+    bool at_start;                /* an answer that begins with a brace, or mark[0] and a brace, is
+                                     calls; any other is text */
     const char *open, *call, *comma, *close; /* patterns. comma: NULL: one call in a section */
     const char *between; /* text between two sections; NULL: there is only one section */
     struct schema_members members; /* how arguments are written; all NULL: as a JSON object */
