@@ -1,4 +1,4 @@
-/* Blocks of codes: where their records are, and how kernels see them. */
+/* Blocks of codes: the addresses of their records, and their form for kernels. */
 #include "kv.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Evictions on the CPU: tokens leave slots and become blocks of codes. */
+/* Evictions on the CPU: quantizes tokens in slots into blocks of codes. */
 #include "kv.h"
 
 #include <math.h>
@@ -16,12 +16,12 @@ struct rows {
     const struct tft_kv_scratch *w;
     const uint32_t *slot;   /* [block] the tokens' slots */
     const uint8_t *channel; /* [E] and */
-    const float *clip;      /* [groups] as in struct tft_kv_layer; clip NULL: to be chosen */
+    const float *clip;      /* [groups] as in struct tft_kv_layer; clip NULL: choose by error */
     uint32_t layer, head;
     bool keys;
 };
 
-/* Channel 0 of a slot's key or value. The next channel is *step numbers further. */
+/* Channel 0 of a slot's key or value. Channels are *step numbers apart. */
 static const uint16_t *row(const struct rows *j, uint32_t slot, uint32_t *step)
 {
     uint32_t column = slot % TFT_KEY_PANEL;
@@ -31,7 +31,7 @@ static const uint16_t *row(const struct rows *j, uint32_t slot, uint32_t *step)
     return tft_kv_values(j->kv, j->layer, j->head, slot);
 }
 
-/* Copies the rows into w->x as floats: [E, block] where a token has scales of its own, else
+/* Copies the rows into w->x as floats: [E, block] if each token has its own scales, else
    [block, E padded]. */
 static void gather(const struct rows *j)
 {
@@ -49,7 +49,7 @@ static void gather(const struct rows *j)
     }
 }
 
-/* A fit that chooses from the first n clips of each list. */
+/* A fit that tries the first n clips of each list. */
 static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
 {
     return (struct tft_fit){
@@ -59,8 +59,8 @@ static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
     };
 }
 
-/* Computes scales, mids and codes of all groups in the workspace; by the file's clips, where there
-   are any, if `clipped`. */
+/* Computes scales, mids and codes of all groups in the workspace. clipped: by the file's clips, if
+   the file has clips. */
 static void fit(const struct rows *j, const struct tft_fit *how, bool clipped)
 {
     uint32_t dim = j->kv->head_dim, block = j->kv->block, group = j->kv->policy.group;
@@ -142,8 +142,8 @@ static void put_scales(const struct rows *j, char *to)
     }
 }
 
-/* Packs rows of 16 and `columns` columns, a multiple of 4, `of` each kind of bits: keys have tokens
-   as rows, values channels. */
+/* Packs rows of 16 and `columns` columns, a multiple of 4, `of` each kind of bits. A row is a token
+   of keys, or a channel of values. */
 static void put_codes(const struct rows *j, char *to, uint32_t rows, uint32_t columns,
                       const uint16_t quads[TFT_BITS_COUNT])
 {
@@ -166,7 +166,7 @@ static void put_codes(const struct rows *j, char *to, uint32_t rows, uint32_t co
     }
 }
 
-/* The half-width of each channel's codes, or of each token's, in the workspace. */
+/* Writes the half-width of the codes of each channel, or each token, to the workspace. */
 static void put_half(const struct rows *j, const uint16_t quads[TFT_BITS_COUNT], unsigned bits)
 {
     size_t d = 0, width = tft_kv_padded_dim(j->kv);

@@ -5,13 +5,13 @@
 #include <float.h>
 #include <string.h>
 
-/* Slots that are cleared together: a panel of keys, a span of values. */
+/* The slots to clear together: a panel of keys, a span of values. */
 static uint32_t unit_of(enum tft_kv_which which)
 {
     return which == TFT_KV_K ? TFT_KEY_PANEL : TFT_SPAN;
 }
 
-/* The index of a slot's number d; cols: numbers of a slot with their padding. */
+/* The index of a slot's number d; cols: numbers of a slot, with padding. */
 static size_t byte_at(enum tft_kv_which which, uint32_t slot, size_t d, size_t cols)
 {
     return which == TFT_KV_K ? tft_panel_at(slot, d, cols)
@@ -22,7 +22,7 @@ static size_t byte_at(enum tft_kv_which which, uint32_t slot, size_t d, size_t c
 size_t tft_kv_slot_bytes(const struct tft_kv_policy *policy, bool floats, uint32_t dim,
                          enum tft_kv_which which)
 {
-    enum { SUMS = TFT_SPAN / sizeof(int32_t) }; /* of channels that take a byte of each slot */
+    enum { SUMS = TFT_SPAN / sizeof(int32_t) }; /* of channels with a byte in each slot */
     size_t n = tft_kv_number_bytes(policy, floats, dim),
            sums = which == TFT_KV_K ? sizeof(int32_t) : (n + SUMS - 1) / SUMS;
     return policy->i8 && !floats ? n + sizeof(float) + sums : n;
@@ -62,8 +62,8 @@ static void put(const struct tft_kv_int8 *to, enum tft_kv_which which, uint32_t 
     *at = (int8_t)number;
 }
 
-/* Puts 16 numbers, from number d on, a multiple of 16, into a slot of keys: 4 at a time, because
-   a quad of a panel has 4 of one slot. Returns their sum. */
+/* Puts the 16 numbers from d on, a multiple of 16, into a slot of keys: 4 at a time, because a quad
+   of a panel has 4 numbers of one slot. Returns the sum of the numbers. */
 static int32_t put_keys(const struct tft_kv_int8 *to, uint32_t slot, size_t d, size_t cols,
                         const int8_t *number)
 {
@@ -77,7 +77,8 @@ static int32_t put_keys(const struct tft_kv_int8 *to, uint32_t slot, size_t d, s
     return sum;
 }
 
-/* The same for values, whose panels have quads of 4 slots: one byte of each of 16 words. */
+/* Puts 16 numbers into a slot of values. A quad of their panels has 4 slots, so the numbers are one
+   byte of each of 16 words. */
 static void put_values(const struct tft_kv_int8 *to, uint32_t slot, size_t d, size_t cols,
                        const int8_t *number)
 {
@@ -144,7 +145,7 @@ void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, ui
 
 /* ---------------------------------------------------------------------------------- saved slots */
 
-/* A part that is n bytes at `at`, in this cache's slots `a` and, if it is copied, in b. */
+/* Walks through n bytes at `at`, in this cache's slots `a` and, when copying, in `b`. */
 static void part(struct tft_walk *w, void *a, void *at, const void *b, size_t n)
 {
     size_t offset = (size_t)((char *)at - (char *)a);
@@ -178,9 +179,9 @@ static void slots_of_panel(const struct tft_kv *kv, uint32_t layer, uint32_t hea
     part(w, a.scale, a.scale + p, b.scale, n * sizeof *a.scale);
 }
 
-/* Computes the sums of the first n slots, which have been loaded. Later slots of a unit are 0.
-   The number -128 becomes -127: tft_kv_store_int8 never stores -128, and rungs would multiply it to
-   different sums. */
+/* Computes the sums of the first n slots, after a load. Later slots of a unit are 0. The number
+   -128 becomes -127: tft_kv_store_int8 never stores -128, and the ISA levels would compute
+   different sums with -128. */
 static void add_up(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
                    uint32_t n)
 {

@@ -1,26 +1,26 @@
 /*
- * The KV cache of a session: everything that the rest of tuffet needs of it. docs/kv-cache.md has
- * the policies, docs/glossary.md the terms.
+ * The interface of a session's KV cache. docs/kv-cache.md has the policies, docs/glossary.md the
+ * terms.
  *
- * Keys and values of a token are stored in a slot, as floats or as bytes, or together with the
- * tokens of their block as codes. policy.h says which, retain.h where each token is. Both are
- * functions of positions alone, so the result of a token does not depend on how the tokens were
- * fed.
+ * Keys and values of a token are floats or bytes in a slot, or codes in a block of tokens. An
+ * eviction quantizes tokens: it moves them from slots to blocks, and attention still reads them.
+ * policy.h has the formats, retain.h the place of each token. Format and place depend on positions
+ * alone, so results do not depend on how the tokens were split into passes.
  *
- * Keys and values are two sides, each with slots, blocks and evictions of its own. Usually both
- * sides evict the same tokens, so that slot i of the keys and slot i of the values belong to the
- * same token. Where they are *apart* (tft_kv_apart) they do not, and the plan says which token each
- * slot, and each place in a block, belongs to.
+ * Keys and values are two sides, each with its own slots, blocks and evictions. Usually both sides
+ * evict the same tokens, so slot i of the keys and slot i of the values belong to the same token.
+ * If keys and values are *apart* (tft_kv_apart), the slots differ, and the plan names the token of
+ * each slot and of each place in a block.
  *
- * A pass goes like this:
+ * A pass:
  *
- *      tft_kv_plan     once, on one thread: the chunks of the pass and what is evicted before each
+ *      tft_kv_plan     once, on one thread: the chunks of the pass and the evictions before each
  *      tft_kv_evict    carries out an eviction } for each layer and head, by the backend that has
  *      tft_kv_store_.. stores a new token      } the layer: the CPU here, a GPU by its own kernels
  *      tft_kv_keys ..  attention reads slots and blocks
- *      tft_kv_commit   once, when the pass has succeeded
+ *      tft_kv_commit   once, after the pass has succeeded
  *
- * Letters for shapes are those of model.h: G = n_head_kv, E = head_dim.
+ * Letters for shapes are as in model.h: G = n_head_kv, E = head_dim.
  */
 #ifndef TFT_KV_H
 #define TFT_KV_H
@@ -30,9 +30,9 @@
 #include "retain.h"
 
 /*
- * Attention walks slots and blocks in spans of this many tokens and merges the spans in their
- * order: slots first, then blocks. The size is part of the numerics contract: another one gives
- * other bits.
+ * Attention walks slots and blocks in spans of this many tokens and merges the spans in order:
+ * slots first, then blocks. The size is part of the numerics contract: another size gives other
+ * bits.
  */
 enum { TFT_SPAN = 256 };
 _Static_assert((int)TFT_SPAN == (int)TFT_CODED_SPAN, "kernels take a span of codes at once");
@@ -54,16 +54,16 @@ struct tft_kv_heads {
     uint32_t n, dim;
 };
 
-/* What a cache has to know of its model. */
+/* The model, as far as the cache needs it. */
 struct tft_kv_shape {
     uint32_t n_layer;             /* of the model */
     uint32_t n_host;              /* the first layers: their keys and values are in this cache's
-                                     memory. Those of the others are on a device */
-    uint32_t n_head_kv, head_dim; /* G, E; the largest of any layer, where layers differ */
-    const struct tft_kv_heads *heads; /* [n_layer] G and E of each layer; NULL: layers do not
-                                         differ. If they do, the cache evicts nothing */
+                                     memory. Other layers' are on a device */
+    uint32_t n_head_kv, head_dim; /* G, E; the largest of any layer, if layers differ */
+    const struct tft_kv_heads *heads; /* [n_layer] G and E of each layer; NULL: the same in all
+                                         layers. If layers differ, the cache evicts nothing */
     uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
-    const uint32_t *window;       /* [n_layer] as tft_block.window; NULL: no layer has one */
+    const uint32_t *window;       /* [n_layer] as tft_block.window; NULL: no windows */
     const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
     const int32_t *key_order;     /* [n_layer, G, E], for a policy with `reorder`; else NULL */
     const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED
@@ -71,72 +71,71 @@ struct tft_kv_shape {
 };
 
 /*
- * How the blocks of a layer lie in memory. A block of keys of a head is a record, and so is a block
- * of values:
+ * The memory layout of a layer's blocks. A block of a head's keys is a record; a block of values
+ * is another:
  *
- *      codes       as codes.h has them; or f16, as slots have them, where the policy says 16 bits
- *      scales      f16: [n] scale, [n] mid. E4M3: two bytes, the exponents of the powers of two
- *                  that scale and mid are multiples of, then [n] scale, [n] mid
+ *      codes       as in codes.h; or, with 16 bits in the policy, f16 as in slots
+ *      scales      f16: [n] scale, [n] mid. E4M3: two bytes, the exponents e with scales, and mids,
+ *                  multiples of 2^e, then [n] scale, [n] mid
  *
- * The records of a layer lie side by side: [head][block].
+ * The records of a layer are contiguous: [head][block].
  */
 struct tft_kv_layer {
-    size_t k_at, v_at;       /* byte at which the layer's records begin. The records of a device's
-                                layers come behind those of the host's */
+    size_t k_at, v_at;       /* the first byte of the layer's records. A device's records come
+                                after the host's */
     size_t k_bytes, v_bytes; /* of a record */
-    size_t k_codes, v_codes; /* bytes of the codes in it */
+    size_t k_codes, v_codes; /* bytes of the codes in a record */
     unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
-    uint32_t mixed;          /* MIXED keys: the sum of bits over the quads of a panel; else 0 */
+    uint32_t mixed;          /* MIXED keys: the sum of the bits of a panel's quads; else 0 */
     uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of the keys' channels by their bits */
-    uint8_t *channel;        /* [G, E] the order in which blocks have a key's channels: by their
-                                bits, or the file's. NULL: as they come */
+    uint8_t *channel;        /* [G, E] the order of a key's channels in blocks: by bits, or the
+                                file's order. NULL: unchanged */
     const float *clip[2];    /* [G, groups] of keys and of values, for CALIBRATED clips */
 };
 
 /*
- * The slots of a layer in a model whose layers differ, in their windows or their heads. Tokens
- * before a layer's window are never seen again, so the layer has slots for its window, for the
- * tokens of a pass, and for rewinds. These slots are a ring: the token at position s is in slot
- * s % slots. A ring is a number of whole spans. When a token attends, the ring still has all tokens
- * of the first span, those before the window too. So attention computes the same numbers as with a
- * slot for each token. A ring is floats under every policy, and nothing in it is evicted. A layer
- * without a window has the policy's slots and blocks.
+ * The slots of a layer, in a model with different windows or heads by layer. No token attends to
+ * tokens before its layer's window, so the layer has slots for its window, for the tokens of a
+ * pass, and for rewinds. The slots form a ring of whole spans: the token at position s is in slot
+ * s % slots. When a token attends, the ring still has all tokens of the window's first span, even
+ * tokens before the window. So attention computes the same numbers as with a slot for each token.
+ * A ring is floats under every policy, and evicts nothing. A layer without a window has the
+ * policy's slots and blocks.
  */
 struct tft_kv_ring {
     struct tft_kv_heads heads;
-    uint32_t window;              /* 0: the layer has none */
-    uint32_t slots[TFT_KV_SIDES]; /* slots of a head: a multiple of 16, and of TFT_SPAN if it is
-                                     less than max_tokens */
+    uint32_t window;              /* 0: no window */
+    uint32_t slots[TFT_KV_SIDES]; /* slots of a head: a multiple of 16, and of TFT_SPAN if less
+                                     than max_tokens */
     size_t at[TFT_KV_SIDES]; /* the layer's first byte in kv.k and in kv.v */
 };
 
-/* Tokens that can be taken back in place, at least, where a layer has a window. */
+/* The least number of tokens that a rewind can take back, if a layer has a window. */
 enum { TFT_KV_BACK = 256 };
 
-/* What one eviction does to the keys, or to the values, of a head. It is the same for all heads and
-   layers. */
+/* One eviction of the keys, or of the values: the same for all heads and layers. */
 struct tft_kv_eviction {
-    const uint32_t *order;    /* [n_blocks * block + stay] slots: first those that leave, block by
-                                 block, then those that stay */
-    uint32_t first, n_blocks; /* blocks first .. first + n_blocks - 1 are filled */
-    uint32_t base, stay;      /* those that stay move to slots base .. base + stay - 1 */
+    const uint32_t *order;    /* [n_blocks * block + stay] slots: first the leaving ones, block by
+                                 block, then the staying ones */
+    uint32_t first, n_blocks; /* fills blocks first .. first + n_blocks - 1 */
+    uint32_t base, stay;      /* staying slots move to base .. base + stay - 1 */
 };
 
-/* Where the keys, or the values, of a chunk are. */
+/* The place of a chunk's keys, or values. */
 struct tft_kv_place {
-    uint32_t slot;   /* of the chunk's first token; the slots of the prefix are counted too */
-    uint32_t blocks; /* that the chunk's tokens see */
-    bool evicts;     /* before the tokens are stored `eviction` is carried out */
+    uint32_t slot;   /* of the chunk's first token; counts the prefix's slots */
+    uint32_t blocks; /* visible to the chunk's tokens */
+    bool evicts;     /* carry out `eviction` before storing the tokens */
     struct tft_kv_eviction eviction;
-    const uint32_t *owner; /* [slot + tokens of the chunk] apart: the token that each slot belongs
-                              to; else NULL */
+    const uint32_t *owner; /* [slot + tokens of the chunk] the token of each slot, if keys and
+                              values are apart; else NULL */
 };
 
-/* Tokens from .. to - 1 of a pass, which all see the same blocks. */
+/* Tokens from .. to - 1 of a pass, which see the same blocks. */
 struct tft_kv_chunk {
     uint32_t from, to;
-    uint32_t position; /* position of token `from`, counted from the start of the prefix: its slot
-                          in a ring */
+    uint32_t position; /* of token `from`, counted from the start of the prefix; also the token's
+                          slot in a ring */
     struct tft_kv_place side[TFT_KV_SIDES]; /* the same, unless apart */
 };
 
@@ -148,18 +147,18 @@ static inline bool tft_kv_chunk_evicts(const struct tft_kv_chunk *c)
 struct tft_kv_plan {
     uint32_t n_chunk, n_token;
     const struct tft_kv_chunk *chunk;        /* [n_chunk] */
-    uint32_t n_order;                        /* slots in all evictions' orders, which lie in
-                                                kv->order one after the other */
-    struct tft_retained after[TFT_KV_SIDES]; /* where the tokens are when the pass is done */
-    const uint32_t *owner[TFT_KV_SIDES];     /* and whose the slots are: as kv->slot_owner */
+    uint32_t n_order;                        /* slots in all evictions' orders, consecutive in
+                                                kv->order */
+    struct tft_retained after[TFT_KV_SIDES]; /* the places of tokens after the pass */
+    const uint32_t *owner[TFT_KV_SIDES];     /* the slots' tokens then: as kv->slot_owner */
 };
 
 /* A thread's workspace for evictions. */
 struct tft_kv_scratch {
     float *x;                  /* a block of floats, [E, block] or [block, E padded to 16] */
-    uint8_t *code;             /* and its codes */
-    float *half, *scale, *mid; /* and their scales */
-    uint16_t *rows;            /* [slots that stay, E] */
+    uint8_t *code;             /* the block's codes */
+    float *half, *scale, *mid; /* the codes' scales */
+    uint16_t *rows;            /* [staying slots, E] */
 };
 
 struct tft_kv {
@@ -167,37 +166,36 @@ struct tft_kv {
     enum tft_num num; /* of slots that are floats: F16 or F32 */
     uint32_t n_layer, n_host, n_head_kv, head_dim, n_prefix;
     uint32_t block;    /* tokens of a block */
-    uint32_t capacity[TFT_KV_SIDES]; /* slots, those of the prefix included; a multiple of 16 */
-    uint32_t most_slots;             /* the most slots of a head in any layer, of keys or of
-                                        values */
-    uint32_t stay[TFT_KV_SIDES];     /* most slots in use, but for the prefix, once tokens have
-                                        been evicted */
-    uint32_t n_blocks;               /* blocks that there is room for */
-    uint32_t max_tokens;             /* that there is room for, those of the prefix too */
+    uint32_t capacity[TFT_KV_SIDES]; /* slots, including the prefix; a multiple of 16 */
+    uint32_t most_slots;             /* the most slots of a head in any layer and side */
+    uint32_t stay[TFT_KV_SIDES];     /* the most slots in use after an eviction, without the
+                                        prefix */
+    uint32_t n_blocks;               /* the capacity in blocks */
+    uint32_t max_tokens;             /* the capacity in tokens, including the prefix */
 
     /* State: a function of the tokens' positions. */
-    struct tft_retained at[TFT_KV_SIDES]; /* where the tokens are */
-    uint32_t held;    /* tokens that the cache has, behind the prefix */
-    uint32_t dropped; /* tokens that slides have dropped: they were behind the sinks */
-    uint32_t written; /* slots that were ever written since the cache was empty, in whole panels: in
-                         a ring, those a ring's length before are gone */
-    uint32_t frozen;  /* tokens held at the last eviction. The cache cannot go back to as few or
-                         fewer */
+    struct tft_retained at[TFT_KV_SIDES]; /* the places of tokens */
+    uint32_t held;    /* tokens in the cache, without the prefix */
+    uint32_t dropped; /* tokens that slides have dropped, after the sinks */
+    uint32_t written; /* the most slots ever written since the cache was empty, in whole panels; a
+                         ring has lost the tokens a ring's length earlier */
+    uint32_t frozen;  /* tokens held at the last eviction. The cache can rewind only to more
+                         tokens */
 
-    /* tft_kv_notes_owners: the token that each slot, and each place in a block, belongs to. Tokens
-       are counted from 0: those of the prefix first, then those held. Behind the slots and blocks
-       in use there may be anything. The values' are NULL unless keys and values are apart. */
+    /* If tft_kv_notes_owners: the token of each slot, and of each place in a block. Token numbers
+       start at 0 with the prefix. Entries after the slots and blocks in use are undefined. The
+       values' arrays are NULL unless keys and values are apart. */
     uint32_t *slot_owner[TFT_KV_SIDES];  /* [capacity] */
     uint32_t *block_owner[TFT_KV_SIDES]; /* [n_blocks, block] */
 
-    uint8_t *seen; /* [max_tokens bits] workspace for checking the owners of a saved cache; NULL if
-                      they are not noted */
+    uint8_t *seen; /* [max_tokens bits] workspace for checking the owners of a saved cache; NULL
+                      without owners */
 
-    /* Memory of the host's layers, all of it in the arena. */
+    /* Memory of the host's layers, all in the arena. */
     char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
     char *v;     /* [n_host, G, V capacity, E] slots: values. Slots of bytes: struct tft_kv_int8 */
-    struct tft_kv_ring *ring; /* [n_layer] the slots of each layer, instead of `capacity`; NULL in a
-                                 model whose layers do not differ */
+    struct tft_kv_ring *ring; /* [n_layer] the slots of each layer, instead of `capacity`; NULL if
+                                 all layers are alike */
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL if the policy evicts nothing; zeros for a layer
                                    with a ring */
@@ -208,13 +206,13 @@ struct tft_kv {
     uint32_t max_chunks;        /* of a pass */
     uint32_t *order;            /* [n_order] of all evictions of a pass */
     uint32_t n_order;
-    uint32_t *owner;            /* [n_owner] the slots' owners after each eviction; NULL: they are
-                                   not noted */
+    uint32_t *owner;            /* [n_owner] the slots' owners after each eviction; NULL: no
+                                   owners */
     uint32_t n_owner;
     uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_evict */
 };
 
-/* Whether a layer has a window. Its slots are then a ring. */
+/* Whether a layer has a window, and so a ring of slots. */
 static inline bool tft_kv_has_ring(const struct tft_kv *kv, uint32_t layer)
 {
     return kv->ring && kv->ring[layer].window;
@@ -226,7 +224,7 @@ static inline bool tft_kv_in_bytes(const struct tft_kv *kv, uint32_t layer)
     return kv->policy.i8 && !tft_kv_has_ring(kv, layer);
 }
 
-/* Where the keys, or the values, of a chunk are in a layer. */
+/* The place of a chunk's keys, or values, in a layer. */
 static inline struct tft_kv_place tft_kv_place_in(const struct tft_kv *kv, uint32_t layer,
                                                   const struct tft_kv_chunk *c,
                                                   enum tft_kv_which which)
@@ -237,29 +235,29 @@ static inline struct tft_kv_place tft_kv_place_in(const struct tft_kv *kv, uint3
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* KV heads of a layer of the cache, and their size. */
+/* The number and size of a layer's KV heads. */
 static inline struct tft_kv_heads tft_kv_heads(const struct tft_kv *kv, uint32_t layer)
 {
     return kv->ring ? kv->ring[layer].heads : (struct tft_kv_heads){kv->n_head_kv, kv->head_dim};
 }
 
-/* Takes all memory of a cache for `capacity` tokens from the arena, or counts it. No pass may have
-   more than n_batch tokens; a slide drops `slide` tokens at once. */
+/* Takes the memory of a cache for `capacity` tokens from the arena, or counts the bytes. A pass has
+   at most n_batch tokens; a slide drops `slide` tokens. */
 void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                    const struct tft_kv_policy *policy, uint32_t capacity, uint32_t n_batch,
                    uint32_t slide, int n_threads);
 
-/* Once, when kv lies in memory: shares out the bits of mixed keys and takes in the file's order of
-   channels and its clips. */
+/* Call once, after kv has memory: distributes the bits of mixed keys, and reads the file's order of
+   channels and clips. */
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
 
-/* Bytes in the layers without a window; layers with one have rings, whatever the policy.
-   tft_kv_token_bytes: of a token that has been quantized, rounded up, or of a slot if the policy
-   evicts nothing. tft_kv_block_bytes: of a block, over all heads. */
+/* Bytes in the layers without a window; layers with a window have rings under any policy.
+   tft_kv_token_bytes: of a quantized token, rounded up, or of a slot if the policy evicts nothing.
+   tft_kv_block_bytes: of a block, over all heads. */
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
-/* Bytes of the numbers of a key or value of `dim` numbers in a slot; and of the slot, with what
-   int8 needs besides. `floats`: as in a layer with a window. */
+/* Bytes of the `dim` numbers of a key or value in a slot; and of the slot, including the scale and
+   sum of int8. floats: as in a layer with a window. */
 static inline size_t tft_kv_number_bytes(const struct tft_kv_policy *policy, bool floats,
                                          uint32_t dim)
 {
@@ -270,59 +268,59 @@ size_t tft_kv_slot_bytes(const struct tft_kv_policy *policy, bool floats, uint32
                          enum tft_kv_which which);
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
-/* Bytes of the slots and the blocks of a session of `capacity` tokens whose blocks take block_bytes
-   each, without those of the prefix. */
+/* Bytes of the slots and blocks of a session of `capacity` tokens, with block_bytes for each block,
+   without the prefix. */
 uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
                            uint32_t capacity, uint64_t block_bytes);
 
-/* Whether a cache can slide. The first blocks must have the same tokens on both sides. So keys and
-   values that are apart cannot slide if one of them is LOG2. */
+/* Whether a cache can slide. The first blocks must have the same tokens on both sides, so keys and
+   values that are apart cannot slide if a side is LOG2. */
 bool tft_kv_slides(const struct tft_kv_policy *policy);
 
-/* How many tokens a slide of a full cache drops, an eighth of the capacity in whole blocks or
-   panels; 0 if the capacity is too small to slide. */
+/* The number of tokens that a slide of a full cache drops: an eighth of the capacity, in whole
+   blocks or panels; 0 if the capacity is too small to slide. */
 uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity);
 
 /* --------------------------------------------------------------------------------------- a pass */
 
-/* Plans a pass of n tokens, n <= n_batch: kv->plan. The state does not change. */
+/* Plans a pass of n <= n_batch tokens in kv->plan. The state does not change. */
 void tft_kv_plan(struct tft_kv *kv, uint32_t n);
 
-/* The plan of a pass of n tokens that evicts nothing and whose first token goes to `slot`: for
-   tools that run layers by themselves. The plan refers to *chunk. */
+/* A plan for n tokens that evicts nothing and stores the first token in `slot`, for tools that run
+   single layers. The plan refers to *chunk. */
 struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n);
 
-/* The planned pass is done: its tokens are in the cache. */
+/* Ends the planned pass: its tokens are in the cache. */
 void tft_kv_commit(struct tft_kv *kv);
 
-/* Whether the cache can go back to the first `pos` tokens. If it cannot, it cannot go back to fewer
-   tokens either, until it is empty. */
+/* Whether the cache can rewind to the first `pos` tokens. If false, the same holds for every
+   smaller `pos` except 0. */
 bool tft_kv_keeps(const struct tft_kv *kv, uint32_t pos);
 
-/* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. With
-   rings, the prefix is to be stored again when there are none. */
+/* Rewinds to the first `pos` tokens, or to none if that is impossible: read kv->held. With rings, a
+   rewind to none also requires storing the prefix again. */
 void tft_kv_rewind(struct tft_kv *kv, uint32_t pos);
 
 /* --------------------------------------------------------------------------------------- slides */
 
-/* What a slide drops from every head: n tokens, which are the first `blocks` blocks, or the slots
-   [slot, slot + n). The slots behind those, up to `used`, move down. */
+/* The n tokens that a slide drops from every head: the first `blocks` blocks, or the slots
+   [slot, slot + n). The later slots, up to `used`, move down. */
 struct tft_kv_drop {
     uint32_t n, blocks;
     uint32_t slot, used;
 };
 
-/* The drop of n tokens; carrying it out in the host's layers; and noting it in the state, when all
-   layers have done so. */
+/* tft_kv_drop_of: the drop of n tokens. tft_kv_drop drops them from the host's layers, and then
+   tft_kv_commit_drop from the state. */
 struct tft_kv_drop tft_kv_drop_of(const struct tft_kv *kv, uint32_t n);
 void tft_kv_drop(struct tft_kv *kv, const struct tft_kv_drop *d);
 
-/* Which tokens that drop takes, for a caller that commits it next: [n] in the order of their
-   positions, counted as owners are. NULL: the oldest ones behind the sinks, but for those named. */
+/* The tokens of that drop, for a caller that commits the drop next: [n] owners, in the order of
+   positions. NULL: the oldest tokens after the sinks, except named tokens. */
 const uint32_t *tft_kv_dropped(struct tft_kv *kv, uint32_t n);
 
-/* Whether the drop takes `token`, an owner behind the sinks. gone: how many dropped tokens come
-   before it, fewer than the drop has. dropped: as tft_kv_dropped returns it. */
+/* Whether the drop takes `token`, an owner after the sinks. gone: the number of dropped tokens
+   before `token`, fewer than the drop has. dropped: from tft_kv_dropped. */
 static inline bool tft_kv_drops(const struct tft_kv *kv, const uint32_t *dropped, uint32_t gone,
                                 uint32_t token)
 {
@@ -332,20 +330,20 @@ static inline bool tft_kv_drops(const struct tft_kv *kv, const uint32_t *dropped
 
 void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n);
 
-/* The same for one head: n slots from `from` on, n a multiple of 16; the first n of `blocks`. */
+/* Drops from one head: n slots from `from` on, n a multiple of 16; the first n of `blocks`. */
 void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from,
                        uint32_t n, uint32_t used);
 void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
 
-/* The same in a layer with a window: drops the n tokens of tft_kv_dropped from a head's ring. The
-   tokens that stay move down. */
+/* Drops the n tokens of tft_kv_dropped from a head's ring, in a layer with a window. The other
+   tokens move down. */
 void tft_kv_drop_from_ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                            const uint32_t *dropped, uint32_t n);
 
 /* ---------------------------------------------------------------------------- the host's layers */
 
-/* Stores a head's key, or its value, [E], in a slot. The first slot of a panel of keys clears the
-   panel, so that no kernel ever reads memory that was not written. */
+/* Stores a head's key, or value, [E], in a slot. The first slot of a panel of keys clears the
+   panel, so no kernel reads unwritten memory. */
 void tft_kv_store_key(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                       uint32_t head, uint32_t slot, const float *k);
 void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
@@ -355,20 +353,20 @@ void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern,
 void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                   uint32_t head, enum tft_kv_which which, const struct tft_kv_eviction *e, int tid);
 
-/* The keys of a head from slot `from` on, a multiple of 16; its values from any slot on. */
+/* The keys of a head from slot `from` on, a multiple of 16; the head's values from any slot on. */
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
 void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
 
 /*
  * Slots of bytes. A number is an int8 of -127 .. 127 times the scale of its slot, a float: the
- * largest magnitude of the head's key, or value, is 127. A scale of 0 stands for zeros. Keys and
- * values are matrices of int8 in panels (panel.h), so that attention is the product of bytes:
+ * largest magnitude of the head's key, or value, becomes 127. With a scale of 0 all numbers are 0.
+ * Keys and values are matrices of int8 in panels (panel.h), so attention multiplies bytes:
  *
  *      keys      a row for each slot, a column for each channel, E padded to 16
  *      values    for each span of slots: a row for each channel, a column for each slot
  *
- * A head has its bytes, the scales of its slots, and the sums of the rows. The first slot of a
- * panel of keys, or of a span of values, clears all of it.
+ * A head has its bytes, the scales of its slots, and the sums of its rows. The first slot of a
+ * panel of keys, or of a span of values, clears the whole panel or span.
  */
 struct tft_kv_int8 {
     int8_t *data;
@@ -380,19 +378,19 @@ struct tft_kv_int8 {
 struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                                enum tft_kv_which which, uint32_t from);
 
-/* What makes bytes of the numbers x, [n], with the zero 128: the largest magnitude becomes 127. The
-   scale is 0 if that is less than TFT_FOLD_LEAST, or infinite. */
+/* The quantization of the numbers x, [n], to bytes with zero point 128: the largest magnitude
+   becomes 127. If the magnitude is infinite or less than TFT_FOLD_LEAST, the scale is 0. */
 struct tft_affine tft_kv_affine(const struct tft_kernels *kern, const float *x, size_t n);
 
 /* For tft_kv_store_key and _value: stores x, [E]. */
 void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                        uint32_t head, enum tft_kv_which which, uint32_t slot, const float *x);
 
-/* Copies a token of a head from one slot to another one that was written before. */
+/* Copies a token of a head from one slot to another slot, which must be written already. */
 void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,
                       uint32_t from);
 
-/* Block b as kernels take it. Its scales are widened into room: [2 tft_kv_scales]. */
+/* Block b as kernels take it. room: [2 tft_kv_scales] gets the block's scales as floats. */
 struct tft_coded tft_kv_key_codes(const struct tft_kv *kv, const struct tft_kernels *kern,
                                   uint32_t layer, uint32_t head, uint32_t b, float *room);
 struct tft_coded tft_kv_value_codes(const struct tft_kv *kv, const struct tft_kernels *kern,
@@ -403,11 +401,11 @@ const uint16_t *tft_kv_f16_keys(const struct tft_kv *kv, uint32_t layer, uint32_
 const uint16_t *tft_kv_f16_values(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                                   uint32_t b);
 
-/* Where the record of block b begins. */
+/* The start of the record of block b. */
 char *tft_kv_key_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
 char *tft_kv_value_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
 
-/* Scales of a block of keys or values; there are as many mids. */
+/* The number of scales, and of mids, of a block of keys or values. */
 size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side);
 
 /* Channels of a head rounded up to whole panels; groups of channels that share a scale. */
@@ -421,16 +419,16 @@ static inline uint32_t tft_kv_groups(const struct tft_kv *kv)
     return (kv->head_dim + kv->policy.group - 1) / kv->policy.group;
 }
 
-/* The parts of its range that a group of 2 levels, of 3, and of more chooses from when it is
-   quantized. The best for all groups of 32 numbers of a Gaussian is 0.4 with 2 levels, 0.62 with 3
-   and 0.74 with 4; of 128 numbers, 0.32, 0.48 and 0.6. The lists are equally long, since the groups
-   that a kernel fits together may differ in levels. */
+/* The candidate clips of a group with 2 levels, 3 levels, and more: parts of the group's range. For
+   32 numbers of a Gaussian the best is 0.4 with 2 levels, 0.62 with 3 and 0.74 with 4; for 128
+   numbers, 0.32, 0.48 and 0.6. The lists are equally long, since a kernel may fit groups with
+   different levels together. */
 enum { TFT_KV_N_CLIPS = 6 };
 #define TFT_KV_CLIPS {1, 0.55f, 0.44f, 0.36f, 0.28f, 0.2f}, \
                      {1, 0.8f, 0.68f, 0.56f, 0.46f, 0.36f}, \
                      {1, 0.92f, 0.84f, 0.76f, 0.68f, 0.6f}
 
-/* How many of the parts a group chooses from: one where the range is whole, or calibrated. */
+/* The number of candidate clips of a group: one if the range is whole, or calibrated. */
 static inline size_t tft_kv_clips(const struct tft_kv_policy *p)
 {
     return p->clip == TFT_KV_CENTRE || p->clip == TFT_KV_ZERO ? TFT_KV_N_CLIPS : 1;

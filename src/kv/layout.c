@@ -1,4 +1,4 @@
-/* How large a cache is, and where everything in it lies. */
+/* The size and memory layout of a cache. */
 #include "kv.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static size_t value_code_bytes(const struct tft_kv *kv, unsigned bits)
            tft_codes_bytes((enum tft_bits)bits, kv->block / TFT_QUAD);
 }
 
-/* Bytes of a record with `codes` bytes of codes. A multiple of 8, so that scales are aligned. */
+/* Bytes of a record with `codes` bytes of codes: a multiple of 8, to align scales. */
 static size_t record_bytes(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits,
                            size_t codes)
 {
@@ -70,7 +70,7 @@ static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
     return y;
 }
 
-/* The window of a layer; 0: it has none. */
+/* The window of a layer; 0: no window. */
 static uint32_t window_of(const struct tft_kv_shape *shape, uint32_t layer)
 {
     return shape->window ? shape->window[layer] : 0;
@@ -82,8 +82,8 @@ static struct tft_kv_heads heads_of(const struct tft_kv_shape *shape, uint32_t l
                         : (struct tft_kv_heads){shape->n_head_kv, shape->head_dim};
 }
 
-/* Bytes of a slot of keys, or of values, over the layers without a window, the only ones that the
-   policy governs. */
+/* Bytes of a slot of keys, or of values, over the layers without a window: the policy governs only
+   these layers. */
 static uint64_t policy_slot(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
                             enum tft_kv_which which)
 {
@@ -144,9 +144,9 @@ uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv
     return bytes;
 }
 
-/* Slots of a layer with this window, if that many tokens come at once, in a pass, or go at once, in
-   a slide or a rewind. Those before the window are there from the beginning of their span; a panel
-   of keys is cleared before it is full. */
+/* Slots of a layer with this window, if a pass adds, or a slide or rewind removes, up to at_once
+   tokens. The window's first span is kept whole, and one panel more, since a panel of keys is
+   cleared before it is full. */
 static uint32_t ring_slots(const struct tft_kv *kv, uint32_t window, uint32_t at_once)
 {
     uint64_t slots = (uint64_t)window + at_once + TFT_SPAN + TFT_KEY_PANEL,
@@ -155,7 +155,7 @@ static uint32_t ring_slots(const struct tft_kv *kv, uint32_t window, uint32_t at
     return whole < all ? (uint32_t)whole : all;
 }
 
-/* Lays out the rings. n: becomes the bytes of all layers' keys, and of their values */
+/* Lays out the rings. n: becomes the bytes of all layers' keys, and of all layers' values */
 static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                          uint32_t at_once, size_t n[TFT_KV_SIDES])
 {
@@ -259,8 +259,8 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
     for (uint32_t i = 0; evicts && i < tft_kv_planned_sides(&kv->policy); i++) {
         uint32_t n = tft_retain_evictions(&kv->policy, i, n_batch);
         kv->max_chunks += n;
-        /* The first eviction may meet a long prompt in slots; the others meet no more than what an
-           eviction leaves and what comes after it. */
+        /* The first eviction may find a long prompt in slots; a later one finds only the slots that
+           the previous eviction left, and newer tokens. */
         size_t orders = 0, owners = 0;
         if (!tft_mul(n, kv->stay[i], &orders) || !tft_add(orders, kv->capacity[i], &orders) ||
             !tft_add(order, orders, &order) ||
@@ -311,9 +311,9 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
 
 /* ----------------------------------------------------------------------------- bits of channels */
 
-/* Reverse water-filling: one bit at a time goes to the quad of channels that loses most; a bit
-   takes that loss to a quarter. Channels are sorted by importance, so that channels of equal bits
-   lie side by side. importance: [E]; sum: of the quads' bits; channel: [E] gets the order. */
+/* Reverse water-filling: gives one bit at a time to the quad of channels with the largest loss;
+   a bit divides the loss by 4. Sorts channels by importance, so channels of equal bits are
+   adjacent. importance: [E]; sum: of the quads' bits; channel: [E] gets the order. */
 static void share_bits(uint32_t dim, const float *importance, uint32_t sum,
                        uint16_t quads[TFT_BITS_COUNT], uint8_t *channel)
 {

@@ -1,4 +1,4 @@
-/* The state of a cache from pass to pass: plans, and what becomes of them. */
+/* The state of a cache: plans passes, commits them, and rewinds and slides. */
 #include "kv.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------------------------------- plans */
 
-/* Plans the eviction that is due at *at, and moves *at on. order: as struct tft_kv_eviction. */
+/* Plans the eviction that is due at *at, and updates *at. order: as struct tft_kv_eviction. */
 static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, enum tft_kv_which which,
                                             struct tft_retained *at, uint32_t *order)
 {
@@ -22,8 +22,8 @@ static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, enum tft_kv
     return e;
 }
 
-/* Carries out an eviction in the owners of a side: from those of the slots, `old`, to those of the
-   new blocks and of the slots that are left, `new`. */
+/* Carries out an eviction in the owners of a side: from the slots' owners `old` to the owners of
+   the new blocks, and of the remaining slots, `new`. */
 static void move_owners(const struct tft_kv *kv, enum tft_kv_which which,
                            const struct tft_kv_eviction *e, const uint32_t *old, uint32_t *new)
 {
@@ -36,14 +36,14 @@ static void move_owners(const struct tft_kv *kv, enum tft_kv_which which,
         new[e->base + i] = old[e->order[leave + i]];
 }
 
-/* A pass while it is planned. */
+/* A pass during its planning. */
 struct draft {
     struct tft_kv *kv;
-    uint32_t *order, *free_owners; /* what is left of kv->order and kv->owner */
-    uint32_t *owner[TFT_KV_SIDES]; /* of the slots in use; NULL where they are not noted */
+    uint32_t *order, *free_owners; /* the free rest of kv->order and kv->owner */
+    uint32_t *owner[TFT_KV_SIDES]; /* of the slots in use; NULL: no owners */
 };
 
-/* Plans a side of the chunk that comes next. Returns how many tokens the side has room for. */
+/* Plans one side of the next chunk. Returns the side's room in tokens. */
 static uint32_t plan_side(struct draft *d, enum tft_kv_which which, struct tft_kv_place *place)
 {
     struct tft_kv *kv = d->kv;
@@ -96,7 +96,7 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
             c.side[TFT_KV_V] = c.side[TFT_KV_K];
             plan->after[TFT_KV_V] = plan->after[TFT_KV_K];
         }
-        /* layout.c has made room for this many */
+        /* layout.c made room for max_chunks */
         assert(plan->n_chunk < kv->max_chunks);
         assert((size_t)(d.order - kv->order) <= kv->n_order);
         assert(!kv->owner || (size_t)(d.free_owners - kv->owner) <= kv->n_owner);
@@ -114,7 +114,7 @@ struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, 
     return (struct tft_kv_plan){.n_chunk = 1, .n_token = n, .chunk = chunk};
 }
 
-/* With those of the prefix. */
+/* Includes the prefix. */
 static uint32_t slots_in_use(const struct tft_kv *kv, enum tft_kv_which which)
 {
     const struct tft_retained *at = &kv->at[which];
@@ -135,7 +135,7 @@ void tft_kv_commit(struct tft_kv *kv)
     kv->held += kv->plan.n_token;
 }
 
-/* Whether the token at `pos` would see, in some layer, what its ring no longer has. */
+/* Whether the token at `pos` would attend, in some layer, to tokens that the ring has lost. */
 static bool left_rings(const struct tft_kv *kv, uint32_t pos)
 {
     uint32_t end = kv->n_prefix + pos + 1;
@@ -210,7 +210,7 @@ const uint32_t *tft_kv_dropped(struct tft_kv *kv, uint32_t n)
     return dropped;
 }
 
-/* The number of a token when the tokens dropped: [n], in order, are gone. */
+/* The number of a token after a drop of the tokens dropped: [n], in order. */
 static uint32_t moved_up(const uint32_t *dropped, uint32_t n, uint32_t token)
 {
     uint32_t low = 0, high = n;
@@ -224,7 +224,7 @@ static uint32_t moved_up(const uint32_t *dropped, uint32_t n, uint32_t token)
     return token - low;
 }
 
-/* Drops the first n tokens in blocks, which are those of `dropped`, from the owners of a side. */
+/* Drops the first n tokens in blocks, the tokens of `dropped`, from the owners of a side. */
 static void drop_owners(struct tft_kv *kv, enum tft_kv_which which, const uint32_t *dropped,
                         uint32_t n)
 {

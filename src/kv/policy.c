@@ -5,15 +5,15 @@
 
 #include "base/error.h"
 
-/* The presets: a name, and the knobs that it stands for. docs/kv-cache.md has the papers. */
+/* The presets: a name, and its knobs. docs/kv-cache.md has the papers. */
 static const struct {
     const char *name, *knobs;
 } presets[] = {
     /* round to nearest, by token, no window */
     {"rtn", "bits=2,group=32,k=@token,v=@token,retain=fill:32"},
     {"kivi", "bits=2,group=32,k=@channel,v=@token,retain=fill:128"},
-    /* Section 4: W is a third of the 128 tokens that KIVI keeps, and of the variant half of them:
-       there the keys keep up to 3 W, the values W. */
+    /* Section 4: W is a third of the 128 tokens that KIVI keeps. In the variant W is a half of 128:
+       the keys keep up to 3 W, the values W. */
     {"logquant", "bits=2,group=64,k=@channel,v=@token,retain=log2:42"},
     {"partial-logquant", "bits=2,group=64,k=@channel,v=@token,kr=log2:64,vr=window:64"},
     {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
@@ -26,7 +26,7 @@ static const struct {
 
 /* ---- parsing values */
 
-/* A piece of the text of a policy. */
+/* A piece of a policy's text. */
 struct piece {
     const char *s;
     size_t n;
@@ -37,7 +37,7 @@ static bool is(struct piece a, const char *b)
     return strlen(b) == a.n && memcmp(a.s, b, a.n) == 0;
 }
 
-/* The part of a before the first c; *rest is the part after it, with s NULL if a has no c. */
+/* The part of `a` before the first c; *rest is the part after c, with s NULL if `a` has no c. */
 static struct piece cut(struct piece a, char c, struct piece *rest)
 {
     const char *at = a.n ? memchr(a.s, c, a.n) : NULL;
@@ -45,7 +45,7 @@ static struct piece cut(struct piece a, char c, struct piece *rest)
     return at ? (struct piece){a.s, (size_t)(at - a.s)} : a;
 }
 
-/* A decimal number with at most seven digits before the point and six after it. */
+/* A decimal number with at most seven digits before the point and six after the point. */
 static bool number(struct piece a, double *x)
 {
     struct piece fraction, whole = cut(a, '.', &fraction);
@@ -85,13 +85,13 @@ static bool one_of(struct piece a, const char *const *names, unsigned n, unsigne
     return false;
 }
 
-/* Bits of a number by enum tft_bits, then those of TFT_KV_BITS_F16. */
+/* Bits of a number by enum tft_bits, then by TFT_KV_BITS_F16. */
 static const float numbers_of_bits[] = {1, 1.5f, 2, 3, 4, 8, 16};
 _Static_assert(sizeof numbers_of_bits / sizeof *numbers_of_bits == TFT_KV_BITS_F16 + 1,
                "one number of bits for each way to hold a code, and one for f16");
 enum { N_BITS = sizeof numbers_of_bits / sizeof *numbers_of_bits };
 
-/* The index of `bits` in numbers_of_bits; N_BITS if it is not there. */
+/* The index of `bits` in numbers_of_bits; N_BITS if absent. */
 static unsigned held_as(float bits)
 {
     unsigned i = 0;
@@ -312,8 +312,8 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, enu
 
 /* ---- the policy as a whole */
 
-/* The first run whose bits the axis does not allow: the text may name the axis after the bits.
-   NULL: all runs are fine. */
+/* The first run with bits that the axis does not allow: the text may name the axis after the bits.
+   NULL: all runs are valid. */
 static const struct tft_kv_run *odd_run(const struct tft_kv_side *s)
 {
     for (const struct tft_kv_run *r = s->run;; r++)
@@ -323,7 +323,7 @@ static const struct tft_kv_run *odd_run(const struct tft_kv_side *s)
             return NULL;
 }
 
-/* A side whose window is too short, or NULL. */
+/* A side with a window that is too short, or NULL. */
 static const struct tft_kv_side *short_window(const struct tft_kv_policy *p)
 {
     for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {

@@ -32,8 +32,8 @@ uint32_t tft_retain_evictions(const struct tft_kv_policy *p, enum tft_kv_which w
     const struct tft_kv_side *s = tft_kv_side(p, which);
     if (!tft_kv_evicts(p))
         return 0;
-    /* As many tokens must come between two evictions; the first may be due at once, and another one
-       sooner than that behind a prompt that stayed in full precision. */
+    /* At least this many tokens come between two evictions. But the first may be due at once, and
+       one more may come sooner after a prompt that stayed in full precision. */
     uint32_t between = s->retain == TFT_KV_WINDOW ? tft_kv_block(p) : s->window;
     return n / (between ? between : 1) + 2;
 }
@@ -79,8 +79,8 @@ void tft_retain_remove(struct tft_retained *r, uint32_t n)
     r->sinks -= n - kept;
 }
 
-/* Whether kept token i leaves. LogQuant, algorithm 1: every other one of the two older windows, so
-   that each eviction leaves them half as dense. */
+/* Whether kept token i leaves. LogQuant, algorithm 1: every other token of the two older windows
+   leaves, so each eviction halves their density. */
 static bool leaves(const struct tft_kv_policy *p, enum tft_kv_which which, uint32_t i)
 {
     const struct tft_kv_side *s = tft_kv_side(p, which);
@@ -91,7 +91,7 @@ static bool leaves(const struct tft_kv_policy *p, enum tft_kv_which which, uint3
     }
 }
 
-/* A list of slots; without `slot` it only counts them. */
+/* A list of slots; if `slot` is NULL, only their number. */
 struct list {
     uint32_t *slot, n;
 };
@@ -103,8 +103,8 @@ static void push(struct list *l, uint32_t slot)
     l->n++;
 }
 
-/* One eviction: kept tokens stay, wait, or stay because the filter named them. is_named[first] is
-   the answer for the first kept token; kept tokens are consecutive where there is a filter. */
+/* One eviction: a kept token stays kept, waits, or stays as a named token. is_named[first] is the
+   filter's answer for the first kept token; with a filter, kept tokens are consecutive. */
 static void evict_once(const struct tft_kv_policy *p, enum tft_kv_which which,
                        const bool *is_named, uint32_t first, struct list *kept,
                        struct list *waiting, struct list *named)
@@ -126,15 +126,15 @@ uint32_t tft_retain_evict(const struct tft_kv_policy *p, enum tft_kv_which which
     struct list waiting = {order, 0}, kept = {other, 0}, named = {order ? other + n : NULL, 0};
     for (uint32_t i = 0; i < r->waiting; i++)
         push(&waiting, i);
-    /* There are more than `most` kept tokens after a prompt that stayed in full precision. They are
-       evicted as if they came now, one by one. */
+    /* After a prompt that stayed in full precision there are more than `most` kept tokens. They are
+       evicted as if they came one by one. */
     for (uint32_t i = 0; i < r->kept; i++) {
         push(&kept, r->waiting + i);
         if (kept.n == most)
             evict_once(p, which, r->is_named, before_kept + i + 1 - most, &kept, &waiting, &named);
     }
     uint32_t leave = waiting.n / block * block, left = waiting.n - leave;
-    if (order) { /* leaving, named, left waiting, kept */
+    if (order) { /* leaving, named, still waiting, kept */
         memmove(order + leave + named.n, order + leave, left * sizeof *order);
         memcpy(order + leave, named.slot, named.n * sizeof *order);
         memcpy(order + waiting.n + named.n, kept.slot, kept.n * sizeof *order);

@@ -60,8 +60,7 @@ static uint32_t first_of(const struct tft_kv *kv, uint32_t layer, const unsigned
     return first ? tft_load_u32(first + 4 * (size_t)layer) : tft_kv_first(kv, layer);
 }
 
-/* kv->written when the cache has been restored: each ring then lacks what it lacked before, and
-   perhaps more. */
+/* kv->written after a restore: each ring lacks at least the tokens that it lacked before. */
 static uint32_t written(const struct tft_kv *kv, const struct tft_kv_image *i)
 {
     uint64_t most = tft_kv_panels(kv->n_prefix + i->state.held);
@@ -88,8 +87,8 @@ static void values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint3
                   w->kv ? tft_kv_values(w->kv, layer, head, from) : NULL, n);
 }
 
-/* The first n keys of the panel that begins with slot `from`. The columns behind them are not part
-   of the cache; where the panel is loaded they become 0. */
+/* The first n keys of the panel that begins with slot `from`. The later columns are not part of the
+   cache; a load sets them to 0. */
 static void panel(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from, uint32_t n,
                   struct tft_walk *w)
 {
@@ -118,8 +117,8 @@ static void slots(const struct tft_kv *kv, uint32_t layer, uint32_t head,
     values(kv, layer, head, 0, slots_in_use(kv, a, TFT_KV_V) * row, w);
 }
 
-/* The tokens of a ring in the order of their positions, which are in other slots in a ring of
-   another size. In a smaller one, the newest take the places of the oldest. */
+/* The tokens of a ring in the order of their positions. In a ring of another size the tokens are in
+   other slots. In a smaller ring, the newest tokens replace the oldest. */
 static void ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                  const struct tft_kv_saved *a, const unsigned char *first, struct tft_walk *w)
 {
@@ -135,7 +134,7 @@ static void ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
     }
 }
 
-/* Bytes of a record without its padding, which may never have been written. */
+/* Bytes of a record without the padding, which may be unwritten. */
 static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits,
                      size_t codes, size_t all)
 {
@@ -197,7 +196,7 @@ const char *tft_kv_wrong_state(const struct tft_kv *kv, const struct tft_kv_save
     return NULL;
 }
 
-/* Whether each ring has what the next token will see. */
+/* Whether each ring has the tokens that the next token attends to. */
 static bool rings_reach(const struct tft_kv *kv, const struct tft_kv_image *i)
 {
     uint32_t end = kv->n_prefix + i->state.held + 1;
@@ -210,7 +209,7 @@ static bool rings_reach(const struct tft_kv *kv, const struct tft_kv_image *i)
     return true;
 }
 
-/* Whether the filter has named as many of the evicted tokens as there are in slots. */
+/* Whether the filter named as many tokens before the kept ones as the slots have. */
 static bool names_fit(const struct tft_kv_image *i)
 {
     for (int s = 0; i->named && s < TFT_KV_SIDES; s++) {
@@ -224,8 +223,8 @@ static bool names_fit(const struct tft_kv_image *i)
     return i->named || (!i->state.side[0].named && !i->state.side[1].named);
 }
 
-/* Notes the owners of n places. Returns false if one is not a token of the cache, or has a place
-   already. */
+/* Records the owners of n places. Returns false if an owner is not a token of the cache, or already
+   has a place. */
 static bool see(const struct tft_kv *kv, const unsigned char *owner, size_t n, uint32_t end)
 {
     for (size_t i = 0; i < n; i++) {
@@ -237,7 +236,7 @@ static bool see(const struct tft_kv *kv, const unsigned char *owner, size_t n, u
     return true;
 }
 
-/* Whether each token has one place, those of the prefix the first ones. */
+/* Whether each token has one place, and the prefix's tokens the first places. */
 static bool owners_fit(const struct tft_kv *kv, const struct tft_kv_image *i)
 {
     const unsigned char *at = i->owner;

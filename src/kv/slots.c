@@ -1,13 +1,13 @@
-/* Slots: keys and values as floats; int8.c has those of bytes. */
+/* Slots of keys and values as floats; int8.c has slots of bytes. */
 #include "kv.h"
 
 #include <string.h>
 
 #include "simd/half.h"
 
-/* The byte offset of slot `from`: in kv->v, or in kv->k if the slot begins a panel. Both have E
-   numbers for each slot of a head, and behind them what bytes need besides. E and the number of
-   heads are those of the layer. */
+/* The byte offset of slot `from`: in kv->v, or in kv->k if the slot begins a panel. A head has E
+   numbers for each slot, then the scales and sums of bytes. E and the number of heads are the
+   layer's. */
 static size_t offset(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer,
                      uint32_t head, uint32_t from)
 {
@@ -75,7 +75,7 @@ void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
     memmove(tft_kv_values(kv, layer, head, from), tft_kv_values(kv, layer, head, from + n),
             (used - from - n) * row);
     char *k = tft_kv_keys(kv, layer, head, 0);
-    for (size_t d = 0; column && d < dim; d++) { /* the columns before it stay */
+    for (size_t d = 0; column && d < dim; d++) { /* keep the earlier columns */
         char *to = k + (whole - TFT_KEY_PANEL) * row + (d * TFT_KEY_PANEL + column) * size;
         memcpy(to, to + n / TFT_KEY_PANEL * panel, (TFT_KEY_PANEL - column) * size);
     }
@@ -98,8 +98,8 @@ static void move_token(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
            dim * size);
 }
 
-/* Moves tokens in the order of their positions. Each moves to an earlier place in the ring, which
-   no later token still needs. */
+/* Moves tokens in the order of their positions. Each token moves to an earlier place in the ring,
+   and no later token still needs that place. */
 void tft_kv_drop_from_ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                            const uint32_t *dropped, uint32_t n)
 {
