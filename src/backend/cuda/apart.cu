@@ -1,15 +1,15 @@
 /*
- * Attention where keys and values are apart (kv/kv.h), with the bits of backend/cpu/apart.c. Three
+ * Attention with keys and values apart (kv/kv.h), with the bits of backend/cpu/apart.c. Three
  * kernels, one after the other:
  *
- *      score_rows     a thread block has one span of keys and a tile of queries; a score goes to
- *                     the place of the key's token among all tokens
+ *      score_rows     a thread block has one span of keys and a tile of queries; a score is stored
+ *                     at the number of the key's token
  *      softmax_rows   a warp has one row
  *      mix_rows       a thread block has a tile, and goes through all spans of values
  */
 #include "span.cuh"
 
-/* A tile's row r among the rows of all heads; and its scores. */
+/* The index of a tile's row r among the rows of all heads; and the row's scores. */
 static __device__ size_t row_of(const struct attention &a, const struct tile &t, uint32_t r)
 {
     return (size_t)t.head * a.M * t.group + t.row + r;
@@ -21,8 +21,8 @@ static __device__ float *scores_of(const struct attention &a, const struct tft_c
     return apart.scores + row_of(a, t, r) * apart.max_tokens;
 }
 
-/* Thread blocks: blockIdx.x is the KV head, blockIdx.y the tile, blockIdx.z the span, those of
-   slots first. A recorded graph may have more spans than the tokens attend to. */
+/* Thread blocks: blockIdx.x is the KV head, blockIdx.y the tile, blockIdx.z the span: spans of
+   slots, then of blocks. A recorded graph may have more spans than the tokens attend to. */
 template <uint32_t ROWS>
 static __global__ void __launch_bounds__(THREADS, 2)
     score_rows(struct attention a, struct tft_cuda_apart apart)
@@ -62,8 +62,7 @@ static __global__ void softmax_rows(struct attention a, struct tft_cuda_apart ap
             &apart.sum[row_of(a, t, r)], NULL, NULL);
 }
 
-/* w.p = the probabilities of the tokens in span i of values; 0 for rows that the tile does not
-   have. */
+/* w.p = the probabilities of the tokens in span i of values; 0 in rows past the tile's last. */
 template <uint32_t ROWS>
 static __device__ void load_probabilities(const struct workspace<ROWS> &w,
                                           const struct attention &a,
@@ -89,7 +88,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     struct workspace<ROWS> w = take_workspace<ROWS>(a);
     struct tile t = tile_of(a, blockIdx.x, blockIdx.y * ROWS, ROWS);
     uint32_t dim = a.slots.dim;
-    if (threadIdx.x < ROWS) /* spans are added as they are */
+    if (threadIdx.x < ROWS) /* spans are added without weights */
         w.old_weight[threadIdx.x] = w.new_weight[threadIdx.x] = 1;
     __syncthreads();
     for (uint32_t i = 0; i < slot_spans(t, V); i++) {

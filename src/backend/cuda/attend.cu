@@ -3,7 +3,7 @@
  * backend/cpu/attend.c. span.cuh has the work on a span. The two kernels are:
  *
  *      attend_tiles   more tokens: a thread block goes through all spans of its tile
- *      attend_split   one token: a thread block has one span, and the last one merges all of them
+ *      attend_split   one token: a thread block has one span, and the last one merges the spans
  */
 #include "span.cuh"
 
@@ -16,7 +16,7 @@ static __device__ void softmax_row(const struct workspace<ROWS> &w, uint32_t r, 
     softmax(w.p[r], n, blend, &w.max[r], &w.sum[r], &w.old_weight[r], &w.new_weight[r]);
 }
 
-/* All of a span of slots, from slot `start` on. */
+/* Scores, softmax and mix of the span of slots from `start` on. */
 template <uint32_t ROWS, typename Num>
 static __device__ void attend_slots(const struct workspace<ROWS> &w, const struct attention &a,
                                     const struct tile &t, uint32_t start, bool blend)
@@ -29,7 +29,7 @@ static __device__ void attend_slots(const struct workspace<ROWS> &w, const struc
     mix_slots<ROWS, Num>(w, a, t, start, blend);
 }
 
-/* All of span i of the blocks. */
+/* Scores, softmax and mix of span i of the blocks. */
 template <uint32_t ROWS>
 static __device__ void attend_blocks(const struct workspace<ROWS> &w, const struct attention &a,
                                      const struct tile &t, uint32_t i, bool blend)
@@ -42,7 +42,7 @@ static __device__ void attend_blocks(const struct workspace<ROWS> &w, const stru
     mix_blocks<ROWS>(w, a, t, i, blend);
 }
 
-/* ------------------------------------------------------------------------------------ the whole */
+/* -------------------------------------------------------------------------------------- kernels */
 
 /* More than one token. Thread blocks: blockIdx.x is the KV head, blockIdx.y the tile. Slots come
    before blocks, as on the CPU. */
@@ -89,8 +89,8 @@ static __device__ void merge(const struct attention &a, const struct tft_cuda_pa
     }
 }
 
-/* Counts this thread block in *done. Returns whether it is the last of n, which then sees all that
-   the others wrote; *done is 0 again after that. */
+/* Counts this thread block in *done. Returns whether this is the last of n thread blocks: the last
+   one sees all writes of the others, and resets *done to 0. */
 static __device__ bool is_last(uint32_t *done, uint32_t n)
 {
     __shared__ bool last;
@@ -107,8 +107,8 @@ static __device__ bool is_last(uint32_t *done, uint32_t n)
 }
 
 /* One token. Thread blocks: blockIdx.x is the KV head, blockIdx.y the tile, blockIdx.z the span. A
-   recorded graph may have more spans than the token attends to: those thread blocks end at once. Of
-   the others, the last one to finish merges the spans of the tile. */
+   recorded graph may have more spans than the token attends to: the extra thread blocks end at
+   once. The last of the other thread blocks merges the spans of the tile. */
 template <uint32_t ROWS, typename Num, bool CODED>
 static __global__ void __launch_bounds__(THREADS, 2)
     attend_split(struct attention a, struct tft_cuda_partials partials)
@@ -157,7 +157,7 @@ static void launch_split(cudaStream_t stream, const struct attention &a,
            partials);
 }
 
-/* Chooses ROWS: enough for the rows there are, as long as the workspace fits. */
+/* Chooses ROWS: enough for all rows, as long as the workspace fits. */
 template <typename Num, bool CODED>
 static void attend(cudaStream_t stream, const struct attention &a,
                    const struct tft_cuda_partials &partials)

@@ -1,10 +1,10 @@
 /*
- * The CUDA backend (run/backend.h). The device's memory holds the weights of a model and the
- * cache and activations of each session; the operations of a pass queue kernels on the session's
- * stream. A pass sends its tokens and the rotation angles of their positions to the device and gets
- * logits back. If the CPU computes the first layers, the pass sends rows of TFT_X instead of
- * tokens. Decoding queues the same kernels for each token; all that differs is in `uploaded`. So
- * the kernels of one token are recorded once, as a CUDA graph.
+ * The CUDA backend (run/backend.h). The device's memory holds the weights of a model and the cache
+ * and activations of each session; the operations of a pass queue kernels on the session's stream.
+ * A pass sends its tokens and the rotation angles of their positions to the device and gets logits
+ * back. If the CPU computes the first layers, the pass sends rows of TFT_X instead of tokens.
+ * Decoding queues the same kernels for each token, and only `uploaded` differs. So a CUDA graph
+ * records the kernels of one token once.
  */
 #include <string.h>
 
@@ -16,18 +16,18 @@
 
 static struct device_session *session_of(const struct tft_pass *p) { return p->state; }
 
-/* How many tokens the operations work on: p->first .. p->n - 1. */
+/* The number of active tokens, p->first .. p->n - 1. */
 static uint32_t n_active(const struct tft_pass *p) { return p->n - p->first; }
 
-/* The floats of buf, from token p->first on. Logits have no rows for the tokens before it. */
+/* The floats of buf, from token p->first on. Logits have no rows for earlier tokens. */
 static float *float_rows(const struct tft_pass *p, enum tft_buf buf)
 {
     float *rows = session_of(p)->buf[buf];
     return buf == TFT_LOGITS ? rows : rows + (size_t)p->first * tft_pass_stride(p, buf);
 }
 
-/* Where an operation writes the input of a linear layer: bytes if their range is static; else
-   floats, of which quantize() makes bytes. */
+/* The rows that an operation writes as input of a linear layer: bytes if the range is static; else
+   floats, for quantize(). */
 static struct tft_cuda_rows output_rows(const struct tft_pass *p, enum tft_buf buf,
                                         const struct tft_input *in)
 {
@@ -42,7 +42,7 @@ static struct tft_cuda_rows output_rows(const struct tft_pass *p, enum tft_buf b
     return (struct tft_cuda_rows){.floats = float_rows(p, buf), .ld = tft_pass_stride(p, buf)};
 }
 
-/* The bytes of an input with a dynamic range, which differs from token to token. */
+/* The bytes of an input with a dynamic range, different for each token. */
 static struct tft_cuda_rows dynamic_rows(const struct tft_pass *p, enum tft_buf buf)
 {
     const struct device_session *ds = session_of(p);
@@ -116,7 +116,7 @@ static struct tft_cuda_product product(const struct tft_pass *p, enum tft_buf to
     };
 }
 
-/* Multiplies the bytes of `from`, whose range is as `in` says, by n matrices. */
+/* Multiplies the bytes of `from`, with the range of `in`, by n matrices. */
 static void multiply(const struct tft_pass *p, const struct tft_cuda_product *products, uint32_t n,
                      bool add, enum tft_buf from, const struct tft_input *in)
 {
@@ -149,7 +149,7 @@ static void qkv(struct tft_pass *p, const struct tft_block *b)
 
 static void rope(struct tft_pass *p, const struct tft_block *b)
 {
-    (void)b; /* all layers are rotated alike: this backend does not support windows */
+    (void)b; /* all layers rotate alike: this backend does not support windows */
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     struct tft_cuda_heads x = q_and_k(p);
@@ -187,8 +187,8 @@ static void kv_append(struct tft_pass *p, uint32_t layer)
     store_chunk(p, layer, 0);
 }
 
-/* Attention of the plan's i-th chunk, from token p->first on, where keys and values are apart: as
-   many tokens at once as there is room for their scores. */
+/* Attention of the plan's i-th chunk, from token p->first on, with keys and values apart: as many
+   tokens at once as the room for scores allows. */
 static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_input *in,
                          const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks)
 {
@@ -215,8 +215,8 @@ static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_
     }
 }
 
-/* A chunk attends before the next one is stored, because that may evict tokens that this chunk
-   attends to in their slots. */
+/* A chunk attends before the next chunk is stored, because the next chunk may evict tokens from
+   slots that this chunk attends to. */
 static void attend(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_input *in = p->m->block[layer].o.in;
@@ -233,7 +233,7 @@ static void attend(struct tft_pass *p, uint32_t layer)
             store_chunk(p, layer, i);
         if (from >= c->to)
             continue;
-        struct tft_pass rest = *p; /* the same pass, of which only tokens `from` on are active */
+        struct tft_pass rest = *p; /* the same pass, with only tokens `from` on active */
         rest.first = from;
         if (tft_kv_apart(&p->s->kv.policy)) {
             attend_apart(&rest, i, in, &slots, &blocks);
@@ -266,7 +266,7 @@ static void hidden(struct tft_pass *p, enum tft_activation a, const struct tft_l
 
 /* --------------------------------------------------------------------------------------- a pass */
 
-/* An eviction of the plan, as the device will have it. */
+/* An eviction of the plan, with the device's pointers. */
 static struct tft_cuda_eviction eviction_of(const struct device_session *ds,
                                             const struct tft_kv_eviction *e, bool keys)
 {
@@ -280,7 +280,7 @@ static struct tft_cuda_eviction eviction_of(const struct device_session *ds,
     };
 }
 
-/* Lays the plan out in `staged`, which has room for it, and in ds->eviction. */
+/* Writes the plan to `staged`, which has room, and to ds->eviction. */
 static void stage_plan(struct tft_pass *p)
 {
     struct device_session *ds = session_of(p);
@@ -304,7 +304,7 @@ static void stage_plan(struct tft_pass *p)
         memcpy(ds->staged.order, p->s->kv.order, p->plan->n_order * sizeof *p->s->kv.order);
 }
 
-/* Sends the owners of blocks that are new in this pass, or since the last one. */
+/* Sends the owners of blocks that are new in this pass, or since the last pass. */
 static void upload_block_owners(const struct tft_pass *p, int side)
 {
     struct device_session *ds = session_of(p);
@@ -318,7 +318,7 @@ static void upload_block_owners(const struct tft_pass *p, int side)
     ds->n_owned[side] = end;
 }
 
-/* Sends the device what it needs to know of the pass, which begins with layer `layer`. */
+/* Sends the inputs of the pass, which begins with layer `layer`, to the device. */
 static void upload_pass(struct tft_pass *p, uint32_t layer)
 {
     struct device_session *ds = session_of(p);
@@ -359,7 +359,7 @@ static void logits(struct tft_pass *p, const struct tft_linear *output)
     linear(p, TFT_LOGITS, output, TFT_XN, false);
 }
 
-/* Records graph i, a pass of one token, if it has not been recorded. */
+/* Records graph i, a pass of one token, unless it is recorded. */
 static void record_graph(struct tft_pass p, uint32_t first, uint32_t end, int i)
 {
     struct device_session *ds = session_of(&p);
@@ -379,8 +379,8 @@ static void record_graph(struct tft_pass p, uint32_t first, uint32_t end, int i)
         ds->error = e;
 }
 
-/* Waits for all that is queued, and leaves the GPU for the one that was current before. Whatever
-   the error is, the device is of no more use. */
+/* Waits for all queued work, and makes the previous GPU current again. After any error the device
+   is unusable. */
 static enum tft_status finish(struct device_session *ds, int before, const char *doing)
 {
     tft_cuda_wait(ds);
@@ -390,15 +390,15 @@ static enum tft_status finish(struct device_session *ds, int before, const char 
     return ds->session->error.code = TFT_ERR_DEVICE;
 }
 
-/* A pass of one token uses a graph, unless tokens are evicted before it. A graph fixes how many
-   thread blocks attention has, one for each span: graph i serves tokens that attend to at most 2^i
-   spans, of blocks if the cache has codes and else of slots. */
+/* A pass of one token uses a graph, unless an eviction precedes the token. A graph fixes the number
+   of thread blocks of attention, one for each span: graph i serves tokens that attend to at most
+   2^i spans, of blocks if the cache has codes, else of slots. */
 static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
 {
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     int i = 0;
-    if (p->plan->n_chunk > p->s->kv.max_chunks) /* ds->eviction, and what is staged, have no room */
+    if (p->plan->n_chunk > p->s->kv.max_chunks) /* no room in ds->eviction and `staged` */
         return tft_fail(&p->s->error, TFT_ERR_DEVICE, "cuda: a pass of %u chunks, more than %u",
                         p->plan->n_chunk, p->s->kv.max_chunks);
     int before = tft_cuda_enter(ds->device->index, &ds->error);
@@ -433,7 +433,7 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
     const struct tft_model *m = s->m;
     uint32_t used[] = {s->kv.at[TFT_KV_K].blocks, s->kv.at[TFT_KV_V].blocks};
     int before = tft_cuda_enter(ds->device->index, &ds->error);
-    ds->n_owned[TFT_KV_K] = ds->n_owned[TFT_KV_V] = 0; /* the tokens left move up */
+    ds->n_owned[TFT_KV_K] = ds->n_owned[TFT_KV_V] = 0; /* the remaining tokens move up */
     for (uint32_t l = m->n_host; l < m->n_layer; l++)
         if (d->blocks) {
             struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, l);

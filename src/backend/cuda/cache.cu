@@ -1,5 +1,5 @@
-/* Kernels that change the cache: tokens are stored in slots (kv/kv.h), evicted to blocks of codes
-   (kv/evict.c), and dropped. Codes and scales have the bits of the CPU's. */
+/* Kernels that change the cache: they store tokens in slots (kv/kv.h), quantize tokens into blocks
+   of codes (kv/evict.c), and drop tokens. Codes and scales have the CPU's bits. */
 #include <float.h>
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 static constexpr uint32_t THREADS = 256;
 
-/* *to = v, rounded to its type. */
+/* *to = v, rounded to the type of *to. */
 static __device__ void narrow(float *to, float v)
 {
     *to = v;
@@ -21,7 +21,7 @@ static __device__ void narrow(uint16_t *to, float v)
 /* ---------------------------------------------------------------------------------------- slots */
 
 /* tft_kv_store_key, tft_kv_store_value. A thread block has one panel of slots of a head: blockIdx.x
-   is the panel, counted from that of the first slot, blockIdx.y the head. */
+   is the panel, counted from the first slot's panel, blockIdx.y the head. */
 template <typename Num>
 static __global__ void store(struct tft_cuda_slots to, const float *k, const float *v, size_t ld,
                              uint32_t M, const struct tft_cuda_start *start)
@@ -32,7 +32,7 @@ static __global__ void store(struct tft_cuda_slots to, const float *k, const flo
     Num *keys = (Num *)to.k + ((size_t)blockIdx.y * to.capacity[0] + slot[0]) * dim,
         *values = (Num *)to.v + ((size_t)blockIdx.y * to.capacity[1] + slot[1]) * dim;
     for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
-        /* m wraps to a huge number for slots before the first */
+        /* m wraps to a huge number in slots before the first */
         uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot[0] + c - start->slot[0];
         if (m < M)
             narrow(&keys[i], k[m * ld + blockIdx.y * dim + d]);
@@ -47,7 +47,7 @@ static __global__ void store(struct tft_cuda_slots to, const float *k, const flo
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
                   const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start)
 {
-    /* the most panels that M slots can touch, wherever in a panel they begin */
+    /* the most panels that M slots can touch, from any first slot */
     dim3 blocks((M + 2 * TFT_KEY_PANEL - 2) / TFT_KEY_PANEL, to->heads);
     if (to->num == TFT_NUM_F16)
         launch(stream, store<uint16_t>, blocks, THREADS, 0, *to, k, v, ld, M, start);
@@ -89,12 +89,12 @@ struct eviction {
     struct tft_cuda_blocks to;
     struct tft_cuda_slots from;
     struct tft_cuda_clips clips;
-    const uint32_t *order; /* slots whose tokens are quantized, block by block */
-    uint32_t first_block;  /* that the first of them go to */
+    const uint32_t *order; /* slots of the tokens to quantize, block by block */
+    uint32_t first_block;  /* the first block to fill */
     bool keys;             /* else values */
 };
 
-/* The keys or the values of a head that go to one block. */
+/* The keys or the values of a head for one block. */
 struct source {
     const uint16_t *k, *v;        /* the head's slots: one of the two, the other is NULL */
     const uint32_t *order;        /* [block_tokens] slots */
@@ -121,7 +121,7 @@ static __device__ size_t key_at(uint32_t slot, uint32_t d, uint32_t dim)
     return ((size_t)(slot / TFT_KEY_PANEL) * dim + d) * TFT_KEY_PANEL + slot % TFT_KEY_PANEL;
 }
 
-/* Number d of token t, where d counts channels in the order that blocks have. */
+/* Number d of token t; d counts channels in the order of blocks. */
 static __device__ float number(const struct source &x, uint32_t t, uint32_t d)
 {
     uint32_t slot = x.order[t];
@@ -180,8 +180,8 @@ static __device__ struct tft_fitted fit(const struct source &x, const struct gro
     return best;
 }
 
-/* How a group is fitted: it chooses among the first n clip ratios of the policy; or, if `own`, it
-   takes the one that the model file has for it, where there is one. */
+/* The fit of a group: by the first n clip ratios of the policy; or, if `own`, by the group's ratio
+   in the model file, if the file has one. */
 static __device__ struct tft_fit fit_settings(const struct eviction &ev,
                                               const struct tft_cuda_side &s, uint32_t head,
                                               const struct group &g, uint32_t n, bool own)
@@ -206,7 +206,7 @@ static __device__ float half_of(const struct eviction &ev, const struct tft_cuda
            2;
 }
 
-/* The least e in -100 .. 100 with largest <= 448 * 2^e, where the largest of all threads counts. */
+/* The least e in -100 .. 100 with largest <= 448 * 2^e, for the largest of all threads. */
 static __device__ int common_exponent(float largest)
 {
     __shared__ float all[THREADS];
@@ -225,7 +225,7 @@ static __device__ int common_exponent(float largest)
 }
 
 /* Writes the scales and middles of a record. E4M3: all scales of the record share an exponent, and
-   so do all middles. They are found first, from fits of the whole range. */
+   so do all middles. The exponents come first, from fits of the whole range. */
 static __device__ void store_scales(const struct eviction &ev, const struct tft_cuda_side &s,
                                     uint32_t head, const struct source &x, unsigned char *to)
 {
@@ -262,7 +262,7 @@ static __device__ void store_scales(const struct eviction &ev, const struct tft_
         to[threadIdx.x] = (unsigned char)e[threadIdx.x];
 }
 
-/* A record whose codes are being packed. */
+/* A record during the packing of its codes. */
 struct packing {
     const struct eviction *ev;
     const struct tft_cuda_side *s;
@@ -288,7 +288,7 @@ static __device__ uint32_t code(const struct packing &p, uint32_t quad, uint32_t
     return (uint32_t)tft_fitted_code(number(*p.x, t, d), &own);
 }
 
-/* Byte `at` of a run of `quads` quads of equal bits, which begins with p.quad (simd/codes.h). */
+/* Byte `at` of a run of `quads` quads of equal bits, from p.quad on (simd/codes.h). */
 static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uint32_t quads,
                                 uint32_t at)
 {
@@ -334,7 +334,7 @@ static __device__ void store_codes(struct packing p, unsigned char *to)
                  quads = keys ? b.quads[p.head][0] : b.block_tokens / TFT_QUAD;
         p.panel = i / bytes;
         p.quad = 0;
-        /* a panel of keys has quads of several widths, those of fewer bits first */
+        /* a panel of keys has quads of several widths, fewer bits first */
         while (at >= tft_codes_bytes((enum tft_bits)bits, quads)) {
             at -= (uint32_t)tft_codes_bytes((enum tft_bits)bits, quads);
             p.quad += quads;

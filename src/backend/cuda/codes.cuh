@@ -1,5 +1,5 @@
-/* How kernels read the blocks of a quantized cache: records (kv/kv.h) and the quads of codes
-   in them (simd/codes.h). */
+/* Kernels' access to the blocks of a quantized cache: records (kv/kv.h) and their quads of codes
+   (simd/codes.h). */
 #ifndef TFT_CUDA_CODES_CUH
 #define TFT_CUDA_CODES_CUH
 
@@ -9,8 +9,8 @@
 #include "launch.h"
 #include "machine.cuh"
 
-/* Calls use(i, load(i)) for i = 0 .. n - 1 in order, but loads AHEAD of them before their use.
-   Otherwise the thread would wait for memory at each step. */
+/* Calls use(i, load(i)) for i = 0 .. n - 1 in order, but loads AHEAD values before their use, so
+   the thread does not wait for memory at each step. */
 template <uint32_t AHEAD, typename Load, typename Use>
 static inline __device__ void load_ahead(uint32_t n, Load load, Use use)
 {
@@ -39,14 +39,14 @@ static inline __device__ float scale_or_mid(const struct tft_cuda_blocks &b,
     return tft_f8_to_f32(scales[2 + at]) * tft_pow2i((int8_t)scales[at >= n]);
 }
 
-/* The bytes of a scale and its middle, read but not yet converted, so that the reads need not wait
-   for one another. */
+/* The bytes of a scale and its middle, before conversion, so the reads need not wait for one
+   another. */
 struct raw_scaling {
     uint8_t scale[2], mid[2]; /* f16; or E4M3 in the first byte */
     uint8_t exponent[2];      /* E4M3: of the record's scales, of its middles */
 };
 
-/* Those of scale `at` of a record that has n. */
+/* The bytes of scale `at` and its middle, in a record with n scales. */
 static inline __device__ struct raw_scaling raw_scaling_at(const struct tft_cuda_blocks &b,
                                                            const unsigned char *scales, uint32_t n,
                                                            uint32_t at)
@@ -87,14 +87,14 @@ static inline __host__ __device__ uint32_t channel_groups(const struct tft_cuda_
     return (b.dim + b.group_channels - 1) / b.group_channels;
 }
 
-/* Scales of a record; it has as many middles. */
+/* The number of scales, and of middles, of a record. */
 static inline __host__ __device__ uint32_t n_scales(const struct tft_cuda_blocks &b,
                                                     const struct tft_cuda_side &s)
 {
     return s.per_token ? channel_groups(b) * b.block_tokens : b.dim;
 }
 
-/* The number of levels that codes of channel d of a head's keys have. quads: the head's */
+/* The number of levels of the codes of channel d of a head's keys. quads: the head's */
 static inline __device__ uint32_t key_levels(const uint16_t quads[TFT_BITS_COUNT], uint32_t d)
 {
     uint32_t b = 0, q = d / TFT_QUAD;
@@ -125,7 +125,7 @@ static inline __device__ uint32_t next_digits(uint32_t *fractions)
 }
 
 /* Calls take(q, four codes) for the codes of row `row` in each of `quads` quads of a panel, all of
-   the same `bits`. Returns where the quads end. */
+   the same `bits`. Returns the end of the quads. */
 template <uint32_t AHEAD, typename Take>
 static inline __device__ const unsigned char *
 each_quad(enum tft_bits bits, uint32_t quads, const unsigned char *at, uint32_t row, Take take)

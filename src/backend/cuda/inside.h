@@ -1,4 +1,4 @@
-/* What the host side's files of the CUDA backend share. */
+/* Shared declarations of the CUDA backend's host side. */
 #ifndef TFT_CUDA_INSIDE_H
 #define TFT_CUDA_INSIDE_H
 
@@ -6,25 +6,25 @@
 #include "base/error.h"
 #include "launch.h"
 
-/* The status for CUDA's error code e, and a line "cuda: DOING: REASON"; TFT_OK for cudaSuccess. */
+/* The status of CUDA's error code e, and a line "cuda: DOING: REASON"; TFT_OK for cudaSuccess. */
 enum tft_status tft_cuda_status(cudaError_t e, const char *doing, struct tft_error *err);
 
-/* Makes GPU `index` the calling thread's current one, unless *error is set, and sets *error on
-   failure. Returns the one that was current, which tft_cuda_leave makes current again: the caller's
-   own use of CUDA is none of ours. */
+/* Makes GPU `index` the calling thread's current GPU, unless *error is set, and sets *error on
+   failure. Returns the previous GPU, and tft_cuda_leave makes that GPU current again, so the
+   caller's own use of CUDA is not disturbed. */
 int tft_cuda_enter(int index, cudaError_t *error);
 void tft_cuda_leave(int before, int index);
 
-/* Allocates memory of the device. what: names it in the error line. */
+/* Allocates memory of the device, which the error line calls `what`. */
 enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struct tft_error *err);
 
 /* ---- weights.c */
 
-/* An array of the model that the device has a copy of. */
+/* An array of the model with a copy on the device. */
 struct weight {
     const void *host;
     size_t bytes;
-    const struct tft_mat *codes; /* the device gets the int8 panels that they stand for, or NULL */
+    const struct tft_mat *codes; /* the device gets the codes' int8 panels; or NULL */
     void *device;
 };
 
@@ -53,14 +53,14 @@ void tft_cuda_limits(const void *device, double *read, double *int8, double *fma
 
 /* ---- session.c */
 
-/* What a pass of n tokens sends to the device, in one piece so that one copy is enough. */
+/* The inputs of a pass of n tokens for the device, in one piece, so one copy is enough. */
 struct upload {
-    struct tft_cuda_start *start; /* [chunks]; where the piece begins */
+    struct tft_cuda_start *start; /* [chunks]; the start of the piece */
     int32_t *tokens;              /* [n] */
     float *cos, *sin;             /* [n, n_rot] */
-    uint32_t *order;              /* [n_order] of the plan's evictions, one after the other */
-    uint32_t *owner[2];           /* of the slots of keys, of values, where these are apart: those
-                                     of each chunk begin at tft_cuda_owners_at */
+    uint32_t *order;              /* [n_order] of the plan's evictions, consecutive */
+    uint32_t *owner[2];           /* of the slots of keys, of values, if these are apart; a chunk's
+                                     owners begin at tft_cuda_owners_at */
     size_t bytes;                 /* of all */
 };
 
@@ -72,9 +72,9 @@ struct device_session {
     struct tft_session *session;
     cudaStream_t stream;
     cudaGraphExec_t graph[GRAPHS]; /* of a pass of one token that attends to at most 2^i spans */
-    cudaError_t error;             /* the first that occurred; it stays */
+    cudaError_t error;             /* the first error; it persists */
 
-    void *memory; /* of the device: what pointers below point to unless they are of the host */
+    void *memory; /* of the device: the target of the pointers below, except the host's */
     void *pinned; /* of the host, page-locked: `staged`, and the logits */
     struct upload staged, uploaded; /* in `pinned`, and its copy in `memory` */
 
@@ -84,20 +84,20 @@ struct device_session {
     float *ranges;                        /* [n_batch, 2] tft_cuda_quantize's workspace */
     void *k, *v;                          /* [layers, G, ...] slots */
     struct tft_cuda_partials partials;
-    uint32_t slot_spans, block_spans; /* that the cache has room for */
+    uint32_t slot_spans, block_spans; /* the cache's capacity */
 
     struct tft_cuda_eviction (*eviction)[2]; /* [kv.max_chunks] of keys, of values; of the host */
 
-    /* where the policy has codes; all [layers, G, ...] */
+    /* if the policy has codes; all [layers, G, ...] */
     unsigned char *records;
     uint16_t (*quads)[TFT_BITS_COUNT];
     uint8_t *channel_order; /* [E] */
     float *clip[2];         /* [groups] of keys, of values */
     uint16_t *evict_rows;   /* tft_cuda_evict's workspace */
 
-    /* where keys and values are apart */
+    /* if keys and values are apart */
     uint32_t *block_owner[2]; /* [n_blocks, block] as in struct tft_kv */
-    uint32_t n_owned[2];      /* the device has the owners of so many blocks */
+    uint32_t n_owned[2];      /* the number of blocks with owners on the device */
     float *scores;            /* [apart_tokens H, kv.max_tokens] as in struct tft_cuda_apart */
     float *sum;               /* [apart_tokens H] */
     uint32_t apart_tokens;    /* that attend at once */
@@ -107,16 +107,16 @@ struct device_session {
 struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_t layer);
 struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint32_t layer);
 
-/* Lays out `staged` and `uploaded` for a pass of n tokens whose plan has as many chunks, and
-   n_order slots in its evictions: at most n_batch, kv.max_chunks and kv.n_order. */
+/* Lays out `staged` and `uploaded` for a pass of n tokens and a plan with `chunks` chunks and
+   n_order slots in evictions: at most n_batch, kv.max_chunks and kv.n_order. */
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
                             uint32_t n_order);
 
-/* Where the owners of chunk i begin in upload.owner[side]. */
+/* The index of chunk i's first owner in upload.owner[side]. */
 size_t tft_cuda_owners_at(const struct device_session *ds, uint32_t side, uint32_t i);
 
-/* Queues a copy from the host to the device; and waits for all that is queued. Both keep the first
-   error in ds->error. */
+/* Queues a copy from the host to the device; the next function waits for all queued work. Both keep
+   the first error in ds->error. */
 void tft_cuda_upload(struct device_session *ds, void *to, const void *from, size_t bytes);
 void tft_cuda_wait(struct device_session *ds);
 

@@ -1,17 +1,16 @@
 /*
  * The interface between the host side of the CUDA backend and its kernels: each function queues one
- * or more kernels on a stream and returns. cudaGetLastError tells whether all could be queued.
+ * or more kernels on a stream and returns. cudaGetLastError reports a failure to queue.
  *
- * The kernels return the bits of the reference kernels (simd/kernels.h). So every sum has the order
- * that kernels.h fixes. Work is split over rows, heads, channels and spans of positions; a sum over
- * 16 lanes is also split over those lanes. Built with -fmad=false: an fma happens only where fmaf
- * is written.
+ * The kernels return the bits of the reference kernels (simd/kernels.h), so every sum has the order
+ * of kernels.h. Work is split over rows, heads, channels and spans of positions; a sum over 16
+ * lanes is also split over the lanes. Built with -fmad=false: only fmaf compiles to an fma.
  *
  * Pointers are to memory of the device, but pointers to structs are to memory of the host, except
  * struct tft_cuda_start and struct tft_affine. Rows of a matrix are `ld` elements apart. M: tokens,
- * at least 1. Letters for other sizes are those of model.h: V = vocabulary, D = embedding width,
- * H = heads, G = KV heads, E = channels of a head. "Thread block" is CUDA's; "block" alone is a
- * block of the quantized cache.
+ * at least 1. Letters for other sizes are as in model.h: V = vocabulary, D = embedding width,
+ * H = heads, G = KV heads, E = channels of a head. "Thread block" is CUDA's term; "block" alone is
+ * a block of the quantized cache.
  */
 #ifndef TFT_CUDA_LAUNCH_H
 #define TFT_CUDA_LAUNCH_H
@@ -24,11 +23,11 @@
 extern "C" {
 #endif
 
-/* Where a chunk of a pass starts. Kernels read it from the device's memory, so that a recorded
-   graph can be launched again for a later token. */
+/* The start of a chunk of a pass. Kernels read this struct from the device's memory, so a recorded
+   graph can serve a later token. */
 struct tft_cuda_start {
     uint32_t position;  /* of the chunk's first token in the sequence */
-    uint32_t slot[2];   /* of its key and of its value; the prefix has the first slots */
+    uint32_t slot[2];   /* of the token's key and value; the prefix has the first slots */
     uint32_t blocks[2]; /* full blocks of keys, and of values, that the chunk's tokens attend to */
 };
 
@@ -56,12 +55,12 @@ void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tok
                     const struct tft_cuda_start *start, uint32_t M,
                     const struct tft_cuda_embedding *e);
 
-/* Each row of y = tft_rmsnorm_fn of that row of x, or tft_layernorm_fn if b is not NULL.
+/* Each row of y = tft_rmsnorm_fn of the same row of x, or tft_layernorm_fn if b is not NULL.
    y, x: [M, n]; w, b: [n] */
 void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx,
                    const float *w, const float *b, uint32_t M, uint32_t n, float eps);
 
-/* The query heads and the key heads, which one kernel changes in place. */
+/* The query heads and the key heads: one kernel changes both in place. */
 struct tft_cuda_heads {
     float *x[2]; /* Q, K: [M, heads, dim] */
     size_t ld[2];
@@ -69,7 +68,7 @@ struct tft_cuda_heads {
     uint32_t dim;      /* E */
 };
 
-/* tft_rmsnorm_fn of each head of Q and K by itself. w: [2][E], for Q and for K */
+/* tft_rmsnorm_fn of each head of Q and K. w: [2][E], for Q and for K */
 void tft_cuda_rmsnorm_heads(cudaStream_t stream, const struct tft_cuda_heads *x,
                             const float *const w[2], uint32_t M, float eps);
 
@@ -113,7 +112,7 @@ enum { TFT_CUDA_PRODUCTS = 3 };
 
 /* tft_gemm_i8_fn of the same x with n <= TFT_CUDA_PRODUCTS matrices of equal `cols`, in one launch:
    y = W x + bias, or y += W x + bias if `add`. x: [M, cols] bytes, x->ld a multiple of 16;
-   multiprocessors: how many the device has, which decides the tile size */
+   multiprocessors: the device's number, which decides the tile size */
 void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *products, uint32_t n,
                      bool add, const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors);
 
@@ -133,7 +132,7 @@ struct tft_cuda_slots {
 struct tft_cuda_side {
     unsigned char *records; /* [G, n_blocks] */
     size_t record_bytes;
-    size_t code_bytes; /* of the codes in a record; the scales are behind them */
+    size_t code_bytes; /* of the codes in a record; the scales follow */
     unsigned bits;     /* enum tft_bits; TFT_BITS_COUNT: f16 without scales */
     bool per_token;    /* scales per token and group of channels; else per channel */
     const float *clip; /* [G, groups] calibrated clip ratios, or NULL */
@@ -142,12 +141,12 @@ struct tft_cuda_side {
 /* The blocks of a layer. */
 struct tft_cuda_blocks {
     struct tft_cuda_side k, v;
-    const uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of keys of each width: struct tft_coded */
-    const uint8_t *channel_order; /* [G, E] the channel of a head's keys that is stored at each
-                                     place; NULL: in order */
-    uint32_t n_blocks;            /* that there is room for */
+    const uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of keys by width: struct tft_coded */
+    const uint8_t *channel_order; /* [G, E] the channel of a head's keys at each place; NULL: in
+                                     order */
+    uint32_t n_blocks;            /* the capacity in blocks */
     uint32_t block_tokens;        /* tokens of a block */
-    uint32_t group_channels;      /* channels that share a scale where scales are per token */
+    uint32_t group_channels;      /* channels that share a scale if scales are per token */
     uint32_t heads, dim;          /* G, E */
     bool f8;                      /* scales are E4M3; else f16 */
 };
@@ -156,64 +155,64 @@ struct tft_cuda_blocks {
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
                   const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start);
 
-/* One token's attention is split over spans of positions: a partial result for each span, those of
-   slots first, then those of blocks. */
+/* One token's attention is split over spans of positions, with a partial result for each span:
+   spans of slots first, then of blocks. */
 struct tft_cuda_partials {
     float *o;             /* [H, slot_spans + block_spans, E] */
     float *max, *sum;     /* [H, slot_spans + block_spans] */
-    uint32_t *done;       /* [H] spans that are finished; 0 between launches */
+    uint32_t *done;       /* [H] finished spans; 0 between launches */
     uint32_t slot_spans;  /* at most as many spans of slots as a token attends to */
-    uint32_t block_spans; /* likewise of blocks */
+    uint32_t block_spans; /* the same for blocks */
 };
 
-/* Attention of M tokens of a chunk (backend/cpu/attend.c): y = softmax(q k / sqrt(E)) v over the
-   slots up to each token's own and over the first start->blocks blocks, where keys and values are
-   not apart. Row m is the token of slot start->slot + skip + m. y, q: [M, H E]; blocks: NULL if the
-   cache has no codes. If M is 1, `partials` must have room for the spans that the token attends
-   to. */
+/* Attention of M tokens of a chunk (backend/cpu/attend.c), unless keys and values are apart:
+   y = softmax(q k / sqrt(E)) v over the slots up to each token's own and over the first
+   start->blocks blocks. Row m is the token of slot start->slot + skip + m. y, q: [M, H E]; blocks:
+   NULL if the cache has no codes. If M is 1, `partials` must have room for the spans that the token
+   attends to. */
 void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q, size_t ldq,
                      const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks,
                      uint32_t H, uint32_t M, uint32_t skip, const struct tft_cuda_start *start,
                      const struct tft_cuda_partials *partials);
 
-/* Where keys and values are apart (kv/kv.h): the token that each place belongs to, and room for the
-   scores of all tokens. */
+/* For keys and values that are apart (kv/kv.h): the token of each place, and room for the scores of
+   all tokens. */
 struct tft_cuda_apart {
     const uint32_t *slot_owner[2];    /* of keys, of values: [slots in use] */
     const uint32_t *block_owner[2];   /* [n_blocks, block_tokens] */
     float *scores;                    /* [M H, max_tokens] then probabilities */
-    size_t max_tokens;                /* that there is room for */
+    size_t max_tokens;                /* the capacity in tokens */
     float *sum;                       /* [M H] of the probabilities */
     uint32_t slot_spans, block_spans; /* at most as many spans of keys as a token attends to */
 };
 
-/* tft_cuda_attend where keys and values are apart (backend/cpu/apart.c). */
+/* tft_cuda_attend with keys and values apart (backend/cpu/apart.c). */
 void tft_cuda_attend_apart(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q,
                            size_t ldq, const struct tft_cuda_slots *slots,
                            const struct tft_cuda_blocks *blocks, uint32_t H, uint32_t M,
                            uint32_t skip, const struct tft_cuda_start *start,
                            const struct tft_cuda_apart *apart);
 
-/* The clip ratios that a group of numbers may choose from (struct tft_fit). */
+/* The candidate clip ratios of a group of numbers (struct tft_fit). */
 enum { TFT_CUDA_CLIPS = 8 };
 struct tft_cuda_clips {
     float ratio[TFT_FIT_LISTS][TFT_CUDA_CLIPS]; /* [n] each; the first is 1 */
     uint32_t n;
-    bool to_zero; /* both ends of the range move towards 0, not towards the middle */
+    bool to_zero; /* cut both ends of the range towards 0, not towards the middle */
 };
 
 /* One eviction of keys or values, the same for all heads of a layer (tft_kv_evict). */
 struct tft_cuda_eviction {
     bool keys;
-    const uint32_t *order;  /* [n_blocks * block_tokens + stay] slots: first those whose tokens are
-                              quantized, in the order of the new blocks, then those that stay */
+    const uint32_t *order;  /* [n_blocks * block_tokens + stay] slots: first the tokens to quantize,
+                              in the order of the new blocks, then the staying tokens */
     uint32_t n_blocks;      /* new blocks */
-    uint32_t first_block;   /* index of the first of them */
-    uint32_t stay;          /* tokens that stay in slots and close up, */
-    uint32_t first_slot;    /* from this slot on */
+    uint32_t first_block;   /* index of the first new block */
+    uint32_t stay;          /* tokens that stay in slots, */
+    uint32_t first_slot;    /* moved together from this slot on */
 };
 
-/* Quantizes the evicted tokens into new blocks and closes the gaps in the slots, which are of f16.
+/* Quantizes the evicted tokens into new blocks and closes the gaps in the f16 slots.
    workspace: [G, stay, E] */
 void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
@@ -224,7 +223,7 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
 void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n,
                           const uint32_t used[2]);
 
-/* Drops n slots of all heads from slot `from` on; the slots behind them, up to `used`, move forward
+/* Drops n slots of all heads from slot `from` on; the later slots, up to `used`, move forward
    (tft_kv_drop_slots). */
 void tft_cuda_drop_slots(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from,
                          uint32_t n, uint32_t used);

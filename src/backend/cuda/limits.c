@@ -1,5 +1,5 @@
 /*
- * What a GPU can do at most, computed from its clock rates. Multiply-adds per clock and
+ * The peak rates of a GPU, computed from its clock rates. Multiply-adds per clock and
  * multiprocessor are NVIDIA's figures: fp32 from the arithmetic throughput table of the CUDA
  * programming guide, int8 from the whitepaper of each generation (dense, tensor cores).
  */
@@ -15,13 +15,13 @@ static const struct {
     {90, 4096, 128}, {100, 8192, 128}, {120, 1024, 128}, {121, 1024, 128},
 };
 
-/* 0 if the driver does not tell. */
+/* 0 if the driver does not report it. */
 static int attribute(const struct device *d, int name)
 {
     int value = 0;
     if (cudaDeviceGetAttribute(&value, name, d->index) == cudaSuccess)
         return value;
-    cudaGetLastError(); /* or the next pass would take it for its own */
+    cudaGetLastError(); /* else the next pass would report this error */
     return 0;
 }
 
@@ -32,7 +32,7 @@ void tft_cuda_limits(const void *device, double *read, double *int8, double *fma
     const struct device *d = device;
     double clocks = (double)attribute(d, cudaDevAttrClockRate) * 1e3 *
                     attribute(d, cudaDevAttrMultiProcessorCount); /* per second, of all */
-    /* double data rate: memory transfers at both edges of its clock */
+    /* double data rate: memory transfers at both edges of the clock */
     double transfers = (double)attribute(d, cudaDevAttrMemoryClockRate) * 1e3 * 2;
     int capability = 10 * attribute(d, cudaDevAttrComputeCapabilityMajor) +
                      attribute(d, cudaDevAttrComputeCapabilityMinor);

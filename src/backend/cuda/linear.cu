@@ -3,7 +3,7 @@
  * file (simd/panel.h): [N / 16][K / 4][16 rows][4 k]. Sums are integers and exact, so any order
  * gives the reference's bits.
  *
- *      gemv    one token. Each weight is read once, so memory is the limit and dp4a is fast enough.
+ *      gemv    one token. Each weight is read once: memory is the limit, and dp4a is fast enough.
  *      gemm    more tokens, on tensor cores.
  */
 #include "launch.h"
@@ -20,20 +20,20 @@ static __device__ float dequantized(int32_t acc, const struct tft_affine &q, int
 }
 
 /* The matrices of a launch. Thread blocks 0, 1, .. have the panels of the first matrix, the next
-   ones those of the second, and so on. */
+   thread blocks the panels of the second matrix, and so on. */
 struct products {
     struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
     uint32_t n;
 };
 
-/* How many thread blocks of `panels` panels each a matrix needs. */
+/* The number of thread blocks, of `panels` panels each, for a matrix. */
 static inline __host__ __device__ uint32_t blocks_of(const struct tft_cuda_matrix &w,
                                                      uint32_t panels)
 {
     return (w.rows + panels * TFT_PANEL - 1) / (panels * TFT_PANEL);
 }
 
-/* The matrix that thread block *block belongs to. *block becomes its number within that matrix. */
+/* The matrix of thread block *block. *block becomes the thread block's number in the matrix. */
 static __device__ struct tft_cuda_product product_of(const struct products &all, uint32_t panels,
                                                      uint32_t *block)
 {
@@ -59,18 +59,18 @@ static uint32_t blocks_of_all(const struct products &all, uint32_t panels)
 
 static constexpr uint32_t SPLIT = 8; /* warps that share the columns of a panel */
 
-/* Reads that a lane has in flight. A thread block then has 32 KiB in flight. Memory of 3 TB/s and a
-   latency of 0.7 us, shared by 132 multiprocessors, needs about half of that for each of them. */
+/* A lane's reads in flight: 32 KiB for a thread block. Memory of 3 TB/s and a latency of 0.7 us,
+   shared by 132 multiprocessors, needs about half of that per multiprocessor. */
 static constexpr uint32_t AHEAD = 8;
 
 /*
  * A thread block computes the 16 outputs of one panel. Lane l of a warp reads 16 bytes: rows
- * 4 (l % 4) .. 4 (l % 4) + 3 of quad l / 4. So a warp reads 512 contiguous bytes, 8 quads; the
- * warps take groups of 8 quads in turn and their sums are added in shared memory.
+ * 4 (l % 4) .. 4 (l % 4) + 3 of quad l / 4. So a warp reads 512 contiguous bytes, 8 quads. The
+ * warps take groups of 8 quads in turn, and add their sums in shared memory.
  *
- * A lane past the last quad reads quad 0 with x = 0. No read is conditional, so all AHEAD of them
- * can be in flight at once. __launch_bounds__ asks for two thread blocks per multiprocessor: for
- * more, the compiler saves registers by delaying reads.
+ * A lane past the last quad reads quad 0 with x = 0. No read is conditional, so all AHEAD reads can
+ * be in flight at once. __launch_bounds__ asks for two thread blocks per multiprocessor: for more,
+ * the compiler saves registers by delaying reads.
  */
 static __global__ void __launch_bounds__(SPLIT *WARP, 2)
     gemv(struct products all, bool add, const uint8_t *x, const struct tft_affine *q)
@@ -104,7 +104,7 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2)
         }
     }
     for (uint32_t r = 0; r < ROWS; r++) {
-        /* the sum over the lanes that have the same rows */
+        /* the sum over the lanes with the same rows */
         for (uint32_t step = WARP / 2; step >= ROWS; step /= 2)
             acc[r] += __shfl_xor_sync(0xffffffff, acc[r], step);
         if (lane < TFT_PANEL / ROWS)
@@ -126,18 +126,18 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2)
 
 /*
  * A thread block has WM x WN warps. Each warp computes MT x 16 tokens times 2 panels (32 outputs),
- * as MT x 4 tiles of the tensor core's 16 x 8. All warps go through the columns (k) together, 64 at
- * a time: such a stage is copied to shared memory, and STAGES of them are in flight or in use. A
- * stage is
+ * as MT x 4 tiles of the tensor core's 16 x 8. All warps go through the columns (k) together, in
+ * stages of 64 columns. A stage is copied to shared memory, and STAGES stages are in flight or in
+ * use. A stage is
  *
  *      tokens    [WM MT 16][64 bytes], rows 80 bytes apart, so that 8 rows are in different banks
- *      weights   [2 WN panels][16 quads][4 parts][16 bytes], a part being 4 rows of a quad; in
- *                every other pair of quads, parts 0 and 1 trade places with 2 and 3, for the banks
+ *      weights   [2 WN panels][16 quads][4 parts][16 bytes]; a part is 4 rows of a quad. In every
+ *                other pair of quads, parts 0 and 1 trade places with 2 and 3, for the banks
  *
- * Which output is which column of a tile is free, so it is chosen for the reads: lane 4 g + t reads
- * one part, 4 rows of a quad, which is column g of B of four tiles at once. Column g of tile j is
- * row 4 (g % 4) + j of the warp's panel g / 4. The 8 results of a token that a lane ends with,
- * columns 2 t and 2 t + 1 of 4 tiles, are then 8 neighbours in y.
+ * Any output may be any column of a tile, so the choice serves the reads: lane 4 g + t reads one
+ * part, 4 rows of a quad, which is column g of B of four tiles at once. Column g of tile j is row
+ * 4 (g % 4) + j of the warp's panel g / 4. A lane's 8 results of a token, columns 2 t and 2 t + 1
+ * of 4 tiles, are then adjacent in y.
  */
 static constexpr uint32_t COLUMNS = 64, STAGES = 3, ROW_BYTES = COLUMNS + 16,
                           PANEL_BYTES = TFT_PANEL * COLUMNS, TILES = 4;
@@ -154,9 +154,9 @@ static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
     return quad * QUAD_BYTES + (part ^ (quad / 2 % 2 * 2)) * 16;
 }
 
-/* The part of each stage that one thread copies: 16 bytes of X tokens and of W panels. All threads
-   together copy 16-byte pieces of `token_step` tokens and of `panel_step` panels at a time. A token
-   or panel past the last one is replaced by the first: its results are not stored. */
+/* One thread's part of each stage: it copies 16 bytes of X tokens and of W panels. All threads
+   together copy 16-byte pieces of `token_step` tokens and of `panel_step` panels at a time. The
+   first token or panel replaces one past the end, and the results are not stored. */
 template <uint32_t MT, uint32_t WM, uint32_t WN>
 struct loader {
     typedef gemm_shape<MT, WM, WN> shape;
@@ -290,8 +290,8 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
     }
     for (uint32_t i = 0; i < steps; i++) {
         copy_wait<STAGES - 2>();
-        /* Stage i has arrived for all threads, and all are done with the stage that is filled
-           next. */
+        /* Stage i has arrived for all threads, and all threads are done with the next stage to
+           fill. */
         __syncthreads();
         uint32_t next = i + STAGES - 1;
         if (next < steps)
@@ -309,7 +309,7 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
               blockIdx.y * shape::tokens + wm * MT * 16 + g, M);
 }
 
-/* Whether tiles of this shape give at least 7 of 8 multiprocessors work. */
+/* Whether tiles of this shape occupy at least 7 of 8 multiprocessors. */
 template <uint32_t MT, uint32_t WM, uint32_t WN>
 static bool fills(const struct products &all, uint32_t M, uint32_t multiprocessors)
 {
@@ -329,8 +329,7 @@ static void launch_gemm(cudaStream_t stream, const struct products &all, bool ad
            shape::threads, shape::shared, all, add, *x, M);
 }
 
-/* Chooses the largest tile that fills the device: a larger tile reads fewer bytes for each
-   product. */
+/* Chooses the largest tile that fills the device: a larger tile reads fewer bytes per product. */
 void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *products, uint32_t n,
                      bool add, const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors)
 {

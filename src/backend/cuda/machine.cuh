@@ -1,6 +1,6 @@
 /*
- * What the kernels need beyond CUDA C++: how to launch them, and instructions that only inline
- * assembly reaches. tests/backend/cuda/machine.cuh has the same names for a CPU that plays the GPU.
+ * Additions to CUDA C++ for the kernels: launches, and instructions in inline assembly.
+ * tests/backend/cuda/machine.cuh has the same names for a CPU that plays the GPU.
  */
 #ifndef TFT_CUDA_MACHINE_CUH
 #define TFT_CUDA_MACHINE_CUH
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 #define UNROLL _Pragma("unroll")
-#define NO_UNROLL _Pragma("unroll 1") /* for a loop whose body is long already */
+#define NO_UNROLL _Pragma("unroll 1") /* for a loop with a long body */
 
-/* Queues kernel(a...). blocks, threads: thread blocks, and threads of each; shared: bytes that
+/* Queues kernel(a...). blocks: thread blocks; threads: of each thread block; shared: bytes that
    tft_shared() returns */
 template <typename... P, typename... A>
 static void launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, unsigned threads,
@@ -39,7 +39,7 @@ static __device__ __forceinline__ int32_t dot4(uint32_t x, uint32_t w, int32_t s
 }
 
 /*
- * C += A B, exact, by the 32 lanes of a warp together: A is [16, 32] u8, B [32, 8] s8, C [16, 8].
+ * C += A B, exact, by the 32 lanes of a warp: A is [16, 32] u8, B [32, 8] s8, C [16, 8].
  * Lane 4 g + t (g < 8, t < 4) holds
  *
  *      a[0], a[1]   row g, row g + 8 of A, columns 4 t .. 4 t + 3
@@ -66,9 +66,9 @@ static __device__ __forceinline__ void mma(int32_t c[4], const uint32_t a[4], ui
 }
 
 /* A warp loads four matrices of 8 rows of 16 bytes from shared memory. row: lanes 0 .. 7 point to
-   the rows of the first matrix, lanes 8 .. 15 to those of the second, and so on. Lane 4 g + t gets
-   bytes 4 t .. 4 t + 3 of row g of matrix i in a[i]. If the matrices are rows 0 .. 7 and 8 .. 15 of
-   A, then both again 16 columns further, `a` is what mma wants. */
+   the rows of the first matrix, lanes 8 .. 15 to the rows of the second, and so on. Lane 4 g + t
+   gets bytes 4 t .. 4 t + 3 of row g of matrix i in a[i]. If the matrices are rows 0 .. 7 and
+   8 .. 15 of A, then both again 16 columns further, `a` is the operand of mma. */
 static __device__ __forceinline__ void load_matrices(uint32_t a[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void copy16(void *to, const void *from, bool v
 #endif
 }
 
-/* Makes a group of the copies that this thread has started since the last group. */
+/* Groups the copies that this thread has started since the last group. */
 static __device__ __forceinline__ void copy_group()
 {
 #if __CUDA_ARCH__ >= 800

@@ -1,5 +1,5 @@
-/* Kernels that work on rows of numbers: embedding, norms, RoPE, activations, dynamic ranges. Each
-   equals the reference kernel that launch.h names. */
+/* Kernels on rows of numbers: embedding, norms, RoPE, activations, dynamic ranges. Each kernel
+   equals the reference kernel named in launch.h. */
 #include "simd/affine.h"
 #include "simd/expf.h"
 #include "launch.h"
@@ -15,9 +15,9 @@ static __device__ float sum16(float l)
     return l;
 }
 
-/* The sum of x: [n] in dot16's order, computed by a thread block; each element joins its lane's sum
-   by add(sum, element). All threads get the result. Only 16 lanes add, but all threads read: 16
-   lanes alone would wait for memory at each step. */
+/* The sum of x: [n] in dot16's order, computed by a thread block; add(sum, element) adds an element
+   to its lane's sum. All threads get the result. Only 16 lanes add, but all threads read: 16 lanes
+   alone would wait for memory at each step. */
 template <typename Add> static __device__ float total(const float *x, uint32_t n, Add add)
 {
     constexpr uint32_t PIECE = 2048;
@@ -111,7 +111,7 @@ void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const flo
         launch(stream, rmsnorm, M, THREADS, 0, *y, x, ldx, w, n, eps);
 }
 
-/* Head `head` of token blockIdx.y: 0 .. H - 1 are query heads, the next ones key heads. */
+/* Head `head` of token blockIdx.y: query heads 0 .. H - 1, then key heads. */
 static __device__ float *head_of(const struct tft_cuda_heads &x, uint32_t head)
 {
     bool second = head >= x.heads[0];
@@ -167,7 +167,7 @@ void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const fl
 
 /* --------------------------------------------------------------------------- hidden activations */
 
-/* A thread block computes THREADS neighbours of a row, which are whole blocks of the Hadamard
+/* A thread block computes THREADS adjacent numbers of a row, whole blocks of the Hadamard
    transform: a thread has one number and exchanges it with its partner at each step. */
 static __global__ void activate(struct tft_cuda_rows y, const float *g, const float *u, size_t ld,
                                 uint32_t n, uint32_t block)
@@ -203,7 +203,7 @@ void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const
 
 /* ------------------------------------------------------------------------------- dynamic ranges */
 
-/* The least *min and the largest *max of all threads of the thread block; all get them. */
+/* The least *min and the largest *max of all threads of the thread block, for all threads. */
 static __device__ void extremes(float *min, float *max)
 {
     __shared__ float low[THREADS], high[THREADS];
@@ -222,7 +222,7 @@ static __device__ void extremes(float *min, float *max)
     *max = high[0];
 }
 
-/* tft_range_fn of each row: a thread block for each. ranges: [M, 2]; x: [M, n] */
+/* tft_range_fn of each row: a thread block per row. ranges: [M, 2]; x: [M, n] */
 static __global__ void row_ranges(float *ranges, const float *x, size_t ldx, uint32_t n)
 {
     float min = 0, max = 0;
@@ -238,7 +238,7 @@ static __global__ void row_ranges(float *ranges, const float *x, size_t ldx, uin
     }
 }
 
-/* A thread block for each row, which is quantized by its own range or by that of all M rows. */
+/* A thread block per row. A row is quantized by its own range, or by the range of all M rows. */
 static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t ldx, uint32_t n,
                                 struct tft_affine *affine, const float *ranges, uint32_t M,
                                 bool per_tensor)

@@ -10,7 +10,7 @@ static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 /* -------------------------------------------------------------------------------------- layouts */
 
-/* The first chunk may see a long prompt in slots; the others come after an eviction. */
+/* The first chunk may find a long prompt in slots; later chunks follow an eviction. */
 size_t tft_cuda_owners_at(const struct device_session *ds, uint32_t side, uint32_t i)
 {
     const struct tft_kv *kv = &ds->session->kv;
@@ -67,7 +67,8 @@ static void layout_blocks(struct device_session *ds, struct tft_arena *a, size_t
                                     kv->head_dim * sizeof *ds->evict_rows);
 }
 
-/* Scores of all tokens for a few queries, however many tokens a pass has. */
+/* Rows of scores: a row has the scores of a query for all tokens. A pass of any length uses this
+   room piece by piece. */
 enum { APART_ROWS = 512 };
 
 static void layout_apart(struct device_session *ds, struct tft_arena *a)
@@ -89,11 +90,11 @@ static void layout_activations(struct device_session *ds, struct tft_arena *a)
     const struct tft_model *m = s->m;
     struct tft_pass shape = {.m = m};
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
-        if (b == TFT_Y || b == TFT_Z) /* of pieces that it does not compute */
+        if (b == TFT_Y || b == TFT_Z) /* of operations that this backend does not support */
             continue;
         bool feeds_linear = b == TFT_XN || b == TFT_A || b == TFT_G;
         size_t rows = b == TFT_LOGITS ? s->out.n_logits : s->n_batch;
-        /* G holds the gate's floats before the activation makes bytes of them */
+        /* G holds the gate's floats before the activation turns them into bytes */
         if (m->float_inputs || b == TFT_G || !feeds_linear)
             ds->buf[b] = tft_arena_take(a, rows, tft_pass_stride(&shape, b) * sizeof(float));
         if (feeds_linear) {
@@ -131,7 +132,7 @@ static void layout_cache(struct device_session *ds, struct tft_arena *a)
 static void layout_device(struct device_session *ds, struct tft_arena *a)
 {
     const struct tft_kv *kv = &ds->session->kv;
-    /* first, since tft_cuda_layout_upload lays it out again from the start of the memory */
+    /* first, since tft_cuda_layout_upload repeats this layout from the start of the memory */
     ds->uploaded = layout_upload(ds, a, ds->session->n_batch, kv->max_chunks, kv->n_order);
     layout_activations(ds, a);
     layout_cache(ds, a);
@@ -163,8 +164,8 @@ static enum tft_status alloc_memory(struct device_session *ds, struct tft_error 
     if (status == TFT_OK)
         status = tft_cuda_status(cudaMallocHost(&ds->pinned, host.used),
                                  "allocating page-locked memory for a session", err);
-    /* `done` counters start at 0. The padding at the end of rows of bytes is multiplied by weights
-       of 0, but should be initialized all the same. */
+    /* `done` counters start at 0. Weights of 0 multiply the padding of rows of bytes, but the
+       padding should be initialized all the same. */
     if (status == TFT_OK)
         status = tft_cuda_status(cudaMemsetAsync(ds->memory, 0, device.used, ds->stream),
                                  "opening a session", err);
@@ -262,8 +263,8 @@ static void widen_prefix(const struct device_session *ds, float *k, float *v, ui
     }
 }
 
-/* Stores the session's prefix in the first slots, n_batch rows at a time, as if its rows were the
-   keys and values of tokens of a pass. */
+/* Stores the session's prefix in the first slots, n_batch rows at a time, like the keys and values
+   of a pass. */
 static enum tft_status put_prefix(struct device_session *ds, struct tft_error *err)
 {
     const struct tft_model *m = ds->session->m;
@@ -291,8 +292,8 @@ static enum tft_status put_prefix(struct device_session *ds, struct tft_error *e
     return tft_cuda_status(ds->error, "copying the session's prefix", err);
 }
 
-/* Copies what blocks need besides their records: widths and order of the keys' channels, and
-   calibrated clip ratios. */
+/* Copies the tables of blocks: widths and order of the keys' channels, and calibrated clip
+   ratios. */
 static enum tft_status upload_layers(struct device_session *ds, struct tft_error *err)
 {
     const struct tft_kv *kv = &ds->session->kv;
@@ -330,8 +331,8 @@ void tft_cuda_session_close(void *session)
     free(ds);
 }
 
-/* CUDA limits a grid to 65535 in y. Rows have one token each there; attention's tiles have at least
-   4 rows, a token's queries of one KV head each. */
+/* CUDA limits a grid to 65535 in y. Kernels on rows have one token there. Attention has a tile of
+   at least 4 rows, and a row is a query of one token and KV head. */
 static uint32_t max_pass_tokens(const struct tft_model *m)
 {
     uint32_t group = m->n_head / m->n_head_kv;

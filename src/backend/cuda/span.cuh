@@ -1,19 +1,18 @@
 /*
  * Attention within one span of the cache, 256 slots or 256 tokens of blocks, by a thread block: the
- * scores of its keys and the mix of its values, for a tile of queries (backend/cpu/span.c).
- * attend.cu and apart.cu put the spans together.
+ * scores of the span's keys and the mix of its values, for a tile of queries (backend/cpu/span.c).
+ * attend.cu and apart.cu combine the spans.
  *
  *      scores         tft_score_fn: a thread has one position and sums over the channels in order
  *      softmax        tft_softmax_fn: a warp has one row; 16 lanes sum in dot16's order
  *      mix            tft_mix_fn: a thread has one channel and sums over the positions in order
- *      merge          tft_blend_fn: the span joins the spans before it, in the order of positions
+ *      merge          tft_blend_fn: joins the span with the earlier spans, in order of positions
  *
- * On codes, scores and mix are exact sums of integers (tft_score_codes_fn, tft_mix_codes_fn), after
- * the queries or the probabilities have been folded to integers.
+ * On codes, scores and mix are exact sums of integers (tft_score_codes_fn, tft_mix_codes_fn): first
+ * the queries or the probabilities are folded to integers.
  *
- * A row is one query: row i of a KV head is query head i % group of token i / group, where `group`
- * query heads share the KV head. A thread block has ROWS rows of one KV head, a tile, of the tokens
- * of a chunk.
+ * A row is one query: row i of a KV head is query head i % group of token i / group; `group` query
+ * heads share the KV head. A thread block has a tile: ROWS rows of one KV head of a chunk's tokens.
  */
 #ifndef TFT_CUDA_SPAN_CUH
 #define TFT_CUDA_SPAN_CUH
@@ -36,7 +35,7 @@ static inline __device__ float to_float(const uint16_t *x)
 
 /* ------------------------------------------------------------------------ work of thread blocks */
 
-/* What attends to what: the arguments of tft_cuda_attend and tft_cuda_attend_apart. */
+/* The arguments of tft_cuda_attend and tft_cuda_attend_apart. */
 struct attention {
     struct tft_cuda_rows y;
     struct tft_cuda_slots slots;
@@ -50,8 +49,8 @@ struct attention {
 /* Keys and values, as indices. */
 static constexpr uint32_t K = 0, V = 1;
 
-/* The most vectors of a row that are folded for a span: one for each block or for each group of
-   channels, of at least 16 tokens or channels. */
+/* The most folded vectors of a row in a span: one for each block or for each group of channels, of
+   at least 16 tokens or channels. */
 static constexpr uint32_t FOLDS = 16;
 
 /* Shared memory of a thread block. Rows are read four at a time: ROWS is a multiple of 4. */
@@ -60,21 +59,21 @@ template <uint32_t ROWS> struct workspace {
     float *q;                       /* [E, ROWS] queries */
     float *o;                       /* [ROWS, E] result of the spans so far */
     float *max, *sum;               /* [ROWS] of the spans so far */
-    float *old_weight, *new_weight; /* [ROWS] factors of the spans so far and of the new span */
+    float *old_weight, *new_weight; /* [ROWS] weights of the spans so far and of the new span */
 
-    /* If the cache has codes: vectors folded to integers x = 128 high + low. `low` is used only if
-       codes have 8 bits. A folded vector stands for x * step. */
+    /* If the cache has codes: vectors folded to integers x = 128 high + low. Only 8-bit codes use
+       `low`. A folded vector means x * step. */
     int8_t *high, *low;           /* [ROWS, folded] */
     float (*step)[FOLDS];         /* [ROWS] */
     float (*base)[FOLDS];         /* [ROWS] the sum of the numbers times their mids */
-    int32_t (*correction)[FOLDS]; /* [ROWS] the sum of x (L - 1), since the sum of
-                                     x (2 c - (L - 1)) is that of 2 x c less the correction */
+    int32_t (*correction)[FOLDS]; /* [ROWS] the sum of x (L - 1): the sum of x (2 c - (L - 1)) is
+                                     the sum of 2 x c less the correction */
     uint32_t folded;
 };
 
-/* Numbers of a row that are folded for a span. Queries: one vector of channels, or one for each
-   block if scales are per channel. Probabilities: one vector of positions, or one for each group of
-   channels if scales are per token. */
+/* The folded numbers of a row in a span. Queries: one vector of channels, or a vector for each
+   block if scales are per channel. Probabilities: one vector of positions, or a vector for each
+   group of channels if scales are per token. */
 static inline __host__ __device__ uint32_t folded_numbers(const struct tft_cuda_blocks &b)
 {
     if (!b.dim)
@@ -84,7 +83,7 @@ static inline __host__ __device__ uint32_t folded_numbers(const struct tft_cuda_
     return k > v ? k : v;
 }
 
-/* The shared memory of sm_75. 4 rows always fit, even of heads of 256 channels and 8-bit codes. */
+/* The shared memory of sm_75. 4 rows always fit, even with 256 channels and 8-bit codes. */
 static constexpr size_t MAX_WORKSPACE = 64 << 10;
 
 template <uint32_t ROWS>
@@ -135,8 +134,8 @@ static __device__ struct tile tile_of(const struct attention &a, uint32_t head, 
             {a.start->slot[K] + a.skip, a.start->slot[V] + a.skip}};
 }
 
-/* How many slots of keys, or of values, row i of the tile attends to: from slot `start` on, and at
-   most a span. */
+/* The number of slots of keys, or of values, from slot `start` on, that row i of the tile attends
+   to, at most a span. */
 static __device__ uint32_t visible(const struct tile &t, uint32_t side, uint32_t i, uint32_t start)
 {
     uint32_t end = t.slot[side] + (t.row + i) / t.group + 1;
@@ -149,7 +148,7 @@ static __device__ uint32_t slot_spans(const struct tile &t, uint32_t side)
     return (t.slot[side] + (t.row + t.n - 1) / t.group) / SPAN + 1;
 }
 
-/* Spans of blocks that the chunk attends to; the blocks of span i. */
+/* The number of spans of blocks that the chunk attends to; next, the blocks of span i. */
 static __device__ uint32_t block_spans(const struct attention &a, uint32_t side)
 {
     return a.blocks.dim ? (a.start->blocks[side] * a.blocks.block_tokens + SPAN - 1) / SPAN : 0;
@@ -166,7 +165,7 @@ static __device__ struct span span_of(const struct attention &a, uint32_t side, 
     return {first, left < most ? left : most};
 }
 
-/* w.q = the tile's queries; zeros for rows that it does not have. */
+/* w.q = the tile's queries; zeros in rows past the tile's last. */
 template <uint32_t ROWS>
 static __device__ void load_queries(const struct workspace<ROWS> &w, const struct attention &a,
                                     const struct tile &t)
@@ -180,7 +179,7 @@ static __device__ void load_queries(const struct workspace<ROWS> &w, const struc
 }
 
 /* By a warp: tft_softmax_fn of the first n numbers of a row's p. If `blend`, *old_weight and
-   *new_weight become the factors by which the spans so far and this span are blended. */
+   *new_weight become the weights of the spans so far and of this span. */
 static __device__ void softmax(float *p, uint32_t n, bool blend, float *max, float *sum,
                                float *old_weight, float *new_weight)
 {
@@ -223,8 +222,8 @@ static __device__ void store_mixed(const struct workspace<ROWS> &w, uint32_t r, 
 
 /* --------------------------------------------------------------------------------------- floats */
 
-/* w.p = scores of a span, tft_score_fn: a thread has one position. k: the key of that position,
-   whose channels are TFT_KEY_PANEL apart; NULL if the thread has none */
+/* w.p = scores of a span, tft_score_fn: a thread has one position. k: the key of the position, with
+   channels TFT_KEY_PANEL apart; NULL: the thread has no position */
 template <uint32_t ROWS, typename Num>
 static __device__ void score(const struct workspace<ROWS> &w, const Num *k, uint32_t dim)
 {
@@ -274,7 +273,7 @@ static __device__ void chain(float o[4], const float *p, const Num *v, uint32_t 
 }
 
 /* Mixes the values of a span of slots: a thread has one channel of 4 rows. Rows of different tokens
-   see different numbers of slots: those that all 4 see come first, together. */
+   see different numbers of slots: slots that all 4 rows see come first, together. */
 template <uint32_t ROWS, typename Num>
 static __device__ void mix_slots(const struct workspace<ROWS> &w, const struct attention &a,
                                  const struct tile &t, uint32_t start, bool blend)
@@ -328,11 +327,11 @@ static __device__ bool is_wide(unsigned bits)
 
 /*
  * fold() of kernels.h, by 16 lanes of a warp, while the other 16 lanes fold another vector. The
- * vector has n numbers value(i, load(i)): `load` only reads memory, so that reads can be ahead.
- * n may be 0, for lanes that have no vector but must take part in the shuffles.
+ * vector has n numbers value(i, load(i)): `load` only reads memory, so reads can run ahead. n may
+ * be 0, for lanes without a vector, which must take part in the shuffles.
  *
- *      levels(i)             L of the codes that number i is multiplied by
- *      add(base, i, load(i)) adds what number i contributes to the float part, in dot16's order
+ *      levels(i)             L of the codes that multiply number i
+ *      add(base, i, load(i)) adds number i's term of the float part, in dot16's order
  */
 template <typename Load, typename Value, typename Levels, typename Add>
 static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
@@ -572,7 +571,7 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct a
     }
 }
 
-/* The same if the values in blocks are f16. */
+/* Mixes the values of n blocks of f16. */
 template <uint32_t ROWS>
 static __device__ void mix_f16(const struct workspace<ROWS> &w, const struct attention &a,
                                const struct tile &t, uint32_t first, uint32_t n, bool blend)
@@ -592,7 +591,7 @@ static __device__ void mix_f16(const struct workspace<ROWS> &w, const struct att
     }
 }
 
-/* The scores of n blocks if the keys in blocks are f16. */
+/* The scores of n blocks of f16 keys. */
 template <uint32_t ROWS>
 static __device__ void score_f16(const struct workspace<ROWS> &w, const struct attention &a,
                                  const struct tile &t, uint32_t first, uint32_t n)

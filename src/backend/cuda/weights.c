@@ -12,7 +12,7 @@ enum tft_status tft_cuda_status(cudaError_t e, const char *doing, struct tft_err
 {
     if (e == cudaSuccess)
         return TFT_OK;
-    cudaGetLastError(); /* it is reported here: clear it */
+    cudaGetLastError(); /* clear the error: this function reports it */
     return tft_fail(err, e == cudaErrorMemoryAllocation ? TFT_ERR_NOMEM : TFT_ERR_DEVICE,
                     "cuda: %s: %s", doing, cudaGetErrorString(e));
 }
@@ -47,7 +47,8 @@ enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struc
 
 /* ----------------------------------------------------------------------------- lists of weights */
 
-/* Each list function is called twice: the first time d->weights is NULL, and it only counts. */
+/* Each list function is called twice: the first time d->weights is NULL, and the function only
+   counts. */
 static void list_weight(struct device *d, struct weight w)
 {
     if (!w.host)
@@ -137,7 +138,7 @@ void *tft_cuda_weight(const struct device *d, const void *host)
 
 /* --------------------------------------------------------------------------------------- copies */
 
-/* Inputs of linear layers: those of each layer, then the head's. */
+/* The number of inputs of linear layers: each layer's inputs, then the head's. */
 static size_t n_inputs(const struct tft_model *m)
 {
     return (size_t)m->n_layer * TFT_LAYER_INPUTS + 1;
@@ -160,7 +161,7 @@ static enum tft_status copy_affine(struct device *d, void *to, struct tft_error 
     return tft_cuda_status(e, "copying weights", err);
 }
 
-/* A matrix of codes as panels of int8. */
+/* Copies a matrix of codes as panels of int8. */
 static enum tft_status copy_codes(void *to, const struct tft_mat *w, struct tft_error *err)
 {
     size_t cols = tft_panel_cols(w->cols);
@@ -201,7 +202,7 @@ static enum tft_status copy_all(struct device *d, struct tft_error *err)
     if (status == TFT_OK)
         status = copy_affine(d, tft_arena_take(&a, n_inputs(d->m), sizeof *d->affine), err);
     /* cudaMemcpy may return before the device has the bytes, and the sessions' streams do not wait
-       for it. */
+       for the copy. */
     if (status == TFT_OK)
         status = tft_cuda_status(cudaDeviceSynchronize(), "copying weights", err);
     return status;
@@ -209,8 +210,8 @@ static enum tft_status copy_all(struct device *d, struct tft_error *err)
 
 /* -------------------------------------------------------------------------------------- devices */
 
-/* Enters the GPU; *before is what tft_cuda_leave gets. The kernels need compute capability 7.5:
-   tensor cores that multiply bytes. */
+/* Enters the GPU; pass *before to tft_cuda_leave. The kernels need compute capability 7.5: tensor
+   cores that multiply bytes. */
 static enum tft_status select_gpu(struct device *d, uint32_t index, int *before,
                                   struct tft_error *err)
 {
