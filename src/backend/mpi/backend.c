@@ -1,7 +1,7 @@
 /*
  * The MPI backend (run/backend.h). Process 0 runs the program: the functions of its table call the
- * other processes, and all of them do the same with their parts. In the other processes,
- * tft_model_open computes for process 0 until that closes the model.
+ * other processes, and every process does the same work on its part. In the other processes,
+ * tft_model_open computes for process 0 until process 0 closes the model.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -14,47 +14,47 @@
 
 enum { SHORT_PASS = 16 };
 
-/* What process 0 asks for. */
+/* A request of process 0. */
 struct call {
     enum { OPEN, CLOSE, RUN, LOGITS, DROP, QUIT } what;
-    uint32_t member; /* of which session */
+    uint32_t member; /* the index of the session */
 
-    struct tft_session_opts opts; /* OPEN: its numbers; and which named prefix, from 1 on */
+    struct tft_session_opts opts; /* OPEN: the numbers in opts; the named prefix, from 1 on */
     uint32_t prefix;
 
-    /* RUN and DROP: where the tokens are in the cache, before the call */
+    /* RUN and DROP: the places of tokens in the cache, before the call */
     struct tft_retained at[TFT_KV_SIDES];
     uint32_t held, dropped, prefill;
 
     struct tft_kv_drop drop;               /* DROP */
     uint32_t n, pos, n_logits, first, end; /* RUN; LOGITS: n_logits */
-    struct tft_asked asked;                /* RUN: of the logits; k = 0: all */
-    int32_t token[SHORT_PASS];             /* those of longer passes follow */
+    struct tft_asked asked;                /* RUN: the logits to send; k = 0: all */
+    int32_t token[SHORT_PASS];             /* a longer pass sends tokens after the call */
 };
 
 struct device {
     struct part part;
     const struct tft_model *m;
-    pthread_mutex_t lock; /* sessions may belong to different threads, and calls come one by one */
+    pthread_mutex_t lock; /* sessions may belong to different threads; calls come one by one */
     struct member **member;
-    uint32_t n_member; /* that there is room for; free places are NULL */
+    uint32_t n_member; /* the capacity; free places are NULL */
 };
 
-/* What process 0 has of a session. */
+/* The state of a session in process 0. */
 struct own {
     struct device *device;
     struct tft_session *s;
     uint32_t member;
     float *logits;   /* [n_logits, V] */
-    uint32_t n_left; /* rows of logits that the last pass with logits has left */
-    struct tft_asked there; /* which logits of these rows process 0 has; k = 0: all */
-    struct tft_asked asked; /* the most that was asked for since that pass; k = 0: nothing */
+    uint32_t n_left; /* rows of logits of the last pass with logits */
+    struct tft_asked there; /* the logits of these rows in process 0; k = 0: all */
+    struct tft_asked asked; /* the most logits requested since that pass; k = 0: none */
 };
 
-/* MPI has one set of processes, and those that wait for calls of one model cannot open another. */
+/* MPI has one set of processes. Processes that wait for calls of one model cannot open another. */
 static atomic_bool is_open;
 
-/* The device of process 0, which the process may end without closing. */
+/* The device of process 0: the process may end without closing it. */
 static struct device *current;
 
 static enum tft_status no_memory(struct tft_error *err)
@@ -76,7 +76,7 @@ static void close_member(struct member *member)
     free(member);
 }
 
-/* A place for a member: the same in all processes. */
+/* Finds a place for a member: the same in all processes. */
 static enum tft_status find_place(struct device *d, uint32_t *place, struct tft_error *err)
 {
     for (*place = 0; *place < d->n_member; ++*place)
@@ -132,8 +132,8 @@ static enum tft_status open_together(struct device *d, const struct call *c,
 
 /* --------------------------------------------------------------------------------------- passes */
 
-/* The cache of the member gets the state of that of process 0, but for what only a rewind asks for:
-   process 0 decides on it. */
+/* Copies the state of process 0's cache to the member's, except the state that only a rewind reads:
+   process 0 decides on rewinds. */
 static void set_state(struct tft_session *s, const struct call *c)
 {
     struct tft_kv *kv = &s->kv;
@@ -153,7 +153,7 @@ static void get_state(struct call *c, const struct tft_kv *kv)
     c->prefill = kv->policy.prefill;
 }
 
-/* tokens: [c->n] x: in process 0 the rows of TFT_X, if the pass does not begin with the tokens. */
+/* tokens: [c->n]. x: in process 0 the rows of TFT_X, if the pass does not begin with tokens. */
 static void run_together(struct device *d, const struct call *c, const int32_t *tokens,
                          const float *x)
 {
@@ -201,8 +201,8 @@ static void drop_together(struct device *d, const struct call *c)
 
 /* --------------------------------------------------------------------------------------- logits */
 
-/* The processes send the logits of the last pass to process 0. There `to` [c->n_logits, V] is the
-   memory of the caller's session; in the other processes, `caller` and `to` are NULL. */
+/* Sends the logits of the last pass to process 0. In process 0, `to` [c->n_logits, V] is the memory
+   of the caller's session; in the other processes, `caller` and `to` are NULL. */
 static void gather(struct device *d, const struct call *c, struct tft_session *caller, float *to)
 {
     struct tft_session *s = d->member[c->member]->s;
@@ -287,8 +287,8 @@ static enum tft_status session_open(void **out, void *device, struct tft_session
     return TFT_OK;
 }
 
-/* Guesses which logits of a pass will be asked for: as many as of the last pass, and one more for
-   each new token, which a penalty may lower. k = 0: all. */
+/* Predicts the logits that the caller will request of a pass: as many as of the last pass, and one
+   more for each new token, since a penalty may lower its logit. k = 0: all. */
 static struct tft_asked expected(const struct own *own, const struct tft_pass *p)
 {
     struct tft_asked a = own->asked.k ? own->asked : own->there;
@@ -426,7 +426,7 @@ static void close_device(void *device)
     free_device(device);
 }
 
-/* The others would wait for ever, or compute for a pass that nobody finishes. */
+/* Else the other processes would wait for ever, or compute a pass that nobody finishes. */
 static void at_exit(void)
 {
     if (current && pthread_mutex_trylock(&current->lock) == 0)
@@ -506,7 +506,7 @@ static enum tft_status open_device(void **out, const struct tft_model *m, uint32
     if (status == TFT_OK && d->part.link.rank)
         status = serve(d, err);
     else if (status != TFT_OK && d->part.link.rank && !d->part.link.error)
-        status = TFT_ERR_CANCELLED; /* process 0 reports it for all */
+        status = TFT_ERR_CANCELLED; /* process 0 reports the error */
     if (status != TFT_OK)
         free_device(d);
     else
@@ -516,12 +516,12 @@ static enum tft_status open_device(void **out, const struct tft_model *m, uint32
 
 static void limits(const void *device, double *read, double *int8, double *fma)
 {
-    (void)device; /* those of the slowest machine and of the network are unknown */
+    (void)device; /* the rates of the slowest machine and of the network are unknown */
     *read = *int8 = *fma = NAN;
 }
 
-/* The sums of the embedding, and of o and down of each layer; the ends of ranges by token; the
-   logits of the other processes. */
+/* Bytes of the sums of the embedding, and of o and down of each layer; of the ends of ranges by
+   token; and of the logits of the other processes. */
 static size_t exchanged(const void *device, const struct tft_asked *a)
 {
     const struct device *d = device;
@@ -552,7 +552,7 @@ const struct tft_backend *tft_device(void)
                   TFT_BIT(TFT_PIECE_LOGIT_CAP) | TFT_BIT(TFT_PIECE_WINDOW) |
                   TFT_BIT(TFT_PIECE_QUERY_SCALE) | TFT_BIT(TFT_PIECE_RELU2),
         .has_i8 = true,
-        .ops = {0}, /* passes of the parts have their own */
+        .ops = {0}, /* the parts' passes have their own operations */
         .open = open_device,
         .close = close_device,
         .limits = limits,

@@ -1,4 +1,4 @@
-/* The processes of a run, and what they send to each other. */
+/* The processes of a run, and their messages. */
 #define _POSIX_C_SOURCE 200809L
 #include "inside.h"
 
@@ -10,8 +10,8 @@
 
 #include "port/port.h"
 
-/* MPI can be begun once in a process, so it goes on until the process ends. If the caller has begun
-   it, the caller ends it. */
+/* MPI can be initialized once in a process, so it runs until the process ends. If the caller
+   initialized MPI, the caller ends it. */
 static void end_mpi(void)
 {
     int ended = 0;
@@ -132,7 +132,7 @@ void tft_mpi_call(struct link *link, const void *call, size_t bytes)
 }
 
 /* The next call comes at once while tokens are generated, and after minutes in a chat. So a process
-   looks for it for 2 ms, then once a millisecond. */
+   polls for 2 ms, then once a millisecond. */
 void tft_mpi_await(struct link *link, void *call, size_t bytes)
 {
     const uint64_t busy_ns = 2000000;

@@ -1,7 +1,7 @@
 /*
  * Messages with the largest logits. Each process has the logits of a part of the vocabulary. A
- * sampler asks for the k largest of all (run/likely.h), which are among the k largest of each
- * process; so each process sends these, and the sum of the weights of its other logits.
+ * sampler needs the k largest of all logits (run/likely.h), which are among the k largest of each
+ * process. So each process sends its k largest, and the sum of the weights of its other logits.
  */
 #include <float.h>
 #include <math.h>
@@ -13,9 +13,9 @@
 
 /* The message of a process. */
 struct likeliest {
-    float best;               /* its largest logit */
-    double rest;              /* the sum of exp((x - best) / temperature) of its other logits x */
-    struct tft_candidate c[]; /* [k] its largest logits */
+    float best;               /* the process's largest logit */
+    double rest;              /* the sum of exp((x - best) / temperature) of the other logits x */
+    struct tft_candidate c[]; /* [k] the largest logits */
 };
 
 size_t tft_mpi_likeliest_bytes(size_t k)
@@ -23,8 +23,8 @@ size_t tft_mpi_likeliest_bytes(size_t k)
     return sizeof(struct likeliest) + k * sizeof(struct tft_candidate);
 }
 
-/* A candidate has 8 bytes and a logit 4. With at most a quarter of the logits, a message has half
-   the bytes of all. */
+/* A candidate has 8 bytes and a logit 4. With at most a quarter of the logits, a message has at
+   most half the bytes of all logits. */
 enum tft_status tft_mpi_make_room(struct part *part, struct tft_error *err)
 {
     const uint32_t *ends = part->vocab_ends;
@@ -37,8 +37,8 @@ enum tft_status tft_mpi_make_room(struct part *part, struct tft_error *err)
     return part->likeliest ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "mpi: out of memory");
 }
 
-/* The width for which the first layer of tft_likely, of 4 widths, has about 2 k candidates. The
-   largest logits of the n blocks roughly follow a Gumbel distribution: mu and beta come from their
+/* The width that gives the first layer of tft_likely, of 4 widths, about 2 k candidates. The
+   largest logits of the n blocks roughly follow a Gumbel distribution, with mu and beta from their
    mean and variance. Then n exp(-(x - mu) / beta) logits are above x. Another width would give the
    same logits in more time. */
 static float width_of_layer(const struct tft_likely *l, size_t k)
@@ -55,13 +55,13 @@ static float width_of_layer(const struct tft_likely *l, size_t k)
     return width > 0 ? width : 1;
 }
 
-/* If one of its logits is not a number, a process sends NaN: that fails the pass in process 0, as
-   it would without other processes. */
+/* If a logit is NaN, a process sends NaN: the pass fails in process 0, as it would without other
+   processes. */
 void tft_mpi_send_likeliest(struct part *part, struct tft_session *s, const struct tft_asked *a)
 {
     struct likeliest *to = part->likeliest;
     const float *x = s->out.logits;
-    float *chosen = s->work->penalized; /* [k] is free: tft_sample is never called with this session */
+    float *chosen = s->work->penalized; /* [k] free: tft_sample never sees this session */
     struct tft_likely l = {.kern = &s->m->kern,
                            .logits = x,
                            .n = s->m->n_vocab,
@@ -84,7 +84,7 @@ void tft_mpi_send_likeliest(struct part *part, struct tft_session *s, const stru
 }
 
 /* exp((from - to) / temperature): turns weights relative to the logit `from` into weights relative
-   to `to`, which is larger or equal. */
+   to `to` >= `from`. */
 static double rescale(float from, float to, float inverse)
 {
     return from == to ? 1 : exp(((double)from - (double)to) * (double)inverse);

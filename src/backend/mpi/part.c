@@ -1,7 +1,7 @@
 /*
- * Cuts a model into the part of a process. Rows of a matrix are used in the file where the part
- * begins with a panel. Columns, and other rows, are copied. So a process reads its part of the file
- * alone.
+ * Cuts the part of a process from a model. If the part begins with a panel, rows of a matrix are
+ * used in place in the file. Other rows, and columns, are copied. So a process reads only its part
+ * of the file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* What process r has of n numbers that are shared out in units. */
+/* The range of process r among n numbers, distributed in units. */
 static struct range range_of(const struct link *link, int r, uint32_t n, uint32_t unit)
 {
     uint64_t units = (n + unit - 1) / unit, size = (uint64_t)link->size, at = (uint64_t)r;
@@ -25,7 +25,7 @@ static struct range own_range(const struct part *part, uint32_t n, uint32_t unit
     return range_of(&part->link, part->link.rank, n, unit);
 }
 
-/* The same range of heads, in numbers of `each` for a head. */
+/* The range of heads, in numbers: `each` for a head. */
 static struct range times(struct range r, uint32_t each)
 {
     return (struct range){r.from * each, r.to * each};
@@ -35,7 +35,7 @@ static uint32_t length(struct range r) { return r.to - r.from; }
 
 /* --------------------------------------------------------------------------------------- copies */
 
-/* The number at a row and a column of a matrix of int8 or of codes. */
+/* The number at a row and column of a matrix of int8 or of codes. */
 static int8_t number(const struct tft_mat *w, uint32_t row, uint32_t col)
 {
     if (w->format->low)
@@ -43,7 +43,7 @@ static int8_t number(const struct tft_mat *w, uint32_t row, uint32_t col)
     return ((const int8_t *)w->data)[tft_panel_at(row, col, tft_panel_cols(w->cols))];
 }
 
-/* Whether columns from `from` on can be copied as they lie in the panels. */
+/* Whether columns from `from` on can be copied as whole bytes of panels. */
 static bool cuts_at(const struct tft_mat *w, uint32_t from)
 {
     return from % (w->format->low ? w->format->low->group : TFT_QUAD) == 0;
@@ -56,15 +56,15 @@ static size_t panel_bytes(const struct tft_mat *w)
                           : TFT_PANEL * tft_panel_cols(w->cols);
 }
 
-/* Byte of a panel at which a column begins that cuts_at allows. */
+/* The first byte, in a panel, of a column that cuts_at allows. */
 static size_t column_at(const struct tft_mat *w, uint32_t col)
 {
     return w->format->low ? col / w->format->low->group * tft_low_group_bytes(w->format->low)
                           : (size_t)col * TFT_PANEL;
 }
 
-/* to->data = columns from `from` on of w, which cuts_at allows. Codes of padding may be any; int8
-   is padded with zeros. */
+/* to->data = columns from `from` on of w; cuts_at must allow `from`. Codes of padding are
+   arbitrary; int8 is padded with zeros. */
 static void copy_panels(const struct tft_mat *to, const struct tft_mat *w, uint32_t from)
 {
     size_t size = panel_bytes(to), begin = column_at(w, from),
@@ -76,7 +76,7 @@ static void copy_panels(const struct tft_mat *to, const struct tft_mat *w, uint3
     }
 }
 
-/* to->data = numbers of w from a row and a column on, as int8. */
+/* to->data = numbers of w, from a row and a column on, as int8. */
 static void copy_numbers(const struct tft_mat *to, const struct tft_mat *w, uint32_t row,
                          uint32_t col)
 {
@@ -88,7 +88,7 @@ static void copy_numbers(const struct tft_mat *to, const struct tft_mat *w, uint
             data[tft_panel_at(r, c, cols)] = number(w, row + r, col + c);
 }
 
-/* Sums of the rows of to. */
+/* The sums of the rows of `to`. */
 static void add_rows(const struct tft_mat *to, int32_t *rowsum)
 {
     for (uint32_t r = 0; r < to->rows; r++) {
@@ -100,7 +100,7 @@ static void add_rows(const struct tft_mat *to, int32_t *rowsum)
 
 /* ------------------------------------------------------------------------------------- matrices */
 
-/* Every cut is made twice: the arena first counts, then places. */
+/* Every cut runs twice: the arena first counts, then places. */
 struct cut {
     struct part *part;
     const struct tft_model *whole;
@@ -108,7 +108,7 @@ struct cut {
     float *ones; /* scales, as many as a piece has rows */
 };
 
-/* [rows padded] an array beside the panels of w, from `from` on. */
+/* Copies an array [rows padded] beside the panels of w, from `from` on. */
 static void *copy_beside(struct cut *c, const struct tft_mat *w, const void *from)
 {
     uint32_t *to = tft_arena_take(&c->arena, tft_panel_rows(w->rows), sizeof *to);
@@ -119,7 +119,7 @@ static void *copy_beside(struct cut *c, const struct tft_mat *w, const void *fro
     return to;
 }
 
-/* Leaves in *l the rows of the range, with their scales, sums and biases. */
+/* Cuts *l to the rows of the range, with their scales, sums and biases. */
 static void cut_rows(struct cut *c, struct tft_linear *l, struct range r)
 {
     struct tft_mat all = l->w, *w = &l->w;
@@ -177,7 +177,7 @@ static struct columns cut_columns(struct cut *c, const struct tft_mat *w, struct
 
 /* ---------------------------------------------------------------------------------------- heads */
 
-/* [n, G, each] of `size` bytes -> those of the part's heads; NULL: NULL. */
+/* The part's heads of [n, G, each] items of `size` bytes; NULL: NULL. */
 static void *cut_heads(struct cut *c, const void *all, uint32_t n, uint32_t each, size_t size)
 {
     const struct part *part = c->part;
@@ -210,7 +210,7 @@ static void cut_prefixes(struct cut *c)
     m->named = named;
 }
 
-/* What was calibrated for a cache. */
+/* Cuts the calibrated tables of a cache. */
 static void cut_calibrated(struct cut *c)
 {
     const struct tft_model *w = c->whole;
@@ -227,7 +227,7 @@ static void cut_calibrated(struct cut *c)
 
 /* --------------------------------------------------------------------------------------- layers */
 
-/* The hidden activations are shared out in units of whole blocks of the Hadamard transform, and of
+/* The unit that distributes the hidden activations: whole blocks of the Hadamard transform, and
    whole groups of down's codes. */
 static uint32_t hidden_unit(const struct tft_block *b)
 {
@@ -290,7 +290,7 @@ static void cut_all(struct cut *c)
 
 /* --------------------------------------------------------------------------------------- checks */
 
-/* Inputs of o and down are in several processes. */
+/* Several processes have inputs of o and down. */
 static bool has_ranges(const struct tft_model *m)
 {
     for (uint32_t l = 0; l < m->n_layer; l++) {

@@ -1,9 +1,9 @@
 /*
- * A pass through a process's part of the model. The residual stream is the same in all processes,
- * and all of them compute it. Attention and the hidden activations are those of the part. What o
- * and down make of these is a sum over the columns of all processes. The sums are integers, so they
- * are those of one machine: each process adds up its own columns (gemm_i8 of kernels.h: acc), MPI
- * adds up the processes, and then each process finishes the product as gemm_i8 does.
+ * A pass through a process's part of the model. All processes compute the same residual stream.
+ * Attention and the hidden activations belong to the part. The products of o and down sum over the
+ * columns of all processes. The sums are integers, so they equal the sums of one machine: each
+ * process adds up its own columns (gemm_i8 of kernels.h: acc), MPI adds up the processes, and then
+ * each process finishes the product as gemm_i8 does.
  */
 #include <math.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 
 static struct member *member_of(const struct tft_pass *p) { return p->state; }
 
-/* member->words of n tokens, which this thread has written its share of, become the sums over all
-   processes. */
+/* Sums member->words of n tokens over all processes. Each thread has written its share of the
+   words. */
 static void add_up(struct tft_pass *p, uint32_t n)
 {
     struct member *member = member_of(p);
@@ -29,7 +29,7 @@ static void add_up(struct tft_pass *p, uint32_t n)
 
 /* --------------------------------------------------------------------------------------- tokens */
 
-/* The process that has a token's row of the embedding gives its bits to all; the others add 0. */
+/* The process with a token's row of the embedding gives the row's bits to all; the others add 0. */
 static void embed(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
@@ -59,7 +59,7 @@ static void embed(struct tft_pass *p)
 
 /* ------------------------------------------------------------------------------------- products */
 
-/* The columns of l, which is o or down of a layer. */
+/* The columns of l: o or down of a layer. */
 static const struct columns *columns_of(const struct tft_pass *p, const struct tft_linear *l)
 {
     const struct part *part = member_of(p)->part;
@@ -67,8 +67,8 @@ static const struct columns *columns_of(const struct tft_pass *p, const struct t
     return l == &p->m->block[layer].o ? &part->o[layer] : &part->down[layer];
 }
 
-/* The range of a token is that of the columns of all processes. The largest of some numbers is the
-   same in any order, so it has the bits of one machine. */
+/* The range of a token covers the columns of all processes. A maximum is the same in any order, so
+   the range has the bits of one machine. */
 static void quantize(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l)
 {
     struct member *member = member_of(p);
@@ -99,7 +99,7 @@ static void quantize(struct tft_pass *p, enum tft_buf from, const struct tft_lin
     }
 }
 
-/* The sums of rows [begin, end), of the process's columns, for n tokens from `first` on. */
+/* The sums of rows [begin, end) over the process's columns, for n tokens from `first` on. */
 static void sum_columns(const struct tft_pass *p, const struct columns *c, enum tft_buf from,
                         uint32_t first, uint32_t n, size_t begin, size_t end)
 {
