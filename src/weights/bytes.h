@@ -1,4 +1,5 @@
-/* What the two formats of W8A8 files share: int8 panels (i8.c), and panels of codes (low.c). */
+/* Shared functions of the two formats of W8A8 files: int8 panels (i8.c) and panels of codes
+   (low.c). */
 #ifndef TFT_WEIGHTS_BYTES_H
 #define TFT_WEIGHTS_BYTES_H
 
@@ -6,8 +7,8 @@
 
 #include "weights/format.h"
 
-/* The product p with rows [begin, end) of a matrix; rows: scales and row sums from `begin` on, and
-   its data unless it is held as codes. */
+/* The product p with rows [begin, end) of a matrix: scales and row sums from `begin` on, and the
+   data unless they are codes. */
 static inline struct tft_gemm_i8 tft_bytes_product(const struct tft_product *p,
                                                    const struct tft_panels *rows, size_t begin,
                                                    size_t end)
@@ -27,7 +28,7 @@ static inline struct tft_gemm_i8 tft_bytes_product(const struct tft_product *p,
     };
 }
 
-/* What is wrong with a row whose numbers add up to `sum`; NULL: nothing. */
+/* The flaw of a row with numbers that add up to `sum`; NULL: none. */
 static inline const char *tft_bytes_row_flaw(const struct tft_mat *w, size_t row, int32_t sum)
 {
     if (w->rowsum[row] != sum)

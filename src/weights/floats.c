@@ -1,4 +1,4 @@
-/* Rows of floats, [rows, cols], one after the other without padding. */
+/* Rows of floats, [rows, cols], contiguous and without padding. */
 #include "weights/format.h"
 
 static const void *at(const struct tft_mat *w, size_t row)

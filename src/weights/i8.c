@@ -10,8 +10,8 @@ static uint64_t bytes(const struct tft_mat *w)
 }
 
 /* The numbers of a row are spread over its panel, 4 bytes a quad: one row touches a few hundred
-   cache lines. That costs less memory traffic than a second copy of the embedding would where the
-   head is tied to it. */
+   cache lines. With a head tied to the embedding, this costs less memory traffic than a second copy
+   of the embedding. */
 static void row(const struct tft_kernels *kern, const struct tft_mat *w, uint32_t row, float *y)
 {
     const int8_t *data = w->data;
@@ -33,14 +33,13 @@ static void product(const struct tft_kernels *kern, const struct tft_mat *w,
 
 /* ---- flaws */
 
-/* What a panel holds. */
+/* Statistics of a panel. */
 struct census {
     int32_t sum[TFT_PANEL]; /* of each row */
-    uint8_t least[TFT_PANEL * TFT_QUAD]; /* of the bytes at each place of a quad, 128 more */
+    uint8_t least[TFT_PANEL * TFT_QUAD]; /* the least byte at each place of a quad, plus 128 */
 };
 
-/* 128 is added to each number, so that compilers add and compare 16 of them in one SSE2 or NEON
-   register. */
+/* Adds 128 to each number, so compilers add and compare 16 numbers in one SSE2 or NEON register. */
 static void count(struct census *c, const int8_t *data, size_t quads)
 {
     enum { QUAD = TFT_PANEL * TFT_QUAD, RUN = UINT16_MAX / UINT8_MAX };
@@ -61,7 +60,7 @@ static void count(struct census *c, const int8_t *data, size_t quads)
     }
 }
 
-/* Row r of a panel of `cols` columns with its padding, `counted` of which the matrix has. */
+/* Whether row r of a panel is zero from column `counted` up to `cols`, the padded width. */
 static bool only_zeros(const int8_t *panel, size_t r, size_t counted, size_t cols)
 {
     int bits = 0;
@@ -94,7 +93,7 @@ static const char *flaw(const struct tft_kernels *kern, const struct tft_mat *w,
     return NULL;
 }
 
-/* Such a matrix is always a whole tensor: `first` is 0. */
+/* A matrix of int8 panels is always a whole tensor: `first` is 0. */
 const struct tft_format tft_format_i8 = {.name = "int8 panels",
                                          .type = TFT_I8,
                                          .weights = TFT_WEIGHTS_I8,

@@ -1,5 +1,5 @@
-/* Panels of codes (simd/low_panel.h) with a scale and a sum for each row: weights of a W8A8 file
-   that are int8 numbers in fewer bytes. */
+/* Panels of codes (simd/low_panel.h) with a scale and a sum for each row: weights of a W8A8 file,
+   int8 numbers in fewer bytes. */
 #include "weights/bytes.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static void product(const struct tft_kernels *kern, const struct tft_mat *w,
 /* ---- flaws */
 
 /* Whether s * (c - z) of a group is in -127 .. 127 in row r of the panel, for the group's first
-   `columns` columns. Codes are read only where s and z allow a number outside. */
+   `columns` columns. Reads codes only if s and z allow a number outside. */
 static bool in_range(const uint8_t *group, const struct tft_low *low, size_t r, size_t columns)
 {
     int s = group[r] & 15, z = group[r] >> 4, last = (int)tft_bits_levels(low->bits) - 1;
@@ -48,7 +48,7 @@ static bool in_range(const uint8_t *group, const struct tft_low *low, size_t r, 
     return true;
 }
 
-/* The sums of the rows of a panel: its product with ones, which is exact whatever the codes are. */
+/* The sums of the rows of a panel: its product with ones, exact for any codes. */
 static void sums(const struct tft_kernels *kern, const struct tft_mat *w, const uint8_t *panel,
                  float sum[TFT_PANEL])
 {
@@ -71,7 +71,7 @@ static void sums(const struct tft_kernels *kern, const struct tft_mat *w, const 
                    &codes);
 }
 
-/* Codes of padding may be any. */
+/* Codes of padding are arbitrary. */
 static const char *flaw(const struct tft_kernels *kern, const struct tft_mat *w, size_t begin,
                         size_t end, size_t *at)
 {

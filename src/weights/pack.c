@@ -1,4 +1,4 @@
-/* From a tensor of a GGUF file to packed weights: 16 blocks become a record (simd/packed.h). */
+/* Packs a tensor of a GGUF file: 16 blocks become a record (simd/packed.h). */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -9,7 +9,7 @@ uint64_t tft_packed_bytes(const struct tft_format *f, uint32_t rows, uint32_t co
     return tft_panel_rows(rows) / TFT_PANEL * (uint64_t)tft_packed_panel(f->packing, cols);
 }
 
-/* Parts of the 16 blocks of a record, and their codes by quads. */
+/* The parts of the 16 blocks of a record, and the blocks' codes by quads. */
 struct record {
     struct tft_parts row[TFT_PANEL];
     uint8_t code[TFT_PACKED_BLOCK * TFT_PANEL], plane[TFT_PACKED_BLOCK * TFT_PANEL];
@@ -42,7 +42,7 @@ static unsigned char *put_scales(unsigned char *to, const struct record *b,
     return to + tft_packed_scale_bytes(how);
 }
 
-/* The bits of each code from bit `shift` on. */
+/* Writes the bits of each code from bit `shift` on. */
 static unsigned char *put_plane(unsigned char *to, struct record *b, enum tft_bits bits,
                                 unsigned shift, size_t quads)
 {
@@ -98,7 +98,7 @@ static void put_record(unsigned char *to, struct record *b, const struct tft_pac
     }
 }
 
-/* Of the bits of an f16. */
+/* half: the bits of an f16. */
 static bool half_is_finite(uint16_t half)
 {
     return (half & 0x7c00) != 0x7c00;

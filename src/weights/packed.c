@@ -16,7 +16,7 @@ static uint64_t bytes(const struct tft_mat *w)
     return tft_packed_bytes(w->format, w->rows, w->cols);
 }
 
-/* Unpacks the 16 rows of a panel for one of them: little work against a token's pass. */
+/* Unpacks the 16 rows of a panel for one row: little work, compared with a token's pass. */
 static void row(const struct tft_kernels *kern, const struct tft_mat *w, uint32_t row, float *y)
 {
     enum { GROUPS = TFT_PACKED_BLOCK / TFT_PACKED_GROUP };
@@ -54,7 +54,7 @@ static void product(const struct tft_kernels *kern, const struct tft_mat *w,
 
 /* ---------------------------------------------------------------------------------------- types */
 
-/* The levels of IQ4 plus 128, and twice those of MXFP4 (OCP's E2M1) plus 16. */
+/* The levels of IQ4 plus 128, and twice the levels of MXFP4 (OCP's E2M1) plus 16. */
 static const uint8_t iq4_levels[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                        129, 141, 153, 166, 181, 197, 217, 241};
 static const uint8_t mxfp4_levels[16] = {16, 17, 18, 19, 20, 22, 24, 28,

@@ -1,4 +1,4 @@
-/* The formats of packed weights, a row for each type. Only src/weights/ and tests use the list. */
+/* The list of packed formats, a row for each type. Only src/weights/ and tests use the list. */
 #ifndef TFT_WEIGHTS_PACKED_H
 #define TFT_WEIGHTS_PACKED_H
 

@@ -142,7 +142,8 @@ void tft_split_q5_k(struct tft_parts *p, const unsigned char *b)
             p->code[32 * g + j] |= (uint8_t)((b[16 + j] >> g & 1) << 4);
 }
 
-/* 128 codes of 6 bits: each 32 have half of 32 bytes of `low` and two bits of those of `high`. */
+/* 128 codes of 6 bits: each 32 codes have a half of each of 32 bytes of `low`, and two bits of each
+   of 32 bytes of `high`. */
 static void six_bit_codes(uint8_t *code, const unsigned char *low, const unsigned char *high)
 {
     for (int j = 0; j < 32; j++) {
@@ -182,7 +183,8 @@ static void eight_signs(uint8_t *code, uint32_t signs)
     tft_store_u64(code, (bits + 0x7f7f7f7f7f7f7f7f) >> 7 & 0x0101010101010101);
 }
 
-/* A u32 of 4 x 7 signs, whose eighth makes the number of negative ones even, and a 4-bit scale. */
+/* A u32 of 4 x 7 signs and a 4-bit scale. An eighth sign makes the number of negative signs
+   even. */
 static void signs_and_scale(struct tft_parts *p, int g, uint32_t word)
 {
     p->scale[g] = (int8_t)(word >> 28);

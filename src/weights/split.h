@@ -1,5 +1,5 @@
-/* Taking blocks of GGUF's quantized types apart: what a record of packed weights (simd/packed.h)
-   has of one row. file/dequant.c describes the blocks. */
+/* Splits blocks of GGUF's quantized types into the parts of one row in a record of packed weights
+   (simd/packed.h). file/dequant.c describes the blocks. */
 #ifndef TFT_SPLIT_H
 #define TFT_SPLIT_H
 
@@ -7,10 +7,10 @@
 
 #include "simd/packed.h"
 
-/* The parts of one block. What a type has no part for stays as it is. */
+/* The parts of one block. A part that the type lacks stays unchanged. */
 struct tft_parts {
     uint16_t factor, minimum;            /* bits of f16, or the byte of an exponent */
-    int8_t scale[TFT_PACKED_BLOCK / 16]; /* of each group, as the record has it */
+    int8_t scale[TFT_PACKED_BLOCK / 16]; /* of each group, as in the record */
     int8_t min[TFT_PACKED_BLOCK / 16];
     uint8_t code[TFT_PACKED_BLOCK];      /* of each column; with a book, 1 for a negative number */
     uint16_t index[TFT_PACKED_BLOCK / 4];

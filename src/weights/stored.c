@@ -1,5 +1,5 @@
-/* A tensor of the file in any type that can be read as floats (file/dtype.h), without a copy: the
-   embedding of a quantized GGUF, and all matrices of a model that a tool opens unexpanded. */
+/* A tensor of the file, without a copy, in any type that dtype.h can read as floats: the embedding
+   of a quantized GGUF, and all matrices of a model that a tool opens unexpanded. */
 #include "weights/format.h"
 
 static uint64_t row_bytes(const struct tft_mat *w)
@@ -20,6 +20,6 @@ static void row(const struct tft_kernels *kern, const struct tft_mat *w, uint32_
         ->to_f32(y, w->tensor->data + (w->first + row) * row_bytes(w), w->cols);
 }
 
-/* Its rows are read as f32, which is what the model's description says of it. */
+/* Rows are read as f32, so the model's description says f32. */
 const struct tft_format tft_format_stored = {
     .name = "stored", .weights = TFT_WEIGHTS_F32, .bytes = bytes, .row = row};
