@@ -1,4 +1,4 @@
-/* A bump allocator, and sums and products of sizes that do not wrap unnoticed. */
+/* A bump allocator, and sums and products of sizes with overflow checks. */
 #ifndef TFT_ARENA_H
 #define TFT_ARENA_H
 
@@ -18,14 +18,14 @@ static inline bool tft_add(size_t a, size_t b, size_t *out)
     return !__builtin_add_overflow(a, b, out);
 }
 
-/* The least multiple of TFT_ALIGN that is >= size; 0 if it does not fit a size_t. */
+/* The least multiple of TFT_ALIGN that is >= size; 0 if the multiple does not fit a size_t. */
 static inline size_t tft_round_up(size_t size)
 {
     return size > SIZE_MAX - TFT_ALIGN ? 0 : (size + TFT_ALIGN - 1) / TFT_ALIGN * TFT_ALIGN;
 }
 
-/* A bump allocator over one block. If `base` is NULL it only counts: run the same layout function
-   once to learn the size, allocate, and run it again to place. */
+/* A bump allocator over one block. If `base` is NULL, the arena only counts: run a layout function
+   once for the size, allocate, and run the function again to place. */
 struct tft_arena {
     char *base;  /* the block, or NULL while counting */
     size_t used; /* bytes taken so far; SIZE_MAX after a failure */

@@ -9,12 +9,12 @@
  *          crc ^= byte;
  *          eight times:  crc = crc >> 1 ^ (crc & 1 ? POLY : 0);         POLY = 0xedb88320
  *
- * Each step is linear. So the effect of the eight steps on a byte is the sum (xor) of their effects
+ * Each step is linear. So the effect of the eight steps on a byte is the sum (xor) of the effects
  * on its bits, and a table of 256 entries replaces the eight steps. Slicing (Kounavis & Berry 2005)
- * takes 8 bytes at once, with 8 tables: table[t] is the effect of 8 (t + 1) steps on a byte, which
- * is what a byte with t bytes after it needs. Bit b of a byte is shifted out after b steps and
- * becomes POLY, with 8 (t + 1) - b - 1 steps left. So the tables follow from what the first 64
- * steps make of POLY: eight numbers for each table, in the order of bits 7..0.
+ * takes 8 bytes at once, with 8 tables: table[t], for a byte with t bytes after it, is the effect
+ * of 8 (t + 1) steps on a byte. Bit b of a byte is shifted out after b steps and becomes POLY, with
+ * 8 (t + 1) - b - 1 steps left. So the tables follow from the first 64 steps on POLY: eight numbers
+ * for each table, in the order of bits 7..0.
  */
 #define BIT(n, b, x) ((n) >> (b) & 1 ? (x) : 0u)
 #define ENTRY(n, a, b, c, d, e, f, g, h)                                                           \

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continues a CRC-32 (IEEE 802.3) over n more bytes: `crc` is that of the bytes before them, 0 if
-   there are none. The same as zlib's crc32(). */
+/* Continues a CRC-32 (IEEE 802.3) over n more bytes. crc: the CRC of the earlier bytes; 0 to begin.
+   The same as zlib's crc32(). */
 uint32_t tft_crc32(uint32_t crc, const void *data, size_t n);
 
 #endif

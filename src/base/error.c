@@ -6,8 +6,8 @@
 
 #include "utf8.h"
 
-/* A message contains names from files. This keeps it one line of valid UTF-8 without characters
-   that control a terminal (C0, DEL, C1): each byte of those, and of invalid UTF-8, becomes '?'. */
+/* Messages contain names from files. This function keeps a message one line of valid UTF-8: each
+   byte of a character that controls a terminal (C0, DEL, C1), or of invalid UTF-8, becomes '?'. */
 static void make_printable(char *s)
 {
     size_t n = strlen(s), len;
@@ -47,8 +47,8 @@ enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char
     return code;
 }
 
-/* A long path must leave room for the message: only its end, with the file's name, is shown, after
-   *dots. */
+/* A long path must leave room for the message, so only the path's end, with the file's name, is
+   shown, after *dots. */
 static const char *short_name(const char *name, const char **dots)
 {
     enum { MAX_SHOWN = 100 };

@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ln2 in two parts: the first has 21 zeros at its end, so that its product with an exponent is
-   exact. */
+/* ln2 in two parts: the first part ends with 21 zeros, so its product with an exponent is exact. */
 static const double LN2_HI = 0x1.62e42feep-1, LN2_LO = 0x1.a39ef35793c76p-33;
 
 /* 2^e for -1022 <= e <= 1023 */
@@ -19,7 +18,7 @@ static double pow2i(int e)
 }
 
 /* x = k ln2 + r with |r| < 0.35, so exp(x) = 2^k exp(r). The series of exp(r) ends before r^14 /
-   14!: what it leaves out is below 2^-57. */
+   14!: the rest is below 2^-57. */
 double tft_exp(double x)
 {
     static const double c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
@@ -35,15 +34,15 @@ double tft_exp(double x)
     double hi = x - k * LN2_HI, lo = k * LN2_LO, r = hi - lo, sum = c[0];
     for (int i = 1; i < 12; i++)
         sum = sum * r + c[i];
-    double tail = (hi - r) - lo; /* what r lost when it was rounded */
+    double tail = (hi - r) - lo; /* the rounding error of r */
     sum = 1 + (r + (r * r * sum + tail));
     int e = (int)k, half = e / 2;
     return sum * pow2i(half) * pow2i(e - half);
 }
 
 /* x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)). With s = f / (2 + f), ln(1 + f) = 2 atanh(s) =
-   2 s + s R, R = 2 s^2 / 3 + 2 s^4 / 5 + ..., whose terms from s^24 on are below 2^-63. 2 s is
-   f - f^2 / 2 + s f^2 / 2, which has f itself as its largest part, without a rounding. */
+   2 s + s R, R = 2 s^2 / 3 + 2 s^4 / 5 + ..., and the terms of R from s^24 on are below 2^-63. 2 s
+   is f - f^2 / 2 + s f^2 / 2: the largest term, f, has no rounding error. */
 double tft_log(double x)
 {
     if (isnan(x) || x < 0)

@@ -5,7 +5,7 @@
 
 enum { MAX_SIZE = 16 };
 
-/* A heap whose root is the last item in the order. */
+/* A heap with the last item of the order at the root. */
 struct heap {
     char *items;
     size_t size;

@@ -4,7 +4,7 @@
 
 #include "error.h"
 
-/* A struct of options is never larger. A size that was not set often is. */
+/* No struct of options is larger. An unset size often is. */
 enum { MOST = 4096 };
 
 enum tft_status tft_options_take(void *out, size_t size, const void *given, const char *name,

@@ -10,7 +10,7 @@ size_t tft_utf8_next(const char *p, size_t n, uint32_t *c)
     if (lead < 0xc2 || lead > 0xf4)
         return 1;
 
-    /* Only the second byte has special bounds. They exclude overlong forms, surrogates and code
+    /* Only the second byte has special bounds, to exclude overlong forms, surrogates and code
        points above U+10FFFF. */
     uint32_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     uint32_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
