@@ -26,7 +26,7 @@
 /* A hint: a failure costs only speed or memory. */
 static void advise(void *at, size_t size, int hint)
 {
-#ifdef __EMSCRIPTEN__ /* it has none, and would say so to the console */
+#ifdef __EMSCRIPTEN__ /* no madvise: the call would print a warning */
     (void)at;
     (void)size;
     (void)hint;
@@ -35,7 +35,7 @@ static void advise(void *at, size_t size, int hint)
 #endif
 }
 
-/* Weights and caches are read from end to end. In huge pages that takes fewer page table walks. */
+/* Weights and caches are read from end to end: huge pages need fewer page table walks. */
 void *tft_port_alloc(size_t size, size_t align)
 {
     enum { HUGE = 2 << 20 };
@@ -110,7 +110,7 @@ void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
         advise((void *)(uintptr_t)(map->data - map->lead + begin), end - begin, MADV_DONTNEED);
 }
 
-/* The folder of a path, to be freed; NULL if there is no memory. */
+/* The folder of a path; the caller frees it; NULL: out of memory. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -127,7 +127,7 @@ static int sync_file(const char *path)
     return err;
 }
 
-/* A rename is durable only after the folder has been synced too. */
+/* A rename is durable only after a sync of the folder. */
 static int sync_folder_of(const char *path)
 {
     char *dir = folder_of(path);
@@ -167,15 +167,15 @@ static int named_draft(struct tft_draft *d, FILE **file, const char *path)
 
 #ifdef O_TMPFILE
 
-/* The path of a descriptor of this process. linkat() needs it, because AT_EMPTY_PATH requires a
-   privilege. */
+/* The path of a descriptor of this process. linkat() needs the path, because AT_EMPTY_PATH requires
+   a privilege. */
 static void proc_name(char name[TFT_DRAFT_ROOM], int fd)
 {
     snprintf(name, TFT_DRAFT_ROOM, "/proc/self/fd/%d", fd);
 }
 
-/* Whether an unnamed file may get a name: Android forbids programs to link. It is tried with an
-   empty file of its own, since a file whose name was removed gets no other. */
+/* Whether an unnamed file may get a name: Android forbids programs to link. The test uses a
+   separate empty file, since a file cannot get another name after its name is removed. */
 static bool may_link(struct tft_draft *d, const char *dir, const char *path)
 {
     char from[TFT_DRAFT_ROOM];
@@ -193,8 +193,8 @@ static bool may_link(struct tft_draft *d, const char *dir, const char *path)
     return !err;
 }
 
-/* False if the file system has no unnamed files, if they may not get a name, or if /proc, which
-   gives them a path, is missing. */
+/* False if the file system has no unnamed files, if unnamed files may not get a name, or if /proc,
+   which gives them a path, is missing. */
 static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
 {
     char *dir = folder_of(path);
@@ -220,14 +220,14 @@ static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
 }
 
 /* Gives the draft a name beside `path`. linkat() cannot replace a file, so tft_port_keep renames
-   afterwards; a process that is killed in between leaves a complete file of that name. */
+   afterwards; a process killed in between leaves a complete file of that name. */
 static int give_name(struct tft_draft *d, const char *path)
 {
     char from[TFT_DRAFT_ROOM];
     int err = EEXIST;
     proc_name(from, d->fd);
     for (int i = -1; err == EEXIST && i < MAX_DRAFTS; i++) {
-        if (i < 0) /* where nothing is to be replaced, no other name is needed */
+        if (i < 0) /* try `path` itself: there may be no file to replace */
             strcpy(d->name, path);
         else
             draft_name(d, path, i);
@@ -267,7 +267,7 @@ char *tft_port_target(const char *path)
     return target || errno == ENOMEM ? target : strdup(path);
 }
 
-/* A file that was private stays so. */
+/* A private file stays private. */
 static int take_mode_of(const char *name, const char *path)
 {
     struct stat was;
@@ -287,7 +287,7 @@ int tft_port_keep(struct tft_draft *d, const char *path)
         err = errno;
     if (err)
         return err;
-    d->name[0] = 0; /* tft_port_discard must not remove a file of this name now */
+    d->name[0] = 0; /* tft_port_discard must not remove a file of this name */
     return sync_folder_of(path);
 }
 
@@ -369,7 +369,7 @@ static long quota_of(const char *folder)
     return quota < period ? 1 : quota / period;
 }
 
-/* The smallest quota of this process's cgroup and those above it, in CPUs; 0 without a limit. */
+/* The smallest quota of this process's cgroup and its ancestors, in CPUs; 0 without a limit. */
 static long cgroup_cpus(void)
 {
     char line[512], folder[512] = "";
@@ -399,8 +399,8 @@ static long cgroup_cpus(void)
     }
 }
 
-/* CPUs by the affinity of this thread, or 0. The kernel refuses a set that has no room for all CPUs
-   of the machine, which may be more than the 1,024 of a cpu_set_t. */
+/* The number of CPUs in this thread's affinity, or 0. The kernel refuses a set without room for all
+   CPUs of the machine, and a machine may have more than the 1,024 CPUs of a cpu_set_t. */
 static long affine_cpus(void)
 {
     cpu_set_t usual;
@@ -458,7 +458,7 @@ int tft_port_cpus(void)
     return tft_port_affinity();
 }
 
-/* All threads that sleep share a condition. */
+/* All sleeping threads share a condition. */
 static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
 

@@ -5,19 +5,20 @@
 bool tft_port_crowds;
 
 static _Thread_local struct membership {
-    struct tft_team *team; /* of this thread; NULL: it has none to wait for */
+    struct tft_team *team; /* of this thread; NULL: no team to wait for */
     int n;
     uint64_t waited; /* nanoseconds that the thread has waited for the others */
 } current;
 
 /* ---------------------------------------------------------------------------------------- waits */
 
-/* Nanoseconds that a thread spins. A thread that is late by less than LATE has its CPU, and more
-   work than the others; by more, another process has it. SPINS: between two looks at the clock. */
+/* Nanoseconds that a thread spins. A thread late by less than LATE has a CPU, and more work than
+   the others; a later thread has lost its CPU to another process. SPINS: between two readings of
+   the clock. */
 enum { LONGEST = 200000, SHORTEST = 2000, LATE = 300000, SPINS = 64 };
 static atomic_uint patience = LONGEST;
 
-/* Only waits within a team teach something: between teams, threads have nothing to do. */
+/* Learn only from waits within a team: between teams, threads have nothing to do. */
 static void set_patience(unsigned ns)
 {
     if (current.team && ns != atomic_load_explicit(&patience, memory_order_relaxed))
@@ -100,16 +101,17 @@ void tft_port_barrier(void)
 /* -------------------------------------------------------------------------------- size of teams */
 
 /*
- * A team is worth its threads if these mostly work. Where other processes have the CPUs, its
- * threads mostly wait for the one that does not run, and fewer are faster. Times are summed over
- * teams that take WINDOW nanoseconds in all. If the thread that begins them waited more than half
- * of that, teams are half as large for a while, the longer the more often that happens in a row.
+ * A team is worth its threads if the threads mostly work. If other processes have the CPUs, the
+ * threads mostly wait for a thread without a CPU, and fewer threads are faster. Times are summed
+ * over teams that take WINDOW nanoseconds in all. If the thread that begins the teams waited more
+ * than half of that time, teams are half as large for a while. The while doubles each time this
+ * happens in a row.
  */
 enum { WINDOW = 5000000, FIRST_WHILE = 20000000, LONGEST_WHILE = 640000000 };
 
 static _Thread_local struct {
     uint64_t took, waited; /* in this window */
-    int most;              /* threads of a team until `until`; 0: as many as are wanted */
+    int most;              /* threads of a team until `until`; 0: no limit */
     uint64_t until, last_while;
 } learned;
 

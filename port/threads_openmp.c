@@ -1,7 +1,7 @@
 /*
- * Teams by OpenMP. Its runtimes end the process if a thread cannot be started, and hang in a child
- * of fork() if the parent had a team. So threads are first started for trial, and such a child has
- * teams of one.
+ * Teams by OpenMP. OpenMP's runtimes end the process if a thread cannot be started, and hang in a
+ * child of fork() if the parent had a team. So threads are first started for trial, and such a
+ * child has teams of one.
  */
 #include "team.h"
 
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static atomic_bool used, orphaned; /* a team was started; by the parent of this process */
+static atomic_bool used, orphaned; /* a team was started; by this process's parent */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void in_child(void)
@@ -25,7 +25,7 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-/* Threads on trial live until all of them have been started. */
+/* Trial threads live until all have been started. */
 struct trial {
     pthread_mutex_t lock;
     pthread_t thread[TFT_PORT_THREADS];
@@ -39,7 +39,7 @@ static void *wait_for_the_others(void *arg)
     return NULL;
 }
 
-/* The size of the largest team up to n that can be started now. */
+/* The size of the largest team, up to n, that can start now. */
 static int try_to_start(int n)
 {
     struct trial *t = malloc(sizeof *t);
@@ -60,7 +60,7 @@ static int try_to_start(int n)
     return started + 1;
 }
 
-/* OpenMP keeps threads for each thread that begins teams, so that each finds out for itself. */
+/* OpenMP keeps threads for each thread that begins teams, so each such thread tries for itself. */
 static int startable(int n)
 {
     static _Thread_local int tried, most;
@@ -93,7 +93,7 @@ static void run(void *arg, int tid, int n)
 {
     const struct job *job = arg;
     job->fn(job->arg, tid, n);
-    tft_port_barrier(); /* all leave together, so that OpenMP's own barrier is short */
+    tft_port_barrier(); /* all threads leave together, so OpenMP's own barrier is short */
 }
 
 void tft_port_team(int n, tft_team_fn *fn, void *arg)

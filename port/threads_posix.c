@@ -1,7 +1,7 @@
 /*
- * Teams of POSIX threads that stay for the next team. Where OpenMP ends the process because a
- * thread cannot be started, a team is smaller here; where OpenMP hangs in the child of fork(), the
- * child starts threads of its own.
+ * Teams of POSIX threads that stay for the next team. If a thread cannot be started, where OpenMP
+ * ends the process, the team is smaller. In a child of fork(), where OpenMP hangs, the child starts
+ * its own threads.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "team.h"
@@ -10,14 +10,14 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* A team at work. It lies on the stack of the thread that began it. */
+/* A team at work, on the stack of the thread that began the team. */
 struct job {
     struct tft_team team;
     tft_team_fn *fn;
     void *arg;
     int n;
-    atomic_uint left; /* workers that are not done yet, and WAITED while the caller sleeps on it.
-                         The last thing that a worker does to a job is to lower this */
+    atomic_uint left; /* unfinished workers, plus WAITED while the caller sleeps on this word. A
+                         worker's last access to a job lowers this */
 };
 enum { WAITED = 1 << 30 };
 
@@ -30,10 +30,10 @@ struct worker {
     struct worker *next_of_all;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all variables below */
 static struct worker *idle;  /* in the order of their last tid: threads find their caches warm */
-static struct worker *all;   /* whose threads live */
-static struct worker *empty; /* without a thread: the parent of this process had it */
+static struct worker *all;   /* workers with a live thread */
+static struct worker *empty; /* workers without a thread: it was the parent process's */
 
 /* -------------------------------------------------------------------------------------- workers */
 
@@ -63,7 +63,7 @@ static void give(struct worker *w, struct job *job)
         tft_port_wake(&w->jobs);
 }
 
-/* Signals of the program are for its own threads. */
+/* The program's own threads handle its signals. */
 static bool start(struct worker *w)
 {
     sigset_t every, was;
@@ -74,7 +74,7 @@ static bool start(struct worker *w)
     return started;
 }
 
-/* A worker that is in no list but `all`, or NULL; under the lock. */
+/* A worker in no list except `all`, or NULL. The caller holds the lock. */
 static struct worker *hire(void)
 {
     struct worker *w = idle ? idle : empty;
@@ -123,7 +123,7 @@ static void watch_forks(void)
     pthread_atfork(before_fork, in_parent, in_child);
 }
 
-/* When the library is unloaded, or the process ends. A worker at work is left alone. */
+/* Runs when the library is unloaded or the process ends. A busy worker is left alone. */
 __attribute__((destructor)) static void end(void)
 {
     pthread_mutex_lock(&lock);
@@ -143,7 +143,7 @@ __attribute__((destructor)) static void end(void)
 
 /* ---------------------------------------------------------------------------------------- teams */
 
-/* Takes up to n workers: a list in the order of their threads. */
+/* Takes up to n workers: a list in thread order. */
 static struct worker *hire_some(int n, int *hired)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

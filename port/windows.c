@@ -41,7 +41,7 @@ static int last_errno(void)
     return EIO;
 }
 
-/* A UTF-8 path in UTF-16, to be freed; NULL on failure. */
+/* A UTF-8 path in UTF-16; the caller frees it; NULL on failure. */
 static wchar_t *wide_path(const char *path)
 {
     int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
@@ -120,7 +120,7 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
-/* Pages of a view leave the working set when it is unlocked, though it was never locked. */
+/* Unlocking a view removes its pages from the working set, even if it was never locked. */
 void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
 {
     if (begin < end)
