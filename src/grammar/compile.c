@@ -1,7 +1,7 @@
 /*
- * From syntax to automata. Each rule that is called becomes a deterministic automaton over bytes
- * (the subset construction: Rabin and Scott 1959), in which a call is one more symbol. Then what
- * cannot end is removed, so that every place that a token leads to can be completed.
+ * Compiles syntax into automata. Each called rule becomes a deterministic automaton over bytes (the
+ * subset construction: Rabin and Scott 1959), with calls as extra symbols. Then parts that cannot
+ * end are removed, so every place after a token can be completed.
  */
 #include "automaton.h"
 
@@ -13,7 +13,7 @@
 
 struct set { /* NFA states [n] from `first` of the pool, ascending */
     uint32_t first, n, hash_next;
-    uint32_t rule_end; /* of its rule: the set accepts if it has it */
+    uint32_t rule_end; /* the rule's end: the set accepts if it contains this state */
 };
 
 struct range {
@@ -27,11 +27,11 @@ struct compile {
     struct tft_nfa nfa;
     struct tft_vec set, pool, range; /* sets: one for each state of g */
     struct tft_vec closure, stack;   /* NFA states */
-    uint32_t *mark, tick;            /* [NFA states] the closure that has seen it last */
+    uint32_t *mark, tick;            /* [NFA states] the last closure that saw the state */
     uint32_t n_mark;
     uint32_t *slot;                  /* [SLOTS] sets by hash */
     uint32_t *start;                 /* [rules] first state of each rule, 0: not compiled */
-    uint32_t begin;                  /* the NFA state that the rule begins with: always kept */
+    uint32_t begin;                  /* the rule's first NFA state: always kept */
     uint64_t steps;                  /* edges and members of sets visited */
 };
 enum { SLOTS = 1 << 16, STEPS = 1 << 27, POOL = 1 << 24 };
@@ -43,7 +43,7 @@ static bool fail(struct compile *c, enum tft_status code, const char *what)
     return false;
 }
 
-/* Counts steps. The sets of a short text can have billions of members: ("a"?){60000}. */
+/* Counts steps. Sets of a short text can have billions of members: ("a"?){60000}. */
 static bool spend(struct compile *c, uint32_t steps)
 {
     c->steps += steps;
@@ -88,7 +88,7 @@ static bool state_before(const void *ctx, const void *a, const void *b)
     return *(const uint32_t *)a < *(const uint32_t *)b;
 }
 
-/* Follows the empty edges of what was seen; keeps states that have others, and the rule's end. */
+/* Follows the empty edges of the states seen; keeps states with other edges, and the rule's end. */
 static void close_set(struct compile *c, uint32_t rule_end)
 {
     while (c->stack.n && !c->x->status) {
@@ -109,7 +109,7 @@ static void close_set(struct compile *c, uint32_t rule_end)
         tft_heapsort(c->closure.p, c->closure.n, sizeof(uint32_t), state_before, NULL);
 }
 
-/* The state of the grammar for the closure of what was seen; 0 if that is empty, or after an
+/* The grammar's state for the closure of the states seen; 0 if the closure is empty, or after an
    error. */
 static uint32_t state_of_set(struct compile *c, uint32_t rule_end)
 {
@@ -140,7 +140,7 @@ static uint32_t state_of_set(struct compile *c, uint32_t rule_end)
 
 /* ---- the edges of a state */
 
-/* Targets of the edges of set `s` that `takes` them, as a state. */
+/* The state of the targets of set s's edges with this symbol. */
 static uint32_t follow(struct compile *c, uint32_t s, enum tft_nfa_kind kind, uint32_t lo,
                        uint32_t hi)
 {
@@ -157,7 +157,7 @@ static uint32_t follow(struct compile *c, uint32_t s, enum tft_nfa_kind kind, ui
     return state_of_set(c, set.rule_end);
 }
 
-/* Bytes that no token is alone are left out: a place that needs one might have no token at all. */
+/* Omits bytes that are not a token alone: a place that needs such a byte might have no token. */
 static bool add_bytes(struct compile *c, uint32_t s, const bool *starts)
 {
     const bool *has = c->g->lexicon->has_byte;
@@ -184,7 +184,7 @@ static bool add_call(struct compile *c, uint32_t s, const struct tft_auto_state 
         if (call[i].rule == rule)
             return true;
     uint32_t to = follow(c, s, TFT_NFA_CALL, rule, 0);
-    if (!to) /* nothing can come behind it */
+    if (!to) /* nothing can follow */
         return !c->x->status;
     call = tft_vec_add(&c->g->call, c->x->a, sizeof *call, 1);
     if (!call)
@@ -258,7 +258,7 @@ static uint32_t start_rule(struct compile *c, uint32_t rule)
         c->tick = 0;
     }
     start_closure(c);
-    c->begin = start; /* if a rule matches nothing, such as [], this is its only state */
+    c->begin = start; /* if a rule matches nothing, such as [], `start` is its only state */
     see(c, start);
     c->start[rule] = state_of_set(c, end);
     c->begin = 0;

@@ -1,9 +1,9 @@
-/* Forced text, of which the grammar leaves no choice, as tokens. */
+/* Tokens of forced text: text for which the grammar allows one choice. */
 #include "grammar.h"
 
 #include "base/utf8.h"
 
-enum { MOST = 1024 }; /* bytes of forced text at once */
+enum { MOST = 1024 }; /* bytes of forced text per call */
 
 /* The length of text[n] without an incomplete character at its end. */
 static size_t whole_characters(const char *text, size_t n)
@@ -19,7 +19,7 @@ static size_t whole_characters(const char *text, size_t n)
     return at;
 }
 
-/* Whether sampling never chooses the token: other tokens must spell its text then. */
+/* Whether sampling never chooses the token: other tokens must then spell its text. */
 static bool is_suppressed(const struct tft_tokenizer *t, int32_t id)
 {
     uint32_t n;

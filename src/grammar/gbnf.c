@@ -1,5 +1,5 @@
 /*
- * The grammar language GBNF, as llama.cpp reads it (its grammars/README.md): rules NAME ::= ...,
+ * Parses the grammar language GBNF of llama.cpp (its grammars/README.md): rules NAME ::= ...,
  * "text", [classes], ., (groups), |, *, +, ?, {m,n}, # comments, and the tokens <NAME>, <[ID]>,
  * !<NAME>, !<[ID]>. The text is hostile.
  */
@@ -47,7 +47,7 @@ static uint32_t word(const struct tft_syntax *x)
 
 /* ---- characters */
 
-/* One character of a literal or a class, perhaps an escape. */
+/* Reads one character of a literal or a class, perhaps an escape. */
 static bool character(struct tft_syntax *x, uint32_t *c)
 {
     uint32_t start = x->pos;
@@ -113,7 +113,7 @@ static uint32_t class(struct tft_syntax *x)
     return tft_syntax_chars(x, from, not);
 }
 
-/* <[ID]> or <NAME>, where the name of the token has the brackets too. */
+/* <[ID]> or <NAME>: the brackets are part of the token's name. */
 static uint32_t token(struct tft_syntax *x)
 {
     uint32_t start = x->pos;
@@ -157,7 +157,7 @@ static uint32_t group(struct tft_syntax *x)
     return node;
 }
 
-/* One element without its repetition; 0 at the end of a sequence, or after an error. */
+/* Reads one element without its repetition; 0 at the end of a sequence, or after an error. */
 static uint32_t element(struct tft_syntax *x)
 {
     int c = tft_syntax_peek(x);
@@ -206,7 +206,7 @@ static uint32_t sequence(struct tft_syntax *x)
         node = repeated(x, node);
         if (!node)
             return 0;
-        /* a node of its own: the element may be the first of another list */
+        /* a separate node: the element may be the first of another list */
         tft_syntax_append(x, seq, &last, node);
     }
     return x->status ? 0 : seq;

@@ -12,7 +12,7 @@ static uint8_t kind_of(unsigned byte)
                                         "123456789", "abcdef", "ghijklmnopqrstuvwxyz", "ABCDEF",
                                         "GHIJKLMNOPQRSTUVWXYZ", "()", "<>", "|"};
     if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')
-        return 5; /* a control character, of the kind of U+007F */
+        return 5; /* a control character, like U+007F */
     for (unsigned k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (byte && strchr(kinds[k], (int)byte))
             return (uint8_t)k;
@@ -61,8 +61,7 @@ static bool item_before(const struct tft_lexicon *lx, const struct item *a, cons
     return c ? c < 0 : n != m ? n < m : a->id < b->id;
 }
 
-/* Sorts item[n] by merging; `spare` has room for as many. Returns which of the two has the
-   result. */
+/* Sorts item[n] by merging; spare: [n] room. Returns the array with the result, item or spare. */
 static struct item *sort(const struct tft_lexicon *lx, struct item *item, struct item *spare,
                          size_t n)
 {
@@ -82,7 +81,7 @@ static struct item *sort(const struct tft_lexicon *lx, struct item *item, struct
     return item;
 }
 
-/* Reads the tokens that are text into item[], those that end generation into lx->ends. */
+/* Reads the text tokens into item[], and the tokens that end generation into lx->ends. */
 static void collect(struct tft_lexicon *lx, struct item *item)
 {
     for (uint32_t i = 0; i < lx->n_vocab; i++) {
@@ -102,7 +101,7 @@ static void collect(struct tft_lexicon *lx, struct item *item)
     }
 }
 
-/* Bytes that two neighbours have in common. */
+/* The number of bytes that two tokens share at the start. */
 static size_t common(const struct tft_lexicon *lx, int32_t a, int32_t b)
 {
     size_t n, m, i = 0;
@@ -112,8 +111,8 @@ static size_t common(const struct tft_lexicon *lx, int32_t a, int32_t b)
     return i;
 }
 
-/* Makes the nodes of token[]; with node NULL only counts them. path: [longest + 1] room, the nodes
-   on the way to the last token. */
+/* Makes the nodes of token[]; if node is NULL, only counts nodes. path: [longest + 1] room, the
+   nodes on the way to the last token. */
 static void build(struct tft_lexicon *lx, uint32_t *path)
 {
     uint32_t n_node = 1;
@@ -142,8 +141,8 @@ static void build(struct tft_lexicon *lx, uint32_t *path)
     lx->n_node = n_node;
 }
 
-/* Fills in kinds and chars. First goes down for the states of UTF-8, then up to sum up what is
-   below each node. state: [n_node] */
+/* Fills in kinds and chars: goes down for the states of UTF-8, then up to combine the nodes below
+   each node. state: [n_node] */
 static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
 {
     static const uint32_t none = 1u << TFT_KIND_NONE;

@@ -1,17 +1,17 @@
 /*
- * The mask of a place: which tokens may come. A walk through the trie finds the mask of one
- * configuration. Most of the walk depends on the state alone, and its result is kept: the tokens
+ * The mask of a place: the allowed tokens. A walk through the trie finds the mask of one
+ * configuration. Most of the walk depends on the state alone, so its result is cached: the tokens
  * that fit without leaving the state's rule, and the nodes of the trie where the rule may end. From
- * those nodes on, each walk continues with the configuration's stack.
+ * these nodes on, each walk continues with the configuration's stack.
  *
- * Tokens of characters of the state's run (runs.h) are set at once, without a walk, as are those of
- * the run behind a space. The walk then enters only nodes with characters that leave the run.
+ * Tokens with only characters of the state's run (runs.h), or a space and then such characters, are
+ * set at once, without a walk. The walk then enters only nodes with characters that leave the run.
  */
 #include "mask.h"
 
 #include <string.h>
 
-enum { CACHE = 16 << 20 }; /* bytes of kept masks */
+enum { CACHE = 16 << 20 }; /* bytes of cached masks */
 
 static void set_bits(const struct tft_lexicon *lx, uint32_t *bits, uint32_t first, uint32_t end)
 {
@@ -25,7 +25,7 @@ static bool allows_all(const struct tft_auto_state *a, const struct tft_trie_nod
     return !(node->kinds & ~a->kinds) && node->chars <= a->run;
 }
 
-/* ---- the run whose tokens are set before the walk (within.c) */
+/* ---- the run: its tokens are set before the walk (within.c) */
 
 static unsigned run_chars(const struct tft_auto_state *run)
 {
@@ -43,14 +43,14 @@ static void enter(struct tft_grammar_state *s, const struct tft_trie_node *node)
     s->inside[node->depth] = (uint8_t)before;
 }
 
-/* Whether no token at a node and below has more characters of the run than are set. */
+/* Whether no token at a node and below has more characters of the run than the set tokens. */
 static bool is_short(const struct tft_grammar_state *s, const struct tft_trie_node *node)
 {
     return s->inside[node->depth - 1] + node->chars <= run_chars(s->run);
 }
 
-/* Whether all tokens at a node and below that may come are set. All characters so far are of the
-   run, and the state is that of the run. Tokens that are not UTF-8 cannot come. */
+/* Whether all allowed tokens at a node and below are set. All characters so far are of the run, and
+   the state is the run's. Tokens that are not UTF-8 are not allowed. */
 static bool is_done(const struct tft_grammar_state *s, const struct tft_trie_node *node)
 {
     return s->inside[node->depth - 1] != TFT_PLACE_LEFT && !(node->kinds & s->run->exits) &&
@@ -58,7 +58,7 @@ static bool is_done(const struct tft_grammar_state *s, const struct tft_trie_nod
             (s->run->run <= TFT_WITHIN_CHARS && !(node->kinds & s->run->after)));
 }
 
-/* Sets the bits of the tokens at a node and below, unless they are set. */
+/* Sets the bits of the tokens at a node and below, unless begin_run has set them. */
 static void set_all(const struct tft_grammar_state *s, const struct tft_trie_node *node,
                     uint32_t *bits)
 {
@@ -89,8 +89,8 @@ static const uint32_t *class_bits(struct tft_grammar_state *s, uint32_t kinds, b
     return c->bits;
 }
 
-/* Begins to walk from state a: sets the tokens of its run if they are many, with `spaced` those
-   behind a space, in bits[]. room: [n_word] to compute in. */
+/* Begins a walk from state a: sets the tokens of the state's run in bits[], if they are many; with
+   `spaced`, tokens of a space and then the run. room: [n_word] workspace. */
 static void begin_run(struct tft_grammar_state *s, const struct tft_auto_state *a, bool spaced,
                       uint32_t *bits, uint32_t *room)
 {
@@ -112,8 +112,8 @@ static void begin_run(struct tft_grammar_state *s, const struct tft_auto_state *
 static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32_t end,
                  uint32_t *bits, bool keeps);
 
-/* Walks on below node c from its set, which begins at `start` of s->set, and then forgets the set
-   and all stacks but the first `stacks`. */
+/* Walks on below node c from its set, which begins at `start` of s->set, then drops the set and all
+   stacks except the first `stacks`. */
 static void walk_below(struct tft_grammar_state *s, uint32_t c, uint32_t start, uint32_t stacks,
                        uint32_t *bits, bool keeps)
 {
@@ -130,9 +130,9 @@ static void walk_below(struct tft_grammar_state *s, uint32_t c, uint32_t start, 
     tft_place_drop(s, stacks);
 }
 
-/* The same as walk() for one configuration. While the configuration stays in its rule, a step is a
-   look-up in the table. room: for a walk from the root of the trie whose run has begun, [n_word] to
-   compute in; else NULL. */
+/* As walk(), for one configuration. While the configuration stays in its rule, a step is a table
+   look-up. room: [n_word] workspace for a walk from the root of the trie, after begin_run; else
+   NULL. */
 static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config config,
                      uint32_t *bits, bool keeps, uint32_t *room)
 {
@@ -173,8 +173,7 @@ static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config
     }
 }
 
-/* The only configuration of the set [from, end) that reads bytes; NULL: there is none, or
-   several. */
+/* The only configuration of the set [from, end) that reads bytes; NULL: none, or several. */
 static const struct tft_config *only_reader(const struct tft_grammar_state *s, uint32_t from,
                                             uint32_t end)
 {
@@ -198,7 +197,7 @@ static bool some_allows_all(const struct tft_grammar_state *s, uint32_t from, ui
 }
 
 /* Sets the bits of the tokens below trie node `at` that may follow the set [from, end). keeps: adds
-   to s->open the nodes where OPEN is reached. */
+   the nodes that reach OPEN to s->open. */
 static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32_t end,
                  uint32_t *bits, bool keeps)
 {
@@ -232,7 +231,7 @@ void tft_mask_forget(struct tft_grammar_state *s)
     s->kept_bytes = 0;
 }
 
-/* The kept mask of a state without a known caller; NULL if memory is short. */
+/* The cached mask of a state without a known caller; NULL: out of memory. */
 static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
 {
     uint32_t n_word = s->g->lexicon->n_word;
@@ -290,8 +289,8 @@ static bool mask_config(struct tft_grammar_state *s, struct tft_config c)
     return !s->status;
 }
 
-/* Applies the state's <TOKEN> and !<TOKEN> edges to the mask. A token that ends generation is never
-   "any other token", since the text is not complete here. */
+/* Applies the state's <TOKEN> and !<TOKEN> edges to the mask. !<TOKEN> never allows a token that
+   ends generation, since the text is not complete here. */
 static void mask_tokens(struct tft_grammar_state *s, uint32_t state)
 {
     const struct tft_auto_state *a = tft_auto_state(s->g, state);

@@ -1,10 +1,10 @@
-/* The masks that tft_grammar_mask (grammar.h) keeps. */
+/* The cached masks of tft_grammar_mask (grammar.h). */
 #ifndef TFT_MASK_H
 #define TFT_MASK_H
 
 #include "place.h"
 
-/* Forgets the masks of all states, not s->mask. */
+/* Frees the masks of all states, not s->mask. */
 void tft_mask_forget(struct tft_grammar_state *s);
 
 #endif

@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-/* A rule is copied to where it is named if it has no more parts than this, no endless repetition,
-   and does not come back to itself. Automata of such rules become one, which is deterministic. */
+/* A rule is inlined where it is named if it has at most INLINE_PARTS parts, only bounded
+   repetitions, and no way back to itself. Inlined rules share one deterministic automaton. */
 enum { INLINE_PARTS = 48, INLINE_DEPTH = 12, INLINE_COPIES = 2048, TOO_MANY = 1 << 20 };
 enum { MOST_EDGES = 1 << 20 };
 
@@ -85,7 +85,8 @@ static void connect_bytes(struct tft_nfa *n, uint32_t from, uint32_t to, const u
     }
 }
 
-/* Surrogates are no characters: a range is cut there, and where the length changes. */
+/* Surrogates are not characters: a range is cut at surrogates, and where the length in bytes
+   changes. */
 static void connect_range(struct tft_nfa *n, uint32_t from, uint32_t to, uint32_t lo, uint32_t hi)
 {
     static const uint32_t piece[][2] = {
@@ -100,11 +101,11 @@ static void connect_range(struct tft_nfa *n, uint32_t from, uint32_t to, uint32_
     }
 }
 
-/* ---- which rules are copied */
+/* ---- inlined rules */
 
 static uint32_t rule_parts(struct tft_nfa *n, uint32_t rule, uint32_t depth);
 
-/* Parts of a node and what is below it, TOO_MANY if it must not be copied. */
+/* The number of parts of a node and the nodes below; TOO_MANY: do not inline. */
 static uint32_t parts(struct tft_nfa *n, uint32_t i, uint32_t depth)
 {
     const struct tft_syntax_node *node = tft_syntax_node(n->x, i);
@@ -126,8 +127,7 @@ static uint32_t parts(struct tft_nfa *n, uint32_t i, uint32_t depth)
         return sum > INLINE_PARTS ? TOO_MANY : 1 + node->max * sum;
     default:
         for (uint32_t c = node->first; c && sum <= INLINE_PARTS; c = tft_syntax_node(n->x, c)->next)
-            sum += parts(n, c, depth + 1); /* each part is at most TOO_MANY, so the sum does not
-                                              wrap */
+            sum += parts(n, c, depth + 1); /* a part is at most TOO_MANY: the sum does not wrap */
         return sum > INLINE_PARTS ? TOO_MANY : sum;
     }
 }
@@ -136,13 +136,13 @@ static uint32_t rule_parts(struct tft_nfa *n, uint32_t rule, uint32_t depth)
 {
     if (n->inlined[rule] == 2)
         return TOO_MANY;
-    n->inlined[rule] = 2; /* a rule that comes back to itself */
+    n->inlined[rule] = 2; /* found again: a rule that leads back to itself */
     uint32_t sum = parts(n, tft_syntax_rule(n->x, rule)->body, depth);
-    n->inlined[rule] = sum <= INLINE_PARTS ? 1 : n->too_deep ? 0 : 2; /* 0: from here, too deep */
+    n->inlined[rule] = sum <= INLINE_PARTS ? 1 : n->too_deep ? 0 : 2; /* 0: too deep from here */
     return sum;
 }
 
-/* In counted repetitions a number of copies are made, and calls then: the automaton of a string of
+/* Counted repetitions inline INLINE_COPIES rules, then call rules: the automaton of a string of
    thousands of characters would be large. */
 static bool is_inlined(struct tft_nfa *n, uint32_t rule)
 {
@@ -187,8 +187,8 @@ static uint32_t add_alt(struct tft_nfa *n, const struct tft_syntax_node *node, u
     return end;
 }
 
-/* Adds what a node matches, from the state `from` on. No edge leads back to it. Returns the state
-   behind it; 0 after an error. */
+/* Adds the edges of a node from the state `from` on; no edge leads back to `from`. Returns the
+   state after the node; 0 after an error. */
 static uint32_t add(struct tft_nfa *n, uint32_t i, uint32_t from)
 {
     const struct tft_syntax_node *node = tft_syntax_node(n->x, i);

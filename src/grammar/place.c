@@ -27,7 +27,7 @@ static uint32_t push(struct tft_grammar_state *s, uint32_t back, uint32_t below)
     return s->table[h] = s->stack.n - 1;
 }
 
-/* The newest stack of a chain is its first, so dropping the newest keeps all chains whole. */
+/* The newest stack of a chain is the chain's first, so a drop of the newest keeps chains valid. */
 void tft_place_drop(struct tft_grammar_state *s, uint32_t n)
 {
     struct tft_stack *p = s->stack.p;
@@ -73,7 +73,7 @@ void tft_place_add(struct tft_grammar_state *s, uint32_t from, uint32_t state, u
         s->status = TFT_ERR_NOMEM;
 }
 
-/* A tail call, behind which the calling rule ends, needs no place to return to. */
+/* A tail call needs no place to return to: the calling rule ends after it. */
 void tft_place_close(struct tft_grammar_state *s, uint32_t from)
 {
     const struct tft_grammar *g = s->g;
@@ -110,7 +110,7 @@ bool tft_place_step(struct tft_grammar_state *s, uint32_t from, uint32_t end, un
     return s->set.n > start;
 }
 
-/* A stack has a higher number than the stack below it, so one pass renumbers them all. */
+/* A stack has a higher number than the stack below it, so one pass renumbers all stacks. */
 bool tft_place_compact(struct tft_grammar_state *s)
 {
     struct tft_stack *p = s->stack.p;

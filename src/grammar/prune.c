@@ -12,23 +12,23 @@ struct work {
     bool *rule_live;    /* [rules] */
     bool *empty;        /* [states] an end can be reached without a byte */
     bool *nullable;     /* [rules] the rule matches the empty text */
-    uint32_t *seen;     /* [states] the rule whose search has seen it last */
-    uint8_t *visit;     /* [rules] 1: its search is under way, 2: it is done */
+    uint32_t *seen;     /* [states] the last rule's search that saw the state */
+    uint8_t *visit;     /* [rules] 1: its search is under way, 2: done */
     struct frame {
-        uint32_t rule, state; /* where the search stands: a state that may come first in the rule */
-        uint32_t call;        /* the next one of it */
+        uint32_t rule, state; /* the search's position: a state that may come first in the rule */
+        uint32_t call;        /* the state's next call */
     } *frame;                 /* [rules + 1] */
     uint32_t *queue; /* [states] waiting */
-    uint32_t *first; /* [states + rules] where the part of each one in a list begins or ends */
-    uint32_t *before; /* the sources of edges, sorted by the states that the edges lead to */
+    uint32_t *first; /* [states + rules] the beginning or end of each one's part of a list */
+    uint32_t *before; /* the sources of edges, sorted by target */
 };
 
 /* ---- ends that can be reached */
 
-enum { OF_CALL = 1 << 30 }; /* flag of an edge's source, whose number is below
+enum { OF_CALL = 1 << 30 }; /* flag of an edge's source; the source's number is below
                                TFT_AUTOMATON_STATES */
 
-/* Counts an edge from one state to another, or stores it in w->before if that is there. */
+/* Counts an edge from one state to another, or, if w->before exists, stores the edge there. */
 static void into(struct work *w, uint32_t to, uint32_t from)
 {
     if (to && w->before)
@@ -54,8 +54,8 @@ static void list_edges(struct work *w, bool read)
     }
 }
 
-/* Whether some call of s can be completed: the called rule can end, and so can the rule of s behind
-   the call. */
+/* Whether some call of s can be completed: the called rule can end, and after the call the rule of
+   s can end. */
 static bool calls_reach(const struct work *w, const bool *reach, uint32_t s)
 {
     for (uint32_t i = w->state[s].call; i < w->state[s + 1].call; i++)
@@ -64,10 +64,9 @@ static bool calls_reach(const struct work *w, const bool *reach, uint32_t s)
     return false;
 }
 
-/* Sets reach[states], all false before, for the states from which the end of the rule can be
-   reached: through bytes, tokens and calls if `read`, else through calls alone. Sets
-   rule_reach[rules] likewise. Goes backwards from the ends, over each edge once. False: out of
-   memory. */
+/* Sets reach[states], initially false, for the states that reach the end of the rule: through
+   bytes, tokens and calls if `read`, else through calls alone. Sets rule_reach[rules] in the same
+   way. Goes backwards from the ends, over each edge once. False: out of memory. */
 static bool find_reach(struct work *w, bool read, bool *reach, bool *rule_reach)
 {
     uint32_t n_state = w->g->n_state, n_edge = 0, n = 0;
@@ -147,8 +146,9 @@ static uint32_t leading(struct work *w, uint32_t r, uint32_t tick, uint32_t *out
     return n;
 }
 
-/* Depth-first through what rules begin with. Returns a rule that begins with itself, or 0. lead:
-   [room] the rules that each rule begins with; the frames' state and call are a range of it. */
+/* Searches the rules that rules begin with, depth-first. Returns a rule that begins with itself, or
+   0. lead: [room] the rules that each rule begins with; a frame's state and call are a range of
+   `lead`. */
 static uint32_t left_recursive(struct work *w, uint32_t *lead, uint32_t room)
 {
     uint32_t n = 0, used = 0, *first = w->first; /* [rules + 1] */
@@ -183,7 +183,7 @@ static uint32_t left_recursive(struct work *w, uint32_t *lead, uint32_t room)
     return 0;
 }
 
-/* ---- all of it */
+/* ---- the function */
 
 static enum tft_status prune(struct work *w, uint32_t *rule, const char **wrong)
 {

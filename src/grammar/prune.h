@@ -1,4 +1,4 @@
-/* What a compiled grammar must be rid of before it can be used. */
+/* Removes the unusable parts of a compiled grammar. */
 #ifndef TFT_PRUNE_H
 #define TFT_PRUNE_H
 
@@ -11,7 +11,7 @@ struct tft_prune {
     uint32_t n_rule;
 };
 
-/* Removes edges and calls that lead to no end. On failure, *wrong says why, and *rule is the rule
+/* Removes edges and calls that lead to no end. On failure, *wrong is the reason, and *rule the rule
    at fault, or 0. TFT_ERR_UNSUPPORTED: a rule begins with itself, or the root matches nothing.
    TFT_ERR_NOMEM. */
 enum tft_status tft_prune(struct tft_prune *p, uint32_t *rule, const char **wrong);

@@ -1,8 +1,8 @@
 /*
- * Regular expressions, as JavaScript and Python write them: classes, groups, |, *, +, ?, {m,n}, \d
- * \w \s. The whole text must match; ^ at the start and $ at the end say so again. What looks at the
- * text around (\b, lookahead, back references) is refused. Lazy repetitions match the same texts as
- * greedy ones.
+ * Parses regular expressions in the syntax of JavaScript and Python: classes, groups, |, *, +, ?,
+ * {m,n}, \d \w \s. The whole text must match; ^ at the start and $ at the end are optional.
+ * Assertions (\b, lookahead) and back references are refused. Lazy repetitions match the same texts
+ * as greedy ones.
  */
 #include "syntax.h"
 
@@ -26,7 +26,7 @@ static void add_ranges(struct tft_syntax *x, const uint32_t (*r)[2], size_t n)
 }
 
 /* The ranges of \d, \w, \s, or of their complements \D, \W, \S, by Python's and JavaScript's ASCII
-   tables. False: not one of them. */
+   tables. False: c is another letter. */
 static bool named_class(struct tft_syntax *x, int c)
 {
     static const uint32_t d[][2] = {{'0', '9'}},
@@ -47,8 +47,7 @@ static bool named_class(struct tft_syntax *x, int c)
     }
 }
 
-/* Reads \uXXXX from behind the u. A pair of surrogates is one character, as in JavaScript and
-   JSON. */
+/* Reads XXXX of \uXXXX. A pair of surrogates is one character, as in JavaScript and JSON. */
 static bool unicode(struct tft_syntax *x, uint32_t *c)
 {
     uint32_t start = x->pos, low = 0;
@@ -62,7 +61,7 @@ static bool unicode(struct tft_syntax *x, uint32_t *c)
     return tft_syntax_fail(x, start, "half of a pair of surrogates");
 }
 
-/* The character of an escape whose backslash was read. */
+/* Reads the character of an escape, after the backslash. */
 static bool escaped(struct tft_syntax *x, bool in_class, uint32_t *c)
 {
     uint32_t start = x->pos;
@@ -104,7 +103,7 @@ static bool character(struct tft_syntax *x, uint32_t *c)
 
 /* ---- elements */
 
-/* A member of a class, or its lower end: false if it is a class of its own, or after an error. */
+/* Reads a character of a class, or an end of a range. False: a named class was read, or an error. */
 static bool member(struct tft_syntax *x, uint32_t *c)
 {
     if (!take(x, '\\'))
@@ -153,7 +152,7 @@ static uint32_t group(struct tft_syntax *x)
     return node;
 }
 
-/* One element without its repetition; 0 at the end of a sequence, or after an error. */
+/* Reads one element without its repetition; 0 at the end of a sequence, or after an error. */
 static uint32_t element(struct tft_syntax *x)
 {
     uint32_t c = 0, from = x->range.n;

@@ -1,12 +1,12 @@
 #include "runs.h"
 
-/* Bytes that lead every state to the same next state are alike: one byte of each such set is
+/* Bytes that lead every state to the same next state are alike, so one byte of each such set is
    enough. Below 0x80, bytes of different kinds are not alike. */
 struct some_bytes {
     uint8_t byte[0x80], kind[0x80]; /* [n_ascii] below 0x80 */
     unsigned n_ascii;
-    uint8_t wide[TFT_UTF8_STATES][128]; /* [n_wide] bytes that may come in a state of UTF-8, */
-    int8_t utf8[TFT_UTF8_STATES][128];  /* and the state that they lead to */
+    uint8_t wide[TFT_UTF8_STATES][128]; /* [n_wide] bytes allowed in a state of UTF-8, */
+    int8_t utf8[TFT_UTF8_STATES][128];  /* and the next state of UTF-8 */
     unsigned n_wide[TFT_UTF8_STATES];
 };
 
@@ -38,7 +38,7 @@ static void find_bytes(const struct tft_grammar *g, struct some_bytes *b)
         }
 }
 
-/* The state that every character beyond ASCII leads to from s; 0: there is no such state. */
+/* The state that every character beyond ASCII leads to from s; 0: no such state. */
 static uint32_t after_wide(const struct tft_grammar *g, const struct some_bytes *b, uint32_t s)
 {
     struct {
@@ -68,14 +68,14 @@ static uint32_t after_wide(const struct tft_grammar *g, const struct some_bytes 
     return all;
 }
 
-/* What is needed of a state while runs are sought. */
+/* Facts about a state for the search of runs. */
 struct step {
-    uint32_t to;   /* the state that the kinds of its run lead to */
-    uint32_t live; /* the kinds of which some character may come */
+    uint32_t to;   /* the state after a kind of the run */
+    uint32_t live; /* the kinds with a character that may come */
 };
 
-/* Finds the state that most kinds of characters lead to from s, preferring s itself. *kinds: the
-   kinds that lead there. */
+/* Finds the state that most kinds of characters lead to from s, preferring s itself. *kinds: these
+   kinds. */
 static struct step first_step(const struct tft_grammar *g, const struct some_bytes *b, uint32_t s,
                               uint32_t *kinds)
 {
@@ -109,7 +109,7 @@ static struct step first_step(const struct tft_grammar *g, const struct some_byt
     return step;
 }
 
-/* Whether the text may go on from the state by other ways than its bytes. */
+/* Whether the text may continue from the state by calls or returns. */
 static bool branches(const struct tft_auto_state *a)
 {
     return (a->accepts && !a->top) || a->call < a[1].call;
@@ -145,7 +145,7 @@ static void find_top(const struct tft_grammar *g, struct tft_auto_state *state, 
     }
 }
 
-/* Follows the run of state s from state to state. The runs of states behind s are known. */
+/* Follows the run of state s from state to state. The runs of the states after s are known. */
 static void follow(struct tft_auto_state *state, const struct step *step, uint32_t s)
 {
     struct tft_auto_state *a = &state[s];

@@ -1,5 +1,5 @@
-/* Runs of characters that a state allows whatever they are, so that a walk need not look at
-   each. */
+/* Runs of characters of some kinds: a state allows every character of the kinds, so a walk need not
+   test each. */
 #ifndef TFT_RUNS_H
 #define TFT_RUNS_H
 

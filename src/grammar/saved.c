@@ -4,7 +4,7 @@
 #include "base/crc32.h"
 #include "place.h"
 
-enum { HEAD = 12, FIRST = TFT_PLACE_OPEN + 1 }; /* FIRST: the first stack that is saved */
+enum { HEAD = 12, FIRST = TFT_PLACE_OPEN + 1 }; /* FIRST: the first saved stack */
 
 /* A CRC-32 of the automaton, field by field: structs may have padding. */
 static uint32_t automaton(const struct tft_grammar *g)
@@ -48,8 +48,8 @@ static bool is_state(const struct tft_grammar *g, uint32_t i)
     return i && i < g->n_state;
 }
 
-/* Whether the configurations p[n_now] and the stacks behind them lead nowhere else. A stack is
-   behind those below it, so no walk through them goes on for ever. */
+/* Whether the configurations p[n_now] and the stacks after them refer only to valid states and
+   stacks. A stack comes after the stack below it, so every walk through stacks ends. */
 static bool is_place(const struct tft_grammar *g, const unsigned char *p, uint32_t n_now,
                      uint32_t n_stack)
 {

@@ -1,4 +1,4 @@
-/* Moving through a grammar: tft_grammar_begin, _allows, _accept, _copy, _end. */
+/* Moves through a grammar: tft_grammar_begin, _allows, _accept, _copy, _end. */
 #include "base/error.h"
 #include "mask.h"
 
@@ -11,8 +11,8 @@ bool tft_grammar_can_end(const struct tft_grammar_state *s)
     return false;
 }
 
-/* Whether a byte or a token can come. The set c[n] is closed: it includes what its calls lead
-   to. */
+/* Whether a byte or a token can come. The set c[n] is closed: it includes the targets of its
+   calls. */
 static bool goes_on(const struct tft_grammar_state *s, const struct tft_config *c, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -35,8 +35,8 @@ uint32_t tft_grammar_vocab(const struct tft_grammar_state *s)
 
 /* ---- tokens */
 
-/* Makes the set behind token `id` at the end of s->set, which has the place at [0, now.n); *start:
-   where it begins. */
+/* Makes the set after token `id` at the end of s->set, which has the place at [0, now.n); *start:
+   the new set's first index. */
 static void advance(struct tft_grammar_state *s, int32_t id, uint32_t *start)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
@@ -62,7 +62,7 @@ static void advance(struct tft_grammar_state *s, int32_t id, uint32_t *start)
     tft_place_close(s, *start);
 }
 
-/* Begins a computation: s->set is the place. */
+/* Begins a computation: copies the place to s->set. */
 static bool load(struct tft_grammar_state *s)
 {
     s->set.n = s->work = 0;
@@ -128,8 +128,8 @@ enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id)
 
 /* ---- forced text */
 
-/* The only byte that can follow the set [from, end); -1: no byte can, several can, or a token by
-   name or the end of the text can. */
+/* The only byte that can follow the set [from, end); -1: no byte or several can follow, or a token
+   by name or the end of the text can. */
 static int only_byte(const struct tft_grammar_state *s, uint32_t from, uint32_t end)
 {
     int only = -1;

@@ -102,7 +102,7 @@ uint32_t tft_syntax_chars(struct tft_syntax *x, uint32_t from, bool not)
     if (x->status)
         return 0;
     uint32_t n = x->range.n - from, kept = 0, next = 0;
-    if (not) /* a range more than there are ranges, at most */
+    if (not) /* the complement may have one range more */
         tft_syntax_add_range(x, 0, 0);
     if (x->status)
         return 0;
@@ -176,7 +176,7 @@ bool tft_syntax_bounds(struct tft_syntax *x, bool spaces, uint32_t *min, uint32_
     if (!has || !take(x, '}', spaces))
         return tft_syntax_fail(x, start, "a repetition is {m}, {m,}, {,n} or {m,n}");
     if (*max < *min)
-        return tft_syntax_fail(x, start, "a repetition whose upper bound is below the lower one");
+        return tft_syntax_fail(x, start, "a repetition with an upper bound below the lower bound");
     return !x->status;
 }
 

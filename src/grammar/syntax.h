@@ -1,6 +1,6 @@
 /*
- * A grammar as it was written: rules, and trees of what they match. gbnf.c and regex.c make it,
- * compile.c makes an automaton of it.
+ * The syntax of a grammar: rules with trees of expressions. gbnf.c and regex.c parse the syntax,
+ * compile.c turns it into an automaton.
  */
 #ifndef TFT_SYNTAX_H
 #define TFT_SYNTAX_H
@@ -8,7 +8,7 @@
 #include "grammar.h"
 #include "vec.h"
 
-/* Limits that error messages name. */
+/* Limits, named by error messages. */
 enum {
     TFT_SYNTAX_BYTES = 1 << 20, /* of a grammar's text */
     TFT_SYNTAX_RULES = 1 << 14,
@@ -21,13 +21,13 @@ enum {
 enum tft_syntax_kind {
     TFT_SYNTAX_CHARS,  /* one character of range[first .. first + n) */
     TFT_SYNTAX_RULE,   /* rule number `first` */
-    TFT_SYNTAX_TOKEN,  /* token number `first`; with n != 0 any token but this one */
-    TFT_SYNTAX_SEQ,    /* the children one after another; none: the empty text */
+    TFT_SYNTAX_TOKEN,  /* token number `first`; with n != 0 any other token */
+    TFT_SYNTAX_SEQ,    /* the children in sequence; no children: the empty text */
     TFT_SYNTAX_ALT,    /* one of the children */
     TFT_SYNTAX_REPEAT, /* the only child, min .. max times */
 };
 
-/* Children are a list: node `first`, then each one's `next`. Node 0 is none. */
+/* Children are a list: node `first`, then each child's `next`. Node 0 means no node. */
 struct tft_syntax_node {
     enum tft_syntax_kind kind;
     uint32_t first, n, next;
@@ -74,11 +74,11 @@ void tft_syntax_free(struct tft_syntax *x);
 /* A new node; 0 after an error. */
 uint32_t tft_syntax_add(struct tft_syntax *x, enum tft_syntax_kind kind, uint32_t first);
 
-/* Appends a child to the list of `parent`, behind its child *last (0: the list is empty), and makes
-   it *last. */
+/* Appends `child` to the list of `parent`, after the child *last (0: the list is empty); *last =
+   child. */
 void tft_syntax_append(struct tft_syntax *x, uint32_t parent, uint32_t *last, uint32_t child);
 
-/* Appends a range of code points. It belongs to the node that is being made. */
+/* Appends a range of code points for the next node of characters. */
 void tft_syntax_add_range(struct tft_syntax *x, uint32_t lo, uint32_t hi);
 
 /* A node for the ranges from number `from` on: sorted, merged, and negated if `not`. */
@@ -96,19 +96,19 @@ static inline int tft_syntax_peek(const struct tft_syntax *x)
 /* Reads a code point of `digits` hexadecimal digits at pos. */
 bool tft_syntax_hex(struct tft_syntax *x, int digits, uint32_t *c);
 
-/* Reads `{m}`, `{m,}`, `{,n}` or `{m,n}` at pos, which is behind the brace. spaces: there may be
-   spaces around the numbers. */
+/* Reads `{m}`, `{m,}`, `{,n}` or `{m,n}` from pos on, after the brace. spaces: allow spaces around
+   the numbers. */
 bool tft_syntax_bounds(struct tft_syntax *x, bool spaces, uint32_t *min, uint32_t *max);
 
-/* The number of the rule of that name, made if there is none yet; 0 after an error. Rule 0 is
-   none. */
+/* The number of the rule of the name, which is made if absent; 0 after an error. Rule 0 is
+   unused. */
 uint32_t tft_syntax_named(struct tft_syntax *x, const char *name, uint32_t n);
 
-/* Records an error at byte `at` of the text, with its line and column; the first one stays. Returns
+/* Records an error at byte `at` of the text, with line and column; keeps the first error. Returns
    0. */
 uint32_t tft_syntax_fail(struct tft_syntax *x, uint32_t at, const char *what);
 
-/* Parsers: fill in *x, whose text is set. On failure x->status says why. */
+/* Parsers: set x->text first; they fill in *x. On failure x->status is the reason. */
 void tft_gbnf_parse(struct tft_syntax *x);
 void tft_regex_parse(struct tft_syntax *x);
 

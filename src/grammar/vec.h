@@ -1,4 +1,4 @@
-/* An array that grows. Starts from all zero; whoever owns it frees it with the same item size. */
+/* An array that grows. Initialize to zero; the owner frees it with the same item size. */
 #ifndef TFT_VEC_H
 #define TFT_VEC_H
 
@@ -17,7 +17,7 @@ static inline void tft_vec_free(struct tft_vec *v, const struct tft_allocator *a
     *v = (struct tft_vec){0};
 }
 
-/* Appends `count` zeroed items and returns the first; NULL without memory, and v is unchanged. */
+/* Appends `count` zeroed items and returns the first; NULL: out of memory, v is unchanged. */
 static inline void *tft_vec_add(struct tft_vec *v, const struct tft_allocator *a, size_t item,
                                 uint32_t count)
 {

@@ -4,16 +4,16 @@
 
 #include "base/alloc.h"
 
-/* lx->within[spaced] has for each kind a mask of the tokens with such a character, then for each
-   bit of the number of characters a mask of the tokens where it is set, then one of all tokens. */
+/* lx->within[spaced] has a mask for each kind, of the tokens with such a character; a mask for each
+   bit of the number of characters, of the tokens with this bit; and a mask of all tokens. */
 
 static uint32_t *mask(const struct tft_lexicon *lx, bool spaced, unsigned i)
 {
     return lx->within[spaced] + (size_t)i * lx->n_word;
 }
 
-/* Sets the bits of a token, of bytes p[n] behind the space if it is `spaced`. Its last character
-   may be incomplete. */
+/* Sets the bits of a token with bytes p[n], after the space if `spaced`. The last character may be
+   incomplete. */
 static void add(struct tft_lexicon *lx, bool spaced, int32_t id, const unsigned char *p, size_t n,
                 uint32_t count[TFT_KINDS])
 {
