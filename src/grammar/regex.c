@@ -103,7 +103,7 @@ static bool character(struct tft_syntax *x, uint32_t *c)
 
 /* ---- elements */
 
-/* Reads a character of a class, or an end of a range. False: a named class was read, or an error. */
+/* Reads a character of a class, or an end of a range. False: a named class, or an error. */
 static bool member(struct tft_syntax *x, uint32_t *c)
 {
     if (!take(x, '\\'))
