@@ -1,7 +1,7 @@
 /*
- * ggml's tables (ggml-common.h) in fewer digits: instead of each level, its place among the levels
- * of the book. IQ2: 2 bits for each place, the first level's lowest. IQ3: an octal digit for each
- * place, the first level's last.
+ * ggml's tables (ggml-common.h) in fewer digits: each level's place among the levels of the book,
+ * in place of the level. IQ2: 2 bits for each place, the first level's place lowest. IQ3: an octal
+ * digit for each place, the first level's place last.
  */
 #include "codebooks.h"
 

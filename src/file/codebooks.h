@@ -1,6 +1,5 @@
-/* Codebooks of ggml's types: an index in the file stands for a vector of 8 levels (IQ2) or 4 (IQ3),
-   which are multiplied by a scale and by signs. An entry has a byte for each level, the first one
-   lowest. */
+/* Codebooks of ggml's types: an index in the file means a vector of 8 levels (IQ2) or 4 (IQ3), to
+   multiply by a scale and by signs. An entry has a byte for each level, the first level lowest. */
 #ifndef TFT_CODEBOOKS_H
 #define TFT_CODEBOOKS_H
 

@@ -1,4 +1,4 @@
-/* Reads bytes and little-endian numbers from untrusted memory with bounds checks. After one read
+/* Reads bytes and little-endian numbers from untrusted memory, with bounds checks. After a read
    past the end all later reads fail, so a reader may check `past_end` once per record. */
 #ifndef TFT_CURSOR_H
 #define TFT_CURSOR_H
@@ -10,7 +10,7 @@
 struct tft_cursor {
     const unsigned char *data;
     size_t size, pos; /* pos <= size, always */
-    bool past_end;    /* a read went past the end; it stays set */
+    bool past_end;    /* a read went past the end; never cleared */
 };
 
 /* The next n bytes, within data; NULL past the end. */

@@ -1,7 +1,7 @@
 /*
  * Block layouts (ggml-common.h), all little-endian. d and m are binary16. An array of nibbles for
- * 2n numbers holds the first n in the low halves of its bytes and the last n in the high halves. On
- * the right: the number that the code q stands for.
+ * 2n numbers has the first n in the low halves of its bytes and the last n in the high halves. On
+ * the right: the number of the code q.
  *
  *      Blocks of 32 numbers:
  *      Q4_0     d, 16 bytes of nibbles                          d (q - 8)
@@ -12,7 +12,7 @@
  *      IQ4_NL   d, nibbles                                      d level[q]
  *      MXFP4    scale byte e, nibbles                           2^(e - 127) level[q]
  *
- *      Blocks of 256 numbers, in groups that have small integer scales s and minima t:
+ *      Blocks of 256 numbers, in groups with small integer scales s and minima t:
  *      Q2_K     16 scales (low nibble) and minima (high),       d s q - m t
  *               64 bytes of 2 bits, d, m
  *      Q3_K     32 bytes of third bits, 64 bytes of 2 bits,     d (s - 32) (q - 4)
@@ -199,9 +199,9 @@ void tft_dequant_q3_k(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* Scale and minimum g of 8, 6 bits each: bytes 0-3 and 4-7 hold those of the first four groups;
-   bytes 8-11 the low nibbles of the last four, whose high bits are above those of the first
-   four. */
+/* Scale and minimum g of 8, 6 bits each. Bytes 0-3 and 4-7 hold the first four groups' numbers.
+   Bytes 8-11 hold the low nibbles of the last four groups' numbers; the high bits are above the
+   numbers in bytes 0-7. */
 static void q4_scale(const unsigned char *s, int g, int *scale, int *min)
 {
     *scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
@@ -244,7 +244,7 @@ void tft_dequant_q6_k(float *restrict y, const void *restrict x, size_t n)
 {
     for (const unsigned char *b = x; n; n -= 256, y += 256, b += 210) {
         float d = f16_at(b + 208);
-        /* 128 numbers pass twice over 64 bytes of nibbles and 4 times over 32 of high bits */
+        /* 128 numbers pass twice over 64 bytes of nibbles and 4 times over 32 bytes of high bits */
         for (int g = 0; g < 16; g++) {
             int half = g / 8, run = g % 8 / 2, at = g % 2 * 16;
             const unsigned char *low = b + half * 64 + run % 2 * 32 + at,
@@ -270,7 +270,7 @@ void tft_dequant_iq4_xs(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* Signs are random, and a branch on them would be mispredicted half the time: flip the sign bit. */
+/* Signs are random, so a branch would be mispredicted half the time: flip the sign bit instead. */
 static void eight(float *restrict y, uint64_t entry, uint32_t signs, float d)
 {
     unsigned char level[8];
@@ -279,13 +279,13 @@ static void eight(float *restrict y, uint64_t entry, uint32_t signs, float d)
         y[j] = tft_f32_of_bits(tft_f32_bits(d * (float)level[j]) ^ (signs >> j & 1) << 31);
 }
 
-/* The number of negative ones is even, so 7 bits determine all 8. */
+/* The number of negative signs is even, so 7 bits determine all 8. */
 static uint32_t eight_signs(uint32_t seven)
 {
     return seven | (uint32_t)__builtin_parity(seven) << 7;
 }
 
-/* Entries of two fours, one after the other. */
+/* An entry of eight levels from two entries of four. */
 static uint64_t two_fours(uint32_t first, uint32_t second)
 {
     return first | (uint64_t)second << 32;
@@ -367,9 +367,9 @@ void tft_dequant_iq3_s(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* y[n * bytes]: the first ternary digit of each byte, then the second of each, and so on to the
-   n-th. A byte divided by 256 is the fraction 0.qqqqq in base 3, rounded up: times 3^k without its
-   whole part, it begins with digit k. */
+/* y[n * bytes]: the first ternary digit of each byte, then the second digit of each byte, and so on
+   to the n-th. A byte divided by 256 is the fraction 0.qqqqq in base 3, rounded up: the fraction
+   times 3^k, without the whole part, begins with digit k. */
 static void ternary(float *restrict y, const unsigned char *restrict x, int bytes, int n, float d)
 {
     static const uint8_t power[5] = {1, 3, 9, 27, 81};

@@ -1,6 +1,6 @@
 /* Converts stored numbers to f32: y[n] from x at any address, n a multiple of the type's block.
-   Operations and their order are those of ggml's dequantize_row_*, in f32, so that a model has the
-   same weights here as in llama.cpp. */
+   Operations and their order are as in ggml's dequantize_row_*, in f32, so a model has the same
+   weights as in llama.cpp. */
 #ifndef TFT_DEQUANT_H
 #define TFT_DEQUANT_H
 

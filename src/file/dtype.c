@@ -2,8 +2,8 @@
 
 #include "dequant.h"
 
-/* Block sizes are those of the structs in ggml-common.h. A row without sizes is a type that tuffet
-   knows by name only. */
+/* Block sizes are from the structs in ggml-common.h. tuffet knows a type without sizes by name
+   only. */
 static const struct tft_dtype_info table[] = {
     [TFT_F32] = {"F32", 1, 4, tft_dequant_f32},
     [TFT_F16] = {"F16", 1, 2, tft_dequant_f16},

@@ -38,18 +38,18 @@ enum tft_dtype {
 struct tft_dtype_info {
     const char *name; /* "Q4_K", as ggml writes it */
     uint32_t block, bytes;
-    /* y[n] from x, which need not be aligned; n is a multiple of block. NULL for integer types. */
+    /* y[n] from x, at any address; n is a multiple of block. NULL for integer types. */
     void (*to_f32)(float *y, const void *x, size_t n);
 };
 
-/* NULL if `type` is not a type of ggml, or one that tuffet cannot read. */
+/* NULL if `type` is not a type of ggml, or if tuffet cannot read the type. */
 const struct tft_dtype_info *tft_dtype_info(uint32_t type);
 
-/* The name of any type of ggml, "unknown" for other numbers. */
+/* The name of a type of ggml; "unknown" for other numbers. */
 const char *tft_dtype_name(uint32_t type);
 
 /* *bytes = the size of n numbers. False if n is not a multiple of the block, or if the size does
-   not fit. */
+   not fit a uint64_t. */
 bool tft_dtype_bytes(uint32_t type, uint64_t n, uint64_t *bytes);
 
 #endif

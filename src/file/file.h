@@ -1,7 +1,7 @@
 /*
  * The folder file/ reads model files (GGUF, llama2.c) into named values and named tensors, writes
- * GGUF, and replaces files by new ones (new_file.h). Other folders include this header, or
- * codebooks.h, and no other of it.
+ * GGUF, and replaces files by new files (new_file.h). Other folders include only this header and
+ * codebooks.h of file/.
  */
 #ifndef TFT_FILE_H
 #define TFT_FILE_H
@@ -10,26 +10,25 @@
 #include "new_file.h"
 #include "source.h"
 
-/* Where a file is. All zero: there is none. */
+/* The place of a file. All zero: no file. */
 enum tft_where { TFT_NOWHERE, TFT_AT_PATH, TFT_IN_MEMORY, TFT_IN_OPEN_FILE };
 struct tft_place {
     enum tft_where where;
     const char *name; /* the path; or a name for messages */
     const void *data; /* IN_MEMORY: `size` bytes, aligned to 32 */
-    int fd;           /* IN_OPEN_FILE: `size` bytes from `offset`, a multiple of 32; size 0: all of
-                         the rest */
+    int fd;           /* IN_OPEN_FILE: `size` bytes from `offset`, a multiple of 32; size 0: the
+                         whole rest */
     uint64_t offset, size;
 };
 
-/* Opens a model file; its first bytes tell whether it is GGUF or llama2.c. `tokenizer`: that of a
-   llama2.c model, or nowhere; GGUF needs none. The memory taken is at most a few times the size of
-   the file's header: a count in the file is checked against the file's size before it costs
-   memory. */
+/* Opens a model file, GGUF or llama2.c by its first bytes. tokenizer: of a llama2.c model, or
+   nowhere; GGUF has its own. The memory taken is at most a few times the size of the file's header:
+   a count in the file is checked against the file's size before it costs memory. */
 enum tft_status tft_source_open_at(struct tft_source *s, const struct tft_place *model,
                                    const struct tft_place *tokenizer,
                                    const struct tft_allocator *a, struct tft_error *err);
 
-/* The same for paths, of which tokenizer may be NULL; and for a GGUF file in memory. */
+/* As tft_source_open_at, for paths (tokenizer may be NULL), and for a GGUF file in memory. */
 enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer,
                                 const struct tft_allocator *a, struct tft_error *err);
 enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, const void *data,

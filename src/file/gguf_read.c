@@ -8,20 +8,20 @@
  *                the data
  *      zeros up to a multiple of general.alignment, then the data
  *
- * The same code reads the header twice: first to check all of it and to count what is really there,
- * then, after one allocation, to store it. So a wrong file is refused before it has cost memory.
+ * The same code reads the header twice: first to check the whole header and to count its records,
+ * then, after one allocation, to store them. So a wrong file is refused before it costs memory.
  *
- * Where the format leaves room, or its other readers differ:
- *   - Versions 2 and 3 are read. They differ only in the byte order that 3 allows, and only
- *     little-endian files are read.
+ * Choices, where the format leaves room or other readers differ:
+ *   - Versions 2 and 3 are read. The only difference is that version 3 allows big-endian files, and
+ *     only little-endian files are read.
  *   - Keys and names are UTF-8 without NUL, unique, keys at most 65535 bytes, names at most 63
- *     (ggml stores 64 with the NUL). Bools are 0 or 1. Arrays of arrays, which the format allows
- *     and nothing writes, are refused.
+ *     (ggml stores 64 with the NUL). Bools are 0 or 1. Arrays of arrays are refused: the format
+ *     allows them, but nothing writes them.
  *   - Every dimension is at least 1. Nothing can be computed with an empty tensor, and zeros break
  *     divisions.
- *   - Each tensor's data starts where that of the one before it ends, padded. Every writer does
- *     that, llama.cpp requires it, and then no two tensors overlap. The padding after the last one
- *     may be missing; bytes after it are ignored.
+ *   - Each tensor's data starts at the padded end of the previous tensor's data. Every writer does
+ *     this, llama.cpp requires it, and so no two tensors overlap. The padding after the last tensor
+ *     may be missing; later bytes are ignored.
  */
 #include "gguf_read.h"
 
@@ -33,7 +33,7 @@
 
 enum {
     MIN_VALUE = 8 + 1 + 4 + 1,          /* bytes of the smallest value: a key of 1 byte, a u8 */
-    MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, /* of the smallest tensor: a name of 1 byte, 1 dimension */
+    MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, /* the smallest tensor: a name of 1 byte, 1 dimension */
     MAX_KEY = 65535,
     MAX_NAME = 63,
     DEFAULT_ALIGNMENT = 32,
@@ -44,7 +44,7 @@ struct reader {
     struct tft_error *err;
     struct tft_cursor c;
     uint64_t n_value, n_tensor; /* the counts in the file */
-    uint64_t data_used;         /* bytes of data of the tensors so far, padding included */
+    uint64_t data_used;         /* bytes of the tensors' data so far, including padding */
 };
 
 #define BAD(r, pos, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, pos, __VA_ARGS__)
@@ -216,7 +216,7 @@ static enum tft_status read_offset(struct reader *r, uint64_t i, const struct tf
     if (offset > r->s->size || t->bytes > r->s->size - offset)
         return BAD(r, pos, "the data of tensor \"%.*s\" ends outside the file",
                    TFT_STR_ARG(t->name));
-    /* does not wrap: the sum without padding is at most the size of the file */
+    /* cannot wrap: the sum without padding is at most the size of the file */
     r->data_used = (offset + t->bytes + r->s->alignment - 1) / r->s->alignment * r->s->alignment;
     return TFT_OK;
 }
@@ -264,7 +264,7 @@ static enum tft_status read_version(struct reader *r)
     return UNSUPPORTED(r, 4, "GGUF version %u is not supported, only 2 and 3", version);
 }
 
-/* The number of records (`of`), which have at least `least` bytes each. */
+/* Reads the number of records (`of`), each of at least `least` bytes. */
 static enum tft_status read_count(struct reader *r, const char *of, size_t least, uint64_t *n)
 {
     size_t pos = r->c.pos;
@@ -277,7 +277,7 @@ static enum tft_status read_count(struct reader *r, const char *of, size_t least
     return TFT_OK;
 }
 
-/* One pass over all records; `store` puts them into s->value and s->tensor. */
+/* Passes once over all records; if `store`, puts the records into s->value and s->tensor. */
 static enum tft_status read_records(struct reader *r, bool store)
 {
     struct tft_value v;

@@ -14,18 +14,18 @@
 
 struct tft_gguf_writer {
     struct tft_new_file *f;
-    struct tft_error error; /* the first one */
+    struct tft_error error; /* the first error */
     enum { VALUES, TENSORS, DATA } stage;
     uint32_t alignment;
     uint64_t pos; /* bytes written */
     uint64_t n_value;
     uint64_t *tensor_bytes; /* [capacity], the size of each tensor */
     size_t n_tensor, capacity;
-    uint64_t data_offset;  /* of the next tensor that is described */
-    size_t data_tensor;    /* the tensor whose data is being written, */
-    uint64_t data_done;    /* and how many of its bytes are */
+    uint64_t data_offset;  /* of the next tensor to describe */
+    size_t data_tensor;    /* the tensor that receives data, */
+    uint64_t data_done;    /* and the number of its bytes so far */
     uint64_t checksum_pos; /* position of the checksum in the file; 0: none */
-    uint32_t checksum;     /* of the data that has been written */
+    uint32_t checksum;     /* of the data so far */
 };
 
 enum { HEADER = 24 }; /* magic, version and two counts */
@@ -118,7 +118,7 @@ static void begin_array(struct tft_gguf_writer *w, struct tft_str key, enum tft_
     put_u64(w, n);
 }
 
-/* Takes over the alignment if this value is it. */
+/* Records the alignment if this value is general.alignment. */
 static void note_alignment(struct tft_gguf_writer *w, struct tft_str key, uint32_t n)
 {
     if (!tft_str_is(key, "general.alignment"))
@@ -142,7 +142,7 @@ void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key)
         MISUSE(w, "%s: a second checksum, \"%s\"", w->f->path, key);
     begin_value(w, str(key), TFT_VALUE_U32);
     w->checksum_pos = w->pos;
-    put_u32(w, 0); /* finish() fills it in */
+    put_u32(w, 0); /* finish() fills in the number */
 }
 
 void tft_gguf_put_f32(struct tft_gguf_writer *w, const char *key, float v)
@@ -173,7 +173,7 @@ void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct 
         put_str(w, v[i]);
 }
 
-/* Writes a number of 1, 2, 4 or 8 bytes that is in the machine's byte order. */
+/* Writes a number of 1, 2, 4 or 8 bytes in the machine's byte order. */
 static void put_number(struct tft_gguf_writer *w, const unsigned char *p, size_t bytes)
 {
     union {
@@ -214,7 +214,7 @@ uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key,
 void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t pos, enum tft_value_type type,
                          const void *v, size_t n)
 {
-    struct tft_gguf_writer saved = *w; /* writing continues from here afterwards */
+    struct tft_gguf_writer saved = *w; /* to continue from here afterwards */
     seek(w, pos);
     for (size_t i = 0; i < n && !failed(w); i++)
         put_number(w, (const unsigned char *)v + i * tft_value_type_bytes(type),
@@ -347,7 +347,7 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
         return TFT_ERR_NOMEM;
     }
     *w = (struct tft_gguf_writer){.f = f, .alignment = 32};
-    put(w, (const char[HEADER]){0}, HEADER); /* finish() fills it in */
+    put(w, (const char[HEADER]){0}, HEADER); /* finish() fills in the header */
     *out = w;
     return TFT_OK;
 }
@@ -359,7 +359,7 @@ static void finish(struct tft_gguf_writer *w)
         MISUSE(w, "%s: tensor %zu of %zu received %llu of its %llu bytes", w->f->path,
                w->data_tensor, w->n_tensor, (unsigned long long)w->data_done,
                (unsigned long long)w->tensor_bytes[w->data_tensor]);
-    uint32_t checksum = w->checksum; /* without what is written from here on */
+    uint32_t checksum = w->checksum; /* without the bytes written from here on */
     if (w->checksum_pos) {
         seek(w, w->checksum_pos);
         put_u32(w, checksum);
@@ -370,8 +370,8 @@ static void finish(struct tft_gguf_writer *w)
     put_u64(w, w->n_value);
 }
 
-/* Reads the file back. A key that occurs twice or is not text is the writer's error, and should not
-   be left for those who open the file. */
+/* Reads the file back. A key that occurs twice or is not text is the caller's error (TFT_ERR_ARG):
+   better reported here than to readers of the file. */
 static void verify(struct tft_gguf_writer *w)
 {
     struct tft_source s = {.name = w->f->path};

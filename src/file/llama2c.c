@@ -1,13 +1,13 @@
 /*
  * A checkpoint (llama2.c model.py / export.py legacy_export, read by run.c) is seven i32, then f32
  * arrays in the order of `parts` below; an array of all layers has layer after layer. The
- * vocabulary's size is negative if output.weight follows as an array of its own. RoPE rotates
- * neighbours, as in llama models in GGUF, so the rows of wq and wk stay in their order. The
- * precomputed RoPE tables are skipped.
+ * vocabulary's size is negative if output.weight follows as a separate array. RoPE rotates adjacent
+ * numbers, as in llama models in GGUF, so the rows of wq and wk keep their order. The precomputed
+ * RoPE tables are skipped.
  *
  * A tokenizer (tokenizer.py export) is i32 longest token, then for each token f32 score, i32
- * length, bytes. It is SentencePiece's vocabulary in which the word mark U+2581 became a space, and
- * <s> and </s> are surrounded by newlines; the reader undoes both.
+ * length, bytes. The vocabulary is SentencePiece's, but with a space for the word mark U+2581 and
+ * newlines around <s> and </s>; the reader undoes both changes.
  */
 #include "llama2c.h"
 
@@ -20,9 +20,9 @@
 #include "base/error.h"
 #include "cursor.h"
 
-enum { HEADER = 28, MAX_NAME = 40 }; /* bytes; of a tensor's name, with its NUL */
+enum { HEADER = 28, MAX_NAME = 40 }; /* bytes; bytes of a tensor's name, with NUL */
 
-/* The sizes that dimensions of tensors can have. */
+/* The possible sizes of tensors' dimensions. */
 enum extent { ONE, DIM, KV, HIDDEN, VOCAB, SEQ, HALF_HEAD, EXTENTS };
 
 struct shape {
@@ -32,7 +32,7 @@ struct shape {
 };
 
 static const struct part {
-    const char *name; /* "%u" stands for the layer; NULL: skipped */
+    const char *name; /* "%u" is the layer; NULL: skipped */
     bool per_layer;
     enum extent row, rows; /* numbers in a row, number of rows */
 } parts[] = {
@@ -59,9 +59,9 @@ static size_t n_parts(const struct shape *h)
 
 /* ---- the header */
 
-/* Reads the seven numbers of the header; false if they are not consistent. 8 is less than any
-   model's width, and ensures that the names of a layer's tensors take less memory than the layer's
-   data. */
+/* Reads the seven numbers of the header; false if the numbers are inconsistent. The least width, 8,
+   is below any model's, and ensures that the names of a layer's tensors take less memory than the
+   layer's data. */
 static bool read_shape(const unsigned char *data, struct shape *h)
 {
     int32_t v[7];
@@ -95,7 +95,7 @@ static bool read_shape(const unsigned char *data, struct shape *h)
     return true;
 }
 
-/* *size = the size of a file of this shape; false if it does not fit. */
+/* *size = the size of a file of this shape; false if the size does not fit a uint64_t. */
 static bool file_size(const struct shape *h, uint64_t *size)
 {
     *size = HEADER;
@@ -125,7 +125,7 @@ bool tft_llama2c_probe(const unsigned char *data, size_t size)
 
 struct builder {
     struct tft_source *s;
-    unsigned char *next; /* where the next bytes go */
+    unsigned char *next; /* the place of the next bytes */
 };
 
 static struct tft_value *add(struct builder *b, const char *key, enum tft_value_type type,
@@ -137,7 +137,7 @@ static struct tft_value *add(struct builder *b, const char *key, enum tft_value_
     return v;
 }
 
-/* field: the number of the header that it comes from, 0..6; for messages. */
+/* field: the source in the header, number 0..6; for messages. */
 static void add_u32(struct builder *b, const char *key, uint64_t n, unsigned field)
 {
     struct tft_value *v = add(b, key, TFT_VALUE_U32, 4);
@@ -181,8 +181,8 @@ static struct tft_value *add_array(struct builder *b, const char *key, enum tft_
     return v;
 }
 
-/* How many values add_model and add_tokenizer add, and the most bytes of all of them together
-   without the arrays. */
+/* The numbers of values of add_model and add_tokenizer, and the most bytes of all these values
+   without arrays. */
 enum { MODEL_VALUES = 11, TOKENIZER_VALUES = 8, VALUE_BYTES = 256 };
 
 static void add_model(struct builder *b, const struct shape *h)
@@ -218,8 +218,8 @@ struct token {
     struct tft_str text;
 };
 
-/* Reads the next token. False if the file ends (c->past_end), or if the length is negative; the
-   cursor is then before the length. */
+/* Reads the next token. False if the file ends (c->past_end), or if the length is negative: then
+   the cursor is before the length. */
 static bool next_token(struct tft_cursor *c, uint64_t id, struct token *t)
 {
     t->score = tft_cursor_bytes(c, 4);
@@ -239,7 +239,7 @@ static bool next_token(struct tft_cursor *c, uint64_t id, struct token *t)
     return true;
 }
 
-/* Writes the text to `out`, unless that is NULL, with U+2581 for spaces; returns its length. */
+/* Writes the text to `out`, unless NULL, with U+2581 for spaces; returns the new length. */
 static uint64_t mark_words(struct tft_str text, unsigned char *out)
 {
     uint64_t n = 0;
@@ -258,7 +258,7 @@ static struct tft_cursor first_token(const struct tft_source *s)
     return (struct tft_cursor){.data = s->tokenizer, .size = s->tokenizer_size, .pos = 4};
 }
 
-/* Checks all tokens, and adds the bytes that their strings take in GGUF to *bytes. */
+/* Checks all tokens, and adds the bytes of their strings in GGUF to *bytes. */
 static enum tft_status check_tokenizer(const struct tft_source *s, const char *name, uint64_t vocab,
                                        uint64_t *bytes, struct tft_error *err)
 {

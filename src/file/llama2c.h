@@ -9,8 +9,8 @@
    of its header must be consistent and give exactly the size of the file. */
 bool tft_llama2c_probe(const unsigned char *data, size_t size);
 
-/* Fills s with the values and tensors that a GGUF file of the model would have, from the checkpoint
-   s->data and, unless tokenizer_name is NULL, from s->tokenizer. tokenizer_name is for messages. */
+/* Fills s with the values and tensors of an equivalent GGUF file, from the checkpoint s->data and,
+   unless tokenizer_name is NULL, from s->tokenizer. tokenizer_name is for messages. */
 enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_name,
                                  struct tft_error *err);
 

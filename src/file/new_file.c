@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Returns 0, or an errno if `path` exists and is not a regular file: to rename over /dev/null would
-   do harm, and to rename over a folder would fail after all the work. */
+/* Returns 0, or an errno if `path` exists and is not a regular file: a rename over /dev/null would
+   do harm, and a rename over a folder would fail after all the work. */
 static int check_replaceable(const char *path)
 {
     struct tft_map map = {0};

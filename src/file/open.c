@@ -7,7 +7,7 @@
 #include "gguf_read.h"
 #include "llama2c.h"
 
-/* Where the bytes of a file are; *m is mapped for it, if they are not in memory. */
+/* Finds the bytes of a file. If they are not in memory, maps the file in *m. */
 static enum tft_status find(struct tft_map *m, const unsigned char **data, size_t *size,
                             const struct tft_place *at, struct tft_error *err)
 {
@@ -32,7 +32,7 @@ static enum tft_status find(struct tft_map *m, const unsigned char **data, size_
     return os ? tft_fail_os(err, os, at->name, "cannot be read") : TFT_OK;
 }
 
-/* Reads the container that the first bytes tell. */
+/* Reads the container, chosen by the first bytes. */
 static enum tft_status read_any(struct tft_source *s, const struct tft_place *tokenizer,
                                 struct tft_error *err)
 {

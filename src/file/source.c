@@ -9,7 +9,7 @@
 
 /* ---- the index by name */
 
-/* An array of records that begin with their name, a struct tft_str. */
+/* An array of records; a record begins with its name, a struct tft_str. */
 struct named {
     const void *first;
     size_t stride;
@@ -26,7 +26,7 @@ static int compare(struct tft_str a, struct tft_str b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Order of the indices of records: by name, and equal names by index. */
+/* The order of records: by name, and equal names by index. */
 static bool comes_before(const void *records, const void *a, const void *b)
 {
     const struct named *x = records;
@@ -42,7 +42,7 @@ static void sort(struct named x, uint32_t *order, size_t n)
     tft_heapsort(order, n, sizeof *order, comes_before, &x);
 }
 
-/* The first record whose name an earlier one has; n if all names differ. */
+/* The first record with the name of an earlier record; n if all names differ. */
 static size_t first_duplicate(struct named x, const uint32_t *order, size_t n)
 {
     size_t first = n;
@@ -109,7 +109,7 @@ const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const cha
 
 /* ---- memory */
 
-/* Places the arrays and a copy of the name, which the caller's string need not outlive. */
+/* Places the arrays and a copy of the name: the caller may free its string. */
 static void *place(struct tft_source *s, struct tft_arena *a, size_t extra)
 {
     size_t length = strlen(s->name) + 1;

@@ -1,8 +1,8 @@
 /*
- * A source: the named values and named tensors of a model file, whatever its container. gguf_read.c
- * and llama2c.c fill it in; other code does not know which of them did. Everything in a source has
- * been validated: names are unique, values and tensors lie inside the file, sizes do not wrap. What
- * the values mean is for the code that uses them to check.
+ * A source: the named values and named tensors of a model file in any container. gguf_read.c and
+ * llama2c.c fill in sources; other code does not know the container. A source is validated: names
+ * are unique, values and tensors are inside the file, sizes do not wrap. The users of values check
+ * their meaning.
  */
 #ifndef TFT_SOURCE_H
 #define TFT_SOURCE_H
@@ -14,11 +14,11 @@
 
 struct tft_tensor {
     struct tft_str name;
-    uint64_t offset;           /* of its description in the file, for messages */
-    enum tft_dtype type;       /* one that tft_dtype_info knows */
+    uint64_t offset;           /* of the description in the file, for messages */
+    enum tft_dtype type;       /* known to tft_dtype_info */
     uint32_t n_dims;           /* 1..4 */
     uint64_t ne[4]; /* numbers in each dimension, ne[0] in a row: at least 1, and 1 beyond
-                                  n_dims; their product fits an int64_t */
+                                  n_dims; the product fits an int64_t */
     const unsigned char *data; /* rows of ne[0] numbers in blocks of the type; aligned to 4 bytes or
                                   more */
     uint64_t bytes;
@@ -45,30 +45,30 @@ struct tft_source {
     size_t owned_size;
 };
 
-/* Unmaps the files and frees memory. A source that is all zero or half opened is valid too. */
+/* Unmaps the files and frees memory. s may be all zero or half opened. */
 void tft_source_close(struct tft_source *s);
 
-/* CRC-32 of the tensors' data as it is in the file: from the first tensor to the end of the file,
-   padding included. Reads the whole file. */
+/* CRC-32 of the tensors' data in the file: from the first tensor to the end of the file, including
+   padding. Reads the whole file. */
 uint32_t tft_source_checksum(const struct tft_source *s);
 
-/* The `n` bytes at `from`, which lie in the file, have been read and will hardly be read again.
-   Gives their memory back if the file is mapped. */
+/* Frees the memory of the `n` bytes at `from`, if the file is mapped. Call this after reading bytes
+   that will hardly be read again. */
 void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n);
 
-/* Finds by name; NULL if there is none. */
+/* Finds by name; NULL: absent. */
 const struct tft_value *tft_source_value(const struct tft_source *s, const char *key);
 const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const char *name);
 
 /* ---- for the readers of a container */
 
-/* Allocates the arrays of values and tensors and `extra` more bytes, and returns the latter. NULL,
-   with a message, if there is no memory. Call it once. */
+/* Allocates the arrays of values and tensors and `extra` more bytes, and returns the extra bytes.
+   NULL, with a message: out of memory. Call this function once. */
 void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, size_t extra,
                          struct tft_error *err);
 
-/* Sorts the names for look-ups, after all values and tensors are filled in. TFT_ERR_FORMAT if a
-   name occurs twice. */
+/* Sorts the names for look-ups. Call this after filling in all values and tensors. TFT_ERR_FORMAT
+   if a name occurs twice. */
 enum tft_status tft_source_index(struct tft_source *s, struct tft_error *err);
 
 #endif

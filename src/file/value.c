@@ -29,7 +29,7 @@ size_t tft_value_type_bytes(enum tft_value_type type)
     return (unsigned)type < N_TYPES ? types[type].bytes : 0;
 }
 
-/* *bits = element i in 64-bit two's complement; false if it is not an integer or a bool. */
+/* *bits = element i in 64-bit two's complement; false if element i is not an integer or a bool. */
 static bool integer(const struct tft_value *v, uint64_t i, uint64_t *bits, bool *negative)
 {
     if (i >= v->n)

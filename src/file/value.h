@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of a file, without a NUL at the end. A name or a key has no NUL inside either. */
+/* Bytes of a file, without NUL at the end. A name or a key contains no NUL. */
 struct tft_str {
     const char *p;
     size_t n;
@@ -37,19 +37,18 @@ struct tft_value {
     uint64_t offset;          /* of the key in the file, for messages */
     enum tft_value_type type; /* of the value, or of each element of an array; never ARRAY */
     bool is_array;
-    uint64_t n; /* number of elements; 1 for a scalar */
-    const unsigned char
-        *data; /* as in GGUF: little-endian, unaligned; a string is its length as u64
-                                  and its bytes */
+    uint64_t n;                /* number of elements; 1 for a scalar */
+    const unsigned char *data; /* as in GGUF: little-endian, unaligned; a string is a u64 length and
+                                  bytes */
 };
 
 /* The kinds of tokens of a vocabulary, by the numbers of tokenizer.ggml.token_type. */
 enum tft_token_kind {
     TFT_TOKEN_NORMAL = 1,
-    TFT_TOKEN_UNKNOWN, /* stands for text that no token matches; has a name, but no text */
+    TFT_TOKEN_UNKNOWN, /* for text that no token matches; has a name, but no text */
     TFT_TOKEN_CONTROL, /* has a name, but no text; made from its name if TFT_PARSE_SPECIAL */
-    TFT_TOKEN_USER,    /* text that always becomes this token, whatever is around it */
-    TFT_TOKEN_UNUSED,  /* has a name, and is never made */
+    TFT_TOKEN_USER,    /* text that always becomes this token, in any context */
+    TFT_TOKEN_UNUSED,  /* has a name; never produced */
     TFT_TOKEN_BYTE,    /* "<0xHH>": one byte, for text that no other token matches */
 };
 
@@ -59,13 +58,13 @@ bool tft_value_uint(const struct tft_value *v, uint64_t i, uint64_t *out);
 bool tft_value_int(const struct tft_value *v, uint64_t i, int64_t *out);
 bool tft_value_real(const struct tft_value *v, uint64_t i, double *out);
 
-/* *out = the string; false if the value is not one string. */
+/* *out = the string; false if the value is not a single string. */
 bool tft_value_str(const struct tft_value *v, struct tft_str *out);
 
 /* The next string of an array: start with *p = v->data and call it v->n times. */
 struct tft_str tft_value_next_str(const unsigned char **p);
 
-/* "u32", "string", ...: the name of a value type, "unknown" for other numbers. */
+/* "u32", "string", ...: the name of a value type; "unknown" for other numbers. */
 const char *tft_value_type_name(enum tft_value_type type);
 
 /* The size of one number of a type; 0 for strings and arrays. */
