@@ -1,9 +1,9 @@
 /*
  * Byte-level BPE (openai/gpt-2 encoder.py). The text is cut into pieces. The symbols of a piece are
- * its bytes, and of all neighbours that tokenizer.ggml.merges lists, the pair that is listed first
- * merges first.
+ * its bytes. Of all adjacent pairs in the list tokenizer.ggml.merges, the pair listed first merges
+ * first.
  *
- * A merged token is longer than its parts, so merges cannot form a cycle, whatever the file says.
+ * A merged token is longer than its parts, so no file can make a cycle of merges.
  */
 #include "vocab.h"
 
@@ -14,8 +14,8 @@
 
 /* ---- GPT-2's characters for bytes */
 
-/* The byte that the character c stands for, or -1. The printable characters of Latin-1 stand for
-   themselves; U+0100 and the 67 after it stand for the other bytes in order. */
+/* The byte of the character c, or -1. A printable character of Latin-1 is its own byte; U+0100 and
+   the 67 characters after it are the other bytes in order. */
 static int byte_of_character(uint32_t c)
 {
     if ((c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xff && c != 0xad))
@@ -50,8 +50,7 @@ static uint32_t pair_hash(uint32_t left, uint32_t right)
     return (uint32_t)(h ^ h >> 32);
 }
 
-/* The entry of a pair, or the empty entry where it belongs; NULL after TFT_PROBE_MAX other
-   entries. */
+/* The entry of a pair, or the empty entry for the pair; NULL after TFT_PROBE_MAX other entries. */
 static struct tft_pair *find_pair(const struct tft_tokenizer *t, uint32_t left, uint32_t right)
 {
     uint32_t h = pair_hash(left, right);
@@ -65,18 +64,17 @@ static struct tft_pair *find_pair(const struct tft_tokenizer *t, uint32_t left, 
 
 /* ---- merges */
 
-/* Merges are read in batches. Nearly all the time is spent on cache misses in the hash tables, and
-   in a batch the CPU waits for several of them at once. This halves the time to open a
-   vocabulary. */
+/* Merges are read in batches. Nearly all the time is cache misses in the hash tables, and in a
+   batch the CPU waits for several misses at once. This halves the time to open a vocabulary. */
 enum { BATCH = 8 };
 
 struct merge {
     uint64_t offset; /* in the file, for messages */
     struct tft_str text;
-    char bytes[2 * TFT_TOKEN_MAX]; /* of the left part, then of the right one */
+    char bytes[2 * TFT_TOKEN_MAX]; /* of the left part, then of the right part */
     size_t n_left, n_right;
     uint32_t hash_left, hash_right, hash_id;
-    int32_t left, right, id; /* the two tokens and the merged one; -1: not a token */
+    int32_t left, right, id; /* the two tokens and the merged token; -1: not a token */
 };
 
 struct reader {
@@ -88,8 +86,8 @@ struct reader {
 
 #define BAD(r, m, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, (m)->offset, __VA_ARGS__)
 
-/* Cuts the text of a merge at its space; false if it has none. A part that is longer than any token
-   is left empty, which is not a token either. */
+/* Cuts the text of a merge at its space; false if the text has no space. A part longer than any
+   token becomes empty, and so is not a token. */
 static bool cut_merge(const struct tft_tokenizer *t, struct merge *m)
 {
     const char *p = m->text.p, *cut = m->text.n ? memchr(p + 1, ' ', m->text.n - 1) : NULL;
@@ -119,8 +117,8 @@ static bool is_plain(const struct tft_tokenizer *t, int32_t id)
     return t->token[id].kind == TFT_TOKEN_NORMAL || t->token[id].kind == TFT_TOKEN_USER;
 }
 
-/* Enters a merge, unless an earlier one is equal, or it would turn plain text into a control
-   token. */
+/* Enters a merge, unless an earlier merge is equal, or the merge would turn plain text into a
+   control token. */
 static enum tft_status add_merge(struct reader *r, const struct merge *m, uint32_t rank)
 {
     struct tft_tokenizer *t = r->t;
@@ -140,7 +138,7 @@ static enum tft_status add_merge(struct reader *r, const struct merge *m, uint32
     return TFT_OK;
 }
 
-/* Reads n <= BATCH merges, of which the first is number `first`. */
+/* Reads n <= BATCH merges, from number `first` on. */
 static enum tft_status read_batch(struct reader *r, const struct tft_value *merges,
                                   const unsigned char **next, uint32_t first, uint32_t n)
 {
@@ -190,7 +188,7 @@ bool tft_bpe_join(const void *ctx, const struct tft_merge *m, uint32_t left, uin
     return true;
 }
 
-/* If the vocabulary asks for it and the piece as a whole is a token, pushes that token. */
+/* Pushes the whole piece as one token, if the rule whole_pieces and the vocabulary allow it. */
 static bool push_whole(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
 {
     if (!t->rules.whole_pieces || n > t->longest)

@@ -1,5 +1,4 @@
-/* A position in a text, and the class of the character there, for the expressions of
-   expression.c. */
+/* A position in a text and the class of its character, for expression.c. */
 #ifndef TFT_CHARACTER_H
 #define TFT_CHARACTER_H
 
@@ -23,8 +22,8 @@ enum {
 struct tft_position {
     const char *p, *end; /* the position, the end of the text */
     size_t n;            /* bytes of the character */
-    uint32_t code;       /* its code point; TFT_UTF8_BAD for a byte that is not UTF-8 */
-    unsigned kind;       /* its class, a set of one; 0 at the end of the text */
+    uint32_t code;       /* the code point; TFT_UTF8_BAD for a byte that is not UTF-8 */
+    unsigned kind;       /* the class, as a set of one; 0 at the end of the text */
 };
 
 static inline unsigned tft_char_kind(uint32_t c)

@@ -3,8 +3,8 @@
 #include "base/bytes.h"
 #include "unigram.h"
 
-/* u32 bytes of the double array, the double array, the strings. The strings are checked here, and
-   an index where it is used. */
+/* The format: u32 bytes of the double array, the double array, the strings. This function checks
+   the strings; each use of an index checks the index. */
 bool tft_charsmap_read(struct tft_charsmap *map, const unsigned char *data, size_t size)
 {
     size_t units = size >= 4 ? tft_load_u32(data) : 0;
@@ -28,11 +28,11 @@ static uint32_t unit(const struct tft_charsmap *map, size_t i)
     return tft_load_u32(map->units + 4 * i);
 }
 
-/* What a unit's children are found by: their index is its own, this offset and their byte, by
-   exclusive or. */
+/* The offset of a unit's children: a child's index is the exclusive or of the unit's index, this
+   offset and the child's byte. */
 static uint32_t offset(uint32_t u) { return u >> 10 << ((u & 1u << 9) >> 6); }
 
-/* The byte by which a unit is a child; other than a byte if the unit is a value. */
+/* The byte of a unit as a child; not a byte if the unit is a value. */
 static uint32_t label(uint32_t u) { return u & (1u << 31 | 0xff); }
 
 const char *tft_charsmap_find(const struct tft_charsmap *map, const char *text, size_t n,
@@ -47,7 +47,7 @@ const char *tft_charsmap_find(const struct tft_charsmap *map, const char *text, 
             break;
         uint32_t u = unit(map, at);
         at ^= offset(u);
-        if (!(u >> 8 & 1)) /* a longer text only */
+        if (!(u >> 8 & 1)) /* only longer texts have values */
             continue;
         uint32_t value = at < map->n_unit ? unit(map, at) & ~(1u << 31) : UINT32_MAX;
         if (value >= map->n_text)

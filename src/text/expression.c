@@ -1,6 +1,6 @@
 /*
- * The regular expressions, as they are in the tokenizer.json of the models. Where llama.cpp
- * (llama-vocab.cpp) has an approximation, this is the model's own.
+ * The regular expressions of the models' tokenizer.json. llama.cpp (llama-vocab.cpp) approximates
+ * some of them; this file has the models' own.
  *
  * gpt2 (openai/gpt-2 encoder.py):
  *      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
@@ -9,12 +9,12 @@
  *      (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[L]+|\p{N}{1,N}| ?[^\s\p{N}L]+[A]*
  *      |\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * case (Tekken; GPT-4o, whose words include a contraction C = (?i:'s|'t|'re|'ve|'m|'ll|'d)):
+ * case (Tekken; GPT-4o, with contractions C = (?i:'s|'t|'re|'ve|'m|'ll|'d) in words):
  *      [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+C?
  *      |[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*C?
  *      |\p{N}{1,N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * phrase (EXAONE MoE, whose tokens may have several words):
+ * phrase (EXAONE MoE, with several words in a token):
  *      (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}
  *      | ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+
  *
@@ -25,9 +25,9 @@
  *      [B][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+
  *      |\s+(?!\S)|\s+
  *
- * (?i:s) also matches U+017F, the long s, which Unicode folds to s. Regex engines agree on that
- * (PCRE2, Oniguruma, and Rust's, with which the vocabularies were trained), and so does this file.
- * llama.cpp, which writes [sS], does not. No other letter here folds like that.
+ * (?i:s) also matches U+017F, the long s, which Unicode folds to s. This file does so, like regex
+ * engines (PCRE2, Oniguruma, and Rust's, which trained the vocabularies). llama.cpp writes [sS] and
+ * does not. No other letter here folds to another character.
  */
 #include "expression.h"
 
@@ -46,7 +46,7 @@ static bool is_letter(struct tft_position a, char lower, bool any_case)
     return any_case && (is(a, (char)(lower - 'a' + 'A')) || (lower == 's' && a.code == 0x17f));
 }
 
-/* 's 't 're 've 'm 'll 'd: the end of it, or NULL. */
+/* The end of a contraction ('s 't 're 've 'm 'll 'd), or NULL. */
 static const char *contraction(struct tft_position a, bool any_case)
 {
     static const char ends[][2] = {"s", "t", {'r', 'e'}, {'v', 'e'}, "m", {'l', 'l'}, "d"};
@@ -64,8 +64,8 @@ static const char *contraction(struct tft_position a, bool any_case)
     return NULL;
 }
 
-/* \s+(?!\S)|\s+ : the end of a run of spaces; if another character follows several spaces, the last
-   of them is left for it. */
+/* \s+(?!\S)|\s+ : the end of a run of spaces; if another character follows several spaces, the run
+   ends before the last space. */
 static const char *spaces(struct tft_position a)
 {
     const char *last = a.p, *start = a.p;
@@ -76,7 +76,7 @@ static const char *spaces(struct tft_position a)
     return !a.kind || last == start ? a.p : last;
 }
 
-/* \s*[\r\n]+ : the end of the last newline among the spaces; NULL if there is none. */
+/* \s*[\r\n]+ : the end of the last newline among the spaces; NULL: no newline. */
 static const char *newlines(struct tft_position a)
 {
     const char *end = NULL;
@@ -86,7 +86,7 @@ static const char *newlines(struct tft_position a)
     return end;
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+ ; NULL if there is no space. */
+/* \s*[\r\n]+|\s+(?!\S)|\s+ ; NULL: no space. */
 static const char *white(struct tft_position a)
 {
     if (!(a.kind & TFT_SPACES))
@@ -102,7 +102,7 @@ static const char *digits(struct tft_position a, unsigned max)
     return a.p;
 }
 
-/*  ?[marks]+[after]* ; NULL if there is no such character. */
+/*  ?[marks]+[after]* ; NULL: no such character. */
 static const char *punctuation(struct tft_position a, unsigned marks, const char *after, bool once)
 {
     struct tft_position first = is(a, ' ') ? look_next(a) : a;
@@ -164,7 +164,7 @@ enum {
 };
 
 /* [FIRST]*[THEN]+ : both sets have letters without case. If no lower-case letter follows a run of
-   FIRST, the match ends with the last character in it that is in THEN. NULL if there is none. */
+   FIRST, the match ends with the run's last character that is in THEN. NULL: no such character. */
 static const char *capital_word(struct tft_position a)
 {
     const char *end = NULL;
@@ -174,8 +174,8 @@ static const char *capital_word(struct tft_position a)
     return a.kind & THEN ? skip(a, THEN).p : end;
 }
 
-/* The first two alternatives. The character before the word may be a mark, which can also be the
-   word. */
+/* The first two alternatives. The character before the word may be a mark, and a mark can also be
+   the word. */
 static const char *case_word(struct tft_position a)
 {
     struct tft_position word = may_lead(a) ? look_next(a) : a;
@@ -325,7 +325,7 @@ static bool in_falcon(struct tft_position a)
     return a.kind & TFT_PUNCTUATION || (a.kind && a.code < 0x80 && a.kind & TFT_SYMBOLS);
 }
 
-/* [\p{P}$+<=>^~|`]+ : these are the symbols of ASCII. */
+/* [\p{P}$+<=>^~|`]+ : the symbols are ASCII's. */
 const char *tft_match_falcon(struct tft_position a, const struct tft_stage *s)
 {
     (void)s;
@@ -391,7 +391,7 @@ const char *tft_match_latin(struct tft_position a, const struct tft_stage *s)
     return space_run(a, in_latin);
 }
 
-/* [!-/:-~...] : the second range has letters too. */
+/* [!-/:-~...] : the second range includes letters. */
 static bool in_marks(struct tft_position a)
 {
     static const uint32_t set[][2] = {{'!', '/'},       {':', '~'},       {0x2018, 0x201f},
@@ -431,7 +431,7 @@ const char *tft_match_cjk3(struct tft_position a, const struct tft_stage *s)
 
 /* ---- cutting */
 
-/* \s+$ ends the text: the end of what is before it, or of it. */
+/* \s+$ at the end of the text: cuts before the spaces, or at the end of the text. */
 static const char *cut_last_spaces(struct tft_position a)
 {
     const char *start = NULL, *first = a.p;

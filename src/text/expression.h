@@ -1,20 +1,20 @@
-/* The regular expressions of pre-tokenizers, written out as code: without backtracking, the time is
-   linear in the text. expression.c has the expressions. */
+/* The regular expressions of pre-tokenizers as code: without backtracking, the time is linear in
+   the text. expression.c lists the expressions. */
 #ifndef TFT_EXPRESSION_H
 #define TFT_EXPRESSION_H
 
 #include "character.h"
 
-/* An expression with its parameters; each function below says which ones it reads. */
+/* An expression with its parameters; the comment on each function below names the parameters. */
 struct tft_stage {
-    /* The end of the match that begins at `a`, which is not the end of the text; NULL if there is
-       none. NULL instead of a function stands for \s+$ */
+    /* The end of the match that begins at `a`, before the end of the text; NULL: no match. A NULL
+       function means \s+$ */
     const char *(*match)(struct tft_position a, const struct tft_stage *s);
-    unsigned letters;        /* the classes of which a word consists */
+    unsigned letters;        /* the classes of a word's characters */
     unsigned digits;         /* most digits of a piece; 0: any number */
-    bool no_contractions;    /* 's, 't and so on are not pieces of their own */
-    const char *after_marks; /* these ASCII characters belong to the punctuation before them */
-    bool after_once;         /* ... at most one of them */
+    bool no_contractions;    /* 's, 't and so on are not separate pieces */
+    const char *after_marks; /* ASCII characters that belong to punctuation before them */
+    bool after_once;         /* ... at most one character */
 };
 
 typedef const char *tft_match(struct tft_position a, const struct tft_stage *s);
@@ -34,10 +34,10 @@ tft_match tft_match_space_word; /* \s?[letters]+ */
 tft_match tft_match_latin;      /* DeepSeek's letters */
 tft_match tft_match_marks;      /* DeepSeek's punctuation */
 tft_match tft_match_cjk;        /* DeepSeek's Chinese, Japanese and Korean */
-tft_match tft_match_cjk3;       /* those of DeepSeek 3 */
+tft_match tft_match_cjk3;       /* the same of DeepSeek 3 */
 
-/* The end of the first piece of a's text when it is split by the expression: the end of a match
-   that begins at `a`, or else the start of the first match, or the end of the text. */
+/* The end of the first piece of a split by the expression, from `a` on: the end of a match that
+   begins at `a`; else the start of the first match, or the end of the text. */
 const char *tft_stage_cut(const struct tft_stage *s, struct tft_position a);
 
 #endif

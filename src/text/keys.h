@@ -1,15 +1,15 @@
 #ifndef TFT_TEXT_KEYS_H
 #define TFT_TEXT_KEYS_H
 
-/* An array of ids: tokens that are never chosen when text is generated. */
+/* An array of ids: tokens that generation never chooses. */
 #define TFT_KEY_SUPPRESS "tokenizer.ggml.suppress_tokens"
 
-/* Values of a source that other programs do not know; files that tuffet converts have them. Arrays
-   of ids: special tokens that take the white space before them, and behind them. */
+/* Values that other programs do not know, in files that tuffet converts. Arrays of ids: special
+   tokens that take the white space before them, and after them. */
 #define TFT_KEY_LSTRIP "tokenizer.tuffet.lstrip"
 #define TFT_KEY_RSTRIP "tokenizer.tuffet.rstrip"
 
-/* bool: text is composed (NFC) before it is cut */
+/* bool: compose the text (NFC) before cutting */
 #define TFT_KEY_NFC "tokenizer.tuffet.nfc"
 
 #endif

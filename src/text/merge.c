@@ -27,8 +27,8 @@ static void place(struct tft_merge *m, struct tft_arena *a, size_t capacity)
     m->capacity = capacity;
 }
 
-/* Makes room for n bytes, and at least twice the capacity: texts that get longer and longer should
-   not each cost an allocation. */
+/* Makes room for n bytes, and at least doubles the capacity, so texts of growing length do not cost
+   an allocation each. */
 static enum tft_status grow(struct tft_merge *m, size_t n, size_t longest)
 {
     size_t capacity = n < 2 * m->capacity ? 2 * m->capacity : n;
@@ -96,7 +96,7 @@ static void sift_down(struct tft_merge *m, uint32_t index, uint64_t key)
     heap_store(m, index, key);
 }
 
-/* Inserts a symbol, or moves it to where its new key belongs. */
+/* Inserts a symbol, or moves the symbol to the place of its new key. */
 static void heap_set(struct tft_merge *m, uint32_t pos, uint64_t key)
 {
     uint32_t index = m->symbol[pos].heap_index;
@@ -123,7 +123,7 @@ static void heap_remove(struct tft_merge *m, uint32_t pos)
 
 /* ---- merging */
 
-/* Looks up what a symbol and the next one make, after one of them has changed. */
+/* Looks up the token of a symbol and the next symbol, after one of the two has changed. */
 static void update_pair(struct tft_merge *m, uint32_t pos, tft_merge_join *join, const void *ctx)
 {
     struct tft_symbol *s = &m->symbol[pos];

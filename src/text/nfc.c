@@ -1,6 +1,6 @@
 /*
- * Unicode 15, chapter 3.11: decompose, order the marks, compose. Only what is between two
- * characters that NFC never changes, joins or moves is looked at; most text has no other ones.
+ * Unicode 15, chapter 3.11: decompose, order the marks, compose. Most text has only characters that
+ * NFC never changes, joins or moves; only the parts between such characters are examined.
  */
 #include "nfc.h"
 
@@ -23,7 +23,7 @@ enum {
     N_SYLLABLE = N_L * N_V * N_T
 };
 
-/* combining class << 1 | whether it may change */
+/* combining class << 1 | whether c may change */
 static uint32_t properties(uint32_t c)
 {
     size_t low = 0, high = sizeof tft_nfc_ranges / sizeof *tft_nfc_ranges;
@@ -37,7 +37,7 @@ static uint32_t properties(uint32_t c)
     return tft_nfc_ranges[low] & 0x1ff;
 }
 
-/* No character below U+0300 changes or joins the one before it. */
+/* No character below U+0300 changes or joins the character before it. */
 static bool may_change(uint32_t c) { return c >= 0x300 && c < TFT_UTF8_BAD && properties(c) & 1; }
 
 bool tft_nfc_may_change(const char *text, size_t n)
@@ -57,10 +57,10 @@ bool tft_nfc_may_change(const char *text, size_t n)
 
 /* ---- a part of the text, decomposed */
 
-enum { SHORT = 64, MOST_PARTS = 4 }; /* no code point has more parts than 4 */
+enum { SHORT = 64, MOST_PARTS = 4 }; /* no code point has more than 4 parts */
 
 struct parts {
-    uint64_t *code; /* [n] class << 56 | position << 24 | code point, so that marks can be sorted */
+    uint64_t *code; /* [n] class << 56 | position << 24 | code point: the order of sorted marks */
     size_t n;
 };
 
@@ -92,7 +92,7 @@ static void add(struct parts *p, uint32_t c)
     p->n++;
 }
 
-/* The first part of a pair may be one that has parts again, at most twice. */
+/* The first part of a pair may have parts again, at most twice. */
 static void decompose(struct parts *p, uint32_t c)
 {
     uint32_t second[MOST_PARTS], n = 0;
@@ -118,7 +118,7 @@ static bool comes_before(const void *ctx, const void *a, const void *b)
     return *(const uint64_t *)a < *(const uint64_t *)b;
 }
 
-/* Sorts each run of marks by their classes, and keeps the order within a class. */
+/* Sorts each run of marks by class, and keeps the order within a class. */
 static void order_marks(struct parts *p)
 {
     for (size_t start = 0, end; start < p->n; start = end) {
@@ -131,7 +131,7 @@ static void order_marks(struct parts *p)
     }
 }
 
-/* What two code points are together, or 0. */
+/* The composition of two code points, or 0. */
 static uint32_t composed(uint32_t first, uint32_t second)
 {
     if (first - L < N_L && second - V < N_V)
@@ -142,12 +142,12 @@ static uint32_t composed(uint32_t first, uint32_t second)
     return r ? r[2] : 0;
 }
 
-/* Joins each character with the last starter before it, if none between them is in the way: one of
-   its own class or a higher one, or a starter. */
+/* Joins each character with the last starter before it, unless a character in between blocks: one
+   of the same or a higher class, or a starter. */
 static void compose(struct parts *p)
 {
     size_t n = 0, starter = SIZE_MAX;
-    uint64_t last = 0; /* the class of the character before, 0 at the starter itself */
+    uint64_t last = 0; /* the class of the previous character, 0 at the starter itself */
     for (size_t i = 0; i < p->n; i++) {
         uint64_t order = p->code[i] >> 56;
         uint32_t c = (uint32_t)(p->code[i] & 0xffffff), both = 0;
@@ -168,7 +168,7 @@ static void compose(struct parts *p)
 
 /* ---- text */
 
-/* Composes text[n], which is UTF-8; `code` has room for its parts. Returns the length. */
+/* Composes text[n], valid UTF-8; `code` has room for its parts. Returns the length. */
 static size_t compose_part(const char *text, size_t n, uint64_t *code, char *out)
 {
     struct parts p = {code, 0};
@@ -185,8 +185,9 @@ static size_t compose_part(const char *text, size_t n, uint64_t *code, char *out
     return used;
 }
 
-/* The end of the part that begins at `at`, with a character that NFC leaves alone or at the start
-   of the text; *changes: it has others. It ends before the next character that NFC leaves alone. */
+/* The end of the part that begins at `at`: at a stable character, one that NFC never changes, or at
+   the start of the text. The part ends before the next stable character. *changes: the part has
+   unstable characters. */
 static size_t part_end(const char *text, size_t n, size_t at, bool *changes, size_t *characters)
 {
     uint32_t c;

@@ -1,8 +1,8 @@
 /*
- * Which expressions a name stands for. Several expressions are stages, as in a Sequence of Hugging
- * Face's pre-tokenizers: the matches of the first one are pieces, and so is the text between them;
- * the next one splits each of these pieces further, and so on. For \s+(?!\S), the text ends where
- * the piece ends.
+ * The expressions of each pre-tokenizer's name. Several expressions are stages, as in a Sequence of
+ * Hugging Face's pre-tokenizers: the matches of the first stage, and the text between matches, are
+ * pieces; the next stage splits each piece further, and so on. For \s+(?!\S), the end of the piece
+ * is the end of the text.
  */
 #include "pretokenize.h"
 
@@ -44,10 +44,10 @@ STAGES deepseek_coder[] = {{.match = tft_match_newline},
 STAGES gemma4[] = {{.match = tft_match_line}};
 STAGES deepseek3[] = {DIGITS(3), {.match = tft_match_cjk3}, {.match = tft_match_deepseek3}};
 
-/* By the names of llama.cpp (llama-vocab.cpp, load). "default", which files have that were written
-   before the names were, stands for GPT-2 here. */
+/* By llama.cpp's names (llama-vocab.cpp, load). "default", in files older than the names, means
+   GPT-2. */
 static const struct {
-    const char *names; /* with a space behind each */
+    const char *names; /* with a space after each */
     struct tft_pretokenizer rules;
 } known[] = {
 #define RULES(s) .stage = s, .n_stage = sizeof(s) / sizeof *(s)
@@ -114,7 +114,7 @@ void tft_pieces_start(struct tft_pieces *s, const struct tft_pretokenizer *rules
         s->end[i + 1] = text;
 }
 
-/* The parts are nested: those that end here are of the last stages, and these cut anew. */
+/* The parts are nested: the last stages' parts end here, so the last stages cut anew. */
 size_t tft_pieces_next(struct tft_pieces *s, const char **p)
 {
     unsigned n = s->rules->n_stage, i = 0;

@@ -4,7 +4,7 @@
 
 #include "base/heapsort.h"
 
-/* By name, and equal names by id. */
+/* The order by name, and equal names by id. */
 static bool comes_before(const void *ctx, const void *first, const void *second)
 {
     (void)ctx;
@@ -18,7 +18,7 @@ static bool same(const struct tft_special *a, const struct tft_special *b)
     return a->n == b->n && memcmp(a->p, b->p, a->n) == 0;
 }
 
-/* Of tokens with the same name only the first stays. */
+/* Keeps only the first of tokens with the same name. */
 static void drop_duplicates(struct tft_tokenizer *t)
 {
     uint32_t n = 0;
@@ -41,8 +41,8 @@ void tft_special_sort(struct tft_tokenizer *t)
     t->first_special[256] = i;
 }
 
-/* The first of s[low..high) whose byte `pos` is >= `byte`. All of them are longer than `pos` and
-   have the same first `pos` bytes. */
+/* The first of s[low..high) with byte `pos` >= `byte`. All names are longer than `pos` and have the
+   same first `pos` bytes. */
 static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, uint32_t pos,
                       unsigned byte)
 {
@@ -56,8 +56,8 @@ static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, 
     return low;
 }
 
-/* Narrows the range of names that the text can begin with, byte by byte. In the order of names, one
-   comes before those that begin with it. */
+/* Narrows the range of names that the text can begin with, byte by byte. In the order of names, a
+   name comes before longer names that begin with it. */
 size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n,
                          size_t trusted, int32_t *id)
 {

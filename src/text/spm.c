@@ -1,14 +1,14 @@
 /*
  * BPE of characters: SentencePiece's (google/sentencepiece bpe_model.cc), and Gemma 4's. Of all
- * neighbours that together are a piece, the pair whose piece has the best score merges first; with
- * a list of merges, the pair that is listed first. Characters that are not part of a piece at the
- * end become the tokens of their bytes.
+ * adjacent pairs that together are a piece, the pair with the best score of the piece merges first;
+ * with a list of merges, the pair listed first. Characters outside pieces at the end become the
+ * tokens of their bytes.
  *
  * Gemma 4's merges do not cross the ends of lines, and a run of newlines that is a token becomes
- * that token (llama.cpp, llama-vocab.cpp): no merge has newlines in it.
+ * that token (llama.cpp, llama-vocab.cpp): no merge contains newlines.
  *
- * Here pieces and text have spaces where SentencePiece writes U+2581. So U+2581 in a text is a
- * space, as it is in SentencePiece.
+ * Pieces and text have spaces in place of SentencePiece's U+2581. So U+2581 in a text is a space,
+ * as in SentencePiece.
  */
 #include "vocab.h"
 
@@ -85,7 +85,7 @@ size_t tft_word_length(const char *p, size_t n)
     return len;
 }
 
-/* Sets the text to merge: p[n] with U+2581 as a space, after a space if `space_first`. */
+/* Sets the text to merge: p[n] with spaces for U+2581, after a space if `space_first`. */
 static void set_text(struct tft_merge *m, const char *p, size_t n, bool space_first)
 {
     m->n = 0;
@@ -97,7 +97,7 @@ static void set_text(struct tft_merge *m, const char *p, size_t n, bool space_fi
     }
 }
 
-/* Encodes text[n], which pieces do not cross. */
+/* Encodes text[n]; no piece crosses its ends. */
 static enum tft_status encode_part(const struct tft_tokenizer *t, struct tft_merge *m,
                                    const char *text, size_t n, bool space_first,
                                    struct tft_ids *out)

@@ -53,16 +53,16 @@ bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id)
 
 /* ---- to tokens */
 
-/* A text, and where in it the names of control tokens are read. */
+/* A text, and the spans where names of control tokens are read. */
 struct marked {
     const char *p;               /* [n] */
     size_t n;
-    const struct tft_span *span; /* [n_span] in order, apart; those that were passed are dropped */
+    const struct tft_span *span; /* [n_span] in order, disjoint; passed spans are dropped */
     size_t n_span;
-    bool goes_on; /* the text continues another one */
+    bool goes_on; /* the text continues another text */
 };
 
-/* How many bytes from `at` on are in the same span. */
+/* The number of bytes from `at` on in the same span. */
 static size_t in_span(struct marked *text, size_t at)
 {
     while (text->n_span && text->span->end <= at)
@@ -70,8 +70,8 @@ static size_t in_span(struct marked *text, size_t at)
     return text->n_span && text->span->begin <= at ? text->span->end - at : 0;
 }
 
-/* The number of bytes from `at` on before the first special token, which is *id and has *skip
-   bytes. Without a special token, all of them and *skip = 0. */
+/* The number of bytes from `at` on before the first special token, *id, of *skip bytes. Without a
+   special token, the number of all bytes, and *skip = 0. */
 static size_t plain_length(const struct tft_tokenizer *t, struct marked *text, size_t at,
                            int32_t *id, size_t *skip)
 {
@@ -84,7 +84,7 @@ static size_t plain_length(const struct tft_tokenizer *t, struct marked *text, s
     return pos - at;
 }
 
-/* The white space at the start of text[n], and at its end. */
+/* The length of the white space at the start of text[n]; next, at the end. */
 static size_t leading_spaces(const char *text, size_t n)
 {
     return (size_t)(tft_skip(tft_look(text, text + n), TFT_SPACES).p - text);
@@ -124,7 +124,7 @@ static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft
     if (!composed)
         return TFT_ERR_NOMEM;
     enum tft_status status = tft_nfc(text, n, t->allocator, composed, &n_composed);
-    if (!status && n_composed > INT32_MAX) /* the most that encode_plain takes */
+    if (!status && n_composed > INT32_MAX) /* the limit of encode_plain */
         status = TFT_ERR_NOMEM;
     if (!status)
         status = encode_plain(t, m, composed, n_composed, first, out);
@@ -132,7 +132,7 @@ static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft
     return status;
 }
 
-/* With SentencePiece, text after a special token gets a space in front like the first word, as in
+/* With SentencePiece, text after a special token gets a leading space, like the first word, as in
    llama.cpp. */
 static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m,
                               struct marked *marked, struct tft_ids *out)
@@ -160,7 +160,7 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
     return TFT_OK;
 }
 
-/* Whether the spans are in order, apart, and within the text. */
+/* Whether the spans are in order, disjoint, and within the text. */
 static bool valid_spans(const struct tft_span *span, size_t n_span, size_t len)
 {
     for (size_t i = 0, end = 0; i < n_span; end = span[i++].end)
@@ -217,8 +217,8 @@ const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool s
     return t->bytes + t->token[id].offset;
 }
 
-/* The text of a token, without the space that encoding put before the first word. A user token's
-   space was in the text and stays. */
+/* The text of a token, without the space that encoding put before the first word. A space of a user
+   token was in the text and stays. */
 static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id,
                                 size_t *n)
 {
@@ -232,9 +232,8 @@ static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *
     return p + drop;
 }
 
-/* Writes the characters of in[n] to out, with U+FFFD for invalid bytes, and returns the length. The
-   bytes of an incomplete character at the end of `in` are held, unless this is the end of the
-   text. */
+/* Writes the characters of in[n] to out, with U+FFFD for invalid bytes, and returns the length.
+   Holds the bytes of an incomplete character at the end of `in`, unless the text ends. */
 static size_t push_characters(struct tft_text *state, const char *in, size_t n, bool end, char *out)
 {
     size_t written = 0;
@@ -256,8 +255,8 @@ static size_t push_characters(struct tft_text *state, const char *in, size_t n, 
     return written;
 }
 
-/* The input is at most 3 held bytes and the TFT_TOKEN_MAX of a token. Each byte becomes at most 3:
-   the U+FFFD of an invalid one. */
+/* The input is at most 3 held bytes and TFT_TOKEN_MAX bytes of a token. Each byte becomes at most 3
+   bytes: U+FFFD for an invalid byte. */
 _Static_assert(3 * (3 + TFT_TOKEN_MAX) <= TFT_TEXT_MAX,
                "the text of a token fits the caller's buffer");
 

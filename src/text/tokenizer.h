@@ -1,10 +1,10 @@
 /*
  * The folder text/ turns text into tokens and tokens into text: SentencePiece-style BPE with byte
  * fallback (spm.c), SentencePiece's Unigram model (unigram.c), and byte-level BPE (bpe.c, with the
- * pre-tokenizers of pretokenize.c). Other folders include this header and no other of it.
+ * pre-tokenizers of pretokenize.c). Other folders include only this header of text/.
  *
- * A tokenizer is built from the tokenizer.ggml.* values of a source, which may be closed
- * afterwards. It never changes: any number of threads may use it.
+ * A tokenizer is built from the tokenizer.ggml.* values of a source; the source may be closed
+ * afterwards. A tokenizer never changes, so any number of threads may use it.
  */
 #ifndef TFT_TOKENIZER_H
 #define TFT_TOKENIZER_H
@@ -18,11 +18,11 @@ struct tft_tokenizer;
    are damaged or contradict each other. TFT_ERR_NOMEM. */
 enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s,
                                    const struct tft_allocator *a, struct tft_error *err);
-void tft_tokenizer_close(struct tft_tokenizer *t); /* NULL is fine */
+void tft_tokenizer_close(struct tft_tokenizer *t); /* t may be NULL */
 
 uint32_t tft_tokenizer_size(const struct tft_tokenizer *t); /* n_vocab */
 
-/* The tokens that are never chosen when text is generated, *n of them; an id may be there twice. */
+/* The *n tokens that generation never chooses; an id may occur twice. */
 const int32_t *tft_tokenizer_suppressed(const struct tft_tokenizer *t, uint32_t *n);
 
 /* These implement the public functions tft_tokenize, tft_token_* and tft_text_push: see

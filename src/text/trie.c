@@ -10,7 +10,7 @@ static const char *text_of(const struct tft_tokenizer *t, uint32_t id)
     return t->bytes + t->token[id].offset;
 }
 
-/* By text, and equal texts by id. */
+/* The order by text, and equal texts by id. */
 static bool comes_before(const void *ctx, const void *first, const void *second)
 {
     const struct tft_tokenizer *t = ctx;
@@ -20,7 +20,7 @@ static bool comes_before(const void *ctx, const void *first, const void *second)
     return c ? c < 0 : n_a != n_b ? n_a < n_b : a < b;
 }
 
-/* The normal tokens that have a text, sorted; returns their number. */
+/* The normal tokens with a text, sorted; returns their number. */
 static uint32_t sort_tokens(const struct tft_tokenizer *t, uint32_t *order)
 {
     uint32_t n = 0;
@@ -31,7 +31,7 @@ static uint32_t sort_tokens(const struct tft_tokenizer *t, uint32_t *order)
     return n;
 }
 
-/* Each token adds a node for each byte behind what it has in common with the one before it. */
+/* Each token adds a node for each byte after its common start with the previous token. */
 static size_t count_nodes(const struct tft_tokenizer *t, const uint32_t *order, uint32_t n)
 {
     size_t nodes = 1;
@@ -45,13 +45,12 @@ static size_t count_nodes(const struct tft_tokenizer *t, const uint32_t *order, 
     return nodes;
 }
 
-/* What a node is made of: its tokens are order[low .. high), and they have `depth` bytes in
-   common. */
+/* The tokens of a node: order[low .. high), with the same first `depth` bytes. */
 struct part {
     uint32_t low, high, depth;
 };
 
-/* Adds the children of a node behind the n_node nodes that there are. */
+/* Adds the children of a node after the n_node nodes. */
 static void add_children(struct tft_trie *trie, struct part *part, const struct tft_tokenizer *t,
                          const uint32_t *order, size_t parent)
 {
@@ -61,7 +60,7 @@ static void add_children(struct tft_trie *trie, struct part *part, const struct 
     if (p.depth && t->token[order[p.low]].n == p.depth)
         node->id = (int32_t)order[p.low];
     while (p.low < p.high && t->token[order[p.low]].n == p.depth)
-        p.low++; /* the token itself, and others with the same text */
+        p.low++; /* the token itself, and tokens with the same text */
     for (uint32_t high; p.low < p.high; p.low = high) {
         char byte = text_of(t, order[p.low])[p.depth];
         for (high = p.low + 1; high < p.high && text_of(t, order[high])[p.depth] == byte;)

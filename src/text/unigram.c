@@ -7,14 +7,14 @@
 
 /* ---- normalisation */
 
-/* Where normalised text goes: p[n], or nowhere while bytes are counted. */
+/* The output of normalisation: p[n], or only a count of bytes. */
 struct writer {
     const struct tft_tokenizer *t;
     char *p;
     size_t n;
-    bool space_first; /* a space is put before the first word */
+    bool space_first; /* put a space before the first word */
     bool word;    /* the last character was not a space */
-    bool started; /* there has been such a character */
+    bool started; /* such a character has come */
 };
 
 static void put(struct writer *w, char c)
@@ -31,7 +31,7 @@ static void put_space(struct writer *w)
         put(w, ' ');
 }
 
-/* Puts what is not a space, with a space in front where a word begins that needs one. */
+/* Puts text without spaces, after a space if a word begins and needs one. */
 static void put_text(struct writer *w, const char *p, size_t n)
 {
     bool merged = w->t->unigram->merges_spaces && w->started;
@@ -80,8 +80,8 @@ static void normalise(struct writer *w, const char *text, size_t n)
 /* The best way to cut the text up to a position. */
 struct step {
     double score;
-    uint32_t from; /* where its last piece begins */
-    int32_t id;    /* the token of this piece; NONE: an unknown character; UNSEEN: no way yet */
+    uint32_t from; /* the start of the last piece */
+    int32_t id;    /* the token of the piece; NONE: an unknown character; UNSEEN: no way yet */
 };
 enum { NONE = -1, UNSEEN = -2 };
 
@@ -117,8 +117,8 @@ static void find_path(const struct tft_tokenizer *t, const char *text, uint32_t 
     }
 }
 
-/* Turns `from`, which leads back from the end, into the end of the piece that begins at a position,
-   and pushes the pieces in their order. */
+/* Reverses the links `from`, which lead back from the end: `from` becomes the end of the piece that
+   begins at a position. Then pushes the pieces in order. */
 static void push_path(const struct tft_tokenizer *t, const char *text, uint32_t n,
                       struct step *step, struct tft_ids *out)
 {

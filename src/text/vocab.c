@@ -10,7 +10,7 @@ uint32_t tft_vocab_table_size(uint32_t n)
     return size;
 }
 
-/* Multiplies in eight bytes at a time, and folds the high half of the product onto the low one. */
+/* Multiplies in eight bytes at a time, and folds the high half of the product onto the low half. */
 uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n)
 {
     uint64_t h = n;
@@ -33,8 +33,7 @@ static bool has_bytes(const struct tft_tokenizer *t, int32_t id, const char *p, 
     return t->token[id].n == n && memcmp(t->bytes + t->token[id].offset, p, n) == 0;
 }
 
-/* The entry of p[n], or the empty entry where it belongs; NULL after TFT_PROBE_MAX other
-   entries. */
+/* The entry of p[n], or the empty entry for p[n]; NULL after TFT_PROBE_MAX other entries. */
 static struct tft_token_entry *find(const struct tft_tokenizer *t, const char *p, size_t n,
                                     uint32_t h)
 {

@@ -1,7 +1,7 @@
 /*
- * The data of a tokenizer, shared by the files of this folder: vocab_build.c builds it from a
+ * The data of a tokenizer, shared by the files of this folder: vocab_build.c builds the data from a
  * source, special.c finds special tokens in a text, spm.c, bpe.c and unigram.c encode the text
- * between them, tokenizer.c is what others call.
+ * between special tokens, tokenizer.c is the interface.
  */
 #ifndef TFT_VOCAB_H
 #define TFT_VOCAB_H
@@ -12,15 +12,15 @@
 
 enum {
     TFT_TOKEN_MAX = 1024, /* bytes of the longest token that a vocabulary may have */
-    /* How many entries a search of a hash table looks at. Tables are at most 3/4 full. The longest
-       run of used entries is then about 2 ln n / (3/4 - 1 - ln 3/4) = 53 ln n, which is 1100 for
-       2^30 entries: a longer one is in a file that was made to be slow. */
+    /* The most entries that a search of a hash table reads. Tables are at most 3/4 full, so the
+       longest run of used entries is about 2 ln n / (3/4 - 1 - ln 3/4) = 53 ln n, or 1100 for 2^30
+       entries. Only a file made to be slow has a longer run. */
     TFT_PROBE_MAX = 4096,
 };
 
 struct tft_token {
-    uint32_t offset;    /* of its text in bytes[] */
-    uint16_t n;         /* bytes of its text */
+    uint32_t offset;    /* of the text in bytes[] */
+    uint16_t n;         /* bytes of the text */
     unsigned char kind; /* enum tft_token_kind */
     unsigned char flags;
 };
@@ -28,8 +28,8 @@ struct tft_token {
 /* Flags of a token. */
 enum {
     TFT_TOKEN_ENDS = 1,   /* generation stops at it */
-    TFT_TOKEN_LSTRIP = 2, /* as a special token in a text, it takes the white space before it */
-    TFT_TOKEN_RSTRIP = 4, /* ... and behind it */
+    TFT_TOKEN_LSTRIP = 2, /* as a special token in a text, takes the white space before it */
+    TFT_TOKEN_RSTRIP = 4, /* ... and after it */
 };
 
 enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE, TFT_VOCAB_UNIGRAM };
@@ -56,14 +56,14 @@ struct tft_special {
 
 struct tft_tokenizer {
     const struct tft_allocator *allocator;
-    size_t size; /* of the one allocation that holds everything but a trie */
+    size_t size; /* of the one allocation for everything except a trie */
 
     struct tft_token *token; /* [n_token] */
-    char *bytes;             /* the texts of the tokens, decoded: spaces are spaces */
+    char *bytes;             /* the texts of the tokens, decoded: with real spaces */
     uint32_t n_token, longest; /* number of tokens, bytes of the longest text */
     int32_t bos, eos, unknown; /* ids, or -1 */
     bool add_bos;              /* a text begins with BOS if TFT_ADD_BOS asks for it */
-    int32_t *suppressed;       /* [n_suppressed] tokens that are never chosen */
+    int32_t *suppressed;       /* [n_suppressed] tokens that generation never chooses */
     uint32_t n_suppressed;
 
     struct tft_token_entry *entry; /* [n_entry, a power of two], by the hash of a token's text; open
@@ -73,21 +73,22 @@ struct tft_tokenizer {
 
     struct tft_special *special; /* [n_special], sorted by name: user, control and unknown tokens */
     uint32_t n_special;
-    uint32_t first_special[257]; /* those whose name begins with byte b are first_special[b] to
+    uint32_t first_special[257]; /* names that begin with byte b: first_special[b] to
                                     first_special[b + 1] - 1 */
 
     enum tft_vocab_kind kind;
 
     /* Symbols are characters: names of tokens have U+2581 for a space, and tokens of single bytes
-       are named <0xHH>. So are both kinds of SentencePiece, and BPE with rules.characters. */
+       have names <0xHH>. True for both kinds of SentencePiece, and for BPE with
+       rules.characters. */
     bool by_character;
     bool nfc;         /* encoding composes characters first */
-    bool space_first; /* encoding puts a space before the text, decoding removes it */
+    bool space_first; /* encoding puts a space before the text, decoding removes the space */
     bool words_apart; /* no token contains a space after another character, so a text may be cut
-                         before each word's spaces */
+                         before the spaces of each word */
 
     /* SentencePiece's BPE */
-    uint32_t *rank; /* [n_token], of merging to this token: the higher its score, the lower */
+    uint32_t *rank; /* [n_token], of a merge into this token: the higher its score, the lower */
 
     struct tft_unigram *unigram; /* SentencePiece's Unigram model, or NULL */
 
@@ -101,7 +102,7 @@ struct tft_tokenizer {
 /* The output of encoding. */
 struct tft_ids {
     int32_t *ids;  /* [cap] */
-    size_t cap, n; /* n counts all tokens, also those beyond cap */
+    size_t cap, n; /* n counts all tokens, including tokens beyond cap */
     int32_t last;  /* the newest token, or -1 */
 };
 
@@ -113,14 +114,14 @@ static inline void tft_ids_push(struct tft_ids *out, int32_t id)
     out->last = id;
 }
 
-/* tft_vocab_find: the token whose text is p[n], or -1; of several the first normal one, or else the
-   first. `hash` is tft_vocab_hash of p[n], which also prefetches the table: a caller with several
-   searches computes all hashes first. */
+/* tft_vocab_find: the token with the text p[n], or -1; of several the first normal token, or else
+   the first. hash: from tft_vocab_hash of p[n], which also prefetches the table: a caller with
+   several searches computes all hashes first. */
 uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n);
 int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash);
 
-/* For messages: the position in the file of p, which points into the data of v. The position of v
-   if p is not in the file, as in a source from llama2.c. */
+/* For messages: the position in the file of p, a pointer into the data of v. The position of v if p
+   is not in the file, as in a source from llama2.c. */
 uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p);
 
 /* ---- for vocab_build.c */
@@ -128,30 +129,29 @@ uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v,
 /* The size of a hash table for n entries: the least power of two that leaves a quarter free. */
 uint32_t tft_vocab_table_size(uint32_t n);
 
-/* Enters the normal tokens, or all others. False if a search would look at too many entries. */
+/* Enters the normal tokens, or all others. False if a search would read too many entries. */
 bool tft_vocab_fill_table(struct tft_tokenizer *t, bool normal);
 
 /* Sorts t->special, removes duplicate names, and fills in t->first_special. */
 void tft_special_sort(struct tft_tokenizer *t);
 
-/* Decodes the name of a normal token to the bytes it stands for, out[s.n], and returns their
-   number. In a byte-level vocabulary, a token with a character that stands for no byte is copied as
-   it is. */
+/* Decodes the name of a normal token to its bytes, out[s.n], and returns their number. In a
+   byte-level vocabulary, a name with a character that means no byte is copied unchanged. */
 size_t tft_vocab_decode(const struct tft_tokenizer *t, struct tft_str s, char *out);
 size_t tft_bpe_decode(struct tft_str s, char *out);
 
-/* Fills t->pair from tokenizer.ggml.merges, whose type has been checked. */
+/* Fills t->pair from tokenizer.ggml.merges; the caller has checked the type. */
 enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_source *s,
                                     const struct tft_value *merges, struct tft_error *err);
 
 /* ---- for tokenizer.c */
 
-/* The length of the longest special token that text[n], n >= 1, begins with, and *id; 0 if there is
+/* The length of the longest special token that text[n], n >= 1, begins with; *id: the token; 0:
    none. Control and unknown tokens count only within the first `trusted` bytes. */
 size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n,
                          size_t trusted, int32_t *id);
 
-/* Encode text[n], n >= 1, in which no special token is to be found: BPE by character, by byte; the
+/* Encode text[n], n >= 1, without looking for special tokens: BPE by character, by byte; the
    Unigram model. TFT_ERR_NOMEM. */
 enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, bool first, struct tft_ids *out);
@@ -160,18 +160,18 @@ enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *
 enum tft_status tft_unigram_encode(const struct tft_tokenizer *t, const char *text, size_t n,
                                    bool first, struct tft_ids *out);
 
-/* ---- for those */
+/* ---- for the encoders */
 
 tft_merge_join tft_bpe_join; /* ctx is the tokenizer */
 
-/* Pushes the tokens of all bytes, or the unknown token if one of them has no token. Several unknown
+/* Pushes the tokens of all bytes, or, if a byte has no token, the unknown token. Several unknown
    tokens in a row become one, as in SentencePiece. */
 void tft_push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out);
 
-/* The length of a space or U+2581 at p[n]; 0 if there is none. */
+/* The length of a space or U+2581 at p[n]; 0: neither. */
 size_t tft_space_length(const char *p, size_t n);
 
-/* The length of the first word of p[n], with the spaces before it. */
+/* The length of the first word of p[n], including the spaces before the word. */
 size_t tft_word_length(const char *p, size_t n);
 
 #endif

@@ -2,19 +2,19 @@
  * Builds a vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md,
  * "Tokenizer"), which may be hostile.
  *
- * Where the format leaves room, or real vocabularies are unusual:
- *   - Two tokens with the same text: text is encoded as the first, both are decoded to it.
- *   - A token without text is valid and never made (it pads a vocabulary to a round number).
- *   - A token whose name ends generation in llama.cpp is a control token, whatever its token_type.
- *     Many files say that "</s>" or "<|im_end|>" is normal, and then the text of a user could end
+ * Choices, where the format leaves room or real vocabularies are unusual:
+ *   - Two tokens with the same text: encoding makes the first; decoding takes both.
+ *   - A token without text is valid and never produced (it pads a vocabulary to a round number).
+ *   - A token with a name that ends generation in llama.cpp is a control token, with any
+ *     token_type. Many files call "</s>" or "<|im_end|>" normal, and then a user's text could end
  *     the turn.
- *   - Without token_type, the ids that other keys name are control tokens, and "<0xHH>" is a byte.
+ *   - Without token_type, the ids in other keys are control tokens, and "<0xHH>" is a byte.
  *   - A special id outside the vocabulary or a NaN score is an error; so is add_bos_token without a
  *     bos_token_id.
- *   - SentencePiece: there must be scores, and an unknown token or all 256 byte tokens, so that
- *     every text can be encoded.
+ *   - SentencePiece: there must be scores, and an unknown token or all 256 byte tokens, so every
+ *     text can be encoded.
  *   - Byte-level BPE: a byte without a token is dropped from the text, as in llama.cpp and Hugging
- *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in it.
+ *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in UTF-8.
  */
 #include "vocab_build.h"
 
@@ -28,9 +28,9 @@
 
 /* ---- tokens */
 
-/* Whether llama.cpp ends generation at a token of this name (llama-vocab.cpp, special_eog_ids),
-   whatever the file says. Left out: names that occur only with pre-tokenizers that tuffet does not
-   have, and gpt-oss's, among which "<|end|>" does not end. */
+/* Whether llama.cpp ends generation at a token of this name (llama-vocab.cpp, special_eog_ids) for
+   any file. Omitted: names that occur only with pre-tokenizers that tuffet lacks, and gpt-oss's,
+   where "<|end|>" does not end generation. */
 static bool ends_by_name(struct tft_str s)
 {
     static const char *const names[] = {
@@ -66,7 +66,7 @@ static bool ends(const struct tft_build *b, int32_t id, struct tft_str s)
     return id == b->t->eos || id == b->eot || id == b->eom || ends_by_name(s);
 }
 
-/* The kind of token i, whose name is s; 0 if tokenizer.ggml.token_type is invalid. */
+/* The kind of token i with name s; 0 if tokenizer.ggml.token_type is invalid. */
 static unsigned kind_of(const struct tft_build *b, uint32_t i, struct tft_str s)
 {
     if (ends_by_name(s))
@@ -113,7 +113,7 @@ static enum tft_status check_token(struct tft_build *b, uint32_t i, struct tft_s
     return TFT_OK;
 }
 
-/* Checks all tokens, and counts their bytes and the special ones. */
+/* Checks all tokens, and counts their bytes and the special tokens. */
 static enum tft_status check_tokens(struct tft_build *b)
 {
     const unsigned char *next = b->tokens->data;
@@ -167,8 +167,8 @@ static void fill_tokens(struct tft_build *b)
     }
 }
 
-/* Fills in the tokens of single bytes: of the kind byte if symbols are characters, else normal
-   ones. */
+/* Fills in the tokens of single bytes: tokens of the kind byte if symbols are characters, else
+   normal tokens. */
 static void fill_bytes(struct tft_tokenizer *t)
 {
     unsigned kind = t->by_character ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
@@ -182,8 +182,8 @@ static void fill_bytes(struct tft_tokenizer *t)
 
 /* ---- symbols that are characters */
 
-/* The rank of a score: the higher the score, the lower. The bits of floats of one sign are in the
-   order of their magnitudes. */
+/* The rank of a score: a higher score has a lower rank. The bits of floats of one sign are in the
+   order of magnitudes. */
 static uint32_t rank_of(float score)
 {
     uint32_t bits;
@@ -192,7 +192,7 @@ static uint32_t rank_of(float score)
     return bits >> 31 ? bits : ~bits & 0x7fffffff;
 }
 
-/* Whether there is a space after another character. */
+/* Whether p[n] has a space after another character. */
 static bool has_inner_space(const char *p, size_t n)
 {
     for (size_t i = 1; i < n; i++)
@@ -257,7 +257,7 @@ static bool is_phi3(struct tft_str s)
     return false;
 }
 
-/* Element i of the array `key`, which is v. */
+/* Element i of v, the array `key`. */
 static enum tft_status id_at(struct tft_build *b, const char *key, const struct tft_value *v,
                              uint64_t i, int32_t *out)
 {
@@ -268,7 +268,7 @@ static enum tft_status id_at(struct tft_build *b, const char *key, const struct 
     return TFT_OK;
 }
 
-/* Marks the tokens that the array `key` lists. Ids of other than special tokens have no effect. */
+/* Marks the tokens in the array `key`. Ids of tokens that are not special have no effect. */
 static enum tft_status mark(struct tft_build *b, const char *key, unsigned char flag)
 {
     const struct tft_value *v;
@@ -290,8 +290,8 @@ static enum tft_status fill_suppressed(struct tft_build *b)
     return status;
 }
 
-/* GGUF files of Phi-3 do not say it, and are known by their name as in llama.cpp: all special
-   tokens but three. */
+/* GGUF files of Phi-3 lack the array. The name identifies them, as in llama.cpp; the tokens are all
+   special tokens except three. */
 static void mark_phi3(struct tft_build *b)
 {
     static const char *const not_phi3[] = {"<unk>", "<s>", "<|endoftext|>"};

@@ -1,4 +1,4 @@
-/* Building a vocabulary from a source: vocab_values.c reads values, vocab_build.c the tokens. */
+/* Builds a vocabulary from a source: vocab_values.c reads values, vocab_build.c the tokens. */
 #ifndef TFT_VOCAB_BUILD_H
 #define TFT_VOCAB_BUILD_H
 
@@ -13,9 +13,9 @@ enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_sour
 /* The memory of a tokenizer. */
 void tft_vocab_free(struct tft_tokenizer *t);
 
-/* ---- while it is built */
+/* ---- during the build */
 
-/* The most tokens, and merges: the sizes of hash tables fit 32 bits. */
+/* The most tokens, and merges, so the sizes of hash tables fit 32 bits. */
 enum { TFT_BUILD_MAX = 1 << 28 };
 
 struct tft_build {
@@ -32,11 +32,11 @@ struct tft_build {
     tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, pos, __VA_ARGS__)
 #define TFT_BAD(b, v, ...) TFT_BAD_AT(b, (v)->offset, __VA_ARGS__)
 
-/* Reads tokenizer.ggml.* into b and b->t, but for the elements of arrays. */
+/* Reads tokenizer.ggml.* into b and b->t, except the elements of arrays. */
 enum tft_status tft_build_values(struct tft_build *b);
 
-/* The value of a key. An array has at most TFT_BUILD_MAX elements; without `required` it may be
-   absent, and *out is NULL. A bool stays as it is where the key is absent. */
+/* The value of a key. An array has at most TFT_BUILD_MAX elements; without `required` the key may
+   be absent, and then *out is NULL. If the key of a bool is absent, the bool is unchanged. */
 enum tft_status tft_build_array(struct tft_build *b, const char *key, enum tft_value_type type,
                                 bool required, const struct tft_value **out);
 enum tft_status tft_build_bool(struct tft_build *b, const char *key, bool *out);
