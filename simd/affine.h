@@ -12,12 +12,12 @@
 TFT_INLINE uint8_t tft_affine_byte(float v, const struct tft_affine *q)
 {
     float low = (float)-q->zero, high = (float)(255 - q->zero), t = v * q->inverse;
-    t = t > low ? t : low; /* also if t is NaN */
+    t = t > low ? t : low; /* NaN becomes low */
     t = t < high ? t : high;
     return (uint8_t)((int32_t)rintf(t) + q->zero);
 }
 
-/* The scale and the zero-point that map min .. max to bytes 0 .. 255; min <= 0 <= max. The scale is
+/* The scale and the zero point that map min .. max to bytes 0 .. 255; min <= 0 <= max. The scale is
    1 if the range is empty, infinite or NaN. */
 TFT_INLINE struct tft_affine tft_affine_of(float min, float max)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Bit number `bit` of each code. */
+/* Packs bit number `bit` of each code. */
 static void pack_1(uint8_t to[8], const uint8_t c[64], unsigned bit)
 {
     uint64_t bytes = 0; /* eight codes at a time, a byte each */
@@ -27,8 +27,7 @@ static void pack_4(uint8_t to[32], const uint8_t c[64])
         to[b] = (uint8_t)(c[b] | c[32 + b] << 4);
 }
 
-/* c: [5, 64]. With the digits as a number v of base 3, the byte is v / 243 rounded up to 1 / 256.
-   */
+/* c: [5, 64]. The digits are a number v of base 3; the byte is v / 243 rounded up to 1 / 256. */
 static void pack_five(uint8_t to[64], const uint8_t *c)
 {
     for (int b = 0; b < 64; b++) {
@@ -54,7 +53,7 @@ void tft_codes_pack(uint8_t *to, const uint8_t *codes, enum tft_bits b, size_t q
         }
 }
 
-/* Sets bit number `bit` of each code, which must be 0. */
+/* Sets bit number `bit` of each code; the bit must be 0. */
 static void unpack_1(uint8_t c[64], const uint8_t from[8], unsigned bit)
 {
     for (int l = 0; l < 8; l++)

@@ -1,12 +1,12 @@
 /*
- * Codes: how the quantized keys and values of a KV cache lie in memory.
+ * Codes: the memory layout of quantized keys and values of a KV cache.
  *
- * As in panel.h, 16 rows make a panel, and 4 consecutive columns of it a quad. A quad is 64 codes;
- * code number 4 * row + column is, once unpacked, the byte at that place of a weight panel's quad.
+ * As in panel.h, 16 rows make a panel, and 4 consecutive columns of a panel a quad. A quad is 64
+ * codes; unpacked code number 4 * row + column is the byte at that index in a weight panel's quad.
  * In a panel of keys, rows are tokens and columns are channels; in a panel of values, rows are
  * channels and columns are tokens.
  *
- * Each quad is packed by itself, so a panel may mix quads of several widths:
+ * Each quad is packed separately, so a panel may mix quads of several widths:
  *
  *   1 bit      8 bytes    bit l of byte b is code 8 l + b
  *   2 bits     16 bytes   bits 2 l and 2 l + 1 of byte b are code 16 l + b
@@ -16,8 +16,8 @@
  *   3 levels   64 bytes   five quads together: byte b holds code b of each quad
  *
  * The byte of five 3-level codes is a fraction in base 3, the digit of the first quad first,
- * rounded up to a multiple of 1 / 256: multiplied by 3, the byte overflows by the next digit. That
- * is 1.6 bits a code (log2 3 is 1.58). Quads that do not make five are stored as 2-bit quads.
+ * rounded up to a multiple of 1 / 256: multiplied by 3, the byte overflows by the next digit. A
+ * code takes 1.6 bits (log2 3 is 1.58). Up to four remaining quads are stored as 2-bit quads.
  */
 #ifndef TFT_CODES_H
 #define TFT_CODES_H
@@ -29,7 +29,7 @@
 #include "inline.h"
 #include "panel.h"
 
-/* Widths of a code, in the order in which their quads lie in a panel. */
+/* Widths of a code, in the order of their quads in a panel. */
 enum tft_bits {
     TFT_BITS_1,
     TFT_BITS_3_LEVELS,
@@ -44,7 +44,7 @@ enum { TFT_QUAD_CODES = TFT_PANEL * TFT_QUAD, TFT_TRIT_QUADS = 5 };
 
 static_assert(TFT_QUAD_CODES == 64, "the layouts above are of quads of 64 codes");
 
-/* The number of values that a code can have. */
+/* The number of values of a code. */
 TFT_INLINE unsigned tft_bits_levels(enum tft_bits b)
 {
     static const uint16_t levels[] = {2, 3, 4, 8, 16, 256};

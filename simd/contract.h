@@ -1,5 +1,5 @@
-/* What the numerics contract (kernels.h) asks of a compiler and its CPU. A build that cannot keep
-   the contract stops here, instead of making a program whose bits differ. */
+/* The numerics contract's (kernels.h) requirements on a compiler and CPU. A build that cannot keep
+   the contract stops here: its program would return other bits. */
 #ifndef TFT_CONTRACT_H
 #define TFT_CONTRACT_H
 

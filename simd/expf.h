@@ -1,14 +1,14 @@
 /*
  * exp in single precision, with an error below 1 ulp: the algorithm and the bits of SLEEF's
- * Sleef_finz_expf*_u10 (Shibata & Petrogalli 2020, section 3.2). Rungs compute it in vectors, by
- * r_exp of template/lanes.h. They do not call the library, whose next version may have other bits.
- * tests/simd/kernels compares the rungs.
+ * Sleef_finz_expf*_u10 (Shibata & Petrogalli 2020, section 3.2). The ISA levels compute exp in
+ * vectors, by r_exp of template/lanes.h. They do not call the library: its next version may have
+ * other bits. tests/simd/kernels compares the ISA levels.
  *
  *   x = q ln2 + s        q an integer, |s| <= ln2 / 2
  *   exp(x) = 2^q exp(s)
  *
- * ln2 is the sum of LN2_HI and LN2_LO, of which q * LN2_HI is exact. There is no branch, so that a
- * compiler can vectorize a loop over tft_expf.
+ * ln2 is the sum of LN2_HI and LN2_LO; q * LN2_HI is exact. There is no branch, so a compiler can
+ * vectorize a loop over tft_expf.
  */
 #ifndef TFT_EXPF_H
 #define TFT_EXPF_H
@@ -58,8 +58,8 @@ TFT_INLINE float tft_expf(float x)
     u = fmaf(u, s, 0.5f);
     u = 1.0f + fmaf(s * s, u, s);
 
-    /* 2^q as two factors: results that are subnormal or near the largest float are rounded once, by
-       the last product */
+    /* 2^q as two factors: the last product alone rounds results that are subnormal or near the
+       largest float */
     int32_t e = (int32_t)q, half = e >> 1;
     u = u * tft_pow2i(half) * tft_pow2i(e - half);
 

@@ -1,4 +1,4 @@
-/* tft_fit_fn of kernels.h, step by step, for one group: shared by the reference and by CUDA. */
+/* The steps of tft_fit_fn of kernels.h for one group, shared by the reference and CUDA. */
 #ifndef TFT_FIT_H
 #define TFT_FIT_H
 
@@ -8,7 +8,7 @@
 #include "half.h"
 #include "kernels.h"
 
-/* x rounded to what is stored: an E4M3 times unit if f8, otherwise an f16. */
+/* x rounded to the stored format: an E4M3 times unit if f8, otherwise an f16. */
 TFT_INLINE float tft_fit_stored(float x, bool f8, float unit)
 {
     float max = f8 ? TFT_F8_MAX : TFT_F16_MAX;
@@ -24,13 +24,13 @@ struct tft_fitted {
     float scale, mid, inverse, half;
 };
 
-/* Which list of clips a group has: that of 2 levels, of 3, or of more. */
+/* The index of a group's list of clips: for 2 levels, 3 levels, or more. */
 TFT_INLINE int tft_fit_list(float half)
 {
     return half < 1 ? 0 : half < 1.5f ? 1 : 2;
 }
 
-/* Those of a group whose numbers are in low .. high, clipped by entry i of its list. */
+/* The scale and middle of a group with numbers in low .. high, clipped by entry i of its list. */
 TFT_INLINE struct tft_fitted tft_fitted_of(float low, float high, float half, size_t i,
                                            const struct tft_fit *how)
 {

@@ -1,4 +1,4 @@
-/* Conversions of floats of 16 and 8 bits. All round to nearest, ties to even; those of 16 bits
+/* Conversions of floats of 16 and 8 bits. All round to nearest, ties to even; the 16-bit functions
    return the same bits as F16C, AVX-512, NEON and ggml. */
 #ifndef TFT_HALF_H
 #define TFT_HALF_H
@@ -25,7 +25,7 @@ TFT_INLINE uint32_t tft_f32_bits(float f)
 /* IEEE binary16: 1 sign bit, 5 of exponent (bias 15), 10 of fraction. */
 #define TFT_F16_MAX 65504.0f
 
-/* Without a branch, so that a compiler can vectorize a loop over it. */
+/* Without a branch, so a compiler can vectorize a loop of calls. */
 TFT_INLINE float tft_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;

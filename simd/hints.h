@@ -1,9 +1,9 @@
-/* What kernels ask of the compiler beyond C11. */
+/* Compiler hints for kernels, beyond C11. */
 #ifndef TFT_HINTS_H
 #define TFT_HINTS_H
 
-/* A function that is always inlined: the sizes that its caller passes as constants are constants
-   inside, and arrays of accumulators become registers. */
+/* A function that is always inlined: constant arguments are constants inside, and arrays of
+   accumulators become registers. */
 #define FORCE_INLINE static inline __attribute__((always_inline))
 
 /* Before a loop: unroll it completely. */

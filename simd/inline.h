@@ -1,5 +1,4 @@
-/* TFT_INLINE: a small function of a header, which a CUDA compiler compiles for the CPU and the GPU.
-   */
+/* TFT_INLINE: a small function in a header. A CUDA compiler compiles it for the CPU and the GPU. */
 #ifndef TFT_INLINE_H
 #define TFT_INLINE_H
 

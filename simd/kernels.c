@@ -6,7 +6,7 @@
 
 static const char *limit; /* a name in tft_ladder, or NULL. The library's only global variable. */
 
-/* The i-th rung, from the bottom, of those that this machine has; NULL past the last. */
+/* The i-th ISA level of this machine, from the lowest; NULL past the last. */
 static const struct tft_rung *rung(int i)
 {
     const struct tft_rung *r = tft_ladder;

@@ -1,13 +1,13 @@
 /*
- * Low-bit panels: weights of int8 that are held as codes of 4, 3 or 2 bits.
+ * Low-bit panels: weights of int8 as codes of 4, 3 or 2 bits.
  *
  * W is [N, K] of int8, as in panel.h. `group` consecutive columns of a row share two small integers
- * s and z. A code c of `bits` bits stands for the weight
+ * s and z. A code c of `bits` bits means the weight
  *
  *   w = s * (c - z)      s in 1 .. 15, z in 0 .. 15, w in -127 .. 127
  *
- * So these weights are those of a W8A8 matrix, and products with them are the same integers: QServe
- * (Lin et al. 2024, section 4.1) has the idea.
+ * So the weights are a W8A8 matrix, and its products are the same integers: the idea of QServe (Lin
+ * et al. 2024, section 4.1).
  *
  * As in panel.h, 16 rows make a panel, and 4 consecutive columns a quad:
  *
@@ -15,8 +15,8 @@
  *     [16]          bytes: s of a row in the low half, z in the high half
  *     [group / 4]   quads of codes, as codes.h packs them
  *
- * N is padded to a multiple of 16, and K to a multiple of `group`. Codes of the padding may be any:
- * they do not count.
+ * N is padded to a multiple of 16, and K to a multiple of `group`. Codes of the padding are
+ * arbitrary and do not count.
  */
 #ifndef TFT_LOW_PANEL_H
 #define TFT_LOW_PANEL_H

@@ -1,37 +1,36 @@
 /*
- * Packed weights: how codes of 2 to 8 bits lie in memory, for the types of GGUF files. Nothing is
- * lost: codes, scales, minima and factors are those of the file, and take about as many bytes.
+ * Packed weights: the memory layout of codes of 2 to 8 bits, for the types of GGUF files. The
+ * packing is lossless: codes, scales, minima and factors are the file's, in about as many bytes.
  *
  * W is [N, K]. As in panel.h, 16 rows make a panel. `block` columns of a panel are a record: 16
- * blocks of the file side by side. K is a multiple of `block`; N is padded to 16 with zeros.
+ * blocks of the file, interleaved. K is a multiple of `block`; N is padded to 16 with zeros.
  *
  *   [N / 16 panels][K / block records]
  *
- * A record has these parts, one after the other without gaps; row r of the panel has element r of
- * each [16]:
+ * A record has these parts, without gaps; row r of the panel has element r of each [16]:
  *
- *   factor    [16]     f16, or a byte e that stands for 2^(e - 128) (OCP's E8M0, halved as in ggml)
+ *   factor    [16]     f16, or a byte e, which means 2^(e - 128) (OCP's E8M0, halved as in ggml)
  *   minimum   [16]     f16, if has_min
  *   scales             by `scales`; a group is `group` consecutive columns, G = block / group
  *     NONE               nothing: s = 1, t = -1
  *     BYTES              s: [G][16] int8, then t: [G][16] int8 if has_min
  *     NIBBLES            [G][16] bytes: s in the low half, t in the high half
- *     ODD                [G / 2][16] bytes: n of an even group in the low half, of the odd group
- *                        after it in the high half; s = 2 n + 1
- *   codes              without a book: a quad (4 columns, 64 codes) is packed as codes.h says, all
- *                      quads of the bits `low` first, then all of the bits `high` above them
+ *     ODD                [G / 2][16] bytes: n of an even group in the low half, of the next odd
+ *                        group in the high half; s = 2 n + 1
+ *   codes              without a book: a quad (4 columns, 64 codes) is packed as in codes.h, all
+ *                      quads of the bits `low` first, then all quads of the bits `high` above
  *                      with a book:
  *                        [block / book][16] bytes: low 8 bits of an index
  *                        index_high times [block / book] u16: a further bit of all 16 indices
  *                        quads of 1 bit: 1 makes the number negative
  *
- * A code c stands for
+ * A code c means
  *
  *   factor * unit * s * (number(c) - zero) - minimum * t
  *
  * number(c) is c itself, or levels[c], or zero +- a byte of the book: an index selects the numbers
- * of `book` consecutive columns (ggml's "grids": Tseng et al. 2024, QuIP#, section 4.2, has the
- * idea).
+ * of `book` consecutive columns (ggml's "grids"; the idea of Tseng et al. 2024, QuIP#, section
+ * 4.2).
  */
 #ifndef TFT_PACKED_H
 #define TFT_PACKED_H
@@ -58,7 +57,7 @@ struct tft_packing {
     enum tft_packed_scales scales;
     float unit; /* a power of two */
 
-    enum tft_bits low, high;  /* high: 1 or 2 bits, or TFT_BITS_COUNT if there are none */
+    enum tft_bits low, high;  /* high: 1 or 2 bits, or TFT_BITS_COUNT: no high bits */
     const uint8_t *levels;    /* [16] or NULL */
     uint8_t book, index_high; /* columns of an index: 4, 8, or 0 without a book; 0 to 2 bits */
     const uint32_t *book4;    /* [2^(8 + index_high)] the byte of the first column is lowest */
@@ -104,10 +103,10 @@ TFT_INLINE size_t tft_packed_panel(const struct tft_packing *p, size_t K)
 }
 
 /*
- * Activations that packed weights are multiplied by: a row of K floats, K a multiple of 32, as
+ * Activations for products with packed weights: a row of K floats, K a multiple of 32, as
  *
  *   q:        [K] int8
- *   step:     [K / 32] f32: q[k] stands for q[k] * step[k / 32]
+ *   step:     [K / 32] f32: the float is q[k] * step[k / 32]
  *   minus32:  [K / 32] int32: the sum of 32 q, negated
  *   minus16:  [K / 16] int32: the sum of 16 q, negated
  */
@@ -123,7 +122,7 @@ TFT_INLINE const float *tft_groups_step(const uint8_t *row, size_t K)
     return (const float *)(const void *)(row + K);
 }
 
-/* Of groups of 16 or 32. */
+/* minus16 or minus32 of a row, by `group`. */
 TFT_INLINE const int32_t *tft_groups_minus(const uint8_t *row, size_t K, size_t group)
 {
     return (const int32_t *)(const void *)(row + K + K / TFT_STEP_GROUP * (group == 16 ? 8 : 4));

@@ -1,6 +1,6 @@
 /*
- * Panels: how int8 weights lie in a file and in memory (docs/file-format.md, "Panels"). All kernels
- * read this order, so a file is mapped and used as it is.
+ * Panels: the layout of int8 weights in a file and in memory (docs/file-format.md, "Panels"). All
+ * kernels read this order, so a mapped file is used in place.
  *
  * W is [N, K], a row per output. 16 rows make a panel. In a panel, 4 consecutive columns make a
  * quad: the 4 bytes of row 0, then the 4 bytes of row 1, and so on, 64 bytes in all:
@@ -11,7 +11,7 @@
  * loop over quads may take four at a time.
  *
  * Weights are in -127 .. 127, not -128: a kernel without dot-product instructions adds two products
- * in 16 bits, and 2 * (-128)^2 would overflow. Opening a file refuses it (tft_format.flaw).
+ * in 16 bits, and 2 * (-128)^2 would overflow. Opening a file refuses -128 (tft_format.flaw).
  */
 #ifndef TFT_PANEL_H
 #define TFT_PANEL_H

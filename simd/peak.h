@@ -1,4 +1,4 @@
-/* Defines the tft_peak_fn of a rung: a loop of one instruction over registers. */
+/* Defines the tft_peak_fn of an ISA level: a loop of one instruction over registers. */
 #ifndef TFT_PEAK_H
 #define TFT_PEAK_H
 
@@ -6,10 +6,9 @@
 
 #include "hints.h"
 
-/* Defines tft_peak_fn `name`. It updates 12 accumulators of `type`: enough to hide a latency of 6
-   cycles on two units, and few enough for 16 registers. `step` is the next value of acc[i]; it may
-   use `a`, which equals `init` in a way that the compiler cannot see. One step is `ops` operations.
- */
+/* Defines tft_peak_fn `name`, with 12 accumulators of `type`: enough to hide a latency of 6 cycles
+   on two units, and few enough for 16 registers. step: the next value of acc[i], an expression that
+   may use `a`, a copy of `init` that the compiler cannot see through. ops: operations of a step. */
 #define TFT_PEAK(name, type, init, step, ops)                                                      \
     static double name(size_t rounds)                                                              \
     {                                                                                              \

@@ -1,6 +1,6 @@
 /*
- * The rungs that a kind of CPU may have. x86/ladder.c, arm/ladder.c, wasm/ladder.c or c/ladder.c
- * defines tft_ladder; the build picks one of them.
+ * A rung is an ISA level; the ladder is the list of a CPU family's ISA levels. x86/ladder.c,
+ * arm/ladder.c, wasm/ladder.c or c/ladder.c defines tft_ladder; the build picks one file.
  */
 #ifndef TFT_RUNGS_H
 #define TFT_RUNGS_H
@@ -12,12 +12,12 @@ struct tft_kernels;
 
 struct tft_rung {
     const char *name;
-    bool (*present)(void);               /* whether this machine has it; NULL: every machine does */
-    void (*fill)(struct tft_kernels *k); /* replaces the kernels that this rung does better */
+    bool (*present)(void);               /* whether this machine has the level; NULL: always */
+    void (*fill)(struct tft_kernels *k); /* replaces kernels by this level's faster ones */
 };
 
-/* Lowest rung first; ends with a NULL name. A rung may be absent below one that is present, so fill
-   must not rely on the kernels of the rungs below, except those of the reference. */
+/* Lowest level first; ends with a NULL name. A level may be absent below a present level, so `fill`
+   may rely only on the reference's kernels. */
 extern const struct tft_rung tft_ladder[];
 
 void tft_rung_c(struct tft_kernels *k);       /* the reference: fills the whole table */

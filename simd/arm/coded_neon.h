@@ -1,4 +1,4 @@
-/* The registers of bytes that codes_attention.h and packed_unpack.h want, for NEON. */
+/* The registers of bytes of codes_attention.h and packed_unpack.h, for NEON. */
 typedef uint8x16_t breg;
 enum { BYTES = 16 };
 
@@ -17,11 +17,11 @@ static inline breg b_repeat(const uint8_t *p, int r, int period)
                        : vld1q_u8(p + r * BYTES % period);
 }
 
-/* quad.h. NEON shifts bytes, tests their bits, and inserts bits into them: a quad of 2 and 4 bits
-   takes 14 instructions, with b_shift it would be 24. */
+/* quad.h. NEON can shift bytes, test bits and insert bits: a quad of 2 and 4 bits takes 14
+   instructions; with b_shift it would take 24. */
 #define HAVE_UNPACK_BITS
 
-/* 255 where the code of 1 bit is 1, 0 where it is 0. r: [4] */
+/* 255 for a 1-bit code of 1, 0 for a code of 0. r: [4] */
 static inline void b_test(breg *r, const uint8_t *from)
 {
     breg v = b_repeat(from, 0, 8), bit = vcombine_u8(vdup_n_u8(1), vdup_n_u8(2));

@@ -1,4 +1,4 @@
-/* The rung dotprod: dot products of bytes (sdot), for gemm_i8 and attention on codes. */
+/* The ISA level dotprod: dot products of bytes (sdot), for gemm_i8 and attention on codes. */
 #include "simd/rungs.h"
 
 #include "reg_neon.h"
@@ -47,7 +47,7 @@ static inline d_bytes d_token(const uint8_t *x, size_t next)
     return vreinterpretq_s8_u8(veorq_u8(vld1q_u8(x), vdupq_n_u8(0x80)));
 }
 
-/* sdot by lane s. vdotq_laneq_s32 wants a literal. */
+/* sdot by lane s. vdotq_laneq_s32 requires a literal. */
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
     UNROLL for (int i = 0; i < 4; i++)
@@ -69,12 +69,12 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #include "simd/template/gemm_i8.h"
 
 /* Attention on codes. An i16 factor is 128 * high + low, high in -127 .. 127 and low of 7 bits.
-   c_put_x stores 16 bytes of each, and c_acc has the sums of each. */
+   c_put_x stores 16 bytes of high and of low, and c_acc has the sums of both. */
 #include "coded_neon.h"
 
 typedef d_weights c_codes;
 typedef struct {
-    int8x16_t high, low; /* an i8 factor is in high */
+    int8x16_t high, low; /* `high` has an i8 factor */
 } c_x;
 typedef struct {
     d_acc high, low;
@@ -189,7 +189,7 @@ static inline v16 p_floats(p_acc acc, bool wide)
     EACH_PART(vcvtq_f32_s32(acc.r[p]));
 }
 
-/* 12 registers of sums, 12 of floats, 3 of tokens, weights one after the other: 29 of 32 */
+/* 12 registers of sums, 12 of floats, 3 of tokens, weights in turn: 29 of 32 */
 #define PACKED_TOKENS 3
 #define PACKED_PANELS 1
 #include "simd/template/gemm_packed.h"

@@ -1,4 +1,4 @@
-/* The rung i8mm: products of small matrices of bytes (usmmla), for gemm_i8. */
+/* The ISA level i8mm: products of small matrices of bytes (usmmla), for gemm_i8. */
 #include "simd/rungs.h"
 
 #include "reg_neon.h"
@@ -8,8 +8,8 @@
 #error "build this file with -march=armv8.2-a+dotprod+i8mm"
 #endif
 
-/* gemm_i8: usmmla multiplies 8 bytes of two tokens by 8 bytes of two rows. The latter are the zip
-   of two neighbouring quads. */
+/* gemm_i8: usmmla multiplies 8 bytes of two tokens by 8 bytes of two rows. The bytes of the rows
+   are the zip of two adjacent quads. */
 typedef struct {
     int8x16_t r[8]; /* two rows, 8 columns each */
 } d_weights;
@@ -105,7 +105,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #include "coded_neon.h"
 #include "low_udot.h"
 
-/* Tokens of a block and one panel, which g has alone. */
+/* g has the tokens of one block and one panel. */
 static void mm_block(const struct tft_gemm_i8 *g, struct low_buffer *b)
 {
     size_t K = dot_cols(g);
@@ -125,7 +125,7 @@ static void mm_block(const struct tft_gemm_i8 *g, struct low_buffer *b)
     }
 }
 
-/* Three tiles and more share the rearranging of a panel, a range of columns at a time. */
+/* Three or more tiles share the rearranging of a panel, a range of columns at a time. */
 static void gemm_i8_mm(const struct tft_gemm_i8 *g)
 {
     if (g->M <= 2 * DOT_TILE) {

@@ -1,4 +1,4 @@
-/* Every 64-bit ARM has NEON with fma; the operating system tells about the other features. */
+/* Every 64-bit ARM has NEON with fma; the operating system reports the other features. */
 #include "simd/rungs.h"
 
 #include "port/port.h"

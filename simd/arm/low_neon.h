@@ -1,7 +1,7 @@
-/* The parameters of gemm_low.h on NEON. The file that includes this one defines l_part, l_acc, and
-   l_rows(acc): the sums of 16 rows, four in each uint32x4_t. */
+/* The parameters of gemm_low.h on NEON. The including file defines l_part, l_acc, and l_rows(acc):
+   the sums of 16 rows, four in each uint32x4_t. */
 
-/* Keeps gcc from unpacking several quads at once, for which there are too few registers. */
+/* Keeps gcc from unpacking several quads at once: there are too few registers. */
 #define LOW_FENCE() __asm__ volatile("" ::: "memory")
 
 typedef struct {

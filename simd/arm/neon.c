@@ -1,4 +1,4 @@
-/* The rung neon: armv8.0, every 64-bit ARM. Replaces all kernels that have a template. */
+/* The ISA level neon: armv8.0, every 64-bit ARM. Replaces all kernels with a template. */
 #include "simd/rungs.h"
 
 #include "reg_neon.h"
@@ -8,7 +8,7 @@
 /* 6 sums of four registers, 3 operands: 27 of 32 registers */
 #define TILE_M 3
 #define TILE_N 2
-/* One v16 a query, so that many queries share a conversion, which takes as long as two fma. */
+/* One v16 per query, so many queries share a conversion, which takes as long as two fma. */
 #define TILE_Q 6
 #define TILE_V 1
 #include "simd/template/floats.h"
@@ -18,7 +18,7 @@ typedef struct {
     int8x16_t quad[2][4];
 } d_weights;
 
-/* Two sums a row, two rows a register. */
+/* Two sums per row, two rows per register. */
 typedef struct {
     int32x4_t r[8];
 } d_acc;
@@ -60,7 +60,7 @@ static inline d_bytes d_token(const uint8_t *x, size_t next)
     return vreinterpretq_s8_u8(veorq_u8(vld1q_u8(x), vdupq_n_u8(0x80)));
 }
 
-/* The sum of two products is at most 2 * 128 * 127, which an int16 holds. */
+/* The sum of two products is at most 2 * 128 * 127, and fits an int16. */
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
     int32x4_t q = vreinterpretq_s32_s8(x);
@@ -86,8 +86,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #include "simd/template/gemm_i8.h"
 
 /*
- * Attention on codes: the 16 rows of a column, as int16, are multiplied by a factor that is a lane
- * of a register. So c_put stores a quad by columns. There are no i8 factors: they would double the
+ * Attention on codes: the 16 rows of a column, as int16, are multiplied by a factor in a lane of a
+ * register. So c_put stores a quad by columns. There are no i8 factors: i8 would double the
  * products of an instruction, but no instruction on bytes takes its factor from a lane.
  */
 #include "coded_neon.h"
@@ -189,8 +189,8 @@ static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
  */
 #include "packed_neon.h"
 
-/* Narrow numbers: r[0 .. 3], a sum for each row. Wide ones: r[0 .. 7], two sums for each row, which
-   p_floats adds. */
+/* Narrow numbers: r[0 .. 3], a sum for each row. Wide numbers: r[0 .. 7], two sums for each row;
+   p_floats adds the two. */
 typedef struct {
     int32x4_t r[8];
 } p_acc;
@@ -237,7 +237,7 @@ static inline v16 p_floats(p_acc acc, bool wide)
     EACH_PART(vcvtq_f32_s32(wide ? vpaddq_s32(acc.r[2 * p], acc.r[2 * p + 1]) : acc.r[p]));
 }
 
-/* 8 registers of sums, with wide numbers 16, 8 of floats, 4 of tokens; the others for weights and
+/* 8 registers of sums (16 with wide numbers), 8 of floats, 4 of tokens; the rest for weights and
    products */
 #define PACKED_TOKENS 2
 #define PACKED_PANELS 1
@@ -245,8 +245,8 @@ static inline v16 p_floats(p_acc acc, bool wide)
 
 /*
  * gemm_low: products of codes and the bytes of a token, both unsigned, are at most 15 * 255, and
- * 16 bits hold the sum of 17. A part has a sum for each column of a quad, two rows a register, and
- * an l_acc two sums a row.
+ * 16 bits hold the sum of 17. A part has a sum for each column of a quad, two rows per register. An
+ * l_acc has two sums per row.
  */
 typedef struct {
     uint16x8_t r[8];
@@ -297,7 +297,7 @@ static inline l_acc l_sum(l_acc acc, l_part part)
 #define LOW_RUN(bits) LOW_STEP
 #include "low_neon.h"
 
-/* smlal, 8 products. Not smull, which a compiler moves out of the loop. */
+/* smlal, 8 products. Not smull: a compiler moves smull out of the loop. */
 TFT_PEAK(peak_int8_neon, int16x8_t, vdupq_n_s16(0x0101),
          vmlal_s8(acc[i], vget_low_s8(vreinterpretq_s8_s16(a)),
                   vget_low_s8(vreinterpretq_s8_s16(a))),

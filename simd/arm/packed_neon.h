@@ -1,6 +1,6 @@
 /*
- * The weights of gemm_packed.h in registers of NEON, each 4 columns of 4 rows. Wide numbers are
- * made signed.
+ * The weights of gemm_packed.h in registers of NEON, each 4 columns of 4 rows. Wide numbers become
+ * signed.
  *
  * Parameters, besides coded_neon.h: p_acc, p_start, p_dot, p_floats, PACKED_TOKENS and
  * PACKED_PANELS of gemm_packed.h.

@@ -1,12 +1,11 @@
-/* The registers that lanes.h wants, for NEON as every 64-bit ARM has it: a v16 is four registers.
-   */
+/* The registers of lanes.h, for every 64-bit ARM's NEON: a v16 is four registers. */
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Finishes the sums r[0 .. 3] before the next TOGETHER. Otherwise gcc finishes one sum of a whole
-   loop after the other, and runs out of registers for what they are multiplied by. */
+/* Finishes the sums r[0 .. 3] before the next TOGETHER. Else gcc finishes one sum of a whole loop
+   after the other, and runs out of registers for the factors. */
 #define TOGETHER(r) __asm__ volatile("" : "+w"((r)[0]), "+w"((r)[1]), "+w"((r)[2]), "+w"((r)[3]))
 
 typedef float32x4_t reg;
@@ -94,7 +93,7 @@ static inline reg r_pow2(int32x4_t e)
     return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(e, vdupq_n_s32(127)), 23));
 }
 
-/* 2^q may be beyond the floats, its two factors are not. Only the second product rounds. */
+/* 2^q may exceed the floats; its two factors do not. Only the second product rounds. */
 static inline reg r_scale(reg a, reg q)
 {
     int32x4_t e = vcvtq_s32_f32(q), half = vshrq_n_s32(e, 1);

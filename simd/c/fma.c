@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* *high = a + b as it is rounded, *low = what the sum has lost (Knuth's TwoSum). *low is NaN if the
-   sum is infinite. */
+/* *high = a + b, rounded; *low = the rounding error (Knuth's TwoSum). *low is NaN if the sum is
+   infinite. */
 static void add(double a, double b, double *high, double *low)
 {
     double s = a + b, t = s - a;
@@ -12,7 +12,7 @@ static void add(double a, double b, double *high, double *low)
     *high = s;
 }
 
-/* The same for a * b (Dekker 1971): the halves of a factor have 26 bits, so that their products are
+/* As add(), for a * b (Dekker 1971): the halves of a factor have 26 bits, so their products are
    exact. */
 static void multiply(double a, double b, double *high, double *low)
 {
@@ -22,10 +22,9 @@ static void multiply(double a, double b, double *high, double *low)
     *high = p;
 }
 
-/* a + b rounded to odd: where the sum is not exact, it is the one of its two neighbours whose last
-   bit is 1. If more bits are rounded off, the result is that of one rounding (Boldo and Melquiond
-   2008, "Emulation of FMA and correctly rounded sums"). The bits of a double count up with its
-   magnitude. */
+/* a + b rounded to odd: an inexact sum becomes the adjacent double with last bit 1. Then a second
+   rounding to fewer bits gives the correctly rounded result (Boldo and Melquiond 2008, "Emulation
+   of FMA and correctly rounded sums"). The bits of a double grow with its magnitude. */
 static double add_to_odd(double a, double b)
 {
     double s, e;
@@ -45,8 +44,8 @@ float tft_fmaf(float x, float y, float z)
     return (float)add_to_odd((double)x * y, z);
 }
 
-/* Boldo and Melquiond, section 5: x y + z is the exact sum of three numbers. The two small ones are
-   added to odd, so that the last addition alone rounds. */
+/* Boldo and Melquiond, section 5: x y + z is the exact sum of three numbers. The two small numbers
+   are added with rounding to odd, so only the last addition rounds. */
 double tft_fma(double x, double y, double z)
 {
     double p, p_low, t, t_low, s, s_low;

@@ -1,7 +1,7 @@
 /*
- * The reference: the numerics contract of kernels.h in plain C. Every other rung is compared with
- * it bit for bit, and it is the only rung of a CPU that has no other. Read it beside kernels.h,
- * whose formulas and shapes are not repeated here.
+ * The reference: the numerics contract of kernels.h in plain C. Tests compare every other ISA level
+ * with the reference bit for bit, and a CPU without another level uses the reference. Read this
+ * file beside kernels.h, which has the formulas and shapes.
  */
 #include "simd/rungs.h"
 
@@ -94,7 +94,7 @@ static void gemm_i8_c(const struct tft_gemm_i8 *g)
         }
 }
 
-/* At most 16 tokens at a time, which share the unpacking of a row. */
+/* At most 16 tokens at a time share the unpacking of a row. */
 static void gemm_low_c(const struct tft_gemm_i8 *g, const struct tft_low_panels *w)
 {
     enum { TOKENS = 16 };

@@ -11,15 +11,15 @@
 /* --------------------------------------------------------------------------- attention on codes */
 
 enum {
-    COLUMNS = TFT_CODED_SPAN, /* of a panel, at most */
+    COLUMNS = TFT_CODED_SPAN, /* the most columns of a panel */
     BATCH = 8,                /* queries that share the unpacking of a panel */
-    FOLDS = COLUMNS / 16      /* folds of a query, at most: groups of channels, or blocks */
+    FOLDS = COLUMNS / 16      /* the most folds of a query: groups of channels, or blocks */
 };
 
 /* The factors of one query. */
 struct folded {
     int32_t x[COLUMNS];
-    float step[FOLDS], base[FOLDS]; /* base: the sum that is multiplied by mid, or the product */
+    float step[FOLDS], base[FOLDS]; /* base: the sum to multiply by mid, or the product */
 };
 
 /* The columns of a panel, or of the same panel of several blocks. */
@@ -86,7 +86,7 @@ static void score_by_channel(float *s, const struct folded *q, const struct tft_
         s[n] = fmaf((float)t[n], q->step[0] / 2, q->base[0]) * factor;
 }
 
-/* s: [16] of the panel in c, whose first token is `token` */
+/* s: [16] of the panel in c, from token `token` on */
 static void score_by_token(float *s, const struct folded *q, const struct tft_coded *k,
                            size_t token, const struct columns *c, float factor)
 {
@@ -160,7 +160,7 @@ static void fold_probabilities(struct folded *to, const float *p, const struct t
     to->base[0] = dot16(p, mid, n_blocks * tokens);
 }
 
-/* o: channels d .. d + n - 1 of one query, which are rows of the panel in c */
+/* o: channels d .. d + n - 1 of one query, the rows of the panel in c */
 static void mix_panel(float *o, const struct folded *p, const struct tft_coded *v, size_t n_blocks,
                       const struct columns *c, size_t d, size_t n)
 {

@@ -1,4 +1,4 @@
-/* The reference's kernels on codes, which reference.c puts into the table. */
+/* The reference's kernels on codes, for the table in reference.c. */
 #ifndef TFT_REFERENCE_CODES_H
 #define TFT_REFERENCE_CODES_H
 

@@ -47,12 +47,12 @@ static void scales(const struct tft_packing *p, const uint8_t *record, size_t ro
     }
 }
 
-/* The codes of a record, [quads, 64] as codes.h says. */
+/* The codes of a record, [quads, 64] as in codes.h. */
 struct planes {
     uint8_t low[TFT_PACKED_BLOCK * TFT_PANEL], high[TFT_PACKED_BLOCK * TFT_PANEL];
 };
 
-/* Without a book: c + 2^bits of the low codes * the high codes. */
+/* Without a book: low code + 2^(bits of the low code) * high code. */
 static unsigned number(const struct tft_packing *p, const struct planes *c, size_t i)
 {
     unsigned code = c->low[i];
@@ -138,7 +138,7 @@ static void add_record(float v[TFT_PANEL], const struct tft_gemm_packed *g, cons
         }
 }
 
-/* Of M tokens at most TOKENS at a time, which share the unpacking of a record. */
+/* At most TOKENS of M tokens at a time share the unpacking of a record. */
 enum { TOKENS = 16 };
 
 static void panel(const struct tft_gemm_packed *g, size_t m, size_t tokens, size_t n)

@@ -1,4 +1,4 @@
-/* The reference's kernels on packed weights, which reference.c puts into the table. */
+/* The reference's kernels on packed weights, for the table in reference.c. */
 #ifndef TFT_REFERENCE_PACKED_H
 #define TFT_REFERENCE_PACKED_H
 

@@ -1,4 +1,4 @@
-/* The reference's kernels of layers with a state, which reference.c puts into the table. */
+/* The reference's kernels of layers with a state, for the table in reference.c. */
 #ifndef TFT_REFERENCE_STATE_H
 #define TFT_REFERENCE_STATE_H
 

@@ -1,4 +1,4 @@
-/* The sums that the numerics contract (kernels.h) defines, on floats. */
+/* The numerics contract's (kernels.h) sums of floats. */
 #ifndef TFT_SUMS_H
 #define TFT_SUMS_H
 

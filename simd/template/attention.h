@@ -3,7 +3,7 @@
  *
  * Parameters, besides lanes.h:
  *
- *   ISA(name)   the name of a function of this rung
+ *   ISA(name)   the name of a function of this ISA level
  *   TILE_Q      queries of a tile, at most 6
  *   TILE_V      v16 of a tile for each query: panels of keys in score, 16 channels each in mix
  */
@@ -95,7 +95,7 @@ static void ISA(score_f16)(const struct tft_score *a)
 
 FORCE_INLINE float largest(const float *p, size_t n)
 {
-    /* lanes past the end hold p[0], which never exceeds the maximum */
+    /* lanes past the end hold p[0]: never above the maximum */
     v16 lanes = v_set(p[0]);
     for (size_t j = 0; j < n; j += 16)
         lanes = v_select_n(v_max(lanes, v_load_n(p + j, n - j)), lanes, n - j);
@@ -114,8 +114,8 @@ static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
     *sum = v_hsum(total);
 }
 
-/* The weights of row i of softmax_u8, in place of its scores; its sum, and in step the sum of the
-   weights. Returns what makes bytes of them. */
+/* Replaces the scores of row i of softmax_u8 by weights; sets the row's sum, and step to the sum of
+   the weights. Returns the factor that turns weights into bytes. */
 FORCE_INLINE float weights_of_row(const struct tft_softmax_u8 *a, size_t i)
 {
     float *p = a->p + i * a->ldp;
@@ -152,8 +152,8 @@ FORCE_INLINE void bytes_of_row(const struct tft_softmax_u8 *a, size_t i, float i
     a->step[i] = all > 0 ? a->step[i] / all : 0;
 }
 
-/* Each step for several rows before the next, because a row alone waits for the latency of its
-   maximum, of exp, and of its sums. */
+/* Does each step for several rows before the next step, because a row alone waits for the latency
+   of its maximum, of exp, and of its sums. */
 static void ISA(softmax_u8)(const struct tft_softmax_u8 *a)
 {
     enum { ROWS = 8 };
@@ -199,7 +199,7 @@ FORCE_INLINE void mix_tile(const struct tft_mix *a, size_t d, size_t nq, size_t 
             v_store(o + i * a->ldo + c * 16, acc[i][c]);
 }
 
-/* The last channels, from d on, of a head whose size is no multiple of 16. */
+/* The last channels, from d on, if the head's size is not a multiple of 16. */
 FORCE_INLINE void mix_last(const struct tft_mix *a, size_t d, size_t nq, enum tft_num num)
 {
     const char *v = (const char *)a->v + d * tft_num_bytes(num);

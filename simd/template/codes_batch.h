@@ -6,8 +6,8 @@
 
 enum {
     CODED_BATCH = 32,  /* queries that share the unpacking of a panel */
-    CODED_QUERIES = 8, /* queries in one product, at most */
-    CODED_FOLDS = 4,   /* queries folded side by side */
+    CODED_QUERIES = 8, /* the most queries in one product */
+    CODED_FOLDS = 4,   /* queries folded in parallel */
     CODED_SPANS = TFT_CODED_SPAN / 16,
     CODED_QUAD = TFT_QUAD_CODES,
 };
@@ -16,10 +16,10 @@ _Static_assert(CODED_TILE >= 1 && CODED_TILE <= CODED_QUERIES, "CODED_CASE has t
 _Static_assert(CODED_DIRECT >= 0 && CODED_DIRECT <= CODED_QUERIES, "DIRECT_CASE has them all");
 _Static_assert(CODED_WAYS == 1 || CODED_WAYS == 4, "an accumulator is 1, 2 or 4");
 
-/* What remains of factors that were folded together. */
+/* The results of factors folded together. */
 struct coded_fold {
     float half;    /* step / 2 of kernels.h */
-    float base;    /* the sum that is multiplied by mid, or its product with mid */
+    float base;    /* the sum to multiply by mid, or the product with mid */
     int32_t shift; /* sum of x * (L - 1) */
 };
 
@@ -28,7 +28,7 @@ typedef int32_t coded_sum[CODED_QUERIES][TFT_PANEL]; /* sums of a panel's rows f
 struct coded_batch {
     /* Codes of a panel, or of the same panel of several blocks, from c_put. */
     _Alignas(64) uint8_t codes[TFT_CODED_SPAN / TFT_QUAD * CODED_QUAD];
-    /* Factors of each query, from c_put_x; i8 factors use half of it. */
+    /* Factors of each query, from c_put_x; i8 factors use half of a row. */
     _Alignas(64) uint8_t x[CODED_BATCH][2 * TFT_CODED_SPAN];
     _Alignas(64) float weight[TFT_CODED_SPAN]; /* L - 1 of each column */
     struct coded_fold fold[CODED_BATCH][CODED_SPANS];

@@ -1,4 +1,4 @@
-/* Products of codes and folded factors: A of codes_attention.h, which also has the parameters. */
+/* Products of codes and folded factors: A of codes_attention.h. Parameters: codes_attention.h. */
 #ifndef TFT_TEMPLATE_CODES_DOT_H
 #define TFT_TEMPLATE_CODES_DOT_H
 
@@ -113,7 +113,7 @@ FORCE_INLINE void direct_steps(c_acc (*acc)[4], const uint8_t *from, enum tft_bi
     }
 }
 
-/* Quads of one panel. sum: [nt, 16], to which it adds if `more`; x: [nt] rows of a batch. bits and
+/* Quads of one panel. sum: [nt, 16], kept and added to if `more`; x: [nt] rows of a batch. bits and
    nt are constants. */
 FORCE_INLINE void direct_panel(int32_t (*sum)[TFT_PANEL], const uint8_t *from, enum tft_bits bits,
                                size_t quads, const uint8_t *x, size_t nt, bool more)
@@ -183,21 +183,21 @@ static void ISA(direct_quads)(coded_sum *sum, const struct direct_quads *c, cons
 }
 #endif
 
-/* Whether nq queries on the codes of b are faster without storing unpacked codes: few queries,
-   codes of up to 4 bits, none of 3 levels. */
+/* Whether nq queries on the codes of b are faster without storing unpacked codes: few queries, and
+   codes of up to 4 bits without 3 levels. */
 FORCE_INLINE bool coded_direct(const struct tft_coded *b, size_t nq)
 {
     return nq <= CODED_DIRECT && !b->quads[TFT_BITS_8] && !b->quads[TFT_BITS_3_LEVELS];
 }
 
-/* Clears the factors that direct_panels reads besides those of 5, 6 or 7 queries. */
+/* Clears the factors that direct_panels reads after 5, 6 or 7 queries. */
 FORCE_INLINE void coded_clear_rest(struct coded_batch *b, size_t nq)
 {
     if (b->direct && nq > 4)
         memset(b->x[nq], 0, (CODED_QUERIES - nq) * sizeof *b->x);
 }
 
-/* A of nt queries; sum: [panels], to which it adds if `more`. Only if coded_direct(). */
+/* A of nt queries; sum: [panels], kept and added to if `more`. Only if coded_direct(). */
 FORCE_INLINE void coded_sums_direct(coded_sum *sum, struct coded_span s, size_t nt, bool more)
 {
 #if CODED_DIRECT
@@ -222,7 +222,7 @@ FORCE_INLINE void coded_sums_direct(coded_sum *sum, struct coded_span s, size_t 
 
 /* -------------------------------------------------------------------------- from sums to floats */
 
-/* y + the result of a span of columns, where scale and mid belong to rows. */
+/* y + the result of a span of columns, with scale and mid of rows. */
 FORCE_INLINE v16 coded_rows(v16 y, const int32_t *sum, const struct coded_fold *f, v16 scale,
                             v16 mid)
 {

@@ -1,13 +1,12 @@
-/* fit of kernels.h: groups of floats become codes. A lane is a group. Parameters: ISA(name) and
+/* fit of kernels.h: turns groups of floats into codes. A lane is a group. Parameters: ISA(name) and
    lanes.h. simd/fit.h has the same steps for one group. */
 #ifndef TFT_TEMPLATE_CODES_FIT_H
 #define TFT_TEMPLATE_CODES_FIT_H
 
 #include "lanes.h"
 
-/* a rounded to what an f16, or an E4M3 times unit, can hold. An E4M3 has 3 bits after its leading
-   one, or is a multiple of 2^-9: both are what is left after adding 1.5 * 2^20 times its power of
-   two. */
+/* a rounded to an f16, or to an E4M3 times unit. An E4M3 has 3 bits after the leading one, or is a
+   multiple of 2^-9: in both cases, adding 1.5 * 2^20 times its power of two leaves these bits. */
 FORCE_INLINE v16 fit_stored(v16 a, bool f8, float unit)
 {
     v16 max = v_set(f8 ? TFT_F8_MAX : TFT_F16_MAX), zero = v_set(0);

@@ -4,18 +4,18 @@
 
 #include "codes_batch.h"
 
-/* Numbers that are folded together: n of each query. */
+/* Numbers to fold together: n of each query. */
 struct coded_factors {
     const float *f; /* [nq, n], rows ldf apart */
     size_t ldf;
-    const float *scale, *mid; /* [n], or NULL if scales do not belong to what is summed over */
+    const float *scale, *mid; /* [n], or NULL if scales do not belong to the n numbers */
     const float *weight;      /* [n]: L - 1 */
     size_t n;
     float limit;
 };
 
-/* Numbers k .. k + 15 of f, or the n that remain, times their scale if `scaled`. Updates base, and
-   the largest magnitude in each lane. */
+/* Numbers k .. k + 15 of f, or the last n, times their scale if `scaled`. Updates base, and the
+   largest magnitude in each lane. */
 FORCE_INLINE v16 fold_scaled(const struct coded_factors *c, const float *f, size_t k, size_t n,
                              bool scaled, v16 *base, v16 *max)
 {
@@ -26,8 +26,8 @@ FORCE_INLINE v16 fold_scaled(const struct coded_factors *c, const float *f, size
     return b;
 }
 
-/* The sum of 16 lanes that hold integers. i8 factors: floats hold every partial sum. i16 factors
-   beside codes of 4 bits may exceed what a float holds, though a lane does not. */
+/* The sum of 16 lanes of integers. i8 factors: floats hold every partial sum exactly. i16 factors
+   with codes of 4 bits: a lane fits a float exactly, but the sum may not. */
 FORCE_INLINE int32_t fold_shift(v16 lanes, bool i16)
 {
     _Static_assert(TFT_CODED_SPAN * TFT_FOLD_I8 * 15 < 1 << 24, "i8 factors: floats are exact");
@@ -42,9 +42,9 @@ FORCE_INLINE int32_t fold_shift(v16 lanes, bool i16)
     return sum;
 }
 
-/* nt queries side by side, because each is a chain of dependent steps. base becomes dot16 of f and
-   mid if `scaled`, otherwise total16 of f. x: [nt, 2 * TFT_CODED_SPAN], of which each row gets n
-   factors, padded to a multiple of 16; to: [nt, CODED_SPANS] */
+/* nt queries in parallel, because each query is a chain of dependent steps. base becomes dot16 of f
+   and mid if `scaled`, else total16 of f. x: [nt, 2 * TFT_CODED_SPAN]: each row gets n factors,
+   padded to a multiple of 16; to: [nt, CODED_SPANS] */
 FORCE_INLINE void fold_queries(struct coded_fold *to, uint8_t *x, const struct coded_factors *c,
                                const float *f, size_t nt, bool scaled, bool i16)
 {
@@ -89,7 +89,7 @@ FORCE_INLINE void fold_n_queries(struct coded_fold *to, uint8_t *x, const struct
     }
 }
 
-/* All nq queries of a batch: to their g-th fold, and to the factors of the columns from `first`
+/* All nq queries of a batch: into their g-th fold, and into the factors of the columns from `first`
    on. */
 FORCE_INLINE void fold_batch(struct coded_batch *b, size_t g, size_t first,
                              const struct coded_factors *c, size_t nq, bool scaled, bool i16)

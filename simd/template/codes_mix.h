@@ -5,8 +5,8 @@
 #include "codes_dot.h"
 #include "codes_fold.h"
 
-/* o: channels d .. d + 15 of one query, or the n that remain. Adds the tokens whose factors were
-   folded as f: all of them, or those of block g if scales belong to channels. */
+/* o: channels d .. d + 15 of one query, or the last n. Adds the tokens with factors folded as f:
+   all tokens, or the tokens of block g if scales belong to channels. */
 FORCE_INLINE void mix_finish(float *o, const int32_t *sum, const struct coded_fold *f,
                              const struct tft_coded *v, size_t g, size_t d, size_t n)
 {
@@ -19,7 +19,7 @@ FORCE_INLINE void mix_finish(float *o, const int32_t *sum, const struct coded_fo
 }
 
 /* Queries i .. i + nt - 1 of the batch by the channels of `panels` panels from channel d on.
-   Without `direct` that is one panel, unpacked in b. */
+   Without `direct`: one panel, unpacked in b. */
 FORCE_INLINE void mix_panels(const struct tft_mix_codes *a, const struct coded_batch *b, size_t d,
                              size_t panels, size_t i, size_t nt, bool i16)
 {
@@ -48,8 +48,7 @@ FORCE_INLINE void mix_panels(const struct tft_mix_codes *a, const struct coded_b
     }
 }
 
-/* Folds the probabilities of a batch with the scales that tokens have in group g of the channels.
-   */
+/* Folds the probabilities of a batch with the tokens' scales of channel group g. */
 FORCE_INLINE void mix_fold_group(struct coded_batch *b, const struct tft_mix_codes *a, size_t g,
                                  bool i16)
 {
@@ -65,7 +64,7 @@ FORCE_INLINE void mix_fold_group(struct coded_batch *b, const struct tft_mix_cod
     ISA(fold_batch_scaled)(b, &c, a->nq, i16);
 }
 
-/* Folds the probabilities of each block by themselves. */
+/* Folds the probabilities of each block separately. */
 FORCE_INLINE void mix_fold_blocks(struct coded_batch *b, const struct tft_mix_codes *a, bool i16)
 {
     const struct tft_coded *v = a->v;

@@ -5,8 +5,8 @@
 #include "codes_dot.h"
 #include "codes_fold.h"
 
-/* s: 16 scores of one query, for the tokens from `token` on. Adds the span of channels that begins
-   at channel d, whose factors were folded as f; the last span also multiplies by factor. */
+/* s: 16 scores of one query, for the tokens from `token` on. Adds the span of channels from d on,
+   with factors folded as f; the last span also multiplies by factor. */
 FORCE_INLINE void score_finish(float *s, const int32_t *sum, const struct coded_fold *f,
                                const struct tft_coded *k, size_t d, size_t token, float factor)
 {
@@ -20,8 +20,8 @@ FORCE_INLINE void score_finish(float *s, const int32_t *sum, const struct coded_
     v_store(s, !k->group || d + k->group >= k->dim ? v_mul(a, v_set(factor)) : a);
 }
 
-/* Queries i .. i + nt - 1 of the batch by the tokens from `token` on: those of the panel that is
-   unpacked in b, or all that a coded_sum array holds if direct. */
+/* Queries i .. i + nt - 1 of the batch by the tokens from `token` on: the tokens of the panel
+   unpacked in b; or, if direct, all tokens of a coded_sum array. */
 FORCE_INLINE void score_tokens(const struct tft_score_codes *a, const struct coded_batch *b,
                                size_t token, size_t i, size_t nt, bool i16)
 {

@@ -1,4 +1,4 @@
-/* Codes of a panel (codes.h) to a byte a code. Parameters: codes_attention.h. */
+/* Unpacks codes of a panel (codes.h) to a byte per code. Parameters: codes_attention.h. */
 #ifndef TFT_TEMPLATE_CODES_UNPACK_H
 #define TFT_TEMPLATE_CODES_UNPACK_H
 
@@ -17,7 +17,7 @@ FORCE_INLINE void unpack_five(uint8_t *to, const uint8_t *from)
     }
 }
 
-/* Returns the end of what it read. */
+/* Returns the end of the bytes read. */
 FORCE_INLINE const uint8_t *unpack_quads(uint8_t *to, const uint8_t *from, enum tft_bits bits,
                                          size_t quads)
 {
@@ -46,7 +46,7 @@ FORCE_INLINE size_t coded_panel_bytes(const struct tft_coded *b)
     return bytes;
 }
 
-/* A whole panel of b, which lies at `from`. */
+/* Unpacks a whole panel of b at `from`. */
 static void ISA(unpack_panel)(uint8_t *to, const uint8_t *from, const struct tft_coded *b)
 {
     for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
@@ -63,8 +63,8 @@ static void ISA(unpack_panel)(uint8_t *to, const uint8_t *from, const struct tft
     }
 }
 
-/* Prepares a batch for panels of n_blocks blocks like b, side by side: the weights of their
-   columns; and zeros for the codes that pad the columns to a multiple of 16. */
+/* Prepares a batch for adjacent panels of n_blocks blocks like b: the weights of their columns, and
+   zeros for the codes that pad the columns to a multiple of 16. */
 static void ISA(coded_columns)(struct coded_batch *batch, const struct tft_coded *b,
                                size_t n_blocks)
 {

@@ -1,5 +1,5 @@
-/* widen, narrow and widen_f8 of kernels.h. Parameters: ISA(name) and lanes.h. The kernels
-   for f32, and narrow to bf16, stay those of the reference. */
+/* widen, narrow and widen_f8 of kernels.h. Parameters: ISA(name) and lanes.h. The reference keeps
+   the kernels for f32, and narrow to bf16. */
 #ifndef TFT_TEMPLATE_CONVERT_H
 #define TFT_TEMPLATE_CONVERT_H
 

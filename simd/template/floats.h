@@ -1,6 +1,6 @@
 /*
- * All float kernels of a rung, and fill_floats(), which puts them into the table. A rung's .c file
- * includes its reg_*.h, defines the parameters, and includes this file.
+ * All float kernels of an ISA level, and fill_floats(), which enters the kernels in the table. An
+ * ISA level's .c file includes its reg_*.h, defines the parameters, and includes this file.
  *
  * Parameters: ISA(name) and the registers of lanes.h; TILE_M and TILE_N of gemm.h; TILE_Q and
  * TILE_V of attention.h.

@@ -2,11 +2,11 @@
  * gemm of kernels.h: the matrix product of floats, for f32, f16 and bf16 weights.
  *
  * A tile is TILE_M tokens by TILE_N rows of w. Its sums are TILE_M * TILE_N accumulators of 16
- * lanes, which stay in registers while the tile's piece of K goes by.
+ * lanes, in registers during the loop over the tile's piece of K.
  *
  * Parameters, besides lanes.h:
  *
- *   ISA(name)   the name of a function of this rung: name_avx2 ..
+ *   ISA(name)   the name of a function of this ISA level: name_avx2 ..
  *   TILE_M      tokens of a tile, at most 6
  *   TILE_N      rows of w of a tile, at most 4
  */
@@ -18,12 +18,12 @@
 _Static_assert(TILE_M >= 1 && TILE_M <= 6, "GEMM_CASE has the smaller tiles");
 _Static_assert(TILE_N >= 1 && TILE_N <= 4, "r_hsum4 sums a tile of 4 rows");
 
-/* Bytes. From STREAM_ROW on, a row of w is long enough to be streamed by itself; one token asks for
-   a long row STREAM_AHEAD before it is used (two pages). */
+/* Bytes. From STREAM_ROW on, a row of w is long enough to stream alone; one token prefetches a long
+   row STREAM_AHEAD before its use (two pages). */
 enum { STREAM_ROW = 4096, STREAM_AHEAD = 8192 };
 
-/* A piece of a product: n columns of some tokens and some rows of w. The outputs start from 0, or
-   from y if `add`, plus bias. */
+/* A piece of a product: n columns of some tokens and some rows of w. The outputs start from 0, or,
+   if `add`, from y, plus bias. */
 struct gemm_piece {
     float *y;
     size_t ldy;
@@ -49,8 +49,8 @@ FORCE_INLINE void gemm_store(const struct gemm_piece *g, size_t m, size_t nt, co
 }
 
 /* mt tokens by nt rows of w; both are constants after inlining. A load of w serves mt products, and
-   a load of x serves nt. The v16 are processed a register at a time, so that few operands are live.
-   One token waits for memory, so it prefetches the rows that come next. */
+   a load of x serves nt. The v16 are processed a register at a time, so few operands are live. One
+   token waits for memory, so it prefetches the next rows. */
 FORCE_INLINE void gemm_tile(const struct gemm_piece *g, size_t mt, size_t nt, enum tft_num num)
 {
     size_t size = tft_num_bytes(num), n = g->n, ahead = nt > 1 ? nt * g->ldw * size : STREAM_AHEAD;
@@ -138,9 +138,9 @@ FORCE_INLINE void gemm_rows(struct gemm_piece g, size_t M, size_t N, enum tft_nu
     }
 }
 
-/* Rows of w that go through all their pieces before the next rows. Few tokens wait for w to come
-   from memory, so they read it front to back: one row at a time if rows are long (one stream is
-   faster than four: 41 against 32 GB/s), otherwise a tile. Many tokens take a piece of all rows,
+/* The number of rows of w that pass through all their pieces before the next rows. Few tokens wait
+   for w from memory, so they read w front to back: one row at a time if rows are long (one stream
+   is faster than four: 41 against 32 GB/s), otherwise a tile. Many tokens take a piece of all rows,
    while their share of x stays in the L2 cache. */
 FORCE_INLINE size_t gemm_rows_at_once(size_t M, size_t N, size_t row_bytes)
 {
@@ -149,8 +149,8 @@ FORCE_INLINE size_t gemm_rows_at_once(size_t M, size_t N, size_t row_bytes)
     return M == 1 && row_bytes >= STREAM_ROW ? 1 : TILE_N;
 }
 
-/* A block's share of x, 96 tokens x 1024 floats, is 384 KiB; a tile's share of x and w is about 40
-   KiB, an L1 cache. */
+/* A block's share of x, 96 tokens x 1024 floats, is 384 KiB; a tile's share of x and w is about
+   40 KiB, the size of an L1 cache. */
 FORCE_INLINE void gemm(struct tft_gemm g, enum tft_num num)
 {
     enum { BLOCK = 96 };

@@ -1,40 +1,40 @@
 /*
  * gemm_i8 of kernels.h: the product of bytes and panels of int8. Sums of integers are exact, so any
- * order of their terms gives the same result; only the few float operations at the end follow the
- * order of the contract.
+ * order of terms gives the same result; only the few float operations at the end follow the order
+ * of the contract.
  *
  * A tile is up to DOT_TOKENS units of DOT_ROWS tokens, by up to DOT_PANELS panels. Its sums stay in
- * registers while all of K goes by. A quad (panel.h) of a panel meets 4 bytes of a token in one dot
- * product.
+ * registers during the loop over K. One dot product multiplies a quad (panel.h) of a panel by 4
+ * bytes of a token.
  *
  * Parameters, besides LANES and r_difference .. r_store of lanes.h:
  *
- *   ISA(name)                   the name of a function of this rung
- *   DOT_ROWS                    tokens multiplied by one instruction: 1, or 2 where it multiplies
- *                               small matrices
+ *   ISA(name)                   the name of a function of this ISA level
+ *   DOT_ROWS                    tokens multiplied by one instruction: 1, or 2 for products of small
+ *                               matrices
  *   d_acc                       sums of DOT_ROWS tokens by the 16 rows of a panel, in any layout;
  *                               d_zero(), d_add(a, b)
- *   d_store(sum, next, acc)     stores the 16 sums in order, and those of a second token at
+ *   d_store(sum, next, acc)     stores the 16 sums in order, and a second token's sums at
  *                               sum + next
  *   d_floats(acc, shift)        (float)(sum - shift[i]) of the 16 sums, a v16; if HAVE_DOT_FLOATS,
- *                               which is for DOT_ROWS of 1
+ *                               which requires DOT_ROWS of 1
  *   DOT_QUADS                   quads of a panel in a d_weights: 1 or 2
  *   d_weights, d_load(p)        loads DOT_QUADS quads
- *   d_bytes, d_token(x, next)   16 bytes of DOT_ROWS tokens, the second one at x + next
+ *   d_bytes, d_token(x, next)   16 bytes of DOT_ROWS tokens, the second token at x + next
  *   d_dot(acc, w, x, s)         acc + products of w and the s-th DOT_QUADS quads of x
  *   DOT_FLIP                    128 if d_dot takes the bytes of a token as x - 128, otherwise 0
- *   DOT_TOKENS                  at most 8, or at most 12 with two panels: what registers hold
+ *   DOT_TOKENS                  at most 8, or at most 12 with two panels, limited by registers
  *   DOT_PANELS                  1 or 2
  *
- * Where d_load has to rearrange the quads, a rung may define DOT_READY, d_load_ready(p), and
- * d_ready(to, from, bytes), which stores panels as d_load_ready reads them; to may be from.
+ * If d_load must rearrange the quads, an ISA level may define DOT_READY, d_load_ready(p), and
+ * d_ready(to, from, bytes), which stores panels in the order of d_load_ready; to may be from.
  */
 #ifndef TFT_TEMPLATE_GEMM_I8_H
 #define TFT_TEMPLATE_GEMM_I8_H
 
 #include "lanes.h"
 
-/* DOT_STEPS times d_dot consume 16 bytes of a token, of which K is a multiple. */
+/* DOT_STEPS times d_dot consume 16 bytes of a token; K is a multiple of 16. */
 enum {
     DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS),
     DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS,
@@ -59,17 +59,17 @@ _Static_assert(DOT_PANELS == 1 ? DOT_TOKENS <= 8 : DOT_PANELS == 2 && DOT_TOKENS
    pages ahead; many tokens wait for the L2 cache. */
 enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 4096, DOT_LINE = 64 };
 
-/* Columns to multiply. Bytes of 0 add nothing, unless a rung takes them as -128. */
+/* Columns to multiply. Bytes of 0 add nothing, unless d_dot takes them as -128. */
 FORCE_INLINE size_t dot_cols(const struct tft_gemm_i8 *g)
 {
     return g->cols && DOT_FLIP == 0 ? g->cols : g->w->cols;
 }
 
 /* acc: sums of [tokens / DOT_ROWS, np], in the first np of each row; x: [tokens, ldx]; w: [np]
-   panels of `stride` columns, of which the first `cols` are multiplied. mt = ceil(tokens /
-   DOT_ROWS) and np are constants after inlining; an odd last token is multiplied twice. If a tile
-   has too few sums to hide the latency of d_dot, each sum is split into `ways` that are added at
-   the end. ready, a constant too: d_ready has stored the panels, in the cache. */
+   panels of `stride` columns; the first `cols` columns are multiplied. mt = ceil(tokens / DOT_ROWS)
+   and np are constants after inlining; an odd last token is multiplied twice. If a tile has too few
+   sums to hide the latency of d_dot, each sum is split into `ways` sums, added at the end. ready, a
+   constant too: d_ready has stored the panels, in the cache. */
 FORCE_INLINE void dot_tile(d_acc acc[DOT_TOKENS][4], const uint8_t *x, size_t ldx, const int8_t *w,
                            size_t stride, size_t cols, size_t tokens, size_t mt, size_t np,
                            bool ready)
@@ -81,7 +81,7 @@ FORCE_INLINE void dot_tile(d_acc acc[DOT_TOKENS][4], const uint8_t *x, size_t ld
         UNROLL for (size_t a = 0; a < np * ways; a++)
             acc[i][a] = d_zero();
 
-    /* A pointer to every third unit: x86 has no registers for all of them, but it can address
+    /* A pointer to every third unit: x86 has too few registers for all units, but can address
        row + 0, 1 and 2 times ldx. */
     const uint8_t *row[DOT_TOKENS];
     UNROLL for (size_t i = 0; i < mt; i += 3)
@@ -134,15 +134,15 @@ struct dot_outputs {
     size_t tokens;
 };
 
-/* What the zero of a token adds to its sums of a panel. */
+/* The contribution of a token's zero to the token's sums of a panel. */
 FORCE_INLINE void dot_shift(int32_t shift[TFT_PANEL], int32_t zero, const int32_t *rowsum)
 {
     for (size_t n = 0; n < TFT_PANEL; n++)
         shift[n] = (int32_t)((uint32_t)(zero - DOT_FLIP) * (uint32_t)rowsum[n]);
 }
 
-/* From sums to floats, (sum - shift) * (the token's scale * the row's scale). bias and add are o's
-   own, or NULL and false as constants. */
+/* Turns sums into floats, (sum - shift) * (the token's scale * the row's scale). bias and add are
+   o's own, or NULL and false as constants. */
 FORCE_INLINE void dot_finish(struct dot_outputs o, const float *bias, bool add)
 {
     _Alignas(64) int32_t shift[TFT_PANEL];
@@ -164,8 +164,7 @@ FORCE_INLINE void dot_finish(struct dot_outputs o, const float *bias, bool add)
     }
 }
 
-/* The last panel, of which only `rows` rows exist. y and bias have no padding, so they go through
-   buffers. */
+/* The last panel, with only `rows` rows. y and bias have no padding, so they go through buffers. */
 FORCE_INLINE void dot_finish_last(struct dot_outputs o, size_t rows)
 {
     float bias[TFT_PANEL] = {0}, y[TFT_PANEL] = {0};
@@ -210,7 +209,7 @@ static __attribute__((noinline)) void ISA(dot_panel)(const struct tft_gemm_i8 *g
         dot_finish(o, NULL, false);
 }
 
-/* A product, or a range of its columns: sums of the ranges before wait in `carry`. */
+/* A product, or a range of its columns: sums of earlier ranges wait in `carry`. */
 struct dot_job {
     const struct tft_gemm_i8 *g; /* of the columns of the range */
     int32_t *carry;              /* [M, DOT_PANELS, 16], NULL if the range is all columns */
@@ -239,7 +238,7 @@ FORCE_INLINE bool one_zero(const struct tft_gemm_i8 *g, size_t m, size_t tokens)
     return differ == 0;
 }
 
-/* dot_finish of a tile of whole panels, without bias, whose tokens have one zero: its sums are
+/* dot_finish of a tile of whole panels, without bias and with one zero for all tokens: the sums are
    still in registers. */
 FORCE_INLINE void dot_finish_tile(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t mt,
                                   size_t np, d_acc acc[DOT_TOKENS][4])
@@ -291,7 +290,7 @@ FORCE_INLINE void dot_store_tile(const struct dot_job *j, size_t m, size_t n, si
         ISA(dot_panel)(g, m, n + p * TFT_PANEL, tokens, sum + p * TFT_PANEL, np * TFT_PANEL);
 }
 
-/* Tiles of two panels are for more tokens than DOT_SINGLE; tiles of one panel have at most that. */
+/* Tiles of two panels are for more than DOT_SINGLE tokens; tiles of one panel for at most that. */
 enum { DOT_SINGLE = DOT_PANELS == 1 ? DOT_TOKENS : 8 };
 
 #define DOT_CASE(mt, np)                                                                           \
@@ -342,12 +341,12 @@ static void ISA(dot_tokens)(const struct dot_job *j, size_t m, size_t n, size_t 
 
 enum { DOT_TILE = DOT_TOKENS * DOT_ROWS };
 
-/* How many units each tile of a block has: least + 1 in the first `more` tiles, then `least`. */
+/* The units in each tile of a block: least + 1 in the first `more` tiles, then `least`. */
 struct dot_split {
     size_t least, more;
 };
 
-/* Evenly, so that no tile of few tokens remains, unless tiles became so small that they have one
+/* Splits evenly, so no tile of few tokens remains, unless tiles become so small that they have one
    panel. */
 FORCE_INLINE struct dot_split dot_split(size_t tokens)
 {
@@ -357,7 +356,7 @@ FORCE_INLINE struct dot_split dot_split(size_t tokens)
                                                  : (struct dot_split){DOT_TOKENS, 0};
 }
 
-/* A block is as many tokens as stay in an L2 cache of 1 MiB while panels go by. */
+/* The tokens of a block: as many as stay in an L2 cache of 1 MiB during the loop over panels. */
 FORCE_INLINE size_t dot_block(size_t cols)
 {
     enum { BYTES_OF_BLOCK = 768 * 1024 };

@@ -1,22 +1,22 @@
 /*
- * gemm_low of kernels.h. A few tokens wait for memory: codes are multiplied in the registers that
- * they are unpacked in, and with A = sum of c * x and X = sum of x over a group, the group adds
- * s * (A - z * X) to a sum. Many tokens share the unpacking: a range of columns of DOT_PANELS
- * panels becomes int8 in a buffer that stays in the cache, which the tiles of gemm_i8.h multiply.
- * All sums are exact modulo 2^32, so both ways give the bits of gemm_i8.
+ * gemm_low of kernels.h. A few tokens wait for memory: codes are unpacked and multiplied in
+ * registers. With A = sum of c * x and X = sum of x over a group, the group adds s * (A - z * X) to
+ * a sum. Many tokens share the unpacking: a range of columns of DOT_PANELS panels becomes int8 in a
+ * buffer that stays in the cache, and the tiles of gemm_i8.h multiply the buffer. All sums are
+ * exact modulo 2^32, so both ways give the bits of gemm_i8.
  *
- * Parameters, besides those of gemm_i8.h and low_unpack.h:
+ * Parameters, besides gemm_i8.h's and low_unpack.h's:
  *
  *   l_part, l_run(acc)        sums of the products of a run of at most LOW_RUN(bits) quads, a power
- *                             of two up to LOW_STEP; a run starts from zeros, or from acc itself
+ *                             of two up to LOW_STEP; a run starts from zeros, or from acc
  *   l_dot(part, a, x)         part + products of the codes a: [QUAD_REGS] and the bytes x: [4]
  *   l_acc, l_zero()           sums of 16 rows: int32
- *   l_sum(acc, part)          acc + the products of the run that began as l_run(acc)
- *   l_total                   likewise, a sum for each row; l_begin(): zeros
+ *   l_sum(acc, part)          acc + the products of the run, after l_run(acc)
+ *   l_total                   sums of 16 rows, one for each row; l_begin(): zeros
  *   l_group(t, acc, bytes, x) t + s * (acc - z * x), s and z of the 16 bytes of a group;
  *                             x is at most 255 * 128
  *   l_store(sum, t)           the 16 sums in order
- *   LOW_FENCE()               what follows each quad, where a compiler needs it
+ *   LOW_FENCE()               comes after each quad, if a compiler needs a fence
  */
 #ifndef TFT_TEMPLATE_GEMM_LOW_H
 #define TFT_TEMPLATE_GEMM_LOW_H
@@ -28,11 +28,11 @@
 
 enum { LOW_FEW = 4, LOW_GROUPS = TFT_PANEL_MAX_K / TFT_LOW_GROUP };
 
-/* What the panels share. */
+/* Data shared by all panels. */
 struct low_few {
     const struct tft_gemm_i8 *g;
     const struct tft_low_panels *w;
-    size_t groups, whole;                     /* groups; those that no padding belongs to */
+    size_t groups, whole;                     /* groups; groups without padding */
     uint8_t tail[LOW_FEW][TFT_LOW_MAX_GROUP]; /* the rest of each token, padded with zeros */
     int32_t sum[LOW_FEW][LOW_GROUPS];         /* of the bytes of each group */
 };
@@ -64,7 +64,7 @@ static void ISA(low_begin)(struct low_few *f, const struct tft_gemm_i8 *g,
     }
 }
 
-/* A panel, which lies at w; sum: [mt, 16]. mt and bits are constants after inlining. */
+/* The panel at w; sum: [mt, 16]. mt and bits are constants after inlining. */
 FORCE_INLINE void low_panel(int32_t *sum, const struct low_few *f, const uint8_t *w, size_t mt,
                             enum tft_bits bits)
 {
@@ -107,7 +107,7 @@ FORCE_INLINE void low_panel(int32_t *sum, const struct low_few *f, const uint8_t
         l_store(sum + i * TFT_PANEL, total[i]);
 }
 
-/* All panels. The sums are of x, and those that dot_panel takes are of x - DOT_FLIP. */
+/* All panels. The sums here are of x, but dot_panel takes sums of x - DOT_FLIP. */
 FORCE_INLINE void low_panels(const struct low_few *f, size_t mt, enum tft_bits bits)
 {
     const struct tft_gemm_i8 *g = f->g;
@@ -151,8 +151,7 @@ static void ISA(low_few)(const struct tft_gemm_i8 *g, const struct tft_low_panel
 
 /* ---- many tokens */
 
-/* Columns that are unpacked at once, and the most tokens that they are multiplied by: a multiple of
-   most DOT_TILEs. */
+/* Columns to unpack at once, and the most tokens to multiply: a multiple of most DOT_TILEs. */
 enum { LOW_RANGE = 1024, LOW_TOKENS = 240 };
 
 _Static_assert(LOW_RANGE % TFT_LOW_MAX_GROUP == 0, "a range begins with a group");
@@ -163,14 +162,14 @@ struct low_buffer {
     _Alignas(64) int32_t carry[LOW_TOKENS * DOT_PANELS * TFT_PANEL];
 };
 
-/* Where the range after column k begins, in the same panels or the next ones. */
+/* The beginning of the range after column k, in the same panels or the next panels. */
 FORCE_INLINE size_t low_next(const struct tft_low *how, size_t K, size_t k)
 {
     return k + LOW_RANGE < K ? (k + LOW_RANGE) / how->group * tft_low_group_bytes(how)
                              : DOT_PANELS * tft_low_panel(how, K);
 }
 
-/* While a tile is multiplied, its share of a panel's next range comes from memory. */
+/* A tile's share of a panel's next range: it comes from memory during the tile's products. */
 FORCE_INLINE size_t low_share(const struct tft_low *how, size_t tokens)
 {
     size_t tiles = (tokens + DOT_TILE - 1) / DOT_TILE,
@@ -178,7 +177,7 @@ FORCE_INLINE size_t low_share(const struct tft_low *how, size_t tokens)
     return (range / tiles + LOW_LINE) / LOW_LINE * LOW_LINE;
 }
 
-/* Tokens of a block and up to DOT_PANELS panels, which g and low have alone. */
+/* g and low have the tokens of one block and up to DOT_PANELS panels. */
 static void ISA(low_block)(const struct tft_gemm_i8 *g, const struct tft_low_panels *low,
                            struct low_buffer *b)
 {

@@ -1,17 +1,17 @@
 /*
  * gemm_packed of kernels.h, for many tokens; packed_one.h is for one or a few. PACKED_RANGE columns
- * of one or two panels are unpacked into a buffer, which stays in an L1 cache while all tokens are
- * multiplied by it. A tile keeps its sums in registers: integers within a group, floats over
- * groups. From one range of columns to the next, y holds the sums.
+ * of one or two panels are unpacked into a buffer that stays in an L1 cache, and all tokens are
+ * multiplied by the buffer. A tile keeps its sums in registers: integers within a group, floats
+ * over groups. From one range of columns to the next, y holds the sums.
  *
- * Parameters, besides those of packed_unpack.h:
+ * Parameters, besides packed_unpack.h's:
  *
  *   p_acc                       sums of 16 rows, in any layout; p_start(n, wide): all are n
  *   p_quads                     two quads of a panel; p_take(a, b, wide, zero) of registers
  *   p_dot(acc, w, x, wide)      acc + products with 8 signed bytes
  *   p_floats(acc, wide)         the sums as a v16
- *   PACKED_SIGNED               1 if p_take subtracts zero from wide numbers, 0 if it never does.
- *                               Where it does not, sums start at -zero times the sum of x instead
+ *   PACKED_SIGNED               1 if p_take subtracts zero from wide numbers; else 0: sums start at
+ *                               -zero times the sum of x instead
  *   PACKED_TOKENS               of a tile: at most 6
  *   PACKED_PANELS               1 or 2
  */
@@ -32,7 +32,7 @@ struct packed_range {
     _Alignas(64) float scale[PACKED_PANELS][PACKED_GROUPS * TFT_PANEL];
     _Alignas(64) float min[PACKED_PANELS][PACKED_GROUPS * TFT_PANEL];
     size_t first, end; /* columns */
-    size_t n;          /* row of W that the first panel begins with */
+    size_t n;          /* the first panel's first row of W */
 };
 
 /* y before the first column. */
@@ -134,7 +134,7 @@ FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct pa
             }
 }
 
-/* A function for each kind of tile: the compiler gives up on one with all of them. */
+/* A function for each kind of tile: the compiler gives up on one function with all kinds. */
 #define PACKED_TOKENS_OF(name, group, wide)                                                        \
     static __attribute__((noinline)) void ISA(name)(const struct tft_gemm_packed *g,               \
                                                     const struct packed_range *w, size_t np)       \
@@ -168,7 +168,7 @@ static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct pa
 #include "packed_one.h"
 
 /* A few tokens one by one, 64 rows at a time: the codes come from memory for the first token, and
-   from a cache for the others. To unpack them once for all would take longer. */
+   from a cache for the others. To unpack the codes once for all tokens would take longer. */
 enum { PACKED_FEW = 4, PACKED_FEW_ROWS = 4 * TFT_PANEL };
 
 static void ISA(packed_few)(const struct tft_gemm_packed *g, tft_gemm_packed_fn *one)

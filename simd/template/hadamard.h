@@ -5,8 +5,8 @@
 #include "lanes.h"
 
 /* Stages h = 1 .. block / 2 inside 16 numbers. A lane becomes its partner plus itself, or its
-   partner minus itself if the lane's number has bit h. The product with 1 or -1 is exact, so the
-   fma rounds as an addition does. */
+   partner minus itself if the lane's index has bit h. The product with 1 or -1 is exact, so the fma
+   rounds like an addition. */
 FORCE_INLINE v16 hadamard_lanes(v16 a, int block)
 {
     static const float sign[4][16] = {{1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
@@ -31,8 +31,8 @@ FORCE_INLINE void butterfly(v16 *a, v16 *b)
     *a = sum;
 }
 
-/* The one or two stages among n = 2 or 4 vectors that lie `stride` numbers apart, after the four
-   stages inside each vector if `lanes`. n = 1 has only the latter. */
+/* The one or two stages among n = 2 or 4 vectors, `stride` numbers apart. If `lanes`, the four
+   stages inside each vector come first; n = 1 has only these. */
 FORCE_INLINE void hadamard_vectors(float *x, size_t stride, int n, bool lanes)
 {
     v16 a[4];
@@ -61,8 +61,8 @@ FORCE_INLINE void hadamard_n_vectors(float *x, size_t stride, size_t n, bool lan
     }
 }
 
-/* A run of up to 64 numbers is four vectors. A block of 256 is four runs, so that at most two
-   stages are left after those inside the runs. */
+/* A run of up to 64 numbers is four vectors. A block of 256 is four runs, so at most two stages
+   remain after the stages inside runs. */
 static void ISA(hadamard)(float *x, size_t n, size_t block)
 {
     if (block < 16) {

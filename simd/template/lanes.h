@@ -1,16 +1,16 @@
 /*
- * v16, a vector of 16 floats. The numerics contract (kernels.h) counts in 16 lanes, so all
- * templates do too; a v16 is one register of AVX-512, two of AVX2, four of NEON.
+ * v16, a vector of 16 floats. The numerics contract (kernels.h) counts in 16 lanes, and so do all
+ * templates; a v16 is one register of AVX-512, two of AVX2, four of NEON.
  *
- * Parameters: the registers of the instruction set, from the reg_*.h that the rung's .c includes
- * before any template:
+ * Parameters: the registers of the instruction set. The .c file of an ISA level includes their
+ * reg_*.h before any template:
  *
  *   reg, LANES                  a register of 4, 8 or 16 floats
  *   r_set, r_add .. r_fma       one operation of the contract in every lane;
  *                               r_fma(a, b, c) is a * b + c
  *   r_max, r_min                (a, b): b where a is NaN
  *   r_pick(a, b, c, d)          a < b ? c : d
- *   r_mask(a, m)                the bits of a that are set in the integer m
+ *   r_mask(a, m)                the bits of a & the integer m
  *   r_swap(a, h)                exchanges lanes i and i ^ h; h is a constant 1, 2 .. LANES / 2
  *   r_load, r_store             LANES floats, unaligned
  *   r_load_f16, _bf16, _f8      LANES numbers of a shorter type; r_store_f16
@@ -25,9 +25,9 @@
  *
  * With HAVE_PARTS, also for the first n lanes, where n <= 0 is none and n >= LANES is all:
  *
- *   r_load_part(p, n)           the other lanes are 0; nothing behind p[n - 1] is read
- *   r_store_part(p, a, n)       nothing behind p[n - 1] is written
- *   r_select_part(a, b, n)      these lanes of a, the others of b
+ *   r_load_part(p, n)           the other lanes are 0; reads nothing after p[n - 1]
+ *   r_store_part(p, a, n)       writes nothing after p[n - 1]
+ *   r_select_part(a, b, n)      the first n lanes of a, the others of b
  */
 #ifndef TFT_TEMPLATE_LANES_H
 #define TFT_TEMPLATE_LANES_H
@@ -50,8 +50,8 @@ typedef struct {
     reg r[PARTS];
 } v16;
 
-/* tft_expf (expf.h) in every lane. At the limits of y the result is 0 or infinity, as it is beyond
-   them. */
+/* tft_expf (expf.h) in every lane. At the limits of y, as beyond them, the result is 0 or
+   infinity. */
 FORCE_INLINE reg r_exp(reg x)
 {
     reg y = r_min(r_max(x, r_set(-104.0f)), r_set(104.0f)), q = r_rint(r_mul(y, r_set(TFT_R_LN2)));
@@ -133,8 +133,8 @@ FORCE_INLINE v16 v_load_num(const void *x, size_t k, enum tft_num num)
     EACH_PART(r_load_num(x, k + (size_t)p * LANES, num));
 }
 
-/* x[k] .. x[k + n - 1] for n < 16; the other lanes are 0. Goes through a buffer, so that nothing
-   past the end of the row is read. */
+/* x[k] .. x[k + n - 1] for n < 16; the other lanes are 0. Goes through a buffer, to read nothing
+   past the end of the row. */
 FORCE_INLINE v16 v_load_buffer(const void *x, size_t k, size_t n, enum tft_num num)
 {
     char t[16 * sizeof(float)] = {0};
@@ -142,7 +142,7 @@ FORCE_INLINE v16 v_load_buffer(const void *x, size_t k, size_t n, enum tft_num n
     return v_load_num(t, 0, num);
 }
 
-/* Lanes 0 .. n - 1 of x, y or a; those behind are 0, not written, or of b; n < 16. */
+/* Lanes 0 .. n - 1 of x, y or a; later lanes are 0, not written, or of b; n < 16. */
 #ifdef HAVE_PARTS
 #define PART_N ((int)n - p * LANES)
 FORCE_INLINE v16 v_load_part(const float *x, size_t n)
@@ -182,7 +182,7 @@ FORCE_INLINE v16 v_select_part(v16 a, v16 b, size_t n)
 }
 #endif
 
-/* The same for a row of which n numbers remain, n >= 1: 16 lanes, or the last n of the row. */
+/* The same for a row with n >= 1 remaining numbers: 16 lanes, or the last n of the row. */
 FORCE_INLINE v16 v_load_n(const float *x, size_t n)
 {
     return n >= 16 ? v_load(x) : v_load_part(x, n);

@@ -4,7 +4,7 @@
 
 #include "lanes.h"
 
-/* The sum is the accumulator: NEON's fma overwrites it, and would need moves for another one. */
+/* The sum is the accumulator: NEON's fma overwrites that operand, and another would need moves. */
 TFT_PEAK(ISA(peak_fma), reg, r_set(1), r_fma(a, a, acc[i]), 2 * LANES)
 
 static float ISA(read)(const float *x, size_t n)

@@ -3,7 +3,7 @@
  *
  *   b_store(p, a)              BYTES bytes
  *   l_factors(s, sz, bytes)    from the 16 bytes of a group: s, and s * z, of the row of each byte
- *                              of a quad, in any layout that l_weights knows; s, sz: [QUAD_REGS]
+ *                              of a quad, in the layout of l_weights; s, sz: [QUAD_REGS]
  *   l_weights(a, s, sz)        s * a - sz in every byte; a is a code, s * a is at most 225
  */
 #ifndef TFT_TEMPLATE_LOW_UNPACK_H
@@ -11,11 +11,11 @@
 
 #include "quad.h"
 
-/* Bytes between a prefetch and the use of what it brings: two pages, as in gemm_i8.h. */
+/* Bytes between a prefetch and the use: two pages, as in gemm_i8.h. */
 enum { LOW_AHEAD = 8192, LOW_LINE = 64, LOW_STEP = TFT_LOW_GROUP / TFT_QUAD };
 
-/* Prefetches what lies two pages after LOW_STEP quads at `from`. A group has 16 bytes more, before
-   its quads, which its caller prefetches. */
+/* Prefetches the bytes two pages after LOW_STEP quads at `from`. The caller prefetches the 16 bytes
+   of a group before its quads. */
 FORCE_INLINE void low_prefetch(const uint8_t *from, enum tft_bits bits)
 {
     UNROLL for (size_t line = 0; line < tft_codes_bytes(bits, LOW_STEP); line += LOW_LINE)
@@ -45,8 +45,8 @@ FORCE_INLINE void low_unpack_bits(int8_t *to, const uint8_t *from, const struct 
     }
 }
 
-/* Columns k .. k + columns - 1 of the panel of row n; k is a multiple of the group. Columns that do
-   not count become 0. */
+/* Unpacks columns k .. k + columns - 1 of the panel of row n; k is a multiple of the group. Columns
+   of padding become 0. */
 static __attribute__((noinline)) void ISA(low_unpack)(int8_t *to, const struct tft_low_panels *w,
                                                       size_t n, size_t k, size_t columns)
 {

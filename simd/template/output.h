@@ -1,6 +1,6 @@
 /*
- * Where a kernel on rows writes its results: as floats, or as the bytes that a struct tft_affine
- * makes of them. So a norm and its _u8 twin are one function. Parameters: lanes.h.
+ * The output of a kernel on rows: floats, or bytes by a struct tft_affine. So a norm and its _u8
+ * twin are one function. Parameters: lanes.h.
  */
 #ifndef TFT_TEMPLATE_OUTPUT_H
 #define TFT_TEMPLATE_OUTPUT_H
@@ -36,7 +36,7 @@ FORCE_INLINE void output_quantized(const output *o, size_t i, v16 a, size_t n)
         memcpy((uint8_t *)o->y + i, part, n);
 }
 
-/* Stores results i .. i + 15 of a row of which n remain, or the last n. */
+/* Stores results i .. i + 15 of a row with n remaining results, or the last n. */
 FORCE_INLINE void output_store(const output *o, size_t i, v16 a, size_t n)
 {
     if (o->bytes)

@@ -1,7 +1,7 @@
 /*
- * gemm_packed for one token. Its time is that of reading the weights, so it must read at an even
- * pace: numbers are multiplied in the registers that they are unpacked in. A packing with a book or
- * with three levels has no function here; gemm_packed.h multiplies one token of it as it does many.
+ * gemm_packed for one token. Reading the weights takes all the time, so this code reads at an even
+ * pace: it unpacks and multiplies numbers in registers. A packing with a book or with three levels
+ * has no function here; gemm_packed.h multiplies one token like many.
  * Parameters: gemm_packed.h.
  */
 #ifndef TFT_TEMPLATE_PACKED_ONE_H
@@ -9,7 +9,7 @@
 
 #include "packed_unpack.h"
 
-/* Bytes between a prefetch and the use of what it brings: two pages, as in gemm_i8.h. */
+/* Bytes between a prefetch and the use: two pages, as in gemm_i8.h. */
 enum { PACKED_AHEAD = 8192, PACKED_LINE = 64 };
 
 /* Bytes of `quads` quads; none for TFT_BITS_COUNT. */
@@ -18,8 +18,8 @@ FORCE_INLINE size_t packed_plane(enum tft_bits bits, size_t quads)
     return bits == TFT_BITS_COUNT ? 0 : tft_codes_bytes(bits, quads);
 }
 
-/* Returns acc + the products of a group of weights and a token. x: the token's bytes of that group.
-   codes, rest: where the group's low and high bits begin. */
+/* Returns acc + the products of a group of weights and a token. x: the token's bytes of the group.
+   codes, rest: the group's low and high bits. */
 FORCE_INLINE p_acc packed_dot(p_acc acc, const int8_t *x, const uint8_t *codes,
                               const uint8_t *rest, const uint8_t *above,
                               const struct tft_packing *p, enum tft_bits low, enum tft_bits high,
@@ -36,8 +36,8 @@ FORCE_INLINE p_acc packed_dot(p_acc acc, const int8_t *x, const uint8_t *codes,
     return acc;
 }
 
-/* One panel. low_bits and the arguments after it are those of p as constants, for loops that are
-   unrolled. */
+/* One panel. low_bits and the arguments after it are the fields of p as constants, for unrolled
+   loops. */
 FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint8_t *record,
                               const struct tft_packing *p, enum tft_bits low_bits,
                               enum tft_bits high_bits, size_t group, bool wide)
@@ -95,8 +95,8 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     }
 }
 
-/* A function for each packing that a format has. Its arguments: low, high, group, levels, wide,
-   scales, has_min. */
+/* A function for each format's packing. Arguments: low, high, group, levels, wide, scales,
+   has_min. */
 #define PACKED_ONES(X)                                                                             \
     X(8, TFT_BITS_8, TFT_BITS_COUNT, 32, false, true, TFT_SCALES_NONE, false)                      \
     X(6, TFT_BITS_4, TFT_BITS_2, 16, false, false, TFT_SCALES_BYTES, false)                        \
@@ -120,7 +120,7 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     }
 PACKED_ONES(PACKED_ONE)
 
-/* The function for p; NULL: there is none. */
+/* The function for p; NULL: none. */
 static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
 {
 #define PACKED_IS(name, l, h, g, v, w, s, m)                                                       \

@@ -23,7 +23,7 @@ FORCE_INLINE int packed_width(enum tft_bits bits)
     return bits == TFT_BITS_1 ? 1 : bits == TFT_BITS_2 ? 2 : 4;
 }
 
-/* What the bits above `low` stand for: for b_lookup. */
+/* The values of the bits above `low`, for b_lookup. */
 FORCE_INLINE void packed_above(uint8_t above[16], enum tft_bits low)
 {
     memset(above, 0, 16);
@@ -31,7 +31,7 @@ FORCE_INLINE void packed_above(uint8_t above[16], enum tft_bits low)
         above[c] = (uint8_t)(c << packed_width(low));
 }
 
-/* The numbers of one quad, whose bits are at `from` and, if high is not TFT_BITS_COUNT, at `rest`.
+/* The numbers of one quad, with bits at `from` and, if high is not TFT_BITS_COUNT, at `rest`.
    levels: [16], or NULL. */
 FORCE_INLINE void packed_quad(breg *a, const uint8_t *from, const uint8_t *rest, enum tft_bits low,
                               enum tft_bits high, const uint8_t *above, const uint8_t *levels)
@@ -87,7 +87,7 @@ FORCE_INLINE void packed_indices(uint16_t *index, const uint8_t *from, size_t i,
     }
 }
 
-/* zero - a where the code of one bit is 1, zero + a where it is 0. */
+/* zero - a for a 1-bit code of 1, zero + a for a code of 0. */
 FORCE_INLINE void packed_signs(uint8_t *numbers, const uint8_t *signs, size_t quads, uint8_t zero)
 {
     static const uint8_t all[16] = {0, 255};
@@ -124,8 +124,8 @@ FORCE_INLINE void packed_book(uint8_t *to, const uint8_t *from, const struct tft
     packed_signs(to, from + n * (TFT_PANEL + 2 * (size_t)p->index_high), quads, p->zero);
 }
 
-/* The numbers of one record, whose codes are at `from`. The book is little-endian, as memory is on
-   all rungs but the reference's. */
+/* The numbers of one record with codes at `from`. The book is little-endian, like memory on all ISA
+   levels except the reference. */
 FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct tft_packing *p)
 {
     size_t quads = p->block / TFT_QUAD;
@@ -178,7 +178,7 @@ FORCE_INLINE void packed_nibbles(int8_t *low, int8_t *high, const uint8_t *from)
     }
 }
 
-/* The minimum of each row of a record that has one. */
+/* The minimum of each row of a record; the packing has minima. */
 FORCE_INLINE v16 packed_minimum(const uint8_t *record, const struct tft_packing *p)
 {
     return p->has_min ? v_load_num(record + TFT_PANEL * (p->exponent ? 1 : 2), 0, TFT_NUM_F16)

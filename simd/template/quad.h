@@ -5,10 +5,10 @@
  *   b_set, b_and, b_add    in every byte; b_subs(a, b): the larger of a - b and 0; b_min
  *   b_lookup(table, a)     table[a[i]] for each byte a[i] < 16; table: [16]
  *   b_shift(a, n)          64-bit lane i shifted right by n[i]
- *   b_repeat(p, r, period) register r of `period` bytes that repeat
+ *   b_repeat(p, r, period) register r of `period` repeated bytes
  *
- * A rung that has a better way defines HAVE_UNPACK_BITS, unpack_bits and unpack_above; it needs no
- * b_shift.
+ * An ISA level with a faster way defines HAVE_UNPACK_BITS, unpack_bits and unpack_above, and needs
+ * no b_shift.
  */
 #ifndef TFT_TEMPLATE_QUAD_H
 #define TFT_TEMPLATE_QUAD_H
@@ -61,8 +61,8 @@ FORCE_INLINE void unpack_quad(breg *a, const uint8_t *from, enum tft_bits bits)
     }
 }
 
-/* The first of the digits of base 3 that v still has, which goes out of v. The digit is the
-   overflow of 3 v: 1 from v = 86 on, 2 from 171 on. */
+/* Takes the first remaining digit of base 3 out of v. The digit is the overflow of 3 v: 1 from
+   v = 86 on, 2 from 171 on. */
 FORCE_INLINE void quad_digit(breg *digit, breg *v)
 {
     UNROLL for (int r = 0; r < QUAD_REGS; r++) {

@@ -43,7 +43,7 @@ static void ISA(quantize_groups)(uint8_t *y, size_t K, size_t first, const float
     }
 }
 
-/* Lanes past the end are 0, which is always part of the range. */
+/* Lanes past the end are 0, always part of the range. */
 static void ISA(range)(const float *x, size_t n, float *min, float *max)
 {
     v16 low = v_set(0), high = v_set(0);

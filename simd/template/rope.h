@@ -4,7 +4,7 @@
 
 #include "lanes.h"
 
-/* 16 elements, or the n that remain: a * c + partner * s */
+/* 16 elements, or the last n: a * c + partner * s */
 FORCE_INLINE v16 rotate(v16 a, v16 partner, const float *c, const float *s, size_t n)
 {
     return v_fma(a, v_load_n(c, n), v_mul(partner, v_load_n(s, n)));

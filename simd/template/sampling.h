@@ -1,9 +1,9 @@
 /*
- * sum_exp and tops of kernels.h: what a sampler asks of all logits.
+ * sum_exp and tops of kernels.h: a sampler's passes over all logits.
  *
  * Parameters, besides lanes.h:
  *
- *   ISA(name)             the name of a function of this rung
+ *   ISA(name)             the name of a function of this ISA level
  *   r_add_doubles(p, a)   p[i] += (double)a[i] for LANES doubles
  */
 #ifndef TFT_TEMPLATE_SAMPLING_H

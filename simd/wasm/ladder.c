@@ -1,4 +1,4 @@
-/* A module with vectors runs only where the engine has them. */
+/* A module with vectors runs only on an engine with vectors. */
 #include "simd/rungs.h"
 
 const struct tft_rung tft_ladder[] = {

@@ -1,4 +1,4 @@
-/* The registers that lanes.h wants, for WebAssembly's fixed vectors: a v16 is four registers. */
+/* The registers of lanes.h, for WebAssembly's fixed vectors: a v16 is four registers. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,12 +15,12 @@ static inline reg r_div(reg a, reg b) { return wasm_f32x4_div(a, b); }
 static inline reg r_max(reg a, reg b) { return wasm_f32x4_pmax(b, a); } /* b < a ? a : b */
 static inline reg r_min(reg a, reg b) { return wasm_f32x4_pmin(b, a); } /* a < b ? a : b */
 
-/* a * b + c of two doubles that are floats, as doubles that become the right floats when they are
-   rounded once more. The product is exact, as 2 * 24 bits fit into 53. The sum is rounded to odd:
-   where it is not exact, to the one of its two neighbours whose last bit is 1, which is half-way
-   between two floats only if the exact sum is (Boldo and Melquiond 2008, "Emulation of FMA and
-   correctly rounded sums"). e is what the sum has lost (Knuth's TwoSum); it is no number where the
-   sum is infinite, and the comparisons are false. */
+/* a * b + c of two doubles that are floats, as doubles that round to the right floats. The product
+   is exact, as 2 * 24 bits fit into 53. The sum is rounded to odd: an inexact sum becomes the
+   adjacent double with last bit 1, which is half-way between two floats only if the exact sum is
+   (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums"). e is the rounding
+   error of the sum (Knuth's TwoSum); if the sum is infinite, e is NaN and the comparisons are
+   false. */
 static inline reg d_fma(reg a, reg b, reg c)
 {
     const reg zero = wasm_f64x2_splat(0), one = wasm_i64x2_splat(1), two = wasm_i64x2_splat(2);
@@ -29,7 +29,7 @@ static inline reg d_fma(reg a, reg b, reg c)
     reg above = wasm_f64x2_gt(e, zero), below = wasm_f64x2_lt(e, zero);
     reg even = wasm_i64x2_eq(wasm_v128_and(s, one), wasm_i64x2_splat(0));
     reg moves = wasm_v128_and(even, wasm_v128_or(above, below));
-    /* the bits of a double count up with its magnitude: +1 away from zero, -1 towards it */
+    /* the bits of a double grow with its magnitude: +1 away from zero, -1 towards zero */
     reg away = wasm_v128_xor(above, wasm_f64x2_lt(s, zero));
     reg step = wasm_i64x2_sub(wasm_v128_and(away, two), one);
     return wasm_i64x2_add(s, wasm_v128_and(step, moves));
@@ -164,7 +164,7 @@ static inline reg r_pow2(reg e)
     return wasm_i32x4_shl(wasm_i32x4_add(e, wasm_i32x4_splat(127)), 23);
 }
 
-/* 2^q may be beyond the floats, its two factors are not. Only the second product rounds. */
+/* 2^q may exceed the floats; its two factors do not. Only the second product rounds. */
 static inline reg r_scale(reg a, reg q)
 {
     reg e = wasm_i32x4_trunc_sat_f32x4(q), half = wasm_i32x4_shr(e, 1);

@@ -1,19 +1,19 @@
-/* The rung simd128: WebAssembly's fixed vectors. Replaces the kernels of floats and gemm_i8. The
-   compiler vectorizes the reference of the others. */
+/* The ISA level simd128: WebAssembly's fixed vectors. Replaces the kernels of floats and gemm_i8.
+   The compiler vectorizes the reference of the other kernels. */
 #include "simd/rungs.h"
 
 #include "reg_simd128.h"
 #include "simd/template/lanes.h"
 
 #define ISA(name) name##_simd128
-/* An engine compiles for x86 without AVX too, which has 16 registers, and an fma takes five. */
+/* An engine may compile for x86 without AVX: 16 registers, and an fma takes five. */
 #define TILE_M 2
 #define TILE_N 1
 #define TILE_Q 2
 #define TILE_V 1
 #include "simd/template/floats.h"
 
-/* gemm_i8: bytes are widened to 16 bits, those of even columns of a quad and those of odd ones. The
+/* gemm_i8: bytes are widened to 16 bits, even columns and odd columns of a quad separately. The
    product of vectors of 16 bits adds two products in 32 bits. */
 typedef struct {
     v128_t r[4];
@@ -76,7 +76,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 0
-/* 4 registers of sums and 2 of a token for each, 8 of weights: some wait in memory */
+/* per token 4 registers of sums and 2 of bytes; 8 of weights: some wait in memory */
 #define DOT_TOKENS 2
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"

@@ -1,4 +1,4 @@
-/* The rung avx2: AVX2, FMA and F16C. Replaces all kernels that have a template. */
+/* The ISA level avx2: AVX2, FMA and F16C. Replaces all kernels with a template. */
 #include "simd/rungs.h"
 
 #include "reg_avx2.h"
@@ -15,7 +15,7 @@
 /*
  * gemm_i8 without dot products of bytes, for few tokens. vpmaddubsw adds two products of an
  * unsigned and a signed byte in 16 bits, where 2 * 255 * 127 would saturate. So x - 128 is split
- * into its magnitude, at most 128, and its sign, which is moved to the weight: 2 * 128 * 127 fits.
+ * into its magnitude, at most 128, and its sign, moved to the weight: 2 * 128 * 127 fits.
  */
 #include "dot_ymm.h"
 
@@ -63,7 +63,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 static inline ireg i_magnitude(ireg w) { return _mm256_abs_epi8(w); }
 static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
 
-/* 6 sums and 6 floats: some of the 4 registers of weights and of the 2 of a token wait in memory */
+/* 6 sums and 6 floats; some of 4 registers of weights and 2 of a token wait in memory */
 #define PACKED_TOKENS 3
 #define PACKED_PANELS 1
 #include "packed_madd.h"

@@ -1,4 +1,4 @@
-/* The rung avx512: AVX-512 F, BW, DQ and VL. Replaces all kernels that have a template. */
+/* The ISA level avx512: AVX-512 F, BW, DQ and VL. Replaces all kernels with a template. */
 #include "simd/rungs.h"
 
 #include "reg_avx512.h"

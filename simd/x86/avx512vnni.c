@@ -1,4 +1,4 @@
-/* The rung avx512vnni: 512-bit dot products of bytes, for gemm_i8 and attention on codes. */
+/* The ISA level avx512vnni: 512-bit dot products of bytes, for gemm_i8 and attention on codes. */
 #include "simd/rungs.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm512_dpwssd_epi3
 static inline ireg i_total8(ireg acc) { return acc; }
 
 #define CODED_RUN CODED_SPANS
-/* as many sums as hide the latency of a dot product */
+/* enough sums to hide the latency of a dot product */
 #define CODED_TILE 8
 #define CODED_DIRECT 8
 #define CODED_WAYS 4

@@ -1,4 +1,4 @@
-/* The rung avxvnni: 256-bit dot products of bytes, for gemm_i8 and attention on codes. */
+/* The ISA level avxvnni: 256-bit dot products of bytes, for gemm_i8 and attention on codes. */
 #include "simd/rungs.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /*
- * Attention on codes (codes_attention.h) in registers of 256 or 512 bits. A quad is 64 bytes, 4 of
- * each row.
+ * Attention on codes (codes_attention.h) in registers of 256 or 512 bits. A quad is 64 bytes, 4 per
+ * row.
  *
  * i8 factors: a quad is multiplied by 4 bytes of x, repeated in every lane. i16 factors: bytes 0
- * and 2 of each row are widened to 16 bits in one register, bytes 1 and 3 in another, and each is
- * multiplied by a pair of factors. r_store_x16 stores the factors in that order, and x_quad(s) is
- * where it puts the s-th four of 16.
+ * and 2 of each row are widened to 16 bits in one register, bytes 1 and 3 in another, and each
+ * register is multiplied by a pair of factors. r_store_x16 stores the factors in that order, the
+ * s-th four of 16 at x_quad(s).
  *
- * Parameters, besides reg_*.h and those of codes_attention.h that are not defined here:
+ * Parameters, besides reg_*.h and the parameters of codes_attention.h not defined here:
  *
  *   i_dot8(acc, c, x)    acc + products of unsigned bytes of at most 15 and signed bytes
  *   i_dot16(acc, c, x)   acc + products of pairs of int16, in int32

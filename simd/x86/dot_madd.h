@@ -1,8 +1,8 @@
 /*
  * gemm_i8 for AVX-512 without dot products of bytes. vpmaddubsw would saturate, and AVX-512 has no
- * vpsignb for the trick of avx2.c. So bytes are widened to 16 bits: bytes 0 and 2 of a quad by
- * shifting left and right again, bytes 1 and 3 by shifting right. vpmaddwd then adds two products
- * in 32 bits.
+ * vpsignb for the method of avx2.c. So bytes are widened to 16 bits: bytes 0 and 2 of a quad by
+ * shifts left and right, bytes 1 and 3 by a shift right. vpmaddwd then adds two products in 32
+ * bits.
  */
 #include <string.h>
 
@@ -60,7 +60,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     ireg b = i_set(quad), even = i_and(b, i_set(0x00ff00ff)), odd = i_high(b);
     UNROLL for (int p = 0; p < PARTS; p++) {
         acc.r[p] = i_add(acc.r[p], i_add(i_madd(w.even[p], even), i_madd(w.odd[p], odd)));
-        /* otherwise gcc adds the products of four steps first, and runs out of registers */
+        /* else gcc adds the products of four steps first, and runs out of registers */
         __asm__("" : "+v"(acc.r[p]));
     }
     return acc;

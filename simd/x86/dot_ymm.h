@@ -1,5 +1,5 @@
-/* The sums and tokens of gemm_i8.h in registers of 256 bits: a quad of a panel is two of them; the
-   4 bytes of a token are repeated in every lane. */
+/* The sums and tokens of gemm_i8.h in registers of 256 bits: a quad of a panel is two registers;
+   every lane repeats the 4 bytes of a token. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>

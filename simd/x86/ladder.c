@@ -1,9 +1,9 @@
-/* __builtin_cpu_supports() asks the CPU, and whether the operating system saves its registers. */
+/* __builtin_cpu_supports() checks the CPU, and that the operating system saves its registers. */
 #include "simd/rungs.h"
 
 #include <cpuid.h>
 
-/* Not every compiler's __builtin_cpu_supports() knows the name "f16c" .. */
+/* Some compilers' __builtin_cpu_supports() does not know the name "f16c" .. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;

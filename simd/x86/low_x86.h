@@ -1,7 +1,7 @@
 /*
  * gemm_low.h in registers of 256 or 512 bits. Parameters, besides reg_*.h and gemm_i8.h:
  *
- *   i_dot8, i_total8   as for coded_x86.h; the unsigned bytes are those of a token
+ *   i_dot8, i_total8   as for coded_x86.h; the unsigned bytes are a token's
  *   LOW_RUN(bits)
  */
 #define LOW_FENCE()
@@ -71,7 +71,7 @@ static inline void l_factors(breg *s, breg *sz, const uint8_t *bytes)
     }
 }
 
-/* A product of a code and s is at most 225: nothing is carried from the lower byte of 16 bits. */
+/* A product of a code and s is at most 225: no carry from the lower byte of 16 bits. */
 static inline breg l_weights(breg a, breg s, breg sz) { return b_sub(i_mullo16(a, s), sz); }
 
 #include "simd/template/gemm_low.h"

@@ -1,11 +1,11 @@
 /*
  * gemm_i8 and gemm_low for many tokens on x86 without dot products of bytes. Bytes are widened to
  * 16 bits, and vpmaddwd adds two products in 32 bits. A block of BLOCK_TOKENS tokens, BLOCK_PANELS
- * panels and BLOCK_K columns widens each byte once, and what a tile reads fits into an L1 cache of
- * 32 KB. The inner loop is then one vpmaddwd and one vpaddd for 16 products. Sums stay in memory
- * from one BLOCK_K columns to the next.
+ * panels and BLOCK_K columns widens each byte once, and a tile's input fits an L1 cache of 32 KB.
+ * The inner loop is then one vpmaddwd and one vpaddd for 16 products. Sums wait in memory from one
+ * BLOCK_K columns to the next.
  *
- * Parameters: those of gemm_low.h, which the rung includes first, and DOT_FLIP 128.
+ * Parameters: as for gemm_low.h, which must be included first, and DOT_FLIP 128.
  */
 enum { BLOCK_TOKENS = 48, BLOCK_PANELS = 8, BLOCK_K = 128, BLOCK_QUADS = BLOCK_K / TFT_QUAD };
 
@@ -101,8 +101,8 @@ static void madd_panel(struct madd_block *b, const struct tft_gemm_i8 *g,
     madd_widen_panel(b, w, quads);
 }
 
-/* The outputs of `tokens` tokens from m on and of rows n .. end - 1, at most a block of either.
-   low: the weights of gemm_low, otherwise NULL. */
+/* The outputs of `tokens` tokens from m on and of rows n .. end - 1, at most a block of each. low:
+   the weights of gemm_low; else NULL. */
 static void madd_block(const struct tft_gemm_i8 *g, const struct tft_low_panels *low,
                        struct madd_block *b, size_t m, size_t tokens, size_t n, size_t end)
 {
@@ -120,7 +120,7 @@ static void madd_block(const struct tft_gemm_i8 *g, const struct tft_low_panels 
         ISA(dot_panel)(g, m, n + p * TFT_PANEL, tokens, b->sum[p][0], TFT_PANEL);
 }
 
-/* Fewer tokens than this are faster with gemm_i8.h, because they share little of the widening. */
+/* Fewer tokens are faster with gemm_i8.h, because few tokens share the widening. */
 enum { BLOCK_MIN_TOKENS = 20 };
 
 static void madd_blocks(const struct tft_gemm_i8 *g, const struct tft_low_panels *low)
@@ -133,7 +133,7 @@ static void madd_blocks(const struct tft_gemm_i8 *g, const struct tft_low_panels
                        min_size(g->N, n + ROWS));
 }
 
-/* Flattened: a single token of a small model has so few products that calls would show. */
+/* Flattened: for one token of a small model, calls would take a noticeable part of the time. */
 static __attribute__((flatten)) void ISA(gemm_i8_blocks)(const struct tft_gemm_i8 *g)
 {
     if (g->M < BLOCK_MIN_TOKENS)

@@ -1,11 +1,11 @@
 /*
  * The products of packed_x86.h without dot products of bytes. A product of a narrow number, at most
  * 63, and a byte of a token, at most 127, is at most 8001: an int16 holds the sum of four. A
- * product of a wide number is at most 128 * 127: an int16 holds the sum of two. Its factors are the
- * magnitude of the number, and the byte with the sign of the number.
+ * product of a wide number is at most 128 * 127: an int16 holds the sum of two. The factors of a
+ * wide product are the magnitude of the number, and the byte with the sign of the number.
  *
- * Parameters, besides those of packed_x86.h: i_magnitude(w) = |w|, and i_signed(x, w) = x, or -x
- * where w < 0, of bytes.
+ * Parameters, besides packed_x86.h's: i_magnitude(w) = |w|, and i_signed(x, w) = x, or -x where
+ * w < 0, of bytes.
  */
 #define PACKED_SIGNED 1
 

@@ -1,5 +1,5 @@
 /*
- * The sums of gemm_packed.h in registers of 256 or 512 bits: a quad of a panel is PARTS of them.
+ * The sums of gemm_packed.h in registers of 256 or 512 bits: a quad of a panel is PARTS registers.
  *
  * Parameters, besides reg_*.h:
  *

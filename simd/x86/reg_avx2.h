@@ -1,4 +1,4 @@
-/* The registers that lanes.h wants, for AVX2, FMA, F16C: a v16 is two registers. */
+/* The registers of lanes.h, for AVX2, FMA, F16C: a v16 is two registers. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,8 +68,8 @@ static inline reg r_load_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
 }
 
-/* By way of the f16 with the same digits, which is the E4M3 times 2^-8: converting a subnormal f16
-   is free, while a product with a subnormal f32 takes a hundred cycles. */
+/* Goes through the f16 with the same digits, the E4M3 times 2^-8: to convert a subnormal f16 is
+   free, while a product with a subnormal f32 takes a hundred cycles. */
 static inline reg r_load_f8(const uint8_t *p)
 {
     __m128i b = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)),
@@ -167,8 +167,8 @@ static inline breg b_repeat(const uint8_t *p, int r, int period)
     }
 }
 
-/* Store 16 integers. As int8 in order; as int16 each four in the order 0, 2, 1, 3, and the second
-   four exchanged with the third, where x_quad finds them. */
+/* Store 16 integers: as int8 in order; as int16 each four in the order 0, 2, 1, 3, with the second
+   four and the third four exchanged, as x_quad expects. */
 static inline void r_store_x8(uint8_t *p, const reg *a)
 {
     __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(a[0]), _mm256_cvtps_epi32(a[1]));
@@ -205,7 +205,7 @@ static inline reg r_pow2(__m256i e)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
 }
 
-/* 2^q may be beyond the floats, its two factors are not. Only the second product rounds. */
+/* 2^q may exceed the floats; its two factors do not. Only the second product rounds. */
 static inline reg r_scale(reg a, reg q)
 {
     __m256i e = _mm256_cvtps_epi32(q), half = _mm256_srai_epi32(e, 1);

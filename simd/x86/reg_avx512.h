@@ -1,4 +1,4 @@
-/* The registers that lanes.h wants, for AVX-512 F, BW, DQ, VL: a v16 is one register. */
+/* The registers of lanes.h, for AVX-512 F, BW, DQ, VL: a v16 is one register. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,8 +69,8 @@ static inline reg r_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
 }
 
-/* By way of the f16 with the same digits, which is the E4M3 times 2^-8: converting a subnormal f16
-   is free, while a product with a subnormal f32 takes a hundred cycles. */
+/* Goes through the f16 with the same digits, the E4M3 times 2^-8: to convert a subnormal f16 is
+   free, while a product with a subnormal f32 takes a hundred cycles. */
 static inline reg r_load_f8(const uint8_t *p)
 {
     __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)),
@@ -91,7 +91,7 @@ static inline float r_hsum(reg a)
 
 static inline float r_hmax(reg a) { return _mm512_reduce_max_ps(a); }
 
-/* Four trees side by side: 13 instructions, not 32. */
+/* Four trees in parallel: 13 instructions, not 32. */
 #define HAVE_HSUM4
 static inline void r_hsum4(float p[4], reg a, reg b, reg c, reg d)
 {
@@ -181,7 +181,7 @@ static inline breg b_repeat(const uint8_t *p, int r, int period)
     }
 }
 
-/* Store 16 integers. As int8 in order; as int16 each four in the order 0, 2, 1, 3. */
+/* Store 16 integers: as int8 in order; as int16 each four in the order 0, 2, 1, 3. */
 static inline void r_store_x8(uint8_t *p, const reg *a)
 {
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a[0])));
