@@ -91,7 +91,7 @@ const char *tft_status_text(enum tft_status code)
     case TFT_ERR_UNSUPPORTED: return "the file contains something that is not supported";
     case TFT_ERR_FULL: return "there is no room for the tokens";
     case TFT_ERR_DEVICE: return "the device is missing or has failed";
-    case TFT_ERR_NUMBERS: return "the model computed logits that are no numbers";
+    case TFT_ERR_NUMBERS: return "the model computed logits that are NaN or infinity";
     case TFT_ERR_CANCELLED: return "the call was cancelled";
     }
     return "unknown status";

@@ -170,7 +170,8 @@ static uint32_t element(struct tft_syntax *x)
     if (p == '*' || p == '+' || p == '?' || p == '{')
         return tft_syntax_fail(x, x->pos, "a repetition of nothing");
     if (p == '^' || p == '$')
-        return tft_syntax_fail(x, x->pos, "^ and $ stand only at the ends of the expression");
+        return tft_syntax_fail(x, x->pos,
+                               "^ and $ are supported only at the ends of the expression");
     if (take(x, '\\')) {
         if (named_class(x, tft_syntax_peek(x))) {
             x->pos++;

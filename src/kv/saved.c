@@ -185,7 +185,7 @@ const char *tft_kv_wrong_state(const struct tft_kv *kv, const struct tft_kv_save
             slots_in_use(kv, a, i) > kv->capacity[i] || r.blocks > kv->n_blocks)
             return "tokens are in places where this cache has none";
         if (a->frozen > a->held || (a->frozen ? a->held - a->frozen > r.kept : !none))
-            return "the last eviction was not where it says";
+            return "the position of the last eviction is wrong";
     }
     if (a->frozen && !tft_kv_evicts(&policy))
         return "evictions of a cache that evicts nothing";
@@ -259,7 +259,7 @@ static bool owners_fit(const struct tft_kv *kv, const struct tft_kv_image *i)
 
 const char *tft_kv_wrong_image(const struct tft_kv *kv, const struct tft_kv_image *i)
 {
-    return !rings_reach(kv, i) ? "windows have lost tokens that they need"
+    return !rings_reach(kv, i) ? "windows lack tokens that the next token needs"
            : !names_fit(i)     ? "tokens that the filter named are missing"
            : !owners_fit(kv, i) ? "a token has no place, or several"
                                 : NULL;

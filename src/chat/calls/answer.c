@@ -73,8 +73,8 @@ static void report(struct tft_chat_answer *a, enum tft_chat_event_kind kind, con
 static void fail(struct tft_chat_answer *a, const char *what)
 {
     if (a->err.code == TFT_OK)
-        tft_fail(&a->err, TFT_ERR_FORMAT, "the answer is no call in the format %s: %s", a->f->name,
-                 what);
+        tft_fail(&a->err, TFT_ERR_FORMAT, "the answer is not a call in the format %s: %s",
+                 a->f->name, what);
 }
 
 /* ---- text */
@@ -162,7 +162,7 @@ static void take_name(struct tft_chat_answer *a)
 {
     size_t tool = tft_call_find(a->t, a->name, a->n_name);
     if (tool == SIZE_MAX) {
-        fail(a, "it names no tool that was declared");
+        fail(a, "it names an undeclared tool");
         return;
     }
     report(a, TFT_CHAT_CALL, a->t->tool[tool].name, a->n_name);
