@@ -7,7 +7,7 @@
 /* Walks through the bytes for tft_grammar_load. The state must not have failed. */
 void tft_grammar_save(const struct tft_grammar_state *s, struct tft_walk *w);
 
-/* Whether the state has failed: no token is allowed, and there is nothing to save. */
+/* Whether the state has failed: it allows no token and cannot be saved. */
 bool tft_grammar_failed(const struct tft_grammar_state *s);
 
 /* Restores the state from p[n]. TFT_ERR_ARG: p is of another grammar; TFT_ERR_FORMAT: p is not a

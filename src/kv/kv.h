@@ -199,7 +199,7 @@ struct tft_kv {
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL if the policy evicts nothing; zeros for a layer
                                    with a ring */
-    struct tft_kv_scratch *scratch; /* [n_threads] likewise */
+    struct tft_kv_scratch *scratch; /* [n_threads] NULL if the policy evicts nothing */
 
     struct tft_kv_plan plan;
     struct tft_kv_chunk *chunk; /* [max_chunks] */

@@ -62,7 +62,7 @@ struct tft_tokenizer {
     char *bytes;             /* the texts of the tokens, decoded: with real spaces */
     uint32_t n_token, longest; /* number of tokens, bytes of the longest text */
     int32_t bos, eos, unknown; /* ids, or -1 */
-    bool add_bos;              /* a text begins with BOS if TFT_ADD_BOS asks for it */
+    bool add_bos;              /* with TFT_ADD_BOS, a text begins with BOS */
     int32_t *suppressed;       /* [n_suppressed] tokens that generation never chooses */
     uint32_t n_suppressed;
 

@@ -30,7 +30,7 @@ struct call_format {
     bool at_start;                /* an answer that begins with a brace, or mark[0] and a brace, is
                                      calls; any other is text */
     const char *open, *call, *comma, *close; /* patterns. comma: NULL: one call in a section */
-    const char *between; /* text between two sections; NULL: there is only one section */
+    const char *between; /* text between two sections; NULL: at most one section */
     struct schema_members members; /* how arguments are written; all NULL: as a JSON object */
     char end;                      /* the character of `call` after the arguments */
     const struct schema_spelling *spelling; /* of values; NULL: JSON */
@@ -40,8 +40,8 @@ struct call_format {
 const struct call_format *tft_call_format(const char *name);
 
 struct jinja_token;
-/* The name of the call format in a template's tokens, up to TOKEN_END; "json" if they show
-   none. */
+/* The name of the call format in a template's tokens, up to TOKEN_END; "json" if the tokens show no
+   format. */
 const char *tft_call_shown(const struct jinja_token *t);
 
 struct call_tool {

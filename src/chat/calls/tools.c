@@ -113,7 +113,7 @@ static void read_tool(struct schema *c, struct tft_chat_tools *t, const struct s
     t->n++;
 }
 
-/* ---- the text that asks for calls */
+/* ---- the prompt for calls */
 
 static void put_ask(struct tft_chat_tools *t, const char *p)
 {

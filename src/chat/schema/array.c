@@ -79,7 +79,7 @@ void tft_schema_array(struct schema *c, const struct schema_shape *s)
     size_t n = places(c, s);
     bool open = item(c, s, n, &all) || !n;
     uint64_t max = s->max_items, most = s->min_items > n ? s->min_items : n;
-    if (!open && max > most) /* no more further items than minItems asks for */
+    if (!open && max > most) /* items beyond prefixItems only up to minItems */
         max = most;
     tft_schema_put(c, "\"[\" ");
     if (n)

@@ -1,16 +1,16 @@
-/* Templates of small models, for files that have none. To add one, add a row. */
+/* Templates of small models, for files without a template. To add a template, add a row. */
 #include "chat/tuffet_chat.h"
 
 #include <string.h>
 
 /* Sources: the chat templates of the models named, except
    - llama2: Meta's llama/generation.py, chat_completion, where each question and its answer are a
-     sequence of their own;
+     separate sequence;
    - mistral: version 1 of mistral-common's docs/usage/tokenizer.md. A SentencePiece vocabulary puts
      a space after a special token, so the space before [INST] is not written here. */
 #define EACH(body) "{% for m in messages %}" body "{% endfor %}"
 #define PROMPT(text) "{% if add_generation_prompt %}{{ '" text "' }}{% endif %}"
-/* The system message stands inside the first message of the user. */
+/* Puts the system message into the first message of the user. */
 #define SYSTEM_IN_USER(system, text, user, answer)                                                 \
     "{% set ns = namespace(system='') %}" EACH(                                                    \
         "{% set x = " text " %}"                                                                   \
@@ -24,7 +24,7 @@ static const struct {
     {.name = "chatml", /* Qwen 1 to 2.5, SmolLM, OpenHermes */
      .jinja = EACH("{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}")
          PROMPT("<|im_start|>assistant\\n")},
-    {.name = "qwen3", /* of earlier answers, the part up to </think> is removed */
+    {.name = "qwen3", /* removes earlier answers up to </think> */
      .jinja = EACH("{% set x = m.content %}"
                    "{% if m.role == 'assistant' and '</think>' in x %}"
                    "{% set x = x.split('</think>')[-1].lstrip('\\n') %}{% endif %}"
