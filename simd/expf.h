@@ -1,7 +1,7 @@
 /*
  * exp in single precision, with an error below 1 ulp: the algorithm and the bits of SLEEF's
  * Sleef_finz_expf*_u10 (Shibata & Petrogalli 2020, section 3.2). The ISA levels compute exp in
- * vectors, by r_exp of template/lanes.h. They do not call the library: its next version may have
+ * vectors, by r_exp of template/lanes.h, and do not call the library: its next version may have
  * other bits. tests/simd/kernels compares the ISA levels.
  *
  *   x = q ln2 + s        q an integer, |s| <= ln2 / 2

@@ -77,8 +77,8 @@ static int32_t put_keys(const struct tft_kv_int8 *to, uint32_t slot, size_t d, s
     return sum;
 }
 
-/* Puts 16 numbers into a slot of values. A quad of their panels has 4 slots, so the numbers are one
-   byte of each of 16 words. */
+/* Puts 16 numbers into a slot of values. A quad of a panel of values has 4 slots, so the numbers
+   are one byte of each of 16 words. */
 static void put_values(const struct tft_kv_int8 *to, uint32_t slot, size_t d, size_t cols,
                        const int8_t *number)
 {

@@ -126,8 +126,8 @@ uint32_t tft_retain_evict(const struct tft_kv_policy *p, enum tft_kv_which which
     struct list waiting = {order, 0}, kept = {other, 0}, named = {order ? other + n : NULL, 0};
     for (uint32_t i = 0; i < r->waiting; i++)
         push(&waiting, i);
-    /* After a prompt that stayed in full precision there are more than `most` kept tokens. They are
-       evicted as if they came one by one. */
+    /* A prompt that stayed in full precision may leave more than `most` kept tokens: evict the
+       tokens as if they came one by one. */
     for (uint32_t i = 0; i < r->kept; i++) {
         push(&kept, r->waiting + i);
         if (kept.n == most)

@@ -25,8 +25,7 @@ uint32_t tft_tokenizer_size(const struct tft_tokenizer *t); /* n_vocab */
 /* The *n tokens that generation never chooses; an id may occur twice. */
 const int32_t *tft_tokenizer_suppressed(const struct tft_tokenizer *t, uint32_t *n);
 
-/* These implement the public functions tft_tokenize, tft_token_* and tft_text_push: see
-   tuffet.h. */
+/* The public functions tft_tokenize, tft_token_* and tft_text_push: see tuffet.h. */
 enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,
                                      unsigned flags, int32_t *ids, size_t cap, size_t *n);
 enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const char *text,
