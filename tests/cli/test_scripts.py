@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 
 from program import PATIENCE, TUFFET, WRAPPER, Case, main
 
-SCRIPTS = pathlib.Path(__file__).parents[2] / "tools/scripts"
+SCRIPTS = pathlib.Path(__file__).parents[2] / "tools/lab"
 TEXT = b"hello world, once upon a time and the end. " * 60
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what W8A8 costs in perplexity, and what each option of tuffet quantize is worth.
 
-    tools/scripts/accuracy.py MODEL --text TEXT --calib OTHER_TEXT [--lambada FILE] [OPTIONS]
+    tools/lab/accuracy.py MODEL --text TEXT --calib OTHER_TEXT [--lambada FILE] [OPTIONS]
 
 Writes one table. Each row converts MODEL with `tuffet quantize`, measures `tuffet ppl` on the first
 --tokens tokens of TEXT, and deletes the converted model. Ranges must come from another text than

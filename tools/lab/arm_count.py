@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the instructions of a token on 64-bit ARM, in qemu:
 
-    tools/scripts/arm_count.py MODEL [MODEL...] --text TEXT
+    tools/lab/arm_count.py MODEL [MODEL...] --text TEXT
 
 Installs what it needs on Debian, builds a static program in build/arm-count, and runs it on one
 thread for each set of kernels. A token that is generated is the difference of runs that generate 2
@@ -33,7 +33,7 @@ def build():
         call("meson", "setup", BUILD, "--werror", "--cross-file", "tests/cross/aarch64.ini",
              "-Dtests=false", "-Djansson=disabled", "-Dthreads=none", "-Dc_link_args=-static")
     call("ninja", "-C", BUILD, "--quiet", "tools/tuffet")
-    call("cc", "-shared", "-fPIC", "-O2", "tools/scripts/arm_count.c", "-o", PLUGIN)
+    call("cc", "-shared", "-fPIC", "-O2", "tools/lab/arm_count.c", "-o", PLUGIN)
 
 
 def run(model, rung, prompt, n):

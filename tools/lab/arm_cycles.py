@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Estimates the speed of kernels on 64-bit ARM, without an ARM machine.
 
-    tools/scripts/arm_cycles.py LIBRARY [--llvm-mca PROGRAM] [--kernel WORD] [CPU=MODEL=RUNG ...]
+    tools/lab/arm_cycles.py LIBRARY [--llvm-mca PROGRAM] [--kernel WORD] [CPU=MODEL=RUNG ...]
 
 LIBRARY is libtuffet.so.0.1.0 of an ARM build by gcc (tests/cross). The innermost loops are cut out
 of the disassembly, and llvm-mca simulates them on the model of each CPU, with all data in the L1

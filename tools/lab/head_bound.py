@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a head that is read in part would save. Needs numpy and the Python module:
 
-    TUFFET_LIBRARY=build/test/libtuffet.so tools/scripts/head_bound.py MODEL --text TEXT
+    TUFFET_LIBRARY=build/test/libtuffet.so tools/lab/head_bound.py MODEL --text TEXT
 
 To find the likeliest tokens, few logits are needed exactly: read the high bits of all rows first,
 bound what the low bits can add, and read these only for rows that may still be among the likeliest.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what a prefix is worth where weights have 3 or 4 bits: IntactKV's main tables.
 
-    tools/scripts/intact_tables.py MODEL --text TEXT --calib OTHER_TEXT \\
+    tools/lab/intact_tables.py MODEL --text TEXT --calib OTHER_TEXT \\
         [--tasks lambada=FILE,piqa=FILE] [OPTIONS]
 
 Writes one table: the model of floats, then a row for each number of bits, each rounding (nearest,

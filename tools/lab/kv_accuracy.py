@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what quantized KV caches cost in accuracy.
 
-    tools/scripts/kv_accuracy.py MODEL --text TEXT [--lambada FILE] [--needle TEXT ...] [OPTIONS]
+    tools/lab/kv_accuracy.py MODEL --text TEXT [--lambada FILE] [--needle TEXT ...] [OPTIONS]
 
 Writes one table with a row for each cache of --kv: bits of a quantized number with its scales,
 perplexity of the second halves of windows of --ctx tokens of TEXT, and how far that is above f16.

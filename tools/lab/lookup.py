@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much faster tuffet run generates with guesses, by the kind of text:
 
-    tools/scripts/lookup.py MODEL --text TEXT --code SOURCE [--draft MODEL] [OPTIONS]
+    tools/lab/lookup.py MODEL --text TEXT --code SOURCE [--draft MODEL] [OPTIONS]
 
 Each row asks for one kind of text, with three excerpts of TEXT or SOURCE, and both with and without
 guesses in turn, the same seed each. Fails if the two texts differ. Prints Markdown: tokens/s, each

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast processes of mpirun are together, beside one process with as many threads:
 
-    tools/scripts/mpi.py MODEL [-n PROCESSES] [-r ROUNDS] [--latency US --bandwidth MB/S]
+    tools/lab/mpi.py MODEL [-n PROCESSES] [-r ROUNDS] [--latency US --bandwidth MB/S]
 
 Each round measures both with `tuffet bench`, one after the other. Prints Markdown: medians of the
 rounds, and the median of the ratios with its range. --latency and --bandwidth make messages as slow

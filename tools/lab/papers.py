@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the tables of the five papers for one model, as far as it can be measured here.
 
-    tools/scripts/papers.py MODEL --text TEXT --calib OTHER_TEXT --prefix 1,13 \\
+    tools/lab/papers.py MODEL --text TEXT --calib OTHER_TEXT --prefix 1,13 \\
         [--tasks lambada=FILE,piqa=FILE] [--needle TEXT] [--only "cushion,intact-4"] [OPTIONS]
 
 Each table has the name of its paper and its number there: docs/papers.md says what they mean, and

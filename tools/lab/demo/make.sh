@@ -1,5 +1,7 @@
 #!/bin/sh
-# Makes models/demo/stories2M.gguf from its teacher: sh tools/demo/make.sh BUILD TEACHER TOKENIZER
+# Makes models/demo/stories2M.gguf from its teacher:
+#
+#     sh tools/lab/demo/make.sh BUILD TEACHER TOKENIZER
 #
 #   BUILD      a meson build directory of this tree
 #   TEACHER    stories15M.bin, TOKENIZER: its tokenizer.bin, both from github.com/karpathy/llama2.c
@@ -8,14 +10,14 @@
 # exists is skipped, and training continues where it was stopped. Two cores are busy, at the lowest
 # priority.
 set -eu
-[ $# -eq 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 3 ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=$here/../../models/demo/stories2M.gguf
+out=$here/../../../models/demo/stories2M.gguf
 build=$(cd "$1" && pwd) teacher=$(realpath "$2") tokenizer=$(realpath "$3")
 work=${TUFFET_DEMO:-$HOME/.cache/tuffet/demo}
 prompts=$here/prompts.txt
-bin=$build/tools/demo
+bin=$build/tools/lab/demo
 
 # The programs start threads themselves. OpenBLAS 0.3.21 takes newer AMD CPUs for Haswell and does
 # not use AVX-512.
@@ -24,9 +26,10 @@ if grep -q avx512dq /proc/cpuinfo; then
     export OPENBLAS_CORETYPE=SkylakeX
 fi
 
-for name in demo/teach-sample demo/teach-vocab demo/teach-train demo/teach-export tuffet; do
-    ninja -C "$build" "tools/$name" >&2
+for name in sample vocab train export; do
+    ninja -C "$build" "tools/lab/demo/teach-$name" >&2
 done
+ninja -C "$build" tools/tuffet >&2
 mkdir -p "$work"
 cd "$work"
 
