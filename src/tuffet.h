@@ -2,7 +2,7 @@
  * tuffet.h - run small language models on the machine in front of you.
  *
  * This header is the manual of the library. docs/glossary.md explains its terms (slot, block,
- * prefix, evict, ...), docs/kv-cache.md the caches. A program that continues a text:
+ * prefix, evict, ...), docs/cache.md the caches. A program that continues a text:
  *
  *      struct tft_model *m;
  *      struct tft_session *s;
@@ -544,7 +544,7 @@ struct tft_session_opts {
  * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
  * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. But for i8, the
  * prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
- * do not depend on how tokens were fed. docs/kv-cache.md describes how the cache works and what
+ * do not depend on how tokens were fed. docs/cache.md describes how the cache works and what
  * each preset costs.
  */
 

@@ -1,5 +1,5 @@
 /*
- * The interface of a session's KV cache. docs/kv-cache.md has the policies, docs/glossary.md the
+ * The interface of a session's KV cache. docs/cache.md has the policies, docs/glossary.md the
  * terms.
  *
  * Keys and values of a token are floats or bytes in a slot, or codes in a block of tokens. An

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* The presets: a name, and its knobs. docs/kv-cache.md has the papers. */
+/* The presets: a name, and its knobs. docs/cache.md has the papers. */
 static const struct {
     const char *name, *knobs;
 } presets[] = {

@@ -1,6 +1,6 @@
 /*
  * A cache policy: the formats of a session's keys and values. The knobs are the parts of the
- * papers' caches; a preset is a row of knobs. tuffet.h has the syntax of a policy, docs/kv-cache.md
+ * papers' caches; a preset is a row of knobs. tuffet.h has the syntax of a policy, docs/cache.md
  * explains presets and knobs, docs/glossary.md the terms.
  */
 #ifndef TFT_KV_POLICY_H

@@ -223,8 +223,8 @@ static uint32_t guesses_of(const struct tft_model *m, const struct tft_session_o
 
 /* What a guess costs, as tft_lookup_open takes it. Three guesses with tinyllama, and stories15M in
    f32, took 0.06 to 0.13 of a pass each; 0.2 to 0.3 with stories2M, whose weights stay in a CPU's
-   cache (docs/speed.md). With experts, each token of a pass goes to experts of its own, whose
-   weights have to be read. */
+   cache (tools/lab/speed.md). With experts, each token of a pass goes to experts of its own, and
+   their weights have to be read. */
 static uint32_t guess_costs(const struct tft_model *m)
 {
     const uint64_t cache = 32 << 20;

@@ -415,7 +415,7 @@ static unsigned bits_of(uint32_t levels)
                          : TFT_BITS_4;
 }
 
-/* Bits per channel: docs/kv-cache.md. */
+/* Bits per channel: docs/cache.md. */
 static void bits_by_channel(void **state)
 {
     (void)state;

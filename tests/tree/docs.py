@@ -3,7 +3,7 @@
 - Every relative link of a page leads to a file, and every #anchor to a heading of that file.
 - Every `path/` or `path/file.c` in a page exists, if it begins with a folder of the sources.
 - README.md has at most 120 lines.
-- docs/kv-cache.md names every preset and knob of a KV cache, docs/file-format.md every key that
+- docs/cache.md names every preset and knob of a KV cache, docs/file-format.md every key that
   tuffet adds to a GGUF file.
 """
 import pathlib
@@ -78,8 +78,8 @@ for top in ("docs", "models", "tests", "tools"):
 count = sum(check_links(p) for p in pages)
 for p in pages:
     check_paths(p)
-check_named("docs/kv-cache.md", table("presets"), 5)
-check_named("docs/kv-cache.md", table("knobs"), 15)
+check_named("docs/cache.md", table("presets"), 5)
+check_named("docs/cache.md", table("knobs"), 15)
 check_named("docs/models.md", pre_tokenizers(), 60)
 check_named("docs/file-format.md", file_keys(), 30)
 lines = len((root / "README.md").read_text().splitlines())

@@ -5,7 +5,7 @@
 
 Writes one table. Each row converts MODEL with `tuffet quantize`, measures `tuffet ppl` on the first
 --tokens tokens of TEXT, and deletes the converted model. Ranges must come from another text than
-the one that is scored. docs/accuracy.md explains the rows and has results.
+the one that is scored. tools/lab/accuracy.md explains the rows and has results.
 
 --lambada adds a column: the accuracy of `tuffet eval` on the first --passages passages, with its
 standard error. --search adds rows for the prefix that `tuffet quantize --cushion auto` finds.

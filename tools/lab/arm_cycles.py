@@ -7,7 +7,7 @@ LIBRARY is libtuffet.so.0.1.0 of an ARM build by gcc (tests/cross). The innermos
 of the disassembly, and llvm-mca simulates them on the model of each CPU, with all data in the L1
 cache.
 Writes a table: cycles for 1,024 products, the share of the peak, and what binds the loop. The peak
-is that of `tuffet bench`, the loops peak_int8 and peak_fma. docs/speed.md has results.
+is that of `tuffet bench`, the loops peak_int8 and peak_fma. tools/lab/speed.md has results.
 """
 import argparse
 import re

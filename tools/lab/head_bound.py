@@ -10,8 +10,9 @@ of the head's bytes is read for the likeliest token and for the 40 likeliest: me
 TEXT.
 
 The scale of a row is s and its numbers are q = h + r, where h is a multiple of 2^(8 - bits) and |r|
-at most half of that. Its logit is s (h x + r x). |r x| is bounded by the largest |r| times the sum of |x| (Hölder), or by the lengths of r, a float
-for each row, and of x (Cauchy and Schwarz); the least of both is taken.
+at most half of that. Its logit is s (h x + r x). |r x| is bounded by the largest |r| times the sum
+of |x| (Hölder), or by the lengths of r, a float for each row, and of x (Cauchy and Schwarz); the
+least of both is taken.
 """
 import argparse
 import os

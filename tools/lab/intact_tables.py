@@ -8,7 +8,7 @@ Writes one table: the model of floats, then a row for each number of bits, each 
 GPTQ, AWQ), and no prefix, the prefix, and the prefix calibrated. Activations have a range for each
 token, so that the weights are what loses. Columns are the perplexity of TEXT and the accuracy of
 `tuffet eval` in each task, normalized by length where that is usual; the last row has the largest
-standard error of each. docs/accuracy.md has results.
+standard error of each. tools/lab/accuracy.md has results.
 """
 import os
 import re

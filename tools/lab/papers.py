@@ -4,7 +4,7 @@
     tools/lab/papers.py MODEL --text TEXT --calib OTHER_TEXT --prefix 1,13 \\
         [--tasks lambada=FILE,piqa=FILE] [--needle TEXT] [--only "cushion,intact-4"] [OPTIONS]
 
-Each table has the name of its paper and its number there: docs/papers.md says what they mean, and
+Each table has the name of its paper and its number there: tools/lab/papers.md explains them, and
 has results. Other models, texts and tasks than the papers' are used: their figures can be compared
 with each other only.
 """

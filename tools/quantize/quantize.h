@@ -95,7 +95,7 @@
  *   command_prefix.h, command_check.h, command_tune.h, command_bits.h, command_kv.h,
  *   command_system.h          options and messages of tuffet quantize
  *
- * docs/file-format.md describes the file, docs/kv-cache.md the KV cache.
+ * docs/file-format.md describes the file, docs/cache.md the KV cache.
  */
 #ifndef QUANTIZE_QUANTIZE_H
 #define QUANTIZE_QUANTIZE_H

@@ -1,6 +1,6 @@
 /*
  * Importance of each channel of the keys, for KV caches that choose bits per channel
- * (docs/kv-cache.md). A score is a sum over channels d of q_d k_d, so an error e of k_d adds
+ * (docs/cache.md). A score is a sum over channels d of q_d k_d, so an error e of k_d adds
  * E[q_d^2] e^2 to its squared error. e^2 grows with the square of the range of k_d's codes; the
  * variance of k_d among the tokens that share a scale stands for this square:
  *
