@@ -781,8 +781,8 @@ TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, si
  * the same model file with the same `weights`, `kv`, prefix and filter, and of any capacity that
  * has room for its tokens. (With LongRoPE the capacity must be on the same side of the original
  * context.) Other options may differ: n_batch, n_logits, n_threads, slide, lookup, and
- * checkpoints, of which the newest are kept. The CPU may be another one. docs/sessions.md describes
- * the format, and how models are told apart.
+ * checkpoints, of which the newest are kept. The CPU may be another one. docs/embedding.md says how
+ * models are told apart, docs/file-format.md has the format.
  */
 
 /* Bytes of the session when it is saved now. z: NULL, or its sampler. */

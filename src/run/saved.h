@@ -1,5 +1,5 @@
-/* A saved session: docs/sessions.md has the format. save.c writes it, load.c reads it. copy.c takes
-   the same parts from another session. */
+/* A saved session: docs/file-format.md has the format. save.c writes it, load.c reads it. copy.c
+   takes the same parts from another session. */
 #ifndef TFT_SAVED_H
 #define TFT_SAVED_H
 

@@ -1,7 +1,7 @@
 /*
  * A conversation in a file: its messages, and then the session that has their tokens, as
  * tft_session_save_mem writes it. One file, so that both are replaced at once and always agree.
- * docs/sessions.md has the format.
+ * docs/file-format.md has the format.
  */
 #ifndef SAVED_H
 #define SAVED_H
