@@ -685,7 +685,7 @@ TFT_API bool tft_session_ends(const struct tft_session *s, struct tft_ends *out)
 /* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
    call. Owned by the session, valid until the next call on it. NULL if they were not kept: back
    must be below n_logits and below the n of that call, and the token must have come after the
-   session last slid. Also NULL if they are in other processes (docs/mpi.md) that have failed;
+   session last slid. Also NULL if they are in other processes (docs/install.md) that have failed;
    tft_session_error then says so. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
