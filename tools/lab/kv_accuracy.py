@@ -5,7 +5,7 @@
 
 Writes one table with a row for each cache of --kv: bits of a quantized number with its scales,
 perplexity of the second halves of windows of --ctx tokens of TEXT, and how far that is above f16.
-docs/cache.md explains the caches and has results.
+docs/cache.md explains the caches, tools/lab/accuracy.md has results.
 
 --lambada adds a column: the accuracy of `tuffet eval` on the first --passages passages. --needle
 adds another: how often the model recalls a number that stands somewhere in the given texts, at
