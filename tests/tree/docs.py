@@ -2,7 +2,8 @@
 
 - Every relative link of a page leads to a file, and every #anchor to a heading of that file.
 - Every `path/` or `path/file.c` in a page exists, if it begins with a folder of the sources.
-- README.md has at most 120 lines.
+- README.md has at most 120 lines, a page of results to choose by at most 100.
+- A page for users begins with a command.
 - docs/cache.md names every preset and knob of a KV cache, docs/file-format.md every key that
   tuffet adds to a GGUF file.
 """
@@ -82,9 +83,14 @@ check_named("docs/cache.md", table("presets"), 5)
 check_named("docs/cache.md", table("knobs"), 15)
 check_named("docs/models.md", pre_tokenizers(), 60)
 check_named("docs/file-format.md", file_keys(), 30)
-lines = len((root / "README.md").read_text().splitlines())
-if lines > 120:
-    wrong.append(f"README.md: {lines} lines, 120 at most")
+for page, most in (("README.md", 120), ("docs/accuracy.md", 100), ("docs/speed.md", 100)):
+    lines = len((root / page).read_text().splitlines())
+    if lines > most:
+        wrong.append(f"{page}: {lines} lines, {most} at most")
+for page in sorted((root / "docs").glob("*.md")):
+    if page.stem not in ("architecture", "glossary"):
+        if not re.match(r"# .+\n\n    \S", page.read_text()):
+            wrong.append(f"{page.relative_to(root)}: does not begin with a command")
 
 print(f"{len(pages)} pages, {count} links", *wrong, sep="\n")
 sys.exit(1 if wrong or count < 50 else 0)
