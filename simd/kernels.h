@@ -2,10 +2,9 @@
  * The kernels: the inner loops of inference, and the table of function pointers through which the
  * rest of the library calls them.
  *
- * A rung is one implementation of the kernels: scalar C (the reference, simd/c), or one vector
+ * A rung is one ISA level of the kernels: scalar C (the reference, simd/c), or one vector
  * instruction set (simd/x86, simd/arm). The rungs of a CPU form a ladder; tft_kernels_fill() fills
- * a table from the bottom of the ladder up to a chosen rung. docs/glossary.md explains the other
- * terms.
+ * a table from the lowest rung up to a chosen one. docs/glossary.md defines the other terms.
  *
  * Numerics contract (docs/architecture.md, "Numerics contract"): every rung returns the same bits.
  * This file fixes the order of every floating-point operation, and no compiler may change it
@@ -22,8 +21,8 @@
  *                  as dot16 where 16 results lie side by side in memory: 16 keys of a panel, or 16
  *                  channels of a value row.
  *   exp(x)         tft_expf of expf.h.
- *   max            The larger. It is not defined which zero or NaN it returns; no result that is a
- *                  number depends on that.
+ *   max            The larger. The choice among zeros or NaNs is undefined; no result that is a
+ *                  number depends on it.
  *
  * The functions in simd/c are this contract as code. tests/simd/kernels compares every other rung
  * with them bit for bit, and bounds their own error against double precision.
@@ -133,8 +132,8 @@ struct tft_gemm_i8 {
 typedef void tft_gemm_i8_fn(const struct tft_gemm_i8 *g);
 
 /*
- * The same product of weights that are held as codes (low_panel.h), with the same bits. They are in
- * w->codes instead of g->w->data, which is not read; g->cols is 0.
+ * The same product of weights held as codes (low_panel.h), with the same bits. The codes are in
+ * w->codes; g->w->data is not read, and g->cols is 0.
  */
 struct tft_low_panels {
     const uint8_t *codes; /* [ceil(N / 16)] panels */
@@ -173,11 +172,11 @@ struct tft_gemm_packed {
 
 typedef void tft_gemm_packed_fn(const struct tft_gemm_packed *g);
 
-/* Unpacks K columns of one panel: gemm_packed does the same inside, this is for reading a row. */
+/* Unpacks K columns of one panel: gemm_packed does the same inside; unpack reads a row. */
 struct tft_unpack {
     uint8_t *number;   /* [K / 4 quads, 16 rows, 4 columns], `zero` not subtracted */
     float *scale;      /* [K / group, 16] */
-    float *min;        /* the same; written only if has_min */
+    float *min;        /* [K / group, 16]; written only if has_min */
     const struct tft_packing *how;
     const uint8_t *w; /* [K / block] records */
     size_t K;
@@ -261,7 +260,7 @@ typedef void tft_relu2_mul_fn(float *y, const float *a, const float *b, size_t n
  *   t = 1 - 2 / (1 + exp(a + a))       otherwise
  *   x[i] = (u < 0 ? -0 - t : t) * cap
  *
- * The polynomial is that of Cephes (Moshier 1989, tanhf): exp loses bits near 0. x: [n]
+ * The polynomial is from Cephes (Moshier 1989, tanhf), because exp loses bits near 0. x: [n]
  */
 typedef void tft_softcap_fn(float *x, size_t n, float cap, float inverse);
 #define TFT_TANH_SMALL 0.625f
@@ -336,8 +335,8 @@ typedef void tft_conv_fn(const struct tft_conv *g);
 
 /*
  * The gated delta rule of one head (Yang et al. 2024, arXiv 2412.06464, eq. 10) over T tokens, one
- * after the other: the state forgets, then what it holds under the key moves towards the value.
- * For each token t and column j:
+ * after the other: the state decays, then its entry for the key moves towards the value. For each
+ * token t and column j:
  *
  *   e = chain over i of k[i] and S[i][j] * decay
  *   d = beta * (v[j] - e)
@@ -346,7 +345,7 @@ typedef void tft_conv_fn(const struct tft_conv *g);
  */
 struct tft_delta {
     float *s;              /* [E / 16, E, 16] the state: 16 columns side by side */
-    const float *k, *q;    /* [T, E], rows ld apart, as those of v and o */
+    const float *k, *q;    /* [T, E], rows ld apart, as in v and o */
     const float *v;
     float *o;              /* may be v */
     size_t ld;
@@ -380,8 +379,8 @@ enum { TFT_KEY_PANEL = 16 };
  *
  *   s[i][j] = chain(q[i], k[j]) * scale    for j < n
  *
- * s is written for n rounded up to a multiple of 16. The scores past n come from what the last
- * panel holds there.
+ * s is written for n rounded up to a multiple of 16. The scores past n come from the rest of
+ * the last panel.
  */
 struct tft_score {
     float *s; /* [nq, n rounded up to 16], rows lds apart */
@@ -415,8 +414,8 @@ typedef void tft_softmax_fn(float *p, size_t n, float *max, float *sum);
  *   y[i] = rint(min(max(w[i] * inverse, 0), 255)), where max of a NaN is 0
  *   step = total16(w) / (the sum of y), or 0 if all y are 0
  *
- * The byte y[i] stands for y[i] * step. So the bytes stand for the whole weight, with that of small
- * numbers that become 0.
+ * The byte y[i] stands for y[i] * step. So the bytes keep the whole weight, also the weight of
+ * small numbers that become 0.
  */
 struct tft_softmax_u8 {
     uint8_t *y; /* [rows, n rounded up to a multiple of 16], rows ldy apart; 0 past n */
@@ -437,8 +436,8 @@ typedef void tft_softmax_u8_fn(const struct tft_softmax_u8 *a);
  *   d[i] = (x[i] - max) * inverse
  *   w[i] = exp(d[i]), 0 if d[i] is NaN or below -200
  *
- * Of each 64 weights, with zeros behind the last one, those 16 apart are added as floats, which
- * makes 16 sums; each is added to a double of its own, and these by a tree:
+ * Of each 64 weights, padded with zeros, the weights 16 apart are added as floats, which makes 16
+ * sums; each sum is added to a double of its own, and the 16 doubles by a tree:
  *
  *   part[j] = (w[j] + w[j + 16]) + (w[j + 32] + w[j + 48])     j < 16
  *   lane[j] += part[j]                                         of the first 64, the next 64, ...
@@ -448,8 +447,8 @@ typedef void tft_softmax_u8_fn(const struct tft_softmax_u8 *a);
  */
 typedef double tft_sum_exp_fn(const float *x, size_t n, float max, float inverse);
 
-/* top[i] = the largest of x[256 i] .. x[256 i + 255], of x[n]; NaNs are not counted, and a block of
-   nothing else has -infinity. */
+/* top[i] = the largest of x[256 i] .. x[256 i + 255], of x[n]; NaNs are ignored; a block of NaNs
+   has -infinity. */
 enum { TFT_TOPS = 256 };
 typedef void tft_tops_fn(float *top, const float *x, size_t n);
 
@@ -469,8 +468,8 @@ struct tft_mix {
 
 typedef void tft_mix_fn(const struct tft_mix *a);
 
-/* y, x: [n]. y[i] = fma(x[i], b, y[i] * a): merges the result of one span of positions into that of
-   the spans before it. */
+/* y, x: [n]. y[i] = fma(x[i], b, y[i] * a): merges one span of positions into the result of the
+   spans before it. */
 typedef void tft_blend_fn(float *y, float a, const float *x, float b, size_t n);
 
 /* y: [n]. y[i] = y[i] * a */
@@ -512,8 +511,8 @@ struct tft_coded {
                         scale and mid are [ceil(dim / group), tokens]. */
     const float *scale, *mid;
     /* The number of quads in a panel by code width; narrower codes come first.
-       Keys: tokens / 16 panels, whose columns are channels.
-       Values: ceil(dim / 16) panels, whose columns are tokens, all of one width. The last panel may
+       Keys: tokens / 16 panels; columns are channels.
+       Values: ceil(dim / 16) panels; columns are tokens, all of one width. The last panel may
        have rows that belong to no channel. */
     uint16_t quads[TFT_BITS_COUNT];
 };
@@ -588,9 +587,9 @@ typedef void tft_mix_codes_fn(const struct tft_mix_codes *a);
 /* --------------------------------------------------------------------------------- quantization */
 
 /* How groups of numbers are quantized to codes. Clipping a group to a part of its range loses the
-   ends and is finer between them (SKVQ, section 3.1). Of several parts, fit takes the one with the
-   least squared error. The fewer levels, the smaller that part is, so groups of 2 levels, of 3, and
-   of more have each a list of their own. */
+   ends and makes the steps between them finer (SKVQ, section 3.1). Of several parts, fit takes the
+   part with the least squared error. With fewer levels the best part is smaller, so groups of 2
+   levels, of 3, and of more have a list each. */
 enum { TFT_FIT_LISTS = 3 };
 struct tft_fit {
     const float *clip[TFT_FIT_LISTS]; /* [n_clip] each, n_clip > 0: parts, 0 < clip <= 1 */
@@ -617,7 +616,7 @@ struct tft_fit {
  *   e = x - fma(c - half, scale, mid)
  *   error = fma(e, e, error)                             from 0, in the order of n
  *
- * The result is that of the first clip with the least error.
+ * The first clip with the least error gives the result.
  */
 struct tft_fit_groups {
     uint8_t *code; /* [n, 16], rows ldc apart */
