@@ -170,12 +170,12 @@ struct tft_model_opts {
     const struct tft_allocator *allocator; /* must outlive the model; NULL: the C library */
     const char *tokenizer;    /* path of the vocabulary file of a llama2.c model, NULL: none. Other
                                  models carry their vocabulary and ignore this field. */
-    enum tft_weights weights; /* how to hold matrices that the file quantizes. STORED: codes are
-                                 laid side by side, in about the memory that they take in the file,
-                                 and activations are rounded to 8 bits in groups of 32; codes in a
-                                 file of tuffet pack are used in place. F32, F16 or BF16: matrices
-                                 are expanded to floats, except from a file of tuffet pack. Tensors
-                                 of f32, f16, bf16 and int8 are used in place. */
+    enum tft_weights weights; /* how to hold matrices that the file quantizes. STORED: keep the
+                                 codes, side by side, in about the memory of the file, and round
+                                 activations to 8 bits in groups of 32. Codes in a file of tuffet
+                                 pack are used in place. F32, F16 or BF16: matrices are expanded to
+                                 floats, except from a file of tuffet pack. Tensors of f32, f16,
+                                 bf16 and int8 are used in place. */
     bool vocab_only;          /* open only the tokenizer, of any architecture; such a model cannot
                                  have sessions */
     int n_threads;            /* for packing and expanding: 1 to 1024, 0: tft_cpu_threads() */
@@ -432,12 +432,11 @@ struct tft_session_opts {
                                   vocabulary, the draft model: see below */
     bool count_ends; /* count the numbers that lie at the ends of their ranges: tft_session_ends */
     struct tft_batch *batch; /* NULL, or an open batch of the same model. The session then computes
-                                in the batch's memory, also in tft_prefill and tft_sample, and has
-                                none of its own for that: a fifth of its bytes, or less. A pass
-                                takes no more tokens and threads than the batch has. The batch must
-                                outlive the session. One thread at a time may use the batch and all
-                                sessions that were opened with it. TFT_ERR_ARG: a batch of another
-                                model. */
+                                in the batch's memory, also in tft_prefill and tft_sample, and takes
+                                a fifth of its bytes, or less. A pass takes no more tokens and
+                                threads than the batch has. The batch must outlive the session. One
+                                thread at a time may use the batch and all sessions that were opened
+                                with it. TFT_ERR_ARG: a batch of another model. */
 };
 
 /*
@@ -467,11 +466,11 @@ struct tft_session_opts {
  */
 
 /*
- * The KV cache. A new token's keys and values are f16, in a slot. A quantized cache evicts tokens
- * from the slots by the rule `retain`: it quantizes them, in blocks of 16 to 256 tokens, to codes
- * that attention reads directly. The cache i8 rounds each key and value, also of the prefix, to
- * int8 numbers times a float when the token comes, and attention sums products of integers; i8 runs
- * on the CPU alone. The string tft_session_opts.kv names a cache:
+ * The KV cache. A new token's keys and values are f16, in a slot. In a quantized cache the rule
+ * `retain` chooses which tokens stay f16. The cache quantizes the others, in blocks of 16 to 256
+ * tokens, to codes that attention reads directly. The cache i8 rounds each key and value, also of
+ * the prefix, to int8 numbers times a float when the token comes, and attention sums products of
+ * integers; i8 runs on the CPU alone. The string tft_session_opts.kv names a cache:
  *
  *      PRESET                     "kivi"
  *      PRESET:KNOB=VALUE,...      "kivi:bits=4,window=64"
@@ -521,7 +520,7 @@ struct tft_session_opts {
  *                       values'. A file is calibrated for one `group`, and its clips for its bits.
  *                       calibrated (here and in clip) goes with k and v @token.
  *      retain           which tokens stay f16
- *                       fill:N: up to N, then all of them are evicted at once
+ *                       fill:N: up to N, then all of them are quantized at once
  *                       window:N: the newest N, and up to a block more
  *                       log2:N: 2 N to 3 N. Each time 3 N is reached, every other one of the older
  *                       2 N is evicted, so what stays is the sparser the older.
@@ -533,7 +532,7 @@ struct tft_session_opts {
  *                       has no prefix)
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
  *                       and window. A session without a filter refuses it.
- *      prefill          N: evict nothing until the prompt exceeds N tokens, then catch up (0).
+ *      prefill          N: quantize nothing until the prompt exceeds N tokens, then catch up (0).
  *                       Takes f16 slots for N tokens.
  *                       prompt: the same until tft_prompt_end. Takes f16 slots for the session's
  *                       capacity, and does not slide.
@@ -615,7 +614,7 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
 
 /* Drops every token from position pos on; there are no logits until the next tft_prefill.
    TFT_ERR_ARG: pos is beyond tft_pos. A block of a quantized cache cannot be divided: if pos is not
-   after the last eviction, the next tft_prefill computes all tokens before pos again. The same
+   after the last quantization, the next tft_prefill computes all tokens before pos again. The same
    happens in a model with sliding windows, if the session is longer than its windows and more than
    max(n_batch, 256) tokens are dropped. May call the session's filter.
 
@@ -639,9 +638,9 @@ TFT_API void tft_cancel(struct tft_session *s);
 TFT_API enum tft_status tft_session_threads(struct tft_session *s, int n);
 
 /* The error of the last call of tft_prefill, tft_decode, tft_sync, tft_rewind, tft_session_threads
-   or tft_step, with a line that names the failure, such as the device's report. If nothing failed,
-   the code is TFT_OK and the line is empty. Owned by the session, valid until the next call on it.
-   */
+   or tft_step, with a line that names the failure, such as the device's report. Without a failure,
+   the code is TFT_OK and the line is empty. Owned by the session, valid until the next call on
+   it. */
 TFT_API const struct tft_error *tft_session_error(const struct tft_session *s);
 
 /* The number of tokens in the session, its capacity, and the tokens [tft_pos], which the session
