@@ -48,7 +48,7 @@ static enum tft_status answer(struct app *x, const char *json, const char *gbnf,
     e = e ? e : tft_grammar_begin(&place, g, &x->err);
     e = e ? e : tft_chat_answer_open(&a, x->tools, text.started, take, x->arguments, &x->err);
     size_t held = e ? 0 : tft_prefix_held(x->m, NULL, ids, n); /* the prefix has these */
-    e = e ? e : tft_sync(x->s, ids + held, n - held); /* computes what the last prompt had not */
+    e = e ? e : tft_sync(x->s, ids + held, n - held); /* computes only new tokens */
     struct tft_sampler z = {.grammar = place};
     while (!e && !tft_grammar_is_done(place) && (id = tft_sample(&z, x->s)) >= 0 &&
            !tft_token_ends(x->m, id)) {

@@ -1,5 +1,6 @@
-/* What tuffet.js calls: a model and one session of it, by numbers and pointers alone. Each instance
-   of this module has memory of its own, and opens one model. Built by tools/scripts/wasm.sh. */
+/* The functions for tuffet.js: a model and one session of it, by numbers and pointers alone. Each
+   instance of this module has memory of its own, and opens one model. Built by
+   tools/scripts/wasm.sh. */
 #include <emscripten.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ EMSCRIPTEN_KEEPALIVE const char *story_error(void)
     return error.msg;
 }
 
-/* Memory for a file that story_open takes, for good: 32 is what tft_model_open_mem asks for. */
+/* Memory for a file that story_open takes, for good: tft_model_open_mem needs an alignment of
+   32. */
 EMSCRIPTEN_KEEPALIVE void *story_memory(size_t size)
 {
     void *data;
@@ -52,8 +54,8 @@ static enum tft_status failed(struct story *s, enum tft_status status)
     return status;
 }
 
-/* The session holds text[len] from now on, UTF-8, and what both texts begin with is not computed
-   again. Then story_next continues it; seed and the others as in struct tft_sampler. */
+/* Makes the session hold text[len], UTF-8; the common beginning of the old and the new text is not
+   computed again. Then story_next continues it; seed and the others as in struct tft_sampler. */
 EMSCRIPTEN_KEEPALIVE enum tft_status story_begin(struct story *s, const char *text, size_t len,
                                                  float temperature, float top_p, float min_p,
                                                  uint32_t seed)

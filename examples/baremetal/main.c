@@ -40,7 +40,7 @@ void fault(uint64_t syndrome, uint64_t address)
     power_off();
 }
 
-/* ---- memory: the RAM behind the stack. What was taken last is given back first, or stays. */
+/* ---- memory: the RAM after the stack. The last taken block is given back first, or stays. */
 
 struct arena {
     char *top, *most; /* the first free byte; the highest that it has been */

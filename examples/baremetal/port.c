@@ -16,8 +16,8 @@ void tft_port_free(void *ptr)
     (void)ptr;
 }
 
-/* ---- files: none. A model is opened in memory, by tft_model_open_mem. Drafts, which files are
-   saved by, need nothing here: the linker drops what would call them. */
+/* ---- files: none. A model is opened in memory, by tft_model_open_mem. Temporary files need
+   nothing here: the linker drops their callers. */
 
 int tft_port_map(struct tft_map *out, const char *path)
 {
@@ -56,7 +56,7 @@ void tft_port_unload(void *library)
     (void)library;
 }
 
-/* ---- CPUs: one, without extensions. Teams are those of port/threads_none.c. */
+/* ---- CPUs: one, without extensions. Teams come from port/threads_none.c. */
 
 int tft_port_cpus(void)
 {

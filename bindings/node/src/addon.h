@@ -1,5 +1,5 @@
 /*
- * addon.h - what the files of the addon share: values, handles, work.
+ * addon.h - shared by the files of the addon: values, handles, work.
  *
  * All of it runs on the one thread of JavaScript, except the function `compute` of a work.
  *
@@ -20,10 +20,10 @@
 /* Whether a call of Node-API went well. If not, an exception is pending. */
 bool ok(napi_env env, napi_status status);
 
-/* What a library's failure is in JavaScript: an Error whose `code` is the name of the status. */
+/* A library's failure in JavaScript: an Error with the name of the status as its `code`. */
 napi_value error_of(napi_env env, enum tft_status status, const struct tft_error *err);
 
-/* Errors of this package, whose `code` is no status: "CLOSED", "BUSY". */
+/* Errors of this package, with a `code` that is no status: "CLOSED", "BUSY". */
 napi_value own_error(napi_env env, const char *code, const char *line);
 
 /* These throw, and return NULL. `err` may be NULL. throw_argument: a TypeError. */
@@ -33,7 +33,7 @@ __attribute__((format(printf, 2, 3))) napi_value throw_argument(napi_env env, co
 
 /* --------------------------------------------------------------------------------------- values */
 
-/* The arguments of a call; those that are missing are undefined. */
+/* The arguments of a call; missing ones are undefined. */
 bool arguments(napi_env env, napi_callback_info info, size_t n, napi_value *argv);
 
 /* These read a value that the message calls `what`. On failure they throw, and return false or
@@ -88,9 +88,9 @@ void options_free(const struct option *list, void *of);
 enum kind { MODEL, SESSION, BATCH, GRAMMAR, SAMPLER };
 
 /*
- * The first member of the struct behind a JavaScript object. It is closed by close(), or when the
- * JavaScript object is collected. The library's object is freed when it is closed and nothing uses
- * it any more: no object that was made of it, and no computation.
+ * The first member of the struct of a JavaScript object. The handle is closed by close(), or when
+ * the JavaScript object is collected. The library's object is freed when it is closed and nothing
+ * uses it any more: no object that was made of it, and no computation.
  */
 struct handle {
     enum kind kind;
@@ -98,12 +98,12 @@ struct handle {
     bool held;        /* there is a JavaScript object, which points here */
     atomic_bool stop; /* asks its computation to end */
     unsigned users;   /* how many objects were made of it and are not freed, and computations */
-    struct handle *parent, *children, *next; /* what it was made of, or NULL; a list */
+    struct handle *parent, *children, *next; /* the object that it was made of, or NULL; a list */
     void (*end)(struct handle *h);           /* frees the object of the library; NULL once it has */
 };
 
-/* Makes the JavaScript object of a handle from calloc, whose kind and end are set, and counts it as
-   a user of its parent. On failure the handle is freed, and NULL is returned. */
+/* Makes the JavaScript object of a handle from calloc, with kind and end set, and counts it as a
+   user of its parent. On failure the handle is freed, and NULL is returned. */
 napi_value handle_new(napi_env env, struct handle *h, struct handle *parent);
 
 /* "the session is closed" */
@@ -113,7 +113,7 @@ napi_value closed_error(napi_env env, const struct handle *h);
 void *handle_peek(napi_env env, napi_value v, enum kind kind);
 void *handle_get(napi_env env, napi_value v, enum kind kind);
 
-/* For who has used a handle: frees what nobody needs any more, perhaps the handle itself. */
+/* Ends a use of a handle: frees objects without users, perhaps the handle itself. */
 void handle_leave(struct handle *h);
 
 /* ----------------------------------------------------------------------------------------- work */
@@ -121,9 +121,9 @@ void handle_leave(struct handle *h);
 /* A computation on a thread of Node's pool, the first member of a struct with its arguments. */
 struct work {
     void (*compute)(struct work *w);                    /* on that thread: sets status and err */
-    napi_value (*result)(napi_env env, struct work *w); /* what the promise becomes, if it is OK */
+    napi_value (*result)(napi_env env, struct work *w); /* the value of the promise, after TFT_OK */
     void (*end)(struct work *w);                        /* frees the struct */
-    struct handle *handle; /* what it uses: stays until the work has ended; or NULL */
+    struct handle *handle; /* the object that it uses: stays until the work has ended; or NULL */
     enum tft_status status;
     struct tft_error err;
     napi_async_work work;

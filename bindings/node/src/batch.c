@@ -46,13 +46,13 @@ struct stepping {
     struct work work;
     struct batch *batch; /* NULL until it is marked as computing */
     size_t n;            /* steps */
-    size_t n_locked;     /* the first ones, whose sessions are marked as computing */
+    size_t n_locked;     /* the first ones: their sessions are marked as computing */
     struct tft_step *step;
     struct session **session;
     int32_t **ids;
 };
 
-/* Failures are those of single steps. */
+/* Each step has a status of its own. */
 static void compute(struct work *w)
 {
     struct stepping *s = (struct stepping *)w;

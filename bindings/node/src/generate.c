@@ -62,7 +62,7 @@ struct step {
     struct session *session;
 };
 
-/* Makes the session hold the prompt. What its prefix holds is not fed. */
+/* Makes the session hold the prompt. Tokens of its prefix are not fed. */
 static enum tft_status feed_prompt(struct session *session)
 {
     const int32_t *ids = session->prompt;

@@ -97,7 +97,8 @@ void *handle_get(napi_env env, napi_value v, enum kind kind)
     return NULL;
 }
 
-/* What is open among what was made of it, innermost first, or NULL. To free one may free others. */
+/* An open one of the objects that were made of it, innermost first, or NULL. To free one may free
+   others. */
 static struct handle *open_within(struct handle *h)
 {
     for (struct handle *child = h->children; child; child = child->next) {
@@ -108,7 +109,7 @@ static struct handle *open_within(struct handle *h)
     return NULL;
 }
 
-/* close(handle): closes it, and what was made of it */
+/* close(handle): closes it, and the objects that were made of it */
 napi_value handle_close(napi_env env, napi_callback_info info)
 {
     napi_value argv[1];

@@ -1,4 +1,4 @@
-/* holds.c - what a session holds. */
+/* holds.c - the tokens and logits of a session. */
 #include "session.h"
 
 #include <stdlib.h>

@@ -34,7 +34,7 @@ static void end(struct handle *h)
     napi_adjust_external_memory(session->env, -session->bytes, &total);
 }
 
-/* Opens the session of a struct whose other members are set. */
+/* Opens the session of a struct with all other members set. */
 static enum tft_status open_raw(struct session *session, struct tft_session_opts *opts,
                                 struct tft_error *err)
 {
@@ -112,7 +112,7 @@ void session_status(struct session *session, struct work *w, enum tft_status sta
         w->err = *tft_session_error(session->s);
 }
 
-/* sessionStop(session): ends what it computes, if it does; also of a session that is closed */
+/* sessionStop(session): ends its computation, if there is one; also of a closed session */
 napi_value session_stop(napi_env env, napi_callback_info info)
 {
     napi_value argv[1];

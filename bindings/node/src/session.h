@@ -26,8 +26,8 @@ struct session {
 };
 
 enum use {
-    READ,  /* what the session holds */
-    FEED,  /* changes what it holds: not while it generates */
+    READ,  /* the session's tokens and logits */
+    FEED,  /* changes its tokens: not while it generates */
     WRITE, /* as the text that it generates does */
 };
 
@@ -42,7 +42,7 @@ struct sampler *sampler_for(napi_env env, napi_value v, const struct session *se
 napi_value session_start(napi_env env, struct session *session, struct work *w);
 void session_done(struct session *session);
 
-/* What a call on a session returned goes to the work, with the session's line. */
+/* Copies the status of a call on a session to the work, with the session's line. */
 void session_status(struct session *session, struct work *w, enum tft_status status);
 
 /* Ends the text that the session generates, if it does. */

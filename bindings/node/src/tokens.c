@@ -106,7 +106,7 @@ napi_value text_begin(napi_env env, napi_callback_info info)
     return bytes_value(env, &state, sizeof state);
 }
 
-/* Text of a token or, with -1, what still waits. */
+/* Text of a token or, with -1, the bytes that still wait. */
 static napi_value push(napi_env env, napi_value m, napi_value state_bytes, int32_t id)
 {
     struct tft_text state;
