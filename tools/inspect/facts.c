@@ -154,11 +154,8 @@ static void choose_cache(struct facts *f, const struct tft_session_opts *so)
 }
 
 static void plan_session(struct facts *f, const struct tft_model *m,
-                         const struct tft_session_opts *given)
+                         const struct tft_session_opts *so)
 {
-    struct tft_session_opts with_cache = *given, *so = &with_cache;
-    choose_cache(f, given);
-    with_cache.kv = f->kv;
     f->kv_per_token = tft_kv_bytes(m, so->kv, NULL);
     f->cached = m->n_kv_layer;
     for (uint32_t l = 0; l < m->n_kv_layer; l++)
@@ -182,6 +179,8 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
         return;
     }
     f->runs = tft_open_plan(&m, tft_archs, weights, windows, heads, &f->why_not) == TFT_OK;
+    choose_cache(f, given);
+    m.kv_text = f->kv; /* which a plan does not keep */
     if (f->runs)
         plan_session(f, &m, given);
     free(windows);

@@ -26,7 +26,9 @@ build() {
     sh tools/scripts/build.sh "build/$name" --werror "$@"
 }
 
+# With CHECK=no, parts are built and not tested.
 check() {
+    [ "${CHECK-}" != no ] || return 0
     name=$1
     shift
     python3 tests/suite.py "build/$name" --quiet -t 10 "$@"

@@ -55,13 +55,21 @@ once() {
     esac
 }
 
-sh tools/scripts/platforms.sh whole >"$out/build.log" 2>&1 || {
-    tail -5 "$out/build.log"
-    exit 1
+# The build of a kind of run.
+prepare() {
+    case $1 in
+    sanitizers) CHECK=no sh tools/scripts/platforms.sh sanitizers ;;
+    *) sh tools/scripts/build.sh build/test --werror ;;
+    esac >"$out/build.log" 2>&1 || {
+        tail -5 "$out/build.log"
+        exit 1
+    }
 }
+
 while [ $# -gt 0 ]; do
     kind=$1 count=$2
     shift 2
+    prepare "$kind"
     done=$(grep -c "^$kind $commit " "$out/results" 2>/dev/null || true)
     while [ "${done:-0}" -lt "$count" ]; do
         done=$((${done:-0} + 1))
