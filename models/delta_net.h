@@ -11,7 +11,7 @@
  *      S = decay S; S = S + k (beta (v - k S)); y = q S    per head
  *      Wout (rms(y) g * silu(Wz h))            the norm per head
  *
- * The state is what conv reads of the last tokens, and S of all heads.
+ * The state is the input of conv for the last tokens, and S of all heads.
  */
 #ifndef TFT_DELTA_NET_H
 #define TFT_DELTA_NET_H
@@ -26,7 +26,7 @@ void tft_delta_net_shape(struct tft_load *ld);
    has attention. A layer without KV heads has none. */
 bool tft_delta_net_load(struct tft_load *ld, unsigned layer);
 
-/* A, from XN. After the mixer of the last layer, only tokens whose logits are wanted go on. */
+/* A, from XN. After the mixer of the last layer, only tokens that need logits go on. */
 void tft_delta_net_mix(struct tft_pass *p, uint32_t layer);
 
 #endif

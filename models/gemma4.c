@@ -55,7 +55,7 @@ static struct tft_kv_heads kv_heads_of(struct tft_load *ld, unsigned layer)
     return (struct tft_kv_heads){tft_load_kv_heads(ld, layer), dim};
 }
 
-/* The layer whose keys and values `layer` uses: of the layers with their own, the last one that has
+/* The source of the keys and values of `layer`: of the layers with their own, the last one that has
    a window if `layer` has one, and has none otherwise. All windows have one size. */
 static uint32_t shared_of(struct tft_load *ld, unsigned layer)
 {
@@ -158,7 +158,7 @@ static void load_sizes(struct tft_load *ld)
     }
 }
 
-/* Sets kv_heads, in a model whose layers differ in their heads. */
+/* Sets kv_heads, in a model with different heads in its layers. */
 static void load_kv_heads(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;

@@ -9,7 +9,7 @@
  *          x = x + Wo attend(q, K, V) + bo + Wdown gelu(Wup g + bup) + bdown
  *      logits = Wout layernorm(x)
  *
- * Without it layernorm2 reads what attention has left, as in gpt2.
+ * Without it layernorm2 reads x after attention, as in gpt2.
  */
 #include "model/load.h"
 #include "models/layers.h"

@@ -1,6 +1,6 @@
 /*
  * granitemoe: IBM Granite 3 (transformers: GraniteMoeForCausalLM, GraniteMoeSharedForCausalLM).
- * granite with experts, whose weights are renormalised, and a shared expert in some files.
+ * granite with experts of renormalised weights, and a shared expert in some files.
  *
  *      x = e embed[token]
  *      per layer:

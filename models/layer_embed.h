@@ -19,8 +19,8 @@
 /* Reads n, the key ARCH.embedding_length_per_layer_input. Comes after tft_load_shape. */
 void tft_layer_embed_shape(struct tft_load *ld);
 
-/* Load the tensors that all layers share, after the token embedding and before those of a layer;
-   and those of layer `layer`. Do nothing if n is 0. */
+/* Load the tensors that all layers share, after the token embedding and before the tensors of a
+   layer; and the tensors of layer `layer`. Do nothing if n is 0. */
 void tft_layer_embed_load(struct tft_load *ld);
 void tft_layer_embed_load_block(struct tft_load *ld, unsigned layer);
 

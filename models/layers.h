@@ -10,7 +10,7 @@
 #include "run/ops.h"
 
 /* A = softmax(Q K^T) V over the cache, which gets K and V of this pass. Of the last layer that adds
-   to the cache, only tokens whose logits are wanted go on. */
+   to the cache, only tokens that need logits go on. */
 void tft_attention(struct tft_pass *p, uint32_t layer);
 
 /* X += r W from. r is the model's residual_scale, 1 in most. */

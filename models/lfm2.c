@@ -1,6 +1,6 @@
 /*
- * lfm2: Liquid AI 2025 (arXiv 2511.23404, section 2). Most layers have a short convolution instead
- * of attention: those whose attention.head_count_kv is 0.
+ * lfm2: Liquid AI 2025 (arXiv 2511.23404, section 2). Most layers, with an attention.head_count_kv
+ * of 0, have a short convolution instead of attention.
  *
  *      x = embed[token]
  *      per layer:

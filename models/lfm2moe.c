@@ -1,6 +1,6 @@
 /*
- * lfm2moe: Liquid AI 2025 (arXiv 2511.23404, section 2). lfm2, whose layers after the leading dense
- * ones have experts: their weights are sigmoids, renormalised, and a bias helps to choose them.
+ * lfm2moe: Liquid AI 2025 (arXiv 2511.23404, section 2). lfm2 with experts in the layers after the
+ * leading dense ones: their weights are sigmoids, renormalised, and a bias helps to choose them.
  *
  *      x = embed[token]
  *      per layer:

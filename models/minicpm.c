@@ -1,7 +1,8 @@
 /*
- * minicpm: Hu et al. 2024 (arXiv 2404.06395, section 4 and appendix A). Also MiniCPM 4, whose RoPE
- * has divisors for short and for long sessions. The formula is granite's with a = 1 / sqrt(E), and
- * with the paper's factors where the file has none: e = 12, r = 1.4 / sqrt(layers), l = D / 256.
+ * minicpm: Hu et al. 2024 (arXiv 2404.06395, section 4 and appendix A). Also MiniCPM 4, with
+ * divisors of RoPE for short and for long sessions. The formula is granite's with a = 1 / sqrt(E),
+ * and with the paper's factors where the file has none: e = 12, r = 1.4 / sqrt(layers), l = D /
+ * 256.
  *
  *      x = e embed[token]
  *      per layer:

@@ -4,7 +4,7 @@
 
 #include "model/load.h"
 
-/* What makes weights of scores. Other formulas are refused. */
+/* The function from scores to weights. Other formulas are refused. */
 static void load_gating(struct tft_load *ld, bool sigmoid)
 {
     uint32_t gate = tft_load_dim(ld, "expert_gating_func", sigmoid ? 2 : 1, UINT16_MAX);
@@ -72,7 +72,7 @@ static void load_shared(struct tft_load *ld, unsigned layer)
         b->experts.shared_gate = tft_load_router(ld, gate, layer, 1);
 }
 
-/* What experts beside a feed-forward have more than others. */
+/* The additional tensors of experts beside a feed-forward. */
 static void load_beside(struct tft_load *ld, unsigned layer)
 {
     struct tft_experts *x = &tft_load_block(ld, layer)->experts;

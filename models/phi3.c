@@ -1,7 +1,7 @@
 /*
  * phi3: Abdin et al. 2024 (arXiv 2404.14219, section 2). Also Phi-3.5-mini, Phi-4 and Phi-4-mini.
- * The formula is llama's; one tensor has the rows of q, k and v, and one those of the gate and of
- * up. A part of each head is rotated, with divisors for short and for long sessions, and with an
+ * The formula is llama's; one tensor has the rows of q, k and v, and one the rows of the gate and
+ * of up. A part of each head is rotated, with divisors for short and for long sessions, and with an
  * amplitude (load_rope.c). The sliding window of Phi-3-mini-4k, 2047 tokens, is not applied, as in
  * llama.cpp.
  *

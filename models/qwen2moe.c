@@ -1,6 +1,6 @@
 /*
- * qwen2moe: Yang et al. 2024 (arXiv 2407.10671, section 2.2.2). qwen2 with experts, whose weights
- * are not renormalised, and a shared expert that has a gate.
+ * qwen2moe: Yang et al. 2024 (arXiv 2407.10671, section 2.2.2). qwen2 with experts of weights that
+ * are not renormalised, and a shared expert with a gate.
  *
  *      x = embed[token]
  *      per layer:

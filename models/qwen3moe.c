@@ -1,6 +1,6 @@
 /*
- * qwen3moe: Yang et al. 2025 (arXiv 2505.09388, section 2). qwen3 with experts, whose weights are
- * renormalised.
+ * qwen3moe: Yang et al. 2025 (arXiv 2505.09388, section 2). qwen3 with experts of renormalised
+ * weights.
  *
  *      x = embed[token]
  *      per layer:

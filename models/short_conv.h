@@ -17,7 +17,7 @@
 /* Loads the mixer of layer `layer`, or returns false if the layer has KV heads. */
 bool tft_short_conv_load(struct tft_load *ld, unsigned layer);
 
-/* A, from XN. After the mixer of the last layer, only tokens whose logits are wanted go on. */
+/* A, from XN. After the mixer of the last layer, only tokens that need logits go on. */
 void tft_short_conv_mix(struct tft_pass *p, uint32_t layer);
 
 #endif

@@ -16,7 +16,7 @@ enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE };
 struct tft_mixture;
 
 /* Factors of granite's formula (models/granite.c). All are values of the file: embedding_scale,
-   residual_scale, logit_scale, attention.scale. Those that it lacks are 1, or: */
+   residual_scale, logit_scale, attention.scale. Missing ones are 1, or: */
 struct tft_multipliers {
     float embedding; /* e = embedding; 0: 1 */
     float depth;     /* r = depth / sqrt(n_layer); 0: 1 */
@@ -48,7 +48,7 @@ struct tft_transformer {
     /* Loads the mixer of a layer that is not attention as others have it, or returns false. NULL:
        all layers have attention */
     bool (*mixer)(struct tft_load *ld, unsigned layer);
-    /* Loads what only blocks of this architecture have. NULL: nothing */
+    /* Loads the tensors that only blocks of this architecture have. NULL: nothing */
     void (*block)(struct tft_load *ld, unsigned layer);
 };
 
@@ -63,15 +63,15 @@ static inline const char *tft_transformer_out_norm(const struct tft_transformer 
     return t->out_norm ? t->out_norm : "output_norm";
 }
 
-/* For a struct tft_arch whose `transformer` is set. load is three steps: tft_load_shape, the values
-   that files of several architectures have, the tensors. An architecture with values of its own
-   takes the steps one by one, and sets its own values before it loads the tensors. */
+/* For a struct tft_arch with `transformer`. load is three steps: tft_load_shape, the values that
+   files of several architectures have, the tensors. An architecture with values of its own takes
+   the steps one by one, and sets its own values before it loads the tensors. */
 void tft_transformer_values(struct tft_load *ld);
 void tft_transformer_tensors(struct tft_load *ld);
 void tft_transformer_load(struct tft_load *ld);
 
-/* For `mixer`: attention, whose queries have q rows. Or only q, k and v where the file has them in
-   one tensor, attn_qkv, in that order; false: it has not. Any architecture may have it. */
+/* For `mixer`: attention, with q rows of queries. Or only q, k and v where the file has them in one
+   tensor, attn_qkv, in that order; false: it has not. Any architecture may have it. */
 void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q);
 bool tft_transformer_fused_qkv(struct tft_load *ld, unsigned layer, uint32_t q);
 
