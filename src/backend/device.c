@@ -26,7 +26,7 @@ static bool parse(const char *text, size_t *name, uint32_t *which)
     return *name && *name < 16 && !text[n];
 }
 
-/* Refuses what a device cannot compute, before anything is copied to it. */
+/* Refuses a model that a device cannot compute, before anything is copied to the device. */
 static enum tft_status check(const struct tft_model *m, const char *name, struct tft_error *err)
 {
     if (!m->arch)
@@ -42,7 +42,7 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
     return TFT_OK;
 }
 
-/* Refuses what the backend does not compute. */
+/* Refuses a model with a part that the backend does not compute. */
 static enum tft_status check_pieces(const struct tft_model *m, const struct tft_backend *backend,
                                     struct tft_error *err)
 {

@@ -269,9 +269,9 @@ static const struct {
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets, N_KNOBS = sizeof knobs / sizeof *knobs };
 
-/* Texts, by the knobs that they may have: each has those of the texts before it, too. */
+/* Texts, by the knobs that they may have: each has the knobs of the texts before it, too. */
 enum texts {
-    GIVEN,     /* no knob that says what another says */
+    GIVEN,     /* no synonyms of knobs */
     OF_ASYMKV, /* the knobs of AsymKV's paper */
     STORED,    /* in a model file: `residual`, too, and AsymKV's with all presets */
 };

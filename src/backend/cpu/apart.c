@@ -1,17 +1,17 @@
 /*
- * Attention where keys and values are apart: the key of a token and its value are in different
- * places, and kv.h says which token each place belongs to, its owner. For a query q of token t:
+ * Attention with split retention: the key of a token may be in a slot while its value is in a
+ * block. kv.h names the token of each slot and each entry of a block, its owner. For a query q of
+ * token t:
  *
  *   a is the scale of attention, 1 / sqrt(E) in most models
- *   s_j = a q.k_j, for all tokens j <= t, from wherever the key is
+ *   s_j = a q.k_j, for all tokens j <= t, with keys in slots and in blocks
  *   m = max_j s_j    p_j = exp(s_j - m)    l = sum_j p_j, in the order of tokens (tft_softmax_fn)
- *   o_b = sum p_j v_j over the values in span b, from wherever j's value is
- *   o = o_0 + o_1 + ..., in the order of spans: those of slots first, then those of blocks
+ *   o_b = sum p_j v_j over the values in span b
+ *   o = o_0 + o_1 + ..., in the order of spans: slots first, then blocks
  *   the result is o / l
  *
- * The order of everything is fixed and depends on the token's position alone. Scores of all tokens
- * are held at once, in rows of kv->max_tokens: that is the price of keys and values in different
- * places.
+ * The order of all sums is fixed and depends on the token's position alone. The price of split
+ * retention: scores of all tokens are held at once, in rows of kv->max_tokens.
  */
 #include "span.h"
 
@@ -117,7 +117,7 @@ static void mix_span(const struct tft_pass *p, const struct tft_tile *t, struct 
         mix_blocks(p, t, b - spans.slots, all, o);
 }
 
-/* How many tokens the token of a row sees: those up to itself. */
+/* How many tokens the token of a row sees: all up to itself. */
 static uint32_t tokens_seen(const struct tft_tile *t, uint32_t row)
 {
     const struct tft_seen *k = &t->side[TFT_KV_K];
@@ -176,7 +176,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
 
 /* ------------------------------------------------------------------------------------ one token */
 
-/* The scores of the KV head's queries, in those of all heads. */
+/* The scores of the KV head's queries, among the scores of all heads. */
 static float *head_scores(const struct tft_session *s, const struct tft_tile *t)
 {
     return s->attend.all_scores + (size_t)t->head * t->group * s->kv.max_tokens;

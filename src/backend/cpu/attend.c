@@ -1,19 +1,18 @@
 /*
  * The cache and attention over it. For a query q at position t (scaled dot product, Vaswani et al.
- * 2017, eq. 1), span by span as in FlashAttention (Dao et al. 2022, algorithm 1), with the order of
- * everything fixed:
+ * 2017, eq. 1), span by span as in FlashAttention (Dao et al. 2022, algorithm 1), in a fixed order:
  *
  *   a is the scale of attention, 1 / sqrt(E) in most models
- *   span b holds 256 slots or 256 tokens of blocks; tokens behind t are left out, and so are those
- *   before the layer's window, and spans that lie before it as a whole
+ *   span b holds 256 slots or 256 tokens of blocks; tokens after t and tokens before the layer's
+ *   window are left out
  *   m_b = max_j a q.k_j    p_j = exp(a q.k_j - m_b)
  *   l_b = sum p_j    o_b = sum p_j v_j
- *   spans merge in the order of b, those of slots first, then those of blocks:
+ *   spans merge in the order of b, slots first, then blocks:
  *       m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
  *   the result is o / l
  *
- * Slots of bytes are the same with integers in two places: int8.c. Where keys and values are apart
- * (kv.h), apart.c attends instead.
+ * Slots of bytes use two integer products instead: int8.c. With split retention (kv.h), apart.c
+ * attends instead.
  *
  * A token's result depends on its position alone: neither on the tokens computed with it, nor on
  * how spans and heads are spread over threads. Many tokens are spread by (head, tile of queries); a

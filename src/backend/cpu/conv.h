@@ -1,7 +1,7 @@
 /*
- * A slice of the channels of a convolution over time (tft_conv of kernels.h): the rows of the last
- * tokens, which the state has first, and those of the pass after them. One thread takes a slice
- * through all tokens:
+ * A slice of the channels of a convolution over time (tft_conv of kernels.h): first the rows of the
+ * last tokens, from the state, then the rows of the pass. One thread takes a slice through all
+ * tokens:
  *
  *      tft_slice_open
  *      for each token:     write its numbers to tft_slice_newest; tft_slice_conv; tft_slice_next

@@ -18,7 +18,7 @@ static bool goes_on(struct stage_pass *stage, struct tft_pass *p, uint32_t l)
     return !stage->stops[l % 2];
 }
 
-/* What every thread of the team does. */
+/* The pass of one thread of the team. */
 static void run_thread(void *arg, int tid, int n_threads)
 {
     struct stage_pass *stage = arg;

@@ -106,8 +106,8 @@ void tft_cpu_embed_gate(struct tft_pass *p, uint32_t layer);
 /* Whether a session of the pass counts bytes at the ends of static ranges. */
 bool tft_cpu_counts_ends(const struct tft_pass *p);
 
-/* Counts those of an input, whose rows `from` are complete and have been touched for reading:
-   nothing if its range is not static, if no session counts, or if it was counted last. */
+/* Counts such bytes of an input. The rows `from` must be complete and touched for reading. Does
+   nothing if the range is not static, if no session counts, or if the input was counted last. */
 void tft_cpu_count_ends(struct tft_pass *p, const struct tft_input *in, enum tft_buf from);
 
 /* The same for rows that are not by token, but by tokens' experts (routes.h). */

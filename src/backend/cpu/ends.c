@@ -3,15 +3,15 @@
  * bytes of an input are counted where a product reads them: they are complete there, whichever
  * operation made them, and this file is the same on every rung.
  *
- * Each thread counts its part, into numbers of its own in the session. Sums of integers do not
- * depend on who adds what, so the counts are the same with any number of threads.
+ * Each thread counts its part, into numbers of its own in the session. Sums of integers have no
+ * order, so the counts are the same with any number of threads.
  */
 #include "cpu.h"
 
 /* x is 0 or 255. */
 static inline unsigned at_end(uint8_t x) { return (uint8_t)(x + 1) < 2; }
 
-enum { BLOCK = 128 }; /* bytes whose count fits in a byte, so that the loop works on bytes alone */
+enum { BLOCK = 128 }; /* a block's count fits in a byte, so the loop works on bytes alone */
 _Static_assert(BLOCK <= UINT8_MAX, "the count of a block is a byte");
 
 static uint64_t count(const uint8_t *x, size_t n)
@@ -37,8 +37,8 @@ bool tft_cpu_counts_ends(const struct tft_pass *p)
     return counts;
 }
 
-/* The session that token t belongs to. Once tft_pass_gather has run, the rows left are those whose
-   logits are wanted. If it has left all, both orders are the same. */
+/* The session that token t belongs to. After tft_pass_gather only rows that need logits are left.
+   If all rows are left, both orders are the same. */
 static const struct tft_session *session_of(const struct tft_pass *p, uint32_t t)
 {
     if (!p->lane)

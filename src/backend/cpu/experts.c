@@ -1,8 +1,8 @@
 /*
- * Mixtures of experts (models/mixture.h). A pass's tokens are grouped by expert, so that the
- * matrices of an expert are read once for all of them, and only those of chosen experts are
- * touched. What a token gets does not depend on the group: each product is of its own row, and the
- * products are added in the order of the experts.
+ * Mixtures of experts (models/mixture.h). A pass's tokens are grouped by expert, so the matrices of
+ * an expert are read once for all its tokens, and matrices of other experts are not touched. A
+ * token's result does not depend on the group: each product is of one row, and the products are
+ * added in the order of the experts.
  */
 #include "cpu.h"
 

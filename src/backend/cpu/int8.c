@@ -1,11 +1,11 @@
 /*
- * Attention within a span of slots that are bytes (kv.h, struct tft_kv_int8). Both of its products
- * are gemm_i8 (kernels.h), whose sums are exact. For a query q, and bytes k_j and v_j with scales:
+ * Attention within a span of slots that are bytes (kv.h, struct tft_kv_int8). Both products are
+ * gemm_i8 (kernels.h), with exact sums. For a query q, and bytes k_j and v_j with scales:
  *
  *   q is about s_q (x - 128), with bytes x; s_q is the largest |q[d]| / 127
  *   a q.k_j = (x - 128).k_j * (a s_q * scale_k[j])
  *   p_j = exp(a q.k_j - m_b), l_b = sum p_j, as with floats
- *   y_j are bytes for the weights p_j scale_v[j], by softmax_u8; `step` is what a byte stands for
+ *   y_j are bytes for the weights p_j scale_v[j], by softmax_u8; `step` is the weight of one
  *   o_b[d] = (sum over j of y_j v_j[d]) * step
  *
  * The weights get one step for the span, so the scales of the values are part of them. Each query

@@ -119,7 +119,7 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
     tft_cpu_linear(p, TFT_LOGITS, output, TFT_XN, false);
     if (m->logit_scale == 1 && !(m->logit_cap > 0))
         return;
-    tft_cpu_share_rows(p, output, &begin, &end); /* those that this thread has written */
+    tft_cpu_share_rows(p, output, &begin, &end); /* the columns that this thread has written */
     for (uint32_t t = p->first; t < p->n && begin < end; t++)
         tft_model_finish_logits(m, tft_pass_row(p, TFT_LOGITS, t) + begin, end - begin);
 }
@@ -190,8 +190,8 @@ static void hidden_floats(struct tft_pass *p, enum tft_activation a, const struc
     p->ops->quantize(p, TFT_G, down);
 }
 
-/* A slice of the hidden rows for a tile of tokens at a time: what the two products leave is still
-   in the cache when it becomes bytes, and no other copy of it is made. A slice is whole blocks of
+/* A slice of the hidden rows for a tile of tokens at a time: the results of the two products are
+   still in the CPU's cache when they become bytes, and are not copied. A slice is whole blocks of
    the Hadamard transform, and whole groups. The fewer the tokens, the longer the slice: a few
    tokens wait for weights to come from memory, and long runs come quickest. */
 static void hidden_bytes(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,

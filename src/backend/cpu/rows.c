@@ -1,5 +1,5 @@
 /* Operations that work on rows of tokens one by one: embedding, norms, rotation, and bytes of rows
-   whose range is dynamic. */
+   with a dynamic range. */
 #include "cpu.h"
 
 #include <math.h>

@@ -56,7 +56,8 @@ void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_
         tft_cap_scores(p->m, scores + i * TFT_SPAN, tft_visible(t, TFT_KV_K, i, start));
 }
 
-/* All rows see what the first row sees. What later rows see besides comes after it, in order. */
+/* All rows see the slots of the first row. The further slots of later rows come after them, in
+   order. */
 void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                    uint32_t first, const float *weights, float *o)
 {

@@ -7,14 +7,14 @@
 
 #include "cpu.h"
 
-/* What the first token of a tile sees of the keys, or of the values: the slots up to its own. The
-   token behind it sees one slot more, and so on. All of them see the same blocks. */
+/* The keys, or the values, that the first token of a tile sees: the slots up to its own. The next
+   token sees one slot more, and so on. All of them see the same blocks. */
 struct tft_seen {
     uint32_t slot, blocks;
-    const uint32_t *owner; /* of the slots, where keys and values are apart: struct tft_kv_place */
+    const uint32_t *owner; /* of the slots, with split retention: struct tft_kv_place */
 };
 
-/* What a token sees that comes n tokens later. */
+/* The keys, or the values, that a token sees n tokens later. */
 static inline struct tft_seen tft_seen_from(const struct tft_seen *s, uint32_t n)
 {
     return (struct tft_seen){s->slot + n, s->blocks, s->owner};
@@ -122,7 +122,7 @@ struct tft_next {
 };
 
 /* tft_score_slots and tft_mix_slots for the blocks of a span, which all rows see. q:
-   tft_ordered_queries. What is read next is prefetched: the keys of `next` and, if `values`, the
+   tft_ordered_queries. The next reads are prefetched: the keys of `next` and, if `values`, the
    values of the same blocks. */
 void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
                       struct tft_code_span span, const float *q, float *scores,
@@ -149,7 +149,7 @@ void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const 
 void tft_attend_int8(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                      uint32_t first, float *scores, float *o, struct tft_span_part *part);
 
-/* ---- apart.c: attention where keys and values are apart */
+/* ---- apart.c: attention with split retention */
 
 /* Tokens of a chunk that attend: n from token `first` of the pass on. */
 struct tft_queries {
@@ -157,7 +157,7 @@ struct tft_queries {
     struct tft_seen side[TFT_KV_SIDES];
 };
 
-/* split: there is one token, whose work is shared out by span. */
+/* split: there is one token, and threads share its spans. */
 void tft_attend_apart(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                       const struct tft_input *in, bool split);
 
