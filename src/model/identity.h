@@ -1,9 +1,9 @@
 /*
- * What tells models apart for files that belong to one model, such as saved sessions. It is cheap:
+ * The identity of a model, for files that belong to one model, such as saved sessions. It is cheap:
  * a model of gigabytes takes milliseconds. Two files of other values, names, shapes or vocabularies
  * have other identities, as have files that tuffet made (tuffet.checksum is among the values) if
  * any byte of their tensors differs. Of other files, a few bytes of each tensor are compared: other
- * training is noticed, damage of a few bytes is not. A model whose weights are held in another form
+ * training is noticed, damage of a few bytes is not. A model with its weights in another form
  * computes other numbers, and has another identity.
  */
 #ifndef TFT_IDENTITY_H

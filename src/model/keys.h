@@ -1,8 +1,7 @@
 /*
  * The keys and tensors that tuffet adds to a GGUF file. `tuffet quantize` writes them,
- * model/w8a8.c and model/prefix.c read them; those of packed files are by `tuffet pack`, for
- * model/packed.c.
- * docs/file-format.md has the whole format.
+ * model/w8a8.c and model/prefix.c read them. `tuffet pack` writes the keys of packed files, for
+ * model/packed.c. docs/file-format.md has the whole format.
  *
  * Arrays "per input" have TFT_LAYER_INPUTS elements for each layer (enum in model.h), in the order
  * of the layers, then one for the input of the head. If layers have a feed-forward beside their
@@ -36,8 +35,7 @@ enum { TFT_FILE_VERSION = 1 };
 /* u32: block size of the Hadamard transform of ffn_down's input; 0 or absent: none */
 #define TFT_KEY_HADAMARD "tuffet.hadamard"
 
-/* i32[]: the tokens whose keys and values are the prefix; -1: a position without a token. Absent:
-   no prefix. */
+/* i32[]: the tokens of the prefix; -1: a position without a token. Absent: no prefix. */
 #define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens"
 
 /* Tensors: the keys and values of the prefix, F16 [n_layer, n_prefix, G, E], or Q8_0 or Q4_1
@@ -70,7 +68,7 @@ enum {
 /* string, optional: the cache policy of sessions that name none, written as in tft_session_opts */
 #define TFT_KEY_KV "tuffet.kv"
 
-/* Tensor F32: the states of all layers behind the prefix, where layers have one */
+/* Tensor F32: the states of all layers after the prefix, if layers have one */
 #define TFT_KEY_PREFIX_STATE "tuffet.prefix.state"
 
 /* Tensor F32 [n_layer, G, E], optional: the cost of an error in a channel of the keys */
@@ -92,8 +90,8 @@ enum {
 #define TFT_KEY_PACKED "tuffet.packed"
 enum { TFT_PACKED_VERSION = 1 };
 
-/* i32[], one for each tensor, in the order of the file: the type (file/dtype.h) whose codes a
-   packed tensor has; -1: the tensor is not packed */
+/* i32[], one for each tensor, in the order of the file: the type (file/dtype.h) of a packed
+   tensor's codes; -1: the tensor is not packed */
 #define TFT_KEY_PACKED_TYPES "tuffet.packed.types"
 
 /* The data of packed tensors is aligned to this many bytes, a cache line. */
@@ -105,8 +103,8 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 #define TFT_KEY_INPUT_ERROR "tuffet.input.error"
 
 /* f32[] per input, optional: the share of its numbers, over the calibration text, that become the
-   bytes 0 and 255 at the ends of the static range; what tft_session_ends counts is compared with
-   it */
+   bytes 0 and 255 at the ends of the static range, to compare with the counts of
+   tft_session_ends */
 #define TFT_KEY_INPUT_ENDS "tuffet.input.ends"
 
 /* string: "int8 per channel" or "int8 per tensor" */
@@ -138,7 +136,7 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 #define TFT_KEY_PREFIX_LOSSES "tuffet.prefix.losses"
 
 /* string: "prediction" or "layer outputs", the loss by which the prefix was tuned. Absent: the
-   prefix is what its tokens give. */
+   prefix is not tuned. */
 #define TFT_KEY_TUNE_LOSS "tuffet.tune.loss"
 
 /* f32, f32, u32: the weight of the loss's second term, the learning rate, the number of epochs */
@@ -146,8 +144,8 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 #define TFT_KEY_TUNE_RATE "tuffet.tune.rate"
 #define TFT_KEY_TUNE_EPOCHS "tuffet.tune.epochs"
 
-/* f32[]: losses on held-out text, the first before any step. u32: the index of the loss whose
-   numbers were kept */
+/* f32[]: losses on held-out text, the first before any step. u32: the index of the kept prefix's
+   loss */
 #define TFT_KEY_TUNE_VALIDATION "tuffet.tune.validation"
 #define TFT_KEY_TUNE_KEPT "tuffet.tune.kept"
 

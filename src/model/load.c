@@ -299,8 +299,8 @@ static uint32_t matrices(const struct part *p)
     return p->experts ? p->experts : 1;
 }
 
-/* The matrix w, of which nothing can be used in place, is made when the file is opened. Those of n
-   experts lie one behind the other. */
+/* Converts the matrix w, which cannot be used in place, when the file is opened. The matrices of n
+   experts follow one another. */
 static void convert(struct tft_load *ld, struct tft_mat *w, uint32_t n, enum use use)
 {
     const struct tft_format *packed = NULL;

@@ -21,7 +21,7 @@ struct tft_load {
     const struct tft_source *s;
     struct tft_error *err;
     enum tft_status status; /* sticky */
-    enum tft_weights weights; /* what becomes of tensors that cannot be used in place */
+    enum tft_weights weights; /* the form of tensors that cannot be used in place */
     bool unexpanded;          /* nothing: tft_format_stored */
     bool w8a8;                      /* a file of `tuffet quantize`: see w8a8.h */
     const struct tft_value *codes;  /* [s->n_tensor] TFT_KEY_WEIGHT_CODES of such a file, checked;
@@ -35,7 +35,7 @@ struct tft_load {
     struct tft_kv_heads *heads;      /* the same for m->kv_heads */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
     size_t n_conversion;
-    uint32_t n_block;    /* blocks of the file: those from m->n_layer on are ignored */
+    uint32_t n_block;    /* blocks of the file: blocks from m->n_layer on are ignored */
     unsigned char *used; /* [s->n_tensor] the tensor has a place in the model; NULL in the counting
                             run of opening */
 };
@@ -59,7 +59,7 @@ bool tft_load_flag(struct tft_load *ld, const char *key, bool def);
 
 bool tft_load_has(const struct tft_load *ld, const char *key);
 
-/* The value "ARCH.key", whose whole name goes to `full`; NULL: the file has no such key. */
+/* The value "ARCH.key"; `full` gets the whole name. NULL: the file has no such key. */
 const struct tft_value *tft_load_value(const struct tft_load *ld, const char *key, char full[96]);
 
 /* Whether the file has a matrix of this name, its bias, a norm's gain or bias: fmt as below. */
@@ -89,7 +89,7 @@ void tft_load_head_dim(struct tft_load *ld, uint32_t dim);
    multiplies cosines and sines by. */
 void tft_load_rope(struct tft_load *ld, bool halves, bool whole_factor);
 
-/* RoPE of layers with a window, whose heads have `dim` numbers; without scaling. The base is
+/* RoPE of layers with a window and heads of `dim` numbers, without scaling. The base is
    rope.freq_base_swa, or else `def`, or rope.freq_base if def is 0. rope.dimension_count_swa says
    how many numbers are rotated; without it, as many as in other layers. */
 void tft_load_rope_window(struct tft_load *ld, float def, uint32_t dim);
@@ -97,8 +97,8 @@ void tft_load_rope_window(struct tft_load *ld, float def, uint32_t dim);
 /* Block `layer`, to be filled. */
 struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer);
 
-/* ---- tensors of the file. A name is what `fmt` makes of `layer`, e.g. "blk.%u.attn_q"; ".weight"
-   and ".bias" are appended here. A tensor of another shape is refused. */
+/* ---- tensors of the file. A name is `fmt` with the number `layer`, e.g. "blk.%u.attn_q";
+   ".weight" and ".bias" are appended here. A tensor of another shape is refused. */
 
 struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
                               bool bias);
@@ -126,7 +126,7 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
    attention's. It projects `projected` numbers. */
 void tft_load_mixer_width(struct tft_load *ld, uint32_t width, uint32_t projected);
 
-/* [n] floats of a tensor whose whole name fmt is. */
+/* [n] floats of a tensor; fmt is its whole name. */
 const float *tft_load_vector(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n);
 
 /* NAME.weight [channels, n] as a convolution takes it, which is a copy. */

@@ -7,11 +7,11 @@
  *                       "none", "llama3", "longrope": nothing but the divisors that follow
  *   rope_freqs.weight   a divisor for each pair: llama3's scaling, computed by the converter
  *   rope_factors_long.weight, rope_factors_short.weight
- *                       divisors for sessions that are longer than what the model was first trained
- *                       on, rope.scaling.original_context_length, and for all others (LongRoPE:
+ *                       divisors for sessions longer than the model's first training,
+ *                       rope.scaling.original_context_length, and for all others (LongRoPE:
  *                       Ding et al. 2024, section 3)
  *   rope.scaling.attn_factor
- *                       multiplies all cosines and sines, beside what YaRN multiplies them by, or
+ *                       multiplies all cosines and sines, beside YaRN's factor, or
  *                       instead of it
  */
 #include "model/load.h"
@@ -25,8 +25,8 @@
 struct scaling {
     double divisor;   /* of frequencies */
     double amplitude; /* of cosines and sines */
-    double low, high; /* YaRN: pairs up to `low` are not divided, those from `high` on are, and
-                         those between them in part. All are divided: both are below 0 */
+    double low, high; /* YaRN: pairs up to `low` are not divided, pairs from `high` on are, and
+                         pairs in between in part. All are divided: both are below 0 */
 };
 
 /* The pair that turns `turns` times within n_ctx positions, as a fraction: eq. 17 solved for i. */
@@ -38,9 +38,9 @@ static double pair_of(double turns, uint32_t n_ctx, uint32_t n_rot, double base)
 
 /*
  * Pairs that turn more often than beta_fast times within the original context keep their frequency;
- * those that turn less often than beta_slow times are divided by the factor; a ramp over i leads
- * from the one to the other (section 3.2). Cosines and sines are multiplied by 0.1 ln(factor) + 1,
- * eq. 22, divided by the same with yarn_log_multiplier before ln where a file has that.
+ * pairs that turn less often than beta_slow times are divided by the factor; in between, a ramp
+ * over i (section 3.2). Cosines and sines are multiplied by 0.1 ln(factor) + 1, eq. 22, divided by
+ * the same with yarn_log_multiplier before ln where a file has that.
  */
 static void yarn(struct tft_load *ld, struct scaling *s, double base, bool whole_factor)
 {
@@ -82,7 +82,7 @@ static struct scaling scaling(struct tft_load *ld, double base, bool whole_facto
     return s;
 }
 
-/* What pair i is divided by. */
+/* The divisor of pair i. */
 static double divisor_of(const struct scaling *s, uint32_t i)
 {
     if (s->high < 0)

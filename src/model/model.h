@@ -53,10 +53,10 @@ struct tft_input {
     uint32_t hadamard;        /* block size of the Hadamard transform (kernels.h) that is applied
                                  then and that the weights expect; 0: none */
 };
-/* Of a layer. All have the first four. In a mixture of experts, TFT_IN_DOWN is what `down` of the
-   experts reads, and TFT_IN_SHARED what that of the feed-forward beside them reads. Where this has
-   a norm of its own, TFT_IN_BESIDE is what its gate and up read, and TFT_IN_FFN is of the experts
-   alone. */
+/* Of a layer. All have the first four. In a mixture of experts, TFT_IN_DOWN is the input of the
+   experts' down, and TFT_IN_SHARED the input of down in the feed-forward beside them. If this
+   feed-forward has a norm of its own, TFT_IN_BESIDE is the input of its gate and up, and TFT_IN_FFN
+   is of the experts alone. */
 enum {
     TFT_IN_ATTN,
     TFT_IN_O,
@@ -92,7 +92,7 @@ struct tft_experts {
     const float *factor; /* [n_expert] of the weights of chosen experts; or NULL */
 };
 
-/* What mixes the tokens of a block. Those that are not attention have a state:
+/* The operation that mixes the tokens of a block. All but attention have a state:
    models/short_conv.h, models/delta_net.h */
 enum tft_mixer { TFT_MIX_ATTENTION, TFT_MIX_SHORT_CONV, TFT_MIX_DELTA_NET };
 enum { TFT_READS = 4 }; /* the most matrices that a mixer's input is multiplied by */
@@ -100,7 +100,7 @@ enum { TFT_READS = 4 }; /* the most matrices that a mixer's input is multiplied 
 /* Heads of delta nets; all zero: there are none. */
 struct tft_delta_shape {
     uint32_t k_heads, v_heads, dim; /* dim: numbers of a key, of a value */
-    const float *q_norm, *k_norm;   /* [dim] what RMSNorm multiplies queries and keys by */
+    const float *q_norm, *k_norm;   /* [dim] RMSNorm's factors of queries and keys */
 };
 
 /* Numbers of queries, keys and values. */
@@ -111,7 +111,7 @@ static inline uint32_t tft_delta_channels(const struct tft_delta_shape *d)
 
 /* The weights of a convolution over time. */
 struct tft_taps {
-    const float *w; /* [n, channels] those of the oldest token first */
+    const float *w; /* [n, channels], the oldest token first */
     uint32_t n, channels;
 };
 
@@ -124,7 +124,7 @@ struct tft_layer_embed {
     struct tft_input in;
 };
 
-/* The parts that a transformer block can have; an architecture uses those of its formula. */
+/* The parts that a transformer block can have; an architecture uses the parts of its formula. */
 struct tft_block {
     struct tft_norm attn_norm, ffn_norm;           /* [D] */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
@@ -225,7 +225,7 @@ enum { TFT_MAX_GROUP = 32 };
    last one has the head. */
 struct tft_stage {
     const struct tft_backend *backend;
-    void *device;        /* what the backend's open() gave */
+    void *device;        /* the result of the backend's open() */
     void *library;       /* the plug-in it came from, or NULL */
     uint32_t first, end; /* layers first .. end - 1 */
 };
@@ -245,7 +245,7 @@ struct tft_model {
     struct tft_kernels kern;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_kv_layer; /* layers with attention that have keys and values */
-    uint32_t n_shared;   /* the last n_shared layers use those of earlier layers */
+    uint32_t n_shared;   /* the last n_shared layers use keys and values of earlier layers */
     const uint32_t *kv_window; /* [n_kv_layer] their windows; NULL: no layer has one */
     const struct tft_kv_heads *kv_heads; /* [n_kv_layer] G and E of each layer; n_head_kv and
                                             head_dim are then the largest. NULL: layers do not
@@ -253,24 +253,24 @@ struct tft_model {
     float norm_eps;
 
     uint32_t n_expert;      /* experts of a layer; 0: feed-forward is dense */
-    uint32_t n_expert_used; /* those that a token is given to */
+    uint32_t n_expert_used; /* experts of a token */
     uint32_t n_ff_expert;   /* hidden activations of an expert */
     uint32_t n_leading;     /* layers that come first and have no experts */
     bool shared_expert;     /* some layer has a feed-forward of its own beside its experts */
     bool expert_sigmoid;    /* the router's scores become weights by sigmoid; otherwise softmax */
     bool expert_renorm;     /* the weights of a token's experts are divided by their sum, */
     float expert_scale;     /* and multiplied by this */
-    float router_scale;     /* what the router reads is multiplied by it */
+    float router_scale;     /* the router's input is multiplied by it */
 
-    uint32_t mixer_width; /* numbers of TFT_M, what mixers other than attention project; 0: there
-                             are none */
+    uint32_t mixer_width; /* numbers of TFT_M, the projection of mixers other than attention; 0:
+                             there are none */
     size_t state_size;    /* floats of the states of all layers */
     struct tft_delta_shape delta;
     uint64_t pieces;      /* mask of tft_piece */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
                              architecture's formula has it */
     float embed_scale;    /* embeddings are multiplied by it, */
-    float residual_scale; /* what attention and feed-forward add to the residual stream likewise, */
+    float residual_scale; /* the outputs of attention and feed-forward likewise, */
     float logit_scale;    /* and logits */
     bool parallel;        /* attention and feed-forward of a block read the same x */
     bool names_norm_2;    /* a block's norms are named attn_norm_2, of attention, and attn_norm; the
@@ -289,7 +289,7 @@ struct tft_model {
     const double *rope_freq_long; /* the same in sessions of more than rope_original_ctx positions;
                                      NULL: these have no frequencies of their own */
     uint32_t rope_original_ctx;
-    const double *rope_freq_window; /* those of layers with a window; NULL: the same as all */
+    const double *rope_freq_window; /* of layers with a window; NULL: the same as all */
     uint32_t n_rot_window;          /* numbers of a head that RoPE rotates in these layers; 0: as in
                                        the others */
     float rope_amplitude; /* of cosines and sines */
@@ -306,17 +306,17 @@ struct tft_model {
        CushionCache (section 4), IntactKV */
     uint32_t n_prefix;
     const uint16_t *prefix_k, *prefix_v; /* [n_kv_layer, n_prefix, G, E] f16, keys rotated */
-    const float *prefix_state; /* [state_size] the states behind the prefix */
+    const float *prefix_state; /* [state_size] the states after the prefix */
     const float *prefix_x; /* [D] the residual stream of the prefix's last token after the last
                               layer; NULL if unknown */
     bool prefix_bos;       /* the prefix has BOS, which is not put before a text again */
     const int32_t *prefix_text; /* [n_prefix_text] the prefix's last tokens, which are text: a
-                                   prompt that begins with them goes on behind them */
+                                   prompt that begins with them continues after them */
     uint32_t n_prefix_text;
     const struct tft_named_prefix *named; /* [n_named] prefixes that a session may have instead */
     uint32_t n_named;
 
-    /* The KV cache of sessions that do not name one, and what was calibrated for it */
+    /* The KV cache of sessions that do not name one, and its calibration */
     const char *kv_text;            /* as in tft_session_opts; NULL if the file has none */
     struct tft_kv_policy kv_policy; /* the same, parsed; f16 if the file has none */
     const float *key_importance;    /* [n_kv_layer, G, E] the cost of an error in a channel of the
@@ -351,7 +351,8 @@ struct tft_model {
 /* The prefix of that name; NULL if there is none, or name is NULL. */
 const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const char *name);
 
-/* Whether what attention and feed-forward add to the residual stream is computed apart first. */
+/* Whether the outputs of attention and feed-forward are computed in Y before the residual stream
+   gets them. */
 static inline bool tft_model_adds_apart(const struct tft_model *m)
 {
     return m->pieces & (TFT_BIT(TFT_PIECE_POST_NORM) | TFT_BIT(TFT_PIECE_RESIDUAL_SCALE) |
@@ -389,8 +390,8 @@ static inline bool tft_model_has_input(const struct tft_model *m, uint32_t which
            (which == TFT_IN_BESIDE && m->pieces & TFT_BIT(TFT_PIECE_EXPERTS_BESIDE));
 }
 
-/* The place of input `which` of a layer among the inputs that a W8A8 file describes: those of all
-   layers, then the head's, then TFT_IN_SHARED and TFT_IN_BESIDE of all layers. */
+/* The place of input `which` of a layer among the inputs that a W8A8 file describes: of all layers,
+   then the head's, then TFT_IN_SHARED and TFT_IN_BESIDE of all layers. */
 static inline uint32_t tft_input_index(const struct tft_model *m, uint32_t layer, uint32_t which)
 {
     return which < TFT_LAYER_INPUTS

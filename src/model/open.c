@@ -92,7 +92,7 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
     memset(ld.used, 0, n);
     load(&ld, false);
     size_t of_blocks = ld.status == TFT_OK ? ld.n_block * sizeof *ld.blocks : 0;
-    if (of_blocks) { /* sessions need what all blocks say, not the last one alone */
+    if (of_blocks) { /* sessions need the sizes of all blocks, not of the last one alone */
         ld.blocks = tft_alloc(m->allocator, of_blocks);
         ld.arena = (struct tft_arena){0};
         if (ld.blocks)

@@ -1,6 +1,6 @@
 /*
  * Opening a model: file, tokenizer, architecture, weights. models/open.c is the public side, which
- * knows the architectures that there are, and devices.
+ * knows all architectures, and devices.
  */
 #ifndef TFT_OPEN_H
 #define TFT_OPEN_H
@@ -19,7 +19,7 @@ struct tft_opening {
 enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o,
                          struct tft_error *err);
 
-/* Frees what tft_open has made; the device is closed before. */
+/* Frees the model of tft_open; close the device before. */
 void tft_open_undo(struct tft_model *m);
 
 /* Checks m->source, with m->tokenizer if it is not NULL, as opening would, and sets the dimensions

@@ -1,5 +1,5 @@
-/* What a packed file of `tuffet pack` has beyond a GGUF file of its architecture: matrices that are
-   packed already (simd/packed.h). keys.h names the keys; load.c uses the matrices. */
+/* The additions of a packed file of `tuffet pack` to a GGUF file of its architecture: matrices that
+   are packed already (simd/packed.h). keys.h names the keys; load.c uses the matrices. */
 #ifndef TFT_MODEL_PACKED_H
 #define TFT_MODEL_PACKED_H
 

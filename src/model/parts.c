@@ -65,7 +65,7 @@ static bool weight_factor(const struct tft_model *m, const struct tft_block *b)
     return has;
 }
 
-/* A block whose feed-forward is experts alone has no rows of `up`. */
+/* A block with experts alone as feed-forward has no rows of `up`. */
 static bool layer_sizes(const struct tft_model *m, const struct tft_block *b)
 {
     bool heads = b->mixer == TFT_MIX_ATTENTION &&

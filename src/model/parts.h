@@ -8,8 +8,8 @@
 
 #include "model/model.h"
 
-/* The parts of a model whose values are loaded, as far as block b shows them. A model has the parts
-   of all its blocks. They are known from sizes and values: while memory is counted, pointers to
+/* The parts of a model with loaded values, as far as block b shows them. A model has the parts of
+   all its blocks. They are known from sizes and values: while memory is counted, pointers to
    numbers are NULL. */
 uint64_t tft_parts_of(const struct tft_model *m, const struct tft_block *b);
 

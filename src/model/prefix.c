@@ -242,7 +242,7 @@ enum tft_status tft_prefix_describe(const struct tft_model *m, size_t index,
     return TFT_OK;
 }
 
-/* -------------------------------------------------------------------------- what a prompt needs */
+/* -------------------------------------------------------------------------- text of a prompt */
 
 static bool begins(const int32_t *ids, size_t n, const int32_t *with, size_t n_with)
 {
@@ -250,7 +250,7 @@ static bool begins(const int32_t *ids, size_t n, const int32_t *with, size_t n_w
 }
 
 /* p: NULL for the model's own prefix. A prompt need not begin with the own prefix's text to go on
-   with that of a named one: what a prompt is fed comes behind the own prefix in either case. */
+   with the text of a named one: the tokens of a prompt come after the own prefix in either case. */
 static size_t held(const struct tft_model *m, const struct tft_named_prefix *p, const int32_t *ids,
                    size_t n)
 {

@@ -1,5 +1,5 @@
 /* The prefixes of a model file: keys and values that come before every sequence. CushionCache
-   (section 4), IntactKV. keys.h names what a file has of them. */
+   (section 4), IntactKV. keys.h has their keys and tensors. */
 #ifndef TFT_PREFIX_H
 #define TFT_PREFIX_H
 

@@ -122,8 +122,8 @@ static void connect_block(struct tft_model *m, struct tft_block *b)
     connect(m, &b->embed_out, &b->embed_in[1]);
 }
 
-/* Whether the hidden activations that l reads are rows of floats before they are what its weights
-   take. */
+/* Whether the hidden activations that l reads are rows of floats before they take the form that its
+   weights read. */
 static bool is_floats_first(const struct tft_linear *l)
 {
     return l->w.rows && ((l->in->range != TFT_RANGE_STATIC && l->in->range != TFT_RANGE_GROUPS) ||
@@ -244,8 +244,8 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
     return alpha;
 }
 
-/* What `tuffet quantize` calibrated for the file's own cache policy. A tensor that the policy does
-   not use stays unused, which tft_load_check_all_used refuses. */
+/* The calibration by `tuffet quantize` for the file's own cache policy. A tensor that the policy
+   does not use stays unused, which tft_load_check_all_used refuses. */
 static void load_calibrated(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;

@@ -1,7 +1,7 @@
 /*
- * What a W8A8 file of `tuffet quantize` has beyond a GGUF file of its architecture: static scales,
- * and what was calibrated for the KV cache. keys.h names the keys; the panels that replace matrices
- * are loaded by load.c, the prefix by prefix.c.
+ * The additions of a W8A8 file of `tuffet quantize` to a GGUF file of its architecture: static
+ * scales, and the calibration for the KV cache. keys.h names the keys; the panels that replace
+ * matrices are loaded by load.c, the prefix by prefix.c.
  */
 #ifndef TFT_W8A8_H
 #define TFT_W8A8_H
@@ -21,7 +21,7 @@ void tft_w8a8_codes(struct tft_load *ld);
 /* Gives every linear layer its input. For models of floats too. */
 void tft_w8a8_inputs(struct tft_load *ld);
 
-/* What the file has for the KV cache. */
+/* The calibration for the KV cache. */
 void tft_w8a8_kv(struct tft_load *ld);
 
 #endif
