@@ -18,12 +18,12 @@ struct tft_backend {
        library's. NULL for the CPU, which is part of the library. */
     const char *build_id;
     const char *name;
-    uint64_t pieces; /* mask of tft_piece: what it computes beside the common block */
+    uint64_t pieces; /* mask of tft_piece: the parts that it computes beside the common block */
     bool has_i8;     /* it has the cache i8 */
     struct tft_ops ops;
 
-    /* Prepares a model that is complete for the which-th device of this kind. *out is what close,
-       limits and session_open get. NULL: there is nothing to prepare. */
+    /* Prepares a model that is complete for the which-th device of this kind. close, limits and
+       session_open get *out. NULL: there is nothing to prepare. */
     enum tft_status (*open)(void **out, const struct tft_model *m, uint32_t which,
                             struct tft_error *err);
     void (*close)(void *device);
@@ -47,8 +47,8 @@ struct tft_backend {
        again; p->s->error says how. */
     enum tft_status (*run)(struct tft_pass *p, uint32_t first, uint32_t end);
 
-    /* Is called before the logits of the last pass are read. Brings those that are asked for into
-       the session's memory, if they are not there. Errors as in run. NULL: all are there after
+    /* Is called before the logits of the last pass are read. Copies the logits that are asked for
+       into the session's memory, if they are not there. Errors as in run. NULL: all are there after
        run. */
     enum tft_status (*bring)(void *state, struct tft_session *s, const struct tft_asked *a);
 

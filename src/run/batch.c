@@ -1,5 +1,5 @@
-/* Several sessions in one pass: a workspace, and the lanes of the next pass, whose tokens are joined
-   (pass.h). */
+/* Several sessions in one pass: a workspace, and the lanes of the next pass, which joins their
+   tokens (pass.h). */
 #include "batch.h"
 
 #include "backend.h"

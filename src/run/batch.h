@@ -1,4 +1,4 @@
-/* What a session takes from the batch that it is opened with. */
+/* The part of a batch that its sessions use. */
 #ifndef TFT_BATCH_H
 #define TFT_BATCH_H
 

@@ -6,8 +6,8 @@
 
 /* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H and TFT_I are inputs of linear layers: they are bytes
    where the weights are int8, and both where the weights take bytes in groups (TFT_RANGE_GROUPS).
-   Letters are those of model.h: H is the number of heads. Where layers differ in size, a row
-   has the numbers of the largest layer, and smaller layers use the first of them. */
+   Letters are as in model.h: H is the number of heads. Where layers differ in size, a row has the
+   numbers of the largest layer, and smaller layers use the first of them. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_XN,     /* [D] the residual stream, normalised */
@@ -17,16 +17,16 @@ enum tft_buf {
     TFT_A,      /* [H E] attention's output */
     TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
     TFT_U,      /* [F] up, where there is a gate */
-    TFT_M,      /* [mixer_width] what a mixer other than attention projects */
+    TFT_M,      /* [mixer_width] the projection of a mixer other than attention */
     TFT_R,      /* [D] the residual stream, normalised, for the router of a mixture of experts */
     TFT_E,      /* [experts] the router's scores */
-    TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each of them,
-                   those of an expert one after the other (routes.h) */
-    TFT_Y,      /* [D] what is added to the residual stream, where it is normalised or scaled */
-    TFT_Z,      /* [D] what a feed-forward beside experts adds to Y */
+    TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each expert
+                   of a token, the rows of an expert one after the other (routes.h) */
+    TFT_Y,      /* [D] an output that is normalised or scaled before the residual stream gets it */
+    TFT_Z,      /* [D] the output of a feed-forward beside experts */
     TFT_P,      /* [n_layer n] per-layer embeddings of the token: models/layer_embed.h */
     TFT_I,      /* [n] the embedding of one layer, times its gate */
-    TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */
+    TFT_LOGITS, /* [V] for the tokens that need logits, without gaps */
     TFT_N_BUF,
     /* Not rows of tokens, but threads share them too: see tft_pass_touch. */
     TFT_KV = TFT_N_BUF, /* the cache */

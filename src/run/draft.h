@@ -1,8 +1,8 @@
 /*
- * Guesses by a draft model (Leviathan et al. 2023, "Fast Inference from Transformers via
- * Speculative Decoding"): a smaller model of the same vocabulary, whose likeliest tokens are the
- * guess of what comes next. Here a guess holds if the caller feeds that very token, so there is
- * nothing to accept or to reject by chance, and the text is the same with guesses and without.
+ * Draft tokens by a draft model (Leviathan et al. 2023, "Fast Inference from Transformers via
+ * Speculative Decoding"): the most likely next tokens of a smaller model with the same vocabulary.
+ * Here a draft token is accepted if the caller feeds the same token, so nothing is accepted or
+ * rejected by chance, and the text is the same with draft tokens and without.
  */
 #ifndef TFT_DRAFT_H
 #define TFT_DRAFT_H
@@ -12,19 +12,19 @@
 struct tft_draft_model; /* session.h */
 struct tft_session;
 
-/* TFT_ERR_ARG: the draft's vocabulary is another one than that of the model. */
+/* TFT_ERR_ARG: the draft model's vocabulary differs from the model's. */
 enum tft_status tft_draft_check(const struct tft_model *m, const struct tft_session *draft,
                                 struct tft_error *err);
 
-/* costs: those of a guess in a pass of m. */
+/* costs: of a draft token in a pass of m, as in tft_lookup_open. */
 void tft_draft_open(struct tft_draft_model *d, const struct tft_model *m, struct tft_session *s,
                     uint32_t costs);
 
-/* A guess has held, or not. */
+/* A draft token was accepted, or not. */
 void tft_draft_learn(struct tft_draft_model *d, bool held);
 
-/* Writes the guesses that pay behind tokens[n], at most `most`. Returns their number: 0 too if the
-   draft's session is full or fails. */
+/* Writes the draft tokens that pay after tokens[n], at most `most`. Returns their number: 0 too if
+   the draft's session is full or fails. */
 uint32_t tft_draft_guess(struct tft_draft_model *d, const struct tft_model *m, int32_t *tokens,
                          uint32_t n, uint32_t most);
 

@@ -60,8 +60,8 @@ bool tft_are_numbers(const float *x, size_t n)
 
 static void forget_outputs(struct tft_session *s) { s->out.n_valid = s->out.n_valid_hidden = 0; }
 
-/* Makes valid what a pass has written: n_logits rows of logits from row `row` on, and the last rows
-   of hidden vectors. Fails if one of the numbers is infinite or NaN. */
+/* Makes the outputs of a pass valid: n_logits rows of logits from row `row` on, and the last rows
+   of hidden vectors. Fails on NaN or infinity. */
 static enum tft_status take_outputs(struct tft_session *s, uint32_t row, uint32_t n_logits,
                                     uint32_t n_hidden)
 {
@@ -95,8 +95,8 @@ static enum tft_status cancelled(struct tft_session *s)
                     (unsigned long long)s->call.done, (unsigned long long)s->call.tokens);
 }
 
-/* Runs the pass from layer `from` on, if the caller does not stop it. A pass that evicts is not
-   stopped between layers: some would have evicted, and others not. */
+/* Runs the pass from layer `from` on, if the caller does not stop it. A pass that quantizes is not
+   stopped between layers: later layers would lack the blocks. */
 static enum tft_status run_or_stop(struct tft_pass *p, uint32_t from)
 {
     struct tft_session *s = p->s;
@@ -109,7 +109,7 @@ static enum tft_status run_or_stop(struct tft_pass *p, uint32_t from)
     return status == TFT_ERR_CANCELLED ? cancelled(s) : status;
 }
 
-/* The logits that follow the prefix, from what its last token left in the residual stream. */
+/* The logits after the prefix, from the residual stream of its last token. */
 static enum tft_status after_prefix(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
@@ -171,7 +171,8 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bo
         uint32_t step = s->n_batch;
         if (n <= step)
             step = n;
-        else if (n - step < n_last) /* those are of one pass: leave enough for the last */
+        else if (n - step < n_last) /* these outputs are of one pass: leave enough tokens for the
+                                       last */
             step = n - n_last;
         n -= step;
         tft_kv_plan(&s->kv, step);
@@ -219,8 +220,8 @@ static enum tft_status take_guess(struct tft_session *s)
     return passed(s, 1, s->pos + 1, s->out.first_valid + 1, 1, 0);
 }
 
-/* Lists guesses behind the next token, which is listed: of the draft model, or of the lookup,
-   whichever is likelier to hold. Returns their number. */
+/* Lists draft tokens after the next token, which is listed: from the draft model or from the
+   lookup, by the rate of acceptance. Returns their number. */
 static uint32_t guess(struct tft_session *s)
 {
     uint32_t n = s->pos + 1, most = least(s->capacity - n, s->lookup.most);
@@ -229,8 +230,8 @@ static uint32_t guess(struct tft_session *s)
                             : tft_lookup_guess(&s->lookup, s->tokens, n, most);
 }
 
-/* Computes the next token, which is listed, and guesses behind it in the same pass. The pass ends
-   before the next eviction: an eviction cannot be undone, and a guess may be wrong. The cache
+/* Computes the next token, which is listed, and draft tokens after it in the same pass. The pass
+   ends before the next quantization, which cannot be undone: a draft token may be wrong. The cache
    commits only the next token. */
 static enum tft_status compute_ahead(struct tft_session *s)
 {
@@ -328,7 +329,7 @@ static enum tft_status compute_again(struct tft_session *s)
 {
     uint32_t pos = s->pos;
     enum tft_status status = feed(s, s->kv.held, pos - s->kv.held, false);
-    s->pos = pos; /* the session keeps those that are not computed either */
+    s->pos = pos; /* the session keeps the tokens that are not computed, too */
     return status;
 }
 
@@ -523,7 +524,7 @@ size_t tft_capacity(const struct tft_session *s) { return s->capacity; }
 
 const int32_t *tft_tokens(const struct tft_session *s) { return s->tokens; }
 
-/* Has the backend bring what is asked for, unless all logits are there. */
+/* Has the backend copy the logits that are asked for, unless all logits are there. */
 static bool bring(struct tft_session *s, const struct tft_asked *a)
 {
     uint32_t last = s->m->n_stage - 1;
@@ -540,7 +541,7 @@ const float *tft_session_logits(struct tft_session *s, const struct tft_asked *a
 
 const float *tft_logits(const struct tft_session *s, size_t back)
 {
-    /* What the caller sees of the session stays the same. */
+    /* The session looks the same to the caller. */
     const float *newest = tft_session_logits((struct tft_session *)s,
                                              &(struct tft_asked){.k = s->m->n_vocab});
     return newest && back < s->out.n_valid ? newest - back * s->m->n_vocab : NULL;

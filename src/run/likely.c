@@ -34,9 +34,9 @@ static void swap(struct tft_candidate *a, struct tft_candidate *b)
     *b = t;
 }
 
-/* The heap has its root, the likeliest candidate, at the end of the array, and grows to the left:
-   node i is root[-i]. What leaves it is put where its last node was, which is behind what left it
-   before. */
+/* The heap has its root, the most likely candidate, at the end of the array, and grows to the left:
+   node i is root[-i]. The removed root takes the place of the last node, so removed candidates are
+   in order. */
 static void sift_down(struct tft_candidate *root, size_t n, size_t i)
 {
     for (;;) {
@@ -65,7 +65,7 @@ static bool any_from(const float *x, float lower)
     return found;
 }
 
-/* Collects those of logits [i, end) from `lower` up to those of the last layer. */
+/* Collects the logits [i, end) from `lower` up to the last layer's. */
 static void collect_run(struct tft_likely *l, float lower, size_t i, size_t end)
 {
     for (; i < end; i++) {

@@ -1,8 +1,8 @@
 /*
  * Ranks the tokens of a vocabulary by their logits, only as far as the caller asks. A sampler
  * rarely asks for more than a few dozen of 100,000 tokens. One read of the logits finds the largest
- * of each block. Then candidates are collected in layers, those near the largest logit first. A
- * layer skips blocks whose largest logit lies below it, and only collected candidates are sorted.
+ * of each block. Then candidates are collected in layers, from the largest logit down. A layer
+ * skips blocks with no logit in it, and only collected candidates are sorted.
  */
 #ifndef TFT_LIKELY_H
 #define TFT_LIKELY_H

@@ -14,7 +14,7 @@ void tft_lookup_forget(struct tft_lookup *k)
     k->length = k->ahead = 0;
 }
 
-/* How many tokens before `a` are the same as those before `b`, a < b. */
+/* How many tokens before `a` equal the tokens before `b`, a < b. */
 static uint32_t same(const int32_t *tokens, uint32_t a, uint32_t b)
 {
     uint32_t n = 0;

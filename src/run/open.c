@@ -15,8 +15,8 @@ enum { DEFAULT_BATCH = 512, DEFAULT_CHECKPOINTS = 4 };
 
 /* -------------------------------------------------------------------------------------- options */
 
-/* Blocks of codes take heads of whole quads. Mixed keys and calibrated caches need what tuffet
-   quantize has put into the file. */
+/* Blocks of codes take heads of whole quads. Mixed keys and calibrated caches need the importance,
+   or the calibration, of tuffet quantize in the file. */
 static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m,
                                 struct tft_error *err)
 {
@@ -221,8 +221,8 @@ static uint32_t guesses_of(const struct tft_model *m, const struct tft_session_o
     return o->lookup < o->n_batch ? o->lookup : o->n_batch - 1;
 }
 
-/* What a guess costs, as tft_lookup_open takes it. Three guesses with tinyllama, and stories15M in
-   f32, took 0.06 to 0.13 of a pass each; 0.2 to 0.3 with stories2M, whose weights stay in a CPU's
+/* The cost of a draft token, for tft_lookup_open. Three draft tokens with tinyllama, and stories15M
+   in f32, took 0.06 to 0.13 of a pass each; 0.2 to 0.3 with stories2M, with weights in the CPU's
    cache (tools/lab/speed.md). With experts, each token of a pass goes to experts of its own, and
    their weights have to be read. */
 static uint32_t guess_costs(const struct tft_model *m)
@@ -282,7 +282,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
 }
 
 /* The prefix's keys and values take their places before all others. Nothing ever overwrites them
-   but a ring, in a layer whose window has left them. */
+   but a ring, in a layer with a window that has left them. */
 void tft_session_put_prefix(struct tft_session *s)
 {
     const struct tft_model *m = s->m;

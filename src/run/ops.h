@@ -7,7 +7,7 @@
 
 #include "pass.h"
 
-/* What hidden activations go through. */
+/* The function of hidden activations. */
 enum tft_activation { TFT_SILU, TFT_GELU, TFT_RELU2 };
 
 struct tft_ops {
@@ -49,8 +49,8 @@ struct tft_ops {
     /* M = W XN + bias */
     void (*project)(struct tft_pass *p, const struct tft_linear *l);
 
-    /* A = what the block's short convolution makes of M (models/short_conv.h), in the form that the
-       block's o takes. Takes all tokens of the pass, and its state goes on. */
+    /* A = the block's short convolution of M (models/short_conv.h), in the form that the block's o
+       takes. Takes all tokens of the pass, and moves the state on. */
     void (*short_conv)(struct tft_pass *p, const struct tft_block *b);
 
     /* M = Wq XN + bq, queries and gates in turns, head by head; Q = the queries; K, V as qkv. Where
@@ -60,7 +60,7 @@ struct tft_ops {
     /* Q, K, V = Wz XN, Walpha XN, Wbeta XN of a delta net (models/delta_net.h) */
     void (*delta_gates)(struct tft_pass *p, const struct tft_block *b);
 
-    /* A = what the block's delta net makes of M and these, as short_conv */
+    /* A = the block's delta net of M, Q, K and V, as short_conv */
     void (*delta_net)(struct tft_pass *p, const struct tft_block *b);
 
     /* G = a(Wgate XN) * Wup XN, or gelu(Wup XN) where gate is NULL, in the form that down takes */
@@ -70,8 +70,8 @@ struct tft_ops {
     /* Gives each token to experts (models/mixture.h), by R = norm(X) and E = Wrouter R */
     void (*route)(struct tft_pass *p, const struct tft_block *b);
 
-    /* Y = what its experts make of XN, times their weights, summed; a is as in hidden. Where the
-       block has a feed-forward of its own that has no norm of its own, Y begins with it, times its
+    /* Y = sum of a token's experts of XN, times their weights; a is as in hidden. Where the block
+       has a feed-forward of its own that has no norm of its own, Y begins with it, times its
        gate */
     void (*experts)(struct tft_pass *p, const struct tft_block *b, enum tft_activation a);
 
@@ -79,8 +79,8 @@ struct tft_ops {
     void (*set_aside)(struct tft_pass *p, const struct tft_norm *w);
     void (*add_aside)(struct tft_pass *p, const struct tft_norm *w);
 
-    /* Makes bytes of A or G, which is what l reads, where their range is dynamic. attend and hidden
-       of the CPU end with it */
+    /* Makes bytes of A or G, the input of l, if the range is dynamic. attend and hidden of the CPU
+       end with it */
     void (*quantize)(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l);
 
     /* to += W from + bias; from is A or G */
@@ -99,11 +99,10 @@ struct tft_ops {
     void (*embed_gate)(struct tft_pass *p, uint32_t layer);
 
     /* Writes norm(X) of the last n_hidden tokens to their sessions' last_hidden. After it,
-       operations work on the tokens whose logits are wanted alone. NULL: the backend does not have
-       it */
+       operations work only on tokens that need logits. NULL: the backend does not have it */
     void (*keep_hidden)(struct tft_pass *p);
 
-    /* tft_pass_gather, of a backend whose passes have lanes. (A plug-in has no lanes, and cannot
+    /* tft_pass_gather, of a backend with lanes in its passes. (A plug-in has no lanes, and cannot
        call functions of the library.) */
     void (*gather)(struct tft_pass *p);
 

@@ -1,5 +1,6 @@
 /*
- * One pass of tokens through a model: what its operations share, and the barriers between them.
+ * One pass of tokens through a model: the data that its operations share, and the barriers between
+ * them.
  *
  * An architecture's layer is written in the operations of ops.h. On the CPU every thread of the
  * team runs the whole layer with a tft_pass of its own. An operation does this thread's share of
@@ -32,13 +33,13 @@ struct tft_pass {
     const struct tft_ops *ops; /* of the backend that runs this part of the pass */
     const struct tft_model *m;
     struct tft_session *s;    /* its cache and states take the tokens. NULL with lanes */
-    struct tft_work *work;    /* its rows and tables are what the pass computes in */
+    struct tft_work *work;    /* the pass computes in its rows and tables */
     uint32_t row;             /* the first token's row there */
     float *logits;            /* [n_logits, V] of the last tokens */
     const struct tft_lane *lane; /* [n_lane] in the order of their tokens, without gaps; NULL: all
                                     tokens belong to s */
     uint32_t n_lane;
-    void *state;                    /* what the backend has of the session; NULL for the CPU */
+    void *state;                    /* the backend's part of the session; NULL for the CPU */
     const struct tft_kv_plan *plan; /* where the tokens go in the cache; see kv.h */
     int tid, n_threads; /* of the team that runs the pass */
     const int32_t *tokens; /* [n] */
@@ -48,17 +49,17 @@ struct tft_pass {
     uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with lanes: of all of them */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
-    unsigned by_head;       /* of those written: by the heads that tft_pass_share gives each
+    unsigned by_head;       /* of the written ones: by the heads that tft_pass_share gives each
                                thread. A thread need not wait for heads that it wrote itself */
-    bool stops;             /* the pass may end between two layers: it is long, and what it has
-                               done until then is not seen by others */
+    bool stops;             /* the pass may end between two layers: it is long, and other code does
+                               not see its results before its end */
     const struct tft_input *tapped; /* the last one that the workspace's tap has seen */
     bool counts_ends; /* some session counts bytes at the ends of ranges (tft_session_ends) */
-    const struct tft_input *counted; /* the last input whose bytes were counted */
+    const struct tft_input *counted; /* the last input with counted bytes */
 };
 
-/* A barrier, if this thread's next reads and writes (bit masks of tft_buf) conflict with what any
-   thread did since the last barrier. */
+/* A barrier, if this thread's next reads and writes (bit masks of tft_buf) conflict with any
+   thread's since the last barrier. */
 void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes);
 
 /* The same for heads of the buffers `buf`, which tft_pass_head_part shares out. */
@@ -79,9 +80,9 @@ struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t uni
 /* The lane of token t; NULL in a pass of one session. */
 const struct tft_lane *tft_pass_lane(const struct tft_pass *p, uint32_t t);
 
-/* Runs an operation that looks at earlier tokens: once for the pass, or once for each of its lanes,
-   whose tokens then count from 0. Lanes have rows, caches and states of their own, so no thread
-   waits for what another one does in another lane. */
+/* Runs an operation that looks at earlier tokens: once for the pass, or once for each of its lanes;
+   tokens then count from the lane's first. Lanes have rows, caches and states of their own, so no
+   thread waits for a thread in another lane. */
 typedef void tft_lane_fn(struct tft_pass *p, const struct tft_block *b);
 void tft_pass_by_lane(struct tft_pass *p, tft_lane_fn *op, const struct tft_block *b);
 
@@ -91,13 +92,13 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 /* Fills the rotation tables for the positions of the pass. Call it before the first layer. */
 void tft_pass_positions(struct tft_pass *p);
 
-/* From here on only the tokens whose logits or hidden vectors are wanted. Call it when the cache of
-   the last layer has been written. With lanes, such tokens are not side by side: then it does
-   nothing, and all tokens go through the rest of the layer. */
+/* Keeps only the tokens that need logits or hidden vectors. Call it when the cache of the last
+   layer has been written. With lanes, such tokens are not side by side: then it does nothing, and
+   all tokens go through the rest of the layer. */
 void tft_keep_last(struct tft_pass *p);
 
-/* With lanes: moves the rows of X whose logits are wanted to the end, lane by lane; from here on
-   only they. Call it before the head. */
+/* With lanes: moves the rows of X that need logits to the end, lane by lane, and keeps only these
+   rows. Call it before the head. */
 void tft_pass_gather(struct tft_pass *p);
 
 /* Passes of fewer tokens are over soon, and do not ask whether to go on. */

@@ -51,8 +51,8 @@ static void weigh(const struct tft_model *m, float *score)
         score[e] /= sum;
 }
 
-/* The expert with the largest weight plus bias of those that are not taken; the first of equal
-   ones. NaN is as the least number. */
+/* The expert with the largest weight plus bias of the experts that are not taken; the first of
+   equal ones. NaN counts as the least number. */
 static uint32_t best(const struct tft_model *m, const float *bias, const float *weight,
                      const bool *taken)
 {

@@ -16,7 +16,7 @@ struct tft_routes {
     struct tft_route *of_token; /* [n_batch, K] a token's, by the number of the expert */
     float *shared;    /* [n_batch] the weight of the block's own feed-forward */
     uint32_t *first;  /* [n_expert + 1] the pairs of expert e are first[e] .. first[e + 1] - 1 */
-    uint32_t *token;  /* [n_batch K] token of a pair: those of an expert in their order */
+    uint32_t *token;  /* [n_batch K] token of a pair, in the order of an expert's tokens */
     float *weight;    /* [n_batch K] */
 };
 

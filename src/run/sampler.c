@@ -218,7 +218,7 @@ static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const
     int32_t best = tft_likely_begin(&l);
     if (z->grammar && !(z->temperature > 0) && !isnan(logits[best]) &&
         tft_grammar_allows(z->grammar, best))
-        return best; /* the likeliest of all is the likeliest of those that may come */
+        return best; /* the most likely of all tokens is the most likely of the allowed ones */
     if (z->grammar) {
         const uint32_t *mask = tft_grammar_mask(z->grammar);
         if (!mask)

@@ -11,7 +11,7 @@
 
 const char tft_saved_magic[8] = "TFTSAVE\n";
 
-/* -------------------------------------------------------------------- what a session must match */
+/* -------------------------------------------------------------------- requirements of a session */
 
 static uint32_t cache_of(const struct tft_session *s)
 {

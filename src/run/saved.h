@@ -40,8 +40,8 @@ const char *tft_saved_differs(const struct tft_saved *h, const struct tft_saved 
 void tft_saved_walk(const struct tft_session *s, const struct tft_session *from,
                     const struct tft_saved *h, const unsigned char *first, struct tft_walk *w);
 
-/* Replaces what the session holds by the parts of the walk. Cannot fail: call it when everything
-   has been checked. */
+/* Replaces the session's contents by the parts of the walk. Cannot fail: call it after all
+   checks. */
 void tft_saved_restore(struct tft_session *s, const struct tft_session *from,
                        const struct tft_saved *h, const struct tft_kv_image *kv,
                        struct tft_walk *w);

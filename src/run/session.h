@@ -12,22 +12,22 @@
 #include "states.h"
 #include "work.h"
 
-/* What a thread has counted for tft_session_ends, on a cache line of its own. */
+/* The counts of a thread for tft_session_ends, on a cache line of its own. */
 struct tft_thread_ends {
     struct tft_ends n;
     unsigned char unused[64 - sizeof(struct tft_ends)];
 };
 
-/* What makes guesses by a draft model (draft.h). */
+/* A draft model's part in a session (draft.h). */
 struct tft_draft_model {
     struct tft_session *s; /* the caller's; NULL: there is none */
-    uint32_t costs;        /* of a guess, as those of struct tft_lookup: in the pass, and here */
+    uint32_t costs;        /* of a draft token, as in tft_lookup_open: in the pass, and here */
     uint32_t rate;         /* how many guesses held, if all before them did, in 1/65536 */
     uint32_t idle;         /* tokens since the last guess */
     bool guessed;          /* the guesses that the last pass computed are of the draft model */
 };
 
-/* What the last call left: rows of logits and hidden vectors, the newest last. */
+/* The outputs of the last call: rows of logits and hidden vectors, the newest last. */
 struct tft_outputs {
     float *logits;           /* [logit_rows, V] */
     float *hidden;           /* [n_hidden, D] */
@@ -94,13 +94,13 @@ struct tft_session {
     struct tft_work *work; /* its own, or that of tft_session_opts.batch */
     struct tft_attend_work attend;
     struct tft_thread_ends *ends; /* [max_threads]; NULL: the session does not count */
-    void *state[TFT_STAGES]; /* what each stage's backend has of the session; NULL for the CPU */
+    void *state[TFT_STAGES];      /* each stage's backend's part of the session; NULL for the CPU */
 
     struct tft_call call;
-    struct tft_error error; /* what tft_session_error returns */
+    struct tft_error error; /* for tft_session_error */
 };
 
-/* What the cache of a session has to know of the model. */
+/* The sizes and the calibration of the model, for a session's cache. */
 static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
 {
     return (struct tft_kv_shape){
@@ -117,7 +117,7 @@ static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
     };
 }
 
-/* Likewise of a session, whose prefix may be a named one. */
+/* The same for a session, with its named prefix if it has one. */
 static inline struct tft_kv_shape tft_session_kv_shape(const struct tft_session *s)
 {
     struct tft_kv_shape shape = tft_model_kv_shape(s->m);
@@ -142,13 +142,13 @@ enum tft_status tft_session_open_resolved(struct tft_session **out, const struct
                                           const struct tft_session_opts *o,
                                           const struct tft_kv_policy *kv, struct tft_error *err);
 
-/* The logits of the newest token; if s->partial is true afterwards, only those that are asked for.
-   NULL if there are none, or if the processes that have them have failed: s->error says so. */
+/* The logits of the newest token; if s->partial is true afterwards, only the logits that are asked
+   for. NULL if there are none, or if a process that has some has failed: see s->error. */
 const float *tft_session_logits(struct tft_session *s, const struct tft_asked *a);
 
-/* The logits that nearly always suffice to choose the next token. *n: how many ranks they leave no
-   doubt about. *n is smaller than the k that is asked for if a penalty may lower the logits of
-   recent tokens, or if the file suppresses tokens: those may lose their ranks. */
+/* The logits that nearly always suffice to choose the next token. *n: how many ranks they decide.
+   *n is smaller than the k that is asked for if a penalty may lower the logits of recent tokens, or
+   if the file suppresses tokens: such tokens may lose their ranks. */
 struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_session *s,
                                   size_t *n);
 

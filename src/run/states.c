@@ -44,7 +44,7 @@ void tft_states_undo(struct tft_states *s)
         copy(s, s->now, s->undo);
 }
 
-/* Frees a checkpoint: moves it behind those in use. */
+/* Frees a checkpoint: moves it after the used ones. */
 static void drop(struct tft_states *s, uint32_t which)
 {
     struct tft_checkpoint free = s->checkpoint[which];
@@ -53,8 +53,8 @@ static void drop(struct tft_states *s, uint32_t which)
     s->checkpoint[--s->n] = free;
 }
 
-/* Frees a checkpoint when all are in use: the one whose two neighbours are closest to each other,
-   and of several such ones the oldest. The newest stays. */
+/* Frees a checkpoint when all are in use: the one with the closest neighbours, and of several such
+   ones the oldest. The newest stays. */
 static void drop_one(struct tft_states *s)
 {
     uint32_t least = UINT32_MAX, which = 0;

@@ -1,10 +1,9 @@
 /*
- * The states of a session's layers that have one: what a layer without attention keeps of the
- * tokens before, in a size that does not grow with them. A copy is the states of all layers, one
- * behind the other (tft_block.state).
+ * Recurrent states: the memory that a layer without attention keeps of earlier tokens, of a size
+ * that does not grow. A copy is the states of all layers, one after the other (tft_block.state).
  *
- * A state cannot go back. So copies of it are kept, checkpoints: a rewind takes the newest one that
- * is not behind its position, and the tokens from there are computed again.
+ * A state cannot be rewound. So the session keeps copies, checkpoints: a rewind takes the newest
+ * one up to its position, and computes the tokens from there again.
  */
 #ifndef TFT_STATES_H
 #define TFT_STATES_H
@@ -16,15 +15,15 @@
 enum { TFT_CHECKPOINT_EACH = 512 };
 
 struct tft_checkpoint {
-    uint32_t pos; /* tokens that the state is behind; those of the prefix are not counted */
+    uint32_t pos; /* tokens before the state, without the prefix */
     float *state;
 };
 
 struct tft_states {
     size_t size;        /* floats of a copy; 0: the model has no states, and nothing is allocated */
-    float *now;         /* [size] behind the tokens that the cache holds */
+    float *now;         /* [size] after the tokens of the cache */
     float *undo;        /* [size] before the pass that runs, if that may be stopped */
-    const float *first; /* [size] behind the prefix; NULL: all zero */
+    const float *first; /* [size] after the prefix; NULL: all zero */
     struct tft_checkpoint *checkpoint; /* [most] the n first are in use, the oldest first */
     uint32_t n, most;
 };
@@ -40,7 +39,7 @@ void tft_states_begin(struct tft_states *s);
 void tft_states_undo(struct tft_states *s);
 
 /* Make a checkpoint at pos, the session's position; tft_states_step only if one is due. If all are
-   in use, the one whose neighbours are closest together is dropped. */
+   in use, the one with the closest neighbours is dropped. */
 void tft_states_keep(struct tft_states *s, uint32_t pos);
 void tft_states_step(struct tft_states *s, uint32_t pos);
 
@@ -50,11 +49,11 @@ void tft_states_drop_oldest(struct tft_states *s);
 /* The position of the newest checkpoint up to pos; 0: there is none. */
 uint32_t tft_states_before(const struct tft_states *s, uint32_t pos);
 
-/* Goes back to the checkpoint at pos, which tft_states_before has named, or to the prefix if pos
-   is 0, and forgets those behind it. */
+/* Goes back to the checkpoint at pos, which tft_states_before has named, or to the prefix if pos is
+   0, and forgets later checkpoints. */
 void tft_states_back(struct tft_states *s, uint32_t pos);
 
-/* Forgets the checkpoints, whose positions a slide has moved. */
+/* Forgets the checkpoints after a slide, which moves positions. */
 void tft_states_forget(struct tft_states *s);
 
 #endif

@@ -9,8 +9,8 @@ static uint32_t byte_rows(const struct tft_work *w)
     return w->n_batch > (uint32_t)w->n_threads ? w->n_batch : (uint32_t)w->n_threads;
 }
 
-/* Whether a buffer has rows of floats. Where all linear layers take bytes of a static range, those
-   that feed them have none. Hidden activations are rows of floats for some kinds of input only. */
+/* Whether a buffer has rows of floats. If all linear layers take bytes of a static range, their
+   input buffers have none. Hidden activations are rows of floats for some kinds of input only. */
 static bool has_floats(const struct tft_model *m, enum tft_buf b)
 {
     if (b == TFT_G || b == TFT_U || b == TFT_H)
@@ -74,7 +74,7 @@ static void layout_hidden(struct tft_work *w, struct tft_arena *a)
     w->hidden = all;
 }
 
-/* Rows of activations. A device has rows of its own, but for those that go to and from it. */
+/* Rows of activations. A device has rows of its own, except the rows that go to and from it. */
 static void layout_rows(struct tft_work *w, struct tft_arena *a)
 {
     const struct tft_model *m = w->m;

@@ -1,7 +1,7 @@
 /*
  * A workspace: the memory that passes compute in. Nothing of a sequence of tokens stays in it from
- * one pass to the next, so sessions that are fed one at a time can share one (batch.h). What a
- * session keeps between passes is in session.h.
+ * one pass to the next, so sessions that are fed one at a time can share one (batch.h). session.h
+ * has the state that a session keeps between passes.
  */
 #ifndef TFT_WORK_H
 #define TFT_WORK_H
@@ -34,13 +34,13 @@ struct tft_work {
     uint32_t n_batch; /* tokens of a pass, at most */
     int n_threads;    /* threads of a pass, at most */
 
-    float *buf[TFT_N_BUF];     /* [n_batch, stride]. NULL for buffers that are only bytes, for those
-                                  that only a device needs, and for TFT_LOGITS, which are
+    float *buf[TFT_N_BUF];     /* [n_batch, stride]. NULL for buffers that are only bytes, for
+                                  buffers of a device alone, and for TFT_LOGITS, which are
                                   p->logits */
     uint8_t *bytes[TFT_N_BUF]; /* [rows, byte stride] of XN, A and G, if linear layers take bytes;
                                   rows: n_batch, and at least n_threads */
-    struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] what the bytes of a token stand for, where
-                                             ranges are dynamic */
+    struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] scale and zero of a token's bytes, if ranges
+                                             are dynamic */
     float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
     struct tft_hidden_scratch *hidden;    /* [n_threads] */
     float *embed_row;                     /* [n_threads, stride of TFT_P] a token's row of the table
@@ -74,10 +74,10 @@ _Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head 
 struct tft_attend_scratch {
     float *q, *o, *part; /* [TFT_TILE, E] */
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
-    float *all_scores;   /* [TFT_TILE, kv.max_tokens] where keys and values are apart; else NULL */
+    float *all_scores;   /* [TFT_TILE, kv.max_tokens] with split retention; else NULL */
     uint8_t *bytes;      /* [TFT_TILE, E padded to 16] queries of int8 slots; else NULL, as are: */
     uint8_t *weights;    /* [TFT_TILE, TFT_SPAN] */
-    struct tft_affine *affine; /* [2, TFT_TILE] of those queries, of those weights */
+    struct tft_affine *affine; /* [2, TFT_TILE] of these queries, of these weights */
     float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
@@ -88,8 +88,8 @@ struct tft_attend_work {
     struct tft_attend_scratch *scratch; /* [n_threads] */
     float *part_o;             /* [H, spans, E] attention of one token, span by span */
     float *part_max, *part_sum; /* [H, spans] */
-    float *all_scores;         /* [H, kv.max_tokens] those of one token, where keys and values are
-                                  apart; else NULL */
+    float *all_scores;         /* [H, kv.max_tokens] of one token, with split retention; else
+                                  NULL */
 };
 
 /* Counts, or places, its memory. */
