@@ -33,8 +33,8 @@ static const struct cli_program program = {
         "tuffet COMMAND --help all prints all.\n"
         "tuffet help --completion SHELL prints a script with which bash, zsh or fish completes "
         "command lines.\n"
-        "tuffet --version prints the version, the CPU kernels, the number of threads and what "
-        "was built in.\n",
+        "tuffet --version prints the version, the CPU kernels, the number of threads and the "
+        "optional parts of the build.\n",
     .commands = commands,
 };
 

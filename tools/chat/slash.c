@@ -128,7 +128,7 @@ static const struct command commands[] = {
     {"clear", "", "forget all messages but the system message", clear},
     {"save", " FILE", "save the conversation, to go on with it another time", save},
     {"load", " FILE", "go on with a saved conversation instead of this one", load},
-    {"stats", "", "show speed, context, memory and what 8 bits cut off", stats},
+    {"stats", "", "show speed, context, memory and the numbers that 8 bits clip", stats},
     {"tools", "", "list the tools that the model may call", list_tools},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -77,13 +77,13 @@ const struct cli_option cli_lookup_option_list[] = {
 
 const struct cli_option cli_sampling_option_list[] = {
     {0, "temp", CLI_REAL, &cli_sampling_options.temperature, "T",
-     "temperature; 0 always takes the likeliest token"},
+     "temperature; 0 always takes the most likely token"},
     {0, "top-k", CLI_COUNT, &cli_sampling_options.top_k, "K",
-     "choose among the K likeliest tokens (default all)"},
+     "choose among the K most likely tokens (default all)"},
     {0, "top-p", CLI_REAL, &cli_sampling_options.top_p, "P",
-     "choose among the likeliest tokens that together have the probability P"},
+     "choose among the most likely tokens that together have the probability P"},
     {0, "min-p", CLI_REAL, &cli_sampling_options.min_p, "P",
-     "choose among tokens at least P times as likely as the likeliest"},
+     "choose among tokens at least P times as likely as the most likely one"},
     {0, "repeat-penalty", CLI_REAL, &cli_sampling_options.repeat_penalty, "R",
      "divide the logits of recent tokens by R (default off)"},
     {0, "repeat-last", CLI_COUNT, &cli_sampling_options.repeat_last, "N",

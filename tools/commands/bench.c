@@ -30,9 +30,9 @@ static struct {
 
 static const struct cli_option options[] = {
     {'p', "prefill", CLI_COUNT, &opt.prefill, "N",
-     "prompt length in tokens (default 512, or what fits in the context)"},
+     "prompt length in tokens (default 512, or fewer in a short context)"},
     {'n', "decode", CLI_COUNT, &opt.decode, "N",
-     "tokens to generate one by one (default 128, or what fits in the context)"},
+     "tokens to generate one by one (default 128, or fewer in a short context)"},
     {'d', "depth", CLI_COUNT, &opt.depth, "N",
      "tokens in the KV cache before the first measured one (default 0)"},
     {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each measurement; the median counts"},
@@ -631,17 +631,17 @@ const struct cli_command command_bench = {
             {0},
         },
     .notes = "The limits are the speed of memory reads and of int8 and float arithmetic, measured "
-             "in the same run; for a GPU they are what its clocks allow. The share is the time "
-             "that the tighter limit alone would take, divided by the measured time. It may exceed "
-             "100 %: a model that fits in the CPU's caches reads faster than from memory. If the "
+             "in the same run; for a GPU they follow from its clocks. The share is the time that "
+             "the tighter limit alone would take, divided by the measured time. It may exceed 100 "
+             "%: a model that fits in the CPU's caches reads faster than from memory. If the "
              "weights are int8 or codes, the share of arithmetic counts their products and, with "
-             "--kv i8, those of attention without a window, which are of integers too.\n"
+             "--kv i8, the integer products of attention without a window.\n"
              "\n"
-             "The row \"sample\" is choosing a token with the defaults of tuffet run, from logits "
-             "like those of a trained model. It is not part of \"decode\".\n"
+             "The row \"sample\" is the choice of a token with the defaults of tuffet run, from "
+             "logits like a trained model's. It is not part of \"decode\".\n"
              "\n"
-             "--shape writes the model to a file in the folder TMPDIR, or else that of the "
-             "system, and removes the file as soon as it is open.\n",
+             "--shape writes the model to a file in the folder TMPDIR, or else the system's, and "
+             "removes the file as soon as it is open.\n",
     .examples = "tuffet bench model.gguf\n"
                 "tuffet bench --shape smollm2-135m -t 1,2\n"
                 "tuffet bench model.gguf --sessions 1,2,4,8 -n 32\n"

@@ -275,7 +275,7 @@ const struct cli_command command_eval = {
     .notes = "Each line of FILE is a JSON object with these members, where gold and label are the "
              "index of the right answer:\n"
              "\n"
-             "  lambada                 text, whose last word has to be predicted\n"
+             "  lambada                 text; the model predicts its last word\n"
              "  piqa, openbookqa, copa  query, choices, gold\n"
              "  winogrande              context_options, continuation, gold\n"
              "  hellaswag               activity_label, ctx_a and ctx_b (or ctx), endings,\n"

@@ -536,17 +536,17 @@ const struct cli_command command_quantize = {
         "\n"
         "--tune and --calibrate train on four windows of text in five, through the KV cache of "
         "--kv, and keep the prefix that does best on the others. Then the model is made again, "
-        "with ranges, and the calibration of --kv, behind that prefix, unless --bits is below 8.\n"
+        "with ranges, and the calibration of --kv, after that prefix, unless --bits is below 8.\n"
         "\n"
         "--kv with reorder=calibrated or clip=calibrated, such as skvq, calibrates OUTPUT for "
         "that KV cache: the order of channels, and the part of their range that codes cover "
         "(SKVQ, section 3.1). OUTPUT works with other caches too.\n"
         "\n"
-        "--kv-search measures how far few bits for a layer's keys or values move the next "
-        "token's distribution from that with an f16 cache, and gives more bits to layers that "
-        "lose more. If this is no better on held-out text, all layers get the same bits. With a "
-        "depth, as in 2.5@8192, it first tries other values of clip, retain, group and the axis of "
-        "v, each at the same bytes, and prints what they lose.\n",
+        "--kv-search measures how far few bits for a layer's keys or values move the next token's "
+        "distribution from that with an f16 cache, and gives more bits to layers that lose more. "
+        "If this is no better on held-out text, all layers get the same bits. With a depth, as in "
+        "2.5@8192, it first tries other values of clip, retain, group and the axis of v, each at "
+        "the same bytes, and prints the loss of each.\n",
     .examples =
         "tuffet quantize model.gguf -o model.w8a8.gguf\n"
         "tuffet quantize SmolLM2-135M-Instruct -o model.w8a8.gguf\n"

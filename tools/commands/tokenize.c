@@ -184,10 +184,9 @@ const struct cli_command command_tokenize = {
             {"Model", cli_tokenizer_option_list},
             {0},
         },
-    .notes = "Without -p and -f, the text is what a pipe writes to standard input. Only the "
-             "vocabulary of MODEL is read, so the model may have any architecture. In the lines of "
-             "--pieces, bytes that are not a printable character are \\xHH; in JSON they are "
-             "U+FFFD.\n",
+    .notes = "Without -p and -f, the text comes from a pipe on standard input. Only the vocabulary "
+             "of MODEL is read, so the model may have any architecture. In the lines of --pieces, "
+             "bytes that are not a printable character are \\xHH; in JSON they are U+FFFD.\n",
     .examples = "tuffet tokenize model.gguf -p \"Once upon a time\" --pieces\n"
                 "tuffet tokenize model.gguf -f book.txt | wc -w\n"
                 "echo 1 9038 2501 263 931 | tuffet tokenize model.gguf --decode\n",

@@ -34,13 +34,13 @@ const struct cli_option command_prefix_option_list[] = {
     {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive|paper",
      "search tokens for the prefix that take the outliers of activations"},
     {0, "cushion-max", CLI_COUNT, &opt.most, "N",
-     "limit the prefix to N tokens, including those of --intact or --intact-tokens"},
+     "limit the prefix to N tokens, including the tokens of --intact or --intact-tokens"},
     {0, "cushion-tau", CLI_REAL, &opt.tau, "T",
      "refuse a token unless it lowers the error below T times its value"},
     {0, "cushion-cost", CLI_REAL, &opt.cost, "C",
      "refuse a token that raises the loss on the text by more than C nats per token"},
     {0, "cushion-sample", CLI_COUNT, &opt.sample, "N",
-     "judge candidates by text samples of N tokens (default 512, or what fits the context)"},
+     "judge candidates by text samples of N tokens (default 512, or fewer in a short context)"},
     {0},
 };
 

@@ -29,7 +29,7 @@ const struct cli_option command_text_option_list[] = {
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
      "use N tokens of the calibration text, in windows spread evenly over it"},
     {0, "calib-window", CLI_COUNT, &opt.window, "N",
-     "cut the text into windows of N tokens, each a sequence (default 512, or what fits the "
+     "cut the text into windows of N tokens, each a sequence (default 512, or fewer in a short "
      "context)"},
     {0},
 };
