@@ -1,12 +1,12 @@
 /*
  * Loaded before a program (LD_PRELOAD, with glibc): lets one of its calls fail.
  *
- *      FAIL_KIND   alloc: malloc and its kin; io: what opens, maps, reads and writes files
+ *      FAIL_KIND alloc: malloc and its kin; io: the calls that open, map, read and write files
  *      FAIL_AT     the number of the call, from 1 on; 0: none
  *      FAIL_LOG    a file that gets the number of calls when the program ends
  *
- * Only calls from the program and from libtuffet count: what other libraries do without memory is
- * theirs to answer for.
+ * Only calls from the program and from libtuffet count: other libraries are not tested without
+ * memory.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ void *__libc_calloc(size_t count, size_t n);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t align, size_t n);
 
-#pragma GCC visibility push(default) /* the functions below replace those of the C library */
+#pragma GCC visibility push(default) /* the functions below replace the C library's */
 
 static atomic_long calls;
 static long at;

@@ -1,4 +1,4 @@
-/* A lexicon whose tokens are bytes, for tests of grammars: open_lexicon is the group's setup,
+/* A lexicon with bytes as tokens, for tests of grammars: open_lexicon is the group's setup,
    close_lexicon its teardown. Include it after test.h. */
 #ifndef TFT_TEST_BYTE_LEXICON_H
 #define TFT_TEST_BYTE_LEXICON_H

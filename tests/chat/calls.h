@@ -1,5 +1,5 @@
-/* What the tests of tool calls share: tools, calls as each format writes them, a grammar of
-   answers, and what the reader finds in one. Include it after test.h. */
+/* Shared by the tests of tool calls: tools, calls as each format writes them, a grammar of answers,
+   and the calls that the reader finds in one. Include it after test.h. */
 #ifndef TFT_TEST_CALLS_H
 #define TFT_TEST_CALLS_H
 
@@ -18,7 +18,7 @@ static const char *const formats[] = {"hermes", "qwen3.5", "lfm2", "gemma", "mis
                                       "mistral", "mistral-id", "llama3", "json"};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-/* Tools with what arguments may be. */
+/* Tools with all types of arguments. */
 static const char three[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"d\", "
     "\"parameters\": {\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}, "

@@ -1,4 +1,4 @@
-/* Prints what a template makes of a conversation: render TEMPLATE JSON, both files. */
+/* Prints a template's text of a conversation: render TEMPLATE JSON, both files. */
 #include <stdio.h>
 #include <stdlib.h>
 

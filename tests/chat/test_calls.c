@@ -183,7 +183,7 @@ static void calls_that_were_made(void **state)
                                  "\\\"days\\\": 3}\"";
     static const struct {
         const char *template, *source, *call; /* source: NULL, or the template itself */
-        bool read; /* by the reader: the template of "inst" adds what no model writes */
+        bool read; /* by the reader: the template of "inst" adds text that no model writes */
     } rows[] = {
         {"qwen3.5", qwen,
          QWEN("get_weather", PARAMETER("city", "Z\xc3\xbcrich \"<b>\"") PARAMETER("days", "3")),
@@ -233,7 +233,7 @@ static void calls_that_were_made(void **state)
     }
 }
 
-/* What templates do with arguments that are both an object and a text. */
+/* Templates with arguments that are both an object and a text. */
 static void arguments_as_text(void **state)
 {
     static const struct {

@@ -1,5 +1,4 @@
-/* Chat templates against what Jinja2 makes of them. tests/chat/oracle.py wrote the expected
-   texts. */
+/* Chat templates, compared with Jinja2. tests/chat/oracle.py wrote the expected texts. */
 #include "test.h"
 
 #include <stdio.h>
@@ -178,7 +177,7 @@ static void marks_stay(void **state)
     }
 }
 
-/* What a filter or a printed list adds to a user's text is not trusted. */
+/* The additions of a filter or a printed list to a user's text are not trusted. */
 static void additions_are_not_trusted(void **state)
 {
     static const char *const sources[] = {

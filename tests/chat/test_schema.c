@@ -76,8 +76,8 @@ static void types_and_constants(void **state)
     CHECK(rows, 0);
 }
 
-/* Equality is that of JSON: 1 is 1.0, and is not true; members have no order. What is written is
-   the constant of the part that is read first. */
+/* Equality is that of JSON: 1 is 1.0, and is not true; members have no order. The constant of the
+   part that is read first is written. */
 static void constants_that_meet(void **state)
 {
     static const struct row rows[] = {
@@ -417,7 +417,7 @@ static void choices_and_references(void **state)
     CHECK(rows, 0);
 }
 
-/* Schemas whose grammar once accepted what is not valid. */
+/* Schemas with grammars that once accepted invalid texts. */
 static void close_calls(void **state)
 {
     static const struct row rows[] = {

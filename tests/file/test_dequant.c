@@ -1,4 +1,4 @@
-/* Every format restated number by number: where the bits of number i are, and what they mean. */
+/* Every format restated number by number: where the bits of number i are, and their meaning. */
 #include "test.h"
 
 #include <math.h>
@@ -359,9 +359,9 @@ static unsigned place(const char *of, unsigned level)
     return (unsigned)(p - of);
 }
 
-/* The book is `eights` or `fours`, n entries. Entries ascend, as numbers whose highest digit is the
-   last level, so no entry is there twice. `even`: in each entry, the places of the levels have an
-   even sum. */
+/* The book is `eights` or `fours`, n entries. Entries ascend, as numbers with the last level as
+   highest digit, so no entry is there twice. `even`: in each entry, the places of the levels have
+   an even sum. */
 static void check_book(const uint64_t *eights, const uint32_t *fours, unsigned n, const char *of,
                        bool even, uint32_t want_hash)
 {

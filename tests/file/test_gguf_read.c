@@ -96,7 +96,7 @@ static struct blob valid_file(void)
 
 static size_t peak; /* most memory in use during the last open_bytes() */
 
-/* Opens exactly these bytes, and checks what holds for every file: the memory, the form of an
+/* Opens exactly these bytes, and checks the properties of every file: the memory, the form of an
    error. */
 static enum tft_status open_bytes(struct tft_source *s, const void *p, size_t n,
                                   struct tft_error *err)

@@ -136,8 +136,8 @@ static void embedding_as_floats(void **state)
     }
 }
 
-/* A layer of 2^32 numbers and some: as floats, 4 bytes times what is left above 2^32 would be
-   taken, and then all of it be written. */
+/* A layer of 2^32 numbers and some: as floats, 4 bytes times the rest above 2^32 would be taken,
+   and then all of it be written. */
 static void layer_as_floats(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void layer_as_floats(void **state)
     tft_model_close(m);
 }
 
-/* ---- a tokenizer whose text has 4 GiB when each space is U+2581 */
+/* ---- a tokenizer with a text of 4 GiB when each space is U+2581 */
 
 /* `pieces` times the same MB of spaces, then `more` bytes. The first 12 bytes are left free. NULL:
    there is no room for it. */

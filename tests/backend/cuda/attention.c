@@ -32,8 +32,8 @@ struct shape {
     struct side k, v;
 };
 
-/* Writes the scales and middles of block b to a record, as f16 or E4M3, and rounds those of b
-   likewise. */
+/* Writes the scales and middles of block b to a record, as f16 or E4M3, and rounds the scales and
+   middles of b likewise. */
 static void round_scales(const struct shape *s, const struct side *side, struct check_block *b,
                          unsigned char *to)
 {
@@ -281,7 +281,7 @@ static void one_shape(struct gpu *g, const struct shape *s)
     gpu_free(g);
 }
 
-/* A random shape without blocks, of tokens behind up to `before` others. */
+/* A random shape without blocks, of tokens after up to `before` others. */
 static struct shape random_slots(struct check *c, size_t before)
 {
     struct shape s = {.M = check_below(c, 2) ? 1 : 1 + check_below(c, 40),
@@ -375,8 +375,8 @@ static void launch(struct gpu *g, void *arg, size_t copy)
                     t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0, t->start, &t->partials);
 }
 
-/* A layer of Llama 3.2 1B: M tokens behind `slots` f16 slots and `coded` tokens in blocks of
-   `bits`, scales per token. */
+/* A layer of Llama 3.2 1B: M tokens after `slots` f16 slots and `coded` tokens in blocks of `bits`,
+   scales per token. */
 static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, uint32_t coded,
                   enum tft_bits bits)
 {

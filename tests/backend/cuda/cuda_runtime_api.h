@@ -1,5 +1,5 @@
 /*
- * A CPU that plays an NVIDIA GPU, to test the CUDA backend on machines without one: those parts of
+ * A CPU that plays an NVIDIA GPU, to test the CUDA backend on machines without one: the parts of
  * CUDA's runtime that the backend uses. Memory of the device is memory of the host; work that is
  * queued on a stream is done at once; a graph is a list of launches. player.cpp runs the kernels:
  * each thread of a thread block is a coroutine that runs to its next barrier. Threads and thread
@@ -8,7 +8,7 @@
  * Environment variables: PLAYER_GPUS (1), PLAYER_CAPABILITY (90), PLAYER_BYTES of memory (1 GiB),
  * PLAYER_CLOCKS (1; 0: the driver does not tell them),
  * PLAYER_FAILS (0: never; N: waiting for the stream fails, from the N-th time on),
- * PLAYER_FAILS_CALL (0: never; N: the N-th call fails, of those that do not free something),
+ * PLAYER_FAILS_CALL (0: never; N: the N-th call fails; calls that free something do not count),
  * PLAYER_LOG (a file that gets the number of these calls when the program ends).
  */
 #ifndef TFT_TEST_CUDA_RUNTIME_API_H

@@ -24,16 +24,17 @@ void *gpu_alloc(size_t n);
 /* Copies from the GPU's memory, after all that was launched is done. */
 void gpu_read(struct gpu *g, void *to, const void *from, size_t n);
 
-/* Fails the case, with the line fmt, unless the n bytes at `got` on the GPU are those at `want`. */
+/* Fails the case, with the line fmt, unless the n bytes at `got` on the GPU equal the bytes at
+   `want`. */
 void gpu_same(struct gpu *g, const void *want, const void *got, size_t n, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Frees what the case has allocated on the GPU and in the harness. Fails if anything was written
-   behind an allocation of the GPU. */
+/* Frees the case's allocations on the GPU and in the harness. Fails if anything was written past
+   the end of an allocation of the GPU. */
 void gpu_free(struct gpu *g);
 
 /* A kernel to be timed: a graph of `copies` launches, each with its own copy of the operands, since
-   those that were just read are still in a cache. */
+   operands that were just read are still in a cache. */
 struct gpu_timed {
     const char *name;
     void (*launch)(struct gpu *g, void *arg, size_t copy);

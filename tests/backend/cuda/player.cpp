@@ -43,7 +43,7 @@ struct context {
     void **top;
 };
 
-/* Leaves this stack for the one whose top is `to`. It ends with a jump, not with a return: a CPU
+/* Leaves this stack for the stack with the top `to`. It ends with a jump, not with a return: a CPU
    foresees where returns go from the calls before them. Threads that wait at the same barrier have
    made the same calls, so the returns that follow are foreseen. */
 extern "C" __attribute__((visibility("hidden"))) void player_switch(void ***from, void **to);
@@ -154,7 +154,7 @@ static size_t main_size;
 #if PLAYER_ASAN
 static bool leaves_main;
 
-/* A stack goes on. fake: what ASan kept of it; NULL if it begins */
+/* A stack goes on. fake: ASan's record of it; NULL if it begins */
 NO_ASAN static void arrive(void *fake)
 {
     const void *bottom;
@@ -458,7 +458,8 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
     return cudaSuccess;
 }
 
-/* An allocation ends at a page that may not be touched, less what aligns its start to 16 bytes. */
+/* An allocation ends at a page that may not be touched, less the padding that aligns its start to
+   16 bytes. */
 struct allocation {
     unsigned char *pages;
     size_t length, size;

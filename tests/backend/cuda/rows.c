@@ -7,7 +7,7 @@
 #include "gpu.h"
 #include "backend/cuda/launch.h"
 
-/* Where a kernel writes: floats, or bytes, whose range all tokens share or each has its own. */
+/* Where a kernel writes: floats, or bytes with a range of all tokens or of each token. */
 struct result {
     struct tft_cuda_rows rows;
     struct tft_affine *affine; /* of the host */

@@ -99,7 +99,7 @@ static void compare_long(const char *path, uint32_t layers, const char *kv)
     compare_chunks(path, layers, kv, 150, chunks, sizeof chunks / sizeof *chunks, 100);
 }
 
-/* Chunks that cross the ends of tiles and batches, for what does not depend on spans. */
+/* Chunks that cross the ends of tiles and batches, for tests that do not depend on spans. */
 static void compare(const char *path, uint32_t layers, const char *kv)
 {
     static const uint32_t chunks[] = {1, 2, 14, 50, 1, 1, 3};
@@ -292,7 +292,7 @@ static void prefixes(void **state)
         close_pair(&p);
     }
 
-    /* text behind it, which a batch reaches into */
+    /* text after it, which a batch reaches into */
     const struct prefix_text named[] = {{.name = "text", .tokens = many + 3, .n = 25},
                                         {.name = "other", .tokens = many, .n = 2}};
     char to[64];
@@ -355,8 +355,7 @@ static void refuse(const char *path, const char *device, uint32_t batch, enum tf
         fail_msg("\"%s\" does not say \"%s\"", err.msg, line);
 }
 
-/* Of the other architectures, those whose pieces it computes; it names what it does not compute of
-   the rest. */
+/* Of the other architectures it computes some, and names the missing part of each of the rest. */
 static void more_architectures(void **state)
 {
     (void)state;
@@ -523,7 +522,7 @@ static int current_gpu(void)
     return index;
 }
 
-/* The program may use CUDA itself: its current GPU stays what it was. */
+/* The program may use CUDA itself: its current GPU stays the same. */
 static void what_the_callers_gpu_is(void **state)
 {
     (void)state;
@@ -618,7 +617,7 @@ int main(int argc, char **argv)
         remove_folder(NULL);
         return 1;
     }
-    if (argc > 1) /* a pattern: only the tests whose names match */
+    if (argc > 1) /* a pattern: only the tests with names that match */
         cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, remove_folder);
 }

@@ -175,7 +175,8 @@ static void weights_of_low_bits(void **state)
     snprintf(i8, sizeof i8, "%s", in_folder("i8.gguf"));
     snprintf(low, sizeof low, "%s", in_folder("low.gguf"));
     for (int i = 0; i < N_TOYS; i++) {
-        if (!in_turn(i, processes + 1, 2)) /* those that usual_architectures leaves out */
+        if (!in_turn(i, processes + 1, 2)) /* the architectures that usual_architectures leaves
+                                              out */
             continue;
         struct toy t = with_heads(&toys[i]);
         t.n_ff = t.n_ff < 100 ? 4 * t.n_ff : t.n_ff;
@@ -241,7 +242,7 @@ static void caches_of_all_kinds(void **state)
     }
 }
 
-/* What is evicted depends on where the prompt has ended. */
+/* The end of the prompt decides which tokens are quantized. */
 static void the_prompt_ends(void **state)
 {
     (void)state;
@@ -307,7 +308,7 @@ static void several_sessions(void **state)
     close_pair(&p);
 }
 
-/* Prefixes with a name: text behind the file's own prefix. */
+/* Prefixes with a name: text after the file's own prefix. */
 static void named_prefixes(void **state)
 {
     (void)state;
@@ -372,8 +373,8 @@ static struct toy with_many_words(void)
     return t;
 }
 
-/* The toy's logits are much alike; low temperatures make them unlike. At 0.4 the likeliest 64 have
-   part of the probability, so that those behind them count for top_p. */
+/* The toy's logits are much alike; low temperatures make them unlike. At 0.4 the most likely 64
+   have part of the probability, so the others count for top_p. */
 static void samplers_get_the_likeliest_logits(void **state)
 {
     (void)state;
@@ -536,8 +537,8 @@ static void refuse(const char *path, const char *line)
         fail_msg("\"%s\" does not say \"%s\"", err.msg, line);
 }
 
-/* Of the other architectures, those that MPI computes, in as many processes as they have KV heads; it
-   names what it does not compute of the rest. */
+/* MPI computes some of the other architectures, in as many processes as they have KV heads, and
+   names the missing part of each of the rest. */
 static void other_architectures(void **state)
 {
     (void)state;
