@@ -89,7 +89,7 @@ static void check_round_trip(const struct tft_kv_policy *p)
     MUST(tft_kv_calibrated_for(p, &q, LAYERS));
 }
 
-/* What tuffet.h says about each knob. */
+/* The bounds of tuffet.h for each knob. */
 static void check_policy(const struct tft_kv_policy *p)
 {
     uint32_t block = tft_kv_block(p);

@@ -29,7 +29,7 @@ static bool count_down(void *user, uint32_t round, double done)
     return --*(int *)user > 0;
 }
 
-/* Searches for so many steps at most; checks what it found. path: as cushion_opts.checkpoint */
+/* Searches for N steps at most, and checks the result. path: as cushion_opts.checkpoint */
 static struct cushion search(struct tft_model *m, const char *path, int steps)
 {
     static const int32_t start = 3;
@@ -76,7 +76,7 @@ static void put_u32(uint8_t *p, uint32_t x)
 
 static struct tft_model *m; /* of floats */
 static uint32_t key;        /* of its searches */
-static struct cushion whole; /* what they find */
+static struct cushion whole; /* their results */
 
 static void begin(void)
 {

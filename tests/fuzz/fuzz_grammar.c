@@ -33,7 +33,7 @@ struct walk {
     bool bytes; /* tokens are no more than their bytes: the grammar names none */
 };
 
-/* A vocabulary of bytes and words. Without some bytes: none of those above 0x7f, nor z. */
+/* A vocabulary of bytes and words. Without some bytes: no byte above 0x7f, nor z. */
 static struct tft_tokenizer *open_tokens(bool all_bytes)
 {
     static struct values values;
@@ -68,7 +68,7 @@ static bool has_all_bytes(const struct walk *w, const char *p, size_t n)
     return true;
 }
 
-/* What the bytes of a token say one after another; -1: the state cannot follow them. */
+/* The state after the bytes of a token, one after another; -1: the state cannot follow them. */
 static int fits(const struct walk *w, int32_t id)
 {
     size_t n;
@@ -91,7 +91,7 @@ static void check_failed(const struct walk *w)
     MUST(tft_grammar_copy(w->scratch, w->s) == TFT_ERR_UNSUPPORTED);
 }
 
-/* Takes the next token: the `choice`th of those that may come. False: the text has ended. */
+/* Takes the next token: the `choice`th of the allowed ones. False: the text has ended. */
 static bool step(const struct walk *w, unsigned choice)
 {
     bool alone[VOCAB];

@@ -1,7 +1,7 @@
 /*
- * The first byte says what the rest is. Odd: a checkpoint. Even: the header of a checkpoint, whose
- * data is made up in the size that the header asks for, then a tokenizer. So a fuzzer need not
- * guess a size to get past the header.
+ * The first byte is the kind of the rest. Odd: a checkpoint. Even: the header of a checkpoint, with
+ * made-up data in the size that the header asks for, then a tokenizer. So a fuzzer need not guess a
+ * size to get past the header.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /*
  * The input is a format, a rung, and the bytes of a panel: as GGUF has its rows, which are packed,
  * or as a packed file has them. Whatever the bytes are, nothing is read or written out of bounds,
- * rows that were packed are those of the file, and products are those of the reference.
+ * packed rows equal the file's, and products equal the reference's.
  */
 #include "fuzz.h"
 

@@ -1,8 +1,8 @@
 /*
- * The input chooses a toy model, some of its weights, and the options of quantize(); a text behind
- * a NUL, if there is one, is the KV cache to store. quantize() refuses them with one line, and
- * leaves no file. Or it writes a file, the same bytes on any rung, which opens, and whose logits
- * have the same bits on all rungs.
+ * The input chooses a toy model, some of its weights, and the options of quantize(); a text after a
+ * NUL, if there is one, is the KV cache to store. quantize() refuses them with one line, and leaves
+ * no file. Or it writes a file, the same bytes on any ISA level, and the file opens and has logits
+ * of the same bits on all levels.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"

@@ -1,8 +1,8 @@
 /*
  * The input is a request to tuffet serve: lines with the method and the path, the headers Host,
- * Origin and Authorization, and the body behind them. Each request gets one reply, whole or a
- * stream that ends; what errors say is one line. An engine that computes nothing takes its jobs,
- * and answers with tokens that the body makes up.
+ * Origin and Authorization, and the body after them. Each request gets one reply, whole or a stream
+ * that ends; an error is one line. An engine that computes nothing takes its jobs, and answers with
+ * tokens that the body makes up.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"
@@ -21,7 +21,7 @@ static struct {
     size_t n_body, replies;
 } now;
 
-/* ---- what exchange.c does with evhttp */
+/* ---- exchange.c's part, with evhttp */
 
 json_t *exchange_json(struct exchange *x)
 {

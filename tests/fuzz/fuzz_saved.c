@@ -1,7 +1,7 @@
 /*
- * The input is changes to a saved session, whose checksum is made right again, after some bytes
- * that choose the session. The file is refused with one line, and another session stays as it was;
- * or the session is loaded, copied and runs, whatever it then computes.
+ * The input is some bytes that choose the session, then changes to the saved session. The checksum
+ * is made right again. The file is refused with one line, and another session stays as it was; or
+ * the session is loaded, copied and runs, whatever it then computes.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"

@@ -18,7 +18,7 @@ static void check_memory(const struct memory *m, size_t size)
     MUST(m->peak <= 64 * size + (1 << 20));
 }
 
-/* The tokens were computed, also if that gave no numbers. */
+/* The tokens were computed, also if the results have NaN or infinity. */
 static bool computed(enum tft_status status)
 {
     return status == TFT_OK || status == TFT_ERR_NUMBERS;
@@ -61,7 +61,7 @@ static const char *const caches[] = {
     "i8",
 };
 
-/* The room for a session behind the last of the named prefixes, which o gets. */
+/* The room for a session after the last of the named prefixes, which o gets. */
 static uint32_t choose_prefix(const struct tft_model *m, uint32_t room, struct tft_session_opts *o)
 {
     struct tft_prefix_info prefix = {.size = sizeof prefix};

@@ -2,11 +2,11 @@
  * The input is a conversation in a chat format, with the vocabulary of a toy, which has the marks
  * of the formats, or with one that the input makes up.
  *
- *      byte 0: which vocabulary; if it is made up, what it is made of follows (see vocab.h)
+ *      byte 0: which vocabulary; if it is made up, its parts follow (see vocab.h)
  *      then the format, its options, the number of questions, and for each message its length and
  *      its text
  *
- * What people write never becomes a special token: a conversation of other words has the same ones.
+ * Text of users never becomes a special token: a conversation of other words has the same ones.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"

@@ -1,7 +1,7 @@
 /*
  * Any text with a small valid vocabulary, or with one that the input makes up.
  *
- *      byte 0: which vocabulary; if it is made up, what it is made of follows (see vocab.h); the
+ *      byte 0: which vocabulary; if it is made up, its parts follow (see vocab.h); the
  *      rest is text
  */
 #include "vocab.h"

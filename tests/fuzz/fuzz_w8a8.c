@@ -46,8 +46,8 @@ static int number(const struct tft_mat *w, size_t n, size_t k)
                           : ((const int8_t *)w->data)[tft_panel_at(n, k, cols)];
 }
 
-/* What `tuffet quantize` would write: zeros for the padding of int8, positive scales, and row sums
-   that are right. */
+/* A file as `tuffet quantize` would write it: zeros for the padding of int8, positive scales, and
+   row sums that are right. */
 static void mend(const struct tft_mat *w, uint8_t *data, float *scale, int32_t *rowsum)
 {
     size_t cols = tft_panel_cols(w->cols), rows = tft_panel_rows(w->rows);

@@ -1,11 +1,11 @@
 /*
  * The input is a KV cache and a walk: the text of a cache up to a NUL or the end of a line, then
- * bytes that choose a model, a session and what is done to it: prefill, decode, the end of the
- * prompt, rewind, sync, calls that are cancelled and continued, and calls that must be refused. A
- * cache may be refused, with one line. After every step the logits are those of a fresh session,
- * bit for bit, that is fed the same tokens in other parts. A session that has slid holds no tokens
- * that say how it came there: it is compared with a twin, to which the same was done all along in
- * other parts.
+ * bytes that choose a model, a session and its steps: prefill, decode, the end of the prompt,
+ * rewind, sync, calls that are cancelled and continued, and calls that must be refused. A cache may
+ * be refused, with one line. After every step the logits equal, bit for bit, the logits of a fresh
+ * session that is fed the same tokens in other parts. A session that has slid holds no tokens that
+ * say how it came there: it is compared with a twin, to which the same was done all along in other
+ * parts.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"
@@ -98,7 +98,7 @@ struct walk {
     struct bytes b;
     const struct tft_model *m;
     struct tft_session_opts o;
-    struct tft_session *s, *twin; /* twin: had done to it what s had */
+    struct tft_session *s, *twin; /* twin: had the same steps as s */
     size_t prompt;                /* tokens of the prompt, where tft_prompt_end was called; or 0 */
     bool slid;
     int until_cancel; /* go_on's */
@@ -119,7 +119,7 @@ static void feed_in_parts(struct tft_session *s, const int32_t *tokens, size_t n
         MUST(tft_prefill(s, tokens + i, n - i < part ? n - i : part) == TFT_OK);
 }
 
-/* Those that both sessions have kept. */
+/* The tokens that both sessions have kept. */
 static void same_logits(const struct walk *w, const struct tft_session *a,
                         const struct tft_session *b)
 {
@@ -165,7 +165,7 @@ static void prefill(struct walk *w, const int32_t *tokens, size_t n)
     feed_in_parts(w->twin, tokens, n, 1 + choose(&w->b, 40));
 }
 
-/* Tokens that the session was fed, with those that slides have dropped. */
+/* Tokens that the session was fed, with the tokens that slides have dropped. */
 static size_t fed_to(const struct walk *w)
 {
     return w->s->kv.dropped + tft_pos(w->s);

@@ -15,7 +15,7 @@ struct bytes {
     const uint8_t *at, *end;
 };
 
-/* 0 .. n - 1; 0 behind the end. Takes a second byte if n > 256. */
+/* 0 .. n - 1; 0 after the end. Takes a second byte if n > 256. */
 static inline uint32_t choose(struct bytes *b, uint32_t n)
 {
     uint32_t low = b->at < b->end ? *b->at++ : 0, high = n > 256 && b->at < b->end ? *b->at++ : 0;
@@ -61,7 +61,7 @@ static inline struct tft_model *fuzz_toy(const struct toy *t)
     return fuzz_open(fuzz_path(FUZZ_A));
 }
 
-/* What any failure must leave: a status, and one line. */
+/* After any failure: a status, and one line. */
 static inline void fuzz_check_line(const struct tft_error *err, enum tft_status status)
 {
     MUST(status != TFT_OK && err->code == status && *err->msg && !strchr(err->msg, '\n'));

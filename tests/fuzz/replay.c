@@ -1,5 +1,5 @@
-/* Runs a fuzz target on every file of a folder, so that every machine and compiler tests what
-   fuzzing has found. */
+/* Runs a fuzz target on every file of a folder, so every machine and compiler tests the finds of
+   fuzzing. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -32,7 +32,7 @@ static void take_string(struct input *in, size_t most)
     in->n -= n;
 }
 
-/* An array whose type or length is sometimes wrong. */
+/* An array, sometimes with a wrong type or length. */
 static size_t start_array(struct input *in, const char *key, enum tft_value_type type, size_t n)
 {
     unsigned odd = take(in);

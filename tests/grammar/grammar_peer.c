@@ -1,5 +1,5 @@
 /*
- * Grammars beside those of llama.cpp, on one thread: the same vocabulary, grammars and texts.
+ * Grammars beside llama.cpp's, on one thread: the same vocabulary, grammars and texts.
  *
  *      grammar_peer VOCAB
  *

@@ -1,10 +1,10 @@
 /*
- * What a grammar adds to the time of a token: of a model of random weights with the shape of
+ * The time that a grammar adds to a token: of a model of random weights with the shape of
  * llama-3.2-1b, on one thread.
  *
  *      grammar_token VOCAB [BITS]
  *
- * VOCAB is a GGUF file of 128,256 tokens, BITS those of a weight (8). In each round a session
+ * VOCAB is a GGUF file of 128,256 tokens, BITS the bits of a weight (8). In each round a session
  * draws TOKENS tokens without a grammar, and as many with each grammar, in new states that make
  * their masks for the first time. Processor time; the median of the rounds.
  */

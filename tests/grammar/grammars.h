@@ -1,4 +1,4 @@
-/* What measures grammars: some of them, and times of many calls. */
+/* For measurements of grammars: some of them, and times of many calls. */
 #ifndef TFT_TEST_GRAMMARS_H
 #define TFT_TEST_GRAMMARS_H
 

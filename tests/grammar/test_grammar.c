@@ -1,4 +1,4 @@
-/* Grammars: what they accept, against a matcher that tries every way; masks, against every token
+/* Grammars: the accepted texts, against a matcher that tries every way; masks, against every token
    tried alone; and sampling under them. */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
@@ -197,7 +197,7 @@ static uint32_t calls_of(const char *gbnf)
 }
 
 /* A short rule is copied where root names it, also if root names a chain of rules before that ends
-   with the same rule: in one of the chains, looking for what is short stops within that rule. */
+   with the same rule: in one of the chains, the search for a short text stops within that rule. */
 static void short_rules_are_copied(void **state)
 {
     enum { CHAIN = 12 };
@@ -267,7 +267,7 @@ static void masks_are_what_bytes_allow(void **state)
         for (int step = 0; step < 20; step++) {
             int32_t may[1024];
             uint32_t n = 0;
-            bool alone[1024]; /* what is said without a mask */
+            bool alone[1024]; /* the text without a mask */
             for (int32_t id = 0; id < (int32_t)tft_lexicon_size(lexicon); id++)
                 alone[id] = tft_grammar_allows(s, id);
             const uint32_t *mask = tft_grammar_mask(s);
@@ -305,7 +305,7 @@ static void dead_ends_are_removed(void **state)
     end(g, s);
 }
 
-/* Many ways to read what comes: each of N rules begins with the same letters. */
+/* Many ways to read a text: each of N rules begins with the same letters. */
 static void many_readings(void **state)
 {
     static char text[400000];
@@ -383,7 +383,7 @@ static void forced_text_is_tokens_of_its_own(void **state)
     assert_true(feeds(s, first + strlen(text)));
     assert_int_equal(tft_grammar_forced(s, ids, 64), 0); /* three ways */
     assert_true(feeds(s, "b"));
-    /* nothing comes behind: all of them, as many as there is room for */
+    /* nothing follows: all of them, as many as there is room for */
     n = tft_grammar_forced(s, ids, 1);
     assert_int_equal(n, 1);
     n += tft_grammar_forced(s, ids + 1, 63);
@@ -400,7 +400,7 @@ static void forced_text_is_tokens_of_its_own(void **state)
     assert_int_equal(tft_grammar_forced(s, ids, 64), 0);
     end(g, s);
     s = begin(&g, TFT_GBNF, "root ::= \"abc\" <think>");
-    assert_int_equal(tft_grammar_forced(s, ids, 64), 0); /* one token, and something behind it */
+    assert_int_equal(tft_grammar_forced(s, ids, 64), 0); /* one token, and something after it */
     end(g, s);
 }
 
@@ -634,7 +634,8 @@ static void samples_are_of_the_grammar(void **state)
     close_worded(&w);
 }
 
-/* What [ab] lets a toy choose that suppresses n tokens: greedy, and in 20 draws; -1 if no token. */
+/* The choices that [ab] leaves to a toy that suppresses n tokens: greedy, and in 20 draws; -1 if no
+   token. */
 static void chooses(const int32_t *suppress, uint32_t n, int32_t want)
 {
     struct worded w = open_worded("[ab]", suppress, n);
