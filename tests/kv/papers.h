@@ -2,7 +2,7 @@
  * Compares quantized caches with the papers that they come from. The methods of the papers are
  * written again here, in double precision, plainly, one token at a time. Given the keys and values
  * of a session with an f16 cache, this second version says which tokens stay f16 and in which
- * order, which tokens each block has, its codes and scales, and what attention returns.
+ * order, which tokens each block has, its codes and scales, and the output of attention.
  *
  *   KIVI       Liu et al. 2024, as LogQuant (section 3.4) and AsymKV (section 5.1) describe it: at
  *              most the newest R tokens are in full precision
@@ -14,7 +14,7 @@
  *              section 4.1: E4M3
  *   IntactKV   section 4.3: the prefix stays FP16
  *
- * Two differences are known and are part of what is checked here:
+ * Two differences are known and part of the checks here:
  *
  *   - The papers quantize single tokens, tuffet whole blocks. So a token that RTN would quantize at
  *     once, that has left SKVQ's window, or that KIVI or LogQuant evicts, waits in a slot until its
@@ -48,7 +48,7 @@ struct paper {
     uint32_t n_prefix;
     enum rule rule;  /* which tokens stay f16 */
     uint32_t window; /* R of KIVI, W of LogQuant and SKVQ */
-    bool apart;      /* those are of the keys. Of the values: */
+    bool apart;      /* the reads are of the keys. Of the values: */
     enum rule v_rule;
     uint32_t v_window;
     uint32_t sinks;
@@ -87,7 +87,7 @@ void paper_append(const struct paper *p, int side, struct paper_cache *c, uint32
 /* The keys or values of a head. */
 struct paper_numbers {
     uint16_t row[MAX_POSITIONS][MAX_DIM]; /* f16, as they were computed */
-    /* once they are quantized: what a code c stands for, its scale, and c - (L - 1) / 2 */
+    /* once they are quantized: the value of a code c, its scale, and c - (L - 1) / 2 */
     double x[MAX_POSITIONS][MAX_DIM], scale[MAX_POSITIONS][MAX_DIM], c[MAX_POSITIONS][MAX_DIM];
 };
 extern struct paper_numbers paper_numbers[2][LAYERS][HEADS];
@@ -109,17 +109,17 @@ struct paper_order {
 struct paper_order paper_order_of(const struct paper *p, int side, uint32_t layer, uint32_t head,
                                   uint32_t dim);
 
-/* Asserts that a block of a side of the session is as the paper says, and records in paper_numbers
-   what its codes stand for. */
+/* Asserts that a block of a side of the session is as the paper says, and records the values of its
+   codes in paper_numbers. */
 void paper_assert_block(const struct paper *p, const struct tft_session *s, int side,
                         const struct paper_cache *c, uint32_t number);
 
 /* ---- papers_attention.c */
 
-/* Asserts that attention of the query in a row of the pass returns what the paper says, and what
-   kernels.h says, which rounds queries and probabilities. The allowed error is computed. For codes
-   of up to 4 bits its mean is 10 to 90 % of the output for the paper's result, a worst case that
-   does not happen (0.4 to 1.4 % are seen), and 1 to 8 % for the rounded one (0.1 to 0.7 %). */
+/* Asserts that attention of the query in a row of the pass agrees with the paper, and with
+   kernels.h, which rounds queries and probabilities. The allowed error is computed. For codes of up
+   to 4 bits its mean is 10 to 90 % of the output for the paper's result, a worst case that does not
+   happen (0.4 to 1.4 % are seen), and 1 to 8 % for the rounded one (0.1 to 0.7 %). */
 void paper_assert_attention(const struct paper *p, const struct tft_session *s,
                             const struct paper_cache c[2], uint32_t position, uint32_t row);
 

@@ -24,8 +24,7 @@ static double number(const struct query *a, int side, uint32_t j, uint32_t d)
     return coded(a, side, j) ? n->x[j][d] : (double)tft_f16_to_f32(n->row[j][d]);
 }
 
-/* A bound of what is summed in floats for a number: its distance from the middle and the
-   middle. */
+/* A bound of the error of a sum in floats: its distance from the middle and the middle. */
 static double size(const struct query *a, int side, uint32_t j, uint32_t d)
 {
     const struct paper_numbers *n = side == KEYS ? a->k : a->v;
@@ -34,13 +33,13 @@ static double size(const struct query *a, int side, uint32_t j, uint32_t d)
 }
 
 /*
- * What fold() of kernels.h changes in the score of position j. The factor of the codes' distances c
- * from the middle is rounded to 127 steps on each side, 16256 for codes of 8 bits: with scales per
- * channel, the query times the scale; with scales per token, the query in each group.
+ * The change of the score of position j by fold() of kernels.h. The factor of the codes' distances
+ * c from the middle is rounded to 127 steps on each side, 16256 for codes of 8 bits: with scales
+ * per channel, the query times the scale; with scales per token, the query in each group.
  *
- * *moved is what the rounding adds to the score. *error bounds the difference from the paper's
- * score: half a step times c, times the scale if the query alone is rounded. From the rounded
- * score, the cache differs only where a number is as near to two steps.
+ * *moved is the rounding's part of the score. *error bounds the difference from the paper's score:
+ * half a step times c, times the scale if the query alone is rounded. From the rounded score, the
+ * cache differs only where a number is as near to two steps.
  */
 static void fold(const struct query *a, uint32_t j, double *moved, double *error)
 {
@@ -98,8 +97,8 @@ static void score(struct query *a)
         a->factor[j] *= by;
 }
 
-/* A bound of what the fold of probabilities changes in channel d, with as many steps as above: of p
-   if scales are per channel, of p times the scale if they are per token. The largest of a span is
+/* A bound of the change in channel d by the fold of probabilities, with as many steps as above: of
+   p if scales are per channel, of p times the scale if they are per token. The largest of a span is
    at most the largest of all. Each of them is off by at most half a step. As these errors are
    independent, their sum is also at most five standard deviations of uniform errors. */
 static double mix_error(const struct query *a, uint32_t d)
@@ -117,8 +116,8 @@ static double mix_error(const struct query *a, uint32_t d)
     return most / steps * fmin(far / 2, 5 * sqrt(squares / 12));
 }
 
-/* o = sum p_j v_j, and the error that is allowed. As the sum of p_j (v_j - o) is 0, errors of p_j
-   change o by those errors times v_j - o. To this the fold of p and the rounding of a sum of floats
+/* o = sum p_j v_j, and the error that is allowed. As the sum of p_j (v_j - o) is 0, an error of p_j
+   changes o by the error times v_j - o. To this the fold of p and the rounding of a sum of floats
    are added. */
 static double mixed(const struct query *a, uint32_t d, double *allowed)
 {

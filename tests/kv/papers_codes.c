@@ -88,9 +88,9 @@ static int exponent(double largest)
     return e;
 }
 
-/* Asserts that scale and middle are those of the clip ratio with the least squared error, or of
-   alpha if that is calibrated. Of ratios whose errors differ by less than sums of floats do, any
-   may be chosen, and of two numbers that a scale is as near to, either may be stored. */
+/* Asserts that scale and middle are right for the clip ratio with the least squared error, or for
+   alpha if it is calibrated. Any ratio may be chosen if errors differ by less than the rounding of
+   float sums, and of two numbers at the same distance from a scale, either may be stored. */
 static void assert_scale(const struct paper *p, const struct group *g, const int e[2], double alpha,
                          const char *where)
 {
@@ -259,7 +259,7 @@ static bool group_of(const struct block *b, uint32_t g, struct group *to)
     return to->n > 0;
 }
 
-/* Records what the codes of a group stand for, for paper_assert_attention. */
+/* Records the values of a group's codes, for paper_assert_attention. */
 static void record_group(const struct block *b, uint32_t g, const struct group *from)
 {
     struct paper_numbers *to = &paper_numbers[b->side][b->layer][b->head];
@@ -332,8 +332,8 @@ static void assert_f16(const struct block *b, const uint16_t *is)
 /* ------------------------------------------------------------------------------ bits by channel */
 
 /* The least sum of loss[i] / 4^(bits[i] - 1) if all bits[i], 1 to 4 each, sum to `bits`; best gets
-   those bits. Tries all. (The library uses the shortcut, reverse water-filling: Cover & Thomas
-   2006, theorem 10.3.3.) */
+   the bits. Tries all. (The library uses the shortcut, reverse water-filling: Cover & Thomas 2006,
+   theorem 10.3.3.) */
 static double least_loss(const double *loss, uint32_t n, uint32_t bits, uint32_t *best)
 {
     double least = INFINITY;
@@ -385,7 +385,7 @@ struct paper_order paper_order_of(const struct paper *p, int side, uint32_t laye
     return o;
 }
 
-/* Asserts the size of a record, which decides what a token costs. */
+/* Asserts the size of a record, which decides the cost of a token. */
 static void assert_record(const struct block *b, size_t is)
 {
     size_t groups = b->p->axis[b->side] == TOKEN

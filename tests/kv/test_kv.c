@@ -1,6 +1,6 @@
 /* Sessions with a quantized cache: the same bits on every rung, with any number of threads, however
-   the tokens were fed, and after going back; their memory; and what is refused. That the numbers
-   are those of the papers is test_kv_papers.c. */
+   the tokens were fed, and after going back; their memory; and refusals. test_kv_papers.c compares
+   the numbers with the papers. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -67,11 +67,11 @@ static const struct policy {
 };
 enum { N_POLICIES = sizeof policies / sizeof *policies, MOST = 330 };
 
-/* What an error in a key's channel costs, for "mixed": made up, but not the same for any two. */
+/* The cost of an error in a key's channel, for "mixed": made up, but not the same for any two. */
 static float importance[2 * 2 * 20]; /* as long as the largest toy's */
 
-/* And what a file may have been calibrated for: orders of the keys' channels, no two heads' alike,
-   and parts of the groups' ranges. */
+/* And the calibrations that a file may have: orders of the keys' channels, no two heads' alike, and
+   parts of the groups' ranges. */
 static int32_t key_order[2 * 2 * 20];
 static float clip[2][2 * 2 * 2];
 
@@ -229,7 +229,7 @@ static void back_twice_before_anything_is_computed(void **state)
     assert_int_equal(tft_prefill(s, a + 100, 3), TFT_OK);
     assert_int_equal(hash_logits(1, s), fresh(m, "rtn", a, 103));
 
-    /* nothing was given up since 96: what came later is just forgotten */
+    /* nothing was given up since 96: later tokens are just forgotten */
     assert_int_equal(tft_rewind(s, 98), TFT_OK);
     assert_int_equal(s->kv.held, 98);
     assert_int_equal(tft_rewind(s, 96), TFT_OK); /* while these were in slots, all of them */
@@ -281,7 +281,7 @@ static void several_logits(void **state)
     tft_model_close(m);
 }
 
-/* A prompt whose end the program tells is one whose length was known. */
+/* A prompt with an end that the program tells is like a prompt of known length. */
 static void the_end_of_a_prompt(void **state)
 {
     (void)state;
@@ -443,7 +443,7 @@ static void a_filter_and_back(void **state)
             asked.n = 0;
             assert_int_equal(tft_rewind(s, back[j]), TFT_OK);
             assert_int_equal(tft_prefill(s, b + back[j], LONG - back[j]), TFT_OK);
-            /* what it said of the others is remembered */
+            /* its answers for the others are remembered */
             assert_true(!asked.n || asked.position[0] >= back[j]);
             uint64_t got = hash_logits(1, s);
             int32_t both[LONG];
@@ -489,7 +489,7 @@ static void memory_is_known_before(void **state)
     }
 }
 
-/* Room in f16 for a whole prompt, and for what a filter may name. */
+/* Room in f16 for a whole prompt, and for the tokens that a filter may name. */
 static void memory_of_what_stays(void **state)
 {
     (void)state;
@@ -502,7 +502,7 @@ static void memory_of_what_stays(void **state)
     whole = tft_session_bytes(m, &o, NULL);
     assert_in_range(whole - plain, (480 - 96) * slot,
                     (480 - 96) * (slot + 3 * sizeof(uint32_t)) +
-                        1024); /* 64 and what waits for its block */
+                        1024); /* 64 and the tokens that wait for their block */
     o.kv = "kivi:window=64,prefill=90";
     assert_int_equal(tft_session_bytes(m, &o, NULL), plain);
     o.kv = "kivi:window=64,keep=32";
@@ -571,7 +571,7 @@ static void bytes_of_a_token(void **state)
     m->key_importance = NULL;
     assert_int_equal(tft_kv_bytes(m, "tuffet", NULL), 0);
 
-    /* and it is what a longer session takes more, apart from what else goes by tokens */
+    /* and a longer session takes as much more, beside the other memory that grows with tokens */
     struct tft_session_opts o = {.size = sizeof o,
                                  .capacity = 320,
                                  .n_batch = 16,
@@ -586,7 +586,7 @@ static void bytes_of_a_token(void **state)
     tft_model_close(m);
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refused(const struct tft_model *m, const char *kv, enum tft_status want,
                     const char *line)

@@ -1,6 +1,6 @@
 /*
- * The cache i8: its slots hold what kv.h says, after passes, slides and rewinds, and its attention
- * is that of its numbers in double precision.
+ * The cache i8: its slots agree with kv.h after passes, slides and rewinds, and its attention with
+ * the same numbers in double precision.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
@@ -49,7 +49,7 @@ static float exact(const struct tft_session *f32, uint32_t head, enum tft_kv_whi
     return ((const float *)tft_kv_keys(&f32->kv, 0, head, slot / 16 * 16))[d * 16 + slot % 16];
 }
 
-/* Fails unless slots 0 .. n - 1 of s are those of f32, rounded. */
+/* Fails unless slots 0 .. n - 1 of s are the rounded numbers of f32. */
 static void same_slots(const struct tft_session *s, const struct tft_session *f32, uint32_t n)
 {
     for (uint32_t h = 0; h < G; h++)
@@ -73,8 +73,7 @@ static void same_slots(const struct tft_session *s, const struct tft_session *f3
             }
 }
 
-/* The sum of each channel of the values, over all slots of a span, those behind the last token
-   too. */
+/* The sum of each channel of the values, over all slots of a span, also after the last token. */
 static void sums_add_up(const struct tft_session *s)
 {
     for (uint32_t h = 0; h < G; h++)
@@ -146,8 +145,7 @@ static void slides(void **state)
 /* ---- attention */
 
 /* The outputs of a head for a query, in double precision, over the cache's numbers: spans of 256
-   slots whose weights are bytes, and where what the bytes of a span stand for is the whole
-   weight. */
+   slots with weights of bytes, and the bytes of a span add up to the whole weight. */
 static void oracle(const struct tft_session *s, uint32_t head, const float *q, uint32_t n,
                    double *out)
 {

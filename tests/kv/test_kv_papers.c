@@ -59,7 +59,7 @@ static uint32_t slots_in_use(const struct tft_retained *at)
     return at->sinks + at->named + at->waiting + at->kept;
 }
 
-/* Records what a slot has as the keys, or values, of a position. */
+/* Records a slot's numbers as the keys, or values, of a position. */
 static void record_row(const struct tft_kv *kv, int side, uint32_t layer, uint32_t slot,
                        uint32_t position)
 {
@@ -458,8 +458,8 @@ static void bits_by_channel(void **state)
 }
 
 /* AsymKV, section 4: the keys of the first l_k layers and the values of the first l_v layers have
-   more bits than those of the other layers. What the second layer stores depends on the cache of
-   the first, so its rows are recorded token by token. */
+   more bits than the other layers. The second layer's rows depend on the cache of the first, so its
+   rows are recorded token by token. */
 static void assert_layers(const struct paper *p)
 {
     static struct paper_cache c[2];

@@ -1,5 +1,5 @@
-/* How a cache is written: what each preset and knob comes to, and that whatever is none is refused
-   with a line that names it. */
+/* How a cache is written: the policy of each preset and knob; invalid ones fail with a message
+   naming them. */
 #include "test.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static struct tft_kv_policy parsed(const char *text)
 
 /* All that a policy says, so that a case is a line: "fill:64 0 32/16 f8 zero C4 T4-1.5" is retain,
    sinks, channels of a group / tokens of a block, scales, clip, then axis and bits of keys and of
-   values. Bits are those of layer 0, and after "-" those of layer 40 where they differ. */
+   values. Bits are of layer 0, and after "-" of layer 40 if they differ. */
 struct says {
     const char *text, *want;
 };
@@ -398,7 +398,7 @@ static bool has_sound_window(const struct tft_kv_side *s)
     return s->window <= 1 << 15 && (s->retain == WINDOW || s->window >= 2);
 }
 
-/* What is taken can be run: memory and loops go by these numbers. */
+/* Every accepted policy can run: memory and loops go by these numbers. */
 static void assert_sound(const char *text, const struct tft_kv_policy *p)
 {
     uint32_t block = tft_kv_block(p);
@@ -467,7 +467,7 @@ static void any_bytes_are_a_cache_or_refused(void **state)
     assert_in_range(taken, 500, 19500);
 }
 
-/* What a file was calibrated for serves these caches, and not those. */
+/* A file's calibration serves the first caches, and not the second. */
 static void what_a_calibration_serves(void **state)
 {
     (void)state;

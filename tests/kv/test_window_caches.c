@@ -1,7 +1,7 @@
 /* Quantized caches in models with windows: layers with a window have rings of f16, all other layers
    follow the policy of the cache. The bits do not depend on how tokens are fed, rewound or dropped.
-   They do not depend on the size of rings either: sessions whose rings have a slot for each token
-   give the same bits. */
+   They do not depend on the size of rings either: sessions with a slot for each token in their
+   rings give the same bits. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -70,7 +70,7 @@ static struct tft_session_opts with(const char *kv, int threads)
     return (struct tft_session_opts){.kv = kv, .n_batch = BATCH, .n_threads = threads};
 }
 
-/* A session whose passes may have all tokens: its rings then have a slot for each token. */
+/* A session with passes of up to all tokens: its rings then have a slot for each token. */
 static struct tft_session *unwound(const struct tft_model *m, struct tft_session_opts o)
 {
     o.n_batch = o.capacity ? o.capacity : CTX;
@@ -127,10 +127,10 @@ static void same_bits_on_every_rung(void **state)
     assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
 }
 
-/* ---- what the layers hold */
+/* ---- contents of the layers */
 
 /* A cache of this policy without windows. It gets the keys and values of a layer of s, a session in
-   f16 whose rings have all slots. */
+   f16 with all slots in its rings. */
 static void *plain_cache(struct tft_kv *kv, const struct tft_session *s, const char *text_of_kv,
                          uint32_t layer, uint32_t n)
 {
@@ -293,7 +293,7 @@ static void read_rows(const struct tft_session *s, uint32_t i, uint16_t row[2][2
 }
 
 /* Which tokens a slide drops is the policy's choice: the ring drops the same ones. In the shorter
-   session it has all others; in the longer one those that a window may still see. */
+   session it has all others; in the longer one the tokens that a window may still see. */
 static void rings_slide_with_the_blocks(void **state)
 {
     (void)state;
@@ -367,7 +367,7 @@ static void prefix_is_held(void **state)
         feed(s, text + 9, 3, 1);
         feed(whole, text, 12, 12);
         same_last_logits(s, whole);
-        if (c == 0) /* while nothing is evicted the bits are those of f16 without rings */
+        if (c == 0) /* until tokens are quantized the bits equal f16 without rings */
             same_last_logits(s, plain);
         tft_session_close(s);
         tft_session_close(whole);
@@ -376,8 +376,8 @@ static void prefix_is_held(void **state)
     tft_model_close(m);
 }
 
-/* tft_kv_bytes counts the layer without a window, and is what a session takes for one more token,
-   apart from other memory that depends on the number of tokens. */
+/* tft_kv_bytes counts the layer without a window: the memory of a session for one more token,
+   beside other memory that depends on the number of tokens. */
 static void bytes(void **state)
 {
     (void)state;
