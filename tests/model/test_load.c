@@ -1,5 +1,5 @@
-/* Opening models: sound files whose models make no sense are refused with one line that names the
-   file, and no memory stays allocated. */
+/* Opening models: sound files with senseless models are refused with one line that names the file,
+   and no memory stays allocated. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -570,7 +570,7 @@ static void gates_and_factors(void **state)
                    BAD, "the tensor blk.1.ffn_up.scale is not a positive number");
 }
 
-/* Most toys have one layer here, those whose layers have a state a few of both kinds. */
+/* Most toys have one layer here; toys with recurrent states have a few layers of both kinds. */
 static void every_tensor_is_checked(void **state)
 {
     (void)state;
@@ -743,7 +743,7 @@ static void in_an_open_file(void **state)
         assert_non_null(strstr(err.msg, ": the file ends before "));
         assert_null(m);
     }
-    /* the bytes before and behind it are not the model's */
+    /* the bytes before and after it are not the model's */
     assert_int_equal(tft_model_open_fd(&m, fd, AT, file.size - 1, NULL, &err), TFT_ERR_FORMAT);
     assert_memory_equal(err.msg, descriptor, strlen(descriptor));
     assert_int_equal(tft_model_open_fd(&m, fd, AT - 32, 0, NULL, &err), TFT_ERR_FORMAT);

@@ -1,4 +1,4 @@
-/* Named prefixes of a model file: what sessions compute behind them, and damaged ones. */
+/* Named prefixes of a model file: results of sessions after them, and damaged ones. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -192,7 +192,7 @@ static void the_list(void **state)
     tft_model_close(bare);
 }
 
-/* ---- what a prompt needs */
+/* ---- the rest of a prompt */
 
 static const struct toy speaking = {.arch = "llama",
                                     .n_vocab = TOY_VOCAB,

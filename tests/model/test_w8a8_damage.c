@@ -1,4 +1,4 @@
-/* Damaged W8A8 files are refused, with a line that says where and what. */
+/* Damaged W8A8 files are refused, with a line that names the place and the damage. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -9,7 +9,7 @@
 
 enum change { DROP, SHORTEN, SET, FIRST, LAST };
 
-/* `bytes` of a tensor, whose first or last number is set. */
+/* `bytes` of a tensor, to set its first or last number. */
 static void put_changed(struct tft_gguf_writer *w, const struct tft_tensor *t, size_t bytes,
                         enum change what, double number)
 {
@@ -221,7 +221,7 @@ static void the_first_flaw_is_named_with_any_threads(void **state)
     }
 }
 
-/* What a file holds for the KV cache that it names. */
+/* A file's calibration for the KV cache that it names. */
 static void a_damaged_calibration_is_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* The architectures of more_toys.h through the whole chain: caches, codes of GGUF files, W8A8
-   files, and what each of them refuses; and what is easily got wrong of their formulas. */
+   files, and the refusals of each; and parts of their formulas that are easy to get wrong. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -144,7 +144,7 @@ static void near_the_floats(void **state)
     }
 }
 
-/* Toys in turn have GPTQ in even layers and AWQ in odd layers; those with a state have both in all
+/* Toys in turn have GPTQ in even layers and AWQ in odd layers; toys with a state have both in all
    layers. */
 static void few_bits_near_the_floats(void **state)
 {
@@ -170,8 +170,8 @@ static void few_bits_near_the_floats(void **state)
     }
 }
 
-/* Factors of AWQ do not pass bitnet's norms within: rows whose products meet one before they meet
-   the matrix of few bits are those of rounding without factors. */
+/* Factors of AWQ do not pass bitnet's norms within: with one factor before the matrix of few bits,
+   rows equal rounding without factors. */
 static void awq_leaves_rows_before_a_norm(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void w8a8_has_the_same_bits_however_fed(void **state)
     }
 }
 
-/* A prefix has the state of the model of floats behind it, and a session begins with it. */
+/* A prefix has the float model's state after it, and a session begins with this state. */
 static void prefixes_with_a_state(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void prefixes_with_a_state(void **state)
     }
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refuses(const struct toy *t, const struct quantize_opts *o, const char *why)
 {
@@ -317,9 +317,9 @@ static void tuning_refuses(void **state)
     }
 }
 
-/* ---- what is easily got wrong */
+/* ---- parts that are easy to get wrong */
 
-/* Hash of the logits behind 100 tokens. */
+/* Hash of the logits after 100 tokens. */
 static uint64_t logits_of(const struct toy *t, uint32_t capacity)
 {
     struct tft_model *m = opened(written(t));
@@ -333,8 +333,8 @@ static uint64_t logits_of(const struct toy *t, uint32_t capacity)
     return h;
 }
 
-/* Divisors of RoPE are those for long sessions if the session can have more tokens than the model
-   was first trained on, whatever it has. */
+/* The divisors of RoPE for long sessions are used if the session can have more tokens than the
+   model was first trained on, also if it has fewer. */
 static void rope_depends_on_the_sessions_length(void **state)
 {
     (void)state;
@@ -353,7 +353,7 @@ static void rope_depends_on_the_sessions_length(void **state)
     }
 }
 
-/* A file without minicpm's factors has those of the paper; logits are divided by D / 256. */
+/* A file without minicpm's factors has the paper's; logits are divided by D / 256. */
 static void factors_that_minicpm_files_lack(void **state)
 {
     (void)state;

@@ -62,7 +62,7 @@ static void every_piece_can_be_reached(void **state)
     tft_model_close(m);
 }
 
-/* Any text survives tokens and back: what has no piece becomes bytes. */
+/* Any text survives tokens and back: text without a piece becomes bytes. */
 static void any_text_comes_back(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@
 
 /* ---- the choice */
 
-/* A model that has no more than what choosing reads. */
+/* A model with only the tensors that the choice reads. */
 static struct tft_model chooser(uint32_t n, uint32_t used)
 {
     struct tft_model m = {.n_expert = n, .n_expert_used = used, .expert_scale = 1};
@@ -121,7 +121,7 @@ static void what_is_no_number_chooses_some_experts(void **state)
         }
 }
 
-/* An expert whose score is NaN is chosen after all others, wherever it stands, and with sigmoids it
+/* An expert with the score NaN is chosen after all others, at every index, and with sigmoids it
    changes no other weight. */
 static void nan_is_the_least(void **state)
 {
@@ -195,7 +195,7 @@ static void the_same_bits_however_fed(void **state)
     }
 }
 
-/* A toy whose widths fit blocks of 32 codes, in codes. */
+/* A toy with widths that fit blocks of 32 codes, in codes. */
 static struct toy coded(int i, enum tft_dtype type)
 {
     struct toy t = expert_toys[i];
@@ -217,7 +217,7 @@ static struct toy coded(int i, enum tft_dtype type)
     return t;
 }
 
-/* Toys whose experts' widths fit as they are. */
+/* Toys with experts of widths that fit as they are. */
 static const int in_codes[] = {1, 2, 3, 5};
 enum { N_CODES = sizeof in_codes / sizeof *in_codes };
 
@@ -257,9 +257,9 @@ static void codes(void **state)
 
 /* ---- W8A8 */
 
-/* Toys whose experts have whole panels. Rows DENSE and behind it have a layer without experts,
-   whose hidden activations are wider or narrower; rows SHARED and behind it shared experts, the
-   last one in its last layer alone. */
+/* Toys with whole panels in their experts. Rows from DENSE on have a layer without experts, with
+   wider or narrower hidden activations; rows from SHARED on have shared experts, the last one in
+   its last layer alone. */
 static const int convertible[] = {0, 1, 2, 3, 6, 6, 2, 4, 4};
 enum { N_CONVERTIBLE = sizeof convertible / sizeof *convertible, DENSE = 4, SHARED = 6 };
 
@@ -379,8 +379,8 @@ static void moments_of_each_width(void **state)
     }
 }
 
-/* Hidden activations of experts have the range of all pairs of a token and an expert, those of the
-   shared expert that of all tokens. */
+/* Hidden activations of experts have the range of all pairs of a token and an expert; the shared
+   expert's have the range of all tokens. */
 static void ranges_of_shared_experts(void **state)
 {
     (void)state;
@@ -410,7 +410,7 @@ static void ranges_of_shared_experts(void **state)
         }
 }
 
-/* What stays in floats is the float model's. */
+/* Tensors that stay in floats are the float model's. */
 static void the_shared_gate_stays_in_floats(void **state)
 {
     (void)state;
@@ -427,7 +427,7 @@ static void the_shared_gate_stays_in_floats(void **state)
     tft_model_close(f);
 }
 
-/* The matrices of expert e are those that a model of it alone has, whose router does not matter. */
+/* The matrices of expert e equal the matrices of a model of this expert alone, with any router. */
 static void each_expert_has_its_own_rows(void **state)
 {
     (void)state;
@@ -546,7 +546,7 @@ static void computes_no_numbers(const char *path)
     tft_model_close(m);
 }
 
-/* Experts that are never chosen are not read: theirs are no numbers. */
+/* Experts that are never chosen are not read: their weights are NaN. */
 static void only_chosen_experts_are_read(void **state)
 {
     (void)state;
@@ -631,7 +631,7 @@ static void router_without_numbers(void **state)
     computes_no_numbers(path);
 }
 
-/* What the description says that a token reads, and what the file holds. */
+/* The bytes that a token reads, by the description and by the file. */
 static void description(void **state)
 {
     (void)state;
@@ -662,7 +662,7 @@ static void set_element(const char *path, const char *key, size_t size, size_t i
     size_t n = strlen(key), at = 0;
     while (memcmp(b.p + at, key, n) != 0 || b.p[at + n] != 9)
         at++;
-    memcpy(b.p + at + n + 4 + 4 + 8 + i * size, x, size); /* behind types and the count */
+    memcpy(b.p + at + n + 4 + 4 + 8 + i * size, x, size); /* after types and the count */
     assert_true(write_file(path, b.p, b.n));
     free(b.p);
 }

@@ -1,5 +1,5 @@
 /* Layers that differ, as in gemma4: results have the same bits however tokens are fed, in floats
-   and in codes; what a session holds and computes; and what is refused. */
+   and in codes; a session's memory and computation; and refusals. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -147,7 +147,7 @@ static void packed_files(void **state)
     packed_file(&layer_toys[2]);
 }
 
-/* ---- what a session holds and computes */
+/* ---- a session's memory and computation */
 
 /* Layers that share a cache take no memory for it: three layers of six have keys and values, of two
    sizes. */
@@ -173,13 +173,13 @@ static void bytes(void **state)
     tft_session_close(s);
 
     size_t least = tft_session_bytes(m, &o, NULL);
-    o.capacity = 1168; /* a panel less: in one layer, and in what is kept of each token */
+    o.capacity = 1168; /* a panel less: in one layer, and in the cache of each token */
     size_t row = 2 * 20 * 2 * sizeof(uint16_t), less = least - tft_session_bytes(m, &o, NULL);
     assert_in_range(less, 16 * (row + sizeof(int32_t)) - 192, 16 * (row + sizeof(int32_t)) + 192);
     tft_model_close(m);
 }
 
-/* What a session takes is known without opening the model. */
+/* A session's size is known without opening the model. */
 static void planned_bytes(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void see(void *user, int tid, const struct tft_input *in, size_t first, s
 }
 
 /* Layers that share a cache write nothing to it. All tokens of a prompt go through the other
-   layers; only tokens whose logits are wanted go through all layers. */
+   layers; only tokens that need logits go through all layers. */
 static void prompts_end_with_the_cache(void **state)
 {
     (void)state;
@@ -349,7 +349,7 @@ static void w8a8_has_the_same_bits(void **state)
 }
 
 /* Inputs of each layer's own width, also in layers that use the keys of others. Heads of
-   attention's output are not rotated: values have a norm behind the matrix that would be. */
+   attention's output are not rotated: values have a norm after the matrix that would be. */
 static void has_ranges(struct toy t, enum quantize_rotate rotate)
 {
     struct quantize_opts o = without_prefix(&t);
@@ -380,7 +380,7 @@ static void w8a8_ranges(void **state)
             has_ranges(converted[i](), rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE);
 }
 
-/* What a file has of layers that differ: widths of their own, values that are keys, layers without
+/* A file's values for layers that differ: widths of their own, values that are keys, layers without
    keys, and per-layer embeddings in the types that they had. */
 static void w8a8_tensors(void **state)
 {
@@ -442,7 +442,7 @@ static void losses_of_floats(void **state)
         assert_int_equal(check_open(&c, m, held, &how, &stopped, &err), TFT_OK);
         assert_int_equal(check_file(&c, path, &how, loss, &stopped, &err), TFT_OK);
         const struct check_loss *l = &loss[CHECK_TEXT];
-        bool codes = t.type == TFT_Q8_0; /* sessions round what codes multiply */
+        bool codes = t.type == TFT_Q8_0; /* sessions round the factors of codes */
         assert_int_equal(loss[CHECK_CONVERSATION].tokens, 0);
         assert_int_equal(l->tokens, TEXT / WINDOW * (WINDOW - 1));
         if (!(fabs(l->floats - l->file) < (codes ? 0.02 : 1e-5) * l->file))
@@ -493,7 +493,7 @@ static void a_block_that_does_not_fit(void **state)
     size_t n = fread(bytes, 1, sizeof bytes, f), at = 0, len = sizeof key - 1;
     while (at + len < n && memcmp(bytes + at, key, len) != 0)
         at++;
-    assert_true(at + len < n && bytes[at + len + 4] == 4); /* behind the type of the value */
+    assert_true(at + len < n && bytes[at + len + 4] == 4); /* after the type of the value */
     assert_int_equal(fseek(f, (long)(at + len + 4), SEEK_SET), 0);
     assert_int_equal(fputc(16, f), 16);
     fclose(f);
@@ -501,7 +501,7 @@ static void a_block_that_does_not_fit(void **state)
     assert_non_null(strstr(err.msg, "is not a power of two up to 256 that divides 40"));
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refuses_to_open(const struct toy *t, enum tft_status status, const char *why)
 {

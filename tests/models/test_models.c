@@ -181,8 +181,8 @@ static void more_architectures(void **state)
         }
 }
 
-/* YaRN with a factor of cosines and sines in the file. Those of OLMo 3 have the whole factor there,
-   as its configuration has; in other files it multiplies YaRN's own. */
+/* YaRN with a factor of cosines and sines in the file. Files of OLMo 3 have the whole factor there,
+   as in its configuration; in other files it multiplies YaRN's own. */
 static void factors_of_yarn(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void half_weights(void **state)
         }
 }
 
-/* Quantized weights are expanded to f32 exactly, and rounded to what f16 and bf16 hold. */
+/* Quantized weights are expanded to f32 exactly, and rounded to f16 and bf16. */
 static void quantized_weights(void **state)
 {
     (void)state;

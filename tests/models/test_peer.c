@@ -3,10 +3,10 @@
  *
  *      test_peer NAME...
  *
- * NAME.gguf and NAME.f32 are in shared/models/random: the logits of the last 8 of 96 tokens. Where
- * there is NAME.exact.f32, a build of llama.cpp wrote it whose GELU is not rounded to f16, as it is
- * in NAME.f32. If the folder does not exist, the exit status is 77, which meson takes for a skipped
- * test.
+ * NAME.gguf and NAME.f32 are in shared/models/random: the logits of the last 8 of 96 tokens.
+ * NAME.exact.f32, if it exists, is by a build of llama.cpp that does not round GELU to f16, as
+ * NAME.f32 does. If the folder does not exist, the exit status is 77, which meson takes for a
+ * skipped test.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -38,10 +38,10 @@ static bool read_logits(const char *name, float want[LAST][VOCAB])
 }
 
 /*
- * Opens the peer's file. In OLMo 3's files, rope.scaling.attn_factor is what the model's own
- * implementation multiplies cosines and sines by (transformers: attention_factor). The peer takes
- * it for a factor beside YaRN's own, and multiplies by both. So for the peer's logits the file gets
- * the product; without that, they are 6e-3 apart.
+ * Opens the peer's file. In OLMo 3's files, rope.scaling.attn_factor is the model's own factor of
+ * cosines and sines (transformers: attention_factor). The peer takes it for a factor beside YaRN's
+ * own, and multiplies by both. So for the peer's logits the file gets the product; without that,
+ * they are 6e-3 apart.
  */
 static bool open_as_peer(struct tft_model **m, const char *path, struct tft_error *err)
 {
@@ -55,7 +55,7 @@ static bool open_as_peer(struct tft_model **m, const char *path, struct tft_erro
     fclose(f);
     while (at + len + 8 < n && memcmp(bytes + at, key, len) != 0)
         at++;
-    unsigned char *value = bytes + at + len + 4; /* behind its type */
+    unsigned char *value = bytes + at + len + 4; /* after its type */
     float factor;
     memcpy(&factor, value, sizeof factor);
     factor *= (float)(0.1 * log(8) + 1);

@@ -26,7 +26,7 @@ static int32_t likeliest(const double *logits, uint32_t n)
     return best;
 }
 
-/* ids: [TOKENS], what the oracle generates after BOS. False if it cannot read the model. */
+/* ids: [TOKENS], the oracle's text after BOS. False if it cannot read the model. */
 static bool expect(const char *path, int32_t *ids)
 {
     struct tft_source s;
