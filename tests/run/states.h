@@ -1,4 +1,4 @@
-/* For tests of models whose layers have a state. */
+/* For tests of models with recurrent states. */
 #ifndef TFT_TEST_STATES_H
 #define TFT_TEST_STATES_H
 

@@ -20,7 +20,7 @@ static const struct toy toy = {.arch = "llama",
                                .type = TFT_F32};
 enum { N = 150, CAPACITY = 160 };
 
-/* What the callback is to do, and what it was asked. */
+/* The callback's behaviour, and its calls. */
 struct caller {
     int stop_at; /* this call returns false; below 0: none */
     int calls;
@@ -56,7 +56,7 @@ static uint64_t hash(const struct tft_session *s)
     return hash_logits(0, s);
 }
 
-/* How many tokens a session was fed, those that slides have dropped included. */
+/* How many tokens a session was fed, with the tokens that slides have dropped. */
 static uint32_t fed_to(const struct tft_session *s)
 {
     return s->kv.dropped + (uint32_t)tft_pos(s);
@@ -133,8 +133,8 @@ static void in_a_session_that_slides(void **state)
     tft_model_close(m);
 }
 
-/* What a rewind has taken from the cache is computed again; stopped there, the session keeps all
-   of its tokens. */
+/* Tokens that a rewind has taken from the cache are computed again; stopped there, the session
+   keeps all of its tokens. */
 static void while_tokens_are_computed_again(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Checkpoints of models whose layers have a state: which a session keeps, and that it goes back to
-   them with the same bits. */
+/* Checkpoints of models with recurrent states: which a session keeps, and that it goes back to them
+   with the same bits. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "states.h"
 
@@ -26,7 +26,7 @@ static void rewinds_to_checkpoints(void **state)
             uint64_t want = hash(s);
             assert_int_equal(tft_rewind(s, rewinds[r].to), TFT_OK);
             assert_int_equal(tft_pos(s), rewinds[r].to);
-            if (!s->kv.ring || s->kv.held) /* windows may have lost what is before a checkpoint */
+            if (!s->kv.ring || s->kv.held) /* windows may have lost tokens before a checkpoint */
                 assert_int_equal(s->kv.held, rewinds[r].held);
             if (rewinds[r].to == N)
                 continue;
@@ -65,7 +65,7 @@ static void rewinds_twice(void **state)
     tft_model_close(m);
 }
 
-/* What tft_prompt_end names is a checkpoint, whatever its length. */
+/* tft_prompt_end makes a checkpoint, at any length. */
 static void where_a_prompt_ends(void **state)
 {
     (void)state;
@@ -76,13 +76,13 @@ static void where_a_prompt_ends(void **state)
     prefill(s, 5, 12);
     assert_int_equal(tft_rewind(s, 7), TFT_OK);
     assert_int_equal(s->kv.held, 5);
-    tft_prompt_end(s); /* what is not computed is not at a checkpoint */
+    tft_prompt_end(s); /* a token that is not computed is not at a checkpoint */
     assert_int_equal(s->states.n, 1);
     tft_session_close(s);
     tft_model_close(m);
 }
 
-/* Never more than the caller allows; what goes lies between neighbours that are close. */
+/* Never more than the caller allows; the dropped ones have close neighbours. */
 static void bounded(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static void apart(const struct tft_model *m, struct tft_session_opts o, bool clo
     struct tft_session *want[2] = {alone(m, o, text + BEGIN), alone(m, o, others)},
                        *s[2] = {session(m, o), session(m, o)};
     const int32_t *own[2] = {text + BEGIN, others};
-    feed(s[1], others, 30, 30); /* a copy takes the place of what there was */
+    feed(s[1], others, 30, 30); /* a copy replaces the old contents */
     feed(s[0], text, BEGIN, BEGIN);
     assert_int_equal(tft_session_copy(s[1], s[0], NULL), TFT_OK);
     same_last_logits(s[0], s[1]);

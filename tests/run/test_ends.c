@@ -22,8 +22,8 @@ static void same(struct tft_ends a, struct tft_ends b)
     assert_int_equal(a.at_ends, b.at_ends);
 }
 
-/* What n tokens at once count, of which the last layer computes `last` behind its mixer's first
-   input, and the head `kept`. */
+/* The numbers that n tokens at once count. After its mixer's first input the last layer computes
+   `last` of them, and the head `kept`. */
 static uint64_t numbers(const struct tft_model *m, uint64_t n, uint64_t last, uint64_t kept)
 {
     uint64_t sum = kept * m->head_in.width;
@@ -82,8 +82,8 @@ static void one_session(void **state)
     }
 }
 
-/* The counts where all numbers of an input are at the ends, less those where none is. What is
-   computed after it has none at the ends. */
+/* The counts with all numbers of an input at the ends, less the counts with none. Later inputs have
+   none at the ends. */
 static uint64_t difference(struct tft_model *m, struct tft_input *in, uint32_t step, int threads)
 {
     struct tft_affine was = in->affine, head = m->head_in.affine;
@@ -134,7 +134,8 @@ static void narrow_range(void **state)
     tft_model_close(m);
 }
 
-/* A batch counts each session's tokens for it: those of one that does not count for none. */
+/* A batch counts each session's tokens for it: tokens of a session that does not count are not
+   counted. */
 static void batch(void **state)
 {
     (void)state;
@@ -187,7 +188,7 @@ static void nothing(void **state)
     tft_model_close(m);
 }
 
-/* The file's shares are those of its text: a session that reads it has about the same. */
+/* The file's shares are of its text: a session that reads it has about the same. */
 static void calibrated(void **state)
 {
     (void)state;
@@ -201,7 +202,7 @@ static void calibrated(void **state)
     assert_int_equal(v->n, tft_model_inputs(m));
     for (uint32_t i = 0; i < v->n; i++) {
         assert_true(tft_value_real(v, i, &share));
-        assert_in_range((int)(share * 1000), 5, 60); /* 2 %, and what is within half a step */
+        assert_in_range((int)(share * 1000), 5, 60); /* 2 %, and numbers within half a step */
     }
     toy_tokens(5, m->n_vocab, words, 2 * FED);
     struct tft_ends ends = counted(m, (struct tft_session_opts){.n_threads = 1}, FED);

@@ -98,7 +98,7 @@ static void feed_the_head(void **state)
             struct tft_model *m = opened(quantizes ? quantized(&toys[i], &o) : written(&toys[i]));
             struct tft_session *s = session(m, (struct tft_session_opts){.n_hidden = 1});
             toy_tokens(5, m->n_vocab, words, N);
-            if (quantizes) { /* behind the prefix */
+            if (quantizes) { /* after the prefix */
                 assert_int_equal(tft_prefill(s, NULL, 0), TFT_OK);
                 assert_true(from_the_head(s) < 0.05);
             }
@@ -134,7 +134,7 @@ static float *all_of(const struct tft_model *m)
     return all;
 }
 
-/* Behind a call of n tokens: the newest `most` of them have vectors, and no others. */
+/* After a call of n tokens: the newest `most` of them have vectors, and no others. */
 static void has(const struct tft_session *s, const float *all, size_t n, size_t most)
 {
     size_t width = s->m->n_embd, pos = tft_pos(s);
@@ -324,7 +324,7 @@ static void saved(void **state)
     tft_model_close(m);
 }
 
-/* Without logits too, a model that computes no numbers says so, and a cancelled call has none. */
+/* Without logits too, a model that computes NaN says so, and a cancelled call has none. */
 static void errors(void **state)
 {
     (void)state;

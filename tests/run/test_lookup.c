@@ -15,7 +15,7 @@
 
 enum { MOST = 14, CONTEXT = 300 };
 
-/* ------------------------------------------------------------------------------ what is guessed */
+/* ------------------------------------------------------------------------------ draft tokens */
 
 /* Shows all tokens, one by one; returns the number of guesses that follow, in guess[MOST]. */
 static uint32_t guesses_after(struct tft_lookup *k, const int32_t *tokens, uint32_t n,
@@ -60,8 +60,8 @@ static void follow_the_longest_text(void **state)
     }
 }
 
-/* Text that repeats brings many guesses, text whose guesses fail none; then repeats are found out
-   again, although no guess was made meanwhile. */
+/* Text that repeats brings many draft tokens, text with rejected ones none; then repeats are
+   detected again, although nothing was drafted meanwhile. */
 static void are_as_many_as_hold(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static void are_as_many_as_hold(void **state)
     tft_lookup_open(&k, MOST, 65536 / 8);
     for (int32_t i = 0; i < 3 * PART; i++)
         tokens[i] = i < PART         ? i % 5 + 1               /* 1 2 3 4 5 1 2 3 4 5 ... */
-                    : i < 2 * PART   ? (i % 2 ? 9 : 1000 + i)  /* 9, behind it never the same */
+                    : i < 2 * PART   ? (i % 2 ? 9 : 1000 + i)  /* 9, and after it never the same */
                                      : (i % 2 ? 9 : 8);
     for (uint32_t i = 1; i <= 3 * PART; i++) {
         tft_lookup_see(&k, tokens, i);
@@ -86,8 +86,8 @@ static void are_as_many_as_hold(void **state)
     assert_int_equal(made[2], MOST);
 }
 
-/* Each guess lengthens the match for the next one. Here guesses hold behind a match of one token,
-   and behind a longer match they do not. */
+/* Each guess lengthens the match for the next one. Here draft tokens are accepted after a match of
+   one token, and rejected after a longer match. */
 static void are_judged_by_the_growing_match(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void same(const struct twins *t, const char *what)
     assert_int_equal(tft_guessed(t->plain), 0);
 }
 
-/* The next token of a text that repeats what the session holds, with changes now and then. */
+/* The next token of a text that repeats the session's, with changes now and then. */
 static int32_t next(struct twins *t)
 {
     size_t n = tft_pos(t->plain);
@@ -224,7 +224,7 @@ static void both_sync(struct twins *t)
     assert_int_equal(tft_sync(t->s, tokens, n), want);
 }
 
-/* Goes on in the same session with what was saved, or in another one. */
+/* Loads the saved state into the same session, or into another one, and goes on. */
 static void both_save(struct twins *t)
 {
     struct tft_session *s[] = {t->s, t->plain};
@@ -334,7 +334,7 @@ static void every_architecture(void **state)
         }
 }
 
-/* What to add to the name of a cache so that it keeps a prompt in f16; i8 has no knobs. */
+/* The addition to a cache's name that keeps a prompt in f16; i8 has no knobs. */
 static const char *prompt_knob(const char *kv)
 {
     if (strcmp(kv, "i8") == 0)
@@ -428,7 +428,7 @@ static void get_ahead(struct twins *t, size_t n)
     same(t, "ahead");
 }
 
-/* What comes next is the token that was guessed, but it is not what was computed as the guess. */
+/* The next token is the drafted one, but the pass has not computed it as a draft token. */
 static void guess_comes_later(struct twins *t, const char *what)
 {
     both_decode(t, t->s->tokens[t->s->pos]);
@@ -453,7 +453,7 @@ static void the_prompt_ends(void **state)
     tft_model_close(m);
 }
 
-/* The session gets other tokens, behind which the same guess has other logits. */
+/* The session gets other tokens; after these the same draft token has other logits. */
 static void other_tokens(void **state)
 {
     (void)state;
@@ -489,9 +489,9 @@ static void other_tokens(void **state)
     tft_model_close(m);
 }
 
-/* -------------------------------------------------------------------------------- what it saves */
+/* -------------------------------------------------------------------------------- saved passes */
 
-/* Text that repeats itself: all guesses hold, and those of one pass are as many as asked for. */
+/* Text that repeats itself: all draft tokens are accepted, and a pass has as many as asked for. */
 static void passes_are_saved(void **state)
 {
     (void)state;
@@ -572,7 +572,7 @@ static void beside_others(void **state)
 
 /* --------------------------------------------------------------------------------- draft models */
 
-/* A model whose only difference from `small` are its weights, from the seed. */
+/* A model that differs from `small` only in its weights, from the seed. */
 static struct tft_model *another(uint64_t seed)
 {
     struct toy t = small;
@@ -580,7 +580,7 @@ static struct tft_model *another(uint64_t seed)
     return opened(written(&t));
 }
 
-/* Feeds n tokens that the model finds likeliest itself. */
+/* Feeds the model's most likely token n times. */
 static void follow_likeliest(struct twins *t, int n)
 {
     struct tft_sampler likeliest = {0};
@@ -643,8 +643,8 @@ static void another_model_as_draft(void **state)
     tft_model_close(m);
 }
 
-/* Where no guess holds, the draft is asked for one of 16 tokens; what is found in the text is still
-   guessed. */
+/* If no draft token is accepted, the draft model is asked for one of 16 tokens; tokens found in the
+   text are still drafted. */
 static void a_draft_that_is_wrong(void **state)
 {
     (void)state;

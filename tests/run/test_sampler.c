@@ -93,7 +93,8 @@ static int by_logit(const void *a, const void *b)
     return x->logit != y->logit ? (x->logit < y->logit ? 1 : -1) : x->id - y->id;
 }
 
-/* The tokens that may be drawn, likeliest first, with their probabilities; returns how many. */
+/* The tokens that may be drawn, the most likely first, with their probabilities; returns how
+   many. */
 static int distribution(const struct tft_sampler *z, const float *logits, struct ranked out[V])
 {
     for (int i = 0; i < V; i++)
@@ -427,7 +428,7 @@ static void tokens_are_those_of_the_definition(void **state)
     tft_model_close(m);
 }
 
-/* All tokens but one are just within, or just outside of, what min_p allows. */
+/* All tokens but one are just within, or just outside of, the bound of min_p. */
 static void min_p_has_a_sharp_edge(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Saved sessions: what was loaded goes on with the same bits, with every kind of cache, window and
+/* Saved sessions: a loaded session goes on with the same bits, with every kind of cache, window and
    state; a bad file is refused, and changes nothing. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
@@ -68,7 +68,7 @@ static void same_session(const struct tft_session *a, const struct tft_session *
         same_last_logits(a, b);
 }
 
-/* Some steps of a session. Its tokens are those of `text`, as far as it has not slid. */
+/* Some steps of a session. Its tokens are the tokens of `text`, as far as it has not slid. */
 static void step(struct tft_session *s, uint64_t *seed)
 {
     uint64_t r = tft_splitmix64(seed);
@@ -381,7 +381,8 @@ static void lies_about_names(void **state)
     tft_model_close(m);
 }
 
-/* Rings that lack what the next token sees, or panels in part, or that layers do not have. */
+/* Rings that lack a token that the next one sees, or a part of a panel, or rings that layers do not
+   have. */
 static void lies_about_rings(void **state)
 {
     (void)state;
@@ -540,7 +541,7 @@ static void grammars(void **state)
             assert_int_equal(tft_grammar_allows(gs[0], k), tft_grammar_allows(gs[1], k));
         assert_int_equal(z[0].seed, z[1].seed);
         size_t at = n - CHECKSUM - tft_load_u32(p + AT(grammar_bytes));
-        for (size_t k = 4; k < 24; k += 4) { /* two sizes, a configuration, and what follows */
+        for (size_t k = 4; k < 24; k += 4) { /* two sizes, a configuration, and the rest */
             uint32_t was = tft_load_u32(p + at + k);
             forge(p, n, at + k, 70000);
             assert_int_equal(tft_session_load_mem(s[1], &z[1], p, n, &err), TFT_ERR_FORMAT);

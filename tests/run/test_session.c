@@ -1,5 +1,5 @@
 /* Sessions: the same bits on every rung, with any number of threads, however the tokens were fed;
-   and what the verbs promise. */
+   and the promises of the calls. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 

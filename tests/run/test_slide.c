@@ -104,7 +104,7 @@ static void same_bits_however_fed(void **state)
     tft_model_close(m);
 }
 
-/* Windows of layers are counted in what the session holds. */
+/* Windows of layers are counted in the tokens that the session holds. */
 static void with_windows_too(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void with_windows_too(void **state)
     }
 }
 
-/* In the first layer a key and a value are those of token and position alone. */
+/* In the first layer a key and a value depend on token and position alone. */
 static void the_first_and_the_newest_stay(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void four_tokens_stay_with_any_cache(void **state)
     tft_model_close(m);
 }
 
-/* So do those that a filter has named, before all that came after them, and as they were. */
+/* So do the tokens that a filter has named, unchanged and before all later ones. */
 static void what_a_filter_names_stays(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void what_a_filter_names_stays(void **state)
     for (uint32_t i = 0; i < 4; i++) {
         assert_memory_equal(tft_kv_values(&s->kv, 0, 0, 2 + i),
                             tft_kv_values(&all->kv, 0, 0, named[i]), 8 * sizeof(uint16_t));
-        if (named[i] < gone) /* what was around it is not there */
+        if (named[i] < gone) /* its neighbours are not there */
             assert_int_equal(tft_tokens(s)[2 + i], tokens[named[i]]);
     }
     assert_true(gone > named[1] + 4);
@@ -221,7 +221,7 @@ static void what_a_filter_names_stays(void **state)
     tft_model_close(m);
 }
 
-/* With one layer and no sinks what is left is all that counts, and RoPE sees distances only: a new
+/* With one layer and no sinks only the remaining tokens count, and RoPE sees distances only: a new
    session of these tokens says nearly the same. Blocks of f16, so that there is nothing but f16's
    rounding between them. */
 static void what_is_left_counts(void **state)
@@ -266,7 +266,7 @@ static void back_and_on_again(void **state)
         if (hash_logits(0, s) != here)
             fail_msg("%s, %zu tokens of %u", caches[i], pos, s->kv.dropped);
 
-        /* its tokens are not those of a session that never slid */
+        /* its tokens differ from a session that never slid */
         assert_int_equal(tft_sync(s, tokens, 90), TFT_OK);
         assert_int_equal(tft_prefill(fresh, tokens, 90), TFT_OK);
         assert_int_equal(tft_pos(s), 90);
@@ -316,7 +316,7 @@ static void row_at(const struct tft_kv *kv, int side, uint32_t place, uint16_t r
         row[d] = side == TFT_KV_K ? key[d * 16 + i] : value[d];
 }
 
-/* Whose keys a cache has, by comparison with a cache of all positions. Returns how many. */
+/* The tokens of a cache's keys, by comparison with a cache of all positions. Returns how many. */
 static uint32_t positions_held(const struct tft_session *s, const struct tft_session *all,
                                bool held[FED])
 {
@@ -382,8 +382,8 @@ static void what_is_held_is_listed(void **state)
     tft_model_close(m);
 }
 
-/* Keys and values that are apart, but of 16 bits, are those of a cache of f16: so are the logits,
-   but for the order of sums, if every value still meets its own key's probability. */
+/* Split retention with keys and values of 16 bits equals a cache of f16: so are the logits, but for
+   the order of sums, if every value still meets its own key's probability. */
 static void apart_is_the_same_text(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Sessions of models whose layers have a state: the same bits however they are fed, stopped or
-   slid, and what a session takes. test_checkpoints.c rewinds them. */
+/* Sessions of models with recurrent states: the same bits however they are fed, stopped or slid,
+   and the memory of a session. test_checkpoints.c rewinds them. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "states.h"
 
@@ -24,7 +24,7 @@ static void the_same_bits_however_fed(void **state)
         }
 }
 
-/* The cache has layers with attention alone, and the session's size says what the states take. */
+/* The cache has only layers with attention, and the session's size includes the states. */
 static void memory(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void slides(void **state)
     }
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refuses(const struct toy *t, enum tft_status status, const char *why)
 {

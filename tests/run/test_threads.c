@@ -1,5 +1,5 @@
-/* Threads: teams, and what a program may do beside them: fork, run out of threads, use another
-   session from a callback, change its floating-point environment. */
+/* Threads: teams, and a program's own threads and processes beside them: fork, run out of threads,
+   use another session from a callback, change its floating-point environment. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "test.h"
 
@@ -18,7 +18,7 @@
 #include "port/port.h"
 
 enum { MANY = 5, BARRIERS = 200 };
-enum { PATIENCE = 300 }; /* seconds, for what should take less than one */
+enum { PATIENCE = 300 }; /* seconds, for work that should take less than one */
 
 static bool threaded(void)
 {
@@ -33,7 +33,7 @@ struct seen {
     int early[MANY]; /* sums that a thread found incomplete */
 };
 
-/* Every thread adds to each sum, and finds it complete behind the barrier. */
+/* Every thread adds to each sum, and finds it complete after the barrier. */
 static void count(void *arg, int tid, int n)
 {
     struct seen *s = arg;
@@ -166,8 +166,8 @@ static void wait_for_full(int full)
     assert_true(tries < PATIENCE * 1000);
 }
 
-/* Teams whose threads wait for each other most of the time become smaller, and large again after a
-   while. The first wait may be too short beside what other processes keep the team from its CPUs;
+/* Teams with threads that wait for each other most of the time become smaller, and large again
+   after a while. The first wait may be shorter than other processes keep the team from its CPUs;
    each is twice as long as the one before. */
 static void teams_that_wait_become_smaller(void **state)
 {

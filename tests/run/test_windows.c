@@ -1,5 +1,5 @@
-/* Layers with a window have a ring of slots: the bits are those of a mask over a slot for each
-   token, however tokens are fed, taken back, stopped or dropped. */
+/* Layers with a window have a ring of slots: the bits equal a mask over a slot for each token,
+   however tokens are fed, taken back, stopped or dropped. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
