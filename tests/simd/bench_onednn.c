@@ -1,6 +1,6 @@
 /*
- * Compares gemm_i8 of the best rung, or of RUNG, with oneDNN's inner product u8 x s8 -> s32, whose
- * weights are in the layout that oneDNN prefers. One thread; the two run in turns.
+ * Compares gemm_i8 of the best rung, or of RUNG, with oneDNN's inner product u8 x s8 -> s32, with
+ * weights in the layout that oneDNN prefers. One thread; the two run in turns.
  *
  *      bench_onednn [RUNG]
  */

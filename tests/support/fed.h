@@ -12,7 +12,7 @@
 #include "tuffet.h"
 
 /* TOKENS reach the third span of attention; more take long under emulation. TWO_SPANS reach the
-   second one, for what does not depend on spans. */
+   second one, for tests that do not depend on spans. */
 enum { TOKENS = 530, TWO_SPANS = 300 };
 
 /* The path of a file with the toy model. The next call overwrites it. */
@@ -32,7 +32,7 @@ static inline struct tft_model *opened(const char *path)
     return m;
 }
 
-/* A model whose quantized tensors are expanded to floats. */
+/* A model with its quantized tensors expanded to floats. */
 static inline struct tft_model *opened_as_floats(const char *path)
 {
     struct tft_model_opts o = {.size = sizeof o, .weights = TFT_WEIGHTS_F32};
@@ -73,7 +73,8 @@ static inline double distance(const struct tft_session *a, const struct tft_sess
     return distance_of(tft_logits(a, 0), tft_logits(b, 0), a->m->n_vocab);
 }
 
-/* The distance of the logits of a file's codes from those of the same weights as floats. */
+/* The distance of the logits with a file's codes from the logits with the same weights as
+   floats. */
 static inline double from_floats(const char *path)
 {
     struct tft_model *m[2] = {opened(path), opened_as_floats(path)};
@@ -103,7 +104,7 @@ static inline uint64_t hash_logits(uint64_t h, const struct tft_session *s)
     return h;
 }
 
-/* Whether this rung is among those of combination `turn`: in turn the even and the odd ones. */
+/* Whether this rung is one of combination `turn`: in turn the even and the odd ones. */
 static inline bool on_half(int rung, int turn)
 {
     return in_turn(rung, turn, tft_kernels_rungs() > 1 ? 2 : 1);
@@ -116,7 +117,7 @@ static inline void feed(struct tft_session *s, const int32_t *tokens, size_t n, 
         assert_int_equal(tft_prefill(s, tokens + at, n - at < step ? n - at : step), TFT_OK);
 }
 
-/* Fails unless both have as many tokens, and the same logits behind the newest one. */
+/* Fails unless both have as many tokens, and the same logits after the newest one. */
 static inline void same_last_logits(const struct tft_session *a, const struct tft_session *b)
 {
     assert_int_equal(tft_pos(a), tft_pos(b));

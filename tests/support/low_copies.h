@@ -1,4 +1,4 @@
-/* W8A8 files of toys whose matrices are held as codes. Include it after w8a8.h. */
+/* W8A8 files of toys with their matrices as codes. Include it after w8a8.h. */
 #ifndef TFT_TEST_LOW_COPIES_H
 #define TFT_TEST_LOW_COPIES_H
 
@@ -119,7 +119,7 @@ static inline void put_tensors(struct copies *c)
     }
 }
 
-/* Writes the files `i8` and `low`. first: what the first matrix becomes; 0 .. 8: each width and
+/* Writes the files `i8` and `low`. first: the type of the first matrix; 0 .. 8: each width and
    group, 9: int8. The next ones follow. */
 static inline void write_copies(const char *from, const char *i8, const char *low, int first)
 {

@@ -357,7 +357,7 @@ static const struct toy more_toys[] = {
 };
 enum { N_MORE = sizeof more_toys / sizeof *more_toys };
 
-/* Those whose layers have a state come last: lfm2 twice, then qwen35 twice. */
+/* Toys with recurrent states come last: lfm2 twice, then qwen35 twice. */
 enum { N_STATE = 4 };
 static const struct toy *const state_toys = more_toys + N_MORE - N_STATE;
 

@@ -16,7 +16,7 @@ struct oracle {
     size_t wide, kheads, vheads, sdim; /* of layers with a state */
     size_t d, layers, heads, kv_heads, dim, rot, vocab, capacity, pos;
     double eps, base, linear;
-    double e, r, l, a; /* factors of embeddings, of what is added to x, of logits, of scores */
+    double e, r, l, a; /* factors of embeddings, of additions to x, of logits, of scores */
     double amplitude;  /* of the rotation */
     double score_cap, logit_cap; /* 0: none */
     bool yarn;
@@ -26,8 +26,8 @@ struct oracle {
     struct matrix own_embed, own_proj; /* of layers, and the gain of their norm */
     double *own_norm;
     double *states; /* [layers, heads of values, E, E] states of delta nets */
-    double *past;  /* [layers, capacity, wide] what a convolution reads of each token */
-    double *logits, *hidden; /* hidden: [d] what they are computed from */
+    double *past;  /* [layers, capacity, wide] the input of a convolution for each token */
+    double *logits, *hidden; /* hidden: [d] their source */
 };
 
 /* Tensors of a layer. */
@@ -208,8 +208,8 @@ static size_t window_of(const struct oracle *o, size_t l)
     return has && (l + 1) % period != 0 ? (size_t)window : 0;
 }
 
-/* Factors of embeddings, halves, logits and scores. Where a file of minicpm has none, they are
-   those of its paper. */
+/* Factors of embeddings, halves, logits and scores. If a file of minicpm has none, they are the
+   paper's. */
 static void factors(struct oracle *o)
 {
     double usual = 1 / sqrt((double)o->dim);
@@ -247,7 +247,8 @@ static void factors(struct oracle *o)
         o->rot = 0;
 }
 
-/* Of the frequencies of RoPE: those for long sessions, as if the session had the whole context. */
+/* Of the frequencies of RoPE: the ones for long sessions, as if the session had the whole
+   context. */
 static double *divisors(const struct oracle *o)
 {
     double *w = tensor(o, "rope_freqs.weight").w, n_ctx = number(o, "context_length", 0);
@@ -369,7 +370,7 @@ static void rms(double *y, const double *x, const double *w, size_t n, double ep
         y[i] = x[i] / sqrt(ss / (double)n + eps) * w[i];
 }
 
-/* b: NULL, or what is added */
+/* b: NULL, or the addition */
 static void layernorm(double *y, const double *x, const double *w, const double *b, size_t n,
                       double eps)
 {
@@ -393,7 +394,7 @@ static void norm(const struct oracle *o, double *y, const double *x, const doubl
         memcpy(y, x, o->d * sizeof *y);
 }
 
-/* What YaRN makes of the frequency f of pair i: pairs that turn fast within the original context
+/* The frequency of pair i by YaRN, f without it: pairs that turn fast within the original context
    stay, slow ones are divided. */
 static double yarn(const struct oracle *o, size_t i, double f)
 {

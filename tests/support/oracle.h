@@ -16,7 +16,7 @@ void oracle_close(struct oracle *o);
 
 /* Appends a token. Returns the logits [n_vocab] that follow it, valid until the next call. */
 const double *oracle_step(struct oracle *o, int32_t token);
-/* What the logits of the last step were computed from: the output of the last norm, [width]. */
+/* The source of the last step's logits: the output of the last norm, [width]. */
 const double *oracle_hidden(const struct oracle *o);
 uint32_t oracle_vocab(const struct oracle *o);
 

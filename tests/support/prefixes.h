@@ -1,5 +1,5 @@
-/* Copies of model files with prefixes, whose keys and values are those of a session that computed
-   the tokens. Include it after fed.h. */
+/* Copies of model files with prefixes. A session that computed the tokens has given the keys and
+   values. Include it after fed.h. */
 #ifndef TFT_TEST_PREFIXES_H
 #define TFT_TEST_PREFIXES_H
 
@@ -20,7 +20,7 @@ struct prefix_rows {
     float x[64];
 };
 
-/* The rows of the newest n tokens, and what the last of them left in the residual stream. */
+/* The rows of the newest n tokens, and the residual stream of the last of them. */
 static inline void prefix_rows_of(const struct tft_session *s, uint32_t n, struct prefix_rows *r)
 {
     const struct tft_model *m = s->m;
@@ -86,7 +86,7 @@ static inline void put_prefix_tensors(struct tft_gguf_writer *w, const struct tf
         tft_gguf_put_tensor(w, (struct tft_str){key, strlen(key)}, TFT_F32, 1, &d);
 }
 
-/* Writes `to`: the model file `from` with n prefixes. A named one is computed behind the tokens of
+/* Writes `to`: the model file `from` with n prefixes. A named one is computed after the tokens of
    the model's own, if that is the first. own_text: TFT_KEY_PREFIX_TEXT, or -1. */
 static inline void write_prefixes(const char *from, const char *to, const struct prefix_text *p,
                                   uint32_t n, int own_text)

@@ -1,11 +1,11 @@
-/* The ranges of a W8A8 file, restated from what a session of the model of floats has at each input.
-   Include it after test.h and after the #define that folder.h wants. */
+/* The ranges of a W8A8 file, restated from the inputs of a session of the float model. Include it
+   after test.h and after the #define that folder.h wants. */
 #ifndef TFT_TEST_RANGES_H
 #define TFT_TEST_RANGES_H
 
 #include "w8a8.h"
 
-/* What goes through the inputs of a model of floats: rows, the least and the largest number. Hidden
+/* The numbers at the inputs of a float model: rows, the least and the largest number. Hidden
    activations are transformed first, in blocks of `block` numbers; 1: they are not. */
 struct input_ranges {
     uint32_t n_layer, block;
@@ -13,7 +13,7 @@ struct input_ranges {
     float min[MOST_INPUTS], max[MOST_INPUTS];
 };
 
-/* Number k of a row behind the Hadamard transform, whose matrix has -1 where i and k have an odd
+/* Number k of a row after the Hadamard transform. Its matrix has -1 where i and k have an odd
    number of bits in common. */
 static inline float transformed(const float *row, uint32_t k, uint32_t block)
 {
@@ -47,7 +47,7 @@ static inline void see_range(void *user, int tid, const struct tft_input *in, si
         }
 }
 
-/* Runs n_prefix tokens of the prefix, and behind them the windows of the calibration text. */
+/* Runs n_prefix tokens of the prefix, and after them the windows of the calibration text. */
 static inline void see_text(const struct tft_model *m, uint32_t n_prefix, struct input_ranges *seen)
 {
     for (int i = 0; i < TEXT / WINDOW; i++) {
@@ -61,8 +61,8 @@ static inline void see_text(const struct tft_model *m, uint32_t n_prefix, struct
     }
 }
 
-/* The range of input `which` of layer l is that of what was seen there. That of attention's output
-   is not compared if its heads are rotated. */
+/* The range of input `which` of layer l is the range of the numbers seen there. That of attention's
+   output is not compared if its heads are rotated. */
 static inline void has_range(const struct tft_model *q, const struct input_ranges *seen,
                              uint32_t l, uint32_t which)
 {

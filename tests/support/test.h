@@ -14,8 +14,8 @@
 /* Leaves the rest of a case out; tests/suite.py repeats the reason. */
 #define skip_because(...) (print_message("skipped: " __VA_ARGS__), print_message("\n"), skip())
 
-/* Whether the environment variable TUFFET_THOROUGH is set: a test then tries all combinations of
-   what it varies. Otherwise it takes some in which each value occurs. */
+/* Whether the environment variable TUFFET_THOROUGH is set: a test then tries all its combinations.
+   Otherwise it takes some in which each value occurs. */
 static inline bool thorough(void)
 {
     return getenv("TUFFET_THOROUGH") != NULL;

@@ -33,7 +33,7 @@ static struct tft_str str(const char *s)
     return (struct tft_str){s, strlen(s)};
 }
 
-/* Where a block has its factor d and the minimum m, and what m is for a mean of about 0. The other
+/* Where a block has its factor d and the minimum m, and the m for a mean of about 0. The other
    bytes of a block may have any value. */
 static const struct field {
     enum tft_dtype type;
@@ -168,7 +168,7 @@ static void gpt2_tensors(struct writer *w)
     vector(w, "output_norm.bias", 0, d, 0);
 }
 
-/* Whether the architecture is one of a list of names, each with a blank before and behind it. */
+/* Whether the architecture is one of a list of names, each with a blank before and after it. */
 static bool is_one(const struct toy *t, const char *names)
 {
     char name[40];
@@ -207,7 +207,7 @@ static bool has_kv(const struct toy *t, unsigned l)
     return l + (uint32_t)number(t, "attention.shared_kv_layers") < t->n_layer;
 }
 
-/* Of gemma4: heads and what it lacks by layer. */
+/* Of gemma4: heads and missing tensors by layer. */
 static void layer_qkv_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;

@@ -18,7 +18,7 @@ struct toy {
     const char *arch;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     enum tft_dtype type;  /* of matrices: any that tuffet reads as floats */
-    uint32_t floats;      /* bits: layers whose matrices are f32 instead */
+    uint32_t floats;      /* bits: layers with matrices in f32 instead */
     bool tied;            /* no output.weight */
     float linear_scaling; /* of RoPE; 0: none */
     float yarn;           /* factor of YaRN, likewise; original context: 40 */

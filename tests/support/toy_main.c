@@ -2,8 +2,8 @@
  * For the tests of the program: writes a toy model, or computes a perplexity with the oracle.
  *
  *      toy write FILE [NAME=VALUE]...      the settings are in set()
- *      toy nll FILE IDS CTX FIRST          prints the mean of -ln p, and of how many tokens: those
- *                                          from FIRST on in each whole window of CTX tokens
+ *      toy nll FILE IDS CTX FIRST prints the mean of -ln p, and of how many tokens: the ones from
+ *      FIRST on in each whole window of CTX tokens
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static struct toy t = {
     .vocab = "llama",
 };
 
-/* gemma4 and qwen35 need more than a name; its settings replace those that came before. */
+/* gemma4 and qwen35 need more than a name; its settings replace earlier ones. */
 static void set_arch(const char *arch)
 {
     if (strcmp(arch, "gemma4") == 0) {

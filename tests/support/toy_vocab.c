@@ -23,7 +23,7 @@ static const char *const merges[] = {
     "im e",   "t ime",   "_ time", "w o", "r l",   "rl d",   "wo rld", "_ world", "i n",    "^ ^",
 };
 
-/* Special tokens inside a chat, and those that end a text or a turn. */
+/* Special tokens inside a chat, and tokens that end a text or a turn. */
 static const char *const marks[] = {"<|im_start|>",     "<|system|>",      "<|user|>",
                                     "<|assistant|>",    "<start_of_turn>", "<|start_header_id|>",
                                     "<|end_header_id|>"};

@@ -1,5 +1,5 @@
-/* What a test writes does not outlive a loss of power, so nothing waits for the disk. Include it in
-   one file of a program, after the feature macros. */
+/* The files of a test need not outlive a loss of power, so nothing waits for the disk. Include it
+   in one file of a program, after the feature macros. */
 #ifndef TFT_TEST_UNSYNCED_H
 #define TFT_TEST_UNSYNCED_H
 

@@ -81,7 +81,7 @@ static inline struct quantize_opts usual(const struct toy *t)
                                   .n_threads = 1};
 }
 
-/* Whether the residual stream can be rotated: only with RMSNorm, and none behind the halves of a
+/* Whether the residual stream can be rotated: only with RMSNorm, and none after the halves of a
    block. */
 static inline bool rotatable(const struct toy *t)
 {

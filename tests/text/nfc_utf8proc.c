@@ -1,8 +1,8 @@
 /*
- * Compares tft_nfc with utf8proc: every code point alone and behind a letter, and random texts of
- * the characters that the tables name. utf8proc 2.8 takes U+11A7 behind a Hangul syllable for a
- * final consonant and drops it; Unicode (chapter 3.12) begins those with the one after it. So it is
- * left out.
+ * Compares tft_nfc with utf8proc: every code point alone and after a letter, and random texts of
+ * the characters that the tables name. utf8proc 2.8 takes U+11A7 after a Hangul syllable for a
+ * final consonant and drops it; in Unicode (chapter 3.12) final consonants begin with U+11A8. So
+ * U+11A7 is left out.
  */
 #include <stdio.h>
 #include <stdlib.h>

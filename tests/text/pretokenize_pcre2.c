@@ -4,7 +4,7 @@
  *
  *      pretokenize_pcre2 [FILE...]
  *
- * FILEs are below the folder shared/; the program names those that are missing and skips them.
+ * FILEs are below the folder shared/; the program names missing ones and skips them.
  *
  * The environment variable TUFFET_THOROUGH makes it compare all of each FILE, many more random
  * texts, and each character alone. Otherwise it takes an eighth of a FILE, from all of it, and most
@@ -72,8 +72,8 @@
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"           \
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" WHITE
 
-/* Each expression splits what the one before it has split: its matches are pieces, and so is the
-   text between them. */
+/* Each expression splits the parts of the one before: its matches are pieces, and so is the text
+   between them. */
 static const struct {
     const char *name;
     const char *regex[TFT_STAGE_MAX];

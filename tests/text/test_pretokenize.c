@@ -142,7 +142,7 @@ static void names(void **state)
     assert_false(named("smaug-bpe").whole_pieces || named("smaug-bpe").add_bos);
 }
 
-/* Those that a refusal names. */
+/* The names in a refusal. */
 static void known_names(void **state)
 {
     (void)state;

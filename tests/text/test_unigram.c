@@ -32,7 +32,7 @@ static bool has_prefix(const struct entry *e, const char *prefix, size_t n)
     return !strncmp(e->key, prefix, n);
 }
 
-/* Fills in the children of unit `at`, whose text is prefix[n]. */
+/* Fills in the children of unit `at`, which has the text prefix[n]. */
 static void add_children(struct table *t, const struct entry *e, size_t n_entry, uint32_t at,
                          const char *prefix, size_t n)
 {

@@ -28,7 +28,7 @@ static struct tft_mat floats(const struct tft_format *format, const void *data)
         .format = format, .rows = ROWS, .cols = COLS, .first = FIRST, .data = data};
 }
 
-/* Panels of int8, whose numbers replace those in `numbers`. */
+/* Panels of int8; their numbers replace the numbers in `numbers`. */
 static struct tft_mat int8(void)
 {
     size_t cols = tft_panel_cols(COLS);
@@ -91,7 +91,7 @@ static void fill(void)
         }
 }
 
-/* ---- what every format promises */
+/* ---- promises of every format */
 
 static void check_rows(const struct tft_mat *w)
 {
@@ -251,7 +251,7 @@ static void set_code(uint8_t *group, size_t k, unsigned code)
     *byte = (uint8_t)((*byte & 0xf0) | code);
 }
 
-/* A weight out of range matters in the last column, and not in the padding behind it. */
+/* A weight out of range matters in the last column, and not in the padding after it. */
 static void codes_out_of_range(void **state)
 {
     (void)state;

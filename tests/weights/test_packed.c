@@ -1,4 +1,4 @@
-/* Packed weights: nothing is lost, products are those of the floats, and a model of each type has
+/* Packed weights: nothing is lost, products equal the float products, and a model of each type has
    the same logits on all rungs, with any number of threads and however it is fed. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
@@ -197,7 +197,7 @@ static void models_of_every_type(void **state)
         }
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
 
-        /* what the rounding of activations costs */
+        /* the cost of rounding activations */
         logits_of_floats(path, floats);
         double off = difference(got, floats, t.n_vocab);
         if (!(off > 0 && off < 5e-3))
@@ -270,7 +270,7 @@ static void a_model_in_memory(void **state)
     tft_port_unmap(&file);
 }
 
-/* A scale that is no number, in the file of a model: one line says where. */
+/* A NaN as scale, in the file of a model: one line says where. */
 static void a_model_with_a_bad_scale(void **state)
 {
     (void)state;

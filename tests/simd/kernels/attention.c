@@ -113,7 +113,7 @@ static void softmax(struct check *c)
 }
 
 /* Rows of at most n scores, and their scales: against the reference, and against double precision.
-   Rows are apart by as much as the longest one, so that what is written behind a row shows. */
+   Rows are apart by as much as the longest one, so a write past the end of a row shows. */
 static void softmax_bytes(struct check *c, const float *x, const float *scale, size_t n)
 {
     enum { ROWS = 11 };

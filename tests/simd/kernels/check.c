@@ -126,7 +126,7 @@ void *check_buf(struct check *c, size_t n, size_t size)
 
 /* ---------------------------------------------------------------------------------- comparisons */
 
-/* What the signal handler prints. */
+/* The signal handler's output. */
 static const char *running = "nothing", *running_rung = "";
 
 static void on_signal(int sig)

@@ -22,7 +22,7 @@
  *   }
  *
  * The same case judges results against double precision with check_near: if that takes long, only
- * those of the reference, where c->below is NULL.
+ * the cases of the reference, where c->below is NULL.
  */
 #ifndef TFT_CHECK_H
 #define TFT_CHECK_H
@@ -94,7 +94,7 @@ void check_report(struct check *c, const char *what, double flops, double bytes,
             return;                                                                                \
     } while (0)
 
-/* With --bench: reports the median time of each call. flops and bytes are those of one call. */
+/* With --bench: reports the median time of each call. flops and bytes are of one call. */
 #define CHECK_TIME(c, what, flops, bytes, ref_call, now_call)                                      \
     do {                                                                                           \
         if ((c)->bench) {                                                                          \

@@ -106,7 +106,7 @@ static double fold_loss(double largest, double limit)
     return largest / limit / 2 + (largest < 2 * (double)TFT_FOLD_LEAST ? largest : 0);
 }
 
-/* One score, the sum of q times what the codes stand for, and the error that the kernel may make.
+/* One score, the sum of q times the values of the codes, and the error that the kernel may make.
    Returns false if any of it is huge, infinite or NaN, where nothing is checked. */
 static bool exact_score(const struct check_block *k, const float *q, size_t token, double *score,
                         double *slack)
@@ -235,9 +235,9 @@ static void score_codes(struct check *c)
 
 /* ------------------------------------------------------------------------------------ mix_codes */
 
-/* Adds what blocks first .. first + n - 1, whose probabilities are folded together, add to channel
-   d; and the error that the kernel may make. Returns false if any of it is huge, infinite or NaN.
-   */
+/* Adds the part of channel d from blocks first .. first + n - 1, which fold their probabilities
+   together; and the error that the kernel may make. Returns false if any of it is huge, infinite or
+   NaN. */
 static bool exact_part(const struct check_block *v, size_t first, size_t n, const float *p,
                        size_t d, double *sum, double *slack)
 {

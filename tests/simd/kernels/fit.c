@@ -1,4 +1,4 @@
-/* Cases of fit and widen_f8: what turns floats into codes, and E4M3 scales into floats. */
+/* Cases of fit and widen_f8: from floats to codes, and from E4M3 scales to floats. */
 #include "check.h"
 
 #include <float.h>
@@ -32,8 +32,8 @@ static double exact_fit(struct check *c, const float *x, size_t ldx, const uint8
     return error;
 }
 
-/* Fails unless scale and mid are those of a group clipped to `clip`, within the rounding of how
-   they are stored. */
+/* Fails unless scale and mid are right for a group clipped to `clip`, within the rounding of their
+   storage. */
 static void exact_scale(struct check *c, const float *x, size_t ldx, size_t n, double half,
                         double clip, const struct tft_fit *how, float scale, float mid)
 {
@@ -156,8 +156,8 @@ static void fit(struct check *c)
 
 /* ------------------------------------------------------------------------------------- widen_f8 */
 
-/* Every byte stands for what its sign, exponent and fraction say, and every number becomes the
-   nearest byte, at a tie the even one. */
+/* The value of every byte follows from its sign, exponent and fraction, and every number becomes
+   the nearest byte, at a tie the even one. */
 static void f8_numbers(struct check *c)
 {
     double value[256];

@@ -7,7 +7,7 @@ enum { BENCH_N = 2048 };
 
 #define TOL(n) ((n)*0x1p-24)
 
-/* Fails unless `got` is what the kernel should make of a and b. */
+/* Fails unless `got` is the right result for a and b. */
 typedef void judge_fn(struct check *c, double a, double b, double got);
 
 /* far: some b has an exponential that overflows, or one that is 0. */

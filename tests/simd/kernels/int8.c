@@ -1,4 +1,4 @@
-/* Cases of gemm_i8, and of the kernels whose result is bytes, hadamard and range. */
+/* Cases of gemm_i8, and of the kernels with bytes as result, hadamard and range. */
 #include "data.h"
 
 #include <math.h>
@@ -164,8 +164,8 @@ static void quantize(struct check *c)
                now->quantize(y, x, BENCH_N, &q));
 }
 
-/* The four _u8 kernels must return q of what the reference's float kernel returns, which the cases
-   of rows.c compare with doubles. */
+/* The four _u8 kernels must return q of the reference float kernel's result, which the cases of
+   rows.c compare with doubles. */
 struct rows {
     size_t n;
     float *a, *b, *bias, *floats; /* floats: the result before q */

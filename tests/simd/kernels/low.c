@@ -1,4 +1,4 @@
-/* The case of gemm_low: the numbers of the reference, and those of gemm_i8 on the same weights. */
+/* The case of gemm_low: the numbers of the reference, and of gemm_i8 on the same weights. */
 #include "data.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@ static const struct tft_low hows[] = {
 };
 enum { HOWS = sizeof hows / sizeof *hows };
 
-/* s and z of a group whose weights are all in -127 .. 127: the largest codes, if all are the same,
-   would be too large with most. */
+/* s and z of a group with all weights in -127 .. 127: the largest codes, if all are the same, would
+   be too large with most. */
 static uint8_t factors(struct check *c, unsigned levels, size_t kind)
 {
     int s, z, last = (int)levels - 1;

@@ -69,7 +69,7 @@ static void exact_delta(const struct tft_delta *g, size_t t, double *S, const fl
     }
 }
 
-/* Keys and queries of length 1, as those of a model. */
+/* Keys and queries of length 1, as in a model. */
 static void fill_unit(struct check *c, float *x, size_t n)
 {
     double sum = 1e-6;
