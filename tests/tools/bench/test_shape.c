@@ -1,4 +1,4 @@
-/* Models of random weights: that they are what was asked for. */
+/* Models of random weights: that they are as asked for. */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
@@ -41,8 +41,8 @@ static void test_ranges(void **state)
     }
 }
 
-/* What architectures beyond llama's need is there: weights of 2 bits, as the files are smaller. The
-   first one needs nothing that the others do not need. */
+/* Tensors that architectures need beyond llama's are there: weights of 2 bits, as the files are
+   smaller. The first one needs nothing that the others do not need. */
 static void test_formulas(void **state)
 {
     static const struct {

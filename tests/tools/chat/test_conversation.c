@@ -58,7 +58,8 @@ static void say(struct conversation *c, const char *text)
     assert_int_equal(conversation_say(c, text, strlen(text)), CLI_OK);
 }
 
-/* Checks that the logits equal those of a session that gets the same tokens for the first time. */
+/* Checks that the logits equal the logits of a session that gets the same tokens for the first
+   time. */
 static void assert_as_if_anew(struct conversation *c)
 {
     struct tft_session *s = NULL;

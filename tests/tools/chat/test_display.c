@@ -15,7 +15,7 @@
 #define DIM "\x1b[2m"
 #define PLAIN "\x1b[0m"
 
-/* Standard output is a terminal of this test's own, which does not change what is written. */
+/* Standard output is a terminal of this test's own, which does not change the output. */
 static int screen, found;
 
 static int make_terminal(void **state)
@@ -40,7 +40,7 @@ static int leave_terminal(void **state)
     return dup2(found, STDOUT_FILENO) >= 0 ? 0 : -1;
 }
 
-/* Shows text in pieces of n bytes, and compares what the terminal gets. */
+/* Shows text in pieces of n bytes, and compares the terminal's input. */
 static void shows(bool in_thought, const char *text, size_t n, const char *want)
 {
     char got[256];

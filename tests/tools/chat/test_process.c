@@ -1,4 +1,4 @@
-/* Commands that are run for the model: what they write, how they end, and that nothing of them
+/* Commands that are run for the model: their output, their end, and that nothing of them
    remains. */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
@@ -18,7 +18,7 @@
 
 enum { MOST = 4096, LONG = 3600 }; /* bytes; seconds that no command takes */
 
-/* Runs a line of sh. r->out has a NUL behind it. */
+/* Runs a line of sh. r->out has a NUL after it. */
 static void run(struct process_result *r, const char *line, const char *in, uint32_t seconds)
 {
     const char *argv[] = {"sh", "-c", line, NULL};
@@ -52,8 +52,8 @@ static void commands_end(void **state)
          PROCESS_EXITED, 2);
 }
 
-/* Whether posix_spawn reports what keeps the new process from running the program. Under qemu-user,
-   where the two processes share no memory, glibc's cannot. */
+/* Whether posix_spawn reports why the new process cannot run the program. Under qemu-user, where
+   the two processes share no memory, glibc's cannot. */
 static bool spawn_tells(void)
 {
     char name[] = "/nowhere", *argv[] = {name, NULL}, *none[] = {NULL};
@@ -173,7 +173,7 @@ static void what_a_command_inherits(void **state)
     (void)state;
     struct sigaction before, after;
     size_t n = count_descriptors();
-    for (int fd = 3; fd < 256; fd++) /* those that this program got */
+    for (int fd = 3; fd < 256; fd++) /* the ones that this program got */
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     assert_true(sigaction(SIGPIPE, NULL, &before) == 0);
     if (n)

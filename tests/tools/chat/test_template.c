@@ -1,5 +1,5 @@
-/* Chat formats. The text of a conversation is compared with that of the format's definition, and
-   its tokens with those of the whole text. */
+/* Chat formats. The text of a conversation is compared with the format's definition, and its tokens
+   with the tokens of the whole text. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -57,8 +57,8 @@ static const struct template_message conversation[] = {
     {.role = TEMPLATE_ASSISTANT, .text = {0}},
 };
 
-/* What the models' own templates make of the conversation; builtin.c has the sources of llama2 and
-   mistral. <s> at the beginning is left out: the tokenizer adds it. */
+/* The conversation by the models' own templates; builtin.c has the sources of llama2 and mistral.
+   <s> at the beginning is left out: the tokenizer adds it. */
 static const struct {
     const char *name, *text;
     const char *without_system; /* the text of a message of the user alone */
@@ -203,7 +203,8 @@ static int32_t *tokens_of(const struct template_format *f, const struct tft_mode
     return ids;
 }
 
-/* If no message contains the name of a special token, the tokens are those of the whole text. */
+/* If no message contains the name of a special token, the tokens are the tokens of the whole
+   text. */
 static void same_as_whole(const struct tft_model *m)
 {
     static const char *const said[] = {"Hello",

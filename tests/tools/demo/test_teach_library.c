@@ -1,5 +1,5 @@
-/* The library runs what was trained: its logits of a checkpoint, compared with decoding in lockstep
-   and with the loss. */
+/* The library runs the trained model: its logits of a checkpoint, compared with decoding in
+   lockstep and with the loss. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "checkpoint.h"
 #include "decode.h"

@@ -1,5 +1,4 @@
-/* The texts of tasks, compared with those that lm-evaluation-harness (August 2026) makes of the
-   same documents. */
+/* The texts of tasks, compared with lm-evaluation-harness (August 2026) on the same documents. */
 #include "test.h"
 
 #include <stdlib.h>
@@ -145,7 +144,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Reads a copy of the line whose memory ends with the line. */
+/* Reads a copy of the line, in memory that ends with the line. */
 static bool reads(enum task task, const char *line, struct task_item *item, char why[TASK_WHY])
 {
     size_t n = strlen(line);

@@ -16,10 +16,10 @@
 enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS, WITH_UP, IN_GATE, V_ROWS,
            V_COLUMNS, WIDENED };
 
-/* The name behind "model.layers.N." of what is blk.N.`gguf`, without .weight or .bias. Of several
+/* The name after "model.layers.N." of the tensor blk.N.`gguf`, without .weight or .bias. Of several
    rows that fit, the first counts. */
 static const struct {
-    const char *archs; /* NULL: all; with a blank before and behind each name */
+    const char *archs; /* NULL: all; with a blank before and after each name */
     const char *gguf, *name;
     enum how how;
 } names[] = {
@@ -265,7 +265,7 @@ static void put_head(struct out *out, const char *name, enum tft_dtype type, uin
     out->at += bytes;
 }
 
-/* A float whose exp is -x, or nearly so if there is no such float. */
+/* A float with -x as its exp, or nearly so if there is no such float. */
 static float log_of(float x)
 {
     float y = (float)log(-(double)x);
@@ -318,7 +318,7 @@ static void put_widened(struct out *out, const struct tft_tensor *from)
     }
 }
 
-/* up: with WITH_UP, the tensor whose rows come behind those of each matrix of `from` */
+/* up: with WITH_UP, the tensor with rows that come after the rows of each matrix of `from` */
 static void put_tensor(struct out *out, const struct toy *t, const struct tft_tensor *from,
                        const struct tft_tensor *up, const char *name, enum how how)
 {
@@ -383,7 +383,7 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
             put_numbers(out, t, from, name, row_of(t, how, r) * cols, 1, cols);
 }
 
-/* The tensor whose name has "up" where that of a gate has "gate". */
+/* The tensor named like a gate, with "up" instead of "gate". */
 static const struct tft_tensor *up_of(const struct tft_source *s, const char *gate)
 {
     char name[64];
@@ -431,7 +431,7 @@ static struct heads heads_of(const struct tft_source *s)
     return h;
 }
 
-/* Folders of gemma4 have keys also in layers that use those of earlier ones: here, their norm. */
+/* Folders of gemma4 have keys also in layers that use keys of earlier ones: here, their norm. */
 static void put_spare_norm(struct out *out, const struct toy *t, const struct tft_source *s,
                            const char *gguf, const char *name)
 {
@@ -557,7 +557,7 @@ static void put_gemma4(FILE *f, const struct toy *t)
     fputs("],", f);
 }
 
-/* What only one architecture has. */
+/* Keys of one architecture alone. */
 static void put_own(FILE *f, const struct toy *t)
 {
     bool windows = t->numbers && strstr(t->numbers->key, "window");

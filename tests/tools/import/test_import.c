@@ -42,8 +42,8 @@ static bool has_end(const struct tft_tensor *t, const char *end)
     return t->name.n >= n && memcmp(t->name.p + t->name.n - n, end, n) == 0;
 }
 
-/* What number i of a tensor becomes, so that a folder can have it: the decay of a delta net by a
-   bit or so, one that is exp of a float; numbers of bitnet's matrices as as_folder.h wants them. */
+/* The value of number i of a tensor that a folder can have: the decay of a delta net by a bit or
+   so, one that is exp of a float; numbers of bitnet's matrices as as_folder.h wants them. */
 static float settled(const struct tft_tensor *t, bool ternary, uint64_t i, float x)
 {
     if (has_end(t, ".ssm_a"))
@@ -88,7 +88,7 @@ static const char *imported(const struct toy *t, unsigned shards,
     return in_folder("i.gguf");
 }
 
-/* All tensors of a file are those of another one, and there are as many. */
+/* All tensors of a file equal the tensors of another one, and there are as many. */
 static void same_tensors(const char *arch, const char *got_path, const char *want_path)
 {
     struct tft_source got, want;
@@ -112,8 +112,8 @@ static void same_tensors(const char *arch, const char *got_path, const char *wan
     tft_source_close(&want);
 }
 
-/* The largest difference of 40 tokens' logits from those that the oracle computes of the toy's own
-   file, relative to the largest. */
+/* The largest difference of 40 tokens' logits from the oracle's with the toy's own file, relative
+   to the largest. */
 static double from_oracle(const char *path)
 {
     enum { N = 40 };
@@ -248,7 +248,7 @@ static void llama3_factors(void **state)
     tft_model_close(opened(in_folder("i.gguf")));
 }
 
-/* Rows of the embedding behind the vocabulary are left out. */
+/* Rows of the embedding beyond the vocabulary are left out. */
 static void fewer_rows(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void fewer_rows(void **state)
     tft_model_close(m);
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refused(const char *what, const char *with, const char *message)
 {

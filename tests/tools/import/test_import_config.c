@@ -1,5 +1,5 @@
 /* Ways of writing config.json that the folders of test_import.c do not have: values that the import
-   computes, defaults, and what it refuses. */
+   computes, defaults, and refusals. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -133,7 +133,7 @@ static void lfm2_layers(void **state)
     same_logits();
 }
 
-/* Two thirds of what config.json says, rounded up. */
+/* Two thirds of the value of config.json, rounded up. */
 static void lfm2_width(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void gemma_scales(void **state)
     same_logits();
 }
 
-/* qwen35 has values for what the formula needs even where config.json has others. */
+/* qwen35 has values of the formula even if config.json has others. */
 static void qwen35_sections(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void qwen35_sections(void **state)
     }
 }
 
-/* What config.json of gemma4 leaves out is what its class has: a quarter of the pairs turn where
+/* Values that gemma4's config.json leaves out are its class's: a quarter of the pairs turn where
    there is no window. */
 static void gemma4_defaults(void **state)
 {
@@ -257,7 +257,7 @@ static void put_into(const char *name, float x)
     assert_int_equal(fclose(f), 0);
 }
 
-/* The gate of bitnet; and what lfm2moe multiplies the weights of its experts by. */
+/* The gate of bitnet; and lfm2moe's factor of the weights of its experts. */
 static void keys_that_need_not_be(void **state)
 {
     (void)state;
@@ -275,7 +275,7 @@ static void keys_that_need_not_be(void **state)
     near(number(result(), "lfm2moe.expert_weights_scale", -1), 2.5);
 }
 
-/* What config.json leaves out is what the class has. */
+/* Values that config.json leaves out are the class's. */
 static void bitnet_classes(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void ends_with(const char *path, const char *end)
         fail_msg("\"%s\" does not end with \"%s\"", err.msg, end);
 }
 
-/* What is wrong is said, however long the folder's path is. */
+/* The message says the fault, however long the folder's path is. */
 static void long_paths(void **state)
 {
     (void)state;
@@ -358,7 +358,7 @@ static void long_paths(void **state)
     ends_with(path, "/config.json: line 1, column 1: string or '}' expected near end of file");
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refuses(void **state)
 {

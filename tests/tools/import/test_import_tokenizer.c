@@ -410,7 +410,7 @@ static void damaged_models(void **state)
     assert_non_null(strstr(err.msg, "model_type 3"));
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void refusals(void **state)
 {

@@ -66,7 +66,7 @@ static void refuses_damage(void **state)
     static const struct {
         const char *header;
         size_t n;
-        const char *message; /* behind the file's name */
+        const char *message; /* after the file's name */
     } cases[] = {
         {"{", 0, "line 1, column 1: "},
         {"", 0, "line 1, column 0: "},

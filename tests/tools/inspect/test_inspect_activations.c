@@ -19,8 +19,7 @@ static int larger_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Numbers whose magnitudes spread over many powers of two. Some are equal; sometimes all are zero.
-   */
+/* Numbers with magnitudes over many powers of two. Some are equal; sometimes all are zero. */
 static void fill(float *x, size_t n)
 {
     int spread = (int)(random_u32() % 60);
@@ -394,8 +393,8 @@ static void equal_keys_share_attention(void **state)
     tft_model_close(m);
 }
 
-/* The values of the prefix are 1, and those of the text 0: the output of attention is then the
-   share that the prefix receives. */
+/* The values of the prefix are 1, and of the text 0: the output of attention is then the share that
+   the prefix receives. */
 enum { PREFIX = 3, PREFIX_NUMBERS = 3 * PREFIX * 2 * 12 };
 
 static void give_prefix(struct tft_model *m)
@@ -450,8 +449,7 @@ static bool near(double a, double b, double by)
     return fabs(a - b) <= by * fabs(b);
 }
 
-/* A head's keys are those of the session's cache: 2 bits of 32 tokens of a channel lose what they
-   lose there. */
+/* A head's keys are the session's: 2 bits of 32 tokens of a channel lose as much as there. */
 static void keys_are_those_of_the_cache(void **state)
 {
     enum { HEAD = 12, LAYER = 1, KV_HEAD = 1 };
@@ -484,8 +482,8 @@ static void keys_are_those_of_the_cache(void **state)
     tft_model_close(m);
 }
 
-/* The magnitudes of a W8A8 model are near those of its model of floats. The inputs of its linear
-   layers are numbers that a byte can stand for. */
+/* The magnitudes of a W8A8 model are near the float model's. The inputs of its linear layers are
+   numbers that a byte can stand for. */
 static void bytes_are_near_the_floats(void **state)
 {
     (void)state;
@@ -513,7 +511,8 @@ static void bytes_are_near_the_floats(void **state)
     }
 }
 
-/* The numbers at the ends of ranges are those that a session counts. One range is too narrow. */
+/* The numbers at the ends of ranges are the numbers that a session counts. One range is too
+   narrow. */
 static void ends_agree_with_the_runtime(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What tuffet inspect --activations says of caches, restated from the papers with plain loops. */
+/* The figures of caches by tuffet inspect --activations, restated from the papers with plain
+   loops. */
 #include "test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Packed files: the same logits as the file that they were packed from, in the memory of the file;
-   and files that lie about what is packed are refused with one line. */
+   and files with false claims about packing are refused with one line. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -105,7 +105,7 @@ static size_t memory_of(const char *path)
     return bytes;
 }
 
-/* What opening would take. */
+/* The memory of opening. */
 static size_t planned(const char *path)
 {
     struct tft_model m = {0};
@@ -131,7 +131,7 @@ static bool has(const struct tft_model *m, const char *name)
     return tft_source_tensor(&m->source, name) != NULL;
 }
 
-/* ---- what pack writes */
+/* ---- files of pack */
 
 static void models_of_every_type(void **state)
 {
@@ -190,7 +190,7 @@ static void the_layout_is_that_of_the_version(void **state)
         fail_msg("0x%016llx", (unsigned long long)h);
 }
 
-/* What is written depends neither on the number of threads nor on earlier files. */
+/* The written file depends neither on the number of threads nor on earlier files. */
 static void the_file_is_the_same_with_any_number_of_threads(void **state)
 {
     (void)state;

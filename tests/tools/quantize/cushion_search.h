@@ -1,4 +1,4 @@
-/* What the tests of the search for a cushion share. Include it after test.h and after the #define
+/* Shared by the tests of the search for a cushion. Include it after test.h and after the #define
    that folder.h wants. */
 #ifndef TFT_TEST_CUSHION_SEARCH_H
 #define TFT_TEST_CUSHION_SEARCH_H

@@ -49,7 +49,7 @@ static const struct toy piece_toys[] = {
     {SMALL("hunyuan-dense", 2)},
     {SMALL("smollm3", 4)},
     {SMALL("gemma", 2), .tied = true}, /* GEGLU, a scale of embeddings */
-    {SMALL("olmo2", 2)},               /* norms behind halves alone, and over all heads */
+    {SMALL("olmo2", 2)},               /* norms after halves alone, and over all heads */
     {SMALL("olmo2", 2), .yarn = 4, .numbers = windows},
     {SMALL("exaone4", 3), .numbers = windows}, /* the layer without a window has no RoPE */
     {SMALL("gptneox", 2)},

@@ -1,6 +1,6 @@
 /* The search for bits of the matrices of the layers: within the budget, no worse by its own rule
-   than equal bits, and more bits for what matters more. The losses are checked against ones that
-   are computed here. */
+   than equal bits, and more bits for matrices that matter more. The losses are checked against ones
+   that are computed here. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -111,8 +111,8 @@ static void predict(const struct tft_model *m, double *p)
     tft_session_close(s);
 }
 
-/* The loss of a matrix is that of a model that holds its codes of 2 bits. As its numbers are chosen
-   from those of 8 bits here, and from floats by quantize(), both losses are near, not equal. */
+/* The loss of a matrix is near the loss of a model with the matrix in codes of 2 bits. Both losses
+   are not equal, as the codes are chosen from 8 bits here, and from floats by quantize(). */
 static void losses_are_those_of_quantized_models(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void losses_are_those_of_quantized_models(void **state)
     bits_search_free(&r);
 }
 
-/* Heads whose output is not used cannot matter. */
+/* Heads with unused output cannot matter. */
 static void what_matters_gets_more(void **state)
 {
     (void)state;

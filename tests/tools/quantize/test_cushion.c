@@ -155,7 +155,7 @@ static void the_loss_is_that_of_the_paper(void **state)
     }
 }
 
-/* Sequences of a pass do not attend to each other: their losses are those of each one alone. */
+/* Sequences of a pass do not attend to each other: each has the same loss as alone. */
 static void exhaustive_finds_the_best(void **state)
 {
     (void)state;

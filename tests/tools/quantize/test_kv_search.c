@@ -95,7 +95,7 @@ static const char base[] = "tuffet:window=0,group=16";
 static int32_t text[TEXT];
 static float importance[LAYERS * WIDTH / 2], nothing[DIM * WIDTH];
 
-/* The attention output of layers whose bit is not set in `mind` is 0. */
+/* The attention output of layers without a bit in `mind` is 0. */
 static struct tft_model *model(unsigned mind)
 {
     struct tft_model *m = opened(written(&toy));
@@ -333,7 +333,7 @@ static struct kv_search_opts deep(const char *kv, double bits)
     return o;
 }
 
-/* Bytes of a token of a session of DEPTH tokens whose slots are all in use. */
+/* Bytes of a token of a session of DEPTH tokens with all slots in use. */
 static size_t deep_bytes(const struct tft_model *m, const char *kv)
 {
     struct tft_kv_policy p;
@@ -379,7 +379,7 @@ static void settings_at_a_depth(void **state)
                 least = best->divergence;
             }
         }
-        /* other than what is given; too long for the text or the budget: all but window:32 and
+        /* other than the given ones; too long for the text or the budget: all but window:32 and
            log2:32, and groups of 128 */
         assert_int_equal(clip, 2);
         assert_in_range(retain, 1, 2);

@@ -1,4 +1,4 @@
-/* Rows of named prefixes: they are the keys and values that the model of floats computes behind the
+/* Rows of named prefixes: they are the keys and values that the float model computes after the
    file's prefix, in the basis of the file's values. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
@@ -153,8 +153,8 @@ static void near_rows(const struct tft_model *made, const struct quantize_opts *
         }
 }
 
-/* Rows of the file's own prefix and of named ones went through the same; behind them the model is
-   near that of floats. */
+/* Rows of the file's own prefix and of named ones went through the same; after them the model is
+   near the float model. */
 static void check_basis(const struct toy *t, const struct quantize_opts *o, double most)
 {
     struct named_prefix p[2];

@@ -60,7 +60,8 @@ static int32_t id_of(const struct tft_model *m, const char *name)
     return id;
 }
 
-/* Texts are those of sessions of their own: what each says is likeliest to be drawn again. */
+/* Texts equal the texts of separate sessions: the tokens of each are the most likely to be drawn
+   again. */
 static void conversations(void **state)
 {
     (void)state;
@@ -140,7 +141,7 @@ static void a_vocabulary_of_one_text(struct talks *t, size_t text, size_t n)
     assert_true(talks_add(t, ids, n));
 }
 
-/* Windows begin where texts do, and never amid one; each third text is in those that are kept. */
+/* Windows begin where texts do, and never amid one; each third text is in the kept ones. */
 static void windows(void **state)
 {
     (void)state;
@@ -151,7 +152,7 @@ static void windows(void **state)
         a_vocabulary_of_one_text(&t, i, lengths[i]);
     int32_t out[10 * WINDOW];
     struct talks_start plain = {.bos = -1, .held = -1}, bos = {.bos = 9999, .held = -1};
-    /* 0 with 1 and the beginning of 3; then 4, whose window 6 fills; 7 does not fill one */
+    /* 0 with 1 and the beginning of 3; then 4, in a window that 6 fills; 7 does not fill one */
     assert_int_equal(talks_windows(&t, false, &plain, WINDOW, 10, out), 2);
     static const int32_t want[] = {0, 1, 2, 3, 4, 5, 6, 100, 101, 102, 103, 104, 105, 106, 107, 108,
                                    300, 301, 302, 303, 400, 401, 402, 403, 404, 600, 601};
@@ -179,7 +180,7 @@ static void windows(void **state)
     talks_free(&t);
 }
 
-/* A text that has no more than these tokens does not go on behind them. */
+/* A text that has no more than these tokens does not go on after them. */
 static void what_all_begin_with(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static void clear(const struct tft_source *s, unsigned char *file, const char *n
  * A newline attends to BOS and to all newlines so far alike, and to nothing else: with n of them,
  * its own included, BOS has the share 1 / (1 + n) of its attention, which goes to SHARE. With one
  * of them SHARE is 5.5 / 2, which the gate of the feed-forward network lets through, and with two
- * 5.5 / 3, which it does not. What it lets through of IS_NEWLINE is OUTLIER, 100 or more.
+ * 5.5 / 3, which it does not. It lets OUTLIER, 100 or more, of IS_NEWLINE through.
  */
 static void make(const struct tft_source *s, unsigned char *file)
 {
@@ -160,7 +160,7 @@ static void the_first_newline_goes_into_the_prefix(void **state)
     assert_int_equal(r.start.n, 1);
     assert_int_equal(r.start.left, WINDOWS - 1); /* one in each window that has a newline */
     assert_true(r.start.peak > 100);
-    assert_true(r.median > 3 && r.median < 5); /* of words, whose largest number is 4 */
+    assert_true(r.median > 3 && r.median < 5); /* of words, with 4 as largest number */
     assert_in_range(r.n, 1, PIVOT_PREFIXES);
     for (uint32_t i = 0; i < r.n; i++) {
         const struct pivots_prefix *p = &r.prefix[i];

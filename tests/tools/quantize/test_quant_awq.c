@@ -1,4 +1,4 @@
-/* AWQ: the factors are those of the paper, and none of its grid loses less. */
+/* AWQ: the factors are the paper's, and none of its grid loses less. */
 #include "test.h"
 
 #include <float.h>
@@ -40,8 +40,8 @@ static void chosen(float *s, const struct awq_input *x, int n_threads)
         awq_choose(s, x, &(struct awq_how){.group = GROUP, .kern = &kern, .n_threads = n_threads}));
 }
 
-/* What the rows lose with these factors: the error of the weights that the float model would have,
-   each weighted with the moment of its input. */
+/* The loss of the rows with these factors: the error of the weights that the float model would
+   have, each weighted with the moment of its input. */
 static double loss(const float *from, size_t rows, uint32_t bits, const float *s)
 {
     static float scaled[ROWS * COLS];

@@ -196,7 +196,7 @@ static void reordered_values_are_the_same_bits(void **state)
 }
 
 /* The file's order of keys fits the text, checked in the last layer: the channels of a cluster have
-   ranges at least as wide as those of the cluster before. */
+   ranges at least as wide as in the cluster before. */
 static void the_order_of_the_keys(void **state)
 {
     (void)state;
@@ -398,8 +398,8 @@ static void alpha_loses_least_of_attentions_output(void **state)
     assert_true(assert_alphas(&windowed, few, (int[]){4, 3}, 1) >= 4);
 }
 
-/* The layer with a window is f16: it has no alpha. Its values have an order, as those of all layers
-   do, which the file's weights have too. */
+/* The layer with a window is f16: it has no alpha. Its values have an order, as in all layers, and
+   the file's weights have the same order. */
 static void a_calibrated_file_with_windows_runs(void **state)
 {
     (void)state;

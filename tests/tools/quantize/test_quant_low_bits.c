@@ -1,4 +1,4 @@
-/* Weights of few bits: what the codes mean, that nothing better is found by trying everything, and
+/* Weights of few bits: the meaning of the codes, that trying everything finds nothing better, and
    that feedback makes the error of correlated inputs smaller. */
 #include "test.h"
 
@@ -204,7 +204,7 @@ static void feedback_lowers_the_cost(void **state)
     }
 }
 
-/* The factor and weights of a metric are those of its H: L D L^T. */
+/* The factor and weights of a metric follow from its H: L D L^T. */
 static void the_metric_is_that_of_the_moments(void **state)
 {
     (void)state;

@@ -16,8 +16,7 @@ static float w[MOST_ROWS * STRIDE], scale[MOST_ROWS];
 static int32_t rowsum[MOST_ROWS];
 static int8_t data[MOST_ROWS * MOST_COLS];
 
-/* Checks what can be checked without pack.c: where each byte lies, that it is the nearest, the
-   padding. */
+/* Checks that do not need pack.c: where each byte lies, that it is the nearest, the padding. */
 static void check(size_t rows, size_t cols)
 {
     size_t padded = tft_panel_cols(cols);

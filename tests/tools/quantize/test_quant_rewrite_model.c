@@ -1,5 +1,4 @@
-/* Rewriting a W8A8 file with another prefix: what stays, what a session sees, and what is refused.
-   */
+/* Rewriting a W8A8 file with another prefix: unchanged parts, a session's results, and refusals. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -316,7 +315,7 @@ static void how_it_was_tuned(void **state)
     tft_model_close(m);
 }
 
-/* ---- what is refused */
+/* ---- refusals */
 
 static void fails(const struct tft_model *m, const char *path, const struct rewrite *r,
                   const char *why)

@@ -107,7 +107,7 @@ static void values_and_output(void **state)
     assert_int_equal(rotate_block(HEAD), 16);
     for (size_t block = 1; block <= 16; block *= 2) {
         double mixed[HEADS * HEAD] = {0}, got[WIDTH];
-        /* rotates what was rotated before: the rotations cancel out */
+        /* rotates rotated rows again: the rotations cancel out */
         if (block > 1) {
             rotate_rows(v, WIDTH, KV * HEAD, WIDTH, block);
             rotate_columns(bias, KV * HEAD, 1, KV * HEAD, block);

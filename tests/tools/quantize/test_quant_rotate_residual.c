@@ -86,7 +86,7 @@ static void it_is_hartley_and_hadamard(void **state)
     }
 }
 
-/* ---- what it is for */
+/* ---- its purpose */
 
 static double product(const float *x, const float *y, size_t n)
 {

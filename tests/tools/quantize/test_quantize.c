@@ -389,7 +389,7 @@ static void few_bits_on_every_rung_with_any_threads(void **state)
         struct quantize_opts o = few_bits(&toys[i], 4);
         o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
         o.rounding = (enum quantize_rounding)(i % 3);
-        if (!thorough()) { /* less text; the second layer has 8 bits, behind a layer of 4 */
+        if (!thorough()) { /* less text; the second layer has 8 bits, after a layer of 4 */
             o.n_text = WINDOW;
             memset(matrix_bits + LAYER_MATS, 8, sizeof matrix_bits - LAYER_MATS);
         }
@@ -452,8 +452,8 @@ static void matrices_have_their_bits(void **state)
     }
 }
 
-/* What the text meets behind rounded layers is near what it meets in the float model, however
-   weights are folded and unfolded; feedback brings logits nearer. */
+/* The inputs after rounded layers are near the float model's, however weights are folded and
+   unfolded; feedback brings logits nearer. */
 static void few_bits_near_the_floats(void **state)
 {
     (void)state;
@@ -484,7 +484,7 @@ static void few_bits_near_the_floats(void **state)
 }
 
 /* Matrices that keep their 8 bits are folded, written, unfolded, and run again: the inputs of the
-   first layer up to the first rounded matrix are what they were. */
+   first layer up to the first rounded matrix stay the same. */
 static void unfolding_undoes_folding(void **state)
 {
     (void)state;
@@ -542,7 +542,7 @@ static void assert_columns(const struct tft_mat *scaled, const struct tft_mat *p
                        slack * f * column_size(plain, col));
 }
 
-/* A model whose matrices marked in `few` have 4 bits: by AWQ, or to nearest. */
+/* A model with 4 bits for the matrices marked in `few`: by AWQ, or to nearest. */
 static struct tft_model *scaled_model(const struct toy *t, enum quantize_rotate rotate,
                                       const bool few[LAYER_MATS], enum quantize_rounding rounding)
 {
@@ -563,7 +563,7 @@ static void note_spread(double least, double most)
     spread = fmax(spread, most / least);
 }
 
-/* Columns that read a norm are multiplied by what the norm is divided by. */
+/* Columns that read a norm are multiplied by the norm's divisor. */
 static void check_norm(const struct tft_norm *scaled, const struct tft_norm *plain,
                        struct tft_linear *a[3], struct tft_linear *b[3], size_t n, size_t width)
 {
@@ -604,8 +604,8 @@ static void awq_moves_factors_from_norms_to_their_readers(void **state)
     assert_true(spread > 1.2);
 }
 
-/* Rows of v, its bias, and the values of the prefix are divided by what the columns of o that read
-   them, those of all heads that share a KV head, are multiplied by. */
+/* Rows of v, its bias, and the values of the prefix are divided by the factor of the columns of o
+   that read them, for all heads that share a KV head. */
 static void check_values(const struct tft_model *a, const struct tft_model *b, uint32_t l)
 {
     const struct tft_block *is = &a->block[l], *was = &b->block[l];

@@ -172,8 +172,8 @@ static struct tft_model *quantized_for(const struct toy *t, const char *kv)
     return m;
 }
 
-/* Through the file's default cache, as a session that is fed the window has it: nearer to that than
-   the loss with floats, by far, as single losses differ by what other roundings give. */
+/* Through the file's default cache, as a session that is fed the window has it: nearer to that loss
+   than the loss with floats, by far. Single losses differ by rounding. */
 static void the_loss_through_a_cache(void **state)
 {
     (void)state;
@@ -205,9 +205,9 @@ static void the_loss_through_a_cache(void **state)
     }
 }
 
-/* Each number of an evicted token is near what it was, and no other is: 8 bits lose 1 / 255 of the
-   range of a group, half of it to each side, and f16 next to nothing. Random numbers are all within
-   6. */
+/* Each number of a quantized token is near its old value, and no other number changes: 8 bits lose
+   1 / 255 of the range of a group, half of it to each side, and f16 next to nothing. Random numbers
+   are all within 6. */
 static void codes_are_near_their_numbers(void **state)
 {
     (void)state;
@@ -252,8 +252,8 @@ static void codes_are_near_their_numbers(void **state)
         }
 }
 
-/* The second loss is small, as the outputs of the quantized model's blocks are near those of the
-   float model, which quantize() shows. */
+/* The second loss is small, as the outputs of the quantized model's blocks are near the float
+   model's, which quantize() shows. */
 static void outputs_are_those_of_floats(void **state)
 {
     (void)state;
@@ -444,7 +444,7 @@ static void what_cannot_be_tuned(void **state)
     tft_model_close(m);
 }
 
-/* A piece is known if, and only if, a toy has it: those that another module adds are refused until
+/* A piece is known if, and only if, a toy has it: parts that another module adds are refused until
    tuning knows them. */
 static void every_known_piece_has_a_toy(void **state)
 {

@@ -112,8 +112,8 @@ static void check(const struct toy *t, double lambda, bool match)
     free(p.gradient);
 }
 
-/* Architectures that need no piece beyond those of the toys, but in other company: LayerNorm with
-   RoPE, with a gate, and with groups of heads. */
+/* Architectures with the toys' parts only, but in other combinations: LayerNorm with RoPE, with a
+   gate, and with groups of heads. */
 static const struct toy mixed[] = {
     {.arch = "stablelm",
      .n_vocab = 35,

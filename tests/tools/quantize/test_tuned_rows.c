@@ -1,5 +1,5 @@
-/* A model that is made behind given keys and values of its prefix, as after tuning: what the text
-   shows is what it shows behind them. */
+/* A model that is quantized with given keys and values of its prefix, as after tuning: its
+   measurements are of the text after them. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -18,7 +18,7 @@ static size_t numbers(const struct tft_model *m)
     return (size_t)m->n_layer * m->n_prefix * m->n_head_kv * m->head_dim;
 }
 
-/* The prefix's rows of a file, each number half of what it is or twice as much. */
+/* The prefix's rows of a file, with each number halved or doubled. */
 static void take_other_rows(const struct tft_model *m)
 {
     for (size_t i = 0; i < numbers(m); i++) {
@@ -122,8 +122,8 @@ static void the_text_goes_on_behind_the_rows(void **state)
     }
 }
 
-/* Values of a file, which were rotated, divided and put into another order, are those of the model
-   of floats again; a file that is made behind them has what the first one had. */
+/* Values of a file, which were rotated, divided and put into another order, equal the float model's
+   again; a file that is made after them equals the first one. */
 static void check_restored(const struct toy *t, struct quantize_opts *o)
 {
     struct quantize_values values = {0};

@@ -2,8 +2,8 @@
  * Rounding in the test of the tuning gradients.
  *
  * A rounded number has slope 0 almost everywhere, so that finite differences say nothing about the
- * gradients of CushionCache, section 4.2. Those are the slopes of other functions, which have the
- * same values at one point, here called the base:
+ * gradients of CushionCache, section 4.2. These gradients are the slopes of other functions with
+ * the same values at one point, here called the base:
  *
  *   - the products take q(x) with slope 1 within its range and 0 beyond it, "straight through"
  *     (Bengio et al. 2013, section 4): x plus a constant, which is q(x) - x of the base;
@@ -20,7 +20,7 @@
 
 enum rounding { ROUND, RECORD, REPLAY }; /* ROUND: really, and no record */
 
-/* Sets what the next run does. False if the last replay was not of the recorded length. */
+/* Sets the mode of the next run. False if the last replay was not of the recorded length. */
 bool rounding_begin(enum rounding mode);
 
 /* x rounded as the products take it. real_round is that of errors. */

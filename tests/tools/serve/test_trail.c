@@ -36,7 +36,7 @@ static void least(void **state)
     assert_int_equal(common(&t, 120, 120), 100);
 }
 
-/* States go back to checkpoints; behind all of its tokens, a session needs none. */
+/* States go back to checkpoints; at the end of its tokens, a session needs none. */
 static void marks(void **state)
 {
     (void)state;
