@@ -18,7 +18,7 @@ struct tft_conversion {
 
 /* Converts all n parts of tensors of `s`, with the threads and the progress callback of opts. Pages
    of the file that have been read are given back. TFT_ERR_FORMAT: a factor of packed weights is
-   infinite or NaN. */
+   NaN or infinity. */
 enum tft_status tft_convert(const struct tft_kernels *kern, const struct tft_source *s,
                             const struct tft_conversion *list, size_t n,
                             const struct tft_model_opts *opts, struct tft_error *err);

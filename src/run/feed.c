@@ -72,8 +72,8 @@ static enum tft_status take_outputs(struct tft_session *s, uint32_t row, uint32_
                                 (size_t)n_logits * m->n_vocab);
     if (!good || !tft_are_numbers(s->out.hidden, (size_t)n_hidden * m->n_embd))
         return tft_fail(&s->error, TFT_ERR_NUMBERS,
-                        "%s: the %s after token %u are infinite or no numbers: the file is "
-                        "damaged, or its activations overflow",
+                        "%s: the %s after token %u have NaN or infinity: the file is damaged, or "
+                        "its activations overflow",
                         m->source.name, good ? "hidden vectors" : "logits", s->pos);
     s->out.n_valid = n_logits;
     s->out.n_valid_hidden = n_hidden;

@@ -114,7 +114,7 @@ static const char *wrong_arrays(const struct image *i, const struct tft_session 
     for (uint32_t k = 0; i->h.has_logits && k < s->m->n_vocab; k++) {
         uint32_t bits = tft_load_u32(i->logits + 4 * (size_t)k);
         if ((bits & 0x7f800000) == 0x7f800000)
-            return "a logit is infinite or no number";
+            return "a logit is NaN or infinity";
     }
     return tft_kv_wrong_image(&s->kv, &i->kv);
 }

@@ -152,7 +152,7 @@ const float *tft_session_logits(struct tft_session *s, const struct tft_asked *a
 struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_session *s,
                                   size_t *n);
 
-/* Whether all of x: [n] are numbers, not infinite. */
+/* Whether x: [n] has no NaN or infinity. */
 bool tft_are_numbers(const float *x, size_t n);
 
 /* Stores the prefix's keys and values in its slots of the host's layers. */

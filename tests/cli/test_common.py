@@ -182,7 +182,7 @@ class Common(Case):
             for args in [["run", "-phello", "--json"],
                          ["chat", "-phello", "--template=chatml", "--json"],
                          ["ppl", "-f", text, "--ctx=64", "--json"]]:
-                self.assertIn("are infinite or no numbers: the file is damaged",
+                self.assertIn("have NaN or infinity: the file is damaged",
                               self.fails(args[0], bad, *args[1:]))
 
 

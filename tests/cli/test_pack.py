@@ -113,7 +113,7 @@ class Pack(Case):
         bad = self.write("bad", data[:at] + b"\0\x7c" + data[at + 2:])
         self.assertEqual(self.fails("pack", bad, "-o", self.path("none")),
                          f"tuffet: {bad}: byte {at}: the tensor blk.1.ffn_up.weight has a scale "
-                         "that is infinite or not a number")
+                         "of NaN or infinity")
         self.assertFalse(os.path.exists(self.path("none")))
 
     @unittest.skipIf(WRAPPER, "too slow under emulation")

@@ -343,7 +343,7 @@ static void errors(void **state)
     assert_int_equal(tft_prefill(s, words, 3), TFT_ERR_NUMBERS);
     assert_null(tft_hidden(s, 0));
     assert_non_null(strstr(tft_session_error(s)->msg,
-                           "m.gguf: the hidden vectors after token 5 are infinite or no numbers"));
+                           "m.gguf: the hidden vectors after token 5 have NaN or infinity"));
     m->out_norm.w = own;
     tft_session_close(s);
     tft_model_close(m);

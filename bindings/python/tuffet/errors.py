@@ -44,7 +44,7 @@ class DeviceError(Error):
 
 
 class NumbersError(Error):
-    """The model computed logits that are infinite or no numbers."""
+    """The model computed logits that are NaN or infinity."""
 
 
 class Cancelled(Error):

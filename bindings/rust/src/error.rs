@@ -21,7 +21,7 @@ pub enum Status {
     Full,
     /// The device to compute on is missing or has failed.
     Device,
-    /// The model computed logits that are infinite or no numbers.
+    /// The model computed logits that are NaN or infinity.
     Numbers,
     /// The call was stopped.
     Cancelled,
