@@ -457,12 +457,13 @@ struct tft_session_opts {
  * with states or with ranges over all tokens of a pass, on a device, and with n_hidden or
  * no_logits.
  *
- * opts.draft, a draft model (Leviathan et al. 2023), drafts its likeliest tokens where the text has
- * no match, or a less likely one. The draft session belongs to this session from tft_session_open
- * to tft_session_close: calls feed it the same tokens, and the caller neither uses nor closes it
- * meanwhile. Its memory is its own. The first call of tft_decode feeds it the whole prompt; its own
- * progress callback can end this prefill, and there is then no draft. A full draft session drafts
- * nothing, so give it the same capacity. The gain depends on how alike the two models are.
+ * opts.draft, a draft model (Leviathan et al. 2023), drafts its most likely tokens where the text
+ * has no match, or a less likely one. The draft session belongs to this session from
+ * tft_session_open to tft_session_close: calls feed it the same tokens, and the caller neither uses
+ * nor closes it meanwhile. Its memory is its own. The first call of tft_decode feeds it the whole
+ * prompt; its own progress callback can end this prefill, and there is then no draft. A full draft
+ * session drafts nothing, so give it the same capacity. The gain depends on how alike the two
+ * models are.
  */
 
 /*
@@ -919,11 +920,11 @@ TFT_API size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, siz
  *      0 is never drawn.
  */
 struct tft_sampler {
-    float temperature;    /* step 3; 0: greedy, the likeliest token */
-    int32_t top_k;        /* choose among the k likeliest; 0: all */
-    float top_p;          /* choose among the likeliest that together have this probability; 0 or 1:
-                             all */
-    float min_p;          /* choose among tokens with at least this part of the likeliest's
+    float temperature;    /* step 3; 0: greedy, the most likely token */
+    int32_t top_k;        /* choose among the k most likely; 0: all */
+    float top_p;          /* choose among the most likely that together have this probability; 0 or
+                             1: all */
+    float min_p;          /* choose among tokens with at least this part of the most likely one's
                              probability; 0: all */
     float repeat_penalty; /* divides the logits of recent tokens (multiplies negative ones); 0 or 1:
                              off */
@@ -951,7 +952,7 @@ struct tft_choice {
     float logprob; /* ln of its probability among all tokens, at temperature 1 */
 };
 
-/* Writes the k likeliest tokens to out[k], the likeliest first, of equals the smallest id, and
+/* Writes the k most likely tokens to out[k], the most likely first, of equals the smallest id, and
    returns how many: fewer than k if the vocabulary is smaller; 0 without logits. logits: [n_vocab]
    of the caller; NULL: tft_logits(s, 0), of the session's last call. Allocates nothing. */
 TFT_API size_t tft_likeliest(struct tft_session *s, const float *logits, struct tft_choice *out,

@@ -248,7 +248,7 @@ type Choice struct {
 	Logprob float32
 }
 
-// Likeliest returns the k likeliest next tokens.
+// Likeliest returns the k most likely next tokens.
 func (s *Session) Likeliest(k int) []Choice {
 	if k > s.model.info.Vocab {
 		k = s.model.info.Vocab
@@ -273,7 +273,7 @@ func (s *Session) Logprob(id int32) float32 {
 	return float32(C.tft_logprob(s.raw, nil, C.int32_t(id)))
 }
 
-// Sampler is how the next token is chosen; the zero value takes the likeliest. tuffet.h has the
+// Sampler is how the next token is chosen; the zero value takes the most likely. tuffet.h has the
 // rules.
 type Sampler struct {
 	Temperature   float32

@@ -92,7 +92,7 @@ export interface SessionOptions {
 }
 
 export interface SamplerOptions {
-    /** 0: the likeliest token. */
+    /** 0: the most likely token. */
     temperature?: number;
     topK?: number;
     topP?: number;
@@ -188,7 +188,7 @@ export class Session {
     logits(back?: number): Float32Array | null;
     /** The same of the hidden vector [nEmbd]. */
     hidden(back?: number): Float32Array | null;
-    /** The k likeliest next tokens, and the logarithms of their probabilities. */
+    /** The k most likely next tokens, and the logarithms of their probabilities. */
     likeliest(k: number): {token: number, logprob: number}[];
     /** The logarithm of the probability that this token comes next; NaN without logits. */
     logprob(token: number): number;
@@ -232,7 +232,7 @@ export class Grammar {
     close(): void;
 }
 
-/** How the next token is chosen; without options the likeliest. */
+/** How the next token is chosen; without options the most likely. */
 export class Sampler {
     constructor(options?: SamplerOptions);
 }

@@ -122,7 +122,7 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 /* f32[10]: losses on text that was kept out of calibration. Five numbers for conversations in the
    model's template, then five for other text: how many tokens; the mean of -ln p of a token, for
    the model of floats and for this one; the mean divergence (Kullback and Leibler's) of this one,
-   in nats; and how often the likeliest token is the same. Zeros: not measured. Older files have
+   in nats; and how often the most likely token is the same. Zeros: not measured. Older files have
    f32[2]: the second and third, of text. */
 #define TFT_KEY_HELD_OUT "tuffet.held_out"
 

@@ -34,7 +34,7 @@ static const float *penalized(const float *logits, struct tft_session *s, float 
     return x;
 }
 
-/* The probability relative to the likeliest token: exp((logit - best) / temperature). 1 if the
+/* The probability relative to the most likely token: exp((logit - best) / temperature). 1 if the
    logits are equal, since infinite ones would give NaN. 0 for NaN, which would spoil every sum. */
 static float weight(float logit, float best, float inverse)
 {
@@ -109,7 +109,7 @@ static int32_t choose(struct tft_sampler *z, struct tft_likely *l, const struct 
     if (!k)
         return UNDECIDED;
 
-    double u = draw(&z->seed) * sum - 1; /* 1: the weight of the likeliest */
+    double u = draw(&z->seed) * sum - 1; /* 1: the weight of the most likely */
     for (i = 0; u >= 0 && i + 1 < k && tft_likely_has(l, i + 1); i++) {
         float w = weight(l->c[i + 1].logit, l->best, inverse);
         if (!(w > 0)) /* rounding has left some of u */

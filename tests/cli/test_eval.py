@@ -230,7 +230,7 @@ class Eval(Case):
                                                piqa))
 
     def test_equal_chances(self):
-        """The shortest answer is the likeliest, and the first of equally long ones. The greedy
+        """The shortest answer is the most likely, and the first of equally long ones. The greedy
         choice is the first token of the vocabulary."""
         model = self.toy(uniform=1)
         got = self.eval(model, "copa", {"query": "once", "choices": ["hello world", "a", "i"],

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a head that is read in part would save. Needs numpy and the Python module:
+"""The savings of a head that is read in part. Needs numpy and the Python module:
 
     TUFFET_LIBRARY=build/test/libtuffet.so tools/lab/head_bound.py MODEL --text TEXT
 
-To find the likeliest tokens, few logits are needed exactly: read the high bits of all rows first,
-bound what the low bits can add, and read these only for rows that may still be among the likeliest.
+To find the most likely tokens, few logits are needed exactly: read the high bits of all rows first,
+bound the sum of the low bits, and read these only for rows that may still be among the most likely.
 MODEL is of `tuffet quantize`, with a head of int8. Prints, for 2 to 6 bits read first, which share
-of the head's bytes is read for the likeliest token and for the 40 likeliest: means over tokens of
-TEXT.
+of the head's bytes is read for the most likely token and for the 40 most likely: means over tokens
+of TEXT.
 
 The scale of a row is s and its numbers are q = h + r, where h is a multiple of 2^(8 - bits) and |r|
 at most half of that. Its logit is s (h x + r x). |r x| is bounded by the largest |r| times the sum
@@ -121,7 +121,7 @@ def main():
     rows, scales = head(a.model)
     # vectors may be shorter than padded rows
     rows = rows[:, :x.shape[1]].astype(np.float32)
-    print("| bits read first | likeliest token | 40 likeliest |\n|---|---:|---:|")
+    print("| bits read first | most likely token | 40 most likely |\n|---|---:|---:|")
     for bits in range(2, 7):
         read = [100 * np.mean(list(shares(rows, scales, x, bits, top))) for top in (1, 40)]
         print(f"| {bits} | {read[0]:.0f} % | {read[1]:.0f} % |")

@@ -26,7 +26,7 @@ def _floats(p: Any, n: int) -> Any:
 
 
 class Sampler:
-    """How the next token is chosen; without arguments the likeliest. The same seed gives the same
+    """How the next token is chosen; without arguments the most likely. The same seed gives the same
     tokens on every machine; without a seed they differ from run to run."""
 
     def __init__(self, temperature: float = 0, *, top_k: int = 0, top_p: float = 0,
@@ -191,7 +191,7 @@ class Session(Handle):
         return _floats(p, self.model.info.n_embd) if p else None
 
     def likeliest(self, k: int) -> List[Tuple[int, float]]:
-        """The k likeliest next tokens, and the logarithms of their probabilities."""
+        """The k most likely next tokens, and the logarithms of their probabilities."""
         out = (_c.tft_choice * k)()
         n = _c.lib.tft_likeliest(self._open, None, out, k)
         return [(c.id, c.logprob) for c in out[:n]]

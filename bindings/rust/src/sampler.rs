@@ -5,17 +5,17 @@ use std::ptr::{null_mut, NonNull};
 use crate::error::check;
 use crate::{sys, Error, Model, Result};
 
-/// How the next token is chosen. `default()` takes the likeliest one; otherwise the same seed,
+/// How the next token is chosen. `default()` takes the most likely one; otherwise the same seed,
 /// logits and settings give the same tokens on every machine.
 #[derive(Debug, Default)]
 pub struct Sampler<'g> {
     /// 0: greedy.
     pub temperature: f32,
-    /// Choose among the k likeliest; 0: all.
+    /// Choose among the k most likely; 0: all.
     pub top_k: i32,
-    /// Choose among the likeliest that together have this probability; 0 or 1: all.
+    /// Choose among the most likely that together have this probability; 0 or 1: all.
     pub top_p: f32,
-    /// Choose among those with at least this part of the likeliest's probability; 0: all.
+    /// Choose among tokens with at least this part of the most likely one's probability; 0: all.
     pub min_p: f32,
     /// Divides the logits of recent tokens; 0 or 1: off.
     pub repeat_penalty: f32,

@@ -134,7 +134,7 @@ impl<'m> Session<'m> {
         unsafe { slice(sys::tft_hidden(self.raw(), back), self.model.info().n_embd) }
     }
 
-    /// The `k` likeliest next tokens and the logarithms of their probabilities.
+    /// The `k` most likely next tokens and the logarithms of their probabilities.
     pub fn likeliest(&mut self, k: usize) -> Vec<(i32, f32)> {
         let k = k.min(self.model.info().n_vocab);
         let mut out = vec![sys::tft_choice { id: 0, logprob: 0.0 }; k];

@@ -418,8 +418,8 @@ static void samplers_get_the_likeliest_logits(void **state)
     close_pair(&p);
 }
 
-/* top_p is the probability of the likeliest token, as closely as a float has it. So whether a second
-   token is kept depends on the last bits of the sum of all weights. */
+/* top_p is the probability of the most likely token, as closely as a float has it. So whether a
+   second token is kept depends on the last bits of the sum of all weights. */
 static void a_sum_at_the_threshold(void **state)
 {
     (void)state;

@@ -15,8 +15,8 @@ struct problem {
     struct tape *tape;
 };
 
-/* A target of different tokens, likeliest first; some targets are full, some list one token, some
-   none. */
+/* A target of different tokens, the most likely first; some targets are full, some list one token,
+   some none. */
 static struct target random_target(uint64_t *random)
 {
     struct target t = {0};

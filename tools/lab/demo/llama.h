@@ -49,12 +49,12 @@ struct params params_at(const struct shape *s, real *flat);
 /* cos and sin of position p and pair i of a head: table[(p * head_dim / 2 + i) * 2 + {0, 1}] */
 real *rope_table(const struct shape *s);
 
-/* The teacher's prediction of one token: its likeliest tokens. The rest of the probability belongs
-   to all other tokens together. */
+/* The teacher's prediction of one token: its most likely tokens. The rest of the probability
+   belongs to all other tokens together. */
 enum { TARGETS = 32 };
 struct target {
     uint16_t token;       /* the token that was sampled */
-    uint16_t id[TARGETS]; /* likeliest first */
+    uint16_t id[TARGETS]; /* most likely first */
     uint16_t p[TARGETS];  /* probabilities in 1/65535; all 0: unknown, no loss */
 };
 

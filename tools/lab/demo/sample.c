@@ -29,7 +29,7 @@ enum {
 };
 /* a temperature per story: low ones show what greedy decoding meets, high ones give variety */
 static const float coolest = 0.7f, warmest = 1.1f;
-static const float min_p = 0.02f;      /* tokens less likely than this, relative to the likeliest,
+static const float min_p = 0.02f;      /* tokens less likely than this, relative to the most likely,
                                           are not sampled */
 static const double rare = 1e-7;       /* tokens of the teacher below this mass are left out */
 
