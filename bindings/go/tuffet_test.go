@@ -264,7 +264,7 @@ func TestSavedAndCopiedSessionsGoOnAlike(t *testing.T) {
 	is(t, loaded.Tokens(), session.Tokens())
 }
 
-// late is a context that is done behind its first Err: what a call sees while it computes.
+// late is a context that is done after its first Err: what a call sees while it computes.
 type late struct {
 	context.Context
 	asked bool

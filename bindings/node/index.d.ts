@@ -195,7 +195,7 @@ export class Session {
     /** The next token, which is not fed; null if there are no logits, or none may come. */
     sample(sampler: Sampler): number | null;
     /** Continues a prompt: text as it comes. Tokens that the session already holds are not computed
-        again. It ends where the model ends the text, behind maxTokens, or where the session is
+        again. It ends where the model ends the text, after maxTokens, or where the session is
         full; `stopped` then says which. From the first piece to the end, or to `break`, nothing
         else may feed the session. */
     generate(prompt: string | Tokens, options?: GenerateOptions): AsyncGenerator<string, void>;
@@ -221,7 +221,7 @@ export class Session {
     that it would get alone. */
 export class Batch {
     private constructor();
-    /** Appends to each session its tokens. The map has the errors of those that failed. */
+    /** Appends to each session its tokens. The map has the errors of failed ones. */
     step(fed: ReadonlyMap<Session, Tokens>): Promise<Map<Session, Error>>;
     close(): void;
 }

@@ -1,7 +1,7 @@
 /*
  * The package for Node.js over the C libraries: node --expose-gc test_tuffet.js TUFFET TOY
  *
- * TUFFET is the program, whose texts must be the same. TOY writes random models, and computes with
+ * TUFFET is the program; its texts must be the same. TOY writes random models, and computes with
  * an oracle. TUFFET_ADDON names the addon.
  */
 'use strict';

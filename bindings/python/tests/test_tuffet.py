@@ -1,6 +1,6 @@
 """The Python module over the C libraries: test_tuffet.py TUFFET TOY ABI CHAT_ABI SOURCE
 
-TUFFET is the program, whose texts must be the same. TOY writes random models. ABI and CHAT_ABI list
+TUFFET is the program; its texts must be the same. TOY writes random models. ABI and CHAT_ABI list
 the structs as a C compiler made them. SOURCE is the folder of the repository. The environment says
 where the libraries are, as for every program with the module.
 """

@@ -1,7 +1,7 @@
 """The C interface, as ctypes has it: structs, functions, and where the libraries are.
 
 Everything here stands for a declaration in tuffet.h or tuffet_chat.h, which say what it means; the
-test abi compares the structs with those that a C compiler makes.
+test abi compares the structs with a C compiler's.
 """
 import ctypes
 import ctypes.util

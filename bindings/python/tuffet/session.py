@@ -86,7 +86,7 @@ class Session(Handle):
             self._own(draft)
 
     def _own(self, draft: "Session") -> None:
-        """The draft is closed behind this session, or this session before the draft's model."""
+        """The draft is closed after this session, or this session before the draft's model."""
         cell, draft._cell = draft._cell, None
         if self._cell is not None and cell is not None:
             free = self._cell.free
@@ -94,7 +94,7 @@ class Session(Handle):
             cell.children.add(self._cell)
 
     # An exception cannot pass through the library. It ends the call where the library can, and is
-    # raised behind it. So Ctrl-C, which Python raises in the main thread's callback, stops a prompt.
+    # raised after it. So Ctrl-C, which Python raises in the main thread's callback, stops a prompt.
 
     def _goes_on(self, user: Any, done: float) -> bool:
         try:
@@ -211,7 +211,7 @@ class Session(Handle):
                  goes_on: bool = True, **sampling: Any) -> Iterator[str]:
         """Continues a prompt: yields the text as it comes. Tokens that the session already holds
         are not computed again. sampling: arguments of Sampler. It ends where the model ends the
-        text, behind max_tokens, or where the session is full; `stopped` then says which. goes_on:
+        text, after max_tokens, or where the session is full; `stopped` then says which. goes_on:
         the last token of the prompt is text, so that a space may follow."""
         tokens = self.model.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         return self.model.texts(self._generated(tokens, max_tokens, Sampler(**sampling)),
@@ -298,7 +298,7 @@ class Batch(Handle):
         self._model = model  # keeps it open
 
     def step(self, fed: Mapping[Session, Sequence[int]]) -> Dict[Session, Exception]:
-        """Appends to each session its tokens. Returns the errors of those that failed; they do not
+        """Appends to each session its tokens. Returns the errors of failed sessions; they do not
         stop the others."""
         sessions = list(fed)
         arrays = [ids_of(fed[s]) for s in sessions]

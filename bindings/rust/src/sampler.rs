@@ -28,7 +28,7 @@ pub struct Sampler<'g> {
 }
 
 impl Sampler<'_> {
-    /// For a session of `model`, whose tokens a grammar must have.
+    /// For a session of `model`. A grammar must have the model's tokens.
     pub(crate) fn raw(&self, model: &Model) -> Result<sys::tft_sampler> {
         let grammar = match &self.grammar {
             Some(state) if !std::ptr::eq(state.model, model) => {
