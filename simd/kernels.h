@@ -397,7 +397,7 @@ typedef void tft_score_fn(const struct tft_score *a);
 /*
  * p: [n] in place, n > 0:
  *
- *   *max = max of p
+ *   *max = max of p, or 0 for -0
  *   p[i] = exp(p[i] - *max)
  *   *sum = total16(p)
  */

@@ -346,6 +346,7 @@ static void softmax_c(float *p, size_t n, float *max, float *sum)
     float m = p[0];
     for (size_t j = 1; j < n; j++)
         m = p[j] > m ? p[j] : m;
+    m += 0; /* -0 becomes 0 */
     for (size_t j = 0; j < n; j++)
         p[j] = tft_expf(p[j] - m);
     *max = m;

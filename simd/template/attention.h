@@ -99,7 +99,7 @@ FORCE_INLINE float largest(const float *p, size_t n)
     v16 lanes = v_set(p[0]);
     for (size_t j = 0; j < n; j += 16)
         lanes = v_select_n(v_max(lanes, v_load_n(p + j, n - j)), lanes, n - j);
-    return v_hmax(lanes);
+    return v_hmax(lanes) + 0; /* -0 becomes 0: which of both is found depends on the order */
 }
 
 static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
