@@ -191,6 +191,13 @@ class Chat(Case):
                      rb"\n/undo   "]:
             self.assertRegex(done.stderr, text)
 
+    def test_invisible_characters_are_shown(self):
+        said = "a\u200bb\u00adc\ufeff\u202e\u3164\U000e0041d é 中"
+        done = subprocess.run([*TUFFET, "chat", self.toy(template=ZEPHYR)], capture_output=True,
+                              input=f"/system {said}\n/system\n".encode())
+        self.assertEqual(done.stderr.decode(), r"a\u{200b}b\u{ad}c\u{feff}\u{202e}\u{3164}"
+                                               r"\u{e0041}d é 中" + "\n")
+
     def test_numbers_at_the_ends_of_ranges(self):
         said = subprocess.run([*TUFFET, "chat", self.w8a8(), "--template=phi3", "-n8"], check=True,
                               capture_output=True, input=b"hello\n/stats\n").stderr

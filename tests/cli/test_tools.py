@@ -189,7 +189,10 @@ class Tools(Case):
             (b"\n", b"-> [the user did not allow this call]", 0),
             (b"\x03", b"-> [the user did not allow this call]", 0),
             (b"n\n", b"-> [the user did not allow this call]", 0), (b"y\n", b"-> a", 1),
-            (b"no way\n", b"-> [the user did not allow this call]", 1), (b"always\n", b"-> a", 2),
+            (b"no way\n", b"-> [the user did not allow this call]", 1),
+            (b"you should never do that\n", b"-> [the user did not allow this call]", 1),
+            (b"also tell me a story\n", b"-> [the user did not allow this call]", 1),
+            (b"YES\n", b"-> a", 2), (b"always\n", b"-> a", 3),
         ]:
             t.wait_for(b"> ")
             t.type(b"hello\n")
@@ -204,6 +207,24 @@ class Tools(Case):
         t.wait_for(b"\n> ")
         t.type(b"\x04")
         self.assertEqual(t.end(), 0)
+
+    def test_what_was_typed_before_the_question_is_no_answer(self):
+        """With and without an editor: whole lines, and the start of a line."""
+        for settings in [{"TERM": "dumb"}, {"TERM": "xterm", "LC_ALL": "C.UTF-8"}]:
+            for typed in [b"y\n", b"always\ny\n", b"y"]:
+                log = self.path("typed-ahead")
+                t = Terminal("chat", self.toy_for(), "-n100", "--temp=0", "--tool-choice=required",
+                             "--tools", self.tools(f"echo ran >> {log}; echo a"), **settings)
+                t.wait_for(b"> ")
+                t.type(b"hello\n" + typed)
+                t.wait_for(b"tuffet: what was typed before this question is dropped\r\n")
+                t.wait_for(b"run it? [y/N/always] ")
+                t.type(b"\n")
+                t.wait_for(b"-> [the user did not allow this call]")
+                self.assertFalse(os.path.exists(log))
+                t.wait_for(b"> ")
+                t.type(b"\x04")
+                self.assertEqual(t.end(), 0)
 
     def test_asks_for_a_prompt_too(self):
         t = Terminal("chat", self.toy_for(), "-phello", *ARGS, "--tools", self.tools("echo a"))

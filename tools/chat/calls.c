@@ -1,6 +1,9 @@
+#define _POSIX_C_SOURCE 200809L
 #include "calls.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define DIM "\x1b[2m"
@@ -43,13 +46,22 @@ static void show_result(const struct cli_text *out)
     put_style(PLAIN);
 }
 
+static bool is(const char *line, size_t n, const char *word)
+{
+    return strlen(word) == n && strncasecmp(line, word, n) == 0;
+}
+
+/* The whole line must be an answer: "also ..." is not "always". */
 static bool is_allowed(struct calls *c, size_t tool)
 {
+    const char *line;
+    size_t n;
     if (c->yes || c->always[tool])
         return true;
-    char answer = input_ask(c->in, "run it? [y/N/always] ");
-    c->always[tool] = answer == 'a' || answer == 'A';
-    return c->always[tool] || answer == 'y' || answer == 'Y';
+    if (!input_ask(c->in, "run it? [y/N/always] ", &line, &n))
+        return false;
+    c->always[tool] = is(line, n, "a") || is(line, n, "always");
+    return c->always[tool] || is(line, n, "y") || is(line, n, "yes");
 }
 
 int calls_make(void *user, const struct template_message *call, struct cli_text *out)

@@ -194,6 +194,13 @@ static enum terminal_read read_line(const char *text, const char **line, size_t 
                           : TERMINAL_END;
 }
 
+static bool drop(void)
+{
+    bool any = ed.at < ed.end;
+    ed.at = ed.end = 0;
+    return terminal_drop() || any;
+}
+
 static void add_entry(const char *entry)
 {
     HistEvent event;
@@ -236,7 +243,7 @@ static void bind(const char *key, const char *name)
 
 const struct editor *editor_open(bool keep)
 {
-    static const struct editor editor = {read_line, remember};
+    static const struct editor editor = {read_line, drop, remember};
     const char *kind = getenv("TERM");
     HistEvent event;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || !kind || !*kind ||

@@ -11,6 +11,8 @@ struct editor {
     /* Reads a line, up to Enter: line[*n], valid until the next call. A pasted line may contain
        newlines. TERMINAL_INTERRUPT: Ctrl-C came, and dropped *n bytes. */
     enum terminal_read (*read)(const char *prompt, const char **line, size_t *n);
+    /* As terminal_drop. */
+    bool (*drop)(void);
     /* Adds a text to the history. */
     void (*remember)(const char *text, size_t n);
 };

@@ -175,9 +175,10 @@ enum input_kind input_next(struct input *in)
     return found;
 }
 
-char input_ask(struct input *in, const char *question)
+bool input_ask(struct input *in, const char *question, const char **line, size_t *n)
 {
-    const char *line;
-    size_t n = 0;
-    return read_line(in, question, &line, &n) == INPUT_MESSAGE && n ? *line : 0;
+    *n = 0;
+    if (in->editor ? in->editor->drop() : terminal_drop())
+        fputs("tuffet: what was typed before this question is dropped\n", stderr);
+    return read_line(in, question, line, n) == INPUT_MESSAGE;
 }

@@ -28,8 +28,9 @@ void input_close(struct input *in);
 enum input_kind { INPUT_MESSAGE, INPUT_INTERRUPT, INPUT_END, INPUT_FAILED };
 enum input_kind input_next(struct input *in);
 
-/* Asks a question at the terminal. Returns the first character of the typed line; 0: the line is
-   empty, or Ctrl-C or Ctrl-D came. The last message stays. */
-char input_ask(struct input *in, const char *question);
+/* Asks a question at the terminal. What was typed before the question is no answer: it is dropped,
+   after a note. Returns whether a line came, without its newline: line[*n], valid until the next
+   call; false: Ctrl-C or Ctrl-D came. The last message stays. */
+bool input_ask(struct input *in, const char *question, const char **line, size_t *n);
 
 #endif

@@ -243,6 +243,19 @@ enum terminal_read terminal_line(const char *prompt, const char **line, size_t *
                          : TERMINAL_LINE;
 }
 
+/* Without ICANON the terminal counts the bytes of an unfinished line too. The next read sets the
+   modes again. */
+bool terminal_drop(void)
+{
+    struct termios t = terminal.found;
+    t.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ECHONL);
+    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+    bool any = waiting() > 0;
+    tcflush(STDIN_FILENO, TCIFLUSH);
+    shown = 0;
+    return any;
+}
+
 /* ---- styles */
 
 bool terminal_styles(int fd)

@@ -28,6 +28,9 @@ void terminal_edit(void);
 enum terminal_read { TERMINAL_LINE, TERMINAL_INTERRUPT, TERMINAL_END, TERMINAL_FAILED };
 enum terminal_read terminal_line(const char *prompt, const char **line, size_t *n);
 
+/* Drops all that was typed and not yet read. Returns whether there was anything. */
+bool terminal_drop(void);
+
 /* Suspends the program, as Ctrl-Z does. */
 void terminal_suspend(void);
 

@@ -257,7 +257,7 @@ char *cli_copy(const char *p, size_t n);
 bool cli_put(const char *p, size_t n);
 
 /* Prints on one line: a backslash is \\; control characters and bytes that are not UTF-8 are \n, \t
-   or \xHH; invisible characters that move text are \u{HHHH}. */
+   or \xHH; invisible characters are \u{HHHH}. */
 void cli_put_escaped(FILE *f, const char *p, size_t n);
 bool cli_text_escaped(struct cli_text *t, const char *p, size_t n); /* false: out of memory */
 

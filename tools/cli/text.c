@@ -106,12 +106,22 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-/* Line separators and direction marks: nothing is drawn, but the text around them moves (Unicode
-   Standard Annex 9, section 2). */
+/* Nothing is drawn, so that the text seems to be another, or the text around moves:
+   Default_Ignorable_Code_Point (Unicode Standard, section 5.21), separators of lines, marks of
+   annotations, and an empty Braille cell. */
 static bool is_invisible(uint32_t c)
 {
-    return (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069);
+    static const uint32_t range[][2] = {
+        {0xad, 0xad},       {0x34f, 0x34f},     {0x61c, 0x61c},   {0x115f, 0x1160},
+        {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f}, {0x2028, 0x202e},
+        {0x2060, 0x206f},   {0x2800, 0x2800},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},
+        {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3},
+        {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+    };
+    size_t i = 0, n = sizeof range / sizeof *range;
+    while (i < n && c > range[i][1])
+        i++;
+    return i < n && c >= range[i][0];
 }
 
 bool cli_put(const char *p, size_t n)
