@@ -191,6 +191,18 @@ class Chat(Case):
                      rb"\n/undo   "]:
             self.assertRegex(done.stderr, text)
 
+    def test_commands_that_end_a_conversation(self):
+        toy = self.toy(template=ZEPHYR, endless=1)
+        for command in ["/quit", "/exit ", "/bye"]:
+            out = self.answers(toy, "-n8", stdin=f"hello\n{command}\nhello\n".encode())
+            self.assertEqual(len(out), 1, command)
+            t = Terminal("chat", toy)
+            t.wait_for(b"/help lists what can be typed, /quit or Ctrl-D ends the conversation\r\n")
+            t.wait_for(b"> ")
+            t.type(command.encode() + b"\n")
+            self.assertEqual(t.end(), 0)
+        self.assertIn("/quit takes no text after it", self.fails("chat", toy, stdin=b"/quit now\n"))
+
     def test_invisible_characters_are_shown(self):
         said = "a\u200bb\u00adc\ufeff\u202e\u3164\U000e0041d é 中"
         done = subprocess.run([*TUFFET, "chat", self.toy(template=ZEPHYR)], capture_output=True,

@@ -7,7 +7,8 @@
 
 #include "saved.h"
 
-/* arg: the text after the name, without the white space around it. */
+/* arg: the text after the name, without the white space around it. what: for the list of /help;
+   NULL: another name of a command in it. */
 struct command {
     const char *name, *arg, *what;
     enum slash (*run)(struct conversation *c, const char *arg);
@@ -116,6 +117,13 @@ static enum slash list_tools(struct conversation *c, const char *arg)
     return SLASH_DONE;
 }
 
+static enum slash quit(struct conversation *c, const char *arg)
+{
+    (void)c;
+    (void)arg;
+    return SLASH_END;
+}
+
 /* ---- all commands */
 
 static enum slash help(struct conversation *c, const char *arg);
@@ -130,6 +138,9 @@ static const struct command commands[] = {
     {"load", " FILE", "go on with a saved conversation instead of this one", load},
     {"stats", "", "show speed, context, memory and the numbers that 8 bits clip", stats},
     {"tools", "", "list the tools that the model may call", list_tools},
+    {"quit", "", "end the conversation, as /exit, /bye and Ctrl-D do", quit},
+    {"exit", "", NULL, quit},
+    {"bye", "", NULL, quit},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -138,8 +149,9 @@ static enum slash help(struct conversation *c, const char *arg)
     (void)c;
     (void)arg;
     for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(stderr, "/%s%-*s %s\n", commands[i].name, (int)(13 - strlen(commands[i].name)),
-                commands[i].arg, commands[i].what);
+        if (commands[i].what)
+            fprintf(stderr, "/%s%-*s %s\n", commands[i].name, (int)(13 - strlen(commands[i].name)),
+                    commands[i].arg, commands[i].what);
     fputs("//...          send a message that begins with a slash\n"
           "...\\           go on in the next line\n"
           "\"\"\"...\"\"\"      send the text between, of any number of lines, as it is\n",

@@ -95,14 +95,16 @@ static int turn(struct conversation *c, const char *p, size_t n)
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
-/* Runs a command, or answers a message. */
-static int take(struct conversation *c, const struct input *in)
+/* Runs a command, or answers a message. *over: the command ends the conversation. */
+static int take(struct conversation *c, const struct input *in, bool *over)
 {
     const char *p = in->text.p;
     size_t n = in->text.n;
     enum slash found = n && !in->quoted ? slash(c, &p, &n) : SLASH_NONE;
+    *over = found == SLASH_END;
     return found == SLASH_FAILED  ? CLI_FAILED
            : found == SLASH_DONE  ? CLI_OK
+           : *over                ? CLI_OK
            : found == SLASH_AGAIN ? turn(c, NULL, 0)
            : n                    ? turn(c, p, n)
                                   : CLI_OK;
@@ -116,14 +118,15 @@ static int converse(struct conversation *c, struct input *in)
     enum input_kind found = INPUT_MESSAGE;
     int status = CLI_OK;
     bool idle = false; /* the last thing typed was Ctrl-C, on an empty line */
+    bool over = false;
     if (in->terminal)
-        fputs("/help lists what can be typed\n", stderr);
-    while (status == CLI_OK && found != INPUT_END) {
+        fputs("/help lists what can be typed, /quit or Ctrl-D ends the conversation\n", stderr);
+    while (status == CLI_OK && found != INPUT_END && !over) {
         found = input_next(in);
         bool again = idle;
         idle = found == INPUT_INTERRUPT && !in->text.n;
         if (found == INPUT_MESSAGE)
-            status = take(c, in);
+            status = take(c, in, &over);
         else if (found == INPUT_FAILED)
             status = CLI_FAILED;
         else if (idle && again)
@@ -272,6 +275,7 @@ const struct cli_command command_chat = {
         "  /load FILE     go on with a saved conversation instead of this one\n"
         "  /stats         show speed, context, memory and the numbers that 8 bits clip\n"
         "  /tools         list the tools that the model may call\n"
+        "  /quit          end the conversation, as /exit, /bye and Ctrl-D do\n"
         "  //...          send a message that begins with a slash\n"
         "\n"
         "Ctrl-C stops an answer, and keeps its text; at the prompt it drops the line, and "
