@@ -295,6 +295,31 @@ class InTerminal(Case):
         self.assert_ended(screen, 0)
 
     @unittest.skipUnless(EDITS, "built without libedit")
+    def test_another_size(self):
+        """The line is drawn again in its place, of one row and of several. tmux moves rows above the
+        screen when a line of several rows gets a larger width: they stay there."""
+        screen = self.screen()
+        self.chat(screen)
+        for line, widths in [("hello", [60, 40, 100, 80]), ("once upon a time " * 6, [60, 40])]:
+            screen.type(line)
+            screen.wait_until(lambda: line.replace(" ", "") in
+                              screen.text().replace("\n", "").replace(" ", ""), line)
+            for width in widths:
+                screen.command("resize-window", "-x", str(width))
+                screen.type("!")
+                line += "!"
+                rows = [f"> {line}"[i:i + width].rstrip()
+                        for i in range(0, len(line) + 2, width)]
+                screen.wait_until(lambda: [row.rstrip() for row in screen.text().rstrip("\n")
+                                           .split("\n")[-len(rows):]] == rows, rows)
+                self.assertEqual(screen.text().count(f"> {line[:5]}"), 1, screen.text())
+            screen.press("C-c")
+            screen.wait_for("> ")
+        screen.command("resize-window", "-x", "80")
+        screen.press("C-d")
+        self.assert_ended(screen, 0)
+
+    @unittest.skipUnless(EDITS, "built without libedit")
     def test_suspended(self):
         screen = self.screen()
         self.chat(screen)

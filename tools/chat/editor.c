@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* wcwidth */
 #include "editor.h"
 
 #include <errno.h>
@@ -35,6 +35,35 @@ static char *prompt(EditLine *edit)
     return (char *)(uintptr_t)ed.prompt;
 }
 
+/* ---- the screen */
+
+/* How many rows the cursor is below the start of the prompt. Terminals that change their width wrap
+   a line anew. */
+static size_t rows_above(EditLine *edit)
+{
+    const LineInfoW *line = el_wline(edit);
+    size_t width = terminal_columns(), column = strlen(ed.prompt), rows = column / width;
+    for (const wchar_t *p = line->buffer; p < line->cursor; p++) {
+        int cells = wcwidth(*p);
+        column = column % width + (cells < 0 ? 2 : (size_t)cells); /* a control character is ^X */
+        rows += *p == L'\n' ? 1 : column / width;
+        column = *p == L'\n' ? 0 : column;
+    }
+    return rows;
+}
+
+/* Draws the line again, in its old place. libedit by itself starts where the cursor is. */
+static void draw_again(EditLine *edit, enum terminal_change change)
+{
+    size_t up = change == TERMINAL_RESIZED ? rows_above(edit) : 0;
+    fputc('\r', stderr);
+    if (up)
+        fprintf(stderr, "\x1b[%zuA", up);
+    fputs("\x1b[J", stderr);
+    el_resize(edit);
+    el_set(edit, EL_REFRESH);
+}
+
 /* ---- keys */
 
 /* As read(2), but every signal ends the wait, even one with SA_RESTART. */
@@ -60,10 +89,9 @@ static int fill(EditLine *edit)
         ssize_t n = read_or_signal();
         int err = errno;
         cli_catch_interrupts();
-        if (terminal_disturbed()) {
-            el_resize(edit);
-            el_set(edit, EL_REFRESH);
-        }
+        enum terminal_change change = terminal_changed();
+        if (change != TERMINAL_SAME)
+            draw_again(edit, change);
         errno = err;
         if (n == 0 || (n < 0 && err != EINTR))
             return (int)n;
@@ -136,7 +164,7 @@ static unsigned char suspend(EditLine *edit, int key)
     (void)edit;
     (void)key;
     terminal_suspend();
-    terminal_disturbed(); /* makes the line be drawn again */
+    terminal_changed(); /* libedit draws the line again */
     return CC_REDISPLAY;
 }
 

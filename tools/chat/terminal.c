@@ -25,7 +25,7 @@ static struct {
     struct termios found;
 } terminal;
 
-static volatile sig_atomic_t disturbed;
+static volatile sig_atomic_t change; /* enum terminal_change */
 
 /* ---- modes. Signal handlers call these. */
 
@@ -113,23 +113,32 @@ static void suspend_by(int sig)
     tcsetattr(STDIN_FILENO, TCSANOW, &t);
     if (terminal.keys)
         send(STDERR_FILENO, PASTE_ON);
-    disturbed = 1;
+    change = TERMINAL_RESUMED;
     errno = err;
 }
 
 static void resized_by(int sig)
 {
     (void)sig;
-    disturbed = 1;
+    if (change == TERMINAL_SAME)
+        change = TERMINAL_RESIZED;
 }
 
 void terminal_suspend(void) { raise(SIGTSTP); }
 
-bool terminal_disturbed(void)
+enum terminal_change terminal_changed(void)
 {
-    bool was = disturbed;
-    disturbed = 0;
+    enum terminal_change was = (enum terminal_change)change;
+    change = TERMINAL_SAME;
     return was;
+}
+
+size_t terminal_columns(void)
+{
+    enum { USUAL = 80 };
+    struct winsize size;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
+    return known ? size.ws_col : USUAL;
 }
 
 /* SA_RESTART: writing an answer must not fail when the size changes. The editor waits in select(),

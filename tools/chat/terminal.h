@@ -34,8 +34,13 @@ bool terminal_drop(void);
 /* Suspends the program, as Ctrl-Z does. */
 void terminal_suspend(void);
 
-/* Whether the program was suspended, or the terminal's size changed, since the last call. */
-bool terminal_disturbed(void);
+/* What has happened to the screen since the last call. TERMINAL_RESUMED: the program was suspended,
+   and others have written. */
+enum terminal_change { TERMINAL_SAME, TERMINAL_RESIZED, TERMINAL_RESUMED };
+enum terminal_change terminal_changed(void);
+
+/* The number of columns of standard error. */
+size_t terminal_columns(void);
 
 /* Whether control sequences that style text may be sent to this descriptor: it is a terminal that
    knows the sequences, and NO_COLOR (no-color.org) is not set. */
