@@ -923,12 +923,12 @@ struct tft_sampler {
     float temperature;    /* step 3; 0: greedy, the most likely token */
     int32_t top_k;        /* choose among the k most likely; 0: all */
     float top_p;          /* choose among the most likely that together have this probability; 0 or
-                             1: all */
+                             1: all; FLT_MIN: the most likely alone */
     float min_p;          /* choose among tokens with at least this part of the most likely one's
                              probability; 0: all */
     float repeat_penalty; /* divides the logits of recent tokens (multiplies negative ones); 0 or 1:
                              off */
-    int32_t repeat_last;  /* how many of the newest tokens are recent; 0: 64 */
+    int32_t repeat_last;  /* how many of the newest tokens are recent; 0: 64; INT32_MAX: all */
     uint64_t seed;        /* state of the random generator; every draw changes it */
     struct tft_grammar_state *grammar; /* only its tokens may come, and the chosen token advances
                                           it; NULL: every token may come */

@@ -11,7 +11,7 @@ class Embed(Case):
 
     def test_writes_what_run_writes(self):
         toy = self.toy()
-        text = self.tuffet("run", toy, "-phello", "--temp=0.8", "--top-p=0", "--min-p=0.05", "-s1")
+        text = self.tuffet("run", toy, "-phello", "--temp=0.8", "--top-p=1", "--min-p=0.05", "-s1")
         self.assertGreater(len(text), 10)
         self.assertEqual(self.embed(toy, "hello"), (0, text[:-1], ""))
 

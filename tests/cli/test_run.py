@@ -55,6 +55,32 @@ class Run(Case):
         self.assertGreater(more["numbers"], ends["numbers"])
         self.assertEqual(more["calibrated"], ends["calibrated"])
 
+    def test_options_at_the_ends_of_their_ranges(self):
+        toy = self.toy(endless=1)
+        def text(*args):
+            return self.json("run", toy, "-phello", "-n40", *args)["text"]
+        likeliest, hot = text("--temp=0"), ["--temp=3", "--min-p=0", "-s5"]
+        self.assertEqual(text(*hot, "--top-p=0"), likeliest)
+        self.assertEqual(text(*hot, "--top-k=1"), likeliest)
+        self.assertNotEqual(text(*hot, "--top-p=1"), likeliest)
+        self.assertEqual(text(*hot, "--top-p=1", "--top-k=0"), text(*hot, "--top-p=1"))
+        penalty = ["--temp=0", "--repeat-penalty=5"]
+        self.assertNotEqual(text(*penalty), likeliest)
+        self.assertEqual(text(*penalty, "--repeat-last=0"), likeliest)
+        self.assertEqual(text(*penalty, "--repeat-last=-1"), text(*penalty, "--repeat-last=1000"))
+
+    def test_no_token(self):
+        """The prompt is computed, and kept in its cache."""
+        toy, cache = self.toy(endless=1, template="{{ messages[0].content }}"), self.path("cache")
+        answer = self.json("run", toy, "-phello world", "-n0", "--prompt-cache", cache)
+        self.assertEqual((answer["text"], answer["tokens"], answer["stop"]), ("", 0, "length"))
+        self.assertTrue(os.path.exists(cache))
+        answer = self.json("chat", toy, "-phello", "-n0")
+        self.assertEqual((answer["content"], answer["tokens"], answer["stop"]), ("", 0, "length"))
+        args = ["--temp=0", "-phello", "--ctx=40"]
+        self.assertEqual(self.json("run", toy, *args, "-n-1")["tokens"],
+                         self.json("run", toy, *args)["tokens"])
+
     def test_a_seed_is_a_text(self):
         toy = self.toy(endless=1)
         texts = {self.tuffet("run", toy, "-phello", "-n20", "-s", str(seed)) for seed in range(5)}

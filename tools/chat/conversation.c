@@ -36,7 +36,7 @@ static int generate(struct conversation *c, struct conversation_answer *a)
                           .user = c,
                           .in_line = c->print,
                           .n = a->n_tokens,
-                          .most = c->n_tokens};
+                          .most = c->n_tokens < 0 ? SIZE_MAX : (size_t)c->n_tokens};
     int status = form_generate(&c->form, &c->sampler, c->x.s, &t);
     a->n_tokens = (uint32_t)t.n;
     a->stop = t.stop;

@@ -34,7 +34,7 @@ struct conversation {
     struct context x; /* its fields up to `o` */
     struct conversation_tools tools;
     struct tft_sampler sampler;
-    uint32_t n_tokens; /* most tokens for a message, with its calls; 0: no limit */
+    int32_t n_tokens; /* most tokens for a message, with its calls; -1: no limit */
     /* Called before an answer. in_thought: the template has written <think> already. NULL: not
        called. */
     void (*begin)(bool in_thought);

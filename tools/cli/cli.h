@@ -36,7 +36,9 @@ enum cli_type {
     CLI_TEXTS,  /* struct cli_texts: each use of the option adds one */
     CLI_COUNT,  /* uint32_t, at least 1 unless the default is 0 */
     CLI_NUMBER, /* uint32_t, 0 too */
+    CLI_LIMIT,  /* int32_t, 0 too, and -1, which stands for no limit */
     CLI_REAL,   /* float, not negative */
+    CLI_SHARE,  /* float, from 0 to 1 */
     CLI_SEED,   /* uint64_t */
     CLI_BYTES,  /* uint64_t; K, M and G after the number stand for 2^10, 2^20 and 2^30 */
     CLI_WORD,   /* int: the index of one of the words in `arg`, for example "f16|f32" */
@@ -128,7 +130,8 @@ extern const struct cli_option cli_session_option_list[], cli_prefix_option_list
 
 extern struct cli_sampling_options {
     float temperature, top_p, min_p, repeat_penalty;
-    uint32_t top_k, repeat_last;
+    uint32_t top_k;
+    int32_t repeat_last; /* 0: a penalty is for no token; -1: for all */
     uint64_t seed; /* CLI_ANY_SEED until cli_sampler takes one from the clock */
 } cli_sampling_options;
 #define CLI_ANY_SEED UINT64_MAX

@@ -49,17 +49,35 @@ const struct cli_option *cli_find_option(const struct cli_command *c, const char
     return NULL;
 }
 
+static int take_real(const struct cli_option *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    float x = strtof(text, &end);
+    bool number = !*end && end != text && !errno;
+    if (o->type == CLI_SHARE && !(number && x >= 0 && x <= 1))
+        return cli_usage("--%s needs a number from 0 to 1, not \"%s\"", o->name, text);
+    if (!(number && x >= 0 && x < 1e30f))
+        return cli_usage("--%s needs a number that is 0 or more, not \"%s\"", o->name, text);
+    *(float *)o->value = x;
+    return CLI_OK;
+}
+
+static int take_limit(const struct cli_option *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 0);
+    if (*end || end == text || errno || n < -1 || n > INT32_MAX)
+        return cli_usage("--%s needs a whole number, or -1, not \"%s\"", o->name, text);
+    *(int32_t *)o->value = (int32_t)n;
+    return CLI_OK;
+}
+
 static int take_number(const struct cli_option *o, const char *text)
 {
     char *end;
     errno = 0;
-    if (o->type == CLI_REAL) {
-        float x = strtof(text, &end);
-        if (*end || end == text || errno || !(x >= 0 && x < 1e30f))
-            return cli_usage("--%s needs a number that is 0 or more, not \"%s\"", o->name, text);
-        *(float *)o->value = x;
-        return CLI_OK;
-    }
     unsigned long long n = strtoull(text, &end, 0);
     bool small = o->type != CLI_SEED;
     if (*end || end == text || errno || text[0] == '-' || (small && n > INT32_MAX))
@@ -120,6 +138,9 @@ static int take_value(const struct cli_option *o, const char *text)
     case CLI_TEXTS: return take_text(o, text);
     case CLI_WORD: return take_word(o, text);
     case CLI_BYTES: return take_bytes(o, text);
+    case CLI_LIMIT: return take_limit(o, text);
+    case CLI_REAL:
+    case CLI_SHARE: return take_real(o, text);
     default: return take_number(o, text);
     }
 }

@@ -253,6 +253,8 @@ int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s, 
     enum tft_status status = TFT_OK;
     bool written = true;
     int more = 1;
+    if (t->n >= t->most)
+        t->stop = "length";
     while (written && more > 0 && status == TFT_OK && !t->stop) {
         int32_t ids[FORM_MOST];
         size_t n;

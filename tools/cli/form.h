@@ -68,7 +68,7 @@ struct form_text {
     bool (*put)(void *user, int32_t id, const char *p, size_t n);
     void *user;
     bool in_line;     /* the text is on the terminal's line: an error message begins another */
-    size_t n, most;   /* tokens so far, and the number at which to stop; 0: none */
+    size_t n, most;   /* tokens so far, and the number at which to stop, or SIZE_MAX */
     const char *stop; /* "end", "length", "interrupt"; NULL: not yet */
 };
 

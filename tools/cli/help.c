@@ -14,7 +14,9 @@ static void default_of(const struct cli_option *o, char out[64])
     out[0] = 0;
     if ((o->type == CLI_COUNT || o->type == CLI_NUMBER) && *(uint32_t *)o->value)
         snprintf(out, 64, " (default %u)", *(uint32_t *)o->value);
-    else if (o->type == CLI_REAL && *(float *)o->value > 0)
+    else if (o->type == CLI_LIMIT && *(int32_t *)o->value > 0)
+        snprintf(out, 64, " (default %d)", *(int32_t *)o->value);
+    else if ((o->type == CLI_REAL || o->type == CLI_SHARE) && *(float *)o->value > 0)
         snprintf(out, 64, " (default %g)", (double)*(float *)o->value);
     else if (o->type == CLI_WORD && *(int *)o->value >= 0) {
         const char *word = o->arg;

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +15,7 @@
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options = {.lookup = 14};
 struct cli_sampling_options cli_sampling_options = {
-    .temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .seed = CLI_ANY_SEED};
+    .temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .repeat_last = 64, .seed = CLI_ANY_SEED};
 
 const struct cli_option cli_tokenizer_option_list[] = {
     {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
@@ -78,16 +79,17 @@ const struct cli_option cli_lookup_option_list[] = {
 const struct cli_option cli_sampling_option_list[] = {
     {0, "temp", CLI_REAL, &cli_sampling_options.temperature, "T",
      "temperature; 0 always takes the most likely token"},
-    {0, "top-k", CLI_COUNT, &cli_sampling_options.top_k, "K",
-     "choose among the K most likely tokens (default all)"},
-    {0, "top-p", CLI_REAL, &cli_sampling_options.top_p, "P",
-     "choose among the most likely tokens that together have the probability P"},
-    {0, "min-p", CLI_REAL, &cli_sampling_options.min_p, "P",
+    {0, "top-k", CLI_NUMBER, &cli_sampling_options.top_k, "K",
+     "choose among the K most likely tokens; 0: among all (default all)"},
+    {0, "top-p", CLI_SHARE, &cli_sampling_options.top_p, "P",
+     "choose among the most likely tokens that together have the probability P; 0 always takes the "
+     "most likely, 1 chooses among all"},
+    {0, "min-p", CLI_SHARE, &cli_sampling_options.min_p, "P",
      "choose among tokens at least P times as likely as the most likely one"},
     {0, "repeat-penalty", CLI_REAL, &cli_sampling_options.repeat_penalty, "R",
      "divide the logits of recent tokens by R (default off)"},
-    {0, "repeat-last", CLI_COUNT, &cli_sampling_options.repeat_last, "N",
-     "count the last N tokens as recent (default 64)"},
+    {0, "repeat-last", CLI_LIMIT, &cli_sampling_options.repeat_last, "N",
+     "count the last N tokens as recent; 0: none, -1: all of the context"},
     {'s', "seed", CLI_SEED, &cli_sampling_options.seed, "N",
      "seed of the random generator; the same seed gives the same text (default from the clock)"},
     {0},
@@ -339,10 +341,10 @@ struct tft_sampler cli_sampler_given(void)
     return (struct tft_sampler){
         .temperature = o->temperature,
         .top_k = (int32_t)o->top_k,
-        .top_p = o->top_p,
+        .top_p = o->top_p > 0 ? o->top_p : FLT_MIN, /* in a sampler, 0 stands for all */
         .min_p = o->min_p,
-        .repeat_penalty = o->repeat_penalty,
-        .repeat_last = (int32_t)o->repeat_last,
+        .repeat_penalty = o->repeat_last ? o->repeat_penalty : 0,
+        .repeat_last = o->repeat_last < 0 ? INT32_MAX : o->repeat_last,
         .seed = o->seed,
     };
 }

@@ -15,20 +15,20 @@
 
 static struct {
     const char *prompt, *system;
-    uint32_t n_tokens;
+    int32_t n_tokens;
     bool no_think, no_history, json;
     const char *tools, *tool_choice;
     uint32_t tool_calls;
     bool yes;
-} opt = {.tool_calls = 8};
+} opt = {.n_tokens = -1, .tool_calls = 8};
 
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "send this message, print the answer and exit"},
     {0, "system", CLI_TEXT, &opt.system, "TEXT", "system message: how the model should behave"},
     {0, "no-think", CLI_FLAG, &opt.no_think, NULL,
      "answer without thinking first, if the template knows enable_thinking"},
-    {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
-     "stop an answer after N tokens (default when the model ends it)"},
+    {'n', "tokens", CLI_LIMIT, &opt.n_tokens, "N",
+     "stop an answer after N tokens; 0: generate nothing (default when the model ends it)"},
     {0, "no-history", CLI_FLAG, &opt.no_history, NULL,
      "disable the file that keeps messages and commands"},
     {0, "json", CLI_FLAG, &opt.json, NULL,

@@ -11,9 +11,9 @@
 
 static struct {
     const char *prompt, *file, *cache;
-    uint32_t n_tokens;
+    int32_t n_tokens;
     bool json, special, echo, slide;
-} opt;
+} opt = {.n_tokens = -1};
 
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "continue this text"},
@@ -22,8 +22,8 @@ static const struct cli_option options[] = {
      "read <|names|> of special tokens in the prompt as these tokens"},
     {0, "prompt-cache", CLI_TEXT, &opt.cache, "FILE",
      "reuse the part of the prompt that FILE holds, and save the computed prompt in FILE"},
-    {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
-     "stop after N tokens (default when the model ends the text)"},
+    {'n', "tokens", CLI_LIMIT, &opt.n_tokens, "N",
+     "stop after N tokens; 0: generate nothing (default when the model ends the text)"},
     {0, "slide", CLI_FLAG, &opt.slide, NULL,
      "drop the oldest tokens except the first when the context is full, and go on"},
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
@@ -76,7 +76,7 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
                           .put = put_next,
                           .user = c,
                           .in_line = !opt.json,
-                          .most = opt.n_tokens};
+                          .most = opt.n_tokens < 0 ? SIZE_MAX : (size_t)opt.n_tokens};
     int status = form_generate(form, &sampler, s, &t);
     c->n = t.n;
     c->stop = t.stop ? t.stop : "context";
