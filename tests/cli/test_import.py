@@ -92,6 +92,20 @@ class Import(Case):
         self.fails("import", self.folder_of("wide", hidden_size=64), "-o", out, "--no-tokenizer")
         self.assertEqual(self.read(out), b"what was there")
 
+    def test_the_folder_is_not_written_over(self):
+        """A GGUF file may lie there: an earlier run may have made it."""
+        folder = self.folder_of("itself")
+        before = {name: self.read(os.path.join(folder, name)) for name in os.listdir(folder)}
+        link = self.path("link-into-a-folder")
+        os.symlink(os.path.join(folder, "model.safetensors"), link)
+        for out in [*(os.path.join(folder, name) for name in before), link]:
+            for command in [["import"], ["quantize"]]:
+                self.assertIn("names a file that is read", self.fails(*command, folder, "-o", out))
+        self.assertEqual({name: self.read(os.path.join(folder, name)) for name in before}, before)
+        for _ in range(2):
+            self.tuffet("import", folder, "-o", os.path.join(folder, "model.gguf"),
+                        "--no-tokenizer")
+
     def test_quantize_needs_a_tokenizer(self):
         folder, out = self.folder_of("llama"), self.path("q.gguf")
         before = sorted(os.listdir(self.path("")))

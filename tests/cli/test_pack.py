@@ -46,6 +46,26 @@ class Pack(Case):
         self.assertEqual(self.tuffet("pack", self.toy(**settings), "-o", self.path(out)), b"")
         return self.path(out)
 
+    def test_the_output_is_not_the_input(self):
+        """Under its own name, through a symbolic link, and as another name of the file."""
+        whole = self.read(self.toy(type="q8_0"))
+        floats = self.write("floats", self.read(self.toy()))
+        text = self.write("text", TEXT)
+        for command, path in [("pack", self.write("input", whole)), ("quantize", floats)]:
+            before = self.read(path)
+            for other, link in [("symbolic", os.symlink), ("hard", os.link)]:
+                link(path, self.path(f"{other}-{command}"))
+            for out in [path, f"{self.folder.name}/../{os.path.basename(self.folder.name)}/"
+                              f"{os.path.basename(path)}",
+                        self.path(f"symbolic-{command}"), self.path(f"hard-{command}")]:
+                calib = ["--calib", text] if command == "quantize" else []
+                self.assertIn("names a file that is read", self.fails(command, path, "-o", out,
+                                                                      *calib))
+                self.assertEqual(self.read(path), before)
+        self.assertIn("names a file that is read", self.fails("quantize", floats, "-o", text,
+                                                              "--calib", text))
+        self.assertEqual(self.read(text), TEXT)
+
     def test_json(self):
         made = self.json("pack", self.toy(type="q8_0"), "-o", self.path("j"), "-t2")
         self.assertEqual(set(made), {"seconds", "tensors", "packed", "bytes"})

@@ -273,6 +273,11 @@ bool cli_text_json(struct cli_text *t, const char *s, size_t len); /* false: out
 /* ,"name":x on standard output; null if x is not finite, which JSON cannot express. */
 void cli_json_number(const char *name, double x);
 
+/* Checks that writing the file `out` would replace neither the file `input` nor a file that is read
+   from the folder `input`, by whichever name or link. input: may be NULL. Returns CLI_OK or
+   CLI_FAILED. */
+int cli_check_output(const char *out, const char *input);
+
 /* ---- progress: if standard error is a terminal, a line with a turning sign, a bar and the time
    left, which appears after two seconds */
 

@@ -22,6 +22,9 @@ const char *system_program_path(const char *argv0);
 /* The folder for temporary files of the program. */
 const char *system_temp_folder(void);
 
+/* Whether both paths lead to one file or folder, by links too. */
+bool system_is_same_file(const char *a, const char *b);
+
 /* Makes the file, which is open for writing, readable by the user alone. Returns 0 or an errno. */
 int system_make_private(FILE *f);
 

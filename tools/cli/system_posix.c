@@ -21,6 +21,12 @@ const char *system_temp_folder(void)
     return folder && *folder ? folder : "/tmp";
 }
 
+bool system_is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 int system_make_private(FILE *f) { return fchmod(fileno(f), 0600) == 0 ? 0 : errno; }
 
 /* ---- Ctrl-C */

@@ -118,6 +118,23 @@ const char *system_temp_folder(void)
 }
 
 /* Files get the permissions of their folder, and a user's folders are private. */
+static bool describe(const char *path, BY_HANDLE_FILE_INFORMATION *info)
+{
+    HANDLE h = CreateFileA(path, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                           OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    bool known = h != INVALID_HANDLE_VALUE && GetFileInformationByHandle(h, info);
+    if (h != INVALID_HANDLE_VALUE)
+        CloseHandle(h);
+    return known;
+}
+
+bool system_is_same_file(const char *a, const char *b)
+{
+    BY_HANDLE_FILE_INFORMATION x, y;
+    return describe(a, &x) && describe(b, &y) && x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
+           x.nFileIndexHigh == y.nFileIndexHigh && x.nFileIndexLow == y.nFileIndexLow;
+}
+
 int system_make_private(FILE *f)
 {
     (void)f;

@@ -26,6 +26,8 @@ static int run_import(const char *folder)
     uint64_t start = cli_ns();
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
+    if (cli_check_output(opt.out, folder) != CLI_OK)
+        return CLI_FAILED;
     cli_catch_interrupts();
     int status = import_command(folder, opt.out, o, &r);
     if (status != CLI_OK)

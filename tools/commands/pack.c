@@ -50,6 +50,8 @@ static int run_pack(const char *path)
     struct tft_error err;
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
+    if (cli_check_output(opt.out, path) != CLI_OK)
+        return CLI_FAILED;
     cli_catch_interrupts();
     struct tft_model_opts o = {.size = sizeof o, .n_threads = (int)cli_model_options.threads};
     if (tft_model_open_unexpanded(&m, path, &o, &err) != TFT_OK)

@@ -438,6 +438,15 @@ static int check_options(void)
     return cli_check_kv(opt.kv);
 }
 
+/* No file that is read is written. */
+static int check_output(const char *path)
+{
+    int status = cli_check_output(opt.out, path);
+    if (status == CLI_OK)
+        status = cli_check_output(opt.out, cli_model_options.tokenizer);
+    return status == CLI_OK ? cli_check_output(opt.out, command_text_path()) : status;
+}
+
 /* *m: to read its weights; *runs: to compute, if the model writes text. A folder can be read if the
    build has a library for JSON. */
 static int open_floats(struct tft_model **m, struct tft_model **runs, const char *path)
@@ -460,6 +469,8 @@ static int run_quantize(const char *path)
     struct tft_model *m = NULL, *runs = NULL;
     struct command_text text = {0};
     int status = check_options();
+    if (status == CLI_OK)
+        status = check_output(path);
     if (status == CLI_OK)
         status = command_text_check();
     if (status == CLI_OK)

@@ -39,6 +39,8 @@ int command_text_check(void)
     return !opt.special || opt.calib ? CLI_OK : cli_usage("--special is for the text of --calib");
 }
 
+const char *command_text_path(void) { return opt.calib; }
+
 bool command_text_wants_own(void) { return !opt.calib; }
 
 /* Whether the file has conversations: by its name, or by its first line. */
