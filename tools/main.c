@@ -90,11 +90,19 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
 
 static void print_version(void)
 {
+    static const char *const parts[] = {
+        TUFFET_LIBEDIT ? " libedit" : "",
+        TUFFET_JSON ? " json" : "",
+        TUFFET_SERVE ? " server" : "",
+        TUFFET_MPI ? " mpi" : "",
+    };
     printf("tuffet %s (%s, %d threads)\nbuilt with", tft_version(), tft_cpu_name(),
            tft_cpu_threads());
     for (size_t i = 0; tft_feature(i); i++)
         printf(" %s", tft_feature(i));
-    puts(TUFFET_LIBEDIT ? " libedit" : "");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        fputs(parts[i], stdout);
+    putchar('\n');
 }
 
 static int run(int argc, char **argv)

@@ -62,6 +62,11 @@ class Common(Case):
         self.assertRegex(self.tuffet("--version"),
                          rb"^tuffet \d+\.\d+\.\d+ \((\w+), \d+ threads\)\n"
                          rb"built with(?= .*\b\1\b)( \w+)* c( \w+)*\n$")
+        parts = self.tuffet("--version").split()
+        listed = self.tuffet("--help")
+        self.assertEqual(b"json" in parts, b"\n  import " in listed)
+        self.assertEqual(b"server" in parts, b"not in this build" not in listed)
+        self.assertEqual(b"mpi" in parts, "MPI_PLUGIN" in os.environ)
 
     def test_no_command(self):
         done = subprocess.run(TUFFET, capture_output=True, timeout=PATIENCE)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,22 @@ class Mpi(Case):
                              check=True, timeout=PATIENCE)
         want = subprocess.run(args, capture_output=True, check=True, timeout=PATIENCE)
         self.assertEqual((got.stdout, got.stderr), (want.stdout, b""))
+
+    def test_the_plug_in_is_found(self):
+        """In the build, without a variable that says where, and beside a copy of the program."""
+        env = {k: v for k, v in self.env.items() if k != "LD_LIBRARY_PATH"}
+        args = ["run", self.model, "-phello", "-s1", "-n9", "--device=mpi"]
+        want = self.tuffet(*args[:-1])
+        folder = self.path("elsewhere")
+        os.makedirs(folder)
+        copy = shutil.copy(TUFFET[-1], folder)
+        for name in os.listdir(os.environ["MPI_PLUGIN"]):
+            if name == "libtuffet-mpi.so":
+                os.symlink(os.path.join(os.environ["MPI_PLUGIN"], name),
+                           os.path.join(folder, name))
+        for program in [TUFFET, [*TUFFET[:-1], copy]]:
+            done = subprocess.run([*program, *args], env=env, capture_output=True, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, want, b""))
 
     def test_one_line_says_what_is_refused(self):
         status, out, lines = self.run_in(5, "run", self.model, "-phello", "-n9")
