@@ -338,58 +338,42 @@ uint64_t tft_port_ns(void)
 
 #if defined __linux__
 
-/* The quota of one cgroup in CPUs, rounded down, at least 1; 0 without a limit. cgroup v2 has
-   "QUOTA PERIOD" or "max PERIOD" in cpu.max; v1 has a file for each, with -1 for no limit. */
-static long quota_of(const char *folder)
+/* Reads up to two numbers from a file; returns how many there are, -1 without the file. */
+static int read_numbers(const char *path, long out[2])
 {
-    char path[512], line[64];
-    long quota = -1, period = -1;
-
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
+    char line[64];
     FILE *f = fopen(path, "re");
-    if (f) {
-        if (fgets(line, sizeof line, f) && sscanf(line, "%ld %ld", &quota, &period) != 2)
-            quota = -1;
-        fclose(f);
-    } else {
-        static const char *const part[2] = {"cfs_quota_us", "cfs_period_us"};
-        long *value[2] = {&quota, &period};
-        for (int i = 0; i < 2; i++) {
-            snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.%s", folder, part[i]);
-            f = fopen(path, "re");
-            if (!f)
-                return 0;
-            if (!fgets(line, sizeof line, f) || sscanf(line, "%ld", value[i]) != 1)
-                *value[i] = -1;
-            fclose(f);
-        }
-    }
-    if (quota <= 0 || period <= 0)
-        return 0;
-    return quota < period ? 1 : quota / period;
+    if (!f)
+        return -1;
+    int n = fgets(line, sizeof line, f) ? sscanf(line, "%ld %ld", &out[0], &out[1]) : 0;
+    fclose(f);
+    return n;
 }
 
-/* The smallest quota of this process's cgroup and its ancestors, in CPUs; 0 without a limit. */
-static long cgroup_cpus(void)
+/* The quota of one cgroup in CPUs, rounded down, at least 1; 0 without a limit. cgroup v2 has
+   "QUOTA PERIOD" or "max PERIOD" in cpu.max; v1 has a file for each, with -1 for no limit. */
+static long quota_of(bool v2, const char *folder)
 {
-    char line[512], folder[512] = "";
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    if (!f)
-        return 0;
-    while (fgets(line, sizeof line, f)) {
-        char *name = strchr(line, ':'), *path = name ? strchr(name + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = 0;
-        path[strcspn(path, "\n")] = 0;
-        if (strcmp(name, ":") == 0 || strstr(name, "cpu"))
-            memcpy(folder, path, strlen(path) + 1);
+    char path[512];
+    long n[3] = {-1, -1, -1}; /* quota, period, and what a longer line may have */
+    snprintf(path, sizeof path,
+             v2 ? "/sys/fs/cgroup%s/cpu.max" : "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", folder);
+    int found = read_numbers(path, n);
+    if (!v2) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", folder);
+        found += read_numbers(path, &n[1]);
     }
-    fclose(f);
+    if (found != 2 || n[0] <= 0 || n[1] <= 0)
+        return 0;
+    return n[0] < n[1] ? 1 : n[0] / n[1];
+}
 
+/* The smallest quota of a cgroup and its ancestors, in CPUs; 0 without a limit. Changes folder. */
+static long least_quota(bool v2, char *folder)
+{
     long least = 0;
     for (;;) {
-        long q = quota_of(strcmp(folder, "/") == 0 ? "" : folder);
+        long q = quota_of(v2, strcmp(folder, "/") == 0 ? "" : folder);
         if (q && (!least || q < least))
             least = q;
         char *slash = strrchr(folder, '/');
@@ -397,6 +381,39 @@ static long cgroup_cpus(void)
             return least;
         *slash = 0;
     }
+}
+
+/* Whether the list "cpu,cpuacct" has the controller. */
+static bool lists(const char *list, size_t n, const char *controller)
+{
+    size_t len = strlen(controller);
+    for (const char *p = list; p < list + n; p += strcspn(p, ",:") + 1)
+        if (strcspn(p, ",:") == len && memcmp(p, controller, len) == 0)
+            return true;
+    return false;
+}
+
+/* The quota of this process's cgroup, in CPUs; 0 without a limit. A line is NUMBER:LIST:FOLDER. v2
+   has an empty list, and may be there beside v1, without a quota. */
+static long cgroup_cpus(void)
+{
+    char line[512];
+    long least = 0;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+        if (!path)
+            continue;
+        size_t n = (size_t)(path - ++list);
+        path++;
+        path[strcspn(path, "\n")] = 0;
+        long q = !n || lists(list, n, "cpu") ? least_quota(!n, path) : 0;
+        if (q && (!least || q < least))
+            least = q;
+    }
+    if (f)
+        fclose(f);
+    return least;
 }
 
 /* The number of CPUs in this thread's affinity, or 0. The kernel refuses a set without room for all
