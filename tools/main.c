@@ -105,6 +105,14 @@ static void print_version(void)
     putchar('\n');
 }
 
+/* Commands that read JSON are missing in a build without the library for it. */
+static int no_command(const char *name)
+{
+    bool known = strcmp(name, "import") == 0 || strcmp(name, "eval") == 0;
+    return known ? cli_fail("this build has no %s: it takes jansson (Debian: libjansson-dev)", name)
+                 : cli_no_command(name);
+}
+
 static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -120,7 +128,7 @@ static int run(int argc, char **argv)
         return CLI_OK;
     }
     if (*name)
-        return cli_usage("there is no command \"%s\"", name);
+        return no_command(name);
     cli_print_program_help(stderr, &program);
     return CLI_USAGE;
 }

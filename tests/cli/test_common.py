@@ -118,6 +118,35 @@ class Common(Case):
         ]:
             self.assertIn(why, self.fails(*args, status=2))
 
+    def test_habits_of_other_programs(self):
+        toy, folder, shard = self.toy(), self.path("folder"), self.write("x.safetensors", b"x")
+        os.makedirs(folder, exist_ok=True)
+        for args, why in [
+            (["run", "-m", toy], "name its file alone"),
+            (["run", toy, "-ngl", "99"], "--device cuda"),
+            (["serve", toy, "--n-gpu-layers=99"], "--device cuda"),
+            (["run", toy, "--ctx-size", "99"], "--ctx N"),
+            (["chat", toy, "--n-predict=9"], "--tokens N"),
+            (["run", toy, "--temperature", "1"], "--temp T"),
+            (["run", toy, "--lora", "x"], "merge the adapter"),
+            (["run", toy, "--mmproj", "x"], "no images"),
+            (["chat", toy, "-fa"], "leave the option out"),
+            (["pack", toy, "--n-predict=9"], "no option --n-predict=9"),
+            (["run", toy, "Once upon a time"], "a text goes after -p"),
+            (["-m", toy], "a command comes first"),
+            ([toy], "tuffet run generates text"),
+            (["no-such-file.gguf"], "tuffet run generates text"),
+            (["server", "-m", toy], "tuffet serve MODEL"),
+            (["pull", "llama"], "name a file that is here"),
+        ]:
+            self.assertIn(why, self.fails(*args, status=2))
+        self.assertNotIn("-p", self.fails("serve", toy, toy, status=2).split("many")[1])
+        self.assertIn("a text goes after -p", self.fails("run", "Once upon a time"))
+        for args in [["run", folder], ["inspect", folder], ["chat", folder]]:
+            self.assertIn(f"tuffet import {folder} -o FILE.gguf", self.fails(*args))
+        for args in [["run", shard], ["quantize", shard, "-o", self.path("x")]]:
+            self.assertIn("the folder that they lie in", self.fails(*args))
+
     def test_options_take_every_form(self):
         want = self.tuffet("run", self.toy(), "-p", "hello", "-n", "5", "-s", "1")
         for args in [["-phello", "-n5", "-s1"], ["--prompt=hello", "--tokens=5", "--seed=1"],

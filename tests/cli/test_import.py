@@ -87,6 +87,11 @@ class Import(Case):
                       self.fails("import", wide, "-o", out, "--no-tokenizer"))
         self.assertFalse(os.path.exists(out))
 
+    def test_a_file_is_no_folder(self):
+        weights = os.path.join(self.folder_of("llama"), "model.safetensors")
+        self.assertIn("name the folder that it lies in", self.fails("import", weights, "-o",
+                                                                    self.path("x"), status=2))
+
     def test_a_file_survives_a_failure(self):
         out = self.write("old", b"what was there")
         self.fails("import", self.folder_of("wide", hidden_size=64), "-o", out, "--no-tokenizer")

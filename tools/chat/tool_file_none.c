@@ -4,7 +4,9 @@
 int tool_file_read(struct tool_file *f, const char *path)
 {
     (void)f;
-    return cli_fail("--tools %s: tuffet was built without jansson, which reads the file", path);
+    return cli_fail("--tools %s: tuffet was built without jansson (Debian: libjansson-dev), which "
+                    "reads the file",
+                    path);
 }
 
 void tool_file_free(struct tool_file *f) { (void)f; }

@@ -90,6 +90,17 @@ const struct cli_option *cli_find_option(const struct cli_command *c, const char
 enum { CLI_HELPED = -1 };
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand);
 
+/* What tuffet has instead of an option of another program, in a few words; NULL: nothing. arg: the
+   argument, "--name=VALUE" too. */
+const char *cli_option_habit(const struct cli_command *c, const char *arg);
+
+/* Says that there is no command of this name, and which one may be meant. Returns CLI_USAGE. */
+int cli_no_command(const char *name);
+
+/* Refuses what other programs take for a model: a text, a folder, a file of safetensors. Returns
+   CLI_OK or CLI_FAILED. cli_open_model does this first, without folders. */
+int cli_check_model_path(const char *path, bool takes_folders);
+
 struct cli_program {
     const char *summary, *notes;               /* as in a command */
     const struct cli_command *const *commands; /* NULL ends the list */

@@ -153,6 +153,10 @@ static int take_option(const struct cli_command *c, int argc, char **argv, int *
     if (name[len])
         value = name + len + (arg[1] == '-');
     const struct cli_option *o = cli_find_option(c, name, len);
+    /* "-ngl" is not -n with the value "gl" */
+    const char *habit = !o || arg[1] != '-' ? cli_option_habit(c, arg) : NULL;
+    if (habit && (!o || (name[1] && o->type != CLI_TEXT)))
+        return cli_usage("tuffet %s has no option %s: %s", c->name, arg, habit);
     if (!o)
         return cli_usage("tuffet %s has no option %s", c->name, arg);
     if (o->type == CLI_FLAG && value)
@@ -176,6 +180,15 @@ static const char *help_word(int argc, char **argv)
     return NULL;
 }
 
+/* A second operand. After -p stands a text, in most commands. */
+static int too_many(const struct cli_command *c, const char *arg)
+{
+    const struct cli_option *p = cli_find_option(c, "p", 1);
+    if (p && p->type == CLI_TEXT)
+        return cli_usage("\"%s\" is one argument too many: a text goes after -p", arg);
+    return cli_usage("\"%s\" is one argument too many", arg);
+}
+
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand)
 {
     bool options = true;
@@ -192,7 +205,7 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
             if (status != CLI_OK)
                 return status;
         } else if (*operand) {
-            return cli_usage("\"%s\" is one argument too many", argv[i]);
+            return too_many(c, argv[i]);
         } else {
             *operand = argv[i];
         }

@@ -160,6 +160,8 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         return CLI_USAGE;
     if (cli_limit_cpu() != CLI_OK)
         return CLI_FAILED;
+    if (cli_check_model_path(path, false) != CLI_OK)
+        return CLI_FAILED;
 
     cli_progress_begin(&progress, "preparing weights");
     struct tft_model_opts opts = {

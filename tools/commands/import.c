@@ -1,6 +1,7 @@
 /* tuffet import: makes a GGUF file of a folder of Hugging Face. */
 #include <inttypes.h>
 
+#include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 #include "tools/import/command.h"
 
@@ -19,6 +20,11 @@ static const struct cli_option options[] = {
     {0},
 };
 
+static bool is_file(const char *path)
+{
+    return system_is_same_file(path, path) && !import_is_folder(path);
+}
+
 static int run_import(const char *folder)
 {
     struct import_opts o = {.type = (enum import_type)opt.type, .no_tokenizer = opt.no_tokenizer};
@@ -26,6 +32,8 @@ static int run_import(const char *folder)
     uint64_t start = cli_ns();
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
+    if (is_file(folder))
+        return cli_usage("%s is a file: name the folder that it lies in, with config.json", folder);
     if (cli_check_output(opt.out, folder) != CLI_OK)
         return CLI_FAILED;
     cli_catch_interrupts();

@@ -72,6 +72,8 @@ static int inspect_file(const char *path)
     struct tft_session_opts so = {
         .size = sizeof so, .capacity = cli_session_options.ctx, .kv = cli_session_options.kv};
     struct tft_error err;
+    if (cli_check_model_path(path, false) != CLI_OK)
+        return CLI_FAILED;
     if (tft_source_open(&f.s, path, cli_model_options.tokenizer, NULL, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
     int status = opt.verify ? verify(&f.s) : CLI_OK;

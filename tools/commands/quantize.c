@@ -441,7 +441,9 @@ static int check_options(void)
 /* No file that is read is written. */
 static int check_output(const char *path)
 {
-    int status = cli_check_output(opt.out, path);
+    int status = cli_check_model_path(path, true);
+    if (status == CLI_OK)
+        status = cli_check_output(opt.out, path);
     if (status == CLI_OK)
         status = cli_check_output(opt.out, cli_model_options.tokenizer);
     return status == CLI_OK ? cli_check_output(opt.out, command_text_path()) : status;

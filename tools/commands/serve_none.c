@@ -11,7 +11,8 @@ static const struct cli_option options[] = {
 static int serve(const char *path)
 {
     (void)path;
-    return cli_fail("this build has no server: it takes libevent, jansson and threads");
+    return cli_fail("this build has no server: it takes libevent, jansson (Debian: libevent-dev, "
+                    "libjansson-dev) and threads");
 }
 
 const struct cli_command command_serve = {
