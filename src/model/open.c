@@ -55,6 +55,18 @@ static void load(struct tft_load *ld, bool vocab_only)
                       tft_tokenizer_size(m->tokenizer), m->n_vocab);
 }
 
+/* Why the file is no model that writes text; NULL: it may be one. type: general.type. */
+static const char *why_no_model(struct tft_str arch, struct tft_str type)
+{
+    if (tft_str_is(arch, "t5"))
+        return "an encoder with a decoder, which reads another text than it writes";
+    if (tft_str_is(arch, "clip") || tft_str_is(type, "mmproj"))
+        return "the part of a model that reads images: name the file of the part that writes text";
+    if (tft_str_is(type, "adapter"))
+        return "a LoRA adapter and no model: merge it into its model, and import that";
+    return NULL;
+}
+
 static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *const *archs,
                                    struct tft_error *err)
 {
@@ -62,6 +74,15 @@ static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *c
     struct tft_str name;
     if (!v || !tft_value_str(v, &name))
         return tft_fail(err, TFT_ERR_FORMAT, "%s: general.architecture is missing", m->source.name);
+    const struct tft_value *kind = tft_source_value(&m->source, "general.type");
+    struct tft_str type = {0};
+    if (kind && !tft_value_str(kind, &type))
+        type = (struct tft_str){0};
+    const char *why = why_no_model(name, type);
+    if (why)
+        return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset,
+                           "the file is %s (%.*s): it is not supported", why,
+                           name.n < 60 ? (int)name.n : 60, name.p);
     for (const struct tft_arch *const *a = archs; *a; a++)
         if (tft_str_is(name, (*a)->name)) {
             m->arch = *a;

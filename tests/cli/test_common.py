@@ -177,6 +177,24 @@ class Common(Case):
         self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f",
                                                                "no such text"))
 
+    def test_files_that_are_no_model_of_text(self):
+        def file(**values):
+            head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(values))
+            for key, value in values.items():
+                for text in "general." + key, value:
+                    head += (struct.pack("<I", 8) if text is value else b"")
+                    head += struct.pack("<Q", len(text)) + text.encode()
+            head += struct.pack("<Q", 1) + b"x" + struct.pack("<IQIQ", 1, 32, 0, 0)
+            return self.write("part.gguf", head + bytes(-len(head) % 32) + bytes(128))
+        for values, why in [
+            ({"architecture": "t5"}, "an encoder with a decoder"),
+            ({"architecture": "clip", "type": "mmproj"}, "reads images"),
+            ({"architecture": "llama", "type": "adapter"}, "a LoRA adapter"),
+            ({"architecture": "abacus"}, 'the architecture "abacus" is not supported'),
+        ]:
+            for command in ["run", "chat"]:
+                self.assertIn(why, self.fails(command, file(**values)))
+
     def test_options_out_of_range(self):
         for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"),
                           (["--cpu", "abacus"], '"abacus"')]:
