@@ -8,7 +8,7 @@ import struct
 import subprocess
 import unittest
 
-from program import PATIENCE, TUFFET, Case, main, opened, wait_until
+from program import PATIENCE, TUFFET, Case, Terminal, main, opened, wait_until
 
 # Threads of a toy mostly wait where other tests have the CPUs.
 THREADS = [] if "TUFFET_THOROUGH" in os.environ else ["-t1"]
@@ -69,6 +69,14 @@ class Quantize(Case):
         self.assertEqual((done.returncode, done.stdout), (0, b""))
         self.assertRegex(done.stderr,
                          rb"\Acheck: not measured: [^\n]*\n\Z")
+
+    def test_what_it_takes_is_said_first(self):
+        text = self.write("text", b"hello world, once upon a time. " * 90)
+        t = Terminal("quantize", self.toy(endless=1), "-o", self.path("planned"), "--calib", text,
+                     "-t1")
+        t.wait_for(b"this takes less than a minute, longer with a search or --tune; about 0.00 GB "
+                   b"of disk, 0.00 GB at the end; about 0.0")
+        self.assertEqual(t.end(), 0)
 
     def test_the_same_file_on_every_rung(self):
         names = self.tuffet("--version").decode().splitlines()[1].split()[3:]

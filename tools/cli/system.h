@@ -7,6 +7,7 @@
 #define SYSTEM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Called once, before anything is read or written: the standard streams carry bytes unchanged, and
@@ -24,6 +25,10 @@ const char *system_temp_folder(void);
 
 /* Whether both paths lead to one file or folder, by links too. */
 bool system_is_same_file(const char *a, const char *b);
+
+/* The bytes that are left on the disk where the file `path` is or will be. Returns false if that is
+   not known. */
+bool system_disk_left(const char *path, uint64_t *bytes);
 
 /* Makes the file, which is open for writing, readable by the user alone. Returns 0 or an errno. */
 int system_make_private(FILE *f);

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -25,6 +27,17 @@ bool system_is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool system_disk_left(const char *path, uint64_t *bytes)
+{
+    struct statvfs disk;
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    bool known = folder && (statvfs(path, &disk) == 0 || statvfs(folder, &disk) == 0);
+    free(folder);
+    *bytes = known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+    return known;
 }
 
 int system_make_private(FILE *f) { return fchmod(fileno(f), 0600) == 0 ? 0 : errno; }

@@ -118,6 +118,18 @@ const char *system_temp_folder(void)
 }
 
 /* Files get the permissions of their folder, and a user's folders are private. */
+bool system_disk_left(const char *path, uint64_t *bytes)
+{
+    ULARGE_INTEGER left = {0};
+    char full[MAX_PATH], *name = NULL;
+    bool known = GetFullPathNameA(path, MAX_PATH, full, &name) < MAX_PATH && name;
+    if (known)
+        *name = 0; /* the folder remains */
+    known = known && GetDiskFreeSpaceExA(full, &left, NULL, NULL);
+    *bytes = left.QuadPart;
+    return known;
+}
+
 static bool describe(const char *path, BY_HANDLE_FILE_INFORMATION *info)
 {
     HANDLE h = CreateFileA(path, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,

@@ -9,6 +9,7 @@
 #include "tools/quantize/command_bits.h"
 #include "tools/quantize/command_check.h"
 #include "tools/quantize/command_kv.h"
+#include "tools/quantize/command_plan.h"
 #include "tools/quantize/command_prefix.h"
 #include "tools/quantize/command_ranges.h"
 #include "tools/quantize/command_system.h"
@@ -394,6 +395,8 @@ static int prepare(struct tft_model *m, struct tft_model **runs, struct command_
     int status = range && o->bits ? command_ranges_take(m, range) : cli_fail("out of memory");
     if (status == CLI_OK)
         status = choose_bits(m, o, run.matrix_bits);
+    if (status == CLI_OK)
+        status = command_plan(m, o, opt.out, command_text_tokens(), opt.json);
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
     if (status == CLI_OK)

@@ -41,6 +41,8 @@ int command_text_check(void)
 
 const char *command_text_path(void) { return opt.calib; }
 
+uint32_t command_text_tokens(void) { return opt.tokens; }
+
 bool command_text_wants_own(void) { return !opt.calib; }
 
 /* Whether the file has conversations: by its name, or by its first line. */

@@ -36,8 +36,9 @@ int command_text_check(void);
 int command_text_read(struct command_text *t);
 void command_text_free(struct command_text *t);
 
-/* The file of --calib, or NULL. */
+/* The file of --calib, or NULL; --calib-tokens. */
 const char *command_text_path(void);
+uint32_t command_text_tokens(void);
 
 /* Whether the model writes its own calibration text. */
 bool command_text_wants_own(void);

@@ -1,0 +1,14 @@
+/* What tuffet quantize will take: printed before it begins. */
+#ifndef QUANTIZE_COMMAND_PLAN_H
+#define QUANTIZE_COMMAND_PLAN_H
+
+#include "tools/cli/cli.h"
+#include "tools/quantize/options.h"
+
+/* Checks that the disk has room for the file `out` and the copies of it that steps make, and prints
+   time, disk and memory: if it takes long, or at a terminal. o: with bits, n_threads and rotate. tokens: of the calibration text.
+   Returns CLI_OK, or CLI_FAILED after an error message. */
+int command_plan(const struct tft_model *m, const struct quantize_opts *o, const char *out,
+                 uint32_t tokens, bool quiet);
+
+#endif
