@@ -105,9 +105,17 @@ func TestTextIsThatOfTheProgram(t *testing.T) {
 		{Temperature: 1.5, TopK: 40, TopP: 0.7, MinP: 0.02},
 		{RepeatPenalty: 1.3, RepeatLast: 20},
 	} {
+		// 0 is the likeliest token, and no recent one, in the program, and all and 64 here
+		topP, last := z.TopP, z.RepeatLast
+		if topP == 0 {
+			topP = 1
+		}
+		if last == 0 {
+			last = 64
+		}
 		options := fmt.Sprintf("--temp %v --seed %v --top-k %v --top-p %v --min-p %v "+
-			"--repeat-penalty %v --repeat-last %v", z.Temperature, z.Seed, z.TopK, z.TopP, z.MinP,
-			z.RepeatPenalty, z.RepeatLast)
+			"--repeat-penalty %v --repeat-last %v", z.Temperature, z.Seed, z.TopK, topP, z.MinP,
+			z.RepeatPenalty, last)
 		text, err := generate(session, prompt, 60, &z)
 		must(t, err)
 		if len(text) < 60 {
