@@ -2,7 +2,9 @@
 plays one, and are skipped without it."""
 import json
 import os
+import shutil
 import subprocess
+import sys
 import unittest
 
 from program import PATIENCE, TUFFET, Case, main
@@ -43,6 +45,20 @@ class Device(Case):
 
     def test_falls_back_without_a_plug_in(self):
         self.assert_falls_back(None, "nope", r"nope: .*\bno.*")
+
+    @unittest.skipUnless(sys.platform == "linux", "the message is that of Linux")
+    def test_says_how_to_have_a_plug_in(self):
+        """A copy of the program finds none, unless one is installed in the system."""
+        folder = self.path("far/away/from/plug-ins")
+        os.makedirs(folder)
+        program = [*TUFFET[:-1], shutil.copy(TUFFET[-1], folder)]
+        for device, how in [("cuda", b"build with nvcc"), ("mpi", b"Debian's libopenmpi-dev")]:
+            done = subprocess.run([*program, "run", self.model, "-phello", "-n9",
+                                   "--device=" + device], capture_output=True, timeout=PATIENCE,
+                                  env={k: v for k, v in os.environ.items()
+                                       if k != "LD_LIBRARY_PATH"})
+            if b"cannot open shared object" in done.stderr:
+                self.assertIn(how, done.stderr)
 
     @needs_player
     def test_falls_back_if_the_plug_in_is_of_another_build(self):

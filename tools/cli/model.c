@@ -138,6 +138,22 @@ static const char *device(void)
     return of_mpirun("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", 1) > 1 ? "mpi" : NULL;
 }
 
+/* What to install or build if a plug-in, or a library that it needs, is missing: the linker's message
+   names the file. */
+static const char *remedy(const char *message)
+{
+    static const char *const known[][2] = {
+        {"libtuffet-mpi.so: cannot open", " (to have it, build with Debian's libopenmpi-dev)"},
+        {"libtuffet-cuda.so: cannot open", " (to have it, build with nvcc and -Dcuda=enabled)"},
+        {"libmpi.so", " (Debian: openmpi-bin)"},
+        {"libmpich.so", " (Debian: mpich)"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(message, known[i][0]))
+            return known[i][1];
+    return "";
+}
+
 /* Process 0 is the program. The others have computed for it and end, or process 0 reports their
    errors. A process that fails before they meet, for example at a missing file, prints its error
    itself. */
@@ -147,8 +163,8 @@ static int opened_by_mpi(enum tft_status status, const struct tft_error *err)
     if (status == TFT_ERR_CANCELLED)
         exit(CLI_OK);
     if (status != TFT_OK && process)
-        return cli_fail("process %ld: %s", process, err->msg);
-    return status == TFT_OK ? CLI_OK : cli_fail("%s", err->msg);
+        return cli_fail("process %ld: %s%s", process, err->msg, remedy(err->msg));
+    return status == TFT_OK ? CLI_OK : cli_fail("%s%s", err->msg, remedy(err->msg));
 }
 
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
@@ -182,7 +198,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     }
     if (status == TFT_ERR_DEVICE) {
         cli_progress_end(&progress);
-        fprintf(stderr, "tuffet: %s: using the CPU\n", err.msg);
+        fprintf(stderr, "tuffet: %s%s: using the CPU\n", err.msg, remedy(err.msg));
         opts.device = NULL;
         status = tft_model_open(m, path, &opts, &err);
     }
