@@ -105,7 +105,7 @@ func TestTextIsThatOfTheProgram(t *testing.T) {
 		{Temperature: 1.5, TopK: 40, TopP: 0.7, MinP: 0.02},
 		{RepeatPenalty: 1.3, RepeatLast: 20},
 	} {
-		// 0 is the likeliest token, and no recent one, in the program, and all and 64 here
+		// there, 0 is the most likely token, and no recent one
 		topP, last := z.TopP, z.RepeatLast
 		if topP == 0 {
 			topP = 1

@@ -37,7 +37,7 @@ fn text_is_that_of_the_program() {
             z.temperature,
             z.seed,
             z.top_k,
-            if z.top_p > 0.0 { z.top_p } else { 1.0 }, // 0 is the likeliest there, and all here
+            if z.top_p > 0.0 { z.top_p } else { 1.0 }, // there, 0 is the most likely token
             z.min_p,
             z.repeat_penalty,
             if z.repeat_last > 0 { z.repeat_last } else { 64 }
