@@ -49,6 +49,18 @@ with tempfile.TemporaryDirectory() as folder:
     small = str(root / "small.gguf")
     for path, ctx in [(model, 2000), (small, 60)]:
         run(toy, "write", path, f"template={TEMPLATE}", "endless=1", f"ctx={ctx}")
+    plugins = list(root.rglob("libtuffet-mpi.so"))
+    programs = [p for p in root.rglob("tuffet") if p.parent.name == "bin"]
+    if plugins and programs:  # the program finds its plug-in, in any prefix
+        text = root / "text"
+        text.write_bytes(b"hello world, once upon a time. " * 90)
+        made = str(root / "w8a8.gguf")
+        run(str(programs[0]), "quantize", model, "-o", made, "--calib", str(text),
+            "--calib-tokens=200", "--calib-window=64", "-t1")
+        alone = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+        done = subprocess.run([str(programs[0]), "run", made, "-phello", "-n3", "--device=mpi"],
+                              capture_output=True, env=alone)
+        assert b"cannot open shared object" not in done.stderr, done.stderr
     for example, package, question in [("embed", "tuffet", "once"),
                                        ("embed_chat", "tuffet-chat", "upon a time")]:
         program = str(root / example)
