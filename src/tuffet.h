@@ -270,7 +270,8 @@ TFT_API const char *tft_model_chat_template(const struct tft_model *m);
 
 enum {
     TFT_ADD_BOS = 1,       /* begin with the BOS token (beginning of sequence), if the vocabulary
-                              asks for one and the model's prefix does not include it */
+                              asks for one and the model's prefix does not include it. BOS comes
+                              once: its name at the start of trusted text adds no second BOS */
     TFT_CONTINUE = 4,      /* the text continues another text: SentencePiece puts no space before
                               the first word */
     TFT_PARSE_SPECIAL = 2, /* turn names such as "<|im_end|>" in the text into special tokens. Not

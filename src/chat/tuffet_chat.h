@@ -144,8 +144,9 @@ TFT_API void tft_chat_text_free(struct tft_chat_text *t);
  * without BOS, and a prefix may be their first tokens. tft_prefix_held counts the tokens not to
  * feed.
  *
- * *text_goes_on, if not NULL, becomes true if the last token is text and not special, for
- * tft_text.started. TFT_ERR_FULL, TFT_ERR_NOMEM, TFT_ERR_UNSUPPORTED: as tft_tokenize.
+ * *text_goes_on, if neither it nor ids is NULL, becomes true if the last token is text and not
+ * special, for tft_text.started. TFT_ERR_FULL, TFT_ERR_NOMEM, TFT_ERR_UNSUPPORTED: as
+ * tft_tokenize.
  */
 TFT_API enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const struct tft_model *m,
                                           int32_t *ids, size_t cap, size_t *n, bool *text_goes_on);

@@ -48,10 +48,13 @@ const char *tft_model_chat_template(const struct tft_model *m)
 
 /* --------------------------------------------------------------------------------------- tokens */
 
-/* The flags that the model leaves of the caller's. */
-static unsigned without_bos(const struct tft_model *m, unsigned flags)
+/* The caller's flags for the tokenizer: the model's prefix may have BOS. */
+static unsigned with_prefix(const struct tft_model *m, unsigned flags)
 {
-    return m->prefix_bos ? flags & ~(unsigned)TFT_ADD_BOS : flags;
+    if (flags & TFT_HAS_BOS) /* not a public flag */
+        return ~0u;
+    bool has = m->prefix_bos && (flags & TFT_ADD_BOS);
+    return has ? (flags & ~(unsigned)TFT_ADD_BOS) | TFT_HAS_BOS : flags;
 }
 
 enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t len,
@@ -60,7 +63,7 @@ enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t
     *n = 0;
     if (!m->tokenizer)
         return TFT_ERR_UNSUPPORTED;
-    enum tft_status status = tft_tokenizer_encode(m->tokenizer, text, len, without_bos(m, flags),
+    enum tft_status status = tft_tokenizer_encode(m->tokenizer, text, len, with_prefix(m, flags),
                                                   ids, ids ? cap : 0, n);
     return status == TFT_OK && ids && *n > cap ? TFT_ERR_FULL : status;
 }
@@ -73,7 +76,7 @@ enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, 
     if (!m->tokenizer)
         return TFT_ERR_UNSUPPORTED;
     enum tft_status status =
-        tft_tokenizer_encode_spans(m->tokenizer, text, len, spans, n_spans, without_bos(m, flags),
+        tft_tokenizer_encode_spans(m->tokenizer, text, len, spans, n_spans, with_prefix(m, flags),
                                    ids, ids ? cap : 0, n);
     return status == TFT_OK && ids && *n > cap ? TFT_ERR_FULL : status;
 }

@@ -59,7 +59,8 @@ struct marked {
     size_t n;
     const struct tft_span *span; /* [n_span] in order, disjoint; passed spans are dropped */
     size_t n_span;
-    bool goes_on; /* the text continues another text */
+    bool goes_on;   /* the text continues another text */
+    bool drops_bos; /* a BOS at the start of the text is left out */
 };
 
 /* The number of bytes from `at` on in the same span. */
@@ -152,7 +153,7 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
             status = encode_plain(t, m, text, plain, first, out);
         if (status)
             return status;
-        if (skip)
+        if (skip && !(marked->drops_bos && at + len == 0 && id == t->bos))
             tft_ids_push(out, id);
         if (flags & TFT_TOKEN_RSTRIP)
             skip += leading_spaces(text + len + skip, n - len - skip);
@@ -174,12 +175,14 @@ enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const 
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
-    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_CONTINUE)) ||
+    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_CONTINUE | TFT_HAS_BOS)) ||
         !valid_spans(span, n_span, len))
         return TFT_ERR_ARG;
-    struct marked marked = {text, len, span, n_span, flags & TFT_CONTINUE};
+    bool adds_bos = (flags & TFT_ADD_BOS) && t->add_bos;
+    struct marked marked = {text, len, span, n_span, flags & TFT_CONTINUE,
+                            adds_bos || (flags & TFT_HAS_BOS)};
     struct tft_ids out = {.ids = ids, .cap = cap, .last = -1};
-    if ((flags & TFT_ADD_BOS) && t->add_bos)
+    if (adds_bos)
         tft_ids_push(&out, t->bos);
 
     struct tft_merge m;

@@ -25,6 +25,9 @@ uint32_t tft_tokenizer_size(const struct tft_tokenizer *t); /* n_vocab */
 /* The *n tokens that generation never chooses; an id may occur twice. */
 const int32_t *tft_tokenizer_suppressed(const struct tft_tokenizer *t, uint32_t *n);
 
+enum { TFT_HAS_BOS = 1 << 30 }; /* a flag beside those of tuffet.h: BOS precedes the text, and a BOS
+                                   at the start of the text is left out */
+
 /* The public functions tft_tokenize, tft_token_* and tft_text_push: see tuffet.h. */
 enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,
                                      unsigned flags, int32_t *ids, size_t cap, size_t *n);

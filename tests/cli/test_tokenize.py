@@ -43,6 +43,8 @@ class Tokenize(Case):
         self.assertEqual(self.tuffet("tokenize", toy, "-f", text), want)
         self.assertEqual(self.tuffet("tokenize", toy, stdin=TEXT.encode()), want)
         self.assertEqual(self.tuffet("tokenize", toy, "--bos", "-p", TEXT), b"1 " + want)
+        self.assertEqual(self.tuffet("tokenize", toy, "--bos", "--special", "-p", "<s>" + TEXT),
+                         self.tuffet("tokenize", toy, "--bos", "--special", "-p", TEXT))
         self.assertEqual(self.tuffet("tokenize", toy, "-p", ""), b"\n")
         self.assertEqual(self.json("tokenize", toy, "-p", ""), {"tokens": [], "pieces": []})
         self.assertEqual(self.tuffet("tokenize", toy, "--decode", "-p", ""), b"")

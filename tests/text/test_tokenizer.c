@@ -74,12 +74,19 @@ static void bos_goes_first_if_the_model_wants_it(void **state)
     struct tft_tokenizer *t = open_spm();
     encodes(t, "a", TFT_ADD_BOS, "<s>| a");
     encodes(t, "", TFT_ADD_BOS, "<s>");
+    encodes(t, "<s>a", TFT_ADD_BOS | TFT_PARSE_SPECIAL, "<s>| a");
+    encodes(t, "<s><s>a", TFT_ADD_BOS | TFT_PARSE_SPECIAL, "<s>|<s>| a");
+    encodes(t, "a<s>", TFT_ADD_BOS | TFT_PARSE_SPECIAL, "<s>| a|<s>");
+    encodes(t, "<s>", TFT_ADD_BOS, "<s>| |<|s|>");
+    encodes(t, "<s>a", TFT_HAS_BOS | TFT_PARSE_SPECIAL, " a");
+    encodes(t, "<s>a", TFT_PARSE_SPECIAL, "<s>| a");
     tft_tokenizer_close(t);
 
     spm_values(&values);
     values_bool(&values, "tokenizer.ggml.add_bos_token", false);
     t = open_values(&values);
     encodes(t, "a", TFT_ADD_BOS, " a");
+    encodes(t, "<s>a", TFT_ADD_BOS | TFT_PARSE_SPECIAL, "<s>| a");
     assert_int_equal(tft_tokenizer_bos(t), BOS);
     tft_tokenizer_close(t);
 
