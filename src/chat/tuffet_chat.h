@@ -68,6 +68,11 @@ TFT_API void tft_chat_close(struct tft_chat_template *t);
 /* Returns whether the template names this variable, for example "tools" or "enable_thinking". */
 TFT_API bool tft_chat_uses(const struct tft_chat_template *t, const char *variable);
 
+/* Returns whether the template takes the content of a message as a list of parts, {"type": "text",
+   "text": ...}, as OpenAI's clients send it. If it takes nothing else (SmolVLM), strings are given
+   to it as lists of one part. Tried once, by tft_chat_open. */
+TFT_API bool tft_chat_takes_parts(const struct tft_chat_template *t);
+
 /* Returns the source of a built-in template, for tft_chat_open and files without one: "chatml",
    "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma" or "mistral". A constant string; NULL: no
    template has this name. */

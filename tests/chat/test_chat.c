@@ -130,6 +130,50 @@ static void own_templates(void **state)
     free(text);
 }
 
+/* ---- content */
+
+#define PARTS(form)                                                                                \
+    "{% for p in m['content'] %}{% if p['type'] == 'text' %}" form "{% endif %}{% endfor %}"
+#define EACH(body) "{% for m in messages %}<{{ m.role }}>" body "{% endfor %}"
+
+/* Content arrives in the form that the template takes; templates that take both get it as it is. */
+static void content_in_each_form(void **state)
+{
+    static const struct {
+        const char *source, *want;
+        bool takes_parts;
+    } rows[] = {
+        {EACH("{{ m.content }}"), "<user>[{'type': 'text', 'text': 'a'}]<system>b", false},
+        {EACH("{{ m.content | string }}{{ x.y.z }}"), NULL, false},
+        /* SmolVLM */
+        {EACH(PARTS("{{ p['text'] }}")), "<user>a<system>b", true},
+        {EACH("{% if m.content is string %}{{ m.content }}{% else %}" PARTS("({{ p.text }})")
+              "{% endif %}"),
+         "<user>(a)<system>b", true},
+        /* Qwen 3: parts are lost */
+        {EACH("{% if m.content is string %}{{ m.content }}{% endif %}"), "<user><system>b", false},
+        /* TranslateGemma */
+        {EACH("{% if m.content is string or m.content | length != 1 %}{{ raise_exception('no') }}"
+              "{% elif 'source_lang_code' not in m.content[0] and m.role == 'user' and m.content[0]"
+              ".text != 'a' %}{{ raise_exception('no') }}{% endif %}{{ m.content[0].text | trim }}"),
+         "<user>a<system>b", true},
+    };
+    static const char json[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
+        "\"a\"}]}, {\"role\": \"system\", \"content\": \"b\"}]}";
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_chat_template *t;
+        assert_int_equal(tft_chat_open(&t, rows[i].source, strlen(rows[i].source), NULL), TFT_OK);
+        assert_int_equal(tft_chat_takes_parts(t), rows[i].takes_parts);
+        tft_chat_close(t);
+        assert_int_equal(compare(rows[i].source, rows[i].source, strlen(rows[i].source), json,
+                                 sizeof json - 1, rows[i].want,
+                                 rows[i].want ? strlen(rows[i].want) : 0),
+                         0);
+    }
+}
+
 /* ---- trust */
 
 /* The message is U's, the templates write X's: whatever is done to a text, each keeps its mark. */
@@ -355,6 +399,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(snippets),   cmocka_unit_test(own_templates),
         cmocka_unit_test(marks_stay), cmocka_unit_test(roles),
         cmocka_unit_test(additions_are_not_trusted),
+        cmocka_unit_test(content_in_each_form),
         cmocka_unit_test(bounds),     cmocka_unit_test(shared_templates),
     };
     folder = argc > 1 ? argv[1] : ".";

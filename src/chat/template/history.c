@@ -6,25 +6,27 @@
  */
 #include "history.h"
 
+#include <string.h>
+
 #include "chat/calls/arguments.h"
 
-static struct jinja_value *member(struct jinja *x, struct jinja_value v, const char *name,
-                                  enum jinja_kind kind)
+struct jinja_value *tft_chat_member(struct jinja *x, struct jinja_value v, const char *name,
+                                    enum jinja_kind kind)
 {
-    struct jinja_value key = tft_jinja_text(x, name), *m = NULL;
-    if (v.kind == JINJA_DICT && key.kind == JINJA_STRING)
-        m = tft_jinja_find(x, v.dict, key);
+    const struct jinja_string s = {.p = name, .n = strlen(name), .trusted = true};
+    const struct jinja_value key = {.kind = JINJA_STRING, .string = &s};
+    struct jinja_value *m = v.kind == JINJA_DICT ? tft_jinja_find(x, v.dict, key) : NULL;
     return m && m->kind == kind ? m : NULL;
 }
 
 void tft_chat_read_arguments(struct jinja *x, struct jinja_value messages)
 {
     for (size_t i = 0; messages.kind == JINJA_LIST && i < messages.list->n; i++) {
-        struct jinja_value *calls = member(x, messages.list->item[i], "tool_calls", JINJA_LIST);
+        struct jinja_value *calls = tft_chat_member(x, messages.list->item[i], "tool_calls", JINJA_LIST);
         for (size_t k = 0; calls && k < calls->list->n && x->status == TFT_OK; k++) {
             struct jinja_value call = calls->list->item[k],
-                               *f = member(x, call, "function", JINJA_DICT),
-                               *arguments = member(x, f ? *f : call, "arguments", JINJA_STRING);
+                               *f = tft_chat_member(x, call, "function", JINJA_DICT),
+                               *arguments = tft_chat_member(x, f ? *f : call, "arguments", JINJA_STRING);
             const struct jinja_string *text = arguments ? arguments->string : NULL;
             if (!text || !tft_jinja_spend(x, text->n) || !tft_call_is_object(text->p, text->n))
                 continue;

@@ -23,16 +23,25 @@ static bool is_usual_role(const struct jinja_string *s)
     return false;
 }
 
-static void trust_roles(struct jinja *x, struct jinja_value messages)
+static void trust_role(struct jinja *x, struct jinja_value message)
 {
-    static const struct jinja_string name = {.p = "role", .n = 4, .trusted = true};
-    const struct jinja_value key = {.kind = JINJA_STRING, .string = &name};
-    for (size_t i = 0; messages.kind == JINJA_LIST && i < messages.list->n; i++) {
-        struct jinja_value m = messages.list->item[i];
-        struct jinja_value *role = m.kind == JINJA_DICT ? tft_jinja_find(x, m.dict, key) : NULL;
-        if (role && role->kind == JINJA_STRING && is_usual_role(role->string))
-            *role = tft_jinja_string(x, role->string->p, role->string->n, true);
-    }
+    struct jinja_value *role = tft_chat_member(x, message, "role", JINJA_STRING);
+    if (role && is_usual_role(role->string))
+        *role = tft_jinja_string(x, role->string->p, role->string->n, true);
+}
+
+/* Makes a list of one part of the message's text. */
+static void put_in_parts(struct jinja *x, struct jinja_value message)
+{
+    struct jinja_value *text = tft_chat_member(x, message, "content", JINJA_STRING);
+    struct jinja_list *parts = text ? tft_jinja_list(x, JINJA_PLAIN) : NULL;
+    struct jinja_value part = {.kind = JINJA_DICT, .dict = parts ? tft_jinja_dict(x) : NULL};
+    if (!part.dict)
+        return;
+    tft_jinja_put(x, part.dict, tft_jinja_text(x, "type"), tft_jinja_text(x, "text"));
+    tft_jinja_put(x, part.dict, tft_jinja_text(x, "text"), *text);
+    tft_jinja_push(x, parts, part);
+    *text = tft_jinja_list_value(parts);
 }
 
 static struct jinja_value messages_of(struct jinja *x, const struct tft_chat_input *in)
@@ -49,9 +58,26 @@ static struct jinja_value messages_of(struct jinja *x, const struct tft_chat_inp
     return tft_jinja_list_value(l);
 }
 
-void tft_chat_set_variables(struct jinja *x, const struct tft_chat_input *in)
+/* The members of the JSON; *messages: if they have no messages, it stays. */
+static void set_members(struct jinja *x, const struct tft_chat_input *in,
+                        struct jinja_value *messages)
 {
-    struct jinja_value messages = messages_of(x, in), all = {.kind = JINJA_UNDEFINED};
+    struct jinja_string s = {.p = in->json, .n = in->n_json};
+    struct jinja_value all = tft_jinja_read_json(x, &s);
+    if (all.kind != JINJA_DICT)
+        tft_jinja_fail(x, TFT_ERR_ARG, "the JSON is not an object");
+    for (size_t i = 0; all.kind == JINJA_DICT && i < all.dict->n && x->status == TFT_OK; i++) {
+        if (tft_jinja_is(all.dict->key[i].string, "messages"))
+            *messages = all.dict->value[i];
+        else
+            tft_jinja_set(x, all.dict->key[i].string, all.dict->value[i]);
+    }
+}
+
+struct jinja_value tft_chat_set_variables(struct jinja *x, const struct tft_chat_input *in,
+                                          enum chat_content content)
+{
+    struct jinja_value messages = messages_of(x, in);
     set(x, "tools", tft_jinja_none);
     set(x, "documents", tft_jinja_none);
     set(x, "add_generation_prompt", tft_jinja_bool(!in->no_prompt));
@@ -59,20 +85,15 @@ void tft_chat_set_variables(struct jinja *x, const struct tft_chat_input *in)
         set(x, "bos_token", tft_jinja_text(x, in->bos));
     if (in->eos)
         set(x, "eos_token", tft_jinja_text(x, in->eos));
-    if (in->json) {
-        struct jinja_string s = {.p = in->json, .n = in->n_json};
-        all = tft_jinja_read_json(x, &s);
-        if (all.kind != JINJA_DICT)
-            tft_jinja_fail(x, TFT_ERR_ARG, "the JSON is not an object");
+    if (in->json)
+        set_members(x, in, &messages);
+    for (size_t i = 0; messages.kind == JINJA_LIST && i < messages.list->n; i++) {
+        trust_role(x, messages.list->item[i]);
+        if (content == CHAT_PARTS)
+            put_in_parts(x, messages.list->item[i]);
     }
-    for (size_t i = 0; all.kind == JINJA_DICT && i < all.dict->n && x->status == TFT_OK; i++) {
-        if (tft_jinja_is(all.dict->key[i].string, "messages"))
-            messages = all.dict->value[i];
-        else
-            tft_jinja_set(x, all.dict->key[i].string, all.dict->value[i]);
-    }
-    trust_roles(x, messages);
     if (in->read_arguments)
         tft_chat_read_arguments(x, messages);
     set(x, "messages", messages);
+    return messages;
 }

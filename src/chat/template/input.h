@@ -1,10 +1,22 @@
-/* The variables of a template. */
+/* The variables of a template, and the forms of a message's content. */
 #ifndef TFT_CHAT_INPUT_H
 #define TFT_CHAT_INPUT_H
 
 #include "chat/jinja/jinja.h"
 #include "chat/tuffet_chat.h"
 
-void tft_chat_set_variables(struct jinja *x, const struct tft_chat_input *in);
+enum chat_content {
+    CHAT_TEXT,  /* a string; or no form arrives */
+    CHAT_PARTS, /* a list of parts only */
+    CHAT_EITHER,
+};
+
+/* Finds the form of content that the template takes. TFT_ERR_NOMEM. */
+enum tft_status tft_chat_probe(enum chat_content *out, const struct tft_chat_template *t);
+
+/* Sets the variables. Strings of content become lists of parts if the template takes only these.
+   Returns `messages`. */
+struct jinja_value tft_chat_set_variables(struct jinja *x, const struct tft_chat_input *in,
+                                          enum chat_content content);
 
 #endif

@@ -23,6 +23,7 @@ struct tft_chat_template {
     struct jinja pool; /* of the tree */
     const struct jinja_token *token;
     const struct jinja_node *body;
+    enum chat_content content;
 };
 
 enum tft_status tft_chat_open(struct tft_chat_template **out, const char *source, size_t n,
@@ -44,6 +45,8 @@ enum tft_status tft_chat_open(struct tft_chat_template **out, const char *source
         t->token = tft_jinja_lex(&t->pool, source, n);
     if (t->token)
         t->body = tft_jinja_parse(&t->pool, t->token);
+    if (t->pool.status == TFT_OK && tft_chat_probe(&t->content, t) != TFT_OK)
+        tft_jinja_fail(&t->pool, TFT_ERR_NOMEM, "out of memory");
     if (t->pool.status == TFT_OK) {
         *out = t;
         return TFT_OK;
@@ -70,6 +73,8 @@ bool tft_chat_uses(const struct tft_chat_template *t, const char *variable)
             return true;
     return false;
 }
+
+bool tft_chat_takes_parts(const struct tft_chat_template *t) { return t->content != CHAT_TEXT; }
 
 const char *tft_chat_call_format(const struct tft_chat_template *t)
 {
@@ -122,7 +127,7 @@ enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat
         .scope = &scope,
         .out = &text,
     };
-    tft_chat_set_variables(&x, &i);
+    tft_chat_set_variables(&x, &i, t->content);
     if (x.status == TFT_OK)
         tft_jinja_run(&x, t->body);
     if (i.answer)
