@@ -174,6 +174,67 @@ static void content_in_each_form(void **state)
     }
 }
 
+/* What a template does with messages: the first of the system and the users, and of the others, that
+   it drops; -1: none. */
+static void dropped_messages(void **state)
+{
+    enum { NONE = -1 };
+    static const char talk[] =
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"Be \\\"brief\\\" \\u00e9\"}, "
+        "{\"role\": \"user\", \"content\": \" say\\n it \"}, "
+        "{\"role\": \"assistant\", \"content\": \"lost\"}, "
+        "{\"role\": \"tool\", \"content\": \"{\\\"a\\\":[1,2.00]}\"}, "
+        "{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"x\"}, "
+        "{\"type\": \"text\", \"text\": \"y\"}]}]}",
+                      think[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"\"}, "
+                                "{\"role\": \"system\", \"content\": \"/no_think a\"}]}",
+                      hi[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"user\"}]}";
+    static const struct {
+        const char *source, *json;
+        int said, result;
+    } rows[] = {
+        {"{{ messages }}", talk, NONE, NONE},
+        {"{{ messages | tojson }}", talk, NONE, NONE},
+        {EACH("{{ m.content }}"), think, NONE, NONE},
+        {EACH("{{ m.content.replace('/no_think', '') }}"), think, NONE, NONE},
+        {EACH("{{ m.content[:-1] }}"), think, 1, NONE},
+        {EACH("{% if m.content is string %}{{ m.content | trim }}{% endif %}"), talk, 4, NONE},
+        {EACH("{% if m.role != 'tool' %}{{ m.content | tojson }}{% endif %}"), talk, NONE, 3},
+        {EACH("{% if m.role != 'tool' %}{{ m.content | tojson }}{% else %}"
+              "{{ m.content | from_json | tojson(indent=4) }}{% endif %}"),
+         talk, NONE, NONE},
+        {EACH("{% if not loop.first %}{{ m.content | tojson }}{% endif %}"), talk, 0, NONE},
+        {"{% for m in messages[::-1] %}{{ m.content | tojson }}{% endfor %}", talk, NONE, NONE},
+        {EACH("{% for line in (m.content | string).split('\\n') %}> {{ line }}\n{% endfor %}"), hi,
+         NONE, NONE},
+        /* the template's own word is not the user's */
+        {EACH(""), hi, 0, NONE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_chat_text t;
+        struct tft_error err;
+        struct tft_chat_input in = input(rows[i].json, strlen(rows[i].json));
+        size_t said, result;
+        if (render(&t, rows[i].source, strlen(rows[i].source), &in, &err) != TFT_OK ||
+            tft_chat_dropped(&said, &result, &t, &in, &err) != TFT_OK)
+            fail_msg("%s: %s", rows[i].source, err.msg);
+        if (said != (size_t)rows[i].said || result != (size_t)rows[i].result)
+            fail_msg("%s: %d, %d of %s", rows[i].source, (int)said, (int)result, t.p);
+        tft_chat_text_free(&t);
+    }
+    const struct tft_chat_message message[] = {{"user", "aab", 3}, {"tool", "b\xff", 2}};
+    struct tft_chat_input in = {.size = sizeof in, .message = message, .n_message = 2};
+    struct tft_chat_text t = {.p = (char[]){"aaab"}, .n = 4};
+    size_t said, result;
+    assert_int_equal(tft_chat_dropped(&said, &result, &t, &in, NULL), TFT_OK);
+    assert_true(said == SIZE_MAX && result == 1);
+    char many[4096] = "";
+    t = (struct tft_chat_text){.p = many, .n = sizeof many};
+    in.max_steps = 100;
+    assert_int_equal(tft_chat_dropped(&said, &result, &t, &in, NULL), TFT_ERR_FULL);
+}
+
 /* ---- trust */
 
 /* The message is U's, the templates write X's: whatever is done to a text, each keeps its mark. */
@@ -400,6 +461,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(marks_stay), cmocka_unit_test(roles),
         cmocka_unit_test(additions_are_not_trusted),
         cmocka_unit_test(content_in_each_form),
+        cmocka_unit_test(dropped_messages),
         cmocka_unit_test(bounds),     cmocka_unit_test(shared_templates),
     };
     folder = argc > 1 ? argv[1] : ".";

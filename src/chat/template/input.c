@@ -5,6 +5,21 @@
 
 #include "history.h"
 
+enum { STEPS = 20000000, OUTPUT = 16 << 20, MEMORY = 256 << 20, DEPTH = 250 }; /* defaults */
+
+struct jinja tft_chat_pool(const struct tft_chat_input *in)
+{
+    return (struct jinja){
+        .what = "template",
+        .max_memory = in->max_memory ? in->max_memory : MEMORY,
+        .max_steps = in->max_steps ? in->max_steps : STEPS,
+        .max_depth = in->max_depth ? in->max_depth : DEPTH,
+        .max_output = in->max_output ? in->max_output : OUTPUT,
+        .has_time = in->has_time,
+        .time = in->time,
+    };
+}
+
 static void set(struct jinja *x, const char *name, struct jinja_value v)
 {
     struct jinja_value s = tft_jinja_text(x, name);

@@ -14,6 +14,9 @@ enum chat_content {
 /* Finds the form of content that the template takes. TFT_ERR_NOMEM. */
 enum tft_status tft_chat_probe(enum chat_content *out, const struct tft_chat_template *t);
 
+/* A pool with the bounds and the clock of the input. */
+struct jinja tft_chat_pool(const struct tft_chat_input *in);
+
 /* Sets the variables. Strings of content become lists of parts if the template takes only these.
    Returns `messages`. */
 struct jinja_value tft_chat_set_variables(struct jinja *x, const struct tft_chat_input *in,

@@ -13,10 +13,6 @@ enum {
     MOST_SOURCE = 1 << 20,       /* bytes of a template */
     TEMPLATE_MEMORY = 256 << 20, /* bytes for reading it */
     MOST_DEPTH = 100,            /* of nested statements and expressions */
-    STEPS = 20000000,            /* the defaults of a run */
-    OUTPUT = 16 << 20,
-    MEMORY = 256 << 20,
-    DEPTH = 250,
 };
 
 struct tft_chat_template {
@@ -116,17 +112,9 @@ enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat
     enum tft_status status = tft_options_take(&i, sizeof i, in, "tft_chat_input", err);
     if (status != TFT_OK)
         return status;
-    struct jinja x = {
-        .what = "template",
-        .max_memory = i.max_memory ? i.max_memory : MEMORY,
-        .max_steps = i.max_steps ? i.max_steps : STEPS,
-        .max_depth = i.max_depth ? i.max_depth : DEPTH,
-        .max_output = i.max_output ? i.max_output : OUTPUT,
-        .has_time = i.has_time,
-        .time = i.time,
-        .scope = &scope,
-        .out = &text,
-    };
+    struct jinja x = tft_chat_pool(&i);
+    x.scope = &scope;
+    x.out = &text;
     tft_chat_set_variables(&x, &i, t->content);
     if (x.status == TFT_OK)
         tft_jinja_run(&x, t->body);
