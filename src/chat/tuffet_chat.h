@@ -109,6 +109,9 @@ struct tft_chat_input {
                               clients send them: the template sees an object, and the string where
                               it prints the arguments or adds them to text. transformers passes the
                               string, which most templates do not take */
+    bool continue_last;    /* the last message, an answer, is to be continued: the text ends after
+                              the message's text, without an end of the turn, as with transformers'
+                              continue_final_message. TFT_ERR_ARG: the template drops that text */
 };
 
 struct tft_chat_text {

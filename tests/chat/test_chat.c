@@ -235,6 +235,49 @@ static void dropped_messages(void **state)
     assert_int_equal(tft_chat_dropped(&said, &result, &t, &in, NULL), TFT_ERR_FULL);
 }
 
+/* The text ends after the last message, which the model continues. */
+static void continued_messages(void **state)
+{
+#define TURNS                                                                                      \
+    EACH("{{ m.content | trim }}<end>\n") "{% if add_generation_prompt %}<assistant>{% endif %}"
+    static const struct {
+        const char *source, *said, *want; /* want NULL: an error */
+    } rows[] = {
+        {TURNS, "Roses are", "<user>hi<end>\n<assistant>Roses are"},
+        {TURNS, "Roses are ", "<user>hi<end>\n<assistant>Roses are "},
+        {TURNS, "\\n end", "<user>hi<end>\n<assistant>end"}, /* not the <end> of the template */
+        {TURNS, "hi hi", "<user>hi<end>\n<assistant>hi hi"},
+        {EACH(PARTS("{{ p.text }}") "<end>"), "Roses", "<user>hi<end><assistant>Roses"},
+        {EACH("{% set x = m.content.split('</think>') %}{{ x[0] }}{% if x | length > 1 %}</think>"
+              "{{ x[1] | trim }}{% endif %}<end>"),
+         "<think>a</think>\\n\\nb", "<user>hi<end><assistant><think>a</think>b"},
+        {TURNS, "", NULL},
+        {TURNS, " ", NULL},
+        {EACH("{% if m.role == 'user' %}{{ m.content }}{% endif %}"), "Roses", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char json[512];
+        struct tft_chat_text t;
+        struct tft_error err = {0};
+        int n = snprintf(json, sizeof json,
+                         "{\"add_generation_prompt\": true, \"messages\": [{\"role\": \"user\", "
+                         "\"content\": \"hi\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}",
+                         rows[i].said);
+        struct tft_chat_input in = input(json, (size_t)n);
+        in.continue_last = true;
+        enum tft_status status = render(&t, rows[i].source, strlen(rows[i].source), &in, &err);
+        assert_int_equal(status, rows[i].want ? TFT_OK : TFT_ERR_ARG);
+        assert_string_equal(rows[i].want ? t.p : err.msg,
+                            rows[i].want ? rows[i].want
+                            : *rows[i].said && *rows[i].said != ' '
+                                ? "the chat template drops the last message, which cannot be "
+                                  "continued"
+                                : "the last message has no text to continue");
+        tft_chat_text_free(&t);
+    }
+}
+
 /* ---- trust */
 
 /* The message is U's, the templates write X's: whatever is done to a text, each keeps its mark. */
@@ -462,6 +505,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(additions_are_not_trusted),
         cmocka_unit_test(content_in_each_form),
         cmocka_unit_test(dropped_messages),
+        cmocka_unit_test(continued_messages),
         cmocka_unit_test(bounds),     cmocka_unit_test(shared_templates),
     };
     folder = argc > 1 ? argv[1] : ".";

@@ -102,6 +102,8 @@ struct jinja_value tft_chat_set_variables(struct jinja *x, const struct tft_chat
         set(x, "eos_token", tft_jinja_text(x, in->eos));
     if (in->json)
         set_members(x, in, &messages);
+    if (in->continue_last)
+        set(x, "add_generation_prompt", tft_jinja_bool(false));
     for (size_t i = 0; messages.kind == JINJA_LIST && i < messages.list->n; i++) {
         trust_role(x, messages.list->item[i]);
         if (content == CHAT_PARTS)

@@ -22,4 +22,13 @@ struct jinja tft_chat_pool(const struct tft_chat_input *in);
 struct jinja_value tft_chat_set_variables(struct jinja *x, const struct tft_chat_input *in,
                                           enum chat_content content);
 
+/* ---- last.c */
+
+/* The text of the last message; NULL: it has none. */
+const struct jinja_string *tft_chat_last_text(struct jinja *x, struct jinja_value messages);
+
+/* Ends the output after that text. */
+void tft_chat_cut_after_last(struct jinja *x, struct jinja_buffer *b,
+                             const struct jinja_string *said);
+
 #endif

@@ -115,9 +115,12 @@ enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat
     struct jinja x = tft_chat_pool(&i);
     x.scope = &scope;
     x.out = &text;
-    tft_chat_set_variables(&x, &i, t->content);
+    struct jinja_value messages = tft_chat_set_variables(&x, &i, t->content);
+    const struct jinja_string *last = tft_chat_last_text(&x, messages);
     if (x.status == TFT_OK)
         tft_jinja_run(&x, t->body);
+    if (i.continue_last)
+        tft_chat_cut_after_last(&x, &text, last);
     if (i.answer)
         tft_jinja_add_text(&x, &text, i.answer, i.n_answer, false);
     status = x.status;
