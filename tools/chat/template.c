@@ -41,6 +41,8 @@ const char *template_name(const struct template_format *f) { return f->name; }
 
 const char *template_calls(const struct template_format *f) { return tft_chat_call_format(f->t); }
 
+bool template_takes_parts(const struct template_format *f) { return tft_chat_takes_parts(f->t); }
+
 bool template_thinks(const struct template_format *f)
 {
     return tft_chat_uses(f->t, "enable_thinking");
@@ -231,8 +233,9 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
     return good;
 }
 
-enum tft_status template_render_json(struct tft_chat_text *t, const struct template_format *f,
-                                     const struct tft_model *m, const char *json, size_t n,
+enum tft_status template_render_json(struct tft_chat_text *t, struct template_dropped *dropped,
+                                     const struct template_format *f, const struct tft_model *m,
+                                     const char *json, size_t n, bool goes_on,
                                      struct tft_error *err)
 {
     struct tft_chat_input in = {.size = sizeof in,
@@ -240,8 +243,12 @@ enum tft_status template_render_json(struct tft_chat_text *t, const struct templ
                                 .n_json = n,
                                 .has_time = true,
                                 .time = time_now(),
-                                .read_arguments = true};
-    return tft_chat_render_for(t, f->t, m, &in, err);
+                                .read_arguments = true,
+                                .continue_last = goes_on};
+    enum tft_status status = tft_chat_render_for(t, f->t, m, &in, err);
+    if (status == TFT_OK)
+        status = tft_chat_dropped(&dropped->said, &dropped->result, t, &in, err);
+    return status;
 }
 
 size_t template_lead(const struct template_format *f, const char *answer, size_t n)

@@ -37,6 +37,9 @@ bool template_thinks(const struct template_format *f);
    there. */
 size_t template_lead(const struct template_format *f, const char *answer, size_t n);
 
+/* As tft_chat_takes_parts. */
+bool template_takes_parts(const struct template_format *f);
+
 /* The format in which the model calls tools, as tft_chat_call_format. */
 const char *template_calls(const struct template_format *f);
 
@@ -48,9 +51,16 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      const struct template_options *o);
 
-/* The same over the JSON of tft_chat_input, with the current time. The error goes to err. */
-enum tft_status template_render_json(struct tft_chat_text *t, const struct template_format *f,
-                                     const struct tft_model *m, const char *json, size_t n,
+/* Messages that the template dropped, as tft_chat_dropped. */
+struct template_dropped {
+    size_t said, result;
+};
+
+/* The same over the JSON of tft_chat_input, with the current time. goes_on: the last message is to
+   be continued. The error goes to err. */
+enum tft_status template_render_json(struct tft_chat_text *t, struct template_dropped *dropped,
+                                     const struct template_format *f, const struct tft_model *m,
+                                     const char *json, size_t n, bool goes_on,
                                      struct tft_error *err);
 
 /* The tokens of the text, which the caller frees; NULL after an error message. *text_goes_on: as

@@ -109,10 +109,10 @@ void native_apply_template(struct exchange *x)
 {
     struct fields f = {.body = exchange_json(x)};
     struct tft_chat_text text = {0};
-    bool thinks = false;
+    struct prompt p;
     if (!f.body)
         return;
-    prompt_render(&text, x->server, &f, NULL, &thinks); /* tools are passed unchanged */
+    prompt_render(&text, &p, x, &f, NULL); /* tools are passed unchanged */
     if (f.failed)
         request_fail(x, &f);
     else

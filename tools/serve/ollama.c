@@ -250,7 +250,7 @@ void ollama_chat(struct exchange *x)
     read(&r, x->server);
     request_tools(&r, x->server);
     if (!r.f.failed)
-        prompt_chat(&r.prompt, x->server, &r.f, r.tools);
+        prompt_chat(&r.prompt, x, &r.f, r.tools);
     talk_begin(x, &r, false, stream_type(&r.f), chat_part, chat_end);
     request_end(&r);
 }
@@ -287,7 +287,7 @@ void ollama_generate(struct exchange *x)
         prompt_text(&r.prompt, x->server, &r.f, text, n, true);
     } else if (!r.f.failed) {
         json_object_set_new(r.f.body, "messages", prompt_messages(&r.f));
-        prompt_chat(&r.prompt, x->server, &r.f, NULL);
+        prompt_chat(&r.prompt, x, &r.f, NULL);
     }
     talk_begin(x, &r, raw, stream_type(&r.f), generate_part, generate_end);
     request_end(&r);

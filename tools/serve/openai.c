@@ -95,7 +95,7 @@ void openai_chat(struct exchange *x)
         request_tools(&r, x->server);
         c->tools = r.tools;
         if (!r.f.failed)
-            prompt_chat(&r.prompt, x->server, &r.f, r.tools);
+            prompt_chat(&r.prompt, x, &r.f, r.tools);
         start(c, &r, n);
     }
     request_end(&r);
@@ -109,7 +109,7 @@ static const json_t *read_prompt(struct request *r, const struct server *s)
         prompt = first;
     if (!prompt || json_is_string(prompt))
         prompt_text(&r->prompt, s, &r->f, prompt ? json_string_value(prompt) : "",
-                    json_string_length(prompt), false);
+                    json_string_length(prompt), true);
     else if (json_is_array(prompt) && json_is_integer(json_array_get(prompt, 0)))
         prompt_tokens(&r->prompt, s, &r->f, prompt);
     else

@@ -29,11 +29,70 @@ static json_t *join(struct fields *f, const json_t *parts, size_t at)
     return all;
 }
 
-static void read_message(struct fields *f, json_t *message, size_t at)
+/* Checks the parts of a content that the template takes as a list. */
+static void check_parts(struct fields *f, const json_t *parts, size_t at)
+{
+    size_t i;
+    json_t *part;
+    json_decref(join(f, parts, at));
+    json_array_foreach((json_t *)(uintptr_t)parts, i, part)
+        json_object_set_new(part, "type", json_string("text"));
+}
+
+/* Whether a client means no more by the value than that there is none. */
+static bool is_void(const json_t *v)
+{
+    return json_is_null(v) || (json_is_array(v) && !json_array_size(v)) ||
+           (json_is_object(v) && !json_object_size(v)) ||
+           (json_is_string(v) && !json_string_length(v));
+}
+
+/* Clients send earlier answers back as they dump them, with members that are null or empty, and
+   templates ask whether a member is there. */
+static void drop_void(json_t *of)
+{
+    const char *name;
+    json_t *v;
+    void *next;
+    json_object_foreach_safe(of, next, name, v)
+        if (is_void(v) && strcmp(name, "content") != 0)
+            json_object_del(of, name);
+}
+
+/* The calls of an earlier answer; no arguments are {}. */
+static void read_calls(json_t *message)
+{
+    size_t i;
+    json_t *call;
+    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
+    {
+        json_t *of = json_object_get(call, "function");
+        drop_void(call);
+        drop_void(of);
+        if (!json_object_get(of, "arguments"))
+            json_object_set_new(of, "arguments", json_string("{}"));
+    }
+}
+
+static void read_content(struct fields *f, json_t *message, size_t at, bool takes_parts)
+{
+    const json_t *content = json_object_get(message, "content");
+    const char *role = json_string_value(json_object_get(message, "role"));
+    bool may_lack = strcmp(role, "assistant") == 0 || strcmp(role, "tool") == 0;
+    if (json_array_size(content) && takes_parts)
+        check_parts(f, content, at);
+    else if (json_is_array(content))
+        json_object_set_new(message, "content", join(f, content, at));
+    else if ((!content || json_is_null(content)) && may_lack)
+        json_object_set_new(message, "content", json_string(""));
+    else if (!json_is_string(content))
+        fields_fail(f, "messages[%zu].content must be a string or a list of parts", at);
+}
+
+static void read_message(struct fields *f, json_t *message, size_t at, bool takes_parts)
 {
     static const char *const roles[] = {"system", "user", "assistant", "tool"};
     const char *role = json_string_value(json_object_get(message, "role"));
-    const json_t *content = json_object_get(message, "content");
     bool known = false;
     if (role && strcmp(role, "developer") == 0) {
         role = "system";
@@ -45,22 +104,67 @@ static void read_message(struct fields *f, json_t *message, size_t at)
         fields_fail(f, "messages[%zu] is not an object", at);
     else if (!known)
         fields_fail(f, "messages[%zu].role must be system, user, assistant or tool", at);
-    else if (json_is_array(content))
-        json_object_set_new(message, "content", join(f, content, at));
-    else if ((!content || json_is_null(content)) && strcmp(role, "assistant") == 0)
-        json_object_set_new(message, "content", json_string(""));
-    else if (!json_is_string(content))
-        fields_fail(f, "messages[%zu].content must be a string or a list of parts", at);
+    if (f->failed)
+        return;
+    drop_void(message);
+    read_calls(message);
+    read_content(f, message, at, takes_parts);
 }
 
-static json_t *read_messages(struct fields *f)
+static json_t *read_messages(struct fields *f, bool takes_parts)
 {
     json_t *list = json_object_get(f->body, "messages"), *message;
     size_t i;
     if (!json_is_array(list) || !json_array_size(list))
         fields_fail(f, "messages must be a list, and not empty");
-    json_array_foreach(list, i, message) read_message(f, message, i);
+    json_array_foreach(list, i, message) read_message(f, message, i, takes_parts);
     return list;
+}
+
+/* ---- an answer to continue */
+
+/* The text of the last message, if that is an answer without calls; else NULL. */
+static const char *last_answer(const json_t *messages)
+{
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1),
+                 *content = json_object_get(last, "content");
+    const char *role = json_string_value(json_object_get(last, "role"));
+    if (strcmp(role, "assistant") != 0 || json_object_get(last, "tool_calls"))
+        return NULL;
+    if (json_is_array(content))
+        content = json_object_get(json_array_get(content, json_array_size(content) - 1), "text");
+    return json_string_value(content);
+}
+
+static bool is_blank(const char *text) { return !text[strspn(text, " \t\r\n")]; }
+
+/* Whether the text ends within a thought. */
+static bool is_in_thought(const char *text)
+{
+    bool inside = false;
+    for (const char *at = text; at; inside = !inside) {
+        at = strstr(at, inside ? "</think>" : "<think>");
+        if (!at)
+            break;
+        at++;
+    }
+    return inside;
+}
+
+/* Finds out whether the prompt ends in an answer that the model continues. An empty answer at the
+   end is the one to come. */
+static void read_last(struct prompt *p, struct fields *f, json_t *messages)
+{
+    bool asked = field_flag(f, "continue_final_message", true);
+    const char *text = f->failed ? NULL : last_answer(messages);
+    if (text && is_blank(text) && json_array_size(messages) > 1) {
+        json_array_remove(messages, json_array_size(messages) - 1);
+        text = NULL;
+    }
+    p->goes_on = asked && text && !is_blank(text);
+    p->in_thought = p->goes_on && is_in_thought(text);
+    if (asked && field(f, "continue_final_message") && !p->goes_on)
+        fields_fail(f, "continue_final_message: the last message is not an answer with text");
 }
 
 /* ---- tools, if templates do not know tools */
@@ -119,33 +223,31 @@ static void write_plainly(struct fields *f, json_t *message)
     free(t.p);
 }
 
-/* The system message describes the tools. */
-static void describe_tools(struct fields *f, json_t *messages, const struct tft_chat_tools *tools)
+/* The system message describes the tools. Returns whether it is a new message. */
+static bool describe_tools(struct fields *f, json_t *messages, const struct tft_chat_tools *tools)
 {
     struct tft_chat_text ask;
     struct tft_error err;
-    size_t i;
-    json_t *message, *first = json_array_get(messages, 0);
+    struct cli_text t = {0};
+    json_t *first = json_array_get(messages, 0);
+    bool had = strcmp(json_string_value(json_object_get(first, "role")), "system") == 0;
     if (tft_chat_tools_ask(&ask, tools, &err) != TFT_OK) {
         fields_fail(f, "tools: %s", err.msg);
-        return;
+        return false;
     }
-    if (ask.n) {
-        json_array_foreach(messages, i, message) write_plainly(f, message);
-        struct cli_text t = {0};
-        if (strcmp(json_string_value(json_object_get(first, "role")), "system") == 0) {
-            say(f, &t, json_string_value(json_object_get(first, "content")));
-            say(f, &t, "\n\n");
-        } else {
-            first = json_pack("{s:s}", "role", "system");
-            json_array_insert_new(messages, 0, first);
-        }
-        say(f, &t, ask.p);
-        json_object_set_new(first, "content", json_stringn(t.p, t.n));
-        free(t.p);
-        json_object_del(f->body, "tools");
+    if (had) {
+        say(f, &t, json_string_value(json_object_get(first, "content")));
+        say(f, &t, "\n\n");
+    } else {
+        first = json_pack("{s:s}", "role", "system");
+        json_array_insert_new(messages, 0, first);
     }
+    say(f, &t, ask.p);
+    json_object_set_new(first, "content", json_stringn(t.p, t.n));
+    free(t.p);
+    json_object_del(f->body, "tools");
     tft_chat_text_free(&ask);
+    return !had;
 }
 
 /* ---- tokens */
@@ -174,7 +276,7 @@ static void tokenize(struct prompt *p, const struct server *s, struct fields *f,
     p->ids = malloc(most * sizeof *p->ids);
     if (p->ids)
         status = tft_chat_tokenize(t, s->m, p->ids, most, &p->n, &p->text_goes_on);
-    p->in_thought = ends_in_thought(t);
+    p->in_thought = p->goes_on ? p->in_thought : ends_in_thought(t);
     if (status != TFT_OK)
         fields_fail(f, "the conversation cannot be tokenized: %s", tft_status_text(status));
     else
@@ -189,6 +291,8 @@ static char *template_input(struct fields *f, const json_t *messages, bool *thin
     if (more && !json_is_object(more))
         fields_fail(f, "chat_template_kwargs must be an object");
     json_object_set(in, "messages", (json_t *)(uintptr_t)messages);
+    if (!field_flag(f, "add_generation_prompt", true))
+        json_object_set_new(in, "add_generation_prompt", json_false());
     if (tools)
         json_object_set(in, "tools", (json_t *)(uintptr_t)tools);
     *thinks = !json_is_false(json_object_get(in, "enable_thinking"));
@@ -199,31 +303,75 @@ static char *template_input(struct fields *f, const json_t *messages, bool *thin
     return text;
 }
 
-void prompt_render(struct tft_chat_text *t, const struct server *s, struct fields *f,
-                   const struct tft_chat_tools *tools, bool *thinks)
+enum { QUIET = 60 }; /* seconds between two lines about the same */
+
+/* The template dropped a result of a tool: says so in the reply and, now and then, on stderr. */
+static void warn_of_result(struct exchange *x, size_t at)
 {
+    static uint64_t said; /* of the clients' thread alone */
+    uint64_t now = cli_ns() / 1000000000u + 1;
+    char text[100];
+    snprintf(text, sizeof text, "messages[%zu]: the chat template drops this result of a tool", at);
+    reply_header(x, "X-Tuffet-Warning", text);
+    if (!said || now - said >= QUIET) {
+        fprintf(stderr, "tuffet: %s\n", text);
+        said = now;
+    }
+}
+
+/* first: the number of messages that the client did not send, before all others. */
+static void check_dropped(struct exchange *x, struct fields *f, const json_t *messages,
+                          const struct template_dropped *d, size_t first)
+{
+    const json_t *said = json_array_get(messages, d->said);
+    if (said && d->said < first)
+        fields_fail(f, "the chat template drops the description of the tools");
+    else if (said)
+        fields_fail(f, "messages[%zu]: the chat template drops this message of the role %s",
+                    d->said - first, json_string_value(json_object_get(said, "role")));
+    else if (d->result != SIZE_MAX)
+        warn_of_result(x, d->result - first);
+}
+
+void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x, struct fields *f,
+                   const struct tft_chat_tools *tools)
+{
+    const struct server *s = x->server;
     struct tft_error err;
+    struct template_dropped dropped;
+    size_t i, first = 0;
+    json_t *message;
     *t = (struct tft_chat_text){0};
-    if (!s->template)
+    *p = (struct prompt){0};
+    if (!s->template) {
         fields_fail(f, "the model has no chat template");
-    json_t *messages = read_messages(f);
-    if (!f->failed && tools)
-        describe_tools(f, messages, tools);
-    char *in = f->failed ? NULL : template_input(f, messages, thinks);
-    if (!f->failed && template_render_json(t, s->template, s->m, in, strlen(in), &err) != TFT_OK)
+        return;
+    }
+    bool plain = strcmp(template_calls(s->template), "json") == 0;
+    json_t *messages = read_messages(f, template_takes_parts(s->template) && !plain);
+    if (!f->failed)
+        read_last(p, f, messages);
+    if (!f->failed && plain)
+        json_array_foreach(messages, i, message) write_plainly(f, message);
+    if (!f->failed && plain && tools)
+        first = describe_tools(f, messages, tools);
+    char *in = f->failed ? NULL : template_input(f, messages, &p->thinks);
+    if (!f->failed && template_render_json(t, &dropped, s->template, s->m, in, strlen(in),
+                                           p->goes_on, &err) != TFT_OK)
         fields_fail(f, "%s", err.msg);
-    *thinks = !f->failed && *thinks && template_thinks(s->template);
+    if (!f->failed)
+        check_dropped(x, f, messages, &dropped, first);
+    p->thinks = !f->failed && p->thinks && !p->goes_on && template_thinks(s->template);
     free(in);
 }
 
-void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,
+void prompt_chat(struct prompt *p, struct exchange *x, struct fields *f,
                  const struct tft_chat_tools *tools)
 {
     struct tft_chat_text t;
-    *p = (struct prompt){0};
-    prompt_render(&t, s, f, tools, &p->thinks);
+    prompt_render(&t, p, x, f, tools);
     if (!f->failed)
-        tokenize(p, s, f, &t);
+        tokenize(p, x->server, f, &t);
     tft_chat_text_free(&t);
 }
 

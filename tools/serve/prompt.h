@@ -8,16 +8,20 @@ struct prompt {
     int32_t *ids; /* [n] without the tokens that the model's prefix holds */
     size_t n, n_held;
     bool text_goes_on, in_thought;
-    bool thinks; /* the model may think before it answers */
+    bool thinks;  /* the model may think before it answers */
+    bool goes_on; /* the prompt ends in an answer that the model continues */
 };
 
-/* The text of the conversation in f, as prompt_chat makes it; the caller frees it. */
-void prompt_render(struct tft_chat_text *t, const struct server *s, struct fields *f,
-                   const struct tft_chat_tools *tools, bool *thinks);
+/* The text of the conversation in f, as prompt_chat makes it; the caller frees it. Sets
+   p->thinks and p->goes_on, and p->in_thought if the prompt goes on. */
+void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x, struct fields *f,
+                   const struct tft_chat_tools *tools);
 
-/* The prompt of the conversation in f: `messages`, `tools`, `chat_template_kwargs`. Changes the
-   messages of f->body to the form of templates. tools: the tools of `tools`, or NULL. */
-void prompt_chat(struct prompt *p, const struct server *s, struct fields *f,
+/* The prompt of the conversation in f: `messages`, `tools`, `chat_template_kwargs`,
+   `add_generation_prompt` and `continue_final_message`. Changes the messages of f->body to the form
+   of templates. tools: the tools of `tools`, or NULL. A message of the system or a user that the
+   template drops is an error; a dropped result of a tool adds a header to the reply. */
+void prompt_chat(struct prompt *p, struct exchange *x, struct fields *f,
                  const struct tft_chat_tools *tools);
 
 /* The prompt of a text. special: names of special tokens in the text become these tokens. */

@@ -103,7 +103,7 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
         return j;
     }
     j->plain = plain;
-    j->lead = !plain && template_lead(s->template, " ", 1);
+    j->lead = !plain && !r->prompt.goes_on && template_lead(s->template, " ", 1);
     j->client = x->client;
     put_form(r, s, j);
     if (r->tools && !r->f.failed && !j->form.grammar)
