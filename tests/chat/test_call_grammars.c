@@ -66,6 +66,24 @@ static void grammar_of_hermes(void **state)
     tft_chat_tools_close(t);
 }
 
+/* A tool without parameters, in each way in which clients write that: {} and nothing else. */
+static void tools_without_parameters(void **state)
+{
+    static const char *const parameters[] = {
+        "null", "{}", "{\"type\": \"object\"}", "{\"type\": \"object\", \"properties\": {}}",
+        "{\"type\": \"object\", \"properties\": {}, \"required\": []}",
+        "{\"properties\": {}, \"additionalProperties\": false, \"$schema\": \"x\"}"};
+    static const struct taken rows[] = {{CALL("\"f\", \"arguments\": {}"), true},
+                                        {CALL("\"f\", \"arguments\": {\"a\": 1}"), false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+        char json[256];
+        snprintf(json, sizeof json,
+                 "[{\"name\": \"f\", \"description\": null, \"parameters\": %s}]", parameters[i]);
+        take_or_refuse(json, "hermes", rows, sizeof rows / sizeof *rows);
+    }
+}
+
 /* Strings stand without quotes in it, unless the value may be of another type. */
 static void grammar_of_qwen(void **state)
 {
@@ -170,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grammar_of_hermes),
+        cmocka_unit_test(tools_without_parameters),
         cmocka_unit_test(grammar_of_qwen),
         cmocka_unit_test(grammar_of_lfm),
         cmocka_unit_test(grammar_of_gemma),

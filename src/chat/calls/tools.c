@@ -14,11 +14,13 @@ static const struct schema_place *constant(struct schema *c, const char *json)
     return tft_schema_place(c, NULL, NULL, 0, tft_jinja_read_json(c->x, &s));
 }
 
-/* Member `name`, of a kind, of the object `at`; NULL: absent, a failure if the member is needed. */
+/* Member `name`, of a kind, of the object `at`; NULL: absent or null, a failure if the member is
+   needed. */
 static const struct schema_place *member(struct schema *c, const struct schema_place *at,
                                          const char *name, enum jinja_kind kind, bool needed)
 {
     const struct schema_place *m = tft_schema_member(c, at, name);
+    m = m && m->v.kind != JINJA_NONE ? m : NULL;
     if (!m && needed)
         tft_schema_fail(c, at, TFT_ERR_ARG, "has no %s", name);
     else if (m && m->v.kind != kind)
@@ -48,12 +50,15 @@ static void read_name(struct schema *c, struct tft_chat_tools *t, const struct s
 /* Whether the schema `at` itself declares no members of its objects. */
 static bool lists_nothing(struct schema *c, const struct schema_place *at)
 {
-    static const char *const says[] = {"additionalProperties", "required", "$ref",
-                                       "anyOf", "oneOf", "allOf", "const", "enum"};
-    const struct schema_place *list = tft_schema_member(c, at, "properties");
+    static const char *const says[] = {"additionalProperties", "$ref", "anyOf", "oneOf",
+                                       "allOf", "const", "enum"};
+    const struct schema_place *list = tft_schema_member(c, at, "properties"),
+                              *required = tft_schema_member(c, at, "required");
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         if (tft_schema_member(c, at, says[i]))
             return false;
+    if (required && !(required->v.kind == JINJA_LIST && !required->v.list->n))
+        return false;
     return !list || (list->v.kind == JINJA_DICT && !list->v.dict->n);
 }
 
