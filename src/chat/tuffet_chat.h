@@ -244,6 +244,13 @@ TFT_API enum tft_status tft_chat_tools_grammar(struct tft_chat_text *out,
                                                enum tft_chat_choice choice, const char *name,
                                                bool one, struct tft_error *err);
 
+/* Makes a grammar of an answer that is calls, or a text of the grammar form[n] in GBNF, such as one
+   of tft_chat_schema. one, m: as above. The caller frees *out. */
+TFT_API enum tft_status tft_chat_tools_or_form(struct tft_chat_text *out,
+                                               const struct tft_chat_tools *tools,
+                                               const struct tft_model *m, bool one,
+                                               const char *form, size_t n, struct tft_error *err);
+
 struct tft_chat_answer; /* an answer that is read while it is generated */
 
 enum tft_chat_event_kind {
@@ -269,6 +276,10 @@ TFT_API enum tft_status tft_chat_answer_open(struct tft_chat_answer **out,
                                              void (*event)(void *user,
                                                            const struct tft_chat_event *e),
                                              void *user, struct tft_error *err);
+/* Before the first text: the answer is one of tft_chat_tools_or_form. If it does not begin with a
+   call of a declared tool, all of it is text, marks of calls too. */
+TFT_API void tft_chat_answer_or_form(struct tft_chat_answer *a);
+
 TFT_API void tft_chat_answer_close(struct tft_chat_answer *a); /* a may be NULL */
 
 /* Reads bytes p[n] of the answer, cut anywhere, without thoughts. TFT_ERR_FORMAT: not a call of

@@ -332,11 +332,65 @@ static void marks_are_special_tokens(void **state)
     tft_tokenizer_close((struct tft_tokenizer *)m.tokenizer);
 }
 
+/* An answer that is calls, or all of it text of a form. */
+static void answers_or_a_form(void **state)
+{
+    static const struct {
+        const char *format, *text, *events;
+    } rows[] = {
+        {"hermes", CALL("\"now\", \"arguments\": {}"), "C:now|A:{}|E:"},
+        {"hermes", "\n" CALL(PARIS) "\n" CALL("\"now\", \"arguments\": {}"),
+         "C:get_weather|A:{\"city\": \"Paris\"}|E:|C:now|A:{}|E:"},
+        {"hermes", "{\"s\": \"" CALL("x") "\"}", "T:{\"s\": \"" CALL("x") "\"}"},
+        {"hermes", " <tool_shed> ", "T: <tool_shed> "},
+        {"hermes", CALL("\"later\", \"arguments\": {}"), "T:" CALL("\"later\", \"arguments\": {}")},
+        {"json", "{\"tool_calls\": [{\"name\": \"now\", \"arguments\": {}}]}", "C:now|A:{}|E:"},
+        {"json", "{\"tool\": 1}", "T:{\"tool\": 1}"},
+        {"json", "{\"tool_calls\": [", "T:{\"tool_calls\": ["},
+        {"json", " {\"n\": true} ", "T: {\"n\": true} "},
+        {"llama3", "{\"name\": \"now\", \"parameters\": {}}", "C:now|A:{}|E:"},
+        {"llama3", "<|python_tag|>{\"name\": \"now\", \"parameters\": {}}", "C:now|A:{}|E:"},
+        {"llama3", "{\"name\": \"now\", \"age\": 3}", "T:{\"name\": \"now\", \"age\": 3}"},
+        {"llama3", "{\"name\": \"Bob\"}", "T:{\"name\": \"Bob\"}"},
+        {"llama3", "", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t most = 1; most < 9; most++) {
+            struct tft_chat_tools *t = open_tools(three, rows[i].format);
+            struct transcript got = {.n = 0};
+            struct tft_chat_answer *a;
+            size_t n = strlen(rows[i].text);
+            assert_int_equal(tft_chat_answer_open(&a, t, false, note, &got, NULL), TFT_OK);
+            tft_chat_answer_or_form(a);
+            for (size_t at = 0; at < n; at += most)
+                tft_chat_answer_push(a, rows[i].text + at, most < n - at ? most : n - at);
+            assert_int_equal(tft_chat_answer_end(a, NULL), TFT_OK);
+            assert_string_equal(got.p, rows[i].events);
+            tft_chat_answer_close(a);
+            tft_chat_tools_close(t);
+        }
+    /* more white space than waits is text */
+    struct tft_chat_tools *t = open_tools(three, "json");
+    struct transcript got = {.n = 0};
+    struct tft_chat_answer *a;
+    char many[600];
+    memset(many, ' ', sizeof many);
+    assert_int_equal(tft_chat_answer_open(&a, t, false, note, &got, NULL), TFT_OK);
+    tft_chat_answer_or_form(a);
+    assert_int_equal(tft_chat_answer_push(a, many, sizeof many), TFT_OK);
+    assert_int_equal(tft_chat_answer_end(a, NULL), TFT_OK);
+    assert_int_equal(got.n, 2 + sizeof many);
+    tft_chat_answer_close(a);
+    tft_chat_tools_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers),
         cmocka_unit_test(random_answers),
+        cmocka_unit_test(answers_or_a_form),
         cmocka_unit_test(marks_are_special_tokens),
     };
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);

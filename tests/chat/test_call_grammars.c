@@ -84,6 +84,55 @@ static void tools_without_parameters(void **state)
     }
 }
 
+static struct tft_grammar *compile_or_form(const struct tft_chat_tools *t, bool one,
+                                           const char *form)
+{
+    struct tft_chat_text text;
+    struct tft_grammar *g;
+    struct tft_error err = {0};
+    if (tft_chat_tools_or_form(&text, t, NULL, one, form, strlen(form), &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    if (tft_grammar_open(&g, lexicon, TFT_GBNF, text.p, text.n, &err) != TFT_OK)
+        fail_msg("%s\n%s", err.msg, text.p);
+    tft_chat_text_free(&text);
+    return g;
+}
+
+/* A call, or a text of a form whose rules have the names of the tools' rules, or odd characters. */
+static void calls_or_a_form(void **state)
+{
+    static const char *const calls[][2] = {
+        {"hermes", CALL("\"now\", \"arguments\": {}")},
+        {"llama3", "{\"name\": \"now\", \"parameters\": {}}"},
+        {"json", "{\"tool_calls\": [{\"name\": \"now\", \"arguments\": {}}]}"},
+    };
+    static const char schema[] = "{\"properties\": {\"n\": {\"type\": \"boolean\"}, \"s\": "
+                                 "{\"type\": \"string\"}}, \"required\": [\"n\"]}",
+                      odd[] = "root ::= call r1{1,2} # root [ \"\n"
+                              "call ::= \"root\" [\"#<\\]] | \"\\\"call\"\nr1 ::= \"{\" # \"\n";
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct tft_chat_tools *t = open_tools(three, calls[i][0]);
+        struct tft_chat_text form;
+        assert_int_equal(tft_chat_schema(&form, schema, sizeof schema - 1, 0, NULL), TFT_OK);
+        struct tft_grammar *g = compile_or_form(t, false, form.p), *h = compile_or_form(t, true, odd);
+        assert_true(accepts(g, "{\"n\": true}"));
+        assert_true(accepts(g, "{\"n\": true, \"s\": \"<tool_call>\"}"));
+        assert_false(accepts(g, "{\"n\": 1}"));
+        assert_true(accepts(h, "root]{") && accepts(h, "\"call{{"));
+        assert_false(accepts(h, "root]{{{") || accepts(h, "root"));
+        for (int k = 0; k < 2; k++) {
+            assert_true(accepts(k ? g : h, calls[i][1]));
+            assert_false(accepts(k ? g : h, "Hello"));
+            assert_false(accepts(k ? g : h, ""));
+        }
+        tft_grammar_close(g);
+        tft_grammar_close(h);
+        tft_chat_text_free(&form);
+        tft_chat_tools_close(t);
+    }
+}
+
 /* Strings stand without quotes in it, unless the value may be of another type. */
 static void grammar_of_qwen(void **state)
 {
@@ -189,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grammar_of_hermes),
         cmocka_unit_test(tools_without_parameters),
+        cmocka_unit_test(calls_or_a_form),
         cmocka_unit_test(grammar_of_qwen),
         cmocka_unit_test(grammar_of_lfm),
         cmocka_unit_test(grammar_of_gemma),

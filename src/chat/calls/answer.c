@@ -25,6 +25,7 @@ struct tft_chat_answer {
         ID,      /* of a call; no event reports it */
         VALUE,   /* arguments */
         LISTED,  /* after a call in a list of calls */
+        FORM,    /* text to the end of the answer */
     } place;
     enum piece { OPEN, CALL, COMMA, CLOSE } piece;
     const char *at;
@@ -35,6 +36,10 @@ struct tft_chat_answer {
     size_t n_name;
     size_t calls; /* complete calls and the current one */
     struct call_members arguments; /* in a format of JSON, `value` reads all arguments */
+    bool undecided; /* calls or a form, until arguments of a tool or other text comes */
+    bool is_form;   /* other text has come */
+    char start[OUT]; /* [n_start] the answer while undecided */
+    size_t n_start;
     char out[OUT]; /* [n_out] the text of the next event */
     size_t n_out;
     enum tft_chat_event_kind kind; /* of `out` */
@@ -54,6 +59,10 @@ static void flush(struct tft_chat_answer *a)
 /* Adds the whole characters p[n] to an event of text or arguments. */
 static void put(struct tft_chat_answer *a, enum tft_chat_event_kind kind, const char *p, size_t n)
 {
+    if (a->undecided) {
+        a->is_form |= n > 0;
+        return;
+    }
     if (a->kind != kind || n > OUT - a->n_out)
         flush(a);
     a->kind = kind;
@@ -158,6 +167,14 @@ static bool take_space(struct tft_chat_answer *a, const char *p)
 
 /* ---- calls */
 
+/* Arguments follow the name of a tool: the answer is a call. */
+static void decide(struct tft_chat_answer *a)
+{
+    const char *name = a->arguments.tool->name;
+    a->undecided = false;
+    report(a, TFT_CHAT_CALL, name, strlen(name));
+}
+
 static void take_name(struct tft_chat_answer *a)
 {
     size_t tool = tft_call_find(a->t, a->name, a->n_name);
@@ -165,8 +182,9 @@ static void take_name(struct tft_chat_answer *a)
         fail(a, "it names an undeclared tool");
         return;
     }
-    report(a, TFT_CHAT_CALL, a->t->tool[tool].name, a->n_name);
     a->arguments = (struct call_members){.f = a->f, .tool = &a->t->tool[tool]};
+    if (!a->undecided)
+        report(a, TFT_CHAT_CALL, a->t->tool[tool].name, a->n_name);
     a->place = PATTERN;
     a->at += 2;
 }
@@ -189,6 +207,8 @@ static bool take_pattern(struct tft_chat_answer *a, const char *p)
     }
     if (*a->at == '%') {
         a->place = a->at[1] == 'n' ? NAME : a->at[1] == 'i' ? ID : VALUE;
+        if (a->place == VALUE && a->undecided)
+            decide(a);
         a->n_name = 0;
         return false;
     }
@@ -245,6 +265,7 @@ static bool take(struct tft_chat_answer *a, const char *p, size_t n)
         a->at += 2;
         return false;
     case VALUE: return take_value(a, p, n);
+    case FORM: put(a, TFT_CHAT_TEXT, p, n); return true;
     default:
         if (!is_space(*p))
             begin_piece(a, *p == *a->f->comma ? COMMA : CLOSE);
@@ -252,10 +273,28 @@ static bool take(struct tft_chat_answer *a, const char *p, size_t n)
     }
 }
 
+/* The answer, from its start, is a form and no call. */
+static void begin_form(struct tft_chat_answer *a)
+{
+    a->undecided = false;
+    a->err = (struct tft_error){0};
+    a->n_held = a->matched = 0;
+    a->place = FORM;
+    put(a, TFT_CHAT_TEXT, a->start, a->n_start);
+}
+
 static void take_character(struct tft_chat_answer *a, const char *p, size_t n)
 {
+    if (a->undecided && n > OUT - a->n_start)
+        begin_form(a);
+    if (a->undecided) {
+        memcpy(a->start + a->n_start, p, n);
+        a->n_start += n;
+    }
     while (a->err.code == TFT_OK && !take(a, p, n))
         ;
+    if (a->undecided && (a->is_form || a->err.code != TFT_OK))
+        begin_form(a);
 }
 
 /* Takes the characters of part[n_part]. all: no bytes follow, so an incomplete last character is
@@ -310,7 +349,9 @@ enum tft_status tft_chat_answer_token(struct tft_chat_answer *a, const struct tf
 enum tft_status tft_chat_answer_end(struct tft_chat_answer *a, struct tft_error *err)
 {
     take_part(a, true);
-    if (a->place == LEAD || a->place == TEXT || a->place == START) {
+    if (a->undecided)
+        begin_form(a);
+    if (a->place == LEAD || a->place == TEXT || a->place == START || a->place == FORM) {
         if (a->matched || !a->calls)
             put_held(a);
         put(a, TFT_CHAT_TEXT, a->f->mark[0], a->matched);
@@ -340,5 +381,7 @@ enum tft_status tft_chat_answer_open(struct tft_chat_answer **out,
                                   .place = tools->format->at_start ? START : TEXT};
     return TFT_OK;
 }
+
+void tft_chat_answer_or_form(struct tft_chat_answer *a) { a->undecided = true; }
 
 void tft_chat_answer_close(struct tft_chat_answer *a) { tft_free(NULL, a, sizeof *a); }

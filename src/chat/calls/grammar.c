@@ -160,6 +160,16 @@ static void write_text(struct writer *w)
         write_segments(c, "text", mark, false, "any");
 }
 
+static void put_sections(struct writer *w, bool one)
+{
+    tft_schema_put(w->c, " section");
+    if (!w->f->between || one)
+        return;
+    tft_schema_put(w->c, " (");
+    put_pattern(w, w->f->between, NULL);
+    tft_schema_put(w->c, " section)*");
+}
+
 static void write_root(struct writer *w, enum tft_chat_choice choice, bool one)
 {
     struct schema *c = w->c;
@@ -168,17 +178,65 @@ static void write_root(struct writer *w, enum tft_chat_choice choice, bool one)
         tft_schema_put(c, " text");
     if (choice == TFT_CHAT_AUTO)
         tft_schema_put(c, w->f->at_start ? " |" : " (");
-    if (choice != TFT_CHAT_NO_CALL) {
-        tft_schema_put(c, " section");
-        if (w->f->between && !one) {
-            tft_schema_put(c, " (");
-            put_pattern(w, w->f->between, NULL);
-            tft_schema_put(c, " section)*");
-        }
-    }
+    if (choice != TFT_CHAT_NO_CALL)
+        put_sections(w, one);
     if (choice == TFT_CHAT_AUTO && !w->f->at_start)
         tft_schema_put(c, ")?");
     tft_schema_put(c, "\n");
+}
+
+/* ---- a form beside calls */
+
+/* The length of the text, class, token, comment or bounds at the start of p[n], in which words are
+   no names of rules. */
+static size_t skip_length(const char *p, size_t n)
+{
+    static const char opens[] = "\"[<#{", closes[] = "\"]>\n}";
+    const char *kind = strchr(opens, *p);
+    bool escapes = *p == '"' || *p == '[';
+    size_t at = 1;
+    if (!kind || !*p)
+        return 0;
+    while (at < n && p[at] != closes[kind - opens])
+        at += escapes && p[at] == '\\' && at + 1 < n ? 2 : 1;
+    return at < n ? at + 1 : n;
+}
+
+static size_t word_length(const char *p, size_t n)
+{
+    static const char set[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    size_t len = 0;
+    while (len < n && p[len] && strchr(set, p[len]))
+        len++;
+    return len;
+}
+
+/* Writes the rules of a grammar under names that begin with "form-". */
+static void write_form(struct schema *c, const char *p, size_t n)
+{
+    for (size_t at = 0, len; at < n && tft_jinja_spend(c->x, 1); at += len) {
+        size_t word = word_length(p + at, n - at), skip = skip_length(p + at, n - at);
+        len = word ? word : skip ? skip : 1;
+        if (word)
+            tft_schema_put(c, "form-");
+        tft_jinja_add_text(c->x, &c->out, p + at, len, true);
+    }
+    tft_schema_put(c, "\n");
+}
+
+/* ---- the functions */
+
+static enum tft_status finish(struct writer *w, const struct tft_model *m,
+                              struct tft_chat_text *out, struct tft_error *err)
+{
+    struct schema *c = w->c;
+    write_marks(w, m);
+    tft_jinja_add_text(c->x, &c->out, w->t->rules.p, w->t->rules.n, true);
+    enum tft_status status = tft_schema_finish(out, c, err);
+    tft_jinja_free(c->x);
+    tft_free(NULL, c, sizeof *c);
+    return status;
 }
 
 enum tft_status tft_chat_tools_grammar(struct tft_chat_text *out,
@@ -201,10 +259,25 @@ enum tft_status tft_chat_tools_grammar(struct tft_chat_text *out,
         write_text(&w);
     if (choice != TFT_CHAT_NO_CALL)
         write_section(&w, one);
-    write_marks(&w, m);
-    tft_jinja_add_text(&x, &c->out, tools->rules.p, tools->rules.n, true);
-    enum tft_status status = tft_schema_finish(out, c, err);
-    tft_jinja_free(&x);
-    tft_free(NULL, c, sizeof *c);
-    return status;
+    return finish(&w, m, out, err);
+}
+
+enum tft_status tft_chat_tools_or_form(struct tft_chat_text *out,
+                                       const struct tft_chat_tools *tools,
+                                       const struct tft_model *m, bool one, const char *form,
+                                       size_t n, struct tft_error *err)
+{
+    struct jinja x = tft_schema_pool("tools");
+    struct schema *c = tft_alloc(NULL, sizeof *c);
+    struct writer w = {.c = c, .t = tools, .f = tools->format, .only = SIZE_MAX};
+    *out = (struct tft_chat_text){0};
+    if (!c)
+        return tft_fail(err, TFT_ERR_NOMEM, "out of memory");
+    *c = (struct schema){.x = &x};
+    tft_schema_put(c, "root ::= form-root |");
+    put_sections(&w, one);
+    tft_schema_put(c, "\n");
+    write_section(&w, one);
+    write_form(c, form, n);
+    return finish(&w, m, out, err);
 }
