@@ -193,8 +193,13 @@ bool answer_begin(struct job *j, job_put *to, void *user)
               : j->in_thought ? ANSWER_THOUGHT
                               : ANSWER_START,
     };
-    return !j->tools ||
-           tft_chat_answer_open(&j->answer.calls, j->tools, true, take_event, j, NULL) == TFT_OK;
+    if (!j->tools)
+        return true;
+    if (tft_chat_answer_open(&j->answer.calls, j->tools, true, take_event, j, NULL) != TFT_OK)
+        return false;
+    if (j->or_form)
+        tft_chat_answer_or_form(j->answer.calls);
+    return true;
 }
 
 /* A special token has no text, but may be a mark of a call. */

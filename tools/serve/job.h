@@ -73,6 +73,7 @@ struct job {
     size_t most; /* tokens; 0: as many as there is room for */
     struct form form;
     const struct tft_chat_tools *tools; /* the caller's; NULL: no calls to look for */
+    bool or_form;                       /* an answer without calls is text of the form */
     char *stop[JOB_STOPS + 1];          /* texts at which the answer ends; NULL ends the list */
     uint64_t client;                    /* clients share the engine equally */
     struct texts *texts;                /* embeddings are wanted instead of an answer; or NULL */

@@ -89,20 +89,3 @@ void params_form(struct server *s, struct job *j, struct fields *f, const char *
     else if (form_begin(form, j->ids, j->n_ids, thinks) != CLI_OK)
         fields_fail(f, "out of memory");
 }
-
-void params_schema(struct server *s, struct job *j, struct fields *f, const char *where,
-                   const json_t *schema, bool thinks)
-{
-    struct tft_chat_text gbnf;
-    struct tft_error err;
-    char *text = schema ? json_dumps(schema, JSON_ENCODE_ANY) : strdup("{\"type\":\"object\"}");
-    if (!text)
-        fields_fail(f, "out of memory");
-    else if (tft_chat_schema(&gbnf, text, strlen(text), 0, &err) != TFT_OK)
-        fields_fail(f, "%s: %s", where, err.msg);
-    else {
-        params_form(s, j, f, where, gbnf.p, gbnf.n, thinks);
-        tft_chat_text_free(&gbnf);
-    }
-    free(text);
-}

@@ -31,8 +31,4 @@ bool params_put(const struct params *p, struct job *j, size_t i);
 void params_form(struct server *s, struct job *j, struct fields *f, const char *where,
                  const char *gbnf, size_t n, bool thinks);
 
-/* The form of a JSON Schema; NULL: any object. */
-void params_schema(struct server *s, struct job *j, struct fields *f, const char *where,
-                   const json_t *schema, bool thinks);
-
 #endif

@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L
 #include "request.h"
 
 #include <stdlib.h>
@@ -48,47 +49,90 @@ void request_tools(struct request *r, const struct server *s)
     }
 }
 
-static void put_tools(struct request *r, struct server *s, struct job *j)
-{
-    struct tft_chat_text gbnf;
-    struct tft_error err;
-    if (tft_chat_tools_grammar(&gbnf, r->tools, s->m, r->choice, r->only, r->one_call, &err) !=
-        TFT_OK) {
-        fields_fail(&r->f, "tools: %s", err.msg);
-    } else {
-        params_form(s, j, &r->f, "tools", gbnf.p, gbnf.n, r->prompt.thinks);
-        tft_chat_text_free(&gbnf);
-    }
-}
-
 /* ---- the form of the answer */
 
+/* A grammar in GBNF, and the member of the request that it comes from; where NULL: none. */
+struct wanted {
+    const char *where, *p;
+    size_t n;
+    struct tft_chat_text made; /* owner of p, unless the request owns it */
+};
+
+static void read_schema(struct fields *f, struct wanted *w, const char *where, const json_t *schema)
+{
+    struct tft_error err;
+    char *text = schema ? json_dumps(schema, JSON_ENCODE_ANY) : strdup("{\"type\":\"object\"}");
+    if (!text)
+        fields_fail(f, "out of memory");
+    else if (tft_chat_schema(&w->made, text, strlen(text), 0, &err) != TFT_OK)
+        fields_fail(f, "%s: %s", where, err.msg);
+    else
+        *w = (struct wanted){where, w->made.p, w->made.n, w->made};
+    free(text);
+}
+
+static void read_format(struct fields *f, struct wanted *w, const json_t *format)
+{
+    const char *kind = json_string_value(json_object_get(format, "type"));
+    const json_t *inside = json_object_get(json_object_get(format, "json_schema"), "schema");
+    inside = inside ? inside : json_object_get(format, "schema");
+    if (kind && strcmp(kind, "json_object") == 0)
+        read_schema(f, w, "response_format", json_object_get(format, "schema"));
+    else if (kind && strcmp(kind, "json_schema") == 0 && inside)
+        read_schema(f, w, "response_format.json_schema.schema", inside);
+    else if (kind && strcmp(kind, "json_schema") == 0)
+        fields_fail(f, "response_format.json_schema.schema is missing");
+    else if (!kind || strcmp(kind, "text") != 0)
+        fields_fail(f, "response_format.type must be text, json_object or json_schema");
+}
+
+/* The form that the request names; of several, the first. */
+static struct wanted read_form(struct fields *f)
+{
+    struct wanted w = {0};
+    const json_t *format = field(f, "response_format"), *schema = field(f, "json_schema");
+    const char *gbnf = field_text(f, "grammar", NULL);
+    if (format)
+        read_format(f, &w, format);
+    if (!w.where && schema)
+        read_schema(f, &w, "json_schema", schema);
+    if (!w.where && gbnf && *gbnf)
+        w = (struct wanted){.where = "grammar", .p = gbnf, .n = strlen(gbnf)};
+    return w;
+}
+
+/* The grammar of answers with calls; with a form, of answers that are calls or the form. */
+static void read_calls(struct request *r, const struct server *s, struct wanted *w)
+{
+    struct tft_error err;
+    struct tft_chat_text gbnf;
+    enum tft_status status =
+        w->where && r->choice == TFT_CHAT_AUTO
+            ? tft_chat_tools_or_form(&gbnf, r->tools, s->m, r->one_call, w->p, w->n, &err)
+            : tft_chat_tools_grammar(&gbnf, r->tools, s->m, r->choice, r->only, r->one_call, &err);
+    if (status != TFT_OK) {
+        fields_fail(&r->f, "tools: %s", err.msg);
+        return;
+    }
+    const char *where = w->where && r->choice == TFT_CHAT_AUTO ? w->where : "tools";
+    tft_chat_text_free(&w->made);
+    *w = (struct wanted){where, gbnf.p, gbnf.n, gbnf};
+}
+
+/* Gives the job its form and its tools. */
 static void put_form(struct request *r, struct server *s, struct job *j)
 {
-    struct fields *f = &r->f;
-    const json_t *format = field(f, "response_format"), *schema = field(f, "json_schema"),
-                 *type = json_object_get(format, "type");
-    const char *kind = json_string_value(type), *gbnf = field_text(f, "grammar", NULL);
-    bool thinks = r->prompt.thinks;
-    if (format && !kind)
-        fields_fail(f, "response_format.type must be text, json_object or json_schema");
-    else if (kind && strcmp(kind, "json_object") == 0)
-        params_schema(s, j, f, "response_format", json_object_get(format, "schema"), thinks);
-    else if (kind && strcmp(kind, "json_schema") == 0) {
-        const json_t *inside = json_object_get(json_object_get(format, "json_schema"), "schema");
-        inside = inside ? inside : json_object_get(format, "schema");
-        if (inside)
-            params_schema(s, j, f, "response_format.json_schema.schema", inside, thinks);
-        else
-            fields_fail(f, "response_format.json_schema.schema is missing");
-    } else if (kind && strcmp(kind, "text") != 0)
-        fields_fail(f, "response_format.type must be text, json_object or json_schema");
-    else if (schema)
-        params_schema(s, j, f, "json_schema", schema, thinks);
-    else if (gbnf && *gbnf)
-        params_form(s, j, f, "grammar", gbnf, strlen(gbnf), thinks);
-    if (r->tools && r->choice != TFT_CHAT_NO_CALL && j->form.grammar)
-        fields_fail(f, "tools and a form of the answer cannot be asked for together");
+    struct wanted w = read_form(&r->f);
+    bool form = w.where, calls = r->tools && (!form || r->choice != TFT_CHAT_NO_CALL);
+    if (!r->f.failed && calls)
+        read_calls(r, s, &w);
+    if (!r->f.failed && w.where)
+        params_form(s, j, &r->f, w.where, w.p, w.n, r->prompt.thinks);
+    if (r->prompt.goes_on && r->prompt.in_thought && j->form.grammar && j->form.think_end >= 0)
+        j->form.phase = FORM_THINKING;
+    j->tools = r->tools && r->choice != TFT_CHAT_NO_CALL ? r->tools : NULL;
+    j->or_form = form && r->choice == TFT_CHAT_AUTO;
+    tft_chat_text_free(&w.made);
 }
 
 /* ---- jobs */
@@ -102,13 +146,10 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
         fields_fail(&r->f, "out of memory");
         return j;
     }
-    j->plain = plain;
+    j->plain = plain || (r->prompt.goes_on && !r->prompt.in_thought);
     j->lead = !plain && !r->prompt.goes_on && template_lead(s->template, " ", 1);
     j->client = x->client;
     put_form(r, s, j);
-    if (r->tools && !r->f.failed && !j->form.grammar)
-        put_tools(r, s, j);
-    j->tools = r->tools;
     return j;
 }
 
