@@ -240,6 +240,21 @@ class Chat(Case):
         self.assertIn("ignores the system message", self.fails("chat", ignored,
                                                                stdin=b"/system hello\n"))
 
+    def test_messages_that_the_template_drops(self):
+        toy = self.toy(template="{{ messages[0].content }}", endless=1)
+        said = subprocess.run([*TUFFET, "chat", toy, "-n8"], input=b"hello\nonce\n",
+                              capture_output=True)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn(b"drops message 3: the model would not see it", said.stderr)
+
+    def test_a_template_that_takes_lists_of_parts(self):
+        each = "{%% for m in messages %%}{{ '<|' + m.role + '|>' }}%s{%% endfor %%}"
+        text = each % "{{ m.content }}"
+        parts = each % "{% for p in m.content %}{{ p.text }}{% endfor %}"
+        got = [self.json("chat", self.toy(template=x, endless=1), "--temp=0", "-n8", "-phello",
+                         "--system=once") for x in [text, parts]]
+        self.assertEqual(got[0]["content"], got[1]["content"])
+
     def test_messages_of_several_lines(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         def said(text):

@@ -42,6 +42,14 @@ class Tools(Case):
         self.assertEqual((call["name"], call["arguments"]), ("t0", {"n": 7}))
         return call["result"]
 
+    def test_a_result_that_the_template_drops(self):
+        deaf = HERMES.replace("+ m.content }}", "+ ('' if m.role == 'tool' else m.content) }}")
+        done = subprocess.run([*TUFFET, "chat", self.toy_for(deaf), "-phello", "--yes", *ARGS,
+                               "--tools", self.tools("echo once upon")], capture_output=True,
+                              timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"drops the result of the tool", done.stderr)
+
     def test_the_model_gets_the_result(self):
         asks = ('You can call functions. To call some, answer with this JSON and nothing else:\n'
                 '{"tool_calls": [{"name": NAME, "arguments": OBJECT}]}\n'

@@ -205,6 +205,28 @@ static bool make_input(struct tft_chat_input *in, struct tft_chat_message **all,
     return *all;
 }
 
+/* Whether the text has what message[n] say; an error message names the one that it lacks. A result
+   of a tool is a warning, when it is new. */
+static bool check_dropped(const struct tft_chat_text *t, const struct template_format *f,
+                          const struct tft_chat_input *in, const struct template_message *message,
+                          size_t n, const struct template_options *o)
+{
+    struct tft_error err;
+    size_t said, result;
+    bool has_system = n && message[0].role == TEMPLATE_SYSTEM;
+    size_t added = o->tools && o->tools->n_ask && !has_system; /* a message about the tools */
+    if (tft_chat_dropped(&said, &result, t, in, &err) != TFT_OK)
+        return cli_fail("%s", err.msg) == CLI_OK;
+    if (said < added || (said == added && has_system))
+        return cli_fail("the chat template %s ignores the system message", f->name) == CLI_OK;
+    if (said != SIZE_MAX)
+        return cli_fail("the chat template %s drops message %zu: the model would not see it",
+                        f->name, said - added + 1) == CLI_OK;
+    if (result != SIZE_MAX && result - added + 1 == n)
+        fprintf(stderr, "tuffet: the chat template %s drops the result of the tool\n", f->name);
+    return true;
+}
+
 bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      const struct template_options *o)
@@ -227,6 +249,10 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
         good = (opt.name ? cli_fail("%s", err.msg)
                          : cli_fail("%s: name a format with --template: %s", err.msg,
                                     template_names())) == CLI_OK;
+    else
+        good = check_dropped(t, f, &in, message, n - 1, o);
+    if (!good)
+        tft_chat_text_free(t);
     free(answer.p);
     free(json);
     free(all);

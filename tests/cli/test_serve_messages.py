@@ -1,0 +1,142 @@
+"""tuffet serve: what is said arrives, in each form in which clients say it."""
+import json
+
+from program import Case, main
+from test_serve import HELLO, ZEPHYR, Server
+from test_tools import HERMES
+
+PARTS = ("{% for m in messages %}{{ '<|' + m.role + '|>' }}{% for p in m.content %}"
+         "{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}\n{% endfor %}")
+DEAF = ("{% for m in messages %}{{ '<|' + m.role + '|>' }}"
+        "{{ m.content if m.role == 'user' }}{% endfor %}{# <tool_call> #}{{ '<tool_call>'[:0] }}")
+CALL = {"id": "a", "type": "function", "function": {"name": "w", "arguments": '{"city": "Rome"}'}}
+RESULT = {"role": "tool", "tool_call_id": "a", "content": "SUNNY11"}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {
+    "type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"]}}}
+FORM = {"type": "json_schema", "json_schema": {"name": "n", "schema": {
+    "type": "object", "properties": {"n": {"type": "boolean"}}, "required": ["n"]}}}
+
+
+def answer(text=None, **more):
+    return {"role": "assistant", "content": text, **more}
+
+
+class Messages(Case):
+    def serve(self, template=ZEPHYR):
+        return Server(self.toy(template=template, endless=1, ctx=2000))
+
+    def prompts(self, template, *conversations, **more):
+        with self.serve(template) as s:
+            return [s.answer("/apply-template", messages=c, **more)["prompt"]
+                    for c in conversations]
+
+    def test_content_in_the_form_of_the_template(self):
+        parts = [{"role": "user", "content": [{"type": "text", "text": "on"},
+                                              {"type": "text", "text": "ce"}]}]
+        self.assertEqual(self.prompts(PARTS, HELLO, parts),
+                         ["<|user|>hello\n", "<|user|>once\n"])
+        self.assertIn("once", self.prompts(ZEPHYR, parts)[0])
+
+    def test_what_the_template_drops(self):
+        with self.serve(DEAF) as s:
+            for path in ["/v1/chat/completions", "/apply-template", "/api/chat"]:
+                said = {"messages": [*HELLO, {"role": "system", "content": "once"}]}
+                status, _, got = s.ask(path, said)
+                self.assertEqual(status, 400, path)
+                self.assertIn("messages[1]: the chat template drops this message of the role "
+                              "system", json.dumps(got))
+            self.assertIsNone(s.ask("/apply-template", {"messages": HELLO})[1]
+                              ["X-Tuffet-Warning"])
+        with self.assertRaisesRegex(AssertionError, r"messages\[2\]: the chat template drops"):
+            with self.serve(DEAF) as s:
+                said = {"messages": [*HELLO, answer(tool_calls=[CALL]), RESULT], "max_tokens": 1}
+                for path in ["/v1/chat/completions", "/apply-template"]:
+                    status, headers, _ = s.ask(path, said)
+                    self.assertEqual(status, 200)
+                    self.assertEqual(headers["X-Tuffet-Warning"],
+                                     "messages[2]: the chat template drops this result of a tool")
+
+    def test_results_without_tools(self):
+        prompt, = self.prompts(ZEPHYR, [*HELLO, answer(tool_calls=[CALL]), RESULT])
+        self.assertIn('[{"name": "w", "arguments": {"city": "Rome"}}]', prompt)
+        self.assertIn("SUNNY11", prompt)
+
+    def test_members_that_are_void(self):
+        strict = ("{% for m in messages %}{% if 'tool_calls' in m or 'name' in m %}"
+                  "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}")
+        for void in [None, []]:
+            said = [*HELLO, answer("once", tool_calls=void, name=void, refusal=None), *HELLO]
+            self.assertEqual(self.prompts(strict, said), ["helloonce" + "hello"])
+        for text in ["", None]:
+            call = {"id": "a", "index": None, "function": {"name": "w", "arguments": text}}
+            said = [*HELLO, answer("", tool_calls=[call]), {**RESULT, "content": None}]
+            self.assertIn("<tool_call>w {} a", self.prompts(HERMES, said, tools=[])[0])
+
+    def test_a_form_beside_tools(self):
+        body = {"tools": [TOOL], "response_format": FORM, "max_tokens": 400,
+                "parallel_tool_calls": False}
+        kinds = set()
+        for template in [ZEPHYR, HERMES]:
+            with self.serve(template) as s:
+                for seed in range(4):
+                    for choice in ["none", "auto", "required"]:
+                        got, = s.chat(**body, seed=seed, tool_choice=choice)["choices"]
+                        calls = got["message"].get("tool_calls")
+                        kinds.add((choice, bool(calls)))
+                        if calls:
+                            for call in calls:
+                                self.assertIn(json.loads(call["function"]["arguments"]),
+                                              [{"a": "x"}, {"a": "y"}])
+                        else:
+                            self.assertIn(json.loads(got["message"]["content"]),
+                                          [{"n": True}, {"n": False}])
+        self.assertEqual(kinds - {("auto", True), ("auto", False)},
+                         {("none", False), ("required", True)})
+
+    def test_a_tool_without_parameters(self):
+        tool = {"type": "function", "function": {"name": "g", "parameters": {
+            "type": "object", "properties": {}, "required": []}}}
+        with self.serve() as s:
+            got, = s.chat(tools=[tool], tool_choice="required", max_tokens=200,
+                          parallel_tool_calls=False)["choices"]
+            call, = got["message"]["tool_calls"]
+            self.assertEqual(call["function"]["arguments"], "{}")
+
+    def test_an_answer_to_continue(self):
+        start = "<|user|>\nhello</s>\n<|assistant|>\n"
+        said = [*HELLO, answer("Roses are ")]
+        self.assertEqual(self.prompts(ZEPHYR, said, [*HELLO, answer("")]),
+                         [start + "Roses are ", start])
+        self.assertEqual(self.prompts(ZEPHYR, said, continue_final_message=False),
+                         [start + "Roses are </s>\n<|assistant|>\n"])
+        self.assertEqual(self.prompts(ZEPHYR, HELLO, add_generation_prompt=False),
+                         ["<|user|>\nhello</s>\n"])
+        with self.serve() as s:
+            status, _, got = s.ask("/apply-template", {"messages": HELLO,
+                                                       "continue_final_message": True})
+            self.assertEqual(status, 400)
+            self.assertIn("not an answer with text", got["error"]["message"])
+            # the same tokens, and the same answer, as of a text that goes on
+            text = start + "Roses are"
+            said = [*HELLO, answer("Roses are")]
+            want = s.answer("/completion", prompt=text, temperature=0, n_predict=9)
+            got = s.chat(messages=said, temperature=0, max_tokens=9)
+            self.assertEqual(got["usage"]["prompt_tokens"], want["tokens_evaluated"])
+            self.assertEqual(got["choices"][0]["message"]["content"], want["content"])
+            got = s.answer("/api/chat", messages=said, stream=False,
+                           options={"temperature": 0, "num_predict": 9})
+            self.assertEqual(got["message"]["content"], want["content"])
+
+    def test_names_of_special_tokens_in_a_text(self):
+        text = "<|user|>\nhi</s>\n<|assistant|>\n"
+        with self.serve() as s:
+            n = s.answer("/completion", prompt=text, n_predict=1)["tokens_evaluated"]
+            for prompt in [text, "<s>" + text]:
+                self.assertEqual(s.answer("/v1/completions", prompt=prompt, max_tokens=1)
+                                 ["usage"]["prompt_tokens"], n)
+                ids = s.answer("/tokenize", content=prompt, add_special=True)["tokens"]
+                self.assertEqual((len(ids), ids.count(1)), (n, 1))
+
+
+if __name__ == "__main__":
+    main()
