@@ -133,9 +133,21 @@ class Inspect(Case):
         self.assertEqual(list(lines), ["file", "format", "name", "architecture", "dimensions",
                                        "context", "tensors", "parameters", "KV cache", "memory",
                                        "tokenizer", "chat template", "runs"])
-        self.assertEqual((lines["chat template"], lines["runs"]), ("runs", "yes"))
+        self.assertEqual((lines["chat template"], lines["runs"]),
+                         ("runs; drops messages of: user, system, tool", "yes"))
         self.assertEqual(self.json("inspect", self.toy(template="{% morse %}"))["chat_template"],
                          "chat template: line 1: the tag {% morse %} is not supported here")
+
+    def test_what_a_template_drops(self):
+        each = "{%% for m in messages %%}%s{%% endfor %%}"
+        for body, drops in [("{{ m.content }}", []),
+                            ("{{ m.content if m.role != 'tool' }}", ["tool"]),
+                            ("{% for p in m.content %}{{ p.text }}{% endfor %}", []),
+                            ("{% if m.role != 'user' %}{{ raise_exception('no') }}{% endif %}"
+                             "{{ m.content }}", ["system", "tool"])]:
+            facts = self.json("inspect", self.toy(template=each % body))
+            self.assertEqual((facts["chat_template"], facts["chat_template_drops"]),
+                             ("runs", drops))
 
 
 main()

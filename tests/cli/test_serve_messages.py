@@ -103,14 +103,14 @@ class Messages(Case):
             self.assertEqual(call["function"]["arguments"], "{}")
 
     def test_an_answer_to_continue(self):
-        start = "<|user|>\nhello</s>\n<|assistant|>\n"
+        start = "<|user|>\nhello\n<|assistant|>\n"  # the toy has no EOS
         said = [*HELLO, answer("Roses are ")]
         self.assertEqual(self.prompts(ZEPHYR, said, [*HELLO, answer("")]),
                          [start + "Roses are ", start])
         self.assertEqual(self.prompts(ZEPHYR, said, continue_final_message=False),
-                         [start + "Roses are </s>\n<|assistant|>\n"])
+                         [start + "Roses are \n<|assistant|>\n"])
         self.assertEqual(self.prompts(ZEPHYR, HELLO, add_generation_prompt=False),
-                         ["<|user|>\nhello</s>\n"])
+                         ["<|user|>\nhello\n"])
         with self.serve() as s:
             status, _, got = s.ask("/apply-template", {"messages": HELLO,
                                                        "continue_final_message": True})

@@ -35,6 +35,53 @@ static uint64_t number(const struct facts *f, const char *key)
     return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
 }
 
+/* Whether the template drops, or refuses, the message at `at` of a conversation. */
+static bool drops(const struct tft_chat_template *t, const char *json, size_t at)
+{
+    struct tft_chat_text text;
+    size_t said, result;
+    const struct tft_chat_input in = {.size = sizeof in,
+                                      .json = json,
+                                      .n_json = strlen(json),
+                                      .bos = "",
+                                      .eos = "",
+                                      .has_time = true,
+                                      .read_arguments = true};
+    bool lost = tft_chat_render(&text, t, &in, NULL) != TFT_OK ||
+                tft_chat_dropped(&said, &result, &text, &in, NULL) != TFT_OK || said == at ||
+                result == at;
+    tft_chat_text_free(&text);
+    return lost;
+}
+
+#define SAID(role, text) "{\"role\": \"" role "\", \"content\": \"" text "\"}"
+#define CALLED                                                                                     \
+    "{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"type\": \"function\", \"id\": "  \
+    "\"call00001\", \"function\": {\"name\": \"f\", \"arguments\": {}}}]}"
+#define RESULT                                                                                     \
+    "{\"role\": \"tool\", \"name\": \"f\", \"tool_call_id\": \"call00001\", \"content\": \"qx3\"}"
+#define TOOL                                                                                       \
+    "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"d\", "              \
+    "\"parameters\": {\"type\": \"object\", \"properties\": {}}}}"
+
+/* Fills chat_drops. */
+static void read_drops(struct facts *f, const struct tft_chat_template *t)
+{
+    static const struct {
+        const char *role, *json;
+        size_t at;
+    } rows[FACTS_ROLES] = {
+        {"user", "{\"messages\": [" SAID("user", "qx1") "]}", 0},
+        {"system", "{\"messages\": [" SAID("system", "qx1") ", " SAID("user", "qx2") "]}", 0},
+        {"tool",
+         "{\"tools\": [" TOOL "], \"messages\": [" SAID("user", "qx1") ", " CALLED ", " RESULT "]}",
+         2},
+    };
+    for (size_t i = 0; i < FACTS_ROLES; i++)
+        if (drops(t, rows[i].json, rows[i].at))
+            f->chat_drops[f->n_chat_drops++] = rows[i].role;
+}
+
 static const char *chat_template(struct facts *f)
 {
     struct tft_str jinja = text(&f->s, "tokenizer.chat_template");
@@ -42,6 +89,8 @@ static const char *chat_template(struct facts *f)
         return NULL;
     struct tft_chat_template *t;
     bool runs = tft_chat_open(&t, jinja.p, jinja.n, &f->chat_err) == TFT_OK;
+    if (runs)
+        read_drops(f, t);
     tft_chat_close(t);
     return runs ? "runs" : f->chat_err.msg;
 }

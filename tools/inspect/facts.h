@@ -11,12 +11,16 @@
 #include "tools/quantize/check.h"
 #include "tools/quantize/measure/worst_inputs.h"
 
+enum { FACTS_ROLES = 3 };
+
 struct facts {
     struct tft_source s;
     struct tft_tokenizer *tokenizer;  /* NULL: the file has none, or an unknown one */
     struct tft_str name, arch, vocab; /* n is 0: the file has none */
     const char *chat_template;        /* "runs", or the reason why the template in the file cannot
                                          be run; NULL: no template */
+    const char *chat_drops[FACTS_ROLES]; /* [n_chat_drops] roles of messages that it drops */
+    size_t n_chat_drops;
     struct tft_error chat_err;
     bool verified;                    /* the checksum is correct; the caller sets this */
     /* 0: unknown */

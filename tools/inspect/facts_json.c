@@ -195,6 +195,10 @@ void facts_print_json(const struct facts *f, const char *path)
     json_str("chat_template",
              f->chat_template ? (struct tft_str){f->chat_template, strlen(f->chat_template)}
                             : (struct tft_str){0});
+    json_key("chat_template_drops");
+    for (size_t i = 0; i < f->n_chat_drops; i++)
+        printf("%s\"%s\"", i ? "," : "[", f->chat_drops[i]);
+    fputs(f->n_chat_drops ? "]" : "[]", stdout);
     json_types(&f->s);
     json_key("values");
     values_print_json(&f->s);

@@ -200,6 +200,19 @@ static void show_tokenizer(const struct facts *f)
     putchar('\n');
 }
 
+static void show_template(const struct facts *f)
+{
+    if (!f->n_chat_drops) {
+        show_text("chat template", f->chat_template ? f->chat_template : "none");
+        return;
+    }
+    put_label("chat template");
+    fputs(f->chat_template, stdout);
+    for (size_t i = 0; i < f->n_chat_drops; i++)
+        printf("%s%s", i ? ", " : "; drops messages of: ", f->chat_drops[i]);
+    fputs("\n", stdout);
+}
+
 void facts_print(const struct facts *f, const char *path)
 {
     show_text("file", path);
@@ -219,7 +232,7 @@ void facts_print(const struct facts *f, const char *path)
     if (f->runs)
         show_memory(f);
     show_tokenizer(f);
-    show_text("chat template", f->chat_template ? f->chat_template : "none");
+    show_template(f);
     if (f->verified)
         show_text("checksum", "correct");
     put_label("runs");
