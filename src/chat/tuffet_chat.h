@@ -139,7 +139,8 @@ TFT_API enum tft_status tft_chat_render_for(struct tft_chat_text *out,
    not know, such as results of tools. *said: the index of the first message of the roles system,
    developer and user that the text lacks; *result: of the other roles but assistant. SIZE_MAX:
    none. A message is there if all its text is, as it is or as a JSON string or value; white space
-   does not count, nor do the switches /think and /no_think, which templates remove. */
+   does not count, nor do the switches /think, /no_think and /system_override, which templates
+   remove. */
 TFT_API enum tft_status tft_chat_dropped(size_t *said, size_t *result,
                                          const struct tft_chat_text *text,
                                          const struct tft_chat_input *in, struct tft_error *err);

@@ -115,7 +115,8 @@ static void calls_or_a_form(void **state)
         struct tft_chat_tools *t = open_tools(three, calls[i][0]);
         struct tft_chat_text form;
         assert_int_equal(tft_chat_schema(&form, schema, sizeof schema - 1, 0, NULL), TFT_OK);
-        struct tft_grammar *g = compile_or_form(t, false, form.p), *h = compile_or_form(t, true, odd);
+        struct tft_grammar *g = compile_or_form(t, false, form.p),
+                           *h = compile_or_form(t, true, odd);
         assert_true(accepts(g, "{\"n\": true}"));
         assert_true(accepts(g, "{\"n\": true, \"s\": \"<tool_call>\"}"));
         assert_false(accepts(g, "{\"n\": 1}"));

@@ -153,9 +153,10 @@ static void content_in_each_form(void **state)
         /* Qwen 3: parts are lost */
         {EACH("{% if m.content is string %}{{ m.content }}{% endif %}"), "<user><system>b", false},
         /* TranslateGemma */
-        {EACH("{% if m.content is string or m.content | length != 1 %}{{ raise_exception('no') }}"
-              "{% elif 'source_lang_code' not in m.content[0] and m.role == 'user' and m.content[0]"
-              ".text != 'a' %}{{ raise_exception('no') }}{% endif %}{{ m.content[0].text | trim }}"),
+        {EACH("{% set c = m.content %}{% if c is string or c | length != 1 %}"
+              "{{ raise_exception('no') }}{% elif 'source_lang_code' not in c[0] and "
+              "m.role == 'user' and c[0].text != 'a' %}{{ raise_exception('no') }}{% endif %}"
+              "{{ c[0].text | trim }}"),
          "<user>a<system>b", true},
     };
     static const char json[] =
@@ -174,8 +175,7 @@ static void content_in_each_form(void **state)
     }
 }
 
-/* What a template does with messages: the first of the system and the users, and of the others, that
-   it drops; -1: none. */
+/* The first message of the system and the users, and of the others, that a template drops. */
 static void dropped_messages(void **state)
 {
     enum { NONE = -1 };

@@ -46,6 +46,7 @@ static bool drops(const struct tft_chat_template *t, const char *json, size_t at
                                       .bos = "",
                                       .eos = "",
                                       .has_time = true,
+                                      .max_steps = 1 << 20,
                                       .read_arguments = true};
     bool lost = tft_chat_render(&text, t, &in, NULL) != TFT_OK ||
                 tft_chat_dropped(&said, &result, &text, &in, NULL) != TFT_OK || said == at ||

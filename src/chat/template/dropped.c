@@ -23,8 +23,8 @@ struct search {
 /* The length of a word that templates act on and remove (SmolLM 3); 0: none. */
 static size_t switch_at(const char *p, size_t n)
 {
-    static const char *const words[] = {"/no_think", "/think"};
-    for (size_t i = 0; i < 2 && *p == '/'; i++)
+    static const char *const words[] = {"/no_think", "/think", "/system_override"};
+    for (size_t i = 0; i < sizeof words / sizeof *words && *p == '/'; i++)
         if (strlen(words[i]) <= n && memcmp(p, words[i], strlen(words[i])) == 0)
             return strlen(words[i]);
     return 0;

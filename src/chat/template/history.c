@@ -22,11 +22,13 @@ struct jinja_value *tft_chat_member(struct jinja *x, struct jinja_value v, const
 void tft_chat_read_arguments(struct jinja *x, struct jinja_value messages)
 {
     for (size_t i = 0; messages.kind == JINJA_LIST && i < messages.list->n; i++) {
-        struct jinja_value *calls = tft_chat_member(x, messages.list->item[i], "tool_calls", JINJA_LIST);
+        struct jinja_value message = messages.list->item[i],
+                           *calls = tft_chat_member(x, message, "tool_calls", JINJA_LIST);
         for (size_t k = 0; calls && k < calls->list->n && x->status == TFT_OK; k++) {
             struct jinja_value call = calls->list->item[k],
                                *f = tft_chat_member(x, call, "function", JINJA_DICT),
-                               *arguments = tft_chat_member(x, f ? *f : call, "arguments", JINJA_STRING);
+                               *arguments = tft_chat_member(x, f ? *f : call, "arguments",
+                                                            JINJA_STRING);
             const struct jinja_string *text = arguments ? arguments->string : NULL;
             if (!text || !tft_jinja_spend(x, text->n) || !tft_call_is_object(text->p, text->n))
                 continue;
