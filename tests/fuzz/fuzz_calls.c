@@ -1,7 +1,7 @@
 /*
  * The input is a digit that chooses the format of calls, JSON of tools, a NUL, and an answer. The
  * tools are read or refused; the answer is read, in one piece and byte by byte, with the same
- * events. The arguments of each whole call are one JSON object.
+ * events, as calls and as calls or a form. The arguments of each whole call are one JSON object.
  */
 #include "fuzz.h"
 
@@ -49,10 +49,13 @@ static void take(void *user, const struct tft_chat_event *event)
     }
 }
 
-static enum tft_status read_answer(struct events *e, const char *p, size_t n, size_t most)
+static enum tft_status read_answer(struct events *e, bool or_form, const char *p, size_t n,
+                                   size_t most)
 {
     struct tft_chat_answer *a;
     MUST(tft_chat_answer_open(&a, e->tools, false, take, e, NULL) == TFT_OK);
+    if (or_form)
+        tft_chat_answer_or_form(a);
     for (size_t i = 0; i < n; i += most)
         tft_chat_answer_push(a, p + i, most < n - i ? most : n - i);
     enum tft_status status = tft_chat_answer_end(a, NULL);
@@ -81,14 +84,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     MUST(tft_chat_tools_grammar(&grammar, t, NULL, TFT_CHAT_AUTO, NULL, false, NULL) == TFT_OK);
     tft_chat_text_free(&grammar);
-    struct events whole = {.tools = t, .room = 16 * rest + 16}, bytes;
-    whole.p = malloc(whole.room);
-    MUST(whole.p);
-    bytes = whole;
-    status = read_answer(&whole, end + 1, rest, rest + 1);
-    MUST(status == read_answer(&bytes, end + 1, rest, 1));
-    MUST(whole.sum == bytes.sum && whole.calls == bytes.calls && whole.n == bytes.n);
-    free(whole.p);
+    MUST(tft_chat_tools_or_form(&grammar, t, NULL, false, end + 1, rest, NULL) == TFT_OK);
+    tft_chat_text_free(&grammar);
+    struct events none = {.tools = t, .room = 16 * rest + 16};
+    none.p = malloc(none.room);
+    MUST(none.p);
+    for (int or_form = 0; or_form < 2; or_form++) {
+        struct events whole = none, bytes = none;
+        status = read_answer(&whole, or_form, end + 1, rest, rest + 1);
+        MUST(status == read_answer(&bytes, or_form, end + 1, rest, 1));
+        MUST(whole.sum == bytes.sum && whole.calls == bytes.calls && whole.n == bytes.n);
+    }
+    free(none.p);
     tft_chat_tools_close(t);
     return 0;
 }
