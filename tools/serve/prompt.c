@@ -79,7 +79,8 @@ static void read_content(struct fields *f, json_t *message, size_t at, bool take
     const json_t *content = json_object_get(message, "content");
     const char *role = json_string_value(json_object_get(message, "role"));
     bool may_lack = strcmp(role, "assistant") == 0 || strcmp(role, "tool") == 0;
-    if (json_array_size(content) && takes_parts)
+    bool user = strcmp(role, "user") == 0; /* templates print lists of others as they are */
+    if (json_array_size(content) && takes_parts && user)
         check_parts(f, content, at);
     else if (json_is_array(content))
         json_object_set_new(message, "content", join(f, content, at));
@@ -131,8 +132,6 @@ static const char *last_answer(const json_t *messages)
     const char *role = json_string_value(json_object_get(last, "role"));
     if (strcmp(role, "assistant") != 0 || json_object_get(last, "tool_calls"))
         return NULL;
-    if (json_is_array(content))
-        content = json_object_get(json_array_get(content, json_array_size(content) - 1), "text");
     return json_string_value(content);
 }
 
