@@ -245,6 +245,38 @@ class Serve(Case):
                                               {})["message"])
             self.assertEqual(s.chat()["usage"]["completion_tokens"], 8)
 
+    def test_numbers_as_clients_write_them(self):
+        """4.0 is the integer 4, and integers may have more than 64 bits."""
+        with Server(self.endless()) as s:
+            want = s.chat(max_tokens=4, top_k=3, n=2)["choices"]
+            self.assertEqual(s.chat(max_tokens=4.0, top_k=3.0, n=2.0, seed=1.0)["choices"], want)
+            for wrong in {"max_tokens": 4.5}, {"seed": 2.0 ** 63}, {"top_k": "4"}:
+                self.assertEqual(s.ask("/v1/chat/completions", {"messages": HELLO, **wrong})[0],
+                                 400, wrong)
+            ids = s.answer("/tokenize", content="hello", add_special=True)["tokens"]
+            floats = [float(i) for i in ids]
+            for path, name in [("/v1/completions", "prompt"), ("/completion", "prompt"),
+                               ("/detokenize", "tokens"), ("/embedding", "content")]:
+                body = {"temperature": 0} if name == "prompt" else {}
+                whole, same = (s.answer(path, **body, **{name: i}) for i in (ids, floats))
+                pick = {"/v1/completions": lambda a: a["choices"],
+                        "/completion": lambda a: a["content"]}.get(path, lambda a: a)
+                self.assertEqual(pick(same), pick(whole), path)
+            self.assertEqual(s.ask("/detokenize", {"tokens": [2.0 ** 32 + ids[0]]})[0], 400)
+            for number in 2 ** 63, -2 ** 63 - 2000, 2 ** 64 - 1, 10 ** 40:
+                text = f'"{number}, \\\\ \\" {number}"'
+                body = '{"messages": [{"role": "user", "content": %s}], "max_tokens": 1, ' \
+                       '"metadata": {"x": [%d, %d]}, "seed": %d}'
+                ask = lambda seed: s.ask("/v1/chat/completions", (
+                    body % (text, number, -number, seed)).encode())
+                status, _, answer = ask(2 ** 63 - 1)
+                self.assertEqual(status, 200, answer)
+                same = s.answer(messages=[{"role": "user", "content": json.loads(text)}],
+                                max_tokens=1)
+                self.assertEqual(answer["usage"]["prompt_tokens"],
+                                 same["usage"]["prompt_tokens"])
+                self.assertEqual(ask(number)[0], 400, "not a seed")
+
     def test_keys_and_origins(self):
         with Server(self.endless(), "--api-key=secret", "--cors=https://a.org") as s:
             self.assertEqual(s.ask("/health")[0], 200)

@@ -41,8 +41,8 @@ static void read_tokens(struct bias *b, struct fields *f)
     }
     json_array_foreach(json_is_array(all) ? all : NULL, i, value)
     {
-        const json_t *id = json_array_get(value, 0);
-        add(b, f, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(value, 1));
+        int64_t id;
+        add(b, f, json_whole(json_array_get(value, 0), &id) ? id : -1, json_array_get(value, 1));
     }
 }
 

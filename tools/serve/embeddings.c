@@ -148,7 +148,7 @@ static void read_text(struct call *c, struct fields *f, const json_t *from, size
 /* Whether it is one text: a string, or a list of tokens. */
 static bool is_text(const json_t *v)
 {
-    return json_is_string(v) || (json_is_array(v) && json_is_integer(json_array_get(v, 0)));
+    return json_is_string(v) || (json_is_array(v) && json_is_number(json_array_get(v, 0)));
 }
 
 static void read_texts(struct call *c, struct fields *f, const json_t *in, bool special, bool cut)

@@ -1,7 +1,9 @@
 #include "fields.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/utf8.h"
 
@@ -50,14 +52,26 @@ double field_number(struct fields *f, const char *name, double least, double mos
     return f->failed ? otherwise : x;
 }
 
+bool json_whole(const json_t *v, int64_t *value)
+{
+    double x = json_real_value(v);
+    if (json_is_integer(v))
+        *value = json_integer_value(v);
+    else if (json_is_real(v) && x == floor(x) && x >= -0x1p63 && x < 0x1p63)
+        *value = (int64_t)x;
+    else
+        return false;
+    return true;
+}
+
 int64_t field_integer(struct fields *f, const char *name, int64_t least, int64_t most,
                       int64_t otherwise)
 {
     const json_t *v = field(f, name);
     if (!v)
         return otherwise;
-    int64_t x = json_integer_value(v);
-    if (!json_is_integer(v) || x < least || x > most)
+    int64_t x = 0;
+    if (!json_whole(v, &x) || x < least || x > most)
         fields_fail(f, "%s must be an integer from %lld to %lld", name, (long long)least,
                     (long long)most);
     return f->failed ? otherwise : x;
@@ -90,6 +104,59 @@ static size_t count_values(const char *p, size_t n)
     return values;
 }
 
+/* Length of the string at p[n], which begins with a quote. */
+static size_t string_length(const char *p, size_t n)
+{
+    size_t i = 1;
+    while (i < n && p[i] != '"')
+        i += p[i] == '\\' ? 2 : 1;
+    return i < n ? i + 1 : n;
+}
+
+/* Length of the number at p[n]; *large: it is an integer beyond 64 bits. */
+static size_t number_length(const char *p, size_t n, bool *large)
+{
+    static const char least[] = "9223372036854775808", most[] = "9223372036854775807";
+    size_t sign = *p == '-', digits = 0, i;
+    while (sign + digits < n && p[sign + digits] >= '0' && p[sign + digits] <= '9')
+        digits++;
+    for (i = sign + digits; i < n && memchr(".eE+-0123456789", p[i], 15); i++)
+        ;
+    *large = i == sign + digits &&
+             (digits > 19 || (digits == 19 && memcmp(p + sign, sign ? least : most, 19) > 0));
+    return i;
+}
+
+/* Writes p[n] with a fraction after each integer beyond 64 bits; false: out of memory. */
+static bool write_reals(struct cli_text *t, const char *p, size_t n)
+{
+    size_t from = 0;
+    for (size_t at = 0, len; at < n; at += len) {
+        bool large = false;
+        len = p[at] == '"' ? string_length(p + at, n - at)
+              : p[at] == '-' || (p[at] >= '0' && p[at] <= '9')
+                  ? number_length(p + at, n - at, &large)
+                  : 1;
+        if (!large)
+            continue;
+        if (!cli_text_append(t, p + from, at + len - from) || !cli_text_append(t, ".0", 2))
+            return false;
+        from = at + len;
+    }
+    return cli_text_append(t, p + from, n - from);
+}
+
+/* jansson refuses such integers, or makes all integers reals. */
+json_t *json_text(const char *p, size_t n, size_t flags, json_error_t *e)
+{
+    struct cli_text t = {0};
+    json_t *v = json_loadb(p, n, flags, e);
+    if (!v && json_error_code(e) == json_error_numeric_overflow && write_reals(&t, p, n))
+        v = json_loadb(t.p, t.n, flags, e);
+    free(t.p);
+    return v;
+}
+
 json_t *json_body(const char *p, size_t n, char *why)
 {
     json_error_t e;
@@ -97,7 +164,7 @@ json_t *json_body(const char *p, size_t n, char *why)
         snprintf(why, FIELDS_WHY, "the body has more than %d values", FIELDS_VALUES);
         return NULL;
     }
-    json_t *body = json_loadb(p, n, JSON_ALLOW_NUL, &e);
+    json_t *body = json_text(p, n, JSON_ALLOW_NUL, &e);
     if (body && json_is_object(body))
         return body;
     if (body)

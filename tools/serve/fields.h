@@ -25,6 +25,9 @@ int64_t field_integer(struct fields *f, const char *name, int64_t least, int64_t
                       int64_t otherwise);
 const char *field_text(struct fields *f, const char *name, const char *otherwise);
 
+/* Whether v is a whole number of 64 bits, also one written as 4.0, and its value. */
+bool json_whole(const json_t *v, int64_t *value);
+
 enum {
     FIELDS_VALUES = 1 << 18, /* of a body: an empty object takes 220 bytes once read */
     FIELDS_WHY = 256,        /* bytes of an error */
@@ -32,6 +35,9 @@ enum {
 
 /* A body: a JSON object, which the caller owns; NULL: the reason is in why[FIELDS_WHY]. */
 json_t *json_body(const char *p, size_t n, char *why);
+
+/* As json_loadb, but an integer beyond 64 bits becomes a real. */
+json_t *json_text(const char *p, size_t n, size_t flags, json_error_t *e);
 
 /* A JSON string of bytes; invalid UTF-8 becomes U+FFFD. */
 json_t *json_bytes(const char *p, size_t n);

@@ -87,10 +87,11 @@ void native_detokenize(struct exchange *x)
         fields_fail(&f, "tokens must be a list of numbers");
     for (size_t i = 0; i <= json_array_size(list) && !f.failed; i++) {
         const json_t *id = json_array_get(list, i);
-        int32_t token = id ? (int32_t)json_integer_value(id) : -1;
+        int64_t whole = -1;
+        bool good = !id || (json_whole(id, &whole) && whole >= 0 && whole <= INT32_MAX);
+        int32_t token = (int32_t)whole; /* after the last: -1 */
         size_t len;
-        if (id && (!json_is_integer(id) || token != json_integer_value(id) || token < 0 ||
-                   !tft_token_text(x->server->m, token, true, &len)))
+        if (!good || (id && !tft_token_text(x->server->m, token, true, &len)))
             fields_fail(&f, "tokens[%zu] is not a token of the model", i);
         else if (!cli_text_append(&all, part, tft_text_push(&state, x->server->m, token, part)))
             fields_fail(&f, "out of memory");

@@ -105,12 +105,12 @@ void openai_chat(struct exchange *x)
 static const json_t *read_prompt(struct request *r, const struct server *s)
 {
     const json_t *prompt = field(&r->f, "prompt"), *first = json_array_get(prompt, 0);
-    if (json_array_size(prompt) == 1 && !json_is_integer(first))
+    if (json_array_size(prompt) == 1 && !json_is_number(first))
         prompt = first;
     if (!prompt || json_is_string(prompt))
         prompt_text(&r->prompt, s, &r->f, prompt ? json_string_value(prompt) : "",
                     json_string_length(prompt), true);
-    else if (json_is_array(prompt) && json_is_integer(json_array_get(prompt, 0)))
+    else if (json_is_number(json_array_get(prompt, 0)))
         prompt_tokens(&r->prompt, s, &r->f, prompt);
     else
         fields_fail(&r->f, "prompt must be a string, or a list of tokens");

@@ -399,9 +399,8 @@ void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, c
     if (!p->ids)
         fields_fail(f, "out of memory");
     for (size_t i = 0; i < p->n && !f->failed; i++) {
-        const json_t *id = json_array_get(list, i);
-        json_int_t value = json_integer_value(id);
-        if (!json_is_integer(id) || value < 0 || value >= info.n_vocab)
+        int64_t value;
+        if (!json_whole(json_array_get(list, i), &value) || value < 0 || value >= info.n_vocab)
             fields_fail(f, "prompt[%zu] is not a token of the model", i);
         else
             p->ids[i] = (int32_t)value;
