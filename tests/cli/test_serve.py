@@ -283,11 +283,24 @@ class Serve(Case):
             for headers in [{}, {"Authorization": "Bearer secre"}, {"X_Api_Key": "secretx"},
                             {"Authorization": "secret"}, {"Authorization": "Bearer "}]:
                 self.assertEqual(s.ask("/v1/models", **headers)[0], 401)
-            for headers in [{"Authorization": "Bearer secret"}, {"X_Api_Key": "secret"}]:
+            for headers in [{"Authorization": "Bearer secret"}, {"X_Api_Key": "secret"},
+                            {"Authorization": "bearer secret"},
+                            {"authorization": "BEARER  secret"}]:
                 self.assertEqual(s.ask("/v1/models", **headers)[0], 200)
+            for wrong in "Basic secret", "Bearersecret", "bearer Secret", "Bearer secret x":
+                self.assertEqual(s.ask("/v1/models", Authorization=wrong)[0], 401, wrong)
             status, headers, _ = s.ask("/v1/models", method="OPTIONS", Origin="https://a.org")
             self.assertEqual((status, headers["Access-Control-Allow-Origin"]),
                              (204, "https://a.org"))
+            self.assertIn("Authorization", headers["Access-Control-Allow-Headers"])
+            asked = "authorization,content-type,x-stainless-arch,x-stainless-timeout,x-own"
+            headers = s.ask("/v1/chat/completions", method="OPTIONS", Origin="https://a.org",
+                            Access_Control_Request_Method="POST",
+                            Access_Control_Request_Headers=asked)[1]
+            self.assertEqual(headers["Access-Control-Allow-Headers"], asked)
+            self.assertNotIn("Access-Control-Allow-Headers", s.ask(
+                "/v1/models", method="OPTIONS", Origin="https://b.org",
+                Access_Control_Request_Headers=asked)[1])
             self.assertEqual(s.ask("/health", Origin="https://b.org")[0], 403)
             self.assertEqual(s.ask("/health", Origin=f"http://{s.host}:{s.port}")[0], 200)
             # a name that a site has made point to this machine is its own, and so is its origin

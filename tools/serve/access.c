@@ -16,12 +16,19 @@ static bool is_same(const char *a, const char *b)
     return !differs;
 }
 
+/* The key after the scheme, which may be written in any case; NULL: another scheme. */
+static const char *bearer_of(const char *authorization)
+{
+    if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
+        return NULL;
+    return authorization + 7 + strspn(authorization + 7, " ");
+}
+
 bool access_has_key(const struct exchange *x)
 {
-    const char *key = x->server->o.key, *bearer = exchange_header(x, "Authorization"),
+    const char *key = x->server->o.key, *bearer = bearer_of(exchange_header(x, "Authorization")),
                *own = exchange_header(x, "X-Api-Key");
-    return !key || (bearer && strncmp(bearer, "Bearer ", 7) == 0 && is_same(bearer + 7, key)) ||
-           (own && is_same(own, key));
+    return !key || (bearer && is_same(bearer, key)) || (own && is_same(own, key));
 }
 
 /* ---- pages of other sites */

@@ -65,13 +65,17 @@ static void allow_origin(struct exchange *x)
     if (!x->server->o.origin)
         return;
     reply_header(x, "Access-Control-Allow-Origin", x->server->o.origin);
-    reply_header(x, "Vary", "Origin");
+    reply_header(x, "Vary", "Origin, Access-Control-Request-Headers");
 }
 
+/* Clients in pages send headers of their own, such as openai's x-stainless-lang. "*" would not
+   allow Authorization. */
 static void preflight(struct exchange *x)
 {
+    const char *asked = exchange_header(x, "Access-Control-Request-Headers");
     reply_header(x, "Access-Control-Allow-Methods", "GET, POST");
-    reply_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key");
+    reply_header(x, "Access-Control-Allow-Headers",
+                 asked ? asked : "Authorization, Content-Type, X-Api-Key");
     reply_header(x, "Access-Control-Max-Age", "86400");
     reply_text(x, 204, "text/plain", NULL, 0);
 }
