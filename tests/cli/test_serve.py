@@ -135,6 +135,9 @@ class Serve(Case):
             models = s.ask("/v1/models")[2]
             name = os.path.basename(toy).removesuffix(".gguf")
             self.assertEqual([m["id"] for m in models["data"]], [name])
+            self.assertEqual(s.ask(f"/v1/models/{name}")[2], models["data"][0])
+            status, _, answer = s.ask("/v1/models/other")
+            self.assertEqual((status, answer["error"]["type"]), (404, "not_found_error"))
             got = s.chat(max_tokens=20)
             self.assertEqual((got["object"], got["model"]), ("chat.completion", name))
             want = self.json("chat", toy, "-phello", "-s1", "-n20")

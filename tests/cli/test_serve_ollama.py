@@ -38,6 +38,7 @@ class Ollama(Case):
         with Server(name) as s:
             (model,) = s.ask("/api/tags")[2]["models"]
             self.assertEqual(model["name"], "toy\ufffd")
+            self.assertEqual(s.ask("/v1/models/toy%EF%BF%BD")[2]["id"], "toy\ufffd")
             got = s.answer("/api/chat", messages=HELLO, options=SHORT, stream=False)
             self.assertEqual(got["model"], "toy\ufffd")
 

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "openai.h"
 
+#include <event2/http.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,19 +11,34 @@
 
 enum { MOST_TOKENS = 1 << 30 };
 
-void openai_models(struct exchange *x)
+static json_t *describe(const struct server *s)
 {
-    const struct server *s = x->server;
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(s->m, &info);
     json_t *meta =
         json_pack("{s:I,s:I,s:I,s:I,s:I}", "n_vocab", (json_int_t)info.n_vocab, "n_ctx_train",
                   (json_int_t)info.n_ctx, "n_ctx", (json_int_t)engine_capacity(s->engine), "n_embd",
                   (json_int_t)info.n_embd, "n_params", (json_int_t)info.n_params);
-    reply_json(x, 200,
-               json_pack("{s:s,s:[{s:s,s:s,s:I,s:s,s:o}]}", "object", "list", "data", "id", s->id,
-                         "object", "model", "created", (json_int_t)s->started, "owned_by", "tuffet",
-                         "meta", meta));
+    return json_pack("{s:s,s:s,s:I,s:s,s:o}", "id", s->id, "object", "model", "created",
+                     (json_int_t)s->started, "owned_by", "tuffet", "meta", meta);
+}
+
+void openai_models(struct exchange *x)
+{
+    reply_json(x, 200, json_pack("{s:s,s:[o]}", "object", "list", "data", describe(x->server)));
+}
+
+void openai_model(struct exchange *x)
+{
+    char *name = evhttp_uridecode(x->path + strlen("/v1/models/"), 0, NULL);
+    if (!name)
+        reply_error(x, 500, "server_error", "out of memory");
+    else if (strcmp(name, x->server->id) == 0)
+        reply_json(x, 200, describe(x->server));
+    else
+        reply_error(x, 404, "not_found_error", "there is no such model: the one here is %s",
+                    x->server->id);
+    free(name);
 }
 
 /* ---- from a request to jobs */

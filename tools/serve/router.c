@@ -20,6 +20,7 @@ static const struct route routes[] = {
     {"GET", "/health", health},
     {"GET", "/v1/health", health},
     {"GET", "/v1/models", openai_models},
+    {"GET", "/v1/models/", openai_model}, /* and its name */
     {"GET", "/models", openai_models},
     {"POST", "/v1/chat/completions", openai_chat},
     {"POST", "/chat/completions", openai_chat},
