@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -220,7 +221,7 @@ class Serve(Case):
                    {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}]
             bad += [{"messages": HELLO, **wrong} for wrong in [
                 {"temperature": -1}, {"temperature": "hot"}, {"top_p": 2}, {"seed": 1.5},
-                {"max_tokens": 0}, {"n": 9}, {"stop": [1]}, {"stop": ["x"] * 17}, {"stop": "\0"},
+                {"max_tokens": -3}, {"n": 9}, {"stop": [1]}, {"stop": ["x"] * 17}, {"stop": "\0"},
                 {"stop": ["x", "a\0b"]}, {"stream": 1},
                 {"top_logprobs": 21}, {"logit_bias": 1}, {"logit_bias": {"x": 1}},
                 {"logit_bias": {"420": 1}}, {"logit_bias": [[1, "x"]]}, {"presence_penalty": 3},
@@ -235,11 +236,11 @@ class Serve(Case):
                 self.assertIn(kind[:50], fails(400, "invalid_request_error",
                                                body={"messages": parts})["message"])
             # values take memory, commas within a string do not
-            many = {"prompt": "a", "max_tokens": 1, "x": [{}] * 300000}
+            many = {"prompt": "a", "max_tokens": 1, "metadata": [{}] * 300000}
             self.assertIn("values", fails(400, "invalid_request_error", "/v1/completions",
                                           many)["message"])
             for text in [",[{" * 300000, '",' * 300000, '\\",' * 300000, "\\" * 300001]:
-                self.assertEqual(s.ask("/v1/completions", {**many, "x": text})[0], 200)
+                self.assertEqual(s.ask("/v1/completions", {**many, "metadata": text})[0], 200)
             full = fails(400, "exceed_context_size_error", "/v1/completions", {"prompt": "x" * 99})
             self.assertEqual((full["n_prompt_tokens"], full["n_ctx"]), (101, 100))
             fails(404, "not_found_error", "/nothing")
@@ -247,6 +248,94 @@ class Serve(Case):
             self.assertIn("/v1/rerank", fails(501, "not_supported_error", "/v1/rerank",
                                               {})["message"])
             self.assertEqual(s.chat()["usage"]["completion_tokens"], 8)
+
+    def test_parameters(self):
+        """Each row of the table: accepted whatever its value, or refused but for values without
+        effect."""
+        source = pathlib.Path(__file__).parents[2] / "tools/serve/parameters.c"
+        rows = re.findall(r'^    \{"([\w.]+)", ([\w |]+), (\w+), (NULL|".*")\},',
+                          source.read_text(), re.MULTILINE)
+        apis = {"API_OPTIONS": ("API_OPTIONS",), "API_EMBED": ("API_EMBED",),
+                "generate": ("ALL", "ANSWERS", "OLLAMA")}
+        any_value, empty = {"num_gpu": 1}, [0, 0.0, False, "", [], {}]
+        with Server(self.endless()) as s:
+            def ask(api, members):
+                if api == "API_EMBED":
+                    return s.ask("/v1/embeddings", {"input": "x", **members})
+                options = {"num_predict": 1, **(members if api == "API_OPTIONS" else {})}
+                return s.ask("/api/generate", {"prompt": "x", "raw": True, "stream": False,
+                                               "options": options,
+                                               **(members if api == "generate" else {})})
+            for api, masks in apis.items():
+                of = lambda meaning: {name: idle for name, mask, what, idle in rows
+                                      if mask in masks and what == meaning}
+                self.assertEqual(ask(api, dict.fromkeys(of("ACCEPTED"), any_value))[0], 200)
+                for name, idle in of("REFUSED").items():
+                    status, _, answer = ask(api, {name: any_value})
+                    error = answer["error"]
+                    self.assertEqual(status, 501, name)
+                    self.assertIn(f"{name} is not supported",
+                                  error if isinstance(error, str) else error["message"])
+                    for value in [None, *(empty if idle == "NULL" else
+                                          map(json.loads, json.loads(idle).split()))]:
+                        status, _, answer = ask(api, {name: value})
+                        self.assertEqual(status, 200, (name, value, answer))
+
+    def test_an_unknown_parameter_is_said_once(self):
+        s = Server(self.endless())
+        with self.assertRaises(AssertionError), s:
+            for name in "no_such_thing", "other\x1b[2J", "no_such_thing":
+                s.chat(max_tokens=1, **{name: 1})
+        self.assertEqual(s.err.decode().splitlines(), [
+            f"tuffet: unknown parameter {name} of a request is ignored"
+            for name in ("no_such_thing", "other\\x1b[2J")])
+
+    def test_no_tokens(self):
+        with Server(self.endless()) as s:
+            (choice,) = s.chat(max_tokens=0)["choices"]
+            self.assertEqual((choice["message"]["content"], choice["finish_reason"]),
+                             ("", "length"))
+            for path, name in [("/v1/completions", "max_tokens"), ("/completion", "n_predict"),
+                               ("/completion", "max_tokens")]:
+                got = s.answer(path, prompt="hello", **{name: 0})
+                one = got["choices"][0]["text"] if "choices" in got else got["content"]
+                self.assertEqual(one, "", (path, name))
+            *_, end = s.stream(messages=HELLO, max_completion_tokens=0, max_tokens=9)
+            self.assertEqual((end["choices"][0]["delta"], end["choices"][0]["finish_reason"]),
+                             ({}, "length"))
+            # the next answer of the slot is that of a fresh one
+            for path in "/v1/completions", "/completion":
+                again = s.answer(path, prompt="hello", max_tokens=9, temperature=0)
+                text = again["choices"][0]["text"] if "choices" in again else again["content"]
+                self.assertEqual(text, self.json("run", self.endless(), "-phello", "-n9",
+                                                 "--temp=0")["text"])
+
+    def test_values_that_switch_off(self):
+        body = {"prompt": "hello hello hello", "max_tokens": 20, "seed": 3}
+        with Server(self.endless()) as s:
+            text = lambda **more: s.answer("/v1/completions", **body, **more)["choices"][0]["text"]
+            greedy = text(temperature=0)
+            self.assertEqual(text(temperature=3, top_p=0), greedy)
+            self.assertNotEqual(text(temperature=3), greedy)
+            hard = {"temperature": 0, "repeat_penalty": 3}
+            self.assertNotEqual(text(**hard), greedy)
+            self.assertEqual(text(**hard, repeat_last_n=0), greedy)
+            self.assertEqual(text(**hard, repeat_last_n=-1), text(**hard, repeat_last_n=10000))
+            self.assertNotEqual(text(**hard, repeat_last_n=-1), text(**hard, repeat_last_n=1))
+
+    def test_variables_of_the_template(self):
+        thinks = ZEPHYR + "{% if enable_thinking %}t{% endif %}{{ reasoning_effort }}"
+        with Server(self.endless(template=thinks)) as s:
+            def count(**more):
+                return s.chat(max_tokens=1, **more)["usage"]["prompt_tokens"]
+            plain = count()
+            for name, value in [("enable_thinking", True), ("reasoning_effort", "high")]:
+                want = count(chat_template_kwargs={name: value})
+                self.assertGreater(want, plain)
+                self.assertEqual(count(**{name: value}), want)
+                self.assertEqual(count(**{name: value}, chat_template_kwargs={"x": 1}), want)
+            self.assertEqual(count(enable_thinking=True,
+                                   chat_template_kwargs={"enable_thinking": False}), plain)
 
     def test_numbers_as_clients_write_them(self):
         """4.0 is the integer 4, and integers may have more than 64 bits."""

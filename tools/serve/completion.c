@@ -68,11 +68,9 @@ static void end(struct talk *t)
 void native_completion(struct exchange *x)
 {
     struct request r;
-    if (!request_begin(&r, x))
+    if (!request_begin(&r, x, API_NATIVE))
         return;
     params_read(&r.p, &r.f, x->server->m);
-    int64_t most = field_integer(&r.f, "n_predict", -1, INT32_MAX, -1);
-    r.p.most = most < 0 ? 0 : (size_t)most;
     r.p.logprobs = field_flag(&r.f, "return_tokens", false) ? 0 : -1;
     const json_t *prompt = field(&r.f, "prompt");
     if (json_is_string(prompt))

@@ -233,6 +233,7 @@ static struct call *begin(struct exchange *x, const struct style *style,
     *f = (struct fields){.body = exchange_json(x)};
     if (!f->body)
         return NULL;
+    parameters_check(f, f->body, API_EMBED);
     struct call *c = calloc(1, sizeof *c);
     struct job *j = job_new(x->server->m);
     if (c && j) {

@@ -14,6 +14,7 @@ struct job *job_new(const struct tft_model *m)
     *end = (struct item){.job = j, .kind = ITEM_END};
     j->end = end;
     j->logprobs = -1;
+    j->most = -1;
     form_none(&j->form, m);
     return j;
 }

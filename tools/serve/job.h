@@ -70,7 +70,7 @@ struct job {
     int logprobs;      /* ITEM_TOKEN is wanted, with this many of the most likely tokens; -1: no */
     struct tft_sampler sampler;
     struct bias bias;
-    size_t most; /* tokens; 0: as many as there is room for */
+    int64_t most; /* tokens; -1: as many as there is room for */
     struct form form;
     const struct tft_chat_tools *tools; /* the caller's; NULL: no calls to look for */
     bool or_form;                       /* an answer without calls is text of the form */

@@ -138,46 +138,46 @@ static void generate_end(struct talk *t)
 
 /* ---- bodies in OpenAI's form */
 
-static void copy(json_t *to, const json_t *from, const char *name, const char *as)
+/* Copies the members of `options` that are honoured to the body. */
+static void read_options(struct fields *f)
 {
-    json_t *value = json_object_get(from, name);
-    if (value)
-        json_object_set(to, as, value);
+    json_t *options = json_object_get(f->body, "options"), *value;
+    const char *name;
+    if (options && !json_is_null(options) && !json_is_object(options))
+        fields_fail(f, "options must be an object");
+    parameters_check(f, options, API_OPTIONS);
+    json_object_foreach(options, name, value)
+    {
+        if (!json_is_null(value) && parameters_honours(name, API_OPTIONS))
+            json_object_set(f->body, name, value);
+    }
 }
 
-/* Adds OpenAI's members for Ollama's members of the body. */
-static void translate(struct fields *f)
+static void read_format(struct fields *f)
 {
-    static const struct {
-        const char *name, *as;
-    } same[] = {{"temperature", "temperature"},
-                {"top_k", "top_k"},
-                {"top_p", "top_p"},
-                {"min_p", "min_p"},
-                {"seed", "seed"},
-                {"stop", "stop"},
-                {"num_predict", "n_predict"},
-                {"repeat_last_n", "repeat_last_n"},
-                {"repeat_penalty", "repeat_penalty"}};
-    json_t *out = json_object();
-    const json_t *options = field(f, "options"), *format = field(f, "format");
-    const json_t *think = field(f, "think");
+    const json_t *format = field(f, "format");
     const char *word = json_string_value(format);
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        copy(out, options, same[i].name, same[i].as);
-    if (json_integer_value(json_object_get(out, "n_predict")) < 0)
-        json_object_del(out, "n_predict"); /* default: as many as there is room for */
     if (word && *word && strcmp(word, "json") != 0)
         fields_fail(f, "format must be \"json\" or a schema");
     else if (word && *word)
-        json_object_set_new(out, "response_format", json_pack("{s:s}", "type", "json_object"));
+        json_object_set_new(f->body, "response_format", json_pack("{s:s}", "type", "json_object"));
     else if (json_is_object(format))
-        json_object_set(out, "json_schema", (json_t *)(uintptr_t)format);
-    if (json_is_boolean(think))
-        json_object_set_new(out, "chat_template_kwargs",
-                            json_pack("{s:O}", "enable_thinking", think));
-    json_object_update_missing(f->body, out);
-    json_decref(out);
+        json_object_set(f->body, "json_schema", (json_t *)(uintptr_t)format);
+    else if (format && !word)
+        fields_fail(f, "format must be \"json\" or a schema");
+}
+
+/* true, false, or how much: "low", "medium", "high". */
+static void read_think(struct fields *f)
+{
+    json_t *think = json_object_get(f->body, "think");
+    const char *word = json_string_value(think);
+    if (word && *word)
+        json_object_set(f->body, "reasoning_effort", think);
+    else if (json_is_boolean(think))
+        json_object_set(f->body, "enable_thinking", think);
+    else if (think && !json_is_null(think) && !word)
+        fields_fail(f, "think must be true, false, or a word such as \"high\"");
 }
 
 /* Calls of earlier answers; their arguments are objects, and they have no id. */
@@ -237,15 +237,16 @@ static const char *stream_type(struct fields *f)
 /* Reads the common members of chat and generate. */
 static void read(struct request *r, const struct server *s)
 {
-    translate(&r->f);
+    read_options(&r->f);
+    read_format(&r->f);
+    read_think(&r->f);
     params_read(&r->p, &r->f, s->m);
-    r->p.most = (size_t)field_integer(&r->f, "n_predict", 0, INT32_MAX, 0);
 }
 
 void ollama_chat(struct exchange *x)
 {
     struct request r;
-    if (!request_begin(&r, x))
+    if (!request_begin(&r, x, API_OLLAMA_CHAT))
         return;
     json_object_set_new(r.f.body, "messages", copy_messages(&r.f));
     read(&r, x->server);
@@ -273,13 +274,9 @@ static json_t *prompt_messages(const struct fields *f)
 
 void ollama_generate(struct exchange *x)
 {
-    static const char *const lacking[] = {"images", "suffix", "context", "template"};
     struct request r;
-    if (!request_begin(&r, x))
+    if (!request_begin(&r, x, API_OLLAMA_TEXT))
         return;
-    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
-        if (field(&r.f, lacking[i]))
-            lacks(&r.f, lacking[i]);
     bool raw = field_flag(&r.f, "raw", false);
     read(&r, x->server);
     if (!r.f.failed && raw) {

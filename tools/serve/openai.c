@@ -9,8 +9,6 @@
 #include "openai_reply.h"
 #include "request.h"
 
-enum { MOST_TOKENS = 1 << 30 };
-
 static json_t *describe(const struct server *s)
 {
     struct tft_model_info info = {.size = sizeof info};
@@ -86,22 +84,12 @@ static struct call *new_call(struct exchange *x, bool chat, struct request *r)
     return c;
 }
 
-/* -1: no bound but the context; 0 has this meaning below. */
-static size_t read_most(struct fields *f, const char *name, size_t otherwise)
-{
-    int64_t n = field_integer(f, name, -1, MOST_TOKENS, -2);
-    if (!n)
-        fields_fail(f, "%s must be at least 1", name);
-    return n == -2 ? otherwise : n > 0 ? (size_t)n : 0;
-}
-
 void openai_chat(struct exchange *x)
 {
     struct request r;
-    if (!request_begin(&r, x))
+    if (!request_begin(&r, x, API_CHAT))
         return;
     params_read(&r.p, &r.f, x->server->m);
-    r.p.most = read_most(&r.f, "max_completion_tokens", read_most(&r.f, "max_tokens", 0));
     size_t n = (size_t)field_integer(&r.f, "n", 1, CALL_CHOICES, 1);
     bool logprobs = field_flag(&r.f, "logprobs", false);
     int top = (int)field_integer(&r.f, "top_logprobs", 0, JOB_LOGPROBS, 0);
@@ -136,10 +124,10 @@ static const json_t *read_prompt(struct request *r, const struct server *s)
 void openai_completions(struct exchange *x)
 {
     struct request r;
-    if (!request_begin(&r, x))
+    if (!request_begin(&r, x, API_TEXT))
         return;
+    r.p.most = 16; /* as OpenAI's */
     params_read(&r.p, &r.f, x->server->m);
-    r.p.most = read_most(&r.f, "max_tokens", 16);
     size_t n = (size_t)field_integer(&r.f, "n", 1, CALL_CHOICES, 1);
     r.p.logprobs = (int)field_integer(&r.f, "logprobs", 0, JOB_LOGPROBS, -1);
     bool echo = field_flag(&r.f, "echo", false);

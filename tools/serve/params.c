@@ -8,6 +8,7 @@ struct params params_default(void)
 {
     return (struct params){.sampler = cli_sampler_given(),
                            .any_seed = cli_sampling_options.seed == CLI_ANY_SEED,
+                           .most = -1,
                            .logprobs = -1};
 }
 
@@ -29,14 +30,53 @@ static void read_stops(struct params *p, struct fields *f)
     }
 }
 
-/* Fails if the member has a value other than the one without effect. */
-static void refuse(struct fields *f, const char *name, double idle)
+/* The first of the names counts. -2: llama.cpp's and Ollama's "until the context is full". */
+static int64_t read_most(struct fields *f, int64_t otherwise)
 {
-    const json_t *v = field(f, name);
-    if (!v || (json_is_number(v) && json_number_value(v) == idle))
-        return;
-    fields_fail(f, "%s is not supported", name);
-    f->unsupported = true;
+    static const char *const names[] = {"max_completion_tokens", "max_tokens", "n_predict",
+                                        "num_predict"};
+    size_t i = 0, n = sizeof names / sizeof *names;
+    while (i < n && !field(f, names[i]))
+        i++;
+    int64_t most = i < n ? field_integer(f, names[i], -2, INT32_MAX, otherwise) : otherwise;
+    return most < 0 ? -1 : most;
+}
+
+/* A top_p of 0 keeps the likeliest token alone. */
+static void read_top_p(struct tft_sampler *z, struct fields *f)
+{
+    z->top_p = (float)field_number(f, "top_p", 0, 1, z->top_p);
+    if (field(f, "top_p") && !(z->top_p > 0))
+        z->temperature = 0;
+}
+
+/* repeat_last_n 0: no token is penalized; -1: all of the context are. */
+static void read_penalty(struct tft_sampler *z, struct fields *f)
+{
+    int32_t otherwise = z->repeat_last ? z->repeat_last : 64;
+    int64_t last = field_integer(f, "repeat_last_n", -1, INT32_MAX, otherwise);
+    z->repeat_penalty = (float)field_number(f, "repeat_penalty", 0, 100, z->repeat_penalty);
+    z->repeat_penalty = last ? z->repeat_penalty : 1;
+    z->repeat_last = last < 0 ? INT32_MAX : (int32_t)last;
+}
+
+/* Other servers have variables of templates as members of a request. */
+static void read_variables(struct fields *f)
+{
+    static const char *const names[] = {"enable_thinking", "reasoning_effort"};
+    const char *effort = field_text(f, "reasoning_effort", "");
+    const json_t *given = field(f, "chat_template_kwargs");
+    json_t *all = json_object();
+    if (strcmp(effort, "none") == 0)
+        json_object_set_new(all, "enable_thinking", json_false());
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (field(f, names[i]))
+            json_object_set(all, names[i], json_object_get(f->body, names[i]));
+    if (json_is_object(given))
+        json_object_update(all, (json_t *)(uintptr_t)given);
+    if (json_object_size(all) && (!given || json_is_object(given)))
+        json_object_set(f->body, "chat_template_kwargs", all);
+    json_decref(all);
 }
 
 void params_free(struct params *p) { bias_free(&p->bias); }
@@ -45,12 +85,11 @@ void params_read(struct params *p, struct fields *f, const struct tft_model *m)
 {
     struct tft_sampler *z = &p->sampler;
     z->temperature = (float)field_number(f, "temperature", 0, 100, z->temperature);
-    z->top_p = (float)field_number(f, "top_p", 0, 1, z->top_p);
+    read_top_p(z, f);
     z->min_p = (float)field_number(f, "min_p", 0, 1, z->min_p);
     z->top_k = (int32_t)field_integer(f, "top_k", -1, INT32_MAX, z->top_k);
     z->top_k = z->top_k < 0 ? 0 : z->top_k;
-    z->repeat_penalty = (float)field_number(f, "repeat_penalty", 0, 100, z->repeat_penalty);
-    z->repeat_last = (int32_t)field_integer(f, "repeat_last_n", 0, INT32_MAX, z->repeat_last);
+    read_penalty(z, f);
     if (field(f, "seed")) {
         int64_t seed = field_integer(f, "seed", INT64_MIN, INT64_MAX, 0);
         p->any_seed = seed == -1; /* llama.cpp's "any" */
@@ -58,8 +97,8 @@ void params_read(struct params *p, struct fields *f, const struct tft_model *m)
     }
     read_stops(p, f);
     bias_read(&p->bias, f, m);
-    refuse(f, "typical_p", 1);
-    refuse(f, "mirostat", 0);
+    p->most = read_most(f, p->most);
+    read_variables(f);
 }
 
 bool params_put(const struct params *p, struct job *j, size_t i)

@@ -9,7 +9,7 @@ struct params {
     struct tft_sampler sampler;
     struct bias bias;
     bool any_seed; /* the seed is a random one */
-    size_t most;   /* tokens; 0: as many as there is room for */
+    int64_t most;  /* as job->most */
     const char *stop[JOB_STOPS];
     size_t n_stop;
     int logprobs; /* as job->logprobs */
@@ -18,8 +18,9 @@ struct params {
 /* The defaults, from the program's options. */
 struct params params_default(void);
 
-/* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed, stop and biases, by
-   the names in OpenAI's and llama.cpp's clients. Unsupported values are errors. */
+/* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed, stop, biases and the
+   length, by the names in all clients. Members that are variables of templates become members of
+   `chat_template_kwargs`. */
 void params_read(struct params *p, struct fields *f, const struct tft_model *m);
 
 void params_free(struct params *p);

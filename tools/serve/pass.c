@@ -64,6 +64,10 @@ static void choose(struct engine *e, struct slot *s)
 {
     struct job *j = s->job;
     size_t n;
+    if (!j->most) {
+        engine_complete(e, j, "length");
+        return;
+    }
     j->form.logits = bias_apply(&j->bias, s->s);
     int more = form_next(&j->form, &j->sampler, s->s, s->next, &n);
     if (more < 0) {
@@ -82,7 +86,7 @@ static void choose(struct engine *e, struct slot *s)
                 engine_complete(e, j, "stop");
             return;
         }
-        if (j->n_tokens == j->most) {
+        if ((int64_t)j->n_tokens == j->most) {
             engine_complete(e, j, "length");
             return;
         }

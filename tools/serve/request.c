@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool request_begin(struct request *r, struct exchange *x)
+bool request_begin(struct request *r, struct exchange *x, enum api api)
 {
     *r = (struct request){.f.body = exchange_json(x), .p = params_default()};
+    if (r->f.body)
+        parameters_check(&r->f, r->f.body, api);
     return r->f.body;
 }
 

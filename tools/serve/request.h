@@ -2,6 +2,7 @@
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
 
+#include "parameters.h"
 #include "prompt.h"
 
 struct request {
@@ -15,8 +16,8 @@ struct request {
     bool one_call;
 };
 
-/* A request with the body of the exchange; false after a reply. */
-bool request_begin(struct request *r, struct exchange *x);
+/* A request to an API with the body of the exchange, after parameters_check; false after a reply. */
+bool request_begin(struct request *r, struct exchange *x, enum api api);
 
 /* Frees the request's parts except the tools. */
 void request_end(struct request *r);

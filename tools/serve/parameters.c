@@ -1,0 +1,298 @@
+#include "parameters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the table */
+
+enum {
+    CHATS = API_CHAT | API_OLLAMA_CHAT,
+    TEMPLATED = CHATS | API_OLLAMA_TEXT,
+    OPENAI = API_CHAT | API_TEXT,
+    OLLAMA = API_OLLAMA_CHAT | API_OLLAMA_TEXT,
+    REQUESTS = OPENAI | API_NATIVE | OLLAMA,
+    ANSWERS = REQUESTS | API_OPTIONS,
+    ALL = ANSWERS | API_EMBED,
+};
+
+enum meaning { HONOURED, ACCEPTED, REFUSED };
+
+/* Of rows with the same name, the first one for the API counts. idle: the values without effect of
+   a refused parameter, as JSON without spaces, separated by spaces; NULL: `empty`. */
+static const struct parameter {
+    const char *name;
+    unsigned apis;
+    enum meaning meaning;
+    const char *idle;
+} table[] = {
+    /* the prompt */
+    {"messages", CHATS, HONOURED, NULL},
+    {"prompt", API_TEXT | API_NATIVE | API_OLLAMA_TEXT | API_EMBED, HONOURED, NULL},
+    {"input", API_EMBED, HONOURED, NULL},
+    {"content", API_EMBED, HONOURED, NULL},
+    {"system", API_OLLAMA_TEXT, HONOURED, NULL},
+    {"raw", API_OLLAMA_TEXT, HONOURED, NULL},
+    {"chat_template_kwargs", TEMPLATED, HONOURED, NULL},
+    {"enable_thinking", TEMPLATED, HONOURED, NULL},
+    {"reasoning_effort", TEMPLATED, HONOURED, NULL},
+    {"think", OLLAMA, HONOURED, NULL},
+    {"tools", CHATS, HONOURED, NULL},
+    {"tool_choice", CHATS, HONOURED, NULL},
+    {"parallel_tool_calls", CHATS, HONOURED, NULL},
+    {"tools", ANSWERS, REFUSED, NULL},
+    {"tool_choice", ANSWERS, ACCEPTED, NULL}, /* there are no tools */
+    {"parallel_tool_calls", ANSWERS, ACCEPTED, NULL},
+    {"functions", ANSWERS, REFUSED, NULL},
+    {"function_call", ANSWERS, ACCEPTED, NULL},
+    {"add_generation_prompt", ANSWERS, REFUSED, "true"},
+    {"chat_template", ANSWERS, REFUSED, NULL},
+    {"template", ANSWERS, REFUSED, NULL},
+    {"context", ANSWERS, REFUSED, NULL},
+    {"documents", ANSWERS, REFUSED, NULL},
+    {"images", ANSWERS, REFUSED, NULL},
+    {"image_data", ANSWERS, REFUSED, NULL},
+    {"input_prefix", ANSWERS, REFUSED, NULL},
+    {"input_suffix", ANSWERS, REFUSED, NULL},
+    {"suffix", ANSWERS, REFUSED, NULL},
+    {"truncate_prompt_tokens", ALL, REFUSED, "null"},
+    {"web_search_options", ANSWERS, REFUSED, "null"},
+    {"truncate", API_EMBED, HONOURED, NULL},
+    {"truncate", OLLAMA, ACCEPTED, NULL}, /* a prompt that is too long is an error */
+    {"shift", OLLAMA, ACCEPTED, NULL},    /* a full context ends the answer */
+
+    /* its tokens */
+    {"temperature", ANSWERS, HONOURED, NULL},
+    {"top_k", ANSWERS, HONOURED, NULL},
+    {"top_p", ANSWERS, HONOURED, NULL},
+    {"min_p", ANSWERS, HONOURED, NULL},
+    {"repeat_penalty", ANSWERS, HONOURED, NULL},
+    {"repeat_last_n", ANSWERS, HONOURED, NULL},
+    {"frequency_penalty", ANSWERS, HONOURED, NULL},
+    {"presence_penalty", ANSWERS, HONOURED, NULL},
+    {"logit_bias", ANSWERS, HONOURED, NULL},
+    {"seed", ANSWERS, HONOURED, NULL},
+    {"repetition_penalty", ANSWERS, REFUSED, "1"},
+    {"penalize_newline", ANSWERS, REFUSED, "true"},
+    {"penalize_nl", ANSWERS, REFUSED, "true"},
+    {"no_repeat_ngram_size", ANSWERS, REFUSED, NULL},
+    {"dry_multiplier", ANSWERS, REFUSED, NULL},
+    /* of no effect without dry_multiplier */
+    {"dry_base", ANSWERS, ACCEPTED, NULL},
+    {"dry_allowed_length", ANSWERS, ACCEPTED, NULL},
+    {"dry_penalty_last_n", ANSWERS, ACCEPTED, NULL},
+    {"dry_sequence_breakers", ANSWERS, ACCEPTED, NULL},
+    {"xtc_probability", ANSWERS, REFUSED, NULL},
+    {"xtc_threshold", ANSWERS, ACCEPTED, NULL},
+    {"typical_p", ANSWERS, REFUSED, "1"},
+    {"typ_p", ANSWERS, REFUSED, "1"},
+    {"tfs_z", ANSWERS, REFUSED, "1"},
+    {"top_a", ANSWERS, REFUSED, NULL},
+    {"top_n_sigma", ANSWERS, REFUSED, "-1 0"},
+    {"mirostat", ANSWERS, REFUSED, NULL},
+    {"mirostat_tau", ANSWERS, ACCEPTED, NULL},
+    {"mirostat_eta", ANSWERS, ACCEPTED, NULL},
+    {"dynatemp_range", ANSWERS, REFUSED, NULL},
+    {"dynatemp_exponent", ANSWERS, ACCEPTED, NULL},
+    {"min_keep", ANSWERS, REFUSED, "0 1"},
+    {"samplers", ANSWERS, REFUSED, NULL},
+    {"use_beam_search", ANSWERS, REFUSED, NULL},
+    {"length_penalty", ANSWERS, REFUSED, "1"},
+    {"bad_words", ANSWERS, REFUSED, NULL},
+    {"allowed_token_ids", ANSWERS, REFUSED, NULL},
+    {"lora", ANSWERS, REFUSED, NULL},
+    {"verbosity", ANSWERS, REFUSED, "\"medium\""},
+
+    /* its length */
+    {"max_tokens", ANSWERS, HONOURED, NULL},
+    {"max_completion_tokens", ANSWERS, HONOURED, NULL},
+    {"n_predict", ANSWERS, HONOURED, NULL},
+    {"num_predict", ANSWERS, HONOURED, NULL},
+    {"stop", ANSWERS, HONOURED, NULL},
+    {"stop_token_ids", ANSWERS, REFUSED, NULL},
+    {"include_stop_str_in_output", ANSWERS, REFUSED, NULL},
+    {"ignore_eos", ANSWERS, REFUSED, NULL},
+    {"min_tokens", ANSWERS, REFUSED, NULL},
+    {"n_indent", ANSWERS, REFUSED, NULL},
+    {"t_max_predict_ms", ANSWERS, REFUSED, "-1 0"},
+    {"thinking_budget_tokens", ANSWERS, REFUSED, "-1"},
+
+    /* its form */
+    {"response_format", REQUESTS, HONOURED, NULL},
+    {"json_schema", REQUESTS, HONOURED, NULL},
+    {"grammar", REQUESTS, HONOURED, NULL},
+    {"format", OLLAMA, HONOURED, NULL},
+    {"grammar_lazy", ANSWERS, REFUSED, NULL},
+    {"regex", ANSWERS, REFUSED, NULL},
+    {"guided_json", ANSWERS, REFUSED, NULL},
+    {"guided_regex", ANSWERS, REFUSED, NULL},
+    {"guided_choice", ANSWERS, REFUSED, NULL},
+    {"guided_grammar", ANSWERS, REFUSED, NULL},
+    {"structured_outputs", ANSWERS, REFUSED, NULL},
+    {"modalities", ANSWERS, REFUSED, "[\"text\"]"},
+    {"audio", ANSWERS, ACCEPTED, NULL}, /* of no effect without such a modality */
+    {"reasoning_format", ANSWERS, REFUSED, "\"auto\" \"deepseek\""},
+    {"parse_tool_calls", ANSWERS, REFUSED, "true"},
+    {"skip_special_tokens", ANSWERS, REFUSED, "true"},
+    {"spaces_between_special_tokens", ANSWERS, REFUSED, "true"},
+
+    /* the reply */
+    {"stream", REQUESTS, HONOURED, NULL},
+    {"stream_options", OPENAI, HONOURED, NULL},
+    {"stream_options", ANSWERS, ACCEPTED, NULL},
+    {"return_progress", OPENAI, HONOURED, NULL},
+    {"return_progress", ANSWERS, ACCEPTED, NULL},
+    {"n", OPENAI, HONOURED, NULL},
+    {"n", ANSWERS, REFUSED, "1"},
+    {"best_of", ANSWERS, REFUSED, "1"},
+    {"echo", API_TEXT, HONOURED, NULL},
+    {"echo", ANSWERS, REFUSED, NULL},
+    {"logprobs", OPENAI, HONOURED, NULL},
+    {"logprobs", ANSWERS, REFUSED, NULL},
+    {"top_logprobs", API_CHAT, HONOURED, NULL},
+    {"top_logprobs", ANSWERS, REFUSED, NULL},
+    {"prompt_logprobs", ANSWERS, REFUSED, "null"},
+    {"n_probs", ANSWERS, REFUSED, NULL},
+    {"post_sampling_probs", ANSWERS, ACCEPTED, NULL}, /* of no effect without n_probs */
+    {"return_tokens", API_NATIVE, HONOURED, NULL},
+    {"return_tokens", ANSWERS, REFUSED, NULL},
+    {"options", OLLAMA, HONOURED, NULL},
+    {"options", API_EMBED, ACCEPTED, NULL},
+    {"timings_per_token", ANSWERS, ACCEPTED, NULL},
+    {"response_fields", ANSWERS, ACCEPTED, NULL},
+
+    /* vectors */
+    {"encoding_format", API_EMBED, HONOURED, NULL},
+    {"dimensions", API_EMBED, HONOURED, NULL},
+    {"embd_normalize", API_EMBED, HONOURED, NULL},
+    {"input_type", API_EMBED, REFUSED, NULL},
+
+    /* who asks, and for how long the model stays: always */
+    {"model", ALL, ACCEPTED, NULL},
+    {"user", ALL, ACCEPTED, NULL},
+    {"store", ALL, ACCEPTED, NULL},
+    {"metadata", ALL, ACCEPTED, NULL},
+    {"service_tier", ALL, ACCEPTED, NULL},
+    {"safety_identifier", ALL, ACCEPTED, NULL},
+    {"priority", ALL, ACCEPTED, NULL},
+    {"request_id", ALL, ACCEPTED, NULL},
+    {"keep_alive", ALL, ACCEPTED, NULL},
+
+    /* how it is computed: as the program's options say */
+    {"cache_prompt", ALL, ACCEPTED, NULL},
+    {"cache_salt", ALL, ACCEPTED, NULL},
+    {"prompt_cache_key", ALL, ACCEPTED, NULL},
+    {"prompt_cache_retention", ALL, ACCEPTED, NULL},
+    {"id_slot", ALL, ACCEPTED, NULL},
+    {"slot_id", ALL, ACCEPTED, NULL},
+    {"n_keep", ALL, ACCEPTED, NULL},
+    {"n_discard", ALL, ACCEPTED, NULL},
+    {"prediction", ALL, ACCEPTED, NULL},
+    {"backend_sampling", ALL, ACCEPTED, NULL},
+    {"speculative.n_max", ALL, ACCEPTED, NULL},
+    {"speculative.n_min", ALL, ACCEPTED, NULL},
+    {"speculative.p_min", ALL, ACCEPTED, NULL},
+    {"num_ctx", API_OPTIONS, ACCEPTED, NULL},
+    {"num_keep", API_OPTIONS, ACCEPTED, NULL},
+    {"num_batch", API_OPTIONS, ACCEPTED, NULL},
+    {"num_gpu", API_OPTIONS, ACCEPTED, NULL},
+    {"main_gpu", API_OPTIONS, ACCEPTED, NULL},
+    {"num_thread", API_OPTIONS, ACCEPTED, NULL},
+    {"num_gqa", API_OPTIONS, ACCEPTED, NULL},
+    {"numa", API_OPTIONS, ACCEPTED, NULL},
+    {"low_vram", API_OPTIONS, ACCEPTED, NULL},
+    {"f16_kv", API_OPTIONS, ACCEPTED, NULL},
+    {"use_mmap", API_OPTIONS, ACCEPTED, NULL},
+    {"use_mlock", API_OPTIONS, ACCEPTED, NULL},
+    {"vocab_only", API_OPTIONS, ACCEPTED, NULL},
+    {"logits_all", API_OPTIONS, ACCEPTED, NULL},
+    {"embedding_only", API_OPTIONS, ACCEPTED, NULL},
+    {"rope_frequency_base", API_OPTIONS, REFUSED, NULL},
+    {"rope_frequency_scale", API_OPTIONS, REFUSED, "0 1"},
+};
+enum { ROWS = sizeof table / sizeof *table };
+
+static const char empty[] = "0 false \"\" [] {}";
+
+static const struct parameter *find(const char *name, enum api api)
+{
+    for (const struct parameter *p = table; p < table + ROWS; p++)
+        if (p->apis & api && strcmp(p->name, name) == 0)
+            return p;
+    return NULL;
+}
+
+bool parameters_honours(const char *name, enum api api)
+{
+    const struct parameter *p = find(name, api);
+    return p && p->meaning == HONOURED;
+}
+
+/* ---- values without effect */
+
+static bool is_number(const json_t *v, const char *word)
+{
+    char *end;
+    double x = strtod(word, &end);
+    return json_is_number(v) && end != word && json_number_value(v) == x;
+}
+
+static bool is_idle(const struct parameter *p, const json_t *v)
+{
+    char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+    const char *word = p->idle ? p->idle : empty;
+    size_t n = text ? strlen(text) : 0;
+    bool found = json_is_null(v); /* is absent */
+    while (*word && !found) {
+        size_t len = strcspn(word, " ");
+        found = is_number(v, word) || (n == len && memcmp(word, text, n) == 0);
+        word += len + strspn(word + len, " ");
+    }
+    free(text);
+    return found;
+}
+
+/* ---- names that are not in the table */
+
+enum { SAID = 64, MOST_NAME = 80 };
+
+static uint64_t hash(const char *p)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (; *p; p++)
+        h = (h ^ (unsigned char)*p) * 1099511628211u;
+    return h;
+}
+
+/* The clients' thread alone calls this. After SAID names it says nothing more: clients choose the
+   names, and standard error may be a file. */
+static void say_unknown(const char *name)
+{
+    static uint64_t said[SAID];
+    static size_t n;
+    uint64_t h = hash(name);
+    size_t i = 0, len = strlen(name);
+    while (i < n && said[i] != h)
+        i++;
+    if (i < n || n == SAID)
+        return;
+    said[n++] = h;
+    fputs("tuffet: unknown parameter ", stderr);
+    cli_put_escaped(stderr, name, len < MOST_NAME ? len : MOST_NAME);
+    fputs(" of a request is ignored\n", stderr);
+}
+
+void parameters_check(struct fields *f, const json_t *all, enum api api)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)all, name, value)
+    {
+        const struct parameter *p = find(name, api);
+        if (!p) {
+            say_unknown(name);
+        } else if (p->meaning == REFUSED && !is_idle(p, value)) {
+            f->unsupported |= !f->failed;
+            fields_fail(f, "%s is not supported, and would change the answer", name);
+        }
+    }
+}
