@@ -1,6 +1,6 @@
 /*
- * Ollama's API: /api/chat and /api/generate, which become requests in OpenAI's form, and the list
- * of models. Answers are streams of JSON lines unless the request has "stream": false.
+ * Ollama's /api/chat and /api/generate, which become requests in OpenAI's form; ollama_models.c has
+ * the model. Answers are streams of JSON lines unless the request has "stream": false.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "ollama.h"
@@ -11,19 +11,10 @@
 
 #include "talk.h"
 
-static json_t *date(int64_t since_1970)
-{
-    char text[40];
-    time_t t = (time_t)since_1970;
-    struct tm tm;
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-    return json_string(text);
-}
-
 static json_t *frame(const struct talk *t, const char *member, json_t *value, bool done)
 {
-    return json_pack("{s:s, s:o, s:o, s:b}", "model", t->server->id, "created_at", date(time(NULL)),
-                     member, value, "done", done);
+    return json_pack("{s:s, s:o, s:o, s:b}", "model", t->server->id, "created_at",
+                     ollama_date(time(NULL)), member, value, "done", done);
 }
 
 /* Adds the members of the last line: the reason, numbers of tokens, and nanoseconds. */
@@ -289,73 +280,4 @@ void ollama_generate(struct exchange *x)
     }
     talk_begin(x, &r, raw, stream_type(&r.f), generate_part, generate_end);
     request_end(&r);
-}
-
-/* ---- models */
-
-static const char *const weights[] = {"", "F32", "F16", "BF16", "I8", "PACKED"};
-
-static json_t *details(const struct server *s)
-{
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(s->m, &info);
-    return json_pack("{s:s, s:s, s:s, s:[s], s:o, s:s}", "parent_model", "", "format", "gguf",
-                     "family", info.arch, "families", info.arch, "parameter_size",
-                     json_sprintf("%.1fM", (double)info.n_params / 1e6), "quantization_level",
-                     weights[info.weights]);
-}
-
-void ollama_version(struct exchange *x)
-{
-    reply_json(x, 200, json_pack("{s:s}", "version", tft_version()));
-}
-
-void ollama_tags(struct exchange *x)
-{
-    const struct server *s = x->server;
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(s->m, &info);
-    reply_json(x, 200,
-               json_pack("{s:[{s:s, s:s, s:o, s:I, s:s, s:o}]}", "models", "name", s->id, "model",
-                         s->id, "modified_at", date(s->started), "size",
-                         (json_int_t)info.weight_bytes, "digest", "", "details", details(s)));
-}
-
-/* Numbers of the model, by their names in GGUF files. */
-static json_t *model_info(const struct server *s)
-{
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(s->m, &info);
-    const struct {
-        const char *name;
-        uint32_t value;
-    } numbers[] = {{"context_length", info.n_ctx},
-                   {"embedding_length", info.n_embd},
-                   {"block_count", info.n_layer},
-                   {"attention.head_count", info.n_head},
-                   {"attention.head_count_kv", info.n_head_kv}};
-    json_t *facts = json_pack("{s:s, s:I}", "general.architecture", info.arch,
-                              "general.parameter_count", (json_int_t)info.n_params);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        char name[128];
-        snprintf(name, sizeof name, "%s.%s", info.arch, numbers[i].name);
-        json_object_set_new(facts, name, json_integer(numbers[i].value));
-    }
-    return facts;
-}
-
-void ollama_show(struct exchange *x)
-{
-    const struct server *s = x->server;
-    const char *jinja = tft_model_chat_template(s->m);
-    json_t *abilities = json_pack("[s]", "completion");
-    if (s->template)
-        json_array_append_new(abilities, json_string("tools"));
-    if (s->template && template_thinks(s->template))
-        json_array_append_new(abilities, json_string("thinking"));
-    reply_json(x, 200,
-               json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "modelfile", "", "parameters", "",
-                         "template", json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0),
-                         "details", details(s), "model_info", model_info(s), "capabilities",
-                         abilities));
 }

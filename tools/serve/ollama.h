@@ -10,4 +10,6 @@ void ollama_show(struct exchange *x);
 void ollama_chat(struct exchange *x);
 void ollama_generate(struct exchange *x);
 
+json_t *ollama_date(int64_t since_1970);
+
 #endif
