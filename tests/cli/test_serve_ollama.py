@@ -27,10 +27,23 @@ class Ollama(Case):
             (model,) = s.ask("/api/tags")[2]["models"]
             self.assertEqual(model["name"], s.ask("/v1/models")[2]["data"][0]["id"])
             self.assertEqual(model["details"]["family"], "llama")
+            self.assertRegex(model["digest"], "^[0-9a-f]{64}$")
+            (loaded,) = s.ask("/api/ps")[2]["models"]
+            for name in "name", "model", "size", "digest", "details":
+                self.assertEqual(loaded[name], model[name])
+            self.assertEqual((loaded["size_vram"], loaded["context_length"]), (0, 2000))
+            self.assertRegex(loaded["expires_at"], r"^2\d{3}-\d\d-\d\dT[\d:]{8}Z$")
             shown = s.answer("/api/show", model=model["name"])
             self.assertEqual(shown["template"], ZEPHYR)
             self.assertEqual(shown["model_info"]["llama.context_length"], 2000)
             self.assertEqual(shown["capabilities"], ["completion", "tools"])
+
+    def test_digests_tell_files_apart(self):
+        seen = set()
+        for settings in {}, {}, {"ctx": 1000}, {"template": ZEPHYR + " "}:
+            with self.serve(**settings) as s:
+                seen.add(s.ask("/api/tags")[2]["models"][0]["digest"][:12])
+        self.assertEqual(len(seen), 3)
 
     def test_a_name_that_is_not_utf_8(self):
         name = self.path("toy").encode() + b"\xff.gguf"

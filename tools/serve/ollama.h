@@ -6,6 +6,7 @@
 
 void ollama_version(struct exchange *x);
 void ollama_tags(struct exchange *x);
+void ollama_ps(struct exchange *x);
 void ollama_show(struct exchange *x);
 void ollama_chat(struct exchange *x);
 void ollama_generate(struct exchange *x);

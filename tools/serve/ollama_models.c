@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "fields.h"
+#include "model/identity.h"
 #include "ollama.h"
 
 json_t *ollama_date(int64_t since_1970)
@@ -32,15 +33,53 @@ void ollama_version(struct exchange *x)
     reply_json(x, 200, json_pack("{s:s}", "version", tft_version()));
 }
 
-void ollama_tags(struct exchange *x)
+/* 64 hex digits, which name the same file in all runs. Clients show the first 12. */
+static json_t *digest(const struct tft_model *m)
 {
-    const struct server *s = x->server;
+    struct tft_model_info info = {.size = sizeof info};
+    struct tft_identity id = tft_model_identity(m);
+    tft_model_describe(m, &info);
+    return json_sprintf("%08x%08x%016llx%016llx%016llx", id.described, id.sampled,
+                        (unsigned long long)id.file_bytes, (unsigned long long)id.weight_bytes,
+                        (unsigned long long)info.n_params);
+}
+
+/* What the lists say of the model. */
+static json_t *entry(const struct server *s)
+{
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(s->m, &info);
-    reply_json(x, 200,
-               json_pack("{s:[{s:s, s:s, s:o, s:I, s:s, s:o}]}", "models", "name", s->id, "model",
-                         s->id, "modified_at", ollama_date(s->started), "size",
-                         (json_int_t)info.weight_bytes, "digest", "", "details", details(s)));
+    return json_pack("{s:s, s:s, s:I, s:o, s:o}", "name", s->id, "model", s->id, "size",
+                     (json_int_t)info.weight_bytes, "digest", digest(s->m), "details", details(s));
+}
+
+static void reply_entry(struct exchange *x, json_t *one)
+{
+    reply_json(x, 200, json_pack("{s:[o]}", "models", one));
+}
+
+void ollama_tags(struct exchange *x)
+{
+    json_t *one = entry(x->server);
+    json_object_set_new(one, "modified_at", ollama_date(x->server->started));
+    reply_entry(x, one);
+}
+
+/* The model stays as long as the server, whatever keep_alive says. */
+void ollama_ps(struct exchange *x)
+{
+    enum { YEARS = 100 };
+    const struct tft_model *m = x->server->m;
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m, &info);
+    uint64_t on_device = info.weight_bytes * (m->n_layer - m->n_host) / m->n_layer;
+    json_t *one = entry(x->server);
+    json_object_set_new(one, "size_vram", json_integer((json_int_t)on_device));
+    json_object_set_new(one, "context_length",
+                        json_integer((json_int_t)engine_capacity(x->server->engine)));
+    json_object_set_new(one, "expires_at",
+                        ollama_date((int64_t)time(NULL) + YEARS * (int64_t)31556952));
+    reply_entry(x, one);
 }
 
 /* Numbers of the model, by their names in GGUF files. */

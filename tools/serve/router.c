@@ -41,6 +41,7 @@ static const struct route routes[] = {
 
     {"GET", "/api/version", ollama_version},
     {"GET", "/api/tags", ollama_tags},
+    {"GET", "/api/ps", ollama_ps},
     {"POST", "/api/show", ollama_show},
     {"POST", "/api/chat", ollama_chat},
     {"POST", "/api/generate", ollama_generate},
