@@ -126,8 +126,12 @@ class Embeddings(Case):
             status, _, answer = s.ask("/api/embed", {"input": "a" * 3000, "truncate": False})
             self.assertEqual((status, list(answer)), (400, ["error"]))
             self.assertIn("the context holds only 2000", answer["error"])
-            for wrong in ({}, {"prompt": 3}, {"prompt": ["x"]}):
+            for wrong in ({"prompt": 3}, {"prompt": ["x"]}):
                 self.assertEqual(s.ask("/api/embeddings", wrong)[0], 400)
+            for none in {}, {"prompt": ""}, {"prompt": None}:  # such a request loads the model
+                self.assertEqual(s.answer("/api/embeddings", **none), {"embedding": []})
+            for none in {}, {"input": ""}, {"input": []}:
+                self.assertEqual(s.answer("/api/embed", **none)["embeddings"], [])
 
     def test_errors(self):
         with self.serve(ctx=100) as s:

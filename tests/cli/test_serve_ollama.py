@@ -107,6 +107,88 @@ class Ollama(Case):
             self.assertLess(*n)
             self.assertIn("thinking", s.answer("/api/show")["capabilities"])
 
+    def test_think_by_a_word(self):
+        thinks = ZEPHYR + "{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}" \
+                          "{{ reasoning_effort }}"
+        with self.serve(thinks) as s:
+            def count(path="/api/chat", **more):
+                return s.answer(path, messages=HELLO, options=SHORT, stream=False,
+                                **more)["prompt_eval_count"]
+            self.assertEqual(len({count(), count(think=True), count(think="extremely high")}), 3)
+            self.assertEqual(count(think="extremely high"), count(reasoning_effort="extremely high"))
+            self.assertEqual(count(think=""), count())
+            self.assertEqual(s.ask("/api/chat", {"messages": HELLO, "think": 1})[0], 400)
+
+    def test_thoughts_of_earlier_answers(self):
+        shows = "{% for m in messages %}{{ m.role }}{{ m.reasoning_content }}{{ m.content }}\n" \
+                "{% endfor %}"
+        with self.serve(shows) as s:
+            def count(path, more, **options):
+                said = [*HELLO, {"role": "assistant", "content": "hi", **more}, *HELLO]
+                got = s.answer(path, messages=said, **options)
+                return got.get("prompt_eval_count") or got["usage"]["prompt_tokens"]
+            ollama = {"stream": False, "options": SHORT}
+            want = count("/v1/chat/completions", {"reasoning_content": "R1 R2 R3"}, max_tokens=1)
+            plain = count("/v1/chat/completions", {}, max_tokens=1)
+            self.assertEqual(count("/api/chat", {"thinking": "R1 R2 R3"}, **ollama), want)
+            for empty in {"thinking": ""}, {"thinking": None}:
+                self.assertEqual(count("/api/chat", empty, **ollama), plain)
+
+    def test_a_request_without_a_prompt_loads(self):
+        with self.serve() as s:
+            for more in {}, {"stream": False}, {"keep_alive": -1}, {"keep_alive": "5m"}:
+                for none in {}, {"messages": []}, {"messages": None}:
+                    (got,) = lines(s.ask("/api/chat", {"model": "x", **none, **more})[2])
+                    self.assertEqual((got["done"], got["done_reason"], got["message"]),
+                                     (True, "load", {"role": "assistant", "content": ""}))
+                for none in {}, {"prompt": ""}, {"prompt": None}, {"prompt": "", "raw": True}:
+                    (got,) = lines(s.ask("/api/generate", {"model": "x", **none, **more})[2])
+                    self.assertEqual((got["done"], got["done_reason"], got["response"]),
+                                     (True, "load", ""))
+            for wrong in {"messages": "x"}, {"messages": {}}, {"options": 3}:
+                self.assertEqual(s.ask("/api/chat", wrong)[0], 400, wrong)
+            for wrong in {"prompt": 3}, {"options": {"temperature": "hot"}}:
+                self.assertEqual(s.ask("/api/generate", wrong)[0], 400, wrong)
+            self.assertEqual(s.ask("/api/generate", {"suffix": "x"})[0], 501)
+            self.assertEqual(s.metrics()["n_decode_total"], 0)
+
+    def test_empty_members(self):
+        """Clients that know no parameters send all of them."""
+        with self.serve() as s:
+            body = {"options": SHORT, "stream": False}
+            chat = s.answer("/api/chat", messages=HELLO, **body)["message"]
+            message = {**HELLO[0], "images": [], "tool_calls": [], "tool_name": "", "thinking": ""}
+            for empty in [{"think": None, "format": None, "tools": None, "keep_alive": None},
+                          {"think": "", "format": "", "tools": [], "keep_alive": ""}]:
+                self.assertEqual(s.answer("/api/chat", messages=[message], **body, **empty)
+                                 ["message"], chat)
+            want = s.answer("/api/generate", prompt="hello", **body)["response"]
+            self.assertEqual(s.answer("/api/generate", prompt="hello", system="", suffix="",
+                                      template="", context=[], images=[], format="", think=None,
+                                      raw=False, keep_alive="", **body)["response"], want)
+            plain = [*HELLO, {"role": "assistant", "content": ""}, *HELLO]
+            bare = [*HELLO, {"role": "assistant"}, {"role": "user", "content": "hello"}]
+            self.assertEqual(*(s.answer("/api/chat", messages=m, **body)["message"]
+                               for m in (plain, bare)))
+
+    def test_penalties(self):
+        with self.serve() as s:
+            text = lambda **more: s.answer(
+                "/api/generate", prompt="a a a a a a", raw=True, stream=False,
+                options={"temperature": 0, "num_predict": 60, **more})["response"]
+            of_openai = lambda **more: s.answer(
+                "/v1/completions", prompt="a a a a a a", temperature=0, max_tokens=60,
+                **more)["choices"][0]["text"]
+            plain = text()
+            for more in [{"frequency_penalty": 2}, {"presence_penalty": 2},
+                         {"logit_bias": {"7": 1000}}]:
+                self.assertEqual(text(**more), of_openai(**more), more)
+            self.assertNotEqual(text(logit_bias={"7": 1000}), plain)
+            self.assertEqual(text(num_predict=0), "")
+            hard = {"repeat_penalty": 3}
+            self.assertEqual(text(**hard, repeat_last_n=0), plain)
+            self.assertEqual(text(**hard, repeat_last_n=-1), text(**hard, repeat_last_n=9999))
+
     def test_a_stream_of_lines_unless_told(self):
         with self.serve() as s:
             whole = s.answer("/api/chat", messages=HELLO, options=SHORT, stream=False)

@@ -301,6 +301,22 @@ static void embed_end(struct call *c)
                              (json_int_t)0, "prompt_eval_count", (json_int_t)c->n_tokens));
 }
 
+/* Whether a request without a text has been answered: it only loads the model, which is there. */
+static bool only_loads(struct call *c, struct fields *f, json_t *none)
+{
+    const json_t *in = field(f, c->style->member);
+    bool empty = !in || (json_is_string(in) && !json_string_length(in)) ||
+                 (json_is_array(in) && !json_array_size(in));
+    if (!empty || f->failed) {
+        json_decref(none);
+        return false;
+    }
+    reply_json(c->x, 200, none);
+    free_call(c);
+    json_decref(f->body);
+    return true;
+}
+
 void ollama_embed(struct exchange *x)
 {
     static const struct style style = {"input", "{\"embeddings\":[", "", "", false};
@@ -309,6 +325,8 @@ void ollama_embed(struct exchange *x)
     if (!c)
         return;
     bool cut = field_flag(&f, "truncate", true);
+    if (only_loads(c, &f, json_pack("{s:s, s:[]}", "model", x->server->id, "embeddings")))
+        return;
     start(c, &f, field(&f, "input"), false, cut);
 }
 
@@ -323,6 +341,8 @@ void ollama_embeddings(struct exchange *x)
     if (!c)
         return;
     c->raw = true;
+    if (only_loads(c, &f, json_pack("{s:[]}", "embedding")))
+        return;
     if (!json_is_string(field(&f, "prompt")))
         fields_fail(&f, "prompt must be a string");
     start(c, &f, field(&f, "prompt"), false, true);

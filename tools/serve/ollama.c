@@ -11,10 +11,10 @@
 
 #include "talk.h"
 
-static json_t *frame(const struct talk *t, const char *member, json_t *value, bool done)
+static json_t *frame(const struct server *s, const char *member, json_t *value, bool done)
 {
-    return json_pack("{s:s, s:o, s:o, s:b}", "model", t->server->id, "created_at",
-                     ollama_date(time(NULL)), member, value, "done", done);
+    return json_pack("{s:s, s:o, s:o, s:b}", "model", s->id, "created_at", ollama_date(time(NULL)),
+                     member, value, "done", done);
 }
 
 /* Adds the members of the last line: the reason, numbers of tokens, and nanoseconds. */
@@ -73,11 +73,11 @@ static json_t *with_calls(const struct talk *t, json_t *message)
 static void chat_part(struct talk *t, const struct item *item)
 {
     if (item->kind == ITEM_TEXT) {
-        reply_line(t->x, frame(t, "message", message(item->p, item->n), false));
+        reply_line(t->x, frame(t->server, "message", message(item->p, item->n), false));
     } else if (item->kind == ITEM_THOUGHT) {
         json_t *x = message("", 0);
         json_object_set_new(x, "thinking", json_bytes(item->p, item->n));
-        reply_line(t->x, frame(t, "message", x, false));
+        reply_line(t->x, frame(t->server, "message", x, false));
     }
 }
 
@@ -85,15 +85,15 @@ static void chat_end(struct talk *t)
 {
     if (t->stream) {
         if (json_array_size(t->calls))
-            reply_line(t->x, frame(t, "message", with_calls(t, message("", 0)), false));
-        reply_line(t->x, with_end(frame(t, "message", message("", 0), true), t));
+            reply_line(t->x, frame(t->server, "message", with_calls(t, message("", 0)), false));
+        reply_line(t->x, with_end(frame(t->server, "message", message("", 0), true), t));
         reply_end(t->x);
         return;
     }
     json_t *x = with_calls(t, message(t->text.p, t->text.n));
     if (t->thought.n)
         json_object_set_new(x, "thinking", json_bytes(t->thought.p, t->thought.n));
-    reply_json(t->x, 200, with_end(frame(t, "message", x, true), t));
+    reply_json(t->x, 200, with_end(frame(t->server, "message", x, true), t));
 }
 
 /* ---- generate */
@@ -101,7 +101,7 @@ static void chat_end(struct talk *t)
 static json_t *response(const struct talk *t, const struct cli_text *text,
                         const struct cli_text *thought, bool done)
 {
-    json_t *all = frame(t, "response", json_bytes(text->n ? text->p : "", text->n), done);
+    json_t *all = frame(t->server, "response", json_bytes(text->n ? text->p : "", text->n), done);
     if (thought->n)
         json_object_set_new(all, "thinking", json_bytes(thought->p, thought->n));
     return all;
@@ -171,7 +171,7 @@ static void read_think(struct fields *f)
         fields_fail(f, "think must be true, false, or a word such as \"high\"");
 }
 
-/* Calls of earlier answers; their arguments are objects, and they have no id. */
+/* Calls of earlier answers; their arguments are objects or text, and they have no id. */
 static json_t *copy_calls(const json_t *calls, size_t at)
 {
     json_t *all = json_array();
@@ -180,7 +180,10 @@ static json_t *copy_calls(const json_t *calls, size_t at)
     json_array_foreach(calls, i, call)
     {
         const json_t *made = json_object_get(call, "function");
-        char *text = json_dumps(json_object_get(made, "arguments"), JSON_COMPACT | JSON_ENCODE_ANY);
+        const json_t *arguments = json_object_get(made, "arguments");
+        char *text = json_is_string(arguments)
+                         ? strdup(json_string_value(arguments))
+                         : json_dumps(arguments, JSON_COMPACT | JSON_ENCODE_ANY);
         json_t *name = json_object_get(made, "name");
         json_array_append_new(
             all, json_pack("{s:o, s:s, s:{s:O, s:s}}", "id",
@@ -198,24 +201,32 @@ static void lacks(struct fields *f, const char *name)
     f->unsupported = true;
 }
 
+/* The same message in OpenAI's form. */
+static json_t *copy_message(struct fields *f, json_t *x, size_t at)
+{
+    json_t *made = json_copy(x), *calls = json_object_get(x, "tool_calls");
+    json_t *name = json_object_get(x, "tool_name"), *thinking = json_object_get(x, "thinking");
+    const json_t *content = json_object_get(x, "content");
+    if (json_array_size(json_object_get(x, "images")))
+        lacks(f, "images");
+    if (json_array_size(calls))
+        json_object_set_new(made, "tool_calls", copy_calls(calls, at));
+    if (json_string_length(name))
+        json_object_set(made, "name", name);
+    if (json_string_length(thinking))
+        json_object_set(made, "reasoning_content", thinking);
+    if (json_is_object(x) && (!content || json_is_null(content)))
+        json_object_set_new(made, "content", json_string(""));
+    return made;
+}
+
 static json_t *copy_messages(struct fields *f)
 {
-    const json_t *messages = field(f, "messages");
     json_t *all = json_array(), *x;
     size_t i;
-    if (!json_is_array(messages))
-        return all;
-    json_array_foreach(messages, i, x)
+    json_array_foreach(json_object_get(f->body, "messages"), i, x)
     {
-        json_t *made = json_copy(x), *calls = json_object_get(x, "tool_calls");
-        json_t *name = json_object_get(x, "tool_name");
-        if (json_array_size(json_object_get(x, "images")))
-            lacks(f, "images");
-        if (json_array_size(calls))
-            json_object_set_new(made, "tool_calls", copy_calls(calls, i));
-        if (name)
-            json_object_set(made, "name", name);
-        json_array_append_new(all, made);
+        json_array_append_new(all, copy_message(f, x, i));
     }
     return all;
 }
@@ -234,13 +245,32 @@ static void read(struct request *r, const struct server *s)
     params_read(&r->p, &r->f, s->m);
 }
 
+/* A request without a prompt only loads the model, which is there. Ends the request. */
+static void reply_loaded(struct exchange *x, struct request *r, const char *member, json_t *value)
+{
+    json_t *all = frame(x->server, member, value, true);
+    json_object_set_new(all, "done_reason", json_string("load"));
+    if (r->f.failed)
+        request_fail(x, &r->f);
+    else
+        reply_json(x, 200, json_incref(all));
+    json_decref(all);
+    request_end(r);
+}
+
 void ollama_chat(struct exchange *x)
 {
     struct request r;
     if (!request_begin(&r, x, API_OLLAMA_CHAT))
         return;
+    const json_t *messages = field(&r.f, "messages");
+    bool loads = !messages || (json_is_array(messages) && !json_array_size(messages));
     json_object_set_new(r.f.body, "messages", copy_messages(&r.f));
     read(&r, x->server);
+    if (loads) {
+        reply_loaded(x, &r, "message", message("", 0));
+        return;
+    }
     request_tools(&r, x->server);
     if (!r.f.failed)
         prompt_chat(&r.prompt, x, &r.f, r.tools);
@@ -270,8 +300,12 @@ void ollama_generate(struct exchange *x)
         return;
     bool raw = field_flag(&r.f, "raw", false);
     read(&r, x->server);
+    const char *text = field_text(&r.f, "prompt", "");
+    if (!*text && !json_string_length(field(&r.f, "prompt"))) {
+        reply_loaded(x, &r, "response", json_string(""));
+        return;
+    }
     if (!r.f.failed && raw) {
-        const char *text = field_text(&r.f, "prompt", "");
         size_t n = json_string_length(field(&r.f, "prompt"));
         prompt_text(&r.prompt, x->server, &r.f, text, n, true);
     } else if (!r.f.failed) {
