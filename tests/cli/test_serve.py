@@ -612,6 +612,85 @@ class Serve(Case):
                     for e in p["choices"][0]["logprobs"]["content"]]
             self.assertEqual([e["logprob"] for e in sent], [e["logprob"] for e in entries])
 
+    def test_logprobs_of_an_echo(self):
+        """They begin with the prompt's tokens, and text_offset counts in the text that comes."""
+        def checks(choice):
+            text, l = choice["text"], choice["logprobs"]
+            self.assertEqual(len({len(values) for values in l.values()}), 1)
+            for at, token in zip(l["text_offset"], l["tokens"]):
+                if "\ufffd" not in token + text[at:at + len(token)]:
+                    self.assertEqual(text[at:at + len(token)], token, (at, l["tokens"]))
+            return l["token_logprobs"]
+        body = {"prompt": "hello w\u00e9 hello", "temperature": 0}
+        with Server(self.endless()) as s:
+            ids = s.answer("/tokenize", content=body["prompt"], add_special=True)["tokens"]
+            more = s.answer("/completion", n_predict=6, return_tokens=True, **body)["tokens"]
+            (choice,) = s.answer("/v1/completions", **body, max_tokens=6, logprobs=2)["choices"]
+            alone = checks(choice)
+            self.assertEqual(len(alone), 6)
+            (choice,) = s.answer("/v1/completions", **body, max_tokens=6, logprobs=2,
+                                 echo=True)["choices"]
+            self.assertTrue(choice["text"].startswith(body["prompt"]))
+            values = checks(choice)
+            self.assertEqual(len(values), len(ids) - 1 + 6)  # BOS is not of the text
+            self.assertEqual(values[-6:], alone)
+            self.assertTrue(all(v < 0 for v in values))
+            # the same tokens as a prompt have the same values, and nothing is generated
+            (choice,) = s.answer("/v1/completions", prompt=ids + more, max_tokens=0, logprobs=2,
+                                 echo=True)["choices"]
+            self.assertEqual(checks(choice), [None, *values])
+            self.assertEqual(choice["logprobs"]["top_logprobs"][0], None)
+            for top in choice["logprobs"]["top_logprobs"][1:]:
+                self.assertIn(len(top), (1, 2))  # two tokens may have the same text
+            # and in a stream
+            parts = [p["choices"][0] for p in s.stream("/v1/completions", **body, max_tokens=6,
+                                                       logprobs=2, echo=True)]
+            streamed = {"text": "".join(p["text"] for p in parts), "logprobs": {
+                name: [v for p in parts if p["logprobs"] for v in p["logprobs"][name]]
+                for name in choice["logprobs"]}}
+            self.assertEqual(checks(streamed), values)
+            # what the slot has of the prompt does not count
+            again = s.answer("/v1/completions", **body, max_tokens=6, logprobs=0, echo=True)
+            self.assertEqual(checks(again["choices"][0]), values)
+            for prompt in "", "x":
+                (choice,) = s.answer("/v1/completions", prompt=prompt, max_tokens=3, logprobs=1,
+                                     temperature=0, echo=True)["choices"]
+                checks(choice)
+        with Server(self.endless(vocab="gpt2")) as s:  # no BOS comes before a text
+            (choice,) = s.answer("/v1/completions", **body, max_tokens=0, logprobs=1,
+                                 echo=True)["choices"]
+            values = checks(choice)
+            self.assertEqual((choice["text"], values[0]), (body["prompt"], None))
+            self.assertTrue(all(v < 0 for v in values[1:]))
+
+    def test_lists_of_prompts(self):
+        texts = ["hello", "once upon", "a tuffet", "hello"]
+        with Server(self.endless(), "--slots=3") as s:
+            ask = lambda prompt, **more: s.answer("/v1/completions", prompt=prompt, seed=4,
+                                                  max_tokens=9, **more)
+            alone = [ask(t, n=2)["choices"] for t in texts]
+            got = ask(texts, n=2)
+            self.assertEqual([c["index"] for c in got["choices"]], list(range(8)))
+            self.assertEqual([c["text"] for c in got["choices"]],
+                             [c["text"] for choices in alone for c in choices])
+            used = [ask(t, n=2)["usage"] for t in texts]
+            for name in "prompt_tokens", "completion_tokens", "total_tokens":
+                self.assertEqual(got["usage"][name], sum(u[name] for u in used), name)
+            ids = [s.answer("/tokenize", content=t, add_special=True)["tokens"] for t in texts]
+            self.assertEqual([c["text"] for c in ask(ids)["choices"]],
+                             [choices[0]["text"] for choices in alone])
+            self.assertEqual([c["text"] for c in ask(texts, echo=True)["choices"]],
+                             [t + choices[0]["text"] for t, choices in zip(texts, alone)])
+            parts = s.stream("/v1/completions", prompt=texts, seed=4, max_tokens=9)
+            for i, choices in enumerate(alone):
+                mine = [c for p in parts for c in p["choices"] if c["index"] == i]
+                self.assertEqual("".join(c["text"] for c in mine), choices[0]["text"])
+                self.assertEqual(mine[-1]["finish_reason"], choices[0]["finish_reason"])
+            self.assertEqual(len(ask(["x"] * 20)["choices"]), 20)
+            for wrong in [["x", 3], ["x", None], [["x"]], [], [[]], ["x"] * 65, [[1], ["x"]]]:
+                self.assertEqual(s.ask("/v1/completions", {"prompt": wrong})[0], 400, wrong)
+            self.assertEqual(s.ask("/v1/completions", {"prompt": ["x"] * 33, "n": 2})[0], 400)
+
     def test_a_prompt_lets_others_go_on_behind_each_chunk(self):
         """return_progress says how far a prompt is behind each pass."""
         with Server(self.endless(ctx=ENDLESS), "--slots=2") as s:

@@ -115,7 +115,8 @@ class Ollama(Case):
                 return s.answer(path, messages=HELLO, options=SHORT, stream=False,
                                 **more)["prompt_eval_count"]
             self.assertEqual(len({count(), count(think=True), count(think="extremely high")}), 3)
-            self.assertEqual(count(think="extremely high"), count(reasoning_effort="extremely high"))
+            self.assertEqual(count(think="extremely high"),
+                             count(reasoning_effort="extremely high"))
             self.assertEqual(count(think=""), count())
             self.assertEqual(s.ask("/api/chat", {"messages": HELLO, "think": 1})[0], 400)
 

@@ -184,13 +184,14 @@ static void answer(struct job *j)
     put(NULL, j, ITEM_END, 0, NULL, 0);
 }
 
-static struct job *taken[8];
+enum { MOST_JOBS = 64 };
+static struct job *taken[MOST_JOBS];
 static size_t n_taken;
 
 bool engine_put(struct engine *e, struct job **jobs, size_t n)
 {
     (void)e;
-    MUST(n && n <= 8 && !n_taken);
+    MUST(n && n <= MOST_JOBS && !n_taken);
     if (now.n_body % 16 == 7)
         return false; /* too many wait */
     for (size_t i = 0; i < n; i++) {

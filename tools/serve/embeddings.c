@@ -129,6 +129,8 @@ static void read_text(struct call *c, struct fields *f, const json_t *from, size
             fields_fail(f, "%s[%zu] is not a list of tokens of the model", c->style->member, at);
         }
     }
+    if (p.n_held)
+        memmove(p.ids, p.ids + p.n_held, p.n * sizeof *p.ids);
     int32_t *ids = realloc(p.ids, (p.n + 1) * sizeof *ids);
     t->ids = ids ? ids : p.ids;
     t->n = p.n;

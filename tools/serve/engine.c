@@ -139,7 +139,7 @@ static enum store_found find_session(struct engine *e, const struct job *j, stru
 static void begin(struct engine *e, struct job *j, struct slot *s)
 {
     enum store_found found = find_session(e, j, s);
-    size_t common = slot_common(s, j->ids, j->n_ids);
+    size_t common = j->of_prompt ? 0 : slot_common(s, j->ids, j->n_ids);
     j->start = cli_ns();
     j->n_cached = common;
     s->feed = j->ids + common;

@@ -68,6 +68,7 @@ struct job {
     bool lead;         /* a space before the answer belongs to the template */
     bool progress;     /* ITEM_PROMPT is wanted */
     int logprobs;      /* ITEM_TOKEN is wanted, with this many of the most likely tokens; -1: no */
+    bool of_prompt;    /* and first for each token of the prompt but the first */
     struct tft_sampler sampler;
     struct bias bias;
     int64_t most; /* tokens; -1: as many as there is room for */

@@ -6,8 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "openai_logprobs.h"
 #include "openai_reply.h"
 #include "request.h"
+
+enum { MOST_ANSWERS = 8 }; /* to a prompt */
 
 static json_t *describe(const struct server *s)
 {
@@ -41,27 +44,39 @@ void openai_model(struct exchange *x)
 
 /* ---- from a request to jobs */
 
-/* Makes the jobs of the call and gives them to the engine, or replies with the error. */
-static void start(struct call *c, struct request *r, size_t n)
+/* Makes n choices for the request's prompt; false after a reply with the error of the request. */
+static bool add_choices(struct call *c, struct request *r, size_t n)
 {
-    struct exchange *x = c->x;
-    struct job *jobs[CALL_CHOICES];
-    if (!request_jobs(r, x, !c->chat, jobs, n)) {
-        call_free(c);
-        return;
-    }
+    const struct prompt *p = &r->prompt;
+    struct job *jobs[MOST_ANSWERS];
+    if (!request_jobs(r, c->x, !c->chat, jobs, n))
+        return false;
     for (size_t i = 0; i < n; i++) {
         jobs[i]->progress = c->stream;
         jobs[i]->take = call_take;
         jobs[i]->user = c;
-        c->choice[i].job = jobs[i];
+        c->choice[c->n++] = (struct choice){.job = jobs[i],
+                                            .shown.started = p->text_goes_on,
+                                            .n_prompt = p->n + p->n_held,
+                                            .n_held = p->n_held,
+                                            .first = !i};
     }
-    c->n = c->n_left = n;
-    c->n_prompt = r->prompt.n + r->prompt.n_held;
-    c->n_held = r->prompt.n_held;
+    c->n_prompt += p->n + p->n_held;
+    c->n_held += p->n_held;
+    return true;
+}
+
+/* Gives the jobs of the call to the engine, or replies that too many wait. */
+static void start(struct call *c)
+{
+    struct exchange *x = c->x;
+    struct job *jobs[CALL_CHOICES];
+    for (size_t i = 0; i < c->n; i++)
+        jobs[i] = c->choice[i].job;
+    c->n_left = c->n;
     x->gone = call_gone;
     x->user = c;
-    if (!request_start(x, jobs, n))
+    if (!request_start(x, jobs, c->n))
         call_free(c);
 }
 
@@ -90,7 +105,7 @@ void openai_chat(struct exchange *x)
     if (!request_begin(&r, x, API_CHAT))
         return;
     params_read(&r.p, &r.f, x->server->m);
-    size_t n = (size_t)field_integer(&r.f, "n", 1, CALL_CHOICES, 1);
+    size_t n = (size_t)field_integer(&r.f, "n", 1, MOST_ANSWERS, 1);
     bool logprobs = field_flag(&r.f, "logprobs", false);
     int top = (int)field_integer(&r.f, "top_logprobs", 0, JOB_LOGPROBS, 0);
     r.p.logprobs = logprobs ? top : -1;
@@ -100,25 +115,84 @@ void openai_chat(struct exchange *x)
         c->tools = r.tools;
         if (!r.f.failed)
             prompt_chat(&r.prompt, x, &r.f, r.tools);
-        start(c, &r, n);
+        if (add_choices(c, &r, n))
+            start(c);
+        else
+            call_free(c);
     }
     request_end(&r);
 }
 
-/* Returns the prompt: a string, or a list of tokens; NULL: no prompt. */
-static const json_t *read_prompt(struct request *r, const struct server *s)
+/* ---- completions */
+
+/* A string, or a list of tokens; NULL: the empty text. */
+static void read_prompt(struct request *r, const struct server *s, const json_t *prompt)
 {
-    const json_t *prompt = field(&r->f, "prompt"), *first = json_array_get(prompt, 0);
-    if (json_array_size(prompt) == 1 && !json_is_number(first))
-        prompt = first;
+    free(r->prompt.ids);
+    r->prompt = (struct prompt){0};
     if (!prompt || json_is_string(prompt))
         prompt_text(&r->prompt, s, &r->f, prompt ? json_string_value(prompt) : "",
                     json_string_length(prompt), true);
     else if (json_is_number(json_array_get(prompt, 0)))
         prompt_tokens(&r->prompt, s, &r->f, prompt);
     else
-        fields_fail(&r->f, "prompt must be a string, or a list of tokens");
-    return prompt;
+        fields_fail(&r->f, "prompt must be a string, a list of tokens, or a list of these");
+}
+
+/* The text of tokens ids[n]. */
+static bool write_text(struct cli_text *t, const struct tft_model *m, const int32_t *ids, size_t n)
+{
+    struct tft_text state = {0};
+    char piece[TFT_TEXT_MAX];
+    bool good = true;
+    for (size_t i = 0; i <= n && good; i++)
+        good = cli_text_append(t, piece, tft_text_push(&state, m, i < n ? ids[i] : -1, piece));
+    return good;
+}
+
+/* Puts the prompt before the answer of the choice, and its tokens before those of the answer. BOS
+   before a string is not of the text. */
+static bool echo_prompt(struct choice *k, const struct request *r, const struct tft_model *m,
+                        const json_t *prompt)
+{
+    const struct prompt *p = &r->prompt;
+    const char *text = prompt ? json_string_value(prompt) : "";
+    if (!(text ? cli_text_append(&k->echo, text, json_string_length(prompt))
+               : write_text(&k->echo, m, p->ids, p->n_held + p->n)))
+        return false;
+    if (r->p.logprobs < 0)
+        return true;
+    k->job->of_prompt = true;
+    k->shown.started = false;
+    k->logprobs = json_array();
+    for (size_t i = 0; i <= p->n_held && i < p->n_held + p->n; i++)
+        if (i || !text || p->ids[i] != tft_token_bos(m))
+            json_array_append_new(k->logprobs, logprobs_unknown(m, p->ids[i]));
+    return true;
+}
+
+/* Makes n choices for each prompt; false after a reply. */
+static bool add_prompts(struct call *c, struct request *r, size_t n, bool echo)
+{
+    const struct server *s = c->server;
+    const json_t *prompt = field(&r->f, "prompt"), *first = json_array_get(prompt, 0);
+    bool several = first && !json_is_number(first);
+    size_t n_prompts = several ? json_array_size(prompt) : 1;
+    if (n_prompts * n > CALL_CHOICES)
+        fields_fail(&r->f, "prompt and n ask for more than %d answers", CALL_CHOICES);
+    for (size_t i = 0; i < n_prompts; i++) {
+        const json_t *one = several ? json_array_get(prompt, i) : prompt;
+        if (!r->f.failed)
+            read_prompt(r, s, one);
+        if (!add_choices(c, r, n))
+            return false;
+        for (struct choice *k = c->choice + c->n - n; echo && k < c->choice + c->n; k++)
+            if (!echo_prompt(k, r, s->m, one)) {
+                reply_error(c->x, 500, "server_error", "out of memory");
+                return false;
+            }
+    }
+    return true;
 }
 
 void openai_completions(struct exchange *x)
@@ -128,14 +202,13 @@ void openai_completions(struct exchange *x)
         return;
     r.p.most = 16; /* as OpenAI's */
     params_read(&r.p, &r.f, x->server->m);
-    size_t n = (size_t)field_integer(&r.f, "n", 1, CALL_CHOICES, 1);
+    size_t n = (size_t)field_integer(&r.f, "n", 1, MOST_ANSWERS, 1);
     r.p.logprobs = (int)field_integer(&r.f, "logprobs", 0, JOB_LOGPROBS, -1);
     bool echo = field_flag(&r.f, "echo", false);
     struct call *c = new_call(x, false, &r);
-    if (c) {
-        const json_t *text = r.f.failed ? NULL : read_prompt(&r, x->server);
-        c->echo = echo && json_is_string(text) ? strdup(json_string_value(text)) : NULL;
-        start(c, &r, n);
-    }
+    if (c && add_prompts(c, &r, n, echo))
+        start(c);
+    else if (c)
+        call_free(c);
     request_end(&r);
 }

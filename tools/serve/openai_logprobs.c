@@ -5,7 +5,11 @@
 
 #include "fields.h"
 
-static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_real(-9999); }
+/* -9999 is OpenAI's number for a token that cannot come. */
+static json_t *real(double x)
+{
+    return isnan(x) ? json_null() : json_real(isfinite(x) ? x : -9999);
+}
 
 static json_t *token(const struct tft_model *m, const struct tft_choice *c)
 {
@@ -29,17 +33,28 @@ json_t *logprobs_entry(const struct tft_model *m, const struct item *item)
     return entry;
 }
 
+json_t *logprobs_unknown(const struct tft_model *m, int32_t id)
+{
+    json_t *entry = token(m, &(struct tft_choice){id, NAN});
+    json_object_set_new(entry, "top_logprobs", json_null());
+    return entry;
+}
+
 json_t *logprobs_chat(json_t *entries)
 {
     return entries ? json_pack("{s:o}", "content", entries) : json_null();
 }
 
-/* The most likely tokens by their text; the first of equal texts is the most likely. */
-static json_t *by_text(const json_t *top)
+/* The most likely tokens by their text; the first of equal texts is the most likely. null: they are
+   not known. */
+static json_t *by_text(json_t *top)
 {
-    json_t *all = json_object(), *entry;
+    json_t *all, *entry;
     size_t i;
-    json_array_foreach((json_t *)(uintptr_t)top, i, entry)
+    if (json_is_null(top))
+        return json_null();
+    all = json_object();
+    json_array_foreach(top, i, entry)
     {
         const char *text = json_string_value(json_object_get(entry, "token"));
         if (text && !json_object_get(all, text))
@@ -48,7 +63,32 @@ static json_t *by_text(const json_t *top)
     return all;
 }
 
-json_t *logprobs_completion(json_t *entries, size_t *offset)
+static size_t count_characters(const char *p, size_t n)
+{
+    size_t characters = 0;
+    for (size_t i = 0; i < n; i++)
+        characters += ((unsigned char)p[i] & 0xc0) != 0x80;
+    return characters;
+}
+
+/* Adds a token and its offset. Its text is the one that it has in the text of the choice, without the
+   space that a vocabulary puts before the first word. */
+static void add_token(json_t *tokens, json_t *offsets, const json_t *entry,
+                      const struct tft_model *m, struct tft_text *shown, size_t *offset)
+{
+    char piece[TFT_TEXT_MAX];
+    int32_t id = (int32_t)json_integer_value(json_object_get(entry, "id"));
+    bool fresh = !shown->started;
+    size_t n, len = tft_text_push(shown, m, id, piece);
+    const char *name = tft_token_text(m, id, true, &n);
+    bool cut = fresh && n && *name == ' ' && len + 1 == n;
+    json_array_append_new(tokens, cut ? json_bytes(piece, len) : json_bytes(name, n));
+    json_array_append_new(offsets, json_integer((json_int_t)*offset));
+    *offset += count_characters(piece, len);
+}
+
+json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct tft_text *shown,
+                            size_t *offset)
 {
     if (!entries)
         return json_null();
@@ -57,12 +97,9 @@ json_t *logprobs_completion(json_t *entries, size_t *offset)
     size_t i;
     json_array_foreach(entries, i, entry)
     {
-        const json_t *top = json_object_get(entry, "top_logprobs");
-        json_array_append(tokens, json_object_get(entry, "token"));
+        add_token(tokens, offsets, entry, m, shown, offset);
         json_array_append(values, json_object_get(entry, "logprob"));
-        json_array_append_new(tops, by_text(top));
-        json_array_append_new(offsets, json_integer((json_int_t)*offset));
-        *offset += json_array_size(json_object_get(entry, "bytes"));
+        json_array_append_new(tops, by_text(json_object_get(entry, "top_logprobs")));
     }
     json_decref(entries);
     return json_pack("{s:o,s:o,s:o,s:o}", "tokens", tokens, "token_logprobs", values,

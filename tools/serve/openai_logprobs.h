@@ -7,9 +7,14 @@
 /* The entry of a chat for one item of ITEM_TOKEN. */
 json_t *logprobs_entry(const struct tft_model *m, const struct item *item);
 
+/* The entry of a token without a log-probability: the first of a text. */
+json_t *logprobs_unknown(const struct tft_model *m, int32_t id);
+
 /* The members `logprobs` of a choice made of such entries; these functions take the references. Of
-   a chat; and of a completion, whose first token begins at byte *offset. */
+   a chat; and of a completion, in which *offset characters of text, by the state *shown, come before
+   these tokens. */
 json_t *logprobs_chat(json_t *entries);
-json_t *logprobs_completion(json_t *entries, size_t *offset);
+json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct tft_text *shown,
+                            size_t *offset);
 
 #endif

@@ -22,13 +22,13 @@ void call_free(struct call *c)
 {
     for (struct choice *k = c->choice; k < c->choice + c->n; k++) {
         job_free(k->job);
+        free(k->echo.p);
         free(k->text.p);
         free(k->thought.p);
         json_decref(k->calls);
         json_decref(k->logprobs);
     }
     tft_chat_tools_close(c->tools);
-    free(c->echo);
     free(c);
 }
 
@@ -80,7 +80,8 @@ static json_t *take_logprobs(const struct call *c, struct choice *k)
 {
     json_t *entries = k->logprobs;
     k->logprobs = NULL;
-    return c->chat ? logprobs_chat(entries) : logprobs_completion(entries, &k->offset);
+    return c->chat ? logprobs_chat(entries)
+                   : logprobs_completion(entries, c->server->m, &k->shown, &k->offset);
 }
 
 /* Begins a call. Its name has nine letters, as Mistral's template requires. */
@@ -126,8 +127,8 @@ static void begin_choice(struct call *c, struct choice *k)
         k->logprobs = NULL;
         send_choice(c, k, "delta", json_pack("{s:s,s:n}", "role", "assistant", "content"), NULL);
         k->logprobs = logprobs;
-    } else if (c->echo) {
-        send_choice(c, k, "text", json_bytes(c->echo, strlen(c->echo)), NULL);
+    } else if (k->echo.n) {
+        send_choice(c, k, "text", json_bytes(k->echo.p, k->echo.n), NULL);
     }
 }
 
@@ -174,14 +175,14 @@ static void end_stream(struct call *c)
 }
 
 /* A part of the prompt is computed. */
-static void show_progress(struct call *c, const struct item *item)
+static void show_progress(struct call *c, const struct choice *k, const struct item *item)
 {
     const struct job *j = item->job;
     if (c->progress) {
         json_t *part = frame(c, json_array());
-        json_int_t held = (json_int_t)c->n_held;
+        json_int_t held = (json_int_t)k->n_held;
         json_object_set_new(part, "prompt_progress",
-                            json_pack("{s:I,s:I,s:I}", "total", (json_int_t)c->n_prompt, "cache",
+                            json_pack("{s:I,s:I,s:I}", "total", (json_int_t)k->n_prompt, "cache",
                                       (json_int_t)j->n_cached + held, "processed",
                                       (json_int_t)item->index + held));
         send(c, part);
@@ -221,8 +222,7 @@ static json_t *whole_choice(struct call *c, struct choice *k)
 {
     struct cli_text all = {0};
     int index = (int)(k - c->choice);
-    if (c->echo)
-        cli_text_append(&all, c->echo, strlen(c->echo));
+    cli_text_append(&all, k->echo.p, k->echo.n);
     cli_text_append(&all, k->text.p, k->text.n);
     json_t *text = json_bytes(all.p, all.n);
     free(all.p);
@@ -262,8 +262,9 @@ static void end_choice(struct call *c, struct choice *k)
     k->finish = j->finish;
     c->n_left--;
     c->n_tokens += j->n_tokens;
-    c->n_cached = k == c->choice ? j->n_cached : c->n_cached;
-    c->prompt_seconds = k == c->choice ? j->prompt_seconds : c->prompt_seconds;
+    c->n_cached += k->first ? j->n_cached : 0;
+    if (k->first && j->prompt_seconds > c->prompt_seconds)
+        c->prompt_seconds = j->prompt_seconds;
     c->seconds = j->seconds > c->seconds ? j->seconds : c->seconds;
     if (c->x && (!j->finish || strcmp(j->finish, "cancelled") == 0)) {
         reply_error(c->x, j->finish ? 503 : 500, j->finish ? "unavailable_error" : "server_error",
@@ -304,7 +305,7 @@ void call_take(void *user, const struct item *item)
         json_array_append_new(k->logprobs, logprobs_entry(c->server->m, item));
     } else if (item->kind == ITEM_PROMPT) {
         if (c->stream)
-            show_progress(c, item);
+            show_progress(c, k, item);
     } else if (c->stream) {
         stream(c, k, item);
     } else {

@@ -4,14 +4,18 @@
 
 #include "server.h"
 
-enum { CALL_CHOICES = 8 };
+enum { CALL_CHOICES = 64 };
 
 struct choice {
-    struct job *job; /* NULL: the job has ended, and is freed */
+    struct job *job;      /* NULL: the job has ended, and is freed */
+    struct cli_text echo; /* completions: the text before the answer */
     struct cli_text text, thought;
-    json_t *calls;    /* [] of whole calls, for a reply that is not a stream */
-    json_t *logprobs; /* [] not sent yet */
-    size_t offset;    /* bytes of text before these, for completions */
+    json_t *calls;           /* [] of whole calls, for a reply that is not a stream */
+    json_t *logprobs;        /* [] not sent yet */
+    size_t offset;           /* characters of text before these, for completions */
+    struct tft_text shown;   /* the state of that text */
+    size_t n_prompt, n_held; /* tokens of the prompt; how many the model's prefix has */
+    bool first;              /* of its prompt */
     bool begun;
     const char *finish;
 };
@@ -25,10 +29,9 @@ struct call {
     int64_t created;
     struct choice choice[CALL_CHOICES];
     size_t n, n_left;          /* choices; choices that have not ended */
-    size_t n_prompt, n_held;   /* tokens of the prompt; how many the model's prefix has */
+    size_t n_prompt, n_held;   /* of all prompts */
     size_t n_cached, n_tokens; /* of the ended choices */
     double prompt_seconds, seconds;
-    char *echo;                   /* completions: the text before the answer, or NULL */
     struct tft_chat_tools *tools; /* NULL: none */
     uint64_t written;             /* time of the last write, ns */
 };

@@ -43,7 +43,7 @@ static size_t gather(struct engine *e)
     }
     if (prompt) {
         others = e->counts.running + (e->embedder.slot.job != NULL) - 1;
-        size_t most = others ? CHUNK : CHUNK_ALONE;
+        size_t most = prompt->job->of_prompt ? 1 : others ? CHUNK : CHUNK_ALONE;
         e->steps[n++] =
             (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
     }
@@ -103,8 +103,11 @@ static void read_on(struct engine *e, struct slot *s)
     struct job *j = s->job;
     if (j->progress)
         engine_item(e, j, ITEM_PROMPT, tft_pos(s->s), NULL, 0);
-    if (s->n_feed)
+    if (s->n_feed) {
+        if (j->of_prompt)
+            put_choices(e, j, s, *s->feed);
         return;
+    }
     uint64_t now = cli_ns();
     tft_prompt_end(s->s);
     s->in_prompt = s->empty_prompt = false;

@@ -255,7 +255,6 @@ static void hold(struct prompt *p, const struct server *s)
 {
     p->n_held = tft_prefix_held(s->m, NULL, p->ids, p->n);
     p->n -= p->n_held;
-    memmove(p->ids, p->ids + p->n_held, p->n * sizeof *p->ids);
 }
 
 static bool ends_in_thought(const struct tft_chat_text *t)
@@ -418,7 +417,7 @@ bool prompt_put(const struct prompt *p, struct job *j)
     j->ids = malloc((p->n + 1) * sizeof *j->ids);
     if (!j->ids)
         return false;
-    memcpy(j->ids, p->ids, p->n * sizeof *p->ids);
+    memcpy(j->ids, p->ids + p->n_held, p->n * sizeof *p->ids);
     j->n_ids = p->n;
     j->text_goes_on = p->text_goes_on;
     j->in_thought = p->in_thought;

@@ -5,7 +5,7 @@
 #include "params.h"
 
 struct prompt {
-    int32_t *ids; /* [n] without the tokens that the model's prefix holds */
+    int32_t *ids; /* [n_held + n]; the model's prefix holds the first n_held */
     size_t n, n_held;
     bool text_goes_on, in_thought;
     bool thinks;  /* the model may think before it answers */
