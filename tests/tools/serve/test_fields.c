@@ -1,0 +1,82 @@
+/* Numbers of bodies as clients write them: tools/serve/fields.c. */
+#include "test.h"
+
+#include <string.h>
+
+#include "tools/serve/fields.h"
+
+/* The text, read and written again; NULL: it is not JSON. The caller frees it. */
+static char *again(const char *text)
+{
+    json_error_t e;
+    json_t *v = json_text(text, strlen(text), JSON_ALLOW_NUL | JSON_DECODE_ANY, &e);
+    char *out = v ? json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    json_decref(v);
+    return out;
+}
+
+static void becomes(const char *text, const char *want)
+{
+    char *got = again(text);
+    assert_non_null(got);
+    assert_string_equal(got, want);
+    free(got);
+}
+
+/* Integers of 64 bits stay, larger ones become reals, and text is text. */
+static void large_integers(void **state)
+{
+    (void)state;
+    becomes("[9223372036854775807,-9223372036854775808]",
+            "[9223372036854775807,-9223372036854775808]");
+    becomes("{\"a\":18446744073709551615}", "{\"a\":1.8446744073709552e19}");
+    becomes("[9223372036854775807,9223372036854775808,-9223372036854775809]",
+            "[9223372036854775807,9.2233720368547758e18,-9.2233720368547758e18]");
+    becomes("100000000000000000000000000000000000000000", "1e41");
+    becomes("[99999999999999999999,\"99999999999999999999 \\\\\\\" 99999999999999999999\",1]",
+            "[1e20,\"99999999999999999999 \\\\\\\" 99999999999999999999\",1]");
+    becomes("[99999999999999999999,99999999999999999999.5,99999999999999999999e1]",
+            "[1e20,1e20,1e21]");
+}
+
+static void wrong(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "[99999999999999999999",   "[\"99999999999999999999",      "[99999999999999999999,\"\\",
+        "[99999999999999999999,]", "[99999999999999999999,1e999]", "[-]",
+        "099999999999999999999",   "[99999999999999999999,--1]"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_null(again(texts[i]));
+}
+
+static bool is_whole(const char *text, int64_t want)
+{
+    json_error_t e;
+    json_t *v = json_text(text, strlen(text), JSON_DECODE_ANY, &e);
+    int64_t value = 0;
+    bool whole = json_whole(v, &value);
+    json_decref(v);
+    return whole && value == want;
+}
+
+static void whole_numbers(void **state)
+{
+    (void)state;
+    assert_true(is_whole("4", 4));
+    assert_true(is_whole("4.0", 4));
+    assert_true(is_whole("-4e0", -4));
+    assert_true(is_whole("1e18", 1000000000000000000));
+    assert_true(is_whole("-9223372036854775808", INT64_MIN));
+    static const char *const others[] = {"4.5",  "1e300", "9223372036854775808", "true", "\"4\"",
+                                         "null", "[4]"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(is_whole(others[i], 0) || is_whole(others[i], 4));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(large_integers), cmocka_unit_test(wrong),
+                                       cmocka_unit_test(whole_numbers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
