@@ -657,6 +657,11 @@ class Serve(Case):
                 (choice,) = s.answer("/v1/completions", prompt=prompt, max_tokens=3, logprobs=1,
                                      temperature=0, echo=True)["choices"]
                 checks(choice)
+            # 1,901 tokens of 2,000, each with 1 + 20 log-probabilities, twice
+            many = {"prompt": ids[:1] * 1901, "max_tokens": 0, "echo": True}
+            status, _, answer = s.ask("/v1/completions", {**many, "logprobs": 20, "n": 2})
+            self.assertEqual(status, 400)
+            self.assertIn("log-probabilities", answer["error"]["message"])
         with Server(self.endless(vocab="gpt2")) as s:  # no BOS comes before a text
             (choice,) = s.answer("/v1/completions", **body, max_tokens=0, logprobs=1,
                                  echo=True)["choices"]

@@ -45,6 +45,9 @@ const clients = {
             ['models', async () => {
                 const list = await c.models.list();
                 assert.strictEqual(list.data.length, 1);
+                const [{id}] = list.data;
+                assert.strictEqual((await c.models.retrieve(id)).id, id);
+                await assert.rejects(c.models.retrieve('other'), e => e.status === 404);
             }],
             ['embeddings', async () => {
                 const ask = async more => (await c.embeddings.create({model: MODEL,
@@ -125,6 +128,7 @@ const clients = {
                 const {models} = await c.list();
                 assert.strictEqual(models.length, 1);
                 assert.ok((await c.show({model: models[0].name})).details);
+                assert.strictEqual((await c.ps()).models[0].digest, models[0].digest);
             }],
             ['embeddings', async () => {
                 const {embeddings} = await c.embed({model: MODEL, input: TEXTS});

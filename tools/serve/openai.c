@@ -10,7 +10,11 @@
 #include "openai_reply.h"
 #include "request.h"
 
-enum { MOST_ANSWERS = 8 }; /* to a prompt */
+enum {
+    MOST_ANSWERS = 8, /* to a prompt */
+    MOST_ECHOED =
+        1 << 16, /* tokens with a log-probability of all prompts: a token takes 700 bytes */
+};
 
 static json_t *describe(const struct server *s)
 {
@@ -171,19 +175,30 @@ static bool echo_prompt(struct choice *k, const struct request *r, const struct 
     return true;
 }
 
+/* Counts the log-probabilities of a prompt in n choices; fails if there are too many. */
+static void count_echoed(size_t *sum, struct request *r, size_t n)
+{
+    *sum += n * (r->prompt.n_held + r->prompt.n) * (1 + (size_t)r->p.logprobs);
+    if (*sum > MOST_ECHOED)
+        fields_fail(&r->f, "echo and logprobs ask for more than %d log-probabilities of prompts",
+                    MOST_ECHOED);
+}
+
 /* Makes n choices for each prompt; false after a reply. */
 static bool add_prompts(struct call *c, struct request *r, size_t n, bool echo)
 {
     const struct server *s = c->server;
     const json_t *prompt = field(&r->f, "prompt"), *first = json_array_get(prompt, 0);
     bool several = first && !json_is_number(first);
-    size_t n_prompts = several ? json_array_size(prompt) : 1;
+    size_t n_prompts = several ? json_array_size(prompt) : 1, echoed = 0;
     if (n_prompts * n > CALL_CHOICES)
         fields_fail(&r->f, "prompt and n ask for more than %d answers", CALL_CHOICES);
     for (size_t i = 0; i < n_prompts; i++) {
         const json_t *one = several ? json_array_get(prompt, i) : prompt;
         if (!r->f.failed)
             read_prompt(r, s, one);
+        if (!r->f.failed && echo && r->p.logprobs >= 0)
+            count_echoed(&echoed, r, n);
         if (!add_choices(c, r, n))
             return false;
         for (struct choice *k = c->choice + c->n - n; echo && k < c->choice + c->n; k++)

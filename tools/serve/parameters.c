@@ -44,7 +44,10 @@ static const struct parameter {
     {"parallel_tool_calls", ANSWERS, ACCEPTED, NULL},
     {"functions", ANSWERS, REFUSED, NULL},
     {"function_call", ANSWERS, ACCEPTED, NULL},
-    {"add_generation_prompt", ANSWERS, REFUSED, "true"},
+    {"add_generation_prompt", TEMPLATED, HONOURED, NULL},
+    {"continue_final_message", TEMPLATED, HONOURED, NULL},
+    {"add_generation_prompt", ANSWERS, ACCEPTED, NULL}, /* there is no template */
+    {"continue_final_message", ANSWERS, ACCEPTED, NULL},
     {"chat_template", ANSWERS, REFUSED, NULL},
     {"template", ANSWERS, REFUSED, NULL},
     {"context", ANSWERS, REFUSED, NULL},
