@@ -653,7 +653,8 @@ class Serve(Case):
             # what the slot has of the prompt does not count
             again = s.answer("/v1/completions", **body, max_tokens=6, logprobs=0, echo=True)
             self.assertEqual(checks(again["choices"][0]), values)
-            for prompt in "", "x":
+            eos = s.ask("/props")[2]["eos_token"]
+            for prompt in "", "x", f"hello{eos}hello hello", eos:
                 (choice,) = s.answer("/v1/completions", prompt=prompt, max_tokens=3, logprobs=1,
                                      temperature=0, echo=True)["choices"]
                 checks(choice)

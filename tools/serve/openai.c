@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "openai_logprobs.h"
 #include "openai_reply.h"
 #include "request.h"
 
@@ -60,7 +59,7 @@ static bool add_choices(struct call *c, struct request *r, size_t n)
         jobs[i]->take = call_take;
         jobs[i]->user = c;
         c->choice[c->n++] = (struct choice){.job = jobs[i],
-                                            .shown.started = p->text_goes_on,
+                                            .shown.state.started = p->text_goes_on,
                                             .n_prompt = p->n + p->n_held,
                                             .n_held = p->n_held,
                                             .first = !i};
@@ -154,8 +153,15 @@ static bool write_text(struct cli_text *t, const struct tft_model *m, const int3
     return good;
 }
 
-/* Puts the prompt before the answer of the choice, and its tokens before those of the answer. BOS
-   before a string is not of the text. */
+/* Whether the token is the BOS that tuffet puts before a text that does not name it. */
+static bool is_added(const struct tft_model *m, int32_t id, const char *text)
+{
+    size_t n;
+    const char *name = tft_token_text(m, id, true, &n);
+    return id == tft_token_bos(m) && strncmp(text, name, n) != 0;
+}
+
+/* Puts the prompt before the answer of the choice, and its tokens before the answer's. */
 static bool echo_prompt(struct choice *k, const struct request *r, const struct tft_model *m,
                         const json_t *prompt)
 {
@@ -167,10 +173,10 @@ static bool echo_prompt(struct choice *k, const struct request *r, const struct 
     if (r->p.logprobs < 0)
         return true;
     k->job->of_prompt = true;
-    k->shown.started = false;
+    k->shown = (struct shown){.echo = k->echo.p, .n_echo = k->echo.n};
     k->logprobs = json_array();
     for (size_t i = 0; i <= p->n_held && i < p->n_held + p->n; i++)
-        if (i || !text || p->ids[i] != tft_token_bos(m))
+        if (i || !text || !is_added(m, p->ids[i], text))
             json_array_append_new(k->logprobs, logprobs_unknown(m, p->ids[i]));
     return true;
 }

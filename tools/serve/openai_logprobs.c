@@ -71,24 +71,43 @@ static size_t count_characters(const char *p, size_t n)
     return characters;
 }
 
-/* Adds a token and its offset. Its text is the one that it has in the text of the choice, without the
-   space that a vocabulary puts before the first word. */
+/* Number of bytes if the special token stands in the echo by its name; or 0. */
+static size_t named(const struct shown *shown, const struct tft_model *m, int32_t id)
+{
+    size_t n, plain;
+    const char *name = tft_token_text(m, id, true, &n);
+    tft_token_text(m, id, false, &plain);
+    bool there = !plain && shown->at < shown->n_echo && n <= shown->n_echo - shown->at &&
+                 memcmp(shown->echo + shown->at, name, n) == 0;
+    return there ? n : 0;
+}
+
+/* Whether the text has no space where the token begins with one: vocabularies put spaces before the
+   first word, and after special tokens. */
+static bool has_extra_space(const struct shown *shown, const char *piece, size_t len)
+{
+    return len && *piece == ' ' && shown->at < shown->n_echo && shown->echo[shown->at] != ' ';
+}
+
+/* Adds a token and its offset. Its text is the one that it has in the text of the choice. */
 static void add_token(json_t *tokens, json_t *offsets, const json_t *entry,
-                      const struct tft_model *m, struct tft_text *shown, size_t *offset)
+                      const struct tft_model *m, struct shown *shown)
 {
     char piece[TFT_TEXT_MAX];
     int32_t id = (int32_t)json_integer_value(json_object_get(entry, "id"));
-    bool fresh = !shown->started;
-    size_t n, len = tft_text_push(shown, m, id, piece);
-    const char *name = tft_token_text(m, id, true, &n);
-    bool cut = fresh && n && *name == ' ' && len + 1 == n;
-    json_array_append_new(tokens, cut ? json_bytes(piece, len) : json_bytes(name, n));
-    json_array_append_new(offsets, json_integer((json_int_t)*offset));
-    *offset += count_characters(piece, len);
+    bool fresh = !shown->state.started;
+    size_t n, len = tft_text_push(&shown->state, m, id, piece), special = named(shown, m, id),
+              space = has_extra_space(shown, piece, len);
+    const char *name = tft_token_text(m, id, true, &n), *p = piece + space;
+    len -= space;
+    bool cut = (fresh || space) && !special && n && *name == ' ' && len + 1 == n;
+    json_array_append_new(tokens, cut ? json_bytes(p, len) : json_bytes(name, n));
+    json_array_append_new(offsets, json_integer((json_int_t)shown->offset));
+    shown->at += len + special;
+    shown->offset += count_characters(p, len) + count_characters(name, special);
 }
 
-json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct tft_text *shown,
-                            size_t *offset)
+json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct shown *shown)
 {
     if (!entries)
         return json_null();
@@ -97,7 +116,7 @@ json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct t
     size_t i;
     json_array_foreach(entries, i, entry)
     {
-        add_token(tokens, offsets, entry, m, shown, offset);
+        add_token(tokens, offsets, entry, m, shown);
         json_array_append(values, json_object_get(entry, "logprob"));
         json_array_append_new(tops, by_text(json_object_get(entry, "top_logprobs")));
     }

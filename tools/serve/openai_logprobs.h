@@ -4,6 +4,13 @@
 
 #include "server.h"
 
+/* How much of a completion's text the tokens so far have. The text begins with echo[n_echo]. */
+struct shown {
+    struct tft_text state;
+    const char *echo;
+    size_t n_echo, at, offset; /* at, offset: bytes and characters */
+};
+
 /* The entry of a chat for one item of ITEM_TOKEN. */
 json_t *logprobs_entry(const struct tft_model *m, const struct item *item);
 
@@ -11,10 +18,8 @@ json_t *logprobs_entry(const struct tft_model *m, const struct item *item);
 json_t *logprobs_unknown(const struct tft_model *m, int32_t id);
 
 /* The members `logprobs` of a choice made of such entries; these functions take the references. Of
-   a chat; and of a completion, in which *offset characters of text, by the state *shown, come before
-   these tokens. */
+   a chat; and of a completion, in which these tokens follow after `shown`. */
 json_t *logprobs_chat(json_t *entries);
-json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct tft_text *shown,
-                            size_t *offset);
+json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct shown *shown);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "base/splitmix64.h"
 #include "fields.h"
-#include "openai_logprobs.h"
 
 enum { PING = 5 }; /* silent seconds, after which a stream sends a sign of life */
 
@@ -80,8 +79,7 @@ static json_t *take_logprobs(const struct call *c, struct choice *k)
 {
     json_t *entries = k->logprobs;
     k->logprobs = NULL;
-    return c->chat ? logprobs_chat(entries)
-                   : logprobs_completion(entries, c->server->m, &k->shown, &k->offset);
+    return c->chat ? logprobs_chat(entries) : logprobs_completion(entries, c->server->m, &k->shown);
 }
 
 /* Begins a call. Its name has nine letters, as Mistral's template requires. */

@@ -2,7 +2,7 @@
 #ifndef SERVE_OPENAI_REPLY_H
 #define SERVE_OPENAI_REPLY_H
 
-#include "server.h"
+#include "openai_logprobs.h"
 
 enum { CALL_CHOICES = 64 };
 
@@ -12,8 +12,7 @@ struct choice {
     struct cli_text text, thought;
     json_t *calls;           /* [] of whole calls, for a reply that is not a stream */
     json_t *logprobs;        /* [] not sent yet */
-    size_t offset;           /* characters of text before these, for completions */
-    struct tft_text shown;   /* the state of that text */
+    struct shown shown;      /* the text before these, for completions */
     size_t n_prompt, n_held; /* tokens of the prompt; how many the model's prefix has */
     bool first;              /* of its prompt */
     bool begun;
