@@ -323,6 +323,24 @@ class Serve(Case):
             self.assertEqual(text(**hard, repeat_last_n=-1), text(**hard, repeat_last_n=10000))
             self.assertNotEqual(text(**hard, repeat_last_n=-1), text(**hard, repeat_last_n=1))
 
+    def test_options_that_switch_off(self):
+        """What a request does not say, the options of the program say."""
+        body = {"prompt": "hello hello hello", "max_tokens": 20, "seed": 3}
+        hard = {"temperature": 0, "repeat_penalty": 3}
+        with Server(self.endless(), "--top-p=0", "--temp=3", "--repeat-last=0") as s:
+            text = lambda **more: s.answer("/v1/completions", **body, **more)["choices"][0]["text"]
+            defaults = s.ask("/props")[2]["default_generation_settings"]["params"]
+            self.assertEqual((defaults["top_p"], defaults["repeat_last_n"]), (0, 0))
+            greedy = text(temperature=0)
+            self.assertEqual(text(), greedy)
+            self.assertNotEqual(text(top_p=1), greedy)
+            self.assertEqual(text(**hard), greedy)
+            self.assertNotEqual(text(**hard, repeat_last_n=64), greedy)
+        with Server(self.endless(), "--repeat-last=-1") as s:
+            defaults = s.ask("/props")[2]["default_generation_settings"]["params"]
+            self.assertEqual(defaults["repeat_last_n"], -1)
+            self.assertEqual(text(**hard), text(**hard, repeat_last_n=-1))
+
     def test_variables_of_the_template(self):
         thinks = ZEPHYR + "{% if enable_thinking %}t{% endif %}{{ reasoning_effort }}"
         with Server(self.endless(template=thinks)) as s:

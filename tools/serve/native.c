@@ -134,13 +134,13 @@ static json_t *token_name(const struct tft_model *m, int32_t id)
 void native_props(struct exchange *x)
 {
     const struct server *s = x->server;
-    const struct tft_sampler z = params_default().sampler;
+    const struct cli_sampling_options *z = &cli_sampling_options;
     const char *jinja = tft_model_chat_template(s->m);
-    json_t *params = json_pack(
-        "{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z.temperature, "top_k",
-        (int)z.top_k, "top_p", z.top_p > 0 ? (double)z.top_p : 1, "min_p", (double)z.min_p,
-        "repeat_penalty", z.repeat_penalty > 0 ? (double)z.repeat_penalty : 1, "repeat_last_n",
-        z.repeat_last ? (int)z.repeat_last : 64, "n_predict", -1, "max_tokens", -1);
+    json_t *params =
+        json_pack("{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z->temperature,
+                  "top_k", (int)z->top_k, "top_p", (double)z->top_p, "min_p", (double)z->min_p,
+                  "repeat_penalty", z->repeat_penalty > 0 ? (double)z->repeat_penalty : 1,
+                  "repeat_last_n", (int)z->repeat_last, "n_predict", -1, "max_tokens", -1);
     json_t *each =
         json_pack("{s:I, s:o}", "n_ctx", (json_int_t)engine_capacity(s->engine), "params", params);
     reply_json(x, 200,

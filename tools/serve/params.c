@@ -53,8 +53,7 @@ static void read_top_p(struct tft_sampler *z, struct fields *f)
 /* repeat_last_n 0: no token is penalized; -1: all of the context are. */
 static void read_penalty(struct tft_sampler *z, struct fields *f)
 {
-    int32_t otherwise = z->repeat_last ? z->repeat_last : 64;
-    int64_t last = field_integer(f, "repeat_last_n", -1, INT32_MAX, otherwise);
+    int64_t last = field_integer(f, "repeat_last_n", -1, INT32_MAX, z->repeat_last);
     z->repeat_penalty = (float)field_number(f, "repeat_penalty", 0, 100, z->repeat_penalty);
     z->repeat_penalty = last ? z->repeat_penalty : 1;
     z->repeat_last = last < 0 ? INT32_MAX : (int32_t)last;
