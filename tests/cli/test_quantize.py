@@ -740,7 +740,7 @@ class Quantize(Case):
         # a prompt that is the text, and one that is empty, begin where the prefix ends
         self.assertEqual(run("-p", text), (run("-p", "", "--special")[0], tokens[0], tokens[0]))
         self.assertEqual(run("-p", text + more, "--special")[2], tokens[0])
-        self.assertEqual(run("-p", "<s>" + text, "--special")[1:], (tokens[0] + 1, tokens[0] + 1))
+        self.assertEqual(run("-p", "<s>" + text, "--special")[1:], (tokens[0], tokens[0]))
         # other text comes behind it
         self.assertEqual(run("-p", "the end")[2], 0)
         # one that is fed twice over is another

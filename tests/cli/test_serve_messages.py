@@ -34,7 +34,7 @@ class Messages(Case):
         parts = [{"role": "user", "content": [{"type": "text", "text": "on"},
                                               {"type": "text", "text": "ce"}]}]
         self.assertEqual(self.prompts(PARTS, HELLO, parts),
-                         ["<|user|>hello\n", "<|user|>once\n"])
+                         ["<|user|>hello", "<|user|>once"])
         self.assertIn("once", self.prompts(ZEPHYR, parts)[0])
 
     def test_what_the_template_drops(self):

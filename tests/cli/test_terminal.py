@@ -315,9 +315,10 @@ class InTerminal(Case):
                 self.assertEqual(screen.text().count(f"> {line[:5]}"), 1, screen.text())
             screen.press("C-c")
             screen.wait_for("> ")
-        screen.command("resize-window", "-x", "80")
         screen.press("C-d")
-        self.assert_ended(screen, 0)
+        screen.wait_until(lambda: "status 0\nshell$" in screen.text(), "status 0")
+        screen.command("resize-window", "-x", "80")
+        screen.wait_until(lambda: screen.modes() == self.before, "the modes of before")
 
     @unittest.skipUnless(EDITS, "built without libedit")
     def test_suspended(self):

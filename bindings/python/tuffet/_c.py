@@ -105,7 +105,8 @@ class tft_chat_input(Structure):
                 ("no_prompt", c_bool), ("answer", c_char_p), ("n_answer", c_size_t),
                 ("bos", c_char_p), ("eos", c_char_p), ("has_time", c_bool), ("time", c_int64),
                 ("max_steps", c_uint64), ("max_output", c_size_t), ("max_memory", c_size_t),
-                ("max_depth", c_uint32), ("read_arguments", c_bool)]
+                ("max_depth", c_uint32), ("read_arguments", c_bool),
+                ("continue_last", c_bool)]
 
 
 class tft_chat_text(Structure):

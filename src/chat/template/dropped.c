@@ -15,6 +15,7 @@ struct squeezed {
 struct search {
     struct jinja *x;
     struct squeezed in; /* the parts of the text that are not trusted: what messages say */
+    struct squeezed all; /* the whole text */
     size_t at;          /* after the last text that was found: messages come in their order */
 };
 
@@ -52,6 +53,7 @@ static struct squeezed squeezed(struct jinja *x, const char *p, size_t n)
     return out;
 }
 
+/* The parts of the text that are not trusted. */
 static struct squeezed untrusted(struct jinja *x, const struct tft_chat_text *t)
 {
     struct squeezed out = {.p = tft_jinja_spend(x, t->n / 4) ? tft_jinja_take(x, t->n + 1, 1)
@@ -112,17 +114,23 @@ static bool find_string(struct search *s, struct jinja_value said)
     return json.kind != JINJA_STRING || find(s, json.string->p + 1, json.string->n - 2);
 }
 
-/* Whether the text is JSON, and its value stands as JSON. */
+/* Whether the text is a JSON object or list, and its value stands as JSON: anywhere, because numbers
+   and brackets of a value that a template has read and written again are not marked as untrusted. */
 static bool find_value(struct search *s, struct jinja_value said)
 {
     const struct jinja_args none = {0};
+    const struct squeezed text = squeezed(s->x, said.string->p, said.string->n);
+    if (!text.p || !text.n || !strchr("{[", *text.p))
+        return false;
     struct jinja x = *s->x; /* text that is not JSON is no failure of the search */
     x.chunk = NULL;
     x.memory = 0;
     struct jinja_value v = tft_jinja_read_json(&x, said.string);
     if (x.status == TFT_OK)
         v = tft_jinja_tojson(&x, v, &none);
-    bool found = x.status == TFT_OK && find(s, v.string->p, v.string->n);
+    const struct squeezed what =
+        x.status == TFT_OK ? squeezed(s->x, v.string->p, v.string->n) : (struct squeezed){0};
+    bool found = what.p && position(s->x, s->all.p, s->all.n, what.p, what.n) < s->all.n;
     if (x.status == TFT_ERR_NOMEM)
         tft_jinja_fail(s->x, TFT_ERR_NOMEM, "out of memory");
     tft_jinja_free(&x);
@@ -173,7 +181,7 @@ enum tft_status tft_chat_dropped(size_t *said, size_t *result, const struct tft_
     struct jinja x = tft_chat_pool(&i);
     x.scope = &scope;
     struct jinja_value messages = tft_chat_set_variables(&x, &i, CHAT_EITHER);
-    struct search s = {.x = &x, .in = untrusted(&x, text)};
+    struct search s = {.x = &x, .in = untrusted(&x, text), .all = squeezed(&x, text->p, text->n)};
     for (size_t k = 0; messages.kind == JINJA_LIST && k < messages.list->n; k++) {
         struct jinja_value m = messages.list->item[k];
         size_t *first = has_role(&x, m, says) ? said : result;
