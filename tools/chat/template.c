@@ -117,13 +117,6 @@ const struct template_format *template_choose(const struct tft_model *m, const c
     return &own;
 }
 
-const struct tft_chat_template *template_quietly(const struct tft_model *m)
-{
-    struct template_format *f = opt.name ? find(opt.name) : &own;
-    own.jinja = tft_model_chat_template(m);
-    return f && f->jinja && open_format(f, NULL) == TFT_OK ? f->t : NULL;
-}
-
 /* ---- the date */
 
 /* Days from 1970 on: Hinnant's days_from_civil (howardhinnant.github.io/date_algorithms.html). */
@@ -161,14 +154,14 @@ static int64_t time_now(void)
                  : 0;
 }
 
-/* The time of the first call. It stays the same, so that a prompt that begins with it keeps its
-   beginning. */
-static int64_t first_time(void)
+int64_t template_time(void)
 {
     static int64_t first;
     first = first ? first : time_now();
     return first;
 }
+
+const char *template_given(void) { return opt.name; }
 
 int template_check(void)
 {
@@ -190,7 +183,7 @@ static bool make_input(struct tft_chat_input *in, struct tft_chat_message **all,
 {
     static const char *const roles[] = {"system", "user", "assistant"};
     static const char without[] = "{\"enable_thinking\": false}";
-    *in = (struct tft_chat_input){.size = sizeof *in, .has_time = true, .time = first_time()};
+    *in = (struct tft_chat_input){.size = sizeof *in, .has_time = true, .time = template_time()};
     if (o->tools) {
         in->json = *json = template_json(message, n, o, &in->n_json);
         return in->json;

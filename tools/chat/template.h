@@ -16,6 +16,13 @@ struct template_format;
 extern const struct cli_option template_option_list[];
 int template_check(void);
 
+/* The value of --template, or NULL. */
+const char *template_given(void);
+
+/* The local time as seconds since 1970 began, or midnight of --date: the time of the first call. It
+   stays the same, so that a prompt that begins with it keeps its beginning. */
+int64_t template_time(void);
+
 /* The built-in template of that name; NULL if the name is unknown. */
 const struct template_format *template_named(const char *name);
 const char *template_name(const struct template_format *f);
@@ -23,9 +30,6 @@ const char *template_name(const struct template_format *f);
 /* The template that --template names, or the model's own; NULL after an error message. path: of the
    model. */
 const struct template_format *template_choose(const struct tft_model *m, const char *path);
-
-/* The same without a message; NULL if the file has none, or an unreadable one. */
-const struct tft_chat_template *template_quietly(const struct tft_model *m);
 
 /* All names, for error messages: "chatml, qwen3, ..." */
 const char *template_names(void);

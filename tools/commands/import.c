@@ -1,9 +1,10 @@
 /* tuffet import: makes a GGUF file of a folder of Hugging Face. */
+#include <dirent.h>
 #include <inttypes.h>
 
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
-#include "tools/import/command.h"
+#include "tools/import/import.h"
 
 static struct {
     const char *out;
@@ -22,12 +23,37 @@ static const struct cli_option options[] = {
 
 static bool is_file(const char *path)
 {
-    return system_is_same_file(path, path) && !import_is_folder(path);
+    DIR *folder = opendir(path);
+    if (folder)
+        closedir(folder);
+    return !folder && system_is_same_file(path, path);
+}
+
+static bool progress(void *user, double done)
+{
+    cli_progress_at(user, done);
+    return !cli_interrupted();
+}
+
+static int import(const char *folder, struct import_result *r)
+{
+    struct cli_progress bar;
+    struct tft_error err;
+    struct import_opts o = {.type = (enum import_type)opt.type,
+                            .no_tokenizer = opt.no_tokenizer,
+                            .progress = progress,
+                            .user = &bar};
+    cli_catch_interrupts();
+    cli_progress_begin(&bar, "importing");
+    enum tft_status status = import_model(folder, opt.out, &o, r, &err);
+    cli_progress_end(&bar);
+    if (status != TFT_OK)
+        return cli_fail("%s", err.msg);
+    return r->stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
 static int run_import(const char *folder)
 {
-    struct import_opts o = {.type = (enum import_type)opt.type, .no_tokenizer = opt.no_tokenizer};
     struct import_result r;
     uint64_t start = cli_ns();
     if (!opt.out)
@@ -36,8 +62,7 @@ static int run_import(const char *folder)
         return cli_usage("%s is a file: name the folder that it lies in, with config.json", folder);
     if (cli_check_output(opt.out, folder) != CLI_OK)
         return CLI_FAILED;
-    cli_catch_interrupts();
-    int status = import_command(folder, opt.out, o, &r);
+    int status = import(folder, &r);
     if (status != CLI_OK)
         return status;
     if (opt.json)

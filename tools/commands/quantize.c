@@ -2,23 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/open.h"
 #include "tools/chat/template.h"
 #include "tools/commands/commands.h"
-#include "tools/import/command.h"
-#include "tools/quantize/command_bits.h"
-#include "tools/quantize/command_check.h"
-#include "tools/quantize/command_kv.h"
-#include "tools/quantize/command_plan.h"
-#include "tools/quantize/command_prefix.h"
-#include "tools/quantize/command_ranges.h"
-#include "tools/quantize/command_system.h"
-#include "tools/quantize/command_text.h"
-#include "tools/quantize/command_tune.h"
-#include "tools/quantize/measure/worst_inputs.h"
-#include "tools/quantize/quantize.h"
+#include "tools/commands/quantize_plan.h"
+#include "tools/commands/quantize_report.h"
 
-enum { ROTATE_AUTO }; /* then enum quantize_rotate */
+enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
+enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE, CUSHION_PAPER };
 
 static struct {
     const char *out, *kv, *bits;
@@ -57,368 +47,284 @@ static const struct cli_option options[] = {
     {0},
 };
 
-/* ---- bits of the weights */
+static struct {
+    const char *calib;
+    uint32_t tokens, window;
+    bool special;
+} text = {.tokens = 8192};
 
-static bool is(const char *p, size_t n, const char *word)
-{
-    return strlen(word) == n && memcmp(p, word, n) == 0;
-}
-
-/* Parses one item of --bits, the n bytes at p: "4", or layers, a matrix, or both with a dot
-   between them, and then "=4". bits: [n_layer, LAYER_MATS], or NULL: any layers will do. */
-static bool take_bits(uint8_t *bits, uint32_t n_layer, const char *p, size_t n)
-{
-    const char *end = p + n - 2;
-    uint32_t from = 0, to = n_layer - 1;
-    if (!n || !strchr("2348", p[n - 1]) || (n > 1 && (n < 3 || *end != '=')))
-        return false;
-    bool every = n == 1, layers = n > 1 && *p >= '0' && *p <= '9', found = false;
-    if (layers && (!quantize_take_layers(&p, &from, &to) || to >= n_layer || (p != end && *p != '.')))
-        return false;
-    every |= layers && p == end;
-    p += layers && p != end;
-    for (int i = 0; i < LAYER_MATS; i++)
-        if (every || is(p, (size_t)(end - p), quantize_matrix_name(i))) {
-            found = true;
-            for (uint32_t l = from; bits && l <= to; l++)
-                bits[l * LAYER_MATS + (uint32_t)i] = (uint8_t)(end[1] - '0');
-        }
-    return found;
-}
-
-static int take_all_bits(uint8_t *bits, uint32_t n_layer)
-{
-    for (const char *p = opt.bits, *next; p; p = next) {
-        size_t n = strcspn(p, ",");
-        if (!take_bits(bits, n_layer, p, n))
-            return cli_usage("--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a matrix, or layers, "
-                             "with these, like ffn_down=8 or 0-3.attn_v=8", (int)n, p);
-        next = p[n] ? p + n + 1 : NULL;
-    }
-    return CLI_OK;
-}
-
-static int choose_bits(const struct tft_model *m, const struct quantize_opts *o, uint8_t *bits)
-{
-    memset(bits, 8, (size_t)m->n_layer * LAYER_MATS);
-    int status = take_all_bits(bits, m->n_layer);
-    bool few = command_bits_wanted() || quantize_low_bits(o, 0, m->n_layer);
-    if (status == CLI_OK && o->per_tensor && few)
-        return cli_usage("--bits below 8 has a scale for each row: leave out --weights per-tensor");
-    return status;
-}
-
-/* ---- the report */
-
-/* The options of a run, and its results. */
-struct quantize_run {
-    struct quantize_opts o;
-    struct quantize_input *result; /* [inputs] */
-    uint8_t *matrix_bits;          /* [n_layer, LAYER_MATS] o.bits */
-    struct command_tune tune;
-    struct command_system system;
-    struct command_kv kv;
-    struct bits_search bits;
-    struct command_text text;
-    struct command_check check;
-    struct command_ranges ranges;
-    enum tft_range *range; /* [inputs] o.range */
-    const struct command_prefix *prefix;
-    uint32_t n_start; /* first tokens of the prefix that the float model has in the check */
-    uint64_t start;
+static const struct cli_option text_options[] = {
+    {0, "calib", CLI_TEXT, &text.calib, "FILE",
+     "calibrate on the text in FILE, or on its conversations (lines of JSON with OpenAI's "
+     "messages) and prose inside the program (default: conversations that the model writes, and "
+     "that prose); evaluate on other text"},
+    {0, "special", CLI_FLAG, &text.special, NULL,
+     "read names of special tokens in the text of --calib, such as <|im_start|>, as these tokens"},
+    {0, "calib-tokens", CLI_COUNT, &text.tokens, "N",
+     "use N tokens of the calibration text, in windows spread evenly over it"},
+    {0, "calib-window", CLI_COUNT, &text.window, "N",
+     "cut the text into windows of N tokens, each a sequence (default 512, or fewer in a short "
+     "context)"},
+    {0},
 };
 
-static void report_people(const struct tft_model *m, const struct quantize_run *run)
+static struct {
+    const char *dynamic;
+    int per;
+} ranges = {.dynamic = "auto"};
+
+static const struct cli_option range_options[] = {
+    {0, "dynamic", CLI_TEXT, &ranges.dynamic, "LIST",
+     "measure the ranges of these inputs at run time: all, none, or layers and parts like "
+     "\"0-3,ffn_down,5.attn_q,output\"; auto: of the inputs that lose most on held-out text "
+     "(default auto)"},
+    {0, "dynamic-per", CLI_WORD, &ranges.per, "token|tensor",
+     "measure the ranges of --dynamic for each token, or for all tokens of a pass"},
+    {0},
+};
+
+static struct {
+    const char *intact_text, *intact_tokens;
+    struct cli_texts system;
+    int intact, cushion, bits;
+    uint32_t most, sample;
+    float tau, cost;
+} prefix = {.most = 4, .tau = 0.5f, .cost = 0.02f};
+
+static const struct cli_option prefix_options[] = {
+    {0, "intact", CLI_WORD, &prefix.intact, "auto|none|bos",
+     "store the keys and values of BOS as a prefix; auto: of BOS, if the model begins texts with "
+     "it, and of tokens that are outliers in the text"},
+    {0, "intact-text", CLI_TEXT, &prefix.intact_text, "TEXT",
+     "store BOS and TEXT as a prefix; <|names|> in TEXT become special tokens"},
+    {0, "intact-tokens", CLI_TEXT, &prefix.intact_tokens, "IDS",
+     "store these tokens as a prefix, such as \"1,13\""},
+    {0, "prefix-bits", CLI_WORD, &prefix.bits, "16|8|4",
+     "store the prefix with this many bits per number: F16, Q8_0 or Q4_1"},
+    {0, "cushion", CLI_WORD, &prefix.cushion, "none|auto|exhaustive|paper",
+     "search tokens for the prefix that take the outliers of activations"},
+    {0, "cushion-max", CLI_COUNT, &prefix.most, "N",
+     "limit the prefix to N tokens, including the tokens of --intact or --intact-tokens"},
+    {0, "cushion-tau", CLI_REAL, &prefix.tau, "T",
+     "refuse a token unless it lowers the error below T times its value"},
+    {0, "cushion-cost", CLI_REAL, &prefix.cost, "C",
+     "refuse a token that raises the loss on the text by more than C nats per token"},
+    {0, "cushion-sample", CLI_COUNT, &prefix.sample, "N",
+     "judge candidates by text samples of N tokens (default 512, or fewer in a short context)"},
+    {0},
+};
+
+static const struct cli_option system_options[] = {
+    {0, "intact-system", CLI_TEXTS, &prefix.system, "[NAME=]TEXT",
+     "store the beginning of conversations with the system message TEXT, as a prefix called NAME "
+     "(default \"system\"); once or more"},
+    {0},
+};
+
+static struct {
+    bool tune, calibrate;
+    uint32_t epochs;
+    float rate, lambda;
+} tuning = {.epochs = 2, .lambda = 0.01f};
+
+static const struct cli_option tuning_options[] = {
+    {0, "tune", CLI_FLAG, &tuning.tune, NULL,
+     "train the prefix to predict the text with little 8-bit error (CushionCache, section 4.2)"},
+    {0, "calibrate", CLI_FLAG, &tuning.calibrate, NULL,
+     "train the prefix to bring layer outputs near the float model's (IntactKV, section 3.2)"},
+    {0, "tune-epochs", CLI_COUNT, &tuning.epochs, "N", "pass N times over the text"},
+    {0, "tune-rate", CLI_REAL, &tuning.rate, "R",
+     "set the learning rate of AdamW (default 0.003; 0.0003 with --calibrate)"},
+    {0, "tune-lambda", CLI_REAL, &tuning.lambda, "L",
+     "weight the 8-bit error by L in the loss of --tune"},
+    {0},
+};
+
+static const char *bits_budget, *kv_budget;
+
+static const struct cli_option bits_options[] = {
+    {0, "bits-search", CLI_TEXT, &bits_budget, "BUDGET",
+     "choose 2, 3, 4 or 8 bits for each matrix of the layers within BUDGET: \"4.25\" bits per "
+     "weight, overhead included, or \"700MB\" in all"},
+    {0},
+};
+
+static const struct cli_option kv_options[] = {
+    {0, "kv-search", CLI_TEXT, &kv_budget, "BUDGET",
+     "choose bits for each layer of the KV cache --kv (default tuffet) within BUDGET: \"2.5\" bits "
+     "per number, overhead included; \"5632B\" per token; or \"2.5@8192\", the mean over a session "
+     "of 8192 tokens, f16 ones included: then choose clip, retain and group too"},
+    {0},
+};
+
+/* ---- the options as those of the library */
+
+/* 0 is a value on the command line, and the default in the library. */
+static float real(float x) { return x > 0 ? x : -1; }
+
+/* Start of the text of "NAME=TEXT"; option itself if it is a text. A name has no white space, so
+   "Answer with x = 1" is a text. */
+static const char *text_of(const char *option)
 {
-    struct worst_inputs l = {0};
-    const struct quantize_opts *o = &run->o;
-    const struct quantize_input *result = run->result;
-    if (o->cushion)
-        command_prefix_report(m, o->cushion);
-    command_tune_report(&run->tune);
-    command_system_report(&run->system);
-    command_bits_report(&run->bits);
-    command_kv_report(&run->kv);
-    command_ranges_report(&run->ranges, &run->check, m);
-    for (uint32_t i = 0; i < tft_model_inputs(m); i++)
-        if (o->range[i] == TFT_RANGE_STATIC)
-            worst_inputs_add(&l, (struct input_error){i, result[i].error, result[i].affine});
-    worst_inputs_print(stderr, &l, m->n_layer);
-    check_print(stderr, run->check.loss, m->n_vocab);
+    size_t n = strcspn(option, "= \t\r\n");
+    return option[n] == '=' ? option + n + 1 : option;
 }
 
-static void report_json(const struct tft_model *m, const struct quantize_run *run)
+/* The name, which the caller frees; NULL: out of memory. */
+static char *name_of(const char *option)
 {
-    const struct quantize_opts *o = &run->o;
-    double seconds = (double)(cli_ns() - run->start) / 1e9;
-    static const char *const kinds[] = {"float", "static", "token", "tensor"};
-    char name[64];
-    printf("{\"seconds\":%.3f,\"tokens\":%zu,\"window\":%u,\"prefix\":[", seconds,
-           o->n_text / o->window * o->window, o->window);
-    for (uint32_t i = 0; i < o->n_prefix; i++)
-        printf(i ? ",%d" : "%d", (int)o->prefix[i]);
-    fputs("],\"tried\":", stdout);
-    command_prefix_json_choice(run->prefix);
-    fputs(",\"cushion\":", stdout);
-    command_prefix_json(o->cushion);
-    fputs(",\"tune\":", stdout);
-    command_tune_json(&run->tune);
-    fputs(",\"system\":", stdout);
-    command_system_json(&run->system);
-    fputs(",\"kv_search\":", stdout);
-    command_kv_json(&run->kv);
-    fputs(",\"bits_search\":", stdout);
-    command_bits_json(&run->bits);
-    fputs(",\"dynamic\":", stdout);
-    command_ranges_json(&run->ranges, m);
-    fputs(",\"check\":", stdout);
-    check_json(stdout, run->check.loss);
-    fputs(",\"inputs\":[", stdout);
-    for (uint32_t i = 0; i < tft_model_inputs(m); i++) {
-        const struct quantize_input *r = &run->result[i];
-        printf("%s{\"name\":\"%s\",\"range\":\"%s\",\"scale\":%.9g,\"zero\":%d,\"min\":%.6g,"
-               "\"max\":%.6g,\"error\":%.6g}",
-               i ? "," : "", quantize_input_name(m->n_layer, i, name), kinds[o->range[i]],
-               (double)r->affine.scale, (int)r->affine.zero, (double)r->min, (double)r->max,
-               r->error);
+    const char *given = text_of(option);
+    return given > option ? cli_copy(option, (size_t)(given - option) - 1)
+                          : cli_copy("system", strlen("system"));
+}
+
+static void free_systems(struct tft_quantize_system *all)
+{
+    for (uint32_t i = 0; all && i < prefix.system.n; i++)
+        free((char *)(uintptr_t)all[i].name);
+    free(all);
+}
+
+/* NULL: out of memory. */
+static struct tft_quantize_system *systems(void)
+{
+    bool good = true;
+    struct tft_quantize_system *all = calloc(prefix.system.n + 1, sizeof *all);
+    for (uint32_t i = 0; all && i < prefix.system.n; i++) {
+        all[i] = (struct tft_quantize_system){name_of(prefix.system.p[i]),
+                                              text_of(prefix.system.p[i])};
+        good &= all[i].name != NULL;
     }
-    puts("]}");
+    if (good)
+        return all;
+    free_systems(all);
+    return NULL;
 }
 
-/* ---- the whole */
-
-static bool progress(void *user, double done)
+static struct tft_quantize_opts library_options(void)
 {
-    cli_progress_at(user, done);
+    static const uint32_t bits[] = {16, 8, 4};
+    return (struct tft_quantize_opts){
+        .size = sizeof(struct tft_quantize_opts),
+        .tokenizer = cli_model_options.tokenizer,
+        .n_threads = (int)cli_model_options.threads,
+        .bits = opt.bits,
+        .bits_search = bits_budget,
+        .group = opt.group,
+        .rounding = (enum tft_quantize_rounding)opt.rounding,
+        .rotate = (enum tft_quantize_rotation)opt.rotate,
+        .smooth = opt.smooth,
+        .dynamic = ranges.dynamic,
+        .calib_name = text.calib,
+        .special = text.special,
+        .calib_tokens = text.tokens,
+        .calib_window = text.window,
+        .format = template_given(),
+        .time = template_time(),
+        .intact = (enum tft_quantize_intact)prefix.intact,
+        .intact_text = prefix.intact_text,
+        .intact_tokens = prefix.intact_tokens,
+        .prefix_bits = bits[prefix.bits],
+        .n_system = prefix.system.n,
+        .cushion = prefix.cushion == CUSHION_PAPER ? TFT_CUSHION_EXHAUSTIVE
+                                                   : (enum tft_quantize_cushion)prefix.cushion,
+        .cushion_max = prefix.most,
+        .cushion_sample = prefix.sample,
+        .cushion_tau = real(prefix.tau),
+        .cushion_cost = real(prefix.cost),
+        .tune = tuning.tune        ? TFT_TUNE_PREDICTION
+                : tuning.calibrate ? TFT_TUNE_OUTPUTS
+                                   : TFT_TUNE_NONE,
+        .tune_epochs = tuning.epochs,
+        .tune_rate = tuning.rate,
+        .tune_lambda = real(tuning.lambda),
+        .kv = opt.kv,
+        .kv_search = kv_budget,
+    };
+}
+
+static struct quantize_lab lab_options(void)
+{
+    return (struct quantize_lab){.method = (enum range_method)opt.method,
+                                 .percentile = (double)opt.percentile,
+                                 .per_tensor = opt.per_tensor,
+                                 .dynamic_per_tensor = ranges.per,
+                                 .paper = prefix.cushion == CUSHION_PAPER};
+}
+
+/* ---- the run */
+
+/* The line of the current step. */
+static struct {
+    struct cli_progress bar;
+    char step[64];
+    bool shown;
+} line;
+
+static void end_line(void)
+{
+    if (line.shown)
+        cli_progress_end(&line.bar);
+    line.shown = false;
+}
+
+static bool progress(void *user, const char *step, double done)
+{
+    (void)user;
+    if (done == 0) {
+        end_line();
+        snprintf(line.step, sizeof line.step, "%s", step);
+        cli_progress_begin(&line.bar, line.step);
+        line.shown = true;
+    }
+    cli_progress_at(&line.bar, done);
     return !cli_interrupted();
 }
 
-static int convert(struct tft_model *m, struct quantize_run *run, const char *path)
+static void note(void *user, const char *said)
 {
-    struct cli_progress bar;
-    struct tft_error err;
-    bool stopped;
-    run->o.progress = progress;
-    run->o.user = &bar;
-    cli_progress_begin(&bar, run->o.rows_k ? "quantizing again" : "quantizing");
-    enum tft_status status = quantize(m, path, &run->o, run->result, &stopped, &err);
-    cli_progress_end(&bar);
-    return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
+    (void)user;
+    end_line();
+    fprintf(stderr, "tuffet: %s\n", said);
 }
 
-/* Measures the file, and chooses the inputs with per-token ranges. An interrupt leaves no file: its
-   ranges are the last ones tried. */
-static int choose_ranges(struct tft_model *m, struct quantize_run *run, const char *path)
+static int report(const struct quantize_run *run, const struct tft_error *err)
 {
-    if (!command_check_has_text(&run->text))
-        return CLI_OK;
-    int status = command_check_open(&run->check, m, &run->text);
-    if (status == CLI_OK)
-        status = command_check_file(&run->check, path, "checking", run->o.n_threads);
-    if (status == CLI_OK)
-        status = command_ranges_choose(&run->ranges, &run->check, &run->text, path, run->range,
-                                       run->o.n_threads);
-    if (status == CLI_INTERRUPTED)
-        remove(path);
-    return status;
-}
-
-/* The loss of the finished file. path: of the measured file; later steps may have changed it */
-static int check(struct quantize_run *run, const char *path)
-{
-    int status = CLI_OK;
-    if (!command_check_has_text(&run->text))
-        return CLI_OK;
-    if (path != opt.out)
-        status = command_check_file(&run->check, opt.out, "checking", run->o.n_threads);
-    return status == CLI_OK ? command_check_store(&run->check, opt.out) : status;
-}
-
-static int make(struct tft_model *m, struct quantize_run *run)
-{
-    const char *path = opt.out;
-    bool again;
-    run->start = cli_ns();
-    run->result = malloc(tft_model_inputs(m) * sizeof *run->result);
-    int status =
-        run->result ? command_kv_begin(&run->kv, m, &run->o, &path) : cli_fail("out of memory");
-    const char *named = path;
-    if (status == CLI_OK)
-        status = command_system_begin(&run->system, &run->o, &path);
-    const char *tuned = path;
-    if (status == CLI_OK)
-        status = command_tune_begin(&run->tune, m, &run->o, &path);
-    if (status == CLI_OK && command_bits_wanted())
-        status = command_bits_run(m, &run->o, opt.out, run->matrix_bits, &run->bits);
-    if (status == CLI_OK)
-        status = convert(m, run, path);
-    if (status == CLI_OK)
-        status = choose_ranges(m, run, path);
-    if (status == CLI_OK)
-        status = command_tune_run(&run->tune, &run->o, &again);
-    if (status == CLI_OK && again)
-        status = convert(m, run, path);
-    if (status == CLI_OK)
-        status = command_tune_finish(&run->tune, tuned);
-    if (status == CLI_OK)
-        status = command_system_finish(&run->system, named);
-    if (status == CLI_OK)
-        status = command_kv_finish(&run->kv, opt.out);
-    if (status == CLI_OK)
-        status = check(run, path);
-    if (status == CLI_OK && opt.json)
-        report_json(m, run);
-    else if (status == CLI_OK)
-        report_people(m, run);
-    bits_search_free(&run->bits);
-    command_kv_free(&run->kv);
-    command_tune_free(&run->tune);
-    free(run->result);
-    return status;
-}
-
-/* Makes a small model with each candidate prefix. The first is BOS, or no prefix: it may have
-   per-token ranges too, and if they suffice, no other is tried. A prefix of words makes the model
-   expect other text. *best: the prefix of the model nearest to the float model */
-static int try_prefixes(struct tft_model *m, struct quantize_run *run,
-                        struct command_prefix *prefix, uint32_t *best)
-{
-    char title[64], *trial = malloc(strlen(opt.out) + sizeof ".trial");
-    enum tft_range *fixed = malloc(tft_model_inputs(m) * sizeof *fixed),
-                   *chosen = malloc(tft_model_inputs(m) * sizeof *chosen);
-    size_t bytes = tft_model_inputs(m) * sizeof *fixed;
-    int status = trial && fixed && chosen ? CLI_OK : cli_fail("out of memory");
-    if (status == CLI_OK) {
-        strcat(strcpy(trial, opt.out), ".trial");
-        memcpy(fixed, run->range, bytes);
-    }
-    *best = 0;
-    for (uint32_t i = 0; i < prefix->n_choices && status == CLI_OK; i++) {
-        struct check_prefix *p = &prefix->choice[i];
-        snprintf(title, sizeof title, "trying prefix %u of %u", (unsigned)i + 1,
-                 (unsigned)prefix->n_choices);
-        status = command_check_try(&run->check, m, &run->text, &run->o, trial, p, run->n_start,
-                                   title);
-        if (status == CLI_OK && i == 0) {
-            status = command_ranges_choose(&run->ranges, &run->check, &run->text, trial, run->range,
-                                           run->o.n_threads);
-            memcpy(chosen, run->range, bytes);
-            memcpy(run->range, fixed, bytes);
-        }
-        remove(trial);
-        p->nats = command_check_divergence(&run->check);
-        if (p->nats < prefix->choice[*best].nats)
-            *best = i;
-        if (i == 0 && !prefix->searched && command_ranges_hold(&run->check))
-            prefix->n_choices = 1;
-    }
-    if (status == CLI_OK && *best == 0)
-        memcpy(run->range, chosen, bytes);
+    if (!opt.json)
+        quantize_report_choice(&run->prefix);
+    if (run->status == TFT_ERR_CANCELLED && run->prefix.cushion.kept)
+        fprintf(stderr, "stopped: the same command resumes from %s\n", run->prefix.checkpoint);
+    if (run->status == TFT_ERR_CANCELLED)
+        return CLI_INTERRUPTED;
+    if (run->status != TFT_OK)
+        return run->job.misuse ? cli_usage("%s", err->msg) : cli_fail("%s", err->msg);
+    if (opt.json)
+        quantize_report_json(run);
     else
-        command_ranges_free(&run->ranges);
-    free(trial);
-    free(fixed);
-    free(chosen);
-    return status;
+        quantize_report(run);
+    return CLI_OK;
 }
 
-/* Finds the prefix, and takes the windows of the calibration text. */
-static int find_prefix(struct tft_model *m, struct quantize_run *run,
-                       struct command_prefix *prefix)
+static int quantize_model(const char *path, const struct tft_quantize_opts *o)
 {
-    struct quantize_opts *o = &run->o;
-    struct command_text *t = &run->text;
+    struct quantize_run *run = malloc(sizeof *run);
+    struct quantize_lab lab = lab_options();
     struct tft_error err;
-    uint32_t best = 0;
-    size_t n_first;
-    int status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text, 0);
-    o->text = t->ids;
-    o->n_text = t->n;
-    o->window = t->window;
-    if (status == CLI_OK && quantize_check(m, o, &err) != TFT_OK)
-        return cli_fail("%s", err.msg);
+    if (!run)
+        return cli_fail("out of memory");
+    cli_catch_interrupts();
+    int status = CLI_OK;
+    quantize_run_begin(run, path, opt.out, o, &lab, &err);
+    end_line();
+    if (run->status == TFT_OK)
+        status = quantize_plan(run->m, &run->o, opt.out, text.tokens, opt.json);
+    if (run->status == TFT_OK && status == CLI_OK)
+        quantize_run_make(run);
+    end_line();
     if (status == CLI_OK)
-        status = command_prefix_look(prefix, m, t->ids, t->n, t->window);
-    if (status == CLI_OK)
-        status = command_prefix_search(prefix, m, opt.out, t->ids, t->n);
-    const int32_t *first = command_text_first(t, &n_first);
-    command_prefix_add_first(prefix, first, n_first);
-    bool choice = prefix->n_choices > 1 && command_check_has_text(t);
-    run->n_start = command_prefix_start(prefix, m);
-    if (status == CLI_OK && choice)
-        status = try_prefixes(m, run, prefix, &best);
-    if (status == CLI_OK && choice)
-        status = command_prefix_take(prefix, best);
-    if (status == CLI_OK && choice && !opt.json)
-        command_prefix_report_choice(prefix, m);
-    if (status == CLI_OK)
-        status = command_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text,
-                                    run->n_start);
-    if (status == CLI_OK)
-        command_text_spread(t, 0);
-    o->text = t->ids;
-    o->n_text = t->n;
-    o->prefix = prefix->ids;
-    o->n_prefix = (uint32_t)prefix->n;
-    o->n_prefix_text = t->n_prefix_text;
-    o->pivots = prefix->pivots;
-    o->cushion = prefix->searched ? &prefix->cushion : NULL;
-    return status;
-}
-
-/* *runs: the float model, opened for computing; it is closed. NULL: the file of --calib has the
-   text */
-static int prepare(struct tft_model *m, struct tft_model **runs, struct command_text *text)
-{
-    struct command_prefix prefix = {0};
-    struct quantize_run run = {.o = {
-                                   .method = (enum range_method)opt.method,
-                                   .param = (double)opt.percentile,
-                                   .smooth = opt.smooth,
-                                   .rotate = opt.rotate == ROTATE_AUTO
-                                                 ? quantize_rotate_auto(m)
-                                                 : (enum quantize_rotate)(opt.rotate - 1),
-                                   .per_tensor = opt.per_tensor,
-                                   .prefix_type = command_prefix_type(),
-                                   .group = opt.group,
-                                   .rounding = (enum quantize_rounding)opt.rounding,
-                                   .kv = opt.kv,
-                                   .n_threads = (int)cli_model_options.threads,
-                               },
-                               .text = *text,
-                               .prefix = &prefix};
-    *text = (struct command_text){0};
-    struct quantize_opts *o = &run.o;
-    enum tft_range *range = malloc(tft_model_inputs(m) * sizeof *range);
-    run.matrix_bits = calloc(m->n_layer, LAYER_MATS);
-    o->bits = run.matrix_bits;
-    int status = range && o->bits ? command_ranges_take(m, range) : cli_fail("out of memory");
-    if (status == CLI_OK)
-        status = choose_bits(m, o, run.matrix_bits);
-    if (status == CLI_OK)
-        status = command_plan(m, o, opt.out, command_text_tokens(), opt.json);
-    if (status == CLI_OK)
-        status = command_prefix_choose(&prefix, m);
-    if (status == CLI_OK)
-        status = command_tune_look(m);
-    o->range = run.range = range;
-    if (status == CLI_OK)
-        status = command_system_choose(&run.system, m, &prefix);
-    if (status == CLI_OK)
-        status = command_text_make(&run.text, m, *runs, command_prefix_most(&prefix));
-    tft_model_close(*runs); /* and its memory is free */
-    *runs = NULL;
-    if (status == CLI_OK)
-        status = find_prefix(m, &run, &prefix);
-    if (status == CLI_OK)
-        status = make(m, &run);
-    command_system_free(&run.system);
-    command_prefix_free(&prefix, status);
-    command_check_free(&run.check);
-    command_ranges_free(&run.ranges);
-    free(range);
-    command_text_free(&run.text);
-    free(run.matrix_bits);
+        status = report(run, &err);
+    quantize_run_free(run);
+    free(run);
     return status;
 }
 
@@ -426,19 +332,11 @@ static int check_options(void)
 {
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
-    if (opt.smooth > 1)
-        return cli_usage("--smooth must be within 0 .. 1");
-    if (opt.smooth > 0 && opt.rounding == QUANTIZE_AWQ)
-        return cli_usage("--smooth and --rounding awq scale the same inputs: choose one");
     if (opt.percentile > 100 || opt.percentile == 0)
         return cli_usage("--percentile must be above 0 and at most 100");
-    if (opt.group != 32 && opt.group != 64 && opt.group != 128)
-        return cli_usage("--group must be 32, 64 or 128");
-    if (opt.bits && command_bits_wanted())
-        return cli_usage("--bits and --bits-search exclude each other");
-    if (take_all_bits(NULL, UINT32_MAX) != CLI_OK)
-        return CLI_USAGE;
-    return cli_check_kv(opt.kv);
+    if (tuning.tune && tuning.calibrate)
+        return cli_usage("--tune and --calibrate exclude each other");
+    return template_check();
 }
 
 /* No file that is read is written. */
@@ -449,58 +347,36 @@ static int check_output(const char *path)
         status = cli_check_output(opt.out, path);
     if (status == CLI_OK)
         status = cli_check_output(opt.out, cli_model_options.tokenizer);
-    return status == CLI_OK ? cli_check_output(opt.out, command_text_path()) : status;
-}
-
-/* *m: to read its weights; *runs: to compute, if the model writes text. A folder can be read if the
-   build has a library for JSON. */
-static int open_floats(struct tft_model **m, struct tft_model **runs, const char *path)
-{
-    struct tft_model_opts o = {.size = sizeof o, .tokenizer = cli_model_options.tokenizer};
-    bool write = command_text_wants_own();
-#if TUFFET_JSON
-    return import_open_unexpanded(m, write ? runs : NULL, path, opt.out, &o);
-#else
-    struct tft_error err;
-    if (tft_model_open_unexpanded(m, path, &o, &err) != TFT_OK ||
-        (write && tft_model_open(runs, path, &o, &err) != TFT_OK))
-        return cli_fail("%s", err.msg);
-    return CLI_OK;
-#endif
+    return status == CLI_OK ? cli_check_output(opt.out, text.calib) : status;
 }
 
 static int run_quantize(const char *path)
 {
-    struct tft_model *m = NULL, *runs = NULL;
-    struct command_text text = {0};
+    struct tft_quantize_opts o = library_options();
+    struct tft_quantize_system *all = NULL;
+    char *calib = NULL;
     int status = check_options();
     if (status == CLI_OK)
         status = check_output(path);
     if (status == CLI_OK)
-        status = command_text_check();
-    if (status == CLI_OK)
-        status = command_prefix_check();
-    if (status == CLI_OK)
-        status = command_system_check();
-    if (status == CLI_OK)
-        status = command_tune_check();
-    if (status == CLI_OK)
-        status = command_kv_check();
-    if (status == CLI_OK)
-        status = command_bits_check();
-    if (status == CLI_OK)
         status = cli_limit_cpu();
-    if (status == CLI_OK)
-        status = command_text_read(&text);
-    if (status == CLI_OK) {
-        cli_catch_interrupts();
-        status = open_floats(&m, &runs, path);
+    if (status == CLI_OK && text.calib) {
+        calib = cli_read(text.calib, &o.n_calib);
+        status = calib ? CLI_OK : CLI_FAILED;
     }
-    if (status == CLI_OK)
-        status = prepare(m, &runs, &text);
-    command_text_free(&text);
-    tft_model_close(runs);
-    tft_model_close(m);
+    if (status == CLI_OK) {
+        all = systems();
+        status = all ? CLI_OK : cli_fail("out of memory");
+    }
+    if (status == CLI_OK) {
+        o.calib = calib;
+        o.system = all;
+        o.progress = progress;
+        o.note = note;
+        status = quantize_model(path, &o);
+    }
+    free_systems(all);
+    free(calib);
     return status;
 }
 
@@ -511,14 +387,14 @@ const struct cli_command command_quantize = {
     .groups =
         (const struct cli_option_group[]){
             {"Quantization and output", options},
-            {"Calibration text", command_text_option_list},
-            {"Ranges of activations", command_ranges_option_list},
-            {"Prefix", command_prefix_option_list},
-            {NULL, command_system_option_list},
+            {"Calibration text", text_options},
+            {"Ranges of activations", range_options},
+            {"Prefix", prefix_options},
+            {NULL, system_options},
             {NULL, template_option_list},
-            {"Tuning of the prefix", command_tune_option_list},
-            {"Bits of the weights", command_bits_option_list},
-            {"Bits of the KV cache", command_kv_option_list},
+            {"Tuning of the prefix", tuning_options},
+            {"Bits of the weights", bits_options},
+            {"Bits of the KV cache", kv_options},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_cpu_option_list},
             {NULL, cli_thread_option_list},

@@ -92,8 +92,16 @@
  *     rewrite_model.h         a copy of it with another prefix, named ones, or another KV cache
  *     held_out.h              the check's result, into the finished file
  *   quantize.h                quantize(): measure, round and write
- *   command_prefix.h, command_check.h, command_tune.h, command_bits.h, command_kv.h,
- *   command_system.h          options and messages of tuffet quantize
+ *   job/                      the steps of a run, each with its options
+ *     job.h                   options, callbacks and the error, which all steps share
+ *     open.h                  the float model, of a file or a folder
+ *     format.h                its chat template
+ *     text.h                  calibration text and held-out text
+ *     prefix.h, system.h      tokens of the prefix; prefixes of system messages
+ *     check.h, ranges.h       held-out text: trials, and the choice of ranges
+ *     bits.h, kv.h, tune.h    searches of bits and of the cache; training
+ *   run.h                     a run: all steps in order, and their results
+ *   tuffet_quantize.h         the public functions (library.c)
  *
  * docs/file-format.md describes the file, docs/cache.md the KV cache.
  */

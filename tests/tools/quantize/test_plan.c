@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "tools/quantize/command_plan.h"
+#include "tools/commands/quantize_plan.h"
 
 static uint64_t left;
 static char asked[64];
@@ -28,7 +28,7 @@ static int planned(uint8_t bits, enum quantize_rotate rotate, const char *out)
     memset(all, bits, sizeof all);
     struct tft_model m = {.n_vocab = VOCAB, .n_embd = WIDTH, .n_layer = LAYERS, .n_params = PARAMS};
     struct quantize_opts o = {.bits = all, .rotate = rotate, .n_threads = 1};
-    return command_plan(&m, &o, out, 1000, true);
+    return quantize_plan(&m, &o, out, 1000, true);
 }
 
 static void the_disk_has_room_for_two(void **state)

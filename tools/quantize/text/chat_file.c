@@ -1,19 +1,30 @@
 #include "tools/quantize/text/chat_file.h"
 
 #include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/chat/template.h"
-#include "tools/cli/cli.h"
+#include "tools/quantize/job/format.h"
 
 struct file {
-    const struct tft_model *m;
-    const struct tft_chat_template *format;
-    const char *path;
+    struct job *j;
     struct talks *out;
     size_t line; /* counted from 1 */
 };
+
+static enum tft_status bad(const struct file *f, const char *fmt, ...) TFT_PRINTF(2, 3);
+
+static enum tft_status bad(const struct file *f, const char *fmt, ...)
+{
+    char why[sizeof f->j->err->msg];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    return tft_fail(f->j->err, TFT_ERR_FORMAT, "%s:%zu: %s", f->j->o->calib_name, f->line, why);
+}
 
 static bool is_role(const char *role)
 {
@@ -24,49 +35,51 @@ static bool is_role(const char *role)
     return false;
 }
 
-static int check_messages(const struct file *f, const json_t *list)
+static enum tft_status check_messages(const struct file *f, const json_t *list)
 {
     if (!json_is_array(list) || !json_array_size(list))
-        return cli_fail("%s:%zu: has no \"messages\"", f->path, f->line);
+        return bad(f, "has no \"messages\"");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *role = json_string_value(json_object_get(json_array_get(list, i), "role"));
         if (!is_role(role))
-            return cli_fail("%s:%zu: message %zu has %s%.40s%s: roles are system, developer, user, "
-                            "assistant and tool",
-                            f->path, f->line, i + 1, role ? "the role \"" : "no role",
-                            role ? role : "", role ? "\"" : "");
+            return bad(f,
+                       "message %zu has %s%.40s%s: roles are system, developer, user, assistant "
+                       "and tool",
+                       i + 1, role ? "the role \"" : "no role", role ? role : "",
+                       role ? "\"" : "");
     }
-    return CLI_OK;
+    return TFT_OK;
 }
 
-static int check_line(const struct file *f, const char *line, size_t n)
+static enum tft_status check_line(const struct file *f, const char *line, size_t n)
 {
-    json_error_t bad;
-    json_t *object = json_loadb(line, n, JSON_REJECT_DUPLICATES, &bad);
+    json_error_t why;
+    json_t *object = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
     if (!object)
-        return cli_fail("%s:%zu: is not JSON: %s (column %d)", f->path, f->line, bad.text,
-                        bad.column);
-    int status = check_messages(f, json_object_get(object, "messages"));
-    if (status == CLI_OK && json_object_get(object, "tools") && !tft_chat_uses(f->format, "tools"))
-        status = cli_fail("%s:%zu: has tools, which the template does not know", f->path, f->line);
+        return bad(f, "is not JSON: %s (column %d)", why.text, why.column);
+    enum tft_status status = check_messages(f, json_object_get(object, "messages"));
+    if (status == TFT_OK && json_object_get(object, "tools") &&
+        !tft_chat_uses(f->j->format, "tools"))
+        status = bad(f, "has tools, which the template does not know");
     json_decref(object);
     return status;
 }
 
 /* Adds the tokens of the text, without BOS before them. */
-static int add(const struct file *f, const struct tft_chat_text *text)
+static enum tft_status add(const struct file *f, const struct tft_chat_text *text)
 {
+    int32_t *ids;
     size_t n;
-    int32_t *ids = template_tokenize(text, f->m, &n, NULL);
-    if (!ids)
-        return CLI_FAILED;
-    size_t skip = talks_lead(f->m, ids, n);
+    enum tft_status status = job_format_tokenize(f->j, &ids, &n, text);
+    if (status != TFT_OK)
+        return status;
+    size_t skip = talks_lead(f->j->m, ids, n);
     bool good = talks_add(f->out, ids + skip, n - skip);
     free(ids);
-    return good ? CLI_OK : cli_fail("out of memory");
+    return good ? TFT_OK : job_no_memory(f->j);
 }
 
-static int read_line(const struct file *f, const char *line, size_t n)
+static enum tft_status read_line(const struct file *f, const char *line, size_t n)
 {
     struct tft_chat_input in = {.size = sizeof in,
                                 .json = line,
@@ -77,27 +90,28 @@ static int read_line(const struct file *f, const char *line, size_t n)
                                 .read_arguments = true};
     struct tft_chat_text text;
     struct tft_error err;
-    int status = check_line(f, line, n);
-    if (status != CLI_OK)
+    enum tft_status status = check_line(f, line, n);
+    if (status != TFT_OK)
         return status;
-    if (tft_chat_render_for(&text, f->format, f->m, &in, &err) != TFT_OK)
-        return cli_fail("%s:%zu: %s", f->path, f->line, err.msg);
+    if (tft_chat_render_for(&text, f->j->format, f->j->m, &in, &err) != TFT_OK)
+        return bad(f, "%s", err.msg);
     status = add(f, &text);
     tft_chat_text_free(&text);
     return status;
 }
 
-int chat_file_read(struct talks *out, const struct tft_model *m,
-                   const struct tft_chat_template *t, const char *path, const char *text, size_t n)
+enum tft_status chat_file_read(struct talks *out, struct job *j)
 {
-    struct file file = {m, t, path, out, 0};
-    int status = CLI_OK;
-    for (const char *p = text + chat_file_mark(text), *end = text + n, *next; p < end && status == CLI_OK; p = next) {
+    struct file file = {j, out, 0};
+    const char *text = j->o->calib, *end = text + j->o->n_calib;
+    enum tft_status status = TFT_OK;
+    for (const char *p = text + chat_file_mark(text), *next; p < end && status == TFT_OK;
+         p = next) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         next = newline ? newline + 1 : end;
         file.line++;
         size_t len = (size_t)((newline ? newline : end) - p);
-        if (strspn(p, " \t\r") < len) /* text[n] is a NUL */
+        if (strspn(p, " \t\r") < len) /* a NUL ends the text */
             status = read_line(&file, p, len);
     }
     return status;

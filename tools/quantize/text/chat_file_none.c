@@ -1,13 +1,11 @@
 /* A build without jansson. */
 #include "tools/quantize/text/chat_file.h"
 
-#include "tools/cli/cli.h"
-
-int chat_file_read(struct talks *out, const struct tft_model *m,
-                   const struct tft_chat_template *t, const char *path, const char *text, size_t n)
+enum tft_status chat_file_read(struct talks *out, struct job *j)
 {
-    (void)out, (void)m, (void)t, (void)text, (void)n;
-    return cli_fail("%s: has conversations as JSON, and tuffet was built without jansson, which "
+    (void)out;
+    return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
+                    "%s: has conversations as JSON, and tuffet was built without jansson, which "
                     "reads it",
-                    path);
+                    j->o->calib_name);
 }

@@ -1,4 +1,4 @@
-#include "command_plan.h"
+#include "tools/commands/quantize_plan.h"
 
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ static void print(double time, double file, double memory)
             how_long, 2 * file / 1e9, file / 1e9, memory / 1e9);
 }
 
-int command_plan(const struct tft_model *m, const struct quantize_opts *o, const char *out,
+int quantize_plan(const struct tft_model *m, const struct quantize_opts *o, const char *out,
                  uint32_t tokens, bool quiet)
 {
     uint64_t left;

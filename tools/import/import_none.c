@@ -1,0 +1,14 @@
+/* A build without jansson. */
+#include "import.h"
+
+#include "base/error.h"
+
+enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
+                             struct import_result *r, struct tft_error *err)
+{
+    (void)path, (void)o;
+    *r = (struct import_result){0};
+    return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                    "%s: is a folder, and tuffet was built without jansson, which reads its JSON",
+                    folder);
+}

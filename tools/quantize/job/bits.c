@@ -1,0 +1,176 @@
+#include "tools/quantize/job/bits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/quantize/quantize.h"
+
+/* ---- given bits */
+
+/* Parses one item of the list, the n bytes at p: "4", or layers, a matrix, or both with a dot
+   between them, and then "=4". bits: [n_layer, LAYER_MATS], or NULL: any layers will do. */
+static bool take_item(uint8_t *bits, uint32_t n_layer, const char *p, size_t n)
+{
+    const char *end = p + n - 2;
+    uint32_t from = 0, to = n_layer - 1;
+    if (!n || !strchr("2348", p[n - 1]) || (n > 1 && (n < 3 || *end != '=')))
+        return false;
+    bool every = n == 1, layers = n > 1 && *p >= '0' && *p <= '9', found = false;
+    if (layers && (!job_take_layers(&p, &from, &to) || to >= n_layer || (p != end && *p != '.')))
+        return false;
+    every |= layers && p == end;
+    p += layers && p != end;
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (every || job_is(p, (size_t)(end - p), quantize_matrix_name(i))) {
+            found = true;
+            for (uint32_t l = from; bits && l <= to; l++)
+                bits[l * LAYER_MATS + (uint32_t)i] = (uint8_t)(end[1] - '0');
+        }
+    return found;
+}
+
+static enum tft_status take_list(struct job *j, uint8_t *bits, uint32_t n_layer)
+{
+    for (const char *p = j->o->bits, *next; p; p = next) {
+        size_t n = strcspn(p, ",");
+        if (!take_item(bits, n_layer, p, n))
+            return job_misuse(j,
+                              "--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a matrix, or layers, "
+                              "with these, like ffn_down=8 or 0-3.attn_v=8",
+                              (int)n, p);
+        next = p[n] ? p + n + 1 : NULL;
+    }
+    return TFT_OK;
+}
+
+enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, uint8_t *bits)
+{
+    uint32_t n_layer = j->m->n_layer;
+    memset(bits, 8, (size_t)n_layer * LAYER_MATS);
+    enum tft_status status = take_list(j, bits, n_layer);
+    bool few = j->o->bits_search || quantize_low_bits(o, 0, n_layer);
+    if (status == TFT_OK && o->per_tensor && few)
+        return job_misuse(
+            j, "--bits below 8 has a scale for each row: leave out --weights per-tensor");
+    return status;
+}
+
+/* ---- the search */
+
+/* Sets the budget of the options in *to. */
+static enum tft_status take_budget(struct job *j, struct bits_search_opts *to)
+{
+    const char *p = j->o->bits_search;
+    size_t digits = strspn(p, "0123456789.");
+    char *end = NULL;
+    double number = digits && digits < 20 ? strtod(p, &end) : 0;
+    bool bytes = end == p + digits && strcmp(end, "MB") == 0;
+    if (bytes && number > 0 && number < 1e9)
+        to->bytes = (uint64_t)(number * 1e6);
+    else if (end == p + digits && !*end && number > 0 && number <= 8)
+        to->bits = number;
+    else
+        return job_misuse(j,
+                          "--bits-search takes bits per weight up to 8, or the size of the file "
+                          "like 700MB, not \"%s\"",
+                          p);
+    return TFT_OK;
+}
+
+enum tft_status job_bits_check(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    struct bits_search_opts budget;
+    if (o->group != 32 && o->group != 64 && o->group != 128)
+        return job_misuse(j, "--group must be 32, 64 or 128");
+    if (o->bits && o->bits_search)
+        return job_misuse(j, "--bits and --bits-search exclude each other");
+    enum tft_status status = take_list(j, NULL, UINT32_MAX);
+    return status == TFT_OK && o->bits_search ? take_budget(j, &budget) : status;
+}
+
+/* The model with 8 bits. */
+static enum tft_status make_draft(struct job *j, const struct quantize_opts *from,
+                                  const char *path)
+{
+    struct quantize_opts o = *from;
+    struct quantize_input *result = malloc(tft_model_inputs(j->m) * sizeof *result);
+    bool stopped;
+    o.bits = NULL;
+    o.kv = NULL;
+    o.outputs = NULL;
+    enum tft_status status = result ? job_begin(j, "quantizing to 8 bits") : job_no_memory(j);
+    if (status == TFT_OK)
+        status = quantize(j->m, path, &o, result, &stopped, j->err);
+    if (status == TFT_OK)
+        status = job_end(j, status, stopped);
+    free(result);
+    return status;
+}
+
+static struct bits_search_opts search_opts(struct job *j, const struct quantize_opts *o)
+{
+    return (struct bits_search_opts){.text = o->text,
+                                     .n_windows = (uint32_t)(o->n_text / o->window),
+                                     .window = o->window,
+                                     .group = o->group,
+                                     .n_threads = o->n_threads,
+                                     .progress = job_progress,
+                                     .user = j};
+}
+
+static enum tft_status search(struct job *j, const struct bits_search_opts *o, const char *path,
+                              struct bits_search *r)
+{
+    struct tft_model *m;
+    bool stopped;
+    struct tft_model_opts mo = {.size = sizeof mo};
+    enum tft_status status = tft_model_open(&m, path, &mo, j->err);
+    if (status != TFT_OK)
+        return status;
+    remove(path); /* it stays mapped, and nothing is left if the process is killed */
+    status = job_begin(j, "searching bits");
+    if (status == TFT_OK) {
+        status = bits_search(m, o, r, &stopped, j->err);
+        status = job_end(j, status, stopped);
+    }
+    tft_model_close(m);
+    return status;
+}
+
+enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, const char *path,
+                             uint8_t *bits, struct bits_search *r)
+{
+    static const char suffix[] = ".8bits";
+    if (!j->o->bits_search)
+        return TFT_OK;
+    struct bits_search_opts so = search_opts(j, o);
+    enum tft_status status = take_budget(j, &so);
+    if (status == TFT_OK)
+        status = bits_search_check(j->m, &so, j->err);
+    if (status != TFT_OK)
+        return status;
+    char *draft = malloc(strlen(path) + sizeof suffix);
+    if (!draft)
+        return job_no_memory(j);
+    strcpy(draft, path);
+    strcat(draft, suffix);
+    status = make_draft(j, o, draft);
+    if (status == TFT_OK)
+        status = search(j, &so, draft, r);
+    remove(draft);
+    free(draft);
+    for (size_t i = 0; status == TFT_OK && i < (size_t)r->n_layer * LAYER_MATS; i++)
+        bits[i] = r->matrix[i].bits;
+    return status;
+}
+
+char *job_bits_text(const struct bits_search *r)
+{
+    size_t size = (size_t)r->n_layer * LAYER_MATS * 32 + 8;
+    char *text = r->matrix ? malloc(size) : NULL;
+    if (text && !bits_search_text(r, text, size))
+        *text = 0;
+    return text;
+}

@@ -1,0 +1,67 @@
+/* What the steps of a run share: options, the float model, its chat template, callbacks, the error.
+   A step returns TFT_OK, or a status after it has set the error; TFT_ERR_CANCELLED if the caller
+   stopped it. */
+#ifndef QUANTIZE_JOB_JOB_H
+#define QUANTIZE_JOB_JOB_H
+
+#include "base/error.h"
+#include "chat/tuffet_chat.h"
+#include "model/model.h"
+#include "tools/quantize/measure/histogram.h"
+#include "tools/quantize/tuffet_quantize.h"
+
+/* Options of the laboratory, for comparisons with papers. */
+struct quantize_lab {
+    enum range_method method; /* of static ranges */
+    double percentile;        /* for RANGE_PERCENTILE */
+    bool per_tensor;          /* one scale for a whole weight matrix */
+    bool dynamic_per_tensor;  /* ranges of tft_quantize_opts.dynamic are of a whole pass */
+    bool paper;               /* the search for a cushion is algorithm 1 to the letter */
+};
+
+struct job {
+    const char *out;                   /* path of the new file */
+    const struct tft_quantize_opts *o; /* without defaults: job_complete */
+    const struct quantize_lab *lab;
+    struct tft_error *err; /* not NULL */
+    bool misuse;           /* the error is that of an option */
+    struct tft_model *m;   /* opened by tft_model_open_unexpanded */
+    struct tft_chat_template *format; /* NULL: there is none, or it cannot be read, as `formatless`
+                                         says */
+    struct tft_error formatless;
+    const char *step; /* the current one */
+};
+
+/* Replaces defaults by their values. */
+void job_complete(struct tft_quantize_opts *o);
+
+/* An error of an option; returns TFT_ERR_ARG. */
+enum tft_status job_misuse(struct job *j, const char *fmt, ...) TFT_PRINTF(2, 3);
+
+/* Memory is short; returns TFT_ERR_NOMEM. */
+enum tft_status job_no_memory(struct job *j);
+
+/* Tells the caller of the run something. */
+void job_note(struct job *j, const char *fmt, ...) TFT_PRINTF(2, 3);
+
+/* A step that takes time: begin tells its name, which outlives the step; progress, user: j, is for
+   the function that does the work; end returns the status of that function, or TFT_ERR_CANCELLED if
+   it was stopped. */
+enum tft_status job_begin(struct job *j, const char *step);
+bool job_progress(void *user, double done);
+enum tft_status job_end(struct job *j, enum tft_status status, bool stopped);
+
+/* *ids: the tokens of the text, [*n], which the caller frees; there is room for one more. */
+enum tft_status job_tokenize(struct job *j, int32_t **ids, size_t *n, const char *text, size_t len,
+                             unsigned flags);
+
+/* Parses a number of at most 9 digits at *p and moves *p past it. */
+bool job_take_number(const char **p, uint32_t *n);
+
+/* Likewise layers, "3" or "0-3". */
+bool job_take_layers(const char **p, uint32_t *from, uint32_t *to);
+
+/* Whether p[n] is the word. */
+bool job_is(const char *p, size_t n, const char *word);
+
+#endif

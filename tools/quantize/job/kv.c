@@ -1,0 +1,119 @@
+#include "tools/quantize/job/kv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/quantize/write/rewrite_model.h"
+
+/* Parses the part before the depth. */
+static bool take_amount(const char **p, struct kv_search_opts *to)
+{
+    size_t n = strspn(*p, "0123456789.");
+    uint32_t bytes;
+    char *end;
+    if ((*p)[n] == 'B') {
+        bool ok = job_take_number(p, &bytes) && *(*p)++ == 'B' && bytes;
+        to->bytes = ok ? bytes : 0;
+        return ok;
+    }
+    to->bits = n ? strtod(*p, &end) : 0;
+    if (!n || end != *p + n)
+        return false;
+    *p = end;
+    return to->bits > 0 && to->bits <= 16;
+}
+
+/* Sets the budget of the options in *to. */
+static enum tft_status take_budget(struct job *j, struct kv_search_opts *to)
+{
+    const char *p = j->o->kv_search;
+    bool ok = take_amount(&p, to);
+    if (ok && *p == '@') {
+        p++;
+        ok = job_take_number(&p, &to->depth) && to->depth;
+    }
+    if (ok && !*p)
+        return TFT_OK;
+    return job_misuse(j,
+                      "--kv-search takes bits per number up to 16, or bytes per token like 5632B, "
+                      "and a depth like @8192, not \"%s\"",
+                      j->o->kv_search);
+}
+
+enum tft_status job_kv_check(struct job *j)
+{
+    struct kv_search_opts budget;
+    return j->o->kv_search ? take_budget(j, &budget) : TFT_OK;
+}
+
+enum tft_status job_kv_begin(struct job_kv *k, struct job *j, const struct quantize_opts *o,
+                             const char **path)
+{
+    static const char suffix[] = ".unsearched";
+    if (!j->o->kv_search)
+        return TFT_OK;
+    k->j = j;
+    k->o = (struct kv_search_opts){
+        .text = o->text,
+        .n_windows = (uint32_t)(o->n_text / o->window),
+        .window = o->window,
+        .kv = o->kv ? o->kv : "tuffet",
+        .n_threads = o->n_threads,
+        .progress = job_progress,
+        .user = j,
+    };
+    enum tft_status status = take_budget(j, &k->o);
+    if (status == TFT_OK)
+        status = kv_search_check(j->m, &k->o, j->err);
+    if (status != TFT_OK)
+        return status;
+    k->unsearched = malloc(strlen(*path) + sizeof suffix);
+    if (!k->unsearched)
+        return job_no_memory(j);
+    strcpy(k->unsearched, *path);
+    strcat(k->unsearched, suffix);
+    *path = k->unsearched;
+    return TFT_OK;
+}
+
+static enum tft_status search(struct job_kv *k, const struct tft_model *m)
+{
+    struct job *j = k->j;
+    bool stopped;
+    enum tft_status status = job_begin(j, "searching KV bits");
+    if (status != TFT_OK)
+        return status;
+    status = kv_search(m, &k->o, &k->result, &stopped, j->err);
+    return job_end(j, status, stopped);
+}
+
+const struct kv_measured *job_kv_kept(const struct job_kv *k)
+{
+    return k->result.better ? &k->result.searched : &k->result.uniform;
+}
+
+enum tft_status job_kv_finish(struct job_kv *k, const char *path)
+{
+    struct tft_model *m;
+    if (!k->unsearched)
+        return TFT_OK;
+    struct tft_model_opts mo = {.size = sizeof mo};
+    enum tft_status status = tft_model_open(&m, k->unsearched, &mo, k->j->err);
+    if (status != TFT_OK)
+        return status;
+    remove(k->unsearched); /* it stays mapped, and nothing is left if the process is killed */
+    status = search(k, m);
+    if (status == TFT_OK)
+        status = rewrite_model(m, path, &(struct rewrite){.kv = job_kv_kept(k)->kv}, k->j->err);
+    tft_model_close(m);
+    return status;
+}
+
+void job_kv_free(struct job_kv *k)
+{
+    if (k->unsearched)
+        remove(k->unsearched);
+    free(k->unsearched);
+    kv_search_free(&k->result);
+}

@@ -1,0 +1,375 @@
+#include "tools/quantize/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "port/port.h"
+#include "tools/quantize/job/format.h"
+#include "tools/quantize/job/open.h"
+#include "tools/quantize/quantize.h"
+#include "tools/quantize/write/in_place.h"
+
+const struct quantize_lab quantize_no_lab = {.method = RANGE_MSE};
+
+/* ---- the new model */
+
+static enum tft_status convert(struct quantize_run *run, const char *path)
+{
+    struct job *j = &run->job;
+    bool stopped;
+    enum tft_status status =
+        job_begin(j, run->o.rows_k ? "quantizing again" : "quantizing");
+    if (status != TFT_OK)
+        return status;
+    status = quantize(run->m, path, &run->o, run->result, &stopped, j->err);
+    return job_end(j, status, stopped);
+}
+
+/* Measures the file, and chooses the inputs with per-token ranges. A cancelled run leaves no file:
+   its ranges are the last ones tried. */
+static enum tft_status choose_ranges(struct quantize_run *run, const char *path)
+{
+    if (!job_check_has_text(&run->text))
+        return TFT_OK;
+    enum tft_status status = job_check_open(&run->check, &run->text);
+    if (status == TFT_OK)
+        status = job_check_file(&run->check, path, "checking");
+    if (status == TFT_OK)
+        status = job_ranges_choose(&run->ranges, &run->check, &run->text, path, run->range);
+    if (status == TFT_ERR_CANCELLED)
+        remove(path);
+    return status;
+}
+
+/* The loss of the finished file. path: of the measured file; later steps may have changed it */
+static enum tft_status check(struct quantize_run *run, const char *path)
+{
+    const char *out = run->job.out;
+    enum tft_status status = TFT_OK;
+    if (!job_check_has_text(&run->text))
+        return TFT_OK;
+    if (path != out)
+        status = job_check_file(&run->check, out, "checking");
+    return status == TFT_OK ? write_held_out(out, run->check.loss, run->job.err) : status;
+}
+
+/* Sets *path to the file that quantize() makes. A later step copies it to the file of the step
+   before: named to the name of the cache's search, tuned to that of the system messages. */
+static enum tft_status begin_steps(struct quantize_run *run, const char **path,
+                                   const char **named, const char **tuned)
+{
+    struct job *j = &run->job;
+    enum tft_status status = job_kv_begin(&run->kv, j, &run->o, path);
+    *named = *path;
+    if (status == TFT_OK)
+        status = job_system_begin(&run->system, &run->o, path);
+    *tuned = *path;
+    if (status == TFT_OK)
+        status = job_tune_begin(&run->tune, j, &run->o, path);
+    return status;
+}
+
+static enum tft_status make(struct quantize_run *run)
+{
+    struct job *j = &run->job;
+    const char *path = j->out, *named, *tuned;
+    uint64_t start = tft_port_ns();
+    bool again = false;
+    run->result = malloc(tft_model_inputs(run->m) * sizeof *run->result);
+    enum tft_status status =
+        run->result ? begin_steps(run, &path, &named, &tuned) : job_no_memory(j);
+    if (status == TFT_OK)
+        status = job_bits_run(j, &run->o, j->out, run->matrix_bits, &run->bits);
+    if (status == TFT_OK)
+        status = convert(run, path);
+    if (status == TFT_OK)
+        status = choose_ranges(run, path);
+    if (status == TFT_OK)
+        status = job_tune_run(&run->tune, &run->o, &again);
+    if (status == TFT_OK && again)
+        status = convert(run, path);
+    if (status == TFT_OK)
+        status = job_tune_finish(&run->tune, tuned);
+    if (status == TFT_OK)
+        status = job_system_finish(&run->system, named);
+    if (status == TFT_OK)
+        status = job_kv_finish(&run->kv, j->out);
+    if (status == TFT_OK)
+        status = check(run, path);
+    run->seconds = (double)(tft_port_ns() - start) / 1e9;
+    return status;
+}
+
+/* ---- its prefix */
+
+/* Makes a small model with a candidate, and measures it. */
+static enum tft_status try_prefix(struct quantize_run *run, uint32_t index, const char *trial)
+{
+    struct job_prefix *prefix = &run->prefix;
+    char step[64];
+    snprintf(step, sizeof step, "trying prefix %u of %u", (unsigned)index + 1,
+             (unsigned)prefix->n_choices);
+    return job_check_try(&run->check, &run->text, &run->o, trial, &prefix->choice[index],
+                         run->n_start, step);
+}
+
+/* The first candidate is BOS, or no prefix: it may have per-token ranges too, and if they suffice,
+   no other is tried. chosen: [inputs] its ranges */
+static enum tft_status try_start(struct quantize_run *run, const char *trial,
+                                 enum tft_range *chosen)
+{
+    size_t bytes = tft_model_inputs(run->m) * sizeof *chosen;
+    enum tft_range *fixed = malloc(bytes);
+    if (!fixed)
+        return job_no_memory(&run->job);
+    memcpy(fixed, run->range, bytes);
+    enum tft_status status = try_prefix(run, 0, trial);
+    if (status == TFT_OK)
+        status = job_ranges_choose(&run->ranges, &run->check, &run->text, trial, run->range);
+    memcpy(chosen, run->range, bytes);
+    memcpy(run->range, fixed, bytes);
+    free(fixed);
+    return status;
+}
+
+/* Tries each candidate. A prefix of words makes the model expect other text. *best: the prefix of
+   the model nearest to the float model */
+static enum tft_status try_all(struct quantize_run *run, const char *trial, enum tft_range *chosen,
+                               uint32_t *best)
+{
+    struct job_prefix *prefix = &run->prefix;
+    enum tft_status status = TFT_OK;
+    *best = 0;
+    for (uint32_t i = 0; i < prefix->n_choices && status == TFT_OK; i++) {
+        struct check_prefix *p = &prefix->choice[i];
+        status = i ? try_prefix(run, i, trial) : try_start(run, trial, chosen);
+        remove(trial);
+        p->nats = job_check_divergence(&run->check);
+        if (p->nats < prefix->choice[*best].nats)
+            *best = i;
+        if (i == 0 && !prefix->searched && job_ranges_hold(&run->check))
+            prefix->n_choices = 1;
+    }
+    return status;
+}
+
+static enum tft_status try_prefixes(struct quantize_run *run, uint32_t *best)
+{
+    static const char suffix[] = ".trial";
+    size_t bytes = tft_model_inputs(run->m) * sizeof *run->range;
+    char *trial = malloc(strlen(run->job.out) + sizeof suffix);
+    enum tft_range *chosen = malloc(bytes);
+    enum tft_status status = trial && chosen ? TFT_OK : job_no_memory(&run->job);
+    if (status == TFT_OK) {
+        strcat(strcpy(trial, run->job.out), suffix);
+        status = try_all(run, trial, chosen, best);
+    }
+    if (status == TFT_OK && *best == 0)
+        memcpy(run->range, chosen, bytes);
+    else
+        job_ranges_free(&run->ranges);
+    free(trial);
+    free(chosen);
+    return status;
+}
+
+/* Adds the candidates that the text suggests. */
+static enum tft_status look_for_prefixes(struct quantize_run *run)
+{
+    struct job_text *t = &run->text;
+    size_t n_first;
+    enum tft_status status = job_prefix_look(&run->prefix, t->ids, t->n, t->window);
+    if (status == TFT_OK)
+        status = job_prefix_search(&run->prefix, t->ids, t->n);
+    if (status != TFT_OK)
+        return status;
+    const int32_t *first = job_text_first(t, &n_first);
+    job_prefix_add_first(&run->prefix, first, n_first);
+    run->n_start = job_prefix_start(&run->prefix);
+    return TFT_OK;
+}
+
+/* Of several candidates takes the best. */
+static enum tft_status choose_prefix(struct quantize_run *run)
+{
+    uint32_t best;
+    if (run->prefix.n_choices < 2 || !job_check_has_text(&run->text))
+        return TFT_OK;
+    enum tft_status status = try_prefixes(run, &best);
+    return status == TFT_OK ? job_prefix_take(&run->prefix, best) : status;
+}
+
+/* Finds the prefix, and takes the windows of the calibration text. */
+static enum tft_status find_prefix(struct quantize_run *run)
+{
+    struct quantize_opts *o = &run->o;
+    struct job_prefix *prefix = &run->prefix;
+    struct job_text *t = &run->text;
+    enum tft_status status =
+        job_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text, 0);
+    o->text = t->ids;
+    o->n_text = t->n;
+    o->window = t->window;
+    if (status == TFT_OK)
+        status = quantize_check(run->m, o, run->job.err);
+    if (status == TFT_OK)
+        status = look_for_prefixes(run);
+    if (status == TFT_OK)
+        status = choose_prefix(run);
+    if (status == TFT_OK)
+        status = job_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text, run->n_start);
+    if (status != TFT_OK)
+        return status;
+    job_text_spread(t, 0);
+    o->text = t->ids;
+    o->n_text = t->n;
+    o->prefix = prefix->ids;
+    o->n_prefix = (uint32_t)prefix->n;
+    o->n_prefix_text = t->n_prefix_text;
+    o->pivots = prefix->pivots;
+    o->cushion = prefix->searched ? &prefix->cushion : NULL;
+    return TFT_OK;
+}
+
+/* ---- the options */
+
+static enum tft_status check_kv(struct job *j)
+{
+    struct tft_kv_policy kv;
+    struct tft_error err;
+    if (!j->o->kv)
+        return TFT_OK;
+    if (tft_kv_parse(&kv, j->o->kv, &err) != TFT_OK)
+        return job_misuse(j, "--kv: %s", err.msg);
+    return kv.keep ? job_misuse(j,
+                                "--kv: keep=%u goes with a filter, which only a program that "
+                                "embeds tuffet can have: leave keep out",
+                                kv.keep)
+                   : TFT_OK;
+}
+
+static enum tft_status check_options(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    if (o->smooth < 0 || !(o->smooth <= 1))
+        return job_misuse(j, "--smooth must be within 0 .. 1");
+    if (o->smooth > 0 && o->rounding == TFT_ROUND_AWQ)
+        return job_misuse(j, "--smooth and --rounding awq scale the same inputs: choose one");
+    enum tft_status status = job_bits_check(j);
+    if (status == TFT_OK)
+        status = check_kv(j);
+    if (status == TFT_OK)
+        status = job_text_check(j);
+    if (status == TFT_OK)
+        status = job_prefix_check(j);
+    if (status == TFT_OK)
+        status = job_format_check(j);
+    if (status == TFT_OK)
+        status = job_system_check(j);
+    return status == TFT_OK ? job_kv_check(j) : status;
+}
+
+static struct quantize_opts opts_of(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    return (struct quantize_opts){
+        .method = j->lab->method,
+        .param = j->lab->percentile,
+        .smooth = o->smooth,
+        .rotate = o->rotate == TFT_ROTATE_AUTO ? quantize_rotate_auto(j->m)
+                                               : (enum quantize_rotate)(o->rotate - 1),
+        .per_tensor = j->lab->per_tensor,
+        .prefix_type = job_prefix_type(j),
+        .group = o->group,
+        .rounding = (enum quantize_rounding)o->rounding,
+        .kv = o->kv,
+        .n_threads = o->n_threads,
+        .progress = job_progress,
+        .user = j,
+    };
+}
+
+/* What the options say about this model. */
+static enum tft_status apply_options(struct quantize_run *run)
+{
+    struct job *j = &run->job;
+    run->range = malloc(tft_model_inputs(run->m) * sizeof *run->range);
+    run->matrix_bits = calloc(run->m->n_layer, LAYER_MATS);
+    if (!run->range || !run->matrix_bits)
+        return job_no_memory(j);
+    run->o = opts_of(j);
+    run->o.bits = run->matrix_bits;
+    run->o.range = run->range;
+    enum tft_status status = job_ranges_take(j, run->range);
+    return status == TFT_OK ? job_bits_choose(j, &run->o, run->matrix_bits) : status;
+}
+
+/* ---- the whole */
+
+/* Makes the calibration text, for any prefix that the options allow. */
+static enum tft_status prepare(struct quantize_run *run)
+{
+    struct job *j = &run->job;
+    enum tft_status status = job_prefix_choose(&run->prefix, j);
+    if (status == TFT_OK)
+        status = job_tune_look(j);
+    if (status == TFT_OK)
+        status = job_system_choose(&run->system, j, &run->prefix);
+    if (status == TFT_OK)
+        status = job_text_make(&run->text, j, run->runs, job_prefix_most(&run->prefix));
+    tft_model_close(run->runs); /* and its memory is free */
+    run->runs = NULL;
+    return status;
+}
+
+enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, const char *out,
+                                   const struct tft_quantize_opts *given,
+                                   const struct quantize_lab *lab, struct tft_error *err)
+{
+    *run = (struct quantize_run){.job = {.out = out, .o = &run->given, .lab = lab, .err = err}};
+    struct job *j = &run->job;
+    run->status =
+        tft_options_take(&run->given, sizeof run->given, given, "tft_quantize_opts", err);
+    if (run->status == TFT_OK) {
+        job_complete(&run->given);
+        run->status = check_options(j);
+    }
+    if (run->status == TFT_OK)
+        run->status = job_open(j, model, j->o->calib ? NULL : &run->runs);
+    run->m = j->m;
+    if (run->status == TFT_OK) {
+        job_format_open(j);
+        run->status = apply_options(run);
+    }
+    return run->status;
+}
+
+enum tft_status quantize_run_make(struct quantize_run *run)
+{
+    run->status = prepare(run);
+    if (run->status == TFT_OK)
+        run->status = find_prefix(run);
+    if (run->status == TFT_OK)
+        run->status = make(run);
+    return run->status;
+}
+
+void quantize_run_free(struct quantize_run *run)
+{
+    bits_search_free(&run->bits);
+    job_kv_free(&run->kv);
+    job_tune_free(&run->tune);
+    job_system_free(&run->system);
+    job_prefix_free(&run->prefix, run->status);
+    job_check_free(&run->check);
+    job_ranges_free(&run->ranges);
+    job_text_free(&run->text);
+    job_format_close(&run->job);
+    free(run->result);
+    free(run->range);
+    free(run->matrix_bits);
+    tft_model_close(run->runs);
+    tft_model_close(run->m);
+}

@@ -1,0 +1,51 @@
+/* A run of tuffet quantize, from the path of a float model to the new file: the inside of the
+   library for the command, which prints more than tft_quantize returns. */
+#ifndef QUANTIZE_RUN_H
+#define QUANTIZE_RUN_H
+
+#include "tools/quantize/job/bits.h"
+#include "tools/quantize/job/check.h"
+#include "tools/quantize/job/kv.h"
+#include "tools/quantize/job/prefix.h"
+#include "tools/quantize/job/ranges.h"
+#include "tools/quantize/job/system.h"
+#include "tools/quantize/job/text.h"
+#include "tools/quantize/job/tune.h"
+
+/* The state of a run, and its results. */
+struct quantize_run {
+    struct tft_quantize_opts given; /* complete */
+    struct job job;
+    struct tft_model *m; /* the float model; NULL: it could not be opened */
+    struct tft_model *runs; /* opened for computing, until the calibration text is made; or NULL */
+    struct quantize_opts o;
+    struct quantize_input *result; /* [inputs] */
+    enum tft_range *range;         /* [inputs] o.range */
+    uint8_t *matrix_bits;          /* [n_layer, LAYER_MATS] o.bits */
+    struct job_text text;
+    struct job_prefix prefix;
+    struct job_system system;
+    struct job_check check;
+    struct job_ranges ranges;
+    struct job_tune tune;
+    struct job_kv kv;
+    struct bits_search bits;
+    uint32_t n_start; /* first tokens of the prefix that the float model has in the check */
+    double seconds;   /* from the calibration text to the finished file */
+    enum tft_status status;
+};
+
+/* The laboratory's options of a product: none. */
+extern const struct quantize_lab quantize_no_lab;
+
+/* begin opens the model and applies the options, make does the rest of tft_quantize: call it if
+   begin succeeded. Both return run->status; run->job.misuse: the error is that of an option. Strings
+   of `given`, and err, must outlive the run. quantize_run_free must follow, also on failure; until
+   then the run has the results of the steps that are done. */
+enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, const char *out,
+                                   const struct tft_quantize_opts *given,
+                                   const struct quantize_lab *lab, struct tft_error *err);
+enum tft_status quantize_run_make(struct quantize_run *run);
+void quantize_run_free(struct quantize_run *run);
+
+#endif
