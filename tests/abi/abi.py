@@ -78,4 +78,8 @@ changes = list(difflib.unified_diff(dump.read_text().splitlines(), now.splitline
 print(f"{len(now.splitlines())} lines", *changes, sep="\n")
 if changes:
     print("Programs that were compiled before may break. CONTRIBUTING.md says when to renew.")
-sys.exit(1 if changes or len(functions) < 15 else 0)
+marked = len(re.findall(r"^TFT_API\b", pathlib.Path(header).read_text(), flags=re.M))
+if not functions or len(functions) != marked:
+    print(f"{len(functions)} functions were found, {marked} are marked TFT_API")
+    sys.exit(1)
+sys.exit(1 if changes else 0)

@@ -20,6 +20,34 @@ TEMPLATE = ("{% for t in tools %}{{ t | tojson }}{% endfor %}{% for m in message
             "{{ '<|' + m.role + '|>' + m.content }}{% for c in m.tool_calls %}<tool_call>"
             "{{ c.function | tojson }}{% endfor %}{% endfor %}{{ '<|assistant|>' }}")
 
+# It quantizes a model twice: stopped by its callback, and to the end.
+QUANTIZE = """
+#include <stdio.h>
+#include <tuffet_quantize.h>
+
+static bool stop(void *user, const char *step, double done)
+{
+    (void)user, (void)step, (void)done;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct tft_quantize_opts o = {.size = sizeof o, .calib_tokens = 512, .calib_window = 64,
+                                  .dynamic = "none", .intact = TFT_INTACT_NONE, .progress = stop};
+    struct tft_quantize_result *r;
+    struct tft_error err;
+    if (argc != 3 || tft_quantize(argv[1], argv[2], &o, &r, &err) != TFT_ERR_CANCELLED)
+        return 1;
+    o.progress = NULL;
+    if (tft_quantize(argv[1], argv[2], &o, &r, &err) != TFT_OK)
+        return puts(err.msg), 2;
+    bool good = r->n_tokens && r->window == 64 && r->n_prefix == 0 && r->n_input && r->n_check;
+    tft_quantize_free(r);
+    return good ? 0 : 3;
+}
+"""
+
 
 def run(*command, **more):
     done = subprocess.run(command, capture_output=True, text=True, **more)
@@ -34,7 +62,9 @@ with tempfile.TemporaryDirectory() as folder:
     print(*[n for n in names if re.search(r"chat|tuffet", n)], sep="\n")
     found = [p.parent for p in root.rglob("tuffet-chat.pc")]
     headers = sorted(p.name for p in root.rglob("*.h"))
-    assert len(found) == 1 and headers == ["tuffet.h", "tuffet_chat.h"], (found, headers)
+    tools = any(name.endswith("/tuffet-quantize.pc") for name in names)
+    expected = ["tuffet.h", "tuffet_chat.h"] + ["tuffet_quantize.h"] * tools
+    assert len(found) == 1 and headers == expected, (found, headers)
     if any(name.endswith("/tuffet.1") for name in names):  # made by the program where it can run
         for data in ("tuffet/stories2M.gguf", "bash-completion/completions/tuffet.bash",
                      "zsh/site-functions/_tuffet", "fish/vendor_completions.d/tuffet.fish"):
@@ -81,4 +111,11 @@ with tempfile.TemporaryDirectory() as folder:
         full = subprocess.run([program, small, question], capture_output=True, env=env)
         assert full.returncode == 1 and b"no room" in full.stderr, full
         assert b"usage" not in full.stderr, full
-print("both examples run")
+    if tools:  # a program against the installed header and library
+        source, program = root / "quantize.c", str(root / "quantize")
+        source.write_text(QUANTIZE)
+        flags = run(pkg_config, "--cflags", "--libs", "tuffet-quantize", env=env).split()
+        run(*compiler, "-std=c11", "-o", program, str(source), *flags)
+        run(program, model, str(root / "w8a8.gguf"), env=env)
+        assert (root / "w8a8.gguf").stat().st_size > 0
+print("the examples run")

@@ -21,5 +21,6 @@ def check(map_file, symbols_file):
 
 check("src/tuffet.map", "libtuffet0.symbols")
 check("src/chat/tuffet_chat.map", "libtuffet-chat0.symbols")
+check("tools/quantize/tuffet_quantize.map", "libtuffet-quantize0.symbols")
 newest = re.match(r"tuffet \(([\d.]+)-", (debian / "changelog").read_text())
 assert newest and newest[1] == version, f"the changelog begins with {newest and newest[1]}"

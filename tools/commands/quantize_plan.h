@@ -3,7 +3,7 @@
 #define QUANTIZE_PLAN_H
 
 #include "tools/cli/cli.h"
-#include "tools/quantize/run.h"
+#include "tools/quantize/inside.h"
 
 /* Checks that the disk has room for the file `out` and the copies of it that steps make, and prints
    time, disk and memory: if it takes long, or at a terminal. o: with bits, n_threads and rotate.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "tools/cli/cli.h"
-#include "tools/quantize/measure/worst_inputs.h"
+#include "tools/quantize/inside.h"
 
 void quantize_report_choice(const struct job_prefix *f)
 {

@@ -2,7 +2,7 @@
 #ifndef QUANTIZE_REPORT_H
 #define QUANTIZE_REPORT_H
 
-#include "tools/quantize/run.h"
+#include "tools/quantize/inside.h"
 
 /* For people, on standard error: a line for each prefix that was tried; all other results of a
    finished run. */

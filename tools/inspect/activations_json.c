@@ -4,7 +4,7 @@
 
 #include "activations_report.h"
 #include "tools/cli/cli.h"
-#include "tools/quantize/inputs.h"
+#include "tools/quantize/inside.h"
 
 static void json_real(double x)
 {

@@ -5,7 +5,7 @@
 #include "activations_report.h"
 #include "model/keys.h"
 #include "tools/cli/cli.h"
-#include "tools/quantize/inputs.h"
+#include "tools/quantize/inside.h"
 
 static const char *const run_names[RUNS] = {"without", "with"};
 

@@ -12,8 +12,7 @@
 #include "model/open.h"
 #include "models/registry.h"
 #include "tensors.h"
-#include "tools/quantize/inputs.h"
-#include "tools/quantize/write/in_place.h"
+#include "tools/quantize/inside.h"
 
 /* A string, or an empty one. */
 static struct tft_str text(const struct tft_source *s, const char *key)

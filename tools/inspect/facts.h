@@ -8,8 +8,7 @@
 
 #include "kv/policy.h"
 #include "model/model.h"
-#include "tools/quantize/check.h"
-#include "tools/quantize/measure/worst_inputs.h"
+#include "tools/quantize/inside.h"
 
 enum { FACTS_ROLES = 3 };
 

@@ -7,8 +7,7 @@
 #include "facts.h"
 #include "tensors.h"
 #include "tools/cli/cli.h"
-#include "tools/quantize/check.h"
-#include "tools/quantize/inputs.h"
+#include "tools/quantize/inside.h"
 #include "values.h"
 
 static void json_key(const char *key)

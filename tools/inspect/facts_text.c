@@ -6,7 +6,7 @@
 #include "facts.h"
 #include "tensors.h"
 #include "tools/cli/cli.h"
-#include "tools/quantize/check.h"
+#include "tools/quantize/inside.h"
 #include "values.h"
 
 /* In decimal units. */

@@ -64,7 +64,8 @@ chroot "$root" sh -ec '
     ./embed_chat 2>&1 | grep usage
     zsh -fc "autoload -Uz compinit; compinit -D; whence -v _tuffet" | grep -q shell
     fish -c "complete -C \"tuffet run --kv par\"" | grep -q partial-logquant
-    apt-get purge -y -qq tuffet tuffet-stories libtuffet0 libtuffet-chat0 >/dev/null
+    apt-get purge -y -qq tuffet tuffet-stories libtuffet0 libtuffet-chat0 libtuffet-quantize0 \
+        >/dev/null
     left=$(find / -xdev -name "*tuffet*" ! -path "/tmp/*" ! -path "/proc/*" ! -path "/var/log/*")
     [ -z "$left" ] || { echo "left behind: $left"; exit 1; }'
 rm -rf "$root"

@@ -1,0 +1,13 @@
+/* The inside of libtuffet-quantize for the program: a run and all its results, and what tuffet
+   inspect shows of a file. The program includes no other header of this folder but
+   tuffet_quantize.h. */
+#ifndef QUANTIZE_INSIDE_H
+#define QUANTIZE_INSIDE_H
+
+#include "tools/quantize/check.h"
+#include "tools/quantize/inputs.h"
+#include "tools/quantize/measure/worst_inputs.h"
+#include "tools/quantize/run.h"
+#include "tools/quantize/write/in_place.h"
+
+#endif
