@@ -1,0 +1,218 @@
+/* The functions of tuffet_quantize.h. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <string.h>
+
+#include "fed.h"
+#include "tools/quantize/tuffet_quantize.h"
+
+static const struct toy talker = {.arch = "llama",
+                                  .n_vocab = TOY_VOCAB,
+                                  .n_ctx = 700,
+                                  .n_embd = 32,
+                                  .n_layer = 2,
+                                  .n_head = 4,
+                                  .n_head_kv = 2,
+                                  .head_dim = 8,
+                                  .n_ff = 64,
+                                  .n_rot = 8,
+                                  .type = TFT_F32,
+                                  .vocab = "gpt2"};
+
+/* The steps of a call, and where to stop it. */
+enum { MOST_STEPS = 64 };
+struct seen {
+    char step[MOST_STEPS][64]; /* [n] */
+    unsigned n;
+    const char *stop;
+};
+
+static bool watch(void *user, const char *step, double done)
+{
+    struct seen *s = user;
+    if (done == 0 && s->n < MOST_STEPS)
+        snprintf(s->step[s->n++], sizeof s->step[0], "%s", step);
+    return !s->stop || strcmp(step, s->stop) != 0;
+}
+
+static struct tft_quantize_opts small(struct seen *s)
+{
+    *s = (struct seen){.n = 0};
+    return (struct tft_quantize_opts){.size = sizeof(struct tft_quantize_opts),
+                                      .n_threads = 1,
+                                      .calib_tokens = 512,
+                                      .calib_window = 64,
+                                      .intact = TFT_INTACT_BOS,
+                                      .progress = watch,
+                                      .user = s};
+}
+
+static bool has_step(const struct seen *s, const char *step)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (strcmp(s->step[i], step) == 0)
+            return true;
+    return false;
+}
+
+/* Results are values, and the file is the one of the results. */
+static void makes_a_model(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct tft_quantize_opts o = small(&seen);
+    struct tft_quantize_result *r;
+    struct tft_error err;
+    const char *from = written(&talker), *out = in_folder("library.gguf");
+    o.dynamic = "ffn_down";
+    if (tft_quantize(from, out, &o, &r, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_true(has_step(&seen, "writing calibration text"));
+    assert_true(has_step(&seen, "quantizing"));
+    assert_true(has_step(&seen, "checking"));
+    assert_int_equal(r->size, sizeof *r);
+    assert_int_equal(r->window, 64);
+    assert_true(r->n_tokens >= 64 && r->n_tokens % 64 == 0);
+    assert_true(r->n_check && r->check[0].tokens && r->check[0].divergence < 1);
+    assert_null(r->bits);
+    assert_null(r->kv);
+    size_t dynamic = 0;
+    for (size_t i = 0; i < r->n_input; i++) {
+        bool down = strstr(r->input[i].name, "ffn_down");
+        assert_int_equal(r->input[i].per_token, down);
+        dynamic += down;
+    }
+    assert_int_equal(dynamic, 2); /* layers */
+
+    struct tft_model *m = opened(out);
+    assert_int_equal(m->n_prefix, r->n_prefix);
+    assert_int_equal(r->n_prefix, 1);
+    assert_int_equal(r->prefix[0], tft_token_bos(m));
+    tft_model_close(m);
+    tft_quantize_free(r);
+    tft_quantize_free(NULL);
+    remove(out);
+}
+
+static void finds_bits_and_a_cache(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct tft_quantize_opts o = small(&seen);
+    struct tft_quantize_result *r;
+    struct tft_error err;
+    const char *out = in_folder("library.gguf");
+    o.bits_search = "6";
+    o.group = 32;
+    o.dynamic = "none";
+    if (tft_quantize(written(&talker), out, &o, &r, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_non_null(r->bits);
+    assert_true(strchr("2348", r->bits[0]) != NULL);
+    struct tft_quantize_opts again = small(&seen);
+    struct tft_quantize_result *other;
+    again.bits = r->bits;
+    again.group = 32;
+    again.dynamic = "none";
+    const char *same = in_folder("same.gguf");
+    if (tft_quantize(written(&talker), same, &again, &other, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(r->n_input, other->n_input);
+    for (size_t i = 0; i < r->n_input; i++)
+        assert_true(r->input[i].scale == other->input[i].scale);
+    tft_quantize_free(other);
+    tft_quantize_free(r);
+    remove(out);
+    remove(same);
+}
+
+/* A call that is stopped at a step, any of them, leaves the folder as it was. */
+static void cancels(void **state)
+{
+    (void)state;
+    struct seen all, seen;
+    struct tft_quantize_opts o = small(&all);
+    struct tft_error err;
+    const char *from = written(&talker), *out = in_folder("library.gguf");
+    o.bits_search = "6";
+    o.group = 32;
+    assert_int_equal(tft_quantize(from, out, &o, NULL, &err), TFT_OK);
+    remove(out);
+    int before = files_in_folder(false);
+    assert_true(all.n >= 5);
+    for (unsigned i = 0; i < all.n; i++) {
+        struct tft_quantize_opts stopped = o;
+        struct tft_quantize_result *r;
+        seen = (struct seen){.stop = all.step[i]};
+        stopped.user = &seen;
+        assert_int_equal(tft_quantize(from, out, &stopped, &r, &err), TFT_ERR_CANCELLED);
+        assert_null(r);
+        assert_non_null(strstr(err.msg, all.step[i]));
+        assert_int_equal(files_in_folder(false), before);
+    }
+}
+
+/* Options that do not fit are errors with the name of the option. */
+static void refuses(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct tft_error err;
+    const char *from = written(&talker), *out = in_folder("library.gguf");
+    int before = files_in_folder(false);
+    struct {
+        struct tft_quantize_opts o;
+        const char *why;
+    } wrong[] = {{small(&seen), "--group"},       {small(&seen), "--bits:"},
+                 {small(&seen), "--bits-search"}, {small(&seen), "--dynamic"},
+                 {small(&seen), "--smooth"},      {small(&seen), "--intact-tokens"},
+                 {small(&seen), "--kv"},          {small(&seen), "--kv-search"},
+                 {small(&seen), "--template"},    {small(&seen), "--special"},
+                 {small(&seen), "--cushion-max"}, {small(&seen), "--prefix-bits"},
+                 {small(&seen), "size"}};
+    wrong[0].o.group = 7;
+    wrong[1].o.bits = "5";
+    wrong[2].o.bits_search = "9";
+    wrong[3].o.dynamic = "9.ffn_down";
+    wrong[4].o.smooth = 2;
+    wrong[5].o.intact = TFT_INTACT_AUTO;
+    wrong[5].o.intact_tokens = "99999999";
+    wrong[6].o.kv = "taffet";
+    wrong[7].o.kv_search = "17";
+    wrong[8].o.format = "morse";
+    wrong[9].o.special = true;
+    wrong[10].o.cushion_max = 9;
+    wrong[11].o.prefix_bits = 3;
+    wrong[12].o.size = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, &err), TFT_ERR_ARG);
+        assert_non_null(strstr(err.msg, wrong[i].why));
+        assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, NULL), TFT_ERR_ARG);
+    }
+    assert_int_equal(files_in_folder(false), before);
+}
+
+static void imports(void **state)
+{
+    (void)state;
+    struct tft_import_opts o = {.size = sizeof o, .type = (enum tft_import_type)9};
+    struct tft_error err;
+    uint64_t bytes;
+    const char *out = in_folder("imported.gguf");
+    assert_int_equal(tft_import(in_folder("nowhere"), out, &o, &bytes, &err), TFT_ERR_ARG);
+    assert_int_not_equal(tft_import(in_folder("nowhere"), out, NULL, NULL, &err), TFT_OK);
+    assert_non_null(strstr(err.msg, "nowhere"));
+    assert_int_not_equal(tft_import(in_folder("nowhere"), out, NULL, NULL, NULL), TFT_OK);
+    assert_int_equal(files_in_folder(false), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(imports),  cmocka_unit_test(makes_a_model),
+        cmocka_unit_test(refuses),  cmocka_unit_test(finds_bits_and_a_cache),
+        cmocka_unit_test(cancels),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
