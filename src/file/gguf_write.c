@@ -392,25 +392,43 @@ bool tft_gguf_failed(const struct tft_gguf_writer *w)
     return failed(w);
 }
 
-enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_error *err)
+/* Frees w, but for w->f. */
+static enum tft_status end(struct tft_gguf_writer *w, struct tft_error *err)
 {
-    if (!w)
-        return TFT_OK;
-    if (keep)
-        finish(w);
-    errno = 0;
-    if (fclose(w->f->file) != 0)
-        fail_os(w, errno, "cannot be written");
-    w->f->file = NULL;
-    if (keep && !failed(w))
-        verify(w);
-    keep = keep && !failed(w);
-    tft_new_file_end(w->f, keep, keep ? &w->error : NULL);
-
     enum tft_status status = w->error.code;
     if (status && err)
         *err = w->error;
     tft_free(NULL, w->tensor_bytes, w->capacity * sizeof *w->tensor_bytes);
     tft_free(NULL, w, sizeof *w);
     return status;
+}
+
+enum tft_status tft_gguf_complete(struct tft_gguf_writer *w, struct tft_new_file **file,
+                                  struct tft_error *err)
+{
+    struct tft_new_file *f = w->f;
+    finish(w);
+    errno = 0;
+    if (fclose(f->file) != 0)
+        fail_os(w, errno, "cannot be written");
+    f->file = NULL;
+    if (!failed(w))
+        verify(w);
+    *file = failed(w) ? NULL : f;
+    if (failed(w))
+        tft_new_file_end(f, false, NULL);
+    return end(w, err);
+}
+
+enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_error *err)
+{
+    struct tft_new_file *f;
+    if (!w)
+        return TFT_OK;
+    if (!keep) {
+        tft_new_file_end(w->f, false, NULL);
+        return end(w, err);
+    }
+    enum tft_status status = tft_gguf_complete(w, &f, err);
+    return status == TFT_OK ? tft_new_file_end(f, true, err) : status;
 }

@@ -3,7 +3,7 @@
  * the tensors' data in the same order.
  *
  * A writer keeps the first error, ignores later calls, and tft_gguf_close reports the error. The
- * file gets its name only in tft_gguf_close, after it was read back: nobody sees half a file, or a
+ * file gets its name only after tft_gguf_close has read it back: nobody sees half a file, or a
  * file that tft_gguf_read refuses. The value general.alignment sets the alignment of the data; the
  * default is 32.
  */
@@ -57,6 +57,12 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
 
 /* Whether an error has occurred, so the caller need not compute more data. w is not NULL. */
 bool tft_gguf_failed(const struct tft_gguf_writer *w);
+
+/* Ends the file and frees w. *file has no name yet: it can be read as (*file)->draft.name, and is for
+   tft_new_file_end. After an error *file is NULL, and no new file remains. */
+struct tft_new_file;
+enum tft_status tft_gguf_complete(struct tft_gguf_writer *w, struct tft_new_file **file,
+                                  struct tft_error *err);
 
 /* Ends the file and frees w, which may be NULL. If `keep` is false, or after an error, no new file
    remains, and an old file at `path` is unchanged. */

@@ -325,6 +325,30 @@ static void discarded(void **state)
     assert_int_equal(tft_gguf_close(NULL, true, NULL), TFT_OK);
 }
 
+/* A complete file without a name can be read, until it gets the name or is discarded. */
+static void completed(void **state)
+{
+    (void)state;
+    for (int keep = 0; keep < 2; keep++) {
+        const char *path = in_folder("m");
+        struct tft_gguf_writer *w = create(path);
+        struct tft_new_file *f;
+        struct tft_source s;
+        write_values(w);
+        write_tensors(w);
+        assert_int_equal(tft_gguf_complete(w, &f, NULL), TFT_OK);
+        assert_int_equal(files_in_folder(false), named);
+        opens_well(&s, f->draft.name);
+        assert_true(s.n_tensor > 0 && s.n_value > 0);
+        tft_source_close(&s);
+        assert_int_equal(tft_new_file_end(f, keep, NULL), TFT_OK);
+        assert_int_equal(files_in_folder(false), keep);
+    }
+    struct tft_source kept;
+    opens_well(&kept, in_folder("m"));
+    tft_source_close(&kept);
+}
+
 static void writes_a_file(const char *path)
 {
     struct tft_gguf_writer *w = create(path);
@@ -805,6 +829,7 @@ int main(void)
         cmocka_unit_test_teardown(a_copy_of_a_real_file, clear),
         cmocka_unit_test_teardown(the_old_file_stays_until_the_new_one_is_whole, clear),
         cmocka_unit_test_teardown(discarded, clear),
+        cmocka_unit_test_teardown(completed, clear),
         cmocka_unit_test_teardown(a_private_file_stays_private, clear),
         cmocka_unit_test_teardown(a_link_stays_a_link, clear),
         cmocka_unit_test_teardown(what_a_failed_sync_leaves, clear),
