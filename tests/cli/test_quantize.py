@@ -3,6 +3,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -998,25 +999,28 @@ class Quantize(Case):
 
     @SHOWS_FILES
     def test_a_kill_or_an_interrupt_of_a_step_leaves_nothing(self):
-        """The model that is tuned or searched is open, and has no name in the folder."""
+        """The model that is tuned or searched is open, and has no name in the folder; on some
+        systems one that ends with a number."""
         self.text = self.write("long", TEXT * 30)
         model = self.toy(endless=1, ctx=4096)
         brief, long = [["--calib-window=32", "--calib-tokens=64"],
                        ["--calib-window=200", "--calib-tokens=3000"]]
         system = ["--intact-system=" + TEXT.decode() * 6, "--template=chatml"]
-        for suffix, args in [("untuned", ["--tune", "--tune-epochs=100000", *brief]),
-                             ("unsearched", ["--kv-search=8", *long]),
-                             ("8bits", ["--bits-search=5.5", "--group=32", *long]),
-                             ("unnamed", [*system, *brief])]:
+        draft = re.compile(re.escape(self.path("")) + r"(#\d+ \(deleted\)|out\.tmp\d+)")
+        for name, args in [("tune", ["--tune", "--tune-epochs=100000", *brief]),
+                           ("kv", ["--kv-search=8", *long]),
+                           ("bits", ["--bits-search=5.5", "--group=32", *long]),
+                           ("system", [*system, *brief])]:
             args = self.arguments("-t1", *args, model=model)
-
-            def is_model(path, name=self.path(f"out.{suffix} (deleted)")):
-                return path == name
-            with self.subTest(suffix):
-                self.assertEqual(self.interrupted(is_model, args, signal.SIGKILL),
-                                 (-signal.SIGKILL, []))
-                if suffix in ["untuned", "unsearched"]:
-                    self.assertEqual(self.interrupted(is_model, args, signal.SIGINT), (130, []))
+            with self.subTest(name):
+                status, left = self.interrupted(draft.fullmatch, args, signal.SIGKILL)
+                self.assertEqual(status, -signal.SIGKILL)
+                for path in left:
+                    self.assertRegex(path, r"\Aout\.tmp\d+\Z")
+                    os.remove(self.path(path))
+                if name in ["tune", "kv"]:
+                    self.assertEqual(self.interrupted(draft.fullmatch, args, signal.SIGINT),
+                                     (130, []))
 
     @SHOWS_FILES
     def test_an_interrupt_leaves_nothing(self):

@@ -27,7 +27,10 @@ static void json_round(const struct cushion_round *r)
     cli_json_number("after", r->after);
     cli_json_number("nats", r->nats);
     printf(",\"taken\":%s,\"why_not\":%s,\"refused\":%u}", r->taken ? "true" : "false",
-           r->taken ? "null" : r->refused ? "\"likelihood\"" : "\"error\"", (unsigned)r->refused);
+           r->taken     ? "null"
+           : r->refused ? "\"likelihood\""
+                        : "\"error\"",
+           (unsigned)r->refused);
 }
 
 static void json_cushion(const struct cushion *c)

@@ -49,8 +49,7 @@ static void report_tuning(const struct job_tune *t)
             (double)r->validation[r->kept]);
     if (r->kept)
         fprintf(stderr, ", after %.1f of %u epochs\n",
-                (double)r->kept * o->tune_epochs / (r->n_validation - 1),
-                (unsigned)o->tune_epochs);
+                (double)r->kept * o->tune_epochs / (r->n_validation - 1), (unsigned)o->tune_epochs);
     else
         fputs(": no step was better than the prefix before tuning, which is kept\n", stderr);
 }
@@ -95,8 +94,7 @@ static void report_ranges(const struct job_ranges *c, const struct job_check *ch
                 c->found.nats[c->found.order[i]]);
     for (int g = 0; g < CHECK_GROUPS && c->searched; g++)
         if (!check_within(&check->loss[g], CHECK_PERCENT, CHECK_NATS))
-            fprintf(stderr,
-                    "note: %s loses more than %g %% or %g nats; %s\n",
+            fprintf(stderr, "note: %s loses more than %g %% or %g nats; %s\n",
                     check_group_name((enum check_group)g), CHECK_PERCENT, CHECK_NATS,
                     c->n == c->most ? "a quarter of the inputs have ranges per token"
                                     : "more ranges per token would gain little");
@@ -116,8 +114,8 @@ void quantize_report(const struct quantize_run *run)
     report_ranges(&run->ranges, &run->check, m);
     for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         if (run->range[i] == TFT_RANGE_STATIC)
-            worst_inputs_add(&worst, (struct input_error){i, run->result[i].error,
-                                                          run->result[i].affine});
+            worst_inputs_add(&worst,
+                             (struct input_error){i, run->result[i].error, run->result[i].affine});
     worst_inputs_print(stderr, &worst, m->n_layer);
     check_print(stderr, run->check.loss, m->n_vocab);
 }

@@ -47,12 +47,14 @@ static void write_values(struct import *im, const struct import_opts *o)
         import_tokenizer(im);
 }
 
-enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
-                             struct import_result *r, struct tft_error *err)
+enum tft_status import_draft(const char *folder, const char *path, const struct import_opts *o,
+                             struct import_result *r, struct tft_new_file **draft,
+                             struct tft_error *err)
 {
     struct import im = {.err = err};
     struct import_weights w = {.o = o, .r = r};
     *r = (struct import_result){0};
+    *draft = NULL;
     im.status = import_folder_open(&im.folder, folder, err);
     if (im.status == TFT_OK)
         choose_arch(&im);
@@ -69,11 +71,20 @@ enum tft_status import_model(const char *folder, const char *path, const struct 
     if (im.status == TFT_OK)
         import_weights_write(&im, &w);
     bool keep = im.status == TFT_OK && !r->stopped;
-    enum tft_status closed = tft_gguf_close(im.gguf, keep, keep ? err : NULL);
+    enum tft_status closed = keep ? tft_gguf_complete(im.gguf, draft, err)
+                                  : tft_gguf_close(im.gguf, false, NULL);
     import_rope_free(&im);
     free(im.kv_heads);
     free(im.ffs);
     json_decref(im.defaults);
     import_folder_close(&im.folder);
     return keep ? closed : im.status;
+}
+
+enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
+                             struct import_result *r, struct tft_error *err)
+{
+    struct tft_new_file *draft;
+    enum tft_status status = import_draft(folder, path, o, r, &draft, err);
+    return draft ? tft_new_file_end(draft, true, err) : status;
 }

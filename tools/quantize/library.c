@@ -124,8 +124,10 @@ enum tft_status tft_quantize(const char *model, const char *out,
         if (r)
             *result = &r->shown;
         else
-            status = tft_fail(err, TFT_ERR_NOMEM, "%s: is written, but memory is short for the "
-                              "results", out);
+            status = tft_fail(err, TFT_ERR_NOMEM,
+                              "%s: is written, but memory is short for the "
+                              "results",
+                              out);
     }
     quantize_run_free(run);
     free(run);
@@ -144,16 +146,14 @@ static bool tell(void *user, double done)
     return o->progress(o->user, "importing", done);
 }
 
-enum tft_status tft_import(const char *folder, const char *out,
-                           const struct tft_import_opts *opts, uint64_t *bytes,
-                           struct tft_error *err)
+enum tft_status tft_import(const char *folder, const char *out, const struct tft_import_opts *opts,
+                           uint64_t *bytes, struct tft_error *err)
 {
     struct tft_import_opts given;
     struct import_result r;
     struct tft_error unseen;
     err = err ? err : &unseen;
-    enum tft_status status =
-        tft_options_take(&given, sizeof given, opts, "tft_import_opts", err);
+    enum tft_status status = tft_options_take(&given, sizeof given, opts, "tft_import_opts", err);
     if (status != TFT_OK)
         return status;
     struct import_opts o = {.type = (enum import_type)given.type,

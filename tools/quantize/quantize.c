@@ -613,13 +613,15 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     return status == TFT_OK && o->n_prefix ? prefix_check_type(m, o->prefix_type, err) : status;
 }
 
-enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
-                         struct quantize_input *result, bool *stopped, struct tft_error *err)
+enum tft_status quantize_draft(struct tft_model *m, const char *path,
+                               const struct quantize_opts *o, struct quantize_input *result,
+                               struct tft_new_file **draft, bool *stopped, struct tft_error *err)
 {
     struct conversion c = {
         .m = m, .o = o, .result = result, .low_bits = quantize_low_bits(o, 0, m->n_layer)};
     enum tft_status status = quantize_check(m, o, err);
     *stopped = false;
+    *draft = NULL;
     if (status == TFT_OK)
         status = layers_open(&c.y, m, o, err);
     if (status != TFT_OK)
@@ -634,11 +636,19 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
         tft_fail(&c.bad, TFT_ERR_NOMEM, "%s: out of memory to quantize", m->source.name);
     if (!failed(&c))
         convert(&c);
-    write_close(&c.file, !failed(&c));
+    write_close(&c.file, failed(&c) ? NULL : draft);
     free_all(&c);
     layers_close(&c.y);
     *stopped = c.stopped;
     if (c.bad.code != TFT_OK && err)
         *err = c.bad;
     return c.bad.code;
+}
+
+enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
+                         struct quantize_input *result, bool *stopped, struct tft_error *err)
+{
+    struct tft_new_file *draft;
+    enum tft_status status = quantize_draft(m, path, o, result, &draft, stopped, err);
+    return draft ? tft_new_file_end(draft, true, err) : status;
 }

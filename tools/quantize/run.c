@@ -15,89 +15,89 @@ const struct quantize_lab quantize_no_lab = {.method = RANGE_MSE};
 
 /* ---- the new model */
 
-static enum tft_status convert(struct quantize_run *run, const char *path)
+static enum tft_status convert(struct quantize_run *run)
 {
     struct job *j = &run->job;
     bool stopped;
-    enum tft_status status =
-        job_begin(j, run->o.rows_k ? "quantizing again" : "quantizing");
+    enum tft_status status = job_begin(j, run->o.rows_k ? "quantizing again" : "quantizing");
     if (status != TFT_OK)
         return status;
-    status = quantize(run->m, path, &run->o, run->result, &stopped, j->err);
+    status =
+        quantize_draft(run->m, j->out, &run->o, run->result, &run->made.draft, &stopped, j->err);
     return job_end(j, status, stopped);
 }
 
-/* Measures the file, and chooses the inputs with per-token ranges. A cancelled run leaves no file:
-   its ranges are the last ones tried. */
-static enum tft_status choose_ranges(struct quantize_run *run, const char *path)
+/* Measures the model, and chooses the inputs with per-token ranges. */
+static enum tft_status choose_ranges(struct quantize_run *run)
 {
     if (!job_check_has_text(&run->text))
         return TFT_OK;
     enum tft_status status = job_check_open(&run->check, &run->text);
     if (status == TFT_OK)
-        status = job_check_file(&run->check, path, "checking");
-    if (status == TFT_OK)
-        status = job_ranges_choose(&run->ranges, &run->check, &run->text, path, run->range);
-    if (status == TFT_ERR_CANCELLED)
-        remove(path);
-    return status;
+        status = job_check_made(&run->check, &run->made, "checking");
+    return status == TFT_OK
+               ? job_ranges_choose(&run->ranges, &run->check, &run->text, &run->made, run->range)
+               : status;
 }
 
-/* The loss of the finished file. path: of the measured file; later steps may have changed it */
-static enum tft_status check(struct quantize_run *run, const char *path)
+/* Stores the loss of the finished model in it. changed: later steps have changed the measured
+   model */
+static enum tft_status check(struct quantize_run *run, bool changed)
 {
-    const char *out = run->job.out;
     enum tft_status status = TFT_OK;
     if (!job_check_has_text(&run->text))
         return TFT_OK;
-    if (path != out)
-        status = job_check_file(&run->check, out, "checking");
-    return status == TFT_OK ? write_held_out(out, run->check.loss, run->job.err) : status;
+    if (changed)
+        status = job_check_made(&run->check, &run->made, "checking");
+    return status == TFT_OK
+               ? write_held_out(job_made_path(&run->made), run->check.loss, run->job.err)
+               : status;
 }
 
-/* Sets *path to the file that quantize() makes. A later step copies it to the file of the step
-   before: named to the name of the cache's search, tuned to that of the system messages. */
-static enum tft_status begin_steps(struct quantize_run *run, const char **path,
-                                   const char **named, const char **tuned)
+/* Tunes the prefix, and makes the model again if its ranges have changed. */
+static enum tft_status tune_prefix(struct quantize_run *run)
 {
-    struct job *j = &run->job;
-    enum tft_status status = job_kv_begin(&run->kv, j, &run->o, path);
-    *named = *path;
+    bool again;
+    enum tft_status status = job_tune_run(&run->tune, &run->o, &run->made, &again);
+    if (status == TFT_OK && again)
+        status = convert(run);
+    return status == TFT_OK ? job_tune_finish(&run->tune, &run->made) : status;
+}
+
+/* What follows quantize_draft(). The model gets its name at the end. */
+static enum tft_status finish(struct quantize_run *run)
+{
+    struct job_made *made = &run->made;
+    enum tft_status status = choose_ranges(run);
     if (status == TFT_OK)
-        status = job_system_begin(&run->system, &run->o, path);
-    *tuned = *path;
+        status = tune_prefix(run);
     if (status == TFT_OK)
-        status = job_tune_begin(&run->tune, j, &run->o, path);
-    return status;
+        status = job_system_finish(&run->system, made);
+    if (status == TFT_OK)
+        status = job_kv_finish(&run->kv, made);
+    if (status == TFT_OK)
+        status = job_made_finish(made);
+    if (status == TFT_OK)
+        status = check(run, made->changed);
+    return status == TFT_OK ? job_made_keep(made) : status;
 }
 
 static enum tft_status make(struct quantize_run *run)
 {
     struct job *j = &run->job;
-    const char *path = j->out, *named, *tuned;
     uint64_t start = tft_port_ns();
-    bool again = false;
     run->result = malloc(tft_model_inputs(run->m) * sizeof *run->result);
-    enum tft_status status =
-        run->result ? begin_steps(run, &path, &named, &tuned) : job_no_memory(j);
+    enum tft_status status = run->result ? job_kv_begin(&run->kv, j, &run->o) : job_no_memory(j);
     if (status == TFT_OK)
-        status = job_bits_run(j, &run->o, j->out, run->matrix_bits, &run->bits);
+        status = job_system_begin(&run->system, &run->o);
     if (status == TFT_OK)
-        status = convert(run, path);
+        status = job_tune_begin(&run->tune, j, &run->o);
     if (status == TFT_OK)
-        status = choose_ranges(run, path);
+        status = job_bits_run(j, &run->o, run->matrix_bits, &run->bits);
     if (status == TFT_OK)
-        status = job_tune_run(&run->tune, &run->o, &again);
-    if (status == TFT_OK && again)
-        status = convert(run, path);
+        status = convert(run);
     if (status == TFT_OK)
-        status = job_tune_finish(&run->tune, tuned);
-    if (status == TFT_OK)
-        status = job_system_finish(&run->system, named);
-    if (status == TFT_OK)
-        status = job_kv_finish(&run->kv, j->out);
-    if (status == TFT_OK)
-        status = check(run, path);
+        status = finish(run);
     run->seconds = (double)(tft_port_ns() - start) / 1e9;
     return status;
 }
@@ -105,7 +105,7 @@ static enum tft_status make(struct quantize_run *run)
 /* ---- its prefix */
 
 /* Makes a small model with a candidate, and measures it. */
-static enum tft_status try_prefix(struct quantize_run *run, uint32_t index, const char *trial)
+static enum tft_status try_prefix(struct quantize_run *run, uint32_t index, struct job_made *trial)
 {
     struct job_prefix *prefix = &run->prefix;
     char step[64];
@@ -117,7 +117,7 @@ static enum tft_status try_prefix(struct quantize_run *run, uint32_t index, cons
 
 /* The first candidate is BOS, or no prefix: it may have per-token ranges too, and if they suffice,
    no other is tried. chosen: [inputs] its ranges */
-static enum tft_status try_start(struct quantize_run *run, const char *trial,
+static enum tft_status try_start(struct quantize_run *run, struct job_made *trial,
                                  enum tft_range *chosen)
 {
     size_t bytes = tft_model_inputs(run->m) * sizeof *chosen;
@@ -136,16 +136,16 @@ static enum tft_status try_start(struct quantize_run *run, const char *trial,
 
 /* Tries each candidate. A prefix of words makes the model expect other text. *best: the prefix of
    the model nearest to the float model */
-static enum tft_status try_all(struct quantize_run *run, const char *trial, enum tft_range *chosen,
-                               uint32_t *best)
+static enum tft_status try_all(struct quantize_run *run, enum tft_range *chosen, uint32_t *best)
 {
     struct job_prefix *prefix = &run->prefix;
+    struct job_made trial = {.j = &run->job};
     enum tft_status status = TFT_OK;
     *best = 0;
     for (uint32_t i = 0; i < prefix->n_choices && status == TFT_OK; i++) {
         struct check_prefix *p = &prefix->choice[i];
-        status = i ? try_prefix(run, i, trial) : try_start(run, trial, chosen);
-        remove(trial);
+        status = i ? try_prefix(run, i, &trial) : try_start(run, &trial, chosen);
+        job_made_drop(&trial);
         p->nats = job_check_divergence(&run->check);
         if (p->nats < prefix->choice[*best].nats)
             *best = i;
@@ -157,20 +157,13 @@ static enum tft_status try_all(struct quantize_run *run, const char *trial, enum
 
 static enum tft_status try_prefixes(struct quantize_run *run, uint32_t *best)
 {
-    static const char suffix[] = ".trial";
     size_t bytes = tft_model_inputs(run->m) * sizeof *run->range;
-    char *trial = malloc(strlen(run->job.out) + sizeof suffix);
     enum tft_range *chosen = malloc(bytes);
-    enum tft_status status = trial && chosen ? TFT_OK : job_no_memory(&run->job);
-    if (status == TFT_OK) {
-        strcat(strcpy(trial, run->job.out), suffix);
-        status = try_all(run, trial, chosen, best);
-    }
+    enum tft_status status = chosen ? try_all(run, chosen, best) : job_no_memory(&run->job);
     if (status == TFT_OK && *best == 0)
         memcpy(run->range, chosen, bytes);
     else
         job_ranges_free(&run->ranges);
-    free(trial);
     free(chosen);
     return status;
 }
@@ -207,8 +200,7 @@ static enum tft_status find_prefix(struct quantize_run *run)
     struct quantize_opts *o = &run->o;
     struct job_prefix *prefix = &run->prefix;
     struct job_text *t = &run->text;
-    enum tft_status status =
-        job_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text, 0);
+    enum tft_status status = job_text_begin(t, prefix->ids, (uint32_t)prefix->n, prefix->n_text, 0);
     o->text = t->ids;
     o->n_text = t->n;
     o->window = t->window;
@@ -328,10 +320,10 @@ enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, 
                                    const struct tft_quantize_opts *given,
                                    const struct quantize_lab *lab, struct tft_error *err)
 {
-    *run = (struct quantize_run){.job = {.out = out, .o = &run->given, .lab = lab, .err = err}};
     struct job *j = &run->job;
-    run->status =
-        tft_options_take(&run->given, sizeof run->given, given, "tft_quantize_opts", err);
+    *run = (struct quantize_run){.job = {.out = out, .o = &run->given, .lab = lab, .err = err},
+                                 .made = {.j = j}};
+    run->status = tft_options_take(&run->given, sizeof run->given, given, "tft_quantize_opts", err);
     if (run->status == TFT_OK) {
         job_complete(&run->given);
         run->status = check_options(j);
@@ -359,6 +351,7 @@ enum tft_status quantize_run_make(struct quantize_run *run)
 void quantize_run_free(struct quantize_run *run)
 {
     bits_search_free(&run->bits);
+    job_made_drop(&run->made);
     job_kv_free(&run->kv);
     job_tune_free(&run->tune);
     job_system_free(&run->system);
@@ -371,5 +364,5 @@ void quantize_run_free(struct quantize_run *run)
     free(run->range);
     free(run->matrix_bits);
     tft_model_close(run->runs);
-    tft_model_close(run->m);
+    job_close(&run->job);
 }

@@ -6,6 +6,7 @@
 #include "tools/quantize/job/bits.h"
 #include "tools/quantize/job/check.h"
 #include "tools/quantize/job/kv.h"
+#include "tools/quantize/job/made.h"
 #include "tools/quantize/job/prefix.h"
 #include "tools/quantize/job/ranges.h"
 #include "tools/quantize/job/system.h"
@@ -16,7 +17,7 @@
 struct quantize_run {
     struct tft_quantize_opts given; /* complete */
     struct job job;
-    struct tft_model *m; /* the float model; NULL: it could not be opened */
+    struct tft_model *m;    /* job.m, the float model; NULL: it could not be opened */
     struct tft_model *runs; /* opened for computing, until the calibration text is made; or NULL */
     struct quantize_opts o;
     struct quantize_input *result; /* [inputs] */
@@ -29,6 +30,7 @@ struct quantize_run {
     struct job_ranges ranges;
     struct job_tune tune;
     struct job_kv kv;
+    struct job_made made; /* the new model, until it is finished */
     struct bits_search bits;
     uint32_t n_start; /* first tokens of the prefix that the float model has in the check */
     double seconds;   /* from the calibration text to the finished file */

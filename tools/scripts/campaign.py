@@ -226,7 +226,6 @@ class Campaign:
             os.remove(path)
 
     def check_file(self, name, command, how):
-        """Also after an error: quantize checks what a file loses when it has been written."""
         if subprocess.run([self.tuffet, "inspect", "--verify", self.path(name)], check=False,
                           capture_output=True).returncode:
             self.report(f"{name} is damaged", command, how)
@@ -302,9 +301,7 @@ class Campaign:
         process.wait()
         # It may have been done already: then the new file is there.
         done = os.path.exists(self.path("out")) and not self.is_older()
-        # A search or --tune has a model of its own between writing it and opening it, for a moment.
-        self.check_folder(command, "killed", done, ("out.cushion", "out.untuned", "out.unnamed",
-                                                    "out.unsearched", "out.8bits"))
+        self.check_folder(command, "killed", done)
 
     def moments(self, command):
         begun = time.monotonic()

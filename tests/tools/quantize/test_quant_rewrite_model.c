@@ -16,6 +16,7 @@
 #include "models/open.h"
 #include "models/registry.h"
 #include "random.h"
+#include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/write/rewrite_model.h"
 
 /* A token's keys are 32 numbers, one block of Q8_0; in `narrow` 24. */
@@ -238,6 +239,8 @@ static void few_bits(void **state)
         expanded(want, t);
         assert_memory_equal(few->prefix_v, want, sizeof want);
         expanded(want, tft_source_tensor(&few->source, TFT_KEY_PREFIX_K));
+        assert_memory_equal(few->prefix_k, want, sizeof want);
+        prefix_round(m, types[i], PREFIX, k, want);
         assert_memory_equal(few->prefix_k, want, sizeof want);
         for (int j = 0; j < ROWS; j++)
             assert_float_equal(tft_f16_to_f32(want[j]), tft_f16_to_f32(k[j]), i ? 0.07 : 0.005);

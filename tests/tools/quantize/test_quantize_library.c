@@ -210,8 +210,8 @@ static void imports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(imports),  cmocka_unit_test(makes_a_model),
-        cmocka_unit_test(refuses),  cmocka_unit_test(finds_bits_and_a_cache),
+        cmocka_unit_test(imports), cmocka_unit_test(makes_a_model),
+        cmocka_unit_test(refuses), cmocka_unit_test(finds_bits_and_a_cache),
         cmocka_unit_test(cancels),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

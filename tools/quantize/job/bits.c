@@ -1,9 +1,9 @@
 #include "tools/quantize/job/bits.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/quantize/job/made.h"
 #include "tools/quantize/quantize.h"
 
 /* ---- given bits */
@@ -91,9 +91,9 @@ enum tft_status job_bits_check(struct job *j)
 }
 
 /* The model with 8 bits. */
-static enum tft_status make_draft(struct job *j, const struct quantize_opts *from,
-                                  const char *path)
+static enum tft_status make_eight(struct job_made *made, const struct quantize_opts *from)
 {
+    struct job *j = made->j;
     struct quantize_opts o = *from;
     struct quantize_input *result = malloc(tft_model_inputs(j->m) * sizeof *result);
     bool stopped;
@@ -102,7 +102,7 @@ static enum tft_status make_draft(struct job *j, const struct quantize_opts *fro
     o.outputs = NULL;
     enum tft_status status = result ? job_begin(j, "quantizing to 8 bits") : job_no_memory(j);
     if (status == TFT_OK)
-        status = quantize(j->m, path, &o, result, &stopped, j->err);
+        status = quantize_draft(j->m, j->out, &o, result, &made->draft, &stopped, j->err);
     if (status == TFT_OK)
         status = job_end(j, status, stopped);
     free(result);
@@ -120,47 +120,35 @@ static struct bits_search_opts search_opts(struct job *j, const struct quantize_
                                      .user = j};
 }
 
-static enum tft_status search(struct job *j, const struct bits_search_opts *o, const char *path,
+static enum tft_status search(struct job_made *made, const struct bits_search_opts *o,
                               struct bits_search *r)
 {
-    struct tft_model *m;
+    struct job *j = made->j;
     bool stopped;
-    struct tft_model_opts mo = {.size = sizeof mo};
-    enum tft_status status = tft_model_open(&m, path, &mo, j->err);
+    enum tft_status status = job_made_open(made);
+    if (status == TFT_OK)
+        status = job_begin(j, "searching bits");
     if (status != TFT_OK)
         return status;
-    remove(path); /* it stays mapped, and nothing is left if the process is killed */
-    status = job_begin(j, "searching bits");
-    if (status == TFT_OK) {
-        status = bits_search(m, o, r, &stopped, j->err);
-        status = job_end(j, status, stopped);
-    }
-    tft_model_close(m);
-    return status;
+    status = bits_search(made->model, o, r, &stopped, j->err);
+    return job_end(j, status, stopped);
 }
 
-enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, const char *path,
-                             uint8_t *bits, struct bits_search *r)
+enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, uint8_t *bits,
+                             struct bits_search *r)
 {
-    static const char suffix[] = ".8bits";
+    struct bits_search_opts so = search_opts(j, o);
+    struct job_made made = {.j = j};
     if (!j->o->bits_search)
         return TFT_OK;
-    struct bits_search_opts so = search_opts(j, o);
     enum tft_status status = take_budget(j, &so);
     if (status == TFT_OK)
         status = bits_search_check(j->m, &so, j->err);
-    if (status != TFT_OK)
-        return status;
-    char *draft = malloc(strlen(path) + sizeof suffix);
-    if (!draft)
-        return job_no_memory(j);
-    strcpy(draft, path);
-    strcat(draft, suffix);
-    status = make_draft(j, o, draft);
     if (status == TFT_OK)
-        status = search(j, &so, draft, r);
-    remove(draft);
-    free(draft);
+        status = make_eight(&made, o);
+    if (status == TFT_OK)
+        status = search(&made, &so, r);
+    job_made_drop(&made);
     for (size_t i = 0; status == TFT_OK && i < (size_t)r->n_layer * LAYER_MATS; i++)
         bits[i] = r->matrix[i].bits;
     return status;

@@ -13,11 +13,11 @@ enum tft_status job_bits_check(struct job *j);
 /* Sets bits, [n_layer, LAYER_MATS], which is o->bits, from the options. */
 enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, uint8_t *bits);
 
-/* Call before quantize(). With a search: makes a model with 8 bits beside the file `path`,
-   searches, and removes it. bits: [n_layer, LAYER_MATS], set to the result; r: all zeros. o: as for
+/* Call before quantize_draft(). With a search: makes a model with 8 bits, searches, and discards
+   it. bits: [n_layer, LAYER_MATS], set to the result; r: all zeros. o: as for
    quantize(), with its progress. */
-enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, const char *path,
-                             uint8_t *bits, struct bits_search *r);
+enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, uint8_t *bits,
+                             struct bits_search *r);
 
 /* The result, for tft_quantize_opts.bits, which the caller frees; NULL: there was no search, or
    memory is short. */

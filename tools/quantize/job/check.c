@@ -87,7 +87,7 @@ void job_check_free(struct job_check *c)
     *c = (struct job_check){0};
 }
 
-enum tft_status job_check_file(struct job_check *c, const char *path, const char *step)
+enum tft_status job_check_made(struct job_check *c, const struct job_made *made, const char *step)
 {
     struct job *j = c->j;
     struct check_how how = how_of(j);
@@ -95,7 +95,7 @@ enum tft_status job_check_file(struct job_check *c, const char *path, const char
     enum tft_status status = job_begin(j, step);
     if (status != TFT_OK)
         return status;
-    status = check_file(&c->floats, path, &how, c->loss, &stopped, j->err);
+    status = check_file(&c->floats, job_made_path(made), &how, c->loss, &stopped, j->err);
     return job_end(j, status, stopped);
 }
 
@@ -115,14 +115,15 @@ double job_check_divergence(const struct job_check *c)
 }
 
 /* Makes the model of the trial. */
-static enum tft_status make_trial(struct job *j, const struct quantize_opts *o, const char *path,
+static enum tft_status make_trial(struct job_made *trial, const struct quantize_opts *o,
                                   const char *step)
 {
+    struct job *j = trial->j;
     struct quantize_input *result = malloc(tft_model_inputs(j->m) * sizeof *result);
     bool stopped;
     enum tft_status status = result ? job_begin(j, step) : job_no_memory(j);
     if (status == TFT_OK)
-        status = quantize(j->m, path, o, result, &stopped, j->err);
+        status = quantize_draft(j->m, j->out, o, result, &trial->draft, &stopped, j->err);
     if (status == TFT_OK)
         status = job_end(j, status, stopped);
     free(result);
@@ -130,9 +131,8 @@ static enum tft_status make_trial(struct job *j, const struct quantize_opts *o, 
 }
 
 enum tft_status job_check_try(struct job_check *c, struct job_text *t,
-                              const struct quantize_opts *from, const char *path,
-                              const struct check_prefix *prefix, uint32_t n_start,
-                              const char *step)
+                              const struct quantize_opts *from, struct job_made *trial,
+                              const struct check_prefix *prefix, uint32_t n_start, const char *step)
 {
     struct quantize_opts o = *from;
     enum tft_status status = job_text_begin(t, prefix->token, prefix->n, 0, n_start);
@@ -147,6 +147,6 @@ enum tft_status job_check_try(struct job_check *c, struct job_text *t,
     o.kv = NULL;
     o.prefix = prefix->token;
     o.n_prefix = prefix->n;
-    status = make_trial(t->j, &o, path, step);
-    return status == TFT_OK ? job_check_file(c, path, step) : status;
+    status = make_trial(trial, &o, step);
+    return status == TFT_OK ? job_check_made(c, trial, step) : status;
 }

@@ -82,19 +82,16 @@ static enum tft_status begin(struct job *j, int32_t **ids, size_t *n, const char
 {
     const struct tft_chat_message said[] = {{"system", system, strlen(system)},
                                             {"user", opening, strlen(opening)}};
-    struct tft_chat_input in = {.size = sizeof in,
-                                .message = said,
-                                .n_message = 2,
-                                .has_time = true,
-                                .time = j->o->time};
+    struct tft_chat_input in = {
+        .size = sizeof in, .message = said, .n_message = 2, .has_time = true, .time = j->o->time};
     struct tft_chat_text text;
     struct tft_error err;
     *ids = NULL;
     enum tft_status status = tft_chat_render_for(&text, j->format, j->m, &in, &err);
     if (status != TFT_OK)
-        return j->o->format ? tft_fail(j->err, status, "%s", err.msg)
-                            : tft_fail(j->err, status,
-                                       "%s: name a format with --template: " NAMES, err.msg);
+        return j->o->format
+                   ? tft_fail(j->err, status, "%s", err.msg)
+                   : tft_fail(j->err, status, "%s: name a format with --template: " NAMES, err.msg);
     status = job_format_tokenize(j, ids, n, &text);
     tft_chat_text_free(&text);
     return status;

@@ -7,10 +7,7 @@
 
 #include "tools/quantize/text/talks.h"
 
-static void complete(uint32_t *option, uint32_t usual)
-{
-    *option = *option ? *option : usual;
-}
+static void complete(uint32_t *option, uint32_t usual) { *option = *option ? *option : usual; }
 
 static void complete_real(float *option, float usual)
 {

@@ -10,6 +10,8 @@
 #include "tools/quantize/measure/histogram.h"
 #include "tools/quantize/tuffet_quantize.h"
 
+struct tft_new_file;
+
 /* Options of the laboratory, for comparisons with papers. */
 struct quantize_lab {
     enum range_method method; /* of static ranges */
@@ -23,9 +25,10 @@ struct job {
     const char *out;                   /* path of the new file */
     const struct tft_quantize_opts *o; /* without defaults: job_complete */
     const struct quantize_lab *lab;
-    struct tft_error *err; /* not NULL */
-    bool misuse;           /* the error is that of an option */
-    struct tft_model *m;   /* opened by tft_model_open_unexpanded */
+    struct tft_error *err;         /* not NULL */
+    bool misuse;                   /* the error is that of an option */
+    struct tft_model *m;           /* opened by tft_model_open_unexpanded */
+    struct tft_new_file *imported; /* the draft that m was opened from, if the model is a folder */
     struct tft_chat_template *format; /* NULL: there is none, or it cannot be read, as `formatless`
                                          says */
     struct tft_error formatless;

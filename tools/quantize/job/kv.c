@@ -1,10 +1,7 @@
 #include "tools/quantize/job/kv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tools/quantize/write/rewrite_model.h"
 
 /* Parses the part before the depth. */
 static bool take_amount(const char **p, struct kv_search_opts *to)
@@ -47,10 +44,8 @@ enum tft_status job_kv_check(struct job *j)
     return j->o->kv_search ? take_budget(j, &budget) : TFT_OK;
 }
 
-enum tft_status job_kv_begin(struct job_kv *k, struct job *j, const struct quantize_opts *o,
-                             const char **path)
+enum tft_status job_kv_begin(struct job_kv *k, struct job *j, const struct quantize_opts *o)
 {
-    static const char suffix[] = ".unsearched";
     if (!j->o->kv_search)
         return TFT_OK;
     k->j = j;
@@ -64,17 +59,7 @@ enum tft_status job_kv_begin(struct job_kv *k, struct job *j, const struct quant
         .user = j,
     };
     enum tft_status status = take_budget(j, &k->o);
-    if (status == TFT_OK)
-        status = kv_search_check(j->m, &k->o, j->err);
-    if (status != TFT_OK)
-        return status;
-    k->unsearched = malloc(strlen(*path) + sizeof suffix);
-    if (!k->unsearched)
-        return job_no_memory(j);
-    strcpy(k->unsearched, *path);
-    strcat(k->unsearched, suffix);
-    *path = k->unsearched;
-    return TFT_OK;
+    return status == TFT_OK ? kv_search_check(j->m, &k->o, j->err) : status;
 }
 
 static enum tft_status search(struct job_kv *k, const struct tft_model *m)
@@ -93,27 +78,16 @@ const struct kv_measured *job_kv_kept(const struct job_kv *k)
     return k->result.better ? &k->result.searched : &k->result.uniform;
 }
 
-enum tft_status job_kv_finish(struct job_kv *k, const char *path)
+enum tft_status job_kv_finish(struct job_kv *k, struct job_made *made)
 {
-    struct tft_model *m;
-    if (!k->unsearched)
+    if (!k->j)
         return TFT_OK;
-    struct tft_model_opts mo = {.size = sizeof mo};
-    enum tft_status status = tft_model_open(&m, k->unsearched, &mo, k->j->err);
-    if (status != TFT_OK)
-        return status;
-    remove(k->unsearched); /* it stays mapped, and nothing is left if the process is killed */
-    status = search(k, m);
+    enum tft_status status = job_made_open(made);
     if (status == TFT_OK)
-        status = rewrite_model(m, path, &(struct rewrite){.kv = job_kv_kept(k)->kv}, k->j->err);
-    tft_model_close(m);
+        status = search(k, made->model);
+    made->change.kv = job_kv_kept(k)->kv;
+    made->changed = true;
     return status;
 }
 
-void job_kv_free(struct job_kv *k)
-{
-    if (k->unsearched)
-        remove(k->unsearched);
-    free(k->unsearched);
-    kv_search_free(&k->result);
-}
+void job_kv_free(struct job_kv *k) { kv_search_free(&k->result); }

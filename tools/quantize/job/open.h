@@ -5,9 +5,11 @@
 #include "tools/quantize/job/job.h"
 
 /* Opens the model at `path` as j->m, and by tft_model_open as *runs, unless runs is NULL. A folder
-   is first imported to a file beside the output file, which is removed before this function
-   returns; its disk space is free after tft_model_close. (A system that cannot remove an open file
-   keeps OUT.import.) `path` outlives the models. */
+   is first imported to a draft beside the output file, as large as the folder, which exists until
+   job_close. `path` outlives the models. */
 enum tft_status job_open(struct job *j, const char *path, struct tft_model **runs);
+
+/* Closes j->m. Accepts all zeros. */
+void job_close(struct job *j);
 
 #endif

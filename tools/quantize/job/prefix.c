@@ -20,10 +20,7 @@ static bool looks_for_pivots(const struct job_prefix *f)
            !f->j->lab->paper;
 }
 
-static bool has_search(const struct job *j)
-{
-    return j->o->cushion != TFT_CUSHION_NONE;
-}
+static bool has_search(const struct job *j) { return j->o->cushion != TFT_CUSHION_NONE; }
 
 enum tft_status job_prefix_check(struct job *j)
 {
@@ -92,18 +89,18 @@ static enum tft_status choose(struct job_prefix *f)
         return TFT_OK;
     f->ids[0] = tft_token_bos(j->m);
     f->n = 1;
-    return f->ids[0] >= 0 ? TFT_OK
-                          : tft_fail(j->err, TFT_ERR_ARG,
-                                     "%s: the vocabulary has no BOS for --intact bos",
-                                     j->m->source.name);
+    return f->ids[0] >= 0
+               ? TFT_OK
+               : tft_fail(j->err, TFT_ERR_ARG, "%s: the vocabulary has no BOS for --intact bos",
+                          j->m->source.name);
 }
 
 enum tft_status job_prefix_choose(struct job_prefix *f, struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
     const struct tft_model *m = j->m;
-    bool asked = o->intact != TFT_INTACT_AUTO || o->intact_text || o->intact_tokens ||
-                 has_search(j);
+    bool asked =
+        o->intact != TFT_INTACT_AUTO || o->intact_text || o->intact_tokens || has_search(j);
     const char *piece =
         tft_parts_unknown(m, ~(TFT_PREFIX_PIECES | TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT)));
     f->j = j;
@@ -120,10 +117,7 @@ enum tft_status job_prefix_choose(struct job_prefix *f, struct job *j)
 
 /* Number of tokens that the search begins with. The tokens of --intact-text, except BOS, come after
    the found tokens. */
-static size_t search_start(const struct job_prefix *f)
-{
-    return f->n - f->n_text;
-}
+static size_t search_start(const struct job_prefix *f) { return f->n - f->n_text; }
 
 uint32_t job_prefix_most(const struct job_prefix *f)
 {
@@ -204,8 +198,7 @@ static int32_t *copy_of(const int32_t *ids, size_t n)
     return copy ? memcpy(copy, ids, n * sizeof *copy) : NULL;
 }
 
-enum tft_status job_prefix_look(struct job_prefix *f, const int32_t *ids, size_t n,
-                                uint32_t window)
+enum tft_status job_prefix_look(struct job_prefix *f, const int32_t *ids, size_t n, uint32_t window)
 {
     struct pivots found;
     if (!looks_for_pivots(f) || f->n > f->j->o->cushion_max)

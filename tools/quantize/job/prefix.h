@@ -8,19 +8,19 @@
 struct job_prefix {
     struct job *j;
     enum tft_quantize_intact intact; /* of the options, or NONE if the model cannot have a prefix */
-    int32_t *ids; /* [n] */
+    int32_t *ids;                    /* [n] */
     size_t n;
-    uint32_t n_text;        /* the last of the ids: the text of --intact-text */
-    bool pivots;            /* the tokens are the text's own outliers */
+    uint32_t n_text; /* the last of the ids: the text of --intact-text */
+    bool pivots;     /* the tokens are the text's own outliers */
     bool searched;
-    struct cushion cushion; /* if searched */
+    struct cushion cushion;                         /* if searched */
     struct check_prefix choice[PIVOT_PREFIXES + 3]; /* [n_choices] candidates: the start, the
                                                        outliers of the text, the searched prefix,
                                                        and the tokens that all conversations begin
                                                        with */
     uint32_t n_choices, n_pivots;
-    bool tried;             /* the choices have losses */
-    char *checkpoint;       /* path */
+    bool tried;       /* the choices have losses */
+    char *checkpoint; /* path */
 };
 
 /* Checks the options. */

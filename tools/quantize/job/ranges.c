@@ -84,8 +84,7 @@ static enum tft_status search(struct range_search *r, struct tft_model *made,
     if (!ids)
         return job_no_memory(j);
     memcpy(ids, t->group[0].ids, (size_t)n[0] * t->window * sizeof *ids);
-    memcpy(ids + (size_t)n[0] * t->window, t->group[1].ids,
-           (size_t)n[1] * t->window * sizeof *ids);
+    memcpy(ids + (size_t)n[0] * t->window, t->group[1].ids, (size_t)n[1] * t->window * sizeof *ids);
     struct divergence_opts o = {.text = ids,
                                 .n_windows = all,
                                 .window = t->window,
@@ -138,21 +137,21 @@ static uint32_t next_guess(const struct range_search *r, uint32_t n, uint32_t mo
     return next < most ? next : most;
 }
 
-/* The file with the inputs that get ranges. */
-struct ranges_file {
-    const char *path;
+/* The model with the inputs that get ranges. */
+struct ranged {
+    struct job_made *made;
     struct job_check *check;
     enum tft_range *range; /* [n] of its inputs */
     uint32_t n;
 };
 
 /* Gives the first n inputs per-token ranges, in the file and in `range`. */
-static enum tft_status give(struct job_ranges *c, uint32_t n, const struct ranges_file *f)
+static enum tft_status give(struct job_ranges *c, uint32_t n, const struct ranged *f)
 {
     for (uint32_t i = 0; i < c->found.n; i++)
         f->range[c->found.order[i]] = i < n ? TFT_RANGE_TOKEN : TFT_RANGE_STATIC;
     c->n = n;
-    return write_ranges(f->path, f->range, f->n, f->check->j->err);
+    return write_ranges(job_made_path(f->made), f->range, f->n, f->check->j->err);
 }
 
 /* Loss of the file measured last, relative to the bars; 1: it just reaches them. */
@@ -168,7 +167,7 @@ static double beyond_bars(const struct job_check *check)
 }
 
 /* Gives per-token ranges to more inputs, as long as this gains something. */
-static enum tft_status give_more(struct job_ranges *c, const struct ranges_file *f)
+static enum tft_status give_more(struct job_ranges *c, const struct ranged *f)
 {
     const struct range_search *r = &c->found;
     struct job_check *check = f->check;
@@ -182,7 +181,7 @@ static enum tft_status give_more(struct job_ranges *c, const struct ranges_file 
         memcpy(lost, check->loss, sizeof lost);
         status = give(c, n, f);
         if (status == TFT_OK)
-            status = job_check_file(check, f->path, "checking ranges");
+            status = job_check_made(check, f->made, "checking ranges");
         if (status != TFT_OK || job_ranges_hold(check) ||
             beyond_bars(check) < (1 - LEAST_GAIN) * beyond)
             continue;
@@ -192,27 +191,32 @@ static enum tft_status give_more(struct job_ranges *c, const struct ranges_file 
     return status;
 }
 
-enum tft_status job_ranges_choose(struct job_ranges *c, struct job_check *check,
-                                  const struct job_text *t, const char *path,
-                                  enum tft_range *range)
+/* Measures the loss of each input with a static range. */
+static enum tft_status search_made(struct job_ranges *c, struct job_made *made,
+                                   const struct job_text *t)
 {
-    struct job *j = t->j;
-    struct tft_model_opts mo = {.size = sizeof mo, .n_threads = j->o->n_threads};
-    struct tft_model *made;
-    if (!is_auto(j) || job_ranges_hold(check))
+    if (c->searched)
         return TFT_OK;
-    enum tft_status status = tft_model_open(&made, path, &mo, j->err);
-    if (status != TFT_OK)
-        return status;
-    if (!c->searched)
-        status = search(&c->found, made, t);
-    struct ranges_file file = {path, check, range, tft_model_inputs(made)};
-    tft_model_close(made);
+    enum tft_status status = job_made_open(made);
+    if (status == TFT_OK)
+        status = search(&c->found, made->model, t);
+    job_made_close(made);
     if (status != TFT_OK)
         return status;
     c->searched = true;
     c->most = (c->found.n + 3) / 4;
-    return give_more(c, &file);
+    return TFT_OK;
+}
+
+enum tft_status job_ranges_choose(struct job_ranges *c, struct job_check *check,
+                                  const struct job_text *t, struct job_made *made,
+                                  enum tft_range *range)
+{
+    if (!is_auto(t->j) || job_ranges_hold(check))
+        return TFT_OK;
+    enum tft_status status = search_made(c, made, t);
+    struct ranged file = {made, check, range, tft_model_inputs(t->j->m)};
+    return status == TFT_OK ? give_more(c, &file) : status;
 }
 
 void job_ranges_free(struct job_ranges *c)

@@ -1,12 +1,10 @@
 #include "tools/quantize/job/system.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/quantize/job/format.h"
 #include "tools/quantize/round/prefix_pack.h"
-#include "tools/quantize/write/rewrite_model.h"
 
 static enum tft_status check_system(struct job *j, size_t index)
 {
@@ -19,8 +17,8 @@ static enum tft_status check_system(struct job *j, size_t index)
                           is->name, TFT_PREFIX_NAME);
     for (size_t i = 0; i < index; i++)
         if (strcmp(all[i].name, is->name) == 0)
-            return job_misuse(
-                j, "--intact-system: two texts have the name \"%s\": give NAME=TEXT", is->name);
+            return job_misuse(j, "--intact-system: two texts have the name \"%s\": give NAME=TEXT",
+                              is->name);
     return *is->text ? TFT_OK
                      : job_misuse(j, "--intact-system: the text of \"%s\" is empty", is->name);
 }
@@ -42,8 +40,8 @@ static bool begins_with_text(const struct tft_model *m, const int32_t *ids, size
                              const struct job_prefix *prefix)
 {
     size_t at = n && ids[0] == tft_token_bos(m), text = prefix->n_text;
-    return !text || (n - at > text && memcmp(ids + at, prefix->ids + prefix->n - text,
-                                             text * sizeof *ids) == 0);
+    return !text || (n - at > text &&
+                     memcmp(ids + at, prefix->ids + prefix->n - text, text * sizeof *ids) == 0);
 }
 
 static enum tft_status add(struct job_system *c, const struct tft_quantize_system *given,
@@ -56,15 +54,12 @@ static enum tft_status add(struct job_system *c, const struct tft_quantize_syste
     enum tft_status status = job_format_system(j, ids, &n, given->text);
     if (status != TFT_OK)
         return status;
-    *p = (struct named_prefix){.name = given->name,
-                               .system = given->text,
-                               .tokens = *ids,
-                               .n = (uint32_t)n};
+    *p = (struct named_prefix){
+        .name = given->name, .system = given->text, .tokens = *ids, .n = (uint32_t)n};
     c->n++;
     if (!begins_with_text(j->m, *ids, n, prefix))
-        return job_misuse(j,
-                          "--intact-text and --intact-system exclude each other, unless "
-                          "conversations with the system message begin with that text");
+        return job_misuse(j, "--intact-text and --intact-system exclude each other, unless "
+                             "conversations with the system message begin with that text");
     if (n >= room)
         return tft_fail(j->err, TFT_ERR_ARG,
                         "%s: the system message \"%s\" has %zu tokens, but after the prefix the "
@@ -127,20 +122,15 @@ static void drop_held(struct job_system *c)
     }
 }
 
-enum tft_status job_system_begin(struct job_system *c, struct quantize_opts *o, const char **path)
+enum tft_status job_system_begin(struct job_system *c, struct quantize_opts *o)
 {
-    static const char suffix[] = ".unnamed";
     if (!c->n)
         return TFT_OK;
     c->o = o;
     drop_held(c);
-    c->unnamed = malloc(strlen(*path) + sizeof suffix);
-    if (!quantize_values_open(&c->values, c->j->m) || !c->unnamed)
+    if (!quantize_values_open(&c->values, c->j->m))
         return job_no_memory(c->j);
     o->values = &c->values;
-    strcpy(c->unnamed, *path);
-    strcat(c->unnamed, suffix);
-    *path = c->unnamed;
     return TFT_OK;
 }
 
@@ -157,34 +147,26 @@ static enum tft_status compute(struct job_system *c, const struct tft_model *mad
     return job_end(j, status, stopped);
 }
 
-enum tft_status job_system_finish(struct job_system *c, const char *path)
+enum tft_status job_system_finish(struct job_system *c, struct job_made *made)
 {
-    struct job *j = c->j;
-    struct tft_model *made;
     if (!c->n)
         return TFT_OK;
-    struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = j->o->tokenizer};
-    enum tft_status status = tft_model_open(&made, c->unnamed, &mo, j->err);
-    if (status != TFT_OK)
-        return status;
-    remove(c->unnamed); /* it stays mapped, and nothing is left if the process is killed */
-    struct rewrite r = {.type = c->type, .named = c->prefix, .n_named = c->n};
-    status = compute(c, made);
+    enum tft_status status = job_made_open(made);
     if (status == TFT_OK)
-        status = rewrite_model(made, path, &r, j->err);
-    tft_model_close(made);
+        status = compute(c, made->model);
+    made->change.type = c->type;
+    made->change.named = c->prefix;
+    made->change.n_named = c->n;
+    made->changed = true;
     return status;
 }
 
 void job_system_free(struct job_system *c)
 {
-    if (c->unnamed)
-        remove(c->unnamed);
     named_rows_free(c->prefix, c->n);
     for (uint32_t i = 0; i < c->n; i++)
         free(c->ids[i]);
     free(c->ids);
     free(c->prefix);
-    free(c->unnamed);
     quantize_values_close(&c->values);
 }

@@ -3,6 +3,7 @@
 #ifndef QUANTIZE_JOB_SYSTEM_H
 #define QUANTIZE_JOB_SYSTEM_H
 
+#include "tools/quantize/job/made.h"
 #include "tools/quantize/job/prefix.h"
 #include "tools/quantize/named_rows.h"
 
@@ -14,22 +15,20 @@ struct job_system {
     struct job *j;
     const struct quantize_opts *o;
     enum tft_dtype type; /* of the rows in the file */
-    char *unnamed;       /* path of the model without named prefixes, beside the output file */
 };
 
 /* Checks the options. */
 enum tft_status job_system_check(struct job *j);
 
 /* choose: makes the tokens by the chat format of the model; prefix: after job_prefix_choose; c: all
-   zeros. begin: call before quantize(), when o has the prefix; sets *path to a file for the model
-   without names. finish: call after tuning; writes the model to `path`. They do nothing without a
-   system message. */
+   zeros. begin: call before quantize_draft(), when o has the prefix. finish: call after tuning; adds
+   the prefixes to the model. They do nothing without a system message. */
 enum tft_status job_system_choose(struct job_system *c, struct job *j,
                                   const struct job_prefix *prefix);
-enum tft_status job_system_begin(struct job_system *c, struct quantize_opts *o, const char **path);
-enum tft_status job_system_finish(struct job_system *c, const char *path);
+enum tft_status job_system_begin(struct job_system *c, struct quantize_opts *o);
+enum tft_status job_system_finish(struct job_system *c, struct job_made *made);
 
-/* Removes the file without names. Accepts all zeros. */
+/* Accepts all zeros. */
 void job_system_free(struct job_system *c);
 
 #endif

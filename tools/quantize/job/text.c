@@ -150,10 +150,9 @@ static enum tft_status choose_window(struct job_text *t, uint32_t most_prefix)
         wanted = least(wanted, window_of_few(t, most_prefix));
     t->window = o->calib_window ? o->calib_window : (uint32_t)least(room, wanted);
     if (!t->window || t->window > room)
-        return tft_fail(
-            j->err, TFT_ERR_ARG,
-            "%s: the context of %u has no room for a window of %u after a prefix of %u",
-            m->source.name, m->n_ctx, t->window ? t->window : 1, most_prefix);
+        return tft_fail(j->err, TFT_ERR_ARG,
+                        "%s: the context of %u has no room for a window of %u after a prefix of %u",
+                        m->source.name, m->n_ctx, t->window ? t->window : 1, most_prefix);
     if (t->window > o->calib_tokens)
         return job_misuse(j, "--calib-tokens %u is less than the window of %u", o->calib_tokens,
                           t->window);
@@ -304,8 +303,8 @@ static int32_t held_bos(const struct tft_model *m, const int32_t *prefix, uint32
    Tokens with which only some conversations begin are not text: the prefix has them to take
    outliers, and how often a conversation is fed them would depend on its first words. Nor are the
    tokens text if BOS comes between the prefix and the text. */
-static uint32_t text_of_prefix(const struct job_text *t, const int32_t *prefix,
-                               uint32_t n_prefix, uint32_t n_text)
+static uint32_t text_of_prefix(const struct job_text *t, const int32_t *prefix, uint32_t n_prefix,
+                               uint32_t n_text)
 {
     bool has_bos = n_prefix && prefix[0] == tft_token_bos(t->j->m);
     if (n_text)
@@ -318,13 +317,11 @@ static uint32_t text_of_prefix(const struct job_text *t, const int32_t *prefix,
 }
 
 /* Held-out windows that the model wrote, after the n windows of the group. */
-static void add_kept_own(struct job_text *t, enum check_group g,
-                         const struct talks_start *start)
+static void add_kept_own(struct job_text *t, enum check_group g, const struct talks_start *start)
 {
     struct check_text *text = &t->group[g];
-    text->n_windows += (uint32_t)talks_windows(
-        &t->talks, true, start, t->window, kept_windows(t),
-        t->kept[g] + (size_t)text->n_windows * t->window);
+    text->n_windows += (uint32_t)talks_windows(&t->talks, true, start, t->window, kept_windows(t),
+                                               t->kept[g] + (size_t)text->n_windows * t->window);
 }
 
 static void make_kept(struct job_text *t, const struct talks_start *start, uint32_t n_prefix,
@@ -386,7 +383,8 @@ enum tft_status job_text_begin(struct job_text *t, const int32_t *prefix, uint32
 
 void job_text_spread(struct job_text *t, uint32_t tokens)
 {
-    size_t window = t->window, wanted = (tokens ? tokens + window - 1 : t->j->o->calib_tokens) / window,
+    size_t window = t->window,
+           wanted = (tokens ? tokens + window - 1 : t->j->o->calib_tokens) / window,
            own = t->n_own / window, prose = (t->n - t->n_own) / window,
            half = least(own, (wanted + 1) / 2);
     if (own + prose <= wanted)

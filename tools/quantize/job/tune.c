@@ -1,12 +1,9 @@
 #include "tools/quantize/job/tune.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "tools/quantize/fold.h"
-#include "tools/quantize/write/rewrite_model.h"
 
 static bool is_wanted(const struct job *j) { return j->o->tune != TFT_TUNE_NONE; }
 
@@ -49,10 +46,8 @@ static enum tft_status request_outputs(struct job_tune *t, struct quantize_opts 
     return TFT_OK;
 }
 
-enum tft_status job_tune_begin(struct job_tune *t, struct job *j, struct quantize_opts *o,
-                               const char **path)
+enum tft_status job_tune_begin(struct job_tune *t, struct job *j, struct quantize_opts *o)
 {
-    static const char suffix[] = ".untuned";
     if (!is_wanted(j))
         return TFT_OK;
     if (!o->n_prefix)
@@ -66,19 +61,15 @@ enum tft_status job_tune_begin(struct job_tune *t, struct job *j, struct quantiz
     t->o = o;
     t->type = o->prefix_type;
     o->prefix_type = TFT_F16;
-    t->untuned = malloc(strlen(*path) + sizeof suffix);
-    if (!t->untuned || (!o->values && !quantize_values_open(&t->values, j->m)))
+    if (!o->values && !quantize_values_open(&t->values, j->m))
         return job_no_memory(j);
     o->values = o->values ? o->values : &t->values;
-    strcpy(t->untuned, *path);
-    strcat(t->untuned, suffix);
-    *path = t->untuned;
     return j->o->tune == TFT_TUNE_OUTPUTS ? request_outputs(t, o) : TFT_OK;
 }
 
 /* ---- after quantize() */
 
-static enum tft_status train(struct job_tune *t)
+static enum tft_status train(struct job_tune *t, const struct tft_model *made)
 {
     struct job *j = t->j;
     bool stopped;
@@ -97,7 +88,7 @@ static enum tft_status train(struct job_tune *t)
     enum tft_status status = job_begin(j, "tuning");
     if (status != TFT_OK)
         return status;
-    status = tune(t->made, &o, &t->result, &stopped, j->err);
+    status = tune(made, &o, &t->result, &stopped, j->err);
     return job_end(j, status, stopped);
 }
 
@@ -106,37 +97,21 @@ const char *job_tune_loss(const struct tft_quantize_opts *o)
     return o->tune == TFT_TUNE_OUTPUTS ? "layer outputs" : "prediction";
 }
 
-/* Opens the file that quantize() made, and removes it: it stays mapped, and nothing is left if the
-   process is killed. */
-static enum tft_status open_made(struct job_tune *t)
+enum tft_status job_tune_run(struct job_tune *t, struct quantize_opts *o, struct job_made *made,
+                             bool *again)
 {
-    struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = t->j->o->tokenizer};
-    enum tft_status status = tft_model_open(&t->made, t->untuned, &mo, t->j->err);
-    if (status == TFT_OK)
-        remove(t->untuned);
-    return status;
-}
-
-static void close_made(struct job_tune *t)
-{
-    tft_model_close(t->made);
-    t->made = NULL;
-}
-
-enum tft_status job_tune_run(struct job_tune *t, struct quantize_opts *o, bool *again)
-{
-    *again = false;
-    if (!t->untuned)
-        return TFT_OK;
     struct job *j = t->j;
+    *again = false;
+    if (!j)
+        return TFT_OK;
     if (t->too_large)
         return tft_fail(
             j->err, TFT_ERR_UNSUPPORTED,
             "%s: a layer's output exceeds f16, which --calibrate stores: try --rotate all",
             j->m->source.name);
-    enum tft_status status = open_made(t);
+    enum tft_status status = job_made_open(made);
     if (status == TFT_OK)
-        status = train(t);
+        status = train(t, made->model);
     free(t->float_outputs);
     t->float_outputs = NULL;
     o->outputs = NULL;
@@ -144,7 +119,7 @@ enum tft_status job_tune_run(struct job_tune *t, struct quantize_opts *o, bool *
        on two of three texts this cost more than it gained (docs/accuracy.md) */
     if (status != TFT_OK || !t->result.kept || quantize_low_bits(o, 0, j->m->n_layer))
         return status;
-    close_made(t);
+    job_made_drop(made);
     if (!fold_restore_rows(j->m, o, t->result.v))
         return job_no_memory(j);
     o->rows_k = t->result.k;
@@ -153,44 +128,33 @@ enum tft_status job_tune_run(struct job_tune *t, struct quantize_opts *o, bool *
     return TFT_OK;
 }
 
-static enum tft_status write_tuned(const struct job_tune *t, const char *path)
+enum tft_status job_tune_finish(struct job_tune *t, struct job_made *made)
 {
-    const struct tft_quantize_opts *o = t->j->o;
     const struct tune_result *r = &t->result;
-    bool again = t->o->rows_k; /* then r has the float model's values */
-    struct rewrite touch = {
-        .k = again ? t->made->prefix_k : r->k,
-        .v = again ? t->made->prefix_v : r->v,
-        .type = t->type,
-        .loss = job_tune_loss(o),
-        .lambda = o->tune == TFT_TUNE_OUTPUTS ? 0 : o->tune_lambda,
-        .rate = o->tune_rate,
-        .epochs = o->tune_epochs,
-        .validation = r->validation,
-        .n_validation = r->n_validation,
-        .kept = r->kept,
-    };
-    return rewrite_model(t->made, path, &touch, t->j->err);
-}
-
-enum tft_status job_tune_finish(struct job_tune *t, const char *path)
-{
-    if (!t->untuned)
+    struct rewrite *c = &made->change;
+    if (!t->j)
         return TFT_OK;
-    enum tft_status status = t->made ? TFT_OK : open_made(t);
-    if (status == TFT_OK)
-        status = write_tuned(t, path);
-    close_made(t);
-    return status;
+    const struct tft_quantize_opts *o = t->j->o;
+    bool again = t->o->rows_k; /* then r has the float model's values */
+    enum tft_status status = job_made_open(made);
+    if (status != TFT_OK)
+        return status;
+    c->k = again ? made->model->prefix_k : r->k;
+    c->v = again ? made->model->prefix_v : r->v;
+    c->type = t->type;
+    c->loss = job_tune_loss(o);
+    c->lambda = o->tune == TFT_TUNE_OUTPUTS ? 0 : o->tune_lambda;
+    c->rate = o->tune_rate;
+    c->epochs = o->tune_epochs;
+    c->validation = r->validation;
+    c->n_validation = r->n_validation;
+    c->kept = r->kept;
+    return job_made_change_prefix(made);
 }
 
 void job_tune_free(struct job_tune *t)
 {
-    if (t->untuned)
-        remove(t->untuned);
-    free(t->untuned);
     free(t->float_outputs);
-    tft_model_close(t->made);
     quantize_values_close(&t->values);
     tune_free(&t->result);
 }

@@ -1,6 +1,7 @@
 #include "tools/quantize/round/prefix_pack.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -128,6 +129,32 @@ void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struc
     tft_gguf_put_tensor(w, name, or_f16(type), f16 ? 4 : 3, f16 ? by_head : by_token);
 }
 
+/* Packs a block of rows to `to`. */
+static void pack_rows(const struct tft_model *m, enum tft_dtype type, unsigned char *to,
+                      const uint16_t *rows)
+{
+    float x[BLOCK];
+    m->kern.widen[TFT_NUM_F16](x, rows, BLOCK);
+    prefix_pack(type, to, x, BLOCK);
+}
+
+void prefix_round(const struct tft_model *m, enum tft_dtype type, uint32_t n, const uint16_t *rows,
+                  uint16_t *to)
+{
+    size_t all = (size_t)m->n_kv_layer * n * width(m);
+    if (or_f16(type) == TFT_F16) {
+        memcpy(to, rows, all * sizeof *to);
+        return;
+    }
+    for (size_t i = 0; i < all; i += BLOCK) {
+        float x[BLOCK];
+        unsigned char block[40];
+        pack_rows(m, type, block, rows + i);
+        tft_dtype_info(type)->to_f32(x, block, BLOCK);
+        m->kern.narrow[TFT_NUM_F16](to + i, x, BLOCK);
+    }
+}
+
 void prefix_put(struct tft_gguf_writer *w, const struct tft_model *m, enum tft_dtype type,
                 uint32_t n, const uint16_t *rows)
 {
@@ -137,10 +164,8 @@ void prefix_put(struct tft_gguf_writer *w, const struct tft_model *m, enum tft_d
         return;
     }
     for (size_t i = 0; i < all; i += BLOCK) {
-        float x[BLOCK];
         unsigned char block[40];
-        m->kern.widen[TFT_NUM_F16](x, rows + i, BLOCK);
-        prefix_pack(type, block, x, BLOCK);
+        pack_rows(m, type, block, rows + i);
         tft_gguf_put_data(w, block, tft_dtype_info(type)->bytes);
     }
 }

@@ -36,4 +36,8 @@ void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struc
 void prefix_put(struct tft_gguf_writer *w, const struct tft_model *m, enum tft_dtype type,
                 uint32_t n, const uint16_t *rows);
 
+/* to = the rows as a model has them that reads them from a file with this type. */
+void prefix_round(const struct tft_model *m, enum tft_dtype type, uint32_t n, const uint16_t *rows,
+                  uint16_t *to);
+
 #endif

@@ -45,8 +45,7 @@ static enum tft_status check_messages(const struct file *f, const json_t *list)
             return bad(f,
                        "message %zu has %s%.40s%s: roles are system, developer, user, assistant "
                        "and tool",
-                       i + 1, role ? "the role \"" : "no role", role ? role : "",
-                       role ? "\"" : "");
+                       i + 1, role ? "the role \"" : "no role", role ? role : "", role ? "\"" : "");
     }
     return TFT_OK;
 }

@@ -52,6 +52,18 @@ static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, uint
     }
 }
 
+static void put_tuning(struct tft_gguf_writer *w, const struct rewrite *r)
+{
+    if (!r->loss)
+        return;
+    tft_gguf_put_str(w, TFT_KEY_TUNE_LOSS, (struct tft_str){r->loss, strlen(r->loss)});
+    tft_gguf_put_f32(w, TFT_KEY_TUNE_LAMBDA, r->lambda);
+    tft_gguf_put_f32(w, TFT_KEY_TUNE_RATE, r->rate);
+    tft_gguf_put_u32(w, TFT_KEY_TUNE_EPOCHS, r->epochs);
+    tft_gguf_put_array(w, TFT_KEY_TUNE_VALIDATION, TFT_VALUE_F32, r->validation, r->n_validation);
+    tft_gguf_put_u32(w, TFT_KEY_TUNE_KEPT, r->kept);
+}
+
 static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
                        const struct rewrite *r)
 {
@@ -66,17 +78,10 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
     }
     if (!tft_source_value(s, TFT_CHECKSUM_KEY))
         tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
+    put_tuning(w, r);
     put_named_values(w, r);
     if (r->kv)
         tft_gguf_put_str(w, TFT_KEY_KV, (struct tft_str){r->kv, strlen(r->kv)});
-    if (!r->loss)
-        return;
-    tft_gguf_put_str(w, TFT_KEY_TUNE_LOSS, (struct tft_str){r->loss, strlen(r->loss)});
-    tft_gguf_put_f32(w, TFT_KEY_TUNE_LAMBDA, r->lambda);
-    tft_gguf_put_f32(w, TFT_KEY_TUNE_RATE, r->rate);
-    tft_gguf_put_u32(w, TFT_KEY_TUNE_EPOCHS, r->epochs);
-    tft_gguf_put_array(w, TFT_KEY_TUNE_VALIDATION, TFT_VALUE_F32, r->validation, r->n_validation);
-    tft_gguf_put_u32(w, TFT_KEY_TUNE_KEPT, r->kept);
 }
 
 /* -------------------------------------------------------------------------------------- tensors */
@@ -141,10 +146,11 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
 
 /* ------------------------------------------------------------------------------------ the whole */
 
-enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
-                        struct tft_error *err)
+enum tft_status rewrite_draft(const struct tft_model *m, const char *path, const struct rewrite *r,
+                              struct tft_new_file **draft, struct tft_error *err)
 {
     struct tft_gguf_writer *w;
+    *draft = NULL;
     if (!m->output.w.format->takes_bytes || (r->k && !m->n_prefix))
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: is not a W8A8 model%s: make one with tuffet quantize", m->source.name,
@@ -164,5 +170,13 @@ enum tft_status rewrite_model(const struct tft_model *m, const char *path, const
         return status;
     put_values(w, &m->source, r);
     put_tensors(w, m, r);
-    return tft_gguf_close(w, true, err);
+    return tft_gguf_complete(w, draft, err);
+}
+
+enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
+                              struct tft_error *err)
+{
+    struct tft_new_file *draft;
+    enum tft_status status = rewrite_draft(m, path, r, &draft, err);
+    return draft ? tft_new_file_end(draft, true, err) : status;
 }

@@ -570,11 +570,12 @@ void write_open(struct model_writer *f, const struct layers *y, const int32_t *v
         tft_fail(bad, TFT_ERR_NOMEM, "%s: out of memory to write the model", y->m->source.name);
 }
 
-void write_close(struct model_writer *f, bool keep)
+void write_close(struct model_writer *f, struct tft_new_file **draft)
 {
-    struct tft_error err = {0};
-    if (tft_gguf_close(f->w, keep && !failed(f), &err) != TFT_OK && !failed(f))
-        *f->bad = err;
+    if (draft && !failed(f))
+        tft_gguf_complete(f->w, draft, f->bad);
+    else
+        tft_gguf_close(f->w, false, NULL);
     free(f->row);
     free(f->bias);
     free(f->rows);
