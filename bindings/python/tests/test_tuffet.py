@@ -1,7 +1,7 @@
-"""The Python module over the C libraries: test_tuffet.py TUFFET TOY ABI CHAT_ABI SOURCE
+"""The Python module over the C libraries: test_tuffet.py TUFFET TOY ABI CHAT_ABI QUANTIZE_ABI SOURCE
 
-TUFFET is the program; its texts must be the same. TOY writes random models. ABI and CHAT_ABI list
-the structs as a C compiler made them. SOURCE is the folder of the repository. The environment says
+TUFFET is the program; its texts must be the same. TOY writes random models. The ABIs list the
+structs as a C compiler made them. SOURCE is the folder of the repository. The environment says
 where the libraries are, as for every program with the module.
 """
 import ctypes
@@ -16,7 +16,7 @@ import tempfile
 import threading
 import unittest
 
-TUFFET, TOY, ABI, CHAT_ABI, SOURCE = sys.argv[1:6]
+TUFFET, TOY, ABI, CHAT_ABI, QUANTIZE_ABI, SOURCE = sys.argv[1:7]
 sys.path.insert(0, str(pathlib.Path(SOURCE) / "bindings" / "python"))
 import tuffet  # noqa: E402
 from tuffet import _c, errors, session as session_module  # noqa: E402
@@ -29,7 +29,7 @@ PROMPT = "once upon a time"
 class Abi(unittest.TestCase):
     def test_structs_are_those_of_the_compiler(self):
         seen = set()
-        for dump in (ABI, CHAT_ABI):
+        for dump in (ABI, CHAT_ABI, QUANTIZE_ABI):
             struct = None
             for line in pathlib.Path(dump).read_text().splitlines():
                 if found := re.match(r"struct (\w+): (\d+) bytes", line):
@@ -58,8 +58,8 @@ class Abi(unittest.TestCase):
         self.assertEqual(set(errors.BY_STATUS), set(range(1, 10)))
 
     def test_functions_have_the_arguments_of_the_header(self):
-        text = (pathlib.Path(ABI).read_text() + pathlib.Path(CHAT_ABI).read_text())
-        for name, (_, *arguments) in {**_c.CORE, **_c.CHAT}.items():
+        text = "".join(pathlib.Path(dump).read_text() for dump in (ABI, CHAT_ABI, QUANTIZE_ABI))
+        for name, (_, *arguments) in {**_c.CORE, **_c.CHAT, **_c.QUANTIZE}.items():
             found = re.search(rf"\b{name}\((.*)\)", text)
             self.assertIsNotNone(found, name)
             n = 0 if found[1] == "void" else len(re.split(r",(?![^()]*\))", found[1]))
@@ -407,6 +407,55 @@ class Lifetimes(Case):
             session.decode(1)
         with self.assertRaises(ValueError):
             model.tokenize("")
+
+
+class Quantizing(Case):
+    TEXT = "hello world, once upon a time and the end. " * 60
+
+    def made(self, name, **options):
+        path = str(self.folder / name)
+        return path, tuffet.quantize(self.path, path, calib=self.TEXT, dynamic="none",
+                                     n_threads=1, **options)
+
+    def test_it_makes_the_file_of_the_program(self):
+        text = self.folder / "calib"
+        text.write_text(self.TEXT)
+        theirs = self.folder / "theirs.gguf"
+        said = json.loads(subprocess.run(
+            [TUFFET, "quantize", self.path, "-o", theirs, "--calib", text, "--dynamic=none",
+             "--json", "-t1"], check=True, capture_output=True).stdout)
+        steps = []
+        path, result = self.made("mine.gguf", progress=lambda step, done: steps.append(step))
+        self.assertEqual(pathlib.Path(path).read_bytes(), theirs.read_bytes())
+        self.assertIn("quantizing", steps)
+        self.assertEqual((result.prefix, result.window, result.n_tokens),
+                         (said["prefix"], said["window"], said["tokens"]))
+        self.assertEqual([i.name for i in result.inputs], [i["name"] for i in said["inputs"]])
+        self.assertEqual({c.group: c.tokens for c in result.check},
+                         {group: c["tokens"] for group, c in said["check"].items()})
+        self.assertTrue("".join(self.model(path).session().generate(PROMPT, max_tokens=5)))
+
+    def test_what_stops_it(self):
+        before = sorted(self.folder.iterdir())
+        with self.assertRaises(tuffet.Cancelled):
+            self.made("stopped.gguf", progress=lambda step, done: False)
+
+        def broken(step, done):
+            raise ZeroDivisionError
+        with self.assertRaises(ZeroDivisionError):
+            self.made("stopped.gguf", progress=broken)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_wrong_use(self):
+        for options, error in [({"bits": "5"}, tuffet.ArgumentError), ({"bit": "4"}, TypeError),
+                               ({"rounding": "up"}, ValueError),
+                               ({"intact_tokens": "x"}, tuffet.ArgumentError)]:
+            with self.assertRaises(error):
+                self.made("wrong.gguf", **options)
+        with self.assertRaises(tuffet.FileError):
+            tuffet.quantize("nowhere", str(self.folder / "wrong.gguf"), calib=self.TEXT)
+        with self.assertRaises(tuffet.Error):
+            tuffet.import_folder(str(self.folder / "nowhere"), str(self.folder / "wrong.gguf"))
 
 
 class Examples(Case):

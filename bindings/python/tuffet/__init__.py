@@ -10,11 +10,13 @@ from . import _c
 from .errors import (ArgumentError, Cancelled, DeviceError, Error, FileError, FormatError, Full,
                      NoMemory, NumbersError, Unsupported)
 from .model import Grammar, Info, Model, Prefix, Prompt
+from .quantizing import Input, Loss, Quantized, import_folder, quantize
 from .session import Batch, Sampler, Session
 
 __all__ = ["ArgumentError", "Batch", "Cancelled", "DeviceError", "Error", "FileError",
-           "FormatError", "Full", "Grammar", "Info", "Model", "NoMemory", "NumbersError", "Prefix",
-           "Prompt", "Sampler", "Session", "Unsupported", "cpu_name", "features", "version"]
+           "FormatError", "Full", "Grammar", "Info", "Input", "Loss", "Model", "NoMemory",
+           "NumbersError", "Prefix", "Prompt", "Quantized", "Sampler", "Session", "Unsupported",
+           "cpu_name", "features", "import_folder", "quantize", "version"]
 
 #: of the library, "0.1.0"
 version: str = _c.lib.tft_version().decode()

@@ -1,7 +1,7 @@
 """The C interface, as ctypes has it: structs, functions, and where the libraries are.
 
-Everything here stands for a declaration in tuffet.h or tuffet_chat.h, which say what it means; the
-test abi compares the structs with a C compiler's.
+Everything here stands for a declaration in tuffet.h, tuffet_chat.h or tuffet_quantize.h, which say
+what it means; the test abi compares the structs with a C compiler's.
 """
 import ctypes
 import ctypes.util
@@ -22,6 +22,8 @@ GBNF, REGEX = range(2)
 PROGRESS = CFUNCTYPE(None, c_void_p, c_double)
 GOES_ON = CFUNCTYPE(c_bool, c_void_p, c_double)
 KEEP = CFUNCTYPE(c_bool, c_void_p, c_uint64, c_int32)
+STEP = CFUNCTYPE(c_bool, c_void_p, c_char_p, c_double)
+NOTE = CFUNCTYPE(None, c_void_p, c_char_p)
 
 
 class tft_error(Structure):
@@ -114,6 +116,49 @@ class tft_chat_text(Structure):
                 ("n_trusted", c_size_t)]
 
 
+class tft_quantize_system(Structure):
+    _fields_ = [("name", c_char_p), ("text", c_char_p)]
+
+
+class tft_quantize_opts(Structure):
+    _fields_ = [("size", c_size_t), ("tokenizer", c_char_p), ("n_threads", c_int),
+                ("bits", c_char_p), ("bits_search", c_char_p), ("group", c_uint32),
+                ("rounding", c_int), ("rotate", c_int), ("smooth", c_float),
+                ("dynamic", c_char_p), ("calib", c_char_p), ("n_calib", c_size_t),
+                ("calib_name", c_char_p), ("special", c_bool), ("calib_tokens", c_uint32),
+                ("calib_window", c_uint32), ("format", c_char_p), ("time", c_int64),
+                ("intact", c_int), ("intact_text", c_char_p), ("intact_tokens", c_char_p),
+                ("prefix_bits", c_uint32), ("system", POINTER(tft_quantize_system)),
+                ("n_system", c_size_t), ("cushion", c_int), ("cushion_max", c_uint32),
+                ("cushion_sample", c_uint32), ("cushion_tau", c_float),
+                ("cushion_cost", c_float), ("tune", c_int), ("tune_epochs", c_uint32),
+                ("tune_rate", c_float), ("tune_lambda", c_float), ("kv", c_char_p),
+                ("kv_search", c_char_p), ("progress", STEP), ("note", NOTE), ("user", c_void_p)]
+
+
+class tft_quantize_loss(Structure):
+    _fields_ = [("group", c_char_p), ("tokens", c_uint32), ("floats", c_double),
+                ("file", c_double), ("divergence", c_double), ("same", c_double)]
+
+
+class tft_quantize_input(Structure):
+    _fields_ = [("name", c_char * 32), ("per_token", c_bool), ("zero", c_int32),
+                ("scale", c_float), ("min", c_float), ("max", c_float), ("error", c_double)]
+
+
+class tft_quantize_result(Structure):
+    _fields_ = [("size", c_size_t), ("n_tokens", c_size_t), ("window", c_uint32),
+                ("n_prefix", c_uint32), ("prefix", POINTER(c_int32)),
+                ("check", POINTER(tft_quantize_loss)), ("n_check", c_size_t),
+                ("input", POINTER(tft_quantize_input)), ("n_input", c_size_t),
+                ("bits", c_char_p), ("kv", c_char_p)]
+
+
+class tft_import_opts(Structure):
+    _fields_ = [("size", c_size_t), ("type", c_int), ("no_tokenizer", c_bool),
+                ("progress", STEP), ("user", c_void_p)]
+
+
 IDS = POINTER(c_int32)
 ERR = POINTER(tft_error)
 OUT = POINTER(c_void_p)
@@ -190,6 +235,14 @@ CHAT = {
 }
 
 
+QUANTIZE = {
+    "tft_quantize": (c_int, c_char_p, c_char_p, POINTER(tft_quantize_opts),
+                     POINTER(POINTER(tft_quantize_result)), ERR),
+    "tft_quantize_free": (None, POINTER(tft_quantize_result)),
+    "tft_import": (c_int, c_char_p, c_char_p, POINTER(tft_import_opts), POINTER(c_uint64), ERR),
+}
+
+
 def open_library(name: str, variable: str) -> ctypes.CDLL:
     """Opens the file that the environment variable names, or else what the system's linker finds.
     """
@@ -213,6 +266,7 @@ def declare(library: ctypes.CDLL, functions: "dict[str, Any]") -> None:
 lib = open_library("tuffet", "TUFFET_LIBRARY")
 declare(lib, CORE)
 _chat = None
+_quantize = None
 
 
 def chat() -> ctypes.CDLL:
@@ -223,3 +277,13 @@ def chat() -> ctypes.CDLL:
         declare(library, CHAT)
         _chat = library
     return _chat
+
+
+def quantize() -> ctypes.CDLL:
+    """libtuffet-quantize, likewise."""
+    global _quantize
+    if _quantize is None:
+        library = open_library("tuffet-quantize", "TUFFET_QUANTIZE_LIBRARY")
+        declare(library, QUANTIZE)
+        _quantize = library
+    return _quantize
