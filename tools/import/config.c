@@ -16,11 +16,10 @@ void import_fail(struct import *im, enum tft_status code, const char *fmt, ...)
     va_end(args);
 }
 
-const char *import_key(const struct import *im, const char *name)
+const char *import_key(struct import *im, const char *name)
 {
-    static char key[96];
-    snprintf(key, sizeof key, "%s.%s", im->arch->name, name);
-    return key;
+    snprintf(im->key, sizeof im->key, "%s.%s", im->arch->name, name);
+    return im->key;
 }
 
 /* ---------------------------------------------------------------------------------- config.json */

@@ -5,7 +5,7 @@
 #include "work.h"
 
 /* "ARCH.NAME", until the next call. */
-const char *import_key(const struct import *im, const char *name);
+const char *import_key(struct import *im, const char *name);
 
 /* The first of `names`, separated by '|', that config.json has: first in the text model's part,
    then in the rest, then in the defaults. null counts as absent. */

@@ -41,6 +41,7 @@ struct import {
         uint64_t n_embed;              /* numbers of a token's embedding for one layer; or 0 */
         bool shares, keys_are_values;  /* of the current layer */
     } layers;
+    char key[96]; /* of import_key */
     struct import_factors factors[3]; /* the last has no numbers */
 
     struct tft_gguf_writer *gguf;
