@@ -46,8 +46,9 @@ static void copy_input(struct tft_quantize_input *to, const struct quantize_run 
                                       .min = from->min,
                                       .max = from->max,
                                       .error = from->error};
-    quantize_input_name(run->m->n_layer, index, name);
-    memcpy(to->name, name, sizeof to->name - 1);
+    size_t n = strlen(quantize_input_name(run->m->n_layer, index, name)),
+           most = sizeof to->name - 1;
+    memcpy(to->name, name, n < most ? n : most);
 }
 
 /* A copy of text; NULL stays NULL. Sets *good to false if memory is short. */

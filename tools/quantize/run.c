@@ -187,7 +187,7 @@ static enum tft_status look_for_prefixes(struct quantize_run *run)
 /* Of several candidates takes the best. */
 static enum tft_status choose_prefix(struct quantize_run *run)
 {
-    uint32_t best;
+    uint32_t best = 0;
     if (run->prefix.n_choices < 2 || !job_check_has_text(&run->text))
         return TFT_OK;
     enum tft_status status = try_prefixes(run, &best);
