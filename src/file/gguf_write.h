@@ -58,8 +58,8 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
 /* Whether an error has occurred, so the caller need not compute more data. w is not NULL. */
 bool tft_gguf_failed(const struct tft_gguf_writer *w);
 
-/* Ends the file and frees w. *file has no name yet: it can be read as (*file)->draft.name, and is for
-   tft_new_file_end. After an error *file is NULL, and no new file remains. */
+/* Ends the file and frees w. *file has no name yet: it can be read as (*file)->draft.name, and is
+   for tft_new_file_end. After an error *file is NULL, and no new file remains. */
 struct tft_new_file;
 enum tft_status tft_gguf_complete(struct tft_gguf_writer *w, struct tft_new_file **file,
                                   struct tft_error *err);

@@ -1,4 +1,6 @@
-"""The Python module over the C libraries: test_tuffet.py TUFFET TOY ABI CHAT_ABI QUANTIZE_ABI SOURCE
+"""The Python module over the C libraries:
+
+    test_tuffet.py TUFFET TOY ABI CHAT_ABI QUANTIZE_ABI SOURCE
 
 TUFFET is the program; its texts must be the same. TOY writes random models. The ABIs list the
 structs as a C compiler made them. SOURCE is the folder of the repository. The environment says

@@ -1,5 +1,5 @@
-/* Bits of the weights: the list of the options, or a search for the bits of each matrix of the layers
-   (tft_quantize_opts.bits_search). */
+/* Bits of the weights: the list of the options, or a search for the bits of each matrix of the
+   layers (tft_quantize_opts.bits_search). */
 #ifndef QUANTIZE_JOB_BITS_H
 #define QUANTIZE_JOB_BITS_H
 

@@ -1,5 +1,5 @@
-/* The new model while it has no name: a draft beside the output file. Steps after quantize() read it
-   and collect what they change, and then it is written once more, with all changes. */
+/* The new model while it has no name: a draft beside the output file. Steps after quantize_draft()
+   read it and collect their changes, and then it is written once more, with all of them. */
 #ifndef QUANTIZE_JOB_MADE_H
 #define QUANTIZE_JOB_MADE_H
 
@@ -23,8 +23,8 @@ const char *job_made_path(const struct job_made *d);
 enum tft_status job_made_open(struct job_made *d);
 void job_made_close(struct job_made *d);
 
-/* Changes the prefix of the file to d->change.k and .v, and that of d->model to what it will be once
-   it is read from the file; d->change.type: of the rows in the file. */
+/* Changes the prefix of the file to d->change.k and .v, and the prefix of d->model to the rows that
+   this file will give; d->change.type: of the rows in the file. */
 enum tft_status job_made_change_prefix(struct job_made *d);
 
 /* Applies the changes: d->draft is another file. */
