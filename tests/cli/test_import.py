@@ -61,6 +61,37 @@ class Import(Case):
         self.write(name + "/config.json", json.dumps({**CONFIG, **changes}).encode())
         return path
 
+    def imported(self, name, tokenizer, config=None, generation=None, files=None, **changes):
+        """The file of a folder with a tokenizer.json, and with `files`."""
+        folder = self.folder_of(name, vocab_size=264, **changes)
+        contents = {"tokenizer.json": tokenizer, "tokenizer_config.json": config,
+                    "generation_config.json": generation, **(files or {})}
+        for file, content in contents.items():
+            if content is not None:
+                self.write(f"{name}/{file}", json.dumps(content).encode())
+        self.tuffet("import", folder, "-o", self.path(name + ".gguf"))
+        return self.path(name + ".gguf")
+
+    def ids(self, model, text, *options):
+        return self.json("tokenize", model, "-p", text, *options)["tokens"]
+
+    def test_json_of_python(self):
+        """Infinity and NaN, in members that nothing reads, and outside of strings alone."""
+        folder = self.folder_of("python", time_step_limit=[0.0, float("inf"), float("nan")],
+                                _name_or_path='a "NaN" of Infinity')
+        self.tuffet("import", folder, "-o", self.path("python.gguf"), "--no-tokenizer")
+        self.assertEqual(self.json("inspect", self.path("python.gguf"))["name"],
+                         'a "NaN" of Infinity')
+        folder = self.folder_of("endless", rms_norm_eps=float("inf"))
+        self.fails("import", folder, "-o", self.path("endless.gguf"), "--no-tokenizer")
+
+    def test_a_token_of_nul(self):
+        made = tokenizer()
+        made["model"]["vocab"]["\0\0x"] = 259
+        model = self.imported("nul", made)
+        text = self.tuffet("tokenize", model, "--decode", "-p", "68 259")
+        self.assertIn(b"\0\0x", text)
+
     def test_types(self):
         folder, out = self.folder_of("llama"), self.path("out.gguf")
         for options, kind, size in [([], "BF16", 2), (["--type", "f16"], "F16", 2),

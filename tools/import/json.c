@@ -1,6 +1,7 @@
 #include "json.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,57 @@ enum tft_status import_json_parse(json_t **out, const char *name, const void *te
                     e.text);
 }
 
+/* ---- texts of Python */
+
+static bool begins(const char *p, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+    return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
+}
+
+/* Python's json writes Infinity and NaN, and names of members with "\\u0000": jansson takes neither.
+   Copies text[size] to `to`, with a number near the largest double, null and IMPORT_JSON_NUL in
+   their places. Returns the length of the copy, at most 3 size. */
+static size_t repair(const char *text, size_t size, char *to)
+{
+    const char *end = text + size;
+    char *at = to;
+    bool inside = false; /* a string */
+    for (size_t n; text < end; text += n) {
+        const char *with = NULL;
+        n = 1;
+        if (inside && begins(text, end, "\\u0000"))
+            n = 6, with = IMPORT_JSON_NUL;
+        else if (inside && *text == '\\' && text + 1 < end)
+            n = 2;
+        else if (*text == '"')
+            inside = !inside;
+        else if (!inside && begins(text, end, "Infinity"))
+            n = 8, with = "1e308";
+        else if (!inside && begins(text, end, "NaN"))
+            n = 3, with = "null";
+        size_t m = with ? strlen(with) : n;
+        memcpy(at, with ? with : text, m);
+        at += m;
+    }
+    return (size_t)(at - to);
+}
+
+/* Reads what jansson takes, or else the repaired copy. */
+static enum tft_status parse_file(json_t **out, const char *path, const char *text, size_t size,
+                                  struct tft_error *err)
+{
+    enum tft_status status = import_json_parse(out, path, text, size, JSON_ALLOW_NUL, err);
+    char *copy = status == TFT_ERR_FORMAT && size < SIZE_MAX / 3 ? malloc(3 * size + 1) : NULL;
+    if (!copy)
+        return status;
+    size_t n = repair(text, size, copy);
+    if (n != size || memcmp(copy, text, n) != 0)
+        status = import_json_parse(out, path, copy, n, JSON_ALLOW_NUL, err);
+    free(copy);
+    return status;
+}
+
 enum tft_status import_json_read(json_t **out, const char *path, bool optional,
                                  struct tft_error *err)
 {
@@ -50,8 +102,7 @@ enum tft_status import_json_read(json_t **out, const char *path, bool optional,
     if (os)
         return tft_fail_os(err, os, path, "cannot be read");
     enum tft_status status =
-        import_json_parse(out, path, map.data ? (const void *)map.data : "", map.size,
-                          JSON_ALLOW_NUL, err);
+        parse_file(out, path, map.data ? (const char *)map.data : "", map.size, err);
     tft_port_unmap(&map);
     if (status == TFT_OK && !json_is_object(*out)) {
         json_decref(*out);

@@ -22,7 +22,10 @@ enum tft_status import_json_parse(json_t **out, const char *name, const void *te
                                   size_t flags, struct tft_error *err);
 
 /* Reads a file. The outermost value must be an object. *out is NULL after a failure, and if the
-   file does not exist, which is not a failure if `optional`. */
+   file does not exist, which is not a failure if `optional`. Python's Infinity becomes 1e308 and
+   NaN null. In a file where a member's name has a NUL, each NUL of a string is IMPORT_JSON_NUL:
+   three characters that no text has. */
+#define IMPORT_JSON_NUL "\xef\xb7\x90\xef\xb7\x91\xef\xb7\x90"
 enum tft_status import_json_read(json_t **out, const char *path, bool optional,
                                  struct tft_error *err);
 

@@ -162,6 +162,49 @@ static bool fill_gaps(struct import_vocabulary *v, char **names)
     return true;
 }
 
+static bool has_nul(struct tft_str s)
+{
+    const size_t mark = strlen(IMPORT_JSON_NUL);
+    for (size_t i = 0; i + mark <= s.n; i++)
+        if (!memcmp(s.p + i, IMPORT_JSON_NUL, mark))
+            return true;
+    return false;
+}
+
+/* Copies s[n] with a NUL for each IMPORT_JSON_NUL; `to` may be s. Returns the length. */
+static size_t with_nul(char *to, const char *s, size_t n)
+{
+    const size_t mark = strlen(IMPORT_JSON_NUL);
+    char *at = to;
+    for (size_t i = 0; i < n;) {
+        bool nul = n - i >= mark && !memcmp(s + i, IMPORT_JSON_NUL, mark);
+        *at++ = nul ? 0 : s[i];
+        i += nul ? mark : 1;
+    }
+    return (size_t)(at - to);
+}
+
+/* Tokens with a NUL get it back: their names are copied, into the memory of v->nul. */
+static void restore_nul(struct import_vocabulary *v)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < v->n; i++)
+        bytes += has_nul(v->token[i]) ? v->token[i].n : 0;
+    if (!bytes)
+        return;
+    char *p = v->nul = malloc(bytes);
+    if (!p)
+        import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
+    for (size_t i = 0; p && i < v->n; i++)
+        if (has_nul(v->token[i])) {
+            v->token[i] = (struct tft_str){p, with_nul(p, v->token[i].p, v->token[i].n)};
+            p += v->token[i].n;
+        }
+    for (size_t i = 0; p && i < v->n_merge; i++)
+        v->merge[i].n = with_nul(v->text + (v->merge[i].p - v->text), v->merge[i].p,
+                                 v->merge[i].n);
+}
+
 static void put_id(struct tft_gguf_writer *w, const char *key, int64_t id)
 {
     if (id >= 0)
@@ -275,6 +318,7 @@ static void convert(struct import_vocabulary *v, struct files *f)
     if (v->im->status)
         return;
     read_special(v, f);
+    restore_nul(v);
     read_bytes(v->im, "chat_template.jinja", &jinja);
     if (!fill_gaps(v, &names))
         import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);

@@ -35,6 +35,7 @@ void vocabulary_end(struct import_vocabulary *v)
     free(v->strip);
     free(v->merge);
     free(v->text);
+    free(v->nul);
     free(v->charsmap);
 }
 

@@ -21,6 +21,7 @@ struct import_vocabulary {
     struct tft_str *merge;   /* [n_merge] */
     size_t n_merge;
     char *text;              /* of merges and names made here */
+    char *nul;               /* of names with a NUL */
     unsigned char *charsmap; /* [n_charsmap] */
     size_t n_charsmap;
     bool nfc;
