@@ -92,6 +92,25 @@ class Import(Case):
         text = self.tuffet("tokenize", model, "--decode", "-p", "68 259")
         self.assertIn(b"\0\0x", text)
 
+    def test_chat_templates(self):
+        """A template of chat_template.json counts last; all those of a list are in the file."""
+        several = [{"name": "default", "template": "of the list"},
+                   {"name": "tool_use", "template": "with tools"}]
+        for name, config, files, want in [
+                ("processor", None, {"chat_template.json": {"chat_template": "of it"}}, "of it"),
+                ("both", {"chat_template": "of config"},
+                 {"chat_template.json": {"chat_template": "of it"}}, "of config"),
+                ("several", {"chat_template": several}, None, "of the list")]:
+            model = self.imported(name, tokenizer(), config, files=files)
+            self.assertEqual(self.json("inspect", model)["values"]
+                             ["tokenizer.chat_template"], want)
+        self.assertEqual(self.json("inspect", model)["values"]
+                         ["tokenizer.chat_template.tool_use"], "with tools")
+        folder = self.folder_of("nameless", vocab_size=264)
+        self.write("nameless/tokenizer.json", json.dumps(tokenizer()).encode())
+        self.write("nameless/tokenizer_config.json", b'{"chat_template": [{"template": "x"}]}')
+        self.assertIn("chat template 0", self.fails("import", folder, "-o", self.path("x")))
+
     def test_types(self):
         folder, out = self.folder_of("llama"), self.path("out.gguf")
         for options, kind, size in [([], "BF16", 2), (["--type", "f16"], "F16", 2),

@@ -2,7 +2,7 @@
  * A folder's tokenizer: tokenizer.json, or else tokenizer.model. Names of special tokens come from
  * tokenizer_config.json, or else special_tokens_map.json; the tokens at which generation ends from
  * generation_config.json and config.json; the chat template from chat_template.jinja, or else
- * tokenizer_config.json.
+ * tokenizer_config.json, or else chat_template.json.
  */
 #include "tokenizer.h"
 
@@ -16,7 +16,7 @@
 
 /* The files of the folder that are open. */
 struct files {
-    json_t *tokenizer, *config, *special;
+    json_t *tokenizer, *config, *special, *chat;
     struct tft_map model;
 };
 
@@ -292,18 +292,54 @@ static void put_special(struct import_vocabulary *v)
     free(ids);
 }
 
-/* The template is a text, or a list of {name, template}; the one named "default" counts. */
+/* ---- templates */
+
+static void put_named_template(struct import_vocabulary *v, struct tft_str name,
+                               struct tft_str text)
+{
+    char key[96];
+    snprintf(key, sizeof key, "tokenizer.chat_template.%.*s", TFT_STR_ARG(name));
+    tft_gguf_put_str(v->im->gguf, key, text);
+}
+
+/* The text of the template of a list of {name, template} that is named "default". The others, such
+   as "tool_use", are put under their names, as llama.cpp's converter does. */
+static struct tft_str put_list(struct import_vocabulary *v, const json_t *list)
+{
+    struct tft_str text = {0};
+    size_t n = json_array_size(list), named = 0;
+    struct tft_str *names = malloc((n + 1) * sizeof *names);
+    if (!names)
+        import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
+    for (size_t i = 0; names && i < n; i++) {
+        const json_t *one = json_array_get(list, i);
+        struct tft_str name = string_of(json_object_get(one, "name")),
+                       template = string_of(json_object_get(one, "template"));
+        if (!name.n || !template.n)
+            import_fail(v->im, TFT_ERR_FORMAT, "%s: chat template %zu has no name or no text",
+                        v->path, i);
+        else if (tft_str_is(name, "default"))
+            text = template;
+        else
+            put_named_template(v, names[named++] = name, template);
+    }
+    if (named)
+        tft_gguf_put_strs(v->im->gguf, "tokenizer.chat_templates", names, named);
+    free(names);
+    return text;
+}
+
+/* A template is a text, or a list. As in transformers, chat_template.jinja counts first; a processor
+   of images has it in chat_template.json. */
 static void put_template(struct import_vocabulary *v, const struct files *f, struct tft_map jinja)
 {
-    const json_t *chat = json_object_get(f->config, "chat_template"), *list = chat;
     struct tft_str text = {(const char *)jinja.data, jinja.size};
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        struct tft_str name = string_of(json_object_get(json_array_get(list, i), "name"));
-        if (name.p && tft_str_is(name, "default"))
-            chat = json_object_get(json_array_get(list, i), "template");
-    }
+    const json_t *chat = json_object_get(f->config, "chat_template");
+    if (!chat || json_is_null(chat))
+        chat = json_object_get(f->chat, "chat_template");
+    struct tft_str of_json = json_is_array(chat) ? put_list(v, chat) : string_of(chat);
     if (!text.n)
-        text = string_of(chat);
+        text = of_json;
     if (text.n)
         tft_gguf_put_str(v->im->gguf, "tokenizer.chat_template", text);
 }
@@ -341,12 +377,14 @@ void import_tokenizer(struct import *im)
     read_json(im, "tokenizer.json", &f.tokenizer);
     read_json(im, "tokenizer_config.json", &f.config);
     read_json(im, "special_tokens_map.json", &f.special);
+    read_json(im, "chat_template.json", &f.chat);
     read_bytes(im, "tokenizer.model", &f.model);
     if (ok && !im->status)
         convert(&v, &f);
     json_decref(f.tokenizer);
     json_decref(f.config);
     json_decref(f.special);
+    json_decref(f.chat);
     if (f.model.size)
         tft_port_unmap(&f.model);
     vocabulary_end(&v);
