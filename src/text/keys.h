@@ -9,6 +9,10 @@
 #define TFT_KEY_LSTRIP "tokenizer.tuffet.lstrip"
 #define TFT_KEY_RSTRIP "tokenizer.tuffet.rstrip"
 
+/* An array of ids: all tokens that generation ends at. Without it, those of llama.cpp's keys, and
+   tokens of known names. */
+#define TFT_KEY_ENDS "tokenizer.tuffet.ends"
+
 /* bool: compose the text (NFC) before cutting */
 #define TFT_KEY_NFC "tokenizer.tuffet.nfc"
 

@@ -5,9 +5,10 @@
  * Choices, where the format leaves room or real vocabularies are unusual:
  *   - Two tokens with the same text: encoding makes the first; decoding takes both.
  *   - A token without text is valid and never produced (it pads a vocabulary to a round number).
- *   - A token with a name that ends generation in llama.cpp is a control token, with any
- *     token_type. Many files call "</s>" or "<|im_end|>" normal, and then a user's text could end
- *     the turn.
+ *   - A token with a name that ends generation in llama.cpp is a control token, although the file
+ *     calls it normal: many files call "</s>" or "<|im_end|>" so, and then a user's text could end
+ *     the turn. It is not one where the file has a list of the tokens that end generation, or calls
+ *     it text of the user: "</s>" is HTML in Gemma.
  *   - Without token_type, the ids in other keys are control tokens, and "<0xHH>" is a byte.
  *   - A special id outside the vocabulary or a NaN score is an error; so is add_bos_token without a
  *     bos_token_id.
@@ -29,9 +30,10 @@
 /* ---- tokens */
 
 /* Whether llama.cpp ends generation at a token of this name (llama-vocab.cpp, special_eog_ids) for
-   any file. Omitted: names that occur only with pre-tokenizers that tuffet lacks, and gpt-oss's,
-   where "<|end|>" does not end generation. */
-static bool ends_by_name(struct tft_str s)
+   any file. Omitted: names that occur only with pre-tokenizers that tuffet lacks, gpt-oss's, where
+   "<|end|>" does not end generation, and names for fill-in-the-middle, such as "<|file_sep|>",
+   which are text in other models: keys name these tokens. */
+static bool has_end_name(struct tft_str s)
 {
     static const char *const names[] = {
         "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|endoftext|>", "<|end_of_text|>",
@@ -40,9 +42,6 @@ static bool ends_by_name(struct tft_str s)
         "[e~[",                        /* MiniMax M2 */
         /* DeepSeek: U+FF5C, U+2581 */
         "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
-        /* between documents and files, where fill-in-the-middle ends */
-        "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>",
-        "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
     };
     if (!s.n || !strchr("<_[", *s.p))
         return false;
@@ -61,21 +60,34 @@ static int byte_of_name(struct tft_str s)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
+/* What the file says of token i; 0: nothing, or no kind. */
+static unsigned named_kind(const struct tft_build *b, uint32_t i)
+{
+    int64_t type;
+    return b->types && tft_value_int(b->types, i, &type) && type >= 1 && type <= TFT_TOKEN_BYTE
+               ? (unsigned)type
+               : 0;
+}
+
+static bool ends_by_name(const struct tft_build *b, uint32_t i, struct tft_str s)
+{
+    unsigned kind = named_kind(b, i);
+    return (b->ends ? kind == TFT_TOKEN_CONTROL : kind != TFT_TOKEN_USER) && has_end_name(s);
+}
+
 static bool ends(const struct tft_build *b, int32_t id, struct tft_str s)
 {
-    return id == b->t->eos || id == b->eot || id == b->eom || ends_by_name(s);
+    return id == b->t->eos || id == b->eot || id == b->eom || id == b->fim[0] ||
+           id == b->fim[1] || id == b->fim[2] || ends_by_name(b, (uint32_t)id, s);
 }
 
 /* The kind of token i with name s; 0 if tokenizer.ggml.token_type is invalid. */
 static unsigned kind_of(const struct tft_build *b, uint32_t i, struct tft_str s)
 {
-    if (ends_by_name(s))
+    if (ends_by_name(b, i, s))
         return TFT_TOKEN_CONTROL;
-    int64_t type;
     if (b->types)
-        return tft_value_int(b->types, i, &type) && type >= 1 && type <= TFT_TOKEN_BYTE
-                   ? (unsigned)type
-                   : 0;
+        return named_kind(b, i);
     int32_t id = (int32_t)i;
     if (id == b->t->bos || ends(b, id, s))
         return TFT_TOKEN_CONTROL;
@@ -382,6 +394,8 @@ static enum tft_status fill(struct tft_build *b)
                    "take too long");
     tft_special_sort(b->t);
     enum tft_status status = mark_strips(b);
+    if (!status)
+        status = mark(b, TFT_KEY_ENDS, TFT_TOKEN_ENDS);
     if (!status)
         status = fill_suppressed(b);
     if (!status && b->t->by_character)

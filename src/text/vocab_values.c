@@ -135,6 +135,8 @@ static enum tft_status read_arrays(struct tft_build *b)
     status = read_per_token(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, false, &b->types);
     if (!status)
         status = tft_build_array(b, TFT_KEY_SUPPRESS, TFT_VALUE_I32, false, &b->suppressed);
+    if (!status)
+        status = tft_build_array(b, TFT_KEY_ENDS, TFT_VALUE_I32, false, &b->ends);
     if (!status && b->t->kind == TFT_VOCAB_UNIGRAM)
         status = read_charsmap(b);
     if (!status && b->t->kind != TFT_VOCAB_BPE)
@@ -145,6 +147,9 @@ static enum tft_status read_arrays(struct tft_build *b)
 
 static enum tft_status read_special_ids(struct tft_build *b)
 {
+    static const char *const fim[] = {"tokenizer.ggml.fim_pad_token_id",
+                                      "tokenizer.ggml.fim_rep_token_id",
+                                      "tokenizer.ggml.fim_sep_token_id"};
     struct tft_tokenizer *t = b->t;
     enum tft_status status = read_id(b, "tokenizer.ggml.bos_token_id", &t->bos);
     if (!status)
@@ -153,7 +158,11 @@ static enum tft_status read_special_ids(struct tft_build *b)
         status = read_id(b, "tokenizer.ggml.unknown_token_id", &t->unknown);
     if (!status)
         status = read_id(b, "tokenizer.ggml.eot_token_id", &b->eot);
-    return status ? status : read_id(b, "tokenizer.ggml.eom_token_id", &b->eom);
+    if (!status)
+        status = read_id(b, "tokenizer.ggml.eom_token_id", &b->eom);
+    for (size_t i = 0; !status && i < sizeof fim / sizeof *fim; i++)
+        status = read_id(b, fim[i], &b->fim[i]);
+    return status;
 }
 
 static enum tft_status read_flags(struct tft_build *b)

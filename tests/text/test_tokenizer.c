@@ -119,6 +119,38 @@ static void generation_ends_by_id_or_by_name(void **state)
     tft_tokenizer_close(t);
 }
 
+/* A name ends generation unless the file calls it text of the user, or lists other ends. */
+static void the_file_says_which_names_end(void **state)
+{
+    (void)state;
+    static struct values values;
+    struct vocab v = spm_vocab();
+    const int32_t listed[] = {A, IM_END},
+                  html = vocab_add(&v, "<eos>", 0, TFT_TOKEN_USER),
+                  normal = vocab_add(&v, "<|end|>", 0, TFT_TOKEN_NORMAL),
+                  control = vocab_add(&v, "<|eot_id|>", 0, TFT_TOKEN_CONTROL),
+                  next_file = vocab_add(&v, "<|file_sep|>", 0, TFT_TOKEN_CONTROL);
+    vocab_values(&v, &values);
+    struct tft_tokenizer *t = open_values(&values);
+    size_t len;
+    assert_false(tft_tokenizer_ends(t, html) || tft_tokenizer_ends(t, next_file));
+    assert_true(tft_tokenizer_ends(t, normal) && tft_tokenizer_ends(t, control));
+    tft_tokenizer_text(t, html, false, &len);
+    assert_int_equal(len, 5);
+    tft_tokenizer_close(t);
+
+    vocab_values(&v, &values);
+    values_i32s(&values, "tokenizer.tuffet.ends", listed, 2);
+    values_u32(&values, "tokenizer.ggml.fim_sep_token_id", (uint32_t)next_file);
+    t = open_values(&values);
+    assert_true(tft_tokenizer_ends(t, A) && tft_tokenizer_ends(t, IM_END));
+    assert_true(tft_tokenizer_ends(t, control) && tft_tokenizer_ends(t, next_file));
+    assert_false(tft_tokenizer_ends(t, html) || tft_tokenizer_ends(t, normal));
+    tft_tokenizer_text(t, normal, false, &len);
+    assert_int_equal(len, 7);
+    tft_tokenizer_close(t);
+}
+
 /* The kinds of tokens then follow from their ids and names. */
 static void a_vocabulary_without_types(void **state)
 {
@@ -659,6 +691,7 @@ int main(void)
         cmocka_unit_test(the_longest_special_token_wins),
         cmocka_unit_test(bos_goes_first_if_the_model_wants_it),
         cmocka_unit_test(generation_ends_by_id_or_by_name),
+        cmocka_unit_test(the_file_says_which_names_end),
         cmocka_unit_test(a_vocabulary_without_types),
         cmocka_unit_test(text_of_a_token),
         cmocka_unit_test(never_half_a_character),

@@ -103,7 +103,13 @@ static void take(int64_t *id, int64_t other)
         *id = other;
 }
 
-/* Generation ends at several tokens: EOS, and up to two more. */
+static void end_at(struct import_vocabulary *v, int64_t id)
+{
+    if (id >= 0)
+        v->flags[id] |= VOCABULARY_ENDS;
+}
+
+/* Generation ends at several tokens. Three of them have keys that other programs know. */
 static void read_ends(struct import_vocabulary *v)
 {
     const json_t *ids = json_object_get(v->im->folder.generation, "eos_token_id");
@@ -111,8 +117,11 @@ static void read_ends(struct import_vocabulary *v)
         ids = json_object_get(v->im->folder.config, "eos_token_id");
     if (v->eos < 0)
         v->eos = id_at(v, ids, 0);
-    for (size_t i = 0; i < 16; i++) {
+    end_at(v, v->eos);
+    size_t n = json_is_array(ids) ? json_array_size(ids) : 1;
+    for (size_t i = 0; i < n; i++) {
         int64_t id = id_at(v, ids, i);
+        end_at(v, id);
         if (id < 0 || id == v->eos || id == v->eot || id == v->eom)
             continue;
         if (v->eot < 0)
@@ -211,12 +220,12 @@ static void put_id(struct tft_gguf_writer *w, const char *key, int64_t id)
         tft_gguf_put_u32(w, key, (uint32_t)id);
 }
 
-/* The ids of tokens with a flag of v->strip. */
-static void put_strips(struct import_vocabulary *v, const char *key, unsigned flag, int32_t *ids)
+/* The ids of tokens with a flag. */
+static void put_flagged(struct import_vocabulary *v, const char *key, unsigned flag, int32_t *ids)
 {
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++)
-        if (v->strip[i] & flag)
+        if (v->flags[i] & flag)
             ids[n++] = (int32_t)i;
     if (n)
         tft_gguf_put_array(v->im->gguf, key, TFT_VALUE_I32, ids, n);
@@ -284,8 +293,9 @@ static void put_special(struct import_vocabulary *v)
         tft_gguf_put_bool(w, TFT_KEY_NFC, true);
     int32_t *ids = malloc(v->n * sizeof *ids);
     if (ids) {
-        put_strips(v, TFT_KEY_LSTRIP, 1, ids);
-        put_strips(v, TFT_KEY_RSTRIP, 2, ids);
+        put_flagged(v, TFT_KEY_LSTRIP, VOCABULARY_LSTRIP, ids);
+        put_flagged(v, TFT_KEY_RSTRIP, VOCABULARY_RSTRIP, ids);
+        put_flagged(v, TFT_KEY_ENDS, VOCABULARY_ENDS, ids);
     } else {
         import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
     }

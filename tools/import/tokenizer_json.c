@@ -352,9 +352,9 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
     if (!vocabulary_add(v, id, text, type, v->score[id]))
         return;
     if (json_is_true(json_object_get(one, "lstrip")))
-        v->strip[id] |= 1;
+        v->flags[id] |= VOCABULARY_LSTRIP;
     if (json_is_true(json_object_get(one, "rstrip")))
-        v->strip[id] |= 2;
+        v->flags[id] |= VOCABULARY_RSTRIP;
 }
 
 /* A TemplateProcessing of the post-processor lists the special tokens around a text. */

@@ -20,8 +20,8 @@ bool vocabulary_start(struct import_vocabulary *v, struct import *im, size_t n)
     v->token = calloc(n, sizeof *v->token);
     v->type = calloc(n, sizeof *v->type);
     v->score = calloc(n, sizeof *v->score);
-    v->strip = calloc(n, sizeof *v->strip);
-    if (v->token && v->type && v->score && v->strip)
+    v->flags = calloc(n, sizeof *v->flags);
+    if (v->token && v->type && v->score && v->flags)
         return true;
     VOCABULARY_FAIL(v, TFT_ERR_NOMEM, "%s: out of memory", v->path);
     return false;
@@ -32,7 +32,7 @@ void vocabulary_end(struct import_vocabulary *v)
     free(v->token);
     free(v->type);
     free(v->score);
-    free(v->strip);
+    free(v->flags);
     free(v->merge);
     free(v->text);
     free(v->nul);

@@ -5,6 +5,13 @@
 
 #include "work.h"
 
+/* Flags of a token. */
+enum {
+    VOCABULARY_LSTRIP = 1, /* it takes the white space before it, */
+    VOCABULARY_RSTRIP = 2, /* and after it */
+    VOCABULARY_ENDS = 4,   /* generation ends at it */
+};
+
 /* Ids are -1 if absent. */
 struct import_vocabulary {
     struct import *im;
@@ -16,7 +23,7 @@ struct import_vocabulary {
                                 token */
     int32_t *type;           /* [n], enum tft_token_kind */
     float *score;            /* [n] */
-    unsigned char *strip;    /* [n] 1: the white space before the token, 2: after it */
+    unsigned char *flags;    /* [n] */
     bool scored;             /* scores are written */
     struct tft_str *merge;   /* [n_merge] */
     size_t n_merge;

@@ -173,6 +173,7 @@ static void ends_and_templates(void **state)
     is_number(&s, "tokenizer.ggml.eos_token_id", 2);
     is_number(&s, "tokenizer.ggml.eot_token_id", 6);
     is_number(&s, "tokenizer.ggml.eom_token_id", 7);
+    assert_int_equal(tft_source_value(&s, "tokenizer.tuffet.ends")->n, 4); /* 1, 2, 6, 7 */
     is_number(&s, "tokenizer.ggml.padding_token_id", 10);
     is_number(&s, "tokenizer.ggml.add_bos_token", 0);
     is_str(&s, "tokenizer.chat_template", "J");
