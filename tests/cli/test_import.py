@@ -44,15 +44,16 @@ def numbers(shape):
 
 
 class Import(Case):
-    def folder_of(self, name, **changes):
-        """A folder with a small llama of random bfloat16."""
+    def folder_of(self, name, more=None, rename=None, **changes):
+        """A folder with a small llama of random bfloat16, with `more` tensors."""
         source, header, data = random.Random(1), {}, b""
         rows = changes.get("vocab_size", CONFIG["vocab_size"])
-        for tensor, shape in {**SHAPES, "embed_tokens": (rows, 32)}.items():
+        for tensor, shape in {**SHAPES, "embed_tokens": (rows, 32), **(more or {})}.items():
             part = b"".join(struct.pack("<f", source.uniform(-1, 1))[2:]
                             for _ in range(numbers(shape)))
-            header[f"model.{tensor}.weight"] = {"dtype": "BF16", "shape": shape,
-                                                "data_offsets": [len(data), len(data + part)]}
+            stored = tensor if tensor.endswith(".bias") else tensor + ".weight"
+            header[(rename or {}).get(stored, "model." + stored)] = {
+                "dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data + part)]}
             data += part
         head = json.dumps(header).encode()
         path = self.path(name)
@@ -110,6 +111,17 @@ class Import(Case):
         self.write("nameless/tokenizer.json", json.dumps(tokenizer()).encode())
         self.write("nameless/tokenizer_config.json", b'{"chat_template": [{"template": "x"}]}')
         self.assertIn("chat template 0", self.fails("import", folder, "-o", self.path("x")))
+
+    def test_a_tied_model_that_kept_its_head_alone(self):
+        plain = self.folder_of("tied")
+        kept = self.folder_of("kept", rename={"embed_tokens.weight": "lm_head.weight"})
+        untied = self.folder_of("untied", rename={"embed_tokens.weight": "lm_head.weight"},
+                                tie_word_embeddings=False)
+        for folder in plain, kept:
+            self.tuffet("import", folder, "-o", folder + ".gguf", "--no-tokenizer")
+        self.assertEqual(self.read(plain + ".gguf"), self.read(kept + ".gguf"))
+        self.assertIn('"embed_tokens.weight" is missing',
+                      self.fails("import", untied, "-o", self.path("x"), "--no-tokenizer"))
 
     def test_types(self):
         folder, out = self.folder_of("llama"), self.path("out.gguf")

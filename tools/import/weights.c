@@ -159,12 +159,35 @@ static bool has_tensor(const struct import *im, const struct import_tensor *rule
              (rule->how & IMPORT_EMBEDDED && !im->layers.n_embed));
 }
 
+static const struct import_tensor *head_rule(const struct import *im)
+{
+    const struct import_tensor *rule = im->arch->tensors[0];
+    while (!(rule->how & IMPORT_HEAD))
+        rule++;
+    return rule;
+}
+
+/* The tensor of a rule. A tied model may have its embedding under the name of the head alone. */
+static struct safetensor *find_tensor(const struct import *im, const struct import_weights *w,
+                                      const struct import_tensor *rule, unsigned layer,
+                                      char name[IMPORT_MOST_NAME], const unsigned char **data)
+{
+    char other[IMPORT_MOST_NAME];
+    struct safetensor *t = import_find_rule(im, w->prefix, rule, layer, 0, name, data);
+    if (t || rule != im->arch->tensors[0] || !w->tied)
+        return t;
+    t = import_find_rule(im, w->prefix, head_rule(im), layer, 0, other, data);
+    if (t)
+        strcpy(name, other);
+    return t;
+}
+
 /* One tensor of one layer: describes it, or writes its data. */
 static void visit(struct import *im, struct import_weights *w, const struct import_tensor *rule,
                   unsigned layer)
 {
     struct import_target t = {.rule = rule, .layer = layer};
-    struct safetensor *found = import_find_rule(im, w->prefix, rule, layer, 0, t.from, &t.data);
+    struct safetensor *found = find_tensor(im, w, rule, layer, t.from, &t.data);
     if (found)
         found->used = true;
     if ((rule->how & IMPORT_HEAD && w->tied) ||
@@ -225,9 +248,15 @@ void import_weights_begin(struct import *im, struct import_weights *w)
     char name[IMPORT_MOST_NAME];
     const unsigned char *data;
     const struct safetensor *t = NULL;
+    w->tied = import_flag(im, "tie_word_embeddings|tie_embedding", im->arch->tied);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !t; i++) {
         w->prefix = prefixes[i];
         t = import_find_name(im, w->prefix, embedding->from, 0, 0, name, &data);
+    }
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !t; i++) {
+        w->prefix = prefixes[i];
+        if (import_find_name(im, w->prefix, embedding[1].from, 0, 0, name, &data))
+            t = find_tensor(im, w, embedding, 0, name, &data);
     }
     if (!t)
         import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path,
@@ -239,7 +268,6 @@ void import_weights_begin(struct import *im, struct import_weights *w)
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"vocab_size\" is 0", im->folder.path);
     if (t)
         check_shape(im, t, embedding);
-    w->tied = import_flag(im, "tie_word_embeddings|tie_embedding", im->arch->tied);
     if (im->arch->permuted && im->head_dim % 2)
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: heads of %llu numbers cannot be rotated",
                     im->folder.path, (unsigned long long)im->head_dim);
