@@ -63,6 +63,14 @@ static struct import_factors *new_factors(struct import *im, const char *name, s
     return f->v ? f : NULL;
 }
 
+uint64_t import_context(struct import *im)
+{
+    const json_t *p = import_rope(im);
+    bool yarn = !im->arch->no_rope && strcmp(import_rope_type(im), "yarn") == 0;
+    double n = yarn ? original_ctx(im) * import_member(im, p, "factor", 1) : 0;
+    return n > (double)im->n_ctx && n <= INT32_MAX ? (uint64_t)n : im->n_ctx;
+}
+
 /* Llama 3.1's scaling: frequencies below a wavelength stay, frequencies above another one are
    divided by the factor, and a ramp leads from the first to the second. */
 static void llama3(struct import *im, double base)
@@ -90,7 +98,32 @@ static bool member_of(const json_t *object, const char *name)
     return v && !json_is_null(v);
 }
 
-static void yarn(struct import *im)
+/* The pair that turns `turns` times within the original context (Peng et al. 2023, eq. 17). */
+static double pair_of(const struct import *im, double turns, double ctx, double base)
+{
+    return (double)im->n_rot * log(ctx / (turns * 6.283185307179586)) / (2 * log(base));
+}
+
+/* YaRN with "truncate": false, whose ramp begins and ends between pairs. Readers of GGUF round its
+   ends, so divisors have the place of the scaling's type. */
+static void yarn_divisors(struct import *im, double base, double factor, double amplitude)
+{
+    const json_t *p = import_rope(im);
+    double ctx = original_ctx(im),
+           low = pair_of(im, import_member(im, p, "beta_fast", 32), ctx, base),
+           high = pair_of(im, import_member(im, p, "beta_slow", 1), ctx, base);
+    struct import_factors *f = new_factors(im, "rope_freqs.weight", (size_t)im->n_rot / 2);
+    low = fmax(low, 0);
+    high = fmin(high, (double)im->n_rot - 1);
+    high = high == low ? low + 0.001 : high;
+    for (size_t i = 0; f && i < f->n; i++) {
+        double ramp = fmin(fmax(((double)i - low) / (high - low), 0), 1);
+        f->v[i] = (float)(1 / (ramp / factor + (1 - ramp)));
+    }
+    put_f32(im, "rope.scaling.attn_factor", amplitude);
+}
+
+static void yarn(struct import *im, double base)
 {
     static const struct import_number numbers[] = {
         {"rope.scaling.yarn_ext_factor", "extrapolation_factor", 0},
@@ -107,6 +140,14 @@ static void yarn(struct import *im)
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s/config.json: YaRN with \"mscale\" is not supported in %s", im->folder.path,
                     im->arch->name);
+    const json_t *truncate = json_object_get(p, "truncate");
+    if (truncate && !json_is_boolean(truncate))
+        import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"truncate\" is neither true nor false",
+                    im->folder.path);
+    if (json_is_false(truncate)) {
+        yarn_divisors(im, base, factor, amplitude);
+        return;
+    }
     put_str(im, "rope.scaling.type", "yarn");
     put_f32(im, "rope.scaling.factor", factor);
     put_original_ctx(im);
@@ -138,7 +179,8 @@ static void take_list(struct import *im, const char *name, const char *tensor)
    context (Ding et al. 2024). */
 static void longrope(struct import *im)
 {
-    double ctx = original_ctx(im), grown = (double)im->n_ctx / ctx,
+    double ctx = original_ctx(im),
+           grown = import_member(im, import_rope(im), "factor", (double)im->n_ctx / ctx),
            amplitude = grown > 1 ? sqrt(1 + log(grown) / log(ctx)) : 1;
     put_str(im, "rope.scaling.type", "longrope");
     put_original_ctx(im);
@@ -214,7 +256,7 @@ void import_rope_values(struct import *im)
     if (strcmp(type, "llama3") == 0)
         llama3(im, base);
     else if (strcmp(type, "yarn") == 0)
-        yarn(im);
+        yarn(im, base);
     else if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0)
         longrope(im);
     else if (strcmp(type, "linear") == 0)

@@ -14,4 +14,7 @@ const char *import_rope_type(const struct import *im);
 void import_rope_values(struct import *im);
 void import_rope_free(struct import *im);
 
+/* The model's context: where YaRN makes that of config.json longer, the longer one. */
+uint64_t import_context(struct import *im);
+
 #endif

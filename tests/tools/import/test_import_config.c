@@ -97,6 +97,9 @@ static void longrope_amplitude(void **state)
     near(number(result(), key, 0), 1.19);
     edit(given, "");
     near(number(result(), key, 0), sqrt(1 + log(640.0 / 20) / log(20)));
+    edit("\"type\":\"longrope\"", "\"factor\":8,\"type\":\"longrope\"");
+    near(number(result(), key, 0), sqrt(1 + log(8) / log(20)));
+    edit("\"factor\":8,", "");
     edit("\"original_max_position_embeddings\":20", "\"original_max_position_embeddings\":640");
     near(number(result(), key, 0), 1);
 }
@@ -118,6 +121,44 @@ static void yarn_amplitude(void **state)
     near(number(result(), key, -1), 1.5);
     edit("\"attention_factor\":1.5", "\"attention_factor\":1.1386294");
     near(number(result(), key, -1), -1);
+}
+
+/* "truncate": false: divisors of all pairs, of a ramp that is not rounded. */
+static void yarn_divisors(void **state)
+{
+    (void)state;
+    struct toy t = *toy_of("smollm3", 0);
+    t.yarn = 4;
+    as_hf(t);
+    edit("\"rope_type\":\"yarn\"", "\"truncate\":false,\"rope_type\":\"yarn\"");
+    const struct tft_source *s = result();
+    const struct tft_tensor *by = tft_source_tensor(s, "rope_freqs.weight");
+    near(number(s, "smollm3.rope.scaling.attn_factor", -1), 0.1 * log(4) + 1);
+    near(number(s, "smollm3.rope.scaling.factor", -1), -1);
+    assert_non_null(by);
+    double n_rot = number(s, "smollm3.rope.dimension_count", 0), two_pi = 2 * acos(-1),
+           low = fmax(n_rot * log(40 / (32 * two_pi)) / (2 * log(1e4)), 0),
+           high = n_rot * log(40 / two_pi) / (2 * log(1e4));
+    assert_int_equal(by->ne[0], n_rot / 2);
+    for (size_t i = 0; i < by->ne[0]; i++) {
+        double ramp = fmin(fmax(((double)i - low) / (high - low), 0), 1);
+        near((double)((const float *)(const void *)by->data)[i], 1 / (ramp / 4 + 1 - ramp));
+    }
+    tft_model_close(opened(in_folder("i.gguf")));
+}
+
+/* config.json names the context of the training; YaRN makes it longer by its factor. */
+static void yarn_context(void **state)
+{
+    (void)state;
+    struct toy t = *toy_of("smollm3", 0);
+    t.yarn = 4;
+    as_hf(t);
+    near(number(result(), "smollm3.context_length", 0), fmax(t.n_ctx, 160));
+    edit("\"original_max_position_embeddings\":40", "\"original_max_position_embeddings\":32000");
+    near(number(result(), "smollm3.context_length", 0), 128000);
+    edit("\"original_max_position_embeddings\":32000", "\"other\":null");
+    near(number(result(), "smollm3.context_length", 0), 4 * t.n_ctx);
 }
 
 /* ---- layers */
@@ -449,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rope_alpha),      cmocka_unit_test(longrope_amplitude),
+        cmocka_unit_test(yarn_divisors),   cmocka_unit_test(yarn_context),
         cmocka_unit_test(yarn_amplitude),  cmocka_unit_test(lfm2_layers),
         cmocka_unit_test(lfm2_width),      cmocka_unit_test(gemma_scales),
         cmocka_unit_test(qwen35_sections), cmocka_unit_test(keys_that_need_not_be),
