@@ -40,7 +40,6 @@ static void load_block(struct tft_load *ld, unsigned layer)
 static const struct tft_transformer stablelm = {
     .rope = TFT_ROPE_HALVES,
     .layer_norm = true,
-    .may_have_qkv_bias = true,
     .block = load_block,
 };
 

@@ -25,7 +25,15 @@ static bool has_qkv_bias(const struct tft_load *ld, unsigned layer)
 
 static bool has_bias(const struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    return t->qkv_bias || (t->may_have_qkv_bias && has_qkv_bias(ld, layer));
+    return t->qkv_bias || has_qkv_bias(ld, layer);
+}
+
+/* A matrix of feed-forward. */
+static struct tft_linear load_half(struct tft_load *ld, const struct tft_transformer *t,
+                                   const char *name, unsigned layer, uint32_t rows, uint32_t cols)
+{
+    return tft_load_linear(ld, name, layer, rows, cols,
+                           t->ffn_bias || tft_load_has_bias(ld, name, layer));
 }
 
 /* W8A8 and packed files have three tensors, each of whole panels. */
@@ -98,14 +106,15 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
     uint32_t d = ld->m->n_embd, ff = tft_load_ff(ld, layer);
     const char *gate = "blk.%u.ffn_gate", *up = "blk.%u.ffn_up";
     if (t->fused_gate && !ld->w8a8 && !tft_load_has_linear(ld, gate, layer)) {
-        b->gate = tft_load_linear_rows(ld, up, layer, 2 * ff, 0, ff, d, t->ffn_bias);
-        b->up = tft_load_linear_rows(ld, up, layer, 2 * ff, ff, ff, d, t->ffn_bias);
+        bool bias = t->ffn_bias || tft_load_has_bias(ld, up, layer);
+        b->gate = tft_load_linear_rows(ld, up, layer, 2 * ff, 0, ff, d, bias);
+        b->up = tft_load_linear_rows(ld, up, layer, 2 * ff, ff, ff, d, bias);
     } else {
         if (!t->no_gate)
-            b->gate = tft_load_linear(ld, gate, layer, ff, d, t->ffn_bias);
-        b->up = tft_load_linear(ld, up, layer, ff, d, t->ffn_bias);
+            b->gate = load_half(ld, t, gate, layer, ff, d);
+        b->up = load_half(ld, t, up, layer, ff, d);
     }
-    b->down = tft_load_linear(ld, "blk.%u.ffn_down", layer, d, ff, t->ffn_bias);
+    b->down = load_half(ld, t, "blk.%u.ffn_down", layer, d, ff);
 }
 
 /* ARCH.attention.sliding_window tokens, in layers that the key sliding_window_pattern names: a
@@ -134,14 +143,15 @@ void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
     struct tft_model *m = ld->m;
     const struct tft_transformer *t = m->arch->transformer;
     struct tft_block *b = tft_load_block(ld, layer);
+    const char *output = "blk.%u.attn_output";
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = (struct tft_kv_heads){m->n_head_kv, m->head_dim};
     b->kv_layer = m->n_kv_layer++;
     b->window = tft_transformer_window(ld, layer);
     load_qkv(ld, t, layer, q);
     load_qk_norm(ld, t, layer);
-    b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, m->n_head * m->head_dim,
-                           t->o_bias);
+    b->o = tft_load_linear(ld, output, layer, m->n_embd, m->n_head * m->head_dim,
+                           t->o_bias || tft_load_has_bias(ld, output, layer));
 }
 
 static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)

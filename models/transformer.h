@@ -23,14 +23,15 @@ struct tft_multipliers {
     float width;     /* logits are divided by n_embd / width; 0: by 1 */
 };
 
-/* All zero: RMSNorm before each half, no biases, positions not encoded, a gate in feed-forward. */
+/* All zero: RMSNorm before each half, biases where the file has them, positions not encoded, a gate
+   in feed-forward. */
 struct tft_transformer {
     enum tft_rotation rope; /* TFT_NO_ROPE: none, or the architecture's own load() loads it */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
     enum tft_qk_norm qk_norm;
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
-    bool qkv_bias, o_bias, ffn_bias;
-    bool may_have_qkv_bias; /* where the file has it */
+    bool qkv_bias, o_bias, ffn_bias; /* all files have these biases; other files of any
+                                        architecture may have them too */
     bool no_gate;           /* feed-forward has no gate */
     bool fused_gate;        /* one tensor ffn_up has the rows of the gate and of up. W8A8 and packed
                                files have two tensors, each of whole panels. */

@@ -548,6 +548,8 @@ void tft_load_weight_factor(struct tft_load *ld, struct tft_linear *l, const cha
     const void *data = tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){1, 1, 1, 1});
     if (data)
         memcpy(&l->w.factor, data, sizeof l->w.factor);
+    if (l->bias)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "the tensor %s beside a bias is not supported", name);
     if (data && !(l->w.factor > 0 && l->w.factor < 1e30f))
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is not a positive number", name);
     ld->m->n_params++;

@@ -123,6 +123,19 @@ class Import(Case):
         self.assertIn('"embed_tokens.weight" is missing',
                       self.fails("import", untied, "-o", self.path("x"), "--no-tokenizer"))
 
+    def test_biases_of_a_llama(self):
+        """Each bias that a folder has counts: Granite Code, Bielik."""
+        text = self.write("text", b"the cat sat on the hat")
+        biases = [[("self_attn.q_proj", 32), ("self_attn.k_proj", 16), ("self_attn.v_proj", 16)],
+                  [("self_attn.o_proj", 32)], [("mlp.gate_proj", 48)], [("mlp.up_proj", 48)],
+                  [("mlp.down_proj", 32)]]
+        losses = set()
+        for i, names in enumerate([[], *biases, sum(biases, [])]):
+            more = {f"layers.0.{name}.bias": (n,) for name, n in names}
+            model = self.imported(f"biases{i}", tokenizer(), more=more)
+            losses.add(self.json("ppl", model, "-f", text)["nll"])
+        self.assertEqual(len(losses), 7)
+
     def test_types(self):
         folder, out = self.folder_of("llama"), self.path("out.gguf")
         for options, kind, size in [([], "BF16", 2), (["--type", "f16"], "F16", 2),
