@@ -193,6 +193,9 @@ struct tft_model_opts {
     const void *tokenizer_data; /* in place of `tokenizer`: the vocabulary file in memory, aligned
                                    to 32 and valid while the model is open; NULL: none */
     size_t tokenizer_size;
+    const char *ignore_keys; /* names of values ARCH.NAME, separated by commas, that count as
+                                absent. A file with a value that tuffet does not know, or that it
+                                cannot follow, is refused otherwise. NULL: none */
 };
 
 /*
@@ -215,9 +218,9 @@ struct tft_model_opts {
  * process.
  *
  * TFT_ERR_ARG: an option outside its limits. TFT_ERR_IO: the file cannot be read. TFT_ERR_FORMAT:
- * the file is damaged. TFT_ERR_UNSUPPORTED: an architecture, tensor type or vocabulary that tuffet
- * does not know, a float model on a device, or floats of a packed file. TFT_ERR_NOMEM: too little
- * memory, here or on the device. TFT_ERR_DEVICE: the device, its driver or its plug-in is missing.
+ * the file is damaged. TFT_ERR_UNSUPPORTED: an architecture, tensor type, vocabulary or value that
+ * tuffet does not know, a float model on a device, or floats of a packed file. TFT_ERR_NOMEM: too
+ * little memory, here or on the device. TFT_ERR_DEVICE: the device, its driver or its plug-in is missing.
  */
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path,
                                        const struct tft_model_opts *opts, struct tft_error *err);

@@ -24,10 +24,26 @@ void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt,
 
 /* --------------------------------------------------------------------------------------- values */
 
+bool tft_load_ignores(const struct tft_load *ld, struct tft_str key)
+{
+    const char *list = ld->ignore;
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        if (n == key.n && memcmp(list, key.p, n) == 0)
+            return true;
+    }
+    return false;
+}
+
 const struct tft_value *tft_load_value(const struct tft_load *ld, const char *key, char full[96])
 {
     snprintf(full, 96, "%s.%s", ld->m->arch->name, key);
-    return tft_source_value(ld->s, full);
+    const struct tft_value *v = tft_source_value(ld->s, full);
+    if (v && tft_load_ignores(ld, v->key))
+        return NULL;
+    if (v && ld->read)
+        ld->read[v - ld->s->value] = 1;
+    return v;
 }
 
 bool tft_load_has(const struct tft_load *ld, const char *key)
@@ -96,6 +112,9 @@ bool tft_load_flag(struct tft_load *ld, const char *key, bool def)
         fail_at(ld, v, full, "is not a bool");
     return n == 1;
 }
+
+const char tft_load_not_causal[] =
+    "its attention is not causal, as in an encoder: such models are not supported";
 
 static const char kv_heads_key[] = "attention.head_count_kv", ff_key[] = "feed_forward_length";
 
@@ -186,6 +205,8 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     struct tft_model *m = ld->m;
     if (!ld->s->n_tensor)
         tft_load_fail(ld, TFT_ERR_FORMAT, "there are no weights in it");
+    if (!tft_load_flag(ld, "attention.causal", true))
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s", tft_load_not_causal);
     m->n_ctx = tft_load_dim(ld, "context_length", 0, MAX_CONTEXT);
     m->n_embd = tft_load_dim(ld, "embedding_length", 0, MAX_WIDTH);
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
@@ -549,7 +570,8 @@ void tft_load_weight_factor(struct tft_load *ld, struct tft_linear *l, const cha
     if (data)
         memcpy(&l->w.factor, data, sizeof l->w.factor);
     if (l->bias)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "the tensor %s beside a bias is not supported", name);
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "the tensor %s beside a bias is not supported",
+                      name);
     if (data && !(l->w.factor > 0 && l->w.factor < 1e30f))
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is not a positive number", name);
     ld->m->n_params++;

@@ -36,6 +36,8 @@ struct tft_load {
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
     size_t n_conversion;
     uint32_t n_block;    /* blocks of the file: blocks from m->n_layer on are ignored */
+    const char *ignore;  /* keys that count as absent, separated by commas; or NULL */
+    unsigned char *read; /* [s->n_value] the value has been read, and: */
     unsigned char *used; /* [s->n_tensor] the tensor has a place in the model; NULL in the counting
                             run of opening */
 };
@@ -57,6 +59,9 @@ float tft_load_factor(struct tft_load *ld, const char *key, float def);
 
 bool tft_load_flag(struct tft_load *ld, const char *key, bool def);
 
+/* Whether a key of the file counts as absent. */
+bool tft_load_ignores(const struct tft_load *ld, struct tft_str key);
+
 bool tft_load_has(const struct tft_load *ld, const char *key);
 
 /* The value "ARCH.key"; `full` gets the whole name. NULL: the file has no such key. */
@@ -70,6 +75,9 @@ bool tft_load_has_norm(const struct tft_load *ld, const char *fmt, unsigned laye
 /* The value "ARCH.key" if it is an array, else NULL. An array must have an element for each
    block. */
 const struct tft_value *tft_load_by_layer(struct tft_load *ld, const char *key);
+
+/* The message about a model that looks at later tokens. */
+extern const char tft_load_not_causal[];
 
 /* The keys that all architectures share: context length, widths, numbers of layers and heads.
    Allocates the blocks. differ: layers may differ in their KV heads and in the width of

@@ -2,7 +2,8 @@
  * The frequencies of RoPE (Su et al. 2021, eq. 34), and their scalings. Pair i of n_rot / 2 has the
  * frequency base^(-2i / n_rot), and a file may have:
  *
- *   rope.scaling.type   "linear": all divided by rope.scaling.factor (Chen et al. 2023, 2.3)
+ *   rope.scaling.type   "linear", also if there is none: all divided by rope.scaling.factor, which
+ *                       older files call rope.scale_linear (Chen et al. 2023, 2.3)
  *                       "yarn":   YaRN (Peng et al. 2023, section 3), see yarn() below
  *                       "none", "llama3", "longrope": nothing but the divisors that follow
  *   rope_freqs.weight   a divisor for each pair: llama3's scaling, computed by the converter
@@ -17,6 +18,7 @@
 #include "model/load.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "model/rope.h"
 
@@ -60,24 +62,54 @@ static void yarn(struct tft_load *ld, struct scaling *s, double base, bool whole
     s->high = fmin(fmax(0, ceil(pair_of(slow, n_ctx, m->n_rot, base))), m->n_rot - 1.0);
 }
 
-static struct scaling scaling(struct tft_load *ld, double base, bool whole_factor)
+/* Older files have it under another name. 0 is no factor. */
+static bool has_factor(const struct tft_load *ld)
 {
+    return tft_load_has(ld, "rope.scaling.factor") || tft_load_has(ld, "rope.scale_linear");
+}
+
+static float factor(struct tft_load *ld)
+{
+    return tft_load_factor(ld, "rope.scaling.factor",
+                           tft_load_factor(ld, "rope.scale_linear", 1));
+}
+
+/* rope.scaling.type; "linear" if the file has none. */
+static struct tft_str scaling_type(struct tft_load *ld)
+{
+    static const char *const types[] = {"none", "linear", "yarn", "llama3", "longrope"};
     char full[96];
-    const struct tft_value *type = tft_load_value(ld, "rope.scaling.type", full);
     struct tft_str name = {0};
-    struct scaling s = {.divisor = 1, .low = -1, .high = -1};
-    s.amplitude = (double)tft_load_real(ld, "rope.scaling.attn_factor", 1);
-    if (!type || (tft_value_str(type, &name) &&
-                  (tft_str_is(name, "none") || tft_str_is(name, "llama3") ||
-                   tft_str_is(name, "longrope"))))
-        return s;
-    if (tft_str_is(name, "linear") || tft_str_is(name, "yarn"))
-        s.divisor = (double)tft_load_real(ld, "rope.scaling.factor", 0);
-    else if (ld->status == TFT_OK)
-        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, type->offset,
+    const struct tft_value *v = tft_load_value(ld, "rope.scaling.type", full);
+    if (!v)
+        return (struct tft_str){types[1], strlen(types[1])};
+    tft_value_str(v, &name);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (tft_str_is(name, types[i]))
+            return name;
+    if (ld->status == TFT_OK)
+        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, v->offset,
                                  "%s \"%.*s\" is not supported", full,
                                  name.n < 30 ? (int)name.n : 30, name.p ? name.p : "");
-    if (tft_str_is(name, "yarn"))
+    return name;
+}
+
+static struct scaling scaling(struct tft_load *ld, double base, bool whole_factor)
+{
+    struct scaling s = {.divisor = 1, .low = -1, .high = -1};
+    struct tft_str type = scaling_type(ld);
+    bool divided = tft_str_is(type, "linear") || tft_str_is(type, "yarn");
+    s.amplitude = (double)tft_load_real(ld, "rope.scaling.attn_factor", 1);
+    if (tft_str_is(type, "none"))
+        return s;
+    if (tft_load_has(ld, "rope.scaling.type") && divided && !has_factor(ld))
+        tft_load_real(ld, "rope.scaling.factor", 0); /* it is missing */
+    s.divisor = (double)factor(ld);
+    if (!divided && s.divisor != 1)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "a rope.scaling.factor of RoPE \"%.*s\" is not supported",
+                      TFT_STR_ARG(type));
+    if (tft_str_is(type, "yarn"))
         yarn(ld, &s, base, whole_factor);
     return s;
 }

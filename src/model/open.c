@@ -1,5 +1,6 @@
 #include "model/open.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,6 +9,7 @@
 #include "model/load.h"
 #include "model/packed.h"
 #include "model/prefix.h"
+#include "model/unread.h"
 #include "model/w8a8.h"
 #include "port/port.h"
 
@@ -67,6 +69,22 @@ static const char *why_no_model(struct tft_str arch, struct tft_str type)
     return NULL;
 }
 
+/* Whether the file has an encoder: it says so, or its architecture is one. */
+static bool is_encoder(const struct tft_source *s, struct tft_str arch)
+{
+    static const char *const encoders[] = {
+        "bert",         "modern-bert",  "nomic-bert", "nomic-bert-moe",  "neo-bert",
+        "jina-bert-v2", "jina-bert-v3", "eurobert",   "gemma-embedding", "t5encoder"};
+    char key[96];
+    uint64_t causal = 1;
+    for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
+        if (tft_str_is(arch, encoders[i]))
+            return true;
+    snprintf(key, sizeof key, "%.*s.attention.causal", TFT_STR_ARG(arch));
+    const struct tft_value *v = tft_source_value(s, key);
+    return v && tft_value_uint(v, 0, &causal) && !causal;
+}
+
 static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *const *archs,
                                    struct tft_error *err)
 {
@@ -88,6 +106,9 @@ static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *c
             m->arch = *a;
             return TFT_OK;
         }
+    if (is_encoder(&m->source, name))
+        return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset, "%s",
+                           tft_load_not_causal);
     return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset,
                        "the architecture \"%.*s\" is not supported", name.n < 60 ? (int)name.n : 60,
                        name.p);
@@ -97,7 +118,7 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
                               enum tft_weights weights, uint32_t *windows,
                               struct tft_kv_heads *heads, struct tft_error *err)
 {
-    size_t n = m->source.n_tensor;
+    size_t n = m->source.n_tensor, n_used = n + m->source.n_value;
     struct tft_load ld = {.m = m,
                           .s = &m->source,
                           .err = err,
@@ -107,10 +128,11 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
     ld.status = choose_arch(m, archs, err);
     if (ld.status != TFT_OK)
         return ld.status;
-    ld.used = tft_alloc(m->allocator, n);
+    ld.used = tft_alloc(m->allocator, n_used);
     if (!ld.used)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", m->source.name);
-    memset(ld.used, 0, n);
+    memset(ld.used, 0, n_used);
+    ld.read = ld.used + n;
     load(&ld, false);
     size_t of_blocks = ld.status == TFT_OK ? ld.n_block * sizeof *ld.blocks : 0;
     if (of_blocks) { /* sessions need the sizes of all blocks, not of the last one alone */
@@ -122,10 +144,11 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
             ld.status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", m->source.name);
     }
     tft_load_check_all_used(&ld);
+    tft_unread_refuse(&ld);
     m->memory_size = ld.arena.failed ? SIZE_MAX : ld.arena.used;
     m->block = NULL;
     tft_free(m->allocator, ld.blocks, of_blocks);
-    tft_free(m->allocator, ld.used, n);
+    tft_free(m->allocator, ld.used, n_used);
     return ld.status;
 }
 
@@ -136,12 +159,14 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
                           .s = &m->source,
                           .err = err,
                           .weights = o->opts->weights,
+                          .ignore = o->opts->ignore_keys,
                           .unexpanded = o->unexpanded};
     load(&ld, o->opts->vocab_only);
     /* the lists that only loading needs come last */
     size_t lists_at = ld.arena.used, n_list = ld.n_conversion;
     tft_arena_take(&ld.arena, n_list, sizeof *ld.conversion);
     tft_arena_take(&ld.arena, m->source.n_tensor, 1);
+    tft_arena_take(&ld.arena, m->source.n_value, 1);
     if (ld.status != TFT_OK)
         return ld.status;
 
@@ -154,11 +179,15 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
     ld.conversion = tft_arena_take(&ld.arena, n_list, sizeof *ld.conversion);
     ld.used = tft_arena_take(&ld.arena, m->source.n_tensor, 1);
     memset(ld.used, 0, m->source.n_tensor);
+    ld.read = tft_arena_take(&ld.arena, m->source.n_value, 1);
+    memset(ld.read, 0, m->source.n_value);
 
     ld.arena.used = 0;
     load(&ld, o->opts->vocab_only);
-    if (!o->opts->vocab_only)
+    if (!o->opts->vocab_only) {
         tft_load_check_all_used(&ld);
+        tft_unread_refuse(&ld);
+    }
     if (ld.status == TFT_OK)
         ld.status = tft_convert(&m->kern, &m->source, ld.conversion, ld.n_conversion, o->opts, err);
     if (ld.status == TFT_OK && ld.w8a8)

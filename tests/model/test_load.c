@@ -299,7 +299,15 @@ static const struct {
 } values[] = {
     {LLAMA, WITHOUT("general.architecture"), BAD, "general.architecture is missing"},
     {LLAMA, WITH("general.architecture", U32, 1), BAD, "general.architecture is missing"},
-    {LLAMA, WITH_STR("general.architecture", "bert"), UNSUPPORTED, "\"bert\" is not supported"},
+    {LLAMA, WITH_STR("general.architecture", "mamba"), UNSUPPORTED, "\"mamba\" is not supported"},
+    {LLAMA, WITH_STR("general.architecture", "bert"), UNSUPPORTED, "its attention is not causal"},
+    {LLAMA, WITH("llama.attention.causal", U32, 0), UNSUPPORTED, "its attention is not causal"},
+    {LLAMA, WITH("llama.attention.causal", U32, 2), BAD, "llama.attention.causal is not a bool"},
+    {LLAMA, WITH("llama.attn_logit_softcapping", F32, 50), UNSUPPORTED,
+     "the key llama.attn_logit_softcapping is not supported: --ignore-key"},
+    {LLAMA, WITH("llama.attention.q_lora_rank", U32, 8), UNSUPPORTED,
+     "--ignore-key llama.attention.q_lora_rank takes the file without it"},
+    {QWEN3, WITH("qwen3.new", ARRAY, 1), UNSUPPORTED, "the key qwen3.new is not supported"},
     {LLAMA, WITH_STR("general.architecture", ""), UNSUPPORTED, "\"\" is not supported"},
     {LLAMA, WITH_STR("general.architecture", "qwen2"), BAD, "qwen2.context_length is missing"},
     {LLAMA, WITH_STR("general.architecture", "\x1b[2J\xc2\x9b\n"), UNSUPPORTED,
@@ -450,6 +458,10 @@ static const struct {
      "llama.rope.scaling.type \"\" is not supported"},
     {LLAMA, WITH_STR("llama.rope.scaling.type", "linear"), BAD,
      "llama.rope.scaling.factor is missing"},
+    {LLAMA, WITH("llama.rope.scaling.factor", F32, -4), BAD,
+     "llama.rope.scaling.factor is not a positive number"},
+    {LLAMA, WITH("llama.rope.scale_linear", F32, NAN), BAD,
+     "llama.rope.scale_linear is not a positive number"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, 0), BAD, "RoPE frequency 0 is out of range"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, -1), BAD, "RoPE frequency 0 is out of range"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, NAN), BAD, "RoPE frequency 0 is out of range"},
@@ -465,10 +477,12 @@ static const struct {
     {LLAMA, WITH_STR("tokenizer.ggml.model", "rwkv"), UNSUPPORTED, "\"rwkv\" is not supported"},
     {LLAMA, WITH("tokenizer.ggml.model", U32, 5), BAD, "tokenizer.ggml.model is not a string"},
     {LLAMA, WITH("tokenizer.ggml.bos_token_id", U32, 420), BAD, "only 420 tokens"},
-    {LLAMA, WITH_SHAPE("blk.0.attn_q.bias", 32, 1, 1), UNSUPPORTED,
-     "blk.0.attn_q.bias is unknown to the architecture llama"},
-    {QWEN3, WITH_SHAPE("blk.1.attn_k.bias", 16, 1, 1), UNSUPPORTED,
-     "blk.1.attn_k.bias is unknown to the architecture qwen3"},
+    {LLAMA, WITH_SHAPE("blk.0.attn_q.bias", 32, 1, 1), BAD,
+     "the tensor blk.0.attn_k.bias is missing"},
+    {QWEN3, WITH_SHAPE("blk.1.attn_k.bias", 16, 1, 1), BAD,
+     "the tensor blk.1.attn_q.bias is missing"},
+    {QWEN3, WITH_SHAPE("blk.1.ffn_gate.bias", 39, 1, 1), BAD,
+     "the tensor blk.1.ffn_gate.bias is 1 x 39 and should be 1 x 40"},
     {LLAMA, WITH_SHAPE("\x1b]0;x\x07", 4, 1, 1), UNSUPPORTED,
      "the tensor ?]0;x? is unknown to the architecture llama"},
 };
@@ -479,6 +493,58 @@ static void values_that_make_no_sense(void **state)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         is_refused(edited(written(&toys[values[i].toy]), &values[i].edit), values[i].status,
                    values[i].why);
+}
+
+/* Values that a file may have although the architecture does not read them; and names that are not
+   the architecture's. */
+static void values_without_effect(void **state)
+{
+    (void)state;
+    static const struct edit edits[] = {
+        WITH("llama.attn_logit_softcapping", F32, 0), WITH("llama.logit_scale", F32, 1),
+        WITH("llama.attention.causal", U32, 1),       WITH("llama.attention.sliding_window", U32, 9),
+        WITH("llama.vocab_size", U32, 7),             WITH("llama.rope.scaling.factor", F32, 0),
+        WITH_STR("general.new", "words"),             WITH("llama2.new", U32, 1),
+        WITH("quantize.imatrix.entries_count", U32, 1)};
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
+        tft_model_close(opened(edited(written(&toys[LLAMA]), &edits[i])));
+}
+
+static void ignored_keys(void **state)
+{
+    (void)state;
+    struct tft_model_opts o = {.size = sizeof o, .ignore_keys = "llama.new,llama.attention.causal"};
+    struct tft_model *m;
+    struct tft_error err;
+    const char *path = edited(written(&toys[LLAMA]),
+                              &(struct edit)WITH("llama.attention.causal", U32, 0));
+    path = edited(path, &(struct edit)WITH("llama.new", U32, 1));
+    assert_int_equal(tft_model_open(&m, path, &o, &err), TFT_OK);
+    tft_model_close(m);
+    o.ignore_keys = "llama.attention.causal,llama.ne,ama.new,llama.newer";
+    assert_int_equal(tft_model_open(&m, path, &o, &err), UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "the key llama.new is not supported"));
+}
+
+/* The name of older files, and a factor without a type, mean what "linear" means. */
+static void names_of_a_linear_scaling(void **state)
+{
+    (void)state;
+    static const struct edit factor = WITH("llama.rope.scaling.factor", F32, 4),
+                             old = WITH("llama.rope.scale_linear", F32, 4),
+                             type = WITH_STR("llama.rope.scaling.type", "linear");
+    struct tft_model *plain = opened(written(&toys[LLAMA])),
+                     *want = opened(edited(edited(written(&toys[LLAMA]), &type), &factor)),
+                     *have[] = {opened(edited(written(&toys[LLAMA]), &factor)),
+                                opened(edited(written(&toys[LLAMA]), &old)),
+                                opened(edited(edited(written(&toys[LLAMA]), &type), &old))};
+    for (size_t i = 0; i < 3; i++) {
+        assert_memory_equal(have[i]->rope_freq, want->rope_freq, 4 * sizeof *want->rope_freq);
+        assert_true(have[i]->rope_freq[3] == plain->rope_freq[3] / 4);
+        tft_model_close(have[i]);
+    }
+    tft_model_close(want);
+    tft_model_close(plain);
 }
 
 /* Dimensions that need more than one edit. */
@@ -860,6 +926,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unchanged_toys_open),
         cmocka_unit_test(values_that_make_no_sense),
+        cmocka_unit_test(values_without_effect),
+        cmocka_unit_test(ignored_keys),
+        cmocka_unit_test(names_of_a_linear_scaling),
         cmocka_unit_test(dimensions_that_make_no_sense),
         cmocka_unit_test(every_tensor_is_checked),
         cmocka_unit_test(gates_and_factors),

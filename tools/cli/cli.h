@@ -122,7 +122,7 @@ bool cli_print_completion(const struct cli_program *p, const char *shell);
 /* ---- options that several commands have, and the models and sessions that they open */
 
 extern struct cli_model_options {
-    const char *tokenizer, *cpu, *device;
+    const char *tokenizer, *cpu, *device, *ignore_keys;
     int weights; /* enum tft_weights */
     uint32_t threads, gpu_layers;
 } cli_model_options;

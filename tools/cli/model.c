@@ -41,6 +41,9 @@ const struct cli_option cli_model_option_list[] = {
      "mpirun)"},
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
      "compute only the last N layers and the head on the GPU (default all)"},
+    {0, "ignore-key", CLI_TEXT, &cli_model_options.ignore_keys, "NAME",
+     "open MODEL as if it did not have the value NAME, which tuffet does not support; several names "
+     "have commas between them"},
     {0},
 };
 
@@ -190,6 +193,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         .progress_user = &progress,
         .device = vocab_only ? NULL : device(),
         .gpu_layers = o->gpu_layers,
+        .ignore_keys = o->ignore_keys,
     };
     enum tft_status status = tft_model_open(m, path, &opts, &err);
     if (opts.device && strcmp(opts.device, "mpi") == 0) {

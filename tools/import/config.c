@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "arch.h"
-#include "rope.h"
 
 void import_fail(struct import *im, enum tft_status code, const char *fmt, ...)
 {
@@ -176,7 +175,7 @@ void import_values(struct import *im)
         uint64_t n;
     } numbers[] = {
         {"vocab_size", im->n_vocab},
-        {"context_length", import_context(im)},
+        {"context_length", im->context},
         {"embedding_length", im->n_embd},
         {"block_count", im->n_layer},
         {"attention.head_count", im->n_head},

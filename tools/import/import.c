@@ -38,6 +38,7 @@ static void choose_arch(struct import *im)
 static void write_values(struct import *im, const struct import_opts *o)
 {
     static const uint32_t file_type[] = {[IMPORT_F32] = 0, [IMPORT_F16] = 1, [IMPORT_BF16] = 32};
+    im->context = import_context(im);
     import_values(im);
     if (!im->arch->no_rope && im->status == TFT_OK)
         import_rope_values(im);

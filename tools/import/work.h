@@ -23,6 +23,7 @@ struct import {
     json_t *defaults;   /* defaults of the class in transformers for members that config.json
                            lacks */
     uint64_t n_layer, n_ctx, n_embd, n_ff, n_head, n_head_kv, head_dim, n_rot;
+    uint64_t context; /* n_ctx, or what YaRN makes of it */
     uint64_t n_vocab; /* imported rows of the embedding */
     uint64_t n_expert, n_ff_expert, n_taps; /* of experts, of short convolutions; 0: none */
     uint64_t n_ff_shared; /* hidden activations of shared experts; 0: none */

@@ -45,6 +45,7 @@ pub struct tft_model_opts {
     pub gpu_layers: u32,
     pub tokenizer_data: *const c_void,
     pub tokenizer_size: usize,
+    pub ignore_keys: *const c_char,
 }
 
 #[repr(C)]
