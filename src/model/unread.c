@@ -43,7 +43,7 @@ static const struct {
     {"full_attention_interval", ANY}, /* beside a list of layers */
     {"leading_dense_block_count", 0},
     {"nextn_predict_layers", 0},
-    {"use_parallel_residual", 0},
+    {"use_parallel_residual", ANY}, /* the norms that a layer has say it */
     {"interleave_moe_layer_step", 0},
     {"moe_every_n_layers", 0},
     {"expert_count", 0},
