@@ -200,6 +200,22 @@ static bool push_whole(const struct tft_tokenizer *t, const char *p, size_t n, s
     return true;
 }
 
+/* The symbols are the bytes. A byte without a token is dropped, so that its neighbours merge: it
+   belongs to the symbol before it, or to the first. */
+static void add_bytes(const struct tft_tokenizer *t, struct tft_merge *m, const char *p, size_t n)
+{
+    for (uint32_t pos = 0, end; pos < n; pos = end) {
+        int32_t id = t->byte[(unsigned char)p[pos]];
+        for (end = pos + 1; end < n; end++) {
+            int32_t next = t->byte[(unsigned char)p[end]];
+            if (id >= 0 && next >= 0)
+                break;
+            id = id < 0 ? next : id;
+        }
+        tft_merge_add(m, pos, end, id);
+    }
+}
+
 static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_merge *m,
                                     const char *p, size_t n, size_t longest, struct tft_ids *out)
 {
@@ -208,11 +224,10 @@ static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_me
     enum tft_status status = tft_merge_start(m, n, longest);
     if (status)
         return status;
-    for (uint32_t pos = 0; pos < n; pos++)
-        tft_merge_add(m, pos, pos + 1, t->byte[(unsigned char)p[pos]]);
+    add_bytes(t, m, p, n);
     tft_merge_run(m, tft_bpe_join, t);
     for (uint32_t pos = 0; pos < n; pos = m->symbol[pos].next)
-        if (m->symbol[pos].id >= 0) /* a byte without a token is dropped */
+        if (m->symbol[pos].id >= 0)
             tft_ids_push(out, m->symbol[pos].id);
     return TFT_OK;
 }

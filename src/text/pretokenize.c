@@ -34,6 +34,8 @@ STAGES bloom[] = {{.match = tft_match_bloom}};
 STAGES viking[] = {{.match = tft_match_bloom}, DIGITS(1)};
 STAGES falcon[] = {{.match = tft_match_falcon}, {.match = tft_match_gpt2},
                    {.match = tft_match_3_digits}};
+STAGES falcon_digits[] = {{.match = tft_match_falcon}, {.match = tft_match_gpt2}, DIGITS(0),
+                          {.match = tft_match_3_digits}};
 STAGES deepseek_llm[] = {{.match = tft_match_newline}, {.match = tft_match_latin},
                          {.match = tft_match_marks},   {.match = NULL}, /* \s+$ */
                          {.match = tft_match_cjk},     DIGITS(0)};
@@ -75,6 +77,7 @@ static const struct {
     {"bloom poro-chat gpt3-finnish ", {RULES(bloom)}},
     {"viking ", {RULES(viking)}},
     {"falcon ", {RULES(falcon)}},
+    {"falcon-digits ", {RULES(falcon_digits)}}, /* as Falcon's own files; tuffet's name */
     {"deepseek-llm ", {RULES(deepseek_llm)}},
     {"deepseek-coder ", {RULES(deepseek_coder)}},
     {"deepseek-v3 hunyuan-dense joyai-llm hy_v4 ", {RULES(deepseek3)}},

@@ -14,8 +14,9 @@
  *     bos_token_id.
  *   - SentencePiece: there must be scores, and an unknown token or all 256 byte tokens, so every
  *     text can be encoded.
- *   - Byte-level BPE: a byte without a token is dropped from the text, as in llama.cpp and Hugging
- *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in UTF-8.
+ *   - Byte-level BPE: a byte without a token is dropped from the text before its neighbours merge,
+ *     as in Hugging Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in
+ *     it.
  */
 #include "vocab_build.h"
 

@@ -102,6 +102,7 @@ static const struct {
     {"bloom", {BLOOM}},
     {"viking", {BLOOM, "\\p{N}"}},
     {"falcon", {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    {"falcon-digits", {"[\\p{P}$+<=>^~|`]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {"deepseek-llm",
      {"[\\r\\n]", S "?[" LATIN "]+",
       S "?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+",

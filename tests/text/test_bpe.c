@@ -135,10 +135,14 @@ static void a_byte_without_a_token_is_dropped(void **state)
     (void)state;
     struct vocab v = start("gpt-2");
     vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
-    v.type[0xff] = TFT_TOKEN_UNUSED;
+    v.type[0xff] = v.type['x'] = TFT_TOKEN_UNUSED;
     add_merge(&v, "a", "b");
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "a\xff" "b\xff" "ab", 0, "a|b|ab");
+    encodes(t, "axb", 0, "ab");
+    encodes(t, "xxaxxbx", 0, "ab");
+    encodes(t, "xx", 0, "");
+    encodes(t, "axcx bxb", 0, "a|c| |b|b");
     tft_tokenizer_close(t);
 }
 

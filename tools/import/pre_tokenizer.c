@@ -52,6 +52,7 @@ static const struct {
      {" ?[^(\\s|[.,!?\xe2\x80\xa6\xe3\x80\x82\xef\xbc\x8c\xe3\x80\x81\xe0\xa5\xa4"
       "\xdb\x94\xd8\x8c])]+"}},
     {"falcon", NULL, {PUNCTUATION, GPT2, "[0-9][0-9][0-9]"}},
+    {"falcon-digits", NULL, {PUNCTUATION, GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {"deepseek-coder",
      NULL,
      {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
