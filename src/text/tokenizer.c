@@ -133,8 +133,16 @@ static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft
     return status;
 }
 
-/* With SentencePiece, text after a special token gets a leading space, like the first word, as in
-   llama.cpp. */
+/* Whether a space goes before text[n], the part of the text from `at` on. With SentencePiece, text
+   after a special token gets a space too, as in llama.cpp, unless the file says otherwise. */
+static bool takes_space(const struct tft_tokenizer *t, const struct marked *marked, size_t at,
+                        const char *text, size_t n)
+{
+    if (at ? t->space_at_start : marked->goes_on)
+        return false;
+    return !t->space_if_none || !tft_space_length(text, n);
+}
+
 static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m,
                               struct marked *marked, struct tft_ids *out)
 {
@@ -145,7 +153,7 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
         len = plain_length(t, marked, at, &id, &skip);
         unsigned flags = skip ? t->token[id].flags : 0;
         size_t plain = flags & TFT_TOKEN_LSTRIP ? len - trailing_spaces(text, len) : len;
-        bool first = !marked->goes_on || at;
+        bool first = takes_space(t, marked, at, text, plain);
         enum tft_status status = TFT_OK;
         if (plain && t->nfc && tft_nfc_may_change(text, plain))
             status = encode_composed(t, m, text, plain, first, out);

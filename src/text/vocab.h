@@ -84,6 +84,7 @@ struct tft_tokenizer {
     bool by_character;
     bool nfc;         /* encoding composes characters first */
     bool space_first; /* encoding puts a space before the text, decoding removes the space */
+    bool space_at_start, space_if_none; /* keys.h */
     bool words_apart; /* no token contains a space after another character, so a text may be cut
                          before the spaces of each word */
 

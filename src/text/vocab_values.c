@@ -172,6 +172,10 @@ static enum tft_status read_flags(struct tft_build *b)
     if (!status && b->t->kind != TFT_VOCAB_BPE)
         status = tft_build_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
     if (!status)
+        status = tft_build_bool(b, TFT_KEY_SPACE_AT_START, &b->t->space_at_start);
+    if (!status)
+        status = tft_build_bool(b, TFT_KEY_SPACE_IF_NONE, &b->t->space_if_none);
+    if (!status)
         status = tft_build_bool(b, TFT_KEY_NFC, &b->t->nfc);
     if (status)
         return status;

@@ -71,6 +71,9 @@ static void read_tokens(struct import_vocabulary *v, struct files *f)
     if (v->charsmap && v->model && strcmp(v->model, "t5") != 0)
         VOCABULARY_UNSUPPORTED(v, "%s is not supported with BPE, but with Unigram",
                                "precompiled_charsmap, which normalises text,");
+    if (v->merges_spaces && v->model && strcmp(v->model, "t5") != 0)
+        VOCABULARY_UNSUPPORTED(v, "%s is not supported with BPE, but with Unigram",
+                               "remove_extra_whitespaces, or Strip,");
     v->path = im->folder.path;
     free(json);
     free(model);
@@ -272,6 +275,10 @@ static void put_vocabulary(struct import_vocabulary *v)
     if (v->scored) {
         tft_gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", v->space_first);
         tft_gguf_put_bool(w, "tokenizer.ggml.remove_extra_whitespaces", v->merges_spaces);
+        if (v->space_first && v->space_at_start)
+            tft_gguf_put_bool(w, TFT_KEY_SPACE_AT_START, true);
+        if (v->space_first && v->space_if_none && !v->merges_spaces)
+            tft_gguf_put_bool(w, TFT_KEY_SPACE_IF_NONE, true);
     }
 }
 

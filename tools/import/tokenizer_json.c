@@ -69,7 +69,7 @@ static void read_normalizer(struct import_vocabulary *v, const json_t *part)
     } else if (is(type, "NFC")) {
         v->nfc = true;
     } else if (is(type, "Prepend") && is(member(part, "prepend"), LOW)) {
-        v->space_first = true;
+        v->space_first = v->prepends = true;
     } else if (is(type, "Replace") && is(member(pattern, "String"), " ") &&
                is(member(part, "content"), LOW)) {
         v->by_character = true;
@@ -107,9 +107,12 @@ static bool read_spaces(struct import_vocabulary *v, const json_t *part)
         return is(member(json_object_get(part, "pattern"), "String"), " ");
     if (!is(type, "Metaspace") || !is(member(part, "replacement"), LOW))
         return false;
-    const json_t *first = json_object_get(part, "add_prefix_space");
-    v->by_character = true;
-    v->space_first = first ? json_is_true(first) : !is(member(part, "prepend_scheme"), "never");
+    struct tft_str scheme = member(part, "prepend_scheme");
+    v->by_character = v->space_if_none = true;
+    v->space_first = !is(scheme, "never") && !json_is_false(json_object_get(part,
+                                                                            "add_prefix_space"));
+    v->space_at_start = is(scheme, "first");
+    v->splits = !json_is_false(json_object_get(part, "split"));
     return true;
 }
 
@@ -248,6 +251,20 @@ static bool are_scores(struct import_vocabulary *v, const json_t *vocab)
 
 /* ---- kinds of models */
 
+/* Text that Metaspace splits at its spaces never becomes a token with a space inside. */
+static void check_words(struct import_vocabulary *v)
+{
+    for (size_t i = 0; i < v->n && !v->im->status; i++)
+        for (size_t k = 1; v->type[i] == TFT_TOKEN_NORMAL && k + 3 <= v->token[i].n; k++)
+            if (!memcmp(v->token[i].p + k, LOW, 3)) {
+                VOCABULARY_UNSUPPORTED(v,
+                                       "Metaspace splits words, but token %zu has a space inside, "
+                                       "which is not supported",
+                                       i);
+                break;
+            }
+}
+
 static void read_bpe(struct import_vocabulary *v, const json_t *root, const json_t *model)
 {
     static const char *const no[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -276,6 +293,8 @@ static void read_bpe(struct import_vocabulary *v, const json_t *root, const json
                                TFT_STR_ARG(member(pre, "type")));
         return;
     }
+    if (v->splits)
+        check_words(v);
     v->scored = are_scores(v, json_object_get(model, "vocab"));
     v->model = v->scored ? "llama" : "gemma4";
     if (!v->scored && v->space_first)
@@ -345,6 +364,13 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
                        images */
         return;
     bool special = json_is_true(json_object_get(one, "special"));
+    if (!special && v->prepends && json_is_true(json_object_get(one, "normalized"))) {
+        VOCABULARY_UNSUPPORTED(v,
+                               "the added token \"%.*s\" is normalized, which is not supported "
+                               "with a space before the text",
+                               TFT_STR_ARG(text));
+        return;
+    }
     if (!special && stays_normal(v, id, text))
         return;
     bool unknown = v->type[id] == TFT_TOKEN_UNKNOWN;

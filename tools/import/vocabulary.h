@@ -34,6 +34,9 @@ struct import_vocabulary {
     bool nfc;
     bool by_character; /* names have U+2581 for a space */
     bool space_first, merges_spaces;
+    bool space_at_start, space_if_none; /* text/keys.h */
+    bool prepends;  /* the normalizer puts a space first, also before names of added tokens */
+    bool splits;    /* no token has a space after another character */
 
     int64_t bos, eos, unknown, pad, eot, eom;
     int add_bos, add_eos; /* -1: unknown */

@@ -253,6 +253,38 @@ static void characters(void **state)
     assert_non_null(strstr(err.msg, "tokenizer.json: model.merges are not those of"));
 }
 
+#define METASPACE(more, merges)                                                                    \
+    "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" LOW "\"" more                   \
+    "},\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":[" merges                              \
+    "]},\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}]}"
+
+/* Metaspace puts no second space before a text, and says where the first one goes. */
+static void metaspace(void **state)
+{
+    (void)state;
+    static const char *const schemes[][2] = {
+        {METASPACE(",\"prepend_scheme\":\"first\"", SPM_MERGES), "<s>|a"},
+        {METASPACE(",\"prepend_scheme\":\"always\"", SPM_MERGES), "<s>| a"},
+        {METASPACE(",\"add_prefix_space\":true", SPM_MERGES), "<s>| a"}};
+    for (size_t i = 0; i < 3; i++) {
+        struct tft_source s;
+        write_text("tokenizer.json", schemes[i][0]);
+        struct tft_tokenizer *t = imported(&s);
+        encodes(t, "ab a", " ab| a");
+        encodes(t, " a", " a");
+        encodes(t, "<s> a", "<s>| a");
+        encodes(t, "<s>a", schemes[i][1]);
+        tft_tokenizer_close(t);
+        tft_source_close(&s);
+    }
+    write_text("tokenizer.json", METASPACE(",\"prepend_scheme\":\"never\"", SPM_MERGES));
+    struct tft_source s;
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "ab<s>a", "ab|<s>|a");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
 static void unigram(void **state)
 {
     (void)state;
@@ -451,6 +483,16 @@ static void refusals(void **state)
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]},\"added_tokens\":[{\"id\":1,"
          "\"content\":\"x\",\"single_word\":true}]}",
          "single_word"},
+        {"{\"normalizer\":" PREPEND ",\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":["
+         SPM_MERGES "]},\"added_tokens\":[{\"id\":9,\"content\":\"[X]\",\"normalized\":true,"
+         "\"special\":false}]}",
+         "the added token \"[X]\" is normalized"},
+        {CHARACTERS("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\"}," REPLACE "]}",
+                    SPM_MERGES),
+         "remove_extra_whitespaces, or Strip, is not supported with BPE"},
+        {"{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" LOW "\"},\"model\":{"
+         "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"a" LOW "\":1},\"merges\":[]}}",
+         "Metaspace splits words, but token 1 has a space inside"},
     };
     assert_int_equal(import("{}", "{}"), TFT_ERR_FORMAT);
     assert_non_null(strstr(err.msg, "no tokenizer.json and no tokenizer.model"));
@@ -487,6 +529,7 @@ int main(void)
         cmocka_unit_test_teardown(ends_and_templates, remove_files),
         cmocka_unit_test_teardown(suppressed, remove_files),
         cmocka_unit_test_teardown(characters, remove_files),
+        cmocka_unit_test_teardown(metaspace, remove_files),
         cmocka_unit_test_teardown(unigram, remove_files),
         cmocka_unit_test_teardown(pre_tokenizers, remove_files),
         cmocka_unit_test_teardown(sentencepiece, remove_files),
