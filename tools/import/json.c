@@ -48,9 +48,9 @@ static bool begins(const char *p, const char *end, const char *word)
     return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
 }
 
-/* Python's json writes Infinity and NaN, and names of members with "\\u0000": jansson takes neither.
-   Copies text[size] to `to`, with a number near the largest double, null and IMPORT_JSON_NUL in
-   their places. Returns the length of the copy, at most 3 size. */
+/* Python's json writes Infinity and NaN, and names of members with "\\u0000"; jansson takes none of
+   them. Copies text[size] to `to`, with a number near the largest double, null and IMPORT_JSON_NUL
+   in their places. Returns the length of the copy, at most 3 size. */
 static size_t repair(const char *text, size_t size, char *to)
 {
     const char *end = text + size;

@@ -1,5 +1,6 @@
 /*
- * A folder's tokenizer: tokenizer.json, or else tokenizer.model. Names of special tokens come from
+ * A folder's tokenizer: tokenizer.json, or else tokenizer.model, and tokens that are in
+ * tokenizer_config.json or added_tokens.json alone. Names of special tokens come from
  * tokenizer_config.json, or else special_tokens_map.json; the tokens at which generation ends from
  * generation_config.json and config.json; the chat template from chat_template.jinja, or else
  * tokenizer_config.json, or else chat_template.json.
@@ -16,7 +17,7 @@
 
 /* The files of the folder that are open. */
 struct files {
-    json_t *tokenizer, *config, *special, *chat;
+    json_t *tokenizer, *config, *special, *chat, *added;
     struct tft_map model;
 };
 
@@ -77,6 +78,61 @@ static void read_tokens(struct import_vocabulary *v, struct files *f)
     v->path = im->folder.path;
     free(json);
     free(model);
+}
+
+/* ---- added tokens of other files */
+
+/* Whether a file names this text among the special tokens. */
+static bool is_special(const struct files *f, struct tft_str text)
+{
+    static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token",
+                                       "additional_special_tokens"};
+    const json_t *const from[] = {f->config, f->special};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            const json_t *v = json_object_get(from[i], keys[k]);
+            for (size_t j = 0; j < (json_is_array(v) ? json_array_size(v) : 1); j++) {
+                const json_t *one = json_is_array(v) ? json_array_get(v, j) : v;
+                struct tft_str name =
+                    string_of(json_is_object(one) ? json_object_get(one, "content") : one);
+                if (name.n == text.n && name.n && !memcmp(name.p, text.p, name.n))
+                    return true;
+            }
+        }
+    return false;
+}
+
+/* added_tokens_decoder of tokenizer_config.json, which has objects by id, or else
+   added_tokens.json, which has ids by name. What tokenizer.json has counts first. */
+static void read_config_tokens(struct import_vocabulary *v, const struct files *f)
+{
+    const char *key;
+    json_t *value, *decoder = json_object_get(f->config, "added_tokens_decoder");
+    char *end;
+    uint64_t id;
+    json_object_foreach(decoder, key, value)
+    {
+        id = strtoull(key, &end, 10);
+        if (*end || end == key)
+            import_fail(v->im, TFT_ERR_FORMAT,
+                        "%s/tokenizer_config.json: \"%.40s\" in added_tokens_decoder is not an id",
+                        v->path, key);
+        else if (id < v->n && !(v->flags[id] & VOCABULARY_ADDED))
+            vocabulary_add_added(v, id, value, json_is_true(json_object_get(value, "special")));
+    }
+    if (json_object_size(decoder))
+        return;
+    json_object_foreach(f->added, key, value)
+    {
+        struct tft_str text = {key, strlen(key)};
+        int32_t type = is_special(f, text) ? TFT_TOKEN_CONTROL : TFT_TOKEN_USER;
+        if (!import_json_whole(value, UINT32_MAX, &id))
+            import_fail(v->im, TFT_ERR_FORMAT, "%s/added_tokens.json: \"%.40s\" has no id", v->path,
+                        key);
+        else if (id < v->n && !(v->flags[id] & VOCABULARY_ADDED) &&
+                 v->type[id] != TFT_TOKEN_UNKNOWN)
+            vocabulary_add(v, id, text, type, v->score[id]);
+    }
 }
 
 /* ---- special tokens */
@@ -174,47 +230,56 @@ static bool fill_gaps(struct import_vocabulary *v, char **names)
     return true;
 }
 
-static bool has_nul(struct tft_str s)
+static bool contains(struct tft_str s, const char *mark)
 {
-    const size_t mark = strlen(IMPORT_JSON_NUL);
-    for (size_t i = 0; i + mark <= s.n; i++)
-        if (!memcmp(s.p + i, IMPORT_JSON_NUL, mark))
+    const size_t n = strlen(mark);
+    for (size_t i = 0; i + n <= s.n; i++)
+        if (!memcmp(s.p + i, mark, n))
             return true;
     return false;
 }
 
-/* Copies s[n] with a NUL for each IMPORT_JSON_NUL; `to` may be s. Returns the length. */
-static size_t with_nul(char *to, const char *s, size_t n)
+/* Copies s[n] with a byte for each mark; `to` may be s. Returns the length. */
+static size_t replace(char *to, const char *s, size_t n, const char *mark, char with)
 {
-    const size_t mark = strlen(IMPORT_JSON_NUL);
+    const size_t m = strlen(mark);
     char *at = to;
     for (size_t i = 0; i < n;) {
-        bool nul = n - i >= mark && !memcmp(s + i, IMPORT_JSON_NUL, mark);
-        *at++ = nul ? 0 : s[i];
-        i += nul ? mark : 1;
+        bool found = n - i >= m && !memcmp(s + i, mark, m);
+        *at++ = found ? with : s[i];
+        i += found ? m : 1;
     }
     return (size_t)(at - to);
 }
 
-/* Tokens with a NUL get it back: their names are copied, into the memory of v->nul. */
-static void restore_nul(struct import_vocabulary *v)
+/* Replaces a mark in the names of all tokens, or of those of one type. The new names are in
+   *memory. */
+static void rename_tokens(struct import_vocabulary *v, int32_t type, const char *mark, char with,
+                          char **memory)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < v->n; i++)
-        bytes += has_nul(v->token[i]) ? v->token[i].n : 0;
-    if (!bytes)
-        return;
-    char *p = v->nul = malloc(bytes);
-    if (!p)
+        if ((!type || v->type[i] == type) && contains(v->token[i], mark))
+            bytes += v->token[i].n;
+    char *p = *memory = bytes ? malloc(bytes) : NULL;
+    if (bytes && !p)
         import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
     for (size_t i = 0; p && i < v->n; i++)
-        if (has_nul(v->token[i])) {
-            v->token[i] = (struct tft_str){p, with_nul(p, v->token[i].p, v->token[i].n)};
+        if ((!type || v->type[i] == type) && contains(v->token[i], mark)) {
+            v->token[i] = (struct tft_str){p, replace(p, v->token[i].p, v->token[i].n, mark, with)};
             p += v->token[i].n;
         }
-    for (size_t i = 0; p && i < v->n_merge; i++)
-        v->merge[i].n = with_nul(v->text + (v->merge[i].p - v->text), v->merge[i].p,
-                                 v->merge[i].n);
+}
+
+/* NULs get back into names and merges; SentencePiece's symbols are texts with spaces. */
+static void finish_names(struct import_vocabulary *v)
+{
+    rename_tokens(v, 0, IMPORT_JSON_NUL, 0, &v->nul);
+    for (size_t i = 0; i < v->n_merge; i++)
+        v->merge[i].n = replace(v->text + (v->merge[i].p - v->text), v->merge[i].p, v->merge[i].n,
+                                IMPORT_JSON_NUL, 0);
+    if (v->of_pieces)
+        rename_tokens(v, TFT_TOKEN_USER, "\xe2\x96\x81", ' ', &v->symbols);
 }
 
 static void put_id(struct tft_gguf_writer *w, const char *key, int64_t id)
@@ -346,8 +411,8 @@ static struct tft_str put_list(struct import_vocabulary *v, const json_t *list)
     return text;
 }
 
-/* A template is a text, or a list. As in transformers, chat_template.jinja counts first; a processor
-   of images has it in chat_template.json. */
+/* A template is a text, or a list. As in transformers, chat_template.jinja counts first; a
+   processor of images has it in chat_template.json. */
 static void put_template(struct import_vocabulary *v, const struct files *f, struct tft_map jinja)
 {
     struct tft_str text = {(const char *)jinja.data, jinja.size};
@@ -370,8 +435,9 @@ static void convert(struct import_vocabulary *v, struct files *f)
     read_tokens(v, f);
     if (v->im->status)
         return;
+    read_config_tokens(v, f);
     read_special(v, f);
-    restore_nul(v);
+    finish_names(v);
     read_bytes(v->im, "chat_template.jinja", &jinja);
     if (!fill_gaps(v, &names))
         import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
@@ -395,6 +461,7 @@ void import_tokenizer(struct import *im)
     read_json(im, "tokenizer_config.json", &f.config);
     read_json(im, "special_tokens_map.json", &f.special);
     read_json(im, "chat_template.json", &f.chat);
+    read_json(im, "added_tokens.json", &f.added);
     read_bytes(im, "tokenizer.model", &f.model);
     if (ok && !im->status)
         convert(&v, &f);
@@ -402,6 +469,7 @@ void import_tokenizer(struct import *im)
     json_decref(f.config);
     json_decref(f.special);
     json_decref(f.chat);
+    json_decref(f.added);
     if (f.model.size)
         tft_port_unmap(&f.model);
     vocabulary_end(&v);

@@ -346,12 +346,12 @@ static bool stays_normal(const struct import_vocabulary *v, uint64_t id, struct 
     return low && v->token[id].p && v->type[id] == TFT_TOKEN_NORMAL;
 }
 
-static void read_added(struct import_vocabulary *v, const json_t *one)
+void vocabulary_add_added(struct import_vocabulary *v, uint64_t id, const json_t *one,
+                          bool special)
 {
     struct tft_str text = member(one, "content");
-    uint64_t id;
-    if (!text.p || !import_json_whole(json_object_get(one, "id"), UINT32_MAX, &id)) {
-        VOCABULARY_BAD(v, "an element of added_tokens has no %s", text.p ? "id" : "content");
+    if (!text.p) {
+        VOCABULARY_BAD(v, "an element of added_tokens has no %s", "content");
         return;
     }
     if (json_is_true(json_object_get(one, "single_word"))) {
@@ -363,7 +363,6 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
     if (id >= v->n) /* the embedding has no row for it: <image_soft_token> of Gemma 3 without
                        images */
         return;
-    bool special = json_is_true(json_object_get(one, "special"));
     if (!special && v->prepends && json_is_true(json_object_get(one, "normalized"))) {
         VOCABULARY_UNSUPPORTED(v,
                                "the added token \"%.*s\" is normalized, which is not supported "
@@ -381,6 +380,18 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
         v->flags[id] |= VOCABULARY_LSTRIP;
     if (json_is_true(json_object_get(one, "rstrip")))
         v->flags[id] |= VOCABULARY_RSTRIP;
+}
+
+static void read_added(struct import_vocabulary *v, const json_t *one)
+{
+    uint64_t id;
+    if (!import_json_whole(json_object_get(one, "id"), UINT32_MAX, &id)) {
+        VOCABULARY_BAD(v, "an element of added_tokens has no %s", "id");
+        return;
+    }
+    vocabulary_add_added(v, id, one, json_is_true(json_object_get(one, "special")));
+    if (id < v->n)
+        v->flags[id] |= VOCABULARY_ADDED;
 }
 
 /* A TemplateProcessing of the post-processor lists the special tokens around a text. */

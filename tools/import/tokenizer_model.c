@@ -4,8 +4,9 @@
  *
  *      1 pieces:          1 piece (text), 2 score (f32), 3 type, numbered as in GGUF
  *      2 trainer_spec:    3 model_type (1: Unigram, 2: BPE), 40 unk_id, 41 bos_id, 42 eos_id,
- *                         43 pad_id
- *      3 normalizer_spec: 2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces
+ *                         43 pad_id, 24 treat_whitespace_as_suffix
+ *      3 normalizer_spec: 2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
+ *                         5 escape_whitespaces
  *
  * Lengths are checked against the rest of the enclosing message.
  */
@@ -114,6 +115,10 @@ static void read_trainer(struct import_vocabulary *v, struct message *m)
             continue;
         switch (f.number) {
         case 3: type = f.value; break;
+        case 24:
+            if (f.value)
+                VOCABULARY_UNSUPPORTED(v, "%s is not supported", "treat_whitespace_as_suffix");
+            break;
         case 40: v->unknown = id_of(f.value, v->n); break;
         case 41: v->bos = id_of(f.value, v->n); break;
         case 42: v->eos = id_of(f.value, v->n); break;
@@ -135,6 +140,8 @@ static void read_normalizer(struct import_vocabulary *v, struct message *m)
             v->space_first = f.value != 0;
         } else if (f.number == 4 && f.wire == 0) {
             v->merges_spaces = f.value != 0;
+        } else if (f.number == 5 && f.wire == 0 && !f.value) {
+            VOCABULARY_UNSUPPORTED(v, "%s false is not supported", "escape_whitespaces");
         } else if (f.number == 2 && f.wire == 2 && f.bytes.p < f.bytes.end && !v->charsmap) {
             v->n_charsmap = (size_t)(f.bytes.end - f.bytes.p);
             v->charsmap = malloc(v->n_charsmap);
@@ -145,12 +152,46 @@ static void read_normalizer(struct import_vocabulary *v, struct message *m)
         }
 }
 
+/* Whether the first line is a token in base64 and its rank: OpenAI's tiktoken, which some folders
+   have under this name. */
+static bool is_tiktoken(const unsigned char *data, size_t size)
+{
+    size_t n = 0, digits = 0;
+    while (n < size && n < 1024 && data[n] > ' ' && data[n] < 0x7f)
+        n++;
+    if (!n || n == size || data[n] != ' ')
+        return false;
+    while (n + 1 + digits < size && data[n + 1 + digits] >= '0' && data[n + 1 + digits] <= '9')
+        digits++;
+    return digits && n + 1 + digits < size && data[n + 1 + digits] == '\n';
+}
+
+/* User-defined symbols are found in the text as it is, so with spaces; but SentencePiece looks for
+   them after it has put a space first. */
+static void finish_symbols(struct import_vocabulary *v)
+{
+    for (size_t i = 0; i < v->n && !v->im->status; i++) {
+        if (v->type[i] != TFT_TOKEN_USER)
+            continue;
+        if (v->space_first)
+            VOCABULARY_UNSUPPORTED(v,
+                                   "token %zu, \"%.*s\", is a user-defined symbol, which is not "
+                                   "supported with add_dummy_prefix",
+                                   i, TFT_STR_ARG(v->token[i]));
+    }
+}
+
 void vocabulary_read_model(struct import_vocabulary *v, const unsigned char *data, size_t size)
 {
     struct message m = {data, data + size, false};
     struct field f;
     uint64_t n = 0;
-    v->by_character = v->scored = true;
+    v->by_character = v->scored = v->of_pieces = true;
+    if (is_tiktoken(data, size)) {
+        VOCABULARY_UNSUPPORTED(v, "%s", "this is a vocabulary of tiktoken, not a model of "
+                                        "SentencePiece: the folder needs a tokenizer.json");
+        return;
+    }
     while (!v->im->status && next_field(&m, &f)) {
         if (f.wire != 2)
             continue;
@@ -164,4 +205,5 @@ void vocabulary_read_model(struct import_vocabulary *v, const unsigned char *dat
     }
     if (m.bad || !n || !v->model)
         VOCABULARY_BAD(v, "byte %zu: this is not a model of SentencePiece", (size_t)(m.p - data));
+    finish_symbols(v);
 }

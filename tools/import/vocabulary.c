@@ -36,6 +36,7 @@ void vocabulary_end(struct import_vocabulary *v)
     free(v->merge);
     free(v->text);
     free(v->nul);
+    free(v->symbols);
     free(v->charsmap);
 }
 

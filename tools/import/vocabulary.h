@@ -10,6 +10,7 @@ enum {
     VOCABULARY_LSTRIP = 1, /* it takes the white space before it, */
     VOCABULARY_RSTRIP = 2, /* and after it */
     VOCABULARY_ENDS = 4,   /* generation ends at it */
+    VOCABULARY_ADDED = 8,  /* tokenizer.json says that it is an added token */
 };
 
 /* Ids are -1 if absent. */
@@ -28,10 +29,11 @@ struct import_vocabulary {
     struct tft_str *merge;   /* [n_merge] */
     size_t n_merge;
     char *text;              /* of merges and names made here */
-    char *nul;               /* of names with a NUL */
+    char *nul, *symbols;     /* of names with a NUL, and of SentencePiece's symbols */
     unsigned char *charsmap; /* [n_charsmap] */
     size_t n_charsmap;
     bool nfc;
+    bool of_pieces;    /* of SentencePiece's file */
     bool by_character; /* names have U+2581 for a space */
     bool space_first, merges_spaces;
     bool space_at_start, space_if_none; /* text/keys.h */
@@ -60,6 +62,10 @@ enum { VOCABULARY_MOST_NAME = 1024 };
    too long. */
 bool vocabulary_add(struct import_vocabulary *v, uint64_t id, struct tft_str text, int32_t type,
                     float score);
+
+/* Enters an added token: an object with its content and, perhaps, its flags. `one` outlives v. */
+void vocabulary_add_added(struct import_vocabulary *v, uint64_t id, const json_t *one,
+                          bool special);
 
 /* The token of a text, by linear search; -1 if there is none. */
 int64_t vocabulary_find(const struct import_vocabulary *v, struct tft_str text);

@@ -43,7 +43,8 @@ static int remove_files(void **state)
 {
     static const char *const names[] = {
         "tokenizer.json",        "tokenizer.model",         "out.gguf",
-        "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+        "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+        "chat_template.json",    "added_tokens.json"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
@@ -254,8 +255,8 @@ static void characters(void **state)
 }
 
 #define METASPACE(more, merges)                                                                    \
-    "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" LOW "\"" more                   \
-    "},\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":[" merges                              \
+    "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" LOW "\"" more                  \
+    "},\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":[" merges                             \
     "]},\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}]}"
 
 /* Metaspace puts no second space before a text, and says where the first one goes. */
@@ -416,6 +417,83 @@ static void sentencepiece(void **state)
                                     "is not supported with BPE, but with Unigram"));
 }
 
+/* Symbols of users are found before pieces are, unless a space may come first. */
+static void user_symbols(void **state)
+{
+    (void)state;
+    unsigned char model[256];
+    struct tft_source s;
+    size_t n = make_model(model, 2), at = n - 10;
+    n = at + put_piece(model + at, LOW LOW, 0, 4);
+    memcpy(model + n, (const unsigned char[]){0x12, 2, 0x18, 2, 0x1a, 4, 0x18, 0, 0x20, 0}, 10);
+    write_file("tokenizer.model", model, n + 10);
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "ab  ab a", "<s>|ab|  |ab| a");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+    model[n + 7] = 1; /* add_dummy_prefix */
+    write_file("tokenizer.model", model, n + 10);
+    assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "is a user-defined symbol"));
+    n = make_model(model, 2);
+    model[n - 1] = 1; /* remove_extra_whitespaces */
+    write_file("tokenizer.model", model, n);
+    assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "remove_extra_whitespaces, or Strip, is not supported"));
+    memcpy(model + n, (const unsigned char[]){0x12, 3, 0xc0, 1, 1}, 5);
+    write_file("tokenizer.model", model, n + 5);
+    assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "treat_whitespace_as_suffix is not supported"));
+    write_text("tokenizer.model", "IQ== 0\nIg== 1\n");
+    assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "tokenizer.model: this is a vocabulary of tiktoken"));
+}
+
+/* Tokens that other files than the vocabulary's have alone. */
+static void added_elsewhere(void **state)
+{
+    (void)state;
+    unsigned char model[256];
+    struct tft_source s;
+    struct tft_tokenizer *t;
+    for (int listed = 0; listed < 2; listed++) {
+        write_file("tokenizer.model", model, make_model(model, 2));
+        write_text("added_tokens.json", "{\"<end>\":10,\"<tool>\":11,\"<unk>\":0}");
+        write_text("tokenizer_config.json",
+                   listed ? "{\"added_tokens_decoder\":{\"10\":{\"content\":\"<end>\",\"special\":"
+                            "true,\"rstrip\":true},\"11\":{\"content\":\"<tool>\"},\"0\":{"
+                            "\"content\":\"<unk>\",\"special\":true},\"400\":{\"content\":"
+                            "\"<image>\"}},\"eos_token\":\"<end>\"}"
+                          : "{\"eos_token\":\"<end>\"}");
+        t = imported(&s);
+        encodes(t, "a<end>", "<s>| a|<end>");
+        encodes(t, "<tool>ab", "<s>|<tool>| |ab");
+        is_number(&s, "tokenizer.ggml.eos_token_id", 10);
+        size_t len;
+        tft_tokenizer_text(t, 10, false, &len);
+        assert_int_equal(len, 0); /* a special token has no text */
+        tft_tokenizer_text(t, 11, false, &len);
+        assert_int_equal(len, 6);
+        tft_tokenizer_close(t);
+        tft_source_close(&s);
+    }
+    write_text("tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}");
+    assert_int_equal(import("{}", "{}"), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "\"x\" in added_tokens_decoder is not an id"));
+    write_text("tokenizer_config.json", "{}");
+    write_text("added_tokens.json", "{\"y\":\"x\"}");
+    assert_int_equal(import("{}", "{}"), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "\"y\" has no id"));
+    remove_files(NULL);
+    write_text("tokenizer.json", BPE(BYTE_LEVEL, "null", MERGES));
+    write_text("tokenizer_config.json",
+               "{\"added_tokens_decoder\":{\"12\":{\"content\":\"<end>\",\"special\":true}}}");
+    t = imported(&s);
+    encodes(t, "ab<end>b", "ab|<end>|b");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
 static void damaged_models(void **state)
 {
     (void)state;
@@ -533,6 +611,8 @@ int main(void)
         cmocka_unit_test_teardown(unigram, remove_files),
         cmocka_unit_test_teardown(pre_tokenizers, remove_files),
         cmocka_unit_test_teardown(sentencepiece, remove_files),
+        cmocka_unit_test_teardown(user_symbols, remove_files),
+        cmocka_unit_test_teardown(added_elsewhere, remove_files),
         cmocka_unit_test_teardown(damaged_models, remove_files),
         cmocka_unit_test_teardown(refusals, remove_files),
         cmocka_unit_test_teardown(unreadable, remove_files),
