@@ -136,6 +136,24 @@ class Import(Case):
             losses.add(self.json("ppl", model, "-f", text)["nll"])
         self.assertEqual(len(losses), 7)
 
+    def test_the_file_opens(self):
+        """A folder with numbers that tuffet refuses makes no file."""
+        out = self.write("there", b"what was there")
+        merges = tokenizer()
+        merges["model"]["merges"].append("t q")
+        for changes, says in [({"rms_norm_eps": -1}, "layer_norm_rms_epsilon is not a positive"),
+                              ({"rope_theta": 1e300}, "rope.freq_base is not a positive number"),
+                              ({"max_position_embeddings": 2**31 - 1}, "context_length is not an"),
+                              ({"rope_scaling": {"type": "linear", "factor": 0}}, "a factor of 0"),
+                              ({"vocab_size": 264}, "merge 2 of tokenizer.ggml.merges")]:
+            folder = self.folder_of("refused", **changes)
+            self.write("refused/tokenizer.json", json.dumps(merges).encode())
+            without = [] if "vocab_size" in changes else ["--no-tokenizer"]
+            said = self.fails("import", folder, "-o", out, *without)
+            self.assertIn(says, said)
+            self.assertIn("refused", said)
+            self.assertEqual(self.read(out), b"what was there")
+
     def test_types(self):
         folder, out = self.folder_of("llama"), self.path("out.gguf")
         for options, kind, size in [([], "BF16", 2), (["--type", "f16"], "F16", 2),

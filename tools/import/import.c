@@ -48,6 +48,37 @@ static void write_values(struct import *im, const struct import_opts *o)
         import_tokenizer(im);
 }
 
+/* The file at `path` must open: a folder may have numbers and merges that the library refuses. */
+static enum tft_status check_opens(const struct import *im, const char *path,
+                                   struct tft_error *err)
+{
+    struct tft_model_opts o = {.size = sizeof o};
+    struct tft_model *m;
+    struct tft_error why;
+    enum tft_status status = tft_model_open(&m, path, &o, &why);
+    tft_model_close(m);
+    if (status == TFT_OK)
+        return TFT_OK;
+    size_t n = strlen(path);
+    bool named = strncmp(why.msg, path, n) == 0 && why.msg[n] == ':';
+    return import_error(err, status, "%s: its GGUF file would not open:%s%s", im->folder.path,
+                        named ? "" : " ", why.msg + (named ? n + 1 : 0));
+}
+
+/* Ends the file, which has no name yet. */
+static enum tft_status complete(struct import *im, struct tft_new_file **draft,
+                                struct tft_error *err)
+{
+    enum tft_status status = tft_gguf_complete(im->gguf, draft, err);
+    if (status == TFT_OK)
+        status = check_opens(im, (*draft)->draft.name, err);
+    if (status != TFT_OK && *draft) {
+        tft_new_file_end(*draft, false, NULL);
+        *draft = NULL;
+    }
+    return status;
+}
+
 enum tft_status import_draft(const char *folder, const char *path, const struct import_opts *o,
                              struct import_result *r, struct tft_new_file **draft,
                              struct tft_error *err)
@@ -72,8 +103,8 @@ enum tft_status import_draft(const char *folder, const char *path, const struct 
     if (im.status == TFT_OK)
         import_weights_write(&im, &w);
     bool keep = im.status == TFT_OK && !r->stopped;
-    enum tft_status closed = keep ? tft_gguf_complete(im.gguf, draft, err)
-                                  : tft_gguf_close(im.gguf, false, NULL);
+    enum tft_status closed =
+        keep ? complete(&im, draft, err) : tft_gguf_close(im.gguf, false, NULL);
     import_rope_free(&im);
     free(im.kv_heads);
     free(im.ffs);

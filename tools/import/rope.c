@@ -98,6 +98,16 @@ static bool member_of(const json_t *object, const char *name)
     return v && !json_is_null(v);
 }
 
+/* The factor, of which readers of GGUF ignore 0. */
+static double factor_of(struct import *im)
+{
+    double factor = import_member(im, import_rope(im), "factor", IMPORT_NEEDED);
+    if (!(factor > 0))
+        import_fail(im, TFT_ERR_FORMAT, "%s/config.json: RoPE has a factor of %g", im->folder.path,
+                    factor);
+    return factor;
+}
+
 /* The pair that turns `turns` times within the original context (Peng et al. 2023, eq. 17). */
 static double pair_of(const struct import *im, double turns, double ctx, double base)
 {
@@ -132,7 +142,7 @@ static void yarn(struct import *im, double base)
         {0},
     };
     const json_t *p = import_rope(im);
-    double factor = import_member(im, p, "factor", IMPORT_NEEDED), usual = 0.1 * log(factor) + 1,
+    double factor = factor_of(im), usual = 0.1 * log(factor) + 1,
            amplitude = import_member(im, p, "attention_factor|attn_factor", usual);
     /* only mistral3 has a key for mscale */
     if (strcmp(im->arch->name, "mistral3") != 0 && !member_of(p, "attention_factor") &&
@@ -193,8 +203,7 @@ static void longrope(struct import *im)
 static void linear(struct import *im)
 {
     put_str(im, "rope.scaling.type", "linear");
-    put_f32(im, "rope.scaling.factor",
-            import_member(im, import_rope(im), "factor", IMPORT_NEEDED));
+    put_f32(im, "rope.scaling.factor", factor_of(im));
 }
 
 /* Frequencies are spread over the whole head, and only a share of its pairs rotates: divisors stop
