@@ -3,8 +3,9 @@ import json
 import os
 import random
 import struct
+import subprocess
 
-from program import Case, main
+from program import TUFFET, Case, main
 
 CONFIG = {"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "intermediate_size": 48,
           "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -153,6 +154,40 @@ class Import(Case):
             self.assertIn(says, said)
             self.assertIn("refused", said)
             self.assertEqual(self.read(out), b"what was there")
+
+    def test_members_of_config(self):
+        """What is not read must be known to change nothing."""
+        out = self.path("members.gguf")
+        refused = [("is_causal", False), ("scale_attn_by_inverse_layer_idx", True), ("new", 1),
+                   ("use_sliding_window", True), ("attn_logit_softcapping", 50.0), ("new", []),
+                   ("layer_types", ["sliding_attention"]), ("residual_multiplier", 0.2)]
+        for name, value in refused:
+            folder = self.folder_of("members", **{name: value})
+            said = self.fails("import", folder, "-o", out, "--no-tokenizer")
+            self.assertIn(f'"{name}" is not supported: --ignore-key {name} imports', said)
+            self.tuffet("import", folder, "-o", out, "--no-tokenizer", "--ignore-key",
+                        "other," + name)
+        self.tuffet("import", self.folder_of("members"), "-o", self.path("plain.gguf"),
+                    "--no-tokenizer")
+        self.assertEqual(self.read(out), self.read(self.path("plain.gguf")))
+        taken = {"is_causal": True, "use_sliding_window": False, "sliding_window": 32,
+                 "attn_logit_softcapping": None, "layer_types": ["full_attention"],
+                 "torch_dtype": "float16", "attention_dropout": 0.1, "eos_token_id": [1, 2]}
+        folder = self.folder_of("members", **taken)
+        self.tuffet("import", folder, "-o", out, "--no-tokenizer")
+        for rope, says in [({"factor": 4.0}, "has a factor, but no type"),
+                           ({"rope_type": "linear", "factor": 4.0, "new": 1}, "RoPE's \"new\"")]:
+            folder = self.folder_of("members", rope_scaling=rope)
+            self.assertIn(says, self.fails("import", folder, "-o", out, "--no-tokenizer"))
+
+    def test_words_of_config(self):
+        folder = self.folder_of("words", sliding_window=16, new="a word")
+        done = subprocess.run([*TUFFET, "import", folder, "-o", self.path("words.gguf"),
+                               "--no-tokenizer"], capture_output=True, check=True)
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertIn('config.json: "sliding_window" is not applied', lines[0])
+        self.assertIn('config.json: "new" is not known', lines[1])
 
     def test_types(self):
         folder, out = self.folder_of("llama"), self.path("out.gguf")

@@ -7,7 +7,7 @@
 #include "tools/import/import.h"
 
 static struct {
-    const char *out;
+    const char *out, *ignore_keys;
     int type;
     bool no_tokenizer, json;
 } opt;
@@ -16,6 +16,9 @@ static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the GGUF file to FILE"},
     {0, "type", CLI_WORD, &opt.type, "keep|f16|bf16|f32",
      "type of the matrices; keep: what FOLDER has. Vectors and norms become f32"},
+    {0, "ignore-key", CLI_TEXT, &opt.ignore_keys, "NAME",
+     "import FOLDER as if its config.json did not have the member NAME, which tuffet does not "
+     "support; several names have commas between them"},
     {0, "no-tokenizer", CLI_FLAG, &opt.no_tokenizer, NULL, "leave the tokenizer out"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print one JSON object: seconds, tensors, bytes"},
     {0},
@@ -35,12 +38,19 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
+static void warn(const char *text)
+{
+    fprintf(stderr, "tuffet: %s\n", text);
+}
+
 static int import(const char *folder, struct import_result *r)
 {
     struct cli_progress bar;
     struct tft_error err;
     struct import_opts o = {.type = (enum import_type)opt.type,
                             .no_tokenizer = opt.no_tokenizer,
+                            .ignore_keys = opt.ignore_keys,
+                            .warn = warn,
                             .progress = progress,
                             .user = &bar};
     cli_catch_interrupts();
@@ -84,7 +94,7 @@ const struct cli_command command_import = {
         "FOLDER has config.json and model.safetensors, or the shards that "
         "model.safetensors.index.json names, with weights in F32, F16 or BF16, and tokenizer.json "
         "or tokenizer.model. FILE has the names and the layout of weights of GGUF. A tensor that "
-        "the architecture does not know is an error.\n"
+        "the architecture does not know is an error, and so is a member of config.json.\n"
         "\n"
         "The folder's files are mapped and read once. FILE takes about as much disk space as "
         "FOLDER.\n",

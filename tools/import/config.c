@@ -24,14 +24,25 @@ const char *import_key(struct import *im, const char *name)
 
 /* ---------------------------------------------------------------------------------- config.json */
 
-static const json_t *member(const json_t *object, const char *names)
+bool import_ignores(const struct import *im, const char *name)
+{
+    const char *list = im->ignore;
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        if (n == strlen(name) && memcmp(list, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const json_t *member(const struct import *im, const json_t *object, const char *names)
 {
     while (*names) {
         size_t n = strcspn(names, "|");
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)n, names);
         const json_t *v = json_object_get(object, name);
-        if (v && !json_is_null(v))
+        if (v && !json_is_null(v) && !import_ignores(im, name))
             return v;
         names += n + (names[n] == '|');
     }
@@ -40,9 +51,15 @@ static const json_t *member(const json_t *object, const char *names)
 
 const json_t *import_find(const struct import *im, const char *names)
 {
-    const json_t *v = member(im->text, names);
-    v = v ? v : member(im->folder.config, names);
-    return v ? v : member(im->defaults, names);
+    char name[64];
+    const json_t *from[] = {im->text, im->folder.config, im->defaults}, *v = NULL;
+    for (const char *at = names; *at; at += strcspn(at, "|"), at += *at == '|') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "|"), at);
+        json_object_set_new(im->seen, name, json_true());
+    }
+    for (size_t i = 0; i < sizeof from / sizeof *from && !v; i++)
+        v = member(im, from[i], names);
+    return v;
 }
 
 static void fail(struct import *im, const char *names, const char *what)
@@ -67,7 +84,7 @@ double import_real(struct import *im, const char *names, double def)
 
 double import_member(struct import *im, const json_t *object, const char *names, double def)
 {
-    return number(im, member(object, names), names, def);
+    return number(im, member(im, object, names), names, def);
 }
 
 uint64_t import_whole(struct import *im, const char *names, int64_t def)

@@ -7,6 +7,9 @@
 /* "ARCH.NAME", until the next call. */
 const char *import_key(struct import *im, const char *name);
 
+/* Whether a member of config.json counts as absent. */
+bool import_ignores(const struct import *im, const char *name);
+
 /* The first of `names`, separated by '|', that config.json has: first in the text model's part,
    then in the rest, then in the defaults. null counts as absent. */
 const json_t *import_find(const struct import *im, const char *names);

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "rope.h"
 #include "tokenizer.h"
+#include "unread.h"
 #include "weights.h"
 
 /* Chooses the architecture by the first class that config.json names: the whole model's, or else
@@ -83,7 +84,7 @@ enum tft_status import_draft(const char *folder, const char *path, const struct 
                              struct import_result *r, struct tft_new_file **draft,
                              struct tft_error *err)
 {
-    struct import im = {.err = err};
+    struct import im = {.err = err, .ignore = o->ignore_keys, .seen = json_object()};
     struct import_weights w = {.o = o, .r = r};
     *r = (struct import_result){0};
     *draft = NULL;
@@ -101,6 +102,8 @@ enum tft_status import_draft(const char *folder, const char *path, const struct 
     if (im.status == TFT_OK)
         import_weights_describe(&im, &w);
     if (im.status == TFT_OK)
+        import_refuse_unread(&im, o->warn);
+    if (im.status == TFT_OK)
         import_weights_write(&im, &w);
     bool keep = im.status == TFT_OK && !r->stopped;
     enum tft_status closed =
@@ -108,6 +111,7 @@ enum tft_status import_draft(const char *folder, const char *path, const struct 
     import_rope_free(&im);
     free(im.kv_heads);
     free(im.ffs);
+    json_decref(im.seen);
     json_decref(im.defaults);
     import_folder_close(&im.folder);
     return keep ? closed : im.status;

@@ -12,6 +12,9 @@ enum import_type { IMPORT_KEEP, IMPORT_F16, IMPORT_BF16, IMPORT_F32 };
 struct import_opts {
     enum import_type type;
     bool no_tokenizer; /* the file gets no tokenizer, even if the folder has one */
+    const char *ignore_keys; /* members of config.json that count as absent, separated by commas; or
+                                NULL */
+    void (*warn)(const char *text); /* NULL, or called with lines for people */
     /* NULL, or called after each tensor; done: 0..1; false: stop */
     bool (*progress)(void *user, double done);
     void *user;

@@ -262,6 +262,9 @@ void import_rope_values(struct import *im)
     put_f32(im, "rope.freq_base", base);
     if (local > 0)
         put_f32(im, "rope.freq_base_swa", local);
+    if (strcmp(type, "default") == 0 && import_member(im, p, "factor", 1) != 1)
+        import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: RoPE has a factor, but no type",
+                    im->folder.path);
     if (strcmp(type, "llama3") == 0)
         llama3(im, base);
     else if (strcmp(type, "yarn") == 0)

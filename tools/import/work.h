@@ -20,6 +20,9 @@ struct import {
     struct import_folder folder;
     const struct import_arch *arch;
     const json_t *text; /* the part of config.json about the text model */
+    const char *ignore; /* members of config.json that count as absent, separated by commas; or
+                           NULL */
+    json_t *seen;       /* an object with the names of members that were asked for */
     json_t *defaults;   /* defaults of the class in transformers for members that config.json
                            lacks */
     uint64_t n_layer, n_ctx, n_embd, n_ff, n_head, n_head_kv, head_dim, n_rot;
