@@ -21,7 +21,8 @@ struct tft_place {
     uint64_t offset, size;
 };
 
-/* Opens a model file, GGUF or llama2.c by its first bytes. tokenizer: of a llama2.c model, or
+/* Opens a model file, GGUF or llama2.c by its first bytes. A file that is a part of a split model
+   opens with the other parts, which are beside it. tokenizer: of a llama2.c model, or
    nowhere; GGUF has its own. The memory taken is at most a few times the size of the file's header:
    a count in the file is checked against the file's size before it costs memory. */
 enum tft_status tft_source_open_at(struct tft_source *s, const struct tft_place *model,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "gguf_read.h"
 #include "llama2c.h"
+#include "split.h"
 
 /* Finds the bytes of a file. If they are not in memory, maps the file in *m. */
 static enum tft_status find(struct tft_map *m, const unsigned char **data, size_t *size,
@@ -59,6 +60,8 @@ enum tft_status tft_source_open_at(struct tft_source *s, const struct tft_place 
         status = read_any(s, tokenizer, err);
     if (status)
         tft_source_close(s);
+    else if (tft_split_is_part(s))
+        status = tft_split_join(s, model, err);
     return status;
 }
 

@@ -143,18 +143,37 @@ void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, 
     return place(s, &(struct tft_arena){.base = s->owned}, extra);
 }
 
+/* The mapped file that p points into; NULL: the file is not mapped. */
+static const struct tft_map *map_of(const struct tft_source *s, const unsigned char *p)
+{
+    for (size_t i = 0; i < s->n_more; i++)
+        if ((uintptr_t)p - (uintptr_t)s->more[i].data < s->more[i].size)
+            return &s->more[i];
+    return s->map[0].data ? &s->map[0] : NULL;
+}
+
+uint64_t tft_source_offset(const struct tft_source *s, const unsigned char *p)
+{
+    const struct tft_map *map = map_of(s, p);
+    return (uint64_t)((uintptr_t)p - (uintptr_t)(map ? map->data : s->data));
+}
+
+size_t tft_source_described(const struct tft_source *s)
+{
+    uintptr_t at = s->n_tensor ? (uintptr_t)s->tensor[0].data - (uintptr_t)s->data : s->size;
+    return at < s->size ? (size_t)at : s->size; /* the first part may have no tensors */
+}
+
 uint32_t tft_source_checksum(const struct tft_source *s)
 {
-    if (!s->n_tensor)
-        return 0;
-    const unsigned char *data = s->tensor[0].data;
-    return tft_crc32(0, data, s->size - (size_t)(data - s->data));
+    size_t before = tft_source_described(s);
+    return tft_crc32(0, s->data + before, s->size - before);
 }
 
 void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n)
 {
-    const struct tft_map *map = &s->map[0];
-    if (map->data)
+    const struct tft_map *map = map_of(s, from);
+    if (map)
         tft_port_forget(map, (size_t)(from - map->data), (size_t)(from - map->data + n));
 }
 
@@ -163,5 +182,8 @@ void tft_source_close(struct tft_source *s)
     tft_free(s->allocator, s->owned, s->owned_size);
     tft_port_unmap(&s->map[0]);
     tft_port_unmap(&s->map[1]);
+    for (size_t i = 0; i < s->n_more; i++)
+        tft_port_unmap(&s->more[i]);
+    tft_free(s->allocator, s->more, s->n_more * sizeof *s->more);
     *s = (struct tft_source){0};
 }

@@ -28,7 +28,7 @@ struct tft_source {
     const char *name; /* for messages: the path, or "memory" */
     uint32_t version; /* GGUF version; 0 for llama2.c */
     uint32_t alignment;
-    const unsigned char *data; /* the whole file */
+    const unsigned char *data; /* the whole file; of a split model, the first part */
     size_t size;
     const unsigned char *tokenizer; /* the whole file of a llama2.c tokenizer, or NULL */
     size_t tokenizer_size;
@@ -40,6 +40,8 @@ struct tft_source {
     /* private to this folder */
     uint32_t *value_by_key, *tensor_by_name; /* indices, sorted by name */
     struct tft_map map[2];                   /* mapped files: the model, a llama2.c tokenizer */
+    struct tft_map *more;                    /* [n_more] the later parts of a split model */
+    size_t n_more;
     const struct tft_allocator *allocator;
     void *owned; /* one allocation for the arrays above */
     size_t owned_size;
@@ -48,7 +50,13 @@ struct tft_source {
 /* Unmaps the files and frees memory. s may be all zero or half opened. */
 void tft_source_close(struct tft_source *s);
 
-/* CRC-32 of the tensors' data in the file: from the first tensor to the end of the file, including
+/* The position of p in the file that it points into, the model's or one of its parts. */
+uint64_t tft_source_offset(const struct tft_source *s, const unsigned char *p);
+
+/* Bytes of the first file before the data of its tensors: values and descriptions. */
+size_t tft_source_described(const struct tft_source *s);
+
+/* CRC-32 of the tensors' data in the (first) file: from the first tensor to the end of the file, including
    padding. Reads the whole file. */
 uint32_t tft_source_checksum(const struct tft_source *s);
 

@@ -118,7 +118,7 @@ enum tft_status tft_convert(const struct tft_kernels *kern, const struct tft_sou
     for (size_t i = 0; i < TFT_PORT_THREADS; i++)
         if (bad[i].tensor)
             return tft_fail_at(err, TFT_ERR_FORMAT, s->name,
-                               (uint64_t)(bad[i].tensor->data - s->data) + bad[i].at,
+                               tft_source_offset(s, bad[i].tensor->data) + bad[i].at,
                                "the tensor %.*s has a scale of NaN or infinity",
                                TFT_STR_ARG(bad[i].tensor->name));
     return TFT_OK;

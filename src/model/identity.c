@@ -27,9 +27,8 @@ static uint32_t forms(uint32_t crc, const struct tft_block *b)
 struct tft_identity tft_model_identity(const struct tft_model *m)
 {
     const struct tft_source *s = &m->source;
-    size_t before = s->n_tensor ? (size_t)(s->tensor[0].data - s->data) : s->size;
     struct tft_identity id = {.file_bytes = s->size, .weight_bytes = m->weight_bytes};
-    id.described = tft_crc32(0, s->data, before);
+    id.described = tft_crc32(0, s->data, tft_source_described(s));
     if (s->tokenizer)
         id.described = tft_crc32(id.described, s->tokenizer, s->tokenizer_size);
     for (uint32_t l = 0; l < m->n_layer; l++)

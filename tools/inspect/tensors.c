@@ -30,12 +30,6 @@ static const char *type_of(const struct tft_source *s, size_t i, char name[TENSO
     return name;
 }
 
-/* Offset of the data in the file. */
-static uint64_t offset(const struct tft_source *s, const struct tft_tensor *t)
-{
-    return (uint64_t)(t->data - s->data);
-}
-
 void tensors_print(const struct tft_source *s)
 {
     printf("%-9s %-24s %12s %14s  %s\n", "type", "shape", "bytes", "offset", "name");
@@ -46,7 +40,7 @@ void tensors_print(const struct tft_source *s)
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape),
                      d ? " x %" PRIu64 : "%" PRIu64, t->ne[d]);
         printf("%-9s %-24s %12" PRIu64 " %14" PRIu64 "  ", type_of(s, i, type), shape, t->bytes,
-               offset(s, t));
+               tft_source_offset(s, t->data));
         cli_put_escaped(stdout, t->name.p, t->name.n);
         putchar('\n');
     }
@@ -63,7 +57,8 @@ void tensors_print_json(const struct tft_source *s)
         printf(",\"type\":\"%s\",\"shape\":", type_of(s, i, type));
         for (uint32_t d = 0; d < t->n_dims; d++)
             printf("%c%" PRIu64, d ? ',' : '[', t->ne[d]);
-        printf("],\"bytes\":%" PRIu64 ",\"offset\":%" PRIu64 "}", t->bytes, offset(s, t));
+        printf("],\"bytes\":%" PRIu64 ",\"offset\":%" PRIu64 "}", t->bytes,
+               tft_source_offset(s, t->data));
     }
     putchar(']');
 }
