@@ -44,8 +44,8 @@ static enum tft_status check_name(struct join *j, const struct tft_place *at, ui
     size_t n = strlen(j->name);
     if (at->where != TFT_AT_PATH)
         return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
-                        "%s: this is part %u of %u of a model, which opens by a path alone", j->name,
-                        i + 1, j->n);
+                        "%s: this is part %u of %u of a model, which opens by a path alone",
+                        j->name, i + 1, j->n);
     strcpy(j->path, j->name);
     if (n > ENDING)
         name_part(j, i);
