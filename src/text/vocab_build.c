@@ -7,8 +7,8 @@
  *   - A token without text is valid and never produced (it pads a vocabulary to a round number).
  *   - A token with a name that ends generation in llama.cpp is a control token, although the file
  *     calls it normal: many files call "</s>" or "<|im_end|>" so, and then a user's text could end
- *     the turn. It is not one where the file has a list of the tokens that end generation, or calls
- *     it text of the user: "</s>" is HTML in Gemma.
+ *     the turn. It is not one where the file has a list of the tokens that end generation. Nor is
+ *     "</s>" where the file calls it text of the user: in Gemma and Phi-3 it is HTML.
  *   - Without token_type, the ids in other keys are control tokens, and "<0xHH>" is a byte.
  *   - A special id outside the vocabulary or a NaN score is an error; so is add_bos_token without a
  *     bos_token_id.
@@ -73,7 +73,9 @@ static unsigned named_kind(const struct tft_build *b, uint32_t i)
 static bool ends_by_name(const struct tft_build *b, uint32_t i, struct tft_str s)
 {
     unsigned kind = named_kind(b, i);
-    return (b->ends ? kind == TFT_TOKEN_CONTROL : kind != TFT_TOKEN_USER) && has_end_name(s);
+    if (!has_end_name(s))
+        return false;
+    return b->ends ? kind == TFT_TOKEN_CONTROL : kind != TFT_TOKEN_USER || !tft_str_is(s, "</s>");
 }
 
 static bool ends(const struct tft_build *b, int32_t id, struct tft_str s)

@@ -119,14 +119,15 @@ static void generation_ends_by_id_or_by_name(void **state)
     tft_tokenizer_close(t);
 }
 
-/* A name ends generation unless the file calls it text of the user, or lists other ends. */
+/* A name ends generation unless the file lists other ends, or says that "</s>" is text. */
 static void the_file_says_which_names_end(void **state)
 {
     (void)state;
     static struct values values;
     struct vocab v = spm_vocab();
     const int32_t listed[] = {A, IM_END},
-                  html = vocab_add(&v, "<eos>", 0, TFT_TOKEN_USER),
+                  html = vocab_add(&v, "</s>", 0, TFT_TOKEN_USER),
+                  user = vocab_add(&v, "<eos>", 0, TFT_TOKEN_USER),
                   normal = vocab_add(&v, "<|end|>", 0, TFT_TOKEN_NORMAL),
                   control = vocab_add(&v, "<|eot_id|>", 0, TFT_TOKEN_CONTROL),
                   next_file = vocab_add(&v, "<|file_sep|>", 0, TFT_TOKEN_CONTROL);
@@ -135,8 +136,9 @@ static void the_file_says_which_names_end(void **state)
     size_t len;
     assert_false(tft_tokenizer_ends(t, html) || tft_tokenizer_ends(t, next_file));
     assert_true(tft_tokenizer_ends(t, normal) && tft_tokenizer_ends(t, control));
+    assert_true(tft_tokenizer_ends(t, user));
     tft_tokenizer_text(t, html, false, &len);
-    assert_int_equal(len, 5);
+    assert_int_equal(len, 4);
     tft_tokenizer_close(t);
 
     vocab_values(&v, &values);
@@ -145,7 +147,8 @@ static void the_file_says_which_names_end(void **state)
     t = open_values(&values);
     assert_true(tft_tokenizer_ends(t, A) && tft_tokenizer_ends(t, IM_END));
     assert_true(tft_tokenizer_ends(t, control) && tft_tokenizer_ends(t, next_file));
-    assert_false(tft_tokenizer_ends(t, html) || tft_tokenizer_ends(t, normal));
+    assert_false(tft_tokenizer_ends(t, html) || tft_tokenizer_ends(t, user) ||
+                 tft_tokenizer_ends(t, normal));
     tft_tokenizer_text(t, normal, false, &len);
     assert_int_equal(len, 7);
     tft_tokenizer_close(t);
