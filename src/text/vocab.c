@@ -51,10 +51,12 @@ int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, u
     return entry ? entry->id : -1;
 }
 
-bool tft_vocab_fill_table(struct tft_tokenizer *t, bool normal)
+/* Enters normal tokens with or without the flag RAW, or all others, which do not have it. */
+static bool enter(struct tft_tokenizer *t, bool normal, unsigned raw)
 {
     for (uint32_t i = 0; i < t->n_token; i++) {
-        if ((t->token[i].kind == TFT_TOKEN_NORMAL) != normal || !t->token[i].n)
+        if ((t->token[i].kind == TFT_TOKEN_NORMAL) != normal || !t->token[i].n ||
+            (t->token[i].flags & TFT_TOKEN_RAW) != raw)
             continue;
         const char *p = t->bytes + t->token[i].offset;
         uint32_t h = tft_vocab_hash(t, p, t->token[i].n);
@@ -65,6 +67,11 @@ bool tft_vocab_fill_table(struct tft_tokenizer *t, bool normal)
             *entry = (struct tft_token_entry){h, (int32_t)i};
     }
     return true;
+}
+
+bool tft_vocab_fill_table(struct tft_tokenizer *t)
+{
+    return enter(t, true, 0) && enter(t, true, TFT_TOKEN_RAW) && enter(t, false, 0);
 }
 
 uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p)

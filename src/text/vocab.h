@@ -30,6 +30,8 @@ enum {
     TFT_TOKEN_ENDS = 1,   /* generation stops at it */
     TFT_TOKEN_LSTRIP = 2, /* as a special token in a text, takes the white space before it */
     TFT_TOKEN_RSTRIP = 4, /* ... and after it */
+    TFT_TOKEN_RAW = 8,    /* its name has characters that no text becomes: a token with the same
+                             text and a proper name goes first */
 };
 
 enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE, TFT_VOCAB_UNIGRAM };
@@ -115,9 +117,10 @@ static inline void tft_ids_push(struct tft_ids *out, int32_t id)
     out->last = id;
 }
 
-/* tft_vocab_find: the token with the text p[n], or -1; of several the first normal token, or else
-   the first. hash: from tft_vocab_hash of p[n], which also prefetches the table: a caller with
-   several searches computes all hashes first. */
+/* tft_vocab_find: the token with the text p[n], or -1; of several the first normal token with a
+   proper name, or else the first normal token, or else the first. hash: from tft_vocab_hash of
+   p[n], which also prefetches the table: a caller with several searches computes all hashes
+   first. */
 uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n);
 int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash);
 
@@ -130,8 +133,9 @@ uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v,
 /* The size of a hash table for n entries: the least power of two that leaves a quarter free. */
 uint32_t tft_vocab_table_size(uint32_t n);
 
-/* Enters the normal tokens, or all others. False if a search would read too many entries. */
-bool tft_vocab_fill_table(struct tft_tokenizer *t, bool normal);
+/* Enters the normal tokens, first the ones with proper names, then all others. False if a search
+   would read too many entries. */
+bool tft_vocab_fill_table(struct tft_tokenizer *t);
 
 /* Sorts t->special, removes duplicate names, and fills in t->first_special. */
 void tft_special_sort(struct tft_tokenizer *t);

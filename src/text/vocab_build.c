@@ -3,7 +3,8 @@
  * "Tokenizer"), which may be hostile.
  *
  * Choices, where the format leaves room or real vocabularies are unusual:
- *   - Two tokens with the same text: encoding makes the first; decoding takes both.
+ *   - Two tokens with the same text: encoding makes the first with a proper name; decoding takes
+ *     both.
  *   - A token without text is valid and never produced (it pads a vocabulary to a round number).
  *   - A token with a name that ends generation in llama.cpp is a control token, although the file
  *     calls it normal: many files call "</s>" or "<|im_end|>" so, and then a user's text could end
@@ -160,6 +161,19 @@ static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_st
     return s.n;
 }
 
+/* Whether the name s of a normal token, with the text p[n], stands for no text: the vocabulary has
+   U+2581 for a space, or characters for bytes, and the name has the space or the bytes
+   themselves. */
+static bool is_raw(const struct tft_tokenizer *t, struct tft_str s, const char *p, size_t n)
+{
+    if (t->by_character)
+        return memchr(s.p, ' ', s.n) != NULL;
+    for (size_t i = 0; n == s.n && i < n; i++)
+        if ((unsigned char)p[i] <= ' ' || (unsigned char)p[i] >= 0x7f)
+            return true;
+    return false;
+}
+
 static void fill_tokens(struct tft_build *b)
 {
     struct tft_tokenizer *t = b->t;
@@ -171,6 +185,8 @@ static void fill_tokens(struct tft_build *b)
         size_t n = decode(t, kind, s, t->bytes + used);
         t->token[i] = (struct tft_token){(uint32_t)used, (uint16_t)n, (unsigned char)kind,
                                          ends(b, (int32_t)i, s) ? TFT_TOKEN_ENDS : 0};
+        if (kind == TFT_TOKEN_NORMAL && is_raw(t, s, t->bytes + used, n))
+            t->token[i].flags |= TFT_TOKEN_RAW;
         if (is_special(kind) && n)
             t->special[t->n_special++] = (struct tft_special){t->bytes + used, (uint32_t)n,
                                                               (int32_t)i};
@@ -188,11 +204,14 @@ static void fill_bytes(struct tft_tokenizer *t)
 {
     unsigned kind = t->by_character ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
     memset(t->byte, -1, sizeof t->byte);
-    for (uint32_t i = 0; i < t->n_token; i++) {
-        unsigned char byte = t->token[i].n == 1 ? (unsigned char)t->bytes[t->token[i].offset] : 0;
-        if (t->token[i].n == 1 && t->token[i].kind == kind && t->byte[byte] < 0)
-            t->byte[byte] = (int32_t)i;
-    }
+    for (unsigned raw = 0; raw <= TFT_TOKEN_RAW; raw += TFT_TOKEN_RAW)
+        for (uint32_t i = 0; i < t->n_token; i++) {
+            const struct tft_token *x = &t->token[i];
+            unsigned char byte = x->n == 1 ? (unsigned char)t->bytes[x->offset] : 0;
+            if (x->n == 1 && x->kind == kind && (x->flags & TFT_TOKEN_RAW) == raw &&
+                t->byte[byte] < 0)
+                t->byte[byte] = (int32_t)i;
+        }
 }
 
 /* ---- symbols that are characters */
@@ -391,7 +410,7 @@ static enum tft_status fill(struct tft_build *b)
 {
     fill_tokens(b);
     fill_bytes(b->t);
-    if (!tft_vocab_fill_table(b->t, true) || !tft_vocab_fill_table(b->t, false))
+    if (!tft_vocab_fill_table(b->t))
         return TFT_BAD(b, b->tokens,
                    "too many entries of tokenizer.ggml.tokens have the same hash: look-ups would "
                    "take too long");

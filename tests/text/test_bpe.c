@@ -146,6 +146,29 @@ static void a_byte_without_a_token_is_dropped(void **state)
     tft_tokenizer_close(t);
 }
 
+/* A name that has the bytes themselves, and not the characters for them, is made of no text. */
+static void two_tokens_of_the_same_bytes(void **state)
+{
+    (void)state;
+    static const char raw[] = "\xe4\xb8\xad"; /* U+4E2D, and also three bytes */
+    struct vocab v = {.model = "gpt2", .pre = "gpt-2"};
+    int32_t ids[8], wrong = vocab_add(&v, raw, 0, TFT_TOKEN_NORMAL);
+    int32_t newline = vocab_add(&v, "\n", 0, TFT_TOKEN_NORMAL);
+    for (int b = 0; b < 256; b++)
+        vocab_add(&v, written[b], 0, TFT_TOKEN_NORMAL);
+    add_merge(&v, "\xe4", "\xb8");
+    add_merge(&v, "\xe4\xb8", "\xad");
+    struct tft_tokenizer *t = open_vocab(&v);
+    size_t n;
+    assert_int_equal(tft_tokenizer_encode(t, raw, 3, 0, ids, 8, &n), TFT_OK);
+    assert_int_equal(n, 1);
+    assert_int_not_equal(ids[0], wrong);
+    assert_int_equal(tft_tokenizer_encode(t, "\n", 1, 0, ids, 8, &n), TFT_OK);
+    assert_int_equal(n, 1);
+    assert_int_not_equal(ids[0], newline);
+    tft_tokenizer_close(t);
+}
+
 static void unusual_merges(void **state)
 {
     (void)state;
@@ -405,6 +428,7 @@ int main(void)
         cmocka_unit_test(pieces_do_not_merge),
         cmocka_unit_test(llama3_takes_whole_pieces),
         cmocka_unit_test(a_byte_without_a_token_is_dropped),
+        cmocka_unit_test(two_tokens_of_the_same_bytes),
         cmocka_unit_test(unusual_merges),
         cmocka_unit_test(invalid_merges),
         cmocka_unit_test(same_as_a_literal_restatement),
