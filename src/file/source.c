@@ -158,6 +158,14 @@ uint64_t tft_source_offset(const struct tft_source *s, const unsigned char *p)
     return (uint64_t)((uintptr_t)p - (uintptr_t)(map ? map->data : s->data));
 }
 
+uint64_t tft_source_bytes(const struct tft_source *s)
+{
+    uint64_t bytes = s->size;
+    for (size_t i = 0; i < s->n_more; i++)
+        bytes += s->more[i].size;
+    return bytes;
+}
+
 size_t tft_source_described(const struct tft_source *s)
 {
     uintptr_t at = s->n_tensor ? (uintptr_t)s->tensor[0].data - (uintptr_t)s->data : s->size;

@@ -53,6 +53,9 @@ void tft_source_close(struct tft_source *s);
 /* The position of p in the file that it points into, the model's or one of its parts. */
 uint64_t tft_source_offset(const struct tft_source *s, const unsigned char *p);
 
+/* Bytes of all files of the model. */
+uint64_t tft_source_bytes(const struct tft_source *s);
+
 /* Bytes of the first file before the data of its tensors: values and descriptions. */
 size_t tft_source_described(const struct tft_source *s);
 

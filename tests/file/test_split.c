@@ -83,6 +83,7 @@ static void any_part_opens_all(void **state)
         assert_int_equal(tft_source_offset(&s, t->data) % s.alignment, 0);
         assert_true(tft_source_offset(&s, t->data) < 1024);
         assert_int_equal(tft_source_described(&s), s.size);
+        assert_true(tft_source_bytes(&s) > s.size + 2 * 16);
         tft_source_forget(&s, t->data, t->bytes);
         tft_source_close(&s);
         assert_int_equal(m.in_use, 0);

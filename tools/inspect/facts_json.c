@@ -169,7 +169,7 @@ void facts_print_json(const struct facts *f, const char *path)
     cli_json_string(stdout, path, strlen(path));
     printf(",\"format\":\"%s\"", f->s.version ? "gguf" : "llama2.c");
     json_number("version", f->s.version, true);
-    json_number("bytes", f->s.size, true);
+    json_number("bytes", tft_source_bytes(&f->s), true);
     json_str("name", f->name);
     json_str("architecture", f->arch);
     json_key("runs");

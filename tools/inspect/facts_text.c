@@ -218,7 +218,7 @@ void facts_print(const struct facts *f, const char *path)
     show_text("file", path);
     put_label("format");
     printf(f->s.version ? "GGUF version %" PRIu32 ", " : "llama2.c, ", f->s.version);
-    put_bytes(f->s.size);
+    put_bytes(tft_source_bytes(&f->s));
     putchar('\n');
     if (f->name.n)
         show_str("name", f->name);

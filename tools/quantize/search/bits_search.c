@@ -198,7 +198,7 @@ static size_t budget(struct searcher *z)
 {
     uint64_t eight, have;
     double n = weights(z, &eight);
-    uint64_t rest = z->m->source.size - eight + more_than_eight(z);
+    uint64_t rest = tft_source_bytes(&z->m->source) - eight + more_than_eight(z);
     size_t least = knapsack_least(z->item, z->n);
     if (z->o->bytes)
         have = z->o->bytes > rest ? z->o->bytes - rest : 0;
