@@ -195,6 +195,18 @@ class Common(Case):
             for command in ["run", "chat"]:
                 self.assertIn(why, self.fails(command, file(**values)))
 
+    def test_a_key_that_is_not_known(self):
+        key, name = "llama.rope.freq_base", "llama.rope.freq_basx"  # the default has the same value
+        whole = self.read(self.toy())
+        self.assertIn(key.encode(), whole)
+        path = self.write("key.gguf", whole.replace(key.encode(), name.encode()))
+        for command in ["run", "chat"]:
+            self.assertIn(f"the key {name} is not supported: --ignore-key {name} takes the file",
+                          self.fails(command, path))
+        args = ["-p", "hello", "-n", "5", "-s", "1"]
+        self.assertEqual(self.tuffet("run", path, *args, "--ignore-key", "llama.other," + name),
+                         self.tuffet("run", self.toy(), *args))
+
     def test_options_out_of_range(self):
         for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"),
                           (["--cpu", "abacus"], '"abacus"')]:
