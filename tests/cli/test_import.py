@@ -159,7 +159,7 @@ class Import(Case):
         """What is not read must be known to change nothing."""
         out = self.path("members.gguf")
         refused = [("is_causal", False), ("scale_attn_by_inverse_layer_idx", True), ("new", 1),
-                   ("use_sliding_window", True), ("attn_logit_softcapping", 50.0), ("new", []),
+                   ("use_sliding_window", True), ("attn_logit_softcapping", 50.0), ("new", [1]),
                    ("layer_types", ["sliding_attention"]), ("residual_multiplier", 0.2)]
         for name, value in refused:
             folder = self.folder_of("members", **{name: value})
@@ -172,7 +172,7 @@ class Import(Case):
         self.assertEqual(self.read(out), self.read(self.path("plain.gguf")))
         taken = {"is_causal": True, "use_sliding_window": False, "sliding_window": 32,
                  "attn_logit_softcapping": None, "layer_types": ["full_attention"],
-                 "torch_dtype": "float16", "attention_dropout": 0.1, "eos_token_id": [1, 2]}
+                 "mlp_only_layers": [], "torch_dtype": "float16", "attention_dropout": 0.1, "eos_token_id": [1, 2]}
         folder = self.folder_of("members", **taken)
         self.tuffet("import", folder, "-o", out, "--no-tokenizer")
         for rope, says in [({"factor": 4.0}, "has a factor, but no type"),

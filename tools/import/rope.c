@@ -150,7 +150,8 @@ static void yarn(struct import *im, double base)
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s/config.json: YaRN with \"mscale\" is not supported in %s", im->folder.path,
                     im->arch->name);
-    const json_t *truncate = json_object_get(p, "truncate");
+    const json_t *truncate =
+        import_ignores(im, "truncate") ? NULL : json_object_get(p, "truncate");
     if (truncate && !json_is_boolean(truncate))
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"truncate\" is neither true nor false",
                     im->folder.path);

@@ -49,10 +49,20 @@ static const char no_effect[] =
     "use_double_wide_mlp top_k_experts moe_intermediate_size query_pre_attn_scalar "
     "sliding_window_pattern no_rope_layer_interval block_multiple_of block_ffn_dim_multiplier "
     "original_max_position_embeddings theta cla_share_factor "
+    "is_llama_config predict_special_tokens attention_softmax_in_fp32 "
+    "scale_attention_softmax_in_fp32 "
+    /* Hunyuan's, of larger models and of images */
+    "add_classification_head anyres_pooling_size anyres_vit_max_image_size anyres_vit_two_views "
+    "class_num dense_list eod_token_id group_limited_greedy im_end_id im_newline_id im_start_id "
+    "moe_drop_tokens moe_layer_num_skipped moe_random_routing_dropped_token moe_topk n_group "
+    "norm_topk_prob num_media_embeds num_shared_expert pad_id pool_type routed_scaling_factor "
+    "skip_cls_token text_end_id text_start_id topk_group v_head_dim video_end_id video_start_id "
+    "use_rotary_pos_emb xdrope_section q_lora_rank kv_lora_rank qk_nope_head_dim "
+    "qk_rope_head_dim "
     /* Mamba's, in hybrids */
     "time_step_limit time_step_min time_step_max time_step_floor "
     /* one value in all models of the class */
-    "_sliding_window_pattern rope_interleaved mrope_interleaved normalization_function norm_type "
+    "_sliding_window_pattern mrope_interleaved normalization_function norm_type "
     "mlp_type position_embedding_type is_decoder pruned_heads ";
 
 /* Members that change nothing while they have this value. */
@@ -73,6 +83,13 @@ static const struct {
     {"block_use_swiglu", MUST_BE_TRUE},
     {"use_pos_enc", MUST_BE_TRUE},
     {"use_rmsnorm", MUST_BE_TRUE},
+    {"rope_interleaved", MUST_BE_FALSE},
+    {"use_mrope", MUST_BE_FALSE},
+    {"position_embedding_xdrope", MUST_BE_FALSE},
+    {"use_mixed_mlp_moe", MUST_BE_FALSE},
+    {"full_attn_mod", MUST_BE_ONE},
+    {"interpolate_factor", MUST_BE_ONE},
+    {"rotary_scaling_factor", MUST_BE_ONE},
     {"use_cla", MUST_BE_FALSE},
     {"use_mla", MUST_BE_FALSE},
     {"compression_ratio", MUST_BE_ONE},
@@ -127,6 +144,11 @@ static bool is_usual(const char *name, const json_t *v)
     return false;
 }
 
+static bool is_empty(const json_t *v)
+{
+    return (json_is_array(v) && !json_array_size(v)) || (json_is_object(v) && !json_object_size(v));
+}
+
 /* Whether texts within the context are longer than a window. */
 static bool has_short_window(const struct import *im, const json_t *window)
 {
@@ -166,7 +188,7 @@ void import_refuse_unread(struct import *im, void (*warn)(const char *text))
     json_t *v;
     json_object_foreach((json_t *)im->text, name, v)
     {
-        if (json_is_null(v) || json_object_get(im->seen, name) || import_ignores(im, name) ||
+        if (json_is_null(v) || is_empty(v) || json_object_get(im->seen, name) || import_ignores(im, name) ||
             is_listed(no_effect, name) || is_usual(name, v))
             continue;
         if (strcmp(name, "sliding_window") == 0) { /* Mistral 7B v0.1, as in llama.cpp */
