@@ -172,9 +172,17 @@ class Import(Case):
         self.assertEqual(self.read(out), self.read(self.path("plain.gguf")))
         taken = {"is_causal": True, "use_sliding_window": False, "sliding_window": 32,
                  "attn_logit_softcapping": None, "layer_types": ["full_attention"],
-                 "mlp_only_layers": [], "torch_dtype": "float16", "attention_dropout": 0.1, "eos_token_id": [1, 2]}
-        folder = self.folder_of("members", **taken)
-        self.tuffet("import", folder, "-o", out, "--no-tokenizer")
+                 "mlp_only_layers": []}
+        of_smollm2 = {"attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 1,
+                      "eos_token_id": [1, 2], "hidden_act": "silu", "initializer_range": 0.02,
+                      "is_llama_config": True, "mlp_bias": False, "model_type": "llama",
+                      "pad_token_id": 2, "pretraining_tp": 1, "rope_interleaved": False,
+                      "rope_scaling": None, "rope_theta": 100000, "torch_dtype": "bfloat16",
+                      "transformers_version": "4.42.3", "use_cache": True,
+                      "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}}
+        for more in taken, of_smollm2:
+            folder = self.folder_of("members", **more)
+            self.tuffet("import", folder, "-o", out, "--no-tokenizer")
         for rope, says in [({"factor": 4.0}, "has a factor, but no type"),
                            ({"rope_type": "linear", "factor": 4.0, "new": 1}, "RoPE's \"new\"")]:
             folder = self.folder_of("members", rope_scaling=rope)

@@ -188,8 +188,8 @@ void import_refuse_unread(struct import *im, void (*warn)(const char *text))
     json_t *v;
     json_object_foreach((json_t *)im->text, name, v)
     {
-        if (json_is_null(v) || is_empty(v) || json_object_get(im->seen, name) || import_ignores(im, name) ||
-            is_listed(no_effect, name) || is_usual(name, v))
+        if (json_is_null(v) || is_empty(v) || json_object_get(im->seen, name) ||
+            import_ignores(im, name) || is_listed(no_effect, name) || is_usual(name, v))
             continue;
         if (strcmp(name, "sliding_window") == 0) { /* Mistral 7B v0.1, as in llama.cpp */
             if (has_short_window(im, v))
