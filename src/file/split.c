@@ -32,10 +32,12 @@ bool tft_split_is_part(const struct tft_source *s)
     return number(s, "split.count") > 1;
 }
 
-/* Writes the path of part i over that of another one. */
+/* Writes the path of part i over that of another one. Numbers have five digits, since there are at
+   most MOST_PARTS parts. */
 static void name_part(const struct join *j, uint32_t i)
 {
-    snprintf(j->path + strlen(j->path) - ENDING, ENDING + 1, "-%05u-of-%05u.gguf", i + 1, j->n);
+    snprintf(j->path + strlen(j->path) - ENDING, ENDING + 1, "-%05u-of-%05u.gguf",
+             (i + 1) % 100000, j->n % 100000);
 }
 
 /* The parts find each other by their names. */
