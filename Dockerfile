@@ -3,7 +3,7 @@
 #     docker build -t tuffet .
 #     docker run --rm -p 127.0.0.1:8080:8080 -v ~/models:/models:ro tuffet model.gguf
 #
-# Options of `tuffet serve` may follow the model.
+# Options of `tuffet serve` may follow the model: --allow-host NAME lets clients call it by NAME.
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
         gcc libc6-dev meson ninja-build pkgconf libjansson-dev libedit-dev libevent-dev

@@ -263,7 +263,8 @@ static void serve(char *method, char *path)
     x.query = query;
     x.dialect = route_dialect(path);
     now.replies = n_taken = 0;
-    if (!access_is_foreign(&x) && (access_has_key(&x) || route_is_public(path)))
+    const struct claims c = {.bearer = now.key, .host = now.host, .origin = now.origin};
+    if (!access_is_foreign(&s->o, &c) && (access_has_key(&s->o, &c) || route_is_public(path)))
         route(&x, method, path);
     else
         reply_error(&x, 403, "permission_error", "no");

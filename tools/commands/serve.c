@@ -25,6 +25,9 @@ static const struct cli_option options[] = {
     {0, "cors", CLI_TEXT, &opt.origin, "ORIGIN",
      "let web pages of ORIGIN, such as https://example.org, use the server; *: all pages (default "
      "none)"},
+    {0, "allow-host", CLI_TEXTS, &opt.allowed, "NAME",
+     "answer also requests that call the server by NAME; several times: by several names (default "
+     "addresses, localhost and the machine's own name)"},
     {0, "slots", CLI_COUNT, &opt.n_slots, "N",
      "compute at most N answers at once, each in its own context"},
     {0, "slot-save-path", CLI_TEXT, &opt.slot_folder, "FOLDER",

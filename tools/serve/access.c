@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* ---- the key */
 
@@ -24,11 +25,10 @@ static const char *bearer_of(const char *authorization)
     return authorization + 7 + strspn(authorization + 7, " ");
 }
 
-bool access_has_key(const struct exchange *x)
+bool access_has_key(const struct server_options *o, const struct claims *c)
 {
-    const char *key = x->server->o.key, *bearer = bearer_of(exchange_header(x, "Authorization")),
-               *own = exchange_header(x, "X-Api-Key");
-    return !key || (bearer && is_same(bearer, key)) || (own && is_same(own, key));
+    const char *bearer = bearer_of(c->bearer);
+    return !o->key || (bearer && is_same(bearer, o->key)) || (c->key && is_same(c->key, o->key));
 }
 
 /* ---- pages of other sites */
@@ -54,21 +54,37 @@ static bool is_address(const char *host)
     return *host == '[' || (n && strspn(host, "0123456789.") == n);
 }
 
-static bool is_loopback(const char *host)
+/* The machine's own name, whole or up to its first dot, and that with .local, as mDNS has it. */
+static bool is_own(const char *host)
 {
-    return is_name(host, "localhost") || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+    char own[256 + sizeof ".local"];
+    if (gethostname(own, 256) != 0)
+        return false;
+    own[255] = 0;
+    if (is_name(host, own))
+        return true;
+    strcpy(own + strcspn(own, "."), ".local");
+    size_t label = strlen(own) - strlen(".local");
+    return is_name(host, own) || (label && label == strcspn(host, ":") &&
+                                  strncasecmp(host, own, label) == 0);
 }
 
-bool access_is_foreign(const struct exchange *x)
+static bool is_allowed(const struct server_options *o, const char *host)
 {
-    const struct server_options *o = &x->server->o;
-    const char *origin = exchange_header(x, "Origin"), *name = host_of(origin),
-               *host = exchange_header(x, "Host");
+    for (uint32_t i = 0; i < o->allowed.n; i++)
+        if (is_name(host, o->allowed.p[i]))
+            return true;
+    return is_name(host, host_of(o->origin));
+}
+
+bool access_is_foreign(const struct server_options *o, const struct claims *c)
+{
+    const char *name = host_of(c->origin), *host = c->host;
     if (o->origin && strcmp(o->origin, "*") == 0)
         return false;
-    if (host && is_loopback(o->host) && !is_address(host) && !is_name(host, "localhost") &&
-        !is_name(host, host_of(o->origin)))
+    if (host && !is_address(host) && !is_name(host, "localhost") && !is_own(host) &&
+        !is_allowed(o, host))
         return true;
-    return origin && !(name && host && strcmp(name, host) == 0) &&
-           !(o->origin && strcmp(o->origin, origin) == 0);
+    return c->origin && !(name && host && strcmp(name, host) == 0) &&
+           !(o->origin && strcmp(o->origin, c->origin) == 0);
 }

@@ -4,15 +4,22 @@
 
 #include "server.h"
 
+/* What a request says of its sender: values of headers, or NULL. */
+struct claims {
+    const char *bearer, *key; /* Authorization, X-Api-Key */
+    const char *host, *origin;
+};
+
 /* Whether the request has the key of --api-key, or the server needs none. */
-bool access_has_key(const struct exchange *x);
+bool access_has_key(const struct server_options *o, const struct claims *c);
 
 /*
- * Whether a page of another site sends the request, as a browser tells by Origin. If only this
- * machine can connect, also whether the page calls the server by a foreign name: a site can make
- * its own name point to 127.0.0.1 (DNS rebinding), and then has the server's origin. --cors allows
- * one origin, and its name.
+ * Whether a page of another site sends the request, as a browser tells by Origin, or a page that
+ * calls the server by a foreign name: a site can make its own name point to any address that the
+ * browser reaches (DNS rebinding), and then has the server's origin. Addresses, localhost, the
+ * machine's own name and the names of --allow-host are not foreign. --cors allows one origin, and
+ * its name.
  */
-bool access_is_foreign(const struct exchange *x);
+bool access_is_foreign(const struct server_options *o, const struct claims *c);
 
 #endif

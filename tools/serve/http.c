@@ -91,6 +91,14 @@ static const char *method_of(struct evhttp_request *r)
     }
 }
 
+static struct claims claims_of(const struct exchange *x)
+{
+    return (struct claims){.bearer = exchange_header(x, "Authorization"),
+                           .key = exchange_header(x, "X-Api-Key"),
+                           .host = exchange_header(x, "Host"),
+                           .origin = exchange_header(x, "Origin")};
+}
+
 static void on_request(struct evhttp_request *r, void *user)
 {
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
@@ -105,13 +113,15 @@ static void on_request(struct evhttp_request *r, void *user)
     x->query = uri ? evhttp_uri_get_query(uri) : NULL;
     x->dialect = route_dialect(path);
     allow_origin(x);
-    if (access_is_foreign(x))
+    const struct server_options *o = &x->server->o;
+    const struct claims c = claims_of(x);
+    if (access_is_foreign(o, &c))
         reply_error(x, 403, "permission_error",
                     "pages of other sites, and other names of this machine, may not use this "
-                    "server: --cors ORIGIN allows one");
-    else if (strcmp(method, "OPTIONS") == 0 && x->server->o.origin)
+                    "server: --cors ORIGIN allows a site, --allow-host NAME a name");
+    else if (strcmp(method, "OPTIONS") == 0 && o->origin)
         preflight(x);
-    else if (!route_is_public(path) && !access_has_key(x))
+    else if (!route_is_public(path) && !access_has_key(o, &c))
         reply_error(x, 401, "authentication_error", "the API key is missing or wrong");
     else
         route(x, method, path);

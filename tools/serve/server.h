@@ -15,6 +15,7 @@ struct server_options {
     const char *host;
     uint32_t port;            /* 0: any free port */
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
+    struct cli_texts allowed; /* of --allow-host: names of the server */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
     enum pooling pooling; /* of embeddings */
