@@ -63,6 +63,9 @@ int tft_port_draft(struct tft_draft *d, FILE **file, const char *path);
    result; NULL: out of memory. */
 char *tft_port_target(const char *path);
 
+/* Lets nobody but the user read and write the file. */
+int tft_port_private(FILE *f); /* returns 0 or an errno */
+
 /* Replaces `path` with the draft, atomically and durably, with the mode of the old file. Close the
    draft's file first. After a failure the draft remains, for tft_port_discard. But if d->name is
    empty, the draft has replaced `path`, and only a power failure now can lose it. */

@@ -267,6 +267,8 @@ char *tft_port_target(const char *path)
     return target || errno == ENOMEM ? target : strdup(path);
 }
 
+int tft_port_private(FILE *f) { return fchmod(fileno(f), 0600) == 0 ? 0 : errno; }
+
 /* A private file stays private. */
 static int take_mode_of(const char *name, const char *path)
 {

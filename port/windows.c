@@ -195,6 +195,13 @@ void tft_port_discard(struct tft_draft *d)
     free(wide);
 }
 
+/* Files get the permissions of their folder, and a user's folders are private. */
+int tft_port_private(FILE *f)
+{
+    (void)f;
+    return 0;
+}
+
 int tft_port_seek(FILE *f, uint64_t pos)
 {
     if (pos > INT64_MAX)

@@ -795,8 +795,9 @@ TFT_API enum tft_status tft_session_save_mem(const struct tft_session *s,
                                              struct tft_error *err);
 
 /* Saves the session to a file. The file gets its name when it is complete and on disk; until then,
-   an older file of this name stays, also after an error or a crash. Errors as tft_session_save_mem,
-   and TFT_ERR_IO, TFT_ERR_NOMEM. */
+   an older file of this name stays, also after an error or a crash. A new file is the user's alone
+   (mode 0600), an older one keeps its mode. Errors as tft_session_save_mem, and TFT_ERR_IO,
+   TFT_ERR_NOMEM. */
 TFT_API enum tft_status tft_session_save(const struct tft_session *s, const struct tft_sampler *z,
                                          const char *path, struct tft_error *err);
 

@@ -227,6 +227,16 @@ enum tft_status tft_session_save_mem(const struct tft_session *s, const struct t
     return status;
 }
 
+enum tft_status tft_session_write(const struct tft_session *s, const struct tft_sampler *z,
+                                  FILE *file, const char *path, struct tft_error *err)
+{
+    struct tft_walk w = {.file = file};
+    enum tft_status status = can_save(s, z, err);
+    if (status == TFT_OK)
+        write_all(s, z, &w);
+    return w.os ? tft_fail_os(err, w.os, path, "cannot be written") : status;
+}
+
 enum tft_status tft_session_save(const struct tft_session *s, const struct tft_sampler *z,
                                  const char *path, struct tft_error *err)
 {
@@ -236,10 +246,9 @@ enum tft_status tft_session_save(const struct tft_session *s, const struct tft_s
         status = tft_new_file_create(&f, path, err);
     if (status != TFT_OK)
         return status;
-    struct tft_walk w = {.file = f->file};
-    write_all(s, z, &w);
-    if (w.os)
-        status = tft_fail_os(err, w.os, path, "cannot be written");
+    int os = tft_port_private(f->file); /* a replaced file keeps its mode */
+    status = os ? tft_fail_os(err, os, path, "cannot be made private")
+                : tft_session_write(s, z, f->file, path, err);
     enum tft_status end = tft_new_file_end(f, status == TFT_OK, err);
     return status == TFT_OK ? end : status;
 }

@@ -235,6 +235,7 @@ class PromptCache(Case):
                                "another form: it is replaced by this prompt\n")
         _, cached, n, said = self.run_with(other, "hello", cache=cache)
         self.assertEqual((cached, said), (n, ""))
+        self.assertEqual(os.stat(cache).st_mode & 0o777, 0o600)
         self.write("prompt cache", self.read(cache)[:-5])
         got, cached, _, said = self.run_with(other, "hello", cache=cache)
         self.assertEqual((got, cached), (want, 0))

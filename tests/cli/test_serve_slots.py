@@ -1,5 +1,6 @@
 """/slots of tuffet serve: what each has, saved, restored and erased."""
 import os
+import stat
 import threading
 
 from program import Case, main, wait_until
@@ -43,6 +44,27 @@ class Slots(Case):
             again = s.answer("/completion", **BODY)
             self.assertEqual(again["content"], want["content"])
             self.assertEqual(again["tokens_cached"], want["tokens_evaluated"] - 1)
+
+    def test_saving_follows_no_link(self):
+        other = self.write("other", b"a file of somebody else")
+        for name, target in [("link", other), (".hidden.new", other), ("loose", "nowhere"),
+                             ("up", "../up")]:
+            os.symlink(target, self.path(name))
+        os.link(other, self.path("hard"))
+        with self.serve() as s:
+            s.answer("/completion", **BODY)
+            for name in ["link", "hidden", "loose", "up", "hard", "new"]:
+                status, saved = self.act(s, 0, "save", name)
+                self.assertEqual(status, 200, name)
+                how = os.lstat(self.path(name))
+                self.assertEqual((stat.S_ISREG(how.st_mode), how.st_mode & 0o777, how.st_size),
+                                 (True, 0o600, saved["n_written"]), name)
+            self.assertEqual(self.read(other), b"a file of somebody else")
+            self.assertFalse(os.path.exists(self.path("nowhere")))
+            os.mkdir(self.path("folder"))
+            self.assertEqual(self.act(s, 0, "save", "folder")[0], 500)
+        left = [name for name in os.listdir(self.folder.name) if name.startswith(".")]
+        self.assertEqual(left, [])
 
     def test_a_damaged_file_leaves_the_slot_as_it_was(self):
         with self.serve() as s:

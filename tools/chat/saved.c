@@ -78,7 +78,7 @@ static int write_file(const char *path, const struct cli_text *part, size_t n)
     int os;
     if (tft_new_file_create(&f, path, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    os = system_make_private(f->file); /* a replaced file keeps its mode */
+    os = tft_port_private(f->file); /* a replaced file keeps its mode */
     errno = 0;
     for (size_t i = 0; i < n && !os; i++)
         if (part[i].n && fwrite(part[i].p, 1, part[i].n, f->file) != part[i].n)

@@ -30,7 +30,4 @@ bool system_is_same_file(const char *a, const char *b);
    not known. */
 bool system_disk_left(const char *path, uint64_t *bytes);
 
-/* Makes the file, which is open for writing, readable by the user alone. Returns 0 or an errno. */
-int system_make_private(FILE *f);
-
 #endif

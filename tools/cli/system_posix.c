@@ -1,7 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "system.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +38,6 @@ bool system_disk_left(const char *path, uint64_t *bytes)
     *bytes = known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
     return known;
 }
-
-int system_make_private(FILE *f) { return fchmod(fileno(f), 0600) == 0 ? 0 : errno; }
 
 /* ---- Ctrl-C */
 

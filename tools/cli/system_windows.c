@@ -117,7 +117,6 @@ const char *system_temp_folder(void)
     return GetTempPathA(sizeof path, path) ? path : ".";
 }
 
-/* Files get the permissions of their folder, and a user's folders are private. */
 bool system_disk_left(const char *path, uint64_t *bytes)
 {
     ULARGE_INTEGER left = {0};
@@ -145,10 +144,4 @@ bool system_is_same_file(const char *a, const char *b)
     BY_HANDLE_FILE_INFORMATION x, y;
     return describe(a, &x) && describe(b, &y) && x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
            x.nFileIndexHigh == y.nFileIndexHigh && x.nFileIndexLow == y.nFileIndexLow;
-}
-
-int system_make_private(FILE *f)
-{
-    (void)f;
-    return 0;
 }

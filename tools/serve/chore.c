@@ -1,8 +1,16 @@
 #define _POSIX_C_SOURCE 200809L
 #include "chore.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "run/session.h"
 
 bool chore_is_ready(const struct chore *c, const struct slot *slots, size_t n_slots)
 {
@@ -26,10 +34,53 @@ static size_t file_size(const char *path)
     return stat(path, &st) == 0 ? (size_t)st.st_size : 0;
 }
 
+/* Writes the session to a new file, on disk when the function returns. */
+static enum tft_status write_draft(struct chore *c, const struct tft_session *s, int fd)
+{
+    FILE *f = fdopen(fd, "wb");
+    if (!f) {
+        close(fd);
+        return tft_fail_os(&c->err, errno, c->path, "cannot be written");
+    }
+    enum tft_status status = tft_session_write(s, NULL, f, c->path, &c->err);
+    bool synced = fflush(f) == 0 && fsync(fd) == 0;
+    if (!(fclose(f) == 0 && synced) && status == TFT_OK)
+        status = tft_fail_os(&c->err, errno ? errno : EIO, c->path, "cannot be written");
+    return status;
+}
+
+/* A client chooses the name, and others may have put a link into the folder. So the name is never
+   opened: a new file, whose name clients cannot choose, replaces it. */
+static enum tft_status save_in(struct chore *c, const struct tft_session *s, int folder,
+                               const char *name)
+{
+    char draft[NAME_MAX + 1];
+    snprintf(draft, sizeof draft, ".%s.new", name);
+    unlinkat(folder, draft, 0);
+    int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return tft_fail_os(&c->err, errno, c->path, "cannot be created");
+    enum tft_status status = write_draft(c, s, fd);
+    if (status == TFT_OK && renameat(folder, draft, folder, name) != 0)
+        status = tft_fail_os(&c->err, errno, c->path, "cannot be replaced");
+    if (status == TFT_OK)
+        fsync(folder);
+    else
+        unlinkat(folder, draft, 0);
+    return status;
+}
+
 static void save(struct chore *c, struct slot *s)
 {
+    char folder[sizeof c->path];
+    const char *slash = strrchr(c->path, '/');
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - c->path + 1), c->path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     c->n_tokens = tft_pos(s->s);
-    c->status = tft_session_save(s->s, NULL, c->path, &c->err);
+    c->status = fd < 0 ? tft_fail_os(&c->err, errno, c->path, "cannot be created")
+                       : save_in(c, s->s, fd, slash + 1);
+    if (fd >= 0)
+        close(fd);
     c->bytes = file_size(c->path);
 }
 
