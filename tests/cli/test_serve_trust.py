@@ -1,7 +1,10 @@
 """tuffet serve beside clients that nobody trusts: names, keys, bodies, lengths, files."""
+import os
+import re
 import socket
+import unittest
 
-from program import Case, main
+from program import PATIENCE, WRAPPER, Case, main, wait_until
 from test_serve import ZEPHYR, Server
 
 
@@ -28,6 +31,94 @@ class Trust(Case):
             self.assertEqual(s.ask("/health", Host="tuffet", Origin="http://tuffet")[0], 200)
             # HTTP/1.0 needs no name
             self.assertIn(b" 200 ", s.raw(b"GET /health HTTP/1.0\r\n\r\n")[:20])
+
+    def post(self, *headers, body=b"", path=b"/v1/completions"):
+        return b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % path + b"".join(
+            h + b"\r\n" for h in headers) + b"\r\n" + body
+
+    def test_where_a_request_ends(self):
+        body = b'{"prompt":"a","max_tokens":1}'
+        n = b"Content-Length: %d" % len(body)
+        second = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with Server(self.endless()) as s:
+            for headers in [[n, n], [n, b"Content-Length: 5"], [b"Content-Length: 5", n],
+                            [n, b"Transfer-Encoding: chunked"], [b"Transfer-Encoding: gzip", n],
+                            [b"Transfer-Encoding: gzip"], [b"Content-Length: +%d" % len(body)],
+                            [n, b"Host: other"]]:
+                got = s.raw(self.post(*headers, body=body) + second)
+                self.assertIn(b" 400 ", got[:20], headers)
+                self.assertEqual(got.count(b"HTTP/1.1 "), 1, headers)
+            got = s.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
+                        b"Content-Length: 0\r\n\r\n")
+            self.assertIn(b" 400 ", got[:20])
+            chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+            for data in [self.post(n, body=body), self.post(b"Transfer-Encoding: chunked",
+                                                            body=chunks)]:
+                # byte by byte, and twice on one connection
+                with socket.create_connection((s.host, s.port), timeout=PATIENCE) as c:
+                    for _ in range(2):
+                        for i in range(len(data)):
+                            c.sendall(data[i:i + 1])
+                        got = b""
+                        while b'"usage"' not in got:
+                            got += c.recv(65536)
+                        self.assertIn(b"HTTP/1.1 200 ", got)
+
+    def test_the_key_comes_before_the_body(self):
+        body = b'{"prompt":"a","max_tokens":1}'
+        n, key = b"Content-Length: %d" % len(body), b"X-Api-Key: secret"
+        right = self.post(key, n, body=body)
+        with Server(self.endless(), "--api-key=secret") as s:
+            # the rest of the connection is as it was: the body is no request
+            inner = self.post(key, n, body=body)
+            got = s.raw(self.post(b"Content-Length: %d" % len(inner), body=inner) + right
+                        + self.post(b"Connection: close", key, n, body=body))
+            self.assertEqual([line.split()[1] for line in got.split(b"\r\n")
+                              if line.startswith(b"HTTP/1.1 ")], [b"401", b"200", b"200"])
+            chunks = b"Transfer-Encoding: chunked"
+            for headers in [[chunks], [chunks, n], [b"Content-Length: 9999999999"],
+                            [b"Content-Length: x"], [b"Expect: 100-continue", n]]:
+                got = s.raw(self.post(*headers))
+                self.assertIn(b" 401 ", got[:20], headers)
+                self.assertIn(b"Connection: close", got)
+            got = s.raw(self.post(b"Content-Length: 5", b"Connection: close", body=b"12345",
+                                  path=b"/nothing"))
+            self.assertIn(b" 401 ", got[:20])
+
+    def memory(self, s):
+        """Bytes of the server that are no file's."""
+        with open(f"/proc/{s.process.pid}/status", encoding="ascii") as f:
+            return int(re.search(r"RssAnon:\s*(\d+) kB", f.read()).group(1)) << 10
+
+    @unittest.skipIf(WRAPPER or not os.path.exists("/proc/self/status"), "reads the program's memory")
+    def test_bodies_of_all_connections(self):
+        most, full = 8 << 20, b"x" * ((8 << 20) - 1)
+        def stall(s, *headers):
+            """24 clients that send all but the last byte; how much memory they take."""
+            before, clients = self.memory(s), []
+            for _ in range(24):
+                c = socket.create_connection((s.host, s.port), timeout=PATIENCE)
+                clients.append(c)
+                try:
+                    c.sendall(self.post(b"Content-Length: %d" % most, *headers) + full)
+                except ConnectionError:  # the server keeps the newest
+                    pass
+                if len(clients) % 8 == 0:
+                    self.assertEqual(s.ask("/health")[0], 200)
+            taken = self.memory(s) - before
+            good = s.ask("/v1/completions", {"prompt": "x" * 100000, "max_tokens": 1},
+                         X_Api_Key="secret")[0]
+            for c in clients:
+                c.close()
+            wait_until(lambda: self.memory(s) - before < 16 << 20)
+            return taken, good
+        with Server(self.endless(ctx=300000), "--api-key=secret") as s:
+            taken, good = stall(s)
+            self.assertEqual(good, 200)
+            self.assertLess(taken, 16 << 20)
+            taken, good = stall(s, b"X-Api-Key: secret")
+            self.assertEqual(good, 200)
+            self.assertLess(taken, 100 << 20)
 
 
 if __name__ == "__main__":

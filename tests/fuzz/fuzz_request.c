@@ -41,6 +41,8 @@ const char *exchange_header(const struct exchange *x, const char *name)
                                                 : NULL;
 }
 
+void exchange_drop(struct exchange *x) { MUST(!x->ended); }
+
 void reply_header(struct exchange *x, const char *name, const char *value)
 {
     MUST(!x->streaming && *name && value && !strpbrk(value, "\r\n"));

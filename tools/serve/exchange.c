@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fields.h"
+#include "gate.h"
 #include "loop.h"
 
 /* ---- exchanges */
@@ -46,7 +47,7 @@ static void on_hang_up(evutil_socket_t fd, short what, void *user)
 static void on_close(struct evhttp_connection *c, void *user)
 {
     struct exchange *x = user;
-    (void)c;
+    gate_closed(c);
     x->closed = true;
     if (x->ended)
         exchange_free(x);
@@ -59,7 +60,7 @@ static void on_complete(struct evhttp_request *r, void *user)
 {
     struct evhttp_connection *c = evhttp_request_get_connection(r);
     if (c)
-        evhttp_connection_set_closecb(c, NULL, NULL);
+        gate_keep(c);
     exchange_free(user);
 }
 
@@ -120,6 +121,12 @@ json_t *exchange_json(struct exchange *x)
     return body;
 }
 
+void exchange_drop(struct exchange *x)
+{
+    struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
+    evbuffer_drain(in, evbuffer_get_length(in));
+}
+
 /* ---- replies */
 
 static const char *reason(int code)
@@ -153,6 +160,7 @@ static bool ends(struct exchange *x)
     x->watch = NULL;
     x->gone = NULL;
     x->ended = true;
+    exchange_drop(x);
     if (x->server->loop->ending && !x->streaming)
         reply_header(x, "Connection", "close");
     return x->closed;

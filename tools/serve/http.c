@@ -1,6 +1,7 @@
 /* The server: the event loop, its signals, access control, and the engine's items. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -16,16 +17,16 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "gate.h"
+#include "head.h"
 #include "listener.h"
 #include "loop.h"
 #include "refusal.h"
 #include "router.h"
 
 enum {
-    HEADERS = 64 * 1024,    /* bytes of a request's headers */
-    BODY = 8 * 1024 * 1024, /* bytes of its body */
-    BACKLOG = 4096,         /* connections waiting to be accepted, as far as the system allows */
-    PATIENCE = 60,          /* seconds without a byte of a request, or of a reply being read */
+    BACKLOG = 4096, /* connections waiting to be accepted, as far as the system allows */
+    PATIENCE = 60,  /* seconds without a byte of a request, or of a reply being read */
 };
 
 /* ---- the end */
@@ -104,6 +105,7 @@ static void on_request(struct evhttp_request *r, void *user)
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *method = method_of(r);
     struct exchange *x = exchange_new(user, r);
+    gate_next(evhttp_request_get_connection(r));
     if (!x) {
         evhttp_send_error(r, 500, NULL);
         return;
@@ -115,7 +117,13 @@ static void on_request(struct evhttp_request *r, void *user)
     allow_origin(x);
     const struct server_options *o = &x->server->o;
     const struct claims c = claims_of(x);
-    if (access_is_foreign(o, &c))
+    if (strcmp(method, "POST") != 0)
+        exchange_drop(x);
+    if (!head_is_clear(evhttp_request_get_input_headers(r))) {
+        reply_header(x, "Connection", "close");
+        reply_error(x, 400, "invalid_request_error",
+                    "the request must have one Host, and one length or a body in chunks");
+    } else if (access_is_foreign(o, &c))
         reply_error(x, 403, "permission_error",
                     "pages of other sites, and other names of this machine, may not use this "
                     "server: --cors ORIGIN allows a site, --allow-host NAME a name");
@@ -230,6 +238,17 @@ static int listen_at(struct server *s)
     return CLI_OK;
 }
 
+static struct bufferevent *new_bufferevent(struct event_base *base, void *user)
+{
+    struct bufferevent *b = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    (void)user;
+    if (b) {
+        refusal_as_json(b);
+        gate_watch(b);
+    }
+    return b;
+}
+
 static int open_loop(struct server *s)
 {
     struct loop *l = s->loop;
@@ -237,13 +256,14 @@ static int open_loop(struct server *s)
     l->http = l->base ? evhttp_new(l->base) : NULL;
     if (!l->http)
         return cli_fail("out of memory");
-    evhttp_set_max_headers_size(l->http, HEADERS);
-    evhttp_set_max_body_size(l->http, BODY);
+    evhttp_set_max_headers_size(l->http, GATE_HEADERS);
+    evhttp_set_max_body_size(l->http, GATE_BODY);
     evhttp_set_timeout(l->http, PATIENCE);
     evhttp_set_allowed_methods(l->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
                                             EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS);
     evhttp_set_gencb(l->http, on_request, s);
-    refusal_as_json(l->http);
+    evhttp_set_bevcb(l->http, new_bufferevent, NULL);
+    gate_open(&s->o, l->base);
     return add_events(s);
 }
 
@@ -252,6 +272,7 @@ static void close_loop(struct loop *l)
     listener_close(l);
     if (l->http)
         evhttp_free(l->http);
+    gate_close();
     for (int i = 0; i < 2; i++) {
         if (l->signals[i])
             event_free(l->signals[i]);

@@ -56,13 +56,7 @@ static void on_written(struct evbuffer *out, const struct evbuffer_cb_info *info
     write_reply(out, code, reason, strcspn(reason, "\r\n"));
 }
 
-static struct bufferevent *new_bufferevent(struct event_base *base, void *user)
+void refusal_as_json(struct bufferevent *b)
 {
-    struct bufferevent *b = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    (void)user;
-    if (b)
-        evbuffer_add_cb(bufferevent_get_output(b), on_written, NULL);
-    return b;
+    evbuffer_add_cb(bufferevent_get_output(b), on_written, NULL);
 }
-
-void refusal_as_json(struct evhttp *http) { evhttp_set_bevcb(http, new_bufferevent, NULL); }

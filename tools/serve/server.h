@@ -68,6 +68,9 @@ struct exchange {
 /* The body as JSON, which the caller owns; NULL: an error has been sent. */
 json_t *exchange_json(struct exchange *x);
 
+/* Frees the body, which is not read. */
+void exchange_drop(struct exchange *x);
+
 /* A header's value, or NULL; valid as long as the exchange. */
 const char *exchange_header(const struct exchange *x, const char *name);
 

@@ -160,9 +160,11 @@ void native_slot(struct exchange *x)
         if (!c)
             return;
         c->slot = slot;
-        if (kind != CHORE_ERASE && !read_path(x, c))
+        if (kind != CHORE_ERASE && !read_path(x, c)) {
             free(c);
-        else
-            engine_do(x->server->engine, c);
+            return;
+        }
+        exchange_drop(x);
+        engine_do(x->server->engine, c);
     }
 }

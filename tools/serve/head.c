@@ -1,0 +1,125 @@
+#include "head.h"
+
+#include <event2/keyvalq_struct.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool head_is_line(const char *p, size_t n, bool first)
+{
+    static const char version[] = " HTTP/1.";
+    size_t len = sizeof version - 1;
+    if (first)
+        return n > len + 1 && memcmp(p + n - len - 1, version, len) == 0;
+    return *p == ' ' || *p == '\t' || memchr(p, ':', n);
+}
+
+static bool is_digits(const char *p) { return *p && p[strspn(p, "0123456789")] == 0; }
+
+/* ---- reading */
+
+/* The first of several headers counts, as in evhttp_find_header. */
+static void take_header(struct head *h, const char *name, const char *value)
+{
+    const struct {
+        const char *name, **to;
+    } all[] = {{"Authorization", &h->claims.bearer},
+               {"X-Api-Key", &h->claims.key},
+               {"Host", &h->claims.host},
+               {"Origin", &h->claims.origin}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcasecmp(name, all[i].name) == 0 && !*all[i].to)
+            *all[i].to = value;
+    if (strcasecmp(name, "Content-Length") == 0 && !h->has_length) {
+        h->has_length = true;
+        h->length = is_digits(value) && strlen(value) < 18 ? strtoll(value, NULL, 10) : -1;
+    }
+    h->coded |= strcasecmp(name, "Transfer-Encoding") == 0;
+    h->expects |= strcasecmp(name, "Expect") == 0;
+}
+
+static void take_line(struct head *h, char *line)
+{
+    char *colon = strchr(line, ':'), *value = colon ? colon + 1 : NULL;
+    if (!colon || *line == ' ' || *line == '\t')
+        return;
+    *colon = 0;
+    value += strspn(value, " ");
+    size_t n = strlen(value);
+    while (n && (value[n - 1] == ' ' || value[n - 1] == '\t' || value[n - 1] == '\r'))
+        n--;
+    value[n] = 0;
+    take_header(h, line, value);
+}
+
+bool head_read(struct head *h, const char *p, size_t n)
+{
+    *h = (struct head){.length = -1, .text = cli_copy(p, n)};
+    char *line = h->text ? strchr(h->text, '\n') : NULL;
+    while (line) {
+        char *end = strchr(++line, '\n');
+        if (end)
+            *end = 0;
+        take_line(h, line);
+        line = end;
+    }
+    return h->text;
+}
+
+void head_free(struct head *h) { free(h->text); }
+
+bool head_has_body(const struct head *h) { return h->coded || (h->has_length && h->length != 0); }
+
+/* ---- changing */
+
+static bool is_dropped(const char *p, size_t n)
+{
+    static const char *const names[] = {"Content-Length", "Transfer-Encoding", "Expect",
+                                        "Connection"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t len = strlen(names[i]);
+        if (n > len && p[len] == ':' && strncasecmp(p, names[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+size_t head_strip(char *p, size_t n)
+{
+    size_t out = 0;
+    bool drops = false;
+    for (size_t at = 0, len; at < n; at += len) {
+        len = (size_t)((char *)memchr(p + at, '\n', n - at) - (p + at)) + 1;
+        bool goes_on = p[at] == ' ' || p[at] == '\t';
+        drops = goes_on ? drops : is_dropped(p + at, len);
+        if (drops)
+            continue;
+        memmove(p + out, p + at, len);
+        out += len;
+    }
+    return out;
+}
+
+bool head_add(struct cli_text *t, const char *line)
+{
+    size_t blank = t->n > 1 && t->p[t->n - 2] == '\r' ? 2 : 1;
+    t->n -= blank;
+    return cli_text_append(t, line, strlen(line)) && cli_text_append(t, "\r\n", 2);
+}
+
+/* ---- what evhttp has read */
+
+bool head_is_clear(const struct evkeyvalq *headers)
+{
+    size_t lengths = 0, codings = 0, hosts = 0;
+    for (const struct evkeyval *h = headers->tqh_first; h; h = h->next.tqe_next) {
+        bool length = strcasecmp(h->key, "Content-Length") == 0,
+             coding = strcasecmp(h->key, "Transfer-Encoding") == 0;
+        if ((length && !is_digits(h->value)) || (coding && strcasecmp(h->value, "chunked") != 0))
+            return false;
+        lengths += length;
+        codings += coding;
+        hosts += strcasecmp(h->key, "Host") == 0;
+    }
+    return lengths + codings <= 1 && hosts <= 1;
+}

@@ -1,0 +1,37 @@
+/* The head of a request, as the gate reads it. evhttp reads it again. */
+#ifndef SERVE_HEAD_H
+#define SERVE_HEAD_H
+
+#include "access.h"
+
+struct evkeyvalq;
+
+struct head {
+    struct claims claims;
+    int64_t length; /* of the body; -1: not given, or no number */
+    bool coded;     /* Transfer-Encoding */
+    bool expects;   /* the client waits before it sends the body */
+    bool has_length;
+    char *text; /* which the claims point into */
+};
+
+/* Whether p[n], without the end of the line, may be in a head. first: the line of the request. */
+bool head_is_line(const char *p, size_t n, bool first);
+
+/* Reads the head p[n], with its empty line. False: out of memory. */
+bool head_read(struct head *h, const char *p, size_t n);
+void head_free(struct head *h);
+
+bool head_has_body(const struct head *h);
+
+/* Removes the headers that announce a body or keep the connection; returns the new n. */
+size_t head_strip(char *p, size_t n);
+
+/* Adds a line before the empty one. False: out of memory. */
+bool head_add(struct cli_text *t, const char *line);
+
+/* Whether it is certain where the body ends and to whom the request goes (RFC 9112, sections 3.2
+   and 6.3): at most one Host and one Content-Length, of digits alone, or a body in chunks. */
+bool head_is_clear(const struct evkeyvalq *headers);
+
+#endif
