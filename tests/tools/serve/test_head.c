@@ -1,9 +1,12 @@
 /* The head of a request, before evhttp reads it: tools/serve/head.c. */
 #include "test.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "tools/serve/head.h"
 
-static struct head read(const char *text)
+static struct head head_of(const char *text)
 {
     struct head h;
     assert_true(head_read(&h, text, strlen(text)));
@@ -13,8 +16,8 @@ static struct head read(const char *text)
 static void claims(void **state)
 {
     (void)state;
-    struct head h = read("POST / HTTP/1.1\r\nHOST:  a.org \t\r\nhost: b.org\r\nx-api-key:k\r\n"
-                         "Authorization: Bearer x\r\n y\r\nContent-Length: 12\r\n\r\n");
+    struct head h = head_of("POST / HTTP/1.1\r\nHOST:  a.org \t\r\nhost: b.org\r\nx-api-key:k\r\n"
+                            "Authorization: Bearer x\r\n y\r\nContent-Length: 12\r\n\r\n");
     assert_string_equal(h.claims.host, "a.org");
     assert_string_equal(h.claims.key, "k");
     assert_string_equal(h.claims.bearer, "Bearer x");
@@ -41,7 +44,7 @@ static void bodies(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[200];
         snprintf(text, sizeof text, "GET / HTTP/1.1\r\n%s\r\n", cases[i].lines);
-        struct head h = read(text);
+        struct head h = head_of(text);
         assert_int_equal(head_has_body(&h), cases[i].has);
         assert_int_equal(h.length, cases[i].length);
         head_free(&h);
