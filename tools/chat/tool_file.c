@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/json/read.h"
+
 enum { SECONDS = 30, MOST_SECONDS = 3600, BYTES = 8192, MOST_BYTES = 1 << 20, MOST_WORDS = 256 };
 
 /* Prefix of error messages: member `name` of item `at`. */
@@ -131,7 +133,7 @@ int tool_file_read(struct tool_file *f, const char *path)
     char *text = cli_read(path, &n);
     if (!text)
         return CLI_FAILED;
-    json_t *list = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    json_t *list = read_json(text, n, JSON_REJECT_DUPLICATES, &e);
     free(text);
     if (!list)
         return cli_fail("%s: line %d, column %d: %s", path, e.line, e.column, e.text);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/json/read.h"
+
 struct reader {
     json_t *object;
     struct task_item *item;
@@ -334,7 +336,7 @@ bool task_read(enum task task, const char *line, size_t len, struct task_item *i
 {
     json_error_t err;
     struct reader r = {
-        .item = item, .why = why, .object = json_loadb(line, len, JSON_REJECT_DUPLICATES, &err)};
+        .item = item, .why = why, .object = read_json(line, len, JSON_REJECT_DUPLICATES, &err)};
     if (!r.object)
         return not_json(&r, &err);
     bool ok = json_is_object(r.object) ? read_object(task, &r)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "port/port.h"
+#include "tools/json/read.h"
 
 enum tft_status import_error_args(struct tft_error *err, enum tft_status code, const char *fmt,
                                   va_list args)
@@ -31,7 +32,7 @@ enum tft_status import_json_parse(json_t **out, const char *name, const void *te
                                   size_t flags, struct tft_error *err)
 {
     json_error_t e;
-    *out = json_loadb(text, size, JSON_DECODE_INT_AS_REAL | flags, &e);
+    *out = read_json(text, size, JSON_DECODE_INT_AS_REAL | flags, &e);
     if (*out)
         return TFT_OK;
     if (json_error_code(&e) == json_error_out_of_memory)

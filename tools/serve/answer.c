@@ -85,11 +85,17 @@ static void take_event(void *user, const struct tft_chat_event *e)
     }
 }
 
+/* Text that is no call of the format is text all the same, but no text may be missing. */
+static void check(struct job *j, enum tft_status status)
+{
+    j->answer.failed |= status == TFT_ERR_NOMEM;
+}
+
 /* Text outside thoughts. */
 static void take_content(struct job *j, const char *p, size_t n)
 {
     if (j->answer.calls)
-        tft_chat_answer_push(j->answer.calls, p, n);
+        check(j, tft_chat_answer_push(j->answer.calls, p, n));
     else
         take_text(j, p, n);
 }
@@ -218,7 +224,7 @@ bool answer_token(struct job *j, int32_t id)
     if (is_mark(j, id)) {
         release(j);
         a->at = ANSWER_TEXT;
-        tft_chat_answer_token(a->calls, j->form.m, id);
+        check(j, tft_chat_answer_token(a->calls, j->form.m, id));
     }
     return !a->stopped && !a->failed;
 }
@@ -230,8 +236,8 @@ bool answer_end(struct job *j)
     take(j, piece, tft_text_push(&a->text, j->form.m, -1, piece));
     release(j);
     if (a->calls)
-        tft_chat_answer_end(a->calls, NULL); /* a call that was cut off stays incomplete:
-                                                "length" */
+        check(j, tft_chat_answer_end(a->calls, NULL)); /* a call that was cut off stays incomplete:
+                                                          "length" */
     if (!a->stopped)
         put_text(j, a->held.p, a->held.n);
     a->held.n = 0;

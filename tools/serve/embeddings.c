@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lost.h"
 #include "model/model.h"
 #include "request.h"
 #include "vector.h"
@@ -103,6 +104,7 @@ static void end(struct call *c)
 static void take(void *user, const struct item *item)
 {
     struct call *c = user;
+    lost_watch(&c->x->lost);
     if (item->kind == ITEM_END)
         end(c);
     else if (!c->failed)

@@ -10,6 +10,7 @@
 
 #include "fields.h"
 #include "gate.h"
+#include "lost.h"
 #include "loop.h"
 
 /* ---- exchanges */
@@ -22,6 +23,7 @@ static void exchange_free(struct exchange *x)
         x->next->at = x->at;
     if (x->watch)
         event_free(x->watch);
+    lost_forget(&x->lost);
     free(x);
     loop_end_if_done(l);
 }
@@ -117,7 +119,8 @@ json_t *exchange_json(struct exchange *x)
     json_t *body = json_body(p, n, why);
     evbuffer_drain(in, n);
     if (!body)
-        reply_error(x, 400, "invalid_request_error", "%s", why);
+        reply_error(x, fields_lack_memory(why) ? 500 : 400,
+                    fields_lack_memory(why) ? "server_error" : "invalid_request_error", "%s", why);
     return body;
 }
 
@@ -153,7 +156,7 @@ void reply_header(struct exchange *x, const char *name, const char *value)
 }
 
 /* From here on evhttp owns the request, and frees it if the connection is gone. */
-static bool ends(struct exchange *x)
+static void ends(struct exchange *x)
 {
     if (x->watch)
         event_free(x->watch);
@@ -163,23 +166,66 @@ static bool ends(struct exchange *x)
     exchange_drop(x);
     if (x->server->loop->ending && !x->streaming)
         reply_header(x, "Connection", "close");
-    return x->closed;
+}
+
+static const char type_of_json[] = "application/json; charset=utf-8",
+                  no_memory[] = "{\"error\":{\"code\":500,\"message\":\"out of memory\","
+                                "\"type\":\"server_error\",\"param\":null}}",
+                  no_memory_ollama[] = "{\"error\":\"out of memory\"}";
+
+static const char *no_memory_of(const struct exchange *x)
+{
+    return x->dialect == DIALECT_OLLAMA ? no_memory_ollama : no_memory;
+}
+
+/* evhttp may have ended the exchange already. */
+static bool is_open(const struct loop *l, const struct exchange *x)
+{
+    const struct exchange *open = l->open;
+    while (open && open != x)
+        open = open->next;
+    return open;
+}
+
+/* Gives evhttp the end of the reply; code: 0 in a stream. If evhttp cannot take a part, the client
+   sees the connection end before the reply does. */
+static void finish(struct exchange *x, int code)
+{
+    const struct loop *l = x->server->loop;
+    struct evhttp_request *r = x->request;
+    bool closed = x->closed, lost = x->lost;
+    lost_watch(&lost);
+    if (code)
+        evhttp_send_reply(r, code, reason(code), NULL);
+    else
+        evhttp_send_reply_end(r);
+    lost_watch(NULL);
+    if (closed)
+        exchange_free(x);
+    else if (lost && is_open(l, x))
+        evhttp_connection_free(evhttp_request_get_connection(r));
 }
 
 void reply_text(struct exchange *x, int code, const char *type, const char *p, size_t n)
 {
     struct evhttp_request *r = x->request;
-    bool closed = ends(x), head = evhttp_request_get_command(r) == EVHTTP_REQ_HEAD;
+    if (x->lost && code < 400) {
+        code = 500;
+        type = type_of_json;
+        p = no_memory_of(x);
+        n = strlen(p);
+    }
+    x->lost = false;
+    ends(x);
+    bool head = evhttp_request_get_command(r) == EVHTTP_REQ_HEAD;
     char size[24];
     snprintf(size, sizeof size, "%zu", n);
     reply_header(x, "Content-Type", type);
     if (head) /* evhttp would send the body, and not its size */
         reply_header(x, "Content-Length", size);
-    else if (n)
-        evbuffer_add(evhttp_request_get_output_buffer(r), p, n);
-    evhttp_send_reply(r, code, reason(code), NULL);
-    if (closed)
-        exchange_free(x);
+    else if (n && evbuffer_add(evhttp_request_get_output_buffer(r), p, n) != 0)
+        x->lost = true;
+    finish(x, code);
 }
 
 static char *dump(json_t *body)
@@ -191,11 +237,9 @@ static char *dump(json_t *body)
 
 void reply_json(struct exchange *x, int code, json_t *body)
 {
-    static const char none[] =
-        "{\"error\":{\"code\":500,\"message\":\"out of memory\",\"type\":\"server_error\"}}";
     char *text = dump(body);
-    const char *p = text ? text : none;
-    reply_text(x, text ? code : 500, "application/json; charset=utf-8", p, strlen(p));
+    const char *p = text ? text : no_memory_of(x);
+    reply_text(x, text ? code : 500, type_of_json, p, strlen(p));
     free(text);
 }
 
@@ -212,12 +256,15 @@ void reply_begin(struct exchange *x, const char *type)
 
 void reply_part(struct exchange *x, const char *p, size_t n)
 {
-    struct evbuffer *b = x->closed ? NULL : evbuffer_new();
-    if (!b)
-        return;
-    evbuffer_add(b, p, n);
-    evhttp_send_reply_chunk(x->request, b);
-    evbuffer_free(b);
+    struct evbuffer *b = x->closed || x->lost ? NULL : evbuffer_new();
+    if (b && evbuffer_add(b, p, n) == 0)
+        evhttp_send_reply_chunk(x->request, b);
+    else if (!x->closed)
+        x->lost = true;
+    if (b)
+        evbuffer_free(b);
+    if (x->lost && x->gone)
+        x->gone(x->user); /* the rest is of no use */
 }
 
 static void send_json(struct exchange *x, const char *before, json_t *part, const char *behind)
@@ -227,6 +274,8 @@ static void send_json(struct exchange *x, const char *before, json_t *part, cons
     if (text && cli_text_append(&t, before, strlen(before)) &&
         cli_text_append(&t, text, strlen(text)) && cli_text_append(&t, behind, strlen(behind)))
         reply_part(x, t.p, t.n);
+    else
+        x->lost = true;
     free(t.p);
     free(text);
 }
@@ -235,12 +284,23 @@ void reply_event(struct exchange *x, json_t *part) { send_json(x, "data: ", part
 
 void reply_line(struct exchange *x, json_t *part) { send_json(x, "", part, "\n"); }
 
+/* In place of parts that are missing. */
+static void say_lost(struct exchange *x)
+{
+    const char *p = no_memory_of(x);
+    char line[160];
+    int n = snprintf(line, sizeof line, x->dialect == DIALECT_OLLAMA ? "%s\n" : "data: %s\n\n", p);
+    x->lost = false;
+    reply_part(x, line, (size_t)n);
+}
+
 void reply_end(struct exchange *x)
 {
-    bool closed = ends(x);
-    evhttp_send_reply_end(x->request);
-    if (closed)
-        exchange_free(x);
+    x->gone = NULL;
+    if (x->lost && !x->closed)
+        say_lost(x);
+    ends(x);
+    finish(x, 0);
 }
 
 void reply_error(struct exchange *x, int code, const char *type, const char *fmt, ...)

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "lost.h"
+#include "tools/json/read.h"
 
 /* Errors are single lines, even if they quote newlines. */
 static void make_line(char *p)
@@ -25,6 +27,13 @@ void fields_fail(struct fields *f, const char *fmt, ...)
     va_end(args);
     make_line(f->error);
     f->failed = true;
+}
+
+bool fields_lack_memory(const char *why)
+{
+    static const char end[] = "out of memory";
+    size_t n = strlen(why), len = sizeof end - 1;
+    return n >= len && strcmp(why + n - len, end) == 0;
 }
 
 const json_t *field(const struct fields *f, const char *name)
@@ -150,9 +159,9 @@ static bool write_reals(struct cli_text *t, const char *p, size_t n)
 json_t *json_text(const char *p, size_t n, size_t flags, json_error_t *e)
 {
     struct cli_text t = {0};
-    json_t *v = json_loadb(p, n, flags, e);
+    json_t *v = read_json(p, n, flags, e);
     if (!v && json_error_code(e) == json_error_numeric_overflow && write_reals(&t, p, n))
-        v = json_loadb(t.p, t.n, flags, e);
+        v = read_json(t.p, t.n, flags, e);
     free(t.p);
     return v;
 }
@@ -169,6 +178,8 @@ json_t *json_body(const char *p, size_t n, char *why)
         return body;
     if (body)
         snprintf(why, FIELDS_WHY, "the body is not a JSON object");
+    else if (json_error_code(&e) == json_error_out_of_memory)
+        snprintf(why, FIELDS_WHY, "out of memory");
     else
         snprintf(why, FIELDS_WHY, "the body is not JSON: line %d, column %d: %s", e.line, e.column,
                  e.text);
@@ -186,8 +197,13 @@ json_t *json_bytes(const char *p, size_t n)
     for (size_t at = 0, len; !s && at < n; at += len) {
         len = tft_utf8_next(p + at, n - at, &c);
         bool is_character = c <= 0x10ffff;
-        if (!len || !cli_text_append(&t, is_character ? p + at : bad, is_character ? len : 3))
+        if (!len)
             break;
+        if (!cli_text_append(&t, is_character ? p + at : bad, is_character ? len : 3)) {
+            lost_note();
+            free(t.p);
+            return NULL;
+        }
     }
     s = s ? s : json_stringn(t.n ? t.p : "", t.n);
     free(t.p);

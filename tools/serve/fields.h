@@ -36,10 +36,13 @@ enum {
 /* A body: a JSON object, which the caller owns; NULL: the reason is in why[FIELDS_WHY]. */
 json_t *json_body(const char *p, size_t n, char *why);
 
-/* As json_loadb, but an integer beyond 64 bits becomes a real. */
+/* As read_json, but an integer beyond 64 bits becomes a real. */
 json_t *json_text(const char *p, size_t n, size_t flags, json_error_t *e);
 
-/* A JSON string of bytes; invalid UTF-8 becomes U+FFFD. */
+/* Whether the reason of an error is that memory is short: the server's fault. */
+bool fields_lack_memory(const char *why);
+
+/* A JSON string of bytes; invalid UTF-8 becomes U+FFFD. NULL: out of memory (lost.h). */
 json_t *json_bytes(const char *p, size_t n);
 
 #endif

@@ -21,6 +21,7 @@
 #include "head.h"
 #include "listener.h"
 #include "loop.h"
+#include "lost.h"
 #include "refusal.h"
 #include "router.h"
 
@@ -111,6 +112,7 @@ static void on_request(struct evhttp_request *r, void *user)
         return;
     }
     path = path && *path ? path : "/";
+    lost_watch(&x->lost);
     x->path = path;
     x->query = uri ? evhttp_uri_get_query(uri) : NULL;
     x->dialect = route_dialect(path);
@@ -133,6 +135,7 @@ static void on_request(struct evhttp_request *r, void *user)
         reply_error(x, 401, "authentication_error", "the API key is missing or wrong");
     else
         route(x, method, path);
+    lost_watch(NULL);
 }
 
 /* ---- the loop */
@@ -145,6 +148,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user)
     while (read(fd, bytes, sizeof bytes) > 0)
         ;
     engine_take(s->engine);
+    lost_watch(NULL);
 }
 
 /* Called by the engine's thread. If the pipe is full, the loop wakes up anyway. */
@@ -289,6 +293,7 @@ static void close_loop(struct loop *l)
 int server_run(struct server *s)
 {
     struct loop l = {.pipe = {-1, -1}};
+    lost_begin();
     s->loop = &l;
     signal(SIGPIPE, SIG_IGN);
     raise_limit();

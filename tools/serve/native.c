@@ -219,12 +219,14 @@ void native_metrics(struct exchange *x)
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
+    bool good = f;
     if (f) {
         write_metrics(f, &c);
         write_cache(f, &c, &st);
-        fclose(f);
+        good = !ferror(f);
+        good = fclose(f) == 0 && good;
     }
-    if (text)
+    if (good)
         reply_text(x, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);
     else
         reply_error(x, 500, "server_error", "out of memory");

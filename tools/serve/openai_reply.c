@@ -6,6 +6,7 @@
 
 #include "base/splitmix64.h"
 #include "fields.h"
+#include "lost.h"
 
 enum { PING = 5 }; /* silent seconds, after which a stream sends a sign of life */
 
@@ -194,12 +195,18 @@ static void show_progress(struct call *c, const struct choice *k, const struct i
 
 /* ---- a whole reply */
 
+static void keep(struct cli_text *t, const char *p, size_t n)
+{
+    if (!cli_text_append(t, p, n))
+        lost_note();
+}
+
 static void collect(struct choice *k, const struct item *item)
 {
     json_t *function;
     switch (item->kind) {
-    case ITEM_TEXT: cli_text_append(&k->text, item->p, item->n); break;
-    case ITEM_THOUGHT: cli_text_append(&k->thought, item->p, item->n); break;
+    case ITEM_TEXT: keep(&k->text, item->p, item->n); break;
+    case ITEM_THOUGHT: keep(&k->thought, item->p, item->n); break;
     case ITEM_CALL:
         if (!k->calls)
             k->calls = json_array();
@@ -220,8 +227,8 @@ static json_t *whole_choice(struct call *c, struct choice *k)
 {
     struct cli_text all = {0};
     int index = (int)(k - c->choice);
-    cli_text_append(&all, k->echo.p, k->echo.n);
-    cli_text_append(&all, k->text.p, k->text.n);
+    keep(&all, k->echo.p, k->echo.n);
+    keep(&all, k->text.p, k->text.n);
     json_t *text = json_bytes(all.p, all.n);
     free(all.p);
     if (!c->chat)
@@ -291,6 +298,7 @@ void call_take(void *user, const struct item *item)
     struct choice *k = c->choice;
     while (k->job != item->job)
         k++;
+    lost_watch(c->x ? &c->x->lost : NULL);
     if (item->kind == ITEM_END) {
         end_choice(c, k);
         return;

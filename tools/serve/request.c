@@ -157,8 +157,12 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
 
 void request_fail(struct exchange *x, const struct fields *f)
 {
-    reply_error(x, f->unsupported ? 501 : 400,
-                f->unsupported ? "not_supported_error" : "invalid_request_error", "%s", f->error);
+    bool ours = fields_lack_memory(f->error);
+    reply_error(x, f->unsupported ? 501 : ours ? 500 : 400,
+                f->unsupported ? "not_supported_error"
+                : ours         ? "server_error"
+                               : "invalid_request_error",
+                "%s", f->error);
 }
 
 void request_too_many(struct exchange *x)

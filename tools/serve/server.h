@@ -59,6 +59,7 @@ struct exchange {
 
     /* http.c's */
     bool closed;    /* the connection is gone */
+    bool lost;      /* a part of the reply may be missing: lost.h */
     bool streaming; /* the beginning of the reply has been sent */
     bool ended;     /* evhttp has all of the reply */
     struct event *watch;

@@ -6,6 +6,7 @@
 
 #include "chore.h"
 #include "fields.h"
+#include "lost.h"
 #include "native.h"
 
 enum { MOST_NAME = 128 };
@@ -43,6 +44,7 @@ static void fail(const struct chore *c)
 static void listed(struct chore *c)
 {
     struct exchange *x = c->user;
+    lost_watch(&x->lost);
     json_t *all = json_array();
     for (size_t i = 0; i < c->n_slots; i++)
         json_array_append_new(all, json_pack("{s:I, s:b, s:I, s:I}", "id", (json_int_t)i,
@@ -74,6 +76,7 @@ static const char *const actions[] = {
 static void acted(struct chore *c)
 {
     struct exchange *x = c->user;
+    lost_watch(&x->lost);
     json_int_t id = (json_int_t)c->slot, n = (json_int_t)c->n_tokens, bytes = (json_int_t)c->bytes;
     const char *name = strrchr(c->path, '/');
     double ms = c->seconds * 1e3;

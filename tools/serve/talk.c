@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lost.h"
+
 static void free_talk(struct talk *t)
 {
     job_free(t->job);
@@ -20,12 +22,18 @@ static void gone(void *user)
     engine_cancel(t->server->engine, t->job);
 }
 
+static void keep_text(struct cli_text *text, const struct item *item)
+{
+    if (!cli_text_append(text, item->p, item->n))
+        lost_note();
+}
+
 static void keep(struct talk *t, const struct item *item)
 {
     json_t *call;
     switch (item->kind) {
-    case ITEM_TEXT: cli_text_append(&t->text, item->p, item->n); break;
-    case ITEM_THOUGHT: cli_text_append(&t->thought, item->p, item->n); break;
+    case ITEM_TEXT: keep_text(&t->text, item); break;
+    case ITEM_THOUGHT: keep_text(&t->thought, item); break;
     case ITEM_CALL:
         json_array_append_new(t->calls, json_pack("{s:s,s:s}", "name", item->p, "arguments", ""));
         break;
@@ -68,6 +76,7 @@ static void end(struct talk *t)
 static void take(void *user, const struct item *item)
 {
     struct talk *t = user;
+    lost_watch(&t->x->lost);
     if (item->kind == ITEM_END) {
         end(t);
         return;

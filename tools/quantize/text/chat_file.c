@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/json/read.h"
 #include "tools/quantize/job/format.h"
 
 struct file {
@@ -53,7 +54,7 @@ static enum tft_status check_messages(const struct file *f, const json_t *list)
 static enum tft_status check_line(const struct file *f, const char *line, size_t n)
 {
     json_error_t why;
-    json_t *object = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
+    json_t *object = read_json(line, n, JSON_REJECT_DUPLICATES, &why);
     if (!object)
         return bad(f, "is not JSON: %s (column %d)", why.text, why.column);
     enum tft_status status = check_messages(f, json_object_get(object, "messages"));

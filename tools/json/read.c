@@ -1,0 +1,100 @@
+#include "read.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct list {
+    void **p;
+    size_t n, room;
+};
+
+/* What jansson has allocated and dropped while it reads. It drops few blocks, so they may wait. */
+static _Thread_local struct {
+    bool reads, failed;
+    struct list made, dropped;
+    jmp_buf out;
+} now;
+
+static _Thread_local bool *lost;
+
+static bool add(struct list *l, void *p)
+{
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        void **more = realloc(l->p, room * sizeof *more);
+        if (!more)
+            return false;
+        l->p = more;
+        l->room = room;
+    }
+    l->p[l->n++] = p;
+    return true;
+}
+
+static void leave(void)
+{
+    now.failed = true;
+    longjmp(now.out, 1);
+}
+
+static void *take(size_t n)
+{
+    void *p = malloc(n);
+    if (!now.reads) {
+        if (!p && lost)
+            *lost = true;
+    } else if (!p || !add(&now.made, p)) {
+        free(p);
+        leave();
+    }
+    return p;
+}
+
+static void give(void *p)
+{
+    if (!now.reads)
+        free(p);
+    else if (!add(&now.dropped, p))
+        leave();
+}
+
+/* Before any value is made: a block goes back to where it came from. */
+__attribute__((constructor)) static void begin(void) { json_set_alloc_funcs(take, give); }
+
+/* A function of its own: no variable changes between setjmp and longjmp. */
+static json_t *load(const char *p, size_t n, size_t flags, json_error_t *e)
+{
+    if (setjmp(now.out))
+        return NULL;
+    return json_loadb(p, n, flags, e);
+}
+
+static void free_all(struct list *l, bool blocks)
+{
+    for (size_t i = 0; blocks && i < l->n; i++)
+        free(l->p[i]);
+    free(l->p);
+    *l = (struct list){0};
+}
+
+json_t *read_json(const char *p, size_t n, size_t flags, json_error_t *e)
+{
+    now.failed = false;
+    now.reads = true;
+    json_t *v = load(p, n, flags, e);
+    now.reads = false;
+    free_all(&now.dropped, !now.failed);
+    free_all(&now.made, now.failed); /* with what was dropped */
+    if (now.failed && lost)
+        *lost = true;
+    if (now.failed && e) {
+        *e = (json_error_t){.line = -1, .column = -1};
+        strcpy(e->text, "out of memory");
+        e->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
+    }
+    return v;
+}
+
+void watch_json(bool *to) { lost = to; }
