@@ -11,8 +11,12 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#ifdef __GLIBC__
+#include <dlfcn.h>
+#endif
 
 static atomic_bool used, orphaned; /* a team was started; by this process's parent */
+static bool can_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void in_child(void)
@@ -20,9 +24,24 @@ static void in_child(void)
     orphaned = used;
 }
 
-static void watch_forks(void)
+/*
+ * OpenMP's threads end by pthread_exit when the thread that began their teams ends. glibc then loads
+ * libgcc_s, and ends the process if it cannot, for lack of addresses or descriptors. So libgcc_s is
+ * loaded before there are such threads. It stays loaded.
+ */
+static bool load_unwinder(void)
+{
+#ifdef __GLIBC__
+    return dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+#else
+    return true;
+#endif
+}
+
+static void prepare(void)
 {
     pthread_atfork(NULL, NULL, in_child);
+    can_end = load_unwinder();
 }
 
 /* Trial threads live until all have been started. */
@@ -36,7 +55,7 @@ static void *wait_for_the_others(void *arg)
     struct trial *t = arg;
     pthread_mutex_lock(&t->lock);
     pthread_mutex_unlock(&t->lock);
-    return NULL;
+    pthread_exit(NULL); /* from now on glibc needs nothing for this */
 }
 
 /* The size of the largest team, up to n, that can start now. */
@@ -64,8 +83,8 @@ static int try_to_start(int n)
 static int startable(int n)
 {
     static _Thread_local int tried, most;
-    pthread_once(&once, watch_forks);
-    if (orphaned)
+    pthread_once(&once, prepare);
+    if (orphaned || !can_end)
         return 1;
     if (n > tried) {
         most = try_to_start(n);

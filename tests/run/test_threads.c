@@ -399,11 +399,47 @@ static void a_team_is_smaller_where_threads_cannot_be_started(void **state)
     assert_true(in_child(counts_in_little_room, NULL));
 }
 
+/* ---- the end of threads */
+
+/* From here on no file can be opened. */
+static void *begin_a_team(void *fine)
+{
+    struct rlimit r;
+    struct seen s = counted(2);
+    *(bool *)fine = in_step(s) && getrlimit(RLIMIT_NOFILE, &r) == 0;
+    r.rlim_cur = 0;
+    *(bool *)fine &= setrlimit(RLIMIT_NOFILE, &r) == 0;
+    return NULL;
+}
+
+static bool a_thread_ends_its_team(void *arg)
+{
+    pthread_t t;
+    bool fine = false;
+    (void)arg;
+    if (pthread_create(&t, NULL, begin_a_team, &fine) != 0)
+        return false;
+    pthread_join(t, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* OpenMP's threads end later */
+    return fine;
+}
+
+/* glibc loads libgcc_s when a thread ends by pthread_exit, as OpenMP's do, and ends the process if
+   it cannot: without a descriptor, or with too few addresses. */
+static void a_thread_ends_without_descriptors(void **state)
+{
+    (void)state;
+    if (!threaded())
+        skip_because("there are no threads");
+    assert_true(in_child(a_thread_ends_its_team, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         /* first: this process has no threads yet, which would stay */
         cmocka_unit_test(a_team_is_smaller_where_threads_cannot_be_started),
+        cmocka_unit_test(a_thread_ends_without_descriptors),
         cmocka_unit_test(every_thread_once_and_in_step),
         cmocka_unit_test(teams_of_several_threads_at_once),
         cmocka_unit_test(a_team_inside_of_a_team_has_one_thread),
