@@ -2,6 +2,7 @@
 import os
 import re
 import socket
+import threading
 import unittest
 
 from program import PATIENCE, WRAPPER, Case, main, wait_until
@@ -118,6 +119,42 @@ class Trust(Case):
             taken, good = stall(s, b"X-Api-Key: secret")
             self.assertEqual(good, 200)
             self.assertLess(taken, 100 << 20)
+
+    @unittest.skipIf(WRAPPER or not os.path.exists("/proc/self/status"), "reads the program's memory")
+    def test_log_probabilities_take_little_memory(self):
+        many = {"prompt": "a", "n": 8, "max_tokens": 500, "temperature": 1}
+        with Server(self.endless(), "--slots=8") as s:
+            s.answer("/v1/completions", **many)
+            before, most, ended = self.memory(s), 0, threading.Event()
+            def watch():
+                nonlocal most
+                while not ended.wait(0.005):
+                    most = max(most, self.memory(s))
+            t = threading.Thread(target=watch)
+            t.start()
+            got = s.answer("/v1/completions", logprobs=20, **many)
+            ended.set()
+            t.join()
+            lists = [c["logprobs"] for c in got["choices"]]
+            n = sum(len(x["tokens"]) for x in lists)
+            self.assertGreater(n, 2000)
+            self.assertLess((most - before) / n, 8000)
+            for c, x in zip(got["choices"], lists):
+                self.assertEqual("".join(x["tokens"]), c["text"])
+                self.assertEqual({len(v) for v in x.values()}, {len(x["tokens"])})
+                self.assertEqual(x["text_offset"][:2], [0, len(x["tokens"][0].encode())])
+
+    def test_log_probabilities_in_all(self):
+        many = {"prompt": "a", "n": 8, "max_tokens": 3900, "temperature": 1}
+        with Server(self.endless(ctx=4000), "--slots=8") as s:
+            status, _, got = s.ask("/v1/completions", {"logprobs": 20, **many})
+            self.assertEqual((status, got["error"]["type"]), (503, "unavailable_error"))
+            s.wait_for(0)
+            # what was kept is free again, and a stream keeps nothing
+            self.assertEqual(s.ask("/v1/completions", {"logprobs": 20, **many, "n": 1})[0], 200)
+            parts = s.stream("/v1/completions", logprobs=20, **many)
+            self.assertGreater(sum(len(c["logprobs"]["tokens"]) for p in parts
+                                   for c in p["choices"] if c["logprobs"]), 25000)
 
 
 if __name__ == "__main__":

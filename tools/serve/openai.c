@@ -174,11 +174,11 @@ static bool echo_prompt(struct choice *k, const struct request *r, const struct 
         return true;
     k->job->of_prompt = true;
     k->shown = (struct shown){.echo = k->echo.p, .n_echo = k->echo.n};
-    k->logprobs = json_array();
-    for (size_t i = 0; i <= p->n_held && i < p->n_held + p->n; i++)
+    bool good = true;
+    for (size_t i = 0; i <= p->n_held && i < p->n_held + p->n && good; i++)
         if (i || !text || !is_added(m, p->ids[i], text))
-            json_array_append_new(k->logprobs, logprobs_unknown(m, p->ids[i]));
-    return true;
+            good = logprobs_keep_unknown(&k->logprobs, p->ids[i]);
+    return good;
 }
 
 /* Counts the log-probabilities of a prompt in n choices; fails if there are too many. */

@@ -1,67 +1,167 @@
 #include "openai_logprobs.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "fields.h"
+#include "lost.h"
+#include "tools/json/read.h"
 
-/* -9999 is OpenAI's number for a token that cannot come. */
-static json_t *real(double x)
+static size_t all; /* bytes that are kept */
+
+/* ---- keeping */
+
+/* The tokens follow each other: the number of alternatives, the token, the alternatives. UNKNOWN:
+   neither the token's log-probability nor alternatives are known. */
+#define UNKNOWN UINT32_MAX
+struct token {
+    uint32_t n;
+    bool known;
+    struct tft_choice choice[1 + JOB_LOGPROBS];
+};
+
+static bool append(struct cli_text *t, const void *p, size_t n)
 {
-    return isnan(x) ? json_null() : json_real(isfinite(x) ? x : -9999);
+    return cli_text_append(t, p, n);
 }
 
-static json_t *token(const struct tft_model *m, const struct tft_choice *c)
+static bool keep(struct logprobs *l, uint32_t n, const void *choices, size_t size)
+{
+    size_t before = l->kept.n, bytes = sizeof n + size;
+    if (bytes > LOGPROBS_ALL - all)
+        return false;
+    if (!append(&l->kept, &n, sizeof n) || !append(&l->kept, choices, size)) {
+        l->kept.n = before;
+        return false;
+    }
+    all += bytes;
+    return true;
+}
+
+bool logprobs_keep(struct logprobs *l, const struct item *item)
+{
+    return keep(l, (uint32_t)item->index, item->p, item->n);
+}
+
+bool logprobs_keep_unknown(struct logprobs *l, int32_t id)
+{
+    return keep(l, UNKNOWN, &(struct tft_choice){id, NAN}, sizeof(struct tft_choice));
+}
+
+void logprobs_free(struct logprobs *l)
+{
+    all -= l->kept.n;
+    free(l->kept.p);
+    l->kept = (struct cli_text){0};
+}
+
+/* Reads the token at *at, and moves there. False: there are no more. */
+static bool next(const struct logprobs *l, size_t *at, struct token *t)
+{
+    if (*at == l->kept.n)
+        return false;
+    memcpy(&t->n, l->kept.p + *at, sizeof t->n);
+    t->known = t->n != UNKNOWN;
+    t->n = t->known ? t->n : 0;
+    size_t bytes = (1 + t->n) * sizeof *t->choice;
+    memcpy(t->choice, l->kept.p + *at + sizeof t->n, bytes);
+    *at += sizeof t->n + bytes;
+    return true;
+}
+
+/* ---- writing */
+
+static bool say(struct cli_text *to, const char *p) { return append(to, p, strlen(p)); }
+
+/* A real number in JSON has a point or an exponent. -9999 is OpenAI's number for a token that
+   cannot come. */
+static bool say_number(struct cli_text *to, double x)
+{
+    char text[32];
+    if (isnan(x))
+        return say(to, "null");
+    snprintf(text, sizeof text, "%.9g", isfinite(x) ? x : -9999);
+    return say(to, text) && (strpbrk(text, ".e") || say(to, ".0"));
+}
+
+static bool say_text(struct cli_text *to, const struct tft_model *m, int32_t id)
 {
     size_t n;
-    const char *p = tft_token_text(m, c->id, true, &n);
-    json_t *bytes = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)p[i]));
-    return json_pack("{s:o,s:i,s:o,s:o}", "token", json_bytes(p, n), "id", (int)c->id, "logprob",
-                     real(c->logprob), "bytes", bytes);
+    const char *p = tft_token_text(m, id, true, &n);
+    return cli_text_json(to, p ? p : "", n);
 }
 
-json_t *logprobs_entry(const struct tft_model *m, const struct item *item)
+static bool say_bytes(struct cli_text *to, const struct tft_model *m, int32_t id)
 {
-    struct tft_choice all[1 + JOB_LOGPROBS];
-    memcpy(all, item->p, item->n);
-    json_t *entry = token(m, &all[0]), *top = json_array();
-    for (size_t i = 0; i < item->index; i++)
-        json_array_append_new(top, token(m, &all[1 + i]));
-    json_object_set_new(entry, "top_logprobs", top);
-    return entry;
-}
-
-json_t *logprobs_unknown(const struct tft_model *m, int32_t id)
-{
-    json_t *entry = token(m, &(struct tft_choice){id, NAN});
-    json_object_set_new(entry, "top_logprobs", json_null());
-    return entry;
-}
-
-json_t *logprobs_chat(json_t *entries)
-{
-    return entries ? json_pack("{s:o}", "content", entries) : json_null();
-}
-
-/* The most likely tokens by their text; the first of equal texts is the most likely. null: they are
-   not known. */
-static json_t *by_text(json_t *top)
-{
-    json_t *all, *entry;
-    size_t i;
-    if (json_is_null(top))
-        return json_null();
-    all = json_object();
-    json_array_foreach(top, i, entry)
-    {
-        const char *text = json_string_value(json_object_get(entry, "token"));
-        if (text && !json_object_get(all, text))
-            json_object_set(all, text, json_object_get(entry, "logprob"));
+    size_t n;
+    const char *p = tft_token_text(m, id, true, &n);
+    bool good = say(to, "[");
+    for (size_t i = 0; i < n && good; i++) {
+        char number[8];
+        snprintf(number, sizeof number, i ? ",%u" : "%u", (unsigned char)p[i]);
+        good = say(to, number);
     }
-    return all;
+    return good && say(to, "]");
 }
+
+/* The members of a token of a chat, without the end of the object. */
+static bool say_token(struct cli_text *to, const struct tft_model *m, const struct tft_choice *c)
+{
+    char id[32];
+    snprintf(id, sizeof id, ",\"id\":%d,\"logprob\":", (int)c->id);
+    return say(to, "{\"token\":") && say_text(to, m, c->id) && say(to, id) &&
+           say_number(to, c->logprob) && say(to, ",\"bytes\":") && say_bytes(to, m, c->id);
+}
+
+static bool say_entry(struct cli_text *to, const struct tft_model *m, const struct token *t)
+{
+    bool good = say_token(to, m, &t->choice[0]) && say(to, ",\"top_logprobs\":[");
+    for (size_t i = 0; i < t->n && good; i++)
+        good = (!i || say(to, ",")) && say_token(to, m, &t->choice[1 + i]) && say(to, "}");
+    return good && say(to, "]}");
+}
+
+static bool write_chat(struct cli_text *to, const struct tft_model *m, const struct logprobs *l)
+{
+    struct token t;
+    bool good = say(to, "{\"content\":[");
+    for (size_t at = 0; good && next(l, &at, &t);)
+        good = (to->p[to->n - 1] == '[' || say(to, ",")) && say_entry(to, m, &t);
+    return good && say(to, "]}");
+}
+
+/* Whether the last of n keys, which ends at the end of the text, is one of those before it. */
+static bool is_double(const struct cli_text *to, const size_t *key, const size_t *len, size_t n)
+{
+    for (size_t i = 0; i + 1 < n; i++)
+        if (len[i] == len[n - 1] && memcmp(to->p + key[i], to->p + key[n - 1], len[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The most likely tokens by their text; the first of equal texts is the most likely. */
+static bool say_by_text(struct cli_text *to, const struct tft_model *m, const struct token *t)
+{
+    size_t key[JOB_LOGPROBS], len[JOB_LOGPROBS], n = 0;
+    bool good = say(to, "{");
+    for (size_t i = 0; i < t->n && good; i++) {
+        size_t before = to->n;
+        if (n)
+            good = say(to, ",");
+        key[n] = to->n;
+        good = good && say_text(to, m, t->choice[1 + i].id);
+        len[n] = to->n - key[n];
+        if (good && is_double(to, key, len, n + 1)) {
+            to->n = before;
+            continue;
+        }
+        n++;
+        good = good && say(to, ":") && say_number(to, t->choice[1 + i].logprob);
+    }
+    return good && say(to, "}");
+}
+
+/* ---- completions */
 
 static size_t count_characters(const char *p, size_t n)
 {
@@ -89,38 +189,74 @@ static bool has_extra_space(const struct shown *shown, const char *piece, size_t
     return len && *piece == ' ' && shown->at < shown->n_echo && shown->echo[shown->at] != ' ';
 }
 
-/* Adds a token and its offset. Its text is the one that it has in the text of the choice. */
-static void add_token(json_t *tokens, json_t *offsets, const json_t *entry,
-                      const struct tft_model *m, struct shown *shown)
+/* Goes on by a token, and writes its text as the text of the choice has it; to: or NULL. */
+static bool show(struct cli_text *to, const struct tft_model *m, int32_t id, struct shown *shown)
 {
     char piece[TFT_TEXT_MAX];
-    int32_t id = (int32_t)json_integer_value(json_object_get(entry, "id"));
     bool fresh = !shown->state.started;
     size_t n, len = tft_text_push(&shown->state, m, id, piece), special = named(shown, m, id),
               space = has_extra_space(shown, piece, len);
     const char *name = tft_token_text(m, id, true, &n), *p = piece + space;
     len -= space;
     bool cut = (fresh || space) && !special && n && *name == ' ' && len + 1 == n;
-    json_array_append_new(tokens, cut ? json_bytes(p, len) : json_bytes(name, n));
-    json_array_append_new(offsets, json_integer((json_int_t)shown->offset));
     shown->at += len + special;
     shown->offset += count_characters(p, len) + count_characters(name, special);
+    return !to || (cut ? cli_text_json(to, p, len) : cli_text_json(to, name ? name : "", n));
 }
 
-json_t *logprobs_completion(json_t *entries, const struct tft_model *m, struct shown *shown)
+static bool say_offset(struct cli_text *to, const struct tft_model *m, int32_t id,
+                       struct shown *shown)
 {
-    if (!entries)
-        return json_null();
-    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(),
-           *offsets = json_array(), *entry;
-    size_t i;
-    json_array_foreach(entries, i, entry)
-    {
-        add_token(tokens, offsets, entry, m, shown);
-        json_array_append(values, json_object_get(entry, "logprob"));
-        json_array_append_new(tops, by_text(json_object_get(entry, "top_logprobs")));
+    char number[24];
+    snprintf(number, sizeof number, "%zu", shown->offset);
+    return say(to, number) && show(NULL, m, id, shown);
+}
+
+static bool say_top(struct cli_text *to, const struct tft_model *m, const struct token *t)
+{
+    return t->known ? say_by_text(to, m, t) : say(to, "null");
+}
+
+static bool write_completion(struct cli_text *to, const struct tft_model *m,
+                             const struct logprobs *l, struct shown *shown)
+{
+    static const char *const heads[] = {"{\"tokens\":[", "],\"token_logprobs\":[",
+                                        "],\"top_logprobs\":[", "],\"text_offset\":["};
+    struct shown first = *shown;
+    bool good = true;
+    struct token t;
+    for (int list = 0; list < 4 && good; list++) {
+        good = say(to, heads[list]);
+        for (size_t at = 0; good && next(l, &at, &t);) {
+            good = (to->p[to->n - 1] == '[' || say(to, ",")) &&
+                   (list == 0   ? show(to, m, t.choice[0].id, &first)
+                    : list == 1 ? say_number(to, t.choice[0].logprob)
+                    : list == 2 ? say_top(to, m, &t)
+                                : say_offset(to, m, t.choice[0].id, shown));
+        }
     }
-    json_decref(entries);
-    return json_pack("{s:o,s:o,s:o,s:o}", "tokens", tokens, "token_logprobs", values,
-                     "top_logprobs", tops, "text_offset", offsets);
+    return good && say(to, "]}");
+}
+
+bool logprobs_write(struct cli_text *to, const struct tft_model *m, struct logprobs *l,
+                    struct shown *shown)
+{
+    bool good = !l->kept.n ? say(to, "null")
+                : shown    ? write_completion(to, m, l, shown)
+                           : write_chat(to, m, l);
+    logprobs_free(l);
+    return good;
+}
+
+json_t *logprobs_take(const struct tft_model *m, struct logprobs *l, struct shown *shown)
+{
+    struct cli_text t = {0};
+    if (!l->kept.n)
+        return json_null();
+    bool good = logprobs_write(&t, m, l, shown);
+    json_t *v = good ? read_json(t.p, t.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+    free(t.p);
+    if (!v)
+        lost_note();
+    return v;
 }

@@ -26,7 +26,7 @@ void call_free(struct call *c)
         free(k->text.p);
         free(k->thought.p);
         json_decref(k->calls);
-        json_decref(k->logprobs);
+        logprobs_free(&k->logprobs);
     }
     tft_chat_tools_close(c->tools);
     free(c);
@@ -76,13 +76,6 @@ static json_t *frame(const struct call *c, json_t *choices)
                      "choices", choices);
 }
 
-static json_t *take_logprobs(const struct call *c, struct choice *k)
-{
-    json_t *entries = k->logprobs;
-    k->logprobs = NULL;
-    return c->chat ? logprobs_chat(entries) : logprobs_completion(entries, c->server->m, &k->shown);
-}
-
 /* Begins a call. Its name has nine letters, as Mistral's template requires. */
 static json_t *new_call(const char *name)
 {
@@ -90,6 +83,11 @@ static json_t *new_call(const char *name)
     call_name(id, sizeof id, "", 9);
     return json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name",
                      name, "arguments", "");
+}
+
+static struct shown *shown_of(const struct call *c, struct choice *k)
+{
+    return c->chat ? NULL : &k->shown;
 }
 
 /* ---- a stream */
@@ -107,7 +105,8 @@ static void send_choice(struct call *c, struct choice *k, const char *member, js
                         const char *finish)
 {
     json_t *one = json_pack("{s:i,s:o,s:o,s:s?}", "index", (int)(k - c->choice), member, body,
-                            "logprobs", take_logprobs(c, k), "finish_reason", finish);
+                            "logprobs", logprobs_take(c->server->m, &k->logprobs, shown_of(c, k)),
+                            "finish_reason", finish);
     json_t *part = frame(c, json_pack("[o]", one));
     if (c->usage)
         json_object_set_new(part, "usage", json_null());
@@ -122,8 +121,8 @@ static void begin_choice(struct call *c, struct choice *k)
         return;
     k->begun = true;
     if (c->chat) {
-        json_t *logprobs = k->logprobs; /* they belong to the next text */
-        k->logprobs = NULL;
+        struct logprobs logprobs = k->logprobs; /* they belong to the next text */
+        k->logprobs = (struct logprobs){0};
         send_choice(c, k, "delta", json_pack("{s:s,s:n}", "role", "assistant", "content"), NULL);
         k->logprobs = logprobs;
     } else if (k->echo.n) {
@@ -223,6 +222,15 @@ static void collect(struct choice *k, const struct item *item)
     }
 }
 
+/* Log-probabilities are large: they are written into the text of the reply, in the place of this
+   member, whose text no string in JSON contains. */
+static const char logprobs_mark[] = "\"logprobs\":\"\"";
+
+static json_t *mark(const struct choice *k)
+{
+    return k->logprobs.kept.n ? json_string("") : json_null();
+}
+
 static json_t *whole_choice(struct call *c, struct choice *k)
 {
     struct cli_text all = {0};
@@ -233,7 +241,7 @@ static json_t *whole_choice(struct call *c, struct choice *k)
     free(all.p);
     if (!c->chat)
         return json_pack("{s:i,s:o,s:o,s:s}", "index", index, "text", text, "logprobs",
-                         take_logprobs(c, k), "finish_reason", k->finish);
+                         mark(k), "finish_reason", k->finish);
     if (k->calls && !k->text.n) {
         json_decref(text);
         text = json_null();
@@ -244,7 +252,44 @@ static json_t *whole_choice(struct call *c, struct choice *k)
     if (k->calls)
         json_object_set(message, "tool_calls", k->calls);
     return json_pack("{s:i,s:o,s:o,s:s}", "index", index, "message", message, "logprobs",
-                     take_logprobs(c, k), "finish_reason", k->finish);
+                     mark(k), "finish_reason", k->finish);
+}
+
+/* Writes the reply with the log-probabilities; false: out of memory. */
+static bool write_whole(struct cli_text *to, struct call *c, const char *text)
+{
+    for (struct choice *k = c->choice; k < c->choice + c->n; k++) {
+        const char *at = k->logprobs.kept.n ? strstr(text, logprobs_mark) : NULL;
+        if (!at)
+            continue;
+        at += sizeof logprobs_mark - 1;
+        if (!cli_text_append(to, text, (size_t)(at - text) - 2) ||
+            !logprobs_write(to, c->server->m, &k->logprobs, shown_of(c, k)))
+            return false;
+        text = at;
+    }
+    return cli_text_append(to, text, strlen(text));
+}
+
+static void send_text(struct call *c, json_t *body)
+{
+    char *text = body ? json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    struct cli_text t = {0};
+    json_decref(body);
+    if (text && write_whole(&t, c, text))
+        reply_text(c->x, 200, "application/json; charset=utf-8", t.p, t.n);
+    else
+        reply_error(c->x, 500, "server_error", "out of memory");
+    free(t.p);
+    free(text);
+}
+
+static bool has_logprobs(const struct call *c)
+{
+    for (const struct choice *k = c->choice; k < c->choice + c->n; k++)
+        if (k->logprobs.kept.n)
+            return true;
+    return false;
 }
 
 static void send_whole(struct call *c)
@@ -255,11 +300,26 @@ static void send_whole(struct call *c)
     json_t *body = frame(c, all);
     json_object_set_new(body, "usage", usage(c));
     json_object_set_new(body, "timings", timings(c));
-    reply_json(c->x, 200, body);
+    if (has_logprobs(c))
+        send_text(c, body);
+    else
+        reply_json(c->x, 200, body);
     c->x = NULL;
 }
 
 /* ---- items */
+
+static void keep_logprobs(struct call *c, struct choice *k, const struct item *item)
+{
+    if (logprobs_keep(&k->logprobs, item))
+        return;
+    reply_error(c->x, 503, "unavailable_error",
+                "the log-probabilities of the answers under way take more than %d MiB: ask for a "
+                "stream, for fewer alternatives or for fewer tokens",
+                LOGPROBS_ALL >> 20);
+    c->x = NULL;
+    call_gone(c);
+}
 
 static void end_choice(struct call *c, struct choice *k)
 {
@@ -306,9 +366,7 @@ void call_take(void *user, const struct item *item)
     if (!c->x)
         return;
     if (item->kind == ITEM_TOKEN) {
-        if (!k->logprobs)
-            k->logprobs = json_array();
-        json_array_append_new(k->logprobs, logprobs_entry(c->server->m, item));
+        keep_logprobs(c, k, item);
     } else if (item->kind == ITEM_PROMPT) {
         if (c->stream)
             show_progress(c, k, item);
