@@ -139,10 +139,10 @@ class Trust(Case):
             n = sum(len(x["tokens"]) for x in lists)
             self.assertGreater(n, 2000)
             self.assertLess((most - before) / n, 8000)
-            for c, x in zip(got["choices"], lists):
-                self.assertEqual("".join(x["tokens"]), c["text"])
+            for x in lists:
                 self.assertEqual({len(v) for v in x.values()}, {len(x["tokens"])})
-                self.assertEqual(x["text_offset"][:2], [0, len(x["tokens"][0].encode())])
+                self.assertEqual(x["text_offset"], sorted(x["text_offset"]))
+                self.assertTrue(all(0 < len(top) <= 20 for top in x["top_logprobs"]))
 
     def test_log_probabilities_in_all(self):
         many = {"prompt": "a", "n": 8, "max_tokens": 3900, "temperature": 1}

@@ -1,6 +1,8 @@
 /* The tests of `value is NAME`. */
 #include "tree.h"
 
+#include <string.h>
+
 static bool is_callable(struct jinja_value v) { return v.kind == JINJA_CALLABLE; }
 
 static bool is_sequence(struct jinja_value v)
@@ -39,12 +41,52 @@ static bool plain(const struct jinja_string *name, struct jinja_value v, bool *k
     return false;
 }
 
-/* Whether a is b; supported for none, true and false, which are singletons. */
+/* Whether equal values are one object in Python is known only of some: the numbers below have one
+   object each. Other numbers, and strings of one character, depend on where they come from. */
+static bool one_object(struct jinja *x, bool known)
+{
+    if (!known)
+        tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
+                       "sameas is not supported of equal floats, equal characters, and equal "
+                       "integers that are not from -5 to 256");
+    return known;
+}
+
+static bool same_string(struct jinja *x, const struct jinja_string *a, const struct jinja_string *b)
+{
+    if (a == b || (!a->n && !b->n))
+        return true;
+    return a->n == 1 && b->n == 1 && *a->p == *b->p && one_object(x, false);
+}
+
+/* A method is another object each time. */
+static bool same_callable(const struct jinja_callable *a, const struct jinja_callable *b)
+{
+    bool functions = a->name && b->name && a->self.kind == JINJA_UNDEFINED &&
+                     b->self.kind == JINJA_UNDEFINED;
+    return a == b || (functions && strcmp(a->name, b->name) == 0);
+}
+
+/* Whether a is b. An undefined value is another object each time. */
 static bool same_as(struct jinja *x, struct jinja_value a, struct jinja_value b)
 {
-    if (b.kind != JINJA_NONE && b.kind != JINJA_BOOL)
-        tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "sameas is supported of none, true and false only");
-    return a.kind == b.kind && (a.kind == JINJA_NONE || a.truth == b.truth);
+    if (a.kind != b.kind)
+        return false;
+    switch (a.kind) {
+    case JINJA_NONE: return true;
+    case JINJA_BOOL: return a.truth == b.truth;
+    case JINJA_INT:
+        return a.integer == b.integer && one_object(x, a.integer >= -5 && a.integer <= 256);
+    case JINJA_FLOAT: return a.number == b.number && one_object(x, false);
+    case JINJA_BIG: return a.string == b.string;
+    case JINJA_STRING: return same_string(x, a.string, b.string);
+    case JINJA_LIST: return a.list == b.list;
+    case JINJA_DICT:
+    case JINJA_NAMESPACE: return a.dict == b.dict;
+    case JINJA_CALLABLE: return same_callable(a.call, b.call);
+    case JINJA_LOOP: return a.loop == b.loop;
+    default: return false;
+    }
 }
 
 static int comparison(const struct jinja_string *name)
