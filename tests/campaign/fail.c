@@ -4,6 +4,9 @@
  *      FAIL_KIND alloc: malloc and its kin; io: the calls that open, map, read and write files
  *      FAIL_AT     the number of the call, from 1 on; 0: none
  *      FAIL_LOG    a file that gets the number of calls when the program ends
+ *      FAIL_STEPS  set: no call counts before a signal. SIGUSR1 begins the count again, and lets one
+ *                  call fail: the first call after the first signal, the second after the second.
+ *                  SIGUSR2 begins the count, and lets none fail
  *
  * Only calls from the program and from libtuffet count: other libraries are not tested without
  * memory.
@@ -13,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,9 +33,10 @@ void *__libc_memalign(size_t align, size_t n);
 
 #pragma GCC visibility push(default) /* the functions below replace the C library's */
 
-static atomic_long calls;
-static long at;
+static atomic_long calls, at;
+static long step;
 static int counts_alloc, counts_io;
+static atomic_int waits; /* for a signal */
 
 /* The code that counts: of the program itself, and of the library. */
 static struct {
@@ -55,12 +60,24 @@ static int note_code(struct dl_phdr_info *o, size_t size, void *first)
     return 0;
 }
 
+static void on_signal(int signal)
+{
+    calls = 0;
+    at = signal == SIGUSR1 ? ++step : 0;
+    waits = 0;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const char *kind = getenv("FAIL_KIND"), *number = getenv("FAIL_AT");
     int first = 1;
     dl_iterate_phdr(note_code, &first);
     at = number ? atol(number) : 0;
+    if (getenv("FAIL_STEPS")) {
+        waits = 1;
+        signal(SIGUSR1, on_signal);
+        signal(SIGUSR2, on_signal);
+    }
     counts_alloc = kind && strcmp(kind, "alloc") == 0;
     counts_io = kind && strcmp(kind, "io") == 0;
 }
@@ -82,7 +99,7 @@ __attribute__((destructor)) static void end(void)
 static int fails(int counts, const void *from)
 {
     uintptr_t caller = (uintptr_t)from;
-    for (int i = 0; counts && i < n_code; i++)
+    for (int i = 0; counts && !waits && i < n_code; i++)
         if (caller >= code[i].begin && caller < code[i].end)
             return ++calls == at;
     return 0;

@@ -13,6 +13,11 @@ Each part runs commands on small models and does something to them:
     room      files may only grow to so many bytes, in steps likewise
     kills     commands that write a file are killed under way (kill -9)
     GPU       calls of a played GPU fail, one after the other, where the build has one
+    requests  each allocation of 20 requests to a server fails, one after the other: an answer with
+              the status 200 is the right one, and the server goes on
+    hostile   requests to a server, with other bytes than they should have
+    templates, grammars  likewise, of run and chat
+    server    servers that compute and write sessions are killed (kill -9), and the next is right
     fuzz      fuzz targets of a build with -Dfuzz=true, each on a copy of its corpus
 
 The commands of a part take turns. The calls that fail, and the steps, are spread over the whole
@@ -40,6 +45,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import campaign_server
 
 THOROUGH = "TUFFET_THOROUGH" in os.environ
 PATIENCE = 120  # seconds for a command that takes less than two
@@ -87,12 +94,16 @@ class Campaign:
             f.write(TEXT)
         with open(self.path("questions"), "w", encoding="utf-8") as f:
             f.write((json.dumps({"text": "Once upon a time"}) + "\n") * 3)
+        with open(self.path("tools"), "w", encoding="utf-8") as f:
+            json.dump([{"type": "function", "command": ["true"], "function": {
+                "name": "f", "description": "x" * 1022, "parameters": {"type": "object"}}}], f)
         for name, setting in (("f32", "endless=1"), ("q8_0", "type=q8_0")):
             subprocess.run([self.toy, "write", self.path(name), setting], check=True)
         self.run_plainly(*self.quantize("w8a8", "--intact-system=Be brief", "--template=chatml",
                                         "--kv=tuffet:group=16,window=16"))
         self.run_plainly("pack", self.path("q8_0"), "-o", self.path("packed"))
         self.has_eval = b"eval" in self.run_plainly("help")
+        self.has_server = b"--api-key" in self.run_plainly("serve", "--help")
 
     def addresses_to_load(self):
         """With fewer, the system's loader ends the program before it begins. Some libraries that
@@ -130,6 +141,8 @@ class Campaign:
         if self.has_bench:
             reads.append(["bench", model, "-r1", "-p8", "-n2", "-t1", "--json"])
         if self.has_eval:
+            reads.append(["chat", model, "-pHello", "-n1", "-t1", "--template=chatml", "--yes",
+                          "--tools", self.path("tools")])
             reads.append(["eval", model, "--task=lambada", "-f", self.path("questions"), "-t1"])
         return reads
 
@@ -364,8 +377,14 @@ def main():
         c = Campaign(a, folder)
         parts = {"files": c.files, "memory": c.memory, "in/out": c.in_out,
                  "addresses": c.addresses, "room": c.room, "kills": c.kills}
+        server = campaign_server.ServerParts(c) if c.has_server else None
+        if server:
+            parts.update({"requests": server.requests, "hostile": server.hostile,
+                          "templates": server.templates, "grammars": server.grammars,
+                          "server": server.server_kills})
         if not os.path.exists(c.fail):
-            del parts["memory"], parts["in/out"]
+            for name in ("memory", "in/out", "requests"):
+                parts.pop(name, None)
         if os.path.isdir(c.player):
             parts["GPU"] = c.gpu
         names = [n for n in [*parts, *(["fuzz"] if a.fuzz else [])] if a.only in n]
@@ -384,6 +403,8 @@ def main():
                 runs += 1
             took = (time.monotonic() - begun) / 60
             print(f"| {name} | {runs:,} | {took:.1f} | {len(c.bad) - bad} |", flush=True)
+        if server:
+            server.close()
     sys.exit(1 if c.bad else 0)
 
 
