@@ -137,7 +137,7 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
     *v = (text ? s->named->v : m->prefix_v) + row * width;
 }
 
-/* Writes what tft_session_save keeps to an open file; errors name `path`. */
+/* As tft_session_save, to an open file; errors name `path`. */
 enum tft_status tft_session_write(const struct tft_session *s, const struct tft_sampler *z,
                                   FILE *file, const char *path, struct tft_error *err);
 

@@ -150,7 +150,7 @@ class Trust(Case):
             status, _, got = s.ask("/v1/completions", {"logprobs": 20, **many})
             self.assertEqual((status, got["error"]["type"]), (503, "unavailable_error"))
             s.wait_for(0)
-            # what was kept is free again, and a stream keeps nothing
+            # the kept tokens are free again, and a stream keeps none
             self.assertEqual(s.ask("/v1/completions", {"logprobs": 20, **many, "n": 1})[0], 200)
             parts = s.stream("/v1/completions", logprobs=20, **many)
             self.assertGreater(sum(len(c["logprobs"]["tokens"]) for p in parts

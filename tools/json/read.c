@@ -10,7 +10,7 @@ struct list {
     size_t n, room;
 };
 
-/* What jansson has allocated and dropped while it reads. It drops few blocks, so they may wait. */
+/* The blocks that jansson has allocated and dropped while it reads. It drops few, so they wait. */
 static _Thread_local struct {
     bool reads, failed;
     struct list made, dropped;
@@ -86,7 +86,7 @@ json_t *read_json(const char *p, size_t n, size_t flags, json_error_t *e)
     json_t *v = load(p, n, flags, e);
     now.reads = false;
     free_all(&now.dropped, !now.failed);
-    free_all(&now.made, now.failed); /* with what was dropped */
+    free_all(&now.made, now.failed); /* the dropped blocks too */
     if (now.failed && lost)
         *lost = true;
     if (now.failed && e) {

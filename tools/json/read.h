@@ -13,8 +13,8 @@
  */
 json_t *read_json(const char *p, size_t n, size_t flags, json_error_t *e);
 
-/* Until the next call, an allocation that jansson cannot make in this thread sets *lost: what it
-   builds may then lack a part, without an error. NULL: none does. */
+/* Until the next call, an allocation that jansson cannot make in this thread sets *lost: the
+   value under construction may then lack a part, without an error. NULL: none does. */
 void watch_json(bool *lost);
 
 #endif

@@ -1,5 +1,5 @@
-"""The parts of campaign.py that try to break tuffet serve, and what others write for it: requests,
-templates and grammars."""
+"""The parts of campaign.py that try to break tuffet serve, and its readers of requests, templates
+and grammars."""
 import http.client
 import itertools
 import json
@@ -54,7 +54,7 @@ REQUESTS = [
 
 
 def essence(value):
-    """A reply without what differs from one to the next."""
+    """A reply without the members that differ from one to the next."""
     if isinstance(value, dict):
         return {k: essence(v) for k, v in value.items() if k not in VOLATILE}
     return [essence(v) for v in value] if isinstance(value, list) else value
@@ -120,7 +120,7 @@ class Server:
 
 
 class ServerParts:
-    """campaign: what campaign.py has (models, a folder, a random generator, report)."""
+    """campaign: of campaign.py, with models, a folder, a random generator and reports."""
 
     def __init__(self, campaign):
         self.c = campaign
@@ -139,7 +139,7 @@ class ServerParts:
     # ---- each allocation of a request fails
 
     def warm(self, server, request):
-        """The right reply; what the server makes once is made."""
+        """The right reply. The first request makes things that the server makes once."""
         server.ask(*request)
         return server.ask(*request)
 

@@ -4,7 +4,7 @@
 
 #include "server.h"
 
-/* What a request says of its sender: values of headers, or NULL. */
+/* The headers in which a request describes its sender: values, or NULL. */
 struct claims {
     const char *bearer, *key; /* Authorization, X-Api-Key */
     const char *host, *origin;

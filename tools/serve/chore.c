@@ -50,7 +50,7 @@ static enum tft_status write_draft(struct chore *c, const struct tft_session *s,
 }
 
 /* A client chooses the name, and others may have put a link into the folder. So the name is never
-   opened: a new file, whose name clients cannot choose, replaces it. */
+   opened: a new file replaces it, under a name that clients cannot choose until it is complete. */
 static enum tft_status save_in(struct chore *c, const struct tft_session *s, int folder,
                                const char *name)
 {

@@ -31,7 +31,7 @@ struct gate {
     size_t line;          /* where its last line begins, which is not complete */
     uint64_t left;        /* bytes of GATE_AT_WASTE */
     size_t held;          /* bytes of the request so far */
-    struct gate *newer, *older; /* of those with bytes */
+    struct gate *newer, *older; /* of the gates with bytes */
 };
 
 static struct {
@@ -129,7 +129,7 @@ static void put_back(struct gate *g, struct evbuffer *in, const char *p, size_t 
         shut(g);
 }
 
-/* Gives evhttp the head, and what has come after it. */
+/* Gives evhttp the head, and the bytes that have come after it. */
 static void pass(struct gate *g, struct evbuffer *in, enum at then)
 {
     g->at = then;
@@ -185,7 +185,7 @@ static void take_whole_head(struct gate *g, struct evbuffer *in, size_t n)
     head_free(&h);
 }
 
-/* Moves what has come to the head. False: out of memory. */
+/* Moves the bytes that have come to the head. False: out of memory. */
 static bool collect(struct gate *g, struct evbuffer *in)
 {
     char piece[4096];

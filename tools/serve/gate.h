@@ -1,5 +1,5 @@
 /*
- * Looks at what a connection sends before evhttp does, which collects a whole body before it calls
+ * Reads the bytes of a connection before evhttp does, which collects a whole body before it calls
  * anybody. The gate keeps the head of a request until it is complete. It drops a body as it comes
  * if the sender has no key or is foreign (access.h), and evhttp then gets the head alone. It bounds
  * the bytes that all connections together have sent of requests that are not complete.

@@ -107,7 +107,7 @@ bool head_add(struct cli_text *t, const char *line)
     return cli_text_append(t, line, strlen(line)) && cli_text_append(t, "\r\n", 2);
 }
 
-/* ---- what evhttp has read */
+/* ---- after evhttp has read it */
 
 bool head_is_clear(const struct evkeyvalq *headers)
 {

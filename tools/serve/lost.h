@@ -1,5 +1,5 @@
 /*
- * What cannot be made for lack of memory. jansson and libevent build replies by many small
+ * Notices allocations that fail. jansson and libevent build replies by many small
  * allocations, and leave parts out where one fails. So their allocations are watched: a reply that
  * may lack a part is not sent (exchange.c).
  */

@@ -130,7 +130,7 @@ static bool write_chat(struct cli_text *to, const struct tft_model *m, const str
     return good && say(to, "]}");
 }
 
-/* Whether the last of n keys, which ends at the end of the text, is one of those before it. */
+/* Whether the last of n keys, which ends at the end of the text, is one of the others. */
 static bool is_double(const struct cli_text *to, const size_t *key, const size_t *len, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++)

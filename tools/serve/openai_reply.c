@@ -223,7 +223,7 @@ static void collect(struct choice *k, const struct item *item)
 }
 
 /* Log-probabilities are large: they are written into the text of the reply, in the place of this
-   member, whose text no string in JSON contains. */
+   member. No string in JSON contains the member's text, for its quotes would be escaped. */
 static const char logprobs_mark[] = "\"logprobs\":\"\"";
 
 static json_t *mark(const struct choice *k)

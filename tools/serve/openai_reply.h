@@ -10,11 +10,11 @@ struct choice {
     struct job *job;      /* NULL: the job has ended, and is freed */
     struct cli_text echo; /* completions: the text before the answer */
     struct cli_text text, thought;
-    json_t *calls;             /* [] of whole calls, for a reply that is not a stream */
-    struct logprobs logprobs;  /* not sent yet */
-    struct shown shown;        /* the text before these, for completions */
-    size_t n_prompt, n_held;   /* tokens of the prompt; how many the model's prefix has */
-    bool first;                /* of its prompt */
+    json_t *calls;            /* [] of whole calls, for a reply that is not a stream */
+    struct logprobs logprobs; /* not sent yet */
+    struct shown shown;       /* the text before these, for completions */
+    size_t n_prompt, n_held;  /* tokens of the prompt; how many the model's prefix has */
+    bool first;               /* of its prompt */
     bool begun;
     const char *finish;
 };

@@ -109,7 +109,7 @@ static void errors(void **state)
     }
 }
 
-/* What is built without memory is noticed. */
+/* A value that lacks a part for lack of memory is noticed. */
 static void watched(void **state)
 {
     (void)state;
