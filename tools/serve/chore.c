@@ -55,7 +55,8 @@ static enum tft_status save_in(struct chore *c, const struct tft_session *s, int
                                const char *name)
 {
     char draft[NAME_MAX + 1];
-    snprintf(draft, sizeof draft, ".%s.new", name);
+    if (snprintf(draft, sizeof draft, ".%s.new", name) >= (int)sizeof draft)
+        return tft_fail_os(&c->err, ENAMETOOLONG, c->path, "cannot be created");
     unlinkat(folder, draft, 0);
     int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)

@@ -159,7 +159,7 @@ static void refuse(struct gate *g, struct evbuffer *in, size_t n, const struct h
         drain(in);
     if (g->at == GATE_SHUT)
         return;
-    g->head.n = head_strip(g->head.p, n);
+    g->head.n = head_strip(g->head.p, n, !reads_on);
     if (!reads_on && !head_add(&g->head, "Connection: close\r\n")) {
         shut(g);
         return;

@@ -72,11 +72,11 @@ bool head_has_body(const struct head *h) { return h->coded || (h->has_length && 
 
 /* ---- changing */
 
-static bool is_dropped(const char *p, size_t n)
+static bool is_dropped(const char *p, size_t n, bool connection)
 {
     static const char *const names[] = {"Content-Length", "Transfer-Encoding", "Expect",
                                         "Connection"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < 3 + (size_t)connection; i++) {
         size_t len = strlen(names[i]);
         if (n > len && p[len] == ':' && strncasecmp(p, names[i], len) == 0)
             return true;
@@ -84,14 +84,14 @@ static bool is_dropped(const char *p, size_t n)
     return false;
 }
 
-size_t head_strip(char *p, size_t n)
+size_t head_strip(char *p, size_t n, bool connection)
 {
     size_t out = 0;
     bool drops = false;
     for (size_t at = 0, len; at < n; at += len) {
         len = (size_t)((char *)memchr(p + at, '\n', n - at) - (p + at)) + 1;
         bool goes_on = p[at] == ' ' || p[at] == '\t';
-        drops = goes_on ? drops : is_dropped(p + at, len);
+        drops = goes_on ? drops : is_dropped(p + at, len, connection);
         if (drops)
             continue;
         memmove(p + out, p + at, len);

@@ -24,8 +24,9 @@ void head_free(struct head *h);
 
 bool head_has_body(const struct head *h);
 
-/* Removes the headers that announce a body or keep the connection; returns the new n. */
-size_t head_strip(char *p, size_t n);
+/* Removes the headers that announce a body, and with `connection` also Connection; returns the new
+   n. */
+size_t head_strip(char *p, size_t n, bool connection);
 
 /* Adds a line before the empty one. False: out of memory. */
 bool head_add(struct cli_text *t, const char *line);
