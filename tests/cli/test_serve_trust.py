@@ -45,7 +45,7 @@ class Trust(Case):
             for headers in [[n, n], [n, b"Content-Length: 5"], [b"Content-Length: 5", n],
                             [n, b"Transfer-Encoding: chunked"], [b"Transfer-Encoding: gzip", n],
                             [b"Transfer-Encoding: gzip"], [b"Content-Length: +%d" % len(body)],
-                            [n, b"Host: other"]]:
+                            [b"Content-Length : 5"], [n, b"Host: other"]]:
                 got = s.raw(self.post(*headers, body=body) + second)
                 self.assertIn(b" 400 ", got[:20], headers)
                 self.assertEqual(got.count(b"HTTP/1.1 "), 1, headers)
@@ -77,8 +77,8 @@ class Trust(Case):
             self.assertEqual([line.split()[1] for line in got.split(b"\r\n")
                               if line.startswith(b"HTTP/1.1 ")], [b"401", b"200", b"200"])
             chunks = b"Transfer-Encoding: chunked"
-            for headers in [[chunks], [chunks, n], [b"Content-Length: 9999999999"],
-                            [b"Content-Length: x"], [b"Expect: 100-continue", n]]:
+            for headers in [[chunks], [b"Content-Length: 9999999999"],
+                            [b"Expect: 100-continue", n]]:
                 got = s.raw(self.post(*headers))
                 self.assertIn(b" 401 ", got[:20], headers)
                 self.assertIn(b"Connection: close", got)

@@ -172,11 +172,25 @@ static void refuse(struct gate *g, struct evbuffer *in, size_t n, const struct h
         pass(g, in, GATE_SHUT);
 }
 
+/* evhttp refuses such a request itself, and closes the connection. */
+static void refuse_unclear(struct gate *g, struct evbuffer *in)
+{
+    static const char bad[] = "GET\r\n\r\n";
+    drain(in);
+    g->head.n = 0;
+    if (cli_text_append(&g->head, bad, sizeof bad - 1))
+        pass(g, in, GATE_SHUT);
+    else
+        shut(g);
+}
+
 static void take_whole_head(struct gate *g, struct evbuffer *in, size_t n)
 {
     struct head h;
     if (!head_read(&h, g->head.p, n))
         shut(g);
+    else if (h.unclear)
+        refuse_unclear(g, in);
     else if (!head_has_body(&h) ||
              (access_has_key(all.o, &h.claims) && !access_is_foreign(all.o, &h.claims)))
         pass(g, in, GATE_AT_BODY);

@@ -1,6 +1,5 @@
 #include "head.h"
 
-#include <event2/keyvalq_struct.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -18,6 +17,19 @@ static bool is_digits(const char *p) { return *p && p[strspn(p, "0123456789")] =
 
 /* ---- reading */
 
+static void take_length(struct head *h, const char *value)
+{
+    h->unclear |= h->has_length || h->coded || !is_digits(value);
+    h->has_length = true;
+    h->length = is_digits(value) && strlen(value) < 18 ? strtoll(value, NULL, 10) : -1;
+}
+
+static void take_coding(struct head *h, const char *value)
+{
+    h->unclear |= h->has_length || h->coded || strcasecmp(value, "chunked") != 0;
+    h->coded = true;
+}
+
 /* The first of several headers counts, as in evhttp_find_header. */
 static void take_header(struct head *h, const char *name, const char *value)
 {
@@ -27,14 +39,14 @@ static void take_header(struct head *h, const char *name, const char *value)
                {"X-Api-Key", &h->claims.key},
                {"Host", &h->claims.host},
                {"Origin", &h->claims.origin}};
+    h->unclear |= h->claims.host && strcasecmp(name, "Host") == 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcasecmp(name, all[i].name) == 0 && !*all[i].to)
             *all[i].to = value;
-    if (strcasecmp(name, "Content-Length") == 0 && !h->has_length) {
-        h->has_length = true;
-        h->length = is_digits(value) && strlen(value) < 18 ? strtoll(value, NULL, 10) : -1;
-    }
-    h->coded |= strcasecmp(name, "Transfer-Encoding") == 0;
+    if (strcasecmp(name, "Content-Length") == 0)
+        take_length(h, value);
+    else if (strcasecmp(name, "Transfer-Encoding") == 0)
+        take_coding(h, value);
     h->expects |= strcasecmp(name, "Expect") == 0;
 }
 
@@ -44,6 +56,7 @@ static void take_line(struct head *h, char *line)
     if (!colon || *line == ' ' || *line == '\t')
         return;
     *colon = 0;
+    h->unclear |= colon == line || colon[-1] == ' ' || colon[-1] == '\t';
     value += strspn(value, " ");
     size_t n = strlen(value);
     while (n && (value[n - 1] == ' ' || value[n - 1] == '\t' || value[n - 1] == '\r'))
@@ -105,21 +118,4 @@ bool head_add(struct cli_text *t, const char *line)
     size_t blank = t->n > 1 && t->p[t->n - 2] == '\r' ? 2 : 1;
     t->n -= blank;
     return cli_text_append(t, line, strlen(line)) && cli_text_append(t, "\r\n", 2);
-}
-
-/* ---- after evhttp has read it */
-
-bool head_is_clear(const struct evkeyvalq *headers)
-{
-    size_t lengths = 0, codings = 0, hosts = 0;
-    for (const struct evkeyval *h = headers->tqh_first; h; h = h->next.tqe_next) {
-        bool length = strcasecmp(h->key, "Content-Length") == 0,
-             coding = strcasecmp(h->key, "Transfer-Encoding") == 0;
-        if ((length && !is_digits(h->value)) || (coding && strcasecmp(h->value, "chunked") != 0))
-            return false;
-        lengths += length;
-        codings += coding;
-        hosts += strcasecmp(h->key, "Host") == 0;
-    }
-    return lengths + codings <= 1 && hosts <= 1;
 }

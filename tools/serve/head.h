@@ -4,14 +4,15 @@
 
 #include "access.h"
 
-struct evkeyvalq;
-
 struct head {
     struct claims claims;
     int64_t length; /* of the body; -1: not given, or no number */
     bool coded;     /* Transfer-Encoding */
     bool expects;   /* the client waits before it sends the body */
     bool has_length;
+    bool unclear; /* where the body ends, or to whom the request goes (RFC 9112, sections 3.2, 5.1
+                     and 6.3): more than one Host or length, a length that is no number, a length and
+                     a coding, a coding other than chunks, or a space before a colon */
     char *text; /* which the claims point into */
 };
 
@@ -30,9 +31,5 @@ size_t head_strip(char *p, size_t n, bool connection);
 
 /* Adds a line before the empty one. False: out of memory. */
 bool head_add(struct cli_text *t, const char *line);
-
-/* Whether it is certain where the body ends and to whom the request goes (RFC 9112, sections 3.2
-   and 6.3): at most one Host and one Content-Length, of digits alone, or a body in chunks. */
-bool head_is_clear(const struct evkeyvalq *headers);
 
 #endif

@@ -18,7 +18,6 @@
 
 #include "access.h"
 #include "gate.h"
-#include "head.h"
 #include "listener.h"
 #include "loop.h"
 #include "lost.h"
@@ -121,11 +120,7 @@ static void on_request(struct evhttp_request *r, void *user)
     const struct claims c = claims_of(x);
     if (strcmp(method, "POST") != 0)
         exchange_drop(x);
-    if (!head_is_clear(evhttp_request_get_input_headers(r))) {
-        reply_header(x, "Connection", "close");
-        reply_error(x, 400, "invalid_request_error",
-                    "the request must have one Host, and one length or a body in chunks");
-    } else if (access_is_foreign(o, &c))
+    if (access_is_foreign(o, &c))
         reply_error(x, 403, "permission_error",
                     "pages of other sites, and other names of this machine, may not use this "
                     "server: --cors ORIGIN allows a site, --allow-host NAME a name");
