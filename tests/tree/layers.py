@@ -12,7 +12,8 @@ root = pathlib.Path(sys.argv[1])
 order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv",
          "src/grammar", "src/model", "src/run", "src/backend/cpu", "src/backend", "models",
          "src/chat/jinja", "src/chat", "src/chat/schema", "src/chat/calls", "src/chat/template",
-         "src/backend/cuda", "src/backend/mpi", "tools/import", "tools/quantize", "tools"]
+         "src/backend/cuda", "src/backend/mpi", "tools/json", "tools/import", "tools/quantize",
+         "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
@@ -31,6 +32,7 @@ doors = {
     "src/chat/template": set(),
     "src/backend/cuda": set(),
     "src/backend/mpi": set(),
+    "tools/json": {"read.h"},
     "tools/import": {"import.h"},
     "tools/quantize": {"tuffet_quantize.h", "inside.h"},
 }

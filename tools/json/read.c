@@ -1,6 +1,7 @@
 #include "read.h"
 
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,12 @@ static _Thread_local struct {
 } now;
 
 static _Thread_local bool *lost;
+
+/* jansson's functions before this file's, which call them: the process may have set its own, and
+   blocks of both are one kind. */
+static json_malloc_t below_malloc;
+static json_free_t below_free;
+static atomic_bool installed;
 
 static bool add(struct list *l, void *p)
 {
@@ -41,12 +48,13 @@ static void leave(void)
 
 static void *take(size_t n)
 {
-    void *p = malloc(n);
+    void *p = below_malloc(n);
     if (!now.reads) {
         if (!p && lost)
             *lost = true;
     } else if (!p || !add(&now.made, p)) {
-        free(p);
+        if (p)
+            below_free(p);
         leave();
     }
     return p;
@@ -55,13 +63,27 @@ static void *take(size_t n)
 static void give(void *p)
 {
     if (!now.reads)
-        free(p);
+        below_free(p);
     else if (!add(&now.dropped, p))
         leave();
 }
 
-/* Before any value is made: a block goes back to where it came from. */
-__attribute__((constructor)) static void begin(void) { json_set_alloc_funcs(take, give); }
+static void install(void)
+{
+    if (atomic_exchange(&installed, true))
+        return;
+    json_get_alloc_funcs(&below_malloc, &below_free);
+    json_set_alloc_funcs(take, give);
+}
+
+/* A library that is unloaded takes its functions along. */
+__attribute__((destructor)) static void remove_functions(void)
+{
+    json_malloc_t m = NULL;
+    json_get_alloc_funcs(&m, NULL);
+    if (m == take)
+        json_set_alloc_funcs(below_malloc, below_free);
+}
 
 /* A function of its own: no variable changes between setjmp and longjmp. */
 static json_t *load(const char *p, size_t n, size_t flags, json_error_t *e)
@@ -74,13 +96,14 @@ static json_t *load(const char *p, size_t n, size_t flags, json_error_t *e)
 static void free_all(struct list *l, bool blocks)
 {
     for (size_t i = 0; blocks && i < l->n; i++)
-        free(l->p[i]);
+        below_free(l->p[i]);
     free(l->p);
     *l = (struct list){0};
 }
 
 json_t *read_json(const char *p, size_t n, size_t flags, json_error_t *e)
 {
+    install();
     now.failed = false;
     now.reads = true;
     json_t *v = load(p, n, flags, e);
@@ -97,4 +120,8 @@ json_t *read_json(const char *p, size_t n, size_t flags, json_error_t *e)
     return v;
 }
 
-void watch_json(bool *to) { lost = to; }
+void watch_json(bool *to)
+{
+    install();
+    lost = to;
+}

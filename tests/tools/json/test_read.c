@@ -131,6 +131,7 @@ static void watched(void **state)
 
 int main(void)
 {
+    json_set_alloc_funcs(test_malloc, test_free); /* read.c's functions call these */
     const struct CMUnitTest tests[] = {cmocka_unit_test(tokens), cmocka_unit_test(trees),
                                        cmocka_unit_test(errors), cmocka_unit_test(watched)};
     return cmocka_run_group_tests(tests, NULL, NULL);
