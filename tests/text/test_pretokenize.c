@@ -104,7 +104,7 @@ static void stages(void **state)
     (void)state;
     cuts("falcon", "Hi| there|!?|  | |123|4|a|+='|s| \xe2\x82\xac|  ");
     cuts("falcon", " |123|456|7| 12|\xe2\x82\xac");
-    cuts("falcon-digits", " |123|456|7| |12|\xe2\x82\xac|  |1|a");
+    cuts("falcon-digits", " |123|456|7| |12|\xe2\x82\xac| | |1|a");
     cuts("bloom", "Hi| there|, | you|.(| a1| 2|\n\n|x");
     cuts("viking", "Hi| there|,| |1|2|x");
     cuts("deepseek-llm", "abc| Def|\n|\n|12|\xe4\xbd\xa0\xe5\xa5\xbd|!!| ?|  | x");

@@ -231,7 +231,7 @@ static void gemma4_defaults(void **state)
     edit("\"full_attention\"],", "\"sliding_attention\"],"); /* the last layer never has one */
     result();
     same_logits();
-    edit("\"rope_parameters\"", "\"unused\"");
+    edit("\"rope_parameters\"", "\"auto_map\"");
     const struct tft_source *s = result();
     const struct tft_tensor *t = tft_source_tensor(s, "rope_freqs.weight");
     near(number(s, "gemma4.rope.freq_base", 0), 1e6);
