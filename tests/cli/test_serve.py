@@ -80,7 +80,7 @@ class Server:
         kind = r.headers["Content-Type"]
         assert r.status == 200 and kind == "text/event-stream", (r.status, kind, text)
         parts = [part for part in text.split("\n\n") if not part.startswith(":")]
-        assert parts[-2:] == ["data: [DONE]", ""], text
+        assert parts[-2:] == ["data: [DONE]", ""], text[-2000:]
         return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
 
     def raw(self, data, until=None, ends=False):

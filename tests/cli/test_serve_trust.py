@@ -70,12 +70,12 @@ class Trust(Case):
         n, key = b"Content-Length: %d" % len(body), b"X-Api-Key: secret"
         right = self.post(key, n, body=body)
         with Server(self.endless(), "--api-key=secret") as s:
-            # the rest of the connection is as it was: the body is no request
+            # the body is no request; what was sent with it is answered, or the connection ends
             inner = self.post(key, n, body=body)
             got = s.raw(self.post(b"Content-Length: %d" % len(inner), body=inner) + right
                         + self.post(b"Connection: close", key, n, body=body))
-            self.assertEqual([line.split()[1] for line in got.split(b"\r\n")
-                              if line.startswith(b"HTTP/1.1 ")], [b"401", b"200", b"200"])
+            self.assertIn([line.split()[1] for line in got.split(b"\r\n")
+                           if line.startswith(b"HTTP/1.1 ")], [[b"401"], [b"401", b"200", b"200"]])
             chunks = b"Transfer-Encoding: chunked"
             for headers in [[chunks], [b"Content-Length: 9999999999"],
                             [b"Expect: 100-continue", n]]:

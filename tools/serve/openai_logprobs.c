@@ -139,6 +139,15 @@ static bool is_double(const struct cli_text *to, const size_t *key, const size_t
     return false;
 }
 
+/* Names of members have no NUL in jansson: the token of that byte is shown as other bytes are that
+   are no text. */
+static bool say_name(struct cli_text *to, const struct tft_model *m, int32_t id)
+{
+    size_t n;
+    const char *p = tft_token_text(m, id, true, &n);
+    return p && memchr(p, 0, n) ? say(to, "\"\xef\xbf\xbd\"") : say_text(to, m, id);
+}
+
 /* The most likely tokens by their text; the first of equal texts is the most likely. */
 static bool say_by_text(struct cli_text *to, const struct tft_model *m, const struct token *t)
 {
@@ -149,7 +158,7 @@ static bool say_by_text(struct cli_text *to, const struct tft_model *m, const st
         if (n)
             good = say(to, ",");
         key[n] = to->n;
-        good = good && say_text(to, m, t->choice[1 + i].id);
+        good = good && say_name(to, m, t->choice[1 + i].id);
         len[n] = to->n - key[n];
         if (good && is_double(to, key, len, n + 1)) {
             to->n = before;
