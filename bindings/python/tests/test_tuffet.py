@@ -379,6 +379,24 @@ class Lifetimes(Case):
                 use()
         session.close()
 
+    def test_a_closed_grammar_is_an_error(self):
+        model = tuffet.Model(self.path)
+        other = tuffet.Model(self.path)
+        session = other.session()
+        session.prefill([1])
+        grammar = model.regex("a*")
+        sampler = tuffet.Sampler(grammar=grammar)
+        session.sample(sampler)
+        grammar.close()
+        for use in (lambda: session.sample(sampler), lambda: sampler._done,
+                    lambda: tuffet.Sampler(grammar=grammar)):
+            with self.assertRaisesRegex(ValueError, "this Grammar is closed"):
+                use()
+        sampler = tuffet.Sampler(grammar=model.regex("a*"))
+        model.close()
+        with self.assertRaisesRegex(ValueError, "this Grammar is closed"):
+            session.sample(sampler)
+
     def test_collected_in_any_order(self):
         opened = []
         close, _c.lib.tft_model_close = _c.lib.tft_model_close, lambda p: (opened.append("model"),

@@ -139,6 +139,11 @@ class GrammarState(Handle):
         self._cell = Cell(p.value, _c.lib.tft_grammar_end, grammar._cell)
         self._grammar = grammar  # keeps it open
 
+    @property
+    def _open(self) -> int:
+        self._grammar._open  # a closed grammar has closed its states: the error names the grammar
+        return super()._open
+
 
 class Model(Handle):
     """A model file: GGUF, or a llama2.c checkpoint with its `tokenizer`.

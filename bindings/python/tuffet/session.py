@@ -39,6 +39,13 @@ class Sampler:
                                  grammar=self._grammar and self._grammar._open)
 
     @property
+    def _open(self) -> Any:
+        """The library's sampler. It has the pointer of the grammar's state, which must be open."""
+        if self._grammar is not None:
+            self._grammar._open
+        return byref(self._c)
+
+    @property
     def _done(self) -> bool:
         """The grammar lets nothing more come."""
         return self._grammar is not None and _c.lib.tft_grammar_is_done(self._grammar._open)
@@ -204,7 +211,7 @@ class Session(Handle):
 
     def sample(self, sampler: Sampler) -> Optional[int]:
         """The next token; None if no token may come. It is not fed."""
-        token = _c.lib.tft_sample(byref(sampler._c), self._open)
+        token = _c.lib.tft_sample(sampler._open, self._open)
         return None if token < 0 else token
 
     def generate(self, prompt: Union[str, Sequence[int]], *, max_tokens: Optional[int] = None,
