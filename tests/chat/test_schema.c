@@ -439,10 +439,156 @@ static void close_calls(void **state)
     CHECK(rows, 0);
 }
 
+/* The forms of zod 4 and of pydantic 2, and the keywords that they need. */
+static void schemas_as_libraries_write_them(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"type\": \"integer\", \"format\": \"int32\"}",
+         {"1"},
+         {"1.5"}},
+        {"{\"type\": \"string\", \"format\": \"uri\", \"x-order\": 1, \"contentMediaType\": "
+         "\"text/plain\"}",
+         {"\"a\""},
+         {"1"}},
+        {"{\"type\": \"string\", \"minlength\": 3, \"nullable\": false, \"if\": {\"const\": "
+         "1}}",
+         {"\"a\""},
+         {"null"}},
+        {"{\"nullable\": true, \"allOf\": [{\"type\": \"string\"}]}",
+         {"\"a\""},
+         {"null"}},
+        {"{\"enum\": [\"a@b.cd\", \"x\"], \"type\": \"string\", \"format\": \"email\"}",
+         {"\"x\""},
+         {NULL}},
+        {"{\"oneOf\": [{\"$ref\": \"#/$defs/A\"}, {\"$ref\": \"#/$defs/B\"}], \"discriminat"
+         "or\": {\"propertyName\": \"k\", \"mapping\": {\"a\": \"#/$defs/A\", \"b\": \"#/$defs"
+         "/B\"}}, \"$defs\": {\"A\": {\"properties\": {\"k\": {\"const\": \"a\", \"title\": \"K\""
+         ", \"type\": \"string\"}}, \"required\": [\"k\"], \"title\": \"A\", \"type\": \"object"
+         "\"}, \"B\": {\"properties\": {\"k\": {\"const\": \"b\", \"type\": \"string\"}, \"n\": {"
+         "\"default\": 0, \"type\": \"integer\"}}, \"required\": [\"k\"], \"type\": \"object\""
+         "}}}",
+         {"{\"k\": \"a\"}", "{\"k\": \"b\", \"n\": 3}"},
+         {"{\"k\": \"a\", \"n\": 3}", "{\"n\": 3}"}},
+        {"{\"type\": \"string\", \"format\": \"email\", \"pattern\": \"^(?:[A-Za-z0-9_'+\\\\-"
+         "]+\\\\.)*[A-Za-z0-9_'+\\\\-]*[A-Za-z0-9_+-]@(?:[A-Za-z0-9][A-Za-z0-9\\\\-]*\\"
+         "\\.)+[A-Za-z]{2,}$\", \"maxLength\": 12}",
+         {"\"a.b@c.de\""},
+         {"\"a..b@c.de\"", "\"a@b\""}},
+        {"{\"type\": \"string\", \"format\": \"includes\", \"pattern\": \"x\"}",
+         {"\"axb\"", "\"x\""},
+         {"\"ab\""}},
+        {"{\"pattern\": \"a\", \"type\": \"string\", \"maxLength\": 3}",
+         {"\"a\"", "\"bac\""},
+         {"\"b\"", "\"bbba\""}},
+        {"{\"anyOf\": [{\"type\": \"number\"}, {\"type\": \"string\", \"pattern\": \"^(?!^[-+"
+         ".]*$)[+-]?0*\\\\d*\\\\.?\\\\d*$\"}]}",
+         {"1.5", "\"-1.50\"", "\".5\"", "\"+3.\""},
+         {"\".\"", "\"-\"", "\"\"", "\"+-1\""}},
+        {"{\"type\": \"string\", \"format\": \"duration\", \"pattern\": \"^P(?:(\\\\d+W)|(?!."
+         "*W)(?=\\\\d|T\\\\d)(\\\\d+Y)?(\\\\d+M)?(\\\\d+D)?(T(?=\\\\d)(\\\\d+H)?(\\\\d+M)?(\\\\d+("
+         "[.,]\\\\d+)?S)?)?)$\"}",
+         {"\"P1W\"", "\"P1DT2H\"", "\"PT1.5S\"", "\"P1Y2M3DT4H5M6S\""},
+         {"\"P\"", "\"PT\"", "\"P1DT\"", "\"P1WT1S\""}},
+        {"{\"type\": \"string\", \"not\": {\"enum\": [\"ab\", \"a\"]}}",
+         {"\"\"", "\"b\"", "\"abc\""},
+         {"\"a\"", "\"ab\""}},
+        {"{\"type\": \"integer\", \"minimum\": -9007199254740991, \"maximum\": 900719925"
+         "4740991}",
+         {"-9007199254740991", "0"},
+         {"9007199254740992"}},
+        {"{\"type\": \"number\", \"minimum\": -3.4028234663852886e+38, \"maximum\": 3.40"
+         "28234663852886e+38}",
+         {"-1.5", "1000"},
+         {"\"1\""}},
+        {"{\"type\": \"integer\", \"minimum\": -9223372036854775808, \"maximum\": 922337"
+         "2036854775807}",
+         {"-1", "123456789012345"},
+         {"1.5"}},
+        {"{\"type\": \"integer\", \"multipleOf\": 3, \"minimum\": -4, \"maximum\": 10}",
+         {"-3", "0", "9"},
+         {"1", "10", "12"}},
+        {"{\"type\": \"number\", \"multipleOf\": 5}",
+         {"0", "-5", "25", "100005"},
+         {"23", "-0", "0.5", "00"}},
+        {"{\"type\": \"number\", \"minimum\": 0, \"multipleOf\": 0.01}",
+         {"0", "0.01", "1.5", "12345.67"},
+         {"0.001", "-1"}},
+        {"{\"enum\": [0.25, 0.3, 1, 10], \"multipleOf\": 0.25}",
+         {"0.25", "1", "10"},
+         {"0.3"}},
+        {"{\"not\": {\"type\": [\"null\", \"number\"]}}",
+         {"\"a\"", "[]"},
+         {"null", "1", "1.5"}},
+        {"{\"type\": [\"boolean\", \"null\"], \"not\": {\"const\": true}}",
+         {"false", "null"},
+         {"true"}},
+        {"{\"enum\": [1, 2, \"a\"], \"not\": {\"enum\": [\"a\", 1.0]}}",
+         {"2"},
+         {"1", "\"a\""}},
+        {"{\"type\": \"object\", \"propertyNames\": {\"type\": \"string\"}, \"additionalPro"
+         "perties\": {\"type\": \"integer\"}}",
+         {"{}", "{\"a\": 1}"},
+         {"{\"a\": \"b\"}"}},
+        {"{\"type\": \"object\", \"propertyNames\": {\"enum\": [\"a\", \"b\"]}, \"additionalP"
+         "roperties\": {\"type\": \"integer\"}, \"required\": [\"a\"]}",
+         {"{\"a\": 1}", "{\"a\": 1, \"b\": 2}"},
+         {"{}", "{\"b\": 1}", "{\"a\": 1, \"c\": 2}"}},
+        {"{\"type\": \"object\", \"propertyNames\": {\"pattern\": \"^[a-z]+$\"}, \"addition"
+         "alProperties\": {\"type\": \"integer\"}}",
+         {"{}", "{\"ab\": 1, \"c\": 2}"},
+         {"{\"A\": 1}", "{\"\": 1}"}},
+        {"{\"type\": \"object\", \"patternProperties\": {\"^x-[a-z]+$\": {\"type\": \"integ"
+         "er\"}}, \"additionalProperties\": false}",
+         {"{}", "{\"x-a\": 1, \"x-b\": 2}"},
+         {"{\"y\": 1}", "{\"x-a\": \"b\"}"}},
+        {"{\"patternProperties\": {}, \"dependentRequired\": {}, \"type\": \"object\", \""
+         "maxProperties\": 0}",
+         {"{}"},
+         {"{\"a\": 1}"}},
+        {"{\"enum\": [{\"a\": 1}, {\"b\": 1}, {}], \"propertyNames\": {\"const\": \"a\"}}",
+         {"{\"a\": 1}", "{}"},
+         {"{\"b\": 1}"}},
+        {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"enum\": [\"a\", \"b\", \"a"
+         "\"]}}",
+         {"[]", "[\"b\", \"a\"]", "[\"a\"]"},
+         {"[\"a\", \"a\"]", "[\"a\", \"b\", \"a\"]"}},
+        {"{\"type\": \"array\", \"uniqueItems\": true, \"minItems\": 2, \"maxItems\": 3, \""
+         "items\": {\"enum\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}}",
+         {"[3, 5]", "[1, 2, 10]"},
+         {"[]", "[1]", "[2, 2]", "[1, 2, 3, 4]"}},
+        {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"type\": \"string\"}, \"m"
+         "axItems\": 1}",
+         {"[]", "[\"a\"]"},
+         {"[\"a\", \"b\"]"}},
+        {"{\"enum\": [[1, 1.0], [1, 2]], \"uniqueItems\": true}",
+         {"[1, 2]"},
+         {"[1, 1.0]"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
+/* An enum takes memory for its values, not for their squares. */
+static void a_large_enum(void **state)
+{
+    static char schema[40 * 10000];
+    size_t n = (size_t)sprintf(schema, "{\"type\": \"string\", \"enum\": [");
+    (void)state;
+    for (int i = 0; i < 10000; i++)
+        n += (size_t)sprintf(schema + n, "%s\"item number %d\"", i ? ", " : "", i);
+    sprintf(schema + n, "]}");
+    struct tft_grammar *g = compile(schema, 0);
+    assert_true(accepts(g, "\"item number 9999\""));
+    assert_false(accepts(g, "\"item number 10000\""));
+    tft_grammar_close(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_and_constants),
+        cmocka_unit_test(schemas_as_libraries_write_them),
+        cmocka_unit_test(a_large_enum),
         cmocka_unit_test(constants_that_meet),
         cmocka_unit_test(numbers),
         cmocka_unit_test(strings),

@@ -73,6 +73,20 @@ static void write_places(struct schema *c, const struct schema_shape *s, size_t 
     }
 }
 
+/* Writes the items of an array with uniqueItems. */
+static void write_unique(struct schema *c, const struct schema_shape *s, size_t n)
+{
+    struct schema_all all;
+    struct schema_shape one;
+    item(c, s, 0, &all);
+    tft_schema_read(c, &all, &one);
+    if (c->x->status == TFT_OK && (n || !one.has_values))
+        tft_schema_fail(c, s->unique_at, TFT_ERR_UNSUPPORTED,
+                        "supported only where items has enum or const, or maxItems is 1");
+    else if (c->x->status == TFT_OK)
+        tft_schema_unique(c, s, &one);
+}
+
 void tft_schema_array(struct schema *c, const struct schema_shape *s)
 {
     struct schema_all all;
@@ -82,7 +96,9 @@ void tft_schema_array(struct schema *c, const struct schema_shape *s)
     if (!open && max > most) /* items beyond prefixItems only up to minItems */
         max = most;
     tft_schema_put(c, "\"[\" ");
-    if (n)
+    if (s->unique_at && max > 1)
+        write_unique(c, s, n);
+    else if (n)
         write_places(c, s, n, max);
     else
         write_rest(c, &all, 0, s->min_items, max);

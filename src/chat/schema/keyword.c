@@ -165,7 +165,7 @@ static void set_pattern(struct schema *c, struct schema_shape *s, const struct s
                         const struct jinja_string *pattern)
 {
     if (s->pattern && !tft_jinja_same(s->pattern, pattern))
-        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a second pattern or format of one string");
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a second pattern of one string");
     s->pattern = pattern;
     s->pattern_at = at;
 }
@@ -175,25 +175,61 @@ static void read_pattern(struct schema *c, struct schema_shape *s, const struct 
     if (at->v.kind != JINJA_STRING)
         invalid(c, at, "not a string");
     else
-        set_pattern(c, s, at, at->v.string);
+        set_pattern(c, s, at, tft_schema_plain(c, at->v.string));
 }
 
+/* Formats are annotations (draft 2020-12, 7.2.1): one that is known gives strings without a pattern
+   their form, and one that is not known says nothing. */
 static void read_format(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
     const char *pattern = at->v.kind == JINJA_STRING ? tft_schema_format(at->v.string) : NULL;
-    struct jinja_value text = pattern ? tft_jinja_text(c->x, pattern) : tft_jinja_undefined;
-    if (text.kind == JINJA_STRING)
-        set_pattern(c, s, at, text.string);
-    else
-        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED,
-                        "not one of date, time, date-time, uuid, ipv4, email");
+    if (at->v.kind != JINJA_STRING)
+        invalid(c, at, "not a string");
+    if (!pattern || s->format)
+        return;
+    s->format = tft_jinja_text(c->x, pattern).string;
+    s->format_at = at;
 }
 
 static void read_unique(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
-    (void)s;
-    if (at->v.kind != JINJA_BOOL || at->v.truth)
-        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "only false is supported");
+    if (at->v.kind != JINJA_BOOL)
+        invalid(c, at, "not true or false");
+    else if (at->v.truth)
+        s->unique_at = at;
+}
+
+static void read_multiple(struct schema *c, struct schema_shape *s, const struct schema_place *at)
+{
+    struct schema_bound b = {.set = true};
+    if (!tft_schema_bound(c, at, &b))
+        return;
+    if (b.minus || (b.n == 1 && !b.digit[0]))
+        invalid(c, at, "not more than 0");
+    else if (s->multiple.set && tft_schema_compare(&s->multiple, &b))
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a second multipleOf of one number");
+    s->multiple = b;
+    s->multiple_at = at;
+}
+
+static void read_member_names(struct schema *c, struct schema_shape *s,
+                              const struct schema_place *at)
+{
+    if (at->v.kind != JINJA_DICT && at->v.kind != JINJA_BOOL)
+        invalid(c, at, "a schema is an object, true or false");
+    else if (s->names_at)
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a second propertyNames of one object");
+    s->names_at = at;
+}
+
+static void read_patterns(struct schema *c, struct schema_shape *s, const struct schema_place *at)
+{
+    if (at->v.kind != JINJA_DICT)
+        invalid(c, at, "not an object");
+    else if (at->v.dict->n && (s->patterns_at || at->v.dict->n > 1))
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a second pattern of names");
+    else if (at->v.dict->n)
+        s->patterns_at = at;
 }
 
 static void read_choice(struct schema *c, struct schema_shape *s, const struct schema_place *at)
@@ -243,14 +279,6 @@ static void want_bool(struct schema *c, struct schema_shape *s, const struct sch
         invalid(c, at, "not true or false");
 }
 
-/* OpenAPI's `nullable`; read_type uses it. */
-static void read_nullable(struct schema *c, struct schema_shape *s, const struct schema_place *at)
-{
-    want_bool(c, s, at);
-    if (at->v.kind == JINJA_BOOL && at->v.truth && !tft_schema_member(c, at->up, "type"))
-        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "supported only beside type");
-}
-
 /* A second $id, below the root, would change what a $ref means. */
 static void want_root(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
@@ -259,34 +287,58 @@ static void want_root(struct schema *c, struct schema_shape *s, const struct sch
         tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "supported in the outermost schema only");
 }
 
+static void refuse(struct schema *c, struct schema_shape *s, const struct schema_place *at)
+{
+    (void)s;
+    tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "this keyword is not supported");
+}
+
+/* An object of keywords for members; empty, it says nothing. */
+static void refuse_members(struct schema *c, struct schema_shape *s, const struct schema_place *at)
+{
+    if (at->v.kind != JINJA_DICT || at->v.dict->n)
+        refuse(c, s, at);
+}
+
+/* if says nothing without then and else. */
+static void read_if(struct schema *c, struct schema_shape *s, const struct schema_place *at)
+{
+    if (tft_schema_member(c, at->up, "then") || tft_schema_member(c, at->up, "else"))
+        refuse(c, s, at);
+}
+
 static void ignore(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
     (void)c, (void)s, (void)at;
 }
 
+typedef void read_keyword(struct schema *c, struct schema_shape *s, const struct schema_place *at);
+
+static read_keyword read_not;
+
+/* The keywords that restrict values, or that $ref needs. All others are annotations (draft 2020-12,
+   6.5), such as title, and what a library adds: x-order, discriminator, nullable without a type. */
 static const struct {
     const char *name;
-    void (*read)(struct schema *c, struct schema_shape *s, const struct schema_place *at);
+    read_keyword *read;
 } keywords[] = {
-    {"$comment", ignore},
-    {"$defs", ignore},
+    {"$dynamicRef", refuse},
     {"$id", want_root},
+    {"$recursiveRef", refuse},
     {"$ref", ignore},
-    {"$schema", ignore},
     {"additionalProperties", want_schema},
     {"allOf", want_list},
     {"anyOf", read_choice},
     {"const", read_const},
-    {"default", ignore},
-    {"definitions", ignore},
-    {"deprecated", ignore},
-    {"description", ignore},
+    {"contains", refuse},
+    {"dependencies", refuse},
+    {"dependentRequired", refuse_members},
+    {"dependentSchemas", refuse_members},
     {"enum", read_enum},
-    {"example", ignore},
-    {"examples", ignore},
     {"exclusiveMaximum", read_below},
     {"exclusiveMinimum", read_above},
     {"format", read_format},
+    {"if", read_if},
     {"items", want_schema},
     {"maxItems", read_max_items},
     {"maxLength", read_max_length},
@@ -296,18 +348,59 @@ static const struct {
     {"minLength", read_min_length},
     {"minProperties", read_min_members},
     {"minimum", read_minimum},
-    {"nullable", read_nullable},
+    {"multipleOf", read_multiple},
+    {"not", read_not},
+    {"nullable", want_bool},
     {"oneOf", read_choice},
     {"pattern", read_pattern},
+    {"patternProperties", read_patterns},
     {"prefixItems", want_list},
     {"properties", want_object},
-    {"readOnly", ignore},
+    {"propertyNames", read_member_names},
     {"required", want_names},
-    {"title", ignore},
     {"type", read_type},
+    {"unevaluatedItems", refuse},
+    {"unevaluatedProperties", refuse},
     {"uniqueItems", read_unique},
-    {"writeOnly", ignore},
 };
+
+/* The function that reads a keyword; NULL: an annotation. */
+static read_keyword *reader(const struct jinja_string *name)
+{
+    for (size_t k = 0; k < sizeof keywords / sizeof *keywords; k++)
+        if (tft_jinja_is(name, keywords[k].name))
+            return keywords[k].read;
+    return NULL;
+}
+
+/* Excludes the types or constants of a schema that has nothing else. */
+static void read_not(struct schema *c, struct schema_shape *s, const struct schema_place *at)
+{
+    struct schema_shape other = {.types = SCHEMA_ALL_TYPES};
+    bool restricts = false;
+    want_schema(c, s, at);
+    for (size_t i = 0; at->v.kind == JINJA_DICT && i < at->v.dict->n; i++) {
+        const struct jinja_string *name = at->v.dict->key[i].string;
+        read_keyword *read = reader(name);
+        const struct schema_place *value = tft_schema_place(c, at, name, 0, at->v.dict->value[i]);
+        if (!read || read == want_bool || !value)
+            continue;
+        restricts = true;
+        if (read != read_type && read != read_const && read != read_enum)
+            tft_schema_fail(c, value, TFT_ERR_UNSUPPORTED, "in not, only type, enum and const");
+        else
+            read(c, &other, value);
+    }
+    if (at->v.kind == JINJA_BOOL ? at->v.truth : !restricts)
+        s->all.never = true;
+    else if (!other.has_values && at->v.kind == JINJA_DICT)
+        s->types &= ~other.types;
+    for (size_t i = 0; other.value && i < other.value->n; i++)
+        if (tft_schema_type(other.value->item[i]) & other.types) {
+            s->excluded = s->excluded ? s->excluded : tft_jinja_list(c->x, JINJA_PLAIN);
+            tft_jinja_push(c->x, s->excluded, other.value->item[i]);
+        }
+}
 
 static void read_part(struct schema *c, struct schema_shape *s, size_t part)
 {
@@ -319,14 +412,10 @@ static void read_part(struct schema *c, struct schema_shape *s, size_t part)
         unsigned choice = tft_jinja_is(name, "anyOf")   ? SCHEMA_ANY_OF
                           : tft_jinja_is(name, "oneOf") ? SCHEMA_ONE_OF
                                                         : 0;
-        size_t k = 0, n = sizeof keywords / sizeof *keywords;
-        while (k < n && !tft_jinja_is(name, keywords[k].name))
-            k++;
-        if (value && k == n)
-            tft_schema_fail(c, value, TFT_ERR_UNSUPPORTED, "this keyword is not supported");
-        else if (value && !(choice & s->all.part[part].settled)) {
+        read_keyword *read = reader(name);
+        if (value && read && !(choice & s->all.part[part].settled)) {
             const struct schema_place *before = s->choice;
-            keywords[k].read(c, s, value);
+            read(c, s, value);
             if (s->choice != before)
                 s->chooser = part;
         }
@@ -378,6 +467,10 @@ static void read_parts(struct schema *c, struct schema_shape *s)
         s->types &= ~(unsigned)SCHEMA_OBJECT;
     if (s->all.never)
         s->types = 0;
+    if (!s->pattern && s->format) {
+        s->pattern = s->format;
+        s->pattern_at = s->format_at;
+    }
 }
 
 static const struct schema_shape nothing_said = {.types = SCHEMA_ALL_TYPES,
@@ -406,7 +499,14 @@ void tft_schema_read(struct schema *c, const struct schema_all *all, struct sche
 
 void tft_schema_read_one(struct schema *c, const struct schema_place *at, struct schema_shape *s)
 {
+    size_t i = ((uintptr_t)at->v.dict >> 4) % (sizeof c->known / sizeof *c->known);
+    if (c->known[i].of == at->v.dict) {
+        *s = c->known[i].shape;
+        return;
+    }
     *s = nothing_said;
     tft_schema_add(c, &s->all, at, 0);
     read_parts(c, s);
+    c->known[i].of = at->v.dict;
+    c->known[i].shape = *s;
 }

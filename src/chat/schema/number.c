@@ -6,6 +6,7 @@
  */
 #include "schema.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,12 @@ static bool set_digits(struct schema_bound *b, const char *digit, int n, int exp
     while (n > 1 && digit[n - 1] == '0')
         n--;
     b->n = 0;
-    if (exponent >= MOST_DIGITS || n - 1 - exponent > DIGITS)
+    if (n - 1 - exponent > DIGITS)
         return false;
-    for (int i = exponent < 0 ? exponent : 0; i < n || i <= exponent; i++)
+    if (exponent >= (int)sizeof b->digit) /* larger than all numbers that are written */
+        exponent = (int)sizeof b->digit - 1;
+    for (int i = exponent < 0 ? exponent : 0; (i < n || i <= exponent) && b->n < sizeof b->digit;
+         i++)
         b->digit[b->n++] = i >= 0 && i < n ? (unsigned char)(digit[i] - '0') : 0;
     b->whole = exponent < 0 ? 1 : (unsigned)exponent + 1;
     if (n == 1 && digit[0] == '0')
@@ -31,17 +35,18 @@ static bool set_digits(struct schema_bound *b, const char *digit, int n, int exp
 
 bool tft_schema_bound(struct schema *c, const struct schema_place *at, struct schema_bound *b)
 {
-    char text[40], digit[20];
+    char text[40], digit[24];
     int n = 0, exponent = 0;
     bool good = true;
     if (at->v.kind == JINJA_INT) {
         int64_t i = at->v.integer;
         b->minus = i < 0;
-        n = snprintf(digit, sizeof digit, "%lld", (long long)(i < 0 ? -i : i));
+        n = snprintf(digit, sizeof digit, "%llu",
+                     i < 0 ? 0 - (unsigned long long)i : (unsigned long long)i);
         exponent = n - 1;
     } else if (at->v.kind == JINJA_FLOAT) { /* d.dde+dd, with the decimal point of the locale */
         snprintf(text, sizeof text, "%.*e", DIGITS - 1, at->v.number);
-        good = strtod(text, NULL) == at->v.number;
+        good = strtod(text, NULL) == at->v.number || fabs(at->v.number) >= 1e18;
         b->minus = text[0] == '-';
         for (const char *p = text; *p && *p != 'e'; p++)
             if (*p >= '0' && *p <= '9')
@@ -49,7 +54,13 @@ bool tft_schema_bound(struct schema *c, const struct schema_place *at, struct sc
         exponent = strchr(text, 'e') ? atoi(strchr(text, 'e') + 1) : 0;
         if (at->v.number == 0)
             exponent = 0;
-    } else if (at->v.kind != JINJA_BIG) {
+    } else if (at->v.kind == JINJA_BIG) { /* digits after the first MOST_DIGITS do not matter */
+        const char *p = at->v.string->p;
+        b->minus = *p == '-';
+        exponent = (int)at->v.string->n - b->minus - 1;
+        for (n = 0; n <= exponent && n < MOST_DIGITS; n++)
+            digit[n] = p[n + b->minus];
+    } else {
         tft_schema_fail(c, at, TFT_ERR_ARG, "not a number");
         return false;
     }
@@ -168,9 +179,28 @@ static int64_t integer_at(const struct schema_bound *b, int sign)
     return inside ? n : n + sign;
 }
 
-bool tft_schema_integer(struct schema *c, const struct schema_shape *s)
+/* Replaces a bound beyond MOST_DIGITS, below all numbers or above (sign: of its end), by one of
+   `digits` digits. */
+static struct schema_bound near(struct schema *c, const struct schema_bound *b, bool minus,
+                                unsigned digits)
 {
-    if (!s->least.set && !s->most.set) {
+    struct schema_bound nearer = *b;
+    if (!b->set || b->whole <= MOST_DIGITS)
+        return nearer;
+    if (b->minus != minus)
+        tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED, "a bound of too many digits");
+    nearer.whole = nearer.n = digits;
+    memset(nearer.digit, 9, digits);
+    return nearer;
+}
+
+bool tft_schema_integer(struct schema *c, const struct schema_shape *shape)
+{
+    struct schema_shape copy = *shape, *s = &copy;
+    s->least = near(c, &s->least, true, DIGITS);
+    s->most = near(c, &s->most, false, DIGITS);
+    bool listed = s->multiple.set && tft_schema_places(s) < 0;
+    if (!s->least.set && !s->most.set && !listed) {
         tft_schema_put(c, "integer");
         return true;
     }
@@ -178,6 +208,10 @@ bool tft_schema_integer(struct schema *c, const struct schema_shape *s)
             hi = s->most.set ? integer_at(&s->most, -1) : no_bound(&s->least);
     if (lo > hi)
         return false;
+    if (listed) {
+        tft_schema_multiples(c, s, lo, hi);
+        return true;
+    }
     if (lo < 0) {
         tft_schema_put(c, "\"-\"");
         put_whole(c, hi < 0 ? -hi : 1, -lo);
@@ -258,7 +292,7 @@ static void put_fraction(const struct fraction *f, bool near_lo, bool near_hi)
 
 /* Writes the magnitudes lo .. hi; hi may be unset. */
 static void put_sizes(struct schema *c, const struct schema_bound *lo,
-                      const struct schema_bound *hi)
+                      const struct schema_bound *hi, unsigned places)
 {
     struct fraction f = {c, lo, hi, 0};
     unsigned longest = hi->set && hi->whole > lo->whole ? hi->whole : lo->whole;
@@ -266,6 +300,7 @@ static void put_sizes(struct schema *c, const struct schema_bound *lo,
     f.most = longest < DIGITS ? DIGITS - longest : 0;
     f.most = lo->n - lo->whole > f.most ? lo->n - lo->whole : f.most;
     f.most = hi->set && hi->n - hi->whole > f.most ? hi->n - hi->whole : f.most;
+    f.most = f.most > places ? places : f.most;
     if (hi->set && f.most && (b ? hi->whole : 0) + f.most > DIGITS)
         tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED,
                         "bounds of a number with more than %d digits in all", DIGITS);
@@ -285,24 +320,30 @@ static void put_sizes(struct schema *c, const struct schema_bound *lo,
     tft_schema_put(c, " )");
 }
 
-bool tft_schema_number(struct schema *c, const struct schema_shape *s)
+bool tft_schema_number(struct schema *c, const struct schema_shape *shape)
 {
+    struct schema_shape copy = *shape, *s = &copy;
+    s->least = near(c, &s->least, true, DIGITS / 2);
+    s->most = near(c, &s->most, false, DIGITS / 2);
     struct schema_bound zero = {.set = true, .whole = 1, .n = 1}, none = {0};
     const struct schema_bound *least = s->least.set ? &s->least : NULL,
                               *most = s->most.set ? &s->most : NULL;
     bool negative = !least || least->minus, below = most && (most->minus || is_zero(most)),
          positive = !most || (!most->minus && !(is_zero(most) && most->exclusive));
-    if (!least && !most) {
+    int places = s->multiple.set ? tft_schema_places(s) : MOST_DIGITS;
+    if (places <= 0) /* multiples of a whole number are whole */
+        return tft_schema_integer(c, s);
+    if (!least && !most && !s->multiple.set) {
         tft_schema_put(c, "number");
         return true;
     }
     if (negative) { /* magnitudes from |most|, or from 0, to |least| */
         tft_schema_put(c, "\"-\"");
-        put_sizes(c, below ? most : &zero, least ? least : &none);
+        put_sizes(c, below ? most : &zero, least ? least : &none, (unsigned)places);
     }
     if (positive) {
         tft_schema_put(c, negative ? " |" : "");
-        put_sizes(c, least && !least->minus ? least : &zero, most ? most : &none);
+        put_sizes(c, least && !least->minus ? least : &zero, most ? most : &none, (unsigned)places);
     }
     return negative || positive;
 }

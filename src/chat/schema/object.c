@@ -19,8 +19,15 @@ struct object {
     uint32_t *value;     /* [n] the rules of the properties' values */
     bool open;           /* other members may come */
     uint32_t key, other; /* the rules of other members' names and values */
+    bool quoted;         /* the rule `key` has the quotes */
     size_t most;         /* counts of members stop here */
 };
+
+static bool has_patterns(struct schema *c, const struct schema_place *at)
+{
+    const struct schema_place *patterns = tft_schema_member(c, at, "patternProperties");
+    return patterns && patterns->v.kind == JINJA_DICT && patterns->v.dict->n;
+}
 
 bool tft_schema_property(struct schema *c, const struct schema_shape *s,
                          const struct jinja_string *name, struct schema_all *out)
@@ -32,7 +39,8 @@ bool tft_schema_property(struct schema *c, const struct schema_shape *s,
                                   *list = tft_schema_member(c, at, "properties"),
                                   *own = list ? tft_schema_find(c, list, name) : NULL;
         listed = listed || own;
-        tft_schema_add(c, out, own ? own : tft_schema_member(c, at, "additionalProperties"), 0);
+        if (own || !has_patterns(c, at))
+            tft_schema_add(c, out, own ? own : tft_schema_member(c, at, "additionalProperties"), 0);
     }
     return listed;
 }
@@ -82,7 +90,7 @@ struct jinja_list *tft_schema_names(struct schema *c, const struct schema_shape 
         tft_schema_add(c, rest, other, 0);
         says = says || other;
     }
-    *open = l && !rest->never && (says || !l->n);
+    *open = l && (s->patterns_at || (!rest->never && (says || !l->n)));
     return l;
 }
 
@@ -165,7 +173,7 @@ static void write_other(struct schema *c, const struct jinja_list *l, size_t at,
     tft_schema_end_extra(c);
 }
 
-static void other_names(struct schema *c, const struct jinja_list *l, size_t at, uint32_t r)
+static void names_from(struct schema *c, const struct jinja_list *l, size_t at, uint32_t r)
 {
     uint32_t *child = tft_jinja_take(c->x, l ? l->n : 0, sizeof *child);
     for (size_t i = 0; child && i < l->n; i++)
@@ -181,10 +189,15 @@ static void other_names(struct schema *c, const struct jinja_list *l, size_t at,
                 tft_jinja_push(c->x, below, l->item[k]);
         if (below) {
             const struct jinja_string *s = l->item[i].string;
-            other_names(c, below, at + tft_utf8_next(s->p + at, s->n - at, &ch), child[i]);
+            names_from(c, below, at + tft_utf8_next(s->p + at, s->n - at, &ch), child[i]);
         }
     }
     tft_jinja_leave(c->x);
+}
+
+void tft_schema_other_names(struct schema *c, const struct jinja_list *l, uint32_t r)
+{
+    names_from(c, l, 0, r);
 }
 
 /* ---- members */
@@ -259,6 +272,8 @@ static void put_member(struct object *o, size_t k, bool comma)
         tft_schema_put(o->c, "\"%s\" ", tft_schema_spelling(o->c)->comma);
     if (k < o->n)
         tft_schema_put_name(o->c, o->name->item[k]);
+    else if (o->quoted)
+        tft_schema_put(o->c, "r%u \": \"", (unsigned)o->key);
     else
         tft_schema_put(o->c, "\"\\\"\" r%u \"\\\": \"", (unsigned)o->key);
     tft_schema_put(o->c, " r%u", (unsigned)(k < o->n ? o->value[k] : o->other));
@@ -365,17 +380,102 @@ static void check_counts(struct object *o)
                        SCHEMA_FREE);
 }
 
+/* The shape of propertyNames; false: it is absent, or allows every name. */
+static bool shape_of_names(struct object *o, struct schema_shape *names)
+{
+    struct schema_all all = {0};
+    if (!o->s->names_at)
+        return false;
+    tft_schema_add(o->c, &all, o->s->names_at, 0);
+    tft_schema_read(o->c, &all, names);
+    return !(names->types & SCHEMA_STRING) || names->has_values || names->choice ||
+           names->pattern || names->excluded || names->min_length ||
+           names->max_length != SCHEMA_NO_MAX;
+}
+
+/* Constants of propertyNames are names like those in properties, and there are no others. */
+static void list_names(struct object *o)
+{
+    struct schema_shape names;
+    if (!shape_of_names(o, &names) || o->c->x->status != TFT_OK)
+        return;
+    if (!names.has_values && names.types & SCHEMA_STRING)
+        return;
+    for (size_t i = 0; o->open && names.has_values && i < names.value->n; i++)
+        if (names.value->item[i].kind == JINJA_STRING)
+            add_name(o->c, o->name, names.value->item[i]);
+    o->open = false;
+}
+
+/* Makes the rule of other names from a schema of strings. */
+static void name_by(struct object *o, struct jinja_value schema, const struct schema_place *at)
+{
+    struct schema_all all = {0};
+    struct jinja_dict *strings = tft_jinja_dict(o->c->x);
+    if (o->n)
+        tft_schema_fail(o->c, at, TFT_ERR_UNSUPPORTED, "not supported beside properties, required");
+    if (!strings)
+        return;
+    tft_jinja_put(o->c->x, strings, tft_jinja_text(o->c->x, "type"),
+                  tft_jinja_text(o->c->x, "string"));
+    struct jinja_value type = {.kind = JINJA_DICT, .dict = strings};
+    tft_schema_add(o->c, &all, tft_schema_place(o->c, at->up, at->key, 0, schema), 0);
+    tft_schema_add(o->c, &all, tft_schema_place(o->c, at->up, at->key, 0, type), 0);
+    o->key = tft_schema_rule(o->c, &all);
+    o->quoted = true;
+}
+
+/* Names by patternProperties, with the values of that pattern: other names, which the keyword
+   leaves to additionalProperties, are left out. */
+static void name_by_pattern(struct object *o)
+{
+    const struct schema_place *at = o->s->patterns_at;
+    const struct jinja_dict *d = at->v.dict;
+    struct jinja_dict *pattern = tft_jinja_dict(o->c->x);
+    struct schema_all all = {0};
+    if (o->s->names_at)
+        tft_schema_fail(o->c, at, TFT_ERR_UNSUPPORTED, "not supported beside propertyNames");
+    if (!pattern)
+        return;
+    tft_jinja_put(o->c->x, pattern, tft_jinja_text(o->c->x, "pattern"), d->key[0]);
+    name_by(o, (struct jinja_value){.kind = JINJA_DICT, .dict = pattern}, at);
+    tft_schema_add(o->c, &all, tft_schema_find(o->c, at, d->key[0].string), 0);
+    for (size_t i = 0; i < o->s->all.n; i++)
+        if (o->s->all.part[i].at->v.dict != at->up->v.dict)
+            tft_schema_add(o->c, &all, tft_schema_member(o->c, o->s->all.part[i].at,
+                                                         "additionalProperties"), 0);
+    o->other = tft_schema_rule(o->c, &all);
+}
+
+/* Makes the rules of other members where a keyword restricts their names. */
+static bool name_others(struct object *o, const struct schema_all *rest)
+{
+    struct schema_shape names;
+    if (o->s->patterns_at) {
+        name_by_pattern(o);
+        return true;
+    }
+    if (!shape_of_names(o, &names))
+        return false;
+    name_by(o, o->s->names_at->v, o->s->names_at);
+    o->other = tft_schema_rule(o->c, rest);
+    return true;
+}
+
 void tft_schema_object(struct schema *c, const struct schema_shape *s)
 {
     struct schema_all rest, all;
     struct object o = {.c = c, .s = s, .as = c->members};
     c->members = NULL; /* objects inside are JSON */
     o.name = tft_schema_names(c, s, &o.open, &rest);
+    list_names(&o);
     o.n = o.name ? o.name->n : 0;
     o.required = tft_jinja_take(c->x, o.n, sizeof *o.required);
     o.value = tft_jinja_take(c->x, o.n, sizeof *o.value);
     for (size_t k = 0; k < o.n && c->x->status == TFT_OK; k++) {
         tft_schema_property(c, s, o.name->item[k].string, &all);
+        if (s->names_at && !tft_schema_holds(c, s->names_at, o.name->item[k]))
+            all.never = true;
         o.required[k] = tft_schema_requires(c, s, o.name->item[k].string);
         o.value[k] = value_rule(&o, &all);
         if (o.as)
@@ -394,10 +494,10 @@ void tft_schema_object(struct schema *c, const struct schema_shape *s)
     o.most = s->max_members != SCHEMA_NO_MAX ? s->max_members : s->min_members;
     o.most = o.most > o.n ? o.n : o.most;
     o.most = o.most ? o.most : 1;
-    if (o.open && c->x->status == TFT_OK) {
+    if (o.open && c->x->status == TFT_OK && !name_others(&o, &rest)) {
         o.other = tft_schema_rule(c, &rest);
         o.key = tft_schema_extra(c);
-        other_names(c, o.name, 0, o.key);
+        tft_schema_other_names(c, o.name, o.key);
     }
     if (c->x->status != TFT_OK)
         return;

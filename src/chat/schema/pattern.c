@@ -23,8 +23,13 @@ struct expression {
     const struct schema_shape *shape;
     size_t at;
     unsigned depth;
-    bool fitted; /* the only repetition has minLength and maxLength */
+    bool fitted;  /* the only repetition has minLength and maxLength */
+    uint64_t cap; /* of the maxima of repetitions */
 };
+
+#define DAYS "\\d+Y(?:\\d+M)?(?:\\d+D)?|\\d+M(?:\\d+D)?|\\d+D"
+#define SECONDS "\\d+(?:[.,]\\d+)?S"
+#define HOURS "T(?:\\d+H(?:\\d+M)?(?:" SECONDS ")?|\\d+M(?:" SECONDS ")?|" SECONDS ")"
 
 const char *tft_schema_format(const struct jinja_string *name)
 {
@@ -50,6 +55,28 @@ const char *tft_schema_format(const struct jinja_string *name)
         if (tft_jinja_is(name, formats[i][0]))
             return formats[i][1];
     return NULL;
+}
+
+/* Patterns that libraries write, with assertions, as the same language without assertions: of
+   pydantic's decimals, and of zod's durations. */
+static const char *without_assertions(const struct jinja_string *pattern)
+{
+    static const char *const known[][2] = {
+        {"^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$", "^[+-]?(?:[0-9]+(?:\\.[0-9]*)?|\\.[0-9]+)$"},
+        {"^P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+M)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+M)?"
+         "(\\d+([.,]\\d+)?S)?)?)$",
+         "^P(?:\\d+W|(?:" DAYS ")(?:" HOURS ")?|" HOURS ")$"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (tft_jinja_is(pattern, known[i][0]))
+            return known[i][1];
+    return NULL;
+}
+
+const struct jinja_string *tft_schema_plain(struct schema *c, const struct jinja_string *pattern)
+{
+    const char *other = without_assertions(pattern);
+    return other ? tft_jinja_text(c->x, other).string : pattern;
 }
 
 static void refuse(struct expression *e, const char *what)
@@ -302,6 +329,8 @@ static struct width sequence(struct expression *e)
         size_t start = e->at;
         struct width one = element(e), t = times(e);
         fit(e, start, one, &t);
+        if (t.max > e->cap)
+            t.max = e->cap > t.min ? e->cap : t.min;
         if (t.max < t.min)
             tft_schema_put(e->c, " never");
         else if (t.max == SCHEMA_NO_MAX)
@@ -314,21 +343,29 @@ static struct width sequence(struct expression *e)
     return all;
 }
 
+/* Any characters, beside an expression that has no ^, or no $. */
+static void put_any(struct expression *e, bool some)
+{
+    const char *one = e->c->until ? "plain" : "char";
+    if (some && e->cap == SCHEMA_NO_MAX)
+        tft_schema_put(e->c, " %s*", one);
+    else if (some)
+        tft_schema_put(e->c, " %s{0,%u}", one, (unsigned)e->cap);
+}
+
 static struct width alternatives(struct expression *e)
 {
     struct width all = {SCHEMA_NO_MAX, 0};
     bool top = !e->depth;
-    const char *any = e->c->until ? " plain*" : " char*";
     if (!tft_jinja_enter(e->c->x))
         return all;
     do {
         bool from = !top || take(e, "^");
-        tft_schema_put(e->c, "%s", from ? "" : any);
+        put_any(e, !from);
         struct width w = sequence(e);
         bool to = !top || take(e, "$");
-        tft_schema_put(e->c, "%s", to ? "" : any);
-        if (!from || !to)
-            w.max = SCHEMA_NO_MAX;
+        put_any(e, !to);
+        w.max = sum(w.max, product(e->cap, (uint64_t)!from + !to));
         all.min = w.min < all.min ? w.min : all.min;
         all.max = w.max > all.max ? w.max : all.max;
         if (peek(e) == '|')
@@ -338,8 +375,72 @@ static struct width alternatives(struct expression *e)
     return all;
 }
 
+/* Writes the expression with maxima of repetitions up to `cap`. */
+static struct width write_capped(struct expression *e, size_t start, uint64_t cap)
+{
+    e->c->out.n = start;
+    e->at = e->depth = 0;
+    e->fitted = false;
+    e->cap = cap;
+    return alternatives(e);
+}
+
+/* Writes the expression for strings of at most maxLength characters: long repetitions get the
+   largest common maximum with which all strings are short enough. */
+static void write_pattern(struct schema *c, const struct schema_shape *s)
+{
+    struct expression e = {.c = c, .s = s->pattern, .shape = s};
+    size_t start = c->out.n;
+    struct width w = write_capped(&e, start, SCHEMA_NO_MAX);
+    if (e.at < e.s->n)
+        refuse(&e, "a group that was not opened");
+    if (e.fitted || c->x->status != TFT_OK)
+        return;
+    uint64_t low = 0, high = s->max_length;
+    while (w.max > s->max_length && low < high && c->x->status == TFT_OK) {
+        uint64_t cap = (low + high + 1) / 2;
+        bool fits = write_capped(&e, start, cap).max <= s->max_length;
+        low = fits ? cap : low;
+        high = fits ? high : cap - 1;
+    }
+    if (w.max > s->max_length)
+        w = write_capped(&e, start, low);
+    if (w.min < s->min_length || w.max > s->max_length)
+        tft_schema_fail(c, s->pattern_at, TFT_ERR_UNSUPPORTED,
+                        "matches lengths that minLength or maxLength rules out: write the "
+                        "length in it");
+}
+
+/* Strings that `not` excludes; NULL: none. */
+static struct jinja_list *excluded(struct schema *c, const struct schema_shape *s)
+{
+    struct jinja_list *l = NULL;
+    for (size_t i = 0; s->excluded && i < s->excluded->n; i++)
+        if (s->excluded->item[i].kind == JINJA_STRING) {
+            l = l ? l : tft_jinja_list(c->x, JINJA_PLAIN);
+            tft_jinja_push(c->x, l, s->excluded->item[i]);
+        }
+    return l;
+}
+
+static void write_others(struct schema *c, const struct schema_shape *s, const struct jinja_list *l)
+{
+    if (s->pattern || s->min_length || s->max_length != SCHEMA_NO_MAX || c->until ||
+        tft_schema_spelling(c)->rule)
+        tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED,
+                        "not: strings beside a pattern, a length, or in this format");
+    uint32_t r = tft_schema_extra(c);
+    tft_schema_put(c, "\"\\\"\" r%u \"\\\"\"", (unsigned)r);
+    tft_schema_other_names(c, l, r);
+}
+
 void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
 {
+    const struct jinja_list *no = excluded(c, s);
+    if (no) {
+        write_others(c, s, no);
+        return;
+    }
     const char *rule = tft_schema_spelling(c)->rule, *one = c->until ? "plain" : "char",
                *quote = rule ? rule : c->until ? "\"\"" : "\"\\\"\"";
     if (!s->pattern && !s->min_length && s->max_length == SCHEMA_NO_MAX) {
@@ -348,16 +449,9 @@ void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
     }
     tft_schema_put(c, "%s", quote);
     if (s->pattern) {
-        struct expression e = {.c = c, .s = s->pattern, .shape = s};
         tft_schema_put(c, " (");
-        struct width w = alternatives(&e);
+        write_pattern(c, s);
         tft_schema_put(c, ")");
-        if (e.at < e.s->n)
-            refuse(&e, "a group that was not opened");
-        if (!e.fitted && (w.min < s->min_length || w.max > s->max_length))
-            tft_schema_fail(c, s->pattern_at, TFT_ERR_UNSUPPORTED,
-                            "matches lengths that minLength or maxLength rules out: write the "
-                            "length in it");
     } else if (s->max_length == SCHEMA_NO_MAX) {
         tft_schema_put(c, " %s{%u,}", one, (unsigned)s->min_length);
     } else {

@@ -57,7 +57,7 @@ static void put_values(struct schema *c, const struct schema_shape *s, const cha
     tft_schema_put(c, "never");
     for (size_t i = 0; i < s->value->n && c->x->status == TFT_OK; i++) {
         struct jinja_value v = s->value->item[i];
-        if (v.kind != JINJA_STRING || !tft_schema_all_hold(c, s, v))
+        if (v.kind != JINJA_STRING || !tft_schema_all_hold(c, s, v, true))
             continue;
         tft_schema_put(c, " | ");
         tft_schema_raw_literal(c, v.string, until);

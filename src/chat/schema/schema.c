@@ -184,8 +184,7 @@ uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all)
 
 /* ---- expressions of values */
 
-/* Writes an expression for a value. */
-static void put_value(struct schema *c, struct jinja_value v)
+void tft_schema_put_value(struct schema *c, struct jinja_value v)
 {
     const struct schema_spelling *as = tft_schema_spelling(c);
     bool list = v.kind == JINJA_LIST;
@@ -206,7 +205,7 @@ static void put_value(struct schema *c, struct jinja_value v)
             if (!list)
                 tft_schema_put_name(c, v.dict->key[i]);
             tft_schema_put(c, " ");
-            put_value(c, list ? v.list->item[i] : v.dict->value[i]);
+            tft_schema_put_value(c, list ? v.list->item[i] : v.dict->value[i]);
         }
         tft_schema_put(c, list ? " \"]\"" : " \"}\"");
         tft_jinja_leave(c->x);
@@ -217,10 +216,10 @@ static void write_values(struct schema *c, const struct schema_shape *s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->value->n && c->x->status == TFT_OK; i++) {
-        if (!tft_schema_all_hold(c, s, s->value->item[i]))
+        if (!tft_schema_all_hold(c, s, s->value->item[i], true))
             continue;
         tft_schema_put(c, n++ ? " | " : "");
-        put_value(c, s->value->item[i]);
+        tft_schema_put_value(c, s->value->item[i]);
     }
     if (!n)
         tft_schema_put(c, "never");
@@ -277,15 +276,41 @@ static void write_choice(struct schema *c, const struct schema_shape *s)
     }
 }
 
+/* Whether a constant of `not` has the type. */
+static bool excludes(const struct schema_shape *s, unsigned types)
+{
+    for (size_t i = 0; s->excluded && i < s->excluded->n; i++)
+        if (tft_schema_type(s->excluded->item[i]) & types)
+            return true;
+    return false;
+}
+
+static void write_booleans(struct schema *c, const struct schema_shape *s)
+{
+    const struct schema_spelling *as = tft_schema_spelling(c);
+    bool no[2] = {false, false};
+    for (size_t i = 0; s->excluded && i < s->excluded->n; i++)
+        if (s->excluded->item[i].kind == JINJA_BOOL)
+            no[s->excluded->item[i].truth] = true;
+    if (!no[true])
+        tft_schema_put(c, " | \"%s\"", as->yes);
+    if (!no[false])
+        tft_schema_put(c, " | \"%s\"", as->no);
+}
+
 static void write_types(struct schema *c, const struct schema_shape *s)
 {
+    unsigned others = SCHEMA_INTEGER | SCHEMA_FRACTION | SCHEMA_ARRAY | SCHEMA_OBJECT;
+    if (excludes(s, s->types & others))
+        tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED,
+                        "not: constants beside a type other than string, boolean and null");
     static const char none[] = " | never";
     const struct schema_spelling *as = tft_schema_spelling(c);
     size_t start = c->out.n;
-    if (s->types & SCHEMA_NULL)
+    if (s->types & SCHEMA_NULL && !excludes(s, SCHEMA_NULL))
         tft_schema_put(c, " | \"%s\"", as->null);
     if (s->types & SCHEMA_BOOL)
-        tft_schema_put(c, " | \"%s\" | \"%s\"", as->yes, as->no);
+        write_booleans(c, s);
     if (s->types & (SCHEMA_INTEGER | SCHEMA_FRACTION)) {
         tft_schema_put(c, " | ");
         if (!(s->types & SCHEMA_FRACTION ? tft_schema_number : tft_schema_integer)(c, s))

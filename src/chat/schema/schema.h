@@ -62,7 +62,7 @@ struct schema_all {
 struct schema_bound {
     bool set, exclusive, minus;
     unsigned char digit[40];
-    unsigned whole, n;
+    unsigned whole, n; /* whole: more than 18 for numbers that are not written out */
 };
 
 /* The keywords of all parts, merged. */
@@ -73,8 +73,12 @@ struct schema_shape {
     struct jinja_list *value;
     struct schema_bound least, most;
     uint64_t min_length, max_length, min_items, max_items, min_members, max_members;
-    const struct jinja_string *pattern; /* of `pattern` or of a format */
-    const struct schema_place *pattern_at, *members_at;
+    const struct jinja_string *pattern; /* of `pattern`, else of a format */
+    const struct jinja_string *format;  /* the pattern of a format */
+    const struct schema_place *pattern_at, *format_at, *members_at;
+    struct schema_bound multiple; /* multipleOf */
+    struct jinja_list *excluded;  /* constants of `not`; NULL: none */
+    const struct schema_place *multiple_at, *unique_at, *names_at, *patterns_at; /* NULL: absent */
     const struct schema_place *choice; /* the first anyOf or oneOf that is not settled */
     size_t chooser;                    /* the index of its part */
 };
@@ -117,6 +121,10 @@ struct schema {
     struct schema_rule *rule; /* [n_rule] rule 0 is unused; rules from `written` on have no text
                                  yet */
     uint32_t n_rule, room, written;
+    struct { /* schemas that tft_schema_read_one has read, by hash */
+        const struct jinja_dict *of;
+        struct schema_shape shape;
+    } known[16];
     uint32_t by_hash[1024];
 };
 
@@ -190,19 +198,28 @@ void tft_schema_put(struct schema *c, const char *fmt, ...) TFT_PRINTF(2, 3);
 void tft_schema_literal(struct schema *c, const char *p, size_t n);
 /* Writes a literal for the name of a member and the separator after it. */
 void tft_schema_put_name(struct schema *c, struct jinja_value name);
+/* Writes an expression for a value. */
+void tft_schema_put_value(struct schema *c, struct jinja_value v);
 /* Writes a literal for a value as JSON, followed by the text `behind`. */
 void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind);
 
 /* ---- validate.c */
 
+/* The type of a value: SCHEMA_NULL .. SCHEMA_OBJECT. */
+unsigned tft_schema_type(struct jinja_value v);
 bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value b);
 /* Whether a value is valid by a schema; by all parts of a shape. */
 bool tft_schema_holds(struct schema *c, const struct schema_place *at, struct jinja_value v);
-bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v);
+/* listed: v is known to be among the constants of s. */
+bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v,
+                         bool listed);
 /* Whether no text of the rule for `a` is valid by `b`; false if unknown. */
 bool tft_schema_apart(struct schema *c, const struct schema_all *a, const struct schema_all *b);
 
-/* ---- object.c, array.c */
+/* ---- object.c, array.c, unique.c */
+
+/* Writes rule r: the inside of a string in JSON that equals no name of l. */
+void tft_schema_other_names(struct schema *c, const struct jinja_list *l, uint32_t r);
 
 /* Whether member names without quotes may contain c. */
 bool tft_schema_is_plain(char c);
@@ -220,6 +237,9 @@ struct jinja_list *tft_schema_names(struct schema *c, const struct schema_shape 
 /* Write the expression of an object, or of an array, and its extra rules. */
 void tft_schema_object(struct schema *c, const struct schema_shape *s);
 void tft_schema_array(struct schema *c, const struct schema_shape *s);
+/* Writes the items of an array of distinct constants, all of the shape `item`. */
+void tft_schema_unique(struct schema *c, const struct schema_shape *s,
+                       const struct schema_shape *item);
 
 /* ---- number.c: write an expression; false: no number is within the bounds */
 
@@ -227,6 +247,15 @@ bool tft_schema_bound(struct schema *c, const struct schema_place *at, struct sc
 int tft_schema_compare(const struct schema_bound *a, const struct schema_bound *b);
 bool tft_schema_integer(struct schema *c, const struct schema_shape *s);
 bool tft_schema_number(struct schema *c, const struct schema_shape *s);
+
+/* ---- multiple.c */
+
+/* Whether the number is a multiple of s->multiple. */
+bool tft_schema_is_multiple(const struct schema_shape *s, const struct schema_bound *b);
+/* The digits after the point of multiples of 1, 0.1, 0.01 ...; -1: s->multiple is another number,
+   for which tft_schema_multiples writes the integers lo .. hi. */
+int tft_schema_places(const struct schema_shape *s);
+void tft_schema_multiples(struct schema *c, const struct schema_shape *s, int64_t lo, int64_t hi);
 
 /* ---- raw_string.c */
 
@@ -242,7 +271,9 @@ void tft_schema_raw(struct schema *c, const struct schema_all *all, const char *
 
 /* Writes the expression of strings that match the pattern and have a length within the bounds. */
 void tft_schema_pattern(struct schema *c, const struct schema_shape *s);
-/* The pattern of a format; NULL: unsupported. */
+/* The pattern, or one of the same language that needs no assertions. */
+const struct jinja_string *tft_schema_plain(struct schema *c, const struct jinja_string *pattern);
+/* The pattern of a format; NULL: unknown. */
 const char *tft_schema_format(const struct jinja_string *name);
 
 #endif

@@ -52,7 +52,7 @@ bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value 
     return same;
 }
 
-static unsigned type_of(struct jinja_value v)
+unsigned tft_schema_type(struct jinja_value v)
 {
     switch (v.kind) {
     case JINJA_NONE: return SCHEMA_NULL;
@@ -72,14 +72,15 @@ static bool number_holds(struct schema *c, const struct schema_shape *s, struct 
 {
     struct schema_bound b = {.set = true};
     struct schema_place at = *c->root;
-    if (!s->least.set && !s->most.set)
+    if (!s->least.set && !s->most.set && !s->multiple.set)
         return true;
     at.v = v;
     if (!tft_schema_bound(c, &at, &b))
         return false;
     int low = s->least.set ? tft_schema_compare(&b, &s->least) : 1,
         high = s->most.set ? tft_schema_compare(&b, &s->most) : -1;
-    return low >= s->least.exclusive && high <= -(int)s->most.exclusive;
+    return low >= s->least.exclusive && high <= -(int)s->most.exclusive &&
+           (!s->multiple.set || tft_schema_is_multiple(s, &b));
 }
 
 static bool items_hold(struct schema *c, const struct schema_place *at, const struct jinja_list *l)
@@ -135,25 +136,58 @@ static bool choices_hold(struct schema *c, const struct schema_place *at, unsign
     return holds;
 }
 
+/* Whether the names of an object are valid by propertyNames. */
+static bool names_hold(struct schema *c, const struct schema_shape *s, const struct jinja_dict *d)
+{
+    bool hold = true;
+    for (size_t i = 0; s->names_at && i < d->n && hold; i++)
+        hold = tft_schema_holds(c, s->names_at, d->key[i]);
+    if (s->patterns_at && d->n)
+        tft_schema_fail(c, s->patterns_at, TFT_ERR_UNSUPPORTED,
+                        "not supported in a schema that enum or const is checked against");
+    return hold;
+}
+
+static bool among(struct schema *c, const struct jinja_list *l, size_t n, struct jinja_value v)
+{
+    bool found = false;
+    for (size_t i = 0; i < n && !found; i++)
+        found = tft_schema_same(c, l->item[i], v);
+    return found;
+}
+
+static bool all_differ(struct schema *c, const struct jinja_list *l)
+{
+    bool differ = true;
+    for (size_t i = 0; i < l->n && differ; i++)
+        differ = !among(c, l, i, l->item[i]);
+    return differ;
+}
+
 /* Whether v, of an allowed type, is valid by the other keywords of the shape. */
 static bool shape_holds(struct schema *c, const struct schema_shape *s,
                         const struct schema_place *at, struct jinja_value v)
 {
-    if (v.kind == JINJA_STRING && s->pattern)
+    if (s->excluded && among(c, s->excluded, s->excluded->n, v))
+        return false;
+    if (v.kind == JINJA_STRING && s->pattern && s->pattern != s->format)
         tft_schema_fail(c, s->pattern_at, TFT_ERR_UNSUPPORTED,
                         "not supported in a schema that enum or const is checked against");
     if (v.kind == JINJA_STRING)
         return within(tft_jinja_length(v.string), s->min_length, s->max_length);
     if (v.kind == JINJA_LIST)
-        return within(v.list->n, s->min_items, s->max_items) && items_hold(c, at, v.list);
+        return within(v.list->n, s->min_items, s->max_items) && items_hold(c, at, v.list) &&
+               (!s->unique_at || all_differ(c, v.list));
     if (v.kind == JINJA_DICT)
-        return within(v.dict->n, s->min_members, s->max_members) && members_hold(c, at, v.dict);
-    return !(type_of(v) & (SCHEMA_INTEGER | SCHEMA_FRACTION)) || number_holds(c, s, v);
+        return within(v.dict->n, s->min_members, s->max_members) &&
+               names_hold(c, s, v.dict) && members_hold(c, at, v.dict);
+    return !(tft_schema_type(v) & (SCHEMA_INTEGER | SCHEMA_FRACTION)) || number_holds(c, s, v);
 }
 
-/* Whether v is valid by one schema, without the choices in `settled`. */
+/* Whether v is valid by one schema, without the choices in `settled`. listed: v is known to be
+   among its constants. */
 static bool part_holds(struct schema *c, const struct schema_place *at, unsigned settled,
-                       struct jinja_value v)
+                       struct jinja_value v, bool listed)
 {
     struct schema_shape s;
     bool holds = false;
@@ -162,13 +196,9 @@ static bool part_holds(struct schema *c, const struct schema_place *at, unsigned
         holds = at->v.truth;
     } else {
         tft_schema_read_one(c, at, &s);
-        holds = s.types & type_of(v);
-        if (s.has_values) {
-            bool listed = false;
-            for (size_t i = 0; s.value && i < s.value->n && !listed; i++)
-                listed = tft_schema_same(c, s.value->item[i], v);
-            holds = holds && listed;
-        }
+        holds = s.types & tft_schema_type(v);
+        if (s.has_values && !listed)
+            holds = holds && s.value && among(c, s.value, s.value->n, v);
         holds = holds && c->x->status == TFT_OK && shape_holds(c, &s, at, v);
         holds = choices_hold(c, at, settled, v) && holds;
     }
@@ -178,15 +208,16 @@ static bool part_holds(struct schema *c, const struct schema_place *at, unsigned
 
 bool tft_schema_holds(struct schema *c, const struct schema_place *at, struct jinja_value v)
 {
-    return part_holds(c, at, 0, v);
+    return part_holds(c, at, 0, v, false);
 }
 
-bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v)
+bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v,
+                         bool listed)
 {
     bool hold = !s->all.never;
     /* the schemas of $ref and allOf are parts too, with their own settled choices */
     for (size_t i = 0; i < s->all.n && hold; i++)
-        hold = part_holds(c, s->all.part[i].at, s->all.part[i].settled | SCHEMA_LEADS, v);
+        hold = part_holds(c, s->all.part[i].at, s->all.part[i].settled | SCHEMA_LEADS, v, listed);
     return hold;
 }
 
@@ -198,7 +229,7 @@ static bool values_apart(struct schema *c, const struct schema_shape *a,
 {
     bool apart = true;
     for (size_t i = 0; a->value && i < a->value->n && apart; i++)
-        apart = !tft_schema_all_hold(c, b, a->value->item[i]);
+        apart = !tft_schema_all_hold(c, b, a->value->item[i], false);
     return apart;
 }
 
