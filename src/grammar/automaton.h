@@ -1,6 +1,10 @@
 /*
  * A compiled grammar: for each rule a deterministic automaton over bytes, with states that may also
  * call other rules. A place in the grammar is a state and a stack of states to return to.
+ *
+ * A repetition of many times is counted: a state of a counted part stands for all times. The number
+ * of a state at time k is its index and k << TFT_COUNT_SHIFT. Edges of a counted state lead to a
+ * time relative to its own; at its `limit` the state of index `edge` takes its place.
  */
 #ifndef TFT_AUTOMATON_H
 #define TFT_AUTOMATON_H
@@ -9,6 +13,7 @@
 #include "vec.h"
 
 enum {
+    TFT_COUNT_SHIFT = 18,
     TFT_AUTOMATON_STATES = 1 << 16,
     TFT_AUTOMATON_RUN = 254, /* the largest `run`: at least that many characters */
     TFT_AUTOMATON_ANY = -1,  /* all kinds, also TFT_KIND_NONE */
@@ -23,6 +28,8 @@ struct tft_auto_state {
     uint32_t kinds;       /* TFT_KIND_..., a bit each */
     uint32_t exits;       /* other kinds with a character that may come within the run */
     uint32_t after;       /* kinds with a character that may come after the whole run */
+    uint32_t limit, edge; /* limit: not 0 for a counted state, which has the times 0 .. limit - 1 */
+    bool loops; /* of a counted state: a character of the run leads to the same state, a time on */
 };
 
 struct tft_auto_call {
@@ -43,18 +50,38 @@ struct tft_grammar {
     uint8_t class[256]; /* bytes that all states treat alike share a class */
     uint32_t n_class, root;
     uint32_t n_state;
-    uint32_t *next;                     /* [n_state, n_class] */
-    struct tft_vec state, call, token;  /* states: n_state + 1 */
+    uint32_t *next;                    /* [n_state, n_class] */
+    struct tft_vec state, call, token; /* states: n_state + 1 */
 };
 
-static inline const struct tft_auto_state *tft_auto_state(const struct tft_grammar *g, uint32_t i)
+static inline uint32_t tft_auto_index(uint32_t state)
 {
-    return (const struct tft_auto_state *)g->state.p + i;
+    return state & ((1u << TFT_COUNT_SHIFT) - 1);
+}
+
+static inline const struct tft_auto_state *tft_auto_state(const struct tft_grammar *g,
+                                                          uint32_t state)
+{
+    return (const struct tft_auto_state *)g->state.p + tft_auto_index(state);
+}
+
+/* The state that the edge `to` of a state leads to. */
+static inline uint32_t tft_auto_to(const struct tft_grammar *g, uint32_t state, uint32_t to)
+{
+    uint32_t limit = tft_auto_state(g, to)->limit;
+    if (!limit)
+        return to;
+    to += state & ~((1u << TFT_COUNT_SHIFT) - 1);
+    return to >> TFT_COUNT_SHIFT < limit ? to : tft_auto_state(g, to)->edge;
 }
 
 static inline uint32_t tft_auto_next(const struct tft_grammar *g, uint32_t state, unsigned byte)
 {
-    return g->next[(size_t)state * g->n_class + g->class[byte]];
+    return tft_auto_to(g, state,
+                       g->next[(size_t)tft_auto_index(state) * g->n_class + g->class[byte]]);
 }
+
+/* The state with `run`, `exits` and `after` for its time. */
+struct tft_auto_state tft_auto_at(const struct tft_grammar *g, uint32_t state);
 
 #endif

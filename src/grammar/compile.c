@@ -1,7 +1,8 @@
 /*
  * Compiles syntax into automata. Each called rule becomes a deterministic automaton over bytes (the
- * subset construction: Rabin and Scott 1959), with calls as extra symbols. Then parts that cannot
- * end are removed, so every place after a token can be completed.
+ * subset construction: Rabin and Scott 1959), with calls as extra symbols. A repetition of many times has
+ * one state for all times where its times have the same edges. Then parts that cannot end are
+ * removed, so every place after a token can be completed.
  */
 #include "automaton.h"
 
@@ -11,9 +12,16 @@
 #include "prune.h"
 #include "runs.h"
 
-struct set { /* NFA states [n] from `first` of the pool, ascending */
+/*
+ * A set of NFA states [n] from `first` of the pool, ascending. limit: not 0 for a counted set, which
+ * has states of one counted part, and stands for all times below `limit` that these states may be
+ * at; its own states are at the first of these times. No edge leads into the part from elsewhere,
+ * and steps within the part lead to counted sets, so the edges are the same at all times.
+ */
+struct set {
     uint32_t first, n, hash_next;
     uint32_t rule_end; /* the rule's end: the set accepts if it contains this state */
+    uint32_t rule, limit;
 };
 
 struct range {
@@ -27,18 +35,31 @@ struct compile {
     struct tft_nfa nfa;
     struct tft_vec set, pool, range; /* sets: one for each state of g */
     struct tft_vec closure, stack;   /* NFA states */
-    uint32_t *mark, tick;            /* [NFA states] the last closure that saw the state */
-    uint32_t n_mark;
-    uint32_t *slot;                  /* [SLOTS] sets by hash */
-    uint32_t *start;                 /* [rules] first state of each rule, 0: not compiled */
-    uint32_t begin;                  /* the rule's first NFA state: always kept */
-    uint64_t steps;                  /* edges and members of sets visited */
+    struct seen {
+        uint32_t state, tick; /* tick: the last closure that saw the state */
+    } * mark;                 /* [n_mark, a power of two] a hash table */
+    uint32_t tick, n_mark;
+    struct tft_vec met;   /* NFA states that the closure saw */
+    uint32_t within;      /* the counted part of the set that the current edge leaves */
+    bool entered, stayed; /* the closure has edges into counted parts, and edges inside `within` */
+    bool again;           /* a counted part is now copied: all sets are made anew */
+    uint32_t *begins, *ends; /* [rules] the first and last NFA state of each rule, 0: not made */
+    uint32_t rule;           /* the rule of the current set, for messages; 0: none */
+    uint32_t *slot;          /* [SLOTS] sets by hash */
+    uint32_t *start;         /* [rules] first state of each rule, 0: not compiled */
+    uint32_t begin;          /* the rule's first NFA state: always kept */
+    uint64_t steps;          /* edges and members of sets visited */
 };
-enum { SLOTS = 1 << 16, STEPS = 1 << 27, POOL = 1 << 24 };
+enum { SLOTS = 1 << 16, STEPS = 1 << 26, POOL = 1 << 22 };
+enum { SPREAD = 3 }; /* the most times between the states of a counted set */
 
 static bool fail(struct compile *c, enum tft_status code, const char *what)
 {
-    if (!c->x->status)
+    const struct tft_syntax_rule *rule = tft_syntax_rule(c->x, c->rule);
+    if (!c->x->status && c->rule && code == TFT_ERR_UNSUPPORTED)
+        c->x->status = tft_fail(c->x->err, code, "grammar: rule %.*s is %s",
+                                rule->n < 60 ? (int)rule->n : 60, rule->name, what);
+    else if (!c->x->status)
         c->x->status = tft_fail(c->x->err, code, "grammar: %s", what);
     return false;
 }
@@ -47,39 +68,101 @@ static bool fail(struct compile *c, enum tft_status code, const char *what)
 static bool spend(struct compile *c, uint32_t steps)
 {
     c->steps += steps;
-    return c->steps <= STEPS ||
-           fail(c, TFT_ERR_UNSUPPORTED, "too large: its repetitions and alternatives take too long "
-                                        "to compile; shorten them");
+    return c->steps <= STEPS || fail(c, TFT_ERR_UNSUPPORTED,
+                                     "too large: its repetitions and alternatives take too long "
+                                     "to compile; shorten them");
 }
 
-static uint32_t *nfa_states(const struct tft_vec *v)
-{
-    return v->p;
-}
+static uint32_t *nfa_states(const struct tft_vec *v) { return v->p; }
 
 static const struct tft_nfa_edge *edge(const struct compile *c, uint32_t i)
 {
     return (const struct tft_nfa_edge *)c->nfa.edge.p + i;
 }
 
+static uint32_t first_edge(const struct compile *c, uint32_t state)
+{
+    return ((const struct tft_nfa_state *)c->nfa.state.p)[tft_auto_index(state)].edge;
+}
+
+/* The counted part of an NFA state; 0: none. */
+static uint32_t part_of(const struct compile *c, uint32_t state)
+{
+    return ((const struct tft_nfa_state *)c->nfa.state.p)[tft_auto_index(state)].counted;
+}
+
+static struct tft_nfa_counted *part(const struct compile *c, uint32_t i)
+{
+    return (struct tft_nfa_counted *)c->nfa.part.p + i;
+}
+
 /* ---- closures */
+
+static bool push(struct compile *c, struct tft_vec *v, uint32_t state)
+{
+    uint32_t *p = tft_vec_add(v, c->x->a, sizeof *p, 1);
+    if (p)
+        *p = state;
+    return p || fail(c, TFT_ERR_NOMEM, "out of memory");
+}
+
+/* Marks a state; false: the closure has seen it. */
+static bool mark(struct compile *c, uint32_t state)
+{
+    uint32_t i = (state * 2654435761u >> 8) & (c->n_mark - 1);
+    for (; c->mark[i].tick == c->tick; i = (i + 1) & (c->n_mark - 1))
+        if (c->mark[i].state == state)
+            return false;
+    c->mark[i] = (struct seen){state, c->tick};
+    return true;
+}
+
+/* Makes room for twice the marks. */
+static bool more_marks(struct compile *c)
+{
+    uint32_t old = c->n_mark, room = old ? old * 2 : 1024;
+    struct seen *table = tft_alloc(c->x->a, room * sizeof *table);
+    if (!table)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    memset(table, 0, room * sizeof *table);
+    tft_free(c->x->a, c->mark, old * sizeof *table);
+    c->mark = table;
+    c->n_mark = room;
+    c->tick = 1;
+    for (uint32_t i = 0; i < c->met.n; i++)
+        mark(c, nfa_states(&c->met)[i]);
+    return true;
+}
 
 static void see(struct compile *c, uint32_t state)
 {
-    if (c->mark[state] == c->tick)
+    if (2 * c->met.n >= c->n_mark && !more_marks(c))
         return;
-    c->mark[state] = c->tick;
-    uint32_t *p = tft_vec_add(&c->stack, c->x->a, sizeof *p, 1);
-    if (p)
-        *p = state;
-    else
-        fail(c, TFT_ERR_NOMEM, "out of memory");
+    if (mark(c, state) && push(c, &c->met, state))
+        push(c, &c->stack, state);
+}
+
+/* Sees the state that an edge of a state leads to. Inside a counted part, an edge keeps the time;
+   after the last time, the edge back leads on. */
+static void see_target(struct compile *c, uint32_t state, const struct tft_nfa_edge *e)
+{
+    uint32_t from = part_of(c, state), into = part_of(c, e->to), to = e->to;
+    uint32_t time = state >> TFT_COUNT_SHIFT;
+    if (e->kind == TFT_NFA_AGAIN && ++time == part(c, from)->times) {
+        to = part(c, from)->after;
+        into = 0;
+    }
+    c->entered = c->entered || (into && into != from);
+    c->stayed = c->stayed || (into && into == from && into == c->within);
+    see(c, into && into == from ? to + (time << TFT_COUNT_SHIFT) : to);
 }
 
 static void start_closure(struct compile *c)
 {
     c->tick++;
-    c->closure.n = c->stack.n = 0;
+    c->closure.n = c->stack.n = c->met.n = 0;
+    c->within = 0;
+    c->entered = c->stayed = false;
 }
 
 static bool state_before(const void *ctx, const void *a, const void *b)
@@ -88,54 +171,128 @@ static bool state_before(const void *ctx, const void *a, const void *b)
     return *(const uint32_t *)a < *(const uint32_t *)b;
 }
 
+/* Removes from the closure, which is sorted, states of counted parts that are there at a better time
+   too. */
+static void keep_best(struct compile *c, enum tft_nfa_best best)
+{
+    uint32_t *p = c->closure.p, n = c->closure.n, kept = 0;
+    bool last = best == TFT_NFA_LAST;
+    c->tick++;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t *state = &p[last ? n - 1 - k : k], in = part_of(c, *state);
+        if (in && part(c, in)->best == best && !mark(c, tft_auto_index(*state)))
+            *state = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (p[i] != UINT32_MAX)
+            p[kept++] = p[i];
+    c->closure.n = kept;
+}
+
 /* Follows the empty edges of the states seen; keeps states with other edges, and the rule's end. */
 static void close_set(struct compile *c, uint32_t rule_end)
 {
     while (c->stack.n && !c->x->status) {
         uint32_t state = nfa_states(&c->stack)[--c->stack.n];
         bool kept = state == rule_end || state == c->begin;
-        for (uint32_t e = nfa_states(&c->nfa.state)[state]; e && spend(c, 1); e = edge(c, e)->next)
-            if (edge(c, e)->kind == TFT_NFA_EMPTY)
-                see(c, edge(c, e)->to);
+        for (uint32_t e = first_edge(c, state); e && spend(c, 1); e = edge(c, e)->next)
+            if (edge(c, e)->kind <= TFT_NFA_AGAIN)
+                see_target(c, state, edge(c, e));
             else
                 kept = true;
-        uint32_t *p = kept ? tft_vec_add(&c->closure, c->x->a, sizeof *p, 1) : NULL;
-        if (p)
-            *p = state;
-        else if (kept)
-            fail(c, TFT_ERR_NOMEM, "out of memory");
+        if (kept)
+            push(c, &c->closure, state);
     }
     if (c->closure.n > 1 && spend(c, 8 * c->closure.n)) /* a member takes about 8 steps to sort */
         tft_heapsort(c->closure.p, c->closure.n, sizeof(uint32_t), state_before, NULL);
+    if (c->nfa.part.n > 1 && !c->x->status) {
+        keep_best(c, TFT_NFA_FIRST);
+        keep_best(c, TFT_NFA_LAST);
+    }
+}
+
+/* If the closure is a counted set, moves its states to their first time and returns the set's limit;
+   *time: the time before. Otherwise returns 0. */
+static uint32_t count_closure(struct compile *c, uint32_t *time)
+{
+    uint32_t *p = c->closure.p, n = c->closure.n, in = 0, least = UINT32_MAX, most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t own = part_of(c, p[i]), at = p[i] >> TFT_COUNT_SHIFT;
+        if (own && in && own != in)
+            return 0;
+        in = own ? own : in;
+        least = own && at < least ? at : least;
+        most = own && at > most ? at : most;
+    }
+    uint32_t limit = in ? part(c, in)->times - TFT_NFA_MARGIN : 0;
+    if (!in || c->entered || part(c, in)->copied || most - least > SPREAD || least >= limit)
+        return 0;
+    for (uint32_t i = 0; i < n; i++)
+        p[i] -= part_of(c, p[i]) ? least << TFT_COUNT_SHIFT : 0;
+    tft_heapsort(p, n, sizeof *p, state_before, NULL);
+    *time = least;
+    return limit;
+}
+
+/* The index of the state for the closure; limit: the set's. 0 after an error. */
+static uint32_t state_of_closure(struct compile *c, uint32_t rule_end, uint32_t limit)
+{
+    const uint32_t *key = c->closure.p;
+    uint32_t n = c->closure.n, h = 2166136261u ^ limit;
+    for (uint32_t i = 0; i < n; i++)
+        h = (h ^ key[i]) * 16777619u;
+    h = (h ^ h >> 15) & (SLOTS - 1);
+    struct set *set = c->set.p;
+    for (uint32_t i = c->slot[h]; i && spend(c, 1); i = set[i].hash_next)
+        if (set[i].n == n && set[i].limit == limit &&
+            memcmp(nfa_states(&c->pool) + set[i].first, key, n * sizeof *key) == 0)
+            return i;
+    if (c->set.n >= TFT_AUTOMATON_STATES || n > POOL - c->pool.n)
+        return fail(c, TFT_ERR_UNSUPPORTED,
+                    "too large: more than 65536 states, or 4194304 "
+                    "members of states; shorten its repetitions");
+    set = tft_vec_add(&c->set, c->x->a, sizeof *set, 1);
+    uint32_t first = c->pool.n, *copy = tft_vec_add(&c->pool, c->x->a, sizeof *copy, n);
+    if (!set || !copy)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    memcpy(copy, key, n * sizeof *key);
+    *set = (struct set){first, n, c->slot[h], rule_end, c->rule, limit};
+    return c->slot[h] = c->set.n - 1;
 }
 
 /* The grammar's state for the closure of the states seen; 0 if the closure is empty, or after an
    error. */
 static uint32_t state_of_set(struct compile *c, uint32_t rule_end)
 {
+    uint32_t time = 0;
     close_set(c, rule_end);
-    const uint32_t *key = c->closure.p;
-    uint32_t n = c->closure.n, h = 2166136261u;
-    if (!n || c->x->status)
+    if (!c->closure.n || c->x->status)
         return 0;
-    for (uint32_t i = 0; i < n; i++)
-        h = (h ^ key[i]) * 16777619u;
-    h = (h ^ h >> 15) & (SLOTS - 1);
-    struct set *set = c->set.p;
-    for (uint32_t i = c->slot[h]; i && spend(c, 1); i = set[i].hash_next)
-        if (set[i].n == n &&
-            memcmp(nfa_states(&c->pool) + set[i].first, key, n * sizeof *key) == 0)
-            return i;
-    if (c->set.n >= TFT_AUTOMATON_STATES || n > POOL - c->pool.n)
-        return fail(c, TFT_ERR_UNSUPPORTED, "too large: more than 65536 states, or 16777216 "
-                                            "members of states; shorten its repetitions");
-    set = tft_vec_add(&c->set, c->x->a, sizeof *set, 1);
-    uint32_t first = c->pool.n, *copy = tft_vec_add(&c->pool, c->x->a, sizeof *copy, n);
-    if (!set || !copy)
-        return fail(c, TFT_ERR_NOMEM, "out of memory");
-    memcpy(copy, key, n * sizeof *key);
-    *set = (struct set){first, n, c->slot[h], rule_end};
-    return c->slot[h] = c->set.n - 1;
+    uint32_t limit = count_closure(c, &time), state = state_of_closure(c, rule_end, limit);
+    return state ? state + (time << TFT_COUNT_SHIFT) : 0;
+}
+
+/* The counted part of a counted set. */
+static uint32_t part_of_set(const struct compile *c, const struct set *set)
+{
+    uint32_t in = 0;
+    for (uint32_t i = 0; i < set->n && !in; i++)
+        in = part_of(c, nfa_states(&c->pool)[set->first + i]);
+    return in;
+}
+
+/* The state for a counted set at its limit, from where on each time has states of its own. */
+static uint32_t state_at_limit(struct compile *c, const struct set *set)
+{
+    start_closure(c);
+    for (uint32_t i = 0; i < set->n; i++) {
+        uint32_t state = nfa_states(&c->pool)[set->first + i];
+        push(c, &c->closure, state + (part_of(c, state) ? set->limit << TFT_COUNT_SHIFT : 0));
+    }
+    if (c->x->status)
+        return 0;
+    tft_heapsort(c->closure.p, c->closure.n, sizeof(uint32_t), state_before, NULL);
+    return state_of_closure(c, set->rule_end, 0);
 }
 
 /* ---- the edges of a state */
@@ -146,15 +303,23 @@ static uint32_t follow(struct compile *c, uint32_t s, enum tft_nfa_kind kind, ui
 {
     struct set set = ((struct set *)c->set.p)[s];
     start_closure(c);
+    c->within = set.limit ? part_of_set(c, &set) : 0;
     for (uint32_t i = 0; i < set.n && spend(c, 1); i++)
-        for (uint32_t e = nfa_states(&c->nfa.state)[nfa_states(&c->pool)[set.first + i]];
+        for (uint32_t state = nfa_states(&c->pool)[set.first + i], e = first_edge(c, state);
              e && spend(c, 1); e = edge(c, e)->next) {
             const struct tft_nfa_edge *x = edge(c, e);
-            if (x->kind == kind && (kind == TFT_NFA_BYTES ? x->lo <= lo && x->hi >= lo
-                                                          : x->lo == lo && x->hi == hi))
-                see(c, x->to);
+            if (x->kind == kind &&
+                (kind == TFT_NFA_BYTES ? x->lo <= lo && x->hi >= lo : x->lo == lo && x->hi == hi))
+                see_target(c, state, x);
         }
-    return state_of_set(c, set.rule_end);
+    uint32_t to = state_of_set(c, set.rule_end);
+    bool counted = ((struct set *)c->set.p)[tft_auto_index(to)].limit;
+    if (c->stayed && to && (!counted || to >> TFT_COUNT_SHIFT > 1)) { /* the edge is another one at
+                                                                         another time */
+        part(c, c->within)->copied = true;
+        c->again = true;
+    }
+    return to;
 }
 
 /* Omits bytes that are not a token alone: a place that needs such a byte might have no token. */
@@ -217,11 +382,12 @@ static bool expand(struct compile *c, uint32_t s)
 {
     struct set set = ((struct set *)c->set.p)[s];
     struct tft_auto_state state = {.call = c->g->call.n, .token = c->g->token.n};
+    c->rule = set.rule;
     bool starts[257] = {true}, ok = true;
     for (uint32_t i = 0; i < set.n && ok; i++) {
         uint32_t at = nfa_states(&c->pool)[set.first + i];
         state.accepts = state.accepts || at == set.rule_end;
-        for (uint32_t e = nfa_states(&c->nfa.state)[at]; e && ok; e = edge(c, e)->next) {
+        for (uint32_t e = first_edge(c, at); e && ok; e = edge(c, e)->next) {
             struct tft_nfa_edge x = *edge(c, e);
             if (x.kind == TFT_NFA_BYTES)
                 starts[x.lo] = starts[x.hi + 1] = state.reads = true;
@@ -233,6 +399,8 @@ static bool expand(struct compile *c, uint32_t s)
     }
     if (!ok || (state.reads && !add_bytes(c, s, starts)))
         return false;
+    state.limit = set.limit;
+    state.edge = set.limit ? state_at_limit(c, &set) : 0;
     struct tft_auto_state *added = tft_vec_add(&c->g->state, c->x->a, sizeof *added, 1);
     if (!added)
         return fail(c, TFT_ERR_NOMEM, "out of memory");
@@ -244,40 +412,47 @@ static bool expand(struct compile *c, uint32_t s)
 
 static uint32_t start_rule(struct compile *c, uint32_t rule)
 {
-    uint32_t start, end;
-    if (c->start[rule] || !tft_nfa_rule(&c->nfa, rule, &start, &end))
+    if (c->start[rule])
         return c->start[rule];
-    if (c->nfa.state.n > c->n_mark) {
-        uint32_t room = c->nfa.state.n * 2, *mark = tft_alloc(c->x->a, room * sizeof *mark);
-        if (!mark)
-            return fail(c, TFT_ERR_NOMEM, "out of memory");
-        memset(mark, 0, room * sizeof *mark);
-        tft_free(c->x->a, c->mark, c->n_mark * sizeof *mark);
-        c->mark = mark;
-        c->n_mark = room;
-        c->tick = 0;
-    }
+    c->rule = rule;
+    if (!c->begins[rule] && !tft_nfa_rule(&c->nfa, rule, &c->begins[rule], &c->ends[rule]))
+        return 0;
     start_closure(c);
-    c->begin = start; /* if a rule matches nothing, such as [], `start` is its only state */
-    see(c, start);
-    c->start[rule] = state_of_set(c, end);
+    c->begin = c->begins[rule]; /* if a rule matches nothing, such as [], this is its only state */
+    see(c, c->begin);
+    c->start[rule] = state_of_set(c, c->ends[rule]);
     c->begin = 0;
     return c->start[rule];
 }
 
-static bool compile_rules(struct compile *c)
+/* Makes the states of all rules; stops where a counted part must be copied. */
+static bool make_states(struct compile *c)
 {
+    c->again = false;
+    c->set.n = c->pool.n = c->range.n = c->g->state.n = c->g->call.n = c->g->token.n = 0;
+    memset(c->slot, 0, SLOTS * sizeof *c->slot);
+    memset(c->start, 0, c->x->rule.n * sizeof *c->start);
     if (!tft_vec_add(&c->set, c->x->a, sizeof(struct set), 1) ||
         !tft_vec_add(&c->g->state, c->x->a, sizeof(struct tft_auto_state), 1))
         return fail(c, TFT_ERR_NOMEM, "out of memory");
     c->g->root = start_rule(c, c->x->root);
-    for (uint32_t s = 1; s < c->set.n && !c->x->status; s++) {
+    for (uint32_t s = 1; s < c->set.n && !c->x->status && !c->again; s++) {
         uint32_t first = c->g->call.n;
         if (!expand(c, s))
             return false;
         for (uint32_t i = first; i < c->g->call.n && !c->x->status; i++)
             start_rule(c, ((struct tft_auto_call *)c->g->call.p)[i].rule);
     }
+    return !c->x->status;
+}
+
+static bool compile_rules(struct compile *c)
+{
+    do
+        if (!make_states(c))
+            return false;
+    while (c->again);
+    c->rule = 0;
     struct tft_auto_state *end =
         c->x->status ? NULL : tft_vec_add(&c->g->state, c->x->a, sizeof *end, 1);
     if (!end)
@@ -329,22 +504,26 @@ static enum tft_status compile(struct tft_grammar *g, struct tft_syntax *x)
     struct compile c = {.x = x, .g = g};
     c.slot = tft_alloc(x->a, SLOTS * sizeof *c.slot);
     c.start = tft_alloc(x->a, x->rule.n * sizeof *c.start);
-    bool ok = tft_nfa_begin(&c.nfa, x) && c.slot && c.start;
+    c.begins = tft_alloc(x->a, x->rule.n * sizeof *c.begins);
+    c.ends = tft_alloc(x->a, x->rule.n * sizeof *c.ends);
+    bool ok = tft_nfa_begin(&c.nfa, x) && c.slot && c.start && c.begins && c.ends;
     if (ok) {
-        memset(c.slot, 0, SLOTS * sizeof *c.slot);
-        memset(c.start, 0, x->rule.n * sizeof *c.start);
+        memset(c.begins, 0, x->rule.n * sizeof *c.begins);
         ok = compile_rules(&c) && make_table(&c);
     } else
         fail(&c, TFT_ERR_NOMEM, "out of memory");
     tft_nfa_free(&c.nfa);
     tft_free(x->a, c.slot, SLOTS * sizeof *c.slot);
     tft_free(x->a, c.start, x->rule.n * sizeof *c.start);
+    tft_free(x->a, c.begins, x->rule.n * sizeof *c.begins);
+    tft_free(x->a, c.ends, x->rule.n * sizeof *c.ends);
     tft_free(x->a, c.mark, c.n_mark * sizeof *c.mark);
     tft_vec_free(&c.set, x->a, sizeof(struct set));
     tft_vec_free(&c.pool, x->a, sizeof(uint32_t));
     tft_vec_free(&c.range, x->a, sizeof(struct range));
     tft_vec_free(&c.closure, x->a, sizeof(uint32_t));
     tft_vec_free(&c.stack, x->a, sizeof(uint32_t));
+    tft_vec_free(&c.met, x->a, sizeof(uint32_t));
     return x->status;
 }
 

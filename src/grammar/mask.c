@@ -19,10 +19,13 @@ static void set_bits(const struct tft_lexicon *lx, uint32_t *bits, uint32_t firs
         bits[lx->token[i] / 32] |= 1u << lx->token[i] % 32;
 }
 
-/* Whether state `a` allows all tokens at trie node `node` and below. */
-static bool allows_all(const struct tft_auto_state *a, const struct tft_trie_node *node)
+/* Whether a state allows all tokens at trie node `node` and below. */
+static bool allows_all(const struct tft_grammar *g, uint32_t state,
+                       const struct tft_trie_node *node)
 {
-    return !(node->kinds & ~a->kinds) && node->chars <= a->run;
+    const struct tft_auto_state *a = tft_auto_state(g, state);
+    return !(node->kinds & ~a->kinds) &&
+           node->chars <= (a->limit ? tft_auto_at(g, state).run : a->run);
 }
 
 /* ---- the run: its tokens are set before the walk (within.c) */
@@ -39,23 +42,22 @@ static void enter(struct tft_grammar_state *s, const struct tft_trie_node *node)
     unsigned kind = byte < 0x80 ? s->g->lexicon->kind[byte] : TFT_KIND_WIDE;
     if (before != TFT_PLACE_LEFT && (byte < 0x80 || byte >= 0xc0))
         before =
-            s->run->kinds >> kind & 1 && before < run_chars(s->run) ? before + 1 : TFT_PLACE_LEFT;
+            s->run.kinds >> kind & 1 && before < run_chars(&s->run) ? before + 1 : TFT_PLACE_LEFT;
     s->inside[node->depth] = (uint8_t)before;
 }
 
 /* Whether no token at a node and below has more characters of the run than the set tokens. */
 static bool is_short(const struct tft_grammar_state *s, const struct tft_trie_node *node)
 {
-    return s->inside[node->depth - 1] + node->chars <= run_chars(s->run);
+    return s->inside[node->depth - 1] + node->chars <= run_chars(&s->run);
 }
 
 /* Whether all allowed tokens at a node and below are set. All characters so far are of the run, and
    the state is the run's. Tokens that are not UTF-8 are not allowed. */
 static bool is_done(const struct tft_grammar_state *s, const struct tft_trie_node *node)
 {
-    return s->inside[node->depth - 1] != TFT_PLACE_LEFT && !(node->kinds & s->run->exits) &&
-           (is_short(s, node) ||
-            (s->run->run <= TFT_WITHIN_CHARS && !(node->kinds & s->run->after)));
+    return s->inside[node->depth - 1] != TFT_PLACE_LEFT && !(node->kinds & s->run.exits) &&
+           (is_short(s, node) || (s->run.run <= TFT_WITHIN_CHARS && !(node->kinds & s->run.after)));
 }
 
 /* Sets the bits of the tokens at a node and below, unless begin_run has set them. */
@@ -63,7 +65,7 @@ static void set_all(const struct tft_grammar_state *s, const struct tft_trie_nod
                     uint32_t *bits)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
-    if (s->inside[node->depth - 1] == TFT_PLACE_LEFT || node->kinds & ~s->run->kinds ||
+    if (s->inside[node->depth - 1] == TFT_PLACE_LEFT || node->kinds & ~s->run.kinds ||
         !is_short(s, node))
         set_bits(lx, bits, node->token, lx->node[node->end].token);
 }
@@ -89,20 +91,21 @@ static const uint32_t *class_bits(struct tft_grammar_state *s, uint32_t kinds, b
     return c->bits;
 }
 
-/* Begins a walk from state a: sets the tokens of the state's run in bits[], if they are many; with
-   `spaced`, tokens of a space and then the run. room: [n_word] workspace. */
-static void begin_run(struct tft_grammar_state *s, const struct tft_auto_state *a, bool spaced,
-                      uint32_t *bits, uint32_t *room)
+/* Begins a walk from a state: sets the tokens of its run in bits[], if they are many; with `spaced`,
+   tokens of a space and then the run. room: [n_word] workspace. */
+static void begin_run(struct tft_grammar_state *s, uint32_t state, bool spaced, uint32_t *bits,
+                      uint32_t *room)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
-    const uint32_t *class = a->kinds & lx->common ? class_bits(s, a->kinds, spaced) : NULL;
+    struct tft_auto_state a = tft_auto_at(s->g, state);
+    const uint32_t *class = a.kinds & lx->common ? class_bits(s, a.kinds, spaced) : NULL;
     s->inside[spaced] = class ? 0 : TFT_PLACE_LEFT;
     s->run = a;
     if (!class)
         return;
     memcpy(room, class, lx->n_word * sizeof *room);
-    if (run_chars(a) < TFT_WITHIN_CHARS)
-        tft_within_chars(lx, spaced, run_chars(a), room);
+    if (run_chars(&a) < TFT_WITHIN_CHARS)
+        tft_within_chars(lx, spaced, run_chars(&a), room);
     for (uint32_t i = 0; i < lx->n_word; i++)
         bits[i] |= room[i];
 }
@@ -137,7 +140,7 @@ static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config
                      uint32_t *bits, bool keeps, uint32_t *room)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
-    const struct tft_auto_state *run = s->run;
+    struct tft_auto_state run = s->run;
     uint32_t c = at + 1, end = lx->node[at].end, *path = s->path;
     path[lx->node[at].depth] = config.state;
     while (c < end && !s->status) {
@@ -147,7 +150,7 @@ static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config
             s->run = run;
         if (room && is_done(s, node)) {
             c = node->end;
-        } else if (allows_all(tft_auto_state(s->g, from), node)) {
+        } else if (allows_all(s->g, from, node)) {
             set_all(s, node, bits);
             c = node->end;
         } else if (!(to = tft_auto_next(s->g, from, node->byte))) {
@@ -158,7 +161,7 @@ static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config
             path[node->depth] = to;
             enter(s, node);
             if (room && node->depth == 1 && node->byte == ' ' && s->inside[1] == TFT_PLACE_LEFT)
-                begin_run(s, a, true, bits, room);
+                begin_run(s, to, true, bits, room);
             if (a->call < a[1].call || (a->accepts && config.stack != TFT_PLACE_END)) {
                 uint32_t stacks = s->stack.n, start = tft_place_begin(s);
                 tft_place_add(s, start, to, config.stack);
@@ -191,7 +194,7 @@ static bool some_allows_all(const struct tft_grammar_state *s, uint32_t from, ui
                             const struct tft_trie_node *node)
 {
     for (uint32_t i = from; i < end; i++)
-        if (allows_all(tft_auto_state(s->g, tft_configs(&s->set)[i].state), node))
+        if (allows_all(s->g, tft_configs(&s->set)[i].state, node))
             return true;
     return false;
 }
@@ -224,18 +227,34 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
 
 void tft_mask_forget(struct tft_grammar_state *s)
 {
-    for (uint32_t i = 0; i < s->g->n_state; i++) {
+    for (size_t i = 0; i < tft_kept_count(s->g); i++) {
         tft_free(s->g->a, s->kept[i].bits, s->kept[i].size);
         s->kept[i] = (struct tft_kept){0};
     }
     s->kept_bytes = 0;
 }
 
+/* The place of a state's mask. All times of a counted state from which no token reaches the limit
+   have the same mask. */
+static struct tft_kept *place_of(struct tft_grammar_state *s, uint32_t state)
+{
+    uint32_t limit = tft_auto_state(s->g, state)->limit, time = state >> TFT_COUNT_SHIFT;
+    if (!limit || limit - time > s->g->lexicon->longest)
+        return &s->kept[tft_auto_index(state)];
+    struct tft_kept *k = &s->kept[s->g->n_state + (state * 2654435761u >> 16) % TFT_PLACE_NEAR];
+    if (k->bits && k->state != state) {
+        tft_free(s->g->a, k->bits, k->size);
+        s->kept_bytes -= k->size;
+        *k = (struct tft_kept){0};
+    }
+    return k;
+}
+
 /* The cached mask of a state without a known caller; NULL: out of memory. */
 static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
 {
     uint32_t n_word = s->g->lexicon->n_word;
-    struct tft_kept *k = &s->kept[state];
+    struct tft_kept *k = place_of(s, state);
     if (k->bits)
         return k;
     uint32_t *bits = tft_alloc(s->g->a, (size_t)n_word * 2 * sizeof *bits);
@@ -245,7 +264,7 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
     }
     uint32_t *room = bits + n_word;
     memset(bits, 0, n_word * sizeof *bits);
-    begin_run(s, tft_auto_state(s->g, state), false, bits, room);
+    begin_run(s, state, false, bits, room);
     s->set.n = s->open.n = 0;
     bool top = tft_auto_state(s->g, state)->top;
     struct tft_config config = {state, top ? TFT_PLACE_END : TFT_PLACE_OPEN};
@@ -259,6 +278,7 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
         if (s->open.n)
             memcpy(k->bits + n_word, s->open.p, s->open.n * sizeof *bits);
         k->n_open = s->open.n;
+        k->state = state;
         k->size = size;
         s->kept_bytes += size;
     } else if (!s->status)

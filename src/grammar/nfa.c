@@ -19,8 +19,10 @@ static uint32_t new_state(struct tft_nfa *n)
 {
     if (n->state.n >= TFT_NFA_STATES)
         return fail(n, TFT_ERR_UNSUPPORTED, "too large: more than 262144 states");
-    if (!tft_vec_add(&n->state, n->x->a, sizeof(uint32_t), 1))
+    struct tft_nfa_state *s = tft_vec_add(&n->state, n->x->a, sizeof *s, 1);
+    if (!s)
         return fail(n, TFT_ERR_NOMEM, "out of memory");
+    s->counted = n->inside;
     return n->state.n - 1;
 }
 
@@ -35,7 +37,7 @@ static uint32_t connect(struct tft_nfa *n, uint32_t from, enum tft_nfa_kind kind
     struct tft_nfa_edge *e = from && to ? tft_vec_add(&n->edge, n->x->a, sizeof *e, 1) : NULL;
     if (!e)
         return fail(n, TFT_ERR_NOMEM, "out of memory");
-    uint32_t *first = (uint32_t *)n->state.p + from;
+    uint32_t *first = &((struct tft_nfa_state *)n->state.p)[from].edge;
     *e = (struct tft_nfa_edge){kind, lo, hi, to, *first};
     *first = n->edge.n - 1;
     return to;
@@ -156,25 +158,89 @@ static bool is_inlined(struct tft_nfa *n, uint32_t rule)
 
 static uint32_t add(struct tft_nfa *n, uint32_t node, uint32_t from);
 
+/* Adds a part that comes `times` times. end: a state that may also follow before each time; 0: none.
+   Returns the state after it. */
+static uint32_t add_counted(struct tft_nfa *n, uint32_t node, uint32_t from, uint32_t times,
+                            uint32_t end, enum tft_nfa_best best)
+{
+    uint32_t after = new_state(n);
+    struct tft_nfa_counted *part = tft_vec_add(&n->part, n->x->a, sizeof *part, 1);
+    if (!after || !part)
+        return fail(n, TFT_ERR_NOMEM, "out of memory");
+    n->inside = n->part.n - 1;
+    uint32_t begin = new_state(n), last = begin;
+    *part = (struct tft_nfa_counted){times, begin, after, best, false};
+    if (end)
+        connect(n, begin, TFT_NFA_EMPTY, 0, 0, end);
+    last = add(n, node, begin);
+    connect(n, last, TFT_NFA_AGAIN, 0, 0, begin);
+    n->inside = 0;
+    connect(n, from, TFT_NFA_EMPTY, 0, 0, begin);
+    return n->x->status ? 0 : after;
+}
+
+/* Adds `times` copies of a node, with an edge to `end` before each, unless end is 0. */
+static uint32_t add_copies(struct tft_nfa *n, uint32_t node, uint32_t from, uint32_t times,
+                           uint32_t end)
+{
+    n->counted += times > 1;
+    for (uint32_t i = 0; i < times && from; i++) {
+        if (end)
+            connect(n, from, TFT_NFA_EMPTY, 0, 0, end);
+        from = add(n, node, from);
+    }
+    n->counted -= times > 1;
+    return from;
+}
+
+/* The most times of a repetition in a node, without the rules that it names. */
+static uint32_t most_times(struct tft_nfa *n, uint32_t i)
+{
+    const struct tft_syntax_node *node = tft_syntax_node(n->x, i);
+    uint32_t most = 0;
+    if (node->kind < TFT_SYNTAX_SEQ || ++n->steps > TFT_NFA_STEPS)
+        return 0;
+    if (node->kind == TFT_SYNTAX_REPEAT) {
+        uint32_t inside = most_times(n, node->first);
+        most = node->max == TFT_SYNTAX_MANY ? node->min : node->max;
+        return most > inside ? most : inside;
+    }
+    for (uint32_t c = node->first; c; c = tft_syntax_node(n->x, c)->next) {
+        uint32_t times = most_times(n, c);
+        most = times > most ? times : most;
+    }
+    return most;
+}
+
+/* Adds `times` times of a node: counted, unless it is inside a counted part, or a part of it comes
+   more often. */
+static uint32_t add_times(struct tft_nfa *n, uint32_t node, uint32_t from, uint32_t times,
+                          uint32_t end, enum tft_nfa_best best)
+{
+    if (times < TFT_NFA_COUNTED || n->inside || most_times(n, node) > times)
+        return add_copies(n, node, from, times, end);
+    for (uint32_t left = times, now; left && from; left -= now) {
+        now = left < TFT_NFA_TIMES ? left : TFT_NFA_TIMES;
+        if (now < TFT_NFA_COUNTED)
+            from = add_copies(n, node, from, now, end);
+        else
+            from = add_counted(n, node, from, now, end, best);
+    }
+    return from;
+}
+
 static uint32_t add_repeat(struct tft_nfa *n, const struct tft_syntax_node *node, uint32_t from)
 {
-    n->counted += node->min > 1;
-    for (uint32_t i = 0; i < node->min && from; i++)
-        from = add(n, node->first, from);
-    n->counted -= node->min > 1;
-    if (node->max == TFT_SYNTAX_MANY) {
+    bool many = node->max == TFT_SYNTAX_MANY;
+    from = add_times(n, node->first, from, node->min, 0, many ? TFT_NFA_LAST : TFT_NFA_ALL);
+    if (many) {
         uint32_t loop = connect(n, from, TFT_NFA_EMPTY, 0, 0, new_state(n)),
                  back = add(n, node->first, loop);
         connect(n, back, TFT_NFA_EMPTY, 0, 0, loop);
         return connect(n, loop, TFT_NFA_EMPTY, 0, 0, new_state(n));
     }
     uint32_t end = new_state(n);
-    n->counted += node->max > 1;
-    for (uint32_t i = node->min; i < node->max && from; i++) {
-        connect(n, from, TFT_NFA_EMPTY, 0, 0, end);
-        from = add(n, node->first, from);
-    }
-    n->counted -= node->max > 1;
+    from = add_times(n, node->first, from, node->max - node->min, end, TFT_NFA_FIRST);
     return connect(n, from, TFT_NFA_EMPTY, 0, 0, end);
 }
 
@@ -226,14 +292,16 @@ bool tft_nfa_begin(struct tft_nfa *n, struct tft_syntax *x)
     if (n->inlined)
         memset(n->inlined, 0, x->rule.n);
     return n->inlined && tft_vec_add(&n->edge, x->a, sizeof(struct tft_nfa_edge), 1) &&
-           tft_vec_add(&n->state, x->a, sizeof(uint32_t), 1);
+           tft_vec_add(&n->state, x->a, sizeof(struct tft_nfa_state), 1) &&
+           tft_vec_add(&n->part, x->a, sizeof(struct tft_nfa_counted), 1);
 }
 
 void tft_nfa_free(struct tft_nfa *n)
 {
     tft_free(n->x->a, n->inlined, n->x->rule.n);
     tft_vec_free(&n->edge, n->x->a, sizeof(struct tft_nfa_edge));
-    tft_vec_free(&n->state, n->x->a, sizeof(uint32_t));
+    tft_vec_free(&n->state, n->x->a, sizeof(struct tft_nfa_state));
+    tft_vec_free(&n->part, n->x->a, sizeof(struct tft_nfa_counted));
 }
 
 bool tft_nfa_rule(struct tft_nfa *n, uint32_t rule, uint32_t *start, uint32_t *end)

@@ -89,10 +89,11 @@ void tft_place_close(struct tft_grammar_state *s, uint32_t from)
             tft_place_add(s, from, top.back, top.below);
         }
         for (uint32_t k = state->call; k < state[1].call; k++) {
-            const struct tft_auto_state *to = tft_auto_state(g, call[k].to);
+            uint32_t back = tft_auto_to(g, c.state, call[k].to);
+            const struct tft_auto_state *to = tft_auto_state(g, back);
             bool tail = to->accepts && !to->reads && to->call == to[1].call &&
                         to->token == to[1].token;
-            tft_place_add(s, from, call[k].rule, tail ? c.stack : push(s, call[k].to, c.stack));
+            tft_place_add(s, from, call[k].rule, tail ? c.stack : push(s, back, c.stack));
         }
     }
 }

@@ -15,6 +15,7 @@ enum {
     TFT_PLACE_TABLE = 1 << 12,           /* entries of the hash table of stacks */
     TFT_PLACE_CLASSES = 8,               /* classes of characters with cached tokens */
     TFT_PLACE_LEFT = 255,                /* in tft_grammar_state.inside */
+    TFT_PLACE_NEAR = 64,                 /* masks of counted states near their limit */
 };
 
 struct tft_config {
@@ -31,9 +32,9 @@ struct tft_seen { /* the configuration is in the current set if `set` is n_sets 
     uint32_t set;
 };
 
-struct tft_kept { /* the mask of a state in a rule with an unknown caller */
+struct tft_kept {   /* the mask of a state in a rule with an unknown caller */
     uint32_t *bits; /* [n_word] the mask; then [n_open] the nodes where the rule may end */
-    uint32_t n_open;
+    uint32_t n_open, state;
     size_t size;
 };
 
@@ -51,33 +52,36 @@ struct tft_grammar_state {
     struct tft_vec open;     /* nodes of the trie that reached OPEN */
     struct tft_vec renamed;  /* for tft_place_compact: the new numbers of stacks */
     uint32_t table[TFT_PLACE_TABLE]; /* stacks by hash */
-    struct tft_kept *kept;           /* [states of g] */
+    struct tft_kept *kept;           /* [tft_kept_count] */
     size_t kept_bytes;
     uint32_t *mask;                       /* [n_word] */
     struct tft_seen seen[TFT_PLACE_SEEN]; /* a hash table */
     uint32_t n_sets, work;                /* n_sets: sets begun so far; work: configurations visited
                                              for the current mask or token */
     enum tft_status status;               /* sticky: after an error no token is allowed */
-    uint32_t *path;     /* [longest token + 1] the state at each depth on the way to a node of the
+    uint32_t *path; /* [longest token + 1] the state at each depth on the way to a node of the
                            trie */
     struct tft_class class[TFT_PLACE_CLASSES];
     uint32_t next_class; /* the entry that the next new class replaces */
     /* In a walk through the trie (mask.c): the state of the run with its tokens of at most
-       TFT_WITHIN_CHARS characters already in the mask; NULL before the first walk */
-    const struct tft_auto_state *run;
+       TFT_WITHIN_CHARS characters already in the mask */
+    struct tft_auto_state run;
     uint8_t *inside; /* [longest token + 1] at each depth on the way to a node, the number of
                         characters, all of the run; TFT_PLACE_LEFT: another character came */
     bool has_mask, reached_open;
 };
 
-static inline struct tft_config *tft_configs(const struct tft_vec *v)
-{
-    return v->p;
-}
+static inline struct tft_config *tft_configs(const struct tft_vec *v) { return v->p; }
 
 static inline struct tft_stack tft_stack_top(const struct tft_grammar_state *s, uint32_t stack)
 {
     return ((const struct tft_stack *)s->stack.p)[stack];
+}
+
+/* The cached masks: one for each index of a state, and some for counted states near their limit. */
+static inline size_t tft_kept_count(const struct tft_grammar *g)
+{
+    return (size_t)g->n_state + TFT_PLACE_NEAR;
 }
 
 /* Whether the token ends generation. */

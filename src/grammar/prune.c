@@ -8,29 +8,33 @@ struct work {
     struct tft_auto_state *state;
     struct tft_auto_call *call;
     struct tft_auto_token *token;
-    bool *live;         /* [states] an end can be reached */
-    bool *rule_live;    /* [rules] */
-    bool *empty;        /* [states] an end can be reached without a byte */
-    bool *nullable;     /* [rules] the rule matches the empty text */
-    uint32_t *seen;     /* [states] the last rule's search that saw the state */
-    uint8_t *visit;     /* [rules] 1: its search is under way, 2: done */
+    bool *live;      /* [states] an end can be reached */
+    bool *rule_live; /* [rules] */
+    bool *empty;     /* [states] an end can be reached without a byte */
+    bool *nullable;  /* [rules] the rule matches the empty text */
+    uint32_t *seen;  /* [states] the last rule's search that saw the state */
+    uint8_t *visit;  /* [rules] 1: its search is under way, 2: done */
     struct frame {
         uint32_t rule, state; /* the search's position: a state that may come first in the rule */
         uint32_t call;        /* the state's next call */
-    } *frame;                 /* [rules + 1] */
-    uint32_t *queue; /* [states] waiting */
-    uint32_t *first; /* [states + rules] the beginning or end of each one's part of a list */
+    } * frame;                /* [rules + 1] */
+    uint32_t *queue;          /* [states] waiting */
+    uint32_t *first;  /* [states + rules] the beginning or end of each one's part of a list */
     uint32_t *before; /* the sources of edges, sorted by target */
 };
 
 /* ---- ends that can be reached */
 
-enum { OF_CALL = 1 << 30 }; /* flag of an edge's source; the source's number is below
+enum {
+    OF_CALL = 1 << 30
+}; /* flag of an edge's source; the source's number is below
                                TFT_AUTOMATON_STATES */
 
-/* Counts an edge from one state to another, or, if w->before exists, stores the edge there. */
-static void into(struct work *w, uint32_t to, uint32_t from)
+/* Counts an edge from one state to another, or, if w->before exists, stores the edge there. All
+   times of a counted state are one: one of them reaches an end if all do. */
+static void into(struct work *w, uint32_t target, uint32_t from)
 {
+    uint32_t to = tft_auto_index(target);
     if (to && w->before)
         w->before[w->first[to]++] = from;
     else if (to)
@@ -42,6 +46,7 @@ static void list_edges(struct work *w, bool read)
     const struct tft_grammar *g = w->g;
     for (uint32_t s = 1; s < g->n_state; s++) {
         const uint32_t *next = g->next + (size_t)s * g->n_class;
+        into(w, w->state[s].edge, s);
         for (uint32_t k = 0; read && k < g->n_class; k++)
             if (!k || next[k] != next[k - 1])
                 into(w, next[k], s);
@@ -59,7 +64,7 @@ static void list_edges(struct work *w, bool read)
 static bool calls_reach(const struct work *w, const bool *reach, uint32_t s)
 {
     for (uint32_t i = w->state[s].call; i < w->state[s + 1].call; i++)
-        if (reach[w->p->start[w->call[i].rule]] && reach[w->call[i].to])
+        if (reach[w->p->start[w->call[i].rule]] && reach[tft_auto_index(w->call[i].to)])
             return true;
     return false;
 }
@@ -103,16 +108,17 @@ static void remove_dead(struct work *w)
     size_t n = (size_t)g->n_state * g->n_class;
     uint32_t calls = 0, tokens = 0;
     for (size_t i = 0; i < n; i++)
-        if (!w->live[g->next[i]])
+        if (!w->live[tft_auto_index(g->next[i])])
             g->next[i] = 0;
     for (uint32_t s = 0, c = 0, t = 0; s < g->n_state; s++) {
         w->state[s].call = calls;
         w->state[s].token = tokens;
         for (; c < w->state[s + 1].call; c++)
-            if (w->live[s] && w->rule_live[w->call[c].rule] && w->live[w->call[c].to])
+            if (w->live[s] && w->rule_live[w->call[c].rule] &&
+                w->live[tft_auto_index(w->call[c].to)])
                 w->call[calls++] = w->call[c];
         for (; t < w->state[s + 1].token; t++)
-            if (w->live[s] && w->live[w->token[t].to])
+            if (w->live[s] && w->live[tft_auto_index(w->token[t].to)])
                 w->token[tokens++] = w->token[t];
         w->state[s].reads = false;
         for (uint32_t k = 0; k < g->n_class; k++)
@@ -124,6 +130,15 @@ static void remove_dead(struct work *w)
 }
 
 /* ---- rules that begin with themselves */
+
+static void wait(struct work *w, uint32_t target, uint32_t tick, uint32_t *states)
+{
+    uint32_t s = tft_auto_index(target);
+    if (!s || w->seen[s] == tick)
+        return;
+    w->seen[s] = tick;
+    w->queue[(*states)++] = s;
+}
 
 /* Appends the rules that may come first in rule r to out[] from n on; returns the new n. */
 static uint32_t leading(struct work *w, uint32_t r, uint32_t tick, uint32_t *out, uint32_t n,
@@ -137,9 +152,9 @@ static uint32_t leading(struct work *w, uint32_t r, uint32_t tick, uint32_t *out
         for (uint32_t c = w->state[s].call; c < w->state[s + 1].call; c++) {
             if (n < room)
                 out[n++] = w->call[c].rule;
-            if (w->nullable[w->call[c].rule] && w->seen[w->call[c].to] != tick) {
-                w->seen[w->call[c].to] = tick;
-                w->queue[states++] = w->call[c].to;
+            if (w->nullable[w->call[c].rule]) {
+                wait(w, w->call[c].to, tick, &states);
+                wait(w, w->state[tft_auto_index(w->call[c].to)].edge, tick, &states);
             }
         }
     }
@@ -216,7 +231,11 @@ enum tft_status tft_prune(struct tft_prune *p, uint32_t *rule, const char **wron
     struct work w;
     char *memory = NULL;
     for (int pass = 0; pass < 2; pass++) {
-        w = (struct work){p, p->g, p->g->state.p, p->g->call.p, p->g->token.p,
+        w = (struct work){p,
+                          p->g,
+                          p->g->state.p,
+                          p->g->call.p,
+                          p->g->token.p,
                           tft_arena_take(&a, states, sizeof(bool)),
                           tft_arena_take(&a, rules, sizeof(bool)),
                           tft_arena_take(&a, states, sizeof(bool)),
@@ -225,7 +244,8 @@ enum tft_status tft_prune(struct tft_prune *p, uint32_t *rule, const char **wron
                           tft_arena_take(&a, rules, 1),
                           tft_arena_take(&a, rules, sizeof(struct frame)),
                           tft_arena_take(&a, states, sizeof(uint32_t)),
-                          tft_arena_take(&a, most, sizeof(uint32_t)), NULL};
+                          tft_arena_take(&a, most, sizeof(uint32_t)),
+                          NULL};
         if (pass || a.failed)
             break;
         memory = tft_alloc(p->a, a.used);

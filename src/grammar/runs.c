@@ -74,8 +74,8 @@ struct step {
     uint32_t live; /* the kinds with a character that may come */
 };
 
-/* Finds the state that most kinds of characters lead to from s, preferring s itself. *kinds: these
-   kinds. */
+/* Finds the state that most kinds of characters lead to from s, preferring s itself, perhaps
+   a time on. *kinds: these kinds. */
 static struct step first_step(const struct tft_grammar *g, const struct some_bytes *b, uint32_t s,
                               uint32_t *kinds)
 {
@@ -98,7 +98,7 @@ static struct step first_step(const struct tft_grammar *g, const struct some_byt
         for (unsigned i = k; i < TFT_KINDS && to[k]; i++)
             if (to[i] == to[k]) {
                 mask |= 1u << i;
-                n += to[k] == s ? TFT_KINDS + 1u : 1;
+                n += tft_auto_index(to[k]) == s ? TFT_KINDS + 1u : 1;
             }
         if (n > most) {
             most = n;
@@ -115,8 +115,9 @@ static bool branches(const struct tft_auto_state *a)
     return (a->accepts && !a->top) || a->call < a[1].call;
 }
 
-static void see(struct tft_auto_state *state, uint32_t *todo, uint32_t *n, uint32_t to)
+static void see(struct tft_auto_state *state, uint32_t *todo, uint32_t *n, uint32_t target)
 {
+    uint32_t to = tft_auto_index(target);
     if (to && !state[to].top) {
         state[to].top = true;
         todo[(*n)++] = to;
@@ -135,6 +136,7 @@ static void find_top(const struct tft_grammar *g, struct tft_auto_state *state, 
     see(state, todo, &n, g->root);
     while (n) {
         const struct tft_auto_state *a = &state[todo[--n]];
+        see(state, todo, &n, a->edge);
         const uint32_t *next = g->next + (size_t)(a - state) * g->n_class;
         for (uint32_t k = 0; k < g->n_class; k++)
             see(state, todo, &n, next[k]);
@@ -145,26 +147,52 @@ static void find_top(const struct tft_grammar *g, struct tft_auto_state *state, 
     }
 }
 
-/* Follows the run of state s from state to state. The runs of the states after s are known. */
-static void follow(struct tft_auto_state *state, const struct step *step, uint32_t s)
+/* Follows the run of state s from state to state. The runs of the states after s are known. A
+   counted state has a run of one character, which is the same at all times. */
+static void follow(const struct tft_grammar *g, struct tft_auto_state *state,
+                   const struct step *step, uint32_t s)
 {
     struct tft_auto_state *a = &state[s];
-    uint32_t t = s;
-    unsigned run = 0;
+    uint32_t at = s;
+    unsigned run = 0, most = a->limit ? 1 : TFT_AUTOMATON_RUN;
     a->exits = 0;
-    while (a->kinds && run < TFT_AUTOMATON_RUN && !(a->kinds & ~state[t].kinds)) {
-        if (t > s && state[t].kinds == a->kinds) {
-            run += state[t].run;
-            a->exits |= state[t].exits;
-            a->after = state[t].after;
+    a->loops = a->limit && a->kinds && step[s].to == s + (1u << TFT_COUNT_SHIFT);
+    while (a->kinds && run < most && !(a->kinds & ~tft_auto_state(g, at)->kinds)) {
+        uint32_t t = tft_auto_index(at);
+        bool is_known = t > s && (!state[t].limit || tft_auto_index(state[t].edge) > s);
+        if (is_known && state[t].kinds == a->kinds) {
+            struct tft_auto_state known = tft_auto_at(g, at);
+            run += known.run;
+            a->exits |= known.exits;
+            a->after = known.after;
             break;
         }
+        uint32_t to = tft_auto_to(g, at, step[t].to);
         a->exits |= branches(&state[t]) ? (uint32_t)TFT_AUTOMATON_ANY : step[t].live & ~a->kinds;
-        run = step[t].to == t ? TFT_AUTOMATON_RUN : run + 1;
-        t = step[t].to;
+        run = to == at ? TFT_AUTOMATON_RUN : run + 1;
+        at = to;
+        t = tft_auto_index(to);
         a->after = branches(&state[t]) ? (uint32_t)TFT_AUTOMATON_ANY : step[t].live;
     }
     a->run = (uint8_t)(run < TFT_AUTOMATON_RUN ? run : TFT_AUTOMATON_RUN);
+}
+
+/* A run that loops goes on to the limit, and from there like the run of the state at the limit. */
+struct tft_auto_state tft_auto_at(const struct tft_grammar *g, uint32_t state)
+{
+    struct tft_auto_state a = *tft_auto_state(g, state);
+    if (!a.loops)
+        return a;
+    const struct tft_auto_state *edge = tft_auto_state(g, a.edge);
+    uint32_t run = a.limit - (state >> TFT_COUNT_SHIFT);
+    if (edge->kinds == a.kinds) {
+        run += edge->run;
+        a.exits |= edge->exits;
+        a.after = edge->after;
+    } else
+        a.after = (uint32_t)TFT_AUTOMATON_ANY;
+    a.run = (uint8_t)(run < TFT_AUTOMATON_RUN ? run : TFT_AUTOMATON_RUN);
+    return a;
 }
 
 bool tft_runs_find(struct tft_grammar *g, const struct tft_allocator *a)
@@ -185,7 +213,7 @@ bool tft_runs_find(struct tft_grammar *g, const struct tft_allocator *a)
     for (uint32_t s = 1; s < g->n_state; s++)
         step[s] = state[s].reads ? first_step(g, &b, s, &state[s].kinds) : (struct step){0};
     for (uint32_t s = g->n_state; s-- > 1;)
-        follow(state, step, s);
+        follow(g, state, step, s);
     tft_free(a, step, g->n_state * sizeof *step);
     return true;
 }

@@ -16,7 +16,7 @@ static uint32_t automaton(const struct tft_grammar *g)
     crc = tft_crc32(crc, g->call.p, g->call.n * sizeof(struct tft_auto_call));
     for (uint32_t i = 0; i < g->n_state; i++) {
         const struct tft_auto_state *a = tft_auto_state(g, i);
-        uint32_t state[] = {a->call, a->token, a->accepts};
+        uint32_t state[] = {a->call, a->token, a->accepts, a->limit, a->edge};
         crc = tft_crc32(crc, state, sizeof state);
     }
     for (uint32_t i = 0; i < g->token.n; i++) {
@@ -26,10 +26,7 @@ static uint32_t automaton(const struct tft_grammar *g)
     return crc;
 }
 
-bool tft_grammar_failed(const struct tft_grammar_state *s)
-{
-    return s->status;
-}
+bool tft_grammar_failed(const struct tft_grammar_state *s) { return s->status; }
 
 void tft_grammar_save(const struct tft_grammar_state *s, struct tft_walk *w)
 {
@@ -45,7 +42,9 @@ void tft_grammar_save(const struct tft_grammar_state *s, struct tft_walk *w)
 
 static bool is_state(const struct tft_grammar *g, uint32_t i)
 {
-    return i && i < g->n_state;
+    uint32_t index = tft_auto_index(i),
+             limit = index < g->n_state ? tft_auto_state(g, i)->limit : 0;
+    return index && index < g->n_state && i >> TFT_COUNT_SHIFT < (limit ? limit : 1);
 }
 
 /* Whether the configurations p[n_now] and the stacks after them refer only to valid states and

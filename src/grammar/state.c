@@ -57,7 +57,7 @@ static void advance(struct tft_grammar_state *s, int32_t id, uint32_t *start)
         const struct tft_auto_state *a = tft_auto_state(s->g, c.state);
         for (uint32_t k = a->token; k < a[1].token; k++)
             if (t[k].any_other ? t[k].id != id && !ends : t[k].id == id)
-                tft_place_add(s, *start, t[k].to, c.stack);
+                tft_place_add(s, *start, tft_auto_to(s->g, c.state, t[k].to), c.stack);
     }
     tft_place_close(s, *start);
 }
@@ -184,10 +184,10 @@ enum tft_status tft_grammar_begin(struct tft_grammar_state **out, const struct t
     if (s) {
         memset(s, 0, sizeof *s); /* the struct has 100 KiB: too much for a constant to copy from */
         s->g = g;
-        s->kept = tft_alloc(g->a, g->n_state * sizeof *s->kept);
+        s->kept = tft_alloc(g->a, tft_kept_count(g) * sizeof *s->kept);
         s->mask = tft_alloc(g->a, g->lexicon->n_word * sizeof *s->mask);
         if (s->kept)
-            memset(s->kept, 0, g->n_state * sizeof *s->kept);
+            memset(s->kept, 0, tft_kept_count(g) * sizeof *s->kept);
         s->path = tft_alloc(g->a, (g->lexicon->longest + (size_t)1) * sizeof *s->path);
         s->inside = tft_alloc(g->a, g->lexicon->longest + (size_t)1);
         if (s->kept && s->mask && s->path && s->inside &&
@@ -237,7 +237,7 @@ void tft_grammar_end(struct tft_grammar_state *s)
     const struct tft_allocator *a = s->g->a;
     if (s->kept)
         tft_mask_forget(s);
-    tft_free(a, s->kept, s->g->n_state * sizeof *s->kept);
+    tft_free(a, s->kept, tft_kept_count(s->g) * sizeof *s->kept);
     tft_free(a, s->mask, s->g->lexicon->n_word * sizeof *s->mask);
     for (int i = 0; i < TFT_PLACE_CLASSES; i++)
         tft_free(a, s->class[i].bits, s->g->lexicon->n_word * sizeof *s->mask);

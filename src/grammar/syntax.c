@@ -39,8 +39,8 @@ uint32_t tft_syntax_fail(struct tft_syntax *x, uint32_t at, const char *what)
         line += x->text[i] == '\n';
     }
     if (!x->status) {
-        x->status = tft_fail(x->err, TFT_ERR_FORMAT, "grammar: line %u, column %u: %s", line,
-                             column, what);
+        x->status =
+            tft_fail(x->err, TFT_ERR_FORMAT, "grammar: line %u, column %u: %s", line, column, what);
         if (x->err)
             x->err->offset = at;
     }
@@ -59,8 +59,35 @@ uint32_t tft_syntax_add(struct tft_syntax *x, enum tft_syntax_kind kind, uint32_
     return x->node.n - 1;
 }
 
+/* The node inside groups of one element. */
+static uint32_t inner(const struct tft_syntax *x, uint32_t i)
+{
+    const struct tft_syntax_node *node = tft_syntax_node(x, i);
+    while ((node->kind == TFT_SYNTAX_SEQ || node->kind == TFT_SYNTAX_ALT) && node->first &&
+           !tft_syntax_node(x, node->first)->next)
+        node = tft_syntax_node(x, i = node->first);
+    return i;
+}
+
+/* a times b, or a plus b; false: more than the largest number of a repetition. */
+static bool combine(uint32_t a, uint32_t b, bool times, uint32_t *out)
+{
+    bool many = a == TFT_SYNTAX_MANY || b == TFT_SYNTAX_MANY, zero = times && (!a || !b);
+    uint64_t n = times ? (uint64_t)a * b : (uint64_t)a + b;
+    *out = zero ? 0 : many ? TFT_SYNTAX_MANY : (uint32_t)n;
+    return zero || many || n <= TFT_SYNTAX_TIMES;
+}
+
 uint32_t tft_syntax_repeat(struct tft_syntax *x, uint32_t node, uint32_t min, uint32_t max)
 {
+    const struct tft_syntax_node *in = tft_syntax_node(x, inner(x, node));
+    uint32_t least, most;
+    if (in->kind == TFT_SYNTAX_REPEAT && in->min < 2 && combine(in->min, min, true, &least) &&
+        combine(in->max, max, true, &most)) { /* (a{1,3}){2,4} is a{2,12} */
+        node = in->first;
+        min = least;
+        max = most;
+    }
     uint32_t repeat = tft_syntax_add(x, TFT_SYNTAX_REPEAT, node);
     if (repeat) {
         tft_syntax_node(x, repeat)->min = min;
@@ -71,8 +98,30 @@ uint32_t tft_syntax_repeat(struct tft_syntax *x, uint32_t node, uint32_t min, ui
 
 /* ---- characters */
 
+/* Whether both are repetitions of the same characters. */
+static bool are_alike(const struct tft_syntax *x, const struct tft_syntax_node *a,
+                      const struct tft_syntax_node *b)
+{
+    const struct tft_syntax_range *r = x->range.p;
+    if (a->kind != TFT_SYNTAX_REPEAT || b->kind != TFT_SYNTAX_REPEAT)
+        return false;
+    a = tft_syntax_node(x, inner(x, a->first));
+    b = tft_syntax_node(x, inner(x, b->first));
+    return a->kind == TFT_SYNTAX_CHARS && b->kind == TFT_SYNTAX_CHARS && a->n == b->n && a->n &&
+           memcmp(r + a->first, r + b->first, a->n * sizeof *r) == 0;
+}
+
 void tft_syntax_append(struct tft_syntax *x, uint32_t parent, uint32_t *last, uint32_t child)
 {
+    uint32_t min, max;
+    struct tft_syntax_node *before = tft_syntax_node(x, *last), *node = tft_syntax_node(x, child);
+    if (*last && tft_syntax_node(x, parent)->kind == TFT_SYNTAX_SEQ && are_alike(x, before, node) &&
+        combine(before->min, node->min, false, &min) &&
+        combine(before->max, node->max, false, &max)) { /* a{1,3} a{2,4} is a{3,7} */
+        before->min = min;
+        before->max = max;
+        return;
+    }
     if (*last)
         tft_syntax_node(x, *last)->next = child;
     else
@@ -82,8 +131,7 @@ void tft_syntax_append(struct tft_syntax *x, uint32_t parent, uint32_t *last, ui
 
 void tft_syntax_add_range(struct tft_syntax *x, uint32_t lo, uint32_t hi)
 {
-    struct tft_syntax_range *r =
-        x->status ? NULL : tft_vec_add(&x->range, x->a, sizeof *r, 1);
+    struct tft_syntax_range *r = x->status ? NULL : tft_vec_add(&x->range, x->a, sizeof *r, 1);
     if (r)
         *r = (struct tft_syntax_range){lo, hi};
     else
@@ -97,12 +145,12 @@ static bool range_before(const void *ctx, const void *a, const void *b)
     return x->lo != y->lo ? x->lo < y->lo : x->hi < y->hi;
 }
 
-uint32_t tft_syntax_chars(struct tft_syntax *x, uint32_t from, bool not)
+uint32_t tft_syntax_chars(struct tft_syntax *x, uint32_t from, bool not )
 {
     if (x->status)
         return 0;
     uint32_t n = x->range.n - from, kept = 0, next = 0;
-    if (not) /* the complement may have one range more */
+    if (not ) /* the complement may have one range more */
         tft_syntax_add_range(x, 0, 0);
     if (x->status)
         return 0;
@@ -115,7 +163,7 @@ uint32_t tft_syntax_chars(struct tft_syntax *x, uint32_t from, bool not)
         else
             r[kept++] = r[i];
     n = kept;
-    if (not) {
+    if (not ) {
         kept = 0;
         for (uint32_t i = 0; i < n; i++) {
             struct tft_syntax_range taken = r[i];

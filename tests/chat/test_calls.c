@@ -30,8 +30,8 @@ static void declarations(void **state)
          "tools: #/2/function/name: another tool has this name", TFT_ERR_ARG},
         {"[{\"name\": \"a\", \"parameters\": []}]", "tools: #/0/parameters: not an object",
          TFT_ERR_ARG},
-        {"[{\"name\": \"a\", \"parameters\": {\"properties\": {\"b\": {\"not\": {}}}}}]",
-         "tools: #/0/parameters/properties/b/not: this keyword is not supported",
+        {"[{\"name\": \"a\", \"parameters\": {\"properties\": {\"b\": {\"contains\": {}}}}}]",
+         "tools: #/0/parameters/properties/b/contains: this keyword is not supported",
          TFT_ERR_UNSUPPORTED},
         {"[{\"name\": \"\xff\"}]", "tools: byte 11: not UTF-8", TFT_ERR_ARG},
     };

@@ -478,11 +478,11 @@ static const struct schema_shape nothing_said = {.types = SCHEMA_ALL_TYPES,
                                                  .max_items = SCHEMA_NO_MAX,
                                                  .max_members = SCHEMA_NO_MAX};
 
-/* Limits a maximum to SCHEMA_MANY: for generated text, not for constants. */
-static void limit(uint64_t *most)
+/* Limits a maximum: for generated text, not for constants. */
+static void limit(uint64_t *most, uint64_t many)
 {
-    if (*most != SCHEMA_NO_MAX && *most > SCHEMA_MANY)
-        *most = SCHEMA_MANY;
+    if (*most != SCHEMA_NO_MAX && *most > many)
+        *most = many;
 }
 
 void tft_schema_read(struct schema *c, const struct schema_all *all, struct schema_shape *s)
@@ -492,9 +492,9 @@ void tft_schema_read(struct schema *c, const struct schema_all *all, struct sche
     for (size_t i = 0; i < all->n; i++)
         follow(c, &s->all, all->part[i].at, all->part[i].settled, NULL);
     read_parts(c, s);
-    limit(&s->max_length);
-    limit(&s->max_items);
-    limit(&s->max_members);
+    limit(&s->max_length, SCHEMA_MANY);
+    limit(&s->max_items, SCHEMA_MANY);
+    limit(&s->max_members, SCHEMA_MEMBERS);
 }
 
 void tft_schema_read_one(struct schema *c, const struct schema_place *at, struct schema_shape *s)

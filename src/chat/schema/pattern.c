@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "character_set.h"
 
-enum { MOST_GROUPS = 24, MOST_TIMES = 2000 };
+enum { MOST_GROUPS = 24 };
 
 struct width {
     uint64_t min, max; /* characters */
@@ -260,9 +260,9 @@ static uint64_t number(struct expression *e)
 {
     uint64_t n = 0;
     for (; peek(e) >= '0' && peek(e) <= '9'; e->at++)
-        n = n > MOST_TIMES ? n : n * 10 + (uint64_t)(peek(e) - '0');
-    if (n > MOST_TIMES)
-        refuse(e, "more than 2000 repetitions");
+        n = n > SCHEMA_MANY ? n : n * 10 + (uint64_t)(peek(e) - '0');
+    if (n > SCHEMA_MANY)
+        refuse(e, "more than 65536 repetitions");
     return n;
 }
 

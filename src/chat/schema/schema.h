@@ -18,7 +18,8 @@
 
 enum {
     SCHEMA_RULES = 1 << 13, /* limits, named by messages */
-    SCHEMA_MANY = 2000,     /* the most items or characters to count; caps larger maxima */
+    SCHEMA_MANY = 1 << 16,  /* the most items or characters to count; caps larger maxima */
+    SCHEMA_MEMBERS = 2000,  /* the same of members */
     SCHEMA_DEPTH = 100,
     SCHEMA_FREE = 8, /* the most properties in any order */
 };
