@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 from program import PATIENCE, TUFFET, Case, main, wait_until
 
@@ -594,6 +595,31 @@ class Serve(Case):
             said = [*HELLO, choice["message"], result]
             self.assertEqual(s.chat(messages=said, tools=[tool], tool_choice="none")["choices"][0]
                              ["message"]["role"], "assistant")
+
+    def test_a_grammar_is_compiled_beside_the_clients(self):
+        heavy = 'root ::= [ab]* "a" [ab]{20}'  # takes all the work that compiling may
+        with Server(self.endless()) as s:
+            got = []
+
+            def ask(stream):
+                got.append(s.ask("/v1/completions", {"prompt": "x", "grammar": heavy, "n": 2,
+                                                     "stream": stream}))
+            asking = [threading.Thread(target=ask, args=[i % 2 == 1]) for i in range(4)]
+            for thread in asking:
+                thread.start()
+            while any(thread.is_alive() for thread in asking):
+                start = time.monotonic()
+                self.assertEqual(s.ask("/health")[0], 200)
+                self.assertLess(time.monotonic() - start, 1)
+            for thread in asking:
+                thread.join()
+            for status, _, answer in got:
+                self.assertEqual((status, answer["error"]["type"]), (400, "invalid_request_error"))
+                self.assertIn("grammar: grammar: rule root is too large", answer["error"]["message"])
+            many = s.chat(n=8, grammar='root ::= "ab" [xy]{3}', max_tokens=20)["choices"]
+            self.assertEqual(len(many), 8)
+            for choice in many:
+                self.assertRegex(choice["message"]["content"], r"\Aab[xy]{3}\Z")
 
     def test_biases(self):
         body = {"messages": HELLO, "temperature": 0, "max_tokens": 12, "logprobs": True}

@@ -121,7 +121,8 @@ static void close_grammar(struct form *f)
 {
     tft_grammar_end(f->now);
     tft_grammar_end(f->fresh);
-    tft_grammar_close(f->grammar);
+    if (!f->borrowed)
+        tft_grammar_close(f->grammar);
     f->now = f->fresh = NULL;
     f->grammar = NULL;
 }

@@ -13,6 +13,7 @@ struct form {
     const struct tft_model *m;
     struct tft_lexicon *lexicon;
     struct tft_grammar *grammar;           /* NULL: no form, any text may come */
+    bool borrowed;                         /* the grammar has another owner */
     struct tft_grammar_state *fresh, *now; /* the beginning of the form, and the current place in
                                               it */
     int32_t think, think_end;              /* the tokens <think> and </think>, or -1 */

@@ -104,7 +104,6 @@ static int serve(const char *path)
         s.template = template_choose(m, path); /* without one, there is no chat */
         status = server_run(&s);
     }
-    tft_lexicon_close(s.lexicon);
     cli_close_draft();
     tft_model_close(m);
     json_decref(id);

@@ -9,6 +9,7 @@
 #include "answer.h"
 #include "embedder.h"
 #include "engine_state.h"
+#include "shape.h"
 
 /* ---- items */
 
@@ -311,6 +312,58 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* ---- the shaper: a thread that compiles the forms of jobs, before they wait for a slot */
+
+/* Takes the first job without a form; NULL: the engine is closing. Call with the lock held. */
+static struct job *take_shapeless(struct engine *e)
+{
+    while (!e->shaping && !e->closing)
+        pthread_cond_wait(&e->shape, &e->lock);
+    struct job *j = e->shaping;
+    if (!j)
+        return NULL;
+    e->shaping = j->next;
+    if (!e->shaping)
+        e->last_shaping = &e->shaping;
+    j->next = NULL;
+    return j;
+}
+
+static bool begin_shape(struct engine *e, struct job *j)
+{
+    struct tft_error err;
+    if (!e->lexicon && tft_lexicon_open(&e->lexicon, e->o.m, &err) != TFT_OK) {
+        snprintf(j->error, sizeof j->error, "%s", err.msg);
+        return false;
+    }
+    return shape_begin(j, e->lexicon);
+}
+
+static void *shape_jobs(void *arg)
+{
+    struct engine *e = arg;
+    struct job *j;
+    pthread_mutex_lock(&e->lock);
+    while ((j = take_shapeless(e)) != NULL) {
+        bool cancelled = e->closing || atomic_load(&j->cancelled);
+        pthread_mutex_unlock(&e->lock);
+        bool good = !cancelled && begin_shape(e, j);
+        pthread_mutex_lock(&e->lock);
+        if (good && !e->closing) {
+            *e->last = j;
+            e->last = &j->next;
+            pthread_cond_signal(&e->work);
+            continue;
+        }
+        e->counts.waiting--;
+        pthread_mutex_unlock(&e->lock);
+        engine_end(e, j, good || cancelled ? "cancelled" : NULL);
+        pthread_mutex_lock(&e->lock);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
 /* ---- the clients' thread */
 
 bool engine_put(struct engine *e, struct job **jobs, size_t n)
@@ -319,11 +372,13 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
     size_t room = e->o.n_queue + e->o.n_slots - e->n_off - e->counts.running;
     bool fits = e->counts.waiting + n <= room;
     for (size_t i = 0; i < n && fits; i++) {
-        *e->last = jobs[i];
-        e->last = &jobs[i]->next;
+        struct job ***last = jobs[i]->shape ? &e->last_shaping : &e->last;
+        **last = jobs[i];
+        *last = &jobs[i]->next;
         e->counts.waiting++;
     }
     pthread_cond_signal(&e->work);
+    pthread_cond_signal(&e->shape);
     pthread_mutex_unlock(&e->lock);
     return fits;
 }
@@ -375,8 +430,9 @@ static bool start(struct engine *e)
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &was);
     e->started = pthread_create(&e->thread, NULL, run, e) == 0;
+    e->shapes = pthread_create(&e->shaper, NULL, shape_jobs, e) == 0;
     pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return e->started;
+    return e->started && e->shapes;
 }
 
 int engine_open(struct engine **out, const struct engine_options *o)
@@ -387,9 +443,11 @@ int engine_open(struct engine **out, const struct engine_options *o)
     e->o = *o;
     e->counts.calibrated_ends = cli_calibrated_ends(o->m);
     e->last = &e->waiting;
+    e->last_shaping = &e->shaping;
     e->last_item = &e->items;
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->work, NULL);
+    pthread_cond_init(&e->shape, NULL);
     e->slots = calloc(o->n_slots, sizeof *e->slots);
     e->steps = calloc(o->n_slots + 1, sizeof *e->steps);
     e->feeds = calloc(o->n_slots + 1, sizeof *e->feeds);
@@ -417,7 +475,10 @@ void engine_close(struct engine *e)
     pthread_mutex_lock(&e->lock);
     e->closing = true;
     pthread_cond_signal(&e->work);
+    pthread_cond_signal(&e->shape);
     pthread_mutex_unlock(&e->lock);
+    if (e->shapes)
+        pthread_join(e->shaper, NULL);
     if (e->started)
         pthread_join(e->thread, NULL);
     engine_take(e);
@@ -430,6 +491,8 @@ void engine_close(struct engine *e)
     store_close(e->store);
     tft_batch_close(e->batch);
     pthread_cond_destroy(&e->work);
+    pthread_cond_destroy(&e->shape);
+    tft_lexicon_close(e->lexicon);
     pthread_mutex_destroy(&e->lock);
     free(e->feeds);
     free(e->steps);

@@ -26,12 +26,15 @@ struct engine {
     struct tft_batch *batch;
     struct store *store; /* NULL: sessions that lose their slot are dropped */
     size_t capacity;
-    pthread_t thread;
-    bool started;
+    pthread_t thread, shaper;
+    bool started, shapes;
+    struct tft_lexicon *lexicon; /* the shaper's, opened by the first grammar */
 
     pthread_mutex_t lock; /* of all fields below */
     pthread_cond_t work;
     struct job *waiting, **last;
+    struct job *shaping, **last_shaping; /* jobs whose form is not compiled yet */
+    pthread_cond_t shape;                /* there is one */
     struct chore *chores, *done; /* waiting, in their order; done, newest first */
     struct item *items, **last_item;
     size_t n_off; /* slots that are off */

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "shape.h"
+
 struct job *job_new(const struct tft_model *m)
 {
     struct job *j = calloc(1, sizeof *j);
@@ -26,6 +28,7 @@ void job_free(struct job *j)
     for (char **stop = j->stop; *stop; stop++)
         free(*stop);
     form_close(&j->form);
+    shape_drop(j->shape);
     tft_chat_answer_close(j->answer.calls);
     free(j->answer.tag.p);
     free(j->answer.held.p);

@@ -72,6 +72,9 @@ struct job {
     struct tft_sampler sampler;
     struct bias bias;
     int64_t most; /* tokens; -1: as many as there is room for */
+    struct shape *shape; /* the form that is wanted; NULL: any text. One owner of it */
+    bool thinks;         /* the answer may begin with thoughts, before its form */
+    bool thinks_on;      /* the prompt ends within thoughts that the answer continues */
     struct form form;
     const struct tft_chat_tools *tools; /* the caller's; NULL: no calls to look for */
     bool or_form;                       /* an answer without calls is text of the form */
@@ -84,6 +87,7 @@ struct job {
     /* Results, to be read after ITEM_END. */
     const char *finish; /* "stop", "length", "tool_calls", "cancelled"; NULL: see error */
     char error[256];
+    bool refused; /* the error is one of the request, in its form */
     size_t n_cached, n_tokens; /* cached tokens of the prompt; tokens of the answer */
     double prompt_seconds, seconds;
 

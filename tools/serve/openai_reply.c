@@ -7,6 +7,7 @@
 #include "base/splitmix64.h"
 #include "fields.h"
 #include "lost.h"
+#include "request.h"
 
 enum { PING = 5 }; /* silent seconds, after which a stream sends a sign of life */
 
@@ -332,8 +333,7 @@ static void end_choice(struct call *c, struct choice *k)
         c->prompt_seconds = j->prompt_seconds;
     c->seconds = j->seconds > c->seconds ? j->seconds : c->seconds;
     if (c->x && (!j->finish || strcmp(j->finish, "cancelled") == 0)) {
-        reply_error(c->x, j->finish ? 503 : 500, j->finish ? "unavailable_error" : "server_error",
-                    "%s", j->finish ? "the answer was cancelled" : j->error);
+        reply_failure(c->x, j);
         c->x = NULL;
         call_gone(c);
     } else if (c->x && c->stream) {

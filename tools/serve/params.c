@@ -111,19 +111,3 @@ bool params_put(const struct params *p, struct job *j, size_t i)
             return false;
     return bias_copy(&j->bias, &p->bias);
 }
-
-void params_form(struct server *s, struct job *j, struct fields *f, const char *where,
-                 const char *gbnf, size_t n, bool thinks)
-{
-    struct tft_error err;
-    struct form *form = &j->form;
-    if (f->failed)
-        return;
-    if ((!s->lexicon && tft_lexicon_open(&s->lexicon, s->m, &err) != TFT_OK) ||
-        tft_grammar_open(&form->grammar, s->lexicon, TFT_GBNF, gbnf, n, &err) != TFT_OK ||
-        tft_grammar_begin(&form->fresh, form->grammar, &err) != TFT_OK ||
-        tft_grammar_begin(&form->now, form->grammar, &err) != TFT_OK)
-        fields_fail(f, "%s: %s", where, err.msg);
-    else if (form_begin(form, j->ids, j->n_ids, thinks) != CLI_OK)
-        fields_fail(f, "out of memory");
-}

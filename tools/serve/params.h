@@ -28,8 +28,4 @@ void params_free(struct params *p);
 /* Copies the options into job number i of a request; false: out of memory. */
 bool params_put(const struct params *p, struct job *j, size_t i);
 
-/* Gives the job a form: a grammar in GBNF. where: for the error. in: the prompt. */
-void params_form(struct server *s, struct job *j, struct fields *f, const char *where,
-                 const char *gbnf, size_t n, bool thinks);
-
 #endif

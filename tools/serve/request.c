@@ -16,6 +16,7 @@ void request_end(struct request *r)
 {
     params_free(&r->p);
     free(r->prompt.ids);
+    shape_drop(r->shape);
     json_decref(r->f.body);
 }
 
@@ -121,20 +122,27 @@ static void read_calls(struct request *r, const struct server *s, struct wanted 
     *w = (struct wanted){where, gbnf.p, gbnf.n, gbnf};
 }
 
-/* Gives the job its form and its tools. */
-static void put_form(struct request *r, struct server *s, struct job *j)
+/* Makes the shape of the answers. */
+static void make_shape(struct request *r, const struct server *s)
 {
     struct wanted w = read_form(&r->f);
     bool form = w.where, calls = r->tools && (!form || r->choice != TFT_CHAT_NO_CALL);
     if (!r->f.failed && calls)
         read_calls(r, s, &w);
-    if (!r->f.failed && w.where)
-        params_form(s, j, &r->f, w.where, w.p, w.n, r->prompt.thinks);
-    if (r->prompt.goes_on && r->prompt.in_thought && j->form.grammar && j->form.think_end >= 0)
-        j->form.phase = FORM_THINKING;
-    j->tools = r->tools && r->choice != TFT_CHAT_NO_CALL ? r->tools : NULL;
-    j->or_form = form && r->choice == TFT_CHAT_AUTO;
+    if (!r->f.failed && w.where && !(r->shape = shape_new(w.where, w.p, w.n)))
+        fields_fail(&r->f, "out of memory");
+    r->or_form = form && r->choice == TFT_CHAT_AUTO;
     tft_chat_text_free(&w.made);
+}
+
+/* Gives the job its form and its tools. */
+static void put_form(const struct request *r, struct job *j)
+{
+    j->shape = r->shape ? shape_share(r->shape) : NULL;
+    j->thinks = r->prompt.thinks;
+    j->thinks_on = r->prompt.goes_on && r->prompt.in_thought;
+    j->tools = r->tools && r->choice != TFT_CHAT_NO_CALL ? r->tools : NULL;
+    j->or_form = r->or_form;
 }
 
 /* ---- jobs */
@@ -151,7 +159,7 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
     j->plain = plain || (r->prompt.goes_on && !r->prompt.in_thought);
     j->lead = !plain && !r->prompt.goes_on && template_lead(s->template, " ", 1);
     j->client = x->client;
-    put_form(r, s, j);
+    put_form(r, j);
     return j;
 }
 
@@ -163,6 +171,16 @@ void request_fail(struct exchange *x, const struct fields *f)
                 : ours         ? "server_error"
                                : "invalid_request_error",
                 "%s", f->error);
+}
+
+void reply_failure(struct exchange *x, const struct job *j)
+{
+    if (j->finish)
+        reply_error(x, 503, "unavailable_error", "the answer was cancelled");
+    else if (j->refused)
+        reply_error(x, 400, "invalid_request_error", "%s", j->error);
+    else
+        reply_error(x, 500, "server_error", "%s", j->error);
 }
 
 void request_too_many(struct exchange *x)
@@ -193,6 +211,8 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
         request_too_long(x, r->prompt.n, room);
         return false;
     }
+    if (!r->f.failed && !r->shape)
+        make_shape(r, x->server);
     while (made < n && !r->f.failed) {
         jobs[made] = make_job(r, x, plain, made);
         made++;

@@ -4,6 +4,7 @@
 
 #include "parameters.h"
 #include "prompt.h"
+#include "shape.h"
 
 struct request {
     struct fields f;
@@ -14,6 +15,8 @@ struct request {
     enum tft_chat_choice choice;
     const char *only; /* the tool that must be called; NULL: any */
     bool one_call;
+    struct shape *shape; /* of all jobs; NULL: none yet */
+    bool or_form;        /* as job->or_form */
 };
 
 /* A request to an API with the body of the exchange, after parameters_check; false after a reply. */
@@ -32,6 +35,9 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
 
 /* Gives jobs[n] to the engine; false after a reply that too many wait. */
 bool request_start(struct exchange *x, struct job **jobs, size_t n);
+
+/* The error of a job that failed or was cancelled. */
+void reply_failure(struct exchange *x, const struct job *j);
 
 /* Errors of requests: the one in f; a prompt of n tokens, more than `room`; too many waiting. */
 void request_fail(struct exchange *x, const struct fields *f);

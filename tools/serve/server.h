@@ -32,7 +32,6 @@ struct server {
     const char *id;                         /* the model's name for clients */
     int64_t started;                        /* seconds since 1970 */
     const struct template_format *template; /* NULL: the model has no template, and cannot chat */
-    struct tft_lexicon *lexicon;            /* opened by the first grammar */
     struct engine *engine;
     struct loop *loop; /* http.c's */
 };

@@ -62,11 +62,9 @@ static void begin_stream(struct talk *t)
 static void end(struct talk *t)
 {
     const struct job *j = t->job;
-    if (!j->finish)
-        reply_error(t->x, 500, "server_error", "%s", j->error);
-    else if (strcmp(j->finish, "cancelled") == 0)
-        reply_error(t->x, 503, "unavailable_error", "the answer was cancelled");
-    else {
+    if (!j->finish || strcmp(j->finish, "cancelled") == 0) {
+        reply_failure(t->x, j);
+    } else {
         begin_stream(t);
         t->end(t);
     }

@@ -1,0 +1,19 @@
+/* The form that a request wants for its answers: a grammar, compiled once for all of its jobs, by a
+   thread of its own (engine.c), so that neither clients nor answers wait for it. */
+#ifndef SERVE_SHAPE_H
+#define SERVE_SHAPE_H
+
+#include "job.h"
+
+/* A grammar in GBNF p[n], which is copied. where: the member of the request that it comes from, a
+   constant. NULL: out of memory. */
+struct shape *shape_new(const char *where, const char *p, size_t n);
+
+struct shape *shape_share(struct shape *s);
+void shape_drop(struct shape *s); /* the last owner frees it; NULL is fine */
+
+/* Compiles the job's shape, unless another job has, and begins the job's form. False: j->error is
+   the reason. */
+bool shape_begin(struct job *j, const struct tft_lexicon *lx);
+
+#endif
