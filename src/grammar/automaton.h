@@ -14,22 +14,28 @@
 
 enum {
     TFT_COUNT_SHIFT = 18,
-    TFT_AUTOMATON_STATES = 1 << 16,
-    TFT_AUTOMATON_RUN = 254, /* the largest `run`: at least that many characters */
-    TFT_AUTOMATON_ANY = -1,  /* all kinds, also TFT_KIND_NONE */
+    TFT_AUTOMATON_STATES = 1 << 17,
+    TFT_AUTOMATON_WORDS = 1 << 23, /* of all rows */
+    TFT_AUTOMATON_SPARSE = 4,      /* the most ranges of bytes of a sparse row */
+    TFT_AUTOMATON_RUN = 254,       /* the largest `run`: at least that many characters */
+    TFT_AUTOMATON_ANY = -1,        /* all kinds, also TFT_KIND_NONE */
 };
 
 struct tft_auto_state {
     uint32_t call, token; /* the first index; the next state's first index is the end */
-    bool accepts;         /* the rule may end here */
-    bool reads;           /* some byte has a next state */
-    bool top;             /* of a root rule that no rule calls: the text ends with the rule */
+    uint32_t row;         /* the first of the next states in tft_grammar.next */
+    uint16_t n;           /* how many there are: one for each class, or for each range */
     uint8_t run;          /* any N characters of `kinds` may come next, for N up to `run` */
+    bool accepts : 1;     /* the rule may end here */
+    bool reads : 1;       /* some byte has a next state */
+    bool top : 1;         /* of a root rule that no rule calls: the text ends with the rule */
+    bool sparse : 1;      /* the row is for ranges of bytes: n words lo | hi << 8 follow it */
+    bool loops : 1;       /* of a counted state: a character of the run leads to the same state, a
+                             time on */
     uint32_t kinds;       /* TFT_KIND_..., a bit each */
     uint32_t exits;       /* other kinds with a character that may come within the run */
     uint32_t after;       /* kinds with a character that may come after the whole run */
     uint32_t limit, edge; /* limit: not 0 for a counted state, which has the times 0 .. limit - 1 */
-    bool loops; /* of a counted state: a character of the run leads to the same state, a time on */
 };
 
 struct tft_auto_call {
@@ -49,8 +55,8 @@ struct tft_grammar {
     const struct tft_allocator *a;
     uint8_t class[256]; /* bytes that all states treat alike share a class */
     uint32_t n_class, root;
-    uint32_t n_state;
-    uint32_t *next;                    /* [n_state, n_class] */
+    uint32_t n_state, n_next;
+    uint32_t *next;                    /* [n_next] the rows of all states */
     struct tft_vec state, call, token; /* states: n_state + 1 */
 };
 
@@ -77,8 +83,14 @@ static inline uint32_t tft_auto_to(const struct tft_grammar *g, uint32_t state, 
 
 static inline uint32_t tft_auto_next(const struct tft_grammar *g, uint32_t state, unsigned byte)
 {
-    return tft_auto_to(g, state,
-                       g->next[(size_t)tft_auto_index(state) * g->n_class + g->class[byte]]);
+    const struct tft_auto_state *a = tft_auto_state(g, state);
+    const uint32_t *row = g->next + a->row, *bounds = row + a->n;
+    if (!a->sparse)
+        return tft_auto_to(g, state, row[g->class[byte]]);
+    for (uint32_t i = 0; i < a->n; i++)
+        if (byte >= (bounds[i] & 0xff) && byte <= bounds[i] >> 8)
+            return tft_auto_to(g, state, row[i]);
+    return 0;
 }
 
 /* The state with `run`, `exits` and `after` for its time. */

@@ -249,7 +249,7 @@ static uint32_t state_of_closure(struct compile *c, uint32_t rule_end, uint32_t 
             return i;
     if (c->set.n >= TFT_AUTOMATON_STATES || n > POOL - c->pool.n)
         return fail(c, TFT_ERR_UNSUPPORTED,
-                    "too large: more than 65536 states, or 4194304 "
+                    "too large: more than 131072 states, or 4194304 "
                     "members of states; shorten its repetitions");
     set = tft_vec_add(&c->set, c->x->a, sizeof *set, 1);
     uint32_t first = c->pool.n, *copy = tft_vec_add(&c->pool, c->x->a, sizeof *copy, n);
@@ -330,6 +330,11 @@ static bool add_bytes(struct compile *c, uint32_t s, const bool *starts)
         for (hi = lo; hi < 255 && !starts[hi + 1] && has[hi + 1] == has[lo]; hi++)
             ;
         uint32_t to = has[lo] ? follow(c, s, TFT_NFA_BYTES, lo, hi) : 0;
+        struct range *last = c->range.n ? (struct range *)c->range.p + c->range.n - 1 : NULL;
+        if (to && last && last->from == s && last->to == to && last->hi + 1u == lo) {
+            last->hi = (uint8_t)hi;
+            continue;
+        }
         struct range *r = to ? tft_vec_add(&c->range, c->x->a, sizeof *r, 1) : NULL;
         if (r)
             *r = (struct range){s, to, (uint8_t)lo, (uint8_t)hi};
@@ -464,27 +469,84 @@ static bool compile_rules(struct compile *c)
 
 /* ---- tables */
 
-static bool make_table(struct compile *c)
+/* Finds the classes of bytes. */
+static void make_classes(struct compile *c)
 {
     struct tft_grammar *g = c->g;
     const struct range *r = c->range.p;
     bool starts[257] = {true};
-    size_t size;
     for (uint32_t i = 0; i < c->range.n; i++)
         starts[r[i].lo] = starts[r[i].hi + 1] = true;
     for (unsigned b = 0; b < 256; b++) {
         g->n_class += starts[b];
         g->class[b] = (uint8_t)(g->n_class - 1);
     }
-    g->n_state = c->set.n;
-    if (tft_mul((size_t)g->n_state * g->n_class, sizeof *g->next, &size))
-        g->next = tft_alloc(c->x->a, size);
+}
+
+/* Gives each state its place among the rows. The ranges of a state are neighbours. */
+static bool place_rows(struct compile *c)
+{
+    struct tft_grammar *g = c->g;
+    const struct range *r = c->range.p;
+    struct tft_auto_state *state = g->state.p;
+    uint64_t words = 0;
+    for (uint32_t s = 0, i = 0; s < g->n_state; s++) {
+        uint32_t first = i;
+        while (i < c->range.n && r[i].from == s)
+            i++;
+        state[s].row = (uint32_t)words;
+        state[s].sparse = i - first <= TFT_AUTOMATON_SPARSE;
+        state[s].n = (uint16_t)(state[s].sparse ? i - first : g->n_class);
+        words += state[s].sparse ? 2u * state[s].n : state[s].n;
+        if (words > TFT_AUTOMATON_WORDS)
+            return fail(c, TFT_ERR_UNSUPPORTED,
+                        "too large: more than 8388608 next states; shorten its repetitions");
+    }
+    g->n_next = (uint32_t)words;
+    g->next = tft_alloc(c->x->a, g->n_next * sizeof *g->next);
     if (!g->next)
         return fail(c, TFT_ERR_NOMEM, "out of memory");
-    memset(g->next, 0, size);
-    for (uint32_t i = 0; i < c->range.n; i++)
-        for (unsigned k = g->class[r[i].lo]; k <= g->class[r[i].hi]; k++)
-            g->next[(size_t)r[i].from * g->n_class + k] = r[i].to;
+    memset(g->next, 0, g->n_next * sizeof *g->next);
+    return true;
+}
+
+static void fill_row(struct tft_grammar *g, const struct tft_auto_state *a, const struct range *r,
+                     uint32_t i)
+{
+    uint32_t *row = g->next + a->row;
+    if (a->sparse) {
+        row[i] = r->to;
+        row[a->n + i] = r->lo | (uint32_t)r->hi << 8;
+        return;
+    }
+    for (unsigned k = g->class[r->lo]; k <= g->class[r->hi]; k++)
+        row[k] = r->to;
+}
+
+static bool make_rows(struct compile *c)
+{
+    struct tft_grammar *g = c->g;
+    const struct range *r = c->range.p;
+    g->n_state = c->set.n;
+    make_classes(c);
+    if (!place_rows(c))
+        return false;
+    for (uint32_t i = 0, at = 0; i < c->range.n; i++) {
+        at = i && r[i].from == r[i - 1].from ? at + 1 : 0;
+        fill_row(g, tft_auto_state(g, r[i].from), &r[i], at);
+    }
+    return true;
+}
+
+static bool make_table(struct compile *c)
+{
+    struct tft_grammar *g = c->g;
+    if (!tft_vec_fit(&g->state, g->a, sizeof(struct tft_auto_state)) ||
+        !tft_vec_fit(&g->call, g->a, sizeof(struct tft_auto_call)) ||
+        !tft_vec_fit(&g->token, g->a, sizeof(struct tft_auto_token)))
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    if (!make_rows(c))
+        return false;
     struct tft_auto_call *call = g->call.p;
     struct tft_prune p = {.g = g, .a = c->x->a, .start = c->start, .n_rule = c->x->rule.n};
     const char *wrong = NULL;
@@ -563,7 +625,7 @@ void tft_grammar_close(struct tft_grammar *g)
     if (!g)
         return;
     const struct tft_allocator *a = g->a;
-    tft_free(a, g->next, (size_t)g->n_state * g->n_class * sizeof *g->next);
+    tft_free(a, g->next, g->n_next * sizeof *g->next);
     tft_vec_free(&g->state, a, sizeof(struct tft_auto_state));
     tft_vec_free(&g->call, a, sizeof(struct tft_auto_call));
     tft_vec_free(&g->token, a, sizeof(struct tft_auto_token));

@@ -45,9 +45,9 @@ static void list_edges(struct work *w, bool read)
 {
     const struct tft_grammar *g = w->g;
     for (uint32_t s = 1; s < g->n_state; s++) {
-        const uint32_t *next = g->next + (size_t)s * g->n_class;
+        const uint32_t *next = g->next + w->state[s].row;
         into(w, w->state[s].edge, s);
-        for (uint32_t k = 0; read && k < g->n_class; k++)
+        for (uint32_t k = 0; read && k < w->state[s].n; k++)
             if (!k || next[k] != next[k - 1])
                 into(w, next[k], s);
         for (uint32_t i = w->state[s].token; read && i < w->state[s + 1].token; i++)
@@ -105,11 +105,7 @@ static bool find_reach(struct work *w, bool read, bool *reach, bool *rule_reach)
 static void remove_dead(struct work *w)
 {
     struct tft_grammar *g = w->g;
-    size_t n = (size_t)g->n_state * g->n_class;
     uint32_t calls = 0, tokens = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!w->live[tft_auto_index(g->next[i])])
-            g->next[i] = 0;
     for (uint32_t s = 0, c = 0, t = 0; s < g->n_state; s++) {
         w->state[s].call = calls;
         w->state[s].token = tokens;
@@ -121,9 +117,11 @@ static void remove_dead(struct work *w)
             if (w->live[s] && w->live[tft_auto_index(w->token[t].to)])
                 w->token[tokens++] = w->token[t];
         w->state[s].reads = false;
-        for (uint32_t k = 0; k < g->n_class; k++)
-            if (g->next[(size_t)s * g->n_class + k])
-                w->state[s].reads = true;
+        uint32_t *next = g->next + w->state[s].row;
+        for (uint32_t k = 0; k < w->state[s].n; k++) {
+            next[k] = w->live[tft_auto_index(next[k])] ? next[k] : 0;
+            w->state[s].reads = w->state[s].reads || next[k];
+        }
     }
     w->state[g->n_state].call = g->call.n = calls;
     w->state[g->n_state].token = g->token.n = tokens;

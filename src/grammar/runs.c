@@ -137,8 +137,8 @@ static void find_top(const struct tft_grammar *g, struct tft_auto_state *state, 
     while (n) {
         const struct tft_auto_state *a = &state[todo[--n]];
         see(state, todo, &n, a->edge);
-        const uint32_t *next = g->next + (size_t)(a - state) * g->n_class;
-        for (uint32_t k = 0; k < g->n_class; k++)
+        const uint32_t *next = g->next + a->row;
+        for (uint32_t k = 0; k < a->n; k++)
             see(state, todo, &n, next[k]);
         for (uint32_t i = a->token; i < a[1].token; i++)
             see(state, todo, &n, token[i].to);

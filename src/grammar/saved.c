@@ -10,13 +10,15 @@ enum { HEAD = 12, FIRST = TFT_PLACE_OPEN + 1 }; /* FIRST: the first saved stack 
 static uint32_t automaton(const struct tft_grammar *g)
 {
     const struct tft_auto_token *t = g->token.p;
-    uint32_t sizes[] = {g->n_class, g->root, g->n_state}, crc = tft_crc32(0, sizes, sizeof sizes);
+    uint32_t sizes[] = {g->n_class, g->root, g->n_state, g->n_next},
+             crc = tft_crc32(0, sizes, sizeof sizes);
     crc = tft_crc32(crc, g->class, sizeof g->class);
-    crc = tft_crc32(crc, g->next, (size_t)g->n_state * g->n_class * sizeof *g->next);
+    crc = tft_crc32(crc, g->next, g->n_next * sizeof *g->next);
     crc = tft_crc32(crc, g->call.p, g->call.n * sizeof(struct tft_auto_call));
     for (uint32_t i = 0; i < g->n_state; i++) {
         const struct tft_auto_state *a = tft_auto_state(g, i);
-        uint32_t state[] = {a->call, a->token, a->accepts, a->limit, a->edge};
+        uint32_t state[] = {a->call, a->token, a->accepts, a->limit,
+                            a->edge, a->row,   a->n,       a->sparse};
         crc = tft_crc32(crc, state, sizeof state);
     }
     for (uint32_t i = 0; i < g->token.n; i++) {

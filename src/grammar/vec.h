@@ -41,4 +41,18 @@ static inline void *tft_vec_add(struct tft_vec *v, const struct tft_allocator *a
     return added;
 }
 
+/* Gives back the room that is not used. False: no memory to copy the items to. */
+static inline bool tft_vec_fit(struct tft_vec *v, const struct tft_allocator *a, size_t item)
+{
+    void *p = tft_alloc(a, v->n * item);
+    if (!p)
+        return false;
+    if (v->n)
+        memcpy(p, v->p, v->n * item);
+    tft_free(a, v->p, v->room * item);
+    v->p = p;
+    v->room = v->n;
+    return true;
+}
+
 #endif

@@ -50,8 +50,8 @@ static void read_name(struct schema *c, struct tft_chat_tools *t, const struct s
 /* Whether the schema `at` itself declares no members of its objects. */
 static bool lists_nothing(struct schema *c, const struct schema_place *at)
 {
-    static const char *const says[] = {"additionalProperties", "$ref", "anyOf", "oneOf",
-                                       "allOf", "const", "enum"};
+    static const char *const says[] = {"additionalProperties", "patternProperties", "$ref",
+                                       "anyOf", "oneOf", "allOf", "const", "enum"};
     const struct schema_place *list = tft_schema_member(c, at, "properties"),
                               *required = tft_schema_member(c, at, "required");
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
