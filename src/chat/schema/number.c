@@ -179,26 +179,41 @@ static int64_t integer_at(const struct schema_bound *b, int sign)
     return inside ? n : n + sign;
 }
 
-/* Replaces a bound beyond MOST_DIGITS, below all numbers or above (sign: of its end), by one of
-   `digits` digits. */
-static struct schema_bound near(struct schema *c, const struct schema_bound *b, bool minus,
-                                unsigned digits)
+/* The number of `digits` nines, or as many as the other bound has. */
+static struct schema_bound nines(const struct schema_bound *other, bool minus, unsigned digits)
 {
-    struct schema_bound nearer = *b;
+    struct schema_bound b = {.set = true, .minus = minus};
+    bool longer = other->set && other->minus == minus && other->whole > digits;
+    b.whole = b.n = longer && other->whole <= MOST_DIGITS ? other->whole : digits;
+    memset(b.digit, 9, b.n);
+    return b;
+}
+
+/* Brings a lower bound (minus) or an upper one nearer if it is beyond all written numbers. */
+static void bring_near(struct schema *c, struct schema_bound *b, const struct schema_bound *other,
+                       bool minus, unsigned digits)
+{
     if (!b->set || b->whole <= MOST_DIGITS)
-        return nearer;
+        return;
     if (b->minus != minus)
         tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED, "a bound of too many digits");
-    nearer.whole = nearer.n = digits;
-    memset(nearer.digit, 9, digits);
-    return nearer;
+    *b = nines(other, minus, digits);
+}
+
+/* Multiples of 0.1 and the like have bounds, so that a double tells them from their neighbours. */
+static void bound_multiples(struct schema_shape *s)
+{
+    if (s->multiple.set && !s->least.set)
+        s->least = nines(&s->most, true, DIGITS / 2);
+    if (s->multiple.set && !s->most.set)
+        s->most = nines(&s->least, false, DIGITS / 2);
 }
 
 bool tft_schema_integer(struct schema *c, const struct schema_shape *shape)
 {
     struct schema_shape copy = *shape, *s = &copy;
-    s->least = near(c, &s->least, true, DIGITS);
-    s->most = near(c, &s->most, false, DIGITS);
+    bring_near(c, &s->least, &s->most, true, DIGITS);
+    bring_near(c, &s->most, &s->least, false, DIGITS);
     bool listed = s->multiple.set && tft_schema_places(s) < 0;
     if (!s->least.set && !s->most.set && !listed) {
         tft_schema_put(c, "integer");
@@ -323,17 +338,18 @@ static void put_sizes(struct schema *c, const struct schema_bound *lo,
 bool tft_schema_number(struct schema *c, const struct schema_shape *shape)
 {
     struct schema_shape copy = *shape, *s = &copy;
-    s->least = near(c, &s->least, true, DIGITS / 2);
-    s->most = near(c, &s->most, false, DIGITS / 2);
+    int places = s->multiple.set ? tft_schema_places(s) : MOST_DIGITS;
+    if (places <= 0) /* multiples of a whole number are whole */
+        return tft_schema_integer(c, s);
+    bring_near(c, &s->least, &s->most, true, DIGITS / 2);
+    bring_near(c, &s->most, &s->least, false, DIGITS / 2);
+    bound_multiples(s);
     struct schema_bound zero = {.set = true, .whole = 1, .n = 1}, none = {0};
     const struct schema_bound *least = s->least.set ? &s->least : NULL,
                               *most = s->most.set ? &s->most : NULL;
     bool negative = !least || least->minus, below = most && (most->minus || is_zero(most)),
          positive = !most || (!most->minus && !(is_zero(most) && most->exclusive));
-    int places = s->multiple.set ? tft_schema_places(s) : MOST_DIGITS;
-    if (places <= 0) /* multiples of a whole number are whole */
-        return tft_schema_integer(c, s);
-    if (!least && !most && !s->multiple.set) {
+    if (!least && !most) {
         tft_schema_put(c, "number");
         return true;
     }
