@@ -90,6 +90,8 @@ class Schemas {
             r.of(['maximum', 'exclusiveMaximum'])], low, high);
         if (r.may(0.1))
             s.exclusiveMinimum = number(r);
+        if (r.may(0.1))
+            s.multipleOf = r.of([1, 2, 3, 5, 10, 0.5, 0.1, 0.01]);
     }
 
     forStrings(s) {
@@ -110,7 +112,9 @@ class Schemas {
             s.items = r.may(0.1) ? r.may(0.5) : this.schema(depth - 1);
         this.bounds(s, ['minItems', 'maxItems'], least, least + r.below(3));
         if (r.may(0.1))
-            s.uniqueItems = false;
+            s.uniqueItems = r.may(0.8);
+        if (s.uniqueItems)
+            s.items = {enum: r.times(1 + r.below(10), () => value(r, 1))};
     }
 
     forObjects(s, depth) {
@@ -125,6 +129,15 @@ class Schemas {
                 l.indexOf(n) === i);
         if (r.may(0.4))
             s.additionalProperties = r.may(0.4) ? r.may(0.5) : this.schema(depth - 1);
+        if (r.may(0.1)) {
+            delete s.properties;
+            delete s.required;
+            const names = r.of([{enum: r.some(NAMES, 0.3)}, {pattern: pattern(r)}, {maxLength: 3}]);
+            if (r.may(0.5))
+                s.propertyNames = names;
+            else
+                s.patternProperties = {[pattern(r)]: this.schema(depth - 1)};
+        }
         if (r.may(0.3))
             this.bounds(s, ['minProperties', 'maxProperties'], least, least + r.below(3));
     }
@@ -153,6 +166,8 @@ class Schemas {
             s.enum = r.times(1 + r.below(5), () => value(r, 2));
         if (r.may(0.03))
             s.const = value(r, 2);
+        if (r.may(0.06))
+            s.not = r.of([{type: r.of(TYPES)}, {const: value(r, 1)}, {enum: [value(r, 1), 'a']}]);
         if (s.type && r.may(0.05))
             s.nullable = r.may(0.7);
         for (const key of ['allOf', 'anyOf', 'oneOf'])

@@ -49,6 +49,8 @@ static void what_is_not_supported_is_named(void **state)
          "{\"propertyNames\": {\"pattern\": \"^a\"}, \"properties\": {\"b\": {}}, "
          "\"additionalProperties\": true}",
          "#/propertyNames"},
+        {TFT_ERR_UNSUPPORTED, "{\"allOf\": [{\"format\": \"date\"}, {\"format\": \"email\"}]}",
+         "#/allOf/1/format: a second format"},
         {TFT_ERR_UNSUPPORTED, "{\"allOf\": [{\"pattern\": \"^a\"}, {\"pattern\": \"b$\"}]}",
          "#/allOf/1/pattern: a second pattern"},
         {TFT_ERR_UNSUPPORTED, "{\"type\": \"number\", \"minimum\": 1e-16}", "too many digits"},

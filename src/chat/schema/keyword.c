@@ -185,9 +185,12 @@ static void read_format(struct schema *c, struct schema_shape *s, const struct s
     const char *pattern = at->v.kind == JINJA_STRING ? tft_schema_format(at->v.string) : NULL;
     if (at->v.kind != JINJA_STRING)
         invalid(c, at, "not a string");
-    if (!pattern || s->format)
+    const struct jinja_string *text = pattern ? tft_jinja_text(c->x, pattern).string : NULL;
+    if (!text)
         return;
-    s->format = tft_jinja_text(c->x, pattern).string;
+    if (s->format && !tft_jinja_same(s->format, text))
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a second format of one string");
+    s->format = text;
     s->format_at = at;
 }
 
