@@ -283,7 +283,8 @@ static void objects(void **state)
          {"{\"a\": 1}", "{\"a\": 1, \"b\": 2}"},
          {"{}", "{\"a\": 1, \"b\": 2, \"c\": 3}", "{\"a\": null}"}},
         /* U+0122 ends in the code of a quote; a space is no control character */
-        {"{\"type\": \"object\", \"properties\": {\"\xc4\xa2\": {\"const\": 1}, \" a\": {\"const\": "
+        {"{\"type\": \"object\", \"properties\": {\"\xc4\xa2\": {\"const\": 1}, \" a\": "
+         "{\"const\": "
          "2}}, \"additionalProperties\": {\"const\": 0}}",
          {"{\"\xc4\xa2\": 1}", "{\"\xc4\xa2y\": 0}", "{\" a\": 2}", "{\" b\": 0, \" \": 0}"},
          {"{\"\xc4\xa2\": 0}", "{\" a\": 0}"}},
@@ -343,9 +344,9 @@ static void objects_in_any_order(void **state)
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         struct tft_chat_text text;
         struct tft_error err;
-        assert_int_equal(tft_chat_schema(&text, counted[i], strlen(counted[i]),
-                                         TFT_SCHEMA_ANY_ORDER, &err),
-                         TFT_ERR_UNSUPPORTED);
+        assert_int_equal(
+            tft_chat_schema(&text, counted[i], strlen(counted[i]), TFT_SCHEMA_ANY_ORDER, &err),
+            TFT_ERR_UNSUPPORTED);
         assert_non_null(strstr(err.msg, "names that are not listed and may be equal"));
     }
 }
@@ -445,9 +446,7 @@ static void close_calls(void **state)
 static void schemas_as_libraries_write_them(void **state)
 {
     static const struct row rows[] = {
-        {"{\"type\": \"integer\", \"format\": \"int32\"}",
-         {"1"},
-         {"1.5"}},
+        {"{\"type\": \"integer\", \"format\": \"int32\"}", {"1"}, {"1.5"}},
         {"{\"type\": \"string\", \"format\": \"uri\", \"x-order\": 1, \"contentMediaType\": "
          "\"text/plain\"}",
          {"\"a\""},
@@ -456,9 +455,7 @@ static void schemas_as_libraries_write_them(void **state)
          "1}}",
          {"\"a\""},
          {"null"}},
-        {"{\"nullable\": true, \"allOf\": [{\"type\": \"string\"}]}",
-         {"\"a\""},
-         {"null"}},
+        {"{\"nullable\": true, \"allOf\": [{\"type\": \"string\"}]}", {"\"a\""}, {"null"}},
         {"{\"enum\": [\"a@b.cd\", \"x\"], \"type\": \"string\", \"format\": \"email\"}",
          {"\"x\""},
          {NULL}},
@@ -515,18 +512,12 @@ static void schemas_as_libraries_write_them(void **state)
         {"{\"type\": \"number\", \"minimum\": 0, \"multipleOf\": 0.01}",
          {"0", "0.01", "1.5", "12345.67"},
          {"0.001", "-1"}},
-        {"{\"enum\": [0.25, 0.3, 1, 10], \"multipleOf\": 0.25}",
-         {"0.25", "1", "10"},
-         {"0.3"}},
-        {"{\"not\": {\"type\": [\"null\", \"number\"]}}",
-         {"\"a\"", "[]"},
-         {"null", "1", "1.5"}},
+        {"{\"enum\": [0.25, 0.3, 1, 10], \"multipleOf\": 0.25}", {"0.25", "1", "10"}, {"0.3"}},
+        {"{\"not\": {\"type\": [\"null\", \"number\"]}}", {"\"a\"", "[]"}, {"null", "1", "1.5"}},
         {"{\"type\": [\"boolean\", \"null\"], \"not\": {\"const\": true}}",
          {"false", "null"},
          {"true"}},
-        {"{\"enum\": [1, 2, \"a\"], \"not\": {\"enum\": [\"a\", 1.0]}}",
-         {"2"},
-         {"1", "\"a\""}},
+        {"{\"enum\": [1, 2, \"a\"], \"not\": {\"enum\": [\"a\", 1.0]}}", {"2"}, {"1", "\"a\""}},
         {"{\"type\": \"object\", \"propertyNames\": {\"type\": \"string\"}, \"additionalPro"
          "perties\": {\"type\": \"integer\"}}",
          {"{}", "{\"a\": 1}"},
@@ -562,9 +553,7 @@ static void schemas_as_libraries_write_them(void **state)
          "axItems\": 1}",
          {"[]", "[\"a\"]"},
          {"[\"a\", \"b\"]"}},
-        {"{\"enum\": [[1, 1.0], [1, 2]], \"uniqueItems\": true}",
-         {"[1, 2]"},
-         {"[1, 1.0]"}},
+        {"{\"enum\": [[1, 1.0], [1, 2]], \"uniqueItems\": true}", {"[1, 2]"}, {"[1, 1.0]"}},
     };
     (void)state;
     CHECK(rows, 0);

@@ -301,6 +301,8 @@ static void write_booleans(struct schema *c, const struct schema_shape *s)
 static void write_types(struct schema *c, const struct schema_shape *s)
 {
     unsigned others = SCHEMA_INTEGER | SCHEMA_FRACTION | SCHEMA_ARRAY | SCHEMA_OBJECT;
+    if (s->types & SCHEMA_FRACTION && !(s->types & SCHEMA_INTEGER))
+        tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED, "not: integers beside the type number");
     if (excludes(s, s->types & others))
         tft_schema_fail(c, c->here, TFT_ERR_UNSUPPORTED,
                         "not: constants beside a type other than string, boolean and null");
