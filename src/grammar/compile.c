@@ -1,8 +1,8 @@
 /*
  * Compiles syntax into automata. Each called rule becomes a deterministic automaton over bytes (the
- * subset construction: Rabin and Scott 1959), with calls as extra symbols. A repetition of many times has
- * one state for all times where its times have the same edges. Then parts that cannot end are
- * removed, so every place after a token can be completed.
+ * subset construction: Rabin and Scott 1959), with calls as extra symbols. A repetition of many
+ * times has one state for all times where its times have the same edges. Then parts that cannot end
+ * are removed, so every place after a token can be completed.
  */
 #include "automaton.h"
 
@@ -13,10 +13,10 @@
 #include "runs.h"
 
 /*
- * A set of NFA states [n] from `first` of the pool, ascending. limit: not 0 for a counted set, which
- * has states of one counted part, and stands for all times below `limit` that these states may be
- * at; its own states are at the first of these times. No edge leads into the part from elsewhere,
- * and steps within the part lead to counted sets, so the edges are the same at all times.
+ * A set of NFA states [n] from `first` of the pool, ascending. limit: not 0 for a counted set. Such
+ * a set has states of one counted part, at their first time, and stands for all times below
+ * `limit`. No edge leads into the part from elsewhere, and steps within the part lead to counted
+ * sets, so the edges are the same at all times.
  */
 struct set {
     uint32_t first, n, hash_next;
@@ -171,8 +171,8 @@ static bool state_before(const void *ctx, const void *a, const void *b)
     return *(const uint32_t *)a < *(const uint32_t *)b;
 }
 
-/* Removes from the closure, which is sorted, states of counted parts that are there at a better time
-   too. */
+/* Removes from the closure, which is sorted, states of counted parts that are there at a better
+   time too. */
 static void keep_best(struct compile *c, enum tft_nfa_best best)
 {
     uint32_t *p = c->closure.p, n = c->closure.n, kept = 0;
@@ -211,8 +211,8 @@ static void close_set(struct compile *c, uint32_t rule_end)
     }
 }
 
-/* If the closure is a counted set, moves its states to their first time and returns the set's limit;
-   *time: the time before. Otherwise returns 0. */
+/* If the closure is a counted set, moves its states to their first time and returns the set's
+   limit; *time: the time before. Otherwise returns 0. */
 static uint32_t count_closure(struct compile *c, uint32_t *time)
 {
     uint32_t *p = c->closure.p, n = c->closure.n, in = 0, least = UINT32_MAX, most = 0;

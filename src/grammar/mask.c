@@ -91,8 +91,8 @@ static const uint32_t *class_bits(struct tft_grammar_state *s, uint32_t kinds, b
     return c->bits;
 }
 
-/* Begins a walk from a state: sets the tokens of its run in bits[], if they are many; with `spaced`,
-   tokens of a space and then the run. room: [n_word] workspace. */
+/* Begins a walk from a state: sets the tokens of its run in bits[], if they are many; with
+   `spaced`, tokens of a space and then the run. room: [n_word] workspace. */
 static void begin_run(struct tft_grammar_state *s, uint32_t state, bool spaced, uint32_t *bits,
                       uint32_t *room)
 {

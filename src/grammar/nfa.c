@@ -158,8 +158,8 @@ static bool is_inlined(struct tft_nfa *n, uint32_t rule)
 
 static uint32_t add(struct tft_nfa *n, uint32_t node, uint32_t from);
 
-/* Adds a part that comes `times` times. end: a state that may also follow before each time; 0: none.
-   Returns the state after it. */
+/* Adds a part that comes `times` times. end: a state that may also follow before each time; 0:
+   none. Returns the state after it. */
 static uint32_t add_counted(struct tft_nfa *n, uint32_t node, uint32_t from, uint32_t times,
                             uint32_t end, enum tft_nfa_best best)
 {

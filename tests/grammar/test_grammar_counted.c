@@ -1,5 +1,5 @@
-/* Counted repetitions, against the same repetition written out: masks, forced text and ends are equal
-   at every place, and places can be saved. */
+/* Counted repetitions, against the same repetition written out: masks, forced text and ends are
+   equal at every place, and places can be saved. */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
@@ -145,7 +145,7 @@ static void counted_parts_are_like_copies(void **state)
         struct tft_grammar *copied = compile(text, before, part, &err);
         repeat(part, element, m, n, many, false);
         struct tft_grammar *counted = copied ? compile(text, before, part, &err) : NULL;
-        refused += !copied; /* copies of what can be read in many ways are too many states */
+        refused += !copied; /* if a text can be read in many ways, copies take too many states */
         if (!copied)
             continue;
         if (!counted && !strstr(err.msg, "too large"))
@@ -161,7 +161,7 @@ static void counted_parts_are_like_copies(void **state)
     assert_true(places > 10000 && counted_parts > 200 && refused < 20 && only_copied < 20);
 }
 
-/* What takes states for each time elsewhere takes few, and little time. */
+/* Copies of these parts would be too many states. */
 static void many_times_take_few_states(void **state)
 {
     static const char *const grammars[] = {

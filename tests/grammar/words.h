@@ -1,5 +1,5 @@
-/* A vocabulary of random words, for tests of masks: open_lexicon is the group's setup, close_lexicon
-   its teardown. Include it after test.h. */
+/* A vocabulary of random words, for tests of masks: open_lexicon is the group's setup,
+   close_lexicon its teardown. Include it after test.h. */
 #ifndef TFT_TEST_WORDS_H
 #define TFT_TEST_WORDS_H
 

@@ -329,6 +329,7 @@ static struct job *take_shapeless(struct engine *e)
     return j;
 }
 
+/* False: j->error is the reason. */
 static bool begin_shape(struct engine *e, struct job *j)
 {
     struct tft_error err;
@@ -336,7 +337,18 @@ static bool begin_shape(struct engine *e, struct job *j)
         snprintf(j->error, sizeof j->error, "%s", err.msg);
         return false;
     }
-    return shape_begin(j, e->lexicon);
+    enum tft_status status =
+        shape_give(j->shape, &j->form, e->lexicon, j->error, sizeof j->error);
+    j->refused = status != TFT_OK && status != TFT_ERR_NOMEM;
+    if (status != TFT_OK)
+        return false;
+    if (form_begin(&j->form, j->ids, j->n_ids, j->thinks) != CLI_OK) {
+        snprintf(j->error, sizeof j->error, "out of memory");
+        return false;
+    }
+    if (j->thinks_on && j->form.think_end >= 0)
+        j->form.phase = FORM_THINKING;
+    return true;
 }
 
 static void *shape_jobs(void *arg)

@@ -1,6 +1,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "shape.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,32 +43,22 @@ void shape_drop(struct shape *s)
     free(s);
 }
 
-static bool fail(struct job *j, const struct shape *s, enum tft_status status, const char *why)
+enum tft_status shape_give(struct shape *s, struct form *form, const struct tft_lexicon *lx,
+                           char *why, size_t room)
 {
-    j->refused = status != TFT_ERR_NOMEM;
-    snprintf(j->error, sizeof j->error, "%s: %s", s->where, why);
-    return false;
-}
-
-bool shape_begin(struct job *j, const struct tft_lexicon *lx)
-{
-    struct shape *s = j->shape;
-    struct form *form = &j->form;
     struct tft_error err;
     if (!s->tried)
         s->status = tft_grammar_open(&s->grammar, lx, TFT_GBNF, s->gbnf, s->n, &s->err);
     s->tried = true;
-    if (s->status != TFT_OK)
-        return fail(j, s, s->status, s->err.msg);
+    enum tft_status status = s->status;
+    err = s->err;
     form->grammar = s->grammar;
     form->borrowed = true;
-    enum tft_status status = tft_grammar_begin(&form->fresh, s->grammar, &err);
-    status = status == TFT_OK ? tft_grammar_begin(&form->now, s->grammar, &err) : status;
+    if (status == TFT_OK)
+        status = tft_grammar_begin(&form->fresh, s->grammar, &err);
+    if (status == TFT_OK)
+        status = tft_grammar_begin(&form->now, s->grammar, &err);
     if (status != TFT_OK)
-        return fail(j, s, status, err.msg);
-    if (form_begin(form, j->ids, j->n_ids, j->thinks) != CLI_OK)
-        return fail(j, s, TFT_ERR_NOMEM, "out of memory");
-    if (j->thinks_on && form->think_end >= 0)
-        form->phase = FORM_THINKING;
-    return true;
+        snprintf(why, room, "%s: %s", s->where, err.msg);
+    return status;
 }

@@ -3,7 +3,7 @@
 #ifndef SERVE_SHAPE_H
 #define SERVE_SHAPE_H
 
-#include "job.h"
+#include "tools/cli/form.h"
 
 /* A grammar in GBNF p[n], which is copied. where: the member of the request that it comes from, a
    constant. NULL: out of memory. */
@@ -12,8 +12,9 @@ struct shape *shape_new(const char *where, const char *p, size_t n);
 struct shape *shape_share(struct shape *s);
 void shape_drop(struct shape *s); /* the last owner frees it; NULL is fine */
 
-/* Compiles the job's shape, unless another job has, and begins the job's form. False: j->error is
-   the reason. */
-bool shape_begin(struct job *j, const struct tft_lexicon *lx);
+/* Compiles the grammar, unless that was done before, and gives it to the form. why: [room] the reason
+   of a failure. */
+enum tft_status shape_give(struct shape *s, struct form *form, const struct tft_lexicon *lx,
+                           char *why, size_t room);
 
 #endif
