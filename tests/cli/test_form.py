@@ -91,8 +91,8 @@ class Form(Case):
                           self.fails(command, toy, "-phello", "--grammar", wrong))
         self.assertIn("--any-order goes with --json-schema",
                       self.fails("run", toy, "--any-order", status=2))
-        self.assertIn("--json-schema: schema: #/not: this keyword is not supported",
-                      self.fails("run", toy, "-phello", '--json-schema={"not": {}}'))
+        self.assertIn("--json-schema: schema: #/contains: this keyword is not supported",
+                      self.fails("run", toy, "-phello", '--json-schema={"contains": {}}'))
         broken = self.write("broken.json", b'{"type":\n}')
         self.assertIn(f"{broken}: JSON: line 2, column 1: not a value",
                       self.fails("chat", toy, "-phello", "--json-schema", broken))

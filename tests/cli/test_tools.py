@@ -335,7 +335,7 @@ class Tools(Case):
              "tools: #/0/bytes: not a number from 1 to 1048576"),
             (b'[{"command": ["a"]}]', "tools: #/0: has no name"),
             (b'[{"name": "a", "command": ["a"]}, {"name": "b", "command": ["b"], '
-             b'"parameters": {"not": {}}}]', "tools: #/1/parameters/not: this keyword is not"),
+             b'"parameters": {"contains": {}}}]', "tools: #/1/parameters/contains: this keyword is not"),
         ]:
             path = self.write("wrong.json", text)
             self.assertIn(f"{path}: {why}", self.fails("chat", toy, "-phello", "--yes", "--tools",

@@ -28,7 +28,7 @@ and are four times as many.
 
 What must hold: the program ends by itself, with status 0, 1 or 2; an error is one line; a file that
 was to be written is whole or not there, and nothing else is left (but that a kill may leave
-out.tmpN, empty or whole: port/port.h says when). Whatever does not hold is printed
+out.tmpN or out.cushion.tmpN, empty or whole: port/port.h says when). Whatever does not hold is printed
 with the command that shows it, and the exit status is 1. docs/reliability.md has results.
 """
 import argparse
@@ -231,8 +231,8 @@ class Campaign:
                     self.report("the file was not written", command, how)
             elif name == "out":
                 self.check_file(name, command, how)
-            elif how == "killed" and name.startswith("out.tmp"):
-                if os.path.getsize(path):
+            elif how == "killed" and name.startswith(("out.tmp", "out.cushion.tmp")):
+                if os.path.getsize(path) and name.startswith("out.tmp"):
                     self.check_file(name, command, how)
             elif name not in may_stay:
                 self.report(f"{name} is left", command, how)
