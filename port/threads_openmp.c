@@ -25,9 +25,9 @@ static void in_child(void)
 }
 
 /*
- * OpenMP's threads end by pthread_exit when the thread that began their teams ends. glibc then loads
- * libgcc_s, and ends the process if it cannot, for lack of addresses or descriptors. So libgcc_s is
- * loaded before there are such threads. It stays loaded.
+ * OpenMP's threads end by pthread_exit when the thread that began their teams ends. glibc then
+ * loads libgcc_s, and ends the process if it cannot, for lack of addresses or descriptors. So
+ * libgcc_s is loaded before there are such threads. It stays loaded.
  */
 static bool load_unwinder(void)
 {

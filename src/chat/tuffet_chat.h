@@ -135,8 +135,8 @@ TFT_API enum tft_status tft_chat_render_for(struct tft_chat_text *out,
                                             const struct tft_model *m,
                                             const struct tft_chat_input *in, struct tft_error *err);
 
-/* Looks for the messages of `in` in the text that a template made of it: templates drop what they do
-   not know, such as results of tools. *said: the index of the first message of the roles system,
+/* Looks for the messages of `in` in the text that a template made of it: templates drop what they
+   do not know, such as results of tools. *said: the index of the first message of the roles system,
    developer and user that the text lacks; *result: of the other roles but assistant. SIZE_MAX:
    none. A message is there if all its text is, as it is or as a JSON string or value; white space
    does not count, nor do the switches /think, /no_think and /system_override, which templates

@@ -59,8 +59,8 @@ uint64_t tft_source_bytes(const struct tft_source *s);
 /* Bytes of the first file before the data of its tensors: values and descriptions. */
 size_t tft_source_described(const struct tft_source *s);
 
-/* CRC-32 of the tensors' data in the (first) file: from the first tensor to the end of the file, including
-   padding. Reads the whole file. */
+/* CRC-32 of the tensors' data in the (first) file: from the first tensor to the end of the file,
+   including padding. Reads the whole file. */
 uint32_t tft_source_checksum(const struct tft_source *s);
 
 /* Frees the memory of the `n` bytes at `from`, if the file is mapped. Call this after reading bytes

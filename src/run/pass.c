@@ -191,8 +191,8 @@ void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf f
     tft_pass_touch(p, BIT(from), 0);
     tft_pass_share_tokens(p, &begin, &end);
     if (p->work->tap.see && begin < end && p->tapped != l->in)
-        p->work->tap.see(p->work->tap.user, p->tid, l->in, begin, end - begin, tft_pass_row(p, from, begin),
-                   tft_pass_stride(p, from));
+        p->work->tap.see(p->work->tap.user, p->tid, l->in, begin, end - begin,
+                         tft_pass_row(p, from, begin), tft_pass_stride(p, from));
     p->tapped = l->in;
 }
 

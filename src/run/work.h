@@ -47,8 +47,9 @@ struct tft_work {
                                              of per-layer embeddings */
     struct tft_routes routes;             /* of the tokens of a pass, if the model has experts */
     struct tft_expert_inputs *expert_inputs; /* [n_threads] likewise */
-    float *rope_cos, *rope_sin;              /* [n_batch, n_rot], then [n_batch, n_rot_window] if
-                                                layers with a window have frequencies of their own */
+    /* [n_batch, n_rot], then [n_batch, n_rot_window] if layers with a window have frequencies of
+       their own */
+    float *rope_cos, *rope_sin;
 
     struct tft_tap tap;
 

@@ -9,8 +9,8 @@
 #define TFT_KEY_LSTRIP "tokenizer.tuffet.lstrip"
 #define TFT_KEY_RSTRIP "tokenizer.tuffet.rstrip"
 
-/* bools, for the space that tokenizer.ggml.add_space_prefix asks for: it goes before the start of the
-   text alone, not before the text after a special token; and only where no space is there */
+/* bools, for the space that tokenizer.ggml.add_space_prefix asks for: it goes before the start of
+   the text alone, not before the text after a special token; and only where no space is there */
 #define TFT_KEY_SPACE_AT_START "tokenizer.tuffet.space_at_start"
 #define TFT_KEY_SPACE_IF_NONE "tokenizer.tuffet.space_if_none"
 

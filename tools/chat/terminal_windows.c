@@ -87,7 +87,8 @@ enum terminal_read terminal_line(const char *prompt, const char **line, size_t *
                    : TERMINAL_LINE;
 }
 
-/* A console's queue has key releases and window events too: no count says whether a key was typed. */
+/* A console's queue has key releases and window events too: no count says whether a key was typed.
+   */
 bool terminal_drop(void)
 {
     FlushConsoleInputBuffer(GetStdHandle(STD_INPUT_HANDLE));

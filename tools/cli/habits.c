@@ -1,5 +1,5 @@
-/* Habits of other programs: options, commands and files that users try here, and the name that tuffet
-   has for each. */
+/* Habits of other programs: options, commands and files that users try here, and the name that
+   tuffet has for each. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <string.h>

@@ -42,8 +42,8 @@ const struct cli_option cli_model_option_list[] = {
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
      "compute only the last N layers and the head on the GPU (default all)"},
     {0, "ignore-key", CLI_TEXT, &cli_model_options.ignore_keys, "NAME",
-     "open MODEL as if it did not have the value NAME, which tuffet does not support; several names "
-     "have commas between them"},
+     "open MODEL as if it did not have the value NAME, which tuffet does not support; several "
+     "names have commas between them"},
     {0},
 };
 
@@ -141,8 +141,8 @@ static const char *device(void)
     return of_mpirun("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", 1) > 1 ? "mpi" : NULL;
 }
 
-/* What to install or build if a plug-in, or a library that it needs, is missing: the linker's message
-   names the file. */
+/* What to install or build if a plug-in, or a library that it needs, is missing: the linker's
+   message names the file. */
 static const char *remedy(const char *message)
 {
     static const char *const known[][2] = {

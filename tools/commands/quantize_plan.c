@@ -18,7 +18,8 @@ static double mean_bits(const struct tft_model *m, const struct quantize_opts *o
     return sum > 0 ? sum / (double)n : 8;
 }
 
-/* Bytes of the file: codes, and a twentieth more for scales, norms, the tokenizer and the prefix. */
+/* Bytes of the file: codes, and a twentieth more for scales, norms, the tokenizer and the prefix.
+   */
 static double file_bytes(const struct tft_model *m, const struct quantize_opts *o)
 {
     double head = (double)m->n_vocab * m->n_embd, params = (double)m->n_params,

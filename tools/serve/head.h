@@ -11,8 +11,8 @@ struct head {
     bool expects;   /* the client waits before it sends the body */
     bool has_length;
     bool unclear; /* where the body ends, or to whom the request goes (RFC 9112, sections 3.2, 5.1
-                     and 6.3): more than one Host or length, a length that is no number, a length and
-                     a coding, a coding other than chunks, or a space before a colon */
+                     and 6.3): more than one Host or length, a length that is no number, a length
+                     and a coding, a coding other than chunks, or a space before a colon */
     char *text; /* which the claims point into */
 };
 

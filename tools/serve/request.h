@@ -19,7 +19,8 @@ struct request {
     bool or_form;        /* as job->or_form */
 };
 
-/* A request to an API with the body of the exchange, after parameters_check; false after a reply. */
+/* A request to an API with the body of the exchange, after parameters_check; false after a reply.
+   */
 bool request_begin(struct request *r, struct exchange *x, enum api api);
 
 /* Frees the request's parts except the tools. */

@@ -12,8 +12,8 @@ struct shape *shape_new(const char *where, const char *p, size_t n);
 struct shape *shape_share(struct shape *s);
 void shape_drop(struct shape *s); /* the last owner frees it; NULL is fine */
 
-/* Compiles the grammar, unless that was done before, and gives it to the form. why: [room] the reason
-   of a failure. */
+/* Compiles the grammar, unless that was done before, and gives it to the form. why: [room] the
+   reason of a failure. */
 enum tft_status shape_give(struct shape *s, struct form *form, const struct tft_lexicon *lx,
                            char *why, size_t room);
 

@@ -63,7 +63,8 @@ static void quantize_groups(const struct tft_pass *p, enum tft_buf buf, uint32_t
 /* A tap sees the row of the token, not a thread's own. */
 bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
-    bool range = in->range == TFT_RANGE_STATIC || (in->range == TFT_RANGE_GROUPS && !p->work->tap.see);
+    bool range = in->range == TFT_RANGE_STATIC ||
+                 (in->range == TFT_RANGE_GROUPS && !p->work->tap.see);
     return buf == TFT_XN && range && p->n - p->first == 1;
 }
 

@@ -1,8 +1,8 @@
 /*
- * Shared declarations of the MPI backend (docs/architecture.md). Several processes compute one model.
- * Process 0 has the model and the sessions of the caller. Every process, including process 0, has a
- * *part*: a model with some of the heads, of the hidden activations and of the vocabulary, and a
- * session of the part for each session of the caller.
+ * Shared declarations of the MPI backend (docs/architecture.md). Several processes compute one
+ * model. Process 0 has the model and the sessions of the caller. Every process, including process
+ * 0, has a *part*: a model with some of the heads, of the hidden activations and of the vocabulary,
+ * and a session of the part for each session of the caller.
  */
 #ifndef TFT_MPI_INSIDE_H
 #define TFT_MPI_INSIDE_H

@@ -114,8 +114,9 @@ static bool find_string(struct search *s, struct jinja_value said)
     return json.kind != JINJA_STRING || find(s, json.string->p + 1, json.string->n - 2);
 }
 
-/* Whether the text is a JSON object or list, and its value stands as JSON: anywhere, because numbers
-   and brackets of a value that a template has read and written again are not marked as untrusted. */
+/* Whether the text is a JSON object or list, and its value stands as JSON: anywhere, because
+   numbers and brackets of a value that a template has read and written again are not marked as
+   untrusted. */
 static bool find_value(struct search *s, struct jinja_value said)
 {
     const struct jinja_args none = {0};

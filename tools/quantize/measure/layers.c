@@ -302,8 +302,8 @@ static void run_part(void *arg, int tid, int n_threads)
     }
 }
 
-/* A sequence begins with the layer's state after the prefix; the prefix itself, which is at position
-   0, begins with zeros. */
+/* A sequence begins with the layer's state after the prefix; the prefix itself, which is at
+   position 0, begins with zeros. */
 static void begin_state(const struct layers *y, const struct layers_pass *pass,
                         struct tft_session *s)
 {
