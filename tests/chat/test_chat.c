@@ -215,7 +215,7 @@ static void dropped_messages(void **state)
         struct tft_chat_text t;
         struct tft_error err;
         struct tft_chat_input in = input(rows[i].json, strlen(rows[i].json));
-        size_t said, result;
+        size_t said = 0, result = 0;
         if (render(&t, rows[i].source, strlen(rows[i].source), &in, &err) != TFT_OK ||
             tft_chat_dropped(&said, &result, &t, &in, &err) != TFT_OK)
             fail_msg("%s: %s", rows[i].source, err.msg);
