@@ -308,9 +308,9 @@ static void begin_state(const struct layers *y, const struct layers_pass *pass,
                         struct tft_session *s)
 {
     const struct tft_block *b = &y->m->block[pass->layer];
-    float *state = s->states.now + b->state;
     if (!b->state_size)
         return;
+    float *state = s->states.now + b->state;
     if (pass->pos)
         memcpy(state, y->prefix_state + b->state, b->state_size * sizeof *state);
     else
