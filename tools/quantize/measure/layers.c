@@ -586,8 +586,10 @@ static enum tft_status open_sessions(struct layers *y, const struct layers_capac
     if (status != TFT_OK)
         return status;
     status = open_session(y, &y->s, capacity->slots ? capacity->slots : n_prefix + batch, err);
-    if (status != TFT_OK)
+    if (status != TFT_OK) {
         tft_batch_close(y->batch);
+        y->batch = NULL; /* layers_close may follow */
+    }
     return status;
 }
 
