@@ -587,17 +587,19 @@ static void first_layer(const struct layers *y, const int32_t *tokens, uint32_t 
         memcpy(to + t * D, y->text + t * y->stride, D * sizeof *to);
 }
 
-/* A cache that fits no memory: closing after the failure is allowed. */
-static void no_memory_for_the_cache(void **state)
+/* A session that cannot be opened, after its workspace was: closing after the failure is allowed. */
+static void a_failed_open_may_be_closed(void **state)
 {
     (void)state;
     struct tft_model *m = unexpanded(&toys[0]);
     struct quantize_opts o = {.n_threads = 1};
-    struct layers_capacity room = {.batch = 4, .rows = 4, .slots = UINT32_MAX / 2};
+    struct layers_capacity room = {.batch = 4, .rows = 4, .slots = m->n_ctx};
     struct layers y;
     struct tft_error err;
-    assert_int_equal(layers_open_empty(&y, m, &o, &room, &err), TFT_ERR_NOMEM);
+    m->n_prefix = 1; /* so the context has one slot too few */
+    assert_int_equal(layers_open_empty(&y, m, &o, &room, &err), TFT_ERR_ARG);
     layers_close(&y);
+    m->n_prefix = 0;
     tft_model_close(m);
 }
 
@@ -805,7 +807,7 @@ int main(void)
         cmocka_unit_test(what_is_not_worth_it_before_the_last_goes_to_the_end),
         cmocka_unit_test(integers_rank_as_floats_do),
         cmocka_unit_test(sequences_of_bytes_do_not_see_each_other),
-        cmocka_unit_test(no_memory_for_the_cache),
+        cmocka_unit_test(a_failed_open_may_be_closed),
         cmocka_unit_test(the_first_stages_find_what_stands_out),
         cmocka_unit_test(the_paper_s_own_algorithm),
         cmocka_unit_test(it_ends),
