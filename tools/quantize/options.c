@@ -1,6 +1,7 @@
 #include "tools/quantize/options.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/quantize/array.h"
 #include "tools/quantize/round/rotate.h"
@@ -17,6 +18,11 @@ void quantize_values_close(struct quantize_values *v)
     free(v->factor);
     free(v->order);
     *v = (struct quantize_values){0};
+}
+
+const char *quantize_float_cache(const char *kv)
+{
+    return kv && strcmp(kv, "f32") == 0 ? "f32" : "f16";
 }
 
 uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix)

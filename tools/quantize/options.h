@@ -69,6 +69,10 @@ struct quantize_opts {
     void *outputs_user;
 };
 
+/* The cache that float passes compute with, if the new file's default is `kv`: "f32" if that is it,
+   as the keys or values of such a model may exceed f16; else "f16". */
+const char *quantize_float_cache(const char *kv);
+
 /* The strongest rotation that costs nothing at run time: ALL; or O_DOWN if the stream cannot be
    rotated, or if a tied head would need weights of its own. */
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);

@@ -180,8 +180,9 @@ static enum tft_status look_for_prefixes(struct quantize_run *run)
         return status;
     const int32_t *first = job_text_first(t, &n_first);
     job_prefix_add_first(&run->prefix, first, n_first);
+    status = job_prefix_fit(&run->prefix);
     run->n_start = job_prefix_start(&run->prefix);
-    return TFT_OK;
+    return status;
 }
 
 /* Of several candidates takes the best. */

@@ -98,7 +98,7 @@ static enum tft_status make_eight(struct job_made *made, const struct quantize_o
     struct quantize_input *result = malloc(tft_model_inputs(j->m) * sizeof *result);
     bool stopped;
     o.bits = NULL;
-    o.kv = NULL;
+    o.kv = quantize_float_cache(from->kv);
     o.outputs = NULL;
     enum tft_status status = result ? job_begin(j, "quantizing to 8 bits") : job_no_memory(j);
     if (status == TFT_OK)

@@ -144,7 +144,7 @@ enum tft_status job_check_try(struct job_check *c, struct job_text *t,
     o.text = t->ids;
     o.n_text = t->n;
     o.bits = NULL;
-    o.kv = NULL;
+    o.kv = quantize_float_cache(from->kv);
     o.prefix = prefix->token;
     o.n_prefix = prefix->n;
     status = make_trial(trial, &o, step);

@@ -1,18 +1,31 @@
 #include "tools/quantize/job/open.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "file/file.h"
 #include "models/open.h"
 #include "port/port.h"
 #include "tools/import/import.h"
 
+/* The float model computes with f32 if the new one will: the default of an open model is that of
+   sessions without a cache of their own, and of layers.h. */
+static void take_cache(const struct job *j, struct tft_model *m)
+{
+    if (j->o->kv && strcmp(j->o->kv, "f32") == 0)
+        m->kv_text = "f32";
+}
+
 static enum tft_status open_models(struct job *j, const char *path, struct tft_model **runs)
 {
     struct tft_model_opts o = {.size = sizeof o, .tokenizer = j->o->tokenizer};
     enum tft_status status = tft_model_open_unexpanded(&j->m, path, &o, j->err);
+    if (status == TFT_OK)
+        take_cache(j, j->m);
     if (status == TFT_OK && runs)
         status = tft_model_open(runs, path, &o, j->err);
+    if (status == TFT_OK && runs)
+        take_cache(j, *runs);
     return status;
 }
 

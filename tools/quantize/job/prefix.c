@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "model/parts.h"
+#include "tools/quantize/array.h"
+#include "tools/quantize/measure/layers.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/search/cushion_search.h"
 #include "tools/quantize/windows.h"
@@ -21,6 +23,13 @@ static bool looks_for_pivots(const struct job_prefix *f)
 }
 
 static bool has_search(const struct job *j) { return j->o->cushion != TFT_CUSHION_NONE; }
+
+/* Whether the options want a prefix: then a model that cannot have it is refused. */
+static bool is_asked(const struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    return o->intact != TFT_INTACT_AUTO || o->intact_text || o->intact_tokens || has_search(j);
+}
 
 enum tft_status job_prefix_check(struct job *j)
 {
@@ -99,13 +108,11 @@ enum tft_status job_prefix_choose(struct job_prefix *f, struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
     const struct tft_model *m = j->m;
-    bool asked =
-        o->intact != TFT_INTACT_AUTO || o->intact_text || o->intact_tokens || has_search(j);
     const char *piece =
         tft_parts_unknown(m, ~(TFT_PREFIX_PIECES | TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT)));
     f->j = j;
     f->intact = o->intact;
-    if (!asked && piece) {
+    if (!is_asked(j) && piece) {
         job_note(j, "%s: made without a prefix: %s has %s", m->source.name, m->arch->name, piece);
         f->intact = TFT_INTACT_NONE;
     }
@@ -235,6 +242,85 @@ void job_prefix_add_first(struct job_prefix *f, const int32_t *token, size_t n)
         p.token[p.n++] = token[i];
     if (!is_choice(f, &p))
         add_choice(f, p.token, p.n);
+}
+
+/* ---- whether its rows fit */
+
+/* Numbers of a file's prefix are f16. The rotation of a head may make values larger: of a head of
+   256 numbers by a factor of up to 16. */
+static bool all_fit(const uint16_t *rows, size_t n)
+{
+    enum { LEAST_LARGE = 0x6c00 }; /* 4096 as f16, a sixteenth of 65536 */
+    for (size_t i = 0; i < n; i++)
+        if ((rows[i] & 0x7fff) >= LEAST_LARGE)
+            return false;
+    return true;
+}
+
+/* Runs the float model over the prefix alone. row: [2, n, G, E] of a layer */
+static bool layers_fit(struct layers *y, uint16_t *row)
+{
+    const struct tft_model *m = y->m;
+    size_t each = (size_t)y->o->n_prefix * m->n_head_kv * m->head_dim;
+    bool fit = true;
+    layers_run_pass(y, &(struct layers_pass){.part = LAYERS_EMBED,
+                                             .x = y->prefix,
+                                             .tokens = y->o->prefix,
+                                             .n = y->o->n_prefix});
+    for (uint32_t l = 0; l < m->n_layer && fit; l++) {
+        layers_load(y, l);
+        layers_run_prefix(y, l, false);
+        layers_unload(y, l);
+        if (m->block[l].mixer != TFT_MIX_ATTENTION)
+            continue;
+        layers_prefix_kv(y, l, row, row + each);
+        fit = all_fit(row, 2 * each);
+    }
+    return fit;
+}
+
+static enum tft_status check_fit(struct job *j, const int32_t *ids, uint32_t n, bool *fit)
+{
+    struct quantize_opts o = {.prefix = ids, .n_prefix = n, .n_threads = j->o->n_threads};
+    struct layers y;
+    if (!n || !*fit)
+        return TFT_OK;
+    enum tft_status status = layers_open_empty(
+        &y, j->m, &o, &(struct layers_capacity){.batch = n, .rows = 1}, j->err);
+    if (status != TFT_OK)
+        return status;
+    uint16_t *row = array_alloc(2 * sizeof *row, n, j->m->n_head_kv, j->m->head_dim);
+    if (row)
+        *fit = layers_fit(&y, row);
+    free(row);
+    layers_close(&y);
+    return row ? TFT_OK : job_no_memory(j);
+}
+
+enum tft_status job_prefix_fit(struct job_prefix *f)
+{
+    struct job *j = f->j;
+    bool fit = true;
+    if (strcmp(quantize_float_cache(j->o->kv), "f32") != 0)
+        return TFT_OK;
+    enum tft_status status = check_fit(j, f->ids, (uint32_t)f->n, &fit);
+    for (uint32_t i = 0; i < f->n_choices && status == TFT_OK; i++)
+        status = check_fit(j, f->choice[i].token, f->choice[i].n, &fit);
+    if (status != TFT_OK || fit)
+        return status;
+    if (is_asked(j))
+        return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
+                        "%s: no prefix for this model: keys or values exceed f16, in which a file "
+                        "stores a prefix",
+                        j->m->source.name);
+    job_note(j,
+             "%s: made without a prefix: keys or values exceed f16, in which a file stores a "
+             "prefix",
+             j->m->source.name);
+    f->intact = TFT_INTACT_NONE;
+    f->n = f->n_choices = f->n_pivots = 0;
+    f->pivots = false;
+    return TFT_OK;
 }
 
 /* ---- the search */

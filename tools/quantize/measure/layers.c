@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu.h"
 #include "kv/kv.h"
 #include "models/layer_embed.h"
+#include "simd/half.h"
 #include "tools/quantize/round/pack.h"
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)
@@ -353,16 +354,40 @@ void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
         rotate_residual_rows(&y->rotation, pass->x, y->stride, pass->n, NULL);
 }
 
+/* Copy a row of f16 to the slots of a cache of either format, and back; the slots' numbers are
+   `apart`. */
+static void put_row(enum tft_num num, void *slots, size_t apart, const uint16_t *row, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (num == TFT_NUM_F16)
+            ((uint16_t *)slots)[i * apart] = row[i];
+        else
+            ((float *)slots)[i * apart] = tft_f16_to_f32(row[i]);
+}
+
+static void get_row(enum tft_num num, const void *slots, size_t apart, uint16_t *row, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        row[i] = num == TFT_NUM_F16 ? ((const uint16_t *)slots)[i * apart]
+                                    : tft_f32_to_f16(((const float *)slots)[i * apart]);
+}
+
+/* The first number of a key; the others are TFT_KEY_PANEL apart. */
+static void *key_at(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t pos)
+{
+    uint32_t lane = pos % TFT_KEY_PANEL;
+    char *panel = tft_kv_keys(kv, layer, head, pos - lane);
+    return panel + lane * tft_num_bytes(kv->num);
+}
+
 void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint16_t *k,
                    const uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
-    uint32_t dim = y->m->head_dim, in = y->m->block[l].kv_layer, lane = pos % TFT_KEY_PANEL;
+    uint32_t dim = y->m->head_dim, in = y->m->block[l].kv_layer;
     for (uint32_t h = 0; h < y->m->n_head_kv; h++, k += dim, v += dim) {
-        uint16_t *panel = tft_kv_keys(kv, in, h, pos - lane);
-        for (uint32_t d = 0; d < dim; d++)
-            panel[d * TFT_KEY_PANEL + lane] = k[d];
-        memcpy(tft_kv_values(kv, in, h, pos), v, dim * sizeof *v);
+        put_row(kv->num, key_at(kv, in, h, pos), TFT_KEY_PANEL, k, dim);
+        put_row(kv->num, tft_kv_values(kv, in, h, pos), 1, v, dim);
     }
 }
 
@@ -454,12 +479,9 @@ void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, u
     uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv, in = y->m->block[l].kv_layer;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t h = 0; h < heads; h++) {
-            uint32_t pos = first + i, lane = pos % TFT_KEY_PANEL;
             size_t at = ((size_t)i * heads + h) * dim;
-            const uint16_t *panel = tft_kv_keys(kv, in, h, pos - lane);
-            for (uint32_t d = 0; d < dim; d++)
-                k[at + d] = panel[d * TFT_KEY_PANEL + lane];
-            memcpy(v + at, tft_kv_values(kv, in, h, pos), dim * sizeof *v);
+            get_row(kv->num, key_at(kv, in, h, first + i), TFT_KEY_PANEL, k + at, dim);
+            get_row(kv->num, tft_kv_values(kv, in, h, first + i), 1, v + at, dim);
         }
 }
 
@@ -560,7 +582,7 @@ static enum tft_status open_session(struct layers *y, struct tft_session **s, ui
                                   .capacity = slots,
                                   .n_threads = y->o->n_threads,
                                   .checkpoints = 1,
-                                  .kv = "f16",
+                                  .kv = quantize_float_cache(y->m->kv_text),
                                   .batch = y->batch};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
     const uint32_t *windows = y->m->kv_window;

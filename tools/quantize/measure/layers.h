@@ -123,7 +123,7 @@ void layers_run_text(struct layers *y, uint32_t l, bool dry);
 void layers_run_head(struct layers *y);
 
 /* Copies the keys and values of layer l at the positions first .. first + n - 1, or the prefix's;
-   k, v: [n, G, E] f16. */
+   k, v: [n, G, E] f16, infinite if a number of a cache of f32 exceeds f16. */
 void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, uint16_t *k,
                uint16_t *v);
 void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v);

@@ -133,7 +133,7 @@ static double measure_floor(struct searcher *z)
     for (size_t i = 0; i < tft_panel_rows(w->rows); i++)
         z->scale[i] = w->scale[i] * (1 + 0x1p-12f);
     w->scale = z->scale;
-    double loss = divergence_measure(&z->d, "f16");
+    double loss = divergence_measure(&z->d, quantize_float_cache(z->m->kv_text));
     *w = whole;
     return loss;
 }
@@ -146,7 +146,7 @@ static void measure_matrix(struct searcher *z, size_t i)
     for (size_t c = 0; c < MOST && !failed(z); c++)
         z->item[i].cost[c] = fewest > 0 ? sample_error(z, w, choices[c]) / fewest : 0;
     use_fewest(z, w);
-    found->loss = divergence_measure(&z->d, "f16");
+    found->loss = divergence_measure(&z->d, quantize_float_cache(z->m->kv_text));
     *w = whole;
     /* a hundredth of the floor is noise */
     double cost = fmax(found->loss - z->r->floor, 0.01 * z->r->floor + 1e-12);
@@ -254,7 +254,7 @@ static void search(struct searcher *z)
     size_t bytes = budget(z);
     uint32_t windows = divergence_pick(&z->d, DIVERGENCE_OTHERS, MEASURED_TOKENS);
     z->d.total_work = windows * ((double)z->n + 2);
-    divergence_refer(&z->d, "f16");
+    divergence_refer(&z->d, quantize_float_cache(z->m->kv_text));
     z->r->floor = failed(z) ? 0 : measure_floor(z);
     for (size_t i = 0; i < z->n && !failed(z); i++)
         measure_matrix(z, i);
