@@ -545,6 +545,32 @@ class Quantize(Case):
         self.assertIn("residual is window: write window=N",
                       self.fails("run", new, *args, "--kv=kivi:residual=16", status=2))
 
+    def test_values_that_exceed_f16(self):
+        """The model computes what the toy computes; only a cache of f32 can hold its values."""
+        toy, large = self.toy(endless=1), self.toy(endless=1, values=1e6)
+        self.assertIn("NaN or infinity", self.fails("run", large, "-phello", "-n1", "--kv=f16"))
+        said = subprocess.run([*TUFFET, *self.arguments("--kv=f32", model=large)],
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn(b"made without a prefix: keys or values exceed f16", said.stderr)
+        losses = [self.json("ppl", model, "-f", self.text, "--ctx=64")["nll"]
+                  for model in (self.path("out"), self.quantized("--kv=f32", "--intact=none",
+                                                                 model=toy, out="out-toy"))]
+        self.assertAlmostEqual(*losses, delta=0.02)
+        own, f16 = (self.json("inspect", self.path("out"), *args)["memory"]["kv_per_token"]
+                    for args in ([], ["--kv=f16"]))
+        self.assertEqual(own, 2 * f16)
+        for args in (["--rotate=none", "--smooth=0.5"], ["--bits=4", "--group=32"],
+                     ["--bits-search=6", "--group=32"], ["--dynamic=auto"]):
+            self.assertEqual(self.json(*self.arguments("--kv=f32", "--intact=none", *args,
+                                                       model=large))["prefix"], [])
+        for args in (["--intact=bos"], ["--intact-tokens=5,6"],
+                     ["--cushion=auto", "--cushion-max=2", "--cushion-sample=8"]):
+            self.assertIn("keys or values exceed f16",
+                          self.fails(*self.arguments("--kv=f32", "--json", *args, model=large)))
+        with_prefix = self.json(*self.arguments("--kv=f32", model=toy))  # its values fit
+        self.assertEqual(with_prefix["prefix"], self.json(*self.arguments(model=toy))["prefix"])
+
     SEARCH = ["--calib-window=40", "--calib-tokens=200", "--kv=tuffet:window=0,group=16"]
 
     def test_bits_by_layer(self):

@@ -46,6 +46,7 @@ static void set_arch(const char *arch)
 }
 
 static int32_t outlier = -1; /* a token */
+static float values;         /* a factor; 0: none */
 
 static void set_pooling(const char *type)
 {
@@ -87,6 +88,8 @@ static int set(const char *arg)
         set_pooling(value);
     else if (strcmp(name, "outlier") == 0)
         outlier = (int32_t)strtol(value, NULL, 10);
+    else if (strcmp(name, "values") == 0)
+        values = strtof(value, NULL);
     else if (strcmp(name, "adds_eos") == 0)
         t.adds_eos = true;
     else
@@ -99,7 +102,10 @@ static int write_toy(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (set(argv[i]) != 0)
             return 2;
-    return toy_write(&t, argv[0]) && (outlier < 0 || toy_give_outlier(argv[0], outlier)) ? 0 : 1;
+    bool good = toy_write(&t, argv[0]) &&
+                (outlier < 0 || toy_give_outlier(argv[0], outlier)) &&
+                (values == 0 || toy_enlarge_values(argv[0], values));
+    return good ? 0 : 1;
 }
 
 /* -ln p of a token. */
