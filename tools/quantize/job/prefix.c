@@ -248,11 +248,12 @@ void job_prefix_add_first(struct job_prefix *f, const int32_t *token, size_t n)
 
 /* Numbers of a file's prefix are f16. The rotation of a head may make values larger: of a head of
    256 numbers by a factor of up to 16. */
-static bool all_fit(const uint16_t *rows, size_t n)
+enum { INFINITE = 0x7c00, LARGE_VALUE = 0x6c00 /* 4096 as f16, a sixteenth of 65536 */ };
+
+static bool all_below(const uint16_t *rows, size_t n, unsigned end)
 {
-    enum { LEAST_LARGE = 0x6c00 }; /* 4096 as f16, a sixteenth of 65536 */
     for (size_t i = 0; i < n; i++)
-        if ((rows[i] & 0x7fff) >= LEAST_LARGE)
+        if ((rows[i] & 0x7fffu) >= end)
             return false;
     return true;
 }
@@ -274,7 +275,7 @@ static bool layers_fit(struct layers *y, uint16_t *row)
         if (m->block[l].mixer != TFT_MIX_ATTENTION)
             continue;
         layers_prefix_kv(y, l, row, row + each);
-        fit = all_fit(row, 2 * each);
+        fit = all_below(row, each, INFINITE) && all_below(row + each, each, LARGE_VALUE);
     }
     return fit;
 }
