@@ -67,8 +67,8 @@ bool toy_write(const struct toy *t, const char *path);
    input of ffn_down in layer 0 to about 1600, where other tokens have a few. False if that fails. */
 bool toy_give_outlier(const char *path, int32_t token);
 
-/* Multiplies the attention's values in a file, a toy of f32 with two layers, and divides the matrices
-   that read them: the model computes the same, but for rounding. False if that fails. */
+/* Multiplies the attention's values in a file, a toy of f32 with two layers, and divides the
+   matrices that read them: the model computes the same, but for rounding. False if that fails. */
 bool toy_enlarge_values(const char *path, float factor);
 
 /* A random block of a quantized type, with numbers of about spread / 2. */

@@ -94,7 +94,8 @@ bool toy_enlarge_values(const char *path, float factor)
     FILE *f = fopen(path, "r+b");
     bool good = f;
     for (int l = 0; l < 2 && good; l++)
-        good = multiply(&s, f, "attn_v", l, factor) && multiply(&s, f, "attn_output", l, 1 / factor);
+        good = multiply(&s, f, "attn_v", l, factor) &&
+               multiply(&s, f, "attn_output", l, 1 / factor);
     if (f && fclose(f))
         good = false;
     tft_source_close(&s);
