@@ -1,67 +1,22 @@
 """tuffet import, and quantize on a folder."""
 import json
 import os
-import random
-import struct
 import subprocess
 
 from program import TUFFET, Case, main
-
-CONFIG = {"architectures": ["LlamaForCausalLM"], "hidden_size": 32, "intermediate_size": 48,
-          "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
-          "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "vocab_size": 40,
-          "tie_word_embeddings": True}
-LAYER = {"input_layernorm": (32,), "post_attention_layernorm": (32,), "self_attn.q_proj": (32, 32),
-         "self_attn.k_proj": (16, 32), "self_attn.v_proj": (16, 32), "self_attn.o_proj": (32, 32),
-         "mlp.gate_proj": (48, 32), "mlp.up_proj": (48, 32), "mlp.down_proj": (32, 48)}
-SHAPES = {"embed_tokens": (40, 32), "norm": (32,),
-          **{"layers.0." + name: shape for name, shape in LAYER.items()}}
-
+from support import hf_folder
+from support.hf_folder import CONFIG, SHAPES, numbers, tokenizer
 
 TEXT = b"the cat sat on the hat, the rat ate the oat. " * 40
-
-
-def tokenizer():
-    """A byte-level BPE of GPT-2's kind, with two merges and a special token."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [b for b in range(256) if b not in printable]
-    names = [chr(b) for b in printable] + [chr(256 + i) for i in range(len(others))]
-    vocab = {name: i for i, name in enumerate(names + ["th", "the"])}
-    end = {"id": 258, "content": "<|endoftext|>", "special": True, "normalized": False,
-           "single_word": False, "lstrip": False, "rstrip": False}
-    split = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
-             "use_regex": True}
-    return {"version": "1.0", "added_tokens": [end], "normalizer": None, "pre_tokenizer": split,
-            "decoder": split, "post_processor": None,
-            "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", ["th", "e"]],
-                      "byte_fallback": False}}
-
-
-def numbers(shape):
-    n = 1
-    for x in shape:
-        n *= x
-    return n
 
 
 class Import(Case):
     def folder_of(self, name, more=None, rename=None, **changes):
         """A folder with a small llama of random bfloat16, with `more` tensors."""
-        source, header, data = random.Random(1), {}, b""
         rows = changes.get("vocab_size", CONFIG["vocab_size"])
-        for tensor, shape in {**SHAPES, "embed_tokens": (rows, 32), **(more or {})}.items():
-            part = b"".join(struct.pack("<f", source.uniform(-1, 1))[2:]
-                            for _ in range(numbers(shape)))
-            stored = tensor if tensor.endswith(".bias") else tensor + ".weight"
-            header[(rename or {}).get(stored, "model." + stored)] = {
-                "dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data + part)]}
-            data += part
-        head = json.dumps(header).encode()
-        path = self.path(name)
-        os.makedirs(path, exist_ok=True)
-        self.write(name + "/model.safetensors", struct.pack("<Q", len(head)) + head + data)
-        self.write(name + "/config.json", json.dumps({**CONFIG, **changes}).encode())
-        return path
+        hf_folder.write(self.path(name), {"config.json": {**CONFIG, **changes}},
+                        *hf_folder.safetensors(hf_folder.tensors(rows, more, rename)))
+        return self.path(name)
 
     def imported(self, name, tokenizer, config=None, generation=None, files=None, **changes):
         """The file of a folder with a tokenizer.json, and with `files`."""
