@@ -110,6 +110,26 @@ class Import(Case):
             self.assertIn("refused", said)
             self.assertEqual(self.read(out), b"what was there")
 
+    def test_numbers_that_are_none(self):
+        """NaN and infinity among the weights, as bfloat16."""
+        for number in b"\xc0\x7f", b"\x80\x7f", b"\x80\xff":
+            folder = self.folder_of("none")
+            weights = os.path.join(folder, "model.safetensors")
+            data = self.read(weights)
+            self.write("none/model.safetensors", data[:-2] + number)
+            for options in [], ["--type=f16"], ["--type=f32"]:
+                self.assertIn('NaN or infinity in tensor "model.layers.0.mlp.down_proj.weight"',
+                              self.fails("import", folder, "-o", self.path("x"),
+                                         "--no-tokenizer", *options))
+
+    def test_long_texts(self):
+        """A message about a long text names the file nonetheless."""
+        for config in {"hidden_act": "x" * 5000}, {"rope_scaling": {"type": "x" * 5000}}:
+            folder = self.folder_of("long", **config)
+            said = self.fails("import", folder, "-o", self.path("x"), "--no-tokenizer")
+            self.assertIn("long/config.json: ", said)
+            self.assertLess(len(said), 400)
+
     def test_members_of_config(self):
         """What is not read must be known to change nothing."""
         out = self.path("members.gguf")

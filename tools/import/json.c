@@ -12,11 +12,13 @@
 enum tft_status import_error_args(struct tft_error *err, enum tft_status code, const char *fmt,
                                   va_list args)
 {
-    enum { MOST_SHOWN = 240 };
+    enum { SHOWN = 118 }; /* of the path or a text of the folder, at each end, if it is long */
     char text[4096 + 512]; /* a path, and the message about it */
     vsnprintf(text, sizeof text, fmt, args);
-    size_t n = strlen(text), cut = n > MOST_SHOWN ? n - MOST_SHOWN : 0;
-    return tft_fail(err, code, "%s%s", cut ? "..." : "", text + cut);
+    size_t n = strlen(text);
+    if (n <= 2 * SHOWN)
+        return tft_fail(err, code, "%s", text);
+    return tft_fail(err, code, "%.*s...%s", (int)SHOWN, text, text + n - SHOWN);
 }
 
 enum tft_status import_error(struct tft_error *err, enum tft_status code, const char *fmt, ...)

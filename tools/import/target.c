@@ -168,6 +168,17 @@ static void read_row(const struct import *im, const char *prefix,
         row[c] = -(float)tft_exp((double)row[c]);
 }
 
+static void refuse_infinite(struct import *im, const struct import_target *t, const float *row,
+                            uint64_t n)
+{
+    for (uint64_t c = 0; c < n; c++)
+        if (!isfinite(row[c])) {
+            import_fail(im, TFT_ERR_FORMAT, "%s: NaN or infinity in tensor \"%s\"",
+                        im->folder.path, t->from);
+            return;
+        }
+}
+
 static void write_row(struct import *im, const struct import_target *t, const float *row,
                       uint16_t *half)
 {
@@ -177,7 +188,7 @@ static void write_row(struct import *im, const struct import_target *t, const fl
     }
     for (uint64_t c = 0; c < t->cols; c++) {
         half[c] = t->type == TFT_F16 ? tft_f32_to_f16(row[c]) : tft_f32_to_bf16(row[c]);
-        if (t->type == TFT_F16 && isfinite(row[c]) && fabsf(row[c]) >= 65520)
+        if (t->type == TFT_F16 && fabsf(row[c]) >= 65520)
             import_fail(im, TFT_ERR_UNSUPPORTED,
                         "%s: tensor \"%s\" has numbers too large for f16: use --type bf16",
                         im->folder.path, t->from);
@@ -210,13 +221,12 @@ void import_write_data(struct import *im, const char *prefix, const struct impor
     if (!row || !half)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     double size = ternary && import_goes_on(im) ? mean_size(t, row) : 0;
-    if (!isfinite(size))
-        import_fail(im, TFT_ERR_FORMAT, "%s: NaN or infinity in tensor \"%s\"", im->folder.path,
-                    t->from);
+    refuse_infinite(im, t, &(float){(float)size}, 1);
     for (uint64_t r = 0; r < t->rows && import_goes_on(im); r++) {
         read_row(im, prefix, t, r, row);
         if (ternary)
             make_ternary(row, t->cols, size);
+        refuse_infinite(im, t, row, t->cols);
         write_row(im, t, row, half);
     }
     free(row);
