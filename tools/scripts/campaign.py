@@ -12,6 +12,8 @@ Each part runs commands on small models and does something to them:
               needs
     room      files may only grow to so many bytes, in steps likewise
     kills     commands that write a file are killed under way (kill -9)
+    folders   import of folders with other members, tensors, tokens or bytes than they should have:
+              the file runs, or a line names what is wrong
     GPU       calls of a played GPU fail, one after the other, where the build has one
     requests  each allocation of 20 requests to a server fails, one after the other: an answer with
               the status 200 is the right one, and the server goes on
@@ -46,6 +48,7 @@ import sys
 import tempfile
 import time
 
+import campaign_folders
 import campaign_server
 
 THOROUGH = "TUFFET_THOROUGH" in os.environ
@@ -102,7 +105,8 @@ class Campaign:
         self.run_plainly(*self.quantize("w8a8", "--intact-system=Be brief", "--template=chatml",
                                         "--kv=tuffet:group=16,window=16"))
         self.run_plainly("pack", self.path("q8_0"), "-o", self.path("packed"))
-        self.has_eval = b"eval" in self.run_plainly("help")
+        help_text = self.run_plainly("help")
+        self.has_eval, self.has_import = b"eval" in help_text, b"import" in help_text
         self.has_server = b"--api-key" in self.run_plainly("serve", "--help")
 
     def addresses_to_load(self):
@@ -185,8 +189,10 @@ class Campaign:
         self.bad.append(f"{what}: {shlex.join(command)} ({how})")
         print(self.bad[-1], file=sys.stderr, flush=True)
 
-    def attempt(self, command, how, env=None, limits=()):
-        """Runs a command; reports what must not happen."""
+    def attempt(self, command, how, env=None, limits=(), use=None):
+        """Runs a command; reports what must not happen. use: called with the path of a new file
+        in place of checking its checksum; then an error may follow warnings, a line each. Returns
+        the end of the process; None: it did not end."""
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             for which, value in limits:
@@ -199,13 +205,14 @@ class Campaign:
                                   preexec_fn=limit, check=False)
         except subprocess.TimeoutExpired:
             self.report("does not end", command, how)
-            return
+            return None
         error = done.stderr.decode(errors="replace")
         if done.returncode not in (0, 1, 2):
             self.report(f"ends with {done.returncode}", command, f"{how}: {error[-300:]}")
-        elif done.returncode and (error.count("\n") != 1 or not error.endswith("\n")):
+        elif done.returncode and not (is_lines(error) if use else is_line(error)):
             self.report("an error is not one line", command, f"{how}: {error!r}")
-        self.check_folder(command, how, done.returncode == 0)
+        self.check_folder(command, how, done.returncode == 0, use=use)
+        return done
 
     def remove_rest(self):
         for name in set(os.listdir(self.folder)) - self.mine:
@@ -221,7 +228,7 @@ class Campaign:
         with open(self.path("out"), "rb") as f:
             return f.read(len(OLDER) + 1) == OLDER
 
-    def check_folder(self, command, how, done, may_stay=("out.cushion",)):
+    def check_folder(self, command, how, done, may_stay=("out.cushion",), use=None):
         """A file that a command writes is whole, or not there, or the older one; and nothing else
         is left, but for what a search goes on from. done: the command succeeded."""
         for name in set(os.listdir(self.folder)) - self.mine:
@@ -230,7 +237,10 @@ class Campaign:
                 if done and path in command:
                     self.report("the file was not written", command, how)
             elif name == "out":
-                self.check_file(name, command, how)
+                if use:
+                    use(path)
+                else:
+                    self.check_file(name, command, how)
             elif how == "killed" and name.startswith(("out.tmp", "out.cushion.tmp")):
                 if os.path.getsize(path) and name.startswith("out.tmp"):
                     self.check_file(name, command, how)
@@ -335,6 +345,15 @@ class Campaign:
                          "PLAYER_LOG")
 
 
+def is_line(text):
+    return text.endswith("\n") and text.count("\n") == 1
+
+
+def is_lines(text):
+    """Lines, each of the program."""
+    return text.endswith("\n") and all(line.startswith("tuffet: ") for line in text.splitlines())
+
+
 def spread(n):
     """0 .. n - 1 again and again, each as (i, n), in an order that is even at any time: 0, then the
     middle, then the quarters, ... (van der Corput's)."""
@@ -376,12 +395,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         c = Campaign(a, folder)
         parts = {"files": c.files, "memory": c.memory, "in/out": c.in_out,
-                 "addresses": c.addresses, "room": c.room, "kills": c.kills}
+                 "addresses": c.addresses, "room": c.room, "kills": c.kills,
+                 "folders": campaign_folders.FolderPart(c).folders}
         server = campaign_server.ServerParts(c) if c.has_server else None
         if server:
             parts.update({"requests": server.requests, "hostile": server.hostile,
                           "templates": server.templates, "grammars": server.grammars,
                           "server": server.server_kills})
+        if not c.has_import:
+            parts.pop("folders")
         if not os.path.exists(c.fail):
             for name in ("memory", "in/out", "requests"):
                 parts.pop(name, None)

@@ -69,6 +69,27 @@ def parts_of(text):
         return [json.loads(text)]
 
 
+def mutate(r, data):
+    """Other bytes, cut, doubled, or numbers that are extreme, as the random generator r draws."""
+    data = bytearray(data)
+    for _ in range(r.choice([1, 1, 2, 6])):
+        at = r.randrange(len(data) + 1)
+        kind = r.randrange(5)
+        if kind == 0 and at < len(data):
+            data[at] = r.choice([0, 10, 13, 34, 92, 123, 0x7f, 0x80, 0xff, r.randrange(256)])
+        elif kind == 1:
+            del data[at:at + r.choice([1, 4, 40])]
+        elif kind == 2:
+            data[at:at] = data[at:at + r.choice([1, 9, 90])] * r.choice([1, 2, 50])
+        elif kind == 3:
+            data[at:at] = r.choice([b"null", b"-1", b"1e999", b"[]", b"{}", b'""', b"\\u0000",
+                                    b"9223372036854775808", b"\\ud800", b"true", b"0.5"])
+        else:
+            other = json.dumps(r.choice(REQUESTS)[1] or {}).encode()
+            data[at:at] = other[r.randrange(len(other)):]
+    return bytes(data)
+
+
 class Server:
     """tuffet serve on a port of its own."""
 
@@ -190,26 +211,6 @@ class ServerParts:
 
     # ---- requests that nobody should send
 
-    def mutate(self, data):
-        """Other bytes, cut, doubled, or numbers that are extreme."""
-        r, data = self.c.random, bytearray(data)
-        for _ in range(r.choice([1, 1, 2, 6])):
-            at = r.randrange(len(data) + 1)
-            kind = r.randrange(5)
-            if kind == 0 and at < len(data):
-                data[at] = r.choice([0, 10, 13, 34, 92, 123, 0x7f, 0x80, 0xff, r.randrange(256)])
-            elif kind == 1:
-                del data[at:at + r.choice([1, 4, 40])]
-            elif kind == 2:
-                data[at:at] = data[at:at + r.choice([1, 9, 90])] * r.choice([1, 2, 50])
-            elif kind == 3:
-                data[at:at] = r.choice([b"null", b"-1", b"1e999", b"[]", b"{}", b'""', b"\\u0000",
-                                        b"9223372036854775808", b"\\ud800", b"true", b"0.5"])
-            else:
-                other = json.dumps(r.choice(REQUESTS)[1] or {}).encode()
-                data[at:at] = other[r.randrange(len(other)):]
-        return bytes(data)
-
     def hostile(self):
         """One request, on a server that goes on; now and then it must answer rightly."""
         r = self.c.random
@@ -219,11 +220,11 @@ class ServerParts:
         path, body = r.choice(REQUESTS)
         body = json.dumps(body or {}).encode()
         if r.random() < 0.7:
-            body = self.mutate(body)
+            body = mutate(self.c.random, body)
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" \
                f"Content-Length: {len(body)}\r\n\r\n".encode()
         if r.random() < 0.4:
-            head = self.mutate(head)
+            head = mutate(self.c.random, head)
         self.hostile_server.raw(head + body)
         self.n_hostile += 1
         if not self.hostile_server.lives() or self.n_hostile % 25 == 0:
@@ -284,7 +285,7 @@ class ServerParts:
 
     def templates(self):
         seed = self.c.random.choice(self.seeds("tests/chat/templates", "*.jinja"))
-        data, path = self.mutate(seed).replace(b"\0", b" "), self.c.path("damaged")
+        data, path = mutate(self.c.random, seed).replace(b"\0", b" "), self.c.path("damaged")
         subprocess.run([self.c.toy, "write", path, "endless=1", b"template=" + data], check=True)
         self.c.attempt(["chat", path, "-pHello", "-n1", "-t1"], data.hex())
         os.remove(path)
@@ -295,7 +296,7 @@ class ServerParts:
             b'root ::= item ("," item)*\nitem ::= [a-z]+ "=" ("\\"" [^"]* "\\"" | [0-9]{1,9})\n',
             b'root ::= "(" root ")" | "x"? \n# a comment\n', b'root ::= ("a"?){900}\n',
             b'root ::= a b\na ::= "\\u00e9" | b\nb ::= "y" | "z" b?\n'])
-        data, path = self.mutate(seed), self.c.path("damaged")
+        data, path = mutate(self.c.random, seed), self.c.path("damaged")
         with open(path, "wb") as f:
             f.write(data)
         self.c.attempt(["run", self.model, "-pOnce", "-n4", "-t1", "--grammar", path], data.hex())
