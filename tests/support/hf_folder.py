@@ -40,8 +40,8 @@ def numbers(shape):
 
 
 def tensors(rows, more=None, rename=None):
-    """The tensors of the model, {name: (type, shape, bytes)}, with `more`: random bfloat16. rows: of
-    the vocabulary."""
+    """The tensors of the model, {name: (type, shape, bytes)}, with `more`: random bfloat16. rows:
+    of the vocabulary."""
     source, made = random.Random(1), {}
     for tensor, shape in {**SHAPES, "embed_tokens": (rows, 32), **(more or {})}.items():
         data = b"".join(struct.pack("<f", source.uniform(-1, 1))[2:] for _ in range(numbers(shape)))
