@@ -10,12 +10,26 @@
 set -u
 cd "$(dirname "$0")/../.." || exit
 
-all="whole sanitizers alone arm72 arm76 i386 armhf riscv64 musl tsan msan cuda thorough campaign wasm
-windows static deb debian baremetal steady"
+all="whole sanitizers alone arm72 arm76 i386 armhf riscv64 musl tsan msan cuda thorough campaign
+hostile commands wasm windows static deb debian baremetal steady"
 out=build/everywhere
 mkdir -p "$out"
 commit=$(git rev-parse --short HEAD)
 [ -z "$(git status --porcelain)" ] || commit=$commit+changes
+
+# Inputs of others, under sanitizers; then each allocation of 20 requests fails, where no sanitizer
+# replaces malloc.
+hostile() {
+    export ASAN_OPTIONS=abort_on_error=1:intercept_tls_get_addr=0 UBSAN_OPTIONS=halt_on_error=1 \
+        LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp"
+    CHECK=no sh tools/scripts/platforms.sh sanitizers || return
+    for part in hostile=500 folders=400 templates=400 grammars=300 kills=200 server=50; do
+        tools/scripts/campaign.py --build build/asan --only "${part%=*}" --runs "${part#*=}" ||
+            return
+    done
+    sh tools/scripts/build.sh build/test --werror &&
+        tools/scripts/campaign.py --only requests --minutes 60
+}
 
 step() {
     case $1 in
@@ -24,6 +38,11 @@ step() {
         ;;
     thorough) TUFFET_THOROUGH=1 sh tools/scripts/test.sh -t 40 ;;
     campaign) tools/scripts/campaign.py --minutes 30 --seed "$(date +%j)" ;;
+    hostile) (hostile) ;;
+    commands)
+        sh tools/scripts/install.sh curl && sh tools/scripts/test.sh commands &&
+            python3 tests/tree/commands.py . build/test --everywhere
+        ;;
     musl | wasm | windows | static | deb | debian | baremetal | steady)
         sh "tools/scripts/$1.sh"
         ;;
