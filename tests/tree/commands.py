@@ -88,6 +88,7 @@ AFTER = {
 SLOW = {
     ("docs/cache.md", "tuffet quantize model.gguf -o out.gguf --calib text.txt --kv tuffet:s"): 1,
     ("docs/quantize.md", "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --c"): 1,
+    ("docs/reliability.md", "timeout 30"): 1,
 }
 
 # The small model has heads too small for this budget; names that stand for others.
