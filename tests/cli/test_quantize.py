@@ -556,7 +556,7 @@ class Quantize(Case):
         losses = [self.json("ppl", model, "-f", self.text, "--ctx=64")["nll"]
                   for model in (self.path("out"), self.quantized("--kv=f32", "--intact=none",
                                                                  model=toy, out="out-toy"))]
-        self.assertAlmostEqual(*losses, delta=0.02)
+        self.assertAlmostEqual(*losses, delta=0.05)
         own, f16 = (self.json("inspect", self.path("out"), *args)["memory"]["kv_per_token"]
                     for args in ([], ["--kv=f16"]))
         self.assertEqual(own, 2 * f16)
