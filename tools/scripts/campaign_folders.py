@@ -57,8 +57,7 @@ class Folder:
             "tokenizer.json": hf_folder.tokenizer(),
             "tokenizer_config.json": {"eos_token": "<|endoftext|>", "chat_template": TEMPLATE},
             "generation_config.json": {"eos_token_id": [258]}}
-        self.tensors = hf_folder.tensors(264, more)
-        self.header, self.data = hf_folder.safetensors(self.tensors)
+        self.header, self.data = hf_folder.safetensors(hf_folder.tensors(264, more))
         self.said = [name]
 
     def write(self, path):
