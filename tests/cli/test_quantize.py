@@ -565,7 +565,8 @@ class Quantize(Case):
             self.assertEqual(self.json(*self.arguments("--kv=f32", "--intact=none", *args,
                                                        model=large))["prefix"], [])
         for args in (["--intact=bos"], ["--intact-tokens=5,6"],
-                     ["--cushion=auto", "--cushion-max=2", "--cushion-sample=8"]):
+                     ["--cushion=auto", "--cushion-max=2", "--cushion-sample=8"],
+                     ["--intact=none", "--intact-system=Be brief", "--template=chatml"]):
             self.assertIn("keys or values exceed f16",
                           self.fails(*self.arguments("--kv=f32", "--json", *args, model=large)))
         with_prefix = self.json(*self.arguments("--kv=f32", model=toy))  # its values fit

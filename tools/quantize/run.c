@@ -181,6 +181,8 @@ static enum tft_status look_for_prefixes(struct quantize_run *run)
     const int32_t *first = job_text_first(t, &n_first);
     job_prefix_add_first(&run->prefix, first, n_first);
     status = job_prefix_fit(&run->prefix);
+    if (status == TFT_OK)
+        status = job_system_fit(&run->system);
     run->n_start = job_prefix_start(&run->prefix);
     return status;
 }

@@ -280,11 +280,12 @@ static bool layers_fit(struct layers *y, uint16_t *row)
     return fit;
 }
 
-static enum tft_status check_fit(struct job *j, const int32_t *ids, uint32_t n, bool *fit)
+enum tft_status job_prefix_check_fit(struct job *j, const int32_t *ids, uint32_t n, bool *fit)
 {
     struct quantize_opts o = {.prefix = ids, .n_prefix = n, .n_threads = j->o->n_threads};
     struct layers y;
-    if (!n || !*fit)
+    bool f32 = strcmp(quantize_float_cache(j->o->kv), "f32") == 0;
+    if (!f32 || !n || !*fit)
         return TFT_OK;
     enum tft_status status = layers_open_empty(
         &y, j->m, &o, &(struct layers_capacity){.batch = n, .rows = 1}, j->err);
@@ -302,11 +303,9 @@ enum tft_status job_prefix_fit(struct job_prefix *f)
 {
     struct job *j = f->j;
     bool fit = true;
-    if (strcmp(quantize_float_cache(j->o->kv), "f32") != 0)
-        return TFT_OK;
-    enum tft_status status = check_fit(j, f->ids, (uint32_t)f->n, &fit);
+    enum tft_status status = job_prefix_check_fit(j, f->ids, (uint32_t)f->n, &fit);
     for (uint32_t i = 0; i < f->n_choices && status == TFT_OK; i++)
-        status = check_fit(j, f->choice[i].token, f->choice[i].n, &fit);
+        status = job_prefix_check_fit(j, f->choice[i].token, f->choice[i].n, &fit);
     if (status != TFT_OK || fit)
         return status;
     if (is_asked(j))

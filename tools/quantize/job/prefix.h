@@ -43,6 +43,10 @@ enum tft_status job_prefix_take(struct job_prefix *f, uint32_t choice);
    them (job_text_begin). They may be outliers in every conversation, which look does not find. */
 void job_prefix_add_first(struct job_prefix *f, const int32_t *token, size_t n);
 
+/* If the new model's cache is f32, *fit becomes false if keys or values of the tokens ids: [n]
+   exceed f16. */
+enum tft_status job_prefix_check_fit(struct job *j, const int32_t *ids, uint32_t n, bool *fit);
+
 /* If the new model's cache is f32: makes no prefix, and says so, if the keys or values of one of
    the choices exceed f16. */
 enum tft_status job_prefix_fit(struct job_prefix *f);

@@ -98,6 +98,23 @@ enum tft_status job_system_choose(struct job_system *c, struct job *j,
     return status;
 }
 
+enum tft_status job_system_fit(const struct job_system *c)
+{
+    bool fit = true;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct named_prefix *p = &c->prefix[i];
+        enum tft_status status = job_prefix_check_fit(c->j, p->tokens, p->n, &fit);
+        if (status != TFT_OK)
+            return status;
+        if (!fit)
+            return tft_fail(c->j->err, TFT_ERR_UNSUPPORTED,
+                            "%s: no prefix for the system message \"%s\": keys or values exceed "
+                            "f16, in which a file stores a prefix",
+                            c->j->m->source.name, p->name);
+    }
+    return TFT_OK;
+}
+
 /* Removes given[n] from the start of a prefix, unless nothing else is there. */
 static void drop(struct named_prefix *p, const int32_t *given, uint32_t n)
 {
