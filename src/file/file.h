@@ -1,13 +1,12 @@
 /*
- * The folder file/ reads model files (GGUF, llama2.c) into named values and named tensors, writes
- * GGUF, and replaces files by new files (new_file.h). Other folders include only this header and
- * codebooks.h of file/.
+ * The folder file/ reads model files (GGUF, llama2.c) into named values and named tensors, and
+ * writes GGUF. Other folders include only this header and codebooks.h of file/.
  */
 #ifndef TFT_FILE_H
 #define TFT_FILE_H
 
+#include "base/new_file.h"
 #include "gguf_write.h"
-#include "new_file.h"
 #include "source.h"
 
 /* The place of a file. All zero: no file. */

@@ -8,8 +8,8 @@
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "base/error.h"
+#include "base/new_file.h"
 #include "gguf_read.h"
-#include "new_file.h"
 #include "port/port.h"
 
 struct tft_gguf_writer {

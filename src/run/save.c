@@ -2,7 +2,7 @@
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "base/error.h"
-#include "file/file.h"
+#include "base/new_file.h"
 #include "grammar/saved.h"
 #include "saved.h"
 

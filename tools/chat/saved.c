@@ -6,8 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/crc32.h"
+#include "base/new_file.h"
 #include "chat/calls/arguments.h"
-#include "file/file.h"
 #include "tools/cli/system.h"
 
 /* The numbers at the start, little-endian; then the messages, then the session. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "file/file.h"
+#include "port/port.h"
 #include "system.h"
 
 /* -------------------------------------------------------------------------------------- text in */

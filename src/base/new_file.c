@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "alloc.h"
+#include "error.h"
 
 /* Returns 0, or an errno if `path` exists and is not a regular file: a rename over /dev/null would
    do harm, and a rename over a folder would fail after all the work. */
