@@ -802,6 +802,15 @@ TFT_API enum tft_status tft_session_save_mem(const struct tft_session *s,
 TFT_API enum tft_status tft_session_save(const struct tft_session *s, const struct tft_sampler *z,
                                          const char *path, struct tft_error *err);
 
+/* Saves the session by a function, for example into an open file: write(user, p, n) receives the
+   tft_session_save_bytes bytes in order, in parts of any size, on the calling thread, and must not
+   use the session. If `write` returns false, it is not called again. TFT_ERR_CANCELLED: `write` has
+   returned false. Other errors as tft_session_save_mem. */
+TFT_API enum tft_status tft_session_save_to(const struct tft_session *s,
+                                            const struct tft_sampler *z,
+                                            bool (*write)(void *user, const void *p, size_t n),
+                                            void *user, struct tft_error *err);
+
 /* Replaces the session's contents by a saved session. All data is checked before the session or *z
    changes: after an error both are unchanged. Allocates nothing without a grammar. z: NULL, or
    receives the sampler's settings and seed, if the data has them. If the data has the state of a

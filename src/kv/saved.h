@@ -8,7 +8,6 @@
 #define TFT_KV_SAVED_H
 
 #include "kv.h"
-#include "port/port.h"
 
 struct tft_kv_saved {
     uint32_t held, dropped, frozen;
@@ -26,9 +25,10 @@ struct tft_walk {
     uint64_t n;                /* bytes so far, including the file's bytes before the parts */
     const struct tft_kv *kv;   /* the source of a copy; NULL: no copy */
     uint32_t crc;              /* saving: of the n bytes written */
-    unsigned char *to;         /* the destination; NULL: `file` */
-    FILE *file;
-    int os; /* errno of the first failure in `file`, or 0 */
+    unsigned char *to;         /* the destination; NULL: `write` */
+    bool (*write)(void *user, const void *p, size_t n); /* as in tft_session_save_to */
+    void *user;
+    bool stopped; /* `write` has returned false */
 };
 
 /* Walks through a part of n bytes at p; copied: the same part in the source of a copy. */

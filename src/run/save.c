@@ -100,13 +100,10 @@ static void put(struct tft_walk *w, void *p, size_t n)
     if (!n)
         return;
     w->crc = tft_crc32(w->crc, p, n);
-    if (w->to) {
+    if (w->to)
         memcpy(w->to + w->n, p, n);
-    } else if (!w->os) {
-        errno = 0;
-        if (fwrite(p, 1, n, w->file) != n)
-            w->os = errno ? errno : EIO;
-    }
+    else if (!w->stopped)
+        w->stopped = !w->write(w->user, p, n);
     w->n += n;
 }
 
@@ -227,14 +224,41 @@ enum tft_status tft_session_save_mem(const struct tft_session *s, const struct t
     return status;
 }
 
-enum tft_status tft_session_write(const struct tft_session *s, const struct tft_sampler *z,
-                                  FILE *file, const char *path, struct tft_error *err)
+enum tft_status tft_session_save_to(const struct tft_session *s, const struct tft_sampler *z,
+                                    bool (*write)(void *user, const void *p, size_t n), void *user,
+                                    struct tft_error *err)
 {
-    struct tft_walk w = {.file = file};
+    struct tft_walk w = {.write = write, .user = user};
     enum tft_status status = can_save(s, z, err);
     if (status == TFT_OK)
         write_all(s, z, &w);
-    return w.os ? tft_fail_os(err, w.os, path, "cannot be written") : status;
+    return w.stopped ? tft_fail(err, TFT_ERR_CANCELLED, "the caller stopped the saving") : status;
+}
+
+struct saved_file {
+    FILE *file;
+    int os; /* errno of the first failure, or 0 */
+};
+
+static bool write_file(void *user, const void *p, size_t n)
+{
+    struct saved_file *f = user;
+    errno = 0;
+    if (fwrite(p, 1, n, f->file) != n)
+        f->os = errno ? errno : EIO;
+    return !f->os;
+}
+
+/* Writes the session to a new file. */
+static enum tft_status fill_file(const struct tft_session *s, const struct tft_sampler *z,
+                                 FILE *file, const char *path, struct tft_error *err)
+{
+    struct saved_file f = {.file = file};
+    int os = tft_port_private(file); /* a replaced file keeps its mode */
+    if (os)
+        return tft_fail_os(err, os, path, "cannot be made private");
+    enum tft_status status = tft_session_save_to(s, z, write_file, &f, err);
+    return f.os ? tft_fail_os(err, f.os, path, "cannot be written") : status;
 }
 
 enum tft_status tft_session_save(const struct tft_session *s, const struct tft_sampler *z,
@@ -246,9 +270,7 @@ enum tft_status tft_session_save(const struct tft_session *s, const struct tft_s
         status = tft_new_file_create(&f, path, err);
     if (status != TFT_OK)
         return status;
-    int os = tft_port_private(f->file); /* a replaced file keeps its mode */
-    status = os ? tft_fail_os(err, os, path, "cannot be made private")
-                : tft_session_write(s, z, f->file, path, err);
+    status = fill_file(s, z, f->file, path, err);
     enum tft_status end = tft_new_file_end(f, status == TFT_OK, err);
     return status == TFT_OK ? end : status;
 }

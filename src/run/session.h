@@ -137,10 +137,6 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
     *v = (text ? s->named->v : m->prefix_v) + row * width;
 }
 
-/* As tft_session_save, to an open file; errors name `path`. */
-enum tft_status tft_session_write(const struct tft_session *s, const struct tft_sampler *z,
-                                  FILE *file, const char *path, struct tft_error *err);
-
 /* Opens a session. o, kv: checked, with a value in the place of each default. */
 enum tft_status tft_session_open_resolved(struct tft_session **out, const struct tft_model *m,
                                           const struct tft_session_opts *o,

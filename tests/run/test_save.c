@@ -494,6 +494,54 @@ static void files_and_samplers(void **state)
     tft_model_close(m);
 }
 
+struct parts {
+    unsigned char *p;
+    size_t n, most;
+    bool full;
+};
+
+/* Takes parts until the next one does not fit. */
+static bool take_part(void *user, const void *p, size_t n)
+{
+    struct parts *all = user;
+    assert_false(all->full); /* no call after a false */
+    all->full = n > all->most - all->n;
+    if (!all->full) {
+        memcpy(all->p + all->n, p, n);
+        all->n += n;
+    }
+    return !all->full;
+}
+
+/* A function gets the same bytes as an array, and may stop the saving. */
+static void in_parts(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&small));
+    struct tft_session *s = session(m, (struct tft_session_opts){0});
+    struct tft_error err;
+    size_t n;
+    toy_tokens(5, small.n_vocab, text, TEXT);
+    feed(s, text, 30, 30);
+    unsigned char *whole = saved(s, &n), *copy = malloc(n);
+    assert_non_null(copy);
+    struct parts all = {.p = copy, .most = n};
+    assert_int_equal(tft_session_save_to(s, NULL, take_part, &all, &err), TFT_OK);
+    assert_int_equal(all.n, n);
+    assert_memory_equal(copy, whole, n);
+    for (size_t most = 0; most < n; most += n / 7) {
+        struct parts some = {.p = copy, .most = most};
+        assert_int_equal(tft_session_save_to(s, NULL, take_part, &some, &err),
+                         TFT_ERR_CANCELLED);
+        assert_int_equal(err.code, TFT_ERR_CANCELLED);
+        assert_memory_equal(copy, whole, some.n);
+    }
+    free(whole);
+    free(copy);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 static struct tft_grammar_state *begun(struct tft_grammar **g, const struct tft_lexicon *lx,
                                        const char *rules)
 {
@@ -576,6 +624,7 @@ int main(void)
         cmocka_unit_test(other_sessions_are_refused),
         cmocka_unit_test(weights_of_another_form),
         cmocka_unit_test(files_and_samplers),
+        cmocka_unit_test(in_parts),
         cmocka_unit_test(grammars),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -9,9 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "run/session.h"
-
 bool chore_is_ready(const struct chore *c, const struct slot *slots, size_t n_slots)
 {
     return c->kind == CHORE_LIST || c->slot >= n_slots || !slots[c->slot].job;
@@ -34,18 +31,37 @@ static size_t file_size(const char *path)
     return stat(path, &st) == 0 ? (size_t)st.st_size : 0;
 }
 
+/* The chore's error: a system call on its file failed with errno `os`. A long path leaves room for
+   the reason. */
+static enum tft_status fail(struct chore *c, int os, const char *what)
+{
+    enum { MOST = 100 };
+    size_t n = strlen(c->path), skip = n > MOST ? n - MOST : 0;
+    c->err = (struct tft_error){.code = TFT_ERR_IO, .os = os};
+    snprintf(c->err.msg, sizeof c->err.msg, "%s%.100s: %s: %.100s", skip ? "..." : "",
+             c->path + skip, what, strerror(os));
+    return c->err.code;
+}
+
+static bool write_part(void *user, const void *p, size_t n)
+{
+    return fwrite(p, 1, n, user) == n;
+}
+
 /* Writes the session to a new file, on disk when the function returns. */
 static enum tft_status write_draft(struct chore *c, const struct tft_session *s, int fd)
 {
     FILE *f = fdopen(fd, "wb");
     if (!f) {
         close(fd);
-        return tft_fail_os(&c->err, errno, c->path, "cannot be written");
+        return fail(c, errno, "cannot be written");
     }
-    enum tft_status status = tft_session_write(s, NULL, f, c->path, &c->err);
-    bool synced = fflush(f) == 0 && fsync(fd) == 0;
-    if (!(fclose(f) == 0 && synced) && status == TFT_OK)
-        status = tft_fail_os(&c->err, errno ? errno : EIO, c->path, "cannot be written");
+    errno = 0;
+    enum tft_status status = tft_session_save_to(s, NULL, write_part, f, &c->err);
+    bool whole = status != TFT_ERR_CANCELLED && fflush(f) == 0 && fsync(fd) == 0;
+    int os = errno;
+    if ((fclose(f) != 0 || !whole) && (status == TFT_OK || status == TFT_ERR_CANCELLED))
+        status = fail(c, os ? os : EIO, "cannot be written");
     return status;
 }
 
@@ -56,14 +72,14 @@ static enum tft_status save_in(struct chore *c, const struct tft_session *s, int
 {
     char draft[NAME_MAX + 1];
     if (snprintf(draft, sizeof draft, ".%s.new", name) >= (int)sizeof draft)
-        return tft_fail_os(&c->err, ENAMETOOLONG, c->path, "cannot be created");
+        return fail(c, ENAMETOOLONG, "cannot be created");
     unlinkat(folder, draft, 0);
     int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return tft_fail_os(&c->err, errno, c->path, "cannot be created");
+        return fail(c, errno, "cannot be created");
     enum tft_status status = write_draft(c, s, fd);
     if (status == TFT_OK && renameat(folder, draft, folder, name) != 0)
-        status = tft_fail_os(&c->err, errno, c->path, "cannot be replaced");
+        status = fail(c, errno, "cannot be replaced");
     if (status == TFT_OK)
         fsync(folder);
     else
@@ -78,7 +94,7 @@ static void save(struct chore *c, struct slot *s)
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - c->path + 1), c->path);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     c->n_tokens = tft_pos(s->s);
-    c->status = fd < 0 ? tft_fail_os(&c->err, errno, c->path, "cannot be created")
+    c->status = fd < 0 ? fail(c, errno, "cannot be created")
                        : save_in(c, s->s, fd, slash + 1);
     if (fd >= 0)
         close(fd);
