@@ -163,6 +163,14 @@ enum tft_weights {
     TFT_WEIGHTS_PACKED, /* codes of 2 to 8 bits of a quantized GGUF file; likewise */
 };
 
+/* How the hidden vectors of a text's tokens become one vector, an embedding, by the model's file. */
+enum tft_pooling {
+    TFT_POOLING_NONE,  /* the file does not say: the model was not trained for embeddings */
+    TFT_POOLING_MEAN,  /* the mean */
+    TFT_POOLING_LAST,  /* the last one */
+    TFT_POOLING_OTHER, /* another one, such as the first one */
+};
+
 struct tft_model; /* weights, tokenizer, architecture: immutable */
 
 struct tft_model_opts {
@@ -261,11 +269,24 @@ struct tft_model_info {
                              See tft_rewind. */
     uint32_t n_expert, n_expert_used; /* experts of a layer, and experts that compute a token:
                                          weight_bytes and matmul_macs count these. 0: it has none */
+    uint32_t n_device;        /* layers that a device computes, the last ones; 0: none */
+    enum tft_pooling pooling; /* of embeddings: see tft_hidden */
+    bool add_eos; /* a text to embed ends with EOS, which tft_tokenize does not add */
 };
 
 /* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the
    vocabulary is open. */
 TFT_API void tft_model_describe(const struct tft_model *m, struct tft_model_info *info);
+
+/* Bytes of the identity of a model, with the NUL. */
+enum { TFT_IDENTITY = 49 };
+
+/* Writes the identity of a model, 48 hexadecimal digits and a NUL, for data that belongs to one
+   model: a saved session has it too. Files with other tensors, values or vocabularies have other
+   identities, and so do other tft_model_opts.weights. Of a file that tuffet did not make, only a few
+   bytes of each tensor count: other training is noticed, a damaged byte may not be. Takes
+   milliseconds, also for a model of gigabytes. */
+TFT_API void tft_model_identity(const struct tft_model *m, char out[TFT_IDENTITY]);
 
 /* The chat template of the model (Jinja source), or NULL if it has none. Owned by the model. */
 TFT_API const char *tft_model_chat_template(const struct tft_model *m);
@@ -693,7 +714,7 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 /* The hidden vector [n_embd] of the newest token (back = 0), the one before it (1), ... of the last
    call: the output of the model's last norm, from which the head computes the logits. It describes
    the token and the text before it. An embedding of a text is the mean of the hidden vectors of its
-   tokens, or the last one, as the model was trained. A file of tuffet quantize --rotate all has
+   tokens, or the last one, as the model was trained (tft_model_info.pooling). A file of tuffet quantize --rotate all has
    hidden vectors rotated, and without the gains of the norm. Owned by the session, valid until the
    next call on it. NULL if it was not kept, as for tft_logits: back must be below n_hidden. Saved
    sessions do not have them. */

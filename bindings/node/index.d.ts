@@ -24,6 +24,8 @@ export interface ModelInfo {
     readonly arch: string;
     readonly name: string;
     readonly weights: string;
+    readonly pooling: string;
+    readonly addEos: boolean;
     readonly prefixBos: boolean;
     readonly nParams: number;
     readonly weightBytes: number;
@@ -41,6 +43,7 @@ export interface ModelInfo {
     readonly stateBytes: number;
     readonly nExpert: number;
     readonly nExpertUsed: number;
+    readonly nDevice: number;
 }
 
 export interface Prefix {

@@ -1,5 +1,8 @@
 #include "model/identity.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/crc32.h"
 
 enum { SAMPLE = 64 };
@@ -24,7 +27,7 @@ static uint32_t forms(uint32_t crc, const struct tft_block *b)
     return crc;
 }
 
-struct tft_identity tft_model_identity(const struct tft_model *m)
+struct tft_identity tft_identity_of(const struct tft_model *m)
 {
     const struct tft_source *s = &m->source;
     struct tft_identity id = {.file_bytes = s->size, .weight_bytes = m->weight_bytes};
@@ -36,4 +39,11 @@ struct tft_identity tft_model_identity(const struct tft_model *m)
     for (size_t i = 0; i < s->n_tensor; i++)
         id.sampled = sample(id.sampled, &s->tensor[i]);
     return id;
+}
+
+void tft_model_identity(const struct tft_model *m, char out[TFT_IDENTITY])
+{
+    struct tft_identity id = tft_identity_of(m);
+    snprintf(out, TFT_IDENTITY, "%08" PRIx32 "%08" PRIx32 "%016" PRIx64 "%016" PRIx64,
+             id.described, id.sampled, id.file_bytes, id.weight_bytes);
 }

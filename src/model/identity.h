@@ -18,6 +18,6 @@ struct tft_identity {
                            number types that matrices are held in */
 };
 
-struct tft_identity tft_model_identity(const struct tft_model *m);
+struct tft_identity tft_identity_of(const struct tft_model *m);
 
 #endif

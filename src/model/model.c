@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "base/options.h"
 #include "grammar/grammar.h"
@@ -11,6 +13,30 @@ static uint64_t kv_width(const struct tft_model *m)
     for (uint32_t l = 0; l < m->n_kv_layer; l++)
         n += heads ? (uint64_t)heads[l].n * heads[l].dim : (uint64_t)all.n * all.dim;
     return 2 * n;
+}
+
+/* `pooling_type` of llama.cpp's files. */
+static enum tft_pooling pooling(const struct tft_model *m)
+{
+    enum { NONE, MEAN, LAST = 3 };
+    uint64_t type = NONE;
+    char key[128];
+    if (!m->arch)
+        return TFT_POOLING_NONE;
+    snprintf(key, sizeof key, "%s.pooling_type", m->arch->name);
+    const struct tft_value *v = tft_source_value(&m->source, key);
+    if (v && !tft_value_uint(v, 0, &type))
+        return TFT_POOLING_OTHER;
+    return type == NONE   ? TFT_POOLING_NONE
+           : type == MEAN ? TFT_POOLING_MEAN
+           : type == LAST ? TFT_POOLING_LAST
+                          : TFT_POOLING_OTHER;
+}
+
+static bool adds_eos(const struct tft_model *m)
+{
+    const struct tft_value *v = tft_source_value(&m->source, "tokenizer.ggml.add_eos_token");
+    return tft_token_eos(m) >= 0 && v && v->type == TFT_VALUE_BOOL && !v->is_array && *v->data;
 }
 
 void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
@@ -37,6 +63,9 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .state_bytes = m->state_size * sizeof(float),
         .n_expert = m->n_expert,
         .n_expert_used = m->n_expert_used,
+        .n_device = m->n_layer - m->n_host,
+        .pooling = pooling(m),
+        .add_eos = adds_eos(m),
     };
     tft_options_give(info, &all, sizeof all);
 }

@@ -50,7 +50,7 @@ static enum tft_status read_head(struct image *i, const struct tft_session *s,
         return damaged(i, end, "the checksum differs: the file is damaged", err);
 
     struct tft_saved own = tft_saved_of(s, NULL);
-    own.model = tft_model_identity(s->m);
+    own.model = tft_identity_of(s->m);
     const char *differs = tft_saved_differs(h, &own);
     if (differs)
         return other(i, differs, err);

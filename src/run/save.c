@@ -195,7 +195,7 @@ static void write_all(const struct tft_session *s, const struct tft_sampler *z, 
     struct tft_saved h = tft_saved_of(s, z);
     unsigned char sum[TFT_SAVED_CHECKSUM];
     h.bytes = tft_saved_bytes(s, &h, NULL);
-    h.model = tft_model_identity(s->m);
+    h.model = tft_identity_of(s->m);
     w->part = put;
     put(w, &h, sizeof h);
     tft_saved_walk(s, NULL, &h, NULL, w);

@@ -237,7 +237,7 @@ static struct server *server(void)
     if (!s.m) {
         s.m = fuzz_toy(&toy);
         s.template = template_choose(s.m, "toy");
-        s.o.pooling = POOLING_MEAN;
+        s.o.pooling = TFT_POOLING_MEAN;
         MUST(s.template);
     }
     return &s;

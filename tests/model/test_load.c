@@ -904,6 +904,38 @@ static void a_vocabulary_alone(void **state)
     assert_non_null(strstr(err.msg, "there is no tokenizer in it"));
 }
 
+/* What embeddings need, and what tells models apart. */
+static void a_model_for_embeddings(void **state)
+{
+    (void)state;
+    const enum tft_pooling pooling[] = {TFT_POOLING_NONE, TFT_POOLING_MEAN, TFT_POOLING_OTHER,
+                                        TFT_POOLING_LAST, TFT_POOLING_OTHER};
+    struct toy_number numbers[] = {{"pooling_type", TOY_U32, 0}, {0}};
+    char identity[5][TFT_IDENTITY];
+    for (uint32_t i = 0; i < 5; i++) {
+        struct toy t = toys[LLAMA];
+        struct tft_model_info info = {.size = sizeof info};
+        numbers[0].x = i;
+        t.numbers = numbers;
+        t.adds_eos = i == 3;
+        for (int twice = 0; twice < 2; twice++) {
+            struct tft_model *m = opened(written(&t));
+            char again[TFT_IDENTITY];
+            tft_model_describe(m, &info);
+            assert_int_equal(info.pooling, pooling[i]);
+            assert_int_equal(info.add_eos, i == 3);
+            assert_int_equal(info.n_device, 0);
+            tft_model_identity(m, twice ? again : identity[i]);
+            if (twice)
+                assert_string_equal(again, identity[i]);
+            tft_model_close(m);
+        }
+        assert_int_equal(strlen(identity[i]), TFT_IDENTITY - 1);
+        for (uint32_t j = 0; j < i; j++)
+            assert_string_not_equal(identity[i], identity[j]);
+    }
+}
+
 /* The model keeps a copy of its path for messages: the caller may free or change its own. */
 static void the_path_is_the_callers(void **state)
 {
@@ -939,6 +971,7 @@ int main(void)
         cmocka_unit_test(progress_goes_from_0_to_1),
         cmocka_unit_test(options_out_of_range),
         cmocka_unit_test(a_vocabulary_alone),
+        cmocka_unit_test(a_model_for_embeddings),
         cmocka_unit_test(the_path_is_the_callers),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -5,7 +5,7 @@
 
 #include "engine_state.h"
 
-bool embedder_open(struct embedder *m, const struct tft_model *model, enum pooling pooling)
+bool embedder_open(struct embedder *m, const struct tft_model *model, enum tft_pooling pooling)
 {
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(model, &info);
@@ -101,7 +101,7 @@ static bool open_session(struct engine *e)
     struct embedder *m = &e->embedder;
     struct tft_session_opts o = {
         .n_batch = N_BATCH, .no_logits = true, .count_ends = true, .batch = e->batch};
-    o.n_hidden = m->pooling == POOLING_LAST ? 1 : N_BATCH;
+    o.n_hidden = m->pooling == TFT_POOLING_LAST ? 1 : N_BATCH;
     return m->slot.s || cli_open_session(&m->slot.s, e->o.m, &o) == CLI_OK;
 }
 
@@ -153,7 +153,7 @@ static void end_text(struct engine *e)
     size_t n = all->text[all->at].n, bytes = m->n_embd * sizeof *m->vector;
     const float *last = tft_hidden(m->slot.s, 0);
     for (uint32_t i = 0; i < m->n_embd; i++)
-        m->vector[i] = m->pooling == POOLING_LAST ? last[i] : (float)(m->sum[i] / (double)n);
+        m->vector[i] = m->pooling == TFT_POOLING_LAST ? last[i] : (float)(m->sum[i] / (double)n);
     pthread_mutex_lock(&e->lock);
     e->counts.prompt_tokens += n;
     pthread_mutex_unlock(&e->lock);
@@ -177,7 +177,7 @@ void embedder_go_on(struct engine *e, const struct step *t)
         end(e, s->job, NULL, tft_session_error(s->s)->msg);
         return;
     }
-    if (m->pooling == POOLING_MEAN)
+    if (m->pooling == TFT_POOLING_MEAN)
         add(m, t->n);
     s->feed += t->n;
     s->n_feed -= t->n;

@@ -13,7 +13,7 @@ struct engine;
 struct step;
 
 /* False: out of memory. The first text opens the session. */
-bool embedder_open(struct embedder *m, const struct tft_model *model, enum pooling pooling);
+bool embedder_open(struct embedder *m, const struct tft_model *model, enum tft_pooling pooling);
 void embedder_close(struct embedder *m); /* m may be all zero */
 
 /* If no text is in progress, begins the next one. Call it with the engine's lock, which this

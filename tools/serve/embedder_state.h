@@ -6,7 +6,7 @@
 #include "slot.h"
 
 struct embedder {
-    enum pooling pooling;
+    enum tft_pooling pooling;
     struct slot
         slot;      /* its session, and the job of the current text; not one of the engine's slots */
     double *sum;   /* [n_embd] of the tokens so far */

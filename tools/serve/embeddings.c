@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "lost.h"
-#include "model/model.h"
 #include "request.h"
 #include "vector.h"
 
@@ -120,10 +119,12 @@ static void read_text(struct call *c, struct fields *f, const json_t *from, size
     const struct server *s = c->server;
     struct text *t = &c->job->texts->text[at];
     struct prompt p = {0};
+    struct tft_model_info info = {.size = sizeof info};
     size_t room = engine_capacity(s->engine), ends = 0;
+    tft_model_describe(s->m, &info);
     if (json_is_string(from)) {
         prompt_text(&p, s, f, json_string_value(from), json_string_length(from), special);
-        ends = pooling_adds_eos(s->m);
+        ends = info.add_eos;
     } else {
         prompt_tokens(&p, s, f, from);
         if (f->failed) { /* the error names the member differently */
@@ -175,11 +176,12 @@ static void read_texts(struct call *c, struct fields *f, const json_t *in, bool 
     }
 }
 
-static void fail_pooling(struct fields *f, const struct server *s)
+static void fail_pooling(struct fields *f, const struct server *s,
+                         const struct tft_model_info *info)
 {
-    if (s->m->n_host < s->m->n_layer)
+    if (info->n_device)
         fields_fail(f, "embeddings are not computed on a device: --device cpu");
-    else if (s->o.pooling == POOLING_OTHER)
+    else if (s->o.pooling == TFT_POOLING_OTHER)
         fields_fail(f, "the model's file asks for a pooling other than the mean and the last "
                        "token; tuffet serve --pooling mean or last overrules it");
     f->unsupported = f->failed;
@@ -205,7 +207,7 @@ static void start(struct call *c, struct fields *f, const json_t *in, bool speci
     tft_model_describe(x->server->m, &info);
     c->n_dims = (size_t)field_integer(f, "dimensions", 1, info.n_embd, info.n_embd);
     if (!f->failed)
-        fail_pooling(f, x->server);
+        fail_pooling(f, x->server, &info);
     if (!f->failed)
         read_texts(c, f, in, special, cut);
     if (!f->failed)

@@ -11,7 +11,7 @@
 struct engine_options {
     const struct tft_model *m;
     uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
-    enum pooling pooling;
+    enum tft_pooling pooling;
     struct store_options store;
     void (*wake)(void *user); /* called by the engine's thread: items are ready */
     void *user;

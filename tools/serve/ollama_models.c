@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "fields.h"
-#include "model/identity.h"
 #include "ollama.h"
 
 json_t *ollama_date(int64_t since_1970)
@@ -37,11 +36,10 @@ void ollama_version(struct exchange *x)
 static json_t *digest(const struct tft_model *m)
 {
     struct tft_model_info info = {.size = sizeof info};
-    struct tft_identity id = tft_model_identity(m);
+    char id[TFT_IDENTITY];
+    tft_model_identity(m, id);
     tft_model_describe(m, &info);
-    return json_sprintf("%08x%08x%016llx%016llx%016llx", id.described, id.sampled,
-                        (unsigned long long)id.file_bytes, (unsigned long long)id.weight_bytes,
-                        (unsigned long long)info.n_params);
+    return json_sprintf("%s%016llx", id, (unsigned long long)info.n_params);
 }
 
 /* What the lists say of the model. */
@@ -69,10 +67,9 @@ void ollama_tags(struct exchange *x)
 void ollama_ps(struct exchange *x)
 {
     enum { YEARS = 100 };
-    const struct tft_model *m = x->server->m;
     struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(m, &info);
-    uint64_t on_device = info.weight_bytes * (m->n_layer - m->n_host) / m->n_layer;
+    tft_model_describe(x->server->m, &info);
+    uint64_t on_device = info.weight_bytes * info.n_device / info.n_layer;
     json_t *one = entry(x->server);
     json_object_set_new(one, "size_vram", json_integer((json_int_t)on_device));
     json_object_set_new(one, "context_length",

@@ -77,6 +77,7 @@ napi_value model_open(napi_env env, napi_callback_info info)
 napi_value model_info(napi_env env, napi_callback_info info)
 {
     static const char *const weights[] = {"stored", "f32", "f16", "bf16", "i8", "packed"};
+    static const char *const pooling[] = {"none", "mean", "last", "other"};
     napi_value argv[1], object;
     struct tft_model_info i = {.size = sizeof i};
     const struct model *model =
@@ -104,12 +105,16 @@ napi_value model_info(napi_env env, napi_callback_info info)
         {"stateBytes", (double)i.state_bytes},
         {"nExpert", i.n_expert},
         {"nExpertUsed", i.n_expert_used},
+        {"nDevice", i.n_device},
     };
-    const char *w = (size_t)i.weights < sizeof weights / sizeof *weights ? weights[i.weights] : "?";
+    const char *w = (size_t)i.weights < sizeof weights / sizeof *weights ? weights[i.weights] : "?",
+               *p = (size_t)i.pooling < sizeof pooling / sizeof *pooling ? pooling[i.pooling] : "?";
     if (!ok(env, napi_create_object(env, &object)) ||
         !put(env, object, "arch", text_value(env, i.arch, strlen(i.arch))) ||
         !put(env, object, "name", text_value(env, i.name, strlen(i.name))) ||
         !put(env, object, "weights", text_value(env, w, strlen(w))) ||
+        !put(env, object, "pooling", text_value(env, p, strlen(p))) ||
+        !put(env, object, "addEos", bool_value(env, i.add_eos)) ||
         !put(env, object, "prefixBos", bool_value(env, i.prefix_bos)))
         return NULL;
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .session import Batch, Session
 
 _WEIGHTS = ("stored", "f32", "f16", "bf16", "i8", "packed")
+_POOLING = ("none", "mean", "last", "other")
 
 
 class Cell:
@@ -99,6 +100,9 @@ class Info:
     state_bytes: int
     n_expert: int
     n_expert_used: int
+    n_device: int
+    pooling: str  # "none", "mean", "last" or "other"
+    add_eos: bool
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ class Model(Handle):
         _c.lib.tft_model_describe(self._open, byref(raw))
         fields = {name: getattr(raw, name) for name, *_ in raw._fields_ if name != "size"}
         fields.update(arch=raw.arch.decode(), name=raw.name.decode("utf-8", "replace"),
-                      weights=_WEIGHTS[raw.weights])
+                      weights=_WEIGHTS[raw.weights], pooling=_POOLING[raw.pooling])
         return Info(**fields)
 
     @property

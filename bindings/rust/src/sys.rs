@@ -71,6 +71,9 @@ pub struct tft_model_info {
     pub state_bytes: u64,
     pub n_expert: u32,
     pub n_expert_used: u32,
+    pub n_device: u32,
+    pub pooling: c_uint,
+    pub add_eos: bool,
 }
 
 #[repr(C)]

@@ -452,7 +452,7 @@ struct same {
 
 static enum tft_status compare(struct device *d, struct tft_error *err)
 {
-    struct same own = {.model = tft_model_identity(d->m)}, first;
+    struct same own = {.model = tft_identity_of(d->m)}, first;
     strncpy(own.build, tft_build_id, sizeof own.build - 1);
     first = own;
     tft_mpi_spread(&d->part.link, &first, sizeof first);
