@@ -655,6 +655,12 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
    seen the dropped tokens. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
+/* Returns the largest number of tokens, at most pos, that tft_rewind can go back to without a token
+   to compute again: tft_pos itself, unless a rewind has lost some already. 0: none; also if the
+   session depends on more than its tokens, so that another session with the same tokens need not
+   have the same bits: after a slide, and with prefill=prompt. */
+TFT_API size_t tft_rewind_keeps(const struct tft_session *s, size_t pos);
+
 /* Ends the call that feeds the session with TFT_ERR_CANCELLED, where its progress callback could;
    if no call is feeding the session, the next one ends before it computes anything. Any thread, or
    a signal handler, may call tft_cancel while the session is open. */

@@ -449,6 +449,16 @@ static void rewind_cache(struct tft_session *s)
     tft_states_back(&s->states, s->kv.held);
 }
 
+size_t tft_rewind_keeps(const struct tft_session *s, size_t pos)
+{
+    if (s->whole_prompt || s->kv.dropped)
+        return 0;
+    if (pos >= s->kv.held)
+        return s->kv.held;
+    uint32_t kept = s->states.size ? tft_states_before(&s->states, (uint32_t)pos) : (uint32_t)pos;
+    return tft_kv_keeps(&s->kv, kept) ? kept : 0;
+}
+
 enum tft_status tft_rewind(struct tft_session *s, size_t pos)
 {
     forget_error(s);

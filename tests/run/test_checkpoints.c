@@ -144,6 +144,54 @@ static void those_that_serve_nothing_go(void **state)
     }
 }
 
+/* tft_rewind_keeps tells beforehand what a rewind leaves in the cache. */
+static void keeps_are_known(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {"f16", "kivi:window=32,group=16"};
+    static const struct {
+        uint32_t to, kept; /* kept: by f16 */
+    } rewinds[] = {{0, 0},     {99, 0},    {100, 100}, {156, 100},
+                   {157, 157}, {299, 157}, {300, 300}};
+    struct tft_model *m = toy_model(0);
+    for (int c = 0; c < 2; c++)
+        for (int i = 0; i < (int)(sizeof rewinds / sizeof *rewinds); i++) {
+            struct tft_session *s = session(m, (struct tft_session_opts){.kv = caches[c]});
+            assert_int_equal(tft_rewind_keeps(s, 9), 0);
+            prefill(s, 0, 100);
+            prefill(s, 100, 157);
+            prefill(s, 157, 300);
+            assert_int_equal(tft_rewind_keeps(s, N), 300);
+            size_t kept = tft_rewind_keeps(s, rewinds[i].to);
+            if (c == 0)
+                assert_int_equal(kept, rewinds[i].kept);
+            assert_int_equal(tft_rewind(s, rewinds[i].to), TFT_OK);
+            assert_int_equal(s->kv.held, kept);
+            assert_int_equal(tft_rewind_keeps(s, rewinds[i].to), kept);
+            tft_session_close(s);
+        }
+    tft_model_close(m);
+}
+
+/* A session that depends on more than its tokens is none to take a beginning of. */
+static void keeps_nothing(void **state)
+{
+    (void)state;
+    static const struct tft_session_opts o[] = {
+        {.kv = "kivi:window=32,group=16,prefill=prompt"}, {.capacity = 120, .slide = true}};
+    struct tft_model *m = toy_model(0);
+    for (int i = 0; i < 2; i++) {
+        struct tft_session *s = session(m, o[i]);
+        prefill(s, 0, 100);
+        assert_int_equal(tft_rewind_keeps(s, 100), i ? 100 : 0);
+        tft_prompt_end(s);
+        prefill(s, 100, 140);
+        assert_int_equal(tft_rewind_keeps(s, N), 0);
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +200,8 @@ int main(void)
         cmocka_unit_test(where_a_prompt_ends),
         cmocka_unit_test(bounded),
         cmocka_unit_test(those_that_serve_nothing_go),
+        cmocka_unit_test(keeps_are_known),
+        cmocka_unit_test(keeps_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -475,7 +475,7 @@ int engine_open(struct engine **out, const struct engine_options *o)
     if (!open_slot(e, &e->slots[0]))
         return CLI_FAILED;
     e->capacity = tft_capacity(e->slots[0].s);
-    if (store_open(&e->store, &o->store, e->slots[0].s) != CLI_OK)
+    if (store_open(&e->store, &o->store, e->slots[0].s, o->m) != CLI_OK)
         return CLI_FAILED;
     return start(e) ? CLI_OK : cli_fail("a thread cannot be started");
 }

@@ -9,7 +9,6 @@
 
 #include "base/bytes.h"
 #include "base/crc32.h"
-#include "run/session.h"
 
 struct head {
     char magic[8];
@@ -76,9 +75,11 @@ void image_drop(struct image *i)
 
 /* ---- saving and loading */
 
-struct image_kind image_kind_of(const struct tft_session *s)
+struct image_kind image_kind_of(const struct tft_session *s, const struct tft_model *m)
 {
-    struct image_kind k = {.marked = s->states.size, .most_tokens = tft_capacity(s)};
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m, &info);
+    struct image_kind k = {.marked = info.state_bytes > 0, .most_tokens = tft_capacity(s)};
     size_t n = tft_session_save_bytes(s, NULL);
     unsigned char *p = malloc(n);
     /* without memory for this, images will not fit either */
@@ -89,14 +90,20 @@ struct image_kind image_kind_of(const struct tft_session *s)
     return k;
 }
 
-static uint32_t n_marks(const struct tft_session *s) { return s->states.n; }
-
-static size_t size_of(const struct tft_session *s)
+static uint32_t n_marks(const struct tft_session *s, const struct image_kind *k)
 {
-    return sizeof(struct head) + 4 * (tft_pos(s) + n_marks(s)) + tft_session_save_bytes(s, NULL);
+    return k->marked ? trail_marks(s, NULL) : 0;
 }
 
-size_t image_bytes(const struct tft_session *s) { return image_taken(size_of(s)); }
+static size_t size_of(const struct tft_session *s, const struct image_kind *k)
+{
+    return sizeof(struct head) + 4 * (tft_pos(s) + n_marks(s, k)) + tft_session_save_bytes(s, NULL);
+}
+
+size_t image_bytes(const struct tft_session *s, const struct image_kind *k)
+{
+    return image_taken(size_of(s, k));
+}
 
 static uint32_t checksum(const struct head *h, const void *list)
 {
@@ -117,8 +124,9 @@ static void set_trail(struct trail *t, const struct head *h, const void *list, b
 
 struct image *image_save(struct tft_session *s, const struct image_kind *k, struct budget *b)
 {
-    tft_rewind(s, s->kv.held); /* logits take room, and are computed anyway */
-    size_t bytes = size_of(s), pos = tft_pos(s);
+    /* logits take room, and are computed anyway */
+    tft_rewind(s, tft_rewind_keeps(s, tft_pos(s)));
+    size_t bytes = size_of(s, k), pos = tft_pos(s);
     struct image *i = make(bytes, b);
     if (!i)
         return NULL;
@@ -126,14 +134,14 @@ struct image *image_save(struct tft_session *s, const struct image_kind *k, stru
                      .key = k->key,
                      .bytes = bytes,
                      .n_tokens = (uint32_t)pos,
-                     .n_marks = n_marks(s),
+                     .n_marks = n_marks(s, k),
                      .least = trail_least(s)};
     memcpy(h.magic, magic, sizeof magic);
     unsigned char *list = i->data + sizeof h, *at = list;
     memcpy(at, tft_tokens(s), 4 * pos);
     at += 4 * pos;
-    for (uint32_t m = 0; m < h.n_marks; m++, at += 4)
-        memcpy(at, &s->states.checkpoint[m].pos, 4);
+    if (k->marked)
+        at += 4 * trail_marks(s, (uint32_t *)(void *)at);
     h.crc = checksum(&h, list);
     memcpy(i->data, &h, sizeof h);
     set_trail(&i->trail, &h, list, k->marked);

@@ -38,8 +38,8 @@ struct image_kind {
     size_t most_tokens;
 };
 
-/* s: an empty session. */
-struct image_kind image_kind_of(const struct tft_session *s);
+/* s: an empty session of m. */
+struct image_kind image_kind_of(const struct tft_session *s, const struct tft_model *m);
 
 struct image {
     atomic_uint refs;
@@ -51,7 +51,7 @@ struct image {
 };
 
 /* Bytes of the budget: for image_save of s; for an image of `size` bytes. */
-size_t image_bytes(const struct tft_session *s);
+size_t image_bytes(const struct tft_session *s, const struct image_kind *k);
 size_t image_taken(size_t size);
 
 /* Saves a session, and drops its logits. NULL: the image does not fit the budget or memory, or the

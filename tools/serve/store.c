@@ -69,7 +69,8 @@ static struct image *add(struct store *st, struct image *i)
     return i;
 }
 
-int store_open(struct store **out, const struct store_options *o, const struct tft_session *s)
+int store_open(struct store **out, const struct store_options *o, const struct tft_session *s,
+               const struct tft_model *m)
 {
     *out = NULL;
     if (!o->memory)
@@ -78,7 +79,7 @@ int store_open(struct store **out, const struct store_options *o, const struct t
     if (!st)
         return cli_fail("out of memory");
     st->budget.most = o->memory < SIZE_MAX ? (size_t)o->memory : SIZE_MAX;
-    st->kind = image_kind_of(s);
+    st->kind = image_kind_of(s, m);
     return o->folder ? folder_open(&st->folder, o->folder, o->disk, &st->kind, &st->budget)
                      : CLI_OK;
 }
@@ -132,8 +133,8 @@ static bool is_stored(struct store *st, const int32_t *ids, size_t n)
 void store_keep(struct store *st, struct tft_session *s, size_t have)
 {
     size_t n = tft_pos(s);
-    if (!st || have + TRAIL_WORTH >= n || !trail_is_whole(s) || is_stored(st, tft_tokens(s), n) ||
-        !make_room(st, image_bytes(s)))
+    if (!st || have + TRAIL_WORTH >= n || !tft_rewind_keeps(s, n) ||
+        is_stored(st, tft_tokens(s), n) || !make_room(st, image_bytes(s, &st->kind)))
         return;
     struct image *i = add(st, image_save(s, &st->kind, &st->budget));
     if (!i)
@@ -148,7 +149,7 @@ void store_keep_last(struct store *st, struct tft_session *s)
 {
     if (!st || !st->folder)
         return;
-    if (st->budget.most - st->budget.held < image_bytes(s))
+    if (st->budget.most - st->budget.held < image_bytes(s, &st->kind))
         folder_wait(st->folder);
     store_keep(st, s, 0);
 }

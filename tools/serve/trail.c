@@ -1,7 +1,5 @@
 #include "trail.h"
 
-#include "run/session.h"
-
 size_t trail_common(const struct trail *t, const int32_t *ids, size_t n)
 {
     size_t common = 0, back = 0;
@@ -20,31 +18,38 @@ bool trail_covers(const struct trail *by, const struct trail *t)
     return trail_common(by, t->tokens, t->n_tokens) + TRAIL_WORTH >= t->n_tokens;
 }
 
-/* with prefill=prompt, the contents of the cache depend on where the last prompt ended; and after a
-   slide, on tokens that are gone */
-bool trail_is_whole(const struct tft_session *s) { return !s->whole_prompt && !s->kv.dropped; }
-
 size_t trail_common_now(const struct tft_session *s, const int32_t *ids, size_t n)
 {
-    if (!n || !trail_is_whole(s))
-        return 0;
-    size_t common = cli_held(s, ids, n);
-    if (common >= s->kv.held)
-        return s->kv.held;
-    if (s->states.size)
-        common = tft_states_before(&s->states, (uint32_t)common);
-    return tft_kv_keeps(&s->kv, (uint32_t)common) ? common : 0;
+    return n ? tft_rewind_keeps(s, cli_held(s, ids, n)) : 0;
 }
 
 uint32_t trail_least(const struct tft_session *s)
 {
-    uint32_t low = 1, high = s->kv.held;
+    uint32_t low = 1, high = (uint32_t)tft_rewind_keeps(s, tft_pos(s));
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (tft_kv_keeps(&s->kv, mid))
+        if (tft_rewind_keeps(s, mid))
             high = mid;
         else
             low = mid + 1;
     }
     return low;
+}
+
+/* The newest mark before position `at`; 0: none. */
+static size_t mark_before(const struct tft_session *s, size_t at)
+{
+    return at ? tft_rewind_keeps(s, at - 1) : 0;
+}
+
+uint32_t trail_marks(const struct tft_session *s, uint32_t *marks)
+{
+    size_t last = mark_before(s, tft_rewind_keeps(s, tft_pos(s)));
+    uint32_t n = 0;
+    for (size_t at = last; at; at = mark_before(s, at))
+        n++;
+    uint32_t i = n;
+    for (size_t at = last; marks && at; at = mark_before(s, at))
+        marks[--i] = (uint32_t)at;
+    return n;
 }

@@ -26,11 +26,11 @@ size_t trail_common_now(const struct tft_session *s, const int32_t *ids, size_t 
 /* Whether a session with the trail `by` has all but TRAIL_WORTH of the tokens of t. */
 bool trail_covers(const struct trail *by, const struct trail *t);
 
-/* Whether the session depends on its tokens alone: it has not slid, and its contents do not depend
-   on where a prompt ended. */
-bool trail_is_whole(const struct tft_session *s);
-
-/* The least number of tokens above 0 that the session's cache can go back to. */
+/* The least number of tokens above 0 that an open session can go back to. */
 uint32_t trail_least(const struct tft_session *s);
+
+/* The marks of an open session of a model with states, in order, to marks[returned]; NULL: only
+   counts. */
+uint32_t trail_marks(const struct tft_session *s, uint32_t *marks);
 
 #endif
