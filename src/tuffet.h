@@ -571,6 +571,11 @@ struct tft_session_opts {
  * each preset costs.
  */
 
+/* Checks the text of a cache before there is a model for it. filter: whether sessions will have
+   tft_session_opts.keep. TFT_ERR_ARG: no model would take it; err names the fault. TFT_OK does not
+   say that every model takes it: see tft_kv_bytes. */
+TFT_API enum tft_status tft_kv_check(const char *kv, bool filter, struct tft_error *err);
+
 /* Bytes that one more token takes in the cache `kv`, summed over the layers without a sliding
    window: its part of a block of codes, rounded up, or its slot if `kv` is "f16", "f32" or "i8".
    Once a window is full, its layer takes no more; tft_session_bytes counts such layers too. 0 if

@@ -87,6 +87,19 @@ static void presets_are_what_tuffet_h_says(void **state)
     assert_true(tft_kv_bits(&p.k, 15) == 2 && tft_kv_bits(&p.k, 16) == 1); /* the first 16 layers */
 }
 
+static void checked_without_a_model(void **state)
+{
+    (void)state;
+    struct tft_error err;
+    assert_int_equal(tft_kv_check(NULL, false, &err), TFT_OK);
+    assert_int_equal(tft_kv_check("kivi:bits=4", false, NULL), TFT_OK);
+    assert_int_equal(tft_kv_check("kivi:bits=5", true, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "bits"));
+    assert_int_equal(tft_kv_check("kivi:keep=9", true, &err), TFT_OK);
+    assert_int_equal(tft_kv_check("kivi:keep=9", false, &err), TFT_ERR_ARG);
+    assert_ptr_equal(strstr(err.msg, "keep=9 "), err.msg);
+}
+
 static void keys_and_values_may_be_apart(void **state)
 {
     (void)state;
@@ -503,6 +516,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_are_what_tuffet_h_says),
+        cmocka_unit_test(checked_without_a_model),
         cmocka_unit_test(keys_and_values_may_be_apart),
         cmocka_unit_test(floats_have_no_codes),
         cmocka_unit_test(knobs_override),

@@ -28,15 +28,22 @@ static const char *prefix_for(const struct context *x, const int32_t *ids, size_
                                                : tft_prefix_best(x->m, ids, n);
 }
 
+static void close_sessions(struct context *x)
+{
+    tft_session_close(x->s);
+    tft_session_close(x->draft);
+    x->s = x->draft = NULL;
+}
+
 static int open_session(struct context *x, const char *prefix)
 {
     struct tft_session_opts so = {.prefix = prefix,
                                   .lookup = cli_session_options.lookup,
                                   .count_ends = true};
-    cli_close_session(x->s);
-    x->s = NULL;
+    close_sessions(x);
     x->prefix = prefix;
     int status = cli_open_session(&x->s, x->m, &so);
+    x->draft = so.draft;
     x->bytes = status == CLI_OK ? tft_session_bytes(x->m, &so, NULL) : 0;
     return status;
 }
@@ -210,5 +217,5 @@ int context_open(struct context *x, const char *system, const char *path)
 void context_close(struct context *x)
 {
     messages_free(&x->said);
-    cli_close_session(x->s);
+    close_sessions(x);
 }

@@ -14,9 +14,9 @@ struct context {
     struct template_options o;
 
     struct messages said; /* the model continues the last message, the answer */
-    struct tft_session *s;
-    size_t bytes;       /* memory of the session */
-    const char *prefix; /* the session's prefix; NULL: the model's own */
+    struct tft_session *s, *draft; /* draft: of the draft model, or NULL */
+    size_t bytes;                  /* memory of the session */
+    const char *prefix;            /* the session's prefix; NULL: the model's own */
 };
 
 /* The value of --prefix, if it names a prefix other than the model's own; else NULL. */

@@ -171,12 +171,9 @@ extern const char *cli_program_path; /* by which the program was called; set by 
 bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info);
 
 /* Opens a session. o: the caller's options; the function fills in ->size and the options above.
-   Returns CLI_OK or CLI_FAILED. */
+   With a lookup and a draft model, it opens o->draft too, which the caller closes after *s. Returns
+   CLI_OK, or CLI_FAILED without either. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
-
-/* The same for sessions whose options have a lookup: with a draft model, they get a session of it,
-   which cli_close_session closes too. */
-void cli_close_session(struct tft_session *s);
 
 /* Opens the model of --draft, if it is given, for sessions of m. Returns CLI_OK, CLI_FAILED or
    CLI_USAGE. */

@@ -9,8 +9,6 @@
 #include <time.h>
 
 #include "base/splitmix64.h"
-#include "kv/policy.h"
-#include "run/session.h"
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options = {.lookup = 14};
@@ -105,15 +103,8 @@ static void show_expanding(void *user, double done)
 
 int cli_check_kv(const char *text)
 {
-    struct tft_kv_policy kv;
     struct tft_error err;
-    if (tft_kv_parse(&kv, text, &err) != TFT_OK)
-        return cli_usage("--kv: %s", err.msg);
-    if (kv.keep)
-        return cli_usage("--kv: keep=%u goes with a filter, which only a program that embeds "
-                         "tuffet can have: leave keep out",
-                         kv.keep);
-    return CLI_OK;
+    return tft_kv_check(text, false, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
 }
 
 int cli_limit_cpu(void)
@@ -320,14 +311,8 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
     if (status == TFT_OK)
         return CLI_OK;
     tft_session_close(o->draft);
+    o->draft = NULL;
     return cli_fail("%s", err.msg);
-}
-
-void cli_close_session(struct tft_session *s)
-{
-    struct tft_session *draft = s ? s->draft.s : NULL;
-    tft_session_close(s);
-    tft_session_close(draft);
 }
 
 int cli_fail_session(const struct tft_session *s)

@@ -209,7 +209,8 @@ static int complete(const struct tft_model *m, struct form *form, const int32_t 
     if (status == CLI_OK)
         report(&c, m, s);
     free(c.text.p);
-    cli_close_session(s);
+    tft_session_close(s);
+    tft_session_close(so.draft);
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 

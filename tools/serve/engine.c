@@ -107,7 +107,11 @@ static bool open_slot(struct engine *e, struct slot *s)
         .count_ends = true,
         .batch = e->batch,
     };
-    return s->s || cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
+    if (s->s)
+        return true;
+    bool opened = cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
+    s->draft = o.draft;
+    return opened;
 }
 
 /* Saves the slot's session before the prompt ids[n] overwrites it, unless other slots have most of
@@ -497,7 +501,8 @@ void engine_close(struct engine *e)
     for (size_t i = 0; e->slots && i < e->o.n_slots; i++) {
         if (e->slots[i].s)
             store_keep_last(e->store, e->slots[i].s);
-        cli_close_session(e->slots[i].s);
+        tft_session_close(e->slots[i].s);
+        tft_session_close(e->slots[i].draft);
     }
     embedder_close(&e->embedder);
     store_close(e->store);

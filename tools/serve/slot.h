@@ -5,10 +5,11 @@
 #include "job.h"
 
 struct slot {
-    struct tft_session *s; /* NULL: not opened yet */
-    bool off;              /* there is no memory for a session */
-    struct job *job;       /* NULL: the slot is free */
-    const int32_t *feed;   /* [n_feed] tokens to feed: the rest of the prompt, or `next` */
+    struct tft_session *s;     /* NULL: not opened yet */
+    struct tft_session *draft; /* of the draft model, or NULL */
+    bool off;                  /* there is no memory for a session */
+    struct job *job;           /* NULL: the slot is free */
+    const int32_t *feed;       /* [n_feed] tokens to feed: the rest of the prompt, or `next` */
     size_t n_feed;
     bool in_prompt;
     bool empty_prompt; /* the model's prefix holds all of the prompt, and gives the logits */
