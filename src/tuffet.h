@@ -715,6 +715,10 @@ struct tft_ends {
    session. */
 TFT_API bool tft_session_ends(const struct tft_session *s, struct tft_ends *out);
 
+/* The share of at_ends in numbers on the calibration text, 0..1, to compare with that of a session.
+   NaN if the file has no fixed ranges, or does not tell. */
+TFT_API double tft_calibrated_ends(const struct tft_model *m);
+
 /* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
    call. Owned by the session, valid until the next call on it. NULL if they were not kept: back
    must be below n_logits and below the n of that call, and the token must have come after the

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "expert_toys.h"
+#include "model/ends.h"
 #include "w8a8.h"
 
 enum { SHARED_EXPERT = 4, FED = 37 };
@@ -186,6 +187,10 @@ static void nothing(void **state)
     same(ends, (struct tft_ends){0});
     tft_session_close(s);
     tft_model_close(m);
+
+    m = opened(written(&toys[0]));
+    assert_true(isnan(tft_calibrated_ends(m)));
+    tft_model_close(m);
 }
 
 /* The file's shares are of its text: a session that reads it has about the same. */
@@ -197,13 +202,18 @@ static void calibrated(void **state)
     o.param = 98;
     struct tft_model *m = opened(quantized(&toys[0], &o));
     const struct tft_value *v = tft_source_value(&m->source, TFT_KEY_INPUT_ENDS);
-    double share;
+    double share, least = 1, most = 0;
     assert_non_null(v);
     assert_int_equal(v->n, tft_model_inputs(m));
     for (uint32_t i = 0; i < v->n; i++) {
         assert_true(tft_value_real(v, i, &share));
         assert_in_range((int)(share * 1000), 5, 60); /* 2 %, and numbers within half a step */
+        assert_true(tft_input_ends(m, i) == share);
+        least = share < least ? share : least;
+        most = share > most ? share : most;
     }
+    assert_true(tft_calibrated_ends(m) >= least && tft_calibrated_ends(m) <= most);
+    assert_true(isnan(tft_input_ends(m, (uint32_t)v->n)));
     toy_tokens(5, m->n_vocab, words, 2 * FED);
     struct tft_ends ends = counted(m, (struct tft_session_opts){.n_threads = 1}, FED);
     assert_in_range(1000 * ends.at_ends / ends.numbers, 5, 80);

@@ -71,7 +71,7 @@ static void print_memory(const struct conversation *c)
 /* Of files that fix ranges of 8 bits. */
 static void print_ends(const struct conversation *c)
 {
-    double share = cli_session_ends(c->x.s), calibrated = cli_calibrated_ends(c->x.m);
+    double share = cli_session_ends(c->x.s), calibrated = tft_calibrated_ends(c->x.m);
     if (isnan(share))
         return;
     fprintf(stderr, "8 bits   %.3f %% of the inputs' numbers at the ends of their ranges",

@@ -218,13 +218,8 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 #define CLI_UNLIKE_CALIBRATION                                                                     \
     "the text is unlike the text that the model was calibrated with: answers may be worse"
 
-/* Their share, 0..1: among the session's computed numbers, NaN if none were counted; among the
-   numbers of the calibration text, NaN if the file does not have it. */
+/* Their share among the session's computed numbers, 0..1; NaN if none were counted. */
 double cli_session_ends(const struct tft_session *s);
-double cli_calibrated_ends(const struct tft_model *m);
-
-/* The share at calibration of the input with this index; NaN if the file does not have it. */
-double cli_calibrated_input_ends(const struct tft_model *m, uint32_t index);
 
 /* Whether a share is above 0.1 %, and more than ten times the share at calibration. False if one of
    the two is NaN. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "activations_report.h"
+#include "model/ends.h"
 #include "tools/cli/cli.h"
 #include "tools/quantize/inside.h"
 
@@ -48,7 +49,7 @@ static void json_ends(const struct report *r, const struct activations *a, uint3
     fputs(",\"ends\":", stdout);
     json_real(share);
     fputs(",\"calibrated_ends\":", stdout);
-    json_real(isnan(share) ? share : cli_calibrated_input_ends(r->m, index));
+    json_real(isnan(share) ? share : tft_input_ends(r->m, index));
 }
 
 static void json_attention(const struct activations *a, uint32_t layer)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "activations_report.h"
+#include "model/ends.h"
 #include "model/keys.h"
 #include "tools/cli/cli.h"
 #include "tools/quantize/inside.h"
@@ -145,11 +146,11 @@ static void show_ends(const struct report *r)
            "this text", "calibration");
     for (uint32_t i = next_ends(a, n, n); i < n; i = next_ends(a, n, i)) {
         double share = activations_ends(&a->linear[i], 1),
-               calibrated = cli_calibrated_input_ends(r->m, i);
+               calibrated = tft_input_ends(r->m, i);
         if (shown++ < SHOWN || cli_ends_unlike(share, calibrated))
             show_ends_row(quantize_input_name(a->n_layer, i, name), share, calibrated);
     }
-    show_ends_row("all", all, cli_calibrated_ends(r->m));
+    show_ends_row("all", all, tft_calibrated_ends(r->m));
 }
 
 enum { SHOWN_SIZE = 1 }; /* of cache_cost_size */

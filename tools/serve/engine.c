@@ -457,7 +457,7 @@ int engine_open(struct engine **out, const struct engine_options *o)
     if (!e)
         return cli_fail("out of memory");
     e->o = *o;
-    e->counts.calibrated_ends = cli_calibrated_ends(o->m);
+    e->counts.calibrated_ends = tft_calibrated_ends(o->m);
     e->last = &e->waiting;
     e->last_shaping = &e->shaping;
     e->last_item = &e->items;

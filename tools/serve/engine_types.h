@@ -24,7 +24,7 @@ struct engine_counts {
     uint64_t hits[STORE_DISK + 1];        /* prompts that began in a slot, in memory, on disk */
     size_t running, waiting, most_tokens; /* most_tokens: of a session */
     struct tft_ends ends; /* of all sessions */
-    double calibrated_ends; /* cli_calibrated_ends */
+    double calibrated_ends; /* tft_calibrated_ends */
 };
 
 #endif
