@@ -1014,6 +1014,19 @@ TFT_API size_t tft_likeliest(struct tft_session *s, const float *logits, struct 
    does not have the token. */
 TFT_API float tft_logprob(struct tft_session *s, const float *logits, int32_t id);
 
+struct tft_token_score {
+    double logprob; /* ln of the token's probability */
+    bool likeliest; /* no token has a larger logit; of equal ones, it is the one of the smallest id */
+};
+
+/* Scores a text: out[i] is of token next[i] after the newest n tokens of the last call, the oldest of
+   these first. So for a text ids[..m), feed ids[..m-1) and give the tokens that come after: next =
+   ids + m - n. The session's threads share the work. Perplexity is exp of the mean of -logprob.
+   TFT_ERR_ARG: n is 0, a token is outside the vocabulary, or there are no logits, as for tft_logits
+   with back = n - 1. */
+TFT_API enum tft_status tft_score(const struct tft_session *s, const int32_t *next, size_t n,
+                                  struct tft_token_score *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -513,6 +513,41 @@ static void probabilities_are_those_of_softmax(void **state)
     assert_true(out[4].logprob == -INFINITY && out[4].id == 4);
 }
 
+/* Each of the newest tokens has its own logits. */
+static void scores_are_those_of_softmax(void **state)
+{
+    (void)state;
+    enum { N = HELD - 1 };
+    struct tft_session_opts o = {.size = sizeof o, .n_logits = N, .n_threads = 3};
+    struct tft_session *s;
+    struct tft_token_score out[HELD];
+    int32_t next[HELD];
+    assert_int_equal(tft_session_open(&s, session->m, &o, NULL), TFT_OK);
+    assert_int_equal(tft_prefill(s, held, HELD), TFT_OK);
+    for (int32_t id = 0; id < V; id++) {
+        for (int i = 0; i < HELD; i++)
+            next[i] = (id + i) % V;
+        assert_int_equal(tft_score(s, next, N, out), TFT_OK);
+        for (int i = 0; i < N; i++) {
+            const float *x = tft_logits(s, (size_t)(N - 1 - i));
+            struct tft_choice best;
+            tft_likeliest(s, x, &best, 1);
+            assert_true(fabs(out[i].logprob - (double)tft_logprob(s, x, next[i])) < 2e-6);
+            assert_int_equal(out[i].likeliest, best.id == next[i]);
+        }
+    }
+    assert_int_equal(tft_score(s, next, 0, out), TFT_ERR_ARG);
+    assert_int_equal(tft_score(s, next, HELD, out), TFT_ERR_ARG);
+    next[N - 1] = V;
+    assert_int_equal(tft_score(s, next, N, out), TFT_ERR_ARG);
+    next[N - 1] = -1;
+    assert_int_equal(tft_score(s, next, N, out), TFT_ERR_ARG);
+    next[N - 1] = 1;
+    assert_int_equal(tft_rewind(s, HELD - 1), TFT_OK);
+    assert_int_equal(tft_score(s, next, N, out), TFT_ERR_ARG);
+    tft_session_close(s);
+}
+
 /* ---- tokens that a file suppresses */
 
 /* Suppressed tokens are skipped as if their logits were NaN. */
@@ -633,6 +668,7 @@ int main(void)
         cmocka_unit_test(min_p_has_a_sharp_edge),
         cmocka_unit_test(logits_of_the_caller),
         cmocka_unit_test(probabilities_are_those_of_softmax),
+        cmocka_unit_test(scores_are_those_of_softmax),
         cmocka_unit_test(suppressed_tokens_are_left_out),
         cmocka_unit_test(same_seed_same_tokens),
         cmocka_unit_test(strange_logits),

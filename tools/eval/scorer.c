@@ -1,11 +1,7 @@
 #include "scorer.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/exp_log.h"
-#include "port/port.h"
 
 int scorer_open(struct scorer *z, const struct tft_model *m, uint32_t n_logits)
 {
@@ -23,7 +19,6 @@ int scorer_open(struct scorer *z, const struct tft_model *m, uint32_t n_logits)
     if (cli_open_session(&z->s, m, &so) != CLI_OK)
         return CLI_FAILED;
 
-    z->n_vocab = info.n_vocab;
     z->n_logits = n_logits;
     z->ctx = (uint32_t)tft_capacity(z->s) + info.prefix_bos;
     z->bos = n_bos || info.prefix_bos;
@@ -49,59 +44,20 @@ int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, b
     return ids;
 }
 
-/* --------------------------------------------------------------------------------------- tokens */
-
-struct token_score {
-    double nll;
-    bool greedy;
-};
-
-/* -ln p of a token is ln(sum e^l) - l; the largest logit is subtracted from all l first. Of equal
-   logits, the first is the greedy choice. */
-static struct token_score score_token(const float *logits, uint32_t n, int32_t token)
+/* Adds the scores of the tokens next[n], which follow the newest n of the session. n: at most
+   SCORER_BATCH */
+static enum tft_status add_newest(const struct scorer *z, const int32_t *next, size_t n,
+                                  struct score *total)
 {
-    double max = -INFINITY, sum = 0;
-    uint32_t best = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if ((double)logits[i] > max) {
-            max = (double)logits[i];
-            best = i;
-        }
-    for (uint32_t i = 0; i < n; i++)
-        sum += tft_exp((double)logits[i] - max);
-    return (struct token_score){tft_log(sum) + max - (double)logits[token],
-                                best == (uint32_t)token};
-}
-
-/* Scores the token after each of the newest n of a session. All threads share the work: with a
-   large vocabulary it takes as long as the model. */
-struct newest_scores {
-    const struct scorer *z;
-    const int32_t *next; /* [n] the token after each of the newest */
-    uint32_t n;
-    struct token_score token[SCORER_BATCH]; /* [n] */
-};
-
-static void score_newest(void *arg, int tid, int n_threads)
-{
-    struct newest_scores *t = arg;
-    for (uint32_t j = (uint32_t)tid; j < t->n; j += (uint32_t)n_threads)
-        t->token[j] = score_token(tft_logits(t->z->s, t->n - 1 - j), t->z->n_vocab, t->next[j]);
-}
-
-static void add_newest(const struct scorer *z, const int32_t *next, size_t n, struct score *total)
-{
-    struct newest_scores scores = {.z = z, .next = next, .n = (uint32_t)n};
-    tft_port_team(cli_model_options.threads ? (int)cli_model_options.threads : tft_cpu_threads(),
-                  score_newest, &scores);
-    for (size_t j = 0; j < n; j++) {
-        total->nll += scores.token[j].nll;
-        total->greedy += scores.token[j].greedy;
+    struct tft_token_score token[SCORER_BATCH];
+    enum tft_status status = tft_score(z->s, next, n, token);
+    for (size_t i = 0; i < n && status == TFT_OK; i++) {
+        total->nll -= token[i].logprob;
+        total->greedy += token[i].likeliest;
+        total->n++;
     }
-    total->n += (uint32_t)n;
+    return status;
 }
-
-/* ------------------------------------------------------------------------------------ sequences */
 
 /* Computes ids[..n), of which the session holds a beginning. The last pass is the largest, so that
    it has as many logits as the session keeps. */
@@ -140,9 +96,10 @@ enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_
         step = after_prefix ? 1 : n - i < z->n_logits ? n - i : z->n_logits;
         status = after_prefix ? tft_prefill(z->s, NULL, 0)
                               : compute(z->s, session_ids, i - 1 + step - held);
+        if (status == TFT_OK && !cli_interrupted())
+            status = add_newest(z, ids + i, step, total);
         if (status != TFT_OK || cli_interrupted())
             break;
-        add_newest(z, ids + i, step, total);
     }
     return status;
 }

@@ -10,7 +10,6 @@ enum { SCORER_BATCH = 128 }; /* tokens between two checks for Ctrl-C */
 struct scorer {
     const struct tft_model *m;
     struct tft_session *s;
-    uint32_t n_vocab;
     uint32_t n_logits;  /* newest tokens of a pass for which the session keeps logits */
     uint32_t ctx;       /* most tokens before a scored one, BOS included */
     bool bos;           /* sequences begin with BOS */
