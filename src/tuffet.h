@@ -163,7 +163,7 @@ enum tft_weights {
     TFT_WEIGHTS_PACKED, /* codes of 2 to 8 bits of a quantized GGUF file; likewise */
 };
 
-/* How the hidden vectors of a text's tokens become one vector, an embedding, by the model's file. */
+/* How the hidden vectors of a text's tokens become one vector, an embedding, by the file. */
 enum tft_pooling {
     TFT_POOLING_NONE,  /* the file does not say: the model was not trained for embeddings */
     TFT_POOLING_MEAN,  /* the mean */
@@ -283,8 +283,8 @@ enum { TFT_IDENTITY = 49 };
 
 /* Writes the identity of a model, 48 hexadecimal digits and a NUL, for data that belongs to one
    model: a saved session has it too. Files with other tensors, values or vocabularies have other
-   identities, and so do other tft_model_opts.weights. Of a file that tuffet did not make, only a few
-   bytes of each tensor count: other training is noticed, a damaged byte may not be. Takes
+   identities, and so do other tft_model_opts.weights. Of a file that tuffet did not make, only a
+   few bytes of each tensor count: other training is noticed, a damaged byte may not be. Takes
    milliseconds, also for a model of gigabytes. */
 TFT_API void tft_model_identity(const struct tft_model *m, char out[TFT_IDENTITY]);
 
@@ -729,10 +729,10 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 /* The hidden vector [n_embd] of the newest token (back = 0), the one before it (1), ... of the last
    call: the output of the model's last norm, from which the head computes the logits. It describes
    the token and the text before it. An embedding of a text is the mean of the hidden vectors of its
-   tokens, or the last one, as the model was trained (tft_model_info.pooling). A file of tuffet quantize --rotate all has
-   hidden vectors rotated, and without the gains of the norm. Owned by the session, valid until the
-   next call on it. NULL if it was not kept, as for tft_logits: back must be below n_hidden. Saved
-   sessions do not have them. */
+   tokens, or the last one, as the model was trained (tft_model_info.pooling). A file of tuffet
+   quantize --rotate all has hidden vectors rotated, and without the gains of the norm. Owned by the
+   session, valid until the next call on it. NULL if it was not kept, as for tft_logits: back must
+   be below n_hidden. Saved sessions do not have them. */
 TFT_API const float *tft_hidden(const struct tft_session *s, size_t back);
 
 /* ------------------------------------------------------------------- several sessions at a time */
@@ -1016,14 +1016,14 @@ TFT_API float tft_logprob(struct tft_session *s, const float *logits, int32_t id
 
 struct tft_token_score {
     double logprob; /* ln of the token's probability */
-    bool likeliest; /* no token has a larger logit; of equal ones, it is the one of the smallest id */
+    bool likeliest; /* it has the largest logit, and of tokens with this logit the smallest id */
 };
 
-/* Scores a text: out[i] is of token next[i] after the newest n tokens of the last call, the oldest of
-   these first. So for a text ids[..m), feed ids[..m-1) and give the tokens that come after: next =
-   ids + m - n. The session's threads share the work. Perplexity is exp of the mean of -logprob.
-   TFT_ERR_ARG: n is 0, a token is outside the vocabulary, or there are no logits, as for tft_logits
-   with back = n - 1. */
+/* Scores tokens of a text: out[i] is of the token next[i], where it comes after token i of the
+   newest n tokens of the last call. For the last n tokens of a text ids[m], feed ids[m - 1], and
+   next is ids + m - n. The session's threads share the work. Perplexity is exp of the mean of
+   -logprob. TFT_ERR_ARG: n is 0, a token is outside the vocabulary, or there are no logits, as for
+   tft_logits with back = n - 1. */
 TFT_API enum tft_status tft_score(const struct tft_session *s, const int32_t *next, size_t n,
                                   struct tft_token_score *out);
 

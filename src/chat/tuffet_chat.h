@@ -296,6 +296,10 @@ TFT_API enum tft_status tft_chat_answer_token(struct tft_chat_answer *a, const s
    the format. */
 TFT_API enum tft_status tft_chat_answer_end(struct tft_chat_answer *a, struct tft_error *err);
 
+/* Returns whether p[n] is one JSON object, as the arguments of a call are. Ask this of arguments
+   from elsewhere, such as a saved conversation, before you write them into tft_chat_input.json. */
+TFT_API bool tft_chat_is_object(const char *p, size_t n);
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,7 +28,7 @@ doors = {
     "src/chat/jinja": {"jinja.h", "tree.h"},
     "src/chat": {"tuffet_chat.h"},
     "src/chat/schema": {"schema.h"},
-    "src/chat/calls": {"call.h", "arguments.h"},
+    "src/chat/calls": {"call.h"},
     "src/chat/template": set(),
     "src/backend/cuda": set(),
     "src/backend/mpi": set(),

@@ -7,7 +7,6 @@
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "base/new_file.h"
-#include "chat/calls/arguments.h"
 #include "tools/cli/system.h"
 
 /* The numbers at the start, little-endian; then the messages, then the session. */
@@ -130,7 +129,7 @@ static const char *take_message(struct messages *m, const struct template_messag
     bool calls = x->role == TEMPLATE_ASSISTANT && x->name.n;
     if ((x->name.n || x->arguments.n) && !calls)
         return "a call is in a message of a wrong role, or has no name";
-    if (calls && !tft_call_is_object(x->arguments.p, x->arguments.n))
+    if (calls && !tft_chat_is_object(x->arguments.p, x->arguments.n))
         return "the arguments of a call are not a JSON object";
     if (x->role == TEMPLATE_SYSTEM && x->text.n && memchr(x->text.p, 0, x->text.n))
         return "the system message has a NUL";

@@ -1,11 +1,10 @@
 /* Reads the arguments of a call, a character at a time, and writes JSON with uniform spaces. */
-#include "arguments.h"
+#include "call.h"
 
 #include <string.h>
 
 #include "base/hex.h"
 #include "base/utf8.h"
-#include "call.h"
 
 static void put(struct call_value *v, const char *p, size_t n)
 {
@@ -275,7 +274,7 @@ enum call_took tft_call_take(struct call_value *v, const char *p, size_t n)
     return is_space(*p) ? CALL_MORE : between(v, *p);
 }
 
-bool tft_call_is_object(const char *p, size_t n)
+bool tft_chat_is_object(const char *p, size_t n)
 {
     struct call_value v = {.place = CALL_BEGIN};
     enum call_took took = CALL_MORE;

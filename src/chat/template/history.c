@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "chat/calls/arguments.h"
+#include "chat/tuffet_chat.h"
 
 struct jinja_value *tft_chat_member(struct jinja *x, struct jinja_value v, const char *name,
                                     enum jinja_kind kind)
@@ -30,7 +30,7 @@ void tft_chat_read_arguments(struct jinja *x, struct jinja_value messages)
                                *arguments = tft_chat_member(x, f ? *f : call, "arguments",
                                                             JINJA_STRING);
             const struct jinja_string *text = arguments ? arguments->string : NULL;
-            if (!text || !tft_jinja_spend(x, text->n) || !tft_call_is_object(text->p, text->n))
+            if (!text || !tft_jinja_spend(x, text->n) || !tft_chat_is_object(text->p, text->n))
                 continue;
             *arguments = tft_jinja_read_json(x, text);
             if (x->status == TFT_OK)
