@@ -13,7 +13,7 @@
 #include "vocab.h"
 
 #include "text/tokenizer.h"
-#include "tools/chat/template.h"
+#include "tools/cli/template.h"
 
 enum { MOST = 8, LENGTH = 48 };
 

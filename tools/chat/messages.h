@@ -4,7 +4,7 @@
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
-#include "template.h"
+#include "tools/cli/template.h"
 
 /* Starts from all zero. */
 struct messages {

@@ -2,8 +2,8 @@
 #ifndef TOOLS_H
 #define TOOLS_H
 
-#include "template.h"
 #include "tool_file.h"
+#include "tools/cli/template.h"
 
 /* Starts from all zero. */
 struct tools {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/chat/template.h"
+#include "tools/cli/template.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/quantize_plan.h"
 #include "tools/commands/quantize_report.h"

@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "engine.h"
-#include "tools/chat/template.h"
+#include "tools/cli/template.h"
 
 struct server_options {
     const char *host;

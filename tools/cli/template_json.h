@@ -2,7 +2,7 @@
 #ifndef TEMPLATE_JSON_H
 #define TEMPLATE_JSON_H
 
-#include "tools/cli/cli.h"
+#include "cli.h"
 
 enum template_role { TEMPLATE_SYSTEM, TEMPLATE_USER, TEMPLATE_ASSISTANT, TEMPLATE_TOOL };
 

@@ -8,7 +8,7 @@
 
 #include "folder.h"
 #include "paths.h"
-#include "tools/chat/template.h"
+#include "tools/cli/template.h"
 #include "toy.h"
 
 static struct cli_text words(const char *p)
