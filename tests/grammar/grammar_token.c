@@ -57,7 +57,7 @@ static double token_ms(struct run *r, const struct tft_grammar *g)
 
 static struct tft_model *write_and_open(unsigned bits, struct tft_error *err)
 {
-    struct shape_opts o = {.name = "llama-3.2-1b", .bits = bits, .range = TFT_RANGE_STATIC};
+    struct shape_opts o = {.name = "llama-3.2-1b", .bits = bits, .range = SHAPE_STATIC};
     struct tft_model *m = NULL;
     if (make_folder(NULL) != 0)
         return NULL;

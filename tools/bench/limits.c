@@ -1,7 +1,7 @@
 #include "limits.h"
 
+#include "inside.h"
 #include "port/port.h"
-#include "simd/kernels.h"
 #include "tools/cli/cli.h"
 
 /* The buffer is larger than the last-level cache of common CPUs. */

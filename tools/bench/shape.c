@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/keys.h"
 #include "shape_weights.h"
 
 struct shape {
@@ -309,6 +308,7 @@ bool shape_is_known(const char *name) { return shape_named(name); }
 
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err)
 {
+    static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
     struct shape_weights w = {.progress = o->progress, .random = 0x9e3779b97f4a7c15};
     const struct shape *s = shape_named(o->name);
     const struct tft_format *format =
@@ -325,7 +325,7 @@ enum tft_status shape_write(const struct shape_opts *o, const char *path, struct
     put_tensors(&w, s);
     w.counted = true;
     w.all = 0;
-    put_values(&w, s, o->range);
+    put_values(&w, s, ranges[o->range]);
     put_tensors(&w, s);
     w.data = true;
     if (w.panel)

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 
-#include "model/model.h"
 #include "tuffet.h"
 
 #define SHAPE_NAMES                                                                                \
@@ -15,10 +14,17 @@
 /* The columns of a group of codes. */
 enum { SHAPE_GROUP = 64 };
 
+/* How a model measures the ranges of activations. */
+enum shape_range {
+    SHAPE_STATIC, /* they are fixed in the file */
+    SHAPE_TOKEN,  /* for each token */
+    SHAPE_PASS,   /* over all tokens of a pass */
+};
+
 struct shape_opts {
     const char *name;              /* one of SHAPE_NAMES */
     unsigned bits;                 /* of a weight: 8, 4, 3 or 2 */
-    enum tft_range range;          /* how the ranges of activations are measured */
+    enum shape_range range;        /* of activations */
     bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; false
                                       stops the writing */
 };

@@ -3,8 +3,7 @@
 #ifndef SHAPE_WEIGHTS_H
 #define SHAPE_WEIGHTS_H
 
-#include "file/file.h"
-#include "model/model.h"
+#include "inside.h"
 
 struct shape_matrix {
     const char *format; /* format of its name, with %u for the layer */

@@ -11,11 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/model.h"
 #include "port/port.h"
-#include "run/backend.h"
-#include "run/session.h"
+#include "tools/bench/costs.h"
 #include "tools/bench/limits.h"
+#include "tools/bench/runs.h"
 #include "tools/bench/sessions.h"
 #include "tools/bench/shape.h"
 #include "tools/cli/system.h"
@@ -54,7 +53,7 @@ static const struct cli_option options[] = {
     {0},
 };
 
-enum { MAX_LIST = 16, MAX_RUNS = 64 };
+enum { MAX_LIST = 16 };
 
 struct row {
     const char *what;
@@ -96,170 +95,27 @@ static int parse_threads(int list[MAX_LIST])
     return n;
 }
 
-static int by_value(const void *a, const void *b)
+static struct row evaluate(const struct tft_model *m, const struct limits *l, const struct work *w,
+                           int threads, double seconds)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The logits that a sampler with the defaults of tuffet run reads. */
-static struct tft_asked asked(const struct tft_session *s)
-{
-    struct tft_sampler z = cli_sampler();
-    size_t n;
-    return tft_sampler_asks(&z, s, &n);
-}
-
-/* *seconds: the median over the runs of n tokens after opt.depth others. */
-static enum tft_status time_runs(double *seconds, struct tft_session *s, const int32_t *ids,
-                                 uint32_t n, bool one_by_one)
-{
-    double t[MAX_RUNS];
-    struct tft_asked a = asked(s);
-    for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first run is a warm-up */
-        /* tft_sync computes tokens again that have been quantized since */
-        enum tft_status status = opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0);
-        tft_prompt_end(s);
-        uint64_t start = cli_ns();
-        for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted();
-             i += one_by_one ? 1 : n) {
-            status = tft_prefill(s, ids + i, one_by_one ? 1 : n);
-            if (status == TFT_OK && !tft_session_logits(s, &a)) /* other processes send them */
-                status = tft_session_error(s)->code;
-        }
-        if (status != TFT_OK || cli_interrupted())
-            return status;
-        if (r)
-            t[r - 1] = (double)(cli_ns() - start) / 1e9;
-    }
-    qsort(t, opt.runs, sizeof *t, by_value);
-    *seconds = t[opt.runs / 2];
-    return TFT_OK;
-}
-
-/* The number of layers up to the last one with keys and values of its own. */
-static uint32_t layers_with_kv(const struct tft_model *m)
-{
-    return m->n_layer - m->n_shared;
-}
-
-static double macs(const struct tft_linear *l)
-{
-    return (double)l->w.rows * l->w.cols;
-}
-
-/* Multiply-adds of a token in a layer whose output for it nothing needs: of keys and values, or of
-   the matrices that its mixer's input is multiplied by. */
-static double mixed_macs(const struct tft_model *m, const struct tft_block *b)
-{
-    double n = 0;
-    if (b->mixer == TFT_MIX_ATTENTION)
-        return 2.0 * b->kv.n * b->kv.dim * m->n_embd;
-    for (uint32_t i = 0; i < tft_block_reads(b); i++)
-        n += macs(&b->reads[i]);
-    return n;
-}
-
-/* Multiply-adds of n tokens in matrix products. In a prompt, all tokens but the last one skip the
-   head and the layers that share keys and values. In the last layer before these, they only go
-   through its mixer. */
-static double product_macs(const struct tft_model *m, bool decode, double n)
-{
-    uint32_t own = layers_with_kv(m);
-    double head = (double)m->n_vocab * m->n_embd, shared = 0,
-           kv = mixed_macs(m, &m->block[own - 1]);
-    for (uint32_t l = own; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
-        shared += macs(&b->q) + macs(&b->o) + macs(&b->gate) + macs(&b->up) + macs(&b->down) +
-                  macs(&b->embed_gate) + macs(&b->embed_out);
-    }
-    double layer = ((double)m->matmul_macs - head - shared) / own;
-    double through = decode ? n : 1; /* tokens that skip nothing */
-    return n * ((own - 1) * layer + kv) + through * (layer - kv + shared + head);
-}
-
-/* How many of `depth` positions the attention of a layer sees. */
-static double seen_by(const struct tft_block *b, double depth)
-{
-    return b->window && b->window < depth ? b->window : depth;
-}
-
-/* Multiply-adds of n tokens in the attention of layers with a window, or of layers without. On
-   average, a token has `depth` positions before it. */
-static double attention_macs(const struct tft_model *m, bool window, bool decode, double n,
-                             double depth)
-{
-    double numbers = 0;
-    for (uint32_t l = 0; l < m->n_layer; l++)
-        if (m->block[l].mixer == TFT_MIX_ATTENTION && window == (m->block[l].window > 0))
-            numbers += (l + 1 < layers_with_kv(m) || decode ? n : 1) * m->block[l].kv.dim *
-                       seen_by(&m->block[l], depth);
-    return 2.0 * m->n_head * numbers;
-}
-
-/* Bytes of the cache that a token reads at `depth`: all positions in layers without a window, in
-   the cache's form; the positions in the window, in floats; and a shared cache once for each layer
-   that uses it. */
-static double cache_bytes(const struct tft_model *m, const char *kv, double depth)
-{
-    double bytes = (double)tft_kv_bytes(m, cli_session_options.kv, NULL) * depth,
-           size = strcmp(kv, "f32") ? 2 : 4;
-    for (uint32_t l = 0; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
-        if (b->mixer == TFT_MIX_ATTENTION && (b->window || l >= layers_with_kv(m)))
-            bytes += 2.0 * b->kv.n * b->kv.dim * size * seen_by(b, depth);
-    }
-    return bytes;
-}
-
-/* Bytes of experts that n tokens read in one pass beyond the bytes that one token reads: as many
-   experts as n tokens choose, on average, if each expert is as likely as any other. */
-static double more_experts(const struct tft_model *m, double n)
-{
-    double one = 0, all = m->n_expert, used = m->n_expert_used;
-    for (uint32_t l = 0; l < m->n_layer; l++) {
-        const struct tft_experts *x = &m->block[l].experts;
-        const struct tft_linear *mats[] = {&x->gate, &x->up, &x->down};
-        for (int i = 0; i < 3 && x->router.rows; i++)
-            one += (double)mats[i]->w.format->bytes(&mats[i]->w);
-    }
-    return m->n_expert ? (all * (1 - pow(1 - used / all, n)) - used) * one : 0;
-}
-
-/* Each of `sessions` gets n tokens. */
-static struct row evaluate(const struct tft_model *model, const char *kv, const struct limits *l,
-                           bool decode, uint32_t n, uint32_t sessions, int threads, double seconds)
-{
-    struct tft_model_info info = {.size = sizeof info}, *m = &info;
-    tft_model_describe(model, m);
-    double depth = opt.depth + (n + 1) / 2.0 + m->n_prefix;
-    double bytes =
-        (decode ? n : 1) * ((double)m->weight_bytes + sessions * cache_bytes(model, kv, depth) +
-                            more_experts(model, decode ? sessions : n));
-    double products = 2 * sessions * product_macs(model, decode, n),
-           whole = 2 * sessions * attention_macs(model, false, decode, n, depth),
-           windows = 2 * sessions * attention_macs(model, true, decode, n, depth),
-           flops = products + whole + windows,
-           by_int8 = products + (strcmp(kv, "i8") == 0 ? whole : 0);
-    double by_bytes = bytes / 1e9 / l->read_gbps;
-    bool integers = m->weights == TFT_WEIGHTS_I8 || m->weights == TFT_WEIGHTS_PACKED;
+    struct tft_model_info info = {.size = sizeof info};
+    struct costs c = costs_of(m, w);
+    tft_model_describe(m, &info);
+    double flops = c.products + c.whole + c.windows,
+           by_int8 = c.products + (strcmp(costs_kv(m), "i8") == 0 ? c.whole : 0);
+    double by_bytes = c.bytes / 1e9 / l->read_gbps;
+    bool integers = info.weights == TFT_WEIGHTS_I8 || info.weights == TFT_WEIGHTS_PACKED;
     double by_flops = integers ? by_int8 / 1e9 / l->int8_gops : flops / 1e9 / l->fma_gflops;
     return (struct row){
-        .what = decode ? "decode" : "prefill",
-        .tokens = n,
-        .sessions = sessions,
+        .what = w->decode ? "decode" : "prefill",
+        .tokens = w->n,
+        .sessions = w->sessions,
         .threads = threads,
-        .tok_s = (double)n * sessions / seconds,
-        .gbps = bytes / 1e9 / seconds,
+        .tok_s = (double)w->n * w->sessions / seconds,
+        .gbps = c.bytes / 1e9 / seconds,
         .gflops = flops / 1e9 / seconds,
         .share = (by_bytes > by_flops ? by_bytes : by_flops) / seconds,
     };
-}
-
-/* The session's cache: from the command line, or else from the file. */
-static const char *kv_name(const struct tft_model *m)
-{
-    return cli_session_options.kv ? cli_session_options.kv : m->kv_text ? m->kv_text : "f16";
 }
 
 /* All measured rows. JSON is printed at the end, so that an error leaves no half of an object. */
@@ -278,7 +134,7 @@ static void show_row(const struct tft_model *m, const struct row *r)
     if (opt.sessions)
         snprintf(what, sizeof what, "batch %u", r->sessions);
     printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", what, r->tokens, opt.depth, r->threads,
-           kv_name(m), r->tok_s, r->gbps, r->gflops);
+           costs_kv(m), r->tok_s, r->gbps, r->gflops);
     if (isnan(r->share))
         printf("%8s\n", "-");
     else
@@ -298,14 +154,14 @@ static int bench_sessions(const struct tft_model *m, const int32_t *ids, int thr
                                   .tokens = opt.decode,
                                   .threads = threads,
                                   .ids = ids};
-        double t[MAX_RUNS];
+        double t[RUNS_MOST];
         size_t bytes;
         cli_model_options.threads = (uint32_t)threads;
         status = time_sessions(t, &bytes, opt.runs, &o);
         if (status != CLI_OK)
             return status;
-        qsort(t, opt.runs, sizeof *t, by_value);
-        struct row r = evaluate(m, kv_name(m), l, true, o.tokens, o.n, threads, t[opt.runs / 2]);
+        const struct work w = {true, o.tokens, o.n, opt.depth};
+        struct row r = evaluate(m, l, &w, threads, runs_median(t, opt.runs));
         r.session = bytes;
         show_row(m, &r);
     }
@@ -322,36 +178,26 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
     if (cli_open_session(&s, m, &so) != CLI_OK)
         return CLI_FAILED;
 
+    size_t bytes = tft_session_bytes(m, &so, NULL);
     enum tft_status status = opt.depth ? cli_sync(s, ids, opt.depth) : TFT_OK;
     for (int decode = 0; decode < 2 && status == TFT_OK && !cli_interrupted(); decode++) {
-        uint32_t n = decode ? opt.decode : opt.prefill;
+        const struct work w = {decode, decode ? opt.decode : opt.prefill, 1, opt.depth};
+        const struct runs o = {ids, w.depth, w.n, opt.runs, decode};
         double seconds = 0;
-        status = time_runs(&seconds, s, ids, n, decode);
+        status = runs_time(&seconds, s, &o);
         if (seconds > 0) {
-            struct row r = evaluate(m, kv_name(m), l, decode, n, 1, threads, seconds);
-            r.session = s->size;
+            struct row r = evaluate(m, l, &w, threads, seconds);
+            r.session = bytes;
             show_row(m, &r);
         }
     }
     if (!opt.json && !cli_interrupted() && status == TFT_OK)
-        printf("session  %6zu tokens, %zu bytes\n", tft_capacity(s), s->size);
+        printf("session  %6zu tokens, %zu bytes\n", tft_capacity(s), bytes);
     int result = cli_interrupted() ? CLI_INTERRUPTED
                  : status == TFT_OK ? CLI_OK
                                     : cli_fail_session(s);
     tft_session_close(s);
     return result;
-}
-
-static bool has_processes(const struct tft_model *m)
-{
-    return m->stage[m->n_stage - 1].backend->exchanged;
-}
-
-/* Bytes that the processes of mpirun exchange for a token; 0: there is one process. */
-static size_t exchanged(const struct tft_model *m, const struct tft_asked *a)
-{
-    const struct tft_stage *last = &m->stage[m->n_stage - 1];
-    return has_processes(m) ? last->backend->exchanged(last->device, a) : 0;
 }
 
 /* Logits like a trained model's: a bell from -10 to 10, and a few peaks above it. Logits of random
@@ -370,8 +216,8 @@ static void fill_logits(float *x, uint32_t n)
 }
 
 /* *seconds: the time to choose a token with the defaults of run, the median. Sampling runs on one
-   thread. *a: the logits that it reads */
-static int time_sampling(const struct tft_model *m, double *seconds, struct tft_asked *a)
+   thread. *exchanged: as runs_exchanged */
+static int time_sampling(const struct tft_model *m, double *seconds, size_t *exchanged)
 {
     enum { DRAWS = 65 };
     struct tft_model_info info = {.size = sizeof info};
@@ -392,9 +238,8 @@ static int time_sampling(const struct tft_model *m, double *seconds, struct tft_
         t[i] = (double)(cli_ns() - start) / 1e9;
     }
     if (status == CLI_OK) {
-        qsort(t, DRAWS, sizeof *t, by_value);
-        *seconds = t[DRAWS / 2];
-        *a = asked(s);
+        *seconds = runs_median(t, DRAWS);
+        *exchanged = runs_exchanged(m, s);
         tft_session_close(s);
     }
     free(logits);
@@ -403,7 +248,7 @@ static int time_sampling(const struct tft_model *m, double *seconds, struct tft_
 
 /* l: the limits with the most threads */
 static void print_json(const struct tft_model *m, const struct limits *l, double sample_seconds,
-                       size_t exchanged_bytes)
+                       size_t exchanged)
 {
     if (isnan(l->read_gbps))
         printf("{\"limits\":null,\"rows\":[");
@@ -414,26 +259,26 @@ static void print_json(const struct tft_model *m, const struct limits *l, double
         const struct row *r = &found.row[i];
         printf("%s{\"what\":\"%s\",\"sessions\":%u,\"tokens\":%u,\"depth\":%u,\"threads\":%d,"
                "\"kv\":\"%s\",\"session\":%zu,\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
-               i ? "," : "", r->what, r->sessions, r->tokens, opt.depth, r->threads, kv_name(m),
+               i ? "," : "", r->what, r->sessions, r->tokens, opt.depth, r->threads, costs_kv(m),
                r->session, r->tok_s, r->gbps, r->gflops);
         cli_json_number("share", r->share);
         printf("}");
     }
-    printf("],\"sample_us\":%.4g,\"exchanged\":%zu}\n", 1e6 * sample_seconds, exchanged_bytes);
+    printf("],\"sample_us\":%.4g,\"exchanged\":%zu}\n", 1e6 * sample_seconds, exchanged);
 }
 
 /* l: the limits with the most threads */
 static int finish(const struct tft_model *m, const struct limits *l)
 {
     double seconds = 0;
-    struct tft_asked a = {0};
-    int status = time_sampling(m, &seconds, &a);
+    size_t exchanged = 0;
+    int status = time_sampling(m, &seconds, &exchanged);
     if (status == CLI_OK && opt.json)
-        print_json(m, l, seconds, exchanged(m, &a));
+        print_json(m, l, seconds, exchanged);
     else if (status == CLI_OK)
         printf("sample   %49.1f\n", 1 / seconds);
-    if (status == CLI_OK && !opt.json && has_processes(m))
-        printf("exchange %7zu bytes a token\n", exchanged(m, &a));
+    if (status == CLI_OK && !opt.json && runs_has_processes(m))
+        printf("exchange %7zu bytes a token\n", exchanged);
     return status;
 }
 
@@ -449,18 +294,13 @@ static int32_t *random_tokens(uint32_t n, uint32_t n_vocab)
     return ids;
 }
 
-static bool has_device(const struct tft_model *m)
-{
-    return m->n_host < m->n_layer;
-}
-
 /* Prints the limits for each number of threads, list: [n], and then begins the rows. */
-static void print_limits(const struct tft_model *m, const struct limits *l, const int *list, int n)
+static void print_limits(const struct limits *l, const int *list, int n, bool device)
 {
     for (int i = 0; i < n; i++) {
         if (isnan(l[i].read_gbps))
             continue;
-        if (has_device(m))
+        if (device)
             printf("%s by its clocks", cli_model_options.device);
         else
             printf("%s, %d thread%s", tft_cpu_name(), list[i], list[i] > 1 ? "s" : "");
@@ -478,16 +318,6 @@ static int largest_of(const int *list, int n)
     for (int i = 1; i < n; i++)
         largest = list[i] > list[largest] ? i : largest;
     return largest;
-}
-
-/* The limits of the GPU by its clocks. All NaN if they are unknown, or if the CPU computes some of
-   the layers. */
-static struct limits device_limits(const struct tft_model *m)
-{
-    const struct tft_stage *last = &m->stage[m->n_stage - 1];
-    struct limits l, unknown = {NAN, NAN, NAN};
-    last->backend->limits(last->device, &l.read_gbps, &l.int8_gops, &l.fma_gflops);
-    return m->n_host || isnan(l.read_gbps + l.int8_gops + l.fma_gflops) ? unknown : l;
 }
 
 static void set_default(uint32_t *n, uint32_t usual, uint32_t room)
@@ -526,15 +356,15 @@ static int bench(const struct tft_model *m, struct limits *l, const int *list, i
                         "-p, -n or -d smaller",
                         info.n_ctx, longest ? longest : 1, opt.depth);
 
-    if (has_device(m) && !m->n_host && !has_processes(m))
+    if (info.n_device && info.n_device == info.n_layer && !runs_has_processes(m))
         n = 1; /* a GPU computes all: the number of threads makes no difference */
-    for (int i = 0; i < n && has_device(m); i++)
-        l[i] = device_limits(m);
+    for (int i = 0; i < n && info.n_device; i++)
+        l[i] = costs_device(m);
     int32_t *ids = random_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)
         return cli_fail("out of memory");
     if (!opt.json)
-        print_limits(m, l, list, n);
+        print_limits(l, list, n, info.n_device);
     int status = CLI_OK;
     for (int i = 0; i < n && status == CLI_OK && !n_sessions; i++)
         status = bench_threads(m, ids, list[i], &l[i]);
@@ -556,7 +386,6 @@ static bool show_written(double done)
    the file cache. path: receives the file's name, [4096]; empty if the file is already removed. */
 static int open_shape(struct tft_model **m, char path[4096])
 {
-    static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
     const char *dir = system_temp_folder();
     struct tft_error err;
     int len = snprintf(path, 4096, "%s/tuffet-XXXXXX", dir);
@@ -567,7 +396,7 @@ static int open_shape(struct tft_model **m, char path[4096])
     }
     close(fd);
     cli_progress_begin(&writing, "writing random weights");
-    struct shape_opts o = {opt.shape, opt.bits, ranges[opt.dynamic], show_written};
+    struct shape_opts o = {opt.shape, opt.bits, (enum shape_range)opt.dynamic, show_written};
     enum tft_status status = shape_write(&o, path, &err);
     cli_progress_end(&writing);
     int result = cli_interrupted()  ? CLI_INTERRUPTED
@@ -585,8 +414,8 @@ static int run_bench(const char *path)
     struct limits limits[MAX_LIST] = {{0}};
     int list[MAX_LIST], n = parse_threads(list), sessions[MAX_LIST],
         n_sessions = opt.sessions ? parse_list(sessions, opt.sessions) : 0;
-    if (opt.runs > MAX_RUNS)
-        return cli_usage("--runs must be at most %d", MAX_RUNS);
+    if (opt.runs > RUNS_MOST)
+        return cli_usage("--runs must be at most %d", RUNS_MOST);
     if (!n)
         return cli_usage("--threads needs a list of numbers like 1,2,4, not \"%s\"", opt.threads);
     if (opt.sessions && !n_sessions)

@@ -19,10 +19,11 @@ static bool go_on(double done)
 static void test_ranges(void **state)
 {
     static const enum tft_range range[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
+    static const enum shape_range asked[] = {SHAPE_STATIC, SHAPE_TOKEN, SHAPE_PASS};
     static const unsigned bits[] = {8, 4, 3};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        struct shape_opts o = {.name = "smollm2-135m", .bits = bits[i], .range = range[i], go_on};
+        struct shape_opts o = {.name = "smollm2-135m", .bits = bits[i], .range = asked[i], go_on};
         const char *path = in_folder("shape.gguf");
         struct tft_session_opts so = {.size = sizeof so, .capacity = 8};
         struct tft_model *m;
@@ -63,7 +64,7 @@ static void test_formulas(void **state)
     };
     (void)state;
     for (size_t i = thorough() ? 0 : 1; i < sizeof want / sizeof *want; i++) {
-        struct shape_opts o = {.name = want[i].name, .bits = 2, .range = TFT_RANGE_STATIC};
+        struct shape_opts o = {.name = want[i].name, .bits = 2, .range = SHAPE_STATIC};
         struct tft_session_opts so = {.size = sizeof so, .capacity = 8};
         struct tft_model *m;
         struct tft_session *s;
@@ -91,7 +92,7 @@ static void test_what_there_is_not(void **state)
     for (size_t i = 0; i < sizeof o / sizeof *o; i++)
         assert_int_equal(shape_write(&o[i], in_folder("none.gguf"), NULL), TFT_ERR_ARG);
     struct shape_opts stopped = {
-        .name = "smollm2-135m", .bits = 4, .range = TFT_RANGE_STATIC, .progress = stop};
+        .name = "smollm2-135m", .bits = 4, .range = SHAPE_STATIC, .progress = stop};
     assert_int_equal(shape_write(&stopped, in_folder("none.gguf"), NULL), TFT_OK);
     assert_int_equal(files_in_folder(false), 0);
 }
