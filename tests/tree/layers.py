@@ -3,6 +3,9 @@
 Folders may include themselves and the folders before them in `order`, and of the rooms in `doors`
 only the headers named there. src/ and models/ are portable C. A source file includes its own header
 first. No two modules include each other, directly or through others; a module is NAME.c and NAME.h.
+
+The front ends of the program use the library as other programs do: they include public headers,
+what src/base has that knows no model, and the headers in `fronts`.
 """
 import pathlib
 import re
@@ -13,7 +16,8 @@ order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src
          "src/grammar", "src/model", "src/run", "src/backend/cpu", "src/backend", "models",
          "src/chat/jinja", "src/chat", "src/chat/schema", "src/chat/calls", "src/chat/template",
          "src/backend/cuda", "src/backend/mpi", "tools/json", "tools/import", "tools/quantize",
-         "tools"]
+         "tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench", "tools/pack",
+         "tools/inspect", "tools/commands", "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
@@ -35,7 +39,28 @@ doors = {
     "tools/json": {"read.h"},
     "tools/import": {"import.h"},
     "tools/quantize": {"tuffet_quantize.h", "inside.h"},
+    "tools/cli": {"cli.h", "form.h", "system.h", "template.h"},
+    "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "slash.h", "terminal.h"},
+    "tools/serve": {"fields.h", "server.h"},
+    "tools/eval": {"scorer.h", "task.h"},
+    "tools/bench": {"costs.h", "limits.h", "runs.h", "sessions.h", "shape.h"},
 }
+# The folders of the front ends, and the folders that each may include beside its own and `common`.
+fronts = {
+    "tools/cli": set(),
+    "tools/chat": {"tools/cli"},
+    "tools/serve": {"tools/cli"},
+    "tools/eval": {"tools/cli"},
+    "tools/bench": {"tools/cli"},
+    "tools/commands": {"tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench"},
+}
+common = {"port", "tools/json"}
+public = {"src/chat/tuffet_chat.h", "tools/quantize/tuffet_quantize.h"} | {
+    f"src/base/{name}.h" for name in ("bytes", "crc32", "new_file", "splitmix64", "utf8")}
+# tuffet bench compares its speeds with those of kernels, and writes models of random weights: one
+# header of the folder has the inside. Commands for those who develop formats see it too.
+sees_inside = re.compile(r"tools/bench/inside\.h"
+                         r"|tools/commands/(quantize\w*|import|pack|inspect)\.[ch]")
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.
 standard = {"assert", "ctype", "errno", "float", "inttypes", "limits", "math", "stdarg", "stdbool",
             "stddef", "stdint", "stdio", "stdlib", "string"}
@@ -76,6 +101,11 @@ def resolve(path, name):
     return None
 
 
+def is_inside(to, home):
+    """Whether a front end in the folder `home` may not include the file."""
+    return not (to in public or folder(to) in common | fronts[home] | {home})
+
+
 def name_of(path):
     return path.split("/")[-1]
 
@@ -100,6 +130,8 @@ for path in paths:
                 why = f"is not a door of {folder(to)}"
             elif path.endswith(".c") and includes and to == path[:-1] + "h":
                 why = "is not the first include"
+            elif home in fronts and not sees_inside.fullmatch(path) and is_inside(to, home):
+                why = f"is no header for {home}"
             if to and to != "src/tuffet.h":
                 edges.setdefault(path[:-2], set()).add(to[:-2])
         elif include and portable and include[2] not in {s + ".h" for s in standard}:
