@@ -1,9 +1,8 @@
 /* Scores of tokens that follow a text: the basis of perplexity, and of the choice among answers. */
-#include "session.h"
-
 #include <math.h>
 
 #include "base/exp_log.h"
+#include "session.h"
 
 /* ln p of a token is l - ln(sum e^l); the largest logit is subtracted from all l first. Of equal
    logits, the first is the most likely. */
@@ -19,7 +18,7 @@ static struct tft_token_score score(const float *logits, uint32_t n, int32_t tok
     for (uint32_t i = 0; i < n; i++)
         sum += tft_exp((double)logits[i] - max);
     return (struct tft_token_score){(double)logits[token] - (tft_log(sum) + max),
-                              best == (uint32_t)token};
+                                    best == (uint32_t)token};
 }
 
 struct scoring {
