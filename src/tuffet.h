@@ -271,7 +271,7 @@ struct tft_model_info {
                                          weight_bytes and matmul_macs count these. 0: it has none */
     uint32_t n_device;        /* layers that a device computes, the last ones; 0: none */
     enum tft_pooling pooling; /* of embeddings: see tft_hidden */
-    bool add_eos; /* a text to embed ends with EOS, which tft_tokenize does not add */
+    bool add_eos;             /* a text to embed ends with EOS, which tft_tokenize does not add */
 };
 
 /* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the
