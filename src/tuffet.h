@@ -269,9 +269,9 @@ struct tft_model_info {
                              See tft_rewind. */
     uint32_t n_expert, n_expert_used; /* experts of a layer, and experts that compute a token:
                                          weight_bytes and matmul_macs count these. 0: it has none */
-    uint32_t n_device;        /* layers that a device computes, the last ones; 0: none */
-    enum tft_pooling pooling; /* of embeddings: see tft_hidden */
-    bool add_eos;             /* a text to embed ends with EOS, which tft_tokenize does not add */
+    uint32_t n_device;                /* layers that a device computes, the last ones; 0: none */
+    enum tft_pooling pooling;         /* of embeddings: see tft_hidden */
+    bool add_eos; /* a text to embed ends with EOS, which tft_tokenize does not add */
 };
 
 /* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the

@@ -44,6 +44,6 @@ struct tft_identity tft_identity_of(const struct tft_model *m)
 void tft_model_identity(const struct tft_model *m, char out[TFT_IDENTITY])
 {
     struct tft_identity id = tft_identity_of(m);
-    snprintf(out, TFT_IDENTITY, "%08" PRIx32 "%08" PRIx32 "%016" PRIx64 "%016" PRIx64,
-             id.described, id.sampled, id.file_bytes, id.weight_bytes);
+    snprintf(out, TFT_IDENTITY, "%08" PRIx32 "%08" PRIx32 "%016" PRIx64 "%016" PRIx64, id.described,
+             id.sampled, id.file_bytes, id.weight_bytes);
 }

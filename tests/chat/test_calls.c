@@ -269,8 +269,8 @@ static void objects(void **state)
 {
     (void)state;
     static const char *const yes[] = {"{}", " {\"a\": [1, {\"b\": null}]} \n"},
-                            *const no[] = {"", "[1]", "{", "{}}", "{} {}", "{\"a\"}", "1",
-                                         "{\xff}"};
+                             *const no[] = {"",      "[1]",     "{", "{}}",
+                                            "{} {}", "{\"a\"}", "1", "{\xff}"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         assert_true(tft_chat_is_object(yes[i], strlen(yes[i])));
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
@@ -280,12 +280,9 @@ static void objects(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(declarations),
-        cmocka_unit_test(many_tools),
-        cmocka_unit_test(formats_of_templates),
-        cmocka_unit_test(calls_that_were_made),
-        cmocka_unit_test(arguments_as_text),
-        cmocka_unit_test(objects),
+        cmocka_unit_test(declarations),         cmocka_unit_test(many_tools),
+        cmocka_unit_test(formats_of_templates), cmocka_unit_test(calls_that_were_made),
+        cmocka_unit_test(arguments_as_text),    cmocka_unit_test(objects),
     };
     folder = argc > 1 ? argv[1] : ".";
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);

@@ -151,8 +151,7 @@ static void keeps_are_known(void **state)
     static const char *const caches[] = {"f16", "kivi:window=32,group=16"};
     static const struct {
         uint32_t to, kept; /* kept: by f16 */
-    } rewinds[] = {{0, 0},     {99, 0},    {100, 100}, {156, 100},
-                   {157, 157}, {299, 157}, {300, 300}};
+    } rewinds[] = {{0, 0}, {99, 0}, {100, 100}, {156, 100}, {157, 157}, {299, 157}, {300, 300}};
     struct tft_model *m = toy_model(0);
     for (int c = 0; c < 2; c++)
         for (int i = 0; i < (int)(sizeof rewinds / sizeof *rewinds); i++) {
@@ -177,8 +176,8 @@ static void keeps_are_known(void **state)
 static void keeps_nothing(void **state)
 {
     (void)state;
-    static const struct tft_session_opts o[] = {
-        {.kv = "kivi:window=32,group=16,prefill=prompt"}, {.capacity = 120, .slide = true}};
+    static const struct tft_session_opts o[] = {{.kv = "kivi:window=32,group=16,prefill=prompt"},
+                                                {.capacity = 120, .slide = true}};
     struct tft_model *m = toy_model(0);
     for (int i = 0; i < 2; i++) {
         struct tft_session *s = session(m, o[i]);

@@ -531,8 +531,7 @@ static void in_parts(void **state)
     assert_memory_equal(copy, whole, n);
     for (size_t most = 0; most < n; most += n / 7) {
         struct parts some = {.p = copy, .most = most};
-        assert_int_equal(tft_session_save_to(s, NULL, take_part, &some, &err),
-                         TFT_ERR_CANCELLED);
+        assert_int_equal(tft_session_save_to(s, NULL, take_part, &some, &err), TFT_ERR_CANCELLED);
         assert_int_equal(err.code, TFT_ERR_CANCELLED);
         assert_memory_equal(copy, whole, some.n);
     }

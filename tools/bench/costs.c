@@ -7,15 +7,9 @@
 #include "tools/cli/cli.h"
 
 /* The number of layers up to the last one with keys and values of its own. */
-static uint32_t layers_with_kv(const struct tft_model *m)
-{
-    return m->n_layer - m->n_shared;
-}
+static uint32_t layers_with_kv(const struct tft_model *m) { return m->n_layer - m->n_shared; }
 
-static double macs(const struct tft_linear *l)
-{
-    return (double)l->w.rows * l->w.cols;
-}
+static double macs(const struct tft_linear *l) { return (double)l->w.rows * l->w.cols; }
 
 /* Multiply-adds of a token in a layer whose output for it nothing needs: of keys and values, or of
    the matrices that its mixer's input is multiplied by. */

@@ -43,10 +43,7 @@ static enum tft_status fail(struct chore *c, int os, const char *what)
     return c->err.code;
 }
 
-static bool write_part(void *user, const void *p, size_t n)
-{
-    return fwrite(p, 1, n, user) == n;
-}
+static bool write_part(void *user, const void *p, size_t n) { return fwrite(p, 1, n, user) == n; }
 
 /* Writes the session to a new file, on disk when the function returns. */
 static enum tft_status write_draft(struct chore *c, const struct tft_session *s, int fd)
@@ -94,8 +91,7 @@ static void save(struct chore *c, struct slot *s)
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - c->path + 1), c->path);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     c->n_tokens = tft_pos(s->s);
-    c->status = fd < 0 ? fail(c, errno, "cannot be created")
-                       : save_in(c, s->s, fd, slash + 1);
+    c->status = fd < 0 ? fail(c, errno, "cannot be created") : save_in(c, s->s, fd, slash + 1);
     if (fd >= 0)
         close(fd);
     c->bytes = file_size(c->path);
