@@ -2,9 +2,9 @@
  * Errors are values: the innermost function that knows the error writes the message, and its
  * callers return the status.
  *
- * Every other folder of src/ builds on base/: errors, memory, new files, little-endian bytes, UTF-8,
- * CRC-32, sorting, and the public functions about the CPU. base/ includes only port/, simd/ and the public
- * header.
+ * Every other folder of src/ builds on base/: errors, memory, new files, little-endian bytes,
+ * UTF-8, CRC-32, sorting, and the public functions about the CPU. base/ includes only port/, simd/
+ * and the public header.
  */
 #ifndef TFT_ERROR_H
 #define TFT_ERROR_H

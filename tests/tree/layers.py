@@ -57,8 +57,8 @@ fronts = {
 common = {"port", "tools/json"}
 public = {"src/chat/tuffet_chat.h", "tools/quantize/tuffet_quantize.h"} | {
     f"src/base/{name}.h" for name in ("bytes", "crc32", "new_file", "splitmix64", "utf8")}
-# tuffet bench compares its speeds with those of kernels, and writes models of random weights: one
-# header of the folder has the inside. Commands for those who develop formats see it too.
+# tuffet bench measures kernels, counts the work of layers and writes models of random weights: one
+# header of its folder has the inside. Commands for people who develop formats see it too.
 sees_inside = re.compile(r"tools/bench/inside\.h"
                          r"|tools/commands/(quantize\w*|import|pack|inspect)\.[ch]")
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.

@@ -27,8 +27,8 @@ struct store_counts {
     uint64_t n_saved;  /* sessions saved since the store was opened */
 };
 
-/* s: an empty session of m, of the kind to store. Returns CLI_OK, or CLI_FAILED after an error message.
-   *out is NULL if o->memory is 0. */
+/* s: an empty session of m, of the kind to store. Returns CLI_OK, or CLI_FAILED after an error
+   message. *out is NULL if o->memory is 0. */
 int store_open(struct store **out, const struct store_options *o, const struct tft_session *s,
                const struct tft_model *m);
 
