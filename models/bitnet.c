@@ -23,7 +23,7 @@
 static void load_sub_norms(struct tft_load *ld, unsigned layer)
 {
     const struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t q = m->n_head * m->head_dim;
     b->attn_sub_norm = tft_load_norm(ld, "blk.%u.attn_sub_norm", layer, q, false);
     b->ffn_sub_norm = tft_load_norm(ld, "blk.%u.ffn_sub_norm", layer, m->n_ff, false);
@@ -33,7 +33,7 @@ static void load_sub_norms(struct tft_load *ld, unsigned layer)
    are the scales of rows. */
 static void load_weight_factors(struct tft_load *ld, unsigned layer)
 {
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     const struct {
         struct tft_linear *l;
         const char *fmt;
@@ -81,7 +81,7 @@ static void load(struct tft_load *ld)
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_rope(p, b);
@@ -95,7 +95,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_bitnet = {
     .name = "bitnet",
-    .pieces = TFT_BIT(TFT_PIECE_SUB_NORM),
+    .parts = TFT_BIT(TFT_PART_SUB_NORM),
     .load = load,
     .layer = layer,
     .transformer = &bitnet,

@@ -51,7 +51,7 @@ bool tft_delta_net_load(struct tft_load *ld, unsigned layer)
         return false;
     struct tft_model *m = ld->m;
     const struct tft_delta_shape *s = &m->delta;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t d = m->n_embd, values = s->v_heads * s->dim, channels = tft_delta_channels(s),
              taps = tft_load_dim(ld, "ssm.conv_kernel", 0, TFT_CONV_TAPS);
     tft_load_mixer_width(ld, values, channels);
@@ -71,7 +71,7 @@ bool tft_delta_net_load(struct tft_load *ld, unsigned layer)
 
 void tft_delta_net_mix(struct tft_pass *p, uint32_t layer)
 {
-    const struct tft_block *b = &p->m->block[layer];
+    const struct tft_layer *b = &p->m->layer[layer];
     tft_project(p, &b->delta.qkv);
     tft_delta_gates(p, b);
     tft_delta_net(p, b);

@@ -19,7 +19,7 @@
 /* If some layers have a window, only they are rotated. */
 static void load_block(struct tft_load *ld, unsigned layer)
 {
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     b->no_rope = !b->window && tft_load_has(ld, "attention.sliding_window");
 }
 
@@ -32,7 +32,7 @@ static const struct tft_transformer exaone4 = {
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_take(p, &b->q);
     tft_qkv(p, b);
     tft_rmsnorm_heads(p, b);
@@ -48,7 +48,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_exaone4 = {
     .name = "exaone4",
-    .pieces = TFT_BIT(TFT_PIECE_NO_PRE_NORM) | TFT_BIT(TFT_PIECE_POST_NORM),
+    .parts = TFT_BIT(TFT_PART_NO_PRE_NORM) | TFT_BIT(TFT_PART_POST_NORM),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &exaone4,

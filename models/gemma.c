@@ -22,7 +22,7 @@ static const struct tft_transformer gemma = {
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_rope(p, b);
@@ -36,7 +36,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gemma = {
     .name = "gemma",
-    .pieces = TFT_BIT(TFT_PIECE_GEGLU),
+    .parts = TFT_BIT(TFT_PART_GEGLU),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &gemma,

@@ -41,7 +41,7 @@ static void load(struct tft_load *ld)
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_rope(p, b);
@@ -55,7 +55,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_gemma2 = {
     .name = "gemma2",
-    .pieces = TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_POST_NORM),
+    .parts = TFT_BIT(TFT_PART_GEGLU) | TFT_BIT(TFT_PART_POST_NORM),
     .load = load,
     .layer = layer,
     .transformer = &gemma2,

@@ -84,7 +84,7 @@ static uint32_t shared_of(struct tft_load *ld, unsigned layer)
 static void load_qkv(struct tft_load *ld, unsigned layer)
 {
     const struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     const char *k = "blk.%u.attn_k", *v = "blk.%u.attn_v";
     uint32_t d = m->n_embd, kv = b->kv.n * b->kv.dim;
     b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, m->n_head * b->kv.dim, d, false);
@@ -101,7 +101,7 @@ static void load_qkv(struct tft_load *ld, unsigned layer)
 static bool load_attention(struct tft_load *ld, unsigned layer)
 {
     struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     const char *k_norm = "blk.%u.attn_k_norm";
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = kv_heads_of(ld, layer);
@@ -124,9 +124,9 @@ static void load_block(struct tft_load *ld, unsigned layer)
 {
     if (layer == 0)
         tft_layer_embed_load(ld);
-    tft_layer_embed_load_block(ld, layer);
+    tft_layer_embed_load_layer(ld, layer);
     if (tft_load_has_linear(ld, "blk.%u.layer_output_scale", layer))
-        tft_load_block(ld, layer)->scale =
+        tft_load_layer(ld, layer)->scale =
             tft_load_vector(ld, "blk.%u.layer_output_scale.weight", layer, 1);
 }
 
@@ -181,18 +181,18 @@ static void load(struct tft_load *ld)
     tft_transformer_tensors(ld);
     if (tft_load_has(ld, "attention.sliding_window"))
         tft_load_rope_window(ld, 10000, head_dim_of(ld, 1));
-    if (m->pieces & TFT_BIT(TFT_PIECE_LAYER_SIZES))
+    if (m->parts & TFT_BIT(TFT_PART_LAYER_SIZES))
         load_kv_heads(ld);
 }
 
 /* --------------------------------------------------------------------------------- the formula */
 
 /* Y = the sum of the block's own feed-forward and of its experts, each with norms of its own. */
-static void beside(struct tft_pass *p, const struct tft_block *b)
+static void beside(struct tft_pass *p, const struct tft_layer *b)
 {
     tft_norm(p, &b->ffn_norm, &b->up);
     tft_gated(p, b, TFT_GELU);
-    tft_linear_apart(p, &b->down, TFT_G);
+    tft_linear_y(p, &b->down, TFT_G);
     tft_set_aside(p, &b->experts.beside_norm);
     tft_norm(p, &b->experts.in_norm, &b->experts.up);
     tft_route(p, b);
@@ -202,7 +202,7 @@ static void beside(struct tft_pass *p, const struct tft_block *b)
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     bool embeds = p->m->layer_embed.n;
     if (embeds && l == 0)
         tft_layer_embed_begin(p);
@@ -213,22 +213,22 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_residual_normed(p, &b->o, TFT_A, &b->attn_post_norm);
 
-    if (tft_block_has_experts(b)) {
+    if (tft_layer_has_experts(b)) {
         beside(p, b);
     } else {
         tft_norm(p, &b->ffn_norm, &b->up);
         tft_gated(p, b, TFT_GELU);
-        tft_linear_apart(p, &b->down, TFT_G);
+        tft_linear_y(p, &b->down, TFT_G);
     }
-    tft_add_apart(p, &b->ffn_post_norm, embeds ? NULL : b->scale);
+    tft_add_y(p, &b->ffn_post_norm, embeds ? NULL : b->scale);
     if (embeds)
         tft_layer_embed_add(p, l, b->scale);
 }
 
 const struct tft_arch tft_arch_gemma4 = {
     .name = "gemma4",
-    .pieces = TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_POST_NORM) |
-              TFT_BIT(TFT_PIECE_VALUE_NORM),
+    .parts = TFT_BIT(TFT_PART_GEGLU) | TFT_BIT(TFT_PART_POST_NORM) |
+              TFT_BIT(TFT_PART_VALUE_NORM),
     .load = load,
     .layer = layer,
     .transformer = &gemma4,

@@ -33,7 +33,7 @@ static void load(struct tft_load *ld)
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_attention(p, l);

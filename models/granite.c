@@ -32,7 +32,7 @@ void tft_granite_load(struct tft_load *ld)
 
 void tft_granite_layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     if (p->m->n_rot)
@@ -40,7 +40,7 @@ void tft_granite_layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_residual(p, &b->o, TFT_A);
 
-    if (tft_block_has_experts(b)) /* granitemoe */
+    if (tft_layer_has_experts(b)) /* granitemoe */
         tft_mixture(p, b);
     else
         tft_feed_forward(p, b);

@@ -23,7 +23,7 @@ static const struct tft_transformer hunyuan_dense = {
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_rope(p, b);
@@ -36,7 +36,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_hunyuan_dense = {
     .name = "hunyuan-dense",
-    .pieces = TFT_BIT(TFT_PIECE_LATE_QK_NORM),
+    .parts = TFT_BIT(TFT_PART_LATE_QK_NORM),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &hunyuan_dense,

@@ -23,10 +23,10 @@ void tft_layer_embed_load(struct tft_load *ld)
     e->norm = tft_load_norm(ld, "per_layer_proj_norm", 0, e->n, false);
 }
 
-void tft_layer_embed_load_block(struct tft_load *ld, unsigned layer)
+void tft_layer_embed_load_layer(struct tft_load *ld, unsigned layer)
 {
     const struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t n = m->layer_embed.n;
     if (!n)
         return;
@@ -43,9 +43,9 @@ void tft_layer_embed_begin(struct tft_pass *p)
 
 void tft_layer_embed_add(struct tft_pass *p, uint32_t layer, const float *scale)
 {
-    const struct tft_block *b = &p->m->block[layer];
+    const struct tft_layer *b = &p->m->layer[layer];
     tft_take(p, &b->embed_gate);
     tft_embed_gate(p, layer);
-    tft_linear_apart(p, &b->embed_out, TFT_I);
-    tft_add_apart(p, &b->embed_norm, scale);
+    tft_linear_y(p, &b->embed_out, TFT_I);
+    tft_add_y(p, &b->embed_norm, scale);
 }

@@ -22,7 +22,7 @@ void tft_layer_embed_shape(struct tft_load *ld);
 /* Load the tensors that all layers share, after the token embedding and before the tensors of a
    layer; and the tensors of layer `layer`. Do nothing if n is 0. */
 void tft_layer_embed_load(struct tft_load *ld);
-void tft_layer_embed_load_block(struct tft_load *ld, unsigned layer);
+void tft_layer_embed_load_layer(struct tft_load *ld, unsigned layer);
 
 /* Computes p for all layers. Comes before layer 0. */
 void tft_layer_embed_begin(struct tft_pass *p);

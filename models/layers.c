@@ -5,7 +5,7 @@ static const struct tft_norm no_norm = {0};
 void tft_attention(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
-    if (m->block[layer].k.w.rows)
+    if (m->layer[layer].k.w.rows)
         tft_kv_append(p, layer);
     if (layer + 1 == m->n_layer - m->n_shared) /* the later layers add nothing to the cache */
         tft_keep_last(p);
@@ -14,22 +14,22 @@ void tft_attention(struct tft_pass *p, uint32_t layer)
 
 void tft_residual(struct tft_pass *p, const struct tft_linear *w, enum tft_buf from)
 {
-    if (!tft_model_adds_apart(p->m)) {
+    if (!tft_model_adds_y(p->m)) {
         tft_linear_add(p, TFT_X, w, from);
         return;
     }
-    tft_linear_apart(p, w, from);
-    tft_add_apart(p, &no_norm, NULL);
+    tft_linear_y(p, w, from);
+    tft_add_y(p, &no_norm, NULL);
 }
 
 void tft_residual_normed(struct tft_pass *p, const struct tft_linear *w, enum tft_buf from,
                          const struct tft_norm *g)
 {
-    tft_linear_apart(p, w, from);
-    tft_add_apart(p, g, NULL);
+    tft_linear_y(p, w, from);
+    tft_add_y(p, g, NULL);
 }
 
-void tft_add_attention(struct tft_pass *p, const struct tft_block *b)
+void tft_add_attention(struct tft_pass *p, const struct tft_layer *b)
 {
     if (p->m->parallel)
         tft_norm(p, &b->ffn_norm, &b->up);
@@ -38,21 +38,21 @@ void tft_add_attention(struct tft_pass *p, const struct tft_block *b)
         tft_norm(p, &b->ffn_norm, &b->up);
 }
 
-void tft_feed_forward(struct tft_pass *p, const struct tft_block *b)
+void tft_feed_forward(struct tft_pass *p, const struct tft_layer *b)
 {
     tft_norm(p, &b->ffn_norm, &b->up);
     tft_gated(p, b, TFT_SILU);
     tft_residual(p, &b->down, TFT_G);
 }
 
-void tft_mixture(struct tft_pass *p, const struct tft_block *b)
+void tft_mixture(struct tft_pass *p, const struct tft_layer *b)
 {
     tft_norm(p, &b->ffn_norm, &b->experts.up);
     tft_route(p, b);
     if (b->up.w.rows) { /* the shared expert */
         tft_gated(p, b, TFT_SILU);
-        tft_linear_apart(p, &b->down, TFT_G);
+        tft_linear_y(p, &b->down, TFT_G);
     }
     tft_experts(p, b, TFT_SILU);
-    tft_add_apart(p, &no_norm, NULL);
+    tft_add_y(p, &no_norm, NULL);
 }

@@ -22,13 +22,13 @@ void tft_residual_normed(struct tft_pass *p, const struct tft_linear *w, enum tf
 
 /* Between the halves of a block: X += Wo A, XN = norm(X). Where the model's halves are parallel
    (Wang & Komatsuzaki 2021, GPT-J), the norm reads X as it was before. */
-void tft_add_attention(struct tft_pass *p, const struct tft_block *b);
+void tft_add_attention(struct tft_pass *p, const struct tft_layer *b);
 
 /* X += r Wdown G, where XN = norm(X) and G = silu(Wgate XN) * Wup XN */
-void tft_feed_forward(struct tft_pass *p, const struct tft_block *b);
+void tft_feed_forward(struct tft_pass *p, const struct tft_layer *b);
 
 /* X += r y, the mixture of experts of models/mixture.h */
-void tft_mixture(struct tft_pass *p, const struct tft_block *b);
+void tft_mixture(struct tft_pass *p, const struct tft_layer *b);
 
 /* ---- of several architectures, each in the file of its name */
 

@@ -31,7 +31,7 @@ static const struct tft_transformer lfm2 = {
 
 void tft_lfm2_layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->reads[0]);
     if (b->mixer == TFT_MIX_SHORT_CONV) {
         tft_short_conv_mix(p, l);
@@ -43,7 +43,7 @@ void tft_lfm2_layer(struct tft_pass *p, uint32_t l)
     }
     tft_residual(p, &b->o, TFT_A);
 
-    if (tft_block_has_experts(b)) /* lfm2moe */
+    if (tft_layer_has_experts(b)) /* lfm2moe */
         tft_mixture(p, b);
     else
         tft_feed_forward(p, b);

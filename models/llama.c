@@ -23,14 +23,14 @@ static const struct tft_transformer llama = {.rope = TFT_ROPE_PAIRS, .mixture = 
 
 void tft_llama_layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q); /* XN = rms(X) g_attn */
     tft_qkv(p, b);                     /* Q, K, V = Wq XN, Wk XN, Wv XN */
     tft_rope(p, b);
     tft_attention(p, l);               /* A = attend(Q, K, V) */
     tft_residual(p, &b->o, TFT_A);     /* X += Wo A */
 
-    if (tft_block_has_experts(b)) /* Mixtral */
+    if (tft_layer_has_experts(b)) /* Mixtral */
         tft_mixture(p, b);
     else
         tft_feed_forward(p, b); /* X += Wdown (silu(Wgate XN) * Wup XN), XN = rms(X) g_ffn */

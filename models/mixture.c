@@ -58,7 +58,7 @@ bool tft_mixture_has(const struct tft_load *ld, unsigned layer)
 
 static void load_shared(struct tft_load *ld, unsigned layer)
 {
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     const char *gate = "blk.%u.ffn_gate_inp_shexp";
     uint32_t d = ld->m->n_embd, ff = ld->m->n_ff;
     if (!tft_load_has_linear(ld, "blk.%u.ffn_up_shexp", layer) &&
@@ -75,7 +75,7 @@ static void load_shared(struct tft_load *ld, unsigned layer)
 /* The additional tensors of experts beside a feed-forward. */
 static void load_beside(struct tft_load *ld, unsigned layer)
 {
-    struct tft_experts *x = &tft_load_block(ld, layer)->experts;
+    struct tft_experts *x = &tft_load_layer(ld, layer)->experts;
     uint32_t d = ld->m->n_embd;
     ld->m->shared_expert = x->beside = true;
     x->router_norm.w = tft_load_vector(ld, "blk.%u.ffn_gate_inp.scale", layer, d);
@@ -89,7 +89,7 @@ static void load_beside(struct tft_load *ld, unsigned layer)
 void tft_mixture_load(struct tft_load *ld, const struct tft_mixture *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
-    struct tft_experts *x = &tft_load_block(ld, layer)->experts;
+    struct tft_experts *x = &tft_load_layer(ld, layer)->experts;
     const char *fused = "blk.%u.ffn_gate_up_exps";
     uint32_t d = m->n_embd, ff = m->n_ff_expert;
     x->router = tft_load_router(ld, "blk.%u.ffn_gate_inp", layer, m->n_expert);

@@ -31,7 +31,7 @@ static void load(struct tft_load *ld)
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_take(p, &b->q);
     tft_qkv(p, b);
     tft_rmsnorm_whole(p, b);
@@ -46,8 +46,8 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_olmo2 = {
     .name = "olmo2",
-    .pieces = TFT_BIT(TFT_PIECE_NO_PRE_NORM) | TFT_BIT(TFT_PIECE_POST_NORM) |
-              TFT_BIT(TFT_PIECE_WHOLE_QK_NORM),
+    .parts = TFT_BIT(TFT_PART_NO_PRE_NORM) | TFT_BIT(TFT_PART_POST_NORM) |
+              TFT_BIT(TFT_PART_WHOLE_QK_NORM),
     .load = load,
     .layer = layer,
     .transformer = &olmo2,

@@ -26,7 +26,7 @@ static const struct tft_transformer olmoe = {
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_rmsnorm_whole(p, b);
@@ -34,7 +34,7 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_residual(p, &b->o, TFT_A);
 
-    if (tft_block_has_experts(b))
+    if (tft_layer_has_experts(b))
         tft_mixture(p, b);
     else
         tft_feed_forward(p, b);
@@ -42,7 +42,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_olmoe = {
     .name = "olmoe",
-    .pieces = TFT_BIT(TFT_PIECE_WHOLE_QK_NORM),
+    .parts = TFT_BIT(TFT_PART_WHOLE_QK_NORM),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &olmoe,

@@ -20,7 +20,7 @@ static const struct tft_transformer qwen3 = {.rope = TFT_ROPE_HALVES, .qk_norm =
 
 void tft_qwen3_layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     tft_rmsnorm_heads(p, b);
@@ -28,7 +28,7 @@ void tft_qwen3_layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_residual(p, &b->o, TFT_A);
 
-    if (tft_block_has_experts(b)) /* qwen3moe */
+    if (tft_layer_has_experts(b)) /* qwen3moe */
         tft_mixture(p, b);
     else
         tft_feed_forward(p, b);

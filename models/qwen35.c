@@ -67,7 +67,7 @@ static void load(struct tft_load *ld)
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->reads[0]);
     if (b->mixer == TFT_MIX_DELTA_NET) {
         tft_delta_net_mix(p, l);
@@ -84,7 +84,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_qwen35 = {
     .name = "qwen35",
-    .pieces = TFT_BIT(TFT_PIECE_OUTPUT_GATE),
+    .parts = TFT_BIT(TFT_PART_OUTPUT_GATE),
     .load = load,
     .layer = layer,
     .transformer = &qwen35,

@@ -8,7 +8,7 @@ bool tft_short_conv_load(struct tft_load *ld, unsigned layer)
     if (tft_load_kv_heads(ld, layer))
         return false;
     struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t d = m->n_embd, taps = tft_load_dim(ld, "shortconv.l_cache", 0, TFT_CONV_TAPS);
     tft_load_mixer_width(ld, d, 3 * d);
     b->mixer = TFT_MIX_SHORT_CONV;
@@ -21,7 +21,7 @@ bool tft_short_conv_load(struct tft_load *ld, unsigned layer)
 
 void tft_short_conv_mix(struct tft_pass *p, uint32_t layer)
 {
-    const struct tft_block *b = &p->m->block[layer];
+    const struct tft_layer *b = &p->m->layer[layer];
     tft_project(p, &b->conv.proj);
     tft_short_conv(p, b);
     if (layer + 1 == p->m->n_layer)

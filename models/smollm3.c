@@ -19,14 +19,14 @@
 
 static void load_block(struct tft_load *ld, unsigned layer)
 {
-    tft_load_block(ld, layer)->no_rope = layer % 4 == 3;
+    tft_load_layer(ld, layer)->no_rope = layer % 4 == 3;
 }
 
 static const struct tft_transformer smollm3 = {.rope = TFT_ROPE_PAIRS, .block = load_block};
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     if (!b->no_rope)
@@ -39,7 +39,7 @@ static void layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_smollm3 = {
     .name = "smollm3",
-    .pieces = TFT_BIT(TFT_PIECE_ROPE_LAYERS),
+    .parts = TFT_BIT(TFT_PART_ROPE_LAYERS),
     .load = tft_transformer_load,
     .layer = layer,
     .transformer = &smollm3,

@@ -29,7 +29,7 @@ static bool has_qk_norm(const struct tft_load *ld)
 static void load_block(struct tft_load *ld, unsigned layer)
 {
     const struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     b->own_norms = has_qk_norm(ld);
     if (!b->own_norms)
         return;
@@ -55,7 +55,7 @@ static void load(struct tft_load *ld)
 
 static void layer(struct tft_pass *p, uint32_t l)
 {
-    const struct tft_block *b = &p->m->block[l];
+    const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     if (b->own_norms)

@@ -8,9 +8,9 @@
 #include "models/mixture.h"
 
 /* Whether the architecture's formula has a part in every file. */
-static bool formula_has(const struct tft_load *ld, enum tft_piece piece)
+static bool formula_has(const struct tft_load *ld, enum tft_formula_part part)
 {
-    return ld->m->arch->pieces >> piece & 1;
+    return ld->m->arch->parts >> part & 1;
 }
 
 static bool has_qkv_bias(const struct tft_load *ld, unsigned layer)
@@ -40,7 +40,7 @@ static struct tft_linear load_half(struct tft_load *ld, const struct tft_transfo
 bool tft_transformer_fused_qkv(struct tft_load *ld, unsigned layer, uint32_t q)
 {
     const struct tft_transformer *t = ld->m->arch->transformer;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t d = ld->m->n_embd, kv = b->kv.n * b->kv.dim, all = q + 2 * kv;
     const char *qkv = "blk.%u.attn_qkv";
     bool fused = tft_load_has_linear(ld, qkv, layer) ||
@@ -57,7 +57,7 @@ bool tft_transformer_fused_qkv(struct tft_load *ld, unsigned layer, uint32_t q)
 static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsigned layer,
                      uint32_t q)
 {
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t d = ld->m->n_embd, kv = b->kv.n * b->kv.dim;
     bool bias = has_bias(ld, t, layer);
     if (tft_transformer_fused_qkv(ld, layer, q))
@@ -70,7 +70,7 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
 static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     bool whole = t->qk_norm == TFT_QK_NORM_WHOLE;
     uint32_t q = whole ? m->n_head : 1, k = whole ? m->n_head_kv : 1, dim = m->head_dim;
     if (t->qk_norm == TFT_NO_QK_NORM)
@@ -82,7 +82,7 @@ static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, u
 static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     const char *first = "blk.%u.attn_norm", *second = "blk.%u.attn_norm_2",
                *ffn = tft_transformer_ffn_norm(t);
     b->attn_norm = tft_load_norm(ld, first, layer, m->n_embd, t->layer_norm);
@@ -102,7 +102,7 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
         tft_mixture_load(ld, t->mixture, layer);
     if (mixed && !t->mixture->beside)
         return;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t d = ld->m->n_embd, ff = tft_load_ff(ld, layer);
     const char *gate = "blk.%u.ffn_gate", *up = "blk.%u.ffn_up";
     if (t->fused_gate && !ld->w8a8 && !tft_load_has_linear(ld, gate, layer)) {
@@ -142,7 +142,7 @@ void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
 {
     struct tft_model *m = ld->m;
     const struct tft_transformer *t = m->arch->transformer;
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     const char *output = "blk.%u.attn_output";
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = (struct tft_kv_heads){m->n_head_kv, m->head_dim};
@@ -166,12 +166,12 @@ static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, uns
 
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    struct tft_block *b = tft_load_block(ld, layer);
+    struct tft_layer *b = tft_load_layer(ld, layer);
     uint32_t d = ld->m->n_embd;
     memset(b, 0, sizeof *b); /* in the counting run it was another layer's */
-    if (!formula_has(ld, TFT_PIECE_NO_PRE_NORM))
+    if (!formula_has(ld, TFT_PART_NO_PRE_NORM))
         load_pre_norms(ld, t, layer);
-    if (formula_has(ld, TFT_PIECE_POST_NORM)) {
+    if (formula_has(ld, TFT_PART_POST_NORM)) {
         b->attn_post_norm = tft_load_norm(ld, "blk.%u.post_attention_norm", layer, d, false);
         b->ffn_post_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm", layer, d, false);
     }
@@ -179,7 +179,7 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
     load_ffn(ld, t, layer);
     if (t->block)
         t->block(ld, layer);
-    ld->m->pieces |= tft_parts_of(ld->m, b);
+    ld->m->parts |= tft_parts_of(ld->m, b);
 }
 
 /* Sets kv_window, from which the cache takes the windows of layers. */

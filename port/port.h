@@ -43,21 +43,22 @@ void tft_port_unmap(struct tft_map *map);
 void tft_port_forget(const struct tft_map *map, size_t begin, size_t end);
 
 /*
- * A draft is a new file that replaces another file once it is complete. If the system allows, the
- * draft has no name until then, so a killed process leaves nothing. Only at two moments does a
- * killed process leave PATH.tmpN: when it tests whether an unnamed file may get a name (empty file)
- * and when the complete file gets its name (whole file). On other systems the draft is PATH.tmpN
- * all the time. N is the first free number.
+ * A temporary file is a new file that replaces another file once it is complete. If the system
+ * allows, the temporary file has no name until then, so a killed process leaves nothing. Only at
+ * two moments does a killed process leave PATH.tmpN: when it tests whether an unnamed file may get
+ * a name (empty file) and when the complete file gets its name (whole file). On other systems the
+ * temporary file is PATH.tmpN all the time. N is the first free number.
  */
-enum { TFT_DRAFT_ROOM = 32 };
-struct tft_draft {
-    char *name; /* for mapping the draft; memory of the caller: strlen(path) + TFT_DRAFT_ROOM
+enum { TFT_TEMP_ROOM = 32 };
+struct tft_temp {
+    char *name; /* for mapping the temporary file; memory of the caller: strlen(path) + TFT_TEMP_ROOM
                    bytes */
-    int fd;     /* private to the port: the open draft, if it has no name; else -1 */
+    int fd;     /* private to the port: the open temporary file, if it has no name; else -1 */
 };
 
-/* Creates a draft for `path`, opens *file for writing the draft, and fills d->name. */
-int tft_port_draft(struct tft_draft *d, FILE **file, const char *path);
+/* Creates a temporary file for `path`, opens *file for writing the temporary file, and fills
+   d->name. */
+int tft_port_temp(struct tft_temp *d, FILE **file, const char *path);
 
 /* The target of `path` after symbolic links, if the target exists, else path. The caller frees the
    result; NULL: out of memory. */
@@ -66,13 +67,14 @@ char *tft_port_target(const char *path);
 /* Lets nobody but the user read and write the file. */
 int tft_port_private(FILE *f); /* returns 0 or an errno */
 
-/* Replaces `path` with the draft, atomically and durably, with the mode of the old file. Close the
-   draft's file first. After a failure the draft remains, for tft_port_discard. But if d->name is
-   empty, the draft has replaced `path`, and only a power failure now can lose it. */
-int tft_port_keep(struct tft_draft *d, const char *path);
+/* Replaces `path` with the temporary file, atomically and durably, with the mode of the old file.
+   Close the temporary file's file first. After a failure the temporary file remains, for
+   tft_port_discard. But if d->name is empty, the temporary file has replaced `path`, and only a
+   power failure now can lose it. */
+int tft_port_keep(struct tft_temp *d, const char *path);
 
-/* Removes the draft. */
-void tft_port_discard(struct tft_draft *d);
+/* Removes the temporary file. */
+void tft_port_discard(struct tft_temp *d);
 
 /* Sets the position of the next write to an open file, even if a long has 32 bits. */
 int tft_port_seek(FILE *f, uint64_t pos);

@@ -143,19 +143,19 @@ static int sync_folder_of(const char *path)
     return err;
 }
 
-enum { MAX_DRAFTS = 1000 }; /* names to try; the number fits TFT_DRAFT_ROOM */
+enum { MAX_TEMPS = 1000 }; /* names to try; the number fits TFT_TEMP_ROOM */
 
-static void draft_name(struct tft_draft *d, const char *path, int i)
+static void temp_name(struct tft_temp *d, const char *path, int i)
 {
-    snprintf(d->name, strlen(path) + TFT_DRAFT_ROOM, "%s.tmp%d", path, i);
+    snprintf(d->name, strlen(path) + TFT_TEMP_ROOM, "%s.tmp%d", path, i);
 }
 
-static int named_draft(struct tft_draft *d, FILE **file, const char *path)
+static int named_temp(struct tft_temp *d, FILE **file, const char *path)
 {
     FILE *f = NULL;
     errno = EEXIST;
-    for (int i = 0; !f && errno == EEXIST && i < MAX_DRAFTS; i++) {
-        draft_name(d, path, i);
+    for (int i = 0; !f && errno == EEXIST && i < MAX_TEMPS; i++) {
+        temp_name(d, path, i);
         f = fopen(d->name, "wbx");
     }
     if (!f)
@@ -169,22 +169,22 @@ static int named_draft(struct tft_draft *d, FILE **file, const char *path)
 
 /* The path of a descriptor of this process. linkat() needs the path, because AT_EMPTY_PATH requires
    a privilege. */
-static void proc_name(char name[TFT_DRAFT_ROOM], int fd)
+static void proc_name(char name[TFT_TEMP_ROOM], int fd)
 {
-    snprintf(name, TFT_DRAFT_ROOM, "/proc/self/fd/%d", fd);
+    snprintf(name, TFT_TEMP_ROOM, "/proc/self/fd/%d", fd);
 }
 
 /* Whether an unnamed file may get a name: Android forbids programs to link. The test uses a
    separate empty file, since a file cannot get another name after its name is removed. */
-static bool may_link(struct tft_draft *d, const char *dir, const char *path)
+static bool may_link(struct tft_temp *d, const char *dir, const char *path)
 {
-    char from[TFT_DRAFT_ROOM];
+    char from[TFT_TEMP_ROOM];
     int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600), err = EEXIST;
     if (fd < 0)
         return false;
     proc_name(from, fd);
-    for (int i = 0; err == EEXIST && i < MAX_DRAFTS; i++) {
-        draft_name(d, path, i);
+    for (int i = 0; err == EEXIST && i < MAX_TEMPS; i++) {
+        temp_name(d, path, i);
         err = linkat(AT_FDCWD, from, AT_FDCWD, d->name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
     if (!err)
@@ -195,7 +195,7 @@ static bool may_link(struct tft_draft *d, const char *dir, const char *path)
 
 /* False if the file system has no unnamed files, if unnamed files may not get a name, or if /proc,
    which gives them a path, is missing. */
-static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
+static bool unnamed_temp(struct tft_temp *d, FILE **file, const char *path)
 {
     char *dir = folder_of(path);
     int fd = dir && may_link(d, dir, path)
@@ -219,18 +219,18 @@ static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
     return true;
 }
 
-/* Gives the draft a name beside `path`. linkat() cannot replace a file, so tft_port_keep renames
-   afterwards; a process killed in between leaves a complete file of that name. */
-static int give_name(struct tft_draft *d, const char *path)
+/* Gives the temporary file a name beside `path`. linkat() cannot replace a file, so tft_port_keep
+   renames afterwards; a process killed in between leaves a complete file of that name. */
+static int give_name(struct tft_temp *d, const char *path)
 {
-    char from[TFT_DRAFT_ROOM];
+    char from[TFT_TEMP_ROOM];
     int err = EEXIST;
     proc_name(from, d->fd);
-    for (int i = -1; err == EEXIST && i < MAX_DRAFTS; i++) {
+    for (int i = -1; err == EEXIST && i < MAX_TEMPS; i++) {
         if (i < 0) /* try `path` itself: there may be no file to replace */
             strcpy(d->name, path);
         else
-            draft_name(d, path, i);
+            temp_name(d, path, i);
         err = linkat(AT_FDCWD, from, AT_FDCWD, d->name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
     if (!err) {
@@ -242,13 +242,13 @@ static int give_name(struct tft_draft *d, const char *path)
 
 #else
 
-static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
+static bool unnamed_temp(struct tft_temp *d, FILE **file, const char *path)
 {
     (void)d, (void)file, (void)path;
     return false;
 }
 
-static int give_name(struct tft_draft *d, const char *path)
+static int give_name(struct tft_temp *d, const char *path)
 {
     (void)d, (void)path;
     return 0;
@@ -256,9 +256,9 @@ static int give_name(struct tft_draft *d, const char *path)
 
 #endif
 
-int tft_port_draft(struct tft_draft *d, FILE **file, const char *path)
+int tft_port_temp(struct tft_temp *d, FILE **file, const char *path)
 {
-    return unnamed_draft(d, file, path) ? 0 : named_draft(d, file, path);
+    return unnamed_temp(d, file, path) ? 0 : named_temp(d, file, path);
 }
 
 char *tft_port_target(const char *path)
@@ -278,7 +278,7 @@ static int take_mode_of(const char *name, const char *path)
     return chmod(name, was.st_mode & 0777) == 0 ? 0 : errno;
 }
 
-int tft_port_keep(struct tft_draft *d, const char *path)
+int tft_port_keep(struct tft_temp *d, const char *path)
 {
     int err = take_mode_of(d->name, path);
     if (!err)
@@ -293,7 +293,7 @@ int tft_port_keep(struct tft_draft *d, const char *path)
     return sync_folder_of(path);
 }
 
-void tft_port_discard(struct tft_draft *d)
+void tft_port_discard(struct tft_temp *d)
 {
     if (d->fd >= 0)
         close(d->fd);

@@ -147,13 +147,13 @@ static int create_new(FILE **out, const char *path)
     return err;
 }
 
-int tft_port_draft(struct tft_draft *d, FILE **file, const char *path)
+int tft_port_temp(struct tft_temp *d, FILE **file, const char *path)
 {
-    enum { MAX_DRAFTS = 1000 }; /* names to try; the number fits TFT_DRAFT_ROOM */
+    enum { MAX_TEMPS = 1000 }; /* names to try; the number fits TFT_TEMP_ROOM */
     int err = EEXIST;
     d->fd = -1;
-    for (int i = 0; err == EEXIST && i < MAX_DRAFTS; i++) {
-        snprintf(d->name, strlen(path) + TFT_DRAFT_ROOM, "%s.tmp%d", path, i);
+    for (int i = 0; err == EEXIST && i < MAX_TEMPS; i++) {
+        snprintf(d->name, strlen(path) + TFT_TEMP_ROOM, "%s.tmp%d", path, i);
         err = create_new(file, d->name);
     }
     return err;
@@ -174,7 +174,7 @@ char *tft_port_target(const char *path)
     return _strdup(path);
 }
 
-int tft_port_keep(struct tft_draft *d, const char *path)
+int tft_port_keep(struct tft_temp *d, const char *path)
 {
     int err = flush(d->name);
     if (err)
@@ -187,7 +187,7 @@ int tft_port_keep(struct tft_draft *d, const char *path)
     return err;
 }
 
-void tft_port_discard(struct tft_draft *d)
+void tft_port_discard(struct tft_temp *d)
 {
     wchar_t *wide = wide_path(d->name);
     if (wide)

@@ -2,24 +2,24 @@
 
 #include <string.h>
 
-#include "rungs.h"
+#include "isas.h"
 
 static const char *limit; /* a name in tft_ladder, or NULL. The library's only global variable. */
 
 /* The i-th ISA level of this machine, from the lowest; NULL past the last. */
-static const struct tft_rung *rung(int i)
+static const struct tft_isa *isa(int i)
 {
-    const struct tft_rung *r = tft_ladder;
+    const struct tft_isa *r = tft_ladder;
     for (; r->name; r++)
         if ((!r->present || r->present()) && i-- == 0)
             return r;
     return NULL;
 }
 
-int tft_kernels_rungs(void)
+int tft_kernels_isas(void)
 {
     int n = 0;
-    while (rung(n))
+    while (isa(n))
         n++;
     return n;
 }
@@ -27,19 +27,19 @@ int tft_kernels_rungs(void)
 void tft_kernels_fill(struct tft_kernels *k, int top)
 {
     for (int i = 0; i <= top; i++) {
-        rung(i)->fill(k);
-        k->name = rung(i)->name;
+        isa(i)->fill(k);
+        k->name = isa(i)->name;
     }
 }
 
 const char *tft_kernels_name(int i)
 {
-    return rung(i)->name;
+    return isa(i)->name;
 }
 
 const char *tft_kernels_built_in(size_t i)
 {
-    const struct tft_rung *r = tft_ladder;
+    const struct tft_isa *r = tft_ladder;
     while (r->name && i-- > 0)
         r++;
     return r->name;
@@ -47,9 +47,9 @@ const char *tft_kernels_built_in(size_t i)
 
 int tft_kernels_best(void)
 {
-    int n = tft_kernels_rungs() - 1;
+    int n = tft_kernels_isas() - 1;
     for (int i = 0; limit && i < n; i++)
-        if (strcmp(rung(i)->name, limit) == 0)
+        if (strcmp(isa(i)->name, limit) == 0)
             return i;
     return n;
 }
@@ -60,9 +60,9 @@ bool tft_kernels_limit(const char *name)
         limit = NULL;
         return true;
     }
-    for (int i = 0, n = tft_kernels_rungs(); i < n; i++)
-        if (strcmp(rung(i)->name, name) == 0) {
-            limit = rung(i)->name;
+    for (int i = 0, n = tft_kernels_isas(); i < n; i++)
+        if (strcmp(isa(i)->name, name) == 0) {
+            limit = isa(i)->name;
             return true;
         }
     return false;

@@ -2,12 +2,13 @@
  * The kernels: the inner loops of inference, and the table of function pointers through which the
  * rest of the library calls them.
  *
- * A rung is one ISA level of the kernels: scalar C (the reference, simd/c), or one vector
- * instruction set (simd/x86, simd/arm). The rungs of a CPU form a ladder; tft_kernels_fill() fills
- * a table from the lowest rung up to a chosen one. docs/glossary.md defines the other terms.
+ * An ISA level is one ISA level of the kernels: scalar C (the reference, simd/c), or one vector
+ * instruction set (simd/x86, simd/arm). The ISA levels of a CPU form a ladder; tft_kernels_fill()
+ * fills a table from the lowest ISA level up to a chosen one. docs/glossary.md defines the other
+ * terms.
  *
- * Numerics contract (docs/architecture.md, "Numerics contract"): every rung returns the same bits.
- * This file fixes the order of every floating-point operation, and no compiler may change it
+ * Numerics contract (docs/architecture.md, "Numerics contract"): every ISA level returns the same
+ * bits. This file fixes the order of every floating-point operation, and no compiler may change it
  * (-ffp-contract=off; contract.h refuses fast-math). The formulas below use these operations:
  *
  *   fma(a, b, c)   a * b + c, rounded once.
@@ -24,8 +25,8 @@
  *   max            The larger. The choice among zeros or NaNs is undefined; no result that is a
  *                  number depends on it.
  *
- * The functions in simd/c are this contract as code. tests/simd/kernels compares every other rung
- * with them bit for bit, and bounds their own error against double precision.
+ * The functions in simd/c are this contract as code. tests/simd/kernels compares every other ISA
+ * level with them bit for bit, and bounds their own error against double precision.
  *
  * A kernel reads and writes exactly the elements that its shapes name, without padding unless its
  * comment says so. Pointers need the alignment of their element and no more. Sizes may be 0 unless
@@ -642,7 +643,7 @@ typedef float tft_read_fn(const float *x, size_t n);
 /* ------------------------------------------------------------------------------------ the table */
 
 struct tft_kernels {
-    const char *name; /* the rung: "c", "avx2", "avx512", "neon" .. */
+    const char *name; /* the ISA level: "c", "avx2", "avx512", "neon" .. */
 
     tft_gemm_fn *gemm[TFT_NUM_COUNT];
     tft_gemm_i8_fn *gemm_i8;
@@ -698,20 +699,20 @@ struct tft_kernels {
 };
 
 /*
- * The ladder of this machine. Rung 0 is the reference, which every machine has; a higher rung
- * replaces the kernels that it does better and keeps the others. Rungs that the machine lacks are
- * not counted, so the ladder has no gaps.
+ * The ladder of this machine. ISA level 0 is the reference, which every machine has; a higher ISA
+ * level replaces the kernels that it does better and keeps the others. ISA levels that the machine
+ * lacks are not counted, so the ladder has no gaps.
  */
-int tft_kernels_rungs(void);                            /* number of rungs, at least 1 */
-void tft_kernels_fill(struct tft_kernels *k, int rung); /* 0 <= rung < tft_kernels_rungs() */
-const char *tft_kernels_name(int rung);
-const char *tft_kernels_built_in(size_t i); /* all rungs of the ladder; NULL past the last */
+int tft_kernels_isas(void);                            /* number of ISA levels, at least 1 */
+void tft_kernels_fill(struct tft_kernels *k, int isa); /* 0 <= ISA level < tft_kernels_isas() */
+const char *tft_kernels_name(int isa);
+const char *tft_kernels_built_in(size_t i); /* all ISA levels of the ladder; NULL past the last */
 
-/* The highest rung that tft_kernels_limit() allows. */
+/* The highest ISA level that tft_kernels_limit() allows. */
 int tft_kernels_best(void);
 
-/* Limits tft_kernels_best() to the rung of this name; NULL removes the limit. Returns false, and
-   changes nothing, if this machine has no such rung. Not thread-safe. */
+/* Limits tft_kernels_best() to the ISA level of this name; NULL removes the limit. Returns false,
+   and changes nothing, if this machine has no such ISA level. Not thread-safe. */
 bool tft_kernels_limit(const char *name);
 
 #endif

@@ -2,7 +2,7 @@
  * tuffet.h - run small language models on a CPU.
  *
  * This header is the manual of the library. docs/glossary.md explains its terms (slot, block,
- * prefix, evict, ...), docs/cache.md the caches. A program that continues a text:
+ * prefix, quantize, ...), docs/cache.md the caches. A program that continues a text:
  *
  *      struct tft_model *m;
  *      struct tft_session *s;
@@ -138,14 +138,14 @@ struct tft_allocator {
     void *user;
 };
 
-/* The highest ISA level (rung) that this CPU and tft_cpu_limit allow: "avx512", "avx2", "neon",
+/* The highest ISA level that this CPU and tft_cpu_limit allow: "avx512", "avx2", "neon",
    "c", ... A constant string. */
 TFT_API const char *tft_cpu_name(void);
 
-/* Limits models that are opened from now on to the ISA level `rung` ("c", "avx2", ...), as on a
+/* Limits models that are opened from now on to the ISA level `isa` ("c", "avx2", ...), as on a
    weaker machine; NULL removes the limit. Results stay the same bits. TFT_ERR_ARG: this machine has
    no such level, and nothing changes. Not thread-safe: call it before anything is opened. */
-TFT_API enum tft_status tft_cpu_limit(const char *rung);
+TFT_API enum tft_status tft_cpu_limit(const char *isa);
 
 /* The number of threads that 0 ("automatic") stands for: the CPUs that affinity and cgroup quota
    allow this process, at least 1. */
@@ -550,7 +550,7 @@ struct tft_session_opts {
  *                       fill:N: up to N, then all of them are quantized at once
  *                       window:N: the newest N, and up to a block more
  *                       log2:N: 2 N to 3 N. Each time 3 N is reached, every other one of the older
- *                       2 N is evicted, so what stays is the sparser the older.
+ *                       2 N is quantized, so what stays is the sparser the older.
  *      window           the N of retain
  *      kr, vr           retain of the keys alone, of the values alone: kr=fill:128,vr=window:128
  *                       are KIVI's published code. Where the two differ, attention holds the scores
@@ -564,7 +564,7 @@ struct tft_session_opts {
  *                       prompt: the same until tft_prompt_end. Takes f16 slots for the session's
  *                       capacity, and does not slide.
  *
- * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
+ * A quantized token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
  * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. But for i8, the
  * prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
  * do not depend on how tokens were fed. docs/cache.md describes how the cache works and what

@@ -1,5 +1,5 @@
 /* The ISA level dotprod: dot products of bytes (sdot), for gemm_i8 and attention on codes. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include "reg_neon.h"
 #include "simd/template/lanes.h"
@@ -200,7 +200,7 @@ static inline v16 p_floats(p_acc acc, bool wide)
 TFT_PEAK(peak_int8_dotprod, int32x4_t, vdupq_n_s32(0x01010101),
          vdotq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 16)
 
-void tft_rung_dotprod(struct tft_kernels *k)
+void tft_isa_dotprod(struct tft_kernels *k)
 {
     fill_codes(k);
     fill_packed(k);

@@ -1,5 +1,5 @@
 /* The ISA level i8mm: products of small matrices of bytes (usmmla), for gemm_i8. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include "reg_neon.h"
 #include "simd/template/lanes.h"
@@ -153,7 +153,7 @@ static void gemm_i8_mm(const struct tft_gemm_i8 *g)
 TFT_PEAK(peak_int8_i8mm, int32x4_t, vdupq_n_s32(0x01010101),
          vmmlaq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 32)
 
-void tft_rung_i8mm(struct tft_kernels *k)
+void tft_isa_i8mm(struct tft_kernels *k)
 {
     k->gemm_i8 = gemm_i8_mm;
     k->gemm_low = gemm_low_i8mm;

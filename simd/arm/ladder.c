@@ -1,5 +1,5 @@
 /* Every 64-bit ARM has NEON with fma; the operating system reports the other features. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include "port/port.h"
 
@@ -13,10 +13,10 @@ static bool has_i8mm(void)
     return tft_port_arm_features() & TFT_ARM_I8MM;
 }
 
-const struct tft_rung tft_ladder[] = {
-    {"c", NULL, tft_rung_c},
-    {"neon", NULL, tft_rung_neon},
-    {"dotprod", has_dotprod, tft_rung_dotprod},
-    {"i8mm", has_i8mm, tft_rung_i8mm},
+const struct tft_isa tft_ladder[] = {
+    {"c", NULL, tft_isa_c},
+    {"neon", NULL, tft_isa_neon},
+    {"dotprod", has_dotprod, tft_isa_dotprod},
+    {"i8mm", has_i8mm, tft_isa_i8mm},
     {0},
 };

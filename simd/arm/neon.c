@@ -1,5 +1,5 @@
 /* The ISA level neon: armv8.0, every 64-bit ARM. Replaces all kernels with a template. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include "reg_neon.h"
 #include "simd/template/lanes.h"
@@ -303,7 +303,7 @@ TFT_PEAK(peak_int8_neon, int16x8_t, vdupq_n_s16(0x0101),
                   vget_low_s8(vreinterpretq_s8_s16(a))),
          2 * 8)
 
-void tft_rung_neon(struct tft_kernels *k)
+void tft_isa_neon(struct tft_kernels *k)
 {
     fill_floats(k);
     fill_codes(k);

@@ -1,4 +1,4 @@
 /* A CPU with only the reference. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
-const struct tft_rung tft_ladder[] = {{"c", NULL, tft_rung_c}, {0}};
+const struct tft_isa tft_ladder[] = {{"c", NULL, tft_isa_c}, {0}};

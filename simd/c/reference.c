@@ -3,7 +3,7 @@
  * with the reference bit for bit, and a CPU without another level uses the reference. Read this
  * file beside kernels.h, which has the formulas and shapes.
  */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include <math.h>
 #include <string.h>
@@ -454,7 +454,7 @@ static float read_c(const float *x, size_t n)
     return max;
 }
 
-void tft_rung_c(struct tft_kernels *k)
+void tft_isa_c(struct tft_kernels *k)
 {
     *k = (struct tft_kernels){
         .gemm =

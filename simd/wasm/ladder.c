@@ -1,5 +1,5 @@
 /* A module with vectors runs only on an engine with vectors. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
-const struct tft_rung tft_ladder[] = {
-    {"c", NULL, tft_rung_c}, {"simd128", NULL, tft_rung_simd128}, {0}};
+const struct tft_isa tft_ladder[] = {
+    {"c", NULL, tft_isa_c}, {"simd128", NULL, tft_isa_simd128}, {0}};

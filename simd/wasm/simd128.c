@@ -1,6 +1,6 @@
 /* The ISA level simd128: WebAssembly's fixed vectors. Replaces the kernels of floats and gemm_i8.
    The compiler vectorizes the reference of the other kernels. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include "reg_simd128.h"
 #include "simd/template/lanes.h"
@@ -84,7 +84,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 TFT_PEAK(peak_int8_simd128, v128_t, wasm_i16x8_splat(1),
          wasm_i32x4_add(acc[i], wasm_i32x4_dot_i16x8(a, acc[i])), 2 * 8)
 
-void tft_rung_simd128(struct tft_kernels *k)
+void tft_isa_simd128(struct tft_kernels *k)
 {
     fill_floats(k);
     k->gemm_i8 = gemm_i8_simd128;

@@ -1,5 +1,5 @@
 /* The ISA level avx2: AVX2, FMA and F16C. Replaces all kernels with a template. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include "reg_avx2.h"
 #include "simd/template/lanes.h"
@@ -80,7 +80,7 @@ static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
 TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1),
          _mm256_add_epi32(acc[i], _mm256_madd_epi16(a, acc[i])), 2 * 16)
 
-void tft_rung_avx2(struct tft_kernels *k)
+void tft_isa_avx2(struct tft_kernels *k)
 {
     fill_floats(k);
     fill_codes(k);

@@ -1,5 +1,5 @@
 /* The ISA level avx512: AVX-512 F, BW, DQ and VL. Replaces all kernels with a template. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include "reg_avx512.h"
 #include "simd/template/lanes.h"
@@ -41,7 +41,7 @@ static inline ireg i_signed(ireg x, ireg w)
 TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1),
          _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)
 
-void tft_rung_avx512(struct tft_kernels *k)
+void tft_isa_avx512(struct tft_kernels *k)
 {
     fill_floats(k);
     fill_codes(k);

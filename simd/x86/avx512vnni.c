@@ -1,5 +1,5 @@
 /* The ISA level avx512vnni: 512-bit dot products of bytes, for gemm_i8 and attention on codes. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include <string.h>
 
@@ -72,7 +72,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a),
          2 * 64)
 
-void tft_rung_avx512vnni(struct tft_kernels *k)
+void tft_isa_avx512vnni(struct tft_kernels *k)
 {
     fill_codes(k);
     fill_packed(k);

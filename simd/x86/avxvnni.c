@@ -1,5 +1,5 @@
 /* The ISA level avxvnni: 256-bit dot products of bytes, for gemm_i8 and attention on codes. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include <string.h>
 
@@ -62,7 +62,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a),
          2 * 32)
 
-void tft_rung_avxvnni(struct tft_kernels *k)
+void tft_isa_avxvnni(struct tft_kernels *k)
 {
     fill_codes(k);
     fill_packed(k);

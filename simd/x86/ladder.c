@@ -1,5 +1,5 @@
 /* __builtin_cpu_supports() checks the CPU, and that the operating system saves its registers. */
-#include "simd/rungs.h"
+#include "simd/isas.h"
 
 #include <cpuid.h>
 
@@ -33,11 +33,11 @@ static bool has_avx512vnni(void)
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
-const struct tft_rung tft_ladder[] = {
-    {"c", NULL, tft_rung_c},
-    {"avx2", has_avx2, tft_rung_avx2},
-    {"avxvnni", has_avxvnni, tft_rung_avxvnni},
-    {"avx512", has_avx512, tft_rung_avx512},
-    {"avx512vnni", has_avx512vnni, tft_rung_avx512vnni},
+const struct tft_isa tft_ladder[] = {
+    {"c", NULL, tft_isa_c},
+    {"avx2", has_avx2, tft_isa_avx2},
+    {"avxvnni", has_avxvnni, tft_isa_avxvnni},
+    {"avx512", has_avx512, tft_isa_avx512},
+    {"avx512vnni", has_avx512vnni, tft_isa_avx512vnni},
     {0},
 };

@@ -43,14 +43,14 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
 }
 
 /* Refuses a model with a part that the backend does not compute. */
-static enum tft_status check_pieces(const struct tft_model *m, const struct tft_backend *backend,
-                                    struct tft_error *err)
+static enum tft_status check_parts(const struct tft_model *m, const struct tft_backend *backend,
+                                   struct tft_error *err)
 {
-    const char *piece = tft_parts_unknown(m, backend->pieces);
-    if (!piece)
+    const char *part = tft_parts_unknown(m, backend->parts);
+    if (!part)
         return TFT_OK;
     return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: %s does not compute %s (architecture %s)",
-                    m->source.name, backend->name, piece, m->arch->name);
+                    m->source.name, backend->name, part, m->arch->name);
 }
 
 static const struct tft_backend *load(const char *name, size_t len, void **library,
@@ -96,7 +96,7 @@ static enum tft_status open_device(struct tft_model *m, const char *name, uint32
     if (!backend)
         return TFT_ERR_DEVICE;
     m->n_host = n_layers && n_layers < m->n_layer ? m->n_layer - n_layers : 0;
-    status = check_pieces(m, backend, err);
+    status = check_parts(m, backend, err);
     if (status == TFT_OK)
         status = backend->open(&device, m, which, err);
     if (status != TFT_OK) {

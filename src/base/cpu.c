@@ -8,9 +8,9 @@ const char *tft_cpu_name(void)
     return tft_kernels_name(tft_kernels_best());
 }
 
-enum tft_status tft_cpu_limit(const char *rung)
+enum tft_status tft_cpu_limit(const char *isa)
 {
-    return tft_kernels_limit(rung) ? TFT_OK : TFT_ERR_ARG;
+    return tft_kernels_limit(isa) ? TFT_OK : TFT_ERR_ARG;
 }
 
 int tft_cpu_threads(void)

@@ -27,7 +27,7 @@ enum tft_status tft_new_file_create(struct tft_new_file **out, const char *path,
 
     char *target = tft_port_target(path);
     size_t len = strlen(path), target_len = target ? strlen(target) : 0,
-           size = sizeof(struct tft_new_file) + len + 1 + 2 * (target_len + 1) + TFT_DRAFT_ROOM;
+           size = sizeof(struct tft_new_file) + len + 1 + 2 * (target_len + 1) + TFT_TEMP_ROOM;
     struct tft_new_file *f = target ? tft_alloc(NULL, size) : NULL;
     if (!f) {
         free(target);
@@ -38,7 +38,7 @@ enum tft_status tft_new_file_create(struct tft_new_file **out, const char *path,
     f->target = memcpy(f->path + len + 1, target, target_len + 1);
     f->draft.name = f->target + target_len + 1;
     free(target);
-    os = tft_port_draft(&f->draft, &f->file, f->target);
+    os = tft_port_temp(&f->draft, &f->file, f->target);
     if (os) {
         tft_free(NULL, f, size);
         return tft_fail_os(err, os, path, "cannot be created");

@@ -1,7 +1,7 @@
 /*
  * A file that gets its name once it is complete: nobody sees half a file, and the old file stays
  * until then. A process killed earlier leaves nothing, or PATH.tmpN: on systems without unnamed
- * files, and at two moments (see tft_port_draft).
+ * files, and at two moments (see tft_port_temp).
  */
 #ifndef TFT_NEW_FILE_H
 #define TFT_NEW_FILE_H
@@ -12,7 +12,7 @@
 struct tft_new_file {
     FILE *file;             /* write and close this file; then draft.name can be mapped */
     char *path, *target;    /* as given, for messages; the target of symbolic links */
-    struct tft_draft draft;
+    struct tft_temp temp;
     size_t size; /* bytes of this allocation: the struct, the two paths, draft.name */
 };
 

@@ -375,7 +375,7 @@ static void finish(struct tft_gguf_writer *w)
 static void verify(struct tft_gguf_writer *w)
 {
     struct tft_source s = {.name = w->f->path};
-    int os = tft_port_map(&s.map[0], w->f->draft.name);
+    int os = tft_port_map(&s.map[0], w->f->temp.name);
     if (os) {
         fail_os(w, os, "cannot be read back");
         return;

@@ -18,7 +18,7 @@ struct tft_gguf_writer;
 #define TFT_CHECKSUM_KEY "tuffet.checksum"
 
 /* Starts a file that replaces `path` once it is complete. A process killed earlier leaves nothing,
-   or PATH.tmpN: on systems without unnamed files, and at two moments (see tft_port_draft). */
+   or PATH.tmpN: on systems without unnamed files, and at two moments (see tft_port_temp). */
 enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
                                 struct tft_error *err);
 
@@ -58,7 +58,7 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
 /* Whether an error has occurred, so the caller need not compute more data. w is not NULL. */
 bool tft_gguf_failed(const struct tft_gguf_writer *w);
 
-/* Ends the file and frees w. *file has no name yet: it can be read as (*file)->draft.name, and is
+/* Ends the file and frees w. *file has no name yet: it can be read as (*file)->temp.name, and is
    for tft_new_file_end. After an error *file is NULL, and no new file remains. */
 struct tft_new_file;
 enum tft_status tft_gguf_complete(struct tft_gguf_writer *w, struct tft_new_file **file,

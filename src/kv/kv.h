@@ -3,19 +3,21 @@
  * terms.
  *
  * Keys and values of a token are floats or bytes in a slot, or codes in a block of tokens. An
- * eviction quantizes tokens: it moves them from slots to blocks, and attention still reads them.
- * policy.h has the formats, retain.h the place of each token. Format and place depend on positions
- * alone, so results do not depend on how the tokens were split into passes.
+ * quantization quantizes tokens: it moves them from slots to blocks, and attention still reads
+ * them. policy.h has the formats, retain.h the place of each token. Format and place depend on
+ * positions alone, so results do not depend on how the tokens were split into passes.
  *
- * Keys and values are two sides, each with its own slots, blocks and evictions. Usually both sides
- * evict the same tokens, so slot i of the keys and slot i of the values belong to the same token.
- * If keys and values are *apart* (tft_kv_apart), the slots differ, and the plan names the token of
- * each slot and of each place in a block.
+ * Keys and values are two sides, each with its own slots, blocks and quantizations. Usually both
+ * sides quantize the same tokens, so slot i of the keys and slot i of the values belong to the
+ * same token. If keys and values are *apart* (tft_kv_split), the slots differ, and the plan names
+ * the token of each slot and of each place in a block.
  *
  * A pass:
  *
- *      tft_kv_plan     once, on one thread: the chunks of the pass and the evictions before each
- *      tft_kv_evict    carries out an eviction } for each layer and head, by the backend that has
+ *      tft_kv_plan     once, on one thread: the chunks of the pass and the quantizations before
+ *      each
+ *      tft_kv_quantize    carries out a quantization } for each layer and head, by the backend
+ *      that has
  *      tft_kv_store_.. stores a new token      } the layer: the CPU here, a GPU by its own kernels
  *      tft_kv_keys ..  attention reads slots and blocks
  *      tft_kv_commit   once, after the pass has succeeded
@@ -61,9 +63,9 @@ struct tft_kv_shape {
                                      memory. Other layers' are on a device */
     uint32_t n_head_kv, head_dim; /* G, E; the largest of any layer, if layers differ */
     const struct tft_kv_heads *heads; /* [n_layer] G and E of each layer; NULL: the same in all
-                                         layers. If layers differ, the cache evicts nothing */
+                                         layers. If layers differ, the cache quantizes nothing */
     uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
-    const uint32_t *window;       /* [n_layer] as tft_block.window; NULL: no windows */
+    const uint32_t *window;       /* [n_layer] as tft_layer.window; NULL: no windows */
     const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
     const int32_t *key_order;     /* [n_layer, G, E], for a policy with `reorder`; else NULL */
     const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED
@@ -99,7 +101,7 @@ struct tft_kv_layer {
  * pass, and for rewinds. The slots form a ring of whole spans: the token at position s is in slot
  * s % slots. When a token attends, the ring still has all tokens of the window's first span, even
  * tokens before the window. So attention computes the same numbers as with a slot for each token.
- * A ring is floats under every policy, and evicts nothing. A layer without a window has the
+ * A ring is floats under every policy, and quantizes nothing. A layer without a window has the
  * policy's slots and blocks.
  */
 struct tft_kv_ring {
@@ -113,8 +115,8 @@ struct tft_kv_ring {
 /* The least number of tokens that a rewind can take back, if a layer has a window. */
 enum { TFT_KV_BACK = 256 };
 
-/* One eviction of the keys, or of the values: the same for all heads and layers. */
-struct tft_kv_eviction {
+/* One quantization of the keys, or of the values: the same for all heads and layers. */
+struct tft_kv_quantization {
     const uint32_t *order;    /* [n_blocks * block + stay] slots: first the leaving ones, block by
                                  block, then the staying ones */
     uint32_t first, n_blocks; /* fills blocks first .. first + n_blocks - 1 */
@@ -125,8 +127,8 @@ struct tft_kv_eviction {
 struct tft_kv_place {
     uint32_t slot;   /* of the chunk's first token; counts the prefix's slots */
     uint32_t blocks; /* visible to the chunk's tokens */
-    bool evicts;     /* carry out `eviction` before storing the tokens */
-    struct tft_kv_eviction eviction;
+    bool quantizes;     /* carry out `quantization` before storing the tokens */
+    struct tft_kv_quantization quantization;
     const uint32_t *owner; /* [slot + tokens of the chunk] the token of each slot, if keys and
                               values are apart; else NULL */
 };
@@ -139,21 +141,21 @@ struct tft_kv_chunk {
     struct tft_kv_place side[TFT_KV_SIDES]; /* the same, unless apart */
 };
 
-static inline bool tft_kv_chunk_evicts(const struct tft_kv_chunk *c)
+static inline bool tft_kv_chunk_quantizes(const struct tft_kv_chunk *c)
 {
-    return c->side[TFT_KV_K].evicts || c->side[TFT_KV_V].evicts;
+    return c->side[TFT_KV_K].quantizes || c->side[TFT_KV_V].quantizes;
 }
 
 struct tft_kv_plan {
     uint32_t n_chunk, n_token;
     const struct tft_kv_chunk *chunk;        /* [n_chunk] */
-    uint32_t n_order;                        /* slots in all evictions' orders, consecutive in
+    uint32_t n_order;                        /* slots in all quantizations' orders, consecutive in
                                                 kv->order */
     struct tft_retained after[TFT_KV_SIDES]; /* the places of tokens after the pass */
     const uint32_t *owner[TFT_KV_SIDES];     /* the slots' tokens then: as kv->slot_owner */
 };
 
-/* A thread's workspace for evictions. */
+/* A thread's workspace for quantizations. */
 struct tft_kv_scratch {
     float *x;                  /* a block of floats, [E, block] or [block, E padded to 16] */
     uint8_t *code;             /* the block's codes */
@@ -168,7 +170,7 @@ struct tft_kv {
     uint32_t block;    /* tokens of a block */
     uint32_t capacity[TFT_KV_SIDES]; /* slots, including the prefix; a multiple of 16 */
     uint32_t most_slots;             /* the most slots of a head in any layer and side */
-    uint32_t stay[TFT_KV_SIDES];     /* the most slots in use after an eviction, without the
+    uint32_t stay[TFT_KV_SIDES];     /* the most slots in use after a quantization, without the
                                         prefix */
     uint32_t n_blocks;               /* the capacity in blocks */
     uint32_t max_tokens;             /* the capacity in tokens, including the prefix */
@@ -179,7 +181,7 @@ struct tft_kv {
     uint32_t dropped; /* tokens that slides have dropped, after the sinks */
     uint32_t written; /* the most slots ever written since the cache was empty, in whole panels; a
                          ring has lost the tokens a ring's length earlier */
-    uint32_t frozen;  /* tokens held at the last eviction. The cache can rewind only to more
+    uint32_t frozen;  /* tokens held at the last quantization. The cache can rewind only to more
                          tokens */
 
     /* If tft_kv_notes_owners: the token of each slot, and of each place in a block. Token numbers
@@ -197,19 +199,19 @@ struct tft_kv {
     struct tft_kv_ring *ring; /* [n_layer] the slots of each layer, instead of `capacity`; NULL if
                                  all layers are alike */
     char *codes; /* records of blocks */
-    struct tft_kv_layer *layer; /* [n_layer] NULL if the policy evicts nothing; zeros for a layer
+    struct tft_kv_layer *layer; /* [n_layer] NULL if the policy quantizes nothing; zeros for a layer
                                    with a ring */
-    struct tft_kv_scratch *scratch; /* [n_threads] NULL if the policy evicts nothing */
+    struct tft_kv_scratch *scratch; /* [n_threads] NULL if the policy quantizes nothing */
 
     struct tft_kv_plan plan;
     struct tft_kv_chunk *chunk; /* [max_chunks] */
     uint32_t max_chunks;        /* of a pass */
-    uint32_t *order;            /* [n_order] of all evictions of a pass */
+    uint32_t *order;            /* [n_order] of all quantizations of a pass */
     uint32_t n_order;
-    uint32_t *owner;            /* [n_owner] the slots' owners after each eviction; NULL: no
+    uint32_t *owner;            /* [n_owner] the slots' owners after each quantization; NULL: no
                                    owners */
     uint32_t n_owner;
-    uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_evict */
+    uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_quantize */
 };
 
 /* Whether a layer has a window, and so a ring of slots. */
@@ -252,8 +254,8 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
 
 /* Bytes in the layers without a window; layers with a window have rings under any policy.
-   tft_kv_token_bytes: of a quantized token, rounded up, or of a slot if the policy evicts nothing.
-   tft_kv_block_bytes: of a block, over all heads. */
+   tft_kv_token_bytes: of a quantized token, rounded up, or of a slot if the policy quantizes
+   nothing. tft_kv_block_bytes: of a block, over all heads. */
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
 /* Bytes of the `dim` numbers of a key or value in a slot; and of the slot, including the scale and
@@ -286,8 +288,8 @@ uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity
 /* Plans a pass of n <= n_batch tokens in kv->plan. The state does not change. */
 void tft_kv_plan(struct tft_kv *kv, uint32_t n);
 
-/* A plan for n tokens that evicts nothing and stores the first token in `slot`, for tools that run
-   single layers. The plan refers to *chunk. */
+/* A plan for n tokens that quantizes nothing and stores the first token in `slot`, for tools that
+   run single layers. The plan refers to *chunk. */
 struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n);
 
 /* Ends the planned pass: its tokens are in the cache. */
@@ -349,9 +351,10 @@ void tft_kv_store_key(const struct tft_kv *kv, const struct tft_kernels *kern, u
 void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                         uint32_t head, uint32_t slot, const float *v);
 
-/* Carries out an eviction of keys or values in a head, by thread tid. */
-void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                  uint32_t head, enum tft_kv_which which, const struct tft_kv_eviction *e, int tid);
+/* Carries out a quantization of keys or values in a head, by thread tid. */
+void tft_kv_quantize(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                     uint32_t head, enum tft_kv_which which, const struct tft_kv_quantization *e,
+                     int tid);
 
 /* The keys of a head from slot `from` on, a multiple of 16; the head's values from any slot on. */
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);

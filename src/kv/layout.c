@@ -8,7 +8,7 @@ enum { SLIDE_PART = 8 };
 
 bool tft_kv_slides(const struct tft_kv_policy *policy)
 {
-    return !tft_kv_apart(policy) ||
+    return !tft_kv_split(policy) ||
            (policy->k.retain != TFT_KV_LOG2 && policy->v.retain != TFT_KV_LOG2);
 }
 
@@ -19,7 +19,7 @@ uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity
 {
     uint32_t unit = tft_kv_block(policy), n = capacity / SLIDE_PART / unit * unit;
     uint32_t k = tft_retain_slots(policy, TFT_KV_K), v = tft_retain_slots(policy, TFT_KV_V),
-             stay = tft_kv_evicts(policy) ? max_u32(k, v) : policy->sinks;
+             stay = tft_kv_quantizes(policy) ? max_u32(k, v) : policy->sinks;
     n = n ? n : unit;
     return capacity > stay && capacity - stay > n ? n : 0;
 }
@@ -115,7 +115,7 @@ uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_k
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
 {
     uint64_t block = tft_kv_block(policy);
-    if (tft_kv_evicts(policy))
+    if (tft_kv_quantizes(policy))
         return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
     return policy_slot(shape, policy, TFT_KV_K) + policy_slot(shape, policy, TFT_KV_V);
 }
@@ -132,7 +132,7 @@ static uint32_t slots_of(const struct tft_kv_policy *policy, enum tft_kv_which w
 
 static uint32_t blocks_of(const struct tft_kv_policy *policy, uint32_t capacity)
 {
-    return tft_kv_evicts(policy) ? capacity / tft_kv_block(policy) : 0;
+    return tft_kv_quantizes(policy) ? capacity / tft_kv_block(policy) : 0;
 }
 
 uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
@@ -254,13 +254,13 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
 {
     size_t order = 0, owner = 0;
     uint32_t most = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
-    bool notes = tft_kv_notes_owners(&kv->policy), evicts = tft_kv_evicts(&kv->policy);
+    bool notes = tft_kv_notes_owners(&kv->policy), quantizes = tft_kv_quantizes(&kv->policy);
     kv->max_chunks = 1;
-    for (uint32_t i = 0; evicts && i < tft_kv_planned_sides(&kv->policy); i++) {
-        uint32_t n = tft_retain_evictions(&kv->policy, i, n_batch);
+    for (uint32_t i = 0; quantizes && i < tft_kv_planned_sides(&kv->policy); i++) {
+        uint32_t n = tft_retain_quantizations(&kv->policy, i, n_batch);
         kv->max_chunks += n;
-        /* The first eviction may find a long prompt in slots; a later one finds only the slots that
-           the previous eviction left, and newer tokens. */
+        /* The first quantization may find a long prompt in slots; a later one finds only the slots
+           that the previous quantization left, and newer tokens. */
         size_t orders = 0, owners = 0;
         if (!tft_mul(n, kv->stay[i], &orders) || !tft_add(orders, kv->capacity[i], &orders) ||
             !tft_add(order, orders, &order) ||
@@ -275,7 +275,7 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
     kv->chunk = tft_arena_take(a, kv->max_chunks, sizeof *kv->chunk);
     kv->order = tft_arena_take(a, order, sizeof *kv->order);
     kv->owner = notes ? tft_arena_take(a, owner, sizeof *kv->owner) : NULL;
-    kv->other = tft_arena_take(a, evicts ? most : 0, 2 * sizeof *kv->other);
+    kv->other = tft_arena_take(a, quantizes ? most : 0, 2 * sizeof *kv->other);
 }
 
 void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
@@ -300,7 +300,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
     }
     layout_slots(kv, a, shape, max_u32(max_u32(n_batch, slide), TFT_KV_BACK));
     kv->n_blocks = blocks_of(policy, capacity);
-    if (tft_kv_evicts(policy)) {
+    if (tft_kv_quantizes(policy)) {
         layout_blocks(kv, a, shape->window);
         if (tft_kv_notes_owners(policy))
             layout_owners(kv, a);
@@ -348,7 +348,7 @@ static void share_bits(uint32_t dim, const float *importance, uint32_t sum,
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
 {
     bool calibrated = kv->policy.clip == TFT_KV_CALIBRATED;
-    if (!tft_kv_evicts(&kv->policy))
+    if (!tft_kv_quantizes(&kv->policy))
         return;
     for (int i = 0; i < TFT_KV_SIDES; i++)
         for (uint32_t p = 0; kv->slot_owner[i] && p < kv->n_prefix; p++)

@@ -8,13 +8,15 @@
 
 /* ---------------------------------------------------------------------------------------- plans */
 
-/* Plans the eviction that is due at *at, and updates *at. order: as struct tft_kv_eviction. */
-static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, enum tft_kv_which which,
-                                            struct tft_retained *at, uint32_t *order)
+/* Plans the quantization that is due at *at, and updates *at. order: as struct tft_kv_quantization.
+   */
+static struct tft_kv_quantization plan_quantization(const struct tft_kv *kv,
+                                                    enum tft_kv_which which,
+                                                    struct tft_retained *at, uint32_t *order)
 {
     uint32_t n = at->waiting + at->kept, base = kv->n_prefix + at->sinks + at->named;
-    struct tft_kv_eviction e = {.order = order, .first = at->blocks, .base = base};
-    uint32_t leave = tft_retain_evict(&kv->policy, which, at, order, kv->other);
+    struct tft_kv_quantization e = {.order = order, .first = at->blocks, .base = base};
+    uint32_t leave = tft_retain_quantize(&kv->policy, which, at, order, kv->other);
     for (uint32_t i = 0; i < n; i++)
         order[i] += base;
     e.n_blocks = leave / kv->block;
@@ -22,10 +24,10 @@ static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, enum tft_kv
     return e;
 }
 
-/* Carries out an eviction in the owners of a side: from the slots' owners `old` to the owners of
+/* Carries out a quantization in the owners of a side: from the slots' owners `old` to the owners of
    the new blocks, and of the remaining slots, `new`. */
 static void move_owners(const struct tft_kv *kv, enum tft_kv_which which,
-                           const struct tft_kv_eviction *e, const uint32_t *old, uint32_t *new)
+                           const struct tft_kv_quantization *e, const uint32_t *old, uint32_t *new)
 {
     uint32_t leave = e->n_blocks * kv->block,
              *block = kv->block_owner[which] + (size_t)e->first * kv->block;
@@ -48,20 +50,20 @@ static uint32_t plan_side(struct draft *d, enum tft_kv_which which, struct tft_k
 {
     struct tft_kv *kv = d->kv;
     struct tft_retained *at = &kv->plan.after[which];
-    *place = (struct tft_kv_place){.evicts = tft_retain_room(&kv->policy, which, at) == 0};
-    if (place->evicts) {
-        struct tft_kv_eviction e = plan_eviction(kv, which, at, d->order);
+    *place = (struct tft_kv_place){.quantizes = tft_retain_room(&kv->policy, which, at) == 0};
+    if (place->quantizes) {
+        struct tft_kv_quantization e = plan_quantization(kv, which, at, d->order);
         d->order += e.n_blocks * kv->block + e.stay;
         if (d->owner[which]) {
             move_owners(kv, which, &e, d->owner[which], d->free_owners);
             d->owner[which] = d->free_owners;
             d->free_owners += kv->n_prefix + kv->stay[which];
         }
-        place->eviction = e;
+        place->quantization = e;
     }
     place->slot = kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
     place->blocks = at->blocks;
-    place->owner = tft_kv_apart(&kv->policy) ? d->owner[which] : NULL;
+    place->owner = tft_kv_split(&kv->policy) ? d->owner[which] : NULL;
     return tft_retain_room(&kv->policy, which, at);
 }
 
@@ -124,7 +126,7 @@ static uint32_t slots_in_use(const struct tft_kv *kv, enum tft_kv_which which)
 void tft_kv_commit(struct tft_kv *kv)
 {
     for (uint32_t i = 0; i < kv->plan.n_chunk; i++)
-        if (tft_kv_chunk_evicts(&kv->chunk[i]))
+        if (tft_kv_chunk_quantizes(&kv->chunk[i]))
             kv->frozen = kv->held + kv->chunk[i].from;
     for (int i = 0; i < TFT_KV_SIDES; i++) {
         const uint32_t *owner = kv->plan.owner[i];
@@ -150,9 +152,9 @@ static bool left_rings(const struct tft_kv *kv, uint32_t pos)
 
 bool tft_kv_keeps(const struct tft_kv *kv, uint32_t pos)
 {
-    bool evicted = kv->frozen && pos <= kv->frozen;
+    bool quantized = kv->frozen && pos <= kv->frozen;
     bool slid = kv->dropped && pos <= kv->policy.sinks;
-    return pos >= kv->held || !(evicted || slid || left_rings(kv, pos));
+    return pos >= kv->held || !(quantized || slid || left_rings(kv, pos));
 }
 
 void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
@@ -177,7 +179,7 @@ void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
 
 struct tft_kv_drop tft_kv_drop_of(const struct tft_kv *kv, uint32_t n)
 {
-    if (tft_kv_evicts(&kv->policy))
+    if (tft_kv_quantizes(&kv->policy))
         return (struct tft_kv_drop){.n = n, .blocks = n / kv->block};
     return (struct tft_kv_drop){
         .n = n, .slot = kv->n_prefix + kv->policy.sinks, .used = kv->n_prefix + kv->held};
@@ -245,12 +247,12 @@ void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n)
         memmove(kv->block_owner[i], kv->block_owner[i] + n,
                 (kv->at[i].blocks * kv->block - n) * sizeof *dropped);
     for (int i = 0; i < TFT_KV_SIDES; i++) {
-        if (tft_kv_evicts(&kv->policy))
+        if (tft_kv_quantizes(&kv->policy))
             kv->at[i].blocks -= n / kv->block;
         else
             kv->at[i].kept -= n;
     }
-    if (tft_kv_evicts(&kv->policy))
+    if (tft_kv_quantizes(&kv->policy))
         kv->frozen = kv->held - n;
     kv->held -= n;
     kv->dropped += n;

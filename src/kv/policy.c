@@ -434,7 +434,7 @@ static bool same_bits(const struct tft_kv_side *file, const struct tft_kv_side *
 bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p,
                            uint32_t n_layer)
 {
-    if (!tft_kv_evicts(file) || file->group != p->group || (p->reorder && !file->reorder))
+    if (!tft_kv_quantizes(file) || file->group != p->group || (p->reorder && !file->reorder))
         return false;
     if (p->clip != TFT_KV_CALIBRATED)
         return true;
@@ -446,7 +446,7 @@ bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv
 
 uint32_t tft_kv_block(const struct tft_kv_policy *p)
 {
-    if (!tft_kv_evicts(p))
+    if (!tft_kv_quantizes(p))
         return TFT_KEY_PANEL;
     bool by_token = p->k.axis == TFT_KV_TOKEN && p->v.axis == TFT_KV_TOKEN;
     return by_token ? 32 : p->group;

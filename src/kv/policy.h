@@ -33,10 +33,10 @@ enum { TFT_KV_RUNS = 128 };
 
 /* The tokens that stay in slots, as floats, besides the prefix and the first `sinks`. */
 enum tft_kv_retain {
-    TFT_KV_FILL,   /* up to `window` tokens; then evicts all `window`: KIVI */
+    TFT_KV_FILL,   /* up to `window` tokens; then quantizes all `window`: KIVI */
     TFT_KV_WINDOW, /* the newest `window` tokens, and up to a block more: SKVQ */
     TFT_KV_LOG2,   /* 2 to 3 times `window` tokens, the older the sparser: LogQuant, algorithm 1 */
-    TFT_KV_ALL,    /* all tokens: f16, f32 and i8 evict nothing */
+    TFT_KV_ALL,    /* all tokens: f16, f32 and i8 quantize nothing */
 };
 
 #define TFT_KV_PROMPT UINT32_MAX
@@ -65,9 +65,9 @@ enum tft_kv_clip {
 struct tft_kv_policy {
     enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
     bool i8;          /* slots are bytes, except in layers with a window: "i8" alone */
-    uint32_t sinks;   /* first tokens, never evicted, and never dropped by a slide */
+    uint32_t sinks;   /* first tokens, never quantized, and never dropped by a slide */
     bool names_sinks; /* the text has `sinks`; else a session that slides may keep some */
-    uint32_t prefill; /* evict nothing until the session exceeds N tokens: SKVQ, 3.2; or
+    uint32_t prefill; /* quantize nothing until the session exceeds N tokens: SKVQ, 3.2; or
                          TFT_KV_PROMPT, until the program sets the prompt's end */
     uint32_t keep;    /* the most tokens that a session's filter may name; named tokens stay in
                          slots: SKVQ, section 3.2 and algorithm 1 */
@@ -98,29 +98,29 @@ enum tft_status tft_kv_parse_stored(struct tft_kv_policy *p, const char *text,
                                     struct tft_error *err);
 
 /* Whether tokens ever leave the slots for blocks of codes. */
-static inline bool tft_kv_evicts(const struct tft_kv_policy *p)
+static inline bool tft_kv_quantizes(const struct tft_kv_policy *p)
 {
     return p->k.retain != TFT_KV_ALL;
 }
 
 /* Whether keys and values are *apart*: they retain by different rules, so a token's key may be in a
    slot while its value is in a block, or the reverse. */
-static inline bool tft_kv_apart(const struct tft_kv_policy *p)
+static inline bool tft_kv_split(const struct tft_kv_policy *p)
 {
     return p->k.retain != p->v.retain || p->k.window != p->v.window;
 }
 
 /* Whether the cache records the token of each place: if keys and values are apart, or if tokens are
-   not evicted in order. */
+   not quantized in order. */
 static inline bool tft_kv_notes_owners(const struct tft_kv_policy *p)
 {
-    return tft_kv_apart(p) || p->k.retain == TFT_KV_LOG2;
+    return tft_kv_split(p) || p->k.retain == TFT_KV_LOG2;
 }
 
-/* The sides with their own evictions: both; or the keys alone, and the values follow. */
+/* The sides with their own quantizations: both; or the keys alone, and the values follow. */
 static inline uint32_t tft_kv_planned_sides(const struct tft_kv_policy *p)
 {
-    return tft_kv_apart(p) ? TFT_KV_SIDES : 1;
+    return tft_kv_split(p) ? TFT_KV_SIDES : 1;
 }
 
 /* Whether a file calibrated for the policy `file` fits a cache of policy `p` with a calibrated

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Kept tokens when an eviction is due. */
+/* Kept tokens when a quantization is due. */
 static uint32_t most_kept(const struct tft_kv_policy *p, enum tft_kv_which which)
 {
     const struct tft_kv_side *s = tft_kv_side(p, which);
@@ -16,7 +16,7 @@ static uint32_t most_kept(const struct tft_kv_policy *p, enum tft_kv_which which
 
 uint32_t tft_retain_stay(const struct tft_kv_policy *p, enum tft_kv_which which)
 {
-    if (!tft_kv_evicts(p))
+    if (!tft_kv_quantizes(p))
         return UINT32_MAX;
     return p->sinks + p->keep + tft_kv_block(p) - 1 + most_kept(p, which);
 }
@@ -27,13 +27,14 @@ uint32_t tft_retain_slots(const struct tft_kv_policy *p, enum tft_kv_which which
     return stay > p->prefill ? stay : p->prefill;
 }
 
-uint32_t tft_retain_evictions(const struct tft_kv_policy *p, enum tft_kv_which which, uint32_t n)
+uint32_t tft_retain_quantizations(const struct tft_kv_policy *p, enum tft_kv_which which,
+                                  uint32_t n)
 {
     const struct tft_kv_side *s = tft_kv_side(p, which);
-    if (!tft_kv_evicts(p))
+    if (!tft_kv_quantizes(p))
         return 0;
-    /* At least this many tokens come between two evictions. But the first may be due at once, and
-       one more may come sooner after a prompt that stayed in full precision. */
+    /* At least this many tokens come between two quantizations. But the first may be due at once,
+       and one more may come sooner after a prompt that stayed in full precision. */
     uint32_t between = s->retain == TFT_KV_WINDOW ? tft_kv_block(p) : s->window;
     return n / (between ? between : 1) + 2;
 }
@@ -41,11 +42,11 @@ uint32_t tft_retain_evictions(const struct tft_kv_policy *p, enum tft_kv_which w
 uint32_t tft_retain_room(const struct tft_kv_policy *p, enum tft_kv_which which,
                          const struct tft_retained *r)
 {
-    if (!tft_kv_evicts(p))
+    if (!tft_kv_quantizes(p))
         return UINT32_MAX;
-    bool evicted_none = !r->named && !r->waiting && !r->blocks;
+    bool quantized_none = !r->named && !r->waiting && !r->blocks;
     uint32_t most = p->sinks + most_kept(p, which);
-    return (evicted_none && p->prefill > most ? p->prefill : most) - r->sinks - r->kept;
+    return (quantized_none && p->prefill > most ? p->prefill : most) - r->sinks - r->kept;
 }
 
 bool tft_retain_holds(const struct tft_kv_policy *p, enum tft_kv_which which,
@@ -54,13 +55,13 @@ bool tft_retain_holds(const struct tft_kv_policy *p, enum tft_kv_which which,
     uint32_t block = tft_kv_block(p), sinks = p->sinks < held ? p->sinks : held;
     uint64_t all = (uint64_t)r->sinks + r->named + r->waiting + r->kept +
                    (uint64_t)r->blocks * block;
-    bool evicted_none = !r->named && !r->waiting && !r->blocks;
+    bool quantized_none = !r->named && !r->waiting && !r->blocks;
     if (all != held || r->sinks != sinks)
         return false;
-    if (!tft_kv_evicts(p))
-        return evicted_none;
+    if (!tft_kv_quantizes(p))
+        return quantized_none;
     uint32_t most = p->sinks + most_kept(p, which);
-    if (evicted_none && p->prefill > most)
+    if (quantized_none && p->prefill > most)
         most = p->prefill;
     return r->waiting < block && r->named <= p->keep && r->sinks + r->kept <= most;
 }
@@ -80,7 +81,7 @@ void tft_retain_remove(struct tft_retained *r, uint32_t n)
 }
 
 /* Whether kept token i leaves. LogQuant, algorithm 1: every other token of the two older windows
-   leaves, so each eviction halves their density. */
+   leaves, so each quantization halves their density. */
 static bool leaves(const struct tft_kv_policy *p, enum tft_kv_which which, uint32_t i)
 {
     const struct tft_kv_side *s = tft_kv_side(p, which);
@@ -103,11 +104,11 @@ static void push(struct list *l, uint32_t slot)
     l->n++;
 }
 
-/* One eviction: a kept token stays kept, waits, or stays as a named token. is_named[first] is the
-   filter's answer for the first kept token; with a filter, kept tokens are consecutive. */
-static void evict_once(const struct tft_kv_policy *p, enum tft_kv_which which,
-                       const bool *is_named, uint32_t first, struct list *kept,
-                       struct list *waiting, struct list *named)
+/* One quantization: a kept token stays kept, waits, or stays as a named token. is_named[first] is
+   the filter's answer for the first kept token; with a filter, kept tokens are consecutive. */
+static void quantize_once(const struct tft_kv_policy *p, enum tft_kv_which which,
+                          const bool *is_named, uint32_t first, struct list *kept,
+                          struct list *waiting, struct list *named)
 {
     uint32_t n = kept->n;
     kept->n = 0;
@@ -118,20 +119,21 @@ static void evict_once(const struct tft_kv_policy *p, enum tft_kv_which which,
     }
 }
 
-uint32_t tft_retain_evict(const struct tft_kv_policy *p, enum tft_kv_which which,
-                          struct tft_retained *r, uint32_t *order, uint32_t *other)
+uint32_t tft_retain_quantize(const struct tft_kv_policy *p, enum tft_kv_which which,
+                             struct tft_retained *r, uint32_t *order, uint32_t *other)
 {
     uint32_t n = r->waiting + r->kept, block = tft_kv_block(p), most = most_kept(p, which);
     uint32_t before_kept = r->sinks + r->named + r->waiting + r->blocks * block;
     struct list waiting = {order, 0}, kept = {other, 0}, named = {order ? other + n : NULL, 0};
     for (uint32_t i = 0; i < r->waiting; i++)
         push(&waiting, i);
-    /* A prompt that stayed in full precision may leave more than `most` kept tokens: evict the
+    /* A prompt that stayed in full precision may leave more than `most` kept tokens: quantize the
        tokens as if they came one by one. */
     for (uint32_t i = 0; i < r->kept; i++) {
         push(&kept, r->waiting + i);
         if (kept.n == most)
-            evict_once(p, which, r->is_named, before_kept + i + 1 - most, &kept, &waiting, &named);
+            quantize_once(p, which, r->is_named, before_kept + i + 1 - most, &kept, &waiting,
+                          &named);
     }
     uint32_t leave = waiting.n / block * block, left = waiting.n - leave;
     if (order) { /* leaving, named, still waiting, kept */

@@ -185,11 +185,11 @@ const char *tft_kv_wrong_state(const struct tft_kv *kv, const struct tft_kv_save
             slots_in_use(kv, a, i) > kv->capacity[i] || r.blocks > kv->n_blocks)
             return "tokens are in places where this cache has none";
         if (a->frozen > a->held || (a->frozen ? a->held - a->frozen > r.kept : !none))
-            return "the position of the last eviction is wrong";
+            return "the position of the last quantization is wrong";
     }
-    if (a->frozen && !tft_kv_evicts(&policy))
-        return "evictions of a cache that evicts nothing";
-    if (!tft_kv_apart(&policy) && memcmp(&a->side[0], &a->side[1], sizeof a->side[0]) != 0)
+    if (a->frozen && !tft_kv_quantizes(&policy))
+        return "quantizations of a cache that quantizes nothing";
+    if (!tft_kv_split(&policy) && memcmp(&a->side[0], &a->side[1], sizeof a->side[0]) != 0)
         return "keys and values are apart";
     if (a->dropped && (!tft_kv_slides(&policy) || a->held <= policy.sinks))
         return "it cannot have dropped tokens";

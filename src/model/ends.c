@@ -5,10 +5,10 @@
 #include "model/keys.h"
 
 /* Numbers per token of the input; 0: the input does not take part, or has no static range. */
-static double numbers_of(const struct tft_model *m, const struct tft_block *b, uint32_t which)
+static double numbers_of(const struct tft_model *m, const struct tft_layer *b, uint32_t which)
 {
     const struct tft_input *in = &b->in[which];
-    bool experts = tft_block_has_experts(b) && which == TFT_IN_DOWN;
+    bool experts = tft_layer_has_experts(b) && which == TFT_IN_DOWN;
     if (!tft_model_has_input(m, which) || in->range != TFT_RANGE_STATIC)
         return 0;
     return (double)in->width * (experts ? m->n_expert_used : 1);
@@ -39,8 +39,8 @@ double tft_calibrated_ends(const struct tft_model *m)
         return NAN;
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
-            double n = numbers_of(m, &m->block[l], i);
-            add(v, m->block[l].in[i].index, n, &all, &ends);
+            double n = numbers_of(m, &m->layer[l], i);
+            add(v, m->layer[l].in[i].index, n, &all, &ends);
         }
     if (m->head_in.range == TFT_RANGE_STATIC)
         add(v, m->head_in.index, m->head_in.width, &all, &ends);

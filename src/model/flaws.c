@@ -34,17 +34,17 @@ static struct tft_mat matrix(const struct tft_model *m, size_t i)
         return m->embed;
     if (i == 1)
         return m->output.w.data == m->embed.data ? (struct tft_mat){0} : m->output.w;
-    const struct tft_block *b = &m->block[(i - 2) / block_mats(m)];
+    const struct tft_layer *b = &m->layer[(i - 2) / block_mats(m)];
     const struct tft_experts *x = &b->experts;
     const struct tft_linear *after[] = {&b->o, &b->gate, &b->up, &b->down},
                             *of_expert[EXPERT_MATS] = {&x->gate, &x->up, &x->down};
     size_t at = (i - 2) % block_mats(m);
     if (at < TFT_READS)
-        return at < tft_block_reads(b) ? b->reads[at].w : (struct tft_mat){0};
+        return at < tft_layer_reads(b) ? b->reads[at].w : (struct tft_mat){0};
     if (at < DENSE_MATS)
         return after[at - TFT_READS]->w;
     at -= DENSE_MATS;
-    if (!tft_block_has_experts(b))
+    if (!tft_layer_has_experts(b))
         return (struct tft_mat){0};
     return tft_mat_expert(&of_expert[at % EXPERT_MATS]->w, (uint32_t)(at / EXPERT_MATS));
 }

@@ -17,7 +17,7 @@ static uint32_t sample(uint32_t crc, const struct tft_tensor *t)
 }
 
 /* Likewise over the number types of a block's matrices: expanded weights have other ones. */
-static uint32_t forms(uint32_t crc, const struct tft_block *b)
+static uint32_t forms(uint32_t crc, const struct tft_layer *b)
 {
     const struct tft_mat *all[] = {&b->reads[0].w, &b->o.w, &b->down.w, &b->experts.down.w};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -35,7 +35,7 @@ struct tft_identity tft_identity_of(const struct tft_model *m)
     if (s->tokenizer)
         id.described = tft_crc32(id.described, s->tokenizer, s->tokenizer_size);
     for (uint32_t l = 0; l < m->n_layer; l++)
-        id.sampled = forms(id.sampled, &m->block[l]);
+        id.sampled = forms(id.sampled, &m->layer[l]);
     for (size_t i = 0; i < s->n_tensor; i++)
         id.sampled = sample(id.sampled, &s->tensor[i]);
     return id;

@@ -215,7 +215,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     ld->n_block = m->n_layer;
     m->n_kv_layer = m->n_shared = m->mixer_width = 0; /* until blocks are loaded */
     m->state_size = 0;
-    m->pieces = 0;
+    m->parts = 0;
     m->kv_window = NULL;
     m->kv_heads = NULL;
     m->n_head_kv = load_kv_heads(ld, differ);
@@ -237,16 +237,16 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     if (m->n_head / m->n_head_kv > TFT_MAX_GROUP)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_MAX_GROUP);
 
-    struct tft_block *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
+    struct tft_layer *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
     block = block ? block : ld->blocks;
     if (block)
         memset(block, 0, m->n_layer * sizeof *block);
-    m->block = block;
+    m->layer = block;
 }
 
-struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer)
+struct tft_layer *tft_load_layer(struct tft_load *ld, unsigned layer)
 {
-    return ld->m->block ? &ld->m->block[layer] : &ld->block;
+    return ld->m->layer ? &ld->m->layer[layer] : &ld->block;
 }
 
 /* -------------------------------------------------------------------------------------- tensors */
@@ -638,7 +638,7 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
     return (struct tft_taps){w, n, channels};
 }
 
-void tft_load_state(struct tft_load *ld, struct tft_block *b, uint64_t n)
+void tft_load_state(struct tft_load *ld, struct tft_layer *b, uint64_t n)
 {
     struct tft_model *m = ld->m;
     if (n > SIZE_MAX / sizeof(float) - m->state_size) { /* can happen where size_t has 32 bits */

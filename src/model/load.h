@@ -29,8 +29,8 @@ struct tft_load {
     const struct tft_value *packed; /* [s->n_tensor] the types of packed tensors; NULL if the file
                                        is not one of `tuffet pack`: see packed.h */
     struct tft_arena arena;
-    struct tft_block block;          /* in the counting run: one block for all layers, */
-    struct tft_block *blocks;        /* or, if not NULL, [n_block] all of them */
+    struct tft_layer block;          /* in the counting run: one block for all layers, */
+    struct tft_layer *blocks;        /* or, if not NULL, [n_block] all of them */
     uint32_t *windows;               /* room for m->kv_window in the counting run; or NULL */
     struct tft_kv_heads *heads;      /* the same for m->kv_heads */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
@@ -103,7 +103,7 @@ void tft_load_rope(struct tft_load *ld, bool halves, bool whole_factor);
 void tft_load_rope_window(struct tft_load *ld, float def, uint32_t dim);
 
 /* Block `layer`, to be filled. */
-struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer);
+struct tft_layer *tft_load_layer(struct tft_load *ld, unsigned layer);
 
 /* ---- tensors of the file. A name is `fmt` with the number `layer`, e.g. "blk.%u.attn_q";
    ".weight" and ".bias" are appended here. A tensor of another shape is refused. */
@@ -145,7 +145,7 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
 const float *tft_load_equal(struct tft_load *ld, uint32_t n, float x);
 
 /* Gives a block n floats of state. */
-void tft_load_state(struct tft_load *ld, struct tft_block *b, uint64_t n);
+void tft_load_state(struct tft_load *ld, struct tft_layer *b, uint64_t n);
 
 /* Rows [first, first + n) of each of the n_expert matrices [rows, cols] in one tensor. The result
    is the matrix of expert 0; tft_mat_expert finds the others. A token goes to n_expert_used. */

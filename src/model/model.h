@@ -24,7 +24,7 @@ struct tft_transformer;
 /* An architecture: how a model of that name is loaded and computed. models/ has a file for each. */
 struct tft_arch {
     const char *name;                  /* general.architecture */
-    uint64_t pieces; /* mask of tft_piece: parts that its formula has in every file */
+    uint64_t parts; /* mask of tft_formula_part: parts that its formula has in every file */
     void (*load)(struct tft_load *ld); /* reads dimensions and weights: model/load.h */
     void (*layer)(struct tft_pass *p, uint32_t l); /* computes block l: run/pass.h */
     const struct tft_transformer *transformer; /* parameters of these two, if architectures share
@@ -125,7 +125,7 @@ struct tft_layer_embed {
 };
 
 /* The parts that a transformer block can have; an architecture uses the parts of its formula. */
-struct tft_block {
+struct tft_layer {
     struct tft_norm attn_norm, ffn_norm;           /* [D] */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
     struct tft_norm attn_sub_norm, ffn_sub_norm;   /* [H E], [F] norms of the inputs of o and of
@@ -133,7 +133,7 @@ struct tft_block {
     enum tft_mixer mixer;
     union { /* by mixer */
         struct tft_linear reads[TFT_READS]; /* the matrices that its input is multiplied by, which
-                                               come first in each: tft_block_reads */
+                                               come first in each: tft_layer_reads */
         struct { /* ATTENTION */
             struct tft_linear q, k, v; /* [H E, D], [G E, D], [G E, D]. Without v, values are keys;
                                           without k, kv_layer belongs to an earlier layer. With
@@ -174,46 +174,46 @@ struct tft_block {
 
 /* Parts of a formula that came with later architectures: parts.c says which a model has. Masks have
    the bit of each. */
-#define TFT_BIT(piece) (UINT64_C(1) << (piece))
-enum tft_piece {
-    TFT_PIECE_GEGLU,
-    TFT_PIECE_EMBED_SCALE,
-    TFT_PIECE_RESIDUAL_SCALE,
-    TFT_PIECE_LOGIT_SCALE,
-    TFT_PIECE_ATTN_SCALE,
-    TFT_PIECE_NO_PRE_NORM,
-    TFT_PIECE_POST_NORM,
-    TFT_PIECE_WHOLE_QK_NORM,
-    TFT_PIECE_LATE_QK_NORM,
-    TFT_PIECE_OWN_QK_NORM,
-    TFT_PIECE_PARALLEL,
-    TFT_PIECE_ROPE_LAYERS,
-    TFT_PIECE_ROPE_AMPLITUDE,
-    TFT_PIECE_ROPE_BY_CONTEXT,
-    TFT_PIECE_SCORE_CAP,
-    TFT_PIECE_LOGIT_CAP,
-    TFT_PIECE_WINDOW,
-    TFT_PIECE_QUERY_SCALE,
-    TFT_PIECE_SHORT_CONV,
-    TFT_PIECE_DELTA_NET,
-    TFT_PIECE_OUTPUT_GATE,
-    TFT_PIECE_EXPERTS,
-    TFT_PIECE_SUB_NORM,
-    TFT_PIECE_RELU2,
-    TFT_PIECE_WEIGHT_FACTOR,
-    TFT_PIECE_VALUE_NORM,
-    TFT_PIECE_SHARED_KV,
-    TFT_PIECE_LAYER_SIZES,
-    TFT_PIECE_LAYER_EMBED,
-    TFT_PIECE_EXPERTS_BESIDE,
-    TFT_PIECES
+#define TFT_BIT(part) (UINT64_C(1) << (part))
+enum tft_formula_part {
+    TFT_PART_GEGLU,
+    TFT_PART_EMBED_SCALE,
+    TFT_PART_RESIDUAL_SCALE,
+    TFT_PART_LOGIT_SCALE,
+    TFT_PART_ATTN_SCALE,
+    TFT_PART_NO_PRE_NORM,
+    TFT_PART_POST_NORM,
+    TFT_PART_WHOLE_QK_NORM,
+    TFT_PART_LATE_QK_NORM,
+    TFT_PART_OWN_QK_NORM,
+    TFT_PART_PARALLEL,
+    TFT_PART_ROPE_LAYERS,
+    TFT_PART_ROPE_AMPLITUDE,
+    TFT_PART_ROPE_BY_CONTEXT,
+    TFT_PART_SCORE_CAP,
+    TFT_PART_LOGIT_CAP,
+    TFT_PART_WINDOW,
+    TFT_PART_QUERY_SCALE,
+    TFT_PART_SHORT_CONV,
+    TFT_PART_DELTA_NET,
+    TFT_PART_OUTPUT_GATE,
+    TFT_PART_EXPERTS,
+    TFT_PART_SUB_NORM,
+    TFT_PART_RELU2,
+    TFT_PART_WEIGHT_FACTOR,
+    TFT_PART_VALUE_NORM,
+    TFT_PART_SHARED_KV,
+    TFT_PART_LAYER_SIZES,
+    TFT_PART_LAYER_EMBED,
+    TFT_PART_EXPERTS_BESIDE,
+    TFT_FORMULA_PARTS
 };
 
-/* The pieces that quantized caches do not support. */
-#define TFT_KV_PIECES (TFT_BIT(TFT_PIECE_SHARED_KV) | TFT_BIT(TFT_PIECE_LAYER_SIZES))
+/* The parts that quantized caches do not support. */
+#define TFT_KV_PARTS (TFT_BIT(TFT_PART_SHARED_KV) | TFT_BIT(TFT_PART_LAYER_SIZES))
 
-/* The pieces that rule out a prefix, which has keys and values of one size for all layers. */
-#define TFT_PREFIX_PIECES (TFT_KV_PIECES | TFT_BIT(TFT_PIECE_LAYER_EMBED))
+/* The parts that rule out a prefix, which has keys and values of one size for all layers. */
+#define TFT_PREFIX_PARTS (TFT_KV_PARTS | TFT_BIT(TFT_PART_LAYER_EMBED))
 
 /* The most experts of a layer. */
 enum { TFT_MAX_EXPERTS = 1024 };
@@ -266,7 +266,7 @@ struct tft_model {
                              there are none */
     size_t state_size;    /* floats of the states of all layers */
     struct tft_delta_shape delta;
-    uint64_t pieces;      /* mask of tft_piece */
+    uint64_t parts;      /* mask of tft_formula_part */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
                              architecture's formula has it */
     float embed_scale;    /* embeddings are multiplied by it, */
@@ -300,7 +300,7 @@ struct tft_model {
     struct tft_norm out_norm; /* [D] */
     struct tft_linear output; /* [V, D]; the embedding where the head is tied to it */
     struct tft_input head_in;
-    struct tft_block *block;  /* [n_layer] */
+    struct tft_layer *layer;  /* [n_layer] */
 
     /* The prefix: keys and values that come before every sequence, at positions 0 .. n_prefix - 1.
        CushionCache (section 4), IntactKV */
@@ -353,10 +353,10 @@ const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const
 
 /* Whether the outputs of attention and feed-forward are computed in Y before the residual stream
    gets them. */
-static inline bool tft_model_adds_apart(const struct tft_model *m)
+static inline bool tft_model_adds_y(const struct tft_model *m)
 {
-    return m->pieces & (TFT_BIT(TFT_PIECE_POST_NORM) | TFT_BIT(TFT_PIECE_RESIDUAL_SCALE) |
-                        TFT_BIT(TFT_PIECE_WEIGHT_FACTOR));
+    return m->parts & (TFT_BIT(TFT_PART_POST_NORM) | TFT_BIT(TFT_PART_RESIDUAL_SCALE) |
+                       TFT_BIT(TFT_PART_WEIGHT_FACTOR));
 }
 
 /* The window of a layer of the cache; 0: it has none. */
@@ -366,19 +366,19 @@ static inline uint32_t tft_model_kv_window(const struct tft_model *m, uint32_t k
 }
 
 /* How many matrices the mixer's input is multiplied by: the block's `reads`. */
-static inline uint32_t tft_block_reads(const struct tft_block *b)
+static inline uint32_t tft_layer_reads(const struct tft_layer *b)
 {
     return b->mixer == TFT_MIX_ATTENTION ? 3 : b->mixer == TFT_MIX_SHORT_CONV ? 1 : 4;
 }
 
 /* Whether the block is, or has beside its own feed-forward, a mixture of experts. */
-static inline bool tft_block_has_experts(const struct tft_block *b)
+static inline bool tft_layer_has_experts(const struct tft_layer *b)
 {
     return b->experts.router.rows;
 }
 
 /* Whether experts and the block's own feed-forward have norms of their own, and both are added. */
-static inline bool tft_block_has_experts_beside(const struct tft_block *b)
+static inline bool tft_layer_has_experts_beside(const struct tft_layer *b)
 {
     return b->experts.beside;
 }
@@ -387,7 +387,7 @@ static inline bool tft_block_has_experts_beside(const struct tft_block *b)
 static inline bool tft_model_has_input(const struct tft_model *m, uint32_t which)
 {
     return which < TFT_LAYER_INPUTS || (which == TFT_IN_SHARED && m->shared_expert) ||
-           (which == TFT_IN_BESIDE && m->pieces & TFT_BIT(TFT_PIECE_EXPERTS_BESIDE));
+           (which == TFT_IN_BESIDE && m->parts & TFT_BIT(TFT_PART_EXPERTS_BESIDE));
 }
 
 /* The place of input `which` of a layer among the inputs that a W8A8 file describes: of all layers,
@@ -411,7 +411,7 @@ static inline uint32_t tft_model_inputs(const struct tft_model *m)
 /* Whether layers have a state beside the cache. */
 static inline bool tft_model_has_states(const struct tft_model *m)
 {
-    return m->pieces & (TFT_BIT(TFT_PIECE_SHORT_CONV) | TFT_BIT(TFT_PIECE_DELTA_NET));
+    return m->parts & (TFT_BIT(TFT_PART_SHORT_CONV) | TFT_BIT(TFT_PART_DELTA_NET));
 }
 
 /* Whether n bytes may be the name of a prefix. */

@@ -146,7 +146,7 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
     tft_load_check_all_used(&ld);
     tft_unread_refuse(&ld);
     m->memory_size = ld.arena.failed ? SIZE_MAX : ld.arena.used;
-    m->block = NULL;
+    m->layer = NULL;
     tft_free(m->allocator, ld.blocks, of_blocks);
     tft_free(m->allocator, ld.used, n_used);
     return ld.status;

@@ -3,11 +3,11 @@
 #include <math.h>
 
 /* A part has one of two predicates, or none: then the architecture's formula has it, whatever the
-   file says (tft_arch.pieces). */
+   file says (tft_arch.parts). */
 struct row {
     const char *name; /* as in "cuda does not compute NAME" */
     bool (*of_model)(const struct tft_model *m);
-    bool (*of_block)(const struct tft_model *m, const struct tft_block *b);
+    bool (*of_block)(const struct tft_model *m, const struct tft_layer *b);
 };
 
 static bool relu2(const struct tft_model *m) { return m->relu2; }
@@ -29,36 +29,36 @@ static bool attn_scale(const struct tft_model *m)
     return m->attn_scale != 1.0f / sqrtf((float)m->head_dim);
 }
 
-static bool own_qk_norm(const struct tft_model *m, const struct tft_block *b)
+static bool own_qk_norm(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
     return b->mixer == TFT_MIX_ATTENTION && b->own_norms;
 }
 
-static bool window(const struct tft_model *m, const struct tft_block *b)
+static bool window(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
     return b->mixer == TFT_MIX_ATTENTION && b->window;
 }
 
-static bool short_conv(const struct tft_model *m, const struct tft_block *b)
+static bool short_conv(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
     return b->mixer == TFT_MIX_SHORT_CONV;
 }
 
-static bool delta_net(const struct tft_model *m, const struct tft_block *b)
+static bool delta_net(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
     return b->mixer == TFT_MIX_DELTA_NET;
 }
 
-static bool weight_factor(const struct tft_model *m, const struct tft_block *b)
+static bool weight_factor(const struct tft_model *m, const struct tft_layer *b)
 {
     const struct tft_linear *after[] = {&b->o, &b->gate, &b->up, &b->down};
     bool has = false;
     (void)m;
-    for (uint32_t i = 0; i < tft_block_reads(b); i++)
+    for (uint32_t i = 0; i < tft_layer_reads(b); i++)
         has |= b->reads[i].w.factor != 0;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         has |= after[i]->w.factor != 0;
@@ -66,64 +66,64 @@ static bool weight_factor(const struct tft_model *m, const struct tft_block *b)
 }
 
 /* A block with experts alone as feed-forward has no rows of `up`. */
-static bool layer_sizes(const struct tft_model *m, const struct tft_block *b)
+static bool layer_sizes(const struct tft_model *m, const struct tft_layer *b)
 {
     bool heads = b->mixer == TFT_MIX_ATTENTION &&
                  (b->kv.n != m->n_head_kv || b->kv.dim != m->head_dim);
     return heads || (b->up.w.rows && b->up.w.rows != m->n_ff);
 }
 
-static bool experts_beside(const struct tft_model *m, const struct tft_block *b)
+static bool experts_beside(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
-    return tft_block_has_experts_beside(b);
+    return tft_layer_has_experts_beside(b);
 }
 
 static const struct row rows[] = {
-    [TFT_PIECE_GEGLU] = {.name = "GEGLU"},
-    [TFT_PIECE_EMBED_SCALE] = {.name = "scaled embeddings", .of_model = embed_scale},
-    [TFT_PIECE_RESIDUAL_SCALE] = {.name = "a scaled residual stream", .of_model = residual_scale},
-    [TFT_PIECE_LOGIT_SCALE] = {.name = "scaled logits", .of_model = logit_scale},
-    [TFT_PIECE_ATTN_SCALE] = {.name = "a scale of attention other than 1 / sqrt(head size)",
+    [TFT_PART_GEGLU] = {.name = "GEGLU"},
+    [TFT_PART_EMBED_SCALE] = {.name = "scaled embeddings", .of_model = embed_scale},
+    [TFT_PART_RESIDUAL_SCALE] = {.name = "a scaled residual stream", .of_model = residual_scale},
+    [TFT_PART_LOGIT_SCALE] = {.name = "scaled logits", .of_model = logit_scale},
+    [TFT_PART_ATTN_SCALE] = {.name = "a scale of attention other than 1 / sqrt(head size)",
                               .of_model = attn_scale},
-    [TFT_PIECE_NO_PRE_NORM] = {.name = "blocks without norms before them"},
-    [TFT_PIECE_POST_NORM] = {.name = "norms after attention and feed-forward"},
-    [TFT_PIECE_WHOLE_QK_NORM] = {.name = "a norm over all heads of queries and keys"},
-    [TFT_PIECE_LATE_QK_NORM] = {.name = "norms of queries and keys after RoPE"},
-    [TFT_PIECE_OWN_QK_NORM] = {.name = "a LayerNorm of each head of queries and keys",
+    [TFT_PART_NO_PRE_NORM] = {.name = "blocks without norms before them"},
+    [TFT_PART_POST_NORM] = {.name = "norms after attention and feed-forward"},
+    [TFT_PART_WHOLE_QK_NORM] = {.name = "a norm over all heads of queries and keys"},
+    [TFT_PART_LATE_QK_NORM] = {.name = "norms of queries and keys after RoPE"},
+    [TFT_PART_OWN_QK_NORM] = {.name = "a LayerNorm of each head of queries and keys",
                                .of_block = own_qk_norm},
-    [TFT_PIECE_PARALLEL] = {.name = "attention and feed-forward side by side",
+    [TFT_PART_PARALLEL] = {.name = "attention and feed-forward side by side",
                             .of_model = parallel},
-    [TFT_PIECE_ROPE_LAYERS] = {.name = "layers without RoPE"},
-    [TFT_PIECE_ROPE_AMPLITUDE] = {.name = "RoPE with an amplitude", .of_model = rope_amplitude},
-    [TFT_PIECE_ROPE_BY_CONTEXT] = {.name = "RoPE that depends on the length of the session",
+    [TFT_PART_ROPE_LAYERS] = {.name = "layers without RoPE"},
+    [TFT_PART_ROPE_AMPLITUDE] = {.name = "RoPE with an amplitude", .of_model = rope_amplitude},
+    [TFT_PART_ROPE_BY_CONTEXT] = {.name = "RoPE that depends on the length of the session",
                                    .of_model = rope_by_context},
-    [TFT_PIECE_SCORE_CAP] = {.name = "soft caps of scores", .of_model = score_cap},
-    [TFT_PIECE_LOGIT_CAP] = {.name = "soft caps of logits", .of_model = logit_cap},
-    [TFT_PIECE_WINDOW] = {.name = "layers with a sliding window", .of_block = window},
-    [TFT_PIECE_QUERY_SCALE] = {.name = "queries scaled by their positions",
+    [TFT_PART_SCORE_CAP] = {.name = "soft caps of scores", .of_model = score_cap},
+    [TFT_PART_LOGIT_CAP] = {.name = "soft caps of logits", .of_model = logit_cap},
+    [TFT_PART_WINDOW] = {.name = "layers with a sliding window", .of_block = window},
+    [TFT_PART_QUERY_SCALE] = {.name = "queries scaled by their positions",
                                .of_model = query_scale},
-    [TFT_PIECE_SHORT_CONV] = {.name = "layers with a short convolution", .of_block = short_conv},
-    [TFT_PIECE_DELTA_NET] = {.name = "layers with a delta net", .of_block = delta_net},
-    [TFT_PIECE_OUTPUT_GATE] = {.name = "gates on attention's output"},
-    [TFT_PIECE_EXPERTS] = {.name = "mixtures of experts", .of_model = experts},
-    [TFT_PIECE_SUB_NORM] = {.name = "norms within attention and feed-forward"},
-    [TFT_PIECE_RELU2] = {.name = "gates of squared ReLU", .of_model = relu2},
-    [TFT_PIECE_WEIGHT_FACTOR] = {.name = "factors of weight matrices", .of_block = weight_factor},
-    [TFT_PIECE_VALUE_NORM] = {.name = "norms of values"},
-    [TFT_PIECE_SHARED_KV] = {.name = "layers that share keys and values", .of_model = shared_kv},
-    [TFT_PIECE_LAYER_SIZES] = {.name = "layers of several sizes", .of_block = layer_sizes},
-    [TFT_PIECE_LAYER_EMBED] = {.name = "embeddings for each layer", .of_model = layer_embed},
-    [TFT_PIECE_EXPERTS_BESIDE] = {.name = "experts beside a feed-forward with norms of its own",
+    [TFT_PART_SHORT_CONV] = {.name = "layers with a short convolution", .of_block = short_conv},
+    [TFT_PART_DELTA_NET] = {.name = "layers with a delta net", .of_block = delta_net},
+    [TFT_PART_OUTPUT_GATE] = {.name = "gates on attention's output"},
+    [TFT_PART_EXPERTS] = {.name = "mixtures of experts", .of_model = experts},
+    [TFT_PART_SUB_NORM] = {.name = "norms within attention and feed-forward"},
+    [TFT_PART_RELU2] = {.name = "gates of squared ReLU", .of_model = relu2},
+    [TFT_PART_WEIGHT_FACTOR] = {.name = "factors of weight matrices", .of_block = weight_factor},
+    [TFT_PART_VALUE_NORM] = {.name = "norms of values"},
+    [TFT_PART_SHARED_KV] = {.name = "layers that share keys and values", .of_model = shared_kv},
+    [TFT_PART_LAYER_SIZES] = {.name = "layers of several sizes", .of_block = layer_sizes},
+    [TFT_PART_LAYER_EMBED] = {.name = "embeddings for each layer", .of_model = layer_embed},
+    [TFT_PART_EXPERTS_BESIDE] = {.name = "experts beside a feed-forward with norms of its own",
                                   .of_block = experts_beside},
 };
-_Static_assert(sizeof rows / sizeof *rows == TFT_PIECES, "a row for each part");
-_Static_assert(TFT_PIECES <= 64, "a bit for each part");
+_Static_assert(sizeof rows / sizeof *rows == TFT_FORMULA_PARTS, "a row for each part");
+_Static_assert(TFT_FORMULA_PARTS <= 64, "a bit for each part");
 
-uint64_t tft_parts_of(const struct tft_model *m, const struct tft_block *b)
+uint64_t tft_parts_of(const struct tft_model *m, const struct tft_layer *b)
 {
-    uint64_t mask = m->arch->pieces;
-    for (int i = 0; i < TFT_PIECES; i++) {
+    uint64_t mask = m->arch->parts;
+    for (int i = 0; i < TFT_FORMULA_PARTS; i++) {
         const struct row *r = &rows[i];
         bool has = (r->of_model && r->of_model(m)) || (r->of_block && r->of_block(m, b));
         mask |= (uint64_t)has << i;
@@ -133,8 +133,8 @@ uint64_t tft_parts_of(const struct tft_model *m, const struct tft_block *b)
 
 const char *tft_parts_unknown(const struct tft_model *m, uint64_t known)
 {
-    for (int i = 0; i < TFT_PIECES; i++)
-        if (m->pieces & ~known & TFT_BIT(i))
+    for (int i = 0; i < TFT_FORMULA_PARTS; i++)
+        if (m->parts & ~known & TFT_BIT(i))
             return rows[i].name;
     return NULL;
 }

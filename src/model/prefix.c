@@ -93,9 +93,9 @@ void tft_prefix_load(struct tft_load *ld)
     m->prefix_state = NULL;
     if (!v || ld->status != TFT_OK)
         return;
-    if (m->pieces & TFT_PREFIX_PIECES)
+    if (m->parts & TFT_PREFIX_PARTS)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "a prefix in a model with %s is not supported",
-                      tft_parts_unknown(m, ~TFT_PREFIX_PIECES));
+                      tft_parts_unknown(m, ~TFT_PREFIX_PARTS));
     else if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an array of 1 to %u tokens",
                       TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
@@ -194,10 +194,10 @@ void tft_prefix_load_named(struct tft_load *ld)
     if (m->state_size)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "prefixes with names in a model whose layers have a state are not supported");
-    if (m->pieces & TFT_PREFIX_PIECES)
+    if (m->parts & TFT_PREFIX_PARTS)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "prefixes with names in a model with %s are not supported",
-                      tft_parts_unknown(m, ~TFT_PREFIX_PIECES));
+                      tft_parts_unknown(m, ~TFT_PREFIX_PARTS));
     m->n_named = (uint32_t)v->n;
     struct tft_named_prefix *list = tft_arena_take(&ld->arena, m->n_named, sizeof *list);
     const unsigned char *at = v->data;

@@ -104,11 +104,11 @@ static void connect(struct tft_model *m, struct tft_linear *l, struct tft_input 
     }
 }
 
-static void connect_block(struct tft_model *m, struct tft_block *b)
+static void connect_block(struct tft_model *m, struct tft_layer *b)
 {
-    bool experts = tft_block_has_experts(b);
-    struct tft_input *ffn = &b->in[tft_block_has_experts_beside(b) ? TFT_IN_BESIDE : TFT_IN_FFN];
-    for (uint32_t i = 0; i < tft_block_reads(b); i++)
+    bool experts = tft_layer_has_experts(b);
+    struct tft_input *ffn = &b->in[tft_layer_has_experts_beside(b) ? TFT_IN_BESIDE : TFT_IN_FFN];
+    for (uint32_t i = 0; i < tft_layer_reads(b); i++)
         connect(m, &b->reads[i], &b->in[TFT_IN_ATTN]);
     connect(m, &b->o, &b->in[TFT_IN_O]);
     connect(m, &b->gate, ffn);
@@ -158,7 +158,7 @@ static uint32_t hadamard(struct tft_load *ld)
 static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint32_t l)
 {
     struct tft_model *m = ld->m;
-    struct tft_block *b = tft_load_block(ld, l);
+    struct tft_layer *b = tft_load_layer(ld, l);
     for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
         b->in[i] = (struct tft_input){.index = TFT_NO_INDEX};
         if (!tft_model_has_input(m, i))
@@ -172,7 +172,7 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
     m->float_inputs |= b->attn_sub_norm.w != NULL;
     b->in[TFT_IN_DOWN].hadamard = b->in[TFT_IN_SHARED].hadamard = a->hadamard;
     b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
-    if (tft_block_has_experts(b) && b->in[TFT_IN_DOWN].range == TFT_RANGE_TENSOR)
+    if (tft_layer_has_experts(b) && b->in[TFT_IN_DOWN].range == TFT_RANGE_TENSOR)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "the hidden activations of experts have a range of all tokens of a pass");
     connect_block(m, b);

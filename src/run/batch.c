@@ -1,4 +1,4 @@
-/* Several sessions in one pass: a workspace, and the lanes of the next pass, which joins their
+/* Several sessions in one pass: a workspace, and the sequences of the next pass, which joins their
    tokens (pass.h). */
 #include "batch.h"
 
@@ -24,9 +24,9 @@ struct tft_batch {
     size_t size;
 
     /* The next pass. */
-    uint32_t n_lane, n_token, n_logits, n_hidden, max_lanes;
-    struct tft_lane *lane;  /* [max_lanes] */
-    struct tft_step **step; /* [max_lanes] theirs */
+    uint32_t n_seq, n_token, n_logits, n_hidden, max_seqs;
+    struct tft_seq *seq;  /* [max_seqs] */
+    struct tft_step **step; /* [max_seqs] theirs */
     int32_t *tokens;        /* [work->n_batch] */
 };
 
@@ -45,8 +45,8 @@ static struct tft_batch *layout(struct tft_arena *a, const struct tft_model *m,
     *b = (struct tft_batch){.m = m,
                             .joins = m->n_host == m->n_layer && !m->pass_ranges,
                             .n_rows = o->n_sessions,
-                            .max_lanes = o->n_sessions};
-    b->lane = tft_arena_take(a, o->n_sessions, sizeof *b->lane);
+                            .max_seqs = o->n_sessions};
+    b->seq = tft_arena_take(a, o->n_sessions, sizeof *b->seq);
     b->step = tft_arena_take(a, o->n_sessions, sizeof(struct tft_step *));
     b->tokens = tft_arena_take(a, o->n_tokens, sizeof *b->tokens);
     b->logits = tft_arena_take(a, b->joins ? b->n_rows : 0, m->n_vocab * sizeof(float));
@@ -141,23 +141,23 @@ static uint32_t hidden_of(const struct tft_step *step)
 
 static bool has_room(const struct tft_batch *b, const struct tft_step *step)
 {
-    return b->n_lane < b->max_lanes && step->n <= b->work->n_batch - b->n_token &&
+    return b->n_seq < b->max_seqs && step->n <= b->work->n_batch - b->n_token &&
            logits_of(step) <= b->n_rows - b->n_logits;
 }
 
-static void add_lane(struct tft_batch *b, struct tft_step *step)
+static void add_seq(struct tft_batch *b, struct tft_step *step)
 {
     struct tft_session *s = step->session;
     uint32_t n = (uint32_t)step->n;
     memcpy(b->tokens + b->n_token, step->tokens, n * sizeof *b->tokens);
-    b->lane[b->n_lane] = (struct tft_lane){.s = s,
+    b->seq[b->n_seq] = (struct tft_seq){.s = s,
                                            .plan = &s->kv.plan,
                                            .at = b->n_token,
                                            .n = n,
                                            .pos = s->kv.n_prefix + s->kv.dropped + s->pos,
                                            .n_logits = logits_of(step),
                                            .n_hidden = hidden_of(step)};
-    b->step[b->n_lane++] = step;
+    b->step[b->n_seq++] = step;
     b->n_token += n;
     b->n_logits += logits_of(step);
     b->n_hidden += hidden_of(step);
@@ -167,53 +167,53 @@ static void add_lane(struct tft_batch *b, struct tft_step *step)
 static int threads_of(const struct tft_batch *b)
 {
     int n = b->work->n_threads;
-    for (uint32_t i = 0; i < b->n_lane; i++)
-        n = n < b->lane[i].s->n_threads ? n : b->lane[i].s->n_threads;
+    for (uint32_t i = 0; i < b->n_seq; i++)
+        n = n < b->seq[i].s->n_threads ? n : b->seq[i].s->n_threads;
     return n;
 }
 
-/* A lane's logits, which begin with row `from` of the pass, become its session's. */
-static void take_logits(const struct tft_batch *b, const struct tft_lane *lane, uint32_t from)
+/* A sequence's logits, which begin with row `from` of the pass, become its session's. */
+static void take_logits(const struct tft_batch *b, const struct tft_seq *seq, uint32_t from)
 {
     size_t n_vocab = b->m->n_vocab;
-    if (lane->n_logits)
-        memcpy(lane->s->out.logits, b->logits + from * n_vocab,
-               lane->n_logits * n_vocab * sizeof(float));
+    if (seq->n_logits)
+        memcpy(seq->s->out.logits, b->logits + from * n_vocab,
+               seq->n_logits * n_vocab * sizeof(float));
 }
 
-/* Computes the lanes, if there are any. One lane alone is computed as tft_prefill does. */
-static void run_lanes(struct tft_batch *b)
+/* Computes the sequences, if there are any. One sequence alone is computed as tft_prefill does. */
+static void run_seqs(struct tft_batch *b)
 {
-    if (!b->n_lane)
+    if (!b->n_seq)
         return;
     const struct tft_stage *stage = &b->m->stage[0];
-    struct tft_session *alone = b->n_lane == 1 ? b->lane[0].s : NULL;
+    struct tft_session *alone = b->n_seq == 1 ? b->seq[0].s : NULL;
     struct tft_pass p = {.ops = &stage->backend->ops,
                          .m = b->m,
                          .s = alone,
                          .work = alone ? alone->work : b->work,
                          .logits = alone ? alone->out.logits : b->logits,
                          .plan = alone ? &alone->kv.plan : NULL,
-                         .lane = alone ? NULL : b->lane,
-                         .n_lane = alone ? 0 : b->n_lane,
+                         .seq = alone ? NULL : b->seq,
+                         .n_seq = alone ? 0 : b->n_seq,
                          .n_threads = threads_of(b),
                          .tokens = b->tokens,
                          .n = b->n_token,
-                         .pos = b->lane[0].pos,
+                         .pos = b->seq[0].pos,
                          .n_logits = b->n_logits,
                          .n_hidden = b->n_hidden};
     stage->backend->run(&p, 0, b->m->n_layer); /* cannot fail: the CPU, and nobody stops it */
-    for (uint32_t i = 0, row = 0; i < b->n_lane; row += b->lane[i++].n_logits) {
-        const struct tft_lane *lane = &b->lane[i];
-        struct tft_session *s = lane->s;
+    for (uint32_t i = 0, row = 0; i < b->n_seq; row += b->seq[i++].n_logits) {
+        const struct tft_seq *seq = &b->seq[i];
+        struct tft_session *s = seq->s;
         if (!alone)
-            take_logits(b, lane, row);
+            take_logits(b, seq, row);
         b->step[i]->status =
-            tft_feed_passed(s, lane->n, s->pos + lane->n, lane->n_logits, lane->n_hidden);
+            tft_feed_passed(s, seq->n, s->pos + seq->n, seq->n_logits, seq->n_hidden);
         if (b->step[i]->status == TFT_OK)
-            tft_feed_end(s, lane->n);
+            tft_feed_end(s, seq->n);
     }
-    b->n_lane = b->n_token = b->n_logits = b->n_hidden = 0;
+    b->n_seq = b->n_token = b->n_logits = b->n_hidden = 0;
 }
 
 /* --------------------------------------------------------------------------------------- a step */
@@ -234,18 +234,18 @@ static const char *misuse(const struct tft_batch *b, const struct tft_step *step
 static void take_step(struct tft_batch *b, struct tft_step *step, bool alone)
 {
     struct tft_session *s = step->session;
-    bool guesses = s->lookup.most && step->n == 1;
-    if (!b->joins || (guesses && alone) || tft_feed_guessed(s, step->tokens, step->n) ||
+    bool drafts = s->lookup.most && step->n == 1;
+    if (!b->joins || (drafts && alone) || tft_feed_drafted(s, step->tokens, step->n) ||
         !tft_feed_can_join(s, step->n) || step->n > b->work->n_batch ||
         logits_of(step) > b->n_rows) {
         step->status = tft_prefill(s, step->tokens, step->n);
         return;
     }
     if (!has_room(b, step))
-        run_lanes(b);
+        run_seqs(b);
     step->status = tft_feed_begin(s, step->tokens, (uint32_t)step->n);
     if (step->status == TFT_OK)
-        add_lane(b, step);
+        add_seq(b, step);
 }
 
 enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n)
@@ -258,7 +258,7 @@ enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n)
         else
             take_step(b, &steps[i], n == 1);
     }
-    run_lanes(b);
+    run_seqs(b);
     for (size_t i = n; i-- > 0;)
         status = steps[i].status == TFT_OK ? status : steps[i].status;
     return status;

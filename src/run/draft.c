@@ -43,7 +43,7 @@ void tft_draft_learn(struct tft_draft_model *d, bool held)
     tft_lookup_learn(&d->rate, held);
 }
 
-/* How many guesses pay: all before one have to hold, too. */
+/* How many draft tokens pay: all before one have to hold, too. */
 static uint32_t worth(struct tft_draft_model *d, uint32_t most)
 {
     uint32_t n = 0;
@@ -55,8 +55,8 @@ static uint32_t worth(struct tft_draft_model *d, uint32_t most)
     return retry && most ? 1 : n;
 }
 
-uint32_t tft_draft_guess(struct tft_draft_model *d, const struct tft_model *m, int32_t *tokens,
-                         uint32_t n, uint32_t most)
+uint32_t tft_draft_propose(struct tft_draft_model *d, const struct tft_model *m, int32_t *tokens,
+                           uint32_t n, uint32_t most)
 {
     struct tft_sampler likeliest = {0};
     uint32_t made = 0, want = worth(d, most);

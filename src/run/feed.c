@@ -200,21 +200,21 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bo
     return TFT_OK;
 }
 
-/* -------------------------------------------------------------------------------------- guesses */
+/* --------------------------------------------------------------------------------- draft tokens */
 
-bool tft_feed_guessed(const struct tft_session *s, const int32_t *tokens, size_t n)
+bool tft_feed_drafted(const struct tft_session *s, const int32_t *tokens, size_t n)
 {
     return n == 1 && s->lookup.ahead && s->tokens[s->pos] == *tokens;
 }
 
-/* Commits the next token, which is listed and was computed as a guess: no pass is run. */
-static enum tft_status take_guess(struct tft_session *s)
+/* Commits the next token, which is listed and was computed as a draft token: no pass is run. */
+static enum tft_status take_draft(struct tft_session *s)
 {
     struct tft_pass none = {.m = s->m, .s = s};
     if (!tft_pass_goes_on(&none, 0))
         return cancelled(s);
     tft_kv_plan(&s->kv, 1);
-    assert(!s->kv.plan.n_order); /* else the pass of the guess would have ended before it */
+    assert(!s->kv.plan.n_order); /* else the pass of the draft token would have ended before it */
     s->lookup.ahead--;
     s->guessed++;
     return passed(s, 1, s->pos + 1, s->out.first_valid + 1, 1, 0);
@@ -222,12 +222,12 @@ static enum tft_status take_guess(struct tft_session *s)
 
 /* Lists draft tokens after the next token, which is listed: from the draft model or from the
    lookup, by the rate of acceptance. Returns their number. */
-static uint32_t guess(struct tft_session *s)
+static uint32_t propose(struct tft_session *s)
 {
     uint32_t n = s->pos + 1, most = least(s->capacity - n, s->lookup.most);
-    s->draft.guessed = s->draft.s && s->draft.rate > tft_lookup_chance(&s->lookup);
-    return s->draft.guessed ? tft_draft_guess(&s->draft, s->m, s->tokens, n, most)
-                            : tft_lookup_guess(&s->lookup, s->tokens, n, most);
+    s->draft.proposed = s->draft.s && s->draft.rate > tft_lookup_chance(&s->lookup);
+    return s->draft.proposed ? tft_draft_propose(&s->draft, s->m, s->tokens, n, most)
+                            : tft_lookup_propose(&s->lookup, s->tokens, n, most);
 }
 
 /* Computes the next token, which is listed, and draft tokens after it in the same pass. The pass
@@ -235,7 +235,7 @@ static uint32_t guess(struct tft_session *s)
    commits only the next token. */
 static enum tft_status compute_ahead(struct tft_session *s)
 {
-    uint32_t n = 1 + guess(s);
+    uint32_t n = 1 + propose(s);
     tft_kv_plan(&s->kv, n);
     if (s->kv.plan.n_chunk > 1) {
         n = s->kv.plan.chunk[0].to;
@@ -339,15 +339,15 @@ void tft_feed_end(struct tft_session *s, size_t n)
         tft_states_keep(&s->states, s->pos);
 }
 
-/* The next token, of a session that makes guesses and is not full. */
+/* The next token, of a session that makes draft tokens and is not full. */
 static enum tft_status decode(struct tft_session *s, int32_t token)
 {
-    bool guessed = tft_feed_guessed(s, &token, 1);
-    if (s->lookup.ahead && s->draft.guessed)
+    bool guessed = tft_feed_drafted(s, &token, 1);
+    if (s->lookup.ahead && s->draft.proposed)
         tft_draft_learn(&s->draft, guessed);
     list_tokens(s, &token, 1);
     tft_lookup_see(&s->lookup, s->tokens, s->pos + 1);
-    enum tft_status status = guessed ? take_guess(s) : compute_ahead(s);
+    enum tft_status status = guessed ? take_draft(s) : compute_ahead(s);
     if (status == TFT_OK || status == TFT_ERR_NUMBERS)
         return status;
     forget_outputs(s);
@@ -361,7 +361,7 @@ bool tft_feed_can_join(const struct tft_session *s, size_t n)
     return n && n <= s->n_batch && s->kv.held == s->pos && n <= s->capacity - s->pos;
 }
 
-/* Tells the lookup that n more tokens are listed, which a pass will compute: guesses that an
+/* Tells the lookup that n more tokens are listed, which a pass will compute: draft tokens that an
    earlier pass computed are of no more use. */
 static void see(struct tft_session *s, uint32_t n)
 {
@@ -433,7 +433,7 @@ void tft_prompt_end(struct tft_session *s)
 {
     if (s->pos && s->kv.policy.prefill == TFT_KV_PROMPT)
         s->kv.policy.prefill = s->pos;
-    s->lookup.ahead = 0; /* tokens may be evicted before the next one */
+    s->lookup.ahead = 0; /* tokens may be quantized before the next one */
     if (s->pos == s->kv.held)
         tft_states_keep(&s->states, s->pos);
 }

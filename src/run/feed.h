@@ -8,8 +8,8 @@
    again or dropped before them. */
 bool tft_feed_can_join(const struct tft_session *s, size_t n);
 
-/* Whether the tokens are one that was computed as a guess: tft_prefill then runs no pass. */
-bool tft_feed_guessed(const struct tft_session *s, const int32_t *tokens, size_t n);
+/* Whether the tokens are one that was computed as a draft token: tft_prefill then runs no pass. */
+bool tft_feed_drafted(const struct tft_session *s, const int32_t *tokens, size_t n);
 
 /* Begins such a call: checks and lists the tokens, and plans where they go in the cache. Fails as
    tft_prefill does. */

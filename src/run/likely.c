@@ -8,7 +8,7 @@ int32_t tft_likely_begin(struct tft_likely *l)
     l->n_ranked = l->end = 0;
     l->layer = 0;
     l->kern->tops(l->tops, l->logits, l->n);
-    for (size_t b = 0; b < tft_likely_blocks(l->n); b++)
+    for (size_t b = 0; b < tft_likely_layers(l->n); b++)
         l->best = l->tops[b] > l->best ? l->tops[b] : l->best;
     for (size_t i = 0; i < l->n; i++) {
         while (i % TFT_TOPS == 0 && i + TFT_TOPS < l->n &&

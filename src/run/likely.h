@@ -13,7 +13,7 @@
 
 #include "simd/kernels.h"
 
-static inline size_t tft_likely_blocks(size_t n)
+static inline size_t tft_likely_layers(size_t n)
 {
     return (n + TFT_TOPS - 1) / TFT_TOPS;
 }
@@ -37,7 +37,7 @@ struct tft_likely {
     const float *logits;     /* [n] */
     size_t n;
     struct tft_candidate *c; /* [n] room; [0, n_ranked) are in order, [n_ranked, end) are a heap */
-    float *tops;             /* [tft_likely_blocks(n)] room; the largest logit of each block */
+    float *tops;             /* [tft_likely_layers(n)] room; the largest logit of each block */
     float unit;              /* widths of layers are multiples of it, > 0 */
     float best;              /* the largest logit */
     float floor;             /* smaller logits do not count from now on: the caller may raise it */

@@ -61,15 +61,15 @@ uint32_t tft_lookup_chance(const struct tft_lookup *k)
     return k->length ? k->rate[k->length - 1] : 0;
 }
 
-uint32_t tft_lookup_guess(const struct tft_lookup *k, int32_t *tokens, uint32_t n, uint32_t most)
+uint32_t tft_lookup_propose(const struct tft_lookup *k, int32_t *tokens, uint32_t n, uint32_t most)
 {
     uint32_t i = 0, length = k->length;
-    uint64_t chance = ONE; /* that all guesses up to here hold */
+    uint64_t chance = ONE; /* that all draft tokens up to here hold */
     for (; length && i < most; i++) {
         chance = chance * k->rate[length - 1] / ONE;
         if (chance < k->pays)
             break;
-        tokens[n + i] = tokens[k->from + i]; /* may be a guess too: the match then overlaps */
+        tokens[n + i] = tokens[k->from + i]; /* may be a draft token too: the match then overlaps */
         length += length < TFT_LOOKUP_LENGTHS;
     }
     return i;

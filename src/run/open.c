@@ -25,19 +25,19 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a device has no int8 KV cache yet: use f16, or the CPU",
                         m->source.name);
-    if (!tft_kv_evicts(kv))
+    if (!tft_kv_quantizes(kv))
         return TFT_OK;
     if (m->head_dim % TFT_QUAD || m->head_dim > TFT_SPAN)
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
             "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
             m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
-    const char *piece = tft_parts_unknown(m, ~TFT_KV_PIECES);
-    if (piece)
+    const char *part = tft_parts_unknown(m, ~TFT_KV_PARTS);
+    if (part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: has %s, which a quantized KV cache does not support yet: use f16 or "
                         "f32",
-                        m->source.name, piece);
+                        m->source.name, part);
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
         return tft_fail(
             err, TFT_ERR_ARG,
@@ -72,7 +72,7 @@ static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_mod
                         m->source.name);
     enum tft_status status =
         text ? tft_kv_parse(kv, text, err) : tft_kv_parse_stored(kv, m->kv_text, err);
-    if (status == TFT_OK && (tft_kv_evicts(kv) || kv->i8) && has_only_rings(m))
+    if (status == TFT_OK && (tft_kv_quantizes(kv) || kv->i8) && has_only_rings(m))
         return tft_kv_parse(kv, "f16", err);
     return status == TFT_OK ? check_kv(kv, m, err) : status;
 }
@@ -156,7 +156,7 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot slide: its positions are learned, up to its context only",
                         m->source.name);
-    if (o->slide && tft_kv_evicts(kv) && !kv->names_sinks && !n_prefix)
+    if (o->slide && tft_kv_quantizes(kv) && !kv->names_sinks && !n_prefix)
         kv->sinks = TFT_KV_SLIDE_SINKS;
     if (o->slide && !tft_kv_slides(kv))
         return tft_fail(err, TFT_ERR_ARG,
@@ -211,9 +211,9 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* How many guesses a pass may compute. None if wrong guesses could not be undone (states), or if
-   they would change other tokens of the pass (ranges over all of them). */
-static uint32_t guesses_of(const struct tft_model *m, const struct tft_session_opts *o)
+/* How many draft tokens a pass may compute. None if wrong draft tokens could not be undone
+   (states), or if they would change other tokens of the pass (ranges over all of them). */
+static uint32_t drafts_of(const struct tft_model *m, const struct tft_session_opts *o)
 {
     bool undone = !m->state_size && !m->pass_ranges && m->n_host == m->n_layer;
     if (!undone || !o->n_logits || o->n_hidden)
@@ -225,7 +225,7 @@ static uint32_t guesses_of(const struct tft_model *m, const struct tft_session_o
    in f32, took 0.06 to 0.13 of a pass each; 0.2 to 0.3 with stories2M, with weights in the CPU's
    cache (tools/lab/speed.md). With experts, each token of a pass goes to experts of its own, and
    their weights have to be read. */
-static uint32_t guess_costs(const struct tft_model *m)
+static uint32_t draft_costs(const struct tft_model *m)
 {
     const uint64_t cache = 32 << 20;
     return m->n_expert               ? 65536 * 3 / 4
@@ -246,8 +246,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .out = {.n_logits = o->n_logits, .n_hidden = o->n_hidden},
                               .n_threads = o->n_threads,
                               .max_threads = o->n_threads};
-    tft_lookup_open(&s->lookup, guesses_of(m, o), guess_costs(m));
-    tft_draft_open(&s->draft, m, o->draft, guess_costs(m));
+    tft_lookup_open(&s->lookup, drafts_of(m, o), draft_costs(m));
+    tft_draft_open(&s->draft, m, o->draft, draft_costs(m));
     s->out.logit_rows =
         s->out.n_logits && s->out.n_logits <= s->lookup.most ? 1 + s->lookup.most : s->out.n_logits;
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;

@@ -19,21 +19,21 @@ struct tft_ops {
     void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
     /* Q, K, V = Wq XN + bq, Wk XN + bk, Wv XN + bv. Without Wv, V = K; without Wk, Q alone */
-    void (*qkv)(struct tft_pass *p, const struct tft_block *b);
+    void (*qkv)(struct tft_pass *p, const struct tft_layer *b);
 
     /* RMSNorm of each head of Q and K by itself, in place, with the block's q_norm and k_norm, and
        of V where the block has v_norm */
-    void (*rmsnorm_heads)(struct tft_pass *p, const struct tft_block *b);
+    void (*rmsnorm_heads)(struct tft_pass *p, const struct tft_layer *b);
 
     /* RMSNorm of Q over all its heads, and of K likewise, in place */
-    void (*rmsnorm_whole)(struct tft_pass *p, const struct tft_block *b);
+    void (*rmsnorm_whole)(struct tft_pass *p, const struct tft_layer *b);
 
     /* LayerNorm without a bias of each head of Q and K by itself, with its own gains, in place */
-    void (*layernorm_heads)(struct tft_pass *p, const struct tft_block *b);
+    void (*layernorm_heads)(struct tft_pass *p, const struct tft_layer *b);
 
     /* Rotates the heads of Q and K by their tokens' positions. A layer with a window has
        frequencies of its own, if the model has such */
-    void (*rope)(struct tft_pass *p, const struct tft_block *b);
+    void (*rope)(struct tft_pass *p, const struct tft_layer *b);
 
     /* Multiplies Q by the factor of its tokens' positions: query_growth of the model */
     void (*scale_queries)(struct tft_pass *p);
@@ -51,29 +51,29 @@ struct tft_ops {
 
     /* A = the block's short convolution of M (models/short_conv.h), in the form that the block's o
        takes. Takes all tokens of the pass, and moves the state on. */
-    void (*short_conv)(struct tft_pass *p, const struct tft_block *b);
+    void (*short_conv)(struct tft_pass *p, const struct tft_layer *b);
 
     /* M = Wq XN + bq, queries and gates in turns, head by head; Q = the queries; K, V as qkv. Where
        the model has such gates, attend multiplies A by their sigmoids */
-    void (*gated_qkv)(struct tft_pass *p, const struct tft_block *b);
+    void (*gated_qkv)(struct tft_pass *p, const struct tft_layer *b);
 
     /* Q, K, V = Wz XN, Walpha XN, Wbeta XN of a delta net (models/delta_net.h) */
-    void (*delta_gates)(struct tft_pass *p, const struct tft_block *b);
+    void (*delta_gates)(struct tft_pass *p, const struct tft_layer *b);
 
     /* A = the block's delta net of M, Q, K and V, as short_conv */
-    void (*delta_net)(struct tft_pass *p, const struct tft_block *b);
+    void (*delta_net)(struct tft_pass *p, const struct tft_layer *b);
 
     /* G = a(Wgate XN) * Wup XN, or gelu(Wup XN) where gate is NULL, in the form that down takes */
     void (*hidden)(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                    const struct tft_linear *up, const struct tft_linear *down);
 
     /* Gives each token to experts (models/mixture.h), by R = norm(X) and E = Wrouter R */
-    void (*route)(struct tft_pass *p, const struct tft_block *b);
+    void (*route)(struct tft_pass *p, const struct tft_layer *b);
 
     /* Y = sum of a token's experts of XN, times their weights; a is as in hidden. Where the block
        has a feed-forward of its own that has no norm of its own, Y begins with it, times its
        gate */
-    void (*experts)(struct tft_pass *p, const struct tft_block *b, enum tft_activation a);
+    void (*experts)(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
 
     /* For experts beside a feed-forward. set_aside: Z = norm(Y). add_aside: Y = Z + norm(Y) */
     void (*set_aside)(struct tft_pass *p, const struct tft_norm *w);
@@ -87,10 +87,10 @@ struct tft_ops {
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                        enum tft_buf from);
 
-    /* linear_apart: Y = W from + bias. add_apart: X = scale * (X + residual_scale * norm(Y)),
+    /* linear_y: Y = W from + bias. add_y: X = scale * (X + residual_scale * norm(Y)),
        without the norm if w is empty, and without the factor if scale is NULL */
-    void (*linear_apart)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
-    void (*add_apart)(struct tft_pass *p, const struct tft_norm *w, const float *scale);
+    void (*linear_y)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
+    void (*add_y)(struct tft_pass *p, const struct tft_norm *w, const float *scale);
 
     /* layer_embed: P = per-layer embeddings of the tokens, where XN is X (models/layer_embed.h).
        embed_gate: I = the embedding of layer `layer` times the layer's gate of XN, in the form that
@@ -102,8 +102,8 @@ struct tft_ops {
        operations work only on tokens that need logits. NULL: the backend does not have it */
     void (*keep_hidden)(struct tft_pass *p);
 
-    /* tft_pass_gather, of a backend with lanes in its passes. (A plug-in has no lanes, and cannot
-       call functions of the library.) */
+    /* tft_pass_gather, of a backend with sequences in its passes. (A plug-in has no sequences, and
+       cannot call functions of the library.) */
     void (*gather)(struct tft_pass *p);
 
     /* LOGITS = cap(logit_scale * W XN) */
@@ -127,27 +127,27 @@ static inline void tft_take(struct tft_pass *p, const struct tft_linear *l)
     p->ops->norm(p, &(struct tft_norm){0}, l);
 }
 
-static inline void tft_qkv(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_qkv(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->qkv(p, b);
 }
 
-static inline void tft_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_rmsnorm_heads(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->rmsnorm_heads(p, b);
 }
 
-static inline void tft_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_rmsnorm_whole(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->rmsnorm_whole(p, b);
 }
 
-static inline void tft_layernorm_heads(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_layernorm_heads(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->layernorm_heads(p, b);
 }
 
-static inline void tft_rope(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_rope(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->rope(p, b);
 }
@@ -172,32 +172,32 @@ static inline void tft_project(struct tft_pass *p, const struct tft_linear *l)
     p->ops->project(p, l);
 }
 
-static inline void tft_short_conv(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_short_conv(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->short_conv(p, b);
 }
 
-static inline void tft_gated_qkv(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_gated_qkv(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->gated_qkv(p, b);
 }
 
-static inline void tft_delta_gates(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_delta_gates(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->delta_gates(p, b);
 }
 
-static inline void tft_delta_net(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_delta_net(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->delta_net(p, b);
 }
 
-static inline void tft_gated(struct tft_pass *p, const struct tft_block *b, enum tft_activation a)
+static inline void tft_gated(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
 {
     p->ops->hidden(p, a, &b->gate, &b->up, &b->down);
 }
 
-static inline void tft_gelu(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_gelu(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->hidden(p, TFT_GELU, NULL, &b->up, &b->down);
 }
@@ -208,12 +208,12 @@ static inline void tft_linear_add(struct tft_pass *p, enum tft_buf to, const str
     p->ops->linear_add(p, to, w, from);
 }
 
-static inline void tft_route(struct tft_pass *p, const struct tft_block *b)
+static inline void tft_route(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->route(p, b);
 }
 
-static inline void tft_experts(struct tft_pass *p, const struct tft_block *b, enum tft_activation a)
+static inline void tft_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
 {
     p->ops->experts(p, b, a);
 }
@@ -228,15 +228,14 @@ static inline void tft_add_aside(struct tft_pass *p, const struct tft_norm *w)
     p->ops->add_aside(p, w);
 }
 
-static inline void tft_linear_apart(struct tft_pass *p, const struct tft_linear *l,
-                                    enum tft_buf from)
+static inline void tft_linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
 {
-    p->ops->linear_apart(p, l, from);
+    p->ops->linear_y(p, l, from);
 }
 
-static inline void tft_add_apart(struct tft_pass *p, const struct tft_norm *w, const float *scale)
+static inline void tft_add_y(struct tft_pass *p, const struct tft_norm *w, const float *scale)
 {
-    p->ops->add_apart(p, w, scale);
+    p->ops->add_y(p, w, scale);
 }
 
 static inline void tft_layer_embed(struct tft_pass *p)
@@ -267,7 +266,7 @@ static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t 
     if (end == p->m->n_layer) {
         if (p->n_hidden)
             p->ops->keep_hidden(p);
-        if (p->lane)
+        if (p->seq)
             p->ops->gather(p);
         tft_head(p);
     }

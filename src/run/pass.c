@@ -85,8 +85,8 @@ uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t)
 {
-    const struct tft_lane *lane = tft_pass_lane(p, t);
-    return lane ? lane->pos + t - lane->at : p->pos + t;
+    const struct tft_seq *seq = tft_pass_seq(p, t);
+    return seq ? seq->pos + t - seq->at : p->pos + t;
 }
 
 void tft_pass_positions(struct tft_pass *p)
@@ -104,9 +104,9 @@ void tft_pass_positions(struct tft_pass *p)
                         m->n_rot_window, m->rope_halves, tft_pass_position(p, (uint32_t)t));
     }
     for (size_t t = begin; t < end; t++) {
-        const struct tft_lane *lane = tft_pass_lane(p, (uint32_t)t);
+        const struct tft_seq *seq = tft_pass_seq(p, (uint32_t)t);
         float *cos = work->rope_cos + t * m->n_rot, *sin = work->rope_sin + t * m->n_rot;
-        tft_rope_angles(cos, sin, (lane ? lane->s : p->s)->rope_freq, m->n_rot, m->rope_halves,
+        tft_rope_angles(cos, sin, (seq ? seq->s : p->s)->rope_freq, m->n_rot, m->rope_halves,
                         tft_pass_position(p, (uint32_t)t));
         if (m->rope_amplitude == 1)
             continue;
@@ -115,42 +115,42 @@ void tft_pass_positions(struct tft_pass *p)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- lanes */
+/* ------------------------------------------------------------------------------------ sequences */
 
-const struct tft_lane *tft_pass_lane(const struct tft_pass *p, uint32_t t)
+const struct tft_seq *tft_pass_seq(const struct tft_pass *p, uint32_t t)
 {
-    const struct tft_lane *lane = p->lane;
-    while (lane && t >= lane->at + lane->n)
-        lane++;
-    return lane;
+    const struct tft_seq *seq = p->seq;
+    while (seq && t >= seq->at + seq->n)
+        seq++;
+    return seq;
 }
 
-/* The pass of one lane, which has touched nothing yet. */
-static struct tft_pass pass_of(const struct tft_pass *p, const struct tft_lane *lane)
+/* The pass of one sequence, which has touched nothing yet. */
+static struct tft_pass pass_of(const struct tft_pass *p, const struct tft_seq *seq)
 {
     struct tft_pass own = *p;
-    own.s = lane->s;
-    own.plan = lane->plan;
-    own.row = lane->at;
-    own.lane = NULL;
-    own.n_lane = 0;
-    own.tokens = p->tokens + lane->at;
-    own.n = lane->n;
-    own.pos = lane->pos;
+    own.s = seq->s;
+    own.plan = seq->plan;
+    own.row = seq->at;
+    own.seq = NULL;
+    own.n_seq = 0;
+    own.tokens = p->tokens + seq->at;
+    own.n = seq->n;
+    own.pos = seq->pos;
     own.read = own.written = own.by_head = 0;
     return own;
 }
 
-void tft_pass_by_lane(struct tft_pass *p, tft_lane_fn *op, const struct tft_block *b)
+void tft_pass_by_seq(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b)
 {
     unsigned read = 0, written = 0;
-    if (!p->lane) {
+    if (!p->seq) {
         op(p, b);
         return;
     }
     tft_port_barrier();
-    for (uint32_t i = 0; i < p->n_lane; i++) {
-        struct tft_pass own = pass_of(p, &p->lane[i]);
+    for (uint32_t i = 0; i < p->n_seq; i++) {
+        struct tft_pass own = pass_of(p, &p->seq[i]);
         op(&own, b);
         read |= own.read;
         written |= own.written;
@@ -164,11 +164,11 @@ void tft_pass_gather(struct tft_pass *p)
 {
     uint32_t to = p->n;
     tft_pass_touch(p, 0, BIT(TFT_X));
-    for (uint32_t i = p->n_lane; i-- > 0;) {
-        const struct tft_lane *lane = &p->lane[i];
-        to -= lane->n_logits;
-        for (uint32_t k = lane->n_logits; k-- > 0 && p->tid == 0;) {
-            uint32_t from = lane->at + lane->n - lane->n_logits + k;
+    for (uint32_t i = p->n_seq; i-- > 0;) {
+        const struct tft_seq *seq = &p->seq[i];
+        to -= seq->n_logits;
+        for (uint32_t k = seq->n_logits; k-- > 0 && p->tid == 0;) {
+            uint32_t from = seq->at + seq->n - seq->n_logits + k;
             if (from != to + k)
                 memcpy(tft_pass_row(p, TFT_X, to + k), tft_pass_row(p, TFT_X, from),
                        tft_pass_width(p, TFT_X) * sizeof(float));
@@ -179,7 +179,7 @@ void tft_pass_gather(struct tft_pass *p)
 
 void tft_keep_last(struct tft_pass *p)
 {
-    if (p->lane)
+    if (p->seq)
         return;
     uint32_t wanted = p->n_logits > p->n_hidden ? p->n_logits : p->n_hidden;
     p->first = p->n > wanted ? p->n - wanted : 0;

@@ -20,7 +20,7 @@ struct tft_session;
 
 /* The tokens of one session in a pass that several sessions share: tokens at .. at + n - 1 of the
    pass. */
-struct tft_lane {
+struct tft_seq {
     struct tft_session *s;
     const struct tft_kv_plan *plan; /* where the tokens go in its cache */
     uint32_t at, n;
@@ -32,13 +32,13 @@ struct tft_lane {
 struct tft_pass {
     const struct tft_ops *ops; /* of the backend that runs this part of the pass */
     const struct tft_model *m;
-    struct tft_session *s;    /* its cache and states take the tokens. NULL with lanes */
+    struct tft_session *s;    /* its cache and states take the tokens. NULL with sequences */
     struct tft_work *work;    /* the pass computes in its rows and tables */
     uint32_t row;             /* the first token's row there */
     float *logits;            /* [n_logits, V] of the last tokens */
-    const struct tft_lane *lane; /* [n_lane] in the order of their tokens, without gaps; NULL: all
+    const struct tft_seq *seq; /* [n_seq] in the order of their tokens, without gaps; NULL: all
                                     tokens belong to s */
-    uint32_t n_lane;
+    uint32_t n_seq;
     void *state;                    /* the backend's part of the session; NULL for the CPU */
     const struct tft_kv_plan *plan; /* where the tokens go in the cache; see kv.h */
     int tid, n_threads; /* of the team that runs the pass */
@@ -46,7 +46,7 @@ struct tft_pass {
     uint32_t n;            /* tokens in the pass */
     uint32_t pos;          /* position of the first */
     uint32_t n_logits;     /* the logits of the last n_logits tokens are wanted */
-    uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with lanes: of all of them */
+    uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with sequences: of all of them */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
     unsigned by_head;       /* of the written ones: by the heads that tft_pass_share gives each
@@ -77,14 +77,14 @@ struct tft_part {
 };
 struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t unit);
 
-/* The lane of token t; NULL in a pass of one session. */
-const struct tft_lane *tft_pass_lane(const struct tft_pass *p, uint32_t t);
+/* The sequence of token t; NULL in a pass of one session. */
+const struct tft_seq *tft_pass_seq(const struct tft_pass *p, uint32_t t);
 
-/* Runs an operation that looks at earlier tokens: once for the pass, or once for each of its lanes;
-   tokens then count from the lane's first. Lanes have rows, caches and states of their own, so no
-   thread waits for a thread in another lane. */
-typedef void tft_lane_fn(struct tft_pass *p, const struct tft_block *b);
-void tft_pass_by_lane(struct tft_pass *p, tft_lane_fn *op, const struct tft_block *b);
+/* Runs an operation that looks at earlier tokens: once for the pass, or once for each of its
+   sequences; tokens then count from the sequence's first. Sequences have rows, caches and states
+   of their own, so no thread waits for a thread in another sequence. */
+typedef void tft_seq_fn(struct tft_pass *p, const struct tft_layer *b);
+void tft_pass_by_seq(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b);
 
 /* The position of token t in its sequence. */
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
@@ -93,12 +93,12 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 void tft_pass_positions(struct tft_pass *p);
 
 /* Keeps only the tokens that need logits or hidden vectors. Call it when the cache of the last
-   layer has been written. With lanes, such tokens are not side by side: then it does nothing, and
-   all tokens go through the rest of the layer. */
+   layer has been written. With sequences, such tokens are not side by side: then it does nothing,
+   and all tokens go through the rest of the layer. */
 void tft_keep_last(struct tft_pass *p);
 
-/* With lanes: moves the rows of X that need logits to the end, lane by lane, and keeps only these
-   rows. Call it before the head. */
+/* With sequences: moves the rows of X that need logits to the end, sequence by sequence, and keeps
+   only these rows. Call it before the head. */
 void tft_pass_gather(struct tft_pass *p);
 
 /* Passes of fewer tokens are over soon, and do not ask whether to go on. */

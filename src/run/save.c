@@ -23,7 +23,7 @@ static uint32_t cache_of(const struct tft_session *s)
         const struct tft_kv_side *side = tft_kv_side(p, i);
         uint32_t rule[] = {side->axis, side->retain, side->window};
         crc = tft_crc32(crc, rule, sizeof rule);
-        for (uint32_t l = 0; tft_kv_evicts(p) && l < s->kv.n_layer; l++) {
+        for (uint32_t l = 0; tft_kv_quantizes(p) && l < s->kv.n_layer; l++) {
             float bits = tft_kv_bits(side, l);
             crc = tft_crc32(crc, &bits, sizeof bits);
         }

@@ -22,9 +22,9 @@ struct tft_thread_ends {
 struct tft_draft_model {
     struct tft_session *s; /* the caller's; NULL: there is none */
     uint32_t costs;        /* of a draft token, as in tft_lookup_open: in the pass, and here */
-    uint32_t rate;         /* how many guesses held, if all before them did, in 1/65536 */
-    uint32_t idle;         /* tokens since the last guess */
-    bool guessed;          /* the guesses that the last pass computed are of the draft model */
+    uint32_t rate;         /* how many draft tokens held, if all before them did, in 1/65536 */
+    uint32_t idle;         /* tokens since the last draft token */
+    bool proposed;         /* the draft tokens that the last pass computed are of the draft model */
 };
 
 /* The outputs of the last call: rows of logits and hidden vectors, the newest last. */
@@ -71,7 +71,7 @@ struct tft_session {
 
     /* The tokens. The prefix comes before them and is not counted. */
     uint32_t pos;     /* tokens held. The cache has kv.held of them: fewer after a rewind past an
-                         eviction; the next call computes the rest again */
+                         quantization; the next call computes the rest again */
     int32_t *tokens;  /* [capacity] */
     uint32_t slide;   /* tokens that a full session drops at once; 0: it does not slide */
     struct tft_kv kv;
@@ -81,11 +81,11 @@ struct tft_session {
 
     /* Guesses of the next tokens. A pass has computed the first lookup.ahead of them: tokens[pos],
        tokens[pos + 1], .... Their keys and values are in the slots of the next tokens, which the
-       cache does not count yet; their logits are the rows after first_valid. So guesses change
+       cache does not count yet; their logits are the rows after first_valid. So draft tokens change
        nothing but memory that the session does not use yet. */
     struct tft_lookup lookup;
     struct tft_draft_model draft;
-    uint64_t guessed; /* tokens that were computed as guesses, and that the caller then fed */
+    uint64_t guessed; /* tokens that were computed as draft tokens, and that the caller then fed */
 
     bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,
                           kv.policy.prefill is its length */

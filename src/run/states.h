@@ -1,6 +1,6 @@
 /*
  * Recurrent states: the memory that a layer without attention keeps of earlier tokens, of a size
- * that does not grow. A copy is the states of all layers, one after the other (tft_block.state).
+ * that does not grow. A copy is the states of all layers, one after the other (tft_layer.state).
  *
  * A state cannot be rewound. So the session keeps copies, checkpoints: a rewind takes the newest
  * one up to its position, and computes the tokens from there again.

@@ -29,8 +29,8 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
 {
     switch (b) {
     case TFT_M: return m->mixer_width;
-    case TFT_Y: return tft_model_adds_apart(m) || m->n_expert;
-    case TFT_Z: return m->pieces & TFT_BIT(TFT_PIECE_EXPERTS_BESIDE);
+    case TFT_Y: return tft_model_adds_y(m) || m->n_expert;
+    case TFT_Z: return m->parts & TFT_BIT(TFT_PART_EXPERTS_BESIDE);
     case TFT_R:
     case TFT_E:
     case TFT_H: return m->n_expert;
@@ -116,7 +116,7 @@ struct tft_work *tft_work_layout(struct tft_arena *a, const struct tft_model *m,
     w->rope_cos = tft_arena_take(a, n_batch, angles * sizeof(float));
     w->rope_sin = tft_arena_take(a, n_batch, angles * sizeof(float));
     w->candidates = tft_arena_take(a, m->n_vocab, sizeof *w->candidates);
-    w->tops = tft_arena_take(a, tft_likely_blocks(m->n_vocab), sizeof *w->tops);
+    w->tops = tft_arena_take(a, tft_likely_layers(m->n_vocab), sizeof *w->tops);
     w->penalized = tft_arena_take(a, m->n_vocab, sizeof *w->penalized);
     return place;
 }
@@ -134,10 +134,11 @@ void tft_work_open(struct tft_work *w)
 void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
                             const struct tft_model *m, const struct tft_kv *kv, int n_threads)
 {
-    bool evicts = tft_kv_evicts(&kv->policy), apart = tft_kv_apart(&kv->policy) && kv->n_host,
+    bool quantizes = tft_kv_quantizes(&kv->policy), split = tft_kv_split(&kv->policy) && kv->n_host,
          i8 = kv->policy.i8;
-    size_t dim = kv->head_dim, key_scales = evicts ? 2 * tft_kv_scales(kv, &kv->policy.k) : 0,
-           value_scales = evicts ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v) : 0;
+    size_t dim = kv->head_dim, key_scales = quantizes ? 2 * tft_kv_scales(kv, &kv->policy.k) : 0,
+           value_scales =
+               quantizes ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v) : 0;
     struct tft_attend_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
     for (int i = 0; i < n_threads; i++) {
         struct tft_attend_scratch own;
@@ -145,11 +146,11 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
         own.o = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         own.part = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         own.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
-        own.all_scores = apart ? tft_arena_take(a, TFT_TILE, kv->max_tokens * sizeof(float)) : NULL;
+        own.all_scores = split ? tft_arena_take(a, TFT_TILE, kv->max_tokens * sizeof(float)) : NULL;
         own.bytes = tft_arena_take(a, i8 ? TFT_TILE : 0, tft_panel_cols(dim));
         own.weights = tft_arena_take(a, i8 ? TFT_TILE : 0, TFT_SPAN);
         own.affine = tft_arena_take(a, i8 ? 2 * TFT_TILE : 0, sizeof *own.affine);
-        own.ordered_q = tft_arena_take(a, evicts ? TFT_TILE : 0, dim * sizeof(float));
+        own.ordered_q = tft_arena_take(a, quantizes ? TFT_TILE : 0, dim * sizeof(float));
         own.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         own.value_scales = tft_arena_take(a, value_scales, sizeof(float));
         if (scratch)
@@ -162,5 +163,5 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
     w->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     w->part_max = tft_arena_take(a, parts, sizeof(float));
     w->part_sum = tft_arena_take(a, parts, sizeof(float));
-    w->all_scores = apart ? tft_arena_take(a, m->n_head, kv->max_tokens * sizeof(float)) : NULL;
+    w->all_scores = split ? tft_arena_take(a, m->n_head, kv->max_tokens * sizeof(float)) : NULL;
 }

@@ -55,7 +55,7 @@ struct tft_work {
 
     /* for sampling */
     struct tft_candidate *candidates; /* [V] */
-    float *tops;                      /* [tft_likely_blocks(V)] */
+    float *tops;                      /* [tft_likely_layers(V)] */
     float *penalized;                 /* [V] logits with the repetition penalty */
 };
 

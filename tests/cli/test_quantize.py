@@ -79,7 +79,7 @@ class Quantize(Case):
                    b"of disk, 0.00 GB at the end; about 0.0")
         self.assertEqual(t.end(), 0)
 
-    def test_the_same_file_on_every_rung(self):
+    def test_the_same_file_on_every_isa(self):
         names = self.tuffet("--version").decode().splitlines()[1].split()[3:]
         args, first, made = [*self.arguments("--bits=4", "--group=32")], None, 0
         for name in names:
@@ -95,7 +95,7 @@ class Quantize(Case):
         self.assertIn('no kernels "abacus"', self.fails(*args, "--cpu=abacus"))
 
     def test_the_text_that_the_model_writes(self):
-        """It has the same tokens on every rung, with any number of threads, and half of what the
+        """It has the same tokens on every ISA level, with any number of threads, and half of what the
         model is calibrated with is it."""
         for template in [None, CHATML]:
             model = self.toy(endless=1, **({"template": template} if template else {}))

@@ -338,7 +338,7 @@ static void completed(void **state)
         write_tensors(w);
         assert_int_equal(tft_gguf_complete(w, &f, NULL), TFT_OK);
         assert_int_equal(files_in_folder(false), named);
-        opens_well(&s, f->draft.name);
+        opens_well(&s, f->temp.name);
         assert_true(s.n_tensor > 0 && s.n_value > 0);
         tft_source_close(&s);
         assert_int_equal(tft_new_file_end(f, keep, NULL), TFT_OK);

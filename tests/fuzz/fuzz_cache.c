@@ -104,7 +104,7 @@ static void check_policy(const struct tft_kv_policy *p)
             MUST((bits >= 1 && bits <= 4) || bits == 8 || bits == 16);
             MUST(tft_kv_held(tft_kv_side(p, i), l) <= TFT_KV_BITS_F16);
         }
-    if (tft_kv_evicts(p))
+    if (tft_kv_quantizes(p))
         check_round_trip(p);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The input is a format, a rung, and the bytes of a panel: as GGUF has its rows, which are packed,
- * or as a packed file has them. Whatever the bytes are, nothing is read or written out of bounds,
- * packed rows equal the file's, and products equal the reference's.
+ * The input is a format, an ISA level, and the bytes of a panel: as GGUF has its rows, which are
+ * packed, or as a packed file has them. Whatever the bytes are, nothing is read or written out of
+ * bounds, packed rows equal the file's, and products equal the reference's.
  */
 #include "fuzz.h"
 
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                        .size = size - HEAD};
     in.cols = (1 + data[3] % BLOCKS) * in.format->packing->block;
     tft_kernels_fill(&in.reference, 0);
-    tft_kernels_fill(&in.kern, data[1] / 2 % tft_kernels_rungs());
+    tft_kernels_fill(&in.kern, data[1] / 2 % tft_kernels_isas());
     unsigned char *panel =
         data[1] % 2 ? packed(&in) : filled(&in, tft_packed_bytes(in.format, TFT_PANEL, in.cols));
     if (panel) {

@@ -89,13 +89,13 @@ static void poke(struct bytes *b, const char *path)
     MUST(fclose(f) == 0);
 }
 
-static enum tft_status convert(struct plan *p, const char *to, int rung)
+static enum tft_status convert(struct plan *p, const char *to, int isa)
 {
     struct quantize_input result[INPUTS];
     struct tft_error err = {0};
     struct tft_model *m;
     bool stopped = false;
-    MUST(tft_cpu_limit(tft_kernels_name(rung)) == TFT_OK);
+    MUST(tft_cpu_limit(tft_kernels_name(isa)) == TFT_OK);
     enum tft_status status = tft_model_open_unexpanded(&m, fuzz_path(FUZZ_A), NULL, &err);
     remove(to);
     if (status == TFT_OK)
@@ -136,17 +136,17 @@ static enum tft_status compute(const char *path, uint32_t n_vocab, const char *k
     return status;
 }
 
-static void check_rungs(const char *path, uint32_t n_vocab, const char *kv)
+static void check_isas(const char *path, uint32_t n_vocab, const char *kv)
 {
     enum { MOST_VOCAB = 60 };
     float want[MOST_VOCAB], got[MOST_VOCAB];
     enum tft_status first = TFT_OK;
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        MUST(tft_cpu_limit(tft_kernels_name(rung)) == TFT_OK);
-        enum tft_status status = compute(path, n_vocab, kv, rung ? got : want);
-        first = rung ? first : status;
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        MUST(tft_cpu_limit(tft_kernels_name(isa)) == TFT_OK);
+        enum tft_status status = compute(path, n_vocab, kv, isa ? got : want);
+        first = isa ? first : status;
         MUST(status == first);
-        MUST(!rung || status != TFT_OK || memcmp(want, got, n_vocab * sizeof *got) == 0);
+        MUST(!isa || status != TFT_OK || memcmp(want, got, n_vocab * sizeof *got) == 0);
     }
 }
 
@@ -167,12 +167,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(toy_write(&p.toy, fuzz_path(FUZZ_A)));
     poke(&b, fuzz_path(FUZZ_A));
     enum tft_status status = convert(&p, fuzz_path(FUZZ_B), 0);
-    int rung = (int)choose(&b, (uint32_t)tft_kernels_rungs());
-    MUST(convert(&p, fuzz_path(FUZZ_C), rung) == status);
+    int isa = (int)choose(&b, (uint32_t)tft_kernels_isas());
+    MUST(convert(&p, fuzz_path(FUZZ_C), isa) == status);
     if (status == TFT_OK) {
         same_files(fuzz_path(FUZZ_B), fuzz_path(FUZZ_C));
-        check_rungs(fuzz_path(FUZZ_B), p.toy.n_vocab, NULL);
-        check_rungs(fuzz_path(FUZZ_B), p.toy.n_vocab, "f16");
+        check_isas(fuzz_path(FUZZ_B), p.toy.n_vocab, NULL);
+        check_isas(fuzz_path(FUZZ_B), p.toy.n_vocab, "f16");
     }
     free(kv);
     return 0;

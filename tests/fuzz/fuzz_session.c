@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tft_model *m;
     struct tft_error err = {0};
     unsigned char *copy = exact_copy(data, size);
-    MUST(tft_cpu_limit(tft_kernels_name((int)(size % (size_t)tft_kernels_rungs()))) == TFT_OK);
+    MUST(tft_cpu_limit(tft_kernels_name((int)(size % (size_t)tft_kernels_isas()))) == TFT_OK);
     enum tft_status status = tft_model_open_mem(&m, copy, size, &o, &err);
     check_memory(&memory, size);
     if (status == TFT_OK)

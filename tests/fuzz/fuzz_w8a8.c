@@ -1,7 +1,7 @@
 /*
  * The input is a matrix of a W8A8 file: int8, or codes of few bits, with scales and row sums, and
- * bytes to multiply it by. All rungs find the same flaw in it. If they find none, all rungs give
- * the same bits.
+ * bytes to multiply it by. All ISA levels find the same flaw in it. If they find none, all ISA
+ * levels give the same bits.
  */
 #include "fuzz.h"
 
@@ -81,12 +81,12 @@ static void multiply(struct input *in, const struct tft_mat *w)
         float want[TOKENS * ROWS] = {0}, got[TOKENS * ROWS] = {0};
         struct tft_product p = {
             .y = want, .ldy = ROWS, .bytes = x, .ldx = PADDED, .affine = &affine, .n = tokens[i]};
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
             struct tft_kernels kern;
-            tft_kernels_fill(&kern, rung);
-            p.y = rung ? got : want;
+            tft_kernels_fill(&kern, isa);
+            p.y = isa ? got : want;
             w->format->product(&kern, w, &p, 0, w->rows);
-            MUST(!rung || same(got, want, tokens[i] * ROWS));
+            MUST(!isa || same(got, want, tokens[i] * ROWS));
         }
     }
     free(x);
@@ -110,11 +110,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         mend(&w, numbers, scale, rowsum);
 
     const char *flaw = NULL;
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
         struct tft_kernels kern;
-        tft_kernels_fill(&kern, rung);
+        tft_kernels_fill(&kern, isa);
         const char *found = w.format->flaw(&kern, &w, 0, w.rows, &row);
-        MUST(!rung || found == flaw);
+        MUST(!isa || found == flaw);
         flaw = found;
     }
     if (!flaw)

@@ -17,8 +17,8 @@
  * Two differences are known and part of the checks here:
  *
  *   - The papers quantize single tokens, tuffet whole blocks. So a token that RTN would quantize at
- *     once, that has left SKVQ's window, or that KIVI or LogQuant evicts, waits in a slot until its
- *     block is full.
+ *     once, that has left SKVQ's window, or that KIVI or LogQuant quantizes, waits in a slot until
+ *     its block is full.
  *   - The papers quantize after a token has attended, tuffet before the next token is stored. No
  *     token sees a difference.
  */

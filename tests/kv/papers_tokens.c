@@ -24,7 +24,7 @@ static uint32_t limit(const struct paper *p, int side)
     }
 }
 
-/* Whether the i-th oldest of `limit` kept tokens is evicted. */
+/* Whether the i-th oldest of `limit` kept tokens is quantized. */
 static bool leaves(const struct paper *p, int side, uint32_t i)
 {
     switch (rule_of(p, side)) {
@@ -55,8 +55,8 @@ static bool passes(const struct paper *p, uint32_t position)
            paper_filter(NULL, position - p->n_prefix, paper_tokens[position - p->n_prefix]);
 }
 
-/* An eviction, due before the token of position `now`. */
-static void evict(const struct paper *p, int side, struct paper_cache *c, uint32_t now)
+/* A quantization, due before the token of position `now`. */
+static void quantize(const struct paper *p, int side, struct paper_cache *c, uint32_t now)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->kept; i++)
@@ -84,7 +84,7 @@ static void append_now(const struct paper *p, int side, struct paper_cache *c, u
     if (position < p->n_prefix)
         return; /* IntactKV: never quantized */
     if (c->kept == limit(p, side))
-        evict(p, side, c, position);
+        quantize(p, side, c, position);
     if (c->sinks < p->sinks)
         c->sink[c->sinks++] = position; /* SKVQ 3.2: "the first few tokens are reserved to high
                                            precision" */

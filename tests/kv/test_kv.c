@@ -1,6 +1,6 @@
-/* Sessions with a quantized cache: the same bits on every rung, with any number of threads, however
-   the tokens were fed, and after going back; their memory; and refusals. test_kv_papers.c compares
-   the numbers with the papers. */
+/* Sessions with a quantized cache: the same bits on every ISA level, with any number of threads,
+   however the tokens were fed, and after going back; their memory; and refusals. test_kv_papers.c
+   compares the numbers with the papers. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -131,11 +131,11 @@ static void same_bits_however_fed(void **state)
     }
 }
 
-static void same_bits_on_every_rung_and_machine(void **state)
+static void same_bits_on_every_isa_and_machine(void **state)
 {
     (void)state;
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
         for (int i = 0; i < N_POLICIES; i++)
             assert_contract(&policies[i], 1, MOST, 512);
     }
@@ -415,8 +415,8 @@ static void a_filter_is_asked_once(void **state)
         assert_int_equal(asked.n, n - filtered[i].sinks);
         assert_int_equal(fed_filtered(m, kv, a, 3, 31, 7), want);
         assert_int_equal(fed_filtered(m, kv, a, 2, LONG, 45), want);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
             struct tft_model *on = model(1);
             assert_int_equal(fed_filtered(on, kv, a, 1, LONG, 512), want);
             tft_model_close(on);
@@ -715,7 +715,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
-        cmocka_unit_test(same_bits_on_every_rung_and_machine),
+        cmocka_unit_test(same_bits_on_every_isa_and_machine),
         cmocka_unit_test(back_beyond_what_was_quantized),
         cmocka_unit_test(back_twice_before_anything_is_computed),
         cmocka_unit_test(what_is_not_quantized_is_f16),

@@ -233,7 +233,7 @@ static void kivi(void **state)
          .axis = {CHANNEL, TOKEN}, .levels = {{16}, {16}}, .group = 64, .block = 64},
         {.kv = "kivi:window=64,group=64", .toy = 1, .n = 140, .rule = KIVI, .window = 64,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 64, .block = 64},
-        /* after an eviction 8 tokens wait, then 16, 24, none */
+        /* after a quantization 8 tokens wait, then 16, 24, none */
         {.kv = "kivi:window=40", .n = 130, .rule = KIVI, .window = 40, .axis = {CHANNEL, TOKEN},
          .levels = {{4}, {4}}, .group = 32, .block = 32},
     };

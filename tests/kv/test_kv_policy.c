@@ -47,7 +47,7 @@ static void assert_says(const struct says *of)
                                        [TFT_KV_CALIBRATED] = "calibrated"};
     struct tft_kv_policy p = parsed(of->text);
     char k[40], v[40], got[160];
-    assert_true(tft_kv_evicts(&p) && !tft_kv_apart(&p));
+    assert_true(tft_kv_quantizes(&p) && !tft_kv_split(&p));
     assert_int_equal(p.num, TFT_NUM_F16);
     print_side(k, sizeof k, &p.k);
     print_side(v, sizeof v, &p.v);
@@ -78,7 +78,7 @@ static void presets_are_what_tuffet_h_says(void **state)
     assert_int_equal(parsed("skvq:prefill=1048576").prefill, 1 << 20);
     assert_true(parsed("skvq:prefill=prompt").prefill == TFT_KV_PROMPT);
     p = parsed("tuffet");
-    assert_true(tft_kv_evicts(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
+    assert_true(tft_kv_quantizes(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
     assert_true(p.k.retain == TFT_KV_WINDOW && p.k.window == 128 && p.group == 64 &&
                 p.clip == TFT_KV_CENTRE && !p.f8);
     assert_true(tft_kv_bits(&p.k, 40) == 2 && tft_kv_bits(&p.v, 40) == 2);
@@ -123,7 +123,7 @@ static void keys_and_values_may_be_apart(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct tft_kv_policy p = parsed(all[i].text);
         if (p.k.retain != all[i].k || p.k.window != all[i].k_window || p.v.retain != all[i].v ||
-            p.v.window != all[i].v_window || tft_kv_apart(&p) != all[i].apart)
+            p.v.window != all[i].v_window || tft_kv_split(&p) != all[i].apart)
             fail_msg("%s: %d:%u and %d:%u", all[i].text, (int)p.k.retain, p.k.window,
                      (int)p.v.retain, p.v.window);
     }
@@ -135,15 +135,15 @@ static void floats_have_no_codes(void **state)
     static const char *const f16[] = {NULL, "f16"};
     for (int i = 0; i < 2; i++) {
         struct tft_kv_policy p = parsed(f16[i]);
-        assert_false(tft_kv_evicts(&p));
+        assert_false(tft_kv_quantizes(&p));
         assert_int_equal(p.num, TFT_NUM_F16);
     }
     struct tft_kv_policy p = parsed("f32");
-    assert_false(tft_kv_evicts(&p));
+    assert_false(tft_kv_quantizes(&p));
     assert_int_equal(p.num, TFT_NUM_F32);
     assert_false(p.i8);
     p = parsed("i8");
-    assert_false(tft_kv_evicts(&p));
+    assert_false(tft_kv_quantizes(&p));
     assert_true(p.i8);
 }
 

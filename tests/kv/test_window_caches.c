@@ -38,9 +38,9 @@ static const char *const caches[] = {
     "kivi:window=24,prefill=300",
     "kivi:kr=fill:40,vr=window:20",
     "k=8@token,v=3,kr=log2:11,vr=fill:24,group=16,sinks=3",
-    "i8", /* evicts nothing */
+    "i8", /* quantizes nothing */
 };
-enum { N_CACHES = sizeof caches / sizeof *caches, N_EVICT = N_CACHES - 1 };
+enum { N_CACHES = sizeof caches / sizeof *caches, N_QUANTIZE = N_CACHES - 1 };
 
 static float importance[2 * 2 * 8], clip[2][2 * 2];
 static int32_t key_order[2 * 2 * 8], text[N];
@@ -104,21 +104,21 @@ static void same_bits_however_fed(void **state)
     tft_model_close(m);
 }
 
-static void same_bits_on_every_rung(void **state)
+static void same_bits_on_every_isa(void **state)
 {
     (void)state;
-    int best = tft_kernels_rungs() - 1;
+    int best = tft_kernels_isas() - 1;
     for (int c = 0; c < N_CACHES; c++) {
         uint64_t want = 0;
-        for (int rung = best; rung >= 0; rung--) {
-            if (rung < best && !in_turn(rung, c, best))
+        for (int isa = best; isa >= 0; isa--) {
+            if (isa < best && !in_turn(isa, c, best))
                 continue;
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
             struct tft_model *m = model();
             struct tft_session *s = session(m, with(caches[c], 2));
             feed(s, text, 700, 350);
             uint64_t h = hash_logits(1, s);
-            assert_true(rung == best || h == want);
+            assert_true(isa == best || h == want);
             want = h;
             tft_session_close(s);
             tft_model_close(m);
@@ -150,8 +150,8 @@ static void *plain_cache(struct tft_kv *kv, const struct tft_session *s, const c
     for (const struct tft_kv_chunk *c = kv->chunk; c < kv->chunk + kv->plan.n_chunk; c++)
         for (uint32_t h = 0; h < kv->n_head_kv; h++) {
             for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
-                if (c->side[i].evicts)
-                    tft_kv_evict(kv, &s->m->kern, layer, h, i, &c->side[i].eviction, 0);
+                if (c->side[i].quantizes)
+                    tft_kv_quantize(kv, &s->m->kern, layer, h, i, &c->side[i].quantization, 0);
             for (uint32_t t = c->from; t < c->to; t++) {
                 const char *panel = tft_kv_keys(&s->kv, layer, h, t / 16 * 16),
                            *row = tft_kv_values(&s->kv, layer, h, t);
@@ -183,7 +183,7 @@ static void codes_of_a_cache_without_rings(void **state)
     struct tft_model *m = model();
     struct tft_session *f16 = unwound(m, with("f16", 1));
     feed(f16, text, N, N);
-    for (int c = 0; c < N_EVICT; c++) {
+    for (int c = 0; c < N_QUANTIZE; c++) {
         struct tft_session *s = session(m, with(caches[c], 2));
         struct tft_kv plain, *kv = &s->kv;
         feed(s, text, N, 131);
@@ -219,7 +219,7 @@ static void rewinds(void **state)
     (void)state;
     static const uint32_t back[] = {1, 100, 300};
     struct tft_model *m = model();
-    for (int c = 0; c < N_EVICT; c++) {
+    for (int c = 0; c < N_QUANTIZE; c++) {
         struct tft_session *s = session(m, with(caches[c], 2));
         for (int i = 0; i < 3; i++) {
             if (i && !in_turn(i, c, 2)) /* of the longer ways back one */
@@ -411,7 +411,7 @@ static void nothing_but_windows(void **state)
     one.n_layer = 1;
     struct tft_model *m = opened(written(&one));
     struct tft_session *s = session(m, with("kivi", 2)), *f16 = session(m, with("f16", 2));
-    assert_false(tft_kv_evicts(&s->kv.policy));
+    assert_false(tft_kv_quantizes(&s->kv.policy));
     assert_int_equal(tft_kv_bytes(m, "kivi", NULL), 0);
     assert_int_equal(s->size, f16->size);
     for (int32_t i = 0; i < N; i++)
@@ -428,7 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
-        cmocka_unit_test(same_bits_on_every_rung),
+        cmocka_unit_test(same_bits_on_every_isa),
         cmocka_unit_test(codes_of_a_cache_without_rings),
         cmocka_unit_test(rewinds),
         cmocka_unit_test(stopped_passes),

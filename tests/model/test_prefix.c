@@ -83,8 +83,8 @@ static void as_if_its_tokens_were_fed(void **state)
         struct tft_model *bare = opened(in_folder("m.gguf"));
         uint64_t want[] = {hash_of_fed(bare, text, LONG, with_own),
                            hash_of_fed(bare, text + LONG, SHORT, with_own)};
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
             struct tft_model *m = opened(path);
             struct tft_session_opts o = {.n_threads = 1, .prefix = "long"};
             assert_int_equal(hash_of(m, o, REST), want[0]);

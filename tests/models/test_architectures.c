@@ -190,7 +190,7 @@ static void awq_leaves_rows_before_a_norm(void **state)
     struct tft_model *a = opened(quantized(t, &o));
     assert_int_equal(a->n_layer, 2);
     for (uint32_t l = 0; l < 2; l++) {
-        const struct tft_block *is = &a->block[l], *was = &b->block[l];
+        const struct tft_layer *is = &a->layer[l], *was = &b->layer[l];
         assert_true(is->in[TFT_IN_O].norm && is->in[TFT_IN_DOWN].norm);
         assert_memory_equal(is->v.w.scale, was->v.w.scale, is->v.w.rows * sizeof *is->v.w.scale);
         assert_memory_equal(is->up.w.scale, was->up.w.scale,
@@ -210,10 +210,10 @@ static void w8a8_has_the_same_bits_however_fed(void **state)
         uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
         assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
         assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, "f16"), want);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            if (!in_turn(rung, i, tft_kernels_rungs()))
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            if (!in_turn(isa, i, tft_kernels_isas()))
                 continue;
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
             assert_int_equal(fed_until(TWO_SPANS, path, 2, TOKENS, 512, "f16"), want);
         }
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
@@ -478,9 +478,9 @@ static void plans_have_the_parts_of_models(void **state)
         assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
         assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL, NULL),
                          TFT_OK);
-        if (plan.pieces != m->pieces)
+        if (plan.parts != m->parts)
             fail_msg("%s: pieces %#llx, and %#llx planned", more_toys[i].arch,
-                     (unsigned long long)m->pieces, (unsigned long long)plan.pieces);
+                     (unsigned long long)m->parts, (unsigned long long)plan.parts);
         tft_source_close(&plan.source);
         tft_model_close(m);
     }

@@ -148,13 +148,13 @@ static size_t tell(char *out, int threads, uint64_t *hash)
     return len;
 }
 
-static void tells_its_story_on_every_rung(void **state)
+static void tells_its_story_on_every_isa(void **state)
 {
     (void)state;
     char got[TFT_TEXT_MAX];
     uint64_t hash;
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
         for (int threads = 1; threads <= 3; threads += 2) {
             size_t n = tell(got, threads, &hash);
             if (n != sizeof story - 1 || memcmp(got, story, n) || hash != contract)
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(is_small),
         cmocka_unit_test(every_piece_can_be_reached),
         cmocka_unit_test(any_text_comes_back),
-        cmocka_unit_test(tells_its_story_on_every_rung),
+        cmocka_unit_test(tells_its_story_on_every_isa),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

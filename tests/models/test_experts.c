@@ -168,16 +168,16 @@ static void pairs_by_expert(void **state)
 
 /* ---- whole models */
 
-/* Returns the hash that all ways to feed the model have. `turn` chooses the rung. */
+/* Returns the hash that all ways to feed the model have. `turn` chooses the ISA level. */
 static uint64_t same_bits(const char *path, const char *kv, int turn)
 {
     uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, kv);
     assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, kv), want);
     assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, kv), want);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        if (!in_turn(rung, turn, tft_kernels_rungs()))
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        if (!in_turn(isa, turn, tft_kernels_isas()))
             continue;
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
         assert_int_equal(fed_until(TWO_SPANS, path, 2, TOKENS, 512, kv), want);
     }
     assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
@@ -359,7 +359,7 @@ static void moments_of_each_width(void **state)
         for (uint32_t l = 3; l-- > 0;) { /* layer 0 has fewer rows than there were before it */
             size_t n = l ? m->n_ff_expert : m->n_ff, rows = l ? SPAN * USED : SPAN;
             float x[SPAN * USED][64];
-            moments_begin(&s, &m->block[l]);
+            moments_begin(&s, &m->layer[l]);
             for (size_t r = 0; r < rows; r++) {
                 for (size_t k = 0; k < n; k++)
                     x[r][k] = (float)((r * 31 + k * 7 + l) % 13) - 6;
@@ -390,7 +390,7 @@ static void ranges_of_shared_experts(void **state)
             struct quantize_opts o = usual(&t);
             o.rotate = rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE;
             struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
-            const struct tft_block *b = &q->block[1];
+            const struct tft_layer *b = &q->layer[1];
             struct input_ranges seen = {.n_layer = 2, .block = rotated ? b->down.in->hadamard : 1};
             assert_true(!rotated || seen.block > 1);
             assert_int_equal(b->experts.down.in->hadamard, rotated ? seen.block : 0);
@@ -418,8 +418,8 @@ static void the_shared_gate_stays_in_floats(void **state)
     struct quantize_opts o = usual(&t);
     struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
     for (uint32_t l = 0; l < 2; l++) {
-        const struct tft_mat *a = &q->block[l].experts.shared_gate,
-                             *b = &f->block[l].experts.shared_gate;
+        const struct tft_mat *a = &q->layer[l].experts.shared_gate,
+                             *b = &f->layer[l].experts.shared_gate;
         assert_int_equal(a->rows, 1);
         assert_memory_equal(a->data, b->data, t.n_embd * sizeof(float));
     }
@@ -436,7 +436,7 @@ static void each_expert_has_its_own_rows(void **state)
     o.rotate = QUANTIZE_ROTATE_NONE;
     struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
     for (uint32_t e = 0; e < 6; e++) {
-        const struct tft_experts *x = &q->block[1].experts, *y = &f->block[1].experts;
+        const struct tft_experts *x = &q->layer[1].experts, *y = &f->layer[1].experts;
         struct tft_mat got[] = {tft_mat_expert(&x->gate.w, e), tft_mat_expert(&x->down.w, e)},
                        want[] = {tft_mat_expert(&y->gate.w, e), tft_mat_expert(&y->down.w, e)};
         for (int i = 0; i < 2; i++)

@@ -23,9 +23,9 @@ static void same_bits(void **state)
     (void)state;
     for (int i = 0; i < N_LAYER_TOYS; i++) {
         const char *path = written(&layer_toys[i]);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            uint64_t got = fed(path, 1 + rung % 2 * 2, 257, 512, "f16");
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+            uint64_t got = fed(path, 1 + isa % 2 * 2, 257, 512, "f16");
             if (got != contracts[i])
                 fail_msg("toy %d on %s: 0x%016llx", i, tft_cpu_name(), (unsigned long long)got);
         }
@@ -135,7 +135,7 @@ static void packed_file(const struct toy *toy)
         assert_ptr_equal(m->layer_embed.embed.format, &tft_format_stored);
         assert_non_null(m->layer_embed.w.w.format->packing);
     } else {
-        assert_non_null(m->block[0].experts.down.w.format->packing);
+        assert_non_null(m->layer[0].experts.down.w.format->packing);
     }
     tft_model_close(m);
 }
@@ -322,11 +322,11 @@ static void has_the_same_bits(int of, const uint64_t want[3])
         o.bits = kind == 2 ? bits : NULL;
         o.group = 32;
         const char *path = quantized(&t, &o);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            if (!in_turn(rung, 3 * of + kind, tft_kernels_rungs()))
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            if (!in_turn(isa, 3 * of + kind, tft_kernels_isas()))
                 continue;
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            uint64_t got = fed(path, 1 + rung % 2 * 2, 257, 512, "f16");
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+            uint64_t got = fed(path, 1 + isa % 2 * 2, 257, 512, "f16");
             if (got != want[kind])
                 fail_msg("%d on %s: 0x%016llx", kind, tft_cpu_name(), (unsigned long long)got);
         }
@@ -355,7 +355,7 @@ static void has_ranges(struct toy t, enum quantize_rotate rotate)
     struct quantize_opts o = without_prefix(&t);
     o.rotate = rotate;
     struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
-    uint32_t block = q->block[0].down.in->hadamard;
+    uint32_t block = q->layer[0].down.in->hadamard;
     struct input_ranges seen = {.n_layer = t.n_layer, .block = block ? block : 1};
     assert_true(block == (rotate ? 4 : 0));
     see_text(f, 0, &seen);
@@ -364,7 +364,7 @@ static void has_ranges(struct toy t, enum quantize_rotate rotate)
              which++) {
             bool pairs = toy_has_experts(&t) && which == TFT_IN_DOWN; /* two experts a token */
             assert_int_equal(seen.rows[tft_input_index(q, l, which)], (pairs ? 2 : 1) * TEXT);
-            assert_int_equal(q->block[l].in[which].width, f->block[l].in[which].width);
+            assert_int_equal(q->layer[l].in[which].width, f->layer[l].in[which].width);
             has_range(q, &seen, l, which);
         }
     assert_null(q->key_importance);
@@ -388,14 +388,14 @@ static void w8a8_tensors(void **state)
     struct toy t = large();
     struct quantize_opts o = without_prefix(&t);
     struct tft_model *q = opened(quantized(&t, &o));
-    assert_int_equal(q->block[0].o.w.cols, 4 * 8);
-    assert_int_equal(q->block[1].o.w.cols, 4 * 24);
-    assert_true(!q->block[1].v.w.rows && q->block[1].kv.dim == 24);
+    assert_int_equal(q->layer[0].o.w.cols, 4 * 8);
+    assert_int_equal(q->layer[1].o.w.cols, 4 * 24);
+    assert_true(!q->layer[1].v.w.rows && q->layer[1].kv.dim == 24);
     tft_model_close(q);
     t = mixed();
     o = without_prefix(&t);
     q = opened(quantized(&t, &o));
-    const struct tft_block *b = &q->block[0];
+    const struct tft_layer *b = &q->layer[0];
     assert_ptr_equal(b->up.in, &b->in[TFT_IN_BESIDE]);
     assert_ptr_equal(b->gate.in, &b->in[TFT_IN_BESIDE]);
     assert_ptr_equal(b->down.in, &b->in[TFT_IN_SHARED]);
@@ -409,10 +409,10 @@ static void w8a8_tensors(void **state)
         o = without_prefix(&t);
         q = opened(quantized(&t, &o));
         assert_int_equal(q->n_shared, 3);
-        assert_true(!q->block[4].k.w.rows && q->block[4].kv_layer == 1);
-        assert_true(q->block[4].q.w.format->takes_bytes);
-        const struct tft_mat *all[] = {&q->layer_embed.w.w, &q->block[0].embed_gate.w,
-                                       &q->block[5].embed_out.w};
+        assert_true(!q->layer[4].k.w.rows && q->layer[4].kv_layer == 1);
+        assert_true(q->layer[4].q.w.format->takes_bytes);
+        const struct tft_mat *all[] = {&q->layer_embed.w.w, &q->layer[0].embed_gate.w,
+                                       &q->layer[5].embed_out.w};
         for (int i = 0; i < 3; i++) {
             assert_int_equal(all[i]->tensor->type, t.type);
             assert_true((all[i]->format->packing != NULL) == of_codes);

@@ -51,7 +51,7 @@ A **W8A8** model keeps *weights* and *activations* in 8 bits; \`scale\` is fixed
    - of each token
 3. Choose scales.
 
-| rung | dot product | tokens/s |
+| isa | dot product | tokens/s |
 |:-----|:-----------:|---------:|
 | avx2 | 32 | 41.5 |
 | avx512vnni | 64 | **77.0** |

@@ -359,7 +359,7 @@ static void errors(void **state)
     tft_model_close(m);
 }
 
-/* Sessions that share a workspace are fed in turns, with and without guesses, and sampled. */
+/* Sessions that share a workspace are fed in turns, with and without draft tokens, and sampled. */
 static void one_workspace(void **state)
 {
     (void)state;

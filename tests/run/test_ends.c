@@ -30,9 +30,9 @@ static uint64_t numbers(const struct tft_model *m, uint64_t n, uint64_t last, ui
     uint64_t sum = kept * m->head_in.width;
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
-            const struct tft_block *b = &m->block[l];
+            const struct tft_layer *b = &m->layer[l];
             bool all = l + 1 < m->n_layer || i == TFT_IN_ATTN,
-                 experts = i == TFT_IN_DOWN && tft_block_has_experts(b);
+                 experts = i == TFT_IN_DOWN && tft_layer_has_experts(b);
             sum += (all ? n : last) * b->in[i].width * (experts ? m->n_expert_used : 1);
         }
     return sum;
@@ -108,7 +108,7 @@ static void every_number(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct tft_model *m = static_toy(i);
-        struct tft_input *down = &m->block[m->n_layer - 1].in[TFT_IN_DOWN];
+        struct tft_input *down = &m->layer[m->n_layer - 1].in[TFT_IN_DOWN];
         for (int threads = 1; threads <= 3; threads += 2)
             for (uint32_t step = 1; step <= FED; step += FED - 1) {
                 assert_int_equal(difference(m, &m->head_in, step, threads),
@@ -124,7 +124,7 @@ static void narrow_range(void **state)
 {
     (void)state;
     struct tft_model *m = static_toy(0);
-    struct tft_affine *q = &m->block[0].in[TFT_IN_FFN].affine;
+    struct tft_affine *q = &m->layer[0].in[TFT_IN_FFN].affine;
     struct tft_ends before = counted(m, (struct tft_session_opts){.n_threads = 1}, FED);
     q->scale /= 20;
     q->inverse = 1 / q->scale;

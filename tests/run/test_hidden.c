@@ -197,7 +197,7 @@ static void fed_in_batches(const struct tft_model *m, const float *all)
     tft_batch_close(batch);
 }
 
-/* full: on all rungs, and single tokens with several threads */
+/* full: on all ISA levels, and single tokens with several threads */
 static void same_however_fed(const char *path, bool full)
 {
     struct tft_model *m = opened(path);
@@ -211,8 +211,8 @@ static void same_however_fed(const char *path, bool full)
         m, all, 37,
         (struct tft_session_opts){.n_hidden = 40, .n_batch = 64, .n_logits = 2, .n_threads = 1});
     fed_in_batches(m, all);
-    for (int rung = 0; full && rung < tft_kernels_rungs(); rung++) {
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+    for (int isa = 0; full && isa < tft_kernels_isas(); isa++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
         struct tft_model *other = opened(path);
         fed_in_pieces(other, all, 100, (struct tft_session_opts){.n_hidden = 100, .n_threads = 2});
         tft_model_close(other);

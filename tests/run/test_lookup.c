@@ -1,5 +1,5 @@
-/* Sessions that guess their next tokens: all that can be seen of them is the same, bit for bit, as
-   of sessions that do not, whatever is done to them. */
+/* Sessions that propose their next tokens: all that can be seen of them is the same, bit for bit,
+   as of sessions that do not, whatever is done to them. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -17,27 +17,27 @@ enum { MOST = 14, CONTEXT = 300 };
 
 /* ------------------------------------------------------------------------------ draft tokens */
 
-/* Shows all tokens, one by one; returns the number of guesses that follow, in guess[MOST]. */
-static uint32_t guesses_after(struct tft_lookup *k, const int32_t *tokens, uint32_t n,
-                              int32_t *guess)
+/* Shows all tokens, one by one; returns the number of draft tokens that follow, in draft[MOST]. */
+static uint32_t drafts_after(struct tft_lookup *k, const int32_t *tokens, uint32_t n,
+                             int32_t *draft)
 {
     int32_t all[200];
     memcpy(all, tokens, n * sizeof *tokens);
     for (uint32_t i = 1; i <= n; i++)
         tft_lookup_see(k, all, i);
-    uint32_t made = tft_lookup_guess(k, all, n, MOST);
-    memcpy(guess, all + n, made * sizeof *guess);
+    uint32_t made = tft_lookup_propose(k, all, n, MOST);
+    memcpy(draft, all + n, made * sizeof *draft);
     return made;
 }
 
-/* With costs of 0 all guesses are made. */
+/* With costs of 0 all draft tokens are made. */
 static void follow_the_longest_text(void **state)
 {
     (void)state;
     static const struct {
         int32_t tokens[16];
         uint32_t n, made;
-        int32_t guess[MOST];
+        int32_t draft[MOST];
     } cases[] = {
         {{1}, 1, 0, {0}},
         {{1, 2, 3}, 3, 0, {0}},
@@ -51,12 +51,12 @@ static void follow_the_longest_text(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tft_lookup k;
-        int32_t guess[MOST];
+        int32_t draft[MOST];
         tft_lookup_open(&k, MOST, 0);
-        assert_int_equal(guesses_after(&k, cases[i].tokens, cases[i].n, guess), cases[i].made);
-        assert_memory_equal(guess, cases[i].guess, cases[i].made * sizeof *guess);
+        assert_int_equal(drafts_after(&k, cases[i].tokens, cases[i].n, draft), cases[i].made);
+        assert_memory_equal(draft, cases[i].draft, cases[i].made * sizeof *draft);
         tft_lookup_forget(&k);
-        assert_int_equal(tft_lookup_guess(&k, guess, 1, MOST), 0);
+        assert_int_equal(tft_lookup_propose(&k, draft, 1, MOST), 0);
     }
 }
 
@@ -77,17 +77,17 @@ static void are_as_many_as_hold(void **state)
     for (uint32_t i = 1; i <= 3 * PART; i++) {
         tft_lookup_see(&k, tokens, i);
         if (i % PART == 0)
-            made[i / PART - 1] = tft_lookup_guess(&k, tokens, i, MOST);
+            made[i / PART - 1] = tft_lookup_propose(&k, tokens, i, MOST);
         if (i == 2 * PART)
-            assert_int_equal(k.length, 1); /* there would have been a guess */
+            assert_int_equal(k.length, 1); /* there would have been a draft token */
     }
     assert_int_equal(made[0], MOST);
     assert_int_equal(made[1], 0);
     assert_int_equal(made[2], MOST);
 }
 
-/* Each guess lengthens the match for the next one. Here draft tokens are accepted after a match of
-   one token, and rejected after a longer match. */
+/* Each draft token lengthens the match for the next one. Here draft tokens are accepted after a
+   match of one token, and rejected after a longer match. */
 static void are_judged_by_the_growing_match(void **state)
 {
     (void)state;
@@ -97,17 +97,17 @@ static void are_judged_by_the_growing_match(void **state)
     tft_lookup_see(&k, tokens, 4);
     k.rate[0] = 65536;
     k.rate[1] = 65536 / 3;
-    assert_int_equal(tft_lookup_guess(&k, tokens, 4, MOST), 1);
+    assert_int_equal(tft_lookup_propose(&k, tokens, 4, MOST), 1);
     assert_int_equal(tokens[4], 2);
     k.rate[1] = 65536;
     k.rate[2] = 65536 / 3;
-    assert_int_equal(tft_lookup_guess(&k, tokens, 4, MOST), 2);
+    assert_int_equal(tft_lookup_propose(&k, tokens, 4, MOST), 2);
     assert_int_equal(tokens[5], 3);
 }
 
-/* ------------------------------------------------------------------------ sessions with guesses */
+/* ------------------------------------------------------------------- sessions with draft tokens */
 
-/* A session that guesses, and one that does not. The same is done to both. */
+/* A session that proposes tokens, and one that does not. The same is done to both. */
 struct twins {
     struct tft_session *s, *plain;
     struct tft_batch *batch;
@@ -364,7 +364,7 @@ static void every_cache(void **state)
 }
 
 /* Bytes with static ranges and with a range for each token; a range over all tokens of a pass would
-   change with guesses, so there are none. */
+   change with draft tokens, so there are none. */
 static void every_range(void **state)
 {
     (void)state;
@@ -385,7 +385,7 @@ static void every_range(void **state)
     }
 }
 
-/* The filter is asked for tokens that have come, not for guesses. */
+/* The filter is asked for tokens that have come, not for draft tokens. */
 static void with_a_filter(void **state)
 {
     (void)state;
@@ -417,10 +417,10 @@ static void in_sessions_that_slide(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------- guesses that are undone */
+/* ----------------------------------------------------------------- draft tokens that are undone */
 
-/* Feeds 1 2 3 4 5 1 2 ... until there are n tokens, of the guesses of a pass some have come, and 3
-   or more may still come. */
+/* Feeds 1 2 3 4 5 1 2 ... until there are n tokens, of the draft tokens of a pass some have come,
+   and 3 or more may still come. */
 static void get_ahead(struct twins *t, size_t n)
 {
     for (int32_t i = 0; tft_pos(t->plain) < n || t->s->lookup.ahead < 3 || !t->s->out.first_valid; i++)
@@ -429,7 +429,7 @@ static void get_ahead(struct twins *t, size_t n)
 }
 
 /* The next token is the drafted one, but the pass has not computed it as a draft token. */
-static void guess_comes_later(struct twins *t, const char *what)
+static void draft_comes_later(struct twins *t, const char *what)
 {
     both_decode(t, t->s->tokens[t->s->pos]);
     same(t, what);
@@ -447,7 +447,7 @@ static void the_prompt_ends(void **state)
     get_ahead(&t, 100);
     tft_prompt_end(t.s);
     tft_prompt_end(t.plain);
-    guess_comes_later(&t, "prompt_end");
+    draft_comes_later(&t, "prompt_end");
     assert_int_equal(t.s->kv.at[0].blocks, 6);
     close_twins(&t);
     tft_model_close(m);
@@ -481,7 +481,7 @@ static void other_tokens(void **state)
             else
                 assert_int_equal(tft_prefill(both[i], words, 2), TFT_OK);
         same(&t, "other tokens");
-        guess_comes_later(&t, "other tokens");
+        draft_comes_later(&t, "other tokens");
         free(p);
         tft_session_close(other);
         close_twins(&t);
@@ -519,7 +519,7 @@ static void samples_the_same(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&small));
-    m->weight_bytes = 1 << 30; /* guesses of a large model cost little, so more of them are made */
+    m->weight_bytes = 1 << 30; /* draft tokens of a large model cost little, so more of them are made */
     for (int i = 0; i < 4; i++) {
         struct twins t = twins(m, (struct tft_session_opts){.n_threads = 1});
         struct tft_sampler a = {.temperature = (float)i * 0.1f, .seed = 7, .repeat_penalty = 1.1f};
@@ -537,7 +537,7 @@ static void samples_the_same(void **state)
     tft_model_close(m);
 }
 
-/* A session that is alone in a call of tft_step makes guesses. In a pass that it shares it makes
+/* A session that is alone in a call of tft_step proposes tokens. In a pass that it shares it makes
    none; but a token that was guessed before needs no pass there either. */
 static void beside_others(void **state)
 {
@@ -589,13 +589,13 @@ static void follow_likeliest(struct twins *t, int n)
         both_decode(t, tft_sample(&likeliest, t->plain));
 }
 
-/* The model itself guesses right, as often as there is a guess; tokens that it would not choose are
-   as they were. */
+/* The model itself proposes right, as often as there is a draft token; tokens that it would not
+   choose are as they were. */
 static void the_model_as_its_own_draft(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&small));
-    m->weight_bytes = 1 << 30; /* guesses cost little in a pass */
+    m->weight_bytes = 1 << 30; /* draft tokens cost little in a pass */
     struct tft_model *d = opened(written(&small));
     for (uint32_t most = 1; most <= 5; most += 2) {
         int threads = most == 1 ? 2 : 1;
@@ -661,7 +661,7 @@ static void a_draft_that_is_wrong(void **state)
         int32_t not_it = tft_logits(t.plain, 0) ? tft_sample(&likeliest, t.plain) : 1;
         /* no text comes twice, so that there is nothing to look up */
         both_decode(&t, (not_it + 1 + i % 5 * 3 + i / 9) % (int32_t)small.n_vocab);
-        tried += i >= 80 && t.s->draft.guessed && t.s->lookup.ahead;
+        tried += i >= 80 && t.s->draft.proposed && t.s->lookup.ahead;
     }
     assert_in_range(tried, 5, 160 / 16 + 1);
     uint64_t before = tft_guessed(t.s);
@@ -727,7 +727,7 @@ static void options(void **state)
     size_t more = tft_session_bytes(m, &o, NULL) - without,
            rows = MOST * small.n_vocab * sizeof(float);
     assert_in_range(more, rows - 64, rows + 64);
-    o.n_logits = MOST; /* the row of one guess more */
+    o.n_logits = MOST; /* the row of one draft token more */
     more = tft_session_bytes(m, &o, NULL);
     o.lookup = 0;
     more -= tft_session_bytes(m, &o, NULL);

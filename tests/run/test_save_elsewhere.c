@@ -20,8 +20,8 @@ static void must(enum tft_status status, const struct tft_error *err)
         fail_msg("%s", err->msg);
 }
 
-/* The toy on the lowest rung and on the highest that the machine has. */
-static void two_rungs(const struct toy *t, const char *kv)
+/* The toy on the lowest ISA level and on the highest that the machine has. */
+static void two_isas(const struct toy *t, const char *kv)
 {
     const char *path = written(t), *file = in_folder("a.session");
     struct tft_session_opts o = {.kv = kv, .n_threads = 1};
@@ -50,7 +50,7 @@ static void two_rungs(const struct toy *t, const char *kv)
     }
 }
 
-static void rungs(void **state)
+static void isas(void **state)
 {
     (void)state;
     static const enum tft_dtype types[] = {TFT_F32, TFT_Q8_0, TFT_IQ2_XXS};
@@ -61,9 +61,9 @@ static void rungs(void **state)
     t.head_dim = t.n_rot = 64;
     for (int i = 0; i < 3; i++) {
         t.type = types[i];
-        two_rungs(&t, "f16");
-        two_rungs(&t, "i8");
-        two_rungs(&t, "kivi:window=24,group=16");
+        two_isas(&t, "f16");
+        two_isas(&t, "i8");
+        two_isas(&t, "kivi:window=24,group=16");
     }
 }
 
@@ -174,7 +174,7 @@ static void a_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rungs),
+        cmocka_unit_test(isas),
         cmocka_unit_test(a_forged_byte),
         cmocka_unit_test(two_sides),
         cmocka_unit_test(a_full_disk),

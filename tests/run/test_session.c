@@ -1,5 +1,5 @@
-/* Sessions: the same bits on every rung, with any number of threads, however the tokens were fed;
-   and the promises of the calls. */
+/* Sessions: the same bits on every ISA level, with any number of threads, however the tokens were
+   fed; and the promises of the calls. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -81,14 +81,14 @@ static void same_bits_on_any_threads(void **state)
 static const uint64_t contract[N_TOYS] = {0x215cfa41f04a20ea, 0xd5a60d8327c70786,
                                           0x151a932168717505};
 
-static void same_bits_on_every_rung_and_machine(void **state)
+static void same_bits_on_every_isa_and_machine(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         const char *path = written(&toys[i]);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            assert_string_equal(tft_cpu_name(), tft_kernels_name(rung));
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+            assert_string_equal(tft_cpu_name(), tft_kernels_name(isa));
             uint64_t got = fed(path, 2, 100, 512, "f16");
             if (got != contract[i])
                 fail_msg("%s on %s: 0x%016llx", toys[i].arch, tft_cpu_name(),
@@ -135,11 +135,11 @@ static void more_architectures_same_bits(void **state)
     (void)state;
     for (int i = 0; i < N_MORE; i++) {
         const char *path = written(&more_toys[i]);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            if (!in_turn(rung, i, tft_kernels_rungs()))
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            if (!in_turn(isa, i, tft_kernels_isas()))
                 continue;
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            uint64_t got = fed(path, 1 + rung % 2 * 2, 257, 512, "f16");
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+            uint64_t got = fed(path, 1 + isa % 2 * 2, 257, 512, "f16");
             if (got != more_contracts[i])
                 fail_msg("%s on %s: 0x%016llx", more_toys[i].arch, tft_cpu_name(),
                          (unsigned long long)got);
@@ -372,7 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(same_bits_on_any_threads),
-        cmocka_unit_test(same_bits_on_every_rung_and_machine),
+        cmocka_unit_test(same_bits_on_every_isa_and_machine),
         cmocka_unit_test(more_architectures_same_bits),
         cmocka_unit_test(sync_and_rewind),
         cmocka_unit_test(logits_of_several_tokens),

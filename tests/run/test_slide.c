@@ -110,7 +110,7 @@ static void with_windows_too(void **state)
     (void)state;
     for (size_t i = 0; i < N_MORE; i++) {
         struct tft_model *m = opened(written(&more_toys[i]));
-        bool windows = m->pieces & TFT_BIT(TFT_PIECE_WINDOW);
+        bool windows = m->parts & TFT_BIT(TFT_PART_WINDOW);
         for (int f = 0; windows && f < 2; f++) {
             uint64_t want = hash_of(m, caches[f], 1, FED, 512);
             assert_int_equal(hash_of(m, caches[f], 1, 1, 512), want);

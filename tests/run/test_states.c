@@ -14,10 +14,10 @@ static void the_same_bits_however_fed(void **state)
             uint64_t want = fed(path, 1, TOKENS, 512, caches[c]);
             assert_int_equal(fed(path, 1, 1, 512, caches[c]), want);
             assert_int_equal(fed(path, 3, 97, 33, caches[c]), want);
-            for (int rung = 0; c == 0 && rung < tft_kernels_rungs(); rung++) {
-                if (!on_half(rung, i))
+            for (int isa = 0; c == 0 && isa < tft_kernels_isas(); isa++) {
+                if (!on_half(isa, i))
                     continue;
-                assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+                assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
                 assert_int_equal(fed(path, 1, 300, 512, caches[c]), want);
             }
             assert_int_equal(tft_cpu_limit(NULL), TFT_OK);

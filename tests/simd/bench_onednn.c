@@ -1,8 +1,8 @@
 /*
- * Compares gemm_i8 of the best rung, or of RUNG, with oneDNN's inner product u8 x s8 -> s32, with
- * weights in the layout that oneDNN prefers. One thread; the two run in turns.
+ * Compares gemm_i8 of the best ISA level, or of ISA, with oneDNN's inner product u8 x s8 -> s32,
+ * with weights in the layout that oneDNN prefers. One thread; the two run in turns.
  *
- *      bench_onednn [RUNG]
+ *      bench_onednn [ISA]
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dnnl.h>
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (argc > 1 && !tft_kernels_limit(argv[1])) {
-        fprintf(stderr, "bench_onednn: this machine has no rung \"%s\"\n", argv[1]);
+        fprintf(stderr, "bench_onednn: this machine has no ISA level \"%s\"\n", argv[1]);
         return 2;
     }
     struct tft_kernels k = {0};

@@ -1,4 +1,4 @@
-/* Quantized caches with every kind of codes, every way to evict tokens and slots of int8, and a
+/* Quantized caches with every kind of codes, every way to quantize tokens and slots of int8, and a
    model for them. */
 #ifndef TFT_TEST_CACHES_H
 #define TFT_TEST_CACHES_H

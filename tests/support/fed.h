@@ -104,10 +104,10 @@ static inline uint64_t hash_logits(uint64_t h, const struct tft_session *s)
     return h;
 }
 
-/* Whether this rung is one of combination `turn`: in turn the even and the odd ones. */
-static inline bool on_half(int rung, int turn)
+/* Whether this ISA level is one of combination `turn`: in turn the even and the odd ones. */
+static inline bool on_half(int isa, int turn)
 {
-    return in_turn(rung, turn, tft_kernels_rungs() > 1 ? 2 : 1);
+    return in_turn(isa, turn, tft_kernels_isas() > 1 ? 2 : 1);
 }
 
 /* Feeds tokens[n], `step` at a time. */

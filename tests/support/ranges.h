@@ -66,7 +66,7 @@ static inline void see_text(const struct tft_model *m, uint32_t n_prefix, struct
 static inline void has_range(const struct tft_model *q, const struct input_ranges *seen,
                              uint32_t l, uint32_t which)
 {
-    const struct tft_input *got = &q->block[l].in[which];
+    const struct tft_input *got = &q->layer[l].in[which];
     uint32_t in = tft_input_index(q, l, which);
     double range = (double)seen->max[in] - (double)seen->min[in];
     assert_int_equal(got->index, in);

@@ -1,5 +1,5 @@
 /* Weights of 4, 3 and 2 bits: a model of codes has the logits of the model that holds the same
-   numbers as int8, on all rungs, with any number of threads and however it is fed. */
+   numbers as int8, on all ISA levels, with any number of threads and however it is fed. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -25,10 +25,10 @@ static void the_logits_of_int8(void **state)
         tft_model_close(a);
         tft_model_close(b);
         uint64_t want = fed(i8, 1, TOKENS, TOKENS, "f16");
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            assert_int_equal(fed(low, 1 + rung % 3, TOKENS, TOKENS, "f16"), want);
-            if (!in_turn(rung, i, tft_kernels_rungs())) /* few tokens take other ways */
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+            assert_int_equal(fed(low, 1 + isa % 3, TOKENS, TOKENS, "f16"), want);
+            if (!in_turn(isa, i, tft_kernels_isas())) /* few tokens take other ways */
                 continue;
             assert_int_equal(fed(low, 1, 3, 512, "f16"), want);
             assert_int_equal(fed(low, 2, 1, 512, "f16"), want);

@@ -1,5 +1,5 @@
 /* Packed weights: nothing is lost, products equal the float products, and a model of each type has
-   the same logits on all rungs, with any number of threads and however it is fed. */
+   the same logits on all ISA levels, with any number of threads and however it is fed. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -187,13 +187,13 @@ static void models_of_every_type(void **state)
         const char *path = written(&t);
         float got[70], floats[70];
         uint64_t h = logits_of(path, 1, N_TOKENS, got);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            if (!in_turn(rung, (int)i, tft_kernels_rungs()))
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            if (!in_turn(isa, (int)i, tft_kernels_isas()))
                 continue;
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            if (logits_of(path, 1 + rung % 3, 1 + 6 * (uint32_t)rung, NULL) != h)
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+            if (logits_of(path, 1 + isa % 3, 1 + 6 * (uint32_t)isa, NULL) != h)
                 fail_msg("%s on %s: other logits", tft_packed_formats[i].name,
-                         tft_kernels_name(rung));
+                         tft_kernels_name(isa));
         }
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
 

@@ -13,12 +13,12 @@ static double macs(const struct tft_linear *l) { return (double)l->w.rows * l->w
 
 /* Multiply-adds of a token in a layer whose output for it nothing needs: of keys and values, or of
    the matrices that its mixer's input is multiplied by. */
-static double mixed_macs(const struct tft_model *m, const struct tft_block *b)
+static double mixed_macs(const struct tft_model *m, const struct tft_layer *b)
 {
     double n = 0;
     if (b->mixer == TFT_MIX_ATTENTION)
         return 2.0 * b->kv.n * b->kv.dim * m->n_embd;
-    for (uint32_t i = 0; i < tft_block_reads(b); i++)
+    for (uint32_t i = 0; i < tft_layer_reads(b); i++)
         n += macs(&b->reads[i]);
     return n;
 }
@@ -30,9 +30,9 @@ static double product_macs(const struct tft_model *m, bool decode, double n)
 {
     uint32_t own = layers_with_kv(m);
     double head = (double)m->n_vocab * m->n_embd, shared = 0,
-           kv = mixed_macs(m, &m->block[own - 1]);
+           kv = mixed_macs(m, &m->layer[own - 1]);
     for (uint32_t l = own; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
+        const struct tft_layer *b = &m->layer[l];
         shared += macs(&b->q) + macs(&b->o) + macs(&b->gate) + macs(&b->up) + macs(&b->down) +
                   macs(&b->embed_gate) + macs(&b->embed_out);
     }
@@ -42,7 +42,7 @@ static double product_macs(const struct tft_model *m, bool decode, double n)
 }
 
 /* How many of `depth` positions the attention of a layer sees. */
-static double seen_by(const struct tft_block *b, double depth)
+static double seen_by(const struct tft_layer *b, double depth)
 {
     return b->window && b->window < depth ? b->window : depth;
 }
@@ -54,9 +54,9 @@ static double attention_macs(const struct tft_model *m, bool window, bool decode
 {
     double numbers = 0;
     for (uint32_t l = 0; l < m->n_layer; l++)
-        if (m->block[l].mixer == TFT_MIX_ATTENTION && window == (m->block[l].window > 0))
-            numbers += (l + 1 < layers_with_kv(m) || decode ? n : 1) * m->block[l].kv.dim *
-                       seen_by(&m->block[l], depth);
+        if (m->layer[l].mixer == TFT_MIX_ATTENTION && window == (m->layer[l].window > 0))
+            numbers += (l + 1 < layers_with_kv(m) || decode ? n : 1) * m->layer[l].kv.dim *
+                       seen_by(&m->layer[l], depth);
     return 2.0 * m->n_head * numbers;
 }
 
@@ -68,7 +68,7 @@ static double cache_bytes(const struct tft_model *m, const char *kv, double dept
     double bytes = (double)tft_kv_bytes(m, cli_session_options.kv, NULL) * depth,
            size = strcmp(kv, "f32") ? 2 : 4;
     for (uint32_t l = 0; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
+        const struct tft_layer *b = &m->layer[l];
         if (b->mixer == TFT_MIX_ATTENTION && (b->window || l >= layers_with_kv(m)))
             bytes += 2.0 * b->kv.n * b->kv.dim * size * seen_by(b, depth);
     }
@@ -81,7 +81,7 @@ static double more_experts(const struct tft_model *m, double n)
 {
     double one = 0, all = m->n_expert, used = m->n_expert_used;
     for (uint32_t l = 0; l < m->n_layer; l++) {
-        const struct tft_experts *x = &m->block[l].experts;
+        const struct tft_experts *x = &m->layer[l].experts;
         const struct tft_linear *mats[] = {&x->gate, &x->up, &x->down};
         for (int i = 0; i < 3 && x->router.rows; i++)
             one += (double)mats[i]->w.format->bytes(&mats[i]->w);

@@ -67,27 +67,27 @@ static enum tft_status check_opens(const struct import *im, const char *path,
 }
 
 /* Ends the file, which has no name yet. */
-static enum tft_status complete(struct import *im, struct tft_new_file **draft,
+static enum tft_status complete(struct import *im, struct tft_new_file **temp,
                                 struct tft_error *err)
 {
-    enum tft_status status = tft_gguf_complete(im->gguf, draft, err);
+    enum tft_status status = tft_gguf_complete(im->gguf, temp, err);
     if (status == TFT_OK)
-        status = check_opens(im, (*draft)->draft.name, err);
-    if (status != TFT_OK && *draft) {
-        tft_new_file_end(*draft, false, NULL);
-        *draft = NULL;
+        status = check_opens(im, (*temp)->temp.name, err);
+    if (status != TFT_OK && *temp) {
+        tft_new_file_end(*temp, false, NULL);
+        *temp = NULL;
     }
     return status;
 }
 
-enum tft_status import_draft(const char *folder, const char *path, const struct import_opts *o,
-                             struct import_result *r, struct tft_new_file **draft,
-                             struct tft_error *err)
+enum tft_status import_temp(const char *folder, const char *path, const struct import_opts *o,
+                            struct import_result *r, struct tft_new_file **temp,
+                            struct tft_error *err)
 {
     struct import im = {.err = err, .ignore = o->ignore_keys, .seen = json_object()};
     struct import_weights w = {.o = o, .r = r};
     *r = (struct import_result){0};
-    *draft = NULL;
+    *temp = NULL;
     im.status = import_folder_open(&im.folder, folder, err);
     if (im.status == TFT_OK)
         choose_arch(&im);
@@ -107,7 +107,7 @@ enum tft_status import_draft(const char *folder, const char *path, const struct 
         import_weights_write(&im, &w);
     bool keep = im.status == TFT_OK && !r->stopped;
     enum tft_status closed =
-        keep ? complete(&im, draft, err) : tft_gguf_close(im.gguf, false, NULL);
+        keep ? complete(&im, temp, err) : tft_gguf_close(im.gguf, false, NULL);
     import_rope_free(&im);
     free(im.kv_heads);
     free(im.ffs);
@@ -120,7 +120,7 @@ enum tft_status import_draft(const char *folder, const char *path, const struct 
 enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
                              struct import_result *r, struct tft_error *err)
 {
-    struct tft_new_file *draft;
-    enum tft_status status = import_draft(folder, path, o, r, &draft, err);
-    return draft ? tft_new_file_end(draft, true, err) : status;
+    struct tft_new_file *temp;
+    enum tft_status status = import_temp(folder, path, o, r, &temp, err);
+    return temp ? tft_new_file_end(temp, true, err) : status;
 }

@@ -13,11 +13,11 @@
 enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
                              struct import_result *r, struct tft_error *err);
 
-/* The same, but the file has no name yet: *draft, for tft_new_file_end. NULL after a failure, and
+/* The same, but the file has no name yet: *temp, for tft_new_file_end. NULL after a failure, and
    if the import was stopped. */
 struct tft_new_file;
-enum tft_status import_draft(const char *folder, const char *path, const struct import_opts *o,
-                             struct import_result *r, struct tft_new_file **draft,
-                             struct tft_error *err);
+enum tft_status import_temp(const char *folder, const char *path, const struct import_opts *o,
+                            struct import_result *r, struct tft_new_file **temp,
+                            struct tft_error *err);
 
 #endif

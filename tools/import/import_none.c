@@ -3,13 +3,13 @@
 
 #include "base/error.h"
 
-enum tft_status import_draft(const char *folder, const char *path, const struct import_opts *o,
-                             struct import_result *r, struct tft_new_file **draft,
-                             struct tft_error *err)
+enum tft_status import_temp(const char *folder, const char *path, const struct import_opts *o,
+                            struct import_result *r, struct tft_new_file **temp,
+                            struct tft_error *err)
 {
     (void)path, (void)o;
     *r = (struct import_result){0};
-    *draft = NULL;
+    *temp = NULL;
     return tft_fail(err, TFT_ERR_UNSUPPORTED,
                     "%s: is a folder, and tuffet was built without jansson, which reads its JSON",
                     folder);
@@ -18,6 +18,6 @@ enum tft_status import_draft(const char *folder, const char *path, const struct 
 enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
                              struct import_result *r, struct tft_error *err)
 {
-    struct tft_new_file *draft;
-    return import_draft(folder, path, o, r, &draft, err);
+    struct tft_new_file *temp;
+    return import_temp(folder, path, o, r, &temp, err);
 }

@@ -114,7 +114,7 @@ static double weights_of(const struct run *k, const struct tft_pass *p, uint32_t
         .head_dim = m->head_dim,
         .scale = m->attn_scale,
     });
-    uint32_t window = m->block[k->layer].window;
+    uint32_t window = m->layer[k->layer].window;
     if (m->score_cap > 0)
         m->kern.softcap(score, n, m->score_cap, 1 / m->score_cap);
     for (uint32_t i = 0; window && i + window < n; i++)
@@ -203,7 +203,7 @@ static void measure_before(struct run *k, const struct tft_pass *p, const struct
 }
 
 /* Measures the buffers of the layer that has just run, and its attention. */
-static void measure_after(struct run *k, const struct tft_pass *p, const struct tft_block *b)
+static void measure_after(struct run *k, const struct tft_pass *p, const struct tft_layer *b)
 {
     const struct tft_linear *const linear[] = {&b->down, &b->up, &b->o};
     const enum tft_buf buf[] = {TFT_G, TFT_XN, TFT_A};
@@ -223,7 +223,7 @@ static void run_layer(void *arg, int tid, int n_threads)
 {
     struct run *k = arg;
     struct tft_pass p = pass_of(k, tid, n_threads);
-    const struct tft_block *b = &k->m->block[k->layer];
+    const struct tft_layer *b = &k->m->layer[k->layer];
     tft_norm(&p, &b->attn_norm, &b->q);
     measure_before(k, &p, &b->q);
     k->m->arch->layer(&p, k->layer);
@@ -320,8 +320,8 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     if (m->n_expert)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of a mixture of experts cannot be shown", m->source.name);
-    if (m->pieces & (TFT_BIT(TFT_PIECE_SHARED_KV) | TFT_BIT(TFT_PIECE_LAYER_SIZES) |
-                     TFT_BIT(TFT_PIECE_LAYER_EMBED)))
+    if (m->parts & (TFT_BIT(TFT_PART_SHARED_KV) | TFT_BIT(TFT_PART_LAYER_SIZES) |
+                    TFT_BIT(TFT_PART_LAYER_EMBED)))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of %s, whose layers differ, cannot be shown",
                         m->source.name, m->arch->name);
@@ -337,7 +337,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
                                   .n_threads = o->n_threads,
                                   .kv = o->kv ? o->kv : "f16"};
     enum tft_status status = tft_session_open(&k.s, m, &so, err);
-    if (status == TFT_OK && (tft_kv_evicts(&k.s->kv.policy) || k.s->kv.policy.i8))
+    if (status == TFT_OK && (tft_kv_quantizes(&k.s->kv.policy) || k.s->kv.policy.i8))
         status = tft_fail(err, TFT_ERR_ARG, "attention can be measured with --kv f16 or f32 only");
     if (status == TFT_OK && k.s->kv.ring && tft_kv_panels(k.s->kv.max_tokens) > shortest(&k.s->kv))
         status = tft_fail(err, TFT_ERR_UNSUPPORTED,
@@ -384,7 +384,7 @@ static void release_range(struct tft_input *in)
 }
 
 /* Points the linear layers of a copied block to the copy's inputs. */
-static void own_inputs(struct tft_block *b)
+static void own_inputs(struct tft_layer *b)
 {
     b->q.in = b->k.in = b->v.in = &b->in[TFT_IN_ATTN];
     b->o.in = &b->in[TFT_IN_O];
@@ -401,14 +401,14 @@ bool activations_bare(struct tft_model *bare, const struct tft_model *m)
     bare->prefix_x = NULL;
     bare->prefix_bos = false;
     bare->float_inputs = bare->float_hidden = true;
-    bare->block = malloc(m->n_layer * sizeof *bare->block);
-    for (uint32_t l = 0; bare->block && l < m->n_layer; l++) {
-        bare->block[l] = m->block[l];
-        own_inputs(&bare->block[l]);
+    bare->layer = malloc(m->n_layer * sizeof *bare->layer);
+    for (uint32_t l = 0; bare->layer && l < m->n_layer; l++) {
+        bare->layer[l] = m->layer[l];
+        own_inputs(&bare->layer[l]);
     }
     bare->output.in = &bare->head_in;
     release_range(&bare->head_in);
-    return bare->block;
+    return bare->layer;
 }
 
 /* -------------------------------------------------------------------------------------- results */

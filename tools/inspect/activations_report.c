@@ -119,7 +119,7 @@ int report_activations(const char *model_path, const struct report_opts *o)
         activations_close(&r.run[i]);
         free(r.pivot[i]);
     }
-    free(r.bare.block);
+    free(r.bare.layer);
     free(r.ids);
     free(text);
     tft_model_close(r.m);

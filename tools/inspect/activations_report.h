@@ -61,7 +61,7 @@ void report_print_json(const struct report *r);
 enum { DRAWINGS = 3 };
 struct drawing {
     char *path; /* with room for draft.name after it; NULL: not begun */
-    struct tft_draft draft;
+    struct tft_temp temp;
     FILE *file; /* NULL: not begun, or finished */
 };
 

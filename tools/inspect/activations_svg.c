@@ -152,12 +152,12 @@ static const struct {
 static int begin_drawing(struct drawing *d, const char *prefix, const char *suffix)
 {
     size_t n = strlen(prefix) + strlen(suffix) + 1;
-    d->path = malloc(2 * n + TFT_DRAFT_ROOM);
+    d->path = malloc(2 * n + TFT_TEMP_ROOM);
     if (!d->path)
         return cli_fail("out of memory");
     snprintf(d->path, n, "%s%s", prefix, suffix);
-    d->draft.name = d->path + n;
-    int os = tft_port_draft(&d->draft, &d->file, d->path);
+    d->temp.name = d->path + n;
+    int os = tft_port_temp(&d->temp, &d->file, d->path);
     return os ? cli_fail("%s: %s", d->path, strerror(os)) : CLI_OK;
 }
 
@@ -167,9 +167,9 @@ static int finish_drawing(struct drawing *d)
     errno = 0;
     bad |= fclose(d->file) != 0;
     d->file = NULL;
-    int os = bad ? errno ? errno : EIO : tft_port_keep(&d->draft, d->path);
+    int os = bad ? errno ? errno : EIO : tft_port_keep(&d->temp, d->path);
     if (os)
-        tft_port_discard(&d->draft);
+        tft_port_discard(&d->temp);
     return os ? cli_fail("%s: %s", d->path, strerror(os)) : CLI_OK;
 }
 
@@ -194,7 +194,7 @@ void report_end_drawings(struct drawing d[DRAWINGS])
     for (int i = 0; i < DRAWINGS; i++) {
         if (d[i].file) {
             fclose(d[i].file);
-            tft_port_discard(&d[i].draft);
+            tft_port_discard(&d[i].temp);
         }
         free(d[i].path);
     }

@@ -17,7 +17,7 @@ import tempfile
 
 from measure import print_row, print_titles
 
-RUNGS = ["neon", "dotprod", "i8mm"]
+ISAS = ["neon", "dotprod", "i8mm"]
 BUILD = "build/arm-count"
 PLUGIN = BUILD + "/count.so"
 
@@ -36,13 +36,13 @@ def build():
     call("cc", "-shared", "-fPIC", "-O2", "tools/lab/arm_count.c", "-o", PLUGIN)
 
 
-def run(model, rung, prompt, n):
+def run(model, isa, prompt, n):
     """The instructions of a run that generates n tokens, and the number of the prompt's tokens."""
     with tempfile.TemporaryDirectory() as folder:
         counted = folder + "/count"
         program = subprocess.run(
             ["qemu-aarch64", "-cpu", "max", "-plugin", f"{PLUGIN},out={counted}",
-             BUILD + "/tools/tuffet", "run", model, "--cpu", rung, "-t", "1", "-p", prompt, "-n",
+             BUILD + "/tools/tuffet", "run", model, "--cpu", isa, "-t", "1", "-p", prompt, "-n",
              str(n), "--temp", "0", "--lookup", "0", "--json"],
             check=False, capture_output=True, text=True)
         if program.returncode:
@@ -54,12 +54,12 @@ def run(model, rung, prompt, n):
             return int(f.read()), result["prompt_tokens"]
 
 
-def of_token(model, rung, text):
+def of_token(model, isa, text):
     """Millions of instructions of a token that is generated, and of one of a prompt."""
     few, many = text[:60], text[:360]
-    base, n_few = run(model, rung, few, 2)
-    more, _ = run(model, rung, few, 6)
-    longer, n_many = run(model, rung, many, 2)
+    base, n_few = run(model, isa, few, 2)
+    more, _ = run(model, isa, few, 6)
+    longer, n_many = run(model, isa, many, 2)
     return (more - base) / 4e6, (longer - base) / (n_many - n_few) / 1e6
 
 
@@ -74,9 +74,9 @@ def main():
         text = f.read(360)
     print_titles(["model", "kernels"], ["a token generated", "a token of a prompt"])
     for model in a.model:
-        for rung in RUNGS:
-            generated, prompt = of_token(model, rung, text)
-            print_row(os.path.basename(model), f"`{rung}`", f"{generated:.2f}", f"{prompt:.2f}")
+        for isa in ISAS:
+            generated, prompt = of_token(model, isa, text)
+            print_row(os.path.basename(model), f"`{isa}`", f"{generated:.2f}", f"{prompt:.2f}")
 
 
 main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Estimates the speed of kernels on 64-bit ARM, without an ARM machine.
 
-    tools/lab/arm_cycles.py LIBRARY [--llvm-mca PROGRAM] [--kernel WORD] [CPU=MODEL=RUNG ...]
+    tools/lab/arm_cycles.py LIBRARY [--llvm-mca PROGRAM] [--kernel WORD] [CPU=MODEL=ISA ...]
 
 LIBRARY is libtuffet.so.0.1.0 of an ARM build by gcc (tests/cross). The innermost loops are cut out
 of the disassembly, and llvm-mca simulates them on the model of each CPU, with all data in the L1
@@ -129,17 +129,17 @@ def simulate(body, model, mca):
     return cycles, most if share >= 0.85 else f"waits, {most} {share * 100:.0f} %"
 
 
-def cell(code, kernel, model, rung, mca):
+def cell(code, kernel, model, isa, mca):
     name, function, kind, choose, times = kernel
-    function = next((f for r in (rung, "dotprod", "neon") for f in [f"{function}_{r}"]
-                     if f in code and not (r == "dotprod" and rung == "neon")), None)
+    function = next((f for r in (isa, "dotprod", "neon") for f in [f"{function}_{r}"]
+                     if f in code and not (r == "dotprod" and isa == "neon")), None)
     if not function:
         return ""
     body, work = body_of(code[function], kind, choose, times)
     cycles, binds = simulate(body, model, mca)
     if kind == NUMBERS:
         return f"{cycles / work * 64:.0f}, {binds}"
-    peak = f"peak_int8_{rung}" if kind == INT8 else "peak_fma_neon"
+    peak = f"peak_int8_{isa}" if kind == INT8 else "peak_fma_neon"
     top, done = body_of(code[peak], kind, max, 0)
     share = (work / cycles) / (done / simulate(top, model, mca)[0])
     return f"{cycles / work * WORK:.0f}, {share * 100:.0f} %, {binds}"
@@ -155,12 +155,12 @@ def main():
     args = parser.parse_args()
     cpus = [cpu.split("=") for cpu in args.cpus]
     code = disassembled(args.library)
-    print("| kernel | " + " | ".join(f"{name}, `{rung}`" for name, _, rung in cpus) + " |")
+    print("| kernel | " + " | ".join(f"{name}, `{isa}`" for name, _, isa in cpus) + " |")
     print("|---|" + "---|" * len(cpus))
     for kernel in KERNELS:
         if args.kernel in kernel[0]:
-            print("| " + " | ".join([kernel[0]] + [cell(code, kernel, model, rung, args.llvm_mca)
-                                                   for _, model, rung in cpus]) + " |", flush=True)
+            print("| " + " | ".join([kernel[0]] + [cell(code, kernel, model, isa, args.llvm_mca)
+                                                   for _, model, isa in cpus]) + " |", flush=True)
 
 
 main()

@@ -37,7 +37,7 @@ enum { PARTS = 3 }; /* q, k and v may share a tensor, or gate and up */
 /* Use of a tensor of the old file. */
 struct use {
     const struct tft_format *packed;        /* of a matrix that is packed; NULL for others */
-    const struct tft_block *weights, *bias; /* the layer that has parts of the tensor as its
+    const struct tft_layer *weights, *bias; /* the layer that has parts of the tensor as its
                                                matrices, or as their biases */
     const struct tft_tensor *of;            /* the tensor of these matrices */
     uint32_t layer;
@@ -53,7 +53,7 @@ static const struct tft_tensor *bias_of(const struct tft_source *s, const struct
 }
 
 static void note(const struct tft_model *m, struct use *use, const struct tft_mat *w,
-                 const struct tft_block *b, uint32_t layer)
+                 const struct tft_layer *b, uint32_t layer)
 {
     const struct tft_tensor *t = w->tensor;
     const struct tft_format *f =
@@ -77,11 +77,11 @@ static void note_all(const struct tft_model *m, struct use *use)
     note(m, use, &m->output.w, NULL, 0);
     note(m, use, &m->layer_embed.w.w, NULL, 0);
     for (uint32_t i = 0; i < m->n_layer; i++) {
-        const struct tft_block *b = &m->block[i];
+        const struct tft_layer *b = &m->layer[i];
         const struct tft_experts *x = &b->experts;
         const struct tft_linear *all[] = {&b->o,    &b->gate, &b->up,   &b->down,       &x->gate,
                                           &x->up,   &x->down, &b->embed_gate, &b->embed_out};
-        for (uint32_t j = 0; j < tft_block_reads(b); j++)
+        for (uint32_t j = 0; j < tft_layer_reads(b); j++)
             note(m, use, &b->reads[j].w, b, i);
         for (size_t j = 0; j < sizeof all / sizeof *all; j++)
             note(m, use, &all[j]->w, b, i);
@@ -92,7 +92,7 @@ static void note_all(const struct tft_model *m, struct use *use)
    whole panels. */
 static void add_parts(struct packing *p, const struct tft_tensor *t, const struct use *u)
 {
-    const struct tft_block *b = u->weights ? u->weights : u->bias;
+    const struct tft_layer *b = u->weights ? u->weights : u->bias;
     const struct {
         const char *name;
         const struct tft_linear *l;

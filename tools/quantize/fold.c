@@ -48,7 +48,7 @@ void fold_reset(const struct fold *f)
 /* ------------------------------------------------------------------------------------- matrices */
 
 /* Permutes a KV head's rows of v, and the columns of o that read them. */
-static void permute_head(const struct fold *f, struct tft_block *b, uint32_t head,
+static void permute_head(const struct fold *f, struct tft_layer *b, uint32_t head,
                          const int32_t *order)
 {
     uint32_t dim = f->m->head_dim, shared = f->m->n_head / f->m->n_head_kv;
@@ -62,7 +62,7 @@ static void permute_head(const struct fold *f, struct tft_block *b, uint32_t hea
 /* Puts values in the channel order of the KV cache, as attention mixes values channel by channel:
    SKVQ, eq. 1 and algorithm 1. The order of keys cannot be fused: RoPE, between their rows and the
    cache, rotates pairs of channels. */
-static void reorder_values(const struct fold *f, struct tft_block *b)
+static void reorder_values(const struct fold *f, struct tft_layer *b)
 {
     const int32_t *order = f->value_order;
     for (uint32_t h = 0; order && b->mixer == TFT_MIX_ATTENTION && h < f->m->n_head_kv; h++)
@@ -70,7 +70,7 @@ static void reorder_values(const struct fold *f, struct tft_block *b)
 }
 
 /* Undoes reorder_values. */
-static void restore_values(const struct fold *f, struct tft_block *b)
+static void restore_values(const struct fold *f, struct tft_layer *b)
 {
     uint32_t dim = f->m->head_dim;
     int32_t inverse[CHANNEL_ORDER_MAX];
@@ -83,7 +83,7 @@ static void restore_values(const struct fold *f, struct tft_block *b)
 }
 
 /* Undone by itself: the Hadamard matrix of a head is its own inverse. */
-static void rotate_values(const struct fold *f, struct tft_block *b)
+static void rotate_values(const struct fold *f, struct tft_layer *b)
 {
     uint32_t head = quantize_head_block(f->m, f->o);
     if (!head)
@@ -111,7 +111,7 @@ static void restore_down(const struct fold *f, const struct tft_linear *l)
 
 /* Multiplies each column by the factor of the input that it reads, and divides the rows of v and up
    by the factors of the inputs that they make. Norms are divided when they are written. */
-static void scale_inputs(const struct fold *f, struct tft_block *b)
+static void scale_inputs(const struct fold *f, struct tft_layer *b)
 {
     for (int i = 0; i < LAYER_MATS; i++) {
         struct tft_linear *l = layers_linear(b, i);
@@ -125,7 +125,7 @@ static void scale_inputs(const struct fold *f, struct tft_block *b)
 }
 
 /* Undoes scale_inputs. */
-static void unscale_inputs(const struct fold *f, struct tft_block *b)
+static void unscale_inputs(const struct fold *f, struct tft_layer *b)
 {
     for (size_t row = 0; b->mixer == TFT_MIX_ATTENTION && row < b->v.w.rows; row++)
         f->m->kern.scale(layers_weights(&b->v) + row * b->v.w.cols, f->values[row],
@@ -141,20 +141,20 @@ static void unscale_inputs(const struct fold *f, struct tft_block *b)
     }
 }
 
-void fold_rotate(const struct fold *f, struct tft_block *b)
+void fold_rotate(const struct fold *f, struct tft_layer *b)
 {
     rotate_values(f, b);
     rotate_down(f, layers_linear(b, MAT_DOWN));
     rotate_down(f, layers_linear(b, MAT_SHARED_DOWN));
 }
 
-void fold_scale(const struct fold *f, struct tft_block *b)
+void fold_scale(const struct fold *f, struct tft_layer *b)
 {
     scale_inputs(f, b);
     reorder_values(f, b);
 }
 
-void fold_undo(const struct fold *f, struct tft_block *b)
+void fold_undo(const struct fold *f, struct tft_layer *b)
 {
     restore_values(f, b);
     unscale_inputs(f, b);

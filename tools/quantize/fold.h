@@ -29,11 +29,11 @@ void fold_reset(const struct fold *f);
 
 /* The two steps, on a loaded layer (measure/layers.h); factors are chosen between the steps. Norms
    are divided when they are written. */
-void fold_rotate(const struct fold *f, struct tft_block *b);
-void fold_scale(const struct fold *f, struct tft_block *b);
+void fold_rotate(const struct fold *f, struct tft_layer *b);
+void fold_scale(const struct fold *f, struct tft_layer *b);
 
 /* Undoes both steps. */
-void fold_undo(const struct fold *f, struct tft_block *b);
+void fold_undo(const struct fold *f, struct tft_layer *b);
 
 /* Do to values of a prefix, v: [n, G, E] f16, the same as the steps do to the rows of attn_v:
    rotation and factors, and the order. restore undoes both. */

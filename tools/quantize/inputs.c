@@ -10,7 +10,7 @@ const char *quantize_matrix_name(int which)
     return name[which];
 }
 
-const char *quantize_matrix_format(const struct tft_block *b, int which)
+const char *quantize_matrix_format(const struct tft_layer *b, int which)
 {
     static const char *const attention[LAYER_MATS] = {
         "blk.%u.attn_q",         "blk.%u.attn_k",      "blk.%u.attn_v",
@@ -25,9 +25,9 @@ const char *quantize_matrix_format(const struct tft_block *b, int which)
                                                   [MAT_O] = "blk.%u.ssm_out"};
     static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
                                              "blk.%u.ffn_down_exps"};
-    if (which >= MAT_GATE && tft_block_has_experts(b))
+    if (which >= MAT_GATE && tft_layer_has_experts(b))
         return of_experts[which - MAT_GATE];
-    if (which >= MAT_SHARED_GATE && tft_block_has_experts_beside(b))
+    if (which >= MAT_SHARED_GATE && tft_layer_has_experts_beside(b))
         return attention[which - MAT_SHARED_GATE + MAT_GATE];
     const char *own = b->mixer == TFT_MIX_SHORT_CONV  ? conv[which]
                       : b->mixer == TFT_MIX_DELTA_NET ? delta[which]
@@ -35,10 +35,10 @@ const char *quantize_matrix_format(const struct tft_block *b, int which)
     return own ? own : attention[which];
 }
 
-uint32_t quantize_matrix_input(const struct tft_block *b, int which)
+uint32_t quantize_matrix_input(const struct tft_layer *b, int which)
 {
     bool shared = which == MAT_SHARED_GATE || which == MAT_SHARED_UP;
-    if (shared && tft_block_has_experts_beside(b))
+    if (shared && tft_layer_has_experts_beside(b))
         return TFT_IN_BESIDE;
     return which < MAT_O              ? TFT_IN_ATTN
            : which == MAT_O           ? TFT_IN_O
@@ -53,26 +53,26 @@ uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index)
     return index > head ? TFT_IN_SHARED + (index - head - 1) / n_layer : index % TFT_LAYER_INPUTS;
 }
 
-static size_t hidden_width(const struct tft_model *m, const struct tft_block *layer)
+static size_t hidden_width(const struct tft_model *m, const struct tft_layer *layer)
 {
     if (layer)
-        return tft_block_has_experts(layer) ? m->n_ff_expert : layer->down.w.cols;
+        return tft_layer_has_experts(layer) ? m->n_ff_expert : layer->down.w.cols;
     return m->n_ff > m->n_ff_expert ? m->n_ff : m->n_ff_expert;
 }
 
-static size_t shared_width(const struct tft_model *m, const struct tft_block *layer)
+static size_t shared_width(const struct tft_model *m, const struct tft_layer *layer)
 {
-    bool has = layer ? tft_block_has_experts(layer) && layer->up.w.rows : m->shared_expert;
+    bool has = layer ? tft_layer_has_experts(layer) && layer->up.w.rows : m->shared_expert;
     return has ? m->n_ff : 0;
 }
 
-static size_t beside_width(const struct tft_model *m, const struct tft_block *layer)
+static size_t beside_width(const struct tft_model *m, const struct tft_layer *layer)
 {
-    bool has = layer ? tft_block_has_experts_beside(layer) : tft_model_has_input(m, TFT_IN_BESIDE);
+    bool has = layer ? tft_layer_has_experts_beside(layer) : tft_model_has_input(m, TFT_IN_BESIDE);
     return has ? m->n_embd : 0;
 }
 
-size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
+size_t quantize_input_width(const struct tft_model *m, const struct tft_layer *layer,
                             uint32_t which)
 {
     return which == TFT_IN_O        ? layer ? layer->o.w.cols : (size_t)m->n_head * m->head_dim

@@ -26,10 +26,10 @@ enum {
 const char *quantize_matrix_name(int which);
 
 /* The name of the matrix's tensors in files, with %u for the layer: "blk.%u.ffn_gate". */
-const char *quantize_matrix_format(const struct tft_block *b, int which);
+const char *quantize_matrix_format(const struct tft_layer *b, int which);
 
 /* The input that the matrix reads: TFT_IN_ATTN .. TFT_IN_BESIDE. */
-uint32_t quantize_matrix_input(const struct tft_block *b, int which);
+uint32_t quantize_matrix_input(const struct tft_layer *b, int which);
 
 /* Result for one input, over the calibration text. */
 struct quantize_input {
@@ -44,7 +44,7 @@ struct quantize_input {
 uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index);
 
 /* Width of input `which` of a layer; of the widest layer, if `layer` is NULL. 0: no such input. */
-size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
+size_t quantize_input_width(const struct tft_model *m, const struct tft_layer *layer,
                             uint32_t which);
 
 /* Name of a layer's input, after the first linear layer that reads it: "ffn_down". */

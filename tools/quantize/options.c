@@ -42,13 +42,13 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
 bool quantize_rotate_all_possible(const struct tft_model *m)
 {
     return !m->out_norm.b && !m->pos_embed.data && !m->n_expert &&
-           !(m->pieces & (TFT_BIT(TFT_PIECE_NO_PRE_NORM) | TFT_BIT(TFT_PIECE_POST_NORM)));
+           !(m->parts & (TFT_BIT(TFT_PART_NO_PRE_NORM) | TFT_BIT(TFT_PART_POST_NORM)));
 }
 
 bool quantize_rotate_o_possible(const struct tft_model *m)
 {
     return !tft_model_has_states(m) &&
-           !(m->pieces & (TFT_BIT(TFT_PIECE_SUB_NORM) | TFT_BIT(TFT_PIECE_VALUE_NORM)));
+           !(m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)));
 }
 
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
@@ -78,7 +78,7 @@ uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_op
 {
     uint32_t block = m->n_expert ? hidden_block(m->n_ff_expert) : ROTATE_MAX;
     for (uint32_t l = 0; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
+        const struct tft_layer *b = &m->layer[l];
         uint32_t own = b->down.w.cols ? hidden_block(b->down.w.cols) : block;
         block = own < block ? own : block;
     }

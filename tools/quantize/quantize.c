@@ -51,7 +51,7 @@ static bool failed(const struct conversion *c) { return c->bad.code != TFT_OK ||
 /* ------------------------------------------------------------------------------------ smoothing */
 
 /* Chooses the smoothing factors of a norm's output. */
-static void smooth_input(struct conversion *c, struct tft_block *b, uint32_t which)
+static void smooth_input(struct conversion *c, struct tft_layer *b, uint32_t which)
 {
     struct tft_linear *l[LAYER_READERS];
     size_t n = layers_readers(b, which, l), d = c->m->n_embd;
@@ -63,7 +63,7 @@ static void smooth_input(struct conversion *c, struct tft_block *b, uint32_t whi
 }
 
 /* Runs the layer once without smoothing, to choose the factors. */
-static void choose_smooth(struct conversion *c, struct tft_block *b, uint32_t l)
+static void choose_smooth(struct conversion *c, struct tft_layer *b, uint32_t l)
 {
     if (c->o->smooth == 0)
         return;
@@ -78,13 +78,13 @@ static void choose_smooth(struct conversion *c, struct tft_block *b, uint32_t l)
 
 static bool is_attention(const struct conversion *c, uint32_t l)
 {
-    return c->m->block[l].mixer == TFT_MIX_ATTENTION;
+    return c->m->layer[l].mixer == TFT_MIX_ATTENTION;
 }
 
 /* Location of the prefix's keys and values of layer l, which has attention. */
 static size_t prefix_at(const struct conversion *c, uint32_t l)
 {
-    return (size_t)c->m->block[l].kv_layer * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
+    return (size_t)c->m->layer[l].kv_layer * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
 }
 
 /* Copies the layer's keys and values of the prefix, the values as the rotated and scaled weights
@@ -122,14 +122,14 @@ static bool step_progress(struct conversion *c, double done)
 }
 
 /* Whether a cache could use the importance of the keys' channels. */
-static bool has_importance(const struct tft_model *m) { return !(m->pieces & TFT_KV_PIECES); }
+static bool has_importance(const struct tft_model *m) { return !(m->parts & TFT_KV_PARTS); }
 
 /* After each window. */
 static bool on_window(void *user, double done)
 {
     struct conversion *c = user;
     if (c->measuring && is_attention(c, c->layers_done)) {
-        uint32_t l = c->m->block[c->layers_done].kv_layer;
+        uint32_t l = c->m->layer[c->layers_done].kv_layer;
         if (has_importance(c->m))
             key_importance_add(&c->importance, c->y.s, l, c->o->window);
         kv_calibrate_add(&c->kv, c->y.s, l);
@@ -153,7 +153,7 @@ static void measure(struct conversion *c, uint32_t l)
     c->measuring = true;
     c->stats.moments = c->low_bits ? &c->moments : NULL;
     if (c->low_bits)
-        moments_begin(&c->moments, &c->m->block[l]);
+        moments_begin(&c->moments, &c->m->layer[l]);
     layers_run_prefix(&c->y, l, false);
     layers_run_text(&c->y, l, c->low_bits);
     c->stats.moments = NULL;
@@ -206,7 +206,7 @@ static void fail_memory(struct conversion *c)
 /* Whether the producer of the input can be divided: a norm, if there is one. Values keep their
    sizes if the KV cache is calibrated for them. ffn_down's input is up times another number,
    channel by channel, if there is a gate; rotation mixes the channels. */
-static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
+static bool can_scale(const struct conversion *c, const struct tft_layer *b, uint32_t which)
 {
     if (b->in[which].norm) /* a norm lies between the divided rows and the input */
         return false;
@@ -215,7 +215,7 @@ static bool can_scale(const struct conversion *c, const struct tft_block *b, uin
                !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w;
-    if (tft_block_has_experts(b)) /* the router reads the same norm */
+    if (tft_layer_has_experts(b)) /* the router reads the same norm */
         return false;
     if (which == TFT_IN_FFN)
         return b->ffn_norm.w;
@@ -233,7 +233,7 @@ static size_t value_channel(const struct tft_model *m, size_t k)
 
 /* size: [width] = the moments; for attention's output, summed over the heads that share a value.
    The values' factors are scratch. */
-static void input_sizes(struct conversion *c, const struct tft_block *b, uint32_t which,
+static void input_sizes(struct conversion *c, const struct tft_layer *b, uint32_t which,
                         float *size)
 {
     size_t n = quantize_input_width(c->m, b, which);
@@ -250,7 +250,7 @@ static void input_sizes(struct conversion *c, const struct tft_block *b, uint32_
 
 /* Chooses the factors of an input, and divides its moments by their squares. size: [width] scratch
  */
-static void scale_input(struct conversion *c, struct tft_block *b, uint32_t which, float *size)
+static void scale_input(struct conversion *c, struct tft_layer *b, uint32_t which, float *size)
 {
     struct awq_how how = {.group = c->o->group,
                           .kern = &c->m->kern,
@@ -276,7 +276,7 @@ static void scale_input(struct conversion *c, struct tft_block *b, uint32_t whic
 }
 
 /* Chooses the factors of all inputs, from moments and weights that are rotated already. */
-static void choose_awq(struct conversion *c, struct tft_block *b)
+static void choose_awq(struct conversion *c, struct tft_layer *b)
 {
     size_t widest = 0;
     for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
@@ -301,14 +301,14 @@ static void finish_cache(struct conversion *c, uint32_t l)
 {
     size_t at = prefix_at(c, l);
     copy_prefix(c, l);
-    kv_calibrate_finish(&c->kv, c->m->block[l].kv_layer, c->prefix_k + at, c->prefix_v + at);
+    kv_calibrate_finish(&c->kv, c->m->layer[l].kv_layer, c->prefix_k + at, c->prefix_v + at);
     fold_prefix_order(&c->fold, c->prefix_v + at, c->o->n_prefix);
 }
 
 /* All work on layer l before its weights are rounded. */
 static void prepare_layer(struct conversion *c, uint32_t l)
 {
-    struct tft_block *b = &c->m->block[l];
+    struct tft_layer *b = &c->m->layer[l];
     fold_reset(&c->fold);
     input_stats_begin(&c->stats, b);
     layers_load(&c->y, l);
@@ -347,7 +347,7 @@ static bool round_progress(void *user, double done)
 
 /* Maps columns of the matrices to channels of the moments: values are reordered. map: [width]; NULL
    if memory is short */
-static uint32_t *channel_map(const struct conversion *c, const struct tft_block *b, uint32_t which)
+static uint32_t *channel_map(const struct conversion *c, const struct tft_layer *b, uint32_t which)
 {
     size_t n = quantize_input_width(c->m, b, which), dim = c->m->head_dim;
     const int32_t *order = which == TFT_IN_O ? c->kv.value_order : NULL;
@@ -359,7 +359,7 @@ static uint32_t *channel_map(const struct conversion *c, const struct tft_block 
 }
 
 /* Rounds the matrices that read input `which`. */
-static void round_readers(struct conversion *c, struct tft_block *b, uint32_t which)
+static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t which)
 {
     struct metric metric = {0};
     struct low_bits_how how = {.metric = &metric,
@@ -387,7 +387,7 @@ static void round_readers(struct conversion *c, struct tft_block *b, uint32_t wh
 }
 
 /* Rounds the layer's matrices that have few bits. */
-static void round_layer(struct conversion *c, struct tft_block *b)
+static void round_layer(struct conversion *c, struct tft_layer *b)
 {
     for (uint32_t which = 0; which < TFT_INPUT_KINDS && !failed(c); which++)
         if (c->moments.h[which] && quantize_input_width(c->m, b, which))
@@ -396,7 +396,7 @@ static void round_layer(struct conversion *c, struct tft_block *b)
 }
 
 /* Makes the loaded layer compute with the rounded weights. */
-static void use_rounded(struct conversion *c, struct tft_block *b)
+static void use_rounded(struct conversion *c, struct tft_layer *b)
 {
     int8_t row[TFT_PANEL_MAX_K];
     for (int i = 0; i < LAYER_MATS; i++) {
@@ -415,7 +415,7 @@ static void use_rounded(struct conversion *c, struct tft_block *b)
 /* The text goes on through the rounded layer; the layer's inputs give the ranges. */
 static void run_rounded(struct conversion *c, uint32_t l)
 {
-    use_rounded(c, &c->m->block[l]);
+    use_rounded(c, &c->m->layer[l]);
     layers_run_text(&c->y, l, false);
     if (!failed(c))
         finish_inputs(c, l);
@@ -429,7 +429,7 @@ static void put_layer(struct conversion *c, uint32_t l)
     if (data)
         prepare_layer(c, l);
     if (data && !failed(c) && c->low_bits)
-        round_layer(c, &c->m->block[l]);
+        round_layer(c, &c->m->layer[l]);
     if (!failed(c))
         write_layer(&c->file, l, &factors, c->rounded);
     if (!data)
@@ -492,8 +492,8 @@ static bool alloc_low_bits(struct conversion *c)
     size_t text = c->y.n_windows * c->o->window * c->y.stride * sizeof *c->exact;
     for (uint32_t l = 0; l < c->m->n_layer; l++)
         for (int i = 0; i < LAYER_MATS; i++)
-            wanted[quantize_matrix_input(&c->m->block[l], i)] |=
-                layers_linear(&c->m->block[l], i) && quantize_bits(c->o, l, i) < 8;
+            wanted[quantize_matrix_input(&c->m->layer[l], i)] |=
+                layers_linear(&c->m->layer[l], i) && quantize_bits(c->o, l, i) < 8;
     bool correlated = c->o->rounding == QUANTIZE_GPTQ;
     if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.s->n_threads))
         return false;
@@ -543,14 +543,14 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
-    bool norm = m->pieces & (TFT_BIT(TFT_PIECE_SUB_NORM) | TFT_BIT(TFT_PIECE_VALUE_NORM)),
-         gate = m->pieces & TFT_BIT(TFT_PIECE_OUTPUT_GATE);
-    const char *piece = tft_parts_unknown(m, ~TFT_KV_PIECES);
-    if (status == TFT_OK && tft_kv_evicts(&kv) && piece)
+    bool norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
+         gate = m->parts & TFT_BIT(TFT_PART_OUTPUT_GATE);
+    const char *part = tft_parts_unknown(m, ~TFT_KV_PARTS);
+    if (status == TFT_OK && tft_kv_quantizes(&kv) && part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: has %s, which a quantized KV cache does not support yet: use f16 or "
                         "f32",
-                        m->source.name, piece);
+                        m->source.name, part);
     if (status == TFT_OK && kv.reorder && (gate || norm))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "
@@ -583,9 +583,9 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         "none, o+down or all",
                         m->source.name, m->arch->name,
                         tft_model_has_states(m)                   ? "gates"
-                        : m->pieces & TFT_BIT(TFT_PIECE_VALUE_NORM) ? "norms of values"
+                        : m->parts & TFT_BIT(TFT_PART_VALUE_NORM) ? "norms of values"
                                                                     : "a norm after attention");
-    if (o->smooth > 0 && m->pieces & TFT_BIT(TFT_PIECE_NO_PRE_NORM))
+    if (o->smooth > 0 && m->parts & TFT_BIT(TFT_PART_NO_PRE_NORM))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",
                         m->source.name, m->arch->name);
@@ -594,7 +594,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         "%s: cannot smooth %s: its norms are inputs of its experts' router",
                         m->source.name, m->arch->name);
     for (uint32_t l = 0; l < m->n_layer; l++)
-        if (tft_block_has_experts(&m->block[l]) &&
+        if (tft_layer_has_experts(&m->layer[l]) &&
             o->range[l * TFT_LAYER_INPUTS + TFT_IN_DOWN] == TFT_RANGE_TENSOR)
             return tft_fail(err, TFT_ERR_UNSUPPORTED,
                             "%s: experts' hidden activations cannot have a range of all tokens",
@@ -613,15 +613,15 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     return status == TFT_OK && o->n_prefix ? prefix_check_type(m, o->prefix_type, err) : status;
 }
 
-enum tft_status quantize_draft(struct tft_model *m, const char *path,
-                               const struct quantize_opts *o, struct quantize_input *result,
-                               struct tft_new_file **draft, bool *stopped, struct tft_error *err)
+enum tft_status quantize_temp(struct tft_model *m, const char *path, const struct quantize_opts *o,
+                              struct quantize_input *result, struct tft_new_file **temp,
+                              bool *stopped, struct tft_error *err)
 {
     struct conversion c = {
         .m = m, .o = o, .result = result, .low_bits = quantize_low_bits(o, 0, m->n_layer)};
     enum tft_status status = quantize_check(m, o, err);
     *stopped = false;
-    *draft = NULL;
+    *temp = NULL;
     if (status == TFT_OK)
         status = layers_open(&c.y, m, o, err);
     if (status != TFT_OK)
@@ -636,7 +636,7 @@ enum tft_status quantize_draft(struct tft_model *m, const char *path,
         tft_fail(&c.bad, TFT_ERR_NOMEM, "%s: out of memory to quantize", m->source.name);
     if (!failed(&c))
         convert(&c);
-    write_close(&c.file, failed(&c) ? NULL : draft);
+    write_close(&c.file, failed(&c) ? NULL : temp);
     free_all(&c);
     layers_close(&c.y);
     *stopped = c.stopped;
@@ -648,7 +648,7 @@ enum tft_status quantize_draft(struct tft_model *m, const char *path,
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
                          struct quantize_input *result, bool *stopped, struct tft_error *err)
 {
-    struct tft_new_file *draft;
-    enum tft_status status = quantize_draft(m, path, o, result, &draft, stopped, err);
-    return draft ? tft_new_file_end(draft, true, err) : status;
+    struct tft_new_file *temp;
+    enum tft_status status = quantize_temp(m, path, o, result, &temp, stopped, err);
+    return temp ? tft_new_file_end(temp, true, err) : status;
 }

@@ -95,7 +95,7 @@
  *   job/                      the steps of a run, each with its options
  *     job.h                   options, callbacks and the error, which all steps share
  *     open.h                  the float model, of a file or a folder
- *     made.h                  the new model: a draft without a name
+ *     made.h                  the new model: a temporary file without a name
  *     format.h                its chat template
  *     text.h                  calibration text and held-out text
  *     prefix.h, system.h      tokens of the prefix; prefixes of system messages
@@ -123,10 +123,10 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
                          struct quantize_input *result, bool *stopped, struct tft_error *err);
 
-/* The same, but the file has no name yet: *draft, to be read as (*draft)->draft.name, and for
+/* The same, but the file has no name yet: *temp, to be read as (*temp)->temp.name, and for
    tft_new_file_end. NULL after a failure, and if *stopped. */
-enum tft_status quantize_draft(struct tft_model *m, const char *path,
-                               const struct quantize_opts *o, struct quantize_input *result,
-                               struct tft_new_file **draft, bool *stopped, struct tft_error *err);
+enum tft_status quantize_temp(struct tft_model *m, const char *path, const struct quantize_opts *o,
+                              struct quantize_input *result, struct tft_new_file **temp,
+                              bool *stopped, struct tft_error *err);
 
 #endif

@@ -23,7 +23,7 @@ static enum tft_status convert(struct quantize_run *run)
     if (status != TFT_OK)
         return status;
     status =
-        quantize_draft(run->m, j->out, &run->o, run->result, &run->made.draft, &stopped, j->err);
+        quantize_temp(run->m, j->out, &run->o, run->result, &run->made.temp, &stopped, j->err);
     return job_end(j, status, stopped);
 }
 
@@ -64,7 +64,7 @@ static enum tft_status tune_prefix(struct quantize_run *run)
     return status == TFT_OK ? job_tune_finish(&run->tune, &run->made) : status;
 }
 
-/* What follows quantize_draft(). The model gets its name at the end. */
+/* What follows quantize_temp(). The model gets its name at the end. */
 static enum tft_status finish(struct quantize_run *run)
 {
     struct job_made *made = &run->made;

@@ -27,20 +27,20 @@ trap 'rm -rf "$folder"' EXIT
 for options in "" "--bits 4 --group 32" "--range percentile --rotate all"; do
     want=
     # "built with openmp c avx2": the kernels come after the threads
-    for rung in $("$glibc/tools/tuffet" --version | sed -n 's/^built with [a-z]* //p'); do
+    for isa in $("$glibc/tools/tuffet" --version | sed -n 's/^built with [a-z]* //p'); do
         for build in "$glibc" "$musl"; do
             # shellcheck disable=SC2086 # words of options
             "$build/tools/tuffet" quantize "$folder/floats.gguf" -o "$folder/out.gguf" \
-                --cpu "$rung" --calib-tokens 1024 $options >/dev/null 2>"$folder/said" || {
+                --cpu "$isa" --calib-tokens 1024 $options >/dev/null 2>"$folder/said" || {
                 # a set of kernels that this CPU lacks
                 grep -q 'this CPU has no kernels' "$folder/said" && continue
                 cat "$folder/said" >&2
                 exit 1
             }
             sum=$(sha256sum <"$folder/out.gguf")
-            echo "$sum  $build $rung $options"
+            echo "$sum  $build $isa $options"
             [ "${want:=$sum}" = "$sum" ] || {
-                echo "musl.sh: $build makes another file with the kernels $rung" >&2
+                echo "musl.sh: $build makes another file with the kernels $isa" >&2
                 exit 1
             }
         done

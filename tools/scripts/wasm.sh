@@ -35,21 +35,21 @@ same() {
     name=$1
     shift
     "$native" "$@" 2>"$folder/said" | sed 's/"seconds":[^,]*,//' >"$folder/native"
-    for rung in c simd128; do
-        $run "$@" --cpu $rung 2>"$folder/said" | sed 's/"seconds":[^,]*,//' >"$folder/wasm"
+    for isa in c simd128; do
+        $run "$@" --cpu $isa 2>"$folder/said" | sed 's/"seconds":[^,]*,//' >"$folder/wasm"
         cmp "$folder/native" "$folder/wasm"
-        echo "$name, $rung: $(cksum <"$folder/wasm")"
+        echo "$name, $isa: $(cksum <"$folder/wasm")"
     done
 }
 
 want=
 for program in "$native" "$run"; do
-    for rung in c simd128; do
-        [ "$program $rung" != "$native simd128" ] || continue
-        $program quantize "$model" -o "$folder/out.gguf" --cpu $rung --calib-tokens 1024 \
+    for isa in c simd128; do
+        [ "$program $isa" != "$native simd128" ] || continue
+        $program quantize "$model" -o "$folder/out.gguf" --cpu $isa --calib-tokens 1024 \
             >/dev/null 2>&1
         sum=$(sha256sum <"$folder/out.gguf")
-        echo "a W8A8 file, $rung: $sum"
+        echo "a W8A8 file, $isa: $sum"
         [ "${want:=$sum}" = "$sum" ]
     done
 done

@@ -11,7 +11,7 @@
  *       m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
  *   the result is o / l
  *
- * Slots of bytes use two integer products instead: int8.c. With split retention (kv.h), apart.c
+ * Slots of bytes use two integer products instead: int8.c. With split retention (kv.h), split.c
  * attends instead.
  *
  * A token's result depends on its position alone: neither on the tokens computed with it, nor on
@@ -27,13 +27,13 @@
 
 /* ------------------------------------------------------------------------------------ the cache */
 
-/* Carries out the chunk's evictions and stores its tokens, by heads: a panel of keys belongs to 16
-   tokens. */
+/* Carries out the chunk's quantizations and stores its tokens, by heads: a panel of keys belongs
+   to 16 tokens. */
 static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_chunk *c)
 {
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_kernels *kern = &p->m->kern;
-    const struct tft_block *b = &p->m->block[layer];
+    const struct tft_layer *b = &p->m->layer[layer];
     size_t begin, end, dim = b->kv.dim;
     uint32_t own = b->kv_layer;
     struct tft_kv_place side[] = {tft_kv_place_in(kv, own, c, TFT_KV_K),
@@ -42,8 +42,8 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
     tft_pass_share(p, b->kv.n, &begin, &end);
     for (uint32_t h = (uint32_t)begin; h < end; h++) {
         for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
-            if (side[i].evicts)
-                tft_kv_evict(kv, kern, own, h, i, &side[i].eviction, p->tid);
+            if (side[i].quantizes)
+                tft_kv_quantize(kv, kern, own, h, i, &side[i].quantization, p->tid);
         for (uint32_t t = c->from; t < c->to; t++) {
             uint32_t i = t - c->from;
             tft_kv_store_key(kv, kern, own, h, side[TFT_KV_K].slot + i,
@@ -54,14 +54,14 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
     }
 }
 
-static void store_first(struct tft_pass *p, const struct tft_block *b)
+static void store_first(struct tft_pass *p, const struct tft_layer *b)
 {
-    store_chunk(p, (uint32_t)(b - p->m->block), &p->plan->chunk[0]);
+    store_chunk(p, (uint32_t)(b - p->m->layer), &p->plan->chunk[0]);
 }
 
 void tft_cpu_kv_append(struct tft_pass *p, uint32_t layer)
 {
-    tft_pass_by_lane(p, store_first, &p->m->block[layer]);
+    tft_pass_by_seq(p, store_first, &p->m->layer[layer]);
 }
 
 /* ---------------------------------------------------------------------------------------- spans */
@@ -155,7 +155,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
 static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                          const struct tft_input *in)
 {
-    const struct tft_block *b = &p->m->block[layer];
+    const struct tft_layer *b = &p->m->layer[layer];
     uint32_t n = queries->n, heads = b->kv.n, group = p->m->n_head / heads,
              step = tft_tile_tokens(group), tiles = (n + step - 1) / step;
     for (uint32_t i = (uint32_t)p->tid; i < tiles * heads; i += (uint32_t)p->n_threads) {
@@ -223,7 +223,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
     const struct tft_seen *seen = &queries->side[TFT_KV_K];
-    const struct tft_block *block = &m->block[layer];
+    const struct tft_layer *block = &m->layer[layer];
     struct tft_tile t = {.layer = block->kv_layer,
                          .dim = block->kv.dim,
                          .n_tokens = 1,
@@ -256,9 +256,9 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
 {
     const struct tft_seen *k = &queries->side[TFT_KV_K];
     bool split = queries->n == 1 && k->slot + k->blocks * p->s->kv.block >= TFT_SPAN;
-    bool ring = tft_kv_has_ring(&p->s->kv, p->m->block[layer].kv_layer);
-    if (tft_kv_apart(&p->s->kv.policy) && !ring) {
-        tft_attend_apart(p, layer, queries, in, split);
+    bool ring = tft_kv_has_ring(&p->s->kv, p->m->layer[layer].kv_layer);
+    if (tft_kv_split(&p->s->kv.policy) && !ring) {
+        tft_attend_split(p, layer, queries, in, split);
         return;
     }
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), split ? BIT(TFT_PARTS) : BIT(TFT_A));
@@ -271,15 +271,15 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
 static struct tft_seen seen_of(const struct tft_pass *p, uint32_t layer,
                                const struct tft_kv_chunk *c, enum tft_kv_which which, uint32_t skip)
 {
-    struct tft_kv_place place = tft_kv_place_in(&p->s->kv, p->m->block[layer].kv_layer, c, which);
+    struct tft_kv_place place = tft_kv_place_in(&p->s->kv, p->m->layer[layer].kv_layer, c, which);
     return (struct tft_seen){place.slot + skip, place.blocks, place.owner};
 }
 
-/* Each chunk attends before the next one is stored: its tokens may see some that are evicted for
+/* Each chunk attends before the next one is stored: its tokens may see some that are quantized for
    the next chunk. */
-static void attend_chunks(struct tft_pass *p, const struct tft_block *b)
+static void attend_chunks(struct tft_pass *p, const struct tft_layer *b)
 {
-    uint32_t layer = (uint32_t)(b - p->m->block);
+    uint32_t layer = (uint32_t)(b - p->m->layer);
     for (uint32_t i = 0; i < p->plan->n_chunk; i++) {
         const struct tft_kv_chunk *c = &p->plan->chunk[i];
         uint32_t skip = p->first > c->from ? p->first - c->from : 0, first = c->from + skip;
@@ -299,7 +299,7 @@ static void attend_chunks(struct tft_pass *p, const struct tft_block *b)
 
 void tft_cpu_attend(struct tft_pass *p, uint32_t layer)
 {
-    const struct tft_block *b = &p->m->block[layer];
-    tft_pass_by_lane(p, attend_chunks, b);
+    const struct tft_layer *b = &p->m->layer[layer];
+    tft_pass_by_seq(p, attend_chunks, b);
     p->ops->quantize(p, TFT_A, &b->o);
 }

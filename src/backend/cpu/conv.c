@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------------------------------- state */
 
-float *tft_cpu_state(const struct tft_pass *p, const struct tft_block *b)
+float *tft_cpu_state(const struct tft_pass *p, const struct tft_layer *b)
 {
     return p->s->states.now + b->state;
 }
@@ -68,7 +68,7 @@ static void put_token(const struct tft_pass *p, struct tft_slice *s, uint32_t t,
     tft_slice_next(s);
 }
 
-static void short_conv(struct tft_pass *p, const struct tft_block *b)
+static void short_conv(struct tft_pass *p, const struct tft_layer *b)
 {
     size_t d = p->m->n_embd, begin, end;
     tft_pass_touch(p, BIT(TFT_M), BIT(TFT_A) | BIT(TFT_STATES));
@@ -83,8 +83,8 @@ static void short_conv(struct tft_pass *p, const struct tft_block *b)
     }
 }
 
-void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_short_conv(struct tft_pass *p, const struct tft_layer *b)
 {
-    tft_pass_by_lane(p, short_conv, b);
+    tft_pass_by_seq(p, short_conv, b);
     tft_cpu_quantize(p, TFT_A, b->o.in);
 }

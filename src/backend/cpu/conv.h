@@ -34,6 +34,6 @@ static inline float *tft_slice_newest(const struct tft_slice *s)
 }
 
 /* The state of the block's layer. */
-float *tft_cpu_state(const struct tft_pass *p, const struct tft_block *b);
+float *tft_cpu_state(const struct tft_pass *p, const struct tft_layer *b);
 
 #endif

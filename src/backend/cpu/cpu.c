@@ -53,7 +53,7 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
 
 const struct tft_backend tft_backend_cpu = {
     .name = "cpu",
-    .pieces = UINT64_MAX,
+    .parts = UINT64_MAX,
     .has_i8 = true,
     .ops = {
         .embed = tft_cpu_embed,
@@ -78,8 +78,8 @@ const struct tft_backend tft_backend_cpu = {
         .set_aside = tft_cpu_set_aside,
         .add_aside = tft_cpu_add_aside,
         .linear_add = tft_cpu_linear_add,
-        .linear_apart = tft_cpu_linear_apart,
-        .add_apart = tft_cpu_add_apart,
+        .linear_y = tft_cpu_linear_y,
+        .add_y = tft_cpu_add_y,
         .layer_embed = tft_cpu_layer_embed,
         .embed_gate = tft_cpu_embed_gate,
         .keep_hidden = tft_cpu_keep_hidden,

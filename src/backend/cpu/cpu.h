@@ -3,7 +3,7 @@
  *
  *      rows.c      embedding, norms, rotation; bytes of rows
  *      linear.c    matrix products and the hidden activations
- *      attend.c    the cache and attention over it; apart.c where keys and values are apart; span.c
+ *      attend.c    the cache and attention over it; split.c where keys and values are apart; span.c
  *                  the work on one span, for both;
  *                  int8.c on one of slots that are bytes
  *      conv.c      short convolutions; delta.c delta nets
@@ -28,10 +28,10 @@ extern const struct tft_backend tft_backend_cpu;
 void tft_cpu_embed(struct tft_pass *p);
 void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 void tft_cpu_keep_hidden(struct tft_pass *p);
-void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_rope(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_rope(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_scale_queries(struct tft_pass *p);
 
 /* Whether each thread makes the one row of `buf` for itself: one token's normalised row takes less
@@ -69,30 +69,30 @@ void tft_cpu_activate(const struct tft_pass *p, enum tft_activation a, enum tft_
 void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
                     enum tft_buf from, bool add);
 
-void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_qkv(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l);
 void tft_cpu_hidden(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                     const struct tft_linear *up, const struct tft_linear *down);
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                         enum tft_buf from);
-void tft_cpu_linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
-void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w, const float *scale);
+void tft_cpu_linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
+void tft_cpu_add_y(struct tft_pass *p, const struct tft_norm *w, const float *scale);
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
 
 /* ---- conv.c */
 
-void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_short_conv(struct tft_pass *p, const struct tft_layer *b);
 
 /* ---- delta.c */
 
-void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_delta_net(struct tft_pass *p, const struct tft_layer *b);
 
 /* ---- experts.c */
 
-void tft_cpu_route(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b, enum tft_activation a);
+void tft_cpu_route(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
 void tft_cpu_set_aside(struct tft_pass *p, const struct tft_norm *w);
 void tft_cpu_add_aside(struct tft_pass *p, const struct tft_norm *w);
 

@@ -9,7 +9,7 @@
 /* ---------------------------------------------------------------------------------- convolution */
 
 /* Channels of one slice through the tokens, in place. */
-static void conv_slice(const struct tft_pass *p, const struct tft_block *b, size_t from, size_t n)
+static void conv_slice(const struct tft_pass *p, const struct tft_layer *b, size_t from, size_t n)
 {
     struct tft_slice s;
     tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
@@ -22,7 +22,7 @@ static void conv_slice(const struct tft_pass *p, const struct tft_block *b, size
     tft_slice_close(&s);
 }
 
-static void conv(struct tft_pass *p, const struct tft_block *b)
+static void conv(struct tft_pass *p, const struct tft_layer *b)
 {
     size_t channels = b->taps.channels, begin, end;
     tft_pass_touch(p, 0, BIT(TFT_M) | BIT(TFT_STATES));
@@ -58,7 +58,7 @@ static double softplus(double x)
 }
 
 /* The gates of head j for n tokens from t on. */
-static void gates(const struct tft_pass *p, const struct tft_block *b, uint32_t j, uint32_t t,
+static void gates(const struct tft_pass *p, const struct tft_layer *b, uint32_t j, uint32_t t,
                   uint32_t n, float *decay, float *beta)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -70,7 +70,7 @@ static void gates(const struct tft_pass *p, const struct tft_block *b, uint32_t 
 
 /* Writes the output of head j for token t, normalised and gated, to A. y: the output, which is in M
    in place of the head's values. */
-static void put_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j, uint32_t t,
+static void put_head(const struct tft_pass *p, const struct tft_layer *b, uint32_t j, uint32_t t,
                      float *y)
 {
     const struct tft_kernels *kern = &p->m->kern;
@@ -84,7 +84,7 @@ static void put_head(const struct tft_pass *p, const struct tft_block *b, uint32
 }
 
 /* Head j through the tokens. */
-static void run_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j)
+static void run_head(const struct tft_pass *p, const struct tft_layer *b, uint32_t j)
 {
     const struct tft_delta_shape *d = &p->m->delta;
     size_t dim = d->dim, of_keys = (size_t)d->k_heads * dim, of_key = j % d->k_heads * dim,
@@ -109,7 +109,7 @@ static void run_head(const struct tft_pass *p, const struct tft_block *b, uint32
     }
 }
 
-static void delta_net(struct tft_pass *p, const struct tft_block *b)
+static void delta_net(struct tft_pass *p, const struct tft_layer *b)
 {
     size_t begin, end;
     conv(p, b);
@@ -121,8 +121,8 @@ static void delta_net(struct tft_pass *p, const struct tft_block *b)
         run_head(p, b, (uint32_t)j);
 }
 
-void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_delta_net(struct tft_pass *p, const struct tft_layer *b)
 {
-    tft_pass_by_lane(p, delta_net, b);
+    tft_pass_by_seq(p, delta_net, b);
     tft_cpu_quantize(p, TFT_A, b->o.in);
 }

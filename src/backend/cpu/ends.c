@@ -1,7 +1,7 @@
 /*
  * Counts bytes at the ends of static ranges, for sessions that ask for it (tft_session_ends). The
  * bytes of an input are counted where a product reads them: they are complete there, whichever
- * operation made them, and this file is the same on every rung.
+ * operation made them, and this file is the same on every ISA level.
  *
  * Each thread counts its part, into numbers of its own in the session. Sums of integers have no
  * order, so the counts are the same with any number of threads.
@@ -32,8 +32,8 @@ static uint64_t count(const uint8_t *x, size_t n)
 bool tft_cpu_counts_ends(const struct tft_pass *p)
 {
     bool counts = p->s && p->s->ends;
-    for (uint32_t i = 0; i < p->n_lane; i++)
-        counts |= p->lane[i].s->ends != NULL;
+    for (uint32_t i = 0; i < p->n_seq; i++)
+        counts |= p->seq[i].s->ends != NULL;
     return counts;
 }
 
@@ -41,14 +41,14 @@ bool tft_cpu_counts_ends(const struct tft_pass *p)
    If all rows are left, both orders are the same. */
 static const struct tft_session *session_of(const struct tft_pass *p, uint32_t t)
 {
-    if (!p->lane)
+    if (!p->seq)
         return p->s;
     if (!p->first)
-        return tft_pass_lane(p, t)->s;
-    const struct tft_lane *lane = p->lane;
-    for (uint32_t end = p->first + lane->n_logits; t >= end; end += lane->n_logits)
-        lane++;
-    return lane->s;
+        return tft_pass_seq(p, t)->s;
+    const struct tft_seq *seq = p->seq;
+    for (uint32_t end = p->first + seq->n_logits; t >= end; end += seq->n_logits)
+        seq++;
+    return seq->s;
 }
 
 static void add(const struct tft_pass *p, uint32_t t, const uint8_t *x, size_t n)

@@ -50,7 +50,7 @@ static float shared_weight(const struct tft_pass *p, const struct tft_experts *x
 }
 
 /* R of a token. */
-static void router_input(const struct tft_pass *p, const struct tft_block *b, uint32_t t)
+static void router_input(const struct tft_pass *p, const struct tft_layer *b, uint32_t t)
 {
     const struct tft_norm *own = &b->experts.router_norm;
     float *r = tft_pass_row(p, TFT_R, t);
@@ -68,7 +68,7 @@ static void choose(const struct tft_pass *p, const struct tft_experts *x, uint32
         to[i].weight *= x->factor[to[i].expert];
 }
 
-void tft_cpu_route(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_route(struct tft_pass *p, const struct tft_layer *b)
 {
     const struct tft_experts *x = &b->experts;
     struct tft_routes *r = &p->work->routes;
@@ -215,26 +215,26 @@ static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft
 
 /* Y of all tokens begins with the block's own feed-forward, or with 0 if there is none, or it was
    set aside: rows [begin, end). */
-static void begin_sums(const struct tft_pass *p, const struct tft_block *b, size_t begin,
+static void begin_sums(const struct tft_pass *p, const struct tft_layer *b, size_t begin,
                        size_t end)
 {
     for (uint32_t t = p->first; t < p->n; t++) {
         float *y = tft_pass_row(p, TFT_Y, t) + begin;
-        if (!b->up.w.rows || tft_block_has_experts_beside(b))
+        if (!b->up.w.rows || tft_layer_has_experts_beside(b))
             memset(y, 0, (end - begin) * sizeof *y);
         else if (b->experts.shared_gate.rows)
             p->m->kern.scale(y, p->work->routes.shared[t], end - begin);
     }
 }
 
-void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b, enum tft_activation a)
+void tft_cpu_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
 {
     const struct tft_experts *x = &b->experts;
     const struct tft_routes *r = &p->work->routes;
     float *sum = p->work->hidden[p->tid].gate;
     size_t begin, end;
     if (!b->up.w.rows ||
-        tft_block_has_experts_beside(b)) { /* otherwise the block's own feed-forward has shown it,
+        tft_layer_has_experts_beside(b)) { /* otherwise the block's own feed-forward has shown it,
                                               and counted it */
         tft_pass_tap(p, &x->up, TFT_XN);
         tft_cpu_count_ends(p, x->up.in, TFT_XN);

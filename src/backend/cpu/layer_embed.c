@@ -38,7 +38,7 @@ void tft_cpu_layer_embed(struct tft_pass *p)
 void tft_cpu_embed_gate(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
-    const struct tft_block *b = &m->block[layer];
+    const struct tft_layer *b = &m->layer[layer];
     size_t n = m->layer_embed.n;
     tft_cpu_linear(p, TFT_I, &b->embed_gate, TFT_XN, false);
     tft_pass_touch(p, BIT(TFT_P), BIT(TFT_I));

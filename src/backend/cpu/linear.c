@@ -54,7 +54,7 @@ void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear
 }
 _Static_assert(TFT_LINE % TFT_PANEL == 0, "a thread's share of the rows begins with a panel");
 
-static void values_are_keys(struct tft_pass *p, const struct tft_block *b)
+static void values_are_keys(struct tft_pass *p, const struct tft_layer *b)
 {
     tft_pass_touch(p, BIT(TFT_K), BIT(TFT_V));
     struct tft_part part = tft_pass_part(p, b->k.w.rows, TFT_LINE);
@@ -63,7 +63,7 @@ static void values_are_keys(struct tft_pass *p, const struct tft_block *b)
                (part.to - part.from) * sizeof(float));
 }
 
-void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_qkv(struct tft_pass *p, const struct tft_layer *b)
 {
     tft_cpu_linear(p, TFT_Q, &b->q, TFT_XN, false);
     if (!b->k.w.rows)
@@ -75,7 +75,7 @@ void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b)
         values_are_keys(p, b);
 }
 
-void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_layer *b)
 {
     uint32_t dim = p->m->head_dim;
     tft_cpu_linear(p, TFT_M, &b->q, TFT_XN, false);
@@ -89,7 +89,7 @@ void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b)
                    dim * sizeof(float));
 }
 
-void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_layer *b)
 {
     tft_cpu_linear(p, TFT_Q, &b->delta.z, TFT_XN, false);
     tft_cpu_linear(p, TFT_K, &b->delta.alpha, TFT_XN, false);
@@ -107,7 +107,7 @@ void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_li
     tft_cpu_linear(p, to, w, from, true);
 }
 
-void tft_cpu_linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
+void tft_cpu_linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
 {
     tft_cpu_linear(p, TFT_Y, l, from, false);
 }

@@ -94,18 +94,18 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
 
 void tft_cpu_keep_hidden(struct tft_pass *p)
 {
-    const struct tft_lane whole = {.s = p->s, .n = p->n, .n_hidden = p->n_hidden};
-    const struct tft_lane *lane = p->lane ? p->lane : &whole;
+    const struct tft_seq whole = {.s = p->s, .n = p->n, .n_hidden = p->n_hidden};
+    const struct tft_seq *seq = p->seq ? p->seq : &whole;
     size_t width = p->m->n_embd, row = 0, begin, end;
     tft_pass_touch(p, BIT(TFT_X), 0);
     tft_pass_share(p, p->n_hidden, &begin, &end);
     for (uint32_t i = 0; row < p->n_hidden; i++)
-        for (uint32_t k = 0; k < lane[i].n_hidden; k++, row++)
+        for (uint32_t k = 0; k < seq[i].n_hidden; k++, row++)
             if (row >= begin && row < end)
                 tft_cpu_norm_row(p, &p->m->out_norm,
-                                 lane[i].at + lane[i].n - lane[i].n_hidden + k,
-                                 lane[i].s->out.hidden + k * width);
-    if (!p->lane)
+                                 seq[i].at + seq[i].n - seq[i].n_hidden + k,
+                                 seq[i].s->out.hidden + k * width);
+    if (!p->seq)
         p->first = p->n - p->n_logits;
 }
 
@@ -122,7 +122,7 @@ static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft
     }
 }
 
-void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_layer *b)
 {
     rmsnorm_heads(p, TFT_Q, &b->q_norm, p->m->n_head, b->kv.dim);
     if (b->k.w.rows)
@@ -142,7 +142,7 @@ static void rmsnorm_whole(struct tft_pass *p, enum tft_buf buf, const struct tft
     }
 }
 
-void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_layer *b)
 {
     rmsnorm_whole(p, TFT_Q, &b->q_norm);
     rmsnorm_whole(p, TFT_K, &b->k_norm);
@@ -161,13 +161,13 @@ static void layernorm_heads(struct tft_pass *p, enum tft_buf buf, const struct t
     }
 }
 
-void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_layer *b)
 {
     layernorm_heads(p, TFT_Q, &b->q_norm);
     layernorm_heads(p, TFT_K, &b->k_norm);
 }
 
-void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w, const float *scale)
+void tft_cpu_add_y(struct tft_pass *p, const struct tft_norm *w, const float *scale)
 {
     const struct tft_model *m = p->m;
     uint32_t begin, end;
@@ -188,7 +188,7 @@ void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w, const float
 /* ------------------------------------------------------------------------------------- rotation */
 
 /* Rotates n heads. */
-static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_block *b, uint32_t n)
+static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_layer *b, uint32_t n)
 {
     const struct tft_model *m = p->m;
     tft_rope_fn *rope = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
@@ -206,7 +206,7 @@ static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_block 
     }
 }
 
-void tft_cpu_rope(struct tft_pass *p, const struct tft_block *b)
+void tft_cpu_rope(struct tft_pass *p, const struct tft_layer *b)
 {
     rotate(p, TFT_Q, b, p->m->n_head);
     if (b->k.w.rows)

@@ -182,7 +182,7 @@ void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t
 {
     const struct tft_kernels *kern = &p->m->kern;
     kern->scale(result, 1.0f / sum, dim);
-    if (p->m->pieces & TFT_BIT(TFT_PIECE_OUTPUT_GATE))
+    if (p->m->parts & TFT_BIT(TFT_PART_OUTPUT_GATE))
         kern->sigmoid_mul(result, result, tft_pass_row(p, TFT_M, token) + (2 * head + 1) * dim,
                           dim);
     if (in->range == TFT_RANGE_STATIC && !in->norm)

@@ -1,6 +1,6 @@
 /*
  * Attention within one span of the cache, 256 slots or 256 tokens of blocks: the scores of its keys
- * and the mix of its values, for a tile of queries. attend.c and apart.c put the spans together.
+ * and the mix of its values, for a tile of queries. attend.c and split.c put the spans together.
  */
 #ifndef TFT_CPU_SPAN_H
 #define TFT_CPU_SPAN_H
@@ -149,7 +149,7 @@ void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const 
 void tft_attend_int8(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                      uint32_t first, float *scores, float *o, struct tft_span_part *part);
 
-/* ---- apart.c: attention with split retention */
+/* ---- split.c: attention with split retention */
 
 /* Tokens of a chunk that attend: n from token `first` of the pass on. */
 struct tft_queries {
@@ -158,7 +158,7 @@ struct tft_queries {
 };
 
 /* split: there is one token, and threads share its spans. */
-void tft_attend_apart(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
+void tft_attend_split(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                       const struct tft_input *in, bool split);
 
 #endif

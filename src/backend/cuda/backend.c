@@ -88,7 +88,7 @@ static struct tft_cuda_heads q_and_k(const struct tft_pass *p)
     };
 }
 
-static void rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
+static void rmsnorm_heads(struct tft_pass *p, const struct tft_layer *b)
 {
     struct device_session *ds = session_of(p);
     struct tft_cuda_heads x = q_and_k(p);
@@ -140,14 +140,14 @@ static void linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_lin
     linear(p, to, l, from, true);
 }
 
-static void qkv(struct tft_pass *p, const struct tft_block *b)
+static void qkv(struct tft_pass *p, const struct tft_layer *b)
 {
     struct tft_cuda_product all[] = {product(p, TFT_Q, &b->q), product(p, TFT_K, &b->k),
                                      product(p, TFT_V, &b->v)};
     multiply(p, all, 3, false, TFT_XN, b->q.in);
 }
 
-static void rope(struct tft_pass *p, const struct tft_block *b)
+static void rope(struct tft_pass *p, const struct tft_layer *b)
 {
     (void)b; /* all layers rotate alike: this backend does not support windows */
     struct device_session *ds = session_of(p);
@@ -160,7 +160,7 @@ static void rope(struct tft_pass *p, const struct tft_block *b)
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Carries out the evictions of the plan's i-th chunk and stores the chunk's tokens. */
+/* Carries out the quantizations of the plan's i-th chunk and stores the chunk's tokens. */
 static void store_chunk(struct tft_pass *p, uint32_t layer, uint32_t i)
 {
     struct device_session *ds = session_of(p);
@@ -169,12 +169,13 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, uint32_t i)
     struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
     size_t stride = tft_pass_stride(p, TFT_K);
     for (int side = 0; side < TFT_KV_SIDES; side++) {
-        if (!c->side[side].evicts)
+        if (!c->side[side].quantizes)
             continue;
         struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, layer);
         struct tft_cuda_clips clips = {
             {TFT_KV_CLIPS}, (uint32_t)tft_kv_clips(policy), tft_kv_clips_to_zero(policy)};
-        tft_cuda_evict(ds->stream, &blocks, &slots, &ds->eviction[i][side], &clips, ds->evict_rows);
+        tft_cuda_quantize_kv(ds->stream, &blocks, &slots, &ds->quantization[i][side], &clips,
+                             ds->quantize_rows);
     }
     tft_cuda_put(ds->stream, &slots, ds->buf[TFT_K] + c->from * stride,
                  ds->buf[TFT_V] + c->from * stride, stride, c->to - c->from,
@@ -189,12 +190,12 @@ static void kv_append(struct tft_pass *p, uint32_t layer)
 
 /* Attention of the plan's i-th chunk, from token p->first on, with keys and values apart: as many
    tokens at once as the room for scores allows. */
-static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_input *in,
+static void attend_split(const struct tft_pass *p, uint32_t i, const struct tft_input *in,
                          const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks)
 {
     struct device_session *ds = session_of(p);
     const struct tft_kv_chunk *c = &p->plan->chunk[i];
-    struct tft_cuda_apart apart = {
+    struct tft_cuda_split split = {
         .block_owner = {ds->block_owner[0], ds->block_owner[1]},
         .scores = ds->scores,
         .max_tokens = p->s->kv.max_tokens,
@@ -203,28 +204,28 @@ static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_
         .block_spans = ds->partials.block_spans,
     };
     for (int side = 0; side < TFT_KV_SIDES; side++)
-        apart.slot_owner[side] =
+        split.slot_owner[side] =
             ds->uploaded.owner[side] + tft_cuda_owners_at(ds, side, i);
     struct tft_pass rest = *p;
-    for (; rest.first < c->to; rest.first += ds->apart_tokens) {
+    for (; rest.first < c->to; rest.first += ds->split_tokens) {
         struct tft_cuda_rows y = output_rows(&rest, TFT_A, in);
-        tft_cuda_attend_apart(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q),
+        tft_cuda_attend_split(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q),
                               slots, blocks, p->m->n_head,
-                              min_u32(c->to - rest.first, ds->apart_tokens), rest.first - c->from,
-                              ds->uploaded.start + i, &apart);
+                              min_u32(c->to - rest.first, ds->split_tokens), rest.first - c->from,
+                              ds->uploaded.start + i, &split);
     }
 }
 
-/* A chunk attends before the next chunk is stored, because the next chunk may evict tokens from
+/* A chunk attends before the next chunk is stored, because the next chunk may quantize tokens from
    slots that this chunk attends to. */
 static void attend(struct tft_pass *p, uint32_t layer)
 {
-    const struct tft_input *in = p->m->block[layer].o.in;
+    const struct tft_input *in = p->m->layer[layer].o.in;
     struct device_session *ds = session_of(p);
-    bool evicts = tft_kv_evicts(&p->s->kv.policy);
+    bool quantizes = tft_kv_quantizes(&p->s->kv.policy);
     struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
     struct tft_cuda_blocks blocks = {.dim = 0};
-    if (evicts)
+    if (quantizes)
         blocks = tft_cuda_blocks_of(ds, layer);
     for (uint32_t i = 0; i < p->plan->n_chunk; i++) {
         const struct tft_kv_chunk *c = &p->plan->chunk[i];
@@ -235,20 +236,20 @@ static void attend(struct tft_pass *p, uint32_t layer)
             continue;
         struct tft_pass rest = *p; /* the same pass, with only tokens `from` on active */
         rest.first = from;
-        if (tft_kv_apart(&p->s->kv.policy)) {
-            attend_apart(&rest, i, in, &slots, &blocks);
+        if (tft_kv_split(&p->s->kv.policy)) {
+            attend_split(&rest, i, in, &slots, &blocks);
             continue;
         }
         struct tft_cuda_rows y = output_rows(&rest, TFT_A, in);
         tft_cuda_attend(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q), &slots,
-                        evicts ? &blocks : NULL, p->m->n_head, c->to - from, skip,
+                        quantizes ? &blocks : NULL, p->m->n_head, c->to - from, skip,
                         ds->uploaded.start + i, &ds->partials);
     }
     if (n_active(p))
         quantize(p, TFT_A, in);
 }
 
-/* SiLU with a gate, GELU without one: other pieces are refused. */
+/* SiLU with a gate, GELU without one: other parts are refused. */
 static void hidden(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                    const struct tft_linear *up, const struct tft_linear *down)
 {
@@ -266,11 +267,11 @@ static void hidden(struct tft_pass *p, enum tft_activation a, const struct tft_l
 
 /* --------------------------------------------------------------------------------------- a pass */
 
-/* An eviction of the plan, with the device's pointers. */
-static struct tft_cuda_eviction eviction_of(const struct device_session *ds,
-                                            const struct tft_kv_eviction *e, bool keys)
+/* A quantization of the plan, with the device's pointers. */
+static struct tft_cuda_quantization quantization_of(const struct device_session *ds,
+                                                    const struct tft_kv_quantization *e, bool keys)
 {
-    return (struct tft_cuda_eviction){
+    return (struct tft_cuda_quantization){
         .keys = keys,
         .order = ds->uploaded.order + (e->order - ds->session->kv.order),
         .n_blocks = e->n_blocks,
@@ -280,7 +281,7 @@ static struct tft_cuda_eviction eviction_of(const struct device_session *ds,
     };
 }
 
-/* Writes the plan to `staged`, which has room, and to ds->eviction. */
+/* Writes the plan to `staged`, which has room, and to ds->quantization. */
 static void stage_plan(struct tft_pass *p)
 {
     struct device_session *ds = session_of(p);
@@ -292,8 +293,9 @@ static void stage_plan(struct tft_pass *p)
             const struct tft_kv_place *place = &c->side[side];
             start->slot[side] = place->slot;
             start->blocks[side] = place->blocks;
-            if (place->evicts)
-                ds->eviction[i][side] = eviction_of(ds, &place->eviction, side == TFT_KV_K);
+            if (place->quantizes)
+                ds->quantization[i][side] =
+                    quantization_of(ds, &place->quantization, side == TFT_KV_K);
             if (place->owner)
                 memcpy(ds->staged.owner[side] + tft_cuda_owners_at(ds, side, i),
                        place->owner,
@@ -333,7 +335,7 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
                         m->rope_halves, p->pos + t);
     }
     tft_cuda_upload(ds, ds->uploaded.start, ds->staged.start, ds->staged.bytes);
-    for (int side = 0; tft_kv_apart(&p->s->kv.policy) && side < TFT_KV_SIDES; side++)
+    for (int side = 0; tft_kv_split(&p->s->kv.policy) && side < TFT_KV_SIDES; side++)
         upload_block_owners(p, side);
     if (layer > 0)
         tft_cuda_upload(ds, ds->buf[TFT_X], p->work->buf[TFT_X],
@@ -390,27 +392,27 @@ static enum tft_status finish(struct device_session *ds, int before, const char 
     return ds->session->error.code = TFT_ERR_DEVICE;
 }
 
-/* A pass of one token uses a graph, unless an eviction precedes the token. A graph fixes the number
-   of thread blocks of attention, one for each span: graph i serves tokens that attend to at most
-   2^i spans, of blocks if the cache has codes, else of slots. */
+/* A pass of one token uses a graph, unless a quantization precedes the token. A graph fixes the
+   number of thread blocks of attention, one for each span: graph i serves tokens that attend to at
+   most 2^i spans, of blocks if the cache has codes, else of slots. */
 static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
 {
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     int i = 0;
-    if (p->plan->n_chunk > p->s->kv.max_chunks) /* no room in ds->eviction and `staged` */
+    if (p->plan->n_chunk > p->s->kv.max_chunks) /* no room in ds->quantization and `staged` */
         return tft_fail(&p->s->error, TFT_ERR_DEVICE, "cuda: a pass of %u chunks, more than %u",
                         p->plan->n_chunk, p->s->kv.max_chunks);
     int before = tft_cuda_enter(ds->device->index, &ds->error);
     upload_pass(p, first);
-    bool evicts = tft_kv_evicts(&p->s->kv.policy);
+    bool quantizes = tft_kv_quantizes(&p->s->kv.policy);
     bool one_token = p->n == 1 && p->n_logits && first < end;
-    uint32_t slot_spans = evicts ? ds->slot_spans : tft_spans(ds->staged.start->slot[0] + p->n);
-    uint32_t block_spans = evicts ? tft_spans(ds->staged.start->blocks[0] * p->s->kv.block) : 0;
-    if (one_token && !tft_kv_chunk_evicts(p->plan->chunk)) {
-        while (1u << i < (evicts ? block_spans : slot_spans))
+    uint32_t slot_spans = quantizes ? ds->slot_spans : tft_spans(ds->staged.start->slot[0] + p->n);
+    uint32_t block_spans = quantizes ? tft_spans(ds->staged.start->blocks[0] * p->s->kv.block) : 0;
+    if (one_token && !tft_kv_chunk_quantizes(p->plan->chunk)) {
+        while (1u << i < (quantizes ? block_spans : slot_spans))
             i++;
-        ds->partials.slot_spans = evicts ? slot_spans : min_u32(1u << i, ds->slot_spans);
+        ds->partials.slot_spans = quantizes ? slot_spans : min_u32(1u << i, ds->slot_spans);
         ds->partials.block_spans = min_u32(1u << i, ds->block_spans);
         record_graph(*p, first, end, i);
         if (ds->error == cudaSuccess)
@@ -452,8 +454,8 @@ const struct tft_backend *tft_device(void)
     static const struct tft_backend cuda = {
         .build_id = tft_build_id,
         .name = "cuda",
-        .pieces = TFT_BIT(TFT_PIECE_LATE_QK_NORM) | TFT_BIT(TFT_PIECE_PARALLEL) |
-                  TFT_BIT(TFT_PIECE_ROPE_LAYERS),
+        .parts = TFT_BIT(TFT_PART_LATE_QK_NORM) | TFT_BIT(TFT_PART_PARALLEL) |
+                  TFT_BIT(TFT_PART_ROPE_LAYERS),
         .ops = {
             .embed = embed,
             .norm = norm,

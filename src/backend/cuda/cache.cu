@@ -1,5 +1,5 @@
 /* Kernels that change the cache: they store tokens in slots (kv/kv.h), quantize tokens into blocks
-   of codes (kv/evict.c), and drop tokens. Codes and scales have the CPU's bits. */
+   of codes (kv/quantize.c), and drop tokens. Codes and scales have the CPU's bits. */
 #include <float.h>
 #include <math.h>
 
@@ -84,8 +84,8 @@ void tft_cuda_drop_slots(cudaStream_t stream, const struct tft_cuda_slots *s, ui
 
 /* --------------------------------------------------------------------------------------- blocks */
 
-/* The arguments of an eviction. */
-struct eviction {
+/* The arguments of a quantization. */
+struct quantization {
     struct tft_cuda_blocks to;
     struct tft_cuda_slots from;
     struct tft_cuda_clips clips;
@@ -102,7 +102,7 @@ struct source {
     uint32_t dim;
 };
 
-static __device__ struct source source_of(const struct eviction &ev, uint32_t head,
+static __device__ struct source source_of(const struct quantization &ev, uint32_t head,
                                           const uint32_t *order)
 {
     size_t at = (size_t)head * ev.from.capacity[!ev.keys] * ev.from.dim;
@@ -182,7 +182,7 @@ static __device__ struct tft_fitted fit(const struct source &x, const struct gro
 
 /* The fit of a group: by the first n clip ratios of the policy; or, if `own`, by the group's ratio
    in the model file, if the file has one. */
-static __device__ struct tft_fit fit_settings(const struct eviction &ev,
+static __device__ struct tft_fit fit_settings(const struct quantization &ev,
                                               const struct tft_cuda_side &s, uint32_t head,
                                               const struct group &g, uint32_t n, bool own)
 {
@@ -197,7 +197,7 @@ static __device__ struct tft_fit fit_settings(const struct eviction &ev,
 }
 
 /* (L - 1) / 2 of channel d. */
-static __device__ float half_of(const struct eviction &ev, const struct tft_cuda_side &s,
+static __device__ float half_of(const struct quantization &ev, const struct tft_cuda_side &s,
                                 uint32_t head, uint32_t d)
 {
     return (float)((ev.keys ? key_levels(ev.to.quads[head], d)
@@ -226,7 +226,7 @@ static __device__ int common_exponent(float largest)
 
 /* Writes the scales and middles of a record. E4M3: all scales of the record share an exponent, and
    so do all middles. The exponents come first, from fits of the whole range. */
-static __device__ void store_scales(const struct eviction &ev, const struct tft_cuda_side &s,
+static __device__ void store_scales(const struct quantization &ev, const struct tft_cuda_side &s,
                                     uint32_t head, const struct source &x, unsigned char *to)
 {
     uint32_t n = n_scales(ev.to, s);
@@ -264,7 +264,7 @@ static __device__ void store_scales(const struct eviction &ev, const struct tft_
 
 /* A record during the packing of its codes. */
 struct packing {
-    const struct eviction *ev;
+    const struct quantization *ev;
     const struct tft_cuda_side *s;
     const struct source *x;
     const unsigned char *scales;
@@ -345,7 +345,7 @@ static __device__ void store_codes(struct packing p, unsigned char *to)
 }
 
 /* Copies a record of f16. */
-static __device__ void store_f16(const struct eviction &ev, const struct source &x,
+static __device__ void store_f16(const struct quantization &ev, const struct source &x,
                                  unsigned char *to)
 {
     uint16_t *halves = (uint16_t *)to;
@@ -359,9 +359,9 @@ static __device__ void store_f16(const struct eviction &ev, const struct source 
     }
 }
 
-/* tft_kv_evict, the new blocks. A thread block writes one record: blockIdx.x is the block,
+/* tft_kv_quantize, the new blocks. A thread block writes one record: blockIdx.x is the block,
    blockIdx.y the head. */
-static __global__ void __launch_bounds__(THREADS) fill_blocks(struct eviction ev)
+static __global__ void __launch_bounds__(THREADS) fill_blocks(struct quantization ev)
 {
     uint32_t head = blockIdx.y;
     const struct tft_cuda_side &s = ev.keys ? ev.to.k : ev.to.v;
@@ -376,7 +376,7 @@ static __global__ void __launch_bounds__(THREADS) fill_blocks(struct eviction ev
     store_codes({&ev, &s, &x, to + s.code_bytes, head, 0, 0}, to);
 }
 
-/* tft_kv_evict, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
+/* tft_kv_quantize, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
    copies them back to the slots from `first` on. rows: [G, n, E]. A thread block has one slot
    (blockIdx.x) of one head (blockIdx.y). */
 static __device__ uint16_t *stored(const struct tft_cuda_slots &s, bool keys, uint32_t slot,
@@ -403,11 +403,11 @@ static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, bo
         *stored(s, keys, first + blockIdx.x, d) = rows[at + d];
 }
 
-void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
-                    const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
-                    const struct tft_cuda_clips *clips, uint16_t *workspace)
+void tft_cuda_quantize_kv(cudaStream_t stream, const struct tft_cuda_blocks *to,
+                          const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
+                          const struct tft_cuda_clips *clips, uint16_t *workspace)
 {
-    struct eviction ev = {*to, *from, *clips, e->order, e->first_block, e->keys};
+    struct quantization ev = {*to, *from, *clips, e->order, e->first_block, e->keys};
     if (e->n_blocks)
         launch(stream, fill_blocks, dim3(e->n_blocks, to->heads), THREADS, 0, ev);
     if (e->stay) {

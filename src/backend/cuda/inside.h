@@ -58,7 +58,7 @@ struct upload {
     struct tft_cuda_start *start; /* [chunks]; the start of the piece */
     int32_t *tokens;              /* [n] */
     float *cos, *sin;             /* [n, n_rot] */
-    uint32_t *order;              /* [n_order] of the plan's evictions, consecutive */
+    uint32_t *order;              /* [n_order] of the plan's quantizations, consecutive */
     uint32_t *owner[2];           /* of the slots of keys, of values, if these are apart; a chunk's
                                      owners begin at tft_cuda_owners_at */
     size_t bytes;                 /* of all */
@@ -86,21 +86,21 @@ struct device_session {
     struct tft_cuda_partials partials;
     uint32_t slot_spans, block_spans; /* the cache's capacity */
 
-    struct tft_cuda_eviction (*eviction)[2]; /* [kv.max_chunks] of keys, of values; of the host */
+    struct tft_cuda_quantization (*quantization)[2]; /* [kv.max_chunks] of keys, of values; of the host */
 
     /* if the policy has codes; all [layers, G, ...] */
     unsigned char *records;
     uint16_t (*quads)[TFT_BITS_COUNT];
     uint8_t *channel_order; /* [E] */
     float *clip[2];         /* [groups] of keys, of values */
-    uint16_t *evict_rows;   /* tft_cuda_evict's workspace */
+    uint16_t *quantize_rows;   /* tft_cuda_quantize_kv's workspace */
 
     /* if keys and values are apart */
     uint32_t *block_owner[2]; /* [n_blocks, block] as in struct tft_kv */
     uint32_t n_owned[2];      /* the number of blocks with owners on the device */
-    float *scores;            /* [apart_tokens H, kv.max_tokens] as in struct tft_cuda_apart */
-    float *sum;               /* [apart_tokens H] */
-    uint32_t apart_tokens;    /* that attend at once */
+    float *scores;            /* [split_tokens H, kv.max_tokens] as in struct tft_cuda_split */
+    float *sum;               /* [split_tokens H] */
+    uint32_t split_tokens;    /* that attend at once */
 };
 
 /* The slots and the blocks of a layer. */
@@ -108,7 +108,7 @@ struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_
 struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint32_t layer);
 
 /* Lays out `staged` and `uploaded` for a pass of n tokens and a plan with `chunks` chunks and
-   n_order slots in evictions: at most n_batch, kv.max_chunks and kv.n_order. */
+   n_order slots in quantizations: at most n_batch, kv.max_chunks and kv.n_order. */
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
                             uint32_t n_order);
 

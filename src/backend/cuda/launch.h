@@ -116,7 +116,7 @@ enum { TFT_CUDA_PRODUCTS = 3 };
 void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *products, uint32_t n,
                      bool add, const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors);
 
-/* ---- cache.cu, attend.cu, apart.cu */
+/* ---- cache.cu, attend.cu, split.cu */
 
 /* The slots of a layer (kv/kv.h). */
 struct tft_cuda_slots {
@@ -177,7 +177,7 @@ void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const f
 
 /* For keys and values that are apart (kv/kv.h): the token of each place, and room for the scores of
    all tokens. */
-struct tft_cuda_apart {
+struct tft_cuda_split {
     const uint32_t *slot_owner[2];    /* of keys, of values: [slots in use] */
     const uint32_t *block_owner[2];   /* [n_blocks, block_tokens] */
     float *scores;                    /* [M H, max_tokens] then probabilities */
@@ -186,12 +186,12 @@ struct tft_cuda_apart {
     uint32_t slot_spans, block_spans; /* at most as many spans of keys as a token attends to */
 };
 
-/* tft_cuda_attend with keys and values apart (backend/cpu/apart.c). */
-void tft_cuda_attend_apart(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q,
+/* tft_cuda_attend with keys and values apart (backend/cpu/split.c). */
+void tft_cuda_attend_split(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q,
                            size_t ldq, const struct tft_cuda_slots *slots,
                            const struct tft_cuda_blocks *blocks, uint32_t H, uint32_t M,
                            uint32_t skip, const struct tft_cuda_start *start,
-                           const struct tft_cuda_apart *apart);
+                           const struct tft_cuda_split *apart);
 
 /* The candidate clip ratios of a group of numbers (struct tft_fit). */
 enum { TFT_CUDA_CLIPS = 8 };
@@ -201,8 +201,8 @@ struct tft_cuda_clips {
     bool to_zero; /* cut both ends of the range towards 0, not towards the middle */
 };
 
-/* One eviction of keys or values, the same for all heads of a layer (tft_kv_evict). */
-struct tft_cuda_eviction {
+/* One quantization of keys or values, the same for all heads of a layer (tft_kv_quantize). */
+struct tft_cuda_quantization {
     bool keys;
     const uint32_t *order;  /* [n_blocks * block_tokens + stay] slots: first the tokens to quantize,
                               in the order of the new blocks, then the staying tokens */
@@ -212,11 +212,11 @@ struct tft_cuda_eviction {
     uint32_t first_slot;    /* moved together from this slot on */
 };
 
-/* Quantizes the evicted tokens into new blocks and closes the gaps in the f16 slots.
+/* Quantizes the due tokens into new blocks and closes the gaps in the f16 slots.
    workspace: [G, stay, E] */
-void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
-                    const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
-                    const struct tft_cuda_clips *clips, uint16_t *workspace);
+void tft_cuda_quantize_kv(cudaStream_t stream, const struct tft_cuda_blocks *to,
+                          const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
+                          const struct tft_cuda_clips *clips, uint16_t *workspace);
 
 /* Drops the first n of used[0] blocks of keys and of used[1] blocks of values, of all heads; the
    others move to the front (tft_kv_drop_blocks). */

@@ -10,11 +10,11 @@ static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 /* -------------------------------------------------------------------------------------- layouts */
 
-/* The first chunk may find a long prompt in slots; later chunks follow an eviction. */
+/* The first chunk may find a long prompt in slots; later chunks follow a quantization. */
 size_t tft_cuda_owners_at(const struct device_session *ds, uint32_t side, uint32_t i)
 {
     const struct tft_kv *kv = &ds->session->kv;
-    if (!i || !tft_kv_apart(&kv->policy))
+    if (!i || !tft_kv_split(&kv->policy))
         return 0;
     return kv->capacity[side] + (i - 1) * (size_t)(kv->n_prefix + kv->stay[side]);
 }
@@ -63,20 +63,20 @@ static void layout_blocks(struct device_session *ds, struct tft_arena *a, size_t
     for (int side = 0; side < 2; side++)
         ds->clip[side] = tft_arena_take(a, heads, tft_kv_groups(kv) * sizeof(float));
     uint32_t stay = max_u32(kv->stay[TFT_KV_K], kv->stay[TFT_KV_V]);
-    ds->evict_rows = tft_arena_take(a, (size_t)kv->n_head_kv * stay,
-                                    kv->head_dim * sizeof *ds->evict_rows);
+    ds->quantize_rows =
+        tft_arena_take(a, (size_t)kv->n_head_kv * stay, kv->head_dim * sizeof *ds->quantize_rows);
 }
 
 /* Rows of scores: a row has the scores of a query for all tokens. A pass of any length uses this
    room piece by piece. */
-enum { APART_ROWS = 512 };
+enum { SPLIT_ROWS = 512 };
 
-static void layout_apart(struct device_session *ds, struct tft_arena *a)
+static void layout_split(struct device_session *ds, struct tft_arena *a)
 {
     const struct tft_kv *kv = &ds->session->kv;
     uint32_t heads = ds->session->m->n_head;
-    ds->apart_tokens = max_u32(APART_ROWS / heads, 1);
-    size_t rows = (size_t)ds->apart_tokens * heads;
+    ds->split_tokens = max_u32(SPLIT_ROWS / heads, 1);
+    size_t rows = (size_t)ds->split_tokens * heads;
     for (int side = 0; side < 2; side++)
         ds->block_owner[side] =
             tft_arena_take(a, kv->n_blocks, kv->block * sizeof *ds->block_owner[side]);
@@ -123,10 +123,10 @@ static void layout_cache(struct device_session *ds, struct tft_arena *a)
     ds->partials.max = tft_arena_take(a, partials, sizeof(float));
     ds->partials.sum = tft_arena_take(a, partials, sizeof(float));
     ds->partials.done = tft_arena_take(a, m->n_head, sizeof *ds->partials.done);
-    if (tft_kv_evicts(&kv->policy))
+    if (tft_kv_quantizes(&kv->policy))
         layout_blocks(ds, a, heads);
-    if (tft_kv_apart(&kv->policy))
-        layout_apart(ds, a);
+    if (tft_kv_split(&kv->policy))
+        layout_split(ds, a);
 }
 
 static void layout_device(struct device_session *ds, struct tft_arena *a)
@@ -148,8 +148,8 @@ static void layout_host(struct device_session *ds, struct tft_arena *a)
 /* Room for the plan of any pass. */
 static enum tft_status alloc_plan(struct device_session *ds, struct tft_error *err)
 {
-    ds->eviction = calloc(ds->session->kv.max_chunks, sizeof *ds->eviction);
-    return ds->eviction ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
+    ds->quantization = calloc(ds->session->kv.max_chunks, sizeof *ds->quantization);
+    return ds->quantization ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
 }
 
 static enum tft_status alloc_memory(struct device_session *ds, struct tft_error *err)
@@ -327,7 +327,7 @@ void tft_cuda_session_close(void *session)
     cudaFree(ds->memory);
     cudaFreeHost(ds->pinned);
     tft_cuda_leave(before, ds->device->index);
-    free(ds->eviction);
+    free(ds->quantization);
     free(ds);
 }
 
@@ -362,7 +362,7 @@ enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_sessi
         status = alloc_memory(ds, err);
     if (status == TFT_OK)
         status = put_prefix(ds, err);
-    if (status == TFT_OK && tft_kv_evicts(&s->kv.policy))
+    if (status == TFT_OK && tft_kv_quantizes(&s->kv.policy))
         status = upload_layers(ds, err);
     tft_cuda_leave(before, ds->device->index);
     if (status != TFT_OK) {

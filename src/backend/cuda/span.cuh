@@ -1,7 +1,7 @@
 /*
  * Attention within one span of the cache, 256 slots or 256 tokens of blocks, by a thread block: the
  * scores of the span's keys and the mix of its values, for a tile of queries (backend/cpu/span.c).
- * attend.cu and apart.cu combine the spans.
+ * attend.cu and split.cu combine the spans.
  *
  *      scores         tft_score_fn: a thread has one position and sums over the channels in order
  *      softmax        tft_softmax_fn: a warp has one row; 16 lanes sum in dot16's order
@@ -35,7 +35,7 @@ static inline __device__ float to_float(const uint16_t *x)
 
 /* ------------------------------------------------------------------------ work of thread blocks */
 
-/* The arguments of tft_cuda_attend and tft_cuda_attend_apart. */
+/* The arguments of tft_cuda_attend and tft_cuda_attend_split. */
 struct attention {
     struct tft_cuda_rows y;
     struct tft_cuda_slots slots;

@@ -92,7 +92,7 @@ static void list_all(struct device *d)
     const struct tft_model *m = d->m;
     d->n_weights = 0;
     for (uint32_t l = m->n_host; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
+        const struct tft_layer *b = &m->layer[l];
         list_norm(d, &b->attn_norm, m->n_embd);
         list_norm(d, &b->ffn_norm, m->n_embd);
         list_norm(d, &b->q_norm, m->head_dim);
@@ -153,7 +153,7 @@ static enum tft_status copy_affine(struct device *d, void *to, struct tft_error 
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (int i = 0; i < TFT_LAYER_INPUTS; i++)
-            all[l * TFT_LAYER_INPUTS + (uint32_t)i] = m->block[l].in[i].affine;
+            all[l * TFT_LAYER_INPUTS + (uint32_t)i] = m->layer[l].in[i].affine;
     all[m->n_layer * TFT_LAYER_INPUTS] = m->head_in.affine;
     cudaError_t e = cudaMemcpy(to, all, n_inputs(m) * sizeof *all, cudaMemcpyHostToDevice);
     free(all);

@@ -529,8 +529,8 @@ static size_t exchanged(const void *device, const struct tft_asked *a)
            logits = d->m->n_vocab - d->part.vocab_ends[0],
            others = (size_t)d->part.link.size - 1, ranges = 0;
     for (uint32_t l = 0; l < d->m->n_layer; l++)
-        ranges += (size_t)(d->m->block[l].o.in->range == TFT_RANGE_TOKEN) +
-                  (size_t)(d->m->block[l].down.in->range == TFT_RANGE_TOKEN);
+        ranges += (size_t)(d->m->layer[l].o.in->range == TFT_RANGE_TOKEN) +
+                  (size_t)(d->m->layer[l].down.in->range == TFT_RANGE_TOKEN);
     return 4 * (sums + 2 * ranges) +
            (a->k <= d->part.most ? others * tft_mpi_likeliest_bytes(a->k) : 4 * logits);
 }
@@ -542,15 +542,15 @@ const struct tft_backend *tft_device(void)
     static const struct tft_backend mpi = {
         .build_id = tft_build_id,
         .name = "mpi",
-        .pieces = TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_EMBED_SCALE) |
-                  TFT_BIT(TFT_PIECE_RESIDUAL_SCALE) | TFT_BIT(TFT_PIECE_LOGIT_SCALE) |
-                  TFT_BIT(TFT_PIECE_ATTN_SCALE) | TFT_BIT(TFT_PIECE_NO_PRE_NORM) |
-                  TFT_BIT(TFT_PIECE_POST_NORM) | TFT_BIT(TFT_PIECE_LATE_QK_NORM) |
-                  TFT_BIT(TFT_PIECE_OWN_QK_NORM) | TFT_BIT(TFT_PIECE_PARALLEL) |
-                  TFT_BIT(TFT_PIECE_ROPE_LAYERS) | TFT_BIT(TFT_PIECE_ROPE_AMPLITUDE) |
-                  TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT) | TFT_BIT(TFT_PIECE_SCORE_CAP) |
-                  TFT_BIT(TFT_PIECE_LOGIT_CAP) | TFT_BIT(TFT_PIECE_WINDOW) |
-                  TFT_BIT(TFT_PIECE_QUERY_SCALE) | TFT_BIT(TFT_PIECE_RELU2),
+        .parts = TFT_BIT(TFT_PART_GEGLU) | TFT_BIT(TFT_PART_EMBED_SCALE) |
+                  TFT_BIT(TFT_PART_RESIDUAL_SCALE) | TFT_BIT(TFT_PART_LOGIT_SCALE) |
+                  TFT_BIT(TFT_PART_ATTN_SCALE) | TFT_BIT(TFT_PART_NO_PRE_NORM) |
+                  TFT_BIT(TFT_PART_POST_NORM) | TFT_BIT(TFT_PART_LATE_QK_NORM) |
+                  TFT_BIT(TFT_PART_OWN_QK_NORM) | TFT_BIT(TFT_PART_PARALLEL) |
+                  TFT_BIT(TFT_PART_ROPE_LAYERS) | TFT_BIT(TFT_PART_ROPE_AMPLITUDE) |
+                  TFT_BIT(TFT_PART_ROPE_BY_CONTEXT) | TFT_BIT(TFT_PART_SCORE_CAP) |
+                  TFT_BIT(TFT_PART_LOGIT_CAP) | TFT_BIT(TFT_PART_WINDOW) |
+                  TFT_BIT(TFT_PART_QUERY_SCALE) | TFT_BIT(TFT_PART_RELU2),
         .has_i8 = true,
         .ops = {0}, /* the parts' passes have their own operations */
         .open = open_device,

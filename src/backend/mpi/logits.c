@@ -43,7 +43,7 @@ enum tft_status tft_mpi_make_room(struct part *part, struct tft_error *err)
    same logits in more time. */
 static float width_of_layer(const struct tft_likely *l, size_t k)
 {
-    size_t n = tft_likely_blocks(l->n);
+    size_t n = tft_likely_layers(l->n);
     double mean = 0, square = 0;
     for (size_t i = 0; i < n; i++) {
         double d = (double)l->best - (double)l->tops[i];
@@ -99,7 +99,7 @@ void tft_mpi_take_likeliest(struct part *part, struct tft_session *own, const st
     double rest = 0; /* relative to `best` */
     memcpy(row, own->out.logits, n_own * sizeof *row);
     own->m->kern.tops(own->work->tops, row, n_own);
-    for (size_t i = 0; i < tft_likely_blocks(n_own); i++)
+    for (size_t i = 0; i < tft_likely_layers(n_own); i++)
         best = own->work->tops[i] > best ? own->work->tops[i] : best;
     for (uint32_t i = n_own; i < n_vocab; i++)
         row[i] = -FLT_MAX;

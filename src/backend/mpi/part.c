@@ -229,16 +229,16 @@ static void cut_calibrated(struct cut *c)
 
 /* The unit that distributes the hidden activations: whole blocks of the Hadamard transform, and
    whole groups of down's codes. */
-static uint32_t hidden_unit(const struct tft_block *b)
+static uint32_t hidden_unit(const struct tft_layer *b)
 {
     const struct tft_low *low = b->down.w.format->low;
     return max_u32(max_u32(b->down.in->hadamard, TFT_PANEL), low ? low->group : 0);
 }
 
-static void cut_block(struct cut *c, struct tft_block *b, uint32_t layer)
+static void cut_block(struct cut *c, struct tft_layer *b, uint32_t layer)
 {
     struct part *part = c->part;
-    const struct tft_block *whole = &c->whole->block[layer];
+    const struct tft_layer *whole = &c->whole->layer[layer];
     uint32_t dim = c->whole->head_dim, group = c->whole->n_head / c->whole->n_head_kv;
     struct range keys = times(part->kv, dim), queries = times(keys, group),
                  hidden = own_range(part, whole->down.w.cols, hidden_unit(whole));
@@ -254,7 +254,7 @@ static void cut_block(struct cut *c, struct tft_block *b, uint32_t layer)
     cut_rows(c, &b->gate, hidden);
     cut_rows(c, &b->up, hidden);
     b->kv.n = length(part->kv);
-    if (c->whole->pieces & TFT_BIT(TFT_PIECE_OWN_QK_NORM) && b->q_norm.w) {
+    if (c->whole->parts & TFT_BIT(TFT_PART_OWN_QK_NORM) && b->q_norm.w) {
         b->q_norm.w += queries.from;
         b->k_norm.w += keys.from;
     }
@@ -275,13 +275,13 @@ static void cut_all(struct cut *c)
     part->m.n_ff = 0;
     part->o = tft_arena_take(&c->arena, w->n_layer, sizeof *part->o);
     part->down = tft_arena_take(&c->arena, w->n_layer, sizeof *part->down);
-    struct tft_block *block = tft_arena_take(&c->arena, w->n_layer, sizeof *block), counted;
+    struct tft_layer *block = tft_arena_take(&c->arena, w->n_layer, sizeof *block), counted;
     for (uint32_t l = 0; l < w->n_layer; l++) {
-        struct tft_block *b = block ? &block[l] : &counted;
-        *b = w->block[l];
+        struct tft_layer *b = block ? &block[l] : &counted;
+        *b = w->layer[l];
         cut_block(c, b, l);
     }
-    part->m.block = block;
+    part->m.layer = block;
     part->m.output = w->output;
     cut_rows(c, &part->m.output, part->vocab);
     cut_prefixes(c);
@@ -294,7 +294,7 @@ static void cut_all(struct cut *c)
 static bool has_ranges(const struct tft_model *m)
 {
     for (uint32_t l = 0; l < m->n_layer; l++) {
-        enum tft_range o = m->block[l].o.in->range, down = m->block[l].down.in->range;
+        enum tft_range o = m->layer[l].o.in->range, down = m->layer[l].down.in->range;
         if ((o != TFT_RANGE_STATIC && o != TFT_RANGE_TOKEN) ||
             (down != TFT_RANGE_STATIC && down != TFT_RANGE_TOKEN))
             return false;

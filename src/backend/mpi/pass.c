@@ -63,8 +63,8 @@ static void embed(struct tft_pass *p)
 static const struct columns *columns_of(const struct tft_pass *p, const struct tft_linear *l)
 {
     const struct part *part = member_of(p)->part;
-    size_t layer = (size_t)((const char *)l - (const char *)p->m->block) / sizeof *p->m->block;
-    return l == &p->m->block[layer].o ? &part->o[layer] : &part->down[layer];
+    size_t layer = (size_t)((const char *)l - (const char *)p->m->layer) / sizeof *p->m->layer;
+    return l == &p->m->layer[layer].o ? &part->o[layer] : &part->down[layer];
 }
 
 /* The range of a token covers the columns of all processes. A maximum is the same in any order, so
@@ -165,7 +165,7 @@ static void linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_lin
     linear(p, to, l, from, true);
 }
 
-static void linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
+static void linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
 {
     linear(p, TFT_Y, l, from, false);
 }
@@ -183,8 +183,8 @@ const struct tft_ops tft_mpi_ops = {
     .hidden = tft_cpu_hidden,
     .quantize = quantize,
     .linear_add = linear_add,
-    .linear_apart = linear_apart,
-    .add_apart = tft_cpu_add_apart,
+    .linear_y = linear_y,
+    .add_y = tft_cpu_add_y,
     .logits = tft_cpu_logits,
 };
 

@@ -240,16 +240,17 @@ static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
                  which == TFT_KV_K ? "keys" : "values", h);
 }
 
-/* Carries out an eviction of keys or values on the CPU and on the GPU. */
-static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
-                       enum tft_kv_which which, const struct tft_kv_eviction *e, const char *what)
+/* Carries out a quantization of keys or values on the CPU and on the GPU. */
+static void quantize_once(struct gpu *g, const struct opened *h, uint32_t layer,
+                          enum tft_kv_which which, const struct tft_kv_quantization *e,
+                          const char *what)
 {
     const struct tft_kv *kv = h->kv;
     struct tft_cuda_blocks blocks = put_blocks(kv, layer);
     struct tft_cuda_slots slots = put_slots(kv, layer);
     struct tft_cuda_clips clips = {
         {TFT_KV_CLIPS}, (uint32_t)tft_kv_clips(&kv->policy), tft_kv_clips_to_zero(&kv->policy)};
-    struct tft_cuda_eviction on_gpu = {
+    struct tft_cuda_quantization on_gpu = {
         .keys = which == TFT_KV_K,
         .order = gpu_copy(e->order, (e->n_blocks * kv->block + e->stay) * sizeof *e->order),
         .n_blocks = e->n_blocks,
@@ -257,11 +258,11 @@ static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
         .stay = e->stay,
         .first_slot = e->base,
     };
-    tft_cuda_evict(
+    tft_cuda_quantize_kv(
         g->stream, &blocks, &slots, &on_gpu, &clips,
         gpu_alloc((size_t)kv->n_head_kv * (e->stay + 1) * kv->head_dim * sizeof(uint16_t)));
     for (uint32_t head = 0; head < kv->n_head_kv; head++)
-        tft_kv_evict(kv, g->c->ref, layer, head, which, e, 0);
+        tft_kv_quantize(kv, g->c->ref, layer, head, which, e, 0);
     same_blocks(g, kv, layer, &blocks, which, e->first + e->n_blocks, what);
     if (which == TFT_KV_K)
         same_keys(g, kv, layer, &slots, e->base + e->stay, what);
@@ -270,10 +271,10 @@ static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
     gpu_free(g);
 }
 
-/* All evictions of a pass of 400 tokens, each of slots with new random numbers. */
-static void evict(struct gpu *g)
+/* All quantizations of a pass of 400 tokens, each of slots with new random numbers. */
+static void quantize(struct gpu *g)
 {
-    if (!check_named(g->c, "evict"))
+    if (!check_named(g->c, "quantize"))
         return;
     for (size_t i = 0; i < N_DEVICE_CACHES; i++) {
         struct opened h = open_session(g->c, caches[i].kv, 500);
@@ -282,8 +283,9 @@ static void evict(struct gpu *g)
             const struct tft_kv_chunk *chunk = &h.kv->plan.chunk[c];
             fill_slots(g->c, h.kv, c % 2);
             for (enum tft_kv_which side = 0; side < TFT_KV_SIDES; side++)
-                if (chunk->side[side].evicts)
-                    evict_once(g, &h, c % 2, side, &chunk->side[side].eviction, caches[i].kv);
+                if (chunk->side[side].quantizes)
+                    quantize_once(g, &h, c % 2, side, &chunk->side[side].quantization,
+                                  caches[i].kv);
         }
         close_session(&h);
     }
@@ -321,6 +323,6 @@ void gpu_cache(struct gpu *g)
 {
     put(g);
     drop(g);
-    evict(g);
+    quantize(g);
     drop_blocks(g);
 }

@@ -202,9 +202,10 @@ static void wide_rows_and_heads(void **state)
     }
 }
 
-/* Feeds single tokens until keys and values have been evicted, and one more; at most up to `to`.
+/* Feeds single tokens until keys and values have been quantized, and one more; at most up to `to`.
    Returns where it ended. */
-static size_t feed_across_evictions(struct pair *p, const int32_t *tokens, size_t from, size_t to)
+static size_t feed_across_quantizations(struct pair *p, const int32_t *tokens, size_t from,
+                                        size_t to)
 {
     const struct tft_retained *at = p->s[0]->kv.at;
     uint32_t keys = at[TFT_KV_K].blocks, values = at[TFT_KV_V].blocks;
@@ -215,9 +216,9 @@ static size_t feed_across_evictions(struct pair *p, const int32_t *tokens, size_
     return from;
 }
 
-/* A prompt of several chunks; single tokens across evictions; more tokens, up to `end`; a rewind to
-   after the last eviction, and one to before it. If `end` is 414, the last tokens attend to more
-   than one span of codes. */
+/* A prompt of several chunks; single tokens across quantizations; more tokens, up to `end`; a
+   rewind to after the last quantization, and one to before it. If `end` is 414, the last tokens
+   attend to more than one span of codes. */
 static void compare_caches(const char *path, uint32_t layers, const char *kv, size_t end)
 {
     int32_t tokens[420];
@@ -226,7 +227,7 @@ static void compare_caches(const char *path, uint32_t layers, const char *kv, si
              (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 2, .kv = kv});
     toy_tokens(3, p.m[0]->n_vocab, tokens, 420);
     feed_both(&p, tokens, 126, 2);
-    size_t at = feed_across_evictions(&p, tokens, 126, 161);
+    size_t at = feed_across_quantizations(&p, tokens, 126, 161);
     feed_both(&p, tokens + at, end - at, 2);
     for (int i = 0; i < 2; i++)
         assert_int_equal(tft_rewind(p.s[i], end - 1), TFT_OK);

@@ -213,8 +213,8 @@ static void wide_rows(void **state)
     close_pair(&p);
 }
 
-/* A prompt of several chunks; single tokens across evictions; rewinds to after the last eviction,
-   and to before it. */
+/* A prompt of several chunks; single tokens across quantizations; rewinds to after the last
+   quantization, and to before it. */
 static void caches_of_all_kinds(void **state)
 {
     (void)state;

@@ -127,12 +127,12 @@ void *check_buf(struct check *c, size_t n, size_t size)
 /* ---------------------------------------------------------------------------------- comparisons */
 
 /* The signal handler's output. */
-static const char *running = "nothing", *running_rung = "";
+static const char *running = "nothing", *running_isa = "";
 
 static void on_signal(int sig)
 {
     char line[200];
-    int n = snprintf(line, sizeof line, "%s_%s: %s\n", running, running_rung, strsignal(sig));
+    int n = snprintf(line, sizeof line, "%s_%s: %s\n", running, running_isa, strsignal(sig));
     ssize_t done = write(2, line, (size_t)n);
     _exit(done == n ? 1 : 3);
 }
@@ -142,7 +142,7 @@ bool check_named(struct check *c, const char *name)
     if (c->only && strcmp(c->only, name) != 0)
         return false;
     running = c->name = name;
-    running_rung = c->now->name;
+    running_isa = c->now->name;
     c->checked++;
     return true;
 }

@@ -9,7 +9,7 @@
  *
  *   static void add(struct check *c)
  *   {
- *       CASE(c, "add", add);    // returns if this rung did not replace the member `add`
+ *       CASE(c, "add", add);    // returns if this ISA level did not replace the member `add`
  *       for (int i = 0; i < 20; i++) {
  *           size_t n = check_size(c, 500);
  *           float *want = check_buf(c, n, 4), *got = check_buf(c, n, 4);
@@ -35,8 +35,8 @@
 
 struct check {
     const struct tft_kernels *ref;   /* the reference */
-    const struct tft_kernels *below; /* the rung below the one under test; NULL for the reference */
-    const struct tft_kernels *now;   /* the rung under test */
+    const struct tft_kernels *below; /* the ISA level below the one under test; NULL for the reference */
+    const struct tft_kernels *now;   /* the ISA level under test */
     bool bench;
     bool thorough;    /* the environment variable TUFFET_THOROUGH is set: more shapes */
     const char *only; /* run only the case of this name, unless NULL */
@@ -68,8 +68,8 @@ void *check_buf(struct check *c, size_t n, size_t size);
 void check_free(void);
 
 /* Begins the case of `member`, which points into *c->now. Returns false if the case need not run:
-   the rung below has the same kernel, or the arguments ask for another case. check_named is for
-   cases without a member, and looks only at the arguments. */
+   the ISA level below has the same kernel, or the arguments ask for another case. check_named is
+   for cases without a member, and looks only at the arguments. */
 bool check_begin(struct check *c, const char *name, const void *member);
 bool check_named(struct check *c, const char *name);
 

@@ -1,10 +1,10 @@
-/* Checks every kernel of every rung that this machine has. */
+/* Checks every kernel of every ISA level that this machine has. */
 #include "check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Members of struct tft_kernels that the rung replaced and that have no case. Prints each. */
+/* Members of struct tft_kernels that the ISA level replaced and that have no case. Prints each. */
 static unsigned uncovered(const struct check *c)
 {
     unsigned missing = 0;
@@ -27,15 +27,15 @@ int main(int argc, char **argv)
     struct check c = check_start(argc, argv);
     uint64_t seed = c.rng;
 
-    struct tft_kernels rung[8];
+    struct tft_kernels isa[8];
     unsigned failures = 0;
-    memset(rung, 0, sizeof rung);
-    int n = tft_kernels_rungs();
+    memset(isa, 0, sizeof isa);
+    int n = tft_kernels_isas();
     for (int i = 0; i < n; i++) {
-        tft_kernels_fill(&rung[i], i);
-        c.ref = &rung[0];
-        c.below = i ? &rung[i - 1] : NULL;
-        c.now = &rung[i];
+        tft_kernels_fill(&isa[i], i);
+        c.ref = &isa[0];
+        c.below = i ? &isa[i - 1] : NULL;
+        c.now = &isa[i];
         c.checked = c.failed = 0;
         check_gemm(&c);
         check_rows(&c);

@@ -33,7 +33,7 @@ static void test_ranges(void **state)
         assert_int_equal(m->n_layer, 30);
         for (uint32_t l = 0; l < m->n_layer; l++)
             for (int in = 0; in < TFT_LAYER_INPUTS; in++)
-                assert_int_equal(m->block[l].in[in].range, range[i]);
+                assert_int_equal(m->layer[l].in[in].range, range[i]);
         assert_int_equal(m->output.in->range, range[i]);
         assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
         assert_int_equal(tft_decode(s, 1), TFT_OK);
@@ -49,18 +49,18 @@ static void test_formulas(void **state)
     static const struct {
         const char *name;
         uint32_t layers, ff;
-        uint64_t pieces;
+        uint64_t parts;
         uint32_t attention; /* the first layer that has it */
         uint32_t n_attention;
     } want[] = {
         {"qwen3-0.6b", 28, 3072, 0, 0, 28},
         {"gemma-3-1b", 26, 6912,
-         TFT_BIT(TFT_PIECE_GEGLU) | TFT_BIT(TFT_PIECE_EMBED_SCALE) | TFT_BIT(TFT_PIECE_POST_NORM) |
-             TFT_BIT(TFT_PIECE_WINDOW),
+         TFT_BIT(TFT_PART_GEGLU) | TFT_BIT(TFT_PART_EMBED_SCALE) | TFT_BIT(TFT_PART_POST_NORM) |
+             TFT_BIT(TFT_PART_WINDOW),
          0, 26},
-        {"lfm2-1.2b", 16, 8192, TFT_BIT(TFT_PIECE_SHORT_CONV), 2, 6},
+        {"lfm2-1.2b", 16, 8192, TFT_BIT(TFT_PART_SHORT_CONV), 2, 6},
         {"qwen3.5-0.8b", 24, 3584,
-         TFT_BIT(TFT_PIECE_DELTA_NET) | TFT_BIT(TFT_PIECE_OUTPUT_GATE), 3, 6},
+         TFT_BIT(TFT_PART_DELTA_NET) | TFT_BIT(TFT_PART_OUTPUT_GATE), 3, 6},
     };
     (void)state;
     for (size_t i = thorough() ? 0 : 1; i < sizeof want / sizeof *want; i++) {
@@ -72,8 +72,8 @@ static void test_formulas(void **state)
         assert_int_equal(tft_model_open(&m, in_folder("shape.gguf"), NULL, NULL), TFT_OK);
         assert_int_equal(m->n_layer, want[i].layers);
         assert_int_equal(m->n_ff, want[i].ff);
-        assert_int_equal(m->pieces, want[i].pieces);
-        assert_non_null(m->block[want[i].attention].q_norm.w);
+        assert_int_equal(m->parts, want[i].parts);
+        assert_non_null(m->layer[want[i].attention].q_norm.w);
         assert_int_equal(m->n_kv_layer, want[i].n_attention);
         assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
         assert_int_equal(tft_decode(s, 1), TFT_OK);

@@ -380,7 +380,7 @@ static void equal_keys_share_attention(void **state)
     (void)state;
     struct tft_model *m = opened(written(&toys[0]));
     for (uint32_t l = 0; l < m->n_layer; l++)
-        m->block[l].q.w = nothing(48, 40);
+        m->layer[l].q.w = nothing(48, 40);
     struct activations a = run(m, (struct activations_opts){.n_threads = 2, .n_text = WINDOW});
     double want = 0;
     for (int t = 1; t < WINDOW; t++)
@@ -407,7 +407,7 @@ static void give_prefix(struct tft_model *m)
     for (int i = 0; i < PREFIX_NUMBERS; i++)
         v[i] = 0x3c00;
     for (uint32_t l = 0; l < m->n_layer; l++)
-        m->block[l].v.w = nothing(24, 40);
+        m->layer[l].v.w = nothing(24, 40);
     m->n_prefix = PREFIX;
     m->prefix_k = k;
     m->prefix_v = v;
@@ -499,7 +499,7 @@ static void bytes_are_near_the_floats(void **state)
         for (uint32_t k = 0; k < tft_model_inputs(m); k++) {
             bool head = k == tft_model_inputs(m) - 1;
             const struct tft_input *in =
-                head ? &m->head_in : &m->block[k / TFT_LAYER_INPUTS].in[k % TFT_LAYER_INPUTS];
+                head ? &m->head_in : &m->layer[k / TFT_LAYER_INPUTS].in[k % TFT_LAYER_INPUTS];
             float byte = got.linear[k].largest / in->affine.scale;
             assert_true(fabsf(byte - rintf(byte)) < 1e-3f && byte < 255.5f);
             assert_true(near(got.linear[k].top[0], want.linear[k].top[0], 0.05) &&
@@ -518,7 +518,7 @@ static void ends_agree_with_the_runtime(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct tft_model *m = opened(quantized(&toys[i], NULL, 0, QUANTIZE_ROTATE_NONE));
-        struct tft_input *down = &m->block[1].in[TFT_IN_DOWN];
+        struct tft_input *down = &m->layer[1].in[TFT_IN_DOWN];
         down->affine.scale /= 16;
         down->affine.inverse *= 16;
         struct activations a = run(m, (struct activations_opts){.n_threads = 2});
@@ -561,8 +561,8 @@ static void a_bare_model_has_no_prefix(void **state)
     m = opened(quantized(&toys[0], prefix, 3, QUANTIZE_ROTATE_NONE));
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (int i = 0; i < TFT_LAYER_INPUTS; i++) {
-            m->block[l].in[i].affine.scale /= 16;
-            m->block[l].in[i].affine.inverse *= 16;
+            m->layer[l].in[i].affine.scale /= 16;
+            m->layer[l].in[i].affine.inverse *= 16;
         }
     assert_true(activations_bare(&bare, m));
     struct activations got = run(&bare, (struct activations_opts){.n_threads = 1});
@@ -576,7 +576,7 @@ static void a_bare_model_has_no_prefix(void **state)
         assert_true(near(got.sink[i], want.sink[i], 0.1));
     activations_close(&want);
     activations_close(&got);
-    free(bare.block);
+    free(bare.layer);
     tft_model_close(m);
 }
 

@@ -142,10 +142,10 @@ static void models_of_every_type(void **state)
             t.tied = tied;
             const char *from = written(&t), *to = packed(from), *name = tft_packed_formats[i].name;
             uint64_t want = logits_of(from, 1);
-            const char *rung = tft_kernels_name((2 * (int)i + tied) % tft_kernels_rungs());
-            assert_int_equal(tft_cpu_limit(rung), TFT_OK);
+            const char *isa = tft_kernels_name((2 * (int)i + tied) % tft_kernels_isas());
+            assert_int_equal(tft_cpu_limit(isa), TFT_OK);
             if (logits_of(to, 2) != want)
-                fail_msg("%s on %s: other logits", name, rung);
+                fail_msg("%s on %s: other logits", name, isa);
             assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
             if (logits_of(to, 3) != want)
                 fail_msg("%s: other logits", name);
@@ -225,7 +225,7 @@ static void a_tensor_that_layers_share_is_split(void **state)
         assert_true(has(m, "blk.1.attn_q.weight") && !has(m, "blk.0.attn_qkv.weight"));
         if (i % 2)
             assert_true(has(m, "blk.1.ffn_gate.weight") &&
-                        m->block[0].up.w.rows == t.n_ff);
+                        m->layer[0].up.w.rows == t.n_ff);
         else
             assert_true(has(m, "blk.1.attn_k.bias") && has(m, "blk.0.attn_v.bias") &&
                         !has(m, "blk.1.attn_qkv.bias"));
@@ -579,9 +579,9 @@ static void any_bytes_can_be_computed_with(void **state)
             }
         }
         tft_model_close(m);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
             int32_t tokens[N_TOKENS];
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
             assert_int_equal(tft_model_open_mem(&m, file, size, NULL, NULL), TFT_OK);
             struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 2});
             toy_tokens(3, VOCAB, tokens, N_TOKENS);

@@ -1,5 +1,5 @@
-/* Models for the tests of tuning: for each piece of a formula (enum tft_piece) one that has it,
-   where possible alone, and others in which all that go together do. */
+/* Models for the tests of tuning: for each piece of a formula (enum tft_formula_part) one that has
+   it, where possible alone, and others in which all that go together do. */
 #ifndef TFT_TEST_PIECE_TOYS_H
 #define TFT_TEST_PIECE_TOYS_H
 

@@ -61,7 +61,7 @@ static double all_bytes(const struct tft_model *m, const struct bits_search *r, 
     for (size_t i = 0; i < matrices(r); i++)
         if (r->matrix[i].there) {
             const struct tft_mat *w =
-                &layers_linear(&m->block[i / LAYER_MATS], (int)(i % LAYER_MATS))->w;
+                &layers_linear(&m->layer[i / LAYER_MATS], (int)(i % LAYER_MATS))->w;
             sum += bytes_of(w, bits ? bits : r->matrix[i].bits);
             *weights += (double)w->rows * w->cols;
         }
@@ -158,7 +158,7 @@ static void what_matters_gets_more(void **state)
     static const int8_t nothing[1 << 16];
     for (uint32_t l = 0; l < toys[0].n_layer; l++) {
         struct tft_model *m = eight_bits(&toys[0]);
-        struct tft_linear *o = layers_linear(&m->block[l], MAT_O);
+        struct tft_linear *o = layers_linear(&m->layer[l], MAT_O);
         assert_true(tft_panel_rows(o->w.rows) * tft_panel_cols(o->w.cols) <= sizeof nothing);
         o->w.data = nothing;
         o->w.rowsum = (const int32_t *)(const void *)nothing;

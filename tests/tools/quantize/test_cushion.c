@@ -587,7 +587,8 @@ static void first_layer(const struct layers *y, const int32_t *tokens, uint32_t 
         memcpy(to + t * D, y->text + t * y->stride, D * sizeof *to);
 }
 
-/* A session that cannot be opened, after its workspace was: closing after the failure is allowed. */
+/* A session that cannot be opened, after its workspace was: closing after the failure is allowed.
+   */
 static void a_failed_open_may_be_closed(void **state)
 {
     (void)state;
@@ -629,13 +630,13 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     layers_unload(&y, 0);
 
     /* a layer that does not fit panels stays float */
-    memcpy(down, m->block[0].down.w.data, sizeof down);
+    memcpy(down, m->layer[0].down.w.data, sizeof down);
     down[30 * F + 5] = INFINITY;
-    m->block[0].down.w.data = down;
+    m->layer[0].down.w.data = down;
     layers_load(&y, 0);
     assert_false(layers_pack(&y, 0));
-    assert_ptr_equal(m->block[0].q.w.format, &tft_format_f32);
-    assert_int_equal(m->block[0].q.in->range, TFT_RANGE_FLOAT);
+    assert_ptr_equal(m->layer[0].q.w.format, &tft_format_f32);
+    assert_int_equal(m->layer[0].q.in->range, TFT_RANGE_FLOAT);
     layers_unload(&y, 0);
     layers_close_sequences(&y);
     layers_close(&y);
@@ -656,7 +657,7 @@ static const float *copied(float *to, const struct tft_mat *w)
 
 static void add_taker(struct tft_model *m, int32_t rare)
 {
-    struct tft_block *b = m->block;
+    struct tft_layer *b = m->layer;
     enum { SLOWEST = E - 2 }; /* the pair of a head that RoPE hardly turns */
     /* MARK is the taker's only nonzero channel, so the norm makes it this */
     float outlier = 30, seen = sqrtf(D) * b->attn_norm.w[MARK];

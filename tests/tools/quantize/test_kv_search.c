@@ -105,7 +105,7 @@ static struct tft_model *model(unsigned mind)
     toy_tokens(5, m->n_vocab, text, TEXT);
     for (uint32_t l = 0; l < LAYERS; l++)
         if (!(mind >> l & 1))
-            m->block[l].o.w.data = nothing;
+            m->layer[l].o.w.data = nothing;
     return m;
 }
 

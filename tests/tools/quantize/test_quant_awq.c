@@ -162,16 +162,16 @@ static void sizes_may_be_shared(void **state)
     assert_true(s[2] > s[4]);
 }
 
-static void the_same_on_every_rung_with_any_threads(void **state)
+static void the_same_on_every_isa_with_any_threads(void **state)
 {
     (void)state;
     float want[COLS], s[COLS];
     fill(30);
     struct awq_input x = input();
     chosen(want, &x, 1);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        tft_kernels_fill(&kern, rung);
-        chosen(s, &x, 1 + rung % 3);
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        tft_kernels_fill(&kern, isa);
+        chosen(s, &x, 1 + isa % 3);
         assert_memory_equal(s, want, sizeof s);
     }
     tft_kernels_fill(&kern, tft_kernels_best());
@@ -207,7 +207,7 @@ int main(void)
         cmocka_unit_test(none_of_the_grid_loses_less),
         cmocka_unit_test(large_channels_lose_less_than_to_nearest),
         cmocka_unit_test(sizes_may_be_shared),
-        cmocka_unit_test(the_same_on_every_rung_with_any_threads),
+        cmocka_unit_test(the_same_on_every_isa_with_any_threads),
         cmocka_unit_test(it_can_be_stopped),
     };
     tft_kernels_fill(&kern, tft_kernels_best());

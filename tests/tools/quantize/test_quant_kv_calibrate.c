@@ -180,10 +180,10 @@ static void reordered_values_are_the_same_bits(void **state)
                              *b = opened(in_folder("other.gguf"));
             size_t numbers = (size_t)3 * a->n_head_kv * a->head_dim;
             for (uint32_t l = 0; l < LAYERS; l++) {
-                size_t bytes = tft_panel_rows(a->block[l].v.w.rows) *
-                               tft_panel_cols(a->block[l].v.w.cols);
-                assert_memory_not_equal(a->block[l].v.w.data, b->block[l].v.w.data, bytes);
-                assert_memory_equal(a->block[l].k.w.data, b->block[l].k.w.data, bytes);
+                size_t bytes = tft_panel_rows(a->layer[l].v.w.rows) *
+                               tft_panel_cols(a->layer[l].v.w.cols);
+                assert_memory_not_equal(a->layer[l].v.w.data, b->layer[l].v.w.data, bytes);
+                assert_memory_equal(a->layer[l].k.w.data, b->layer[l].k.w.data, bytes);
                 assert_memory_not_equal(a->prefix_v + l * numbers, b->prefix_v + l * numbers,
                                         numbers * sizeof *a->prefix_v);
             }
@@ -436,9 +436,9 @@ static void parts_are_of_the_groups_there_are(void **state)
     assert_memory_not_equal(a->kv_clip[0], b->kv_clip[0], n * sizeof(float));
     for (size_t i = 0; i < n; i++)
         assert_true(a->kv_clip[1][i] == 1 && b->kv_clip[1][i] == 1);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-        o.n_threads = 1 + rung % 4;
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+        o.n_threads = 1 + isa % 4;
         struct tft_model *c = opened(quantized(&toys[1], &o, "c.gguf"));
         assert_memory_equal(a->kv_clip[0], c->kv_clip[0], n * sizeof(float));
         assert_memory_equal(a->key_order, c->key_order,

@@ -254,15 +254,15 @@ static void moments_without_an_inverse(void **state)
     }
 }
 
-static void the_same_on_every_rung_with_any_threads(void **state)
+static void the_same_on_every_isa_with_any_threads(void **state)
 {
     (void)state;
     fill_weights(1);
     fill_correlated(COLS);
     struct low_bits want = rounded(ROWS, COLS, 4, 64, true, 1);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        tft_kernels_fill(&kern, rung);
-        struct low_bits q = rounded(ROWS, COLS, 4, 64, true, 1 + rung % 3);
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        tft_kernels_fill(&kern, isa);
+        struct low_bits q = rounded(ROWS, COLS, 4, 64, true, 1 + isa % 3);
         assert_memory_equal(q.code, want.code, MOST);
         assert_memory_equal(q.factors, want.factors, ROWS * q.groups);
         assert_memory_equal(q.row_scale, want.row_scale, ROWS * sizeof *q.row_scale);
@@ -309,7 +309,7 @@ int main(void)
         cmocka_unit_test(feedback_lowers_the_cost),
         cmocka_unit_test(the_metric_is_that_of_the_moments),
         cmocka_unit_test(moments_without_an_inverse),
-        cmocka_unit_test(the_same_on_every_rung_with_any_threads),
+        cmocka_unit_test(the_same_on_every_isa_with_any_threads),
         cmocka_unit_test(it_can_be_stopped),
     };
     tft_kernels_fill(&kern, tft_kernels_best());

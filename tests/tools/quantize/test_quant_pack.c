@@ -166,9 +166,9 @@ static void the_kernel_reads_it(void **state)
     float x[COLS], y[ROWS];
     uint8_t bytes[COLS];
     random_fill(x, COLS);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
         struct tft_kernels k;
-        tft_kernels_fill(&k, rung);
+        tft_kernels_fill(&k, isa);
         k.quantize(bytes, x, COLS, &q);
         k.gemm_i8(&(struct tft_gemm_i8){.y = y,
                                         .ldy = ROWS,

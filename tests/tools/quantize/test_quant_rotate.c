@@ -55,7 +55,7 @@ static void it_is_the_walsh_hadamard_transform(void **state)
     }
 }
 
-/* w' (H x) = w x, where the kernel of every rung computes H x. */
+/* w' (H x) = w x, where the kernel of every ISA level computes H x. */
 static void online(void **state)
 {
     (void)state;
@@ -67,11 +67,11 @@ static void online(void **state)
     for (size_t k = 0; k < COLS; k++)
         wide[k] = x[k];
     product(a, w, STRIDE, ROWS, COLS, wide);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++)
+    for (int isa = 0; isa < tft_kernels_isas(); isa++)
         for (size_t block = 1; block <= ROTATE_MAX; block *= 2) {
             struct tft_kernels k;
             float t[COLS];
-            tft_kernels_fill(&k, rung);
+            tft_kernels_fill(&k, isa);
             memcpy(t, x, sizeof t);
             k.hadamard(t, COLS, block);
             for (size_t i = 0; i < COLS; i++)

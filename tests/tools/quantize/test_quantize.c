@@ -26,28 +26,28 @@ static uint64_t hash_file(const char *path)
     return h;
 }
 
-/* Half of the rungs for even i, the other half for odd i. */
-static void same_file_on_rungs(int i, struct quantize_opts *o)
+/* Half of the ISA levels for even i, the other half for odd i. */
+static void same_file_on_isas(int i, struct quantize_opts *o)
 {
     uint64_t want = hash_file(quantized(&toys[i], o));
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        if (!on_half(rung, i))
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        if (!on_half(isa, i))
             continue;
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-        o->n_threads = 1 + rung % 3;
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+        o->n_threads = 1 + isa % 3;
         assert_int_equal(hash_file(quantized(&toys[i], o)), want);
     }
     assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
 }
 
-static void the_same_file_on_every_rung_with_any_threads(void **state)
+static void the_same_file_on_every_isa_with_any_threads(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
         o.method = RANGE_MSE;
         o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
-        same_file_on_rungs(i, &o);
+        same_file_on_isas(i, &o);
     }
 }
 
@@ -76,14 +76,14 @@ static const uint64_t contract_all = 0xf44113e18c464618;
 /* of the third toy, with a 4-bit prefix */
 static const uint64_t contract_prefix = 0xdc7daa56f1b7a8f1;
 
-/* turn: says which half of the rungs */
-static void on_rungs(const struct toy *t, const struct quantize_opts *o, uint64_t want, int turn)
+/* turn: says which half of the ISA levels */
+static void on_isas(const struct toy *t, const struct quantize_opts *o, uint64_t want, int turn)
 {
     const char *path = quantized(t, o);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        if (!on_half(rung, turn))
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        if (!on_half(isa, turn))
             continue;
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
         uint64_t got = fed(path, 2, 100, 512, "f16");
         if (got != want)
             fail_msg("%s on %s: 0x%016llx", t->arch, tft_cpu_name(), (unsigned long long)got);
@@ -91,19 +91,19 @@ static void on_rungs(const struct toy *t, const struct quantize_opts *o, uint64_
     assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
 }
 
-static void same_bits_on_every_rung_and_machine(void **state)
+static void same_bits_on_every_isa_and_machine(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
-        on_rungs(&toys[i], &o, contract[i], i);
+        on_isas(&toys[i], &o, contract[i], i);
     }
     struct quantize_opts o = usual(&toys[0]);
     o.rotate = QUANTIZE_ROTATE_ALL;
-    on_rungs(&toys[0], &o, contract_all, 1);
+    on_isas(&toys[0], &o, contract_all, 1);
     o = usual(&toys[2]);
     o.prefix_type = TFT_Q4_1;
-    on_rungs(&toys[2], &o, contract_prefix, 0);
+    on_isas(&toys[2], &o, contract_prefix, 0);
 }
 
 static void near(const struct toy *t, const struct quantize_opts *o, const char *what)
@@ -243,8 +243,8 @@ static void check_rotated_stream(const struct toy *toy, double off)
     random_fill(bias[0], 128);
     all.rotate = QUANTIZE_ROTATE_ALL;
     assert_int_equal(tft_model_open_unexpanded(&m, written(toy), NULL, NULL), TFT_OK);
-    m->block[0].o.bias = bias[0];
-    m->block[1].down.bias = bias[1];
+    m->layer[0].o.bias = bias[0];
+    m->layer[1].down.bias = bias[1];
     const float *gain = m->out_norm.w;
     run_floats(&plain, m, &o);
     run_floats(&rotated, m, &all);
@@ -334,13 +334,13 @@ static void the_model_is_as_it_was(void **state)
     struct quantize_opts o = usual(&toys[0]);
     assert_int_equal(tft_model_open_unexpanded(&m, written(&toys[0]), NULL, NULL), TFT_OK);
     struct tft_model before = *m;
-    struct tft_block block[2] = {m->block[0], m->block[1]};
+    struct tft_layer block[2] = {m->layer[0], m->layer[1]};
     for (int r = QUANTIZE_ROTATE_NONE; r <= QUANTIZE_ROTATE_ALL; r++) {
         bool stopped;
         o.rotate = (enum quantize_rotate)r;
         assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, NULL), TFT_OK);
         assert_memory_equal(m, &before, sizeof before);
-        assert_memory_equal(m->block, block, sizeof block);
+        assert_memory_equal(m->layer, block, sizeof block);
     }
     tft_model_close(m);
 }
@@ -382,7 +382,7 @@ static struct quantize_opts few_bits(const struct toy *t, uint8_t bits)
     return o;
 }
 
-static void few_bits_on_every_rung_with_any_threads(void **state)
+static void few_bits_on_every_isa_with_any_threads(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
@@ -393,7 +393,7 @@ static void few_bits_on_every_rung_with_any_threads(void **state)
             o.n_text = WINDOW;
             memset(matrix_bits + LAYER_MATS, 8, sizeof matrix_bits - LAYER_MATS);
         }
-        same_file_on_rungs(i, &o);
+        same_file_on_isas(i, &o);
     }
 }
 
@@ -435,9 +435,9 @@ static void matrices_have_their_bits(void **state)
         struct tft_model *m = opened(quantized(&toys[0], &o));
         for (uint32_t l = 0; l < m->n_layer; l++)
             for (int i = 0; i < LAYER_MATS; i++) {
-                if (!layers_linear(&m->block[l], i))
+                if (!layers_linear(&m->layer[l], i))
                     continue;
-                const struct tft_mat *w = &layers_linear(&m->block[l], i)->w;
+                const struct tft_mat *w = &layers_linear(&m->layer[l], i)->w;
                 int levels = most_levels(w);
                 assert_int_equal(w->format->low != NULL, i != MAT_DOWN);
                 if (i == MAT_DOWN)
@@ -591,12 +591,12 @@ static void awq_moves_factors_from_norms_to_their_readers(void **state)
                          *b = scaled_model(&toys[i], rotate, few, QUANTIZE_NEAREST);
         for (uint32_t l = 0; l < a->n_layer; l++) {
             struct tft_linear *of_a[LAYER_READERS], *of_b[LAYER_READERS];
-            size_t n = layers_readers(&a->block[l], TFT_IN_ATTN, of_a);
-            layers_readers(&b->block[l], TFT_IN_ATTN, of_b);
-            check_norm(&a->block[l].attn_norm, &b->block[l].attn_norm, of_a, of_b, n, a->n_embd);
-            n = layers_readers(&a->block[l], TFT_IN_FFN, of_a);
-            layers_readers(&b->block[l], TFT_IN_FFN, of_b);
-            check_norm(&a->block[l].ffn_norm, &b->block[l].ffn_norm, of_a, of_b, n, a->n_embd);
+            size_t n = layers_readers(&a->layer[l], TFT_IN_ATTN, of_a);
+            layers_readers(&b->layer[l], TFT_IN_ATTN, of_b);
+            check_norm(&a->layer[l].attn_norm, &b->layer[l].attn_norm, of_a, of_b, n, a->n_embd);
+            n = layers_readers(&a->layer[l], TFT_IN_FFN, of_a);
+            layers_readers(&b->layer[l], TFT_IN_FFN, of_b);
+            check_norm(&a->layer[l].ffn_norm, &b->layer[l].ffn_norm, of_a, of_b, n, a->n_embd);
         }
         tft_model_close(a);
         tft_model_close(b);
@@ -608,7 +608,7 @@ static void awq_moves_factors_from_norms_to_their_readers(void **state)
    that read them, for all heads that share a KV head. */
 static void check_values(const struct tft_model *a, const struct tft_model *b, uint32_t l)
 {
-    const struct tft_block *is = &a->block[l], *was = &b->block[l];
+    const struct tft_layer *is = &a->layer[l], *was = &b->layer[l];
     size_t dim = a->head_dim, width = a->n_head_kv * dim, shared = a->n_head / a->n_head_kv;
     double least = INFINITY, most = 0;
     for (size_t r = 0; r < width; r++) {
@@ -629,7 +629,7 @@ static void check_values(const struct tft_model *a, const struct tft_model *b, u
     note_spread(least, most);
 }
 
-static void check_down(const struct tft_block *is, const struct tft_block *was, bool scaled)
+static void check_down(const struct tft_layer *is, const struct tft_layer *was, bool scaled)
 {
     double least = INFINITY, most = 0;
     for (size_t r = 0; r < is->up.w.rows; r++) {
@@ -654,7 +654,7 @@ static void awq_moves_factors_from_rows_to_their_readers(void **state)
                          *b = scaled_model(&toys[i], rotate, few, QUANTIZE_NEAREST);
         for (uint32_t l = 0; l < a->n_layer; l++) {
             check_values(a, b, l);
-            check_down(&a->block[l], &b->block[l], i < 2);
+            check_down(&a->layer[l], &b->layer[l], i < 2);
         }
         tft_model_close(a);
         tft_model_close(b);
@@ -824,16 +824,16 @@ static void stopped_leaves_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_file_on_every_rung_with_any_threads),
+        cmocka_unit_test(the_same_file_on_every_isa_with_any_threads),
         cmocka_unit_test(same_bits_however_fed),
-        cmocka_unit_test(same_bits_on_every_rung_and_machine),
+        cmocka_unit_test(same_bits_on_every_isa_and_machine),
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(what_follows_the_prefix),
         cmocka_unit_test(a_rotated_stream_is_that_of_an_equivalent_model),
         cmocka_unit_test(the_importance_of_channels),
         cmocka_unit_test(the_model_is_as_it_was),
         cmocka_unit_test(the_error_is_that_of_the_ranges),
-        cmocka_unit_test(few_bits_on_every_rung_with_any_threads),
+        cmocka_unit_test(few_bits_on_every_isa_with_any_threads),
         cmocka_unit_test(matrices_have_their_bits),
         cmocka_unit_test(few_bits_near_the_floats),
         cmocka_unit_test(unfolding_undoes_folding),

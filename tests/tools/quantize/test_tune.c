@@ -277,8 +277,8 @@ static void outputs_are_those_of_floats(void **state)
 
 static void columns_of(struct tft_model *m)
 {
-    const struct tft_linear *all[] = {&m->block[0].q, &m->block[1].k, &m->block[2].gate,
-                                      &m->block[0].down, &m->output};
+    const struct tft_linear *all[] = {&m->layer[0].q, &m->layer[1].k, &m->layer[2].gate,
+                                      &m->layer[0].down, &m->output};
     for (int threads = 1; threads <= 3; threads += 2)
         for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
             const struct tft_mat *w = &all[a]->w;
@@ -354,10 +354,10 @@ static void the_best_on_text_held_out(void **state)
             for (uint32_t j = 0; j < r.n_validation; j++)
                 assert_true(r.validation[r.kept] <= r.validation[j]);
             /* few tokens of a window see the prefix in layers with a sliding one */
-            float lower = m->pieces & TFT_BIT(TFT_PIECE_WINDOW) ? 0.998f : 0.99f;
+            float lower = m->parts & TFT_BIT(TFT_PART_WINDOW) ? 0.998f : 0.99f;
             if (!match && !(r.validation[r.kept] < lower * r.validation[0]))
                 fail_msg("%s, pieces %#llx: %g, and %g before", toy(i)->arch,
-                         (unsigned long long)m->pieces, (double)r.validation[r.kept],
+                         (unsigned long long)m->parts, (double)r.validation[r.kept],
                          (double)r.validation[0]);
 
             struct sequence *s = sequence_open(m, WINDOW, 0, 1);
@@ -378,7 +378,7 @@ static void the_best_on_text_held_out(void **state)
         }
 }
 
-static void same_bits_on_every_rung_with_any_threads(void **state)
+static void same_bits_on_every_isa_with_any_threads(void **state)
 {
     (void)state;
     struct tft_model *m = quantized(&toys[0], TFT_RANGE_STATIC, 2);
@@ -386,10 +386,10 @@ static void same_bits_on_every_rung_with_any_threads(void **state)
     struct tune_opts o = usual();
     struct tune_result want = tuned(m, &o);
     tft_model_close(m);
-    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+    for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
         m = opened(in_folder("q.gguf"));
-        o.n_threads = 1 + rung % 3;
+        o.n_threads = 1 + isa % 3;
         struct tune_result r = tuned(m, &o);
         assert_memory_equal(r.k, want.k, n);
         tune_free(&r);
@@ -454,12 +454,12 @@ static void every_known_piece_has_a_toy(void **state)
     for (int i = 0; i < N_PIECE_TOYS; i++) {
         struct tft_model *m = opened(written(&piece_toys[i]));
         assert_int_equal(tune_check(m, &err), TFT_OK);
-        covered |= m->pieces;
+        covered |= m->parts;
         tft_model_close(m);
     }
     struct tft_model *m = opened(written(&toys[0])), one = *m;
-    for (int piece = 0; piece < TFT_PIECES; piece++) {
-        one.pieces = TFT_BIT(piece);
+    for (int piece = 0; piece < TFT_FORMULA_PARTS; piece++) {
+        one.parts = TFT_BIT(piece);
         enum tft_status want = covered >> piece & 1 ? TFT_OK : TFT_ERR_UNSUPPORTED;
         if (tune_check(&one, &err) != want)
             fail_msg("%s: %d is not %d", tft_parts_unknown(&one, 0), tune_check(&one, &err),
@@ -479,7 +479,7 @@ int main(void)
         cmocka_unit_test(outputs_are_those_of_floats),
         cmocka_unit_test(columns_of_panels),
         cmocka_unit_test(the_best_on_text_held_out),
-        cmocka_unit_test(same_bits_on_every_rung_with_any_threads),
+        cmocka_unit_test(same_bits_on_every_isa_with_any_threads),
         cmocka_unit_test(stopped_it_leaves_nothing),
         cmocka_unit_test(what_cannot_be_tuned),
         cmocka_unit_test(every_known_piece_has_a_toy),

@@ -104,7 +104,7 @@ static void check(const struct toy *t, double lambda, bool match)
         p.params[i] = (double)random_normal() / 2;
     for (size_t i = 0; i < (size_t)t->n_layer * N * t->n_embd; i++)
         m->kern.narrow[TFT_NUM_F16](&float_outputs[i], &(float){random_normal()}, 1);
-    compare(&p, t->arch, m->pieces);
+    compare(&p, t->arch, m->parts);
     sequence_close(p.s);
     tft_model_close(m);
     free(float_outputs);

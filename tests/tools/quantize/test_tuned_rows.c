@@ -97,7 +97,7 @@ static void the_text_goes_on_behind_the_rows(void **state)
         const char *path = quantized(&toys[2], &o);
         uint32_t plain = checksum(path);
         struct tft_model *made = opened(path);
-        uint32_t weights = tft_crc32(0, made->block[1].down.w.data, 64);
+        uint32_t weights = tft_crc32(0, made->layer[1].down.w.data, 64);
         if (!few)
             memcpy(clip, made->kv_clip[0], sizeof clip);
         struct quantize_values values = {0};
@@ -114,7 +114,7 @@ static void the_text_goes_on_behind_the_rows(void **state)
         tft_model_close(made);
         made = opened(quantized(&toys[2], &o));
         if (few)
-            assert_int_not_equal(tft_crc32(0, made->block[1].down.w.data, 64), weights);
+            assert_int_not_equal(tft_crc32(0, made->layer[1].down.w.data, 64), weights);
         else
             assert_memory_not_equal(made->kv_clip[0] + CLIPS, clip + CLIPS, sizeof clip / 2);
         tft_model_close(made);

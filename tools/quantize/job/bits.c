@@ -102,7 +102,7 @@ static enum tft_status make_eight(struct job_made *made, const struct quantize_o
     o.outputs = NULL;
     enum tft_status status = result ? job_begin(j, "quantizing to 8 bits") : job_no_memory(j);
     if (status == TFT_OK)
-        status = quantize_draft(j->m, j->out, &o, result, &made->draft, &stopped, j->err);
+        status = quantize_temp(j->m, j->out, &o, result, &made->temp, &stopped, j->err);
     if (status == TFT_OK)
         status = job_end(j, status, stopped);
     free(result);

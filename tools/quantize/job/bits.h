@@ -13,7 +13,7 @@ enum tft_status job_bits_check(struct job *j);
 /* Sets bits, [n_layer, LAYER_MATS], which is o->bits, from the options. */
 enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, uint8_t *bits);
 
-/* Call before quantize_draft(). With a search: makes a model with 8 bits, searches, and discards
+/* Call before quantize_temp(). With a search: makes a model with 8 bits, searches, and discards
    it. bits: [n_layer, LAYER_MATS], set to the result; r: all zeros. o: as for
    quantize(), with its progress. */
 enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, uint8_t *bits,

@@ -123,7 +123,7 @@ static enum tft_status make_trial(struct job_made *trial, const struct quantize_
     bool stopped;
     enum tft_status status = result ? job_begin(j, step) : job_no_memory(j);
     if (status == TFT_OK)
-        status = quantize_draft(j->m, j->out, o, result, &trial->draft, &stopped, j->err);
+        status = quantize_temp(j->m, j->out, o, result, &trial->temp, &stopped, j->err);
     if (status == TFT_OK)
         status = job_end(j, status, stopped);
     free(result);

@@ -29,10 +29,10 @@ struct check_prefix {
     double nats; /* result: the mean over the groups of the divergence from the float model */
 };
 
-/* Makes a W8A8 model with the prefix, from little text, and measures it. trial: has no draft, and
-   gets this one. o: as for quantize(), with its progress; its text, prefix, bits and cache are
-   ignored. n_start: tokens of the prefix that all candidates share; the float model gets them too.
-   step: its name */
+/* Makes a W8A8 model with the prefix, from little text, and measures it. trial: has no temporary
+   file, and gets this one. o: as for quantize(), with its progress; its text, prefix, bits and
+   cache are ignored. n_start: tokens of the prefix that all candidates share; the float model gets
+   them too. step: its name */
 enum tft_status job_check_try(struct job_check *c, struct job_text *t,
                               const struct quantize_opts *o, struct job_made *trial,
                               const struct check_prefix *prefix, uint32_t n_start,

@@ -15,7 +15,7 @@ struct job_kv {
 /* Checks the option. */
 enum tft_status job_kv_check(struct job *j);
 
-/* Call before quantize_draft(). k: all zeros; o->text must stay valid. */
+/* Call before quantize_temp(). k: all zeros; o->text must stay valid. */
 enum tft_status job_kv_begin(struct job_kv *k, struct job *j, const struct quantize_opts *o);
 
 /* Call after tuning: searches, and makes the result the default of the model. */

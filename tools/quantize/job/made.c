@@ -4,7 +4,7 @@
 
 #include "tools/quantize/round/prefix_pack.h"
 
-const char *job_made_path(const struct job_made *d) { return d->draft->draft.name; }
+const char *job_made_path(const struct job_made *d) { return d->temp->temp.name; }
 
 enum tft_status job_made_open(struct job_made *d)
 {
@@ -49,25 +49,25 @@ enum tft_status job_made_finish(struct job_made *d)
     struct tft_new_file *changed;
     if (!d->changed)
         return TFT_OK;
-    enum tft_status status = rewrite_draft(d->model, d->j->out, &d->change, &changed, d->j->err);
+    enum tft_status status = rewrite_temp(d->model, d->j->out, &d->change, &changed, d->j->err);
     if (status == TFT_OK) {
         job_made_drop(d);
-        d->draft = changed;
+        d->temp = changed;
     }
     return status;
 }
 
 enum tft_status job_made_keep(struct job_made *d)
 {
-    struct tft_new_file *draft = d->draft;
-    d->draft = NULL;
-    return tft_new_file_end(draft, true, d->j->err);
+    struct tft_new_file *temp = d->temp;
+    d->temp = NULL;
+    return tft_new_file_end(temp, true, d->j->err);
 }
 
 void job_made_drop(struct job_made *d)
 {
     job_made_close(d);
-    if (d->draft)
-        tft_new_file_end(d->draft, false, NULL);
-    d->draft = NULL;
+    if (d->temp)
+        tft_new_file_end(d->temp, false, NULL);
+    d->temp = NULL;
 }

@@ -45,7 +45,7 @@ static enum tft_status import(struct job *j, const char *folder)
     enum tft_status status = job_begin(j, "importing");
     if (status != TFT_OK)
         return status;
-    status = import_draft(folder, j->out, &o, &r, &j->imported, j->err);
+    status = import_temp(folder, j->out, &o, &r, &j->imported, j->err);
     return job_end(j, status, r.stopped);
 }
 
@@ -55,7 +55,7 @@ enum tft_status job_open(struct job *j, const char *path, struct tft_model **run
         return open_models(j, path, runs);
     enum tft_status status = import(j, path);
     if (status == TFT_OK)
-        status = open_models(j, j->imported->draft.name, runs);
+        status = open_models(j, j->imported->temp.name, runs);
     if (status == TFT_OK)
         j->m->source.name = path; /* for messages */
     return status;

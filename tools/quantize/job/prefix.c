@@ -109,7 +109,7 @@ enum tft_status job_prefix_choose(struct job_prefix *f, struct job *j)
     const struct tft_quantize_opts *o = j->o;
     const struct tft_model *m = j->m;
     const char *piece =
-        tft_parts_unknown(m, ~(TFT_PREFIX_PIECES | TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT)));
+        tft_parts_unknown(m, ~(TFT_PREFIX_PARTS | TFT_BIT(TFT_PART_ROPE_BY_CONTEXT)));
     f->j = j;
     f->intact = o->intact;
     if (!is_asked(j) && piece) {
@@ -272,7 +272,7 @@ static bool layers_fit(struct layers *y, uint16_t *row)
         layers_load(y, l);
         layers_run_prefix(y, l, false);
         layers_unload(y, l);
-        if (m->block[l].mixer != TFT_MIX_ATTENTION)
+        if (m->layer[l].mixer != TFT_MIX_ATTENTION)
             continue;
         layers_prefix_kv(y, l, row, row + each);
         fit = all_below(row, each, INFINITE) && all_below(row + each, each, LARGE_VALUE);

@@ -18,10 +18,10 @@ void job_ranges_free(struct job_ranges *c);
 /* Whether the file that was measured last is within the bars, in all groups. */
 bool job_ranges_hold(const struct job_check *check);
 
-/* With "auto", gives per-token ranges to the inputs that lose most, in `range` and in the draft of
-   `made`, which check has measured. Stops when the loss is within the bars, a quarter of the inputs
-   have them, or more of them gain little. Called again, for a file of the same model, it continues
-   from there. t: the held-out text, on which check is open. */
+/* With "auto", gives per-token ranges to the inputs that lose most, in `range` and in the
+   temporary file of `made`, which check has measured. Stops when the loss is within the bars, a
+   quarter of the inputs have them, or more of them gain little. Called again, for a file of the
+   same model, it continues from there. t: the held-out text, on which check is open. */
 enum tft_status job_ranges_choose(struct job_ranges *c, struct job_check *check,
                                   const struct job_text *t, struct job_made *made,
                                   enum tft_range *range);

@@ -22,7 +22,7 @@ enum tft_status job_system_check(struct job *j);
 
 /* choose: makes the tokens by the chat format of the model; prefix: after job_prefix_choose; c: all
    zeros. fit: refuses a message if its rows exceed f16 (job_prefix_check_fit). begin: call before
-   quantize_draft(), when o has the prefix. finish: call after tuning; adds the prefixes to the
+   quantize_temp(), when o has the prefix. finish: call after tuning; adds the prefixes to the
    model. They do nothing without a system message. */
 enum tft_status job_system_choose(struct job_system *c, struct job *j,
                                   const struct job_prefix *prefix);

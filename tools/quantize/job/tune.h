@@ -21,12 +21,12 @@ struct job_tune {
    support. */
 enum tft_status job_tune_look(struct job *j);
 
-/* Call before quantize_draft(). t: all zeros. With tuning: sets *o to collect the inputs of tuning;
+/* Call before quantize_temp(). t: all zeros. With tuning: sets *o to collect the inputs of tuning;
    *o must stay valid. */
 enum tft_status job_tune_begin(struct job_tune *t, struct job *j, struct quantize_opts *o);
 
-/* Call after quantize_draft(): tunes the model. If *again is set, the draft is discarded: call
-   quantize_draft() once more, as *o has changed. */
+/* Call after quantize_temp(): tunes the model. If *again is set, the temporary file is discarded:
+   call quantize_temp() once more, as *o has changed. */
 enum tft_status job_tune_run(struct job_tune *t, struct quantize_opts *o, struct job_made *made,
                              bool *again);
 

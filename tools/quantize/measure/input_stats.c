@@ -57,7 +57,7 @@ const struct histogram *input_stats_of(const struct input_stats *st, uint32_t wh
     return h;
 }
 
-void input_stats_begin(const struct input_stats *st, const struct tft_block *layer)
+void input_stats_begin(const struct input_stats *st, const struct tft_layer *layer)
 {
     for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++)
         for (int i = 0; i < st->n_threads; i++)

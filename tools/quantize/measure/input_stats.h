@@ -34,7 +34,7 @@ void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t fir
 const struct histogram *input_stats_of(const struct input_stats *st, uint32_t which);
 
 /* Call before each layer; the inputs of this layer are then counted. */
-void input_stats_begin(const struct input_stats *st, const struct tft_block *layer);
+void input_stats_begin(const struct input_stats *st, const struct tft_layer *layer);
 
 /* Call after each layer. */
 void input_stats_clear(const struct input_stats *st);

@@ -19,7 +19,7 @@ static size_t width(const struct kv_calibration *c)
 
 static bool calibrates_clip(const struct kv_calibration *c)
 {
-    return tft_kv_evicts(&c->policy) && c->policy.clip == TFT_KV_CALIBRATED;
+    return tft_kv_quantizes(&c->policy) && c->policy.clip == TFT_KV_CALIBRATED;
 }
 
 /* Whether layer l of the cache is quantized, so that its groups need a clip. */

@@ -154,7 +154,7 @@ static void gather_queries(const struct head_work *w, const struct kv_clip_layer
 {
     const struct kv_clip *c = w->c;
     uint32_t each = c->m->n_head / c->m->n_head_kv;
-    bool scaled = c->m->pieces & TFT_BIT(TFT_PIECE_ATTN_SCALE);
+    bool scaled = c->m->parts & TFT_BIT(TFT_PART_ATTN_SCALE);
     float *to = w->q, divisor = scaled ? 1 / c->m->attn_scale : sqrtf((float)w->dim);
     for (uint32_t n = 0; n < c->windows * KV_CLIP_QUERIES; n++)
         for (uint32_t h = head * each; h < (head + 1) * each; h++, to += w->dim)

@@ -10,13 +10,13 @@
 #include "simd/half.h"
 #include "tools/quantize/round/pack.h"
 
-struct tft_linear *layers_linear(struct tft_block *b, int which)
+struct tft_linear *layers_linear(struct tft_layer *b, int which)
 {
     struct tft_linear *const after[] = {&b->o,    &b->gate, &b->up,  &b->down,
                                         &b->gate, &b->up,   &b->down},
                       *const of_experts[] = {&b->experts.gate, &b->experts.up, &b->experts.down};
-    bool experts = tft_block_has_experts(b);
-    if (which < MAT_O && which >= (int)tft_block_reads(b))
+    bool experts = tft_layer_has_experts(b);
+    if (which < MAT_O && which >= (int)tft_layer_reads(b))
         return NULL;
     if (which >= MAT_GATE && experts)
         return of_experts[which - MAT_GATE];
@@ -31,7 +31,7 @@ float *layers_weights(const struct tft_linear *l)
     return (float *)(uintptr_t)l->w.data;
 }
 
-size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[LAYER_READERS])
+size_t layers_readers(struct tft_layer *b, uint32_t which, struct tft_linear *l[LAYER_READERS])
 {
     size_t n = 0;
     for (int i = 0; i < LAYER_MATS; i++)
@@ -44,7 +44,7 @@ enum { LOADED = LAYER_MATS + 2 };
 
 /* Matrices that are expanded: layers_linear's, then the per-layer embeddings' matrices, which are
    never rounded. NULL if the block has none. */
-static struct tft_mat *loaded(struct tft_block *b, int which)
+static struct tft_mat *loaded(struct tft_layer *b, int which)
 {
     struct tft_linear *l = which < LAYER_MATS    ? layers_linear(b, which)
                            : which == LAYER_MATS ? &b->embed_gate
@@ -52,7 +52,7 @@ static struct tft_mat *loaded(struct tft_block *b, int which)
     return l && l->w.rows ? &l->w : NULL;
 }
 
-static uint64_t layer_numbers(struct tft_block *b)
+static uint64_t layer_numbers(struct tft_layer *b)
 {
     uint64_t n = 0;
     for (int i = 0; i < LOADED; i++) {
@@ -66,7 +66,7 @@ static uint64_t layer_numbers(struct tft_block *b)
 
 struct expand_task {
     const struct tft_model *m;
-    struct tft_block *from;
+    struct tft_layer *from;
     float *to;
 };
 
@@ -106,7 +106,7 @@ static void use_expanded(struct tft_mat *w, const float *data)
 
 /* Multiplies the rows of each expert's `down` by its factor, which applies before the sum of
    experts: panels have a scale for each row. */
-static void take_factors(struct layers *y, struct tft_block *b)
+static void take_factors(struct layers *y, struct tft_layer *b)
 {
     const struct tft_mat *w = &b->experts.down.w;
     size_t n = (size_t)w->rows * w->cols;
@@ -117,7 +117,7 @@ static void take_factors(struct layers *y, struct tft_block *b)
 
 void layers_load(struct layers *y, uint32_t l)
 {
-    struct tft_block *b = &y->m->block[l];
+    struct tft_layer *b = &y->m->layer[l];
     float *next = y->weights;
     y->original = *b;
     tft_port_team(y->s->n_threads, expand,
@@ -128,13 +128,13 @@ void layers_load(struct layers *y, uint32_t l)
             use_expanded(w, next);
             next += tft_mat_all_rows(w) * w->cols;
         }
-    if (tft_block_has_experts(b))
+    if (tft_layer_has_experts(b))
         take_factors(y, b);
 }
 
 void layers_unload(struct layers *y, uint32_t l)
 {
-    y->m->block[l] = y->original;
+    y->m->layer[l] = y->original;
 }
 
 /* ----------------------------------------------------------------------------------------- int8 */
@@ -145,7 +145,7 @@ static uint64_t packed_bytes(const struct tft_mat *w)
     return tft_format_i8.bytes(w) * (w->experts ? w->experts : 1);
 }
 
-static uint64_t layer_packed_bytes(struct tft_block *b)
+static uint64_t layer_packed_bytes(struct tft_layer *b)
 {
     uint64_t n = 0;
     for (int i = 0; i < LAYER_MATS; i++)
@@ -202,7 +202,7 @@ static bool pack_one_matrix(const struct layers *y, const struct tft_mat *w, cha
 
 bool layers_pack(struct layers *y, uint32_t l)
 {
-    struct tft_block *b = &y->m->block[l];
+    struct tft_layer *b = &y->m->layer[l];
     struct tft_mat packed[LAYER_MATS];
     char *to = y->packed;
     for (int i = 0; i < LAYER_MATS; i++)
@@ -222,7 +222,7 @@ bool layers_pack(struct layers *y, uint32_t l)
 /* ------------------------------------------------------------------------------------- rotation */
 
 /* Rotates the matrices that read a norm's output, and moves the norm's gain into them. */
-static void rotate_readers(struct layers *y, struct tft_block *b, uint32_t which,
+static void rotate_readers(struct layers *y, struct tft_layer *b, uint32_t which,
                            struct tft_norm *norm)
 {
     struct tft_linear *l[LAYER_READERS];
@@ -243,7 +243,7 @@ static void rotate_writer(struct layers *y, struct tft_linear *l, float *bias)
 
 void layers_rotate(struct layers *y, uint32_t l)
 {
-    struct tft_block *b = &y->m->block[l];
+    struct tft_layer *b = &y->m->layer[l];
     if (!y->rotation.n)
         return;
     rotate_readers(y, b, TFT_IN_ATTN, &b->attn_norm);
@@ -270,7 +270,7 @@ struct pass_task {
     struct tft_work work; /* the session's, with the pass's residual stream, and the tap */
     struct tft_kv_chunk chunk;
     struct tft_kv_plan plan; /* of each sequence */
-    const struct tft_lane *lane; /* NULL: there is one sequence */
+    const struct tft_seq *lane; /* NULL: there is one sequence */
 };
 
 static void run_part(void *arg, int tid, int n_threads)
@@ -282,8 +282,8 @@ static void run_part(void *arg, int tid, int n_threads)
                          .s = task->lane ? NULL : task->y->s,
                          .work = &task->work,
                          .plan = &task->plan,
-                         .lane = task->lane,
-                         .n_lane = task->lane ? in->n_seq : 0,
+                         .seq = task->lane,
+                         .n_seq = task->lane ? in->n_seq : 0,
                          .tid = tid,
                          .n_threads = n_threads,
                          .tokens = in->tokens,
@@ -308,7 +308,7 @@ static void run_part(void *arg, int tid, int n_threads)
 static void begin_state(const struct layers *y, const struct layers_pass *pass,
                         struct tft_session *s)
 {
-    const struct tft_block *b = &y->m->block[pass->layer];
+    const struct tft_layer *b = &y->m->layer[pass->layer];
     if (!b->state_size)
         return;
     float *state = s->states.now + b->state;
@@ -319,12 +319,12 @@ static void begin_state(const struct layers *y, const struct layers_pass *pass,
 }
 
 /* Makes the sequences of the pass lanes. */
-static const struct tft_lane *lanes_of(const struct layers *y, const struct layers_pass *pass,
-                                       const struct tft_kv_plan *plan)
+static const struct tft_seq *seqs_of(const struct layers *y, const struct layers_pass *pass,
+                                     const struct tft_kv_plan *plan)
 {
     uint32_t n = pass->n_seq ? pass->n / pass->n_seq : 0;
     for (uint32_t i = 0; i < pass->n_seq; i++)
-        y->lane[i] = (struct tft_lane){.s = y->seq[i],
+        y->lane[i] = (struct tft_seq){.s = y->seq[i],
                                        .plan = plan,
                                        .at = i * n,
                                        .n = n,
@@ -335,13 +335,13 @@ static const struct tft_lane *lanes_of(const struct layers *y, const struct laye
 
 void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
 {
-    const struct tft_block *b = &y->m->block[pass->layer];
+    const struct tft_layer *b = &y->m->layer[pass->layer];
     struct pass_task task = {.y = y, .pass = pass, .work = *y->s->work};
     task.work.buf[TFT_X] = pass->x;
     task.work.tap = y->tap;
     task.plan = tft_kv_plain_plan(&task.chunk, pass->pos,
                                   pass->n_seq ? pass->n / pass->n_seq : pass->n);
-    task.lane = lanes_of(y, pass, &task.plan);
+    task.lane = seqs_of(y, pass, &task.plan);
     for (uint32_t i = 0; i < pass->n_seq && pass->part == LAYERS_LAYER; i++)
         begin_state(y, pass, y->seq[i]);
     if (!pass->n_seq && pass->part == LAYERS_LAYER)
@@ -384,7 +384,7 @@ void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint1
                    const uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
-    uint32_t dim = y->m->head_dim, in = y->m->block[l].kv_layer;
+    uint32_t dim = y->m->head_dim, in = y->m->layer[l].kv_layer;
     for (uint32_t h = 0; h < y->m->n_head_kv; h++, k += dim, v += dim) {
         put_row(kv->num, key_at(kv, in, h, pos), TFT_KEY_PANEL, k, dim);
         put_row(kv->num, tft_kv_values(kv, in, h, pos), 1, v, dim);
@@ -430,7 +430,7 @@ static void embed_layers(const struct layers *y, struct layers_pass pass)
 
 static void run_windows(const struct layers *y, struct layers_pass pass, bool dry)
 {
-    const struct tft_block *b = &y->m->block[pass.layer];
+    const struct tft_layer *b = &y->m->layer[pass.layer];
     size_t rows = y->o->window * y->stride;
     bool layer = pass.part == LAYERS_LAYER;
     pass.n = y->o->window;
@@ -476,7 +476,7 @@ void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, u
                uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
-    uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv, in = y->m->block[l].kv_layer;
+    uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv, in = y->m->layer[l].kv_layer;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t h = 0; h < heads; h++) {
             size_t at = ((size_t)i * heads + h) * dim;
@@ -558,8 +558,8 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
     uint64_t most = 0, most_packed = 0; /* of any layer */
     y->stride = tft_buf_stride(y->m, TFT_X);
     for (uint32_t l = 0; l < y->m->n_layer; l++) {
-        most = larger(most, layer_numbers(&y->m->block[l]));
-        most_packed = larger(most_packed, layer_packed_bytes(&y->m->block[l]));
+        most = larger(most, layer_numbers(&y->m->layer[l]));
+        most_packed = larger(most_packed, layer_packed_bytes(&y->m->layer[l]));
     }
     y->prefix_state = alloc_floats(y->m->state_size + 1, 1);
     y->s->states.first = y->prefix_state;

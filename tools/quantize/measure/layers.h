@@ -14,7 +14,7 @@ struct layers {
     struct tft_batch *batch; /* passes compute in its workspace */
     struct tft_session *s;
     struct tft_session **seq; /* [n_seq] sessions of sequences that run together */
-    struct tft_lane *lane;    /* [n_seq] */
+    struct tft_seq *lane;    /* [n_seq] */
     uint32_t n_seq;
     struct tft_tap tap; /* sees the inputs of linear layers */
     const struct quantize_opts *o;
@@ -28,7 +28,7 @@ struct layers {
     /* NULL, or called after each window of a run; done: 0..1 of the run; false: skip the rest */
     bool (*on_window)(void *user, double done);
     void *on_window_user;
-    struct tft_block original;         /* the loaded layer before it was loaded */
+    struct tft_layer original;         /* the loaded layer before it was loaded */
     struct tft_norm original_norm;     /* the last norm before rotation */
     struct tft_mat original_embed;     /* the matrix of per-layer embeddings before expansion */
     float *embed;                      /* its expanded copy; NULL: no such matrix */
@@ -66,7 +66,7 @@ void layers_close_sequences(struct layers *y);
 /* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. In a mixture of experts
    MAT_GATE, MAT_UP and MAT_DOWN are the matrices of all experts, one after another
    (tft_mat_all_rows), and MAT_SHARED_GATE .. MAT_SHARED_DOWN the shared expert's. */
-struct tft_linear *layers_linear(struct tft_block *b, int which);
+struct tft_linear *layers_linear(struct tft_layer *b, int which);
 
 /* The f32 weights of a loaded layer's matrix. The caller may change them. */
 float *layers_weights(const struct tft_linear *l);
@@ -75,7 +75,7 @@ enum { LAYER_READERS = 4 };
 
 /* The linear layers that read the norm's output `which`, TFT_IN_ATTN or TFT_IN_FFN. Returns their
    number. */
-size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[LAYER_READERS]);
+size_t layers_readers(struct tft_layer *b, uint32_t which, struct tft_linear *l[LAYER_READERS]);
 
 /* Expands layer l into `weights` and makes the model use them; unload restores the layer. */
 void layers_load(struct layers *y, uint32_t l);

@@ -26,7 +26,7 @@ static size_t rows_of(const struct moments *s, bool experts, uint32_t which)
 
 static size_t window_rows(const struct moments *s, uint32_t which)
 {
-    return rows_of(s, tft_block_has_experts(s->layer), which);
+    return rows_of(s, tft_layer_has_experts(s->layer), which);
 }
 
 static size_t width_of(const struct moments *s, uint32_t which)
@@ -64,7 +64,7 @@ void moments_close(struct moments *s)
     *s = (struct moments){0};
 }
 
-void moments_begin(struct moments *s, const struct tft_block *layer)
+void moments_begin(struct moments *s, const struct tft_layer *layer)
 {
     s->layer = layer;
     for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {

@@ -7,7 +7,7 @@
 
 struct moments {
     const struct tft_model *m;
-    const struct tft_block *layer; /* the current layer */
+    const struct tft_layer *layer; /* the current layer */
     int n_threads;
     uint32_t window;
     bool correlated;            /* all pairs of channels; else each with itself */
@@ -23,7 +23,7 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
 void moments_close(struct moments *s);
 
 /* Call before each layer. */
-void moments_begin(struct moments *s, const struct tft_block *layer);
+void moments_begin(struct moments *s, const struct tft_layer *layer);
 
 /* Takes row i of the window of input `which`; threads may call it for different rows. */
 void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x);

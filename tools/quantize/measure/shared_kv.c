@@ -4,12 +4,12 @@
 
 #include "tools/quantize/array.h"
 
-static bool borrows(const struct tft_block *b)
+static bool borrows(const struct tft_layer *b)
 {
     return b->mixer == TFT_MIX_ATTENTION && !b->k.w.rows;
 }
 
-static const struct shared_kv_layer *find(const struct shared_kv *k, const struct tft_block *b)
+static const struct shared_kv_layer *find(const struct shared_kv *k, const struct tft_layer *b)
 {
     for (uint32_t i = 0; i < k->n; i++)
         if (b->mixer == TFT_MIX_ATTENTION && k->of[i].layer == b->kv_layer)
@@ -29,7 +29,7 @@ bool shared_kv_open(struct shared_kv *k, const struct tft_model *m, const struct
 {
     *k = (struct shared_kv){0};
     for (uint32_t l = 0; l < m->n_layer && k->n < SHARED_KV_MOST; l++) {
-        const struct tft_block *b = &m->block[l];
+        const struct tft_layer *b = &m->layer[l];
         if (!borrows(b) || find(k, b))
             continue;
         struct shared_kv_layer *of = &k->of[k->n++];
@@ -55,7 +55,7 @@ static char *rows_of(const struct shared_kv_layer *of, size_t window)
     return of->rows + window * (of->bytes[TFT_KV_K] + of->bytes[TFT_KV_V]);
 }
 
-void shared_kv_keep(const struct shared_kv *k, const struct tft_kv *kv, const struct tft_block *b,
+void shared_kv_keep(const struct shared_kv *k, const struct tft_kv *kv, const struct tft_layer *b,
                     size_t window)
 {
     const struct shared_kv_layer *of = find(k, b);
@@ -67,7 +67,7 @@ void shared_kv_keep(const struct shared_kv *k, const struct tft_kv *kv, const st
 }
 
 void shared_kv_restore(const struct shared_kv *k, const struct tft_kv *kv,
-                       const struct tft_block *b, size_t window)
+                       const struct tft_layer *b, size_t window)
 {
     const struct shared_kv_layer *of = find(k, b);
     if (!of || !borrows(b))

@@ -24,11 +24,11 @@ bool shared_kv_open(struct shared_kv *k, const struct tft_model *m, const struct
 void shared_kv_close(struct shared_kv *k);
 
 /* After block b has run over a window: saves its rows of the cache, if other layers use them. */
-void shared_kv_keep(const struct shared_kv *k, const struct tft_kv *kv, const struct tft_block *b,
+void shared_kv_keep(const struct shared_kv *k, const struct tft_kv *kv, const struct tft_layer *b,
                     size_t window);
 
 /* Before block b runs over a window: restores the rows of another layer that it uses. */
 void shared_kv_restore(const struct shared_kv *k, const struct tft_kv *kv,
-                       const struct tft_block *b, size_t window);
+                       const struct tft_layer *b, size_t window);
 
 #endif

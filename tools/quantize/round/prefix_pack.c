@@ -83,15 +83,15 @@ enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a prefix cannot be stored as %s: choose F16, Q8_0 or Q4_1",
                         m->source.name, tft_dtype_name(type));
-    if (m->pieces & TFT_BIT(TFT_PIECE_ROPE_BY_CONTEXT))
+    if (m->parts & TFT_BIT(TFT_PART_ROPE_BY_CONTEXT))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: no prefix for %s: its RoPE depends on the length of the session, and "
                         "the prefix's keys are rotated once",
                         m->source.name, m->arch->name);
-    if (m->pieces & TFT_PREFIX_PIECES)
+    if (m->parts & TFT_PREFIX_PARTS)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: no prefix for %s, which has %s",
                         m->source.name, m->arch->name,
-                        tft_parts_unknown(m, ~TFT_PREFIX_PIECES));
+                        tft_parts_unknown(m, ~TFT_PREFIX_PARTS));
     if (width(m) % tft_dtype_info(type)->block)
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

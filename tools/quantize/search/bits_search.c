@@ -49,7 +49,7 @@ static void fail_memory(struct searcher *z)
 
 static struct tft_mat *matrix(struct searcher *z, size_t i)
 {
-    struct tft_block *b = &z->m->block[z->place[i] / LAYER_MATS];
+    struct tft_layer *b = &z->m->layer[z->place[i] / LAYER_MATS];
     return &layers_linear(b, (int)(z->place[i] % LAYER_MATS))->w;
 }
 
@@ -237,7 +237,7 @@ static void check(struct searcher *z)
     const struct tft_model *m = z->m;
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (int i = 0; i < LAYER_MATS; i++) {
-            const struct tft_linear *linear = layers_linear(&m->block[l], i);
+            const struct tft_linear *linear = layers_linear(&m->layer[l], i);
             if (linear && linear->w.format != &tft_format_i8) {
                 tft_fail(&z->bad, TFT_ERR_ARG, "%s: its layers do not have weights of 8 bits",
                          m->source.name);
@@ -281,7 +281,7 @@ static bool alloc_all(struct searcher *z)
         return false;
     for (size_t i = 0; i < all; i++) {
         z->r->matrix[i].bits = 8;
-        if (!layers_linear(&z->m->block[i / LAYER_MATS], (int)(i % LAYER_MATS)))
+        if (!layers_linear(&z->m->layer[i / LAYER_MATS], (int)(i % LAYER_MATS)))
             continue;
         z->r->matrix[i].there = true;
         z->place[z->n] = i;

@@ -35,7 +35,7 @@ static bool put(FILE *f, const struct head *h, const struct candidate *c, size_t
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab)
 {
     struct head h;
-    struct tft_draft d = {.name = malloc(strlen(path) + TFT_DRAFT_ROOM)};
+    struct tft_temp d = {.name = malloc(strlen(path) + TFT_TEMP_ROOM)};
     FILE *f;
     if (!d.name)
         return false;
@@ -56,7 +56,7 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
     memcpy(h.round, c->found.round, sizeof h.round);
     h.crc = crc_of(&h, c->candidate, c->n);
 
-    bool begun = tft_port_draft(&d, &f, path) == 0;
+    bool begun = tft_port_temp(&d, &f, path) == 0;
     bool saved = begun && put(f, &h, c->candidate, c->n) && tft_port_keep(&d, path) == 0;
     if (begun && !saved)
         tft_port_discard(&d);

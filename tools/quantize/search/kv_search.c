@@ -298,7 +298,7 @@ static bool long_enough(const struct searcher *z, enum tft_kv_which which)
     struct tft_retained at = {0};
     for (uint32_t left = z->o->window, n; left; left -= n) {
         if (!tft_retain_room(&z->policy, which, &at))
-            tft_retain_evict(&z->policy, which, &at, NULL, NULL);
+            tft_retain_quantize(&z->policy, which, &at, NULL, NULL);
         uint32_t room = tft_retain_room(&z->policy, which, &at);
         n = left < room ? left : room;
         tft_retain_add(&z->policy, &at, n);
@@ -433,7 +433,7 @@ static void check(struct searcher *z)
     if (tft_kv_parse(&z->policy, o->kv, &z->bad) != TFT_OK)
         return;
     strcpy(z->kv, o->kv); /* the parser refuses longer ones */
-    if (!tft_kv_evicts(&z->policy))
+    if (!tft_kv_quantizes(&z->policy))
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "the KV cache %s has no bits to search for: choose a quantized one", o->kv);
     else if (z->policy.clip == TFT_KV_CALIBRATED)

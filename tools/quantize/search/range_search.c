@@ -13,7 +13,7 @@ struct tft_input *range_search_input(struct tft_model *m, uint32_t index)
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++)
             if (tft_model_has_input(m, i) && tft_input_index(m, l, i) == index)
-                return &m->block[l].in[i];
+                return &m->layer[l].in[i];
     return &m->head_in;
 }
 

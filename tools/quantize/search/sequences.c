@@ -50,7 +50,7 @@ float sequences_peak(const struct sequences *q, size_t t)
 static void share_prefix(const struct sequences *q, uint32_t l, uint32_t n_prefix)
 {
     const struct tft_kv *from = &q->y.s->kv;
-    const struct tft_block *b = &q->m->block[l];
+    const struct tft_layer *b = &q->m->layer[l];
     size_t row = from->head_dim * tft_num_bytes(from->num),
            panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
     if (b->mixer != TFT_MIX_ATTENTION || !b->k.w.rows)

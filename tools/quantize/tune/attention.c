@@ -211,7 +211,7 @@ struct attention_task {
 };
 
 /* Queries from `from` on that see the same codes. */
-static size_t rows_until_eviction(const struct coded_view *c, size_t from, size_t n)
+static size_t rows_until_quantization(const struct coded_view *c, size_t from, size_t n)
 {
     size_t end = n;
     for (int side = 0; c && side < TFT_KV_SIDES; side++)
@@ -251,7 +251,7 @@ static void kv_head(const struct attention_task *task, const struct scratch *s, 
         memset(s->dv, 0, (m + task->n) * dim * sizeof *s->dv);
     }
     for (struct tile t = {0}; t.from < task->n; t.from += t.rows) {
-        t.rows = rows_until_eviction(task->x->coded, t.from, task->n);
+        t.rows = rows_until_quantization(task->x->coded, t.from, task->n);
         t.rows = t.rows < TILE ? t.rows : TILE;
         t.first = first_seen(task->x, m + t.from + 1);
         t.keys = m + t.from + t.rows - t.first;

@@ -23,14 +23,14 @@ static void queries_and_keys_back_row(const struct tape *t, const void *arg, siz
 /* --------------------------------------------------------------------------- hidden activations */
 
 /* Whether the hidden activations of b go through GELU; otherwise through SiLU. */
-static bool is_gelu(const struct tape *t, const struct tft_block *b)
+static bool is_gelu(const struct tape *t, const struct tft_layer *b)
 {
-    return !b->gate.w.rows || t->m->pieces & TFT_BIT(TFT_PIECE_GEGLU);
+    return !b->gate.w.rows || t->m->parts & TFT_BIT(TFT_PART_GEGLU);
 }
 
 static void activate_row(const struct tape *t, const void *arg, size_t i)
 {
-    const struct tft_block *b = arg;
+    const struct tft_layer *b = arg;
     size_t n = t->m->n_ff, at = i * n;
     bool gated = b->gate.w.rows;
     row_activate(t->c + at, t->g + at, gated ? t->u + at : NULL, n, is_gelu(t, b));
@@ -40,7 +40,7 @@ static void activate_row(const struct tape *t, const void *arg, size_t i)
 
 static void activate_back_row(const struct tape *t, const void *arg, size_t i)
 {
-    const struct tft_block *b = arg;
+    const struct tft_layer *b = arg;
     size_t n = t->m->n_ff, at = i * n;
     bool gated = b->gate.w.rows;
     if (b->down.in->hadamard)
@@ -84,7 +84,7 @@ static void add_back_row(const struct tape *t, const void *arg, size_t i)
 static void add(struct tape *t, real *x, real *y, const struct tft_linear *l,
                 const struct tft_norm *norm)
 {
-    bool apart = tft_model_adds_apart(t->m);
+    bool apart = tft_model_adds_y(t->m);
     matmul_run(t->matmul, apart ? y : x, l, !apart);
     if (apart)
         each_row(t, t->n, add_row, &(struct added){.x = x, .y = y, .norm = norm});
@@ -94,7 +94,7 @@ static void add(struct tape *t, real *x, real *y, const struct tft_linear *l,
 static const real *add_back(const struct tape *t, const real *dx, real *y,
                             const struct tft_norm *norm)
 {
-    if (!tft_model_adds_apart(t->m))
+    if (!tft_model_adds_y(t->m))
         return dx;
     each_row(t, t->n, add_back_row, &(struct added){.dx = dx, .y = y, .dy = t->dy, .norm = norm});
     return t->dy;
@@ -102,7 +102,7 @@ static const real *add_back(const struct tape *t, const real *dx, real *y,
 
 /* -------------------------------------------------------------------------------------- a block */
 
-static struct attention_rows attention_in(const struct tape *t, const struct tft_block *b,
+static struct attention_rows attention_in(const struct tape *t, const struct tft_layer *b,
                                           struct prefix_rows prefix)
 {
     return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v, t->coded, b->window};
@@ -112,7 +112,7 @@ static struct attention_rows attention_in(const struct tape *t, const struct tft
 static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, const real *x)
 {
     const struct tft_model *m = t->m;
-    const struct tft_block *b = &m->block[l];
+    const struct tft_layer *b = &m->layer[l];
     size_t d = m->n_embd;
 
     norm_rows(t, t->h, x, &b->attn_norm);
@@ -138,7 +138,7 @@ static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, c
 
 double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y, const real *x)
 {
-    const struct tft_block *b = &t->m->block[l];
+    const struct tft_layer *b = &t->m->layer[l];
     double lost = 0;
     memset(t->error, 0, t->n * sizeof *t->error);
     run_to_down(t, l, prefix, x);
@@ -152,7 +152,7 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
 
 /* Adds the gradient of the feed-forward half's input to dx, from dy, the gradient of the block's
    output; x: the half's input. */
-static void ffn_back(struct tape *t, const struct tft_block *b, real *dx, const real *dy,
+static void ffn_back(struct tape *t, const struct tft_layer *b, real *dx, const real *dy,
                      const real *x)
 {
     const struct tft_model *m = t->m;
@@ -168,7 +168,7 @@ static void ffn_back(struct tape *t, const struct tft_block *b, real *dx, const 
 }
 
 /* Likewise for the attention half; dy: the gradient of its sum with the input. */
-static void attention_half_back(struct tape *t, const struct tft_block *b,
+static void attention_half_back(struct tape *t, const struct tft_layer *b,
                                 struct prefix_rows prefix, struct prefix_rows dprefix, real *dx,
                                 const real *dy, const real *x)
 {
@@ -189,7 +189,7 @@ static void attention_half_back(struct tape *t, const struct tft_block *b,
 void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct prefix_rows dprefix,
                 real *dx, const real *x)
 {
-    const struct tft_block *b = &t->m->block[l];
+    const struct tft_layer *b = &t->m->layer[l];
     size_t bytes = t->n * t->m->n_embd * sizeof *dx;
     run_to_down(t, l, prefix, x);
     if (b->ffn_post_norm.w) { /* the gradient needs the norm's input */

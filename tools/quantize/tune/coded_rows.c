@@ -128,8 +128,8 @@ static void feed(const struct coded_task *task, enum tft_kv_which which, uint32_
     const struct tft_kv_plan *plan = &r->kv.plan;
     for (const struct tft_kv_chunk *c = plan->chunk; c < plan->chunk + plan->n_chunk; c++) {
         const struct tft_kv_place *p = &c->side[which];
-        if (p->evicts)
-            tft_kv_evict(&r->kv, &r->m->kern, task->layer, head, which, &p->eviction, tid);
+        if (p->quantizes)
+            tft_kv_quantize(&r->kv, &r->m->kern, task->layer, head, which, &p->quantization, tid);
         for (uint32_t i = c->from; i < c->to; i++)
             store(task, which, head, p->slot + i - c->from, i,
                   r->one + (size_t)tid * r->kv.head_dim);
@@ -194,17 +194,17 @@ static void follow(struct coded_rows *r, enum tft_kv_which which)
     memset(r->since[which], 0xff, r->n * sizeof *r->since[which]);
     for (const struct tft_kv_chunk *c = plan->chunk; c < plan->chunk + plan->n_chunk; c++) {
         const struct tft_kv_place *p = &c->side[which];
-        const struct tft_kv_eviction *e = &p->eviction;
-        uint32_t leave = p->evicts ? e->n_blocks * r->kv.block : 0;
+        const struct tft_kv_quantization *e = &p->quantization;
+        uint32_t leave = p->quantizes ? e->n_blocks * r->kv.block : 0;
         for (uint32_t i = 0; i < leave; i++) {
             uint32_t token = r->slot[e->order[i]];
             r->token[which][e->first * r->kv.block + i] = token;
             r->since[which][token] = c->from;
             r->any = true;
         }
-        for (uint32_t i = 0; p->evicts && i < e->stay; i++)
+        for (uint32_t i = 0; p->quantizes && i < e->stay; i++)
             r->moved[i] = r->slot[e->order[leave + i]];
-        for (uint32_t i = 0; p->evicts && i < e->stay; i++)
+        for (uint32_t i = 0; p->quantizes && i < e->stay; i++)
             r->slot[e->base + i] = r->moved[i];
         for (uint32_t i = c->from; i < c->to; i++)
             r->slot[p->slot + i - c->from] = i;
@@ -232,7 +232,7 @@ struct coded_rows *coded_rows_open(const struct tft_model *m, size_t n, int n_th
     if (!r)
         return NULL;
     *r = (struct coded_rows){.m = m, .n = (uint32_t)n, .n_threads = n_threads};
-    if (!tft_kv_evicts(&m->kv_policy))
+    if (!tft_kv_quantizes(&m->kv_policy))
         return r;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
     struct tft_arena a = {0};

@@ -93,7 +93,7 @@ static size_t width_of(const struct tft_model *m, bool keys)
 
 /* RoPE and the growth of queries, in place. With an amplitude r, RoPE is r R with the transpose
    r R^T: back turns the other way. */
-static void rotate(const struct heads *h, const struct tft_block *b, bool keys, real *x, size_t i,
+static void rotate(const struct heads *h, const struct tft_layer *b, bool keys, real *x, size_t i,
                    bool back)
 {
     const struct tft_model *m = h->m;
@@ -107,29 +107,32 @@ static void rotate(const struct heads *h, const struct tft_block *b, bool keys, 
 
 /* ---------------------------------------------------------------------------------------- norms */
 
-static bool has(const struct tft_model *m, enum tft_piece piece) { return m->pieces >> piece & 1; }
+static bool has(const struct tft_model *m, enum tft_formula_part piece)
+{
+    return m->parts >> piece & 1;
+}
 
 /* How many numbers are normalized together. */
 static size_t normalized(const struct tft_model *m, bool keys)
 {
-    return has(m, TFT_PIECE_WHOLE_QK_NORM) ? width_of(m, keys) : m->head_dim;
+    return has(m, TFT_PART_WHOLE_QK_NORM) ? width_of(m, keys) : m->head_dim;
 }
 
 /* The norm of the numbers from `at` on. */
-static struct tft_norm norm_at(const struct tft_model *m, const struct tft_block *b, bool keys,
+static struct tft_norm norm_at(const struct tft_model *m, const struct tft_layer *b, bool keys,
                                size_t at)
 {
     struct tft_norm norm = keys ? b->k_norm : b->q_norm;
-    if (has(m, TFT_PIECE_OWN_QK_NORM))
+    if (has(m, TFT_PART_OWN_QK_NORM))
         norm = (struct tft_norm){norm.w + at, m->zeros};
     return norm;
 }
 
-void heads_run(const struct heads *h, const struct tft_block *b, bool keys, real *y, real *x,
+void heads_run(const struct heads *h, const struct tft_layer *b, bool keys, real *y, real *x,
                size_t i)
 {
     const struct tft_model *m = h->m;
-    bool late = has(m, TFT_PIECE_LATE_QK_NORM);
+    bool late = has(m, TFT_PART_LATE_QK_NORM);
     size_t width = width_of(m, keys), n = normalized(m, keys);
     if (late)
         rotate(h, b, keys, x, i, false);
@@ -142,11 +145,11 @@ void heads_run(const struct heads *h, const struct tft_block *b, bool keys, real
         rotate(h, b, keys, y, i, false);
 }
 
-void heads_back(const struct heads *h, const struct tft_block *b, bool keys, real *dx, real *dy,
+void heads_back(const struct heads *h, const struct tft_layer *b, bool keys, real *dx, real *dy,
                 const real *x, size_t i)
 {
     const struct tft_model *m = h->m;
-    bool late = has(m, TFT_PIECE_LATE_QK_NORM);
+    bool late = has(m, TFT_PART_LATE_QK_NORM);
     size_t width = width_of(m, keys), n = normalized(m, keys);
     if (!late)
         rotate(h, b, keys, dy, i, true);

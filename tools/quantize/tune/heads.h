@@ -14,11 +14,11 @@ void heads_close(struct heads *h);
 
 /* y = the row x of token i as attention takes it. y, x: [H E], or of keys [G E]. x becomes the
    input of the norm, which the gradient needs: rotated, if RoPE comes first. */
-void heads_run(const struct heads *h, const struct tft_block *b, bool keys, real *y, real *x,
+void heads_run(const struct heads *h, const struct tft_layer *b, bool keys, real *y, real *x,
                size_t i);
 
 /* dx from dy, which is overwritten; x: as left by heads_run. */
-void heads_back(const struct heads *h, const struct tft_block *b, bool keys, real *dx, real *dy,
+void heads_back(const struct heads *h, const struct tft_layer *b, bool keys, real *dx, real *dy,
                 const real *x, size_t i);
 
 #endif

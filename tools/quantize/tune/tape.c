@@ -142,7 +142,7 @@ static void layout(struct tape *t, struct tft_arena *a)
                      {&t->dg, f},  {&t->du, f}, {&t->dout, d}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i].at = tft_arena_take(a, n, all[i].width * sizeof(real));
-    size_t apart = tft_model_adds_apart(m) ? n : 0;
+    size_t apart = tft_model_adds_y(m) ? n : 0;
     t->y = tft_arena_take(a, apart, d * sizeof *t->y);
     t->y2 = tft_arena_take(a, apart, d * sizeof *t->y2);
     t->dy = tft_arena_take(a, apart, d * sizeof *t->dy);

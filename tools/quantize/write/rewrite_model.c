@@ -146,11 +146,11 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
 
 /* ------------------------------------------------------------------------------------ the whole */
 
-enum tft_status rewrite_draft(const struct tft_model *m, const char *path, const struct rewrite *r,
-                              struct tft_new_file **draft, struct tft_error *err)
+enum tft_status rewrite_temp(const struct tft_model *m, const char *path, const struct rewrite *r,
+                             struct tft_new_file **temp, struct tft_error *err)
 {
     struct tft_gguf_writer *w;
-    *draft = NULL;
+    *temp = NULL;
     if (!m->output.w.format->takes_bytes || (r->k && !m->n_prefix))
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: is not a W8A8 model%s: make one with tuffet quantize", m->source.name,
@@ -170,13 +170,13 @@ enum tft_status rewrite_draft(const struct tft_model *m, const char *path, const
         return status;
     put_values(w, &m->source, r);
     put_tensors(w, m, r);
-    return tft_gguf_complete(w, draft, err);
+    return tft_gguf_complete(w, temp, err);
 }
 
 enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
                               struct tft_error *err)
 {
-    struct tft_new_file *draft;
-    enum tft_status status = rewrite_draft(m, path, r, &draft, err);
-    return draft ? tft_new_file_end(draft, true, err) : status;
+    struct tft_new_file *temp;
+    enum tft_status status = rewrite_temp(m, path, r, &temp, err);
+    return temp ? tft_new_file_end(temp, true, err) : status;
 }

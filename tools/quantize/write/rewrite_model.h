@@ -29,8 +29,8 @@ struct rewrite {
 enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
                               struct tft_error *err);
 
-/* The same, but the file has no name yet: *draft, for tft_new_file_end; NULL after a failure. */
-enum tft_status rewrite_draft(const struct tft_model *m, const char *path, const struct rewrite *r,
-                              struct tft_new_file **draft, struct tft_error *err);
+/* The same, but the file has no name yet: *temp, for tft_new_file_end; NULL after a failure. */
+enum tft_status rewrite_temp(const struct tft_model *m, const char *path, const struct rewrite *r,
+                             struct tft_new_file **temp, struct tft_error *err);
 
 #endif

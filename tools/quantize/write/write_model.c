@@ -88,8 +88,8 @@ static void put_qk_norm(struct model_writer *f, const char *fmt, unsigned layer,
                         const struct tft_norm *w, uint32_t heads)
 {
     const struct tft_model *m = f->m;
-    uint32_t dim = m->block[layer].kv.dim;
-    bool whole = m->pieces & TFT_BIT(TFT_PIECE_WHOLE_QK_NORM);
+    uint32_t dim = m->layer[layer].kv.dim;
+    bool whole = m->parts & TFT_BIT(TFT_PART_WHOLE_QK_NORM);
     put_floats(f, fmt, layer, ".weight", w->w, m->zeros ? heads : 1, whole ? heads * dim : dim,
                NULL);
 }
@@ -111,7 +111,7 @@ static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, siz
 void write_check(struct model_writer *f, uint32_t l)
 {
     for (int i = 0; i < LAYER_MATS && !failed(f); i++) {
-        struct tft_block *b = &f->m->block[l];
+        struct tft_layer *b = &f->m->layer[l];
         const struct tft_linear *linear = layers_linear(b, i);
         if (!linear)
             continue;
@@ -271,7 +271,7 @@ static void put_taps(struct model_writer *f, const char *fmt, unsigned layer,
 }
 
 /* A mixer's tensors beside its matrices. */
-static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_block *b)
+static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_layer *b)
 {
     const struct tft_model *m = f->m;
     if (b->mixer == TFT_MIX_SHORT_CONV) {
@@ -293,7 +293,7 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
                  const struct low_bits *rounded)
 {
     const struct tft_model *m = f->m;
-    struct tft_block *b = &m->block[l];
+    struct tft_layer *b = &m->layer[l];
     f->in_layer = true;
     f->layer = l;
     f->rounded = rounded;
@@ -447,7 +447,7 @@ static void put_weights(struct model_writer *f)
         for (uint32_t l = 0; l < f->m->n_layer; l++)
             for (int i = 0; i < LAYER_MATS; i++)
                 matrices +=
-                    layers_linear(&f->m->block[l], i) && quantize_bits(o, l, i) == bits;
+                    layers_linear(&f->m->layer[l], i) && quantize_bits(o, l, i) == bits;
         if (matrices)
             n += snprintf(text + n, sizeof text - (size_t)n, listed++ ? ", %u in %u"
                                                                     : " of %u bits in %u matrices",
@@ -570,10 +570,10 @@ void write_open(struct model_writer *f, const struct layers *y, const int32_t *v
         tft_fail(bad, TFT_ERR_NOMEM, "%s: out of memory to write the model", y->m->source.name);
 }
 
-void write_close(struct model_writer *f, struct tft_new_file **draft)
+void write_close(struct model_writer *f, struct tft_new_file **temp)
 {
-    if (draft && !failed(f))
-        tft_gguf_complete(f->w, draft, f->bad);
+    if (temp && !failed(f))
+        tft_gguf_complete(f->w, temp, f->bad);
     else
         tft_gguf_close(f->w, false, NULL);
     free(f->row);

@@ -41,10 +41,10 @@ struct model_writer {
 
 /* value_order: as in struct kv_calibration. Failures, here and below, go to *bad, which may hold an
    earlier failure of the caller's. close accepts all zeros, and a failed open; if nothing failed,
-   *draft is the file without a name, for tft_new_file_end. draft: NULL for no file */
+   *temp is the file without a name, for tft_new_file_end. temp: NULL for no file */
 void write_open(struct model_writer *f, const struct layers *y, const int32_t *value_order,
                 const char *path, struct tft_error *bad);
-void write_close(struct model_writer *f, struct tft_new_file **draft);
+void write_close(struct model_writer *f, struct tft_new_file **temp);
 
 /* Tensors put after this call are counted, described or written. */
 void write_start_pass(struct model_writer *f, enum write_pass pass);

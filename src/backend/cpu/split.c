@@ -162,7 +162,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
     for (uint32_t i = (uint32_t)p->tid; i < tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
         uint32_t at = i / m->n_head_kv * step;
         struct tft_tile t = {
-            .layer = m->block[layer].kv_layer,
+            .layer = m->layer[layer].kv_layer,
             .head = i % m->n_head_kv,
             .dim = m->head_dim,
             .n_tokens = queries->n - at < step ? queries->n - at : step,
@@ -237,7 +237,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
 {
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
-    struct tft_tile t = {.layer = m->block[layer].kv_layer,
+    struct tft_tile t = {.layer = m->layer[layer].kv_layer,
                          .dim = m->head_dim,
                          .n_tokens = 1,
                          .group = m->n_head / m->n_head_kv,
@@ -258,7 +258,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     }
 }
 
-void tft_attend_apart(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
+void tft_attend_split(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                       const struct tft_input *in, bool split)
 {
     if (split)

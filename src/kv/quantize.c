@@ -1,4 +1,4 @@
-/* Evictions on the CPU: quantizes tokens in slots into blocks of codes. */
+/* Quantizations on the CPU: quantizes tokens in slots into blocks of codes. */
 #include "kv.h"
 
 #include <math.h>
@@ -242,8 +242,9 @@ static void close_up(const struct rows *j, const uint32_t *order, uint32_t base,
     }
 }
 
-void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                  uint32_t head, enum tft_kv_which which, const struct tft_kv_eviction *e, int tid)
+void tft_kv_quantize(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                     uint32_t head, enum tft_kv_which which, const struct tft_kv_quantization *e,
+                     int tid)
 {
     struct rows j = {.kv = kv,
                      .kern = kern,
