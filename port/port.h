@@ -51,7 +51,7 @@ void tft_port_forget(const struct tft_map *map, size_t begin, size_t end);
  */
 enum { TFT_TEMP_ROOM = 32 };
 struct tft_temp {
-    char *name; /* for mapping the temporary file; memory of the caller: strlen(path) + TFT_TEMP_ROOM
+    char *name; /* for mapping the file; memory of the caller: strlen(path) + TFT_TEMP_ROOM
                    bytes */
     int fd;     /* private to the port: the open temporary file, if it has no name; else -1 */
 };

@@ -1,6 +1,6 @@
 /*
- * An ISA level is an ISA level; the ladder is the list of a CPU family's ISA levels. x86/ladder.c,
- * arm/ladder.c, wasm/ladder.c or c/ladder.c defines tft_ladder; the build picks one file.
+ * The ladder is the list of a CPU family's ISA levels. x86/ladder.c, arm/ladder.c, wasm/ladder.c or
+ * c/ladder.c defines tft_ladder; the build picks one file.
  */
 #ifndef TFT_ISAS_H
 #define TFT_ISAS_H

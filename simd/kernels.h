@@ -2,10 +2,9 @@
  * The kernels: the inner loops of inference, and the table of function pointers through which the
  * rest of the library calls them.
  *
- * An ISA level is one ISA level of the kernels: scalar C (the reference, simd/c), or one vector
- * instruction set (simd/x86, simd/arm). The ISA levels of a CPU form a ladder; tft_kernels_fill()
- * fills a table from the lowest ISA level up to a chosen one. docs/glossary.md defines the other
- * terms.
+ * An ISA level is the kernels of one instruction set: scalar C (the reference, simd/c), or vectors
+ * (simd/x86, simd/arm). The ISA levels of a CPU form a ladder; tft_kernels_fill() fills a table from
+ * the lowest level up to a chosen one. docs/glossary.md defines the other terms.
  *
  * Numerics contract (docs/architecture.md, "Numerics contract"): every ISA level returns the same
  * bits. This file fixes the order of every floating-point operation, and no compiler may change it
@@ -704,7 +703,7 @@ struct tft_kernels {
  * lacks are not counted, so the ladder has no gaps.
  */
 int tft_kernels_isas(void);                            /* number of ISA levels, at least 1 */
-void tft_kernels_fill(struct tft_kernels *k, int isa); /* 0 <= ISA level < tft_kernels_isas() */
+void tft_kernels_fill(struct tft_kernels *k, int isa); /* 0 <= isa < tft_kernels_isas() */
 const char *tft_kernels_name(int isa);
 const char *tft_kernels_built_in(size_t i); /* all ISA levels of the ladder; NULL past the last */
 

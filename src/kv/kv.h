@@ -2,7 +2,7 @@
  * The interface of a session's KV cache. docs/cache.md has the policies, docs/glossary.md the
  * terms.
  *
- * Keys and values of a token are floats or bytes in a slot, or codes in a block of tokens. An
+ * Keys and values of a token are floats or bytes in a slot, or codes in a block of tokens. A
  * quantization quantizes tokens: it moves them from slots to blocks, and attention still reads
  * them. policy.h has the formats, retain.h the place of each token. Format and place depend on
  * positions alone, so results do not depend on how the tokens were split into passes.
@@ -14,13 +14,11 @@
  *
  * A pass:
  *
- *      tft_kv_plan     once, on one thread: the chunks of the pass and the quantizations before
- *      each
- *      tft_kv_quantize    carries out a quantization } for each layer and head, by the backend
- *      that has
- *      tft_kv_store_.. stores a new token      } the layer: the CPU here, a GPU by its own kernels
- *      tft_kv_keys ..  attention reads slots and blocks
- *      tft_kv_commit   once, after the pass has succeeded
+ *      tft_kv_plan      once, on one thread: the chunks of the pass, the quantizations before each
+ *      tft_kv_quantize  carries out quantizations } for each layer and head, by the backend with
+ *      tft_kv_store_..  stores a new token       } the layer: the CPU here, a GPU by its own kernels
+ *      tft_kv_keys ..   attention reads slots and blocks
+ *      tft_kv_commit    once, after the pass has succeeded
  *
  * Letters for shapes are as in model.h: G = n_head_kv, E = head_dim.
  */

@@ -8,8 +8,7 @@
 
 /* ---------------------------------------------------------------------------------------- plans */
 
-/* Plans the quantization that is due at *at, and updates *at. order: as struct tft_kv_quantization.
-   */
+/* Plans the quantization that is due at *at; updates *at. order: as in tft_kv_quantization. */
 static struct tft_kv_quantization plan_quantization(const struct tft_kv *kv,
                                                     enum tft_kv_which which,
                                                     struct tft_retained *at, uint32_t *order)

@@ -18,7 +18,7 @@ struct tft_backend {
        library's. NULL for the CPU, which is part of the library. */
     const char *build_id;
     const char *name;
-    uint64_t parts; /* mask of tft_formula_part: the parts that it computes beside the common block */
+    uint64_t parts; /* mask of tft_formula_part: parts that it computes beside the common block */
     bool has_i8;     /* it has the cache i8 */
     struct tft_ops ops;
 

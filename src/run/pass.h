@@ -46,7 +46,7 @@ struct tft_pass {
     uint32_t n;            /* tokens in the pass */
     uint32_t pos;          /* position of the first */
     uint32_t n_logits;     /* the logits of the last n_logits tokens are wanted */
-    uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with sequences: of all of them */
+    uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with sequences: of all */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
     unsigned by_head;       /* of the written ones: by the heads that tft_pass_share gives each

@@ -95,8 +95,8 @@ class Quantize(Case):
         self.assertIn('no kernels "abacus"', self.fails(*args, "--cpu=abacus"))
 
     def test_the_text_that_the_model_writes(self):
-        """It has the same tokens on every ISA level, with any number of threads, and half of what the
-        model is calibrated with is it."""
+        """It has the same tokens on every ISA level, with any number of threads, and half of the
+        calibration text is it."""
         for template in [None, CHATML]:
             model = self.toy(endless=1, **({"template": template} if template else {}))
             args = ["quantize", model, "-o", self.path("out"), "--calib-window=64",

@@ -519,7 +519,7 @@ static void samples_the_same(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&small));
-    m->weight_bytes = 1 << 30; /* draft tokens of a large model cost little, so more of them are made */
+    m->weight_bytes = 1 << 30; /* draft tokens cost little: more are made */
     for (int i = 0; i < 4; i++) {
         struct twins t = twins(m, (struct tft_session_opts){.n_threads = 1});
         struct tft_sampler a = {.temperature = (float)i * 0.1f, .seed = 7, .repeat_penalty = 1.1f};

@@ -86,7 +86,7 @@ struct device_session {
     struct tft_cuda_partials partials;
     uint32_t slot_spans, block_spans; /* the cache's capacity */
 
-    struct tft_cuda_quantization (*quantization)[2]; /* [kv.max_chunks] of keys, of values; of the host */
+    struct tft_cuda_quantization (*quantization)[2]; /* [kv.max_chunks] of keys, of values */
 
     /* if the policy has codes; all [layers, G, ...] */
     unsigned char *records;

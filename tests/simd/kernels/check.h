@@ -35,7 +35,7 @@
 
 struct check {
     const struct tft_kernels *ref;   /* the reference */
-    const struct tft_kernels *below; /* the ISA level below the one under test; NULL for the reference */
+    const struct tft_kernels *below; /* the level below the one under test; NULL: the reference */
     const struct tft_kernels *now;   /* the ISA level under test */
     bool bench;
     bool thorough;    /* the environment variable TUFFET_THOROUGH is set: more shapes */

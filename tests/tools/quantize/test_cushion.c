@@ -587,8 +587,7 @@ static void first_layer(const struct layers *y, const int32_t *tokens, uint32_t 
         memcpy(to + t * D, y->text + t * y->stride, D * sizeof *to);
 }
 
-/* A session that cannot be opened, after its workspace was: closing after the failure is allowed.
-   */
+/* A session that cannot be opened, after its workspace was: closing after it is allowed. */
 static void a_failed_open_may_be_closed(void **state)
 {
     (void)state;

@@ -28,7 +28,7 @@ struct job {
     struct tft_error *err;         /* not NULL */
     bool misuse;                   /* the error is that of an option */
     struct tft_model *m;           /* opened by tft_model_open_unexpanded */
-    struct tft_new_file *imported; /* the temporary file that m was opened from, if the model is a folder */
+    struct tft_new_file *imported; /* the file that m was opened from, if the model is a folder */
     struct tft_chat_template *format; /* NULL: there is none, or it cannot be read, as `formatless`
                                          says */
     struct tft_error formatless;

@@ -318,7 +318,7 @@ static void begin_state(const struct layers *y, const struct layers_pass *pass,
         memset(state, 0, b->state_size * sizeof *state);
 }
 
-/* Makes the sequences of the pass lanes. */
+/* Makes the sequences of the pass. */
 static const struct tft_seq *seqs_of(const struct layers *y, const struct layers_pass *pass,
                                      const struct tft_kv_plan *plan)
 {
