@@ -36,9 +36,9 @@ enum tft_status tft_new_file_create(struct tft_new_file **out, const char *path,
     *f = (struct tft_new_file){.size = size};
     f->path = memcpy(f + 1, path, len + 1);
     f->target = memcpy(f->path + len + 1, target, target_len + 1);
-    f->draft.name = f->target + target_len + 1;
+    f->temp.name = f->target + target_len + 1;
     free(target);
-    os = tft_port_temp(&f->draft, &f->file, f->target);
+    os = tft_port_temp(&f->temp, &f->file, f->target);
     if (os) {
         tft_free(NULL, f, size);
         return tft_fail_os(err, os, path, "cannot be created");
@@ -54,14 +54,14 @@ enum tft_status tft_new_file_end(struct tft_new_file *f, bool keep, struct tft_e
     if (f->file && fclose(f->file) != 0 && keep)
         status = tft_fail_os(err, errno ? errno : EIO, f->path, "cannot be written");
     if (keep && status == TFT_OK) {
-        int os = tft_port_keep(&f->draft, f->target);
+        int os = tft_port_keep(&f->temp, f->target);
         if (os)
             status = tft_fail_os(err, os, f->path,
-                                 *f->draft.name ? "cannot be replaced"
+                                 *f->temp.name ? "cannot be replaced"
                                                 : "is written, but its folder cannot be synced");
     }
     if (!keep || status != TFT_OK)
-        tft_port_discard(&f->draft);
+        tft_port_discard(&f->temp);
     tft_free(NULL, f, f->size);
     return status;
 }

@@ -10,10 +10,10 @@
 #include "tuffet.h"
 
 struct tft_new_file {
-    FILE *file;             /* write and close this file; then draft.name can be mapped */
+    FILE *file;             /* write and close this file; then temp.name can be mapped */
     char *path, *target;    /* as given, for messages; the target of symbolic links */
     struct tft_temp temp;
-    size_t size; /* bytes of this allocation: the struct, the two paths, draft.name */
+    size_t size; /* bytes of this allocation: the struct, the two paths, temp.name */
 };
 
 /* Starts a file that will replace `path`. On failure *out is NULL. */
