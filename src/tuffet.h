@@ -291,6 +291,10 @@ TFT_API void tft_model_identity(const struct tft_model *m, char out[TFT_IDENTITY
 /* The chat template of the model (Jinja source), or NULL if it has none. Owned by the model. */
 TFT_API const char *tft_model_chat_template(const struct tft_model *m);
 
+/* The chat template of conversations with tools: the template that the file names tool_use; without
+   one, the chat template. Owned by the model. */
+TFT_API const char *tft_model_tool_template(const struct tft_model *m);
+
 /* --------------------------------------------------------------------------------------- tokens */
 
 enum {

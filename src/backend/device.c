@@ -44,7 +44,7 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
 
 /* Refuses a model with a part that the backend does not compute. */
 static enum tft_status check_parts(const struct tft_model *m, const struct tft_backend *backend,
-                                   struct tft_error *err)
+                                    struct tft_error *err)
 {
     const char *part = tft_parts_unknown(m, backend->parts);
     if (!part)

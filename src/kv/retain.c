@@ -107,8 +107,8 @@ static void push(struct list *l, uint32_t slot)
 /* One quantization: a kept token stays kept, waits, or stays as a named token. is_named[first] is
    the filter's answer for the first kept token; with a filter, kept tokens are consecutive. */
 static void quantize_once(const struct tft_kv_policy *p, enum tft_kv_which which,
-                          const bool *is_named, uint32_t first, struct list *kept,
-                          struct list *waiting, struct list *named)
+                       const bool *is_named, uint32_t first, struct list *kept,
+                       struct list *waiting, struct list *named)
 {
     uint32_t n = kept->n;
     kept->n = 0;
@@ -120,7 +120,7 @@ static void quantize_once(const struct tft_kv_policy *p, enum tft_kv_which which
 }
 
 uint32_t tft_retain_quantize(const struct tft_kv_policy *p, enum tft_kv_which which,
-                             struct tft_retained *r, uint32_t *order, uint32_t *other)
+                          struct tft_retained *r, uint32_t *order, uint32_t *other)
 {
     uint32_t n = r->waiting + r->kept, block = tft_kv_block(p), most = most_kept(p, which);
     uint32_t before_kept = r->sinks + r->named + r->waiting + r->blocks * block;

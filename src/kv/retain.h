@@ -60,6 +60,6 @@ void tft_retain_remove(struct tft_retained *r, uint32_t n);
  * entries become blocks r->blocks - leave / block .. r->blocks - 1.
  */
 uint32_t tft_retain_quantize(const struct tft_kv_policy *p, enum tft_kv_which which,
-                             struct tft_retained *r, uint32_t *order, uint32_t *other);
+                          struct tft_retained *r, uint32_t *order, uint32_t *other);
 
 #endif

@@ -75,6 +75,11 @@ const char *tft_model_chat_template(const struct tft_model *m)
     return m->chat_template;
 }
 
+const char *tft_model_tool_template(const struct tft_model *m)
+{
+    return m->tool_template ? m->tool_template : m->chat_template;
+}
+
 /* --------------------------------------------------------------------------------------- tokens */
 
 /* The caller's flags for the tokenizer: the model's prefix may have BOS. */

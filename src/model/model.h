@@ -335,6 +335,7 @@ struct tft_model {
 
     struct tft_tokenizer *tokenizer;  /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; NULL if the file has none */
+    const char *tool_template;        /* the same, of conversations with tools alone */
     uint64_t n_params, weight_bytes, matmul_macs; /* as in struct tft_model_info */
 
     struct tft_stage stage[TFT_STAGES]; /* [n_stage] who computes which layers, in order */
@@ -356,7 +357,7 @@ const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const
 static inline bool tft_model_adds_y(const struct tft_model *m)
 {
     return m->parts & (TFT_BIT(TFT_PART_POST_NORM) | TFT_BIT(TFT_PART_RESIDUAL_SCALE) |
-                       TFT_BIT(TFT_PART_WEIGHT_FACTOR));
+                        TFT_BIT(TFT_PART_WEIGHT_FACTOR));
 }
 
 /* The window of a layer of the cache; 0: it has none. */

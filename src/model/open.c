@@ -39,6 +39,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->n_params = m->weight_bytes = m->matmul_macs = 0;
     m->name = copy_text(ld, "general.name");
     m->chat_template = copy_text(ld, "tokenizer.chat_template");
+    m->tool_template = copy_text(ld, "tokenizer.chat_template.tool_use");
     m->kv_text = copy_text(ld, TFT_KEY_KV);
     tft_prefix_bos(ld);
     if (vocab_only)

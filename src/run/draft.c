@@ -56,7 +56,7 @@ static uint32_t worth(struct tft_draft_model *d, uint32_t most)
 }
 
 uint32_t tft_draft_propose(struct tft_draft_model *d, const struct tft_model *m, int32_t *tokens,
-                           uint32_t n, uint32_t most)
+                         uint32_t n, uint32_t most)
 {
     struct tft_sampler likeliest = {0};
     uint32_t made = 0, want = worth(d, most);

@@ -26,6 +26,6 @@ void tft_draft_learn(struct tft_draft_model *d, bool held);
 /* Writes the draft tokens that pay after tokens[n], at most `most`. Returns their number: 0 too if
    the draft's session is full or fails. */
 uint32_t tft_draft_propose(struct tft_draft_model *d, const struct tft_model *m, int32_t *tokens,
-                           uint32_t n, uint32_t most);
+                         uint32_t n, uint32_t most);
 
 #endif

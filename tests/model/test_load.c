@@ -315,6 +315,8 @@ static const struct {
     {LLAMA, WITH("general.name", U32, 1), BAD, "general.name is not a string"},
     {LLAMA, WITH("tokenizer.chat_template", ARRAY, 1), BAD,
      "tokenizer.chat_template is not a string"},
+    {LLAMA, WITH("tokenizer.chat_template.tool_use", ARRAY, 1), BAD,
+     "tokenizer.chat_template.tool_use is not a string"},
 
     {LLAMA, WITHOUT("llama.context_length"), BAD, "llama.context_length is missing"},
     {LLAMA, WITH("llama.context_length", U32, 0), BAD, "llama.context_length is not"},
@@ -696,6 +698,7 @@ static void every_allocation_may_fail(void **state)
     with_vocab.n_vocab = TOY_VOCAB;
     with_vocab.vocab = "gpt2";
     with_vocab.chat_template = "{{ nothing }}";
+    with_vocab.tool_template = "{{ tools }}";
     const char *path = written(&with_vocab);
     for (int only_vocab = 0; only_vocab < 2; only_vocab++) {
         unsigned fail_at = 1;
@@ -720,6 +723,24 @@ static void every_allocation_may_fail(void **state)
             assert_int_equal(mem.in_use, 0);
         }
         assert_true(fail_at > 3);
+    }
+}
+
+/* The template named tool_use is one of its own; without it, the chat template is for tools too. */
+static void templates_for_tools(void **state)
+{
+    (void)state;
+    struct toy toy = toys[Q8];
+    const char *const rows[][3] = {
+        {NULL, NULL, NULL}, {"a", NULL, "a"}, {"a", "b", "b"}, {NULL, "b", "b"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        toy.chat_template = rows[i][0];
+        toy.tool_template = rows[i][1];
+        struct tft_model *m = opened(written(&toy));
+        const char *plain = tft_model_chat_template(m), *tools = tft_model_tool_template(m);
+        assert_string_equal(plain ? plain : "none", rows[i][0] ? rows[i][0] : "none");
+        assert_string_equal(tools ? tools : "none", rows[i][2] ? rows[i][2] : "none");
+        tft_model_close(m);
     }
 }
 
@@ -966,6 +987,7 @@ int main(void)
         cmocka_unit_test(gates_and_factors),
         cmocka_unit_test(strange_weights),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(templates_for_tools),
         cmocka_unit_test(in_memory),
         cmocka_unit_test(in_an_open_file),
         cmocka_unit_test(progress_goes_from_0_to_1),

@@ -19,7 +19,7 @@ enum { MOST = 14, CONTEXT = 300 };
 
 /* Shows all tokens, one by one; returns the number of draft tokens that follow, in draft[MOST]. */
 static uint32_t drafts_after(struct tft_lookup *k, const int32_t *tokens, uint32_t n,
-                             int32_t *draft)
+                              int32_t *draft)
 {
     int32_t all[200];
     memcpy(all, tokens, n * sizeof *tokens);

@@ -626,6 +626,8 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
         tft_gguf_put_str(w, key(t, "hidden_activation"), str("relu2"));
     if (t->chat_template)
         tft_gguf_put_str(w, "tokenizer.chat_template", str(t->chat_template));
+    if (t->tool_template)
+        tft_gguf_put_str(w, "tokenizer.chat_template.tool_use", str(t->tool_template));
     numbers(w, t);
     if (toy_has_layer_norm(t))
         tft_gguf_put_f32(w, key(t, "attention.layer_norm_epsilon"), 1e-5f);

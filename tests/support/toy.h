@@ -30,7 +30,7 @@ struct toy {
     bool adds_eos;     /* tokenizer.ggml.add_eos_token, if there is a vocab */
     bool endless;      /* the vocabulary has no token that ends generation */
     bool uniform;      /* all logits are 0: every token is equally likely. Not if tied */
-    const char *chat_template;
+    const char *chat_template, *tool_template; /* tool_template: the one named tool_use */
     const struct toy_number *numbers; /* instead of the usual ones of the architecture; the last has
                                          no key */
     bool large;     /* the form of stablelm's 12B, of falcon's 40B */
@@ -64,7 +64,8 @@ void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless);
 bool toy_write(const struct toy *t, const char *path);
 
 /* Makes a token of the file, a toy of f32 with a gate, an outlier each time it comes: it moves one
-   input of ffn_down in layer 0 to about 1600, where other tokens have a few. False if that fails. */
+   input of ffn_down in layer 0 to about 1600, where other tokens have a few. False if that fails.
+   */
 bool toy_give_outlier(const char *path, int32_t token);
 
 /* Multiplies the attention's values in a file, a toy of f32 with two layers, and divides the

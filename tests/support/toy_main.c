@@ -70,6 +70,8 @@ static int set(const char *arg)
         t.vocab = *value ? value : NULL;
     else if (strcmp(name, "template") == 0)
         t.chat_template = value;
+    else if (strcmp(name, "tool_template") == 0)
+        t.tool_template = value;
     else if (strcmp(name, "type") == 0)
         t.type = strcmp(value, "q8_0") == 0 ? TFT_Q8_0 : TFT_F32;
     else if (strcmp(name, "ctx") == 0)

@@ -81,8 +81,8 @@ static enum tft_status complete(struct import *im, struct tft_new_file **temp,
 }
 
 enum tft_status import_temp(const char *folder, const char *path, const struct import_opts *o,
-                            struct import_result *r, struct tft_new_file **temp,
-                            struct tft_error *err)
+                             struct import_result *r, struct tft_new_file **temp,
+                             struct tft_error *err)
 {
     struct import im = {.err = err, .ignore = o->ignore_keys, .seen = json_object()};
     struct import_weights w = {.o = o, .r = r};

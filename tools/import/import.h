@@ -17,7 +17,7 @@ enum tft_status import_model(const char *folder, const char *path, const struct 
    if the import was stopped. */
 struct tft_new_file;
 enum tft_status import_temp(const char *folder, const char *path, const struct import_opts *o,
-                            struct import_result *r, struct tft_new_file **temp,
-                            struct tft_error *err);
+                             struct import_result *r, struct tft_new_file **temp,
+                             struct tft_error *err);
 
 #endif

@@ -4,8 +4,8 @@
 #include "base/error.h"
 
 enum tft_status import_temp(const char *folder, const char *path, const struct import_opts *o,
-                            struct import_result *r, struct tft_new_file **temp,
-                            struct tft_error *err)
+                             struct import_result *r, struct tft_new_file **temp,
+                             struct tft_error *err)
 {
     (void)path, (void)o;
     *r = (struct import_result){0};

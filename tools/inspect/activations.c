@@ -321,7 +321,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of a mixture of experts cannot be shown", m->source.name);
     if (m->parts & (TFT_BIT(TFT_PART_SHARED_KV) | TFT_BIT(TFT_PART_LAYER_SIZES) |
-                    TFT_BIT(TFT_PART_LAYER_EMBED)))
+                     TFT_BIT(TFT_PART_LAYER_EMBED)))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of %s, whose layers differ, cannot be shown",
                         m->source.name, m->arch->name);

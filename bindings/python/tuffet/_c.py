@@ -176,6 +176,7 @@ CORE = {
     "tft_model_close": (None, c_void_p),
     "tft_model_describe": (None, c_void_p, POINTER(tft_model_info)),
     "tft_model_chat_template": (c_char_p, c_void_p),
+    "tft_model_tool_template": (c_char_p, c_void_p),
     "tft_tokenize": (c_int, c_void_p, c_char_p, c_size_t, c_uint, IDS, c_size_t, COUNT),
     "tft_token_text": (c_void_p, c_void_p, c_int32, c_bool, COUNT),
     "tft_token_bos": (c_int32, c_void_p),

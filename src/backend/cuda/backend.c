@@ -269,7 +269,7 @@ static void hidden(struct tft_pass *p, enum tft_activation a, const struct tft_l
 
 /* A quantization of the plan, with the device's pointers. */
 static struct tft_cuda_quantization quantization_of(const struct device_session *ds,
-                                                    const struct tft_kv_quantization *e, bool keys)
+                                            const struct tft_kv_quantization *e, bool keys)
 {
     return (struct tft_cuda_quantization){
         .keys = keys,

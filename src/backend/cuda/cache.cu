@@ -404,8 +404,8 @@ static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, bo
 }
 
 void tft_cuda_quantize_kv(cudaStream_t stream, const struct tft_cuda_blocks *to,
-                          const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
-                          const struct tft_cuda_clips *clips, uint16_t *workspace)
+                    const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
+                    const struct tft_cuda_clips *clips, uint16_t *workspace)
 {
     struct quantization ev = {*to, *from, *clips, e->order, e->first_block, e->keys};
     if (e->n_blocks)

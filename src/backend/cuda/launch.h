@@ -215,8 +215,8 @@ struct tft_cuda_quantization {
 /* Quantizes the due tokens into new blocks and closes the gaps in the f16 slots.
    workspace: [G, stay, E] */
 void tft_cuda_quantize_kv(cudaStream_t stream, const struct tft_cuda_blocks *to,
-                          const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
-                          const struct tft_cuda_clips *clips, uint16_t *workspace);
+                    const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
+                    const struct tft_cuda_clips *clips, uint16_t *workspace);
 
 /* Drops the first n of used[0] blocks of keys and of used[1] blocks of values, of all heads; the
    others move to the front (tft_kv_drop_blocks). */

@@ -320,7 +320,7 @@ static void begin_state(const struct layers *y, const struct layers_pass *pass,
 
 /* Makes the sequences of the pass. */
 static const struct tft_seq *seqs_of(const struct layers *y, const struct layers_pass *pass,
-                                     const struct tft_kv_plan *plan)
+                                       const struct tft_kv_plan *plan)
 {
     uint32_t n = pass->n_seq ? pass->n / pass->n_seq : 0;
     for (uint32_t i = 0; i < pass->n_seq; i++)

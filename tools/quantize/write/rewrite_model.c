@@ -147,7 +147,7 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
 /* ------------------------------------------------------------------------------------ the whole */
 
 enum tft_status rewrite_temp(const struct tft_model *m, const char *path, const struct rewrite *r,
-                             struct tft_new_file **temp, struct tft_error *err)
+                              struct tft_new_file **temp, struct tft_error *err)
 {
     struct tft_gguf_writer *w;
     *temp = NULL;

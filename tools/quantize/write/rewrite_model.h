@@ -31,6 +31,6 @@ enum tft_status rewrite_model(const struct tft_model *m, const char *path, const
 
 /* The same, but the file has no name yet: *temp, for tft_new_file_end; NULL after a failure. */
 enum tft_status rewrite_temp(const struct tft_model *m, const char *path, const struct rewrite *r,
-                             struct tft_new_file **temp, struct tft_error *err);
+                              struct tft_new_file **temp, struct tft_error *err);
 
 #endif
