@@ -149,5 +149,20 @@ class Inspect(Case):
             self.assertEqual((facts["chat_template"], facts["chat_template_drops"]),
                              ("runs", drops))
 
+    def test_the_template_named_tool_use(self):
+        """With one, it has the results of tools, and the other template need not."""
+        each = "{%% for m in messages %%}%s{%% endfor %%}"
+        says, deaf = each % "{{ m.content }}", each % "{{ m.content if m.role != 'tool' }}"
+        unknown = "chat template: line 1: the tag {% morse %} is not supported here"
+        for template, tools, runs, drops in [
+                (deaf, says, "runs", []), (says, deaf, "runs", ["tool"]),
+                (deaf, "{% morse %}", unknown, []), (deaf, None, None, ["tool"])]:
+            toy = self.toy(template=template, **({"tool_template": tools} if tools else {}))
+            facts = self.json("inspect", toy)
+            self.assertEqual((facts["chat_template"], facts["chat_template_tool_use"],
+                              facts["chat_template_drops"]), ("runs", runs, drops))
+            shown = re.findall(r"(?m)^with tools +(.*)$", self.tuffet("inspect", toy).decode())
+            self.assertEqual(shown, [runs] if runs else [])
+
 
 main()

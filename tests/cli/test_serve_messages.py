@@ -61,6 +61,40 @@ class Messages(Case):
         self.assertIn('[{"name": "w", "arguments": {"city": "Rome"}}]', prompt)
         self.assertIn("SUNNY11", prompt)
 
+    def test_the_template_named_tool_use(self):
+        """It is for requests with tools, the other one for the rest."""
+        plain = "{{ raise_exception('has tools') if tools }}" + ZEPHYR
+        toy = self.toy(template=plain, tool_template=HERMES, endless=1, ctx=2000)
+        with Server(toy) as s, self.serve(HERMES) as hermes:
+            self.assertEqual([s.answer("/apply-template", messages=HELLO, **more)["prompt"]
+                              for more in [{}, {"tools": []}, {"tools": [TOOL]}]],
+                             2 * ["<|user|>\nhello\n<|assistant|>\n"] +
+                             ["f <|user|>\nhello\n<|assistant|>\n"])
+            got, want = [[call["function"] for call in t.chat(
+                tools=[TOOL], tool_choice="required", parallel_tool_calls=False,
+                max_tokens=200)["choices"][0]["message"]
+                ["tool_calls"]] for t in (s, hermes)]
+            self.assertEqual(got, want)
+            body = {"messages": HELLO, "tools": [TOOL], "options": {"num_predict": 40, "seed": 1},
+                    "stream": False}
+            got, want = [t.answer("/api/chat", **body)["message"] for t in (s, hermes)]
+            self.assertEqual(got["content"], want["content"])
+            self.assertEqual(s.ask("/props")[2]["chat_template_tool_use"], HERMES)
+            self.assertNotIn("chat_template_tool_use", hermes.ask("/props")[2])
+            self.assertIn("tools", s.answer("/api/show")["capabilities"])
+
+    def test_tools_that_cannot_be_read(self):
+        broken = self.toy(template=ZEPHYR, tool_template="{% morse %}", endless=1)
+        with self.assertRaisesRegex(AssertionError, "morse"):  # the line on stderr
+            with Server(broken) as s:
+                for tools, says in [([TOOL], "the model has no chat template"),
+                                    ({"f": TOOL}, "tools must be a list")]:
+                    status, _, got = s.ask("/v1/chat/completions",
+                                           {"messages": HELLO, "tools": tools})
+                    self.assertEqual((status, got["error"]["message"]), (400, says))
+                self.assertEqual(s.ask("/v1/chat/completions",
+                                       {"messages": HELLO, "max_tokens": 1})[0], 200)
+
     def test_members_that_are_void(self):
         strict = ("{% for m in messages %}{% if 'tool_calls' in m or 'name' in m %}"
                   "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}")

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +50,22 @@ class Tools(Case):
                               timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"drops the result of the tool", done.stderr)
+
+    def test_the_template_named_tool_use(self):
+        """A conversation without --tools has the other one."""
+        tools = self.tools("echo once")
+        deaf = "{{ raise_exception('has tools') if tools }}" + PLAIN
+        both = self.toy(template=deaf, tool_template=HERMES, endless=1, ctx=2000)
+        for args, alone in [(["--temp=0", "-n20"], PLAIN),
+                            (["--yes", *ARGS, "--tools", tools], HERMES)]:
+            got, want = [
+                subprocess.run([*TUFFET, "chat", toy, "-phello", *args], capture_output=True,
+                               timeout=PATIENCE)
+                for toy in (both, self.toy_for(alone))]
+            self.assertEqual(want.returncode, 0, want.stderr)
+            self.assertEqual(re.sub(rb'"tok_s":[0-9.]+', b"", got.stdout),
+                             re.sub(rb'"tok_s":[0-9.]+', b"", want.stdout))
+            self.assertEqual(got.stderr, want.stderr)
 
     def test_the_model_gets_the_result(self):
         asks = ('You can call functions. To call some, answer with this JSON and nothing else:\n'

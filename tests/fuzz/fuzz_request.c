@@ -236,7 +236,8 @@ static struct server *server(void)
                                    .chat_template = JINJA};
     if (!s.m) {
         s.m = fuzz_toy(&toy);
-        s.template = template_choose(s.m, "toy");
+        s.template = template_choose(s.m, "toy", false);
+        s.tool_template = s.template;
         s.o.pooling = TFT_POOLING_MEAN;
         MUST(s.template);
     }

@@ -92,12 +92,20 @@ const struct template_format *template_named(const char *name)
     return f && open_format(f, NULL) == TFT_OK ? f : NULL;
 }
 
-static struct template_format own = {.name = "of the file"};
+static struct template_format own = {.name = "of the file"},
+                              own_tools = {.name = "tool_use of the file"};
 
-const struct template_format *template_choose(const struct tft_model *m, const char *path)
+bool template_has_tool_use(const struct tft_model *m)
+{
+    return !opt.name && tft_model_tool_template(m) != tft_model_chat_template(m);
+}
+
+const struct template_format *template_choose(const struct tft_model *m, const char *path,
+                                              bool tools)
 {
     struct tft_error err;
-    own.jinja = tft_model_chat_template(m);
+    struct template_format *f = tools && template_has_tool_use(m) ? &own_tools : &own;
+    f->jinja = tools ? tft_model_tool_template(m) : tft_model_chat_template(m);
     if (opt.name) {
         struct template_format *named = find(opt.name);
         if (open_format(named, &err) == TFT_OK)
@@ -105,16 +113,17 @@ const struct template_format *template_choose(const struct tft_model *m, const c
         cli_fail("--template %s: %s", opt.name, err.msg);
         return NULL;
     }
-    if (!own.jinja) {
+    if (!f->jinja) {
         cli_fail("%s: the file has no chat template: name the format with --template: %s", path,
                  template_names());
         return NULL;
     }
-    if (open_format(&own, &err) != TFT_OK) {
-        cli_fail("%s: %s: name a format with --template: %s", path, err.msg, template_names());
+    if (open_format(f, &err) != TFT_OK) {
+        cli_fail("%s: %s%s: name a format with --template: %s", path,
+                 f == &own_tools ? "tool_use: " : "", err.msg, template_names());
         return NULL;
     }
-    return &own;
+    return f;
 }
 
 /* ---- the date */

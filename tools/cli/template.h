@@ -28,8 +28,12 @@ const struct template_format *template_named(const char *name);
 const char *template_name(const struct template_format *f);
 
 /* The template that --template names, or the model's own; NULL after an error message. path: of the
-   model. */
-const struct template_format *template_choose(const struct tft_model *m, const char *path);
+   model. tools: for conversations with tools. */
+const struct template_format *template_choose(const struct tft_model *m, const char *path,
+                                              bool tools);
+
+/* Whether conversations with tools have a template of their own: tool_use of the file. */
+bool template_has_tool_use(const struct tft_model *m);
 
 /* All names, for error messages: "chatml, qwen3, ..." */
 const char *template_names(void);

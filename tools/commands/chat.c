@@ -194,7 +194,7 @@ static int converse_with(struct tft_model *m, const char *path)
     struct input in = {0};
     struct calls calls = {.tools = &tools, .yes = opt.yes, .in = &in};
     struct conversation c = {
-        .x = {.m = m, .format = template_choose(m, path), .o.no_think = opt.no_think},
+        .x = {.m = m, .format = template_choose(m, path, opt.tools), .o.no_think = opt.no_think},
         .sampler = cli_sampler(),
         .n_tokens = opt.n_tokens,
         .begin = opt.json ? NULL : display_begin,

@@ -141,6 +141,7 @@ const struct cli_command command_inspect = {
         "  tokenizer: {model, tokens, bos, eos}\n"
         "  verified: true, with --verify\n"
         "  chat_template: \"runs\", or why it cannot be run, or null\n"
+        "  chat_template_tool_use: the same of the template for conversations with tools\n"
         "  chat_template_drops: roles of messages that the template drops or refuses\n"
         "  types: {TYPE: {tensors, bytes}}; \"int4 g64\": weights of 4 bits in groups of 64\n"
         "  values: {KEY: VALUE}\n"

@@ -101,7 +101,9 @@ static int serve(const char *path)
     if (status == CLI_OK && !pooling_choose(&s.o.pooling, pooling, m))
         status = CLI_USAGE;
     if (status == CLI_OK) {
-        s.template = template_choose(m, path); /* without one, there is no chat */
+        s.template = template_choose(m, path, false); /* without one, there is no chat */
+        s.tool_template =
+            template_has_tool_use(m) ? template_choose(m, path, true) : s.template;
         status = server_run(&s);
     }
     cli_close_draft();

@@ -64,8 +64,10 @@ static bool drops(const struct tft_chat_template *t, const char *json, size_t at
     "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"d\", "              \
     "\"parameters\": {\"type\": \"object\", \"properties\": {}}}}"
 
-/* Fills chat_drops. */
-static void read_drops(struct facts *f, const struct tft_chat_template *t)
+/* Fills chat_drops. t, tools: the templates of conversations without and with tools; NULL: it does
+   not run. */
+static void read_drops(struct facts *f, const struct tft_chat_template *t,
+                       const struct tft_chat_template *tools)
 {
     static const struct {
         const char *role, *json;
@@ -77,22 +79,34 @@ static void read_drops(struct facts *f, const struct tft_chat_template *t)
          "{\"tools\": [" TOOL "], \"messages\": [" SAID("user", "qx1") ", " CALLED ", " RESULT "]}",
          2},
     };
-    for (size_t i = 0; i < FACTS_ROLES; i++)
-        if (drops(t, rows[i].json, rows[i].at))
+    for (size_t i = 0; i < FACTS_ROLES; i++) {
+        const struct tft_chat_template *of = strcmp(rows[i].role, "tool") == 0 ? tools : t;
+        if (of && drops(of, rows[i].json, rows[i].at))
             f->chat_drops[f->n_chat_drops++] = rows[i].role;
+    }
 }
 
-static const char *chat_template(struct facts *f)
+/* Opens the template of that name. Returns "runs", or the reason in *err, and then *t is NULL;
+   NULL: there is none. */
+static const char *open_template(struct tft_chat_template **t, struct facts *f, const char *key,
+                                 struct tft_error *err)
 {
-    struct tft_str jinja = text(&f->s, "tokenizer.chat_template");
+    struct tft_str jinja = text(&f->s, key);
+    *t = NULL;
     if (!jinja.n)
         return NULL;
-    struct tft_chat_template *t;
-    bool runs = tft_chat_open(&t, jinja.p, jinja.n, &f->chat_err) == TFT_OK;
-    if (runs)
-        read_drops(f, t);
+    return tft_chat_open(t, jinja.p, jinja.n, err) == TFT_OK ? "runs" : err->msg;
+}
+
+static void read_templates(struct facts *f)
+{
+    struct tft_chat_template *t, *tools;
+    f->chat_template = open_template(&t, f, "tokenizer.chat_template", &f->chat_err);
+    f->tool_template =
+        open_template(&tools, f, "tokenizer.chat_template.tool_use", &f->tool_template_err);
+    read_drops(f, t, f->tool_template ? tools : t);
     tft_chat_close(t);
-    return runs ? "runs" : f->chat_err.msg;
+    tft_chat_close(tools);
 }
 
 static void read_values(struct facts *f)
@@ -101,7 +115,7 @@ static void read_values(struct facts *f)
     f->name = text(s, "general.name");
     f->arch = text(s, "general.architecture");
     f->vocab = text(s, "tokenizer.ggml.model");
-    f->chat_template = chat_template(f);
+    read_templates(f);
     f->context = number(f, "context_length");
     f->width = number(f, "embedding_length");
     f->layers = number(f, "block_count");

@@ -18,9 +18,10 @@ struct facts {
     struct tft_str name, arch, vocab; /* n is 0: the file has none */
     const char *chat_template;        /* "runs", or the reason why the template in the file cannot
                                          be run; NULL: no template */
+    const char *tool_template;        /* the same of the template named tool_use */
     const char *chat_drops[FACTS_ROLES]; /* [n_chat_drops] roles of messages that it drops */
     size_t n_chat_drops;
-    struct tft_error chat_err;
+    struct tft_error chat_err, tool_template_err;
     bool verified;                    /* the checksum is correct; the caller sets this */
     /* 0: unknown */
     uint64_t parameters, context, width, layers, heads, kv_heads, head, feed_forward;

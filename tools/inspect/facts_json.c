@@ -25,6 +25,12 @@ static void json_str(const char *key, struct tft_str s)
         fputs("null", stdout);
 }
 
+/* null where text is NULL. */
+static void json_text(const char *key, const char *text)
+{
+    json_str(key, (struct tft_str){text, text ? strlen(text) : 0});
+}
+
 static void json_number(const char *key, uint64_t n, bool known)
 {
     json_key(key);
@@ -191,9 +197,8 @@ void facts_print_json(const struct facts *f, const char *path)
         json_key("verified");
         fputs("true", stdout);
     }
-    json_str("chat_template",
-             f->chat_template ? (struct tft_str){f->chat_template, strlen(f->chat_template)}
-                            : (struct tft_str){0});
+    json_text("chat_template", f->chat_template);
+    json_text("chat_template_tool_use", f->tool_template);
     json_key("chat_template_drops");
     for (size_t i = 0; i < f->n_chat_drops; i++)
         printf("%s\"%s\"", i ? "," : "[", f->chat_drops[i]);

@@ -200,17 +200,16 @@ static void show_tokenizer(const struct facts *f)
     putchar('\n');
 }
 
-static void show_template(const struct facts *f)
+static void show_templates(const struct facts *f)
 {
-    if (!f->n_chat_drops) {
-        show_text("chat template", f->chat_template ? f->chat_template : "none");
-        return;
-    }
+    const char *plain = f->chat_template ? f->chat_template : "none";
     put_label("chat template");
-    fputs(f->chat_template, stdout);
+    cli_put_escaped(stdout, plain, strlen(plain));
     for (size_t i = 0; i < f->n_chat_drops; i++)
         printf("%s%s", i ? ", " : "; drops messages of: ", f->chat_drops[i]);
     fputs("\n", stdout);
+    if (f->tool_template)
+        show_text("with tools", f->tool_template);
 }
 
 void facts_print(const struct facts *f, const char *path)
@@ -232,7 +231,7 @@ void facts_print(const struct facts *f, const char *path)
     if (f->runs)
         show_memory(f);
     show_tokenizer(f);
-    show_template(f);
+    show_templates(f);
     if (f->verified)
         show_text("checksum", "correct");
     put_label("runs");

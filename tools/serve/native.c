@@ -135,7 +135,7 @@ void native_props(struct exchange *x)
 {
     const struct server *s = x->server;
     const struct cli_sampling_options *z = &cli_sampling_options;
-    const char *jinja = tft_model_chat_template(s->m);
+    const char *jinja = tft_model_chat_template(s->m), *tools = tft_model_tool_template(s->m);
     json_t *params =
         json_pack("{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z->temperature,
                   "top_k", (int)z->top_k, "top_p", (double)z->top_p, "min_p", (double)z->min_p,
@@ -143,13 +143,14 @@ void native_props(struct exchange *x)
                   "repeat_last_n", (int)z->repeat_last, "n_predict", -1, "max_tokens", -1);
     json_t *each =
         json_pack("{s:I, s:o}", "n_ctx", (json_int_t)engine_capacity(s->engine), "params", params);
-    reply_json(x, 200,
-               json_pack("{s:o, s:i, s:s, s:s, s:o, s:o, s:o}", "default_generation_settings", each,
-                         "total_slots", (int)s->o.n_slots, "model_alias", s->id, "build_info",
-                         tft_version(), "chat_template",
-                         json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
-                         token_name(s->m, tft_token_bos(s->m)), "eos_token",
-                         token_name(s->m, tft_token_eos(s->m))));
+    json_t *all = json_pack(
+        "{s:o, s:i, s:s, s:s, s:o, s:o, s:o}", "default_generation_settings", each, "total_slots",
+        (int)s->o.n_slots, "model_alias", s->id, "build_info", tft_version(), "chat_template",
+        json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
+        token_name(s->m, tft_token_bos(s->m)), "eos_token", token_name(s->m, tft_token_eos(s->m)));
+    if (tools != jinja)
+        json_object_set_new(all, "chat_template_tool_use", json_bytes(tools, strlen(tools)));
+    reply_json(x, 200, all);
 }
 
 /* ---- the counters */

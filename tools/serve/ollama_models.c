@@ -107,7 +107,7 @@ void ollama_show(struct exchange *x)
     const struct server *s = x->server;
     const char *jinja = tft_model_chat_template(s->m);
     json_t *abilities = json_pack("[s]", "completion");
-    if (s->template)
+    if (s->tool_template)
         json_array_append_new(abilities, json_string("tools"));
     if (s->template && template_thinks(s->template))
         json_array_append_new(abilities, json_string("thinking"));

@@ -340,13 +340,14 @@ void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x
     size_t i, first = 0;
     json_t *message;
     *t = (struct tft_chat_text){0};
-    *p = (struct prompt){0};
-    if (!s->template) {
-        fields_fail(f, "the model has no chat template");
+    *p = (struct prompt){.template = json_array_size(field(f, "tools")) ? s->tool_template
+                                                                        : s->template};
+    if (!p->template) {
+        fields_fail(f, NO_TEMPLATE);
         return;
     }
-    bool plain = strcmp(template_calls(s->template), "json") == 0;
-    json_t *messages = read_messages(f, template_takes_parts(s->template) && !plain);
+    bool plain = strcmp(template_calls(p->template), "json") == 0;
+    json_t *messages = read_messages(f, template_takes_parts(p->template) && !plain);
     if (!f->failed)
         read_last(p, f, messages);
     if (!f->failed && plain)
@@ -354,12 +355,12 @@ void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x
     if (!f->failed && plain && tools)
         first = describe_tools(f, messages, tools);
     char *in = f->failed ? NULL : template_input(f, messages, &p->thinks);
-    if (!f->failed && template_render_json(t, &dropped, s->template, s->m, in, strlen(in),
+    if (!f->failed && template_render_json(t, &dropped, p->template, s->m, in, strlen(in),
                                            p->goes_on, &err) != TFT_OK)
         fields_fail(f, "%s", err.msg);
     if (!f->failed)
         check_dropped(x, f, messages, &dropped, first);
-    p->thinks = !f->failed && p->thinks && !p->goes_on && template_thinks(s->template);
+    p->thinks = !f->failed && p->thinks && !p->goes_on && template_thinks(p->template);
     free(in);
 }
 

@@ -5,12 +5,15 @@
 #include "params.h"
 
 struct prompt {
+    const struct template_format *template; /* of a conversation */
     int32_t *ids; /* [n_held + n]; the model's prefix holds the first n_held */
     size_t n, n_held;
     bool text_goes_on, in_thought;
     bool thinks;  /* the model may think before it answers */
     bool goes_on; /* the prompt ends in an answer that the model continues */
 };
+
+#define NO_TEMPLATE "the model has no chat template" /* an error of a request */
 
 /* The text of the conversation in f, as prompt_chat makes it; the caller frees it. Sets
    p->thinks and p->goes_on, and p->in_thought if the prompt goes on. */

@@ -29,13 +29,17 @@ void request_tools(struct request *r, const struct server *s)
     const char *word = json_string_value(choice);
     struct tft_error err;
     r->one_call = !field_flag(&r->f, "parallel_tool_calls", true);
-    if (!json_array_size(tools) || !s->template) {
+    if (tools && !json_is_array(tools))
+        fields_fail(&r->f, "tools must be a list");
+    else if (json_array_size(tools) && !s->tool_template)
+        fields_fail(&r->f, NO_TEMPLATE);
+    if (!json_array_size(tools) || !s->tool_template) {
         json_object_del(r->f.body, "tools");
         return;
     }
     char *text = json_dumps(tools, 0);
-    if (!text || tft_chat_tools_open(&r->tools, text, strlen(text), template_calls(s->template), 0,
-                                     &err) != TFT_OK)
+    if (!text || tft_chat_tools_open(&r->tools, text, strlen(text),
+                                     template_calls(s->tool_template), 0, &err) != TFT_OK)
         fields_fail(&r->f, "tools: %s", text ? err.msg : "out of memory");
     free(text);
     if (word && strcmp(word, "none") == 0)
@@ -157,7 +161,7 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
         return j;
     }
     j->plain = plain || (r->prompt.goes_on && !r->prompt.in_thought);
-    j->lead = !plain && !r->prompt.goes_on && template_lead(s->template, " ", 1);
+    j->lead = !plain && !r->prompt.goes_on && template_lead(r->prompt.template, " ", 1);
     j->client = x->client;
     put_form(r, j);
     return j;

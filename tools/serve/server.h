@@ -32,6 +32,7 @@ struct server {
     const char *id;                         /* the model's name for clients */
     int64_t started;                        /* seconds since 1970 */
     const struct template_format *template; /* NULL: the model has no template, and cannot chat */
+    const struct template_format *tool_template; /* of conversations with tools; likewise */
     struct engine *engine;
     struct loop *loop; /* http.c's */
 };

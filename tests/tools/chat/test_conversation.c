@@ -39,7 +39,7 @@ static void begin(struct conversation *c, const struct toy *toy, const char *kv,
     if (tft_model_open(&m, path, NULL, &err) != TFT_OK)
         fail_msg("%s: %s", t.arch, err.msg);
     cli_session_options.kv = kv;
-    *c = (struct conversation){.x = {.m = m, .format = template_choose(m, path)},
+    *c = (struct conversation){.x = {.m = m, .format = template_choose(m, path, false)},
                                .sampler = {.temperature = 1, .seed = 7},
                                .n_tokens = 24};
     assert_non_null(c->x.format);
