@@ -146,7 +146,8 @@ export class Model {
     /** Whether generation stops at this token. */
     ends(token: number): boolean;
     /** A conversation by the chat template of the file. variables: more names of the template, such
-        as tools. What messages say cannot become special tokens. */
+        as tools. What messages say cannot become special tokens. A message of the system or a user
+        that the template drops is an error, a result of a tool is a warning of the process. */
     prompt(messages: readonly Message[], variables?: Record<string, unknown>): Prompt;
     /** Texts that the rule `root` of a GBNF grammar matches. The first grammar of a model takes up
         to 0.1 s, the vocabulary's. */

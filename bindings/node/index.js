@@ -151,8 +151,14 @@ class Model {
         if (!Array.isArray(messages))
             throw new TypeError('messages must be an array');
         const now = new Date();
-        return native.modelPrompt(this.#handle, JSON.stringify({...variables, messages}),
-            Math.floor(now / 1000) - 60 * now.getTimezoneOffset());
+        const {dropped, ...prompt} = native.modelPrompt(this.#handle,
+            JSON.stringify({...variables, messages}),
+            Math.floor(now / 1000) - 60 * now.getTimezoneOffset(),
+            Array.isArray(variables.tools) && variables.tools.length > 0);
+        if (dropped !== null)
+            process.emitWarning(
+                `messages[${dropped}]: the chat template drops this result of a tool`);
+        return prompt;
     }
 
     grammar(gbnf) {

@@ -141,8 +141,8 @@ napi_value work_start(napi_env env, struct work *w);
 struct model {
     struct handle handle;
     struct tft_model *m;
-    struct tft_lexicon *lexicon; /* these two are NULL until they are needed */
-    struct tft_chat_template *chat;
+    struct tft_lexicon *lexicon; /* these three are NULL until they are needed */
+    struct tft_chat_template *chat, *tool_chat;
 };
 
 struct grammar { /* of a model */

@@ -23,6 +23,7 @@ static void close_model(struct handle *h)
 {
     struct model *model = (struct model *)h;
     tft_chat_close(model->chat);
+    tft_chat_close(model->tool_chat);
     tft_lexicon_close(model->lexicon);
     tft_model_close(model->m);
 }

@@ -454,6 +454,31 @@ test('conversations', async () => {
         /the model has no chat template/);
 });
 
+test('what a template drops', async () => {
+    const model = await open(toy('deaf', 'endless=1',
+        "template={% for m in messages %}{{ m.content if m.role == 'user' }}{% endfor %}"));
+    const said = [{role: 'user', content: 'hello'}, {role: 'tool', content: 'once'}];
+    const warned = new Promise(resolve => process.once('warning', resolve));
+    assert.deepStrictEqual(Object.keys(model.prompt(said)), ['text', 'tokens', 'goesOn']);
+    assert.strictEqual((await warned).message,
+        'messages[1]: the chat template drops this result of a tool');
+    await fails(() => model.prompt([{role: 'system', content: 'once'}, said[0]]), 'TFT_ERR_ARG',
+        /^messages\[0\]: the chat template drops this message$/);
+    process.once('warning', assert.fail);
+    assert.strictEqual(model.prompt(said.slice(0, 1)).text, 'hello');
+    await new Promise(setImmediate); // warnings come later
+    process.off('warning', assert.fail);
+});
+
+test('the template named tool_use', async () => {
+    const model = await open(toy('tools', `template=${TEMPLATE}`,
+        'tool_template={{ tools[0] }}{{ messages[0].content }}'));
+    const said = [{role: 'user', content: 'hello'}];
+    for (const [tools, text] of [[[], '<s>user: hello assistant:'], [['f'], 'fhello'],
+        [undefined, '<s>user: hello assistant:']])
+        assert.strictEqual(model.prompt(said, {tools}).text, text);
+});
+
 test('what a prefix holds is not fed', async () => {
     const file = path.join(folder, 'prefix.gguf');
     execFileSync(TUFFET, ['quantize', FILE, '-o', file, '--intact-system', 'brief=Be brief.',

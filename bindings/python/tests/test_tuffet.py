@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import warnings
 
 TUFFET, TOY, ABI, CHAT_ABI, QUANTIZE_ABI, SOURCE = sys.argv[1:7]
 sys.path.insert(0, str(pathlib.Path(SOURCE) / "bindings" / "python"))
@@ -165,6 +166,28 @@ class Models(Case):
         self.assertIn("hmm", model.prompt([], thinking=True).text)
         with self.assertRaisesRegex(tuffet.Error, "template"):
             self.model(self.toy("bare")).prompt([])
+
+    def test_what_the_template_drops(self):
+        deaf = "{% for m in messages %}{{ m.content if m.role == 'user' }}{% endfor %}"
+        model = self.model(self.toy("deaf", f"template={deaf}", "endless=1"))
+        said = [{"role": "user", "content": "hello"}, {"role": "tool", "content": "once"}]
+        with self.assertWarnsRegex(UserWarning, r"messages\[1\]: .* drops this result") as caught:
+            self.assertEqual(model.prompt(said).text, "hello")
+        self.assertTrue(caught.filename.endswith("test_tuffet.py"), caught.filename)
+        dropped = r"^messages\[2\]: the chat template drops this message$"
+        with self.assertRaisesRegex(tuffet.ArgumentError, dropped):
+            model.session().chat([*said, {"role": "system", "content": "upon"}])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(model.prompt(said[:1]).text, "hello")
+
+    def test_the_template_named_tool_use(self):
+        model = self.model(self.toy("tools", f"template={TEMPLATE}",
+                                    "tool_template={{ tools[0] }}{{ messages[0].content }}"))
+        said = [{"role": "user", "content": "hello"}]
+        for tools, text in [([], "<s>user: hello assistant:"), (["f"], "fhello"),
+                            (None, "<s>user: hello assistant:")]:
+            self.assertEqual(model.prompt(said, tools=tools).text, text)
 
 
 class Sessions(Case):

@@ -230,6 +230,8 @@ CHAT = {
     "tft_chat_close": (None, c_void_p),
     "tft_chat_render_for": (c_int, POINTER(tft_chat_text), c_void_p, c_void_p,
                             POINTER(tft_chat_input), ERR),
+    "tft_chat_dropped": (c_int, COUNT, COUNT, POINTER(tft_chat_text), POINTER(tft_chat_input),
+                         ERR),
     "tft_chat_text_free": (None, POINTER(tft_chat_text)),
     "tft_chat_tokenize": (c_int, POINTER(tft_chat_text), c_void_p, IDS, c_size_t, COUNT,
                           POINTER(c_bool)),

@@ -6,13 +6,14 @@ import json
 import os
 import threading
 import time
+import warnings
 from ctypes import byref, c_bool, c_int32, c_size_t, c_void_p
 from dataclasses import dataclass
-from typing import (TYPE_CHECKING, Any, Callable, Iterator, List, Mapping, Optional, Sequence, Set,
-                    Union)
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
+                    Set, Union)
 
 from . import _c
-from .errors import Error, check
+from .errors import ArgumentError, Error, check
 
 if TYPE_CHECKING:
     from .session import Batch, Session
@@ -149,6 +150,19 @@ class GrammarState(Handle):
         return super()._open
 
 
+def _check_dropped(text: _c.tft_chat_text, opts: _c.tft_chat_input) -> None:
+    """Raises if the text lacks a message of the system or a user, and warns of other messages."""
+    said, result, err = c_size_t(), c_size_t(), _c.tft_error()
+    check(_c.chat().tft_chat_dropped(byref(said), byref(result), byref(text), byref(opts),
+                                     byref(err)), err)
+    none = c_size_t(-1).value
+    if said.value != none:
+        raise ArgumentError(f"messages[{said.value}]: the chat template drops this message")
+    if result.value != none:
+        warnings.warn(f"messages[{result.value}]: the chat template drops this result of a tool",
+                      stacklevel=3)
+
+
 class Model(Handle):
     """A model file: GGUF, or a llama2.c checkpoint with its `tokenizer`.
 
@@ -175,7 +189,7 @@ class Model(Handle):
         check(_c.lib.tft_model_open(byref(p), os.fsencode(path), byref(opts), byref(err)), err)
         self._cell = Cell(p.value, _c.lib.tft_model_close)
         self._lx: Optional[Cell] = None
-        self._template: Optional[Cell] = None
+        self._templates: Dict[bytes, Cell] = {}
         self._lock = threading.Lock()  # of the two above, which are made when they are needed
 
     @property
@@ -266,8 +280,9 @@ class Model(Handle):
     def prompt(self, messages: Sequence[Mapping[str, Any]], **variables: Any) -> Prompt:
         """A conversation by the chat template of the file. messages: {"role": ..., "content": ...},
         as OpenAI's clients have them. variables: more names of the template, such as tools=[...]
-        or enable_thinking=False. What messages say cannot become special tokens."""
-        template = self._chat_template()
+        or enable_thinking=False. What messages say cannot become special tokens. A message of the
+        system or a user that the template drops is an ArgumentError, another one a warning."""
+        template = self._chat_template(bool(variables.get("tools")))
         data = json.dumps({**variables, "messages": list(messages)}).encode()
         opts = _c.tft_chat_input(size=ctypes.sizeof(_c.tft_chat_input), json=data,
                                  n_json=len(data), has_time=True, read_arguments=True,
@@ -276,6 +291,7 @@ class Model(Handle):
         check(chat.tft_chat_render_for(byref(text), template, self._open, byref(opts),
                                        byref(err)), err)
         try:
+            _check_dropped(text, opts)
             n, goes_on = c_size_t(), c_bool()
             check(chat.tft_chat_tokenize(byref(text), self._open, None, 0, byref(n), None))
             ids = (c_int32 * n.value)()
@@ -285,16 +301,17 @@ class Model(Handle):
         finally:
             chat.tft_chat_text_free(byref(text))
 
-    def _chat_template(self) -> Optional[int]:
+    def _chat_template(self, tools: bool) -> Optional[int]:
+        find = _c.lib.tft_model_tool_template if tools else _c.lib.tft_model_chat_template
+        source = find(self._open)
+        if source is None:
+            raise Error("the model has no chat template")
         with self._lock:
-            if self._template is None:
-                source = _c.lib.tft_model_chat_template(self._open)
-                if source is None:
-                    raise Error("the model has no chat template")
+            if source not in self._templates:
                 p, err = c_void_p(), _c.tft_error()
                 check(_c.chat().tft_chat_open(byref(p), source, len(source), byref(err)), err)
-                self._template = Cell(p.value, _c.chat().tft_chat_close, self._cell)
-            return self._template.p
+                self._templates[source] = Cell(p.value, _c.chat().tft_chat_close, self._cell)
+            return self._templates[source].p
 
     # -- grammars
 
