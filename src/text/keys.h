@@ -14,6 +14,17 @@
 #define TFT_KEY_SPACE_AT_START "tokenizer.tuffet.space_at_start"
 #define TFT_KEY_SPACE_IF_NONE "tokenizer.tuffet.space_if_none"
 
+/* Arrays of ids of user tokens: these are found after the space of tokenizer.ggml.add_space_prefix
+   is put before the text, and no further space follows them; those of the second array only with a
+   space before them, which they take. For tokenizer.ggml.model "llama". */
+#define TFT_KEY_NORMALIZED "tokenizer.tuffet.normalized"
+#define TFT_KEY_NORMALIZED_SPACED "tokenizer.tuffet.normalized_with_space"
+
+/* bools: drop the white space at the start of a text, and at its end; likewise between special
+   tokens */
+#define TFT_KEY_STRIP_LEFT "tokenizer.tuffet.strip_left"
+#define TFT_KEY_STRIP_RIGHT "tokenizer.tuffet.strip_right"
+
 /* An array of ids: all tokens that generation ends at. Without it, those of llama.cpp's keys, and
    tokens of known names. */
 #define TFT_KEY_ENDS "tokenizer.tuffet.ends"

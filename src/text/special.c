@@ -19,26 +19,26 @@ static bool same(const struct tft_special *a, const struct tft_special *b)
 }
 
 /* Keeps only the first of tokens with the same name. */
-static void drop_duplicates(struct tft_tokenizer *t)
+static void drop_duplicates(struct tft_names *names)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < t->n_special; i++)
-        if (!n || !same(&t->special[n - 1], &t->special[i]))
-            t->special[n++] = t->special[i];
-    t->n_special = n;
+    for (uint32_t i = 0; i < names->n; i++)
+        if (!n || !same(&names->name[n - 1], &names->name[i]))
+            names->name[n++] = names->name[i];
+    names->n = n;
 }
 
-void tft_special_sort(struct tft_tokenizer *t)
+void tft_special_sort(struct tft_names *names)
 {
-    tft_heapsort(t->special, t->n_special, sizeof *t->special, comes_before, NULL);
-    drop_duplicates(t);
+    tft_heapsort(names->name, names->n, sizeof *names->name, comes_before, NULL);
+    drop_duplicates(names);
     uint32_t i = 0;
     for (unsigned byte = 0; byte < 256; byte++) {
-        t->first_special[byte] = i;
-        while (i < t->n_special && (unsigned char)*t->special[i].p == byte)
+        names->first[byte] = i;
+        while (i < names->n && (unsigned char)*names->name[i].p == byte)
             i++;
     }
-    t->first_special[256] = i;
+    names->first[256] = i;
 }
 
 /* The first of s[low..high) with byte `pos` >= `byte`. All names are longer than `pos` and have the
@@ -58,15 +58,15 @@ static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, 
 
 /* Narrows the range of names that the text can begin with, byte by byte. In the order of names, a
    name comes before longer names that begin with it. */
-size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n,
-                         size_t trusted, int32_t *id)
+size_t tft_special_match(const struct tft_tokenizer *t, const struct tft_names *names,
+                         const char *text, size_t n, size_t trusted, int32_t *id)
 {
     unsigned byte = (unsigned char)*text;
-    uint32_t low = t->first_special[byte], high = t->first_special[byte + 1];
+    uint32_t low = names->first[byte], high = names->first[byte + 1];
     size_t best = 0;
     for (uint32_t pos = 1; low < high; pos++) {
-        if (t->special[low].n == pos) {
-            int32_t found = t->special[low++].id;
+        if (names->name[low].n == pos) {
+            int32_t found = names->name[low++].id;
             if (pos <= trusted || t->token[found].kind == TFT_TOKEN_USER) {
                 best = pos;
                 *id = found;
@@ -75,8 +75,8 @@ size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t
         if (pos == n)
             break;
         byte = (unsigned char)text[pos];
-        low = bound(t->special, low, high, pos, byte);
-        high = bound(t->special, low, high, pos, byte + 1);
+        low = bound(names->name, low, high, pos, byte);
+        high = bound(names->name, low, high, pos, byte + 1);
     }
     return best;
 }

@@ -85,16 +85,23 @@ size_t tft_word_length(const char *p, size_t n)
     return len;
 }
 
+size_t tft_put_spaces(char *to, const char *p, size_t n)
+{
+    size_t len = 0;
+    for (size_t i = 0, k; i < n; i += k ? k : 1) {
+        k = tft_space_length(p + i, n - i);
+        to[len++] = k ? ' ' : p[i];
+    }
+    return len;
+}
+
 /* Sets the text to merge: p[n] with spaces for U+2581, after a space if `space_first`. */
 static void set_text(struct tft_merge *m, const char *p, size_t n, bool space_first)
 {
     m->n = 0;
     if (space_first)
         m->text[m->n++] = ' ';
-    for (size_t i = 0, k; i < n; i += k ? k : 1) {
-        k = tft_space_length(p + i, n - i);
-        m->text[m->n++] = k ? ' ' : p[i];
-    }
+    m->n += (uint32_t)tft_put_spaces(m->text + m->n, p, n);
 }
 
 /* Encodes text[n]; no piece crosses its ends. */

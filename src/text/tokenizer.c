@@ -78,7 +78,8 @@ static size_t plain_length(const struct tft_tokenizer *t, struct marked *text, s
 {
     size_t pos = at;
     for (*skip = 0; pos < text->n; pos++) {
-        *skip = tft_special_match(t, text->p + pos, text->n - pos, in_span(text, pos), id);
+        *skip = tft_special_match(t, &t->special, text->p + pos, text->n - pos,
+                                  in_span(text, pos), id);
         if (*skip)
             break;
     }
@@ -106,10 +107,49 @@ static size_t trailing_spaces(const char *text, size_t n)
     return n - end;
 }
 
+/* Encodes text[n], in which spaces are put, with tokens of t->late. */
+static enum tft_status encode_with_late(const struct tft_tokenizer *t, struct tft_merge *m,
+                                        const char *text, size_t n, struct tft_ids *out)
+{
+    enum tft_status status = TFT_OK;
+    size_t begin = 0;
+    for (size_t pos = 0; pos < n && !status;) {
+        int32_t id;
+        size_t skip = tft_special_match(t, &t->late, text + pos, n - pos, 0, &id);
+        if (!skip) {
+            pos++;
+            continue;
+        }
+        if (pos > begin)
+            status = tft_spm_encode(t, m, text + begin, pos - begin, false, out);
+        tft_ids_push(out, id);
+        begin = pos += skip;
+    }
+    return status || begin == n ? status
+                                : tft_spm_encode(t, m, text + begin, n - begin, false, out);
+}
+
+/* Puts spaces in text[n], and encodes it. */
+static enum tft_status encode_spaced(const struct tft_tokenizer *t, struct tft_merge *m,
+                                     const char *text, size_t n, bool first, struct tft_ids *out)
+{
+    char *spaced = tft_alloc(t->allocator, n + 1);
+    if (!spaced)
+        return TFT_ERR_NOMEM;
+    bool space = first && t->space_first;
+    *spaced = ' ';
+    enum tft_status status =
+        encode_with_late(t, m, spaced, space + tft_put_spaces(spaced + space, text, n), out);
+    tft_free(t->allocator, spaced, n + 1);
+    return status;
+}
+
 /* Encodes text without special tokens. */
 static enum tft_status encode_plain(const struct tft_tokenizer *t, struct tft_merge *m,
                                     const char *text, size_t n, bool first, struct tft_ids *out)
 {
+    if (t->late.n)
+        return encode_spaced(t, m, text, n, first, out);
     if (t->unigram)
         return tft_unigram_encode(t, text, n, first, out);
     return t->by_character ? tft_spm_encode(t, m, text, n, first, out)
@@ -143,6 +183,15 @@ static bool takes_space(const struct tft_tokenizer *t, const struct marked *mark
     return !t->space_if_none || !tft_space_length(text, n);
 }
 
+/* text[n], the part of the text from `at` on, without the white space that the vocabulary drops. */
+static struct tft_str stripped(const struct tft_tokenizer *t, const struct marked *marked,
+                               size_t at, const char *text, size_t n)
+{
+    size_t lead = t->strip_left && (at || !marked->goes_on) ? leading_spaces(text, n) : 0;
+    size_t tail = t->strip_right ? trailing_spaces(text + lead, n - lead) : 0;
+    return (struct tft_str){text + lead, n - lead - tail};
+}
+
 static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m,
                               struct marked *marked, struct tft_ids *out)
 {
@@ -153,12 +202,13 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
         len = plain_length(t, marked, at, &id, &skip);
         unsigned flags = skip ? t->token[id].flags : 0;
         size_t plain = flags & TFT_TOKEN_LSTRIP ? len - trailing_spaces(text, len) : len;
-        bool first = takes_space(t, marked, at, text, plain);
+        struct tft_str part = stripped(t, marked, at, text, plain);
+        bool first = takes_space(t, marked, at, part.p, part.n);
         enum tft_status status = TFT_OK;
-        if (plain && t->nfc && tft_nfc_may_change(text, plain))
-            status = encode_composed(t, m, text, plain, first, out);
-        else if (plain)
-            status = encode_plain(t, m, text, plain, first, out);
+        if (part.n && t->nfc && tft_nfc_may_change(part.p, part.n))
+            status = encode_composed(t, m, part.p, part.n, first, out);
+        else if (part.n)
+            status = encode_plain(t, m, part.p, part.n, first, out);
         if (status)
             return status;
         if (skip && !(marked->drops_bos && at + len == 0 && id == t->bos))

@@ -32,6 +32,8 @@ enum {
     TFT_TOKEN_RSTRIP = 4, /* ... and after it */
     TFT_TOKEN_RAW = 8,    /* its name has characters that no text becomes: a token with the same
                              text and a proper name goes first */
+    TFT_TOKEN_LATE = 16,   /* is found after the space before the text is put, */
+    TFT_TOKEN_SPACED = 32, /* ... and only with a space before it, which it takes */
 };
 
 enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE, TFT_VOCAB_UNIGRAM };
@@ -56,6 +58,12 @@ struct tft_special {
     int32_t id;
 };
 
+struct tft_names {
+    struct tft_special *name; /* [n], sorted by name */
+    uint32_t n;
+    uint32_t first[257]; /* names that begin with byte b: first[b] to first[b + 1] - 1 */
+};
+
 struct tft_tokenizer {
     const struct tft_allocator *allocator;
     size_t size; /* of the one allocation for everything except a trie */
@@ -73,10 +81,10 @@ struct tft_tokenizer {
     uint32_t n_entry;
     int32_t byte[256]; /* the token of a single byte, or -1 */
 
-    struct tft_special *special; /* [n_special], sorted by name: user, control and unknown tokens */
-    uint32_t n_special;
-    uint32_t first_special[257]; /* names that begin with byte b: first_special[b] to
-                                    first_special[b + 1] - 1 */
+    struct tft_names special; /* user, control and unknown tokens */
+    struct tft_names late;    /* the user tokens with the flag LATE, and not in `special`; their
+                                 names have spaces for U+2581, and one before with SPACED */
+    char *late_bytes;         /* their names */
 
     enum tft_vocab_kind kind;
 
@@ -86,7 +94,7 @@ struct tft_tokenizer {
     bool by_character;
     bool nfc;         /* encoding composes characters first */
     bool space_first; /* encoding puts a space before the text, decoding removes the space */
-    bool space_at_start, space_if_none; /* keys.h */
+    bool space_at_start, space_if_none, strip_left, strip_right; /* keys.h */
     bool words_apart; /* no token contains a space after another character, so a text may be cut
                          before the spaces of each word */
 
@@ -137,8 +145,8 @@ uint32_t tft_vocab_table_size(uint32_t n);
    would read too many entries. */
 bool tft_vocab_fill_table(struct tft_tokenizer *t);
 
-/* Sorts t->special, removes duplicate names, and fills in t->first_special. */
-void tft_special_sort(struct tft_tokenizer *t);
+/* Sorts names, removes duplicate ones, and fills in names->first. */
+void tft_special_sort(struct tft_names *names);
 
 /* Decodes the name of a normal token to its bytes, out[s.n], and returns their number. In a
    byte-level vocabulary, a name with a character that means no byte is copied unchanged. */
@@ -151,10 +159,10 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
 
 /* ---- for tokenizer.c */
 
-/* The length of the longest special token that text[n], n >= 1, begins with; *id: the token; 0:
+/* The length of the longest of the names that text[n], n >= 1, begins with; *id: the token; 0:
    none. Control and unknown tokens count only within the first `trusted` bytes. */
-size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n,
-                         size_t trusted, int32_t *id);
+size_t tft_special_match(const struct tft_tokenizer *t, const struct tft_names *names,
+                         const char *text, size_t n, size_t trusted, int32_t *id);
 
 /* Encode text[n], n >= 1, without looking for special tokens: BPE by character, by byte; the
    Unigram model. TFT_ERR_NOMEM. */
@@ -175,6 +183,9 @@ void tft_push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, stru
 
 /* The length of a space or U+2581 at p[n]; 0: neither. */
 size_t tft_space_length(const char *p, size_t n);
+
+/* Copies p[n] to `to` with spaces for U+2581; returns the length. */
+size_t tft_put_spaces(char *to, const char *p, size_t n);
 
 /* The length of the first word of p[n], including the spaces before the word. */
 size_t tft_word_length(const char *p, size_t n);

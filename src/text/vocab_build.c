@@ -188,8 +188,8 @@ static void fill_tokens(struct tft_build *b)
         if (kind == TFT_TOKEN_NORMAL && is_raw(t, s, t->bytes + used, n))
             t->token[i].flags |= TFT_TOKEN_RAW;
         if (is_special(kind) && n)
-            t->special[t->n_special++] = (struct tft_special){t->bytes + used, (uint32_t)n,
-                                                              (int32_t)i};
+            t->special.name[t->special.n++] =
+                (struct tft_special){t->bytes + used, (uint32_t)n, (int32_t)i};
         if (kind == TFT_TOKEN_UNKNOWN && t->unknown < 0)
             t->unknown = (int32_t)i;
         if (n > t->longest)
@@ -275,7 +275,35 @@ static enum tft_status finish_unigram(struct tft_build *b)
     return status;
 }
 
-/* ---- white space around special tokens */
+/* ---- special tokens */
+
+/* Writes the name of a token of t->late to `to`, and returns its length: at most a byte more. */
+static size_t put_late_name(char *to, const struct tft_special *x, bool spaced)
+{
+    *to = ' ';
+    return spaced + tft_put_spaces(to + spaced, x->p, x->n);
+}
+
+/* Moves user tokens with the flag LATE from t->special to t->late, and sorts both. */
+static void sort_names(struct tft_tokenizer *t)
+{
+    char *to = t->late_bytes;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->special.n; i++) {
+        struct tft_special x = t->special.name[i];
+        struct tft_token token = t->token[x.id];
+        if (token.kind != TFT_TOKEN_USER || !(token.flags & TFT_TOKEN_LATE)) {
+            t->special.name[kept++] = x;
+            continue;
+        }
+        size_t n = put_late_name(to, &x, token.flags & TFT_TOKEN_SPACED);
+        t->late.name[t->late.n++] = (struct tft_special){to, (uint32_t)n, x.id};
+        to += n;
+    }
+    t->special.n = kept;
+    tft_special_sort(&t->special);
+    tft_special_sort(&t->late);
+}
 
 /* Whether "Phi-3", "phi3" or "Phi 3" is in s. */
 static bool is_phi3(struct tft_str s)
@@ -329,13 +357,14 @@ static enum tft_status fill_suppressed(struct tft_build *b)
 static void mark_phi3(struct tft_build *b)
 {
     static const char *const not_phi3[] = {"<unk>", "<s>", "<|endoftext|>"};
-    for (uint32_t i = 0; i < b->t->n_special; i++) {
-        struct tft_str s = {b->t->special[i].p, b->t->special[i].n};
+    const struct tft_names *names = &b->t->special;
+    for (uint32_t i = 0; i < names->n; i++) {
+        struct tft_str s = {names->name[i].p, names->name[i].n};
         bool strips = true;
         for (size_t k = 0; k < sizeof not_phi3 / sizeof *not_phi3; k++)
             strips = strips && !tft_str_is(s, not_phi3[k]);
         if (strips)
-            b->t->token[b->t->special[i].id].flags |= TFT_TOKEN_RSTRIP;
+            b->t->token[names->name[i].id].flags |= TFT_TOKEN_RSTRIP;
     }
 }
 
@@ -371,7 +400,9 @@ static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct tft
     t->token = tft_arena_take(a, t->n_token, sizeof *t->token);
     t->bytes = tft_arena_take(a, (size_t)b->n_bytes, 1);
     t->entry = tft_arena_take(a, t->n_entry, sizeof *t->entry);
-    t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
+    t->special.name = tft_arena_take(a, b->n_special, sizeof *t->special.name);
+    t->late.name = tft_arena_take(a, b->n_late, sizeof *t->late.name);
+    t->late_bytes = tft_arena_take(a, b->n_late ? (size_t)b->n_bytes + b->n_late : 0, 1);
     t->suppressed = tft_arena_take(a, t->n_suppressed, sizeof *t->suppressed);
     t->rank = tft_arena_take(a, t->kind == TFT_VOCAB_SPM ? t->n_token : 0, sizeof *t->rank);
     if (t->kind == TFT_VOCAB_UNIGRAM)
@@ -414,8 +445,13 @@ static enum tft_status fill(struct tft_build *b)
         return TFT_BAD(b, b->tokens,
                    "too many entries of tokenizer.ggml.tokens have the same hash: look-ups would "
                    "take too long");
-    tft_special_sort(b->t);
-    enum tft_status status = mark_strips(b);
+    enum tft_status status = mark(b, TFT_KEY_NORMALIZED, TFT_TOKEN_LATE);
+    if (!status)
+        status = mark(b, TFT_KEY_NORMALIZED_SPACED, TFT_TOKEN_LATE | TFT_TOKEN_SPACED);
+    if (!status)
+        sort_names(b->t);
+    if (!status)
+        status = mark_strips(b);
     if (!status)
         status = mark(b, TFT_KEY_ENDS, TFT_TOKEN_ENDS);
     if (!status)

@@ -23,12 +23,13 @@ struct tft_build {
     struct tft_error *err;
     struct tft_tokenizer *t; /* on the stack until sizes are known */
     const struct tft_value *tokens, *types, *scores, *merges, *charsmap, *suppressed,
-        *ends;
+        *ends, *late[2];
     int32_t eot, eom;
     int32_t fim[3]; /* tokens for fill-in-the-middle at which generation ends: padding, the next
                        repository, the next file */
     uint64_t n_bytes; /* size of t->bytes, at most */
-    size_t n_special; /* size of t->special */
+    size_t n_special; /* size of t->special.name */
+    size_t n_late;    /* of t->late.name */
 };
 
 #define TFT_BAD_AT(b, pos, ...)                                                                    \

@@ -123,6 +123,22 @@ static enum tft_status read_charsmap(struct tft_build *b)
     return TFT_OK;
 }
 
+/* Tokens that are found after the space before the text is put, which SentencePiece's BPE alone
+   puts. */
+static enum tft_status read_late(struct tft_build *b)
+{
+    static const char *const keys[] = {TFT_KEY_NORMALIZED, TFT_KEY_NORMALIZED_SPACED};
+    for (int i = 0; i < 2; i++) {
+        enum tft_status status = tft_build_array(b, keys[i], TFT_VALUE_I32, false, &b->late[i]);
+        if (status)
+            return status;
+        if (b->late[i] && b->t->kind != TFT_VOCAB_SPM)
+            return TFT_BAD(b, b->late[i], "%s needs tokenizer.ggml.model to be llama", keys[i]);
+        b->n_late += b->late[i] ? (size_t)b->late[i]->n : 0;
+    }
+    return TFT_OK;
+}
+
 static enum tft_status read_arrays(struct tft_build *b)
 {
     enum tft_status status =
@@ -137,6 +153,8 @@ static enum tft_status read_arrays(struct tft_build *b)
         status = tft_build_array(b, TFT_KEY_SUPPRESS, TFT_VALUE_I32, false, &b->suppressed);
     if (!status)
         status = tft_build_array(b, TFT_KEY_ENDS, TFT_VALUE_I32, false, &b->ends);
+    if (!status)
+        status = read_late(b);
     if (!status && b->t->kind == TFT_VOCAB_UNIGRAM)
         status = read_charsmap(b);
     if (!status && b->t->kind != TFT_VOCAB_BPE)
@@ -175,6 +193,10 @@ static enum tft_status read_flags(struct tft_build *b)
         status = tft_build_bool(b, TFT_KEY_SPACE_AT_START, &b->t->space_at_start);
     if (!status)
         status = tft_build_bool(b, TFT_KEY_SPACE_IF_NONE, &b->t->space_if_none);
+    if (!status)
+        status = tft_build_bool(b, TFT_KEY_STRIP_LEFT, &b->t->strip_left);
+    if (!status)
+        status = tft_build_bool(b, TFT_KEY_STRIP_RIGHT, &b->t->strip_right);
     if (!status)
         status = tft_build_bool(b, TFT_KEY_NFC, &b->t->nfc);
     if (status)

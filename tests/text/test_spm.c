@@ -164,10 +164,11 @@ static int32_t piece(const struct vocab *v, const char *text)
     return -1;
 }
 
-static void split(const char *text, size_t n, struct list *l)
+/* space: a space goes first. */
+static void split(const char *text, size_t n, bool space, struct list *l)
 {
     snprintf(l->text[0], sizeof l->text[0], LOW);
-    l->n = 1;
+    l->n = space;
     for (size_t at = 0, len; at < n; at += len, l->n++) {
         uint32_t c;
         len = tft_utf8_next(text + at, n - at, &c);
@@ -200,11 +201,12 @@ static bool merge_best(const struct vocab *v, struct list *l)
     return true;
 }
 
-static size_t encode_literally(const struct vocab *v, const char *text, size_t n, int32_t *ids)
+static size_t encode_literally(const struct vocab *v, const char *text, size_t n, bool space,
+                               int32_t *ids)
 {
     static struct list l;
     size_t n_ids = 0;
-    split(text, n, &l);
+    split(text, n, space, &l);
     while (merge_best(v, &l))
         ;
     for (size_t i = 0; i < l.n; i++) {
@@ -254,13 +256,175 @@ static void same_as_a_literal_restatement(void **state)
                 assert_int_equal(n, 0);
                 continue;
             }
-            assert_int_equal(n, encode_literally(&v, text, strlen(text), want));
+            assert_int_equal(n, encode_literally(&v, text, strlen(text), true, want));
             assert_memory_equal(have, want, n * sizeof *have);
             assert_int_equal(decode(t, have, n, back), strlen(text) + 1);
             assert_memory_equal(back + 1, text, strlen(text));
         }
         tft_tokenizer_close(t);
     }
+}
+
+/* ---- tokens that are found after the space before the text is put */
+
+/* A vocabulary of letters in which user tokens are such tokens: those from `spaced` on are found
+   with a space before them. */
+static struct tft_tokenizer *open_late(const struct vocab *v, int32_t spaced)
+{
+    static struct values values;
+    int32_t ids[2][16];
+    size_t n[2] = {0, 0};
+    for (size_t i = 0; i < v->n; i++) {
+        bool late = (int32_t)i >= spaced;
+        if (v->type[i] == TFT_TOKEN_USER)
+            ids[late][n[late]++] = (int32_t)i;
+    }
+    vocab_values(v, &values);
+    values_i32s(&values, "tokenizer.tuffet.normalized", ids[0], n[0]);
+    values_i32s(&values, "tokenizer.tuffet.normalized_with_space", ids[1], n[1]);
+    return open_values(&values);
+}
+
+static struct vocab letters(void)
+{
+    static const char *const each[] = {LOW, "a", "b", "[", "X", "]", "<"};
+    struct vocab v = start(true);
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        add(&v, each[i], -9);
+    add(&v, LOW "a", -1);
+    return v;
+}
+
+/* SentencePiece puts the space, looks for its symbols, and puts no space after them. */
+static void symbols_of_sentencepiece(void **state)
+{
+    (void)state;
+    struct vocab v = letters();
+    vocab_add(&v, "<b", 0, TFT_TOKEN_USER);
+    vocab_add(&v, "  ", 0, TFT_TOKEN_USER);
+    struct tft_tokenizer *t = open_late(&v, (int32_t)v.n);
+    encodes(t, "<ba", 0, " |<b|a");
+    encodes(t, "a<b a<b", 0, " a|<b| a|<b");
+    encodes(t, " a", 0, "  |a"); /* the first of the two spaces is the one that was put */
+    encodes(t, LOW "a", 0, "  |a");
+    encodes(t, " a", TFT_CONTINUE, " a");
+    encodes(t, "<b<b", TFT_CONTINUE, "<b|<b");
+    encodes(t, "<s><ba", TFT_PARSE_SPECIAL, "<s>| |<b|a");
+    tft_tokenizer_close(t);
+}
+
+/* Hugging Face's tokenizers normalize the names of such tokens too: "[X]" becomes " [X]". */
+static void normalized_tokens(void **state)
+{
+    (void)state;
+    struct vocab v = letters();
+    int32_t first = vocab_add(&v, "[X]", 0, TFT_TOKEN_USER);
+    vocab_add(&v, " b", 0, TFT_TOKEN_USER);
+    struct tft_tokenizer *t = open_late(&v, first);
+    encodes(t, "[X]a", 0, "[X]|a");
+    encodes(t, "a [X] a", 0, " a|[X]| a");
+    encodes(t, "a[X]", 0, " a|[|X|]");
+    encodes(t, "[X][X]", 0, "[X]|[|X|]");
+    encodes(t, "[X]", TFT_CONTINUE, "[|X|]");
+    encodes(t, " b b", 0, " b| |b"); /* two spaces and b, then one */
+    encodes(t, "a" LOW "[X]", 0, " a|[X]");
+    encodes(t, "<s>[X]", TFT_PARSE_SPECIAL, "<s>|[X]");
+    tft_tokenizer_close(t);
+}
+
+/* The longest user token at text[0..n); 0: none. */
+static size_t longest_name(const struct vocab *v, int32_t spaced, const char *text, int32_t *id)
+{
+    size_t best = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s%s", (int32_t)i >= spaced ? " " : "", v->text[i]);
+        size_t n = strlen(name);
+        if (v->type[i] == TFT_TOKEN_USER && n > best && !strncmp(text, name, n)) {
+            best = n;
+            *id = (int32_t)i;
+        }
+    }
+    return best;
+}
+
+/* The rule of Hugging Face's tokenizers and of SentencePiece, literally. */
+static size_t encode_names_literally(const struct vocab *v, int32_t spaced, const char *text,
+                                     int32_t *ids)
+{
+    char all[300];
+    size_t n_ids = 0, begin = 0, n = (size_t)snprintf(all, sizeof all, " %s", text);
+    for (size_t at = 0, skip; at <= n; at += skip ? skip : 1) {
+        int32_t id;
+        skip = longest_name(v, spaced, all + at, &id);
+        if (at > begin && (skip || at == n))
+            n_ids += encode_literally(v, all + begin, at - begin, false, ids + n_ids);
+        if (skip)
+            ids[n_ids++] = id;
+        begin = skip ? at + skip : begin;
+    }
+    return n_ids;
+}
+
+static void names_are_found_by_the_literal_rule(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"<x>", "ab", " a", "b<", "[X]", "c", "aa", "  b"},
+                             *const part[] = {"a", "b", "c", " ", "  ", "<", "x>", "[X]", " [X]",
+                                              "<x>", "ab", "\xff", " c"};
+    uint64_t seed = 7;
+    size_t found = 0;
+    for (int round = 0; round < 200; round++) {
+        static struct vocab v;
+        v = random_vocab(&seed, round % 3 == 0);
+        int32_t spaced = (int32_t)v.n + 4;
+        for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+            vocab_add(&v, name[i], 0, TFT_TOKEN_USER);
+        struct tft_tokenizer *t = open_late(&v, spaced);
+        for (int i = 0; i < 20; i++) {
+            char text[256] = "a";
+            int32_t have[MAX_IDS], want[MAX_IDS];
+            for (uint32_t k = random_below(&seed, 30); k--;)
+                strcat(text, part[random_below(&seed, sizeof part / sizeof *part)]);
+            const char *from = text + random_below(&seed, 2); /* with the "a", or without */
+            size_t n = encode(t, from, strlen(from), 0, have);
+            if (!*from)
+                continue;
+            assert_int_equal(n, encode_names_literally(&v, spaced, from, want));
+            assert_memory_equal(have, want, n * sizeof *have);
+            for (size_t k = 0; k < n; k++)
+                found += have[k] >= spaced - 4;
+        }
+        tft_tokenizer_close(t);
+    }
+    assert_true(found > 1000);
+}
+
+/* ---- white space that is dropped */
+
+static void white_space_at_the_ends(void **state)
+{
+    (void)state;
+    static struct values values;
+    struct vocab v = letters();
+    vocab_values(&v, &values);
+    values_bool(&values, "tokenizer.tuffet.strip_left", true);
+    struct tft_tokenizer *t = open_values(&values);
+    encodes(t, " \t\xe3\x80\x80 a b ", 0, " a| |b| ");
+    encodes(t, " a", TFT_CONTINUE, " a"); /* the text goes on: its start is elsewhere */
+    encodes(t, " \n", 0, "");
+    encodes(t, "<s> a</s> a", TFT_PARSE_SPECIAL, "<s>| a|</s>| a");
+    tft_tokenizer_close(t);
+    values_bool(&values, "tokenizer.tuffet.strip_right", true);
+    t = open_values(&values);
+    encodes(t, "  a b \r\n", 0, " a| |b");
+    encodes(t, "a <s> \n b\xc2\xa0", TFT_PARSE_SPECIAL, " a|<s>| |b");
+    encodes(t, " <s> ", TFT_PARSE_SPECIAL, "<s>");
+    tft_tokenizer_close(t);
+    values_bool(&values, "tokenizer.tuffet.strip_left", false);
+    t = open_values(&values);
+    encodes(t, "  a ", 0, " | | a");
+    tft_tokenizer_close(t);
 }
 
 /* ---- large */
@@ -305,6 +469,10 @@ int main(void)
         cmocka_unit_test(names_of_special_tokens_are_text),
         cmocka_unit_test(pieces_may_have_spaces_inside),
         cmocka_unit_test(same_as_a_literal_restatement),
+        cmocka_unit_test(symbols_of_sentencepiece),
+        cmocka_unit_test(normalized_tokens),
+        cmocka_unit_test(names_are_found_by_the_literal_rule),
+        cmocka_unit_test(white_space_at_the_ends),
         cmocka_unit_test(a_megabyte_without_a_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -538,6 +538,16 @@ static void unknown_models(void **state)
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.suppress_tokens", "element 0");
     values_u32(&bad, "tokenizer.tuffet.lstrip", 1);
     refused(TFT_ERR_FORMAT, "tokenizer.tuffet.lstrip", "not an array of i32");
+    spm_values(&bad);
+    values_i32s(&bad, "tokenizer.tuffet.normalized", &(int32_t){-1}, 1);
+    refused(TFT_ERR_FORMAT, "tokenizer.tuffet.normalized", "element 0");
+    spm_values(&bad);
+    values_i32s(&bad, "tokenizer.tuffet.normalized_with_space", &(int32_t){3}, 1);
+    values_str(&bad, "tokenizer.ggml.model", "gpt2");
+    refused(TFT_ERR_FORMAT, "tokenizer.tuffet.normalized_with_space", "to be llama");
+    spm_values(&bad);
+    values_u32(&bad, "tokenizer.tuffet.strip_left", 2);
+    refused(TFT_ERR_FORMAT, "tokenizer.tuffet.strip_left", "not a bool");
     values_str(&bad, "tokenizer.ggml.model", "gpt2");
     values_bool(&bad, "tokenizer.ggml.pre", true);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.pre", "not a string");
