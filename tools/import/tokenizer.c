@@ -74,7 +74,10 @@ static void read_tokens(struct import_vocabulary *v, struct files *f)
                                "precompiled_charsmap, which normalises text,");
     if (v->merges_spaces && v->model && strcmp(v->model, "t5") != 0)
         VOCABULARY_UNSUPPORTED(v, "%s is not supported with BPE, but with Unigram",
-                               "remove_extra_whitespaces, or Strip,");
+                               "remove_extra_whitespaces, or merging spaces,");
+    if (v->strips_late)
+        VOCABULARY_UNSUPPORTED(v, "the normalizer Strip is not supported after %s",
+                               "Prepend or Replace");
     v->path = im->folder.path;
     free(json);
     free(model);
@@ -130,8 +133,9 @@ static void read_config_tokens(struct import_vocabulary *v, const struct files *
             import_fail(v->im, TFT_ERR_FORMAT, "%s/added_tokens.json: \"%.40s\" has no id", v->path,
                         key);
         else if (id < v->n && !(v->flags[id] & VOCABULARY_ADDED) &&
-                 v->type[id] != TFT_TOKEN_UNKNOWN)
-            vocabulary_add(v, id, text, type, v->score[id]);
+                 v->type[id] != TFT_TOKEN_UNKNOWN &&
+                 vocabulary_add(v, id, text, type, v->score[id]))
+            v->flags[id] &= (unsigned char)~VOCABULARY_NORMALIZED;
     }
 }
 
@@ -363,11 +367,17 @@ static void put_special(struct import_vocabulary *v)
         tft_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", v->add_eos > 0 && v->eos >= 0);
     if (v->nfc)
         tft_gguf_put_bool(w, TFT_KEY_NFC, true);
+    if (v->strip_left)
+        tft_gguf_put_bool(w, TFT_KEY_STRIP_LEFT, true);
+    if (v->strip_right)
+        tft_gguf_put_bool(w, TFT_KEY_STRIP_RIGHT, true);
     int32_t *ids = malloc(v->n * sizeof *ids);
     if (ids) {
         put_flagged(v, TFT_KEY_LSTRIP, VOCABULARY_LSTRIP, ids);
         put_flagged(v, TFT_KEY_RSTRIP, VOCABULARY_RSTRIP, ids);
         put_flagged(v, TFT_KEY_ENDS, VOCABULARY_ENDS, ids);
+        put_flagged(v, TFT_KEY_NORMALIZED, VOCABULARY_NORMALIZED, ids);
+        put_flagged(v, TFT_KEY_NORMALIZED_SPACED, VOCABULARY_NORMALIZED_SPACED, ids);
     } else {
         import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
     }

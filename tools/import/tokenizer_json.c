@@ -76,7 +76,9 @@ static void read_normalizer(struct import_vocabulary *v, const json_t *part)
     } else if (is(type, "Replace") && is(member(pattern, "Regex"), " {2,}")) {
         v->merges_spaces = true;
     } else if (is(type, "Strip")) {
-        v->merges_spaces = true;
+        v->strip_left |= !json_is_false(json_object_get(part, "strip_left"));
+        v->strip_right |= !json_is_false(json_object_get(part, "strip_right"));
+        v->strips_late |= v->prepends || v->by_character;
     } else if (is(type, "Precompiled") && !v->charsmap) {
         v->charsmap = base64(member(part, "precompiled_charsmap"), &v->n_charsmap);
         if (!v->charsmap)
@@ -311,6 +313,8 @@ static void read_unigram(struct import_vocabulary *v, const json_t *root, const 
     uint64_t unknown;
     v->model = "t5";
     v->by_character = v->scored = true;
+    v->merges_spaces |= v->strip_left || v->strip_right;
+    v->strip_left = v->strip_right = v->strips_late = false;
     if (json_is_object(pre) && !read_spaces(v, pre))
         VOCABULARY_UNSUPPORTED(v, "the pre-tokenizer \"%.*s\" is not supported with Unigram",
                                TFT_STR_ARG(member(pre, "type")));
@@ -336,14 +340,40 @@ static void read_unigram(struct import_vocabulary *v, const json_t *root, const 
 
 /* ---- added tokens and BOS */
 
+static bool has_low(struct tft_str text)
+{
+    for (size_t i = 0; i + 3 <= text.n; i++)
+        if (!memcmp(text.p + i, LOW, 3))
+            return true;
+    return false;
+}
+
 /* A token that is not special, and that symbols merge to, stays a normal one if it has spaces: text
    has none of U+2581. */
 static bool stays_normal(const struct import_vocabulary *v, uint64_t id, struct tft_str text)
 {
-    bool low = false;
-    for (size_t i = 0; v->by_character && i + 3 <= text.n; i++)
-        low = low || !memcmp(text.p + i, LOW, 3);
-    return low && v->token[id].p && v->type[id] == TFT_TOKEN_NORMAL;
+    return v->by_character && has_low(text) && v->token[id].p && v->type[id] == TFT_TOKEN_NORMAL;
+}
+
+/* Whether an added token is found in the normalized text, with its own name normalized, so with a
+   space before it. False also after an error: other normalizers than the space may change the name,
+   and symbols may merge to a token of the vocabulary. */
+static bool is_spaced(struct import_vocabulary *v, uint64_t id, const json_t *one,
+                      struct tft_str text)
+{
+    if (!v->prepends || !json_is_true(json_object_get(one, "normalized")))
+        return false;
+    if (strcmp(v->model, "llama") == 0 && !v->nfc && !v->strip_left && !v->strip_right &&
+        !v->space_if_none && !v->token[id].p && !has_low(text) &&
+        !json_is_true(json_object_get(one, "lstrip")) &&
+        !json_is_true(json_object_get(one, "rstrip")))
+        return true;
+    VOCABULARY_UNSUPPORTED(v,
+                           "the added token \"%.*s\" is normalized, which is not supported with a "
+                           "space before the text and another normalizer, lstrip, rstrip, or a "
+                           "place in model.vocab",
+                           TFT_STR_ARG(text));
+    return false;
 }
 
 void vocabulary_add_added(struct import_vocabulary *v, uint64_t id, const json_t *one,
@@ -363,14 +393,8 @@ void vocabulary_add_added(struct import_vocabulary *v, uint64_t id, const json_t
     if (id >= v->n) /* the embedding has no row for it: <image_soft_token> of Gemma 3 without
                        images */
         return;
-    if (!special && v->prepends && json_is_true(json_object_get(one, "normalized"))) {
-        VOCABULARY_UNSUPPORTED(v,
-                               "the added token \"%.*s\" is normalized, which is not supported "
-                               "with a space before the text",
-                               TFT_STR_ARG(text));
-        return;
-    }
-    if (!special && stays_normal(v, id, text))
+    bool spaced = !special && is_spaced(v, id, one, text);
+    if (v->im->status || (!special && !spaced && stays_normal(v, id, text)))
         return;
     bool unknown = v->type[id] == TFT_TOKEN_UNKNOWN;
     int32_t type = unknown ? TFT_TOKEN_UNKNOWN : special ? TFT_TOKEN_CONTROL : TFT_TOKEN_USER;
@@ -380,6 +404,9 @@ void vocabulary_add_added(struct import_vocabulary *v, uint64_t id, const json_t
         v->flags[id] |= VOCABULARY_LSTRIP;
     if (json_is_true(json_object_get(one, "rstrip")))
         v->flags[id] |= VOCABULARY_RSTRIP;
+    v->flags[id] &= (unsigned char)~VOCABULARY_NORMALIZED; /* not a symbol of SentencePiece alone */
+    if (spaced)
+        v->flags[id] |= VOCABULARY_NORMALIZED_SPACED;
 }
 
 static void read_added(struct import_vocabulary *v, const json_t *one)

@@ -166,17 +166,18 @@ static bool is_tiktoken(const unsigned char *data, size_t size)
     return digits && n + 1 + digits < size && data[n + 1 + digits] == '\n';
 }
 
-/* User-defined symbols are found in the text as it is, so with spaces; but SentencePiece looks for
-   them after it has put a space first. */
+/* SentencePiece looks for user-defined symbols after it has put a space first. Unigram does not cut
+   the text at them, but gives them a score that is nearly always the best. */
 static void finish_symbols(struct import_vocabulary *v)
 {
     for (size_t i = 0; i < v->n && !v->im->status; i++) {
-        if (v->type[i] != TFT_TOKEN_USER)
+        if (v->type[i] != TFT_TOKEN_USER || !v->space_first)
             continue;
-        if (v->space_first)
+        v->flags[i] |= VOCABULARY_NORMALIZED;
+        if (strcmp(v->model, "llama") != 0)
             VOCABULARY_UNSUPPORTED(v,
                                    "token %zu, \"%.*s\", is a user-defined symbol, which is not "
-                                   "supported with add_dummy_prefix",
+                                   "supported with add_dummy_prefix and Unigram",
                                    i, TFT_STR_ARG(v->token[i]));
     }
 }

@@ -11,6 +11,8 @@ enum {
     VOCABULARY_RSTRIP = 2, /* and after it */
     VOCABULARY_ENDS = 4,   /* generation ends at it */
     VOCABULARY_ADDED = 8,  /* tokenizer.json says that it is an added token */
+    VOCABULARY_NORMALIZED = 16,        /* TFT_KEY_NORMALIZED of text/keys.h */
+    VOCABULARY_NORMALIZED_SPACED = 32, /* TFT_KEY_NORMALIZED_SPACED */
 };
 
 /* Ids are -1 if absent. */
@@ -32,7 +34,8 @@ struct import_vocabulary {
     char *nul, *symbols;     /* of names with a NUL, and of SentencePiece's symbols */
     unsigned char *charsmap; /* [n_charsmap] */
     size_t n_charsmap;
-    bool nfc;
+    bool nfc, strip_left, strip_right;
+    bool strips_late;  /* after spaces are put or replaced */
     bool of_pieces;    /* of SentencePiece's file */
     bool by_character; /* names have U+2581 for a space */
     bool space_first, merges_spaces;

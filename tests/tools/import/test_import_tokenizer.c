@@ -254,6 +254,52 @@ static void characters(void **state)
     assert_non_null(strstr(err.msg, "tokenizer.json: model.merges are not those of"));
 }
 
+#define WITH_ADDED(normalizer, added)                                                              \
+    "{\"normalizer\":" normalizer ",\"model\":{\"type\":\"BPE\"," CHAR_VOCAB                       \
+    ",\"merges\":[" SPM_MERGES "]},\"added_tokens\":[" added "]}"
+#define STRIP "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}"
+#define STRIPPED                                                                                   \
+    "{\"type\":\"Sequence\",\"normalizers\":[" STRIP ",{\"type\":\"Prepend\",\"prepend\":\"" LOW   \
+    "\"}," REPLACE "]}"
+
+/* With a space before the text, the name of a normalized token is normalized to have one too. */
+static void normalized_tokens(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    write_text("tokenizer.json",
+               WITH_ADDED(PREPEND, "{\"id\":9,\"content\":\"[X]\",\"normalized\":true},"
+                                   "{\"id\":10,\"content\":\"[Y]\",\"normalized\":false}"));
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "[X]ab", "[X]|ab");
+    encodes(t, "a [X] ab", " a|[X]| ab");
+    encodes(t, "a[X]", " a|<unk>"); /* of three characters */
+    encodes(t, "a[Y][X]", " a|[Y]|[X]");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
+static void strip(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    write_text("tokenizer.json", WITH_ADDED(STRIPPED, "{\"id\":9,\"content\":\"[Y]\"}"));
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "  ab a \n", " ab| a");
+    encodes(t, "ab [Y] a", " ab|[Y]| a");
+    is_number(&s, "tokenizer.ggml.remove_extra_whitespaces", 0);
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+    write_text("tokenizer.json", BPE(BYTE_LEVEL,
+                                     "{\"type\":\"Strip\",\"strip_left\":false,"
+                                     "\"strip_right\":true}",
+                                     MERGES));
+    tft_tokenizer_close(imported(&s));
+    is_number(&s, "tokenizer.tuffet.strip_right", 1);
+    assert_null(tft_source_value(&s, "tokenizer.tuffet.strip_left"));
+    tft_source_close(&s);
+}
+
 #define METASPACE(more, merges)                                                                    \
     "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" LOW "\"" more                  \
     "},\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":[" merges                             \
@@ -417,7 +463,7 @@ static void sentencepiece(void **state)
                                     "is not supported with BPE, but with Unigram"));
 }
 
-/* Symbols of users are found before pieces are, unless a space may come first. */
+/* Symbols of users are found before pieces are, and after the space before the text is put. */
 static void user_symbols(void **state)
 {
     (void)state;
@@ -433,13 +479,27 @@ static void user_symbols(void **state)
     tft_source_close(&s);
     model[n + 7] = 1; /* add_dummy_prefix */
     write_file("tokenizer.model", model, n + 10);
+    t = imported(&s);
+    encodes(t, "ab  ab a", "<s>| |ab|  |ab| a");
+    encodes(t, " ab", "<s>|  |ab");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+    write_text("added_tokens.json", "{\"" LOW LOW "\":8}"); /* then it is found in the text itself */
+    t = imported(&s);
+    encodes(t, "  a ab", "<s>|  | a| |ab");
+    assert_null(tft_source_value(&s, "tokenizer.tuffet.normalized"));
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+    assert_int_equal(remove_files(NULL), 0);
+    model[n + 3] = 1; /* Unigram */
+    write_file("tokenizer.model", model, n + 10);
     assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "is a user-defined symbol"));
     n = make_model(model, 2);
     model[n - 1] = 1; /* remove_extra_whitespaces */
     write_file("tokenizer.model", model, n);
     assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "remove_extra_whitespaces, or Strip, is not supported"));
+    assert_non_null(strstr(err.msg, "remove_extra_whitespaces, or merging spaces, is not"));
     memcpy(model + n, (const unsigned char[]){0x12, 3, 0xc0, 1, 1}, 5);
     write_file("tokenizer.model", model, n + 5);
     assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
@@ -561,13 +621,18 @@ static void refusals(void **state)
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]},\"added_tokens\":[{\"id\":1,"
          "\"content\":\"x\",\"single_word\":true}]}",
          "single_word"},
-        {"{\"normalizer\":" PREPEND ",\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":["
-         SPM_MERGES "]},\"added_tokens\":[{\"id\":9,\"content\":\"[X]\",\"normalized\":true,"
-         "\"special\":false}]}",
+        {WITH_ADDED(STRIPPED, "{\"id\":9,\"content\":\"[X]\",\"normalized\":true}"),
          "the added token \"[X]\" is normalized"},
-        {CHARACTERS("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\"}," REPLACE "]}",
+        {WITH_ADDED(PREPEND, "{\"id\":9,\"content\":\"[X]\",\"normalized\":true,\"lstrip\":true}"),
+         "the added token \"[X]\" is normalized"},
+        {WITH_ADDED(PREPEND, "{\"id\":6,\"content\":\"ab\",\"normalized\":true}"),
+         "the added token \"ab\" is normalized"},
+        {CHARACTERS("{\"type\":\"Sequence\",\"normalizers\":[" REPLACE "," STRIP "]}", SPM_MERGES),
+         "the normalizer Strip is not supported after Prepend or Replace"},
+        {CHARACTERS("{\"type\":\"Sequence\",\"normalizers\":[" REPLACE ",{\"type\":\"Replace\","
+                    "\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"}]}",
                     SPM_MERGES),
-         "remove_extra_whitespaces, or Strip, is not supported with BPE"},
+         "remove_extra_whitespaces, or merging spaces, is not supported with BPE"},
         {"{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" LOW "\"},\"model\":{"
          "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"a" LOW "\":1},\"merges\":[]}}",
          "Metaspace splits words, but token 1 has a space inside"},
@@ -607,6 +672,8 @@ int main(void)
         cmocka_unit_test_teardown(ends_and_templates, remove_files),
         cmocka_unit_test_teardown(suppressed, remove_files),
         cmocka_unit_test_teardown(characters, remove_files),
+        cmocka_unit_test_teardown(normalized_tokens, remove_files),
+        cmocka_unit_test_teardown(strip, remove_files),
         cmocka_unit_test_teardown(metaspace, remove_files),
         cmocka_unit_test_teardown(unigram, remove_files),
         cmocka_unit_test_teardown(pre_tokenizers, remove_files),
