@@ -30,7 +30,7 @@ static const struct cli_program program = {
         "prompt and seed give the same text on every CPU, with any number of threads.\n"
         "\n"
         "tuffet COMMAND --help, or tuffet help COMMAND, prints the options that most people need; "
-        "tuffet COMMAND --help all prints all.\n"
+        "tuffet COMMAND --help all prints all, and tuffet --help all those of every command.\n"
         "tuffet help --completion SHELL prints a script with which bash, zsh or fish completes "
         "command lines.\n"
         "tuffet --version prints the version, the CPU kernels, the number of threads and the "
@@ -57,8 +57,18 @@ static int completion(int argc, char **argv)
     return CLI_OK;
 }
 
-/* argv: "help" [COMMAND [all]], "help" --man [COMMAND] or "help" --completion SHELL. The build of
-   tuffet makes the manual pages and the scripts for shells with it. */
+/* The help of the program, and that of every command with all its options. */
+static void print_all_help(void)
+{
+    cli_print_program_help(stdout, &program);
+    for (const struct cli_command *const *c = commands; *c; c++) {
+        putchar('\n');
+        cli_print_help(*c, "all");
+    }
+}
+
+/* argv: "help" [COMMAND [all]], "help" all, "help" --man [COMMAND] or "help" --completion SHELL.
+   The build of tuffet makes the manual pages and the scripts for shells with it. */
 static int help(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--completion") == 0)
@@ -68,6 +78,10 @@ static int help(int argc, char **argv)
     const struct cli_command *c = name ? find_command(name) : NULL;
     if (argc > 3)
         return cli_usage("\"%s\" is one argument too many", argv[3]);
+    if (argc == 2 && !c && name && strcmp(name, "all") == 0) {
+        print_all_help();
+        return CLI_OK;
+    }
     if (name && !c)
         return cli_usage("there is no command \"%s\"", name);
     if (c && !man)

@@ -29,6 +29,16 @@ class Common(Case):
             self.assertLessEqual(max(map(len, usage.splitlines())), 80)
             self.assertLessEqual(max(map(len, examples.splitlines())), 100)
 
+    def test_help_of_everything(self):
+        """The program's help, and then each command's with all options."""
+        program = self.tuffet("--help").decode()
+        want = program + "".join("\n" + self.tuffet("help", command, "all").decode()
+                                 for command in re.findall(r"^  (\w+) +\w", program, re.M))
+        self.assertIn("\nUsage: tuffet quantize ", want)
+        for args in [["--help", "all"], ["-h", "all"], ["help", "all"]]:
+            self.assertEqual(self.tuffet(*args).decode(), want)
+        self.assertIn('there is no command "all"', self.fails("help", "all", "all", status=2))
+
     def test_help_in_two_lengths(self):
         """Commands with many options print six of them first. The others print all."""
         many = set()

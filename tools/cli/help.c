@@ -290,7 +290,7 @@ static void man_command(const struct cli_command *c)
 static void man_program(const struct cli_program *p)
 {
     puts(".SH SYNOPSIS\n\\fBtuffet\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] \\fIMODEL\\fR\n.br\n"
-         "\\fBtuffet help\\fR [\\fICOMMAND\\fR [\\fBall\\fR]]\n.br\n"
+         "\\fBtuffet help\\fR [\\fICOMMAND\\fR] [\\fBall\\fR]\n.br\n"
          "\\fBtuffet help \\-\\-man\\fR [\\fICOMMAND\\fR]\n.br\n"
          "\\fBtuffet help \\-\\-completion\\fR \\fISHELL\\fR\n.br\n"
          "\\fBtuffet \\-\\-version\\fR\n"
@@ -303,9 +303,9 @@ static void man_program(const struct cli_program *p)
         putchar('\n');
         man_line((*c)->summary);
     }
-    puts(".TP\n\\fBhelp\\fR [\\fICOMMAND\\fR [\\fBall\\fR]]\n"
-         "print the help of a command: the options that most people need, or with \\fBall\\fR "
-         "every option\n"
+    puts(".TP\n\\fBhelp\\fR [\\fICOMMAND\\fR] [\\fBall\\fR]\n"
+         "print the help of a command, or of the program: the options that most people need, or "
+         "with \\fBall\\fR every option\n"
          ".TP\n\\fBhelp \\-\\-man\\fR [\\fICOMMAND\\fR]\n"
          "print the source of a manual page\n"
          ".TP\n\\fBhelp \\-\\-completion\\fR \\fISHELL\\fR\n"
