@@ -104,7 +104,75 @@ class Messages(Case):
         for text in ["", None]:
             call = {"id": "a", "index": None, "function": {"name": "w", "arguments": text}}
             said = [*HELLO, answer("", tool_calls=[call]), {**RESULT, "content": None}]
-            self.assertIn("<tool_call>w {} a", self.prompts(HERMES, said, tools=[])[0])
+            self.assertIn("<tool_call>w {} a", self.prompts(HERMES, said, tools=[TOOL])[0])
+
+    def test_members_of_messages_that_are_not_taken(self):
+        """Each is an error, and not left out."""
+        calls = "messages[1].tool_calls"
+        rows = [({"tool_calls": {"a": 1}}, f"{calls} must be a list"),
+                ({"tool_calls": [{"function": {}}]}, f"{calls}[0].function has no name"),
+                ({"tool_calls": [CALL, {"type": "custom", "custom": {"name": "x"}}]},
+                 f"{calls}[1].function has no name"),
+                ({"tool_calls": [{"function": {"name": "w", "arguments": [7]}}]},
+                 f"{calls}[0].function.arguments must be an object"),
+                ({"function_call": {"name": "w", "arguments": "{}"}},
+                 "messages[1].function_call is not supported, but tool_calls is"),
+                ({"audio": {"id": "x"}}, "messages[1].audio is not supported"),
+                ({"content": [{"type": "image_url", "text": "x", "image_url": {"url": "y"}}]},
+                 "messages[1].content[0]: only parts of text are supported, not image_url")]
+        with self.serve() as s:
+            for members, says in rows:
+                for path in ["/v1/chat/completions", "/apply-template"]:
+                    status, _, got = s.ask(path, {"messages": [*HELLO, {**answer(), **members}]})
+                    self.assertEqual(status, 400, members)
+                    self.assertIn(says, got["error"]["message"])
+            said = [*HELLO, answer(refusal="I cannot"), *HELLO]
+            self.assertIn("I cannot", s.answer("/apply-template", messages=said)["prompt"])
+            parts = [{"type": "output_text", "text": "on"}, {"type": "text", "text": "ce"}]
+            self.assertIn("once", s.answer("/apply-template", messages=[*HELLO, answer(parts)],
+                                           continue_final_message=False)["prompt"])
+
+    def test_members_that_contradict_each_other(self):
+        with self.serve() as s:
+            for body, says in [
+                    ({"tool_choice": "required"}, "there are no tools"),
+                    ({"tool_choice": {"type": "function", "function": {"name": "f"}}, "tools": []},
+                     "there are no tools"),
+                    ({"response_format": FORM, "grammar": 'root ::= "a"'},
+                     "response_format.json_schema.schema and grammar both name a form"),
+                    ({"json_schema": {"const": 1}, "grammar": 'root ::= "a"'},
+                     "json_schema and grammar both name a form"),
+                    ({"max_tokens": 3, "max_completion_tokens": 4},
+                     "max_completion_tokens and max_tokens differ"),
+                    ({"top_logprobs": 2}, "top_logprobs needs logprobs")]:
+                status, _, got = s.ask("/v1/chat/completions", {"messages": HELLO, **body})
+                self.assertEqual(status, 400, body)
+                self.assertIn(says, got["error"]["message"])
+            self.assertEqual(s.chat(max_tokens=3, max_completion_tokens=3, n_predict=None,
+                                    tool_choice="auto", grammar="", top_logprobs=0)
+                             ["usage"]["completion_tokens"], 3)
+            status, _, got = s.ask("/v1/completions", b'{"prompt": "a", "prompt": "b"}')
+            self.assertEqual(status, 400)
+            self.assertIn("duplicate object key", got["error"]["message"])
+            status, _, got = s.ask("/api/generate", {"prompt": "a", "raw": True, "system": "b"})
+            self.assertEqual((status, got), (400, {"error": "system has no place in a raw prompt"}))
+            status, _, got = s.ask("/tokenize", {"prompt": "a"})
+            self.assertEqual((status, got["error"]["message"]), (400, "content is missing"))
+            form = {"type": "json_object", "json_schema": FORM["json_schema"]}
+            got, = s.chat(response_format=form, max_tokens=100)["choices"]
+            self.assertIn(json.loads(got["message"]["content"]), [{"n": True}, {"n": False}])
+
+    def test_the_text_of_a_request(self):
+        """/apply-template describes tools, and takes variables, as /v1/chat/completions."""
+        thinks = ZEPHYR + "{{ enable_thinking }}"
+        with self.serve(thinks) as s:
+            for more in [{}, {"tools": [TOOL]}, {"enable_thinking": False},
+                         {"reasoning_effort": "none"}]:
+                text = s.answer("/apply-template", messages=HELLO, **more)["prompt"]
+                self.assertEqual('"name": "f"' in text, "tools" in more)
+                self.assertEqual(text.endswith("False"), len(more) and "tools" not in more)
+                n = s.answer("/completion", prompt=text, n_predict=0)["tokens_evaluated"]
+                self.assertEqual(s.chat(**more, max_tokens=0)["usage"]["prompt_tokens"], n)
 
     def test_a_form_beside_tools(self):
         body = {"tools": [TOOL], "response_format": FORM, "max_tokens": 400,

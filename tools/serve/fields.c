@@ -61,6 +61,13 @@ double field_number(struct fields *f, const char *name, double least, double mos
     return f->failed ? otherwise : x;
 }
 
+bool json_void(const json_t *v)
+{
+    return json_is_null(v) || (json_is_array(v) && !json_array_size(v)) ||
+           (json_is_object(v) && !json_object_size(v)) ||
+           (json_is_string(v) && !json_string_length(v));
+}
+
 bool json_whole(const json_t *v, int64_t *value)
 {
     double x = json_real_value(v);
@@ -173,7 +180,7 @@ json_t *json_body(const char *p, size_t n, char *why)
         snprintf(why, FIELDS_WHY, "the body has more than %d values", FIELDS_VALUES);
         return NULL;
     }
-    json_t *body = json_text(p, n, JSON_ALLOW_NUL, &e);
+    json_t *body = json_text(p, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &e);
     if (body && json_is_object(body))
         return body;
     if (body)

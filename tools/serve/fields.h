@@ -25,6 +25,9 @@ int64_t field_integer(struct fields *f, const char *name, int64_t least, int64_t
                       int64_t otherwise);
 const char *field_text(struct fields *f, const char *name, const char *otherwise);
 
+/* Whether a client means no more by v than that there is none: null, or an empty value. */
+bool json_void(const json_t *v);
+
 /* Whether v is a whole number of 64 bits, also one written as 4.0, and its value. */
 bool json_whole(const json_t *v, int64_t *value);
 

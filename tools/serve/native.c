@@ -58,6 +58,8 @@ void native_tokenize(struct exchange *x)
         (bos ? TFT_ADD_BOS : 0) | (field_flag(&f, "parse_special", true) ? TFT_PARSE_SPECIAL : 0);
     size_t len = json_string_length(field(&f, "content")), most = cli_most_tokens(len), n;
     struct cli_text list = {0};
+    if (!field(&f, "content"))
+        fields_fail(&f, "content is missing");
     if (len > MOST_TEXT)
         fields_fail(&f, "content has more than %d bytes", MOST_TEXT);
     int32_t *ids = f.failed ? NULL : malloc(most * sizeof *ids);
@@ -106,20 +108,24 @@ void native_detokenize(struct exchange *x)
 
 /* ---- the template */
 
+/* The text of the same request to /v1/chat/completions. */
 void native_apply_template(struct exchange *x)
 {
-    struct fields f = {.body = exchange_json(x)};
+    struct request r;
     struct tft_chat_text text = {0};
-    struct prompt p;
-    if (!f.body)
+    if (!request_begin(&r, x, API_CHAT))
         return;
-    prompt_render(&text, &p, x, &f, NULL); /* tools are passed unchanged */
-    if (f.failed)
-        request_fail(x, &f);
+    params_read(&r.p, &r.f, x->server->m);
+    request_tools(&r, x->server);
+    if (!r.f.failed)
+        prompt_render(&text, &r.prompt, x, &r.f, r.tools);
+    if (r.f.failed)
+        request_fail(x, &r.f);
     else
         reply_json(x, 200, json_pack("{s:o}", "prompt", json_bytes(text.p, text.n)));
     tft_chat_text_free(&text);
-    json_decref(f.body);
+    tft_chat_tools_close(r.tools);
+    request_end(&r);
 }
 
 /* ---- the model */

@@ -171,7 +171,7 @@ static void read_think(struct fields *f)
         fields_fail(f, "think must be true, false, or a word such as \"high\"");
 }
 
-/* Calls of earlier answers; their arguments are objects or text, and they have no id. */
+/* Calls of earlier answers; their arguments are objects or text, and they may have no id. */
 static json_t *copy_calls(const json_t *calls, size_t at)
 {
     json_t *all = json_array();
@@ -179,6 +179,7 @@ static json_t *copy_calls(const json_t *calls, size_t at)
     size_t i;
     json_array_foreach(calls, i, call)
     {
+        json_t *id = json_object_get(call, "id");
         const json_t *made = json_object_get(call, "function");
         const json_t *arguments = json_object_get(made, "arguments");
         char *text = json_is_string(arguments)
@@ -187,7 +188,10 @@ static json_t *copy_calls(const json_t *calls, size_t at)
         json_t *name = json_object_get(made, "name");
         json_array_append_new(
             all, json_pack("{s:o, s:s, s:{s:O, s:s}}", "id",
-                           json_sprintf("call%03d%02d", (int)at % 1000, (int)i % 100), "type",
+                           json_string_length(id)
+                               ? json_incref(id)
+                               : json_sprintf("call%03d%02d", (int)at % 1000, (int)i % 100),
+                           "type",
                            "function", "function", "name", name ? name : json_null(), "arguments",
                            text ? text : "{}"));
         free(text);
@@ -299,6 +303,8 @@ void ollama_generate(struct exchange *x)
     if (!request_begin(&r, x, API_OLLAMA_TEXT))
         return;
     bool raw = field_flag(&r.f, "raw", false);
+    if (raw && json_string_length(field(&r.f, "system")))
+        fields_fail(&r.f, "system has no place in a raw prompt");
     read(&r, x->server);
     const char *text = field_text(&r.f, "prompt", "");
     if (!*text && !json_string_length(field(&r.f, "prompt"))) {

@@ -112,6 +112,8 @@ void openai_chat(struct exchange *x)
     bool logprobs = field_flag(&r.f, "logprobs", false);
     int top = (int)field_integer(&r.f, "top_logprobs", 0, JOB_LOGPROBS, 0);
     r.p.logprobs = logprobs ? top : -1;
+    if (top && !logprobs)
+        fields_fail(&r.f, "top_logprobs needs logprobs to be true");
     struct call *c = new_call(x, true, &r);
     if (c) {
         request_tools(&r, x->server);

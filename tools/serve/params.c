@@ -30,15 +30,20 @@ static void read_stops(struct params *p, struct fields *f)
     }
 }
 
-/* The first of the names counts. -2: llama.cpp's and Ollama's "until the context is full". */
+/* -2: llama.cpp's and Ollama's "until the context is full". */
 static int64_t read_most(struct fields *f, int64_t otherwise)
 {
     static const char *const names[] = {"max_completion_tokens", "max_tokens", "n_predict",
                                         "num_predict"};
-    size_t i = 0, n = sizeof names / sizeof *names;
-    while (i < n && !field(f, names[i]))
-        i++;
-    int64_t most = i < n ? field_integer(f, names[i], -2, INT32_MAX, otherwise) : otherwise;
+    const char *by = NULL; /* the name that said it */
+    int64_t most = otherwise;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int64_t said = field_integer(f, names[i], -2, INT32_MAX, most);
+        if (by && said != most)
+            fields_fail(f, "%s and %s differ: send one of them", by, names[i]);
+        by = field(f, names[i]) ? names[i] : by;
+        most = said;
+    }
     return most < 0 ? -1 : most;
 }
 

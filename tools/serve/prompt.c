@@ -6,6 +6,17 @@
 
 /* ---- messages in the form of templates */
 
+/* Whether the part of a content is text and no more. */
+static bool is_text(const json_t *part)
+{
+    static const char *const types[] = {"text", "input_text", "output_text"};
+    const char *type = json_string_value(json_object_get(part, "type"));
+    for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+        if (strcmp(type, types[i]) == 0)
+            return json_is_string(json_object_get(part, "text"));
+    return false;
+}
+
 /* The text of a list of parts. */
 static json_t *join(struct fields *f, const json_t *parts, size_t at)
 {
@@ -16,7 +27,7 @@ static json_t *join(struct fields *f, const json_t *parts, size_t at)
     {
         const char *type = json_string_value(json_object_get(part, "type"));
         const json_t *text = json_object_get(part, "text");
-        if (!type || !json_is_string(text)) {
+        if (!is_text(part)) {
             fields_fail(f, "messages[%zu].content[%zu]: only parts of text are supported, not %s",
                         at, i, type ? type : "this");
             break;
@@ -39,14 +50,6 @@ static void check_parts(struct fields *f, const json_t *parts, size_t at)
         json_object_set_new(part, "type", json_string("text"));
 }
 
-/* Whether a client means no more by the value than that there is none. */
-static bool is_void(const json_t *v)
-{
-    return json_is_null(v) || (json_is_array(v) && !json_array_size(v)) ||
-           (json_is_object(v) && !json_object_size(v)) ||
-           (json_is_string(v) && !json_string_length(v));
-}
-
 /* Clients send earlier answers back as they dump them, with members that are null or empty, and
    templates ask whether a member is there. */
 static void drop_void(json_t *of)
@@ -55,23 +58,49 @@ static void drop_void(json_t *of)
     json_t *v;
     void *next;
     json_object_foreach_safe(of, next, name, v)
-        if (is_void(v) && strcmp(name, "content") != 0)
+        if (json_void(v) && strcmp(name, "content") != 0)
             json_object_del(of, name);
 }
 
 /* The calls of an earlier answer; no arguments are {}. */
-static void read_calls(json_t *message)
+static void read_calls(struct fields *f, json_t *message, size_t at)
 {
     size_t i;
-    json_t *call;
-    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
+    json_t *call, *calls = json_object_get(message, "tool_calls");
+    if (calls && !json_is_array(calls))
+        fields_fail(f, "messages[%zu].tool_calls must be a list", at);
+    json_array_foreach(calls, i, call)
     {
-        json_t *of = json_object_get(call, "function");
         drop_void(call);
+        json_t *of = json_object_get(call, "function");
         drop_void(of);
-        if (!json_object_get(of, "arguments"))
+        const json_t *arguments = json_object_get(of, "arguments");
+        if (!json_is_string(json_object_get(of, "name")))
+            fields_fail(f, "messages[%zu].tool_calls[%zu].function has no name", at, i);
+        else if (!arguments)
             json_object_set_new(of, "arguments", json_string("{}"));
+        else if (!json_is_string(arguments) && !json_is_object(arguments))
+            fields_fail(f,
+                        "messages[%zu].tool_calls[%zu].function.arguments must be an object, or "
+                        "its JSON as a string",
+                        at, i);
     }
+}
+
+/* What an answer says in other members than those that templates know. */
+static void read_answer(struct fields *f, json_t *message, size_t at)
+{
+    static const char *const unknown[] = {"function_call", "audio"};
+    json_t *refusal = json_object_get(message, "refusal");
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        if (json_object_get(message, unknown[i]))
+            fields_fail(f, "messages[%zu].%s is not supported%s", at, unknown[i],
+                        i ? "" : ", but tool_calls is");
+    if (!json_is_string(refusal))
+        return;
+    if (!json_object_get(message, "content") || json_void(json_object_get(message, "content")))
+        json_object_set(message, "content", refusal);
+    json_object_del(message, "refusal");
 }
 
 static void read_content(struct fields *f, json_t *message, size_t at, bool takes_parts)
@@ -108,8 +137,10 @@ static void read_message(struct fields *f, json_t *message, size_t at, bool take
     if (f->failed)
         return;
     drop_void(message);
-    read_calls(message);
-    read_content(f, message, at, takes_parts);
+    read_calls(f, message, at);
+    read_answer(f, message, at);
+    if (!f->failed)
+        read_content(f, message, at, takes_parts);
 }
 
 static json_t *read_messages(struct fields *f, bool takes_parts)

@@ -29,10 +29,13 @@ void request_tools(struct request *r, const struct server *s)
     const char *word = json_string_value(choice);
     struct tft_error err;
     r->one_call = !field_flag(&r->f, "parallel_tool_calls", true);
-    if (tools && !json_is_array(tools))
+    bool asks = json_is_object(choice) || (word && strcmp(word, "required") == 0);
+    if (tools && !json_is_array(tools) && !json_void(tools))
         fields_fail(&r->f, "tools must be a list");
     else if (json_array_size(tools) && !s->tool_template)
         fields_fail(&r->f, NO_TEMPLATE);
+    else if (asks && !json_array_size(tools))
+        fields_fail(&r->f, "tool_choice asks for a call, but there are no tools");
     if (!json_array_size(tools) || !s->tool_template) {
         json_object_del(r->f.body, "tools");
         return;
@@ -84,7 +87,7 @@ static void read_format(struct fields *f, struct wanted *w, const json_t *format
     const json_t *inside = json_object_get(json_object_get(format, "json_schema"), "schema");
     inside = inside ? inside : json_object_get(format, "schema");
     if (kind && strcmp(kind, "json_object") == 0)
-        read_schema(f, w, "response_format", json_object_get(format, "schema"));
+        read_schema(f, w, "response_format", inside);
     else if (kind && strcmp(kind, "json_schema") == 0 && inside)
         read_schema(f, w, "response_format.json_schema.schema", inside);
     else if (kind && strcmp(kind, "json_schema") == 0)
@@ -93,7 +96,16 @@ static void read_format(struct fields *f, struct wanted *w, const json_t *format
         fields_fail(f, "response_format.type must be text, json_object or json_schema");
 }
 
-/* The form that the request names; of several, the first. */
+/* Whether the request may name a form by this member: fails if it has named one. */
+static bool is_only(struct fields *f, const struct wanted *w, const char *name)
+{
+    if (w->where)
+        fields_fail(f, "%s and %s both name a form of the answer: send one of them", w->where,
+                    name);
+    return !f->failed;
+}
+
+/* The form that the request names. */
 static struct wanted read_form(struct fields *f)
 {
     struct wanted w = {0};
@@ -101,9 +113,9 @@ static struct wanted read_form(struct fields *f)
     const char *gbnf = field_text(f, "grammar", NULL);
     if (format)
         read_format(f, &w, format);
-    if (!w.where && schema)
+    if (schema && is_only(f, &w, "json_schema"))
         read_schema(f, &w, "json_schema", schema);
-    if (!w.where && gbnf && *gbnf)
+    if (gbnf && *gbnf && is_only(f, &w, "grammar"))
         w = (struct wanted){.where = "grammar", .p = gbnf, .n = strlen(gbnf)};
     return w;
 }
