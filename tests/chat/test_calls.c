@@ -33,6 +33,11 @@ static void declarations(void **state)
         {"[{\"name\": \"a\", \"parameters\": {\"properties\": {\"b\": {\"contains\": {}}}}}]",
          "tools: #/0/parameters/properties/b/contains: this keyword is not supported",
          TFT_ERR_UNSUPPORTED},
+        {"[{\"name\": \"a\", \"input_schema\": {}}]",
+         "tools: #/0/input_schema: the schema of arguments is `parameters`", TFT_ERR_UNSUPPORTED},
+        {"[{\"function\": {\"name\": \"a\", \"inputSchema\": {}}}]",
+         "tools: #/0/function/inputSchema: the schema of arguments is `parameters`",
+         TFT_ERR_UNSUPPORTED},
         {"[{\"name\": \"\xff\"}]", "tools: byte 11: not UTF-8", TFT_ERR_ARG},
     };
     struct tft_chat_tools *t;

@@ -137,7 +137,8 @@ class Ollama(Case):
 
     def test_a_request_without_a_prompt_loads(self):
         with self.serve() as s:
-            for more in {}, {"stream": False}, {"keep_alive": -1}, {"keep_alive": "5m"}:
+            for more in {}, {"stream": False}, {"keep_alive": -1}, {"keep_alive": "5m"}, \
+                    {"keep_alive": 0}:
                 for none in {}, {"messages": []}, {"messages": None}:
                     (got,) = lines(s.ask("/api/chat", {"model": "x", **none, **more})[2])
                     self.assertEqual((got["done"], got["done_reason"], got["message"]),
@@ -152,6 +153,15 @@ class Ollama(Case):
                 self.assertEqual(s.ask("/api/generate", wrong)[0], 400, wrong)
             self.assertEqual(s.ask("/api/generate", {"suffix": "x"})[0], 501)
             self.assertEqual(s.metrics()["n_decode_total"], 0)
+
+    def test_the_model_and_its_caches_stay(self):
+        """Whatever keep_alive says: other clients have them too."""
+        with self.serve() as s:
+            for keep in [0, "0s"]:
+                s.answer("/api/generate", prompt="hello hello hello", keep_alive=keep, stream=False,
+                         options=SHORT)
+            self.assertGreater(s.metrics()["prompt_tokens_cached_total"], 0)
+            self.assertEqual(len(s.ask("/api/ps")[2]["models"]), 1)
 
     def test_empty_members(self):
         """Clients that know no parameters send all of them."""

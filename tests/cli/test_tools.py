@@ -350,6 +350,9 @@ class Tools(Case):
              "tools: #/0/seconds: not a number from 1 to 3600"),
             (b'[{"name": "a", "command": ["a"], "bytes": 1.5}]',
              "tools: #/0/bytes: not a number from 1 to 1048576"),
+            (b'[{"name": "a", "command": ["a"], "second": 5}]', "tools: #/0/second: unknown: a tool "),
+            (b'[{"function": {"name": "a"}, "command": ["a"], "parameters": {}}]',
+             "tools: #/0/parameters: unknown: a tool "),
             (b'[{"command": ["a"]}]', "tools: #/0: has no name"),
             (b'[{"name": "a", "command": ["a"]}, {"name": "b", "command": ["b"], '
              b'"parameters": {"contains": {}}}]', "tools: #/1/parameters/contains: this keyword is not"),

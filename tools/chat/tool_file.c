@@ -68,6 +68,27 @@ static int read_number(json_int_t *value, struct place p, const char *name, json
     return CLI_OK;
 }
 
+/* Fails at a member that the declaration cannot have, such as a misspelled one of the command. */
+static int check_members(struct place p, json_t *item)
+{
+    static const char *const framed[] = {"type", "function"},
+                            *const bare[] = {"type", "name", "description", "parameters", "strict"};
+    bool has_frame = json_object_get(item, "function");
+    const char *const *names = has_frame ? framed : bare, *name;
+    size_t n = has_frame ? sizeof framed / sizeof *framed : sizeof bare / sizeof *bare;
+    json_t *value;
+    json_object_foreach(item, name, value)
+    {
+        size_t i = 0;
+        while (i < n && strcmp(names[i], name) != 0)
+            i++;
+        p.name = name;
+        if (i == n)
+            return fail(&p, "unknown: a tool has command, seconds, bytes and its declaration");
+    }
+    return CLI_OK;
+}
+
 static int read_item(struct tool_command *c, const char *path, size_t at, json_t *item)
 {
     struct place p = {path, "command", at};
@@ -82,6 +103,8 @@ static int read_item(struct tool_command *c, const char *path, size_t at, json_t
         status = read_number(&seconds, p, "seconds", item, MOST_SECONDS);
     if (status == CLI_OK)
         status = read_number(&bytes, p, "bytes", item, MOST_BYTES);
+    if (status == CLI_OK)
+        status = check_members(p, item);
     c->seconds = (uint32_t)seconds;
     c->bytes = (size_t)bytes;
     return status;

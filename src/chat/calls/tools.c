@@ -77,6 +77,17 @@ static void read_members(struct schema *c, struct call_tool *tool, const struct 
     }
 }
 
+/* Fails if a declaration without `parameters` has them by another API's name. */
+static void check_other_names(struct schema *c, const struct schema_place *at)
+{
+    static const char *const names[] = {"input_schema", "inputSchema"}; /* Anthropic's, MCP's */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct schema_place *m = tft_schema_member(c, at, names[i]);
+        if (m)
+            tft_schema_fail(c, m, TFT_ERR_UNSUPPORTED, "the schema of arguments is `parameters`");
+    }
+}
+
 /* Writes the rules of a function's arguments: an object. Without declared members the object is
    empty, since a model that may write any member would invent some. */
 static void read_parameters(struct schema *c, struct tft_chat_tools *t,
@@ -84,6 +95,8 @@ static void read_parameters(struct schema *c, struct tft_chat_tools *t,
 {
     struct schema_all all = {0};
     const struct schema_place *p = member(c, at, "parameters", JINJA_DICT, false);
+    if (!p)
+        check_other_names(c, at);
     if (c->x->status != TFT_OK)
         return;
     tft_schema_add(c, &all, p, 0);

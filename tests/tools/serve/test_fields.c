@@ -50,6 +50,20 @@ static void wrong(void **state)
         assert_null(again(texts[i]));
 }
 
+/* Integers become doubles as far as doubles reach. */
+static void digits(void **state)
+{
+    (void)state;
+    char text[400];
+    for (size_t n = 300; n < 320; n++) {
+        memset(text, '9', n);
+        text[n] = 0;
+        char *got = again(text);
+        assert_int_equal(got != NULL, n <= 308);
+        free(got);
+    }
+}
+
 static bool is_whole(const char *text, int64_t want)
 {
     json_error_t e;
@@ -77,6 +91,6 @@ static void whole_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(large_integers), cmocka_unit_test(wrong),
-                                       cmocka_unit_test(whole_numbers)};
+                                       cmocka_unit_test(digits), cmocka_unit_test(whole_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
