@@ -133,6 +133,27 @@ class Embeddings(Case):
             for none in {}, {"input": ""}, {"input": []}:
                 self.assertEqual(s.answer("/api/embed", **none)["embeddings"], [])
 
+    def test_members_of_other_routes(self):
+        """They are refused, and not ignored."""
+        with self.serve() as s:
+            for path, body, name, status in [
+                    ("/v1/embeddings", {"input": "x", "embd_normalize": -1}, "embd_normalize", 501),
+                    ("/embedding", {"content": "x", "encoding_format": "base64"},
+                     "encoding_format", 501),
+                    ("/embedding", {"content": "x", "input": "y"}, "input and content", 400),
+                    ("/api/embed", {"input": "x", "encoding_format": "base64"},
+                     "encoding_format", 501),
+                    ("/api/embeddings", {"prompt": "x", "embd_normalize": 1}, "embd_normalize", 501),
+                    ("/api/embeddings", {"prompt": "a" * 3000, "truncate": False},
+                     "the context holds only 2000", 400)]:
+                got, _, answer = s.ask(path, body)
+                self.assertEqual(got, status, body)
+                self.assertIn(name, str(answer["error"]))
+            for path, body in [("/v1/embeddings", {"input": "x", "embd_normalize": 2}),
+                               ("/embedding", {"content": "x", "encoding_format": "float"}),
+                               ("/api/embed", {"input": "x", "encoding_format": None})]:
+                self.assertEqual(s.ask(path, body)[0], 200, body)
+
     def test_errors(self):
         with self.serve(ctx=100) as s:
             bad = [{}, {"input": []}, {"input": 3}, {"input": {}}, {"input": [[]]},

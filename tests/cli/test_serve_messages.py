@@ -173,6 +173,16 @@ class Messages(Case):
                 self.assertEqual(text.endswith("False"), len(more) and "tools" not in more)
                 n = s.answer("/completion", prompt=text, n_predict=0)["tokens_evaluated"]
                 self.assertEqual(s.chat(**more, max_tokens=0)["usage"]["prompt_tokens"], n)
+            for more, says in [({"enable_thinking": False}, None),
+                               ({"reasoning_effort": "low"},
+                                "the chat template does not use reasoning_effort")]:
+                headers = s.ask("/v1/chat/completions",
+                                {"messages": HELLO, "max_tokens": 1, **more})[1]
+                self.assertEqual(headers["X-Tuffet-Warning"], says)
+            status, _, got = s.ask("/v1/chat/completions", {
+                "messages": HELLO, "chat_template_kwargs": {"messages": []}})
+            self.assertEqual((status, got["error"]["message"]),
+                             (400, "chat_template_kwargs must not have messages"))
 
     def test_a_form_beside_tools(self):
         body = {"tools": [TOOL], "response_format": FORM, "max_tokens": 400,

@@ -43,9 +43,14 @@ const char *template_calls(const struct template_format *f) { return tft_chat_ca
 
 bool template_takes_parts(const struct template_format *f) { return tft_chat_takes_parts(f->t); }
 
+bool template_uses(const struct template_format *f, const char *variable)
+{
+    return tft_chat_uses(f->t, variable);
+}
+
 bool template_thinks(const struct template_format *f)
 {
-    return tft_chat_uses(f->t, "enable_thinking");
+    return template_uses(f, "enable_thinking");
 }
 
 /* ---- opening */

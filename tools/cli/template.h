@@ -38,6 +38,9 @@ bool template_has_tool_use(const struct tft_model *m);
 /* All names, for error messages: "chatml, qwen3, ..." */
 const char *template_names(void);
 
+/* As tft_chat_uses. */
+bool template_uses(const struct template_format *f, const char *variable);
+
 /* Whether the template knows --no-think. */
 bool template_thinks(const struct template_format *f);
 

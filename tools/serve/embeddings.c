@@ -253,6 +253,25 @@ static struct call *begin(struct exchange *x, const struct style *style,
     return NULL;
 }
 
+/* Members that other routes honour: an error, unless they ask for the vectors that come. */
+static void refuse(struct fields *f, const char *name, bool asks)
+{
+    if (!asks || f->failed)
+        return;
+    fields_fail(f, "%s is not supported by this route", name);
+    f->unsupported = true;
+}
+
+static void refuse_format(struct fields *f)
+{
+    refuse(f, "encoding_format", strcmp(field_text(f, "encoding_format", "float"), "float") != 0);
+}
+
+static void refuse_norm(struct fields *f)
+{
+    refuse(f, "embd_normalize", field_integer(f, "embd_normalize", -1, INT32_MAX, 2) != 2);
+}
+
 /* ---- OpenAI */
 
 static void openai_end(struct call *c)
@@ -275,6 +294,7 @@ void openai_embeddings(struct exchange *x)
     c->base64 = strcmp(format, "base64") == 0;
     if (!c->base64 && strcmp(format, "float") != 0)
         fields_fail(&f, "encoding_format must be float or base64");
+    refuse_norm(&f);
     start(c, &f, field(&f, "input"), false, false);
 }
 
@@ -294,6 +314,9 @@ void native_embedding(struct exchange *x)
     if (norm != -1 && norm != 2)
         fields_fail(&f, "embd_normalize must be -1 or 2");
     c->raw = norm == -1;
+    refuse_format(&f);
+    if (in && field(&f, "content"))
+        fields_fail(&f, "input and content are both texts: send one of them");
     start(c, &f, in ? in : field(&f, "content"), true, false);
 }
 
@@ -331,6 +354,8 @@ void ollama_embed(struct exchange *x)
     if (!c)
         return;
     bool cut = field_flag(&f, "truncate", true);
+    refuse_format(&f);
+    refuse_norm(&f);
     if (only_loads(c, &f, json_pack("{s:s, s:[]}", "model", x->server->id, "embeddings")))
         return;
     start(c, &f, field(&f, "input"), false, cut);
@@ -338,7 +363,7 @@ void ollama_embed(struct exchange *x)
 
 static void embeddings_end(struct call *c) { say(c, "}"); }
 
-/* The older route: one text, which may be cut; the vector is not normalised. */
+/* The older route: one text; the vector is not normalised. */
 void ollama_embeddings(struct exchange *x)
 {
     static const struct style style = {"prompt", "{\"embedding\":", "", "", false};
@@ -346,10 +371,13 @@ void ollama_embeddings(struct exchange *x)
     struct call *c = begin(x, &style, embeddings_end, &f);
     if (!c)
         return;
+    bool cut = field_flag(&f, "truncate", true);
     c->raw = true;
+    refuse_format(&f);
+    refuse_norm(&f);
     if (only_loads(c, &f, json_pack("{s:[]}", "embedding")))
         return;
     if (!json_is_string(field(&f, "prompt")))
         fields_fail(&f, "prompt must be a string");
-    start(c, &f, field(&f, "prompt"), false, true);
+    start(c, &f, field(&f, "prompt"), false, cut);
 }

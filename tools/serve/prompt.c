@@ -319,6 +319,8 @@ static char *template_input(struct fields *f, const json_t *messages, bool *thin
     json_t *in = json_is_object(more) ? json_deep_copy(more) : json_object();
     if (more && !json_is_object(more))
         fields_fail(f, "chat_template_kwargs must be an object");
+    if (json_object_get(more, "messages"))
+        fields_fail(f, "chat_template_kwargs must not have messages");
     json_object_set(in, "messages", (json_t *)(uintptr_t)messages);
     if (!field_flag(f, "add_generation_prompt", true))
         json_object_set_new(in, "add_generation_prompt", json_false());
@@ -345,6 +347,21 @@ static void warn_of_result(struct exchange *x, size_t at)
     if (!said || now - said >= QUIET) {
         fprintf(stderr, "tuffet: %s\n", text);
         said = now;
+    }
+}
+
+/* Says in the reply which of the members that become variables have no effect. */
+static void warn_of_variables(struct exchange *x, const struct fields *f,
+                              const struct template_format *template)
+{
+    static const char *const names[] = {"enable_thinking", "reasoning_effort"};
+    const json_t *more = field(f, "chat_template_kwargs");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[80];
+        if (!json_object_get(more, names[i]) || template_uses(template, names[i]))
+            continue;
+        snprintf(text, sizeof text, "the chat template does not use %s", names[i]);
+        reply_header(x, "X-Tuffet-Warning", text);
     }
 }
 
@@ -391,6 +408,8 @@ void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x
         fields_fail(f, "%s", err.msg);
     if (!f->failed)
         check_dropped(x, f, messages, &dropped, first);
+    if (!f->failed)
+        warn_of_variables(x, f, p->template);
     p->thinks = !f->failed && p->thinks && !p->goes_on && template_thinks(p->template);
     free(in);
 }
