@@ -78,8 +78,8 @@ static size_t plain_length(const struct tft_tokenizer *t, struct marked *text, s
 {
     size_t pos = at;
     for (*skip = 0; pos < text->n; pos++) {
-        *skip = tft_special_match(t, &t->special, text->p + pos, text->n - pos,
-                                  in_span(text, pos), id);
+        size_t trusted = in_span(text, pos);
+        *skip = tft_special_match(t, &t->special, text->p + pos, text->n - pos, trusted, id);
         if (*skip)
             break;
     }

@@ -27,10 +27,10 @@ struct tft_token {
 
 /* Flags of a token. */
 enum {
-    TFT_TOKEN_ENDS = 1,   /* generation stops at it */
-    TFT_TOKEN_LSTRIP = 2, /* as a special token in a text, takes the white space before it */
-    TFT_TOKEN_RSTRIP = 4, /* ... and after it */
-    TFT_TOKEN_RAW = 8,    /* its name has characters that no text becomes: a token with the same
+    TFT_TOKEN_ENDS = 1,    /* generation stops at it */
+    TFT_TOKEN_LSTRIP = 2,  /* as a special token in a text, takes the white space before it */
+    TFT_TOKEN_RSTRIP = 4,  /* ... and after it */
+    TFT_TOKEN_RAW = 8,     /* its name has characters that no text becomes: a token with the same
                              text and a proper name goes first */
     TFT_TOKEN_LATE = 16,   /* is found after the space before the text is put, */
     TFT_TOKEN_SPACED = 32, /* ... and only with a space before it, which it takes */

@@ -22,8 +22,8 @@ struct tft_build {
     const struct tft_source *s;
     struct tft_error *err;
     struct tft_tokenizer *t; /* on the stack until sizes are known */
-    const struct tft_value *tokens, *types, *scores, *merges, *charsmap, *suppressed,
-        *ends, *late[2];
+    const struct tft_value *tokens, *types, *scores, *merges, *charsmap, *suppressed, *ends,
+        *late[2];
     int32_t eot, eom;
     int32_t fim[3]; /* tokens for fill-in-the-middle at which generation ends: padding, the next
                        repository, the next file */

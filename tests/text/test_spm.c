@@ -370,8 +370,8 @@ static void names_are_found_by_the_literal_rule(void **state)
 {
     (void)state;
     static const char *const name[] = {"<x>", "ab", " a", "b<", "[X]", "c", "aa", "  b"},
-                             *const part[] = {"a", "b", "c", " ", "  ", "<", "x>", "[X]", " [X]",
-                                              "<x>", "ab", "\xff", " c"};
+                             *const part[] = {"a",   "b",    "c",   " ",  "  ",   "<", "x>",
+                                              "[X]", " [X]", "<x>", "ab", "\xff", " c"};
     uint64_t seed = 7;
     size_t found = 0;
     for (int round = 0; round < 200; round++) {

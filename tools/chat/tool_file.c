@@ -71,8 +71,8 @@ static int read_number(json_int_t *value, struct place p, const char *name, json
 /* Fails at a member that the declaration cannot have, such as a misspelled one of the command. */
 static int check_members(struct place p, json_t *item)
 {
-    static const char *const framed[] = {"type", "function"},
-                            *const bare[] = {"type", "name", "description", "parameters", "strict"};
+    static const char *const framed[] = {"type", "function"};
+    static const char *const bare[] = {"type", "name", "description", "parameters", "strict"};
     bool has_frame = json_object_get(item, "function");
     const char *const *names = has_frame ? framed : bare, *name;
     size_t n = has_frame ? sizeof framed / sizeof *framed : sizeof bare / sizeof *bare;

@@ -102,8 +102,7 @@ static int serve(const char *path)
         status = CLI_USAGE;
     if (status == CLI_OK) {
         s.template = template_choose(m, path, false); /* without one, there is no chat */
-        s.tool_template =
-            template_has_tool_use(m) ? template_choose(m, path, true) : s.template;
+        s.tool_template = template_has_tool_use(m) ? template_choose(m, path, true) : s.template;
         status = server_run(&s);
     }
     cli_close_draft();

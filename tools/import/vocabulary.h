@@ -7,10 +7,10 @@
 
 /* Flags of a token. */
 enum {
-    VOCABULARY_LSTRIP = 1, /* it takes the white space before it, */
-    VOCABULARY_RSTRIP = 2, /* and after it */
-    VOCABULARY_ENDS = 4,   /* generation ends at it */
-    VOCABULARY_ADDED = 8,  /* tokenizer.json says that it is an added token */
+    VOCABULARY_LSTRIP = 1,             /* it takes the white space before it, */
+    VOCABULARY_RSTRIP = 2,             /* and after it */
+    VOCABULARY_ENDS = 4,               /* generation ends at it */
+    VOCABULARY_ADDED = 8,              /* tokenizer.json says that it is an added token */
     VOCABULARY_NORMALIZED = 16,        /* TFT_KEY_NORMALIZED of text/keys.h */
     VOCABULARY_NORMALIZED_SPACED = 32, /* TFT_KEY_NORMALIZED_SPACED */
 };

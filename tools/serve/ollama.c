@@ -191,9 +191,8 @@ static json_t *copy_calls(const json_t *calls, size_t at)
                            json_string_length(id)
                                ? json_incref(id)
                                : json_sprintf("call%03d%02d", (int)at % 1000, (int)i % 100),
-                           "type",
-                           "function", "function", "name", name ? name : json_null(), "arguments",
-                           text ? text : "{}"));
+                           "type", "function", "function", "name", name ? name : json_null(),
+                           "arguments", text ? text : "{}"));
         free(text);
     }
     return all;

@@ -388,8 +388,8 @@ void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x
     size_t i, first = 0;
     json_t *message;
     *t = (struct tft_chat_text){0};
-    *p = (struct prompt){.template = json_array_size(field(f, "tools")) ? s->tool_template
-                                                                        : s->template};
+    *p = (struct prompt){.template =
+                             json_array_size(field(f, "tools")) ? s->tool_template : s->template};
     if (!p->template) {
         fields_fail(f, NO_TEMPLATE);
         return;

@@ -484,7 +484,8 @@ static void user_symbols(void **state)
     encodes(t, " ab", "<s>|  |ab");
     tft_tokenizer_close(t);
     tft_source_close(&s);
-    write_text("added_tokens.json", "{\"" LOW LOW "\":8}"); /* then it is found in the text itself */
+    /* As an added token, it is found in the text itself. */
+    write_text("added_tokens.json", "{\"" LOW LOW "\":8}");
     t = imported(&s);
     encodes(t, "  a ab", "<s>|  | a| |ab");
     assert_null(tft_source_value(&s, "tokenizer.tuffet.normalized"));
