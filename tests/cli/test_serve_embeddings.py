@@ -143,7 +143,8 @@ class Embeddings(Case):
                     ("/embedding", {"content": "x", "input": "y"}, "input and content", 400),
                     ("/api/embed", {"input": "x", "encoding_format": "base64"},
                      "encoding_format", 501),
-                    ("/api/embeddings", {"prompt": "x", "embd_normalize": 1}, "embd_normalize", 501),
+                    ("/api/embeddings", {"prompt": "x", "embd_normalize": 1},
+                     "embd_normalize", 501),
                     ("/api/embeddings", {"prompt": "a" * 3000, "truncate": False},
                      "the context holds only 2000", 400)]:
                 got, _, answer = s.ask(path, body)
