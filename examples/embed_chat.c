@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     if (argc != 3 || strpbrk(argv[2], "\\\"")) /* JSON would need escapes */
         return fputs("usage: embed_chat MODEL QUESTION\n", stderr), 1;
     enum tft_status e = tft_model_open(&x.m, argv[1], NULL, &x.err);
-    const char *jinja = e || !tft_model_chat_template(x.m) ? "" : tft_model_chat_template(x.m);
+    const char *jinja = e || !tft_model_tool_template(x.m) ? "" : tft_model_tool_template(x.m);
     e = e ? e : tft_chat_open(&x.t, jinja, strlen(jinja), &x.err);
     e = e ? e : tft_session_open(&x.s, x.m, NULL, &x.err);
     e = e ? e : tft_lexicon_open(&x.words, x.m, &x.err);

@@ -122,10 +122,10 @@ struct tft_chat_text {
 };
 
 /* Runs the template; the caller frees *out with tft_chat_text_free. A template may drop messages in
-   silence: see tft_chat_dropped. TFT_ERR_ARG: the template
-   refuses this conversation (err has its words), or the JSON is not valid. TFT_ERR_UNSUPPORTED: the
-   template needs a part of Jinja that this library lacks. TFT_ERR_FORMAT: the template fails, for
-   example adds a number to a text. TFT_ERR_FULL: a bound. TFT_ERR_NOMEM. */
+   silence: see tft_chat_dropped. TFT_ERR_ARG: the template refuses this conversation (err has its
+   words), or the JSON is not valid. TFT_ERR_UNSUPPORTED: the template needs a part of Jinja that
+   this library lacks. TFT_ERR_FORMAT: the template fails, for example adds a number to a text.
+   TFT_ERR_FULL: a bound. TFT_ERR_NOMEM. */
 TFT_API enum tft_status tft_chat_render(struct tft_chat_text *out,
                                         const struct tft_chat_template *t,
                                         const struct tft_chat_input *in, struct tft_error *err);

@@ -21,8 +21,8 @@ struct tool_file {
 };
 
 /* Reads a JSON list. Each item has a member `command`, and may have `seconds` and `bytes`; the rest
-   of an item is its declaration, of which only the names of members are checked. A relative path
-   of a command starts from the folder of the file. Returns CLI_OK, or CLI_FAILED after an error
+   of an item is its declaration, of which only the names of members are checked. A relative path of
+   a command starts from the folder of the file. Returns CLI_OK, or CLI_FAILED after an error
    message. The caller frees the file in either case. */
 int tool_file_read(struct tool_file *f, const char *path);
 void tool_file_free(struct tool_file *f);
