@@ -221,6 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Unigram: 17 bytes for each byte of normalised text. A byte that is not UTF-8 becomes three,
        and a table may make more of it. */
     size_t each = !t->unigram ? 32 : t->unigram->map.n_unit ? 20 * TFT_CHARSMAP_TEXT : 60;
+    each += t->late.n > 0; /* a copy of the text */
     MUST(m.in_use == own && m.peak - own <= each * in.n + 4096);
     free(text);
     tft_tokenizer_close(t);

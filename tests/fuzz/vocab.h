@@ -115,6 +115,13 @@ static void make_up(struct input *in)
     make_bool(in, "tokenizer.ggml.add_space_prefix");
     make_bool(in, "tokenizer.ggml.remove_extra_whitespaces");
     make_charsmap(in);
+    if (take(in) % 4 != 1)
+        return;
+    make_numbers(in, "tokenizer.tuffet.normalized", TFT_VALUE_I32, take(in) % 8, 0, (unsigned)n);
+    make_numbers(in, "tokenizer.tuffet.normalized_with_space", TFT_VALUE_I32, take(in) % 8, 0,
+                 (unsigned)n + 1);
+    make_bool(in, "tokenizer.tuffet.strip_left");
+    make_bool(in, "tokenizer.tuffet.strip_right");
 }
 
 #endif
