@@ -287,9 +287,11 @@ class Serve(Case):
         with self.assertRaises(AssertionError), s:
             for name in "no_such_thing", "other\x1b[2J", "no_such_thing":
                 s.chat(max_tokens=1, **{name: 1})
+            s.answer("/tokenize", content="a", of_text=1, model="any")
+            s.answer("/detokenize", tokens=[], of_tokens=1)
         self.assertEqual(s.err.decode().splitlines(), [
             f"tuffet: unknown parameter {name} of a request is ignored"
-            for name in ("no_such_thing", "other\\x1b[2J")])
+            for name in ("no_such_thing", "other\\x1b[2J", "of_text", "of_tokens")])
 
     def test_no_tokens(self):
         with Server(self.endless()) as s:

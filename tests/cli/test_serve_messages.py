@@ -156,7 +156,7 @@ class Messages(Case):
             self.assertIn("duplicate object key", got["error"]["message"])
             status, _, got = s.ask("/api/generate", {"prompt": "a", "raw": True, "system": "b"})
             self.assertEqual((status, got), (400, {"error": "system has no place in a raw prompt"}))
-            status, _, got = s.ask("/tokenize", {"prompt": "a"})
+            status, _, got = s.ask("/tokenize", {"add_special": True})
             self.assertEqual((status, got["error"]["message"]), (400, "content is missing"))
             form = {"type": "json_object", "json_schema": FORM["json_schema"]}
             got, = s.chat(response_format=form, max_tokens=100)["choices"]

@@ -50,6 +50,7 @@ void native_tokenize(struct exchange *x)
     struct fields f = {.body = exchange_json(x)};
     if (!f.body)
         return;
+    parameters_check(&f, f.body, API_TOKENS);
     const struct tft_model *m = x->server->m;
     const char *text = field_text(&f, "content", "");
     bool bos = field_flag(&f, "add_special", false);
@@ -84,6 +85,7 @@ void native_detokenize(struct exchange *x)
     char part[TFT_TEXT_MAX];
     if (!f.body)
         return;
+    parameters_check(&f, f.body, API_TOKENS);
     const json_t *list = field(&f, "tokens");
     if (!json_is_array(list))
         fields_fail(&f, "tokens must be a list of numbers");

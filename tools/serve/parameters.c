@@ -12,7 +12,7 @@ enum {
     OLLAMA = API_OLLAMA_CHAT | API_OLLAMA_TEXT,
     REQUESTS = OPENAI | API_NATIVE | OLLAMA,
     ANSWERS = REQUESTS | API_OPTIONS,
-    ALL = ANSWERS | API_EMBED,
+    ALL = ANSWERS | API_EMBED | API_TOKENS,
 };
 
 enum meaning { HONOURED, ACCEPTED, REFUSED };
@@ -29,7 +29,11 @@ static const struct parameter {
     {"messages", CHATS, HONOURED, NULL},
     {"prompt", API_TEXT | API_NATIVE | API_OLLAMA_TEXT | API_EMBED, HONOURED, NULL},
     {"input", API_EMBED, HONOURED, NULL},
-    {"content", API_EMBED, HONOURED, NULL},
+    {"content", API_EMBED | API_TOKENS, HONOURED, NULL},
+    {"tokens", API_TOKENS, HONOURED, NULL},
+    {"add_special", API_TOKENS, HONOURED, NULL},
+    {"parse_special", API_TOKENS, HONOURED, NULL},
+    {"with_pieces", API_TOKENS, HONOURED, NULL},
     {"system", API_OLLAMA_TEXT, HONOURED, NULL},
     {"raw", API_OLLAMA_TEXT, HONOURED, NULL},
     {"chat_template_kwargs", TEMPLATED, HONOURED, NULL},
