@@ -263,52 +263,52 @@ static bool pause_for(unsigned seconds)
     return !cli_interrupted();
 }
 
-static int fail_gated(const struct exchange *x, const char *subject)
+static int fail_gated(const struct exchange *x, const char *repo)
 {
-    return cli_fail("%s: its authors ask for consent to a licence: agree on its page at %s, then "
-                    "set HF_TOKEN to a token of the same account",
-                    subject, x->h->endpoint);
+    return cli_fail("%s: its authors ask for consent to a licence: agree on its page, %s/%s, "
+                    "then set HF_TOKEN to a token of the same account",
+                    repo, x->h->endpoint, repo);
 }
 
-static int fail_status(const struct exchange *x, const char *subject)
+static int fail_status(const struct exchange *x, const char *repo)
 {
     const struct reply *r = &x->reply;
     if (strcmp(r->code, "GatedRepo") == 0)
-        return fail_gated(x, subject);
+        return fail_gated(x, repo);
     if (x->status == 401 && strstr(r->message, "nvalid credentials"))
         return cli_fail("%s: the hub refuses the token: check HF_TOKEN, or the file of the token",
-                        subject);
+                        repo);
     if (strstr(r->message, "is disabled"))
-        return cli_fail("%s: the hub has disabled it", subject);
+        return cli_fail("%s: the hub has disabled it", repo);
     if (strcmp(r->code, "EntryNotFound") == 0 || strcmp(r->code, "RevisionNotFound") == 0)
-        return cli_fail("%s: the hub lists it, but has it no longer: try again", subject);
+        return cli_fail("%s: the hub lists a file, but has it no longer: try again", repo);
     if (x->status == 401 || x->status == 404)
         return cli_fail("%s: the hub has no such repository, or it is private and needs a token "
                         "(HF_TOKEN)",
-                        subject);
+                        repo);
     if (x->status == 429)
         return cli_fail("%s: the hub takes no more requests for now: try again in %u s, or with a "
                         "token (HF_TOKEN)",
-                        subject, r->has_wait ? r->wait : WAIT_MOST);
-    return cli_fail("%s: the hub answers with status %ld%s%s", subject, x->status,
+                        repo, r->has_wait ? r->wait : WAIT_MOST);
+    return cli_fail("%s: the hub answers with status %ld%s%s", repo, x->status,
                     *r->message ? ": " : "", r->message);
 }
 
-static int fail(const struct exchange *x, CURLcode code, const char *subject)
+static int fail(const struct exchange *x, CURLcode code, const char *repo)
 {
     if (x->stopped)
         return CLI_FAILED;
     if (x->broken)
-        return cli_fail("%s: the hub sends %s", subject, x->broken);
+        return cli_fail("%s: the hub sends %s", repo, x->broken);
     if (code != CURLE_OK)
-        return cli_fail("%s: the hub at %s cannot be reached: %s", subject, x->h->endpoint,
+        return cli_fail("%s: the hub at %s cannot be reached: %s", repo, x->h->endpoint,
                         curl_easy_strerror(code));
-    return fail_status(x, subject);
+    return fail_status(x, repo);
 }
 
 /* ---------------------------------------------------------------------------------- the interface */
 
-int hub_get(struct hub *h, const char *url, const char *subject, const struct hub_sink *sink,
+int hub_get(struct hub *h, const char *url, const char *repo, const struct hub_sink *sink,
             char next[HUB_URL])
 {
     struct exchange x;
@@ -325,7 +325,7 @@ int hub_get(struct hub *h, const char *url, const char *subject, const struct hu
             tried = 1;
         unsigned wait = wait_after(&x, code, tried);
         if (!wait)
-            return fail(&x, code, subject);
+            return fail(&x, code, repo);
         if (x.status == 416 && !sink->begin(sink->user, 0))
             return CLI_FAILED;
         if (!pause_for(wait))

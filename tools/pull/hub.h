@@ -27,10 +27,10 @@ struct hub_sink {
 
 enum { HUB_URL = 8192 };
 
-/* Asks for a URL, and again after errors that may pass. subject: a repository or a file of it, for
-   messages. next: NULL, or the page that follows, empty after the last. The token goes to the
-   hub's host alone. Returns CLI_OK, CLI_FAILED or CLI_INTERRUPTED. */
-int hub_get(struct hub *h, const char *url, const char *subject, const struct hub_sink *sink,
+/* Asks for a URL, and again after errors that may pass. repo: for messages. next: NULL, or the page
+   that follows, empty after the last. The token goes to the hub's host alone. Returns CLI_OK,
+   CLI_FAILED or CLI_INTERRUPTED. */
+int hub_get(struct hub *h, const char *url, const char *repo, const struct hub_sink *sink,
             char next[HUB_URL]);
 
 #endif
