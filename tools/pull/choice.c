@@ -85,8 +85,8 @@ size_t choice_label(const char *path, const char **label)
     return (size_t)(path + prefix - p);
 }
 
-/* Whether the path has the word, from its beginning to "." or "-". F16 is no part of BF16. */
-static bool matches(const char *path, const char *quant)
+/* F16 does not choose BF16. */
+bool choice_matches(const char *path, const char *quant)
 {
     size_t n = strlen(quant);
     if (strcasecmp(path, quant) == 0)
@@ -101,7 +101,7 @@ static bool matches(const char *path, const char *quant)
 static const struct pull_file *find_quant(const struct pull_files *all, const char *quant)
 {
     for (size_t i = 0; i < all->n; i++)
-        if (choice_is_model(all->p[i].path) && matches(all->p[i].path, quant))
+        if (choice_is_model(all->p[i].path) && choice_matches(all->p[i].path, quant))
             return &all->p[i];
     return NULL;
 }

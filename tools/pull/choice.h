@@ -21,6 +21,9 @@ enum choice choice_make(const struct pull_files *all, const char *quant, struct 
 /* Whether a path may be the model itself: a GGUF file, and of a split one the first part. */
 bool choice_is_model(const char *path);
 
+/* Whether `quant` of choice_make chooses the path. */
+bool choice_matches(const char *path, const char *quant);
+
 /* The part of a file's name that chooses it, "Q4_K_M" of "dir/x-Q4_K_M-00001-of-00002.gguf".
    Returns its length; *label is in path. */
 size_t choice_label(const char *path, const char **label);

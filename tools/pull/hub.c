@@ -252,10 +252,18 @@ static unsigned wait_after(const struct exchange *x, CURLcode code, unsigned tri
     return tried < 4 ? 1U << (tried - 1) : 8;
 }
 
+static void be_quiet(const struct hub_sink *sink)
+{
+    if (sink->quiet)
+        sink->quiet(sink->user);
+}
+
 /* false: Ctrl-C came. */
-static bool pause_for(unsigned seconds)
+static bool pause_for(unsigned seconds, const struct hub_sink *sink)
 {
     const struct timespec tenth = {.tv_nsec = 100000000};
+    if (seconds > 10)
+        be_quiet(sink);
     if (seconds > 10)
         fprintf(stderr, "tuffet: the hub asks to wait for %u s\n", seconds);
     for (unsigned i = 0; i < 10 * seconds && !cli_interrupted(); i++)
@@ -298,6 +306,7 @@ static int fail(const struct exchange *x, CURLcode code, const char *repo)
 {
     if (x->stopped)
         return CLI_FAILED;
+    be_quiet(x->sink);
     if (x->broken)
         return cli_fail("%s: the hub sends %s", repo, x->broken);
     if (code != CURLE_OK)
@@ -328,7 +337,7 @@ int hub_get(struct hub *h, const char *url, const char *repo, const struct hub_s
             return fail(&x, code, repo);
         if (x.status == 416 && !sink->begin(sink->user, 0))
             return CLI_FAILED;
-        if (!pause_for(wait))
+        if (!pause_for(wait, sink))
             return CLI_INTERRUPTED;
     }
     if (next)

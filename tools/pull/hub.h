@@ -22,6 +22,7 @@ struct hub_sink {
     /* The bytes of a try come, from this one on: held(), or 0. */
     bool (*begin)(void *user, uint64_t at);
     bool (*take)(void *user, const char *p, size_t n);
+    void (*quiet)(void *user); /* NULL, or called before a message is printed */
     void *user;
 };
 

@@ -71,8 +71,8 @@ bool pull_path_is_safe(const char *path)
 {
     if (strlen(path) >= 1024)
         return false;
-    for (const char *p = path; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '\\')
+    for (const unsigned char *p = (const unsigned char *)path; *p; p++)
+        if (*p < 0x20 || *p == 0x7f || *p == '\\' || (*p == 0xc2 && p[1] < 0xa0)) /* C0, C1 */
             return false;
     for (size_t n;; path += n + 1) {
         n = strcspn(path, "/");

@@ -46,7 +46,7 @@ static int get_json(struct hub *h, const char *url, const char *repo, json_t **j
                     char next[HUB_URL])
 {
     struct body b = {.repo = repo};
-    struct hub_sink sink = {body_held, body_begin, body_take, &b};
+    struct hub_sink sink = {body_held, body_begin, body_take, NULL, &b};
     json_error_t e;
     int status = hub_get(h, url, repo, &sink, next);
     *json = status == CLI_OK ? read_json(b.text.p ? b.text.p : "", b.text.n, 0, &e) : NULL;
@@ -135,6 +135,12 @@ int tree_read(struct hub *h, const char *repo, char commit[41], struct pull_file
 
 /* ---- shards */
 
+/* repo NULL: without a message. */
+static int fail_shards(const char *repo, const char *why)
+{
+    return repo ? cli_fail("%s: %s", repo, why) : CLI_FAILED;
+}
+
 static int add_shard(const char *path, const char *repo, const struct pull_files *all,
                      struct pull_files *some)
 {
@@ -142,8 +148,8 @@ static int add_shard(const char *path, const char *repo, const struct pull_files
     if (pull_files_find(some, path))
         return CLI_OK;
     if (!f)
-        return cli_fail("%s: it lacks a file that model.safetensors.index.json names", repo);
-    return pull_files_add(some, f) ? CLI_OK : cli_fail("out of memory");
+        return fail_shards(repo, "it lacks a file that model.safetensors.index.json names");
+    return pull_files_add(some, f) ? CLI_OK : fail_shards(repo, "out of memory");
 }
 
 int tree_add_shards(const char *json, size_t n, const char *repo, const struct pull_files *all,
@@ -153,9 +159,9 @@ int tree_add_shards(const char *json, size_t n, const char *repo, const struct p
     json_t *index = read_json(json, n, 0, &e), *map = json_object_get(index, "weight_map");
     const char *name;
     json_t *shard;
-    int status = json_object_size(map) ? CLI_OK
-                                       : cli_fail("%s: model.safetensors.index.json names no file",
-                                                  repo);
+    int status = json_object_size(map)
+                     ? CLI_OK
+                     : fail_shards(repo, "model.safetensors.index.json names no file");
     json_object_foreach(map, name, shard) {
         const char *path = json_string_value(shard);
         if (status == CLI_OK)

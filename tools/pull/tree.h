@@ -9,8 +9,8 @@
    CLI_OK, CLI_FAILED or CLI_INTERRUPTED. */
 int tree_read(struct hub *h, const char *repo, char commit[41], struct pull_files *files);
 
-/* Adds the shards that an index of safetensors, json[n], names. Each must be in `all`. Returns
-   CLI_OK or CLI_FAILED. */
+/* Adds the shards that an index of safetensors, json[n], names. Each must be in `all`. repo:
+   for messages, or NULL for none. Returns CLI_OK or CLI_FAILED. */
 int tree_add_shards(const char *json, size_t n, const char *repo, const struct pull_files *all,
                     struct pull_files *some);
 

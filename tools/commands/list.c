@@ -1,0 +1,69 @@
+/* tuffet list: the models on this machine. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/commands/commands.h"
+#include "tools/pull/found.h"
+
+static bool json;
+
+static const struct cli_option options[] = {
+    {0, "json", CLI_FLAG, &json, NULL,
+     "print one JSON object a line for each model: model, path, bytes, from, known"},
+    {0},
+};
+
+static void print_json(const struct found *f)
+{
+    fputs("{\"model\":", stdout);
+    cli_json_string(stdout, f->model, strlen(f->model));
+    fputs(",\"path\":", stdout);
+    cli_json_string(stdout, f->path, strlen(f->path));
+    printf(",\"bytes\":%" PRIu64 ",\"from\":\"%s\",\"known\":", f->bytes, f->from);
+    cli_json_string(stdout, f->known, strlen(f->known));
+    puts("}");
+}
+
+static void print(const struct found *f)
+{
+    printf("%8.2f GB  %-11s  ", (double)f->bytes / 1e9, f->from);
+    cli_put_escaped(stdout, f->model, strlen(f->model));
+    if (*f->known) {
+        fputs("  ", stdout);
+        cli_put_escaped(stdout, f->known, strlen(f->known));
+    }
+    putchar('\n');
+}
+
+/* user: a part of the name, or NULL. */
+static void show(void *user, const struct found *f)
+{
+    const char *part = user;
+    if (part && !strstr(f->model, part) && !strstr(f->known, part))
+        return;
+    if (json)
+        print_json(f);
+    else
+        print(f);
+}
+
+static int list(const char *part) { return found_each(show, (void *)part); }
+
+const struct cli_command command_list = {
+    .name = "list",
+    .operand = "[NAME]",
+    .summary = "list the models on this machine",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Output", options},
+            {0},
+        },
+    .notes = "Prints the size of each model, the program that fetched it, and what other commands "
+             "take for MODEL. With NAME, prints only models that have NAME in their names.\n"
+             "\n"
+             "Models are searched for in the caches of Hugging Face (tuffet, huggingface), "
+             "llama.cpp and ollama.\n",
+    .examples = "tuffet list\n"
+                "tuffet list Qwen --json\n",
+    .run = list,
+};
