@@ -6,14 +6,16 @@
 # Options of `tuffet serve` may follow the model: --allow-host NAME lets clients call it by NAME.
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
-        gcc libc6-dev meson ninja-build pkgconf libjansson-dev libedit-dev libevent-dev
+        gcc libc6-dev meson ninja-build pkgconf libjansson-dev libedit-dev libevent-dev \
+        libcurl4-openssl-dev libssl-dev
 WORKDIR /tuffet
 COPY . .
 RUN meson setup /build -Dtests=false && ninja -C /build tools/tuffet && strip /build/tools/tuffet
 
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
-        libedit2 libevent-core-2.1-7 libevent-extra-2.1-7 libgomp1 libjansson4 \
+        ca-certificates libcurl4 libedit2 libevent-core-2.1-7 libevent-extra-2.1-7 libgomp1 \
+        libjansson4 libssl3 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system tuffet
 COPY --from=build /build/tools/tuffet /usr/local/bin/tuffet

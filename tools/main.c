@@ -5,11 +5,15 @@
 
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
+#include "tools/pull/operand.h"
 
 static const struct cli_command *const commands[] = {
     &command_run,
     &command_chat,
     &command_serve,
+    &command_pull,
+    &command_list,
+    &command_rm,
     &command_quantize,
     &command_pack,
     &command_ppl,
@@ -26,8 +30,9 @@ static const struct cli_command *const commands[] = {
 static const struct cli_program program = {
     .summary = "run small language models on the machine in front of you",
     .notes =
-        "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE. The same model, "
-        "prompt and seed give the same text on every CPU, with any number of threads.\n"
+        "MODEL is a GGUF file, hf:USER/REPO[:QUANT], which is fetched from Hugging Face once, or a "
+        "llama2.c checkpoint with --tokenizer FILE. The same model, prompt and seed give the same "
+        "text on every CPU, with any number of threads.\n"
         "\n"
         "tuffet COMMAND --help, or tuffet help COMMAND, prints the options that most people need; "
         "tuffet COMMAND --help all prints all; tuffet --help all prints the help of every "
@@ -100,6 +105,8 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
     int status = cli_parse(c, argc, argv, &operand);
     if (status == CLI_HELPED)
         return CLI_OK;
+    if (status == CLI_OK && operand && strstr(c->operand, "MODEL"))
+        status = pull_operand(&operand);
     return status == CLI_OK ? c->run(operand) : status;
 }
 
@@ -109,6 +116,7 @@ static void print_version(void)
         TUFFET_LIBEDIT ? " libedit" : "",
         TUFFET_JSON ? " json" : "",
         TUFFET_SERVE ? " server" : "",
+        TUFFET_PULL ? " libcurl" : "",
         TUFFET_MPI ? " mpi" : "",
     };
     printf("tuffet %s (%s, %d threads)\nbuilt with", tft_version(), tft_cpu_name(),

@@ -106,6 +106,11 @@ static void bash_name(const struct cli_command *c, const struct cli_option *o)
     printf("--%s ", o->name);
 }
 
+static const char *bash_operand(enum kind kind)
+{
+    return kind == FOLDERS ? "_tuffet_folders" : kind == FILES ? "_tuffet_files" : "_tuffet_words";
+}
+
 /* If COMPREPLY stays empty, readline completes file names itself (complete -o default). */
 static void print_bash(const struct cli_program *p)
 {
@@ -142,8 +147,7 @@ static void print_bash(const struct cli_program *p)
         printf("    %s:-*) _tuffet_words ", (*c)->name);
         each_option(*c, bash_name);
         puts("-h --help ;;");
-        printf("    %s:*) %s ;;\n", (*c)->name,
-               kind_of((*c)->operand) == FOLDERS ? "_tuffet_folders" : "_tuffet_files");
+        printf("    %s:*) %s ;;\n", (*c)->name, bash_operand(kind_of((*c)->operand)));
     }
     puts("    *) _tuffet_words ;;\n    esac\n}\ncomplete -o default -F _tuffet tuffet");
 }
@@ -253,6 +257,15 @@ static void fish_option(const struct cli_command *c, const struct cli_option *o)
     puts("'");
 }
 
+/* Without a line, fish offers nothing. */
+static void fish_operand(const struct cli_command *c)
+{
+    enum kind kind = kind_of(c->operand);
+    if (kind != NOTHING)
+        printf("complete -c tuffet -n '__tuffet_command %s' %s\n", c->name,
+               kind == FOLDERS ? "-a '(__fish_complete_directories)'" : "-F");
+}
+
 static void print_fish(const struct cli_program *p)
 {
     puts("# Completion of tuffet's command line for fish. Made by: tuffet help --completion fish\n"
@@ -265,8 +278,8 @@ static void print_fish(const struct cli_program *p)
     for (const struct cli_command *const *c = p->commands; *c; c++) {
         printf("complete -c tuffet -n '__tuffet_command \"\"' -a %s -d '", (*c)->name);
         fish_quoted((*c)->summary, strlen((*c)->summary));
-        printf("'\ncomplete -c tuffet -n '__tuffet_command %s' ", (*c)->name);
-        puts(kind_of((*c)->operand) == FOLDERS ? "-a '(__fish_complete_directories)'" : "-F");
+        puts("'");
+        fish_operand(*c);
         each_option(*c, fish_option);
         printf("complete -c tuffet -n '__tuffet_command %s' -s h -l help -x -a all "
                "-d 'print help'\n",

@@ -35,19 +35,31 @@ static void print(const struct found *f)
     putchar('\n');
 }
 
-/* user: a part of the name, or NULL. */
+struct request {
+    const char *part; /* of the name, or NULL */
+    size_t shown;
+};
+
 static void show(void *user, const struct found *f)
 {
-    const char *part = user;
-    if (part && !strstr(f->model, part) && !strstr(f->known, part))
+    struct request *r = user;
+    if (r->part && !strstr(f->model, r->part) && !strstr(f->known, r->part))
         return;
+    r->shown++;
     if (json)
         print_json(f);
     else
         print(f);
 }
 
-static int list(const char *part) { return found_each(show, (void *)part); }
+static int list(const char *part)
+{
+    struct request r = {.part = part};
+    int status = found_each(show, &r);
+    if (status == CLI_OK && !r.shown && !json)
+        fputs("tuffet: there are none; tuffet pull USER/REPO fetches one\n", stderr);
+    return status;
+}
 
 const struct cli_command command_list = {
     .name = "list",

@@ -32,7 +32,7 @@ struct hub {
 struct exchange {
     struct hub *h;
     const struct hub_sink *sink;
-    char url[HUB_URL];
+    char url[PULL_URL];
     struct reply reply;
     uint64_t from;
     long status;
@@ -318,7 +318,7 @@ static int fail(const struct exchange *x, CURLcode code, const char *repo)
 /* ---------------------------------------------------------------------------------- the interface */
 
 int hub_get(struct hub *h, const char *url, const char *repo, const struct hub_sink *sink,
-            char next[HUB_URL])
+            char next[PULL_URL])
 {
     struct exchange x;
     for (unsigned tried = 1;; tried++) {

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "name.h"
+
 struct hub;
 
 /* Opens the hub of the settings. Returns CLI_OK or CLI_FAILED. */
@@ -26,12 +28,10 @@ struct hub_sink {
     void *user;
 };
 
-enum { HUB_URL = 8192 };
-
 /* Asks for a URL, and again after errors that may pass. repo: for messages. next: NULL, or the page
    that follows, empty after the last. The token goes to the hub's host alone. Returns CLI_OK,
    CLI_FAILED or CLI_INTERRUPTED. */
 int hub_get(struct hub *h, const char *url, const char *repo, const struct hub_sink *sink,
-            char next[HUB_URL]);
+            char next[PULL_URL]);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PULL_PATH = 4096, PULL_REPO = 200, PULL_QUANT = 256 };
+enum { PULL_PATH = 4096, PULL_REPO = 200, PULL_QUANT = 256, PULL_URL = 8192 };
 
 /* USER/REPO[:QUANT] */
 struct pull_name {

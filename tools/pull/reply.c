@@ -68,7 +68,7 @@ static void read_limit(struct reply *r, const char *value)
 
 void reply_line(struct reply *r, const char *p, size_t n)
 {
-    char value[2 * HUB_URL];
+    char value[2 * PULL_URL];
     if (n >= 5 && memcmp(p, "HTTP/", 5) == 0)
         *r = (struct reply){0};
     else if (header(p, n, "x-error-code", r->code, sizeof r->code))

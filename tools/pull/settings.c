@@ -69,7 +69,7 @@ bool settings_ollama_folder(char out[PULL_PATH])
 
 bool settings_own_folder(char out[PULL_PATH])
 {
-    return in_cache(out, "tuffet/models");
+    return in_cache(out, "tuffet/imported");
 }
 
 bool settings_endpoint(char out[PULL_PATH])

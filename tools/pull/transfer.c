@@ -111,16 +111,16 @@ static bool take(void *user, const char *p, size_t n)
 
 /* path = the address of the file. Bytes that are not plain letters become %XX. */
 static bool url_of(const struct hub *h, const char *repo, const char *commit, const char *path,
-                   char url[HUB_URL])
+                   char url[PULL_URL])
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-    int n = snprintf(url, HUB_URL, "%s/%s/resolve/%s/", hub_endpoint(h), repo, commit);
-    for (; *path && n > 0 && n + 4 < HUB_URL; path++)
+    int n = snprintf(url, PULL_URL, "%s/%s/resolve/%s/", hub_endpoint(h), repo, commit);
+    for (; *path && n > 0 && n + 4 < PULL_URL; path++)
         if (strchr(plain, *path))
             url[n++] = *path;
         else
             n += snprintf(url + n, 4, "%%%02X", (unsigned char)*path);
-    if (*path || n < 0 || n >= HUB_URL)
+    if (*path || n < 0 || n >= PULL_URL)
         return false;
     url[n] = 0;
     return true;
@@ -183,7 +183,7 @@ int transfer_file(struct hub *h, const struct cache *c, const char *repo, const 
                   const struct pull_file *f, struct transfer_bar *bar)
 {
     struct transfer t = {.c = c, .repo = repo, .f = f, .bar = bar, .fd = -1};
-    char url[HUB_URL];
+    char url[PULL_URL];
     int lock = -1;
     if (cache_has(c, f))
         return CLI_OK;

@@ -43,7 +43,7 @@ static bool body_take(void *user, const char *p, size_t n)
 
 /* *json = the reply, which the caller releases. */
 static int get_json(struct hub *h, const char *url, const char *repo, json_t **json,
-                    char next[HUB_URL])
+                    char next[PULL_URL])
 {
     struct body b = {.repo = repo};
     struct hub_sink sink = {body_held, body_begin, body_take, NULL, &b};
@@ -91,10 +91,10 @@ static int add_entry(const json_t *entry, const char *repo, struct pull_files *f
     return pull_files_add(files, &f) ? CLI_OK : cli_fail("out of memory");
 }
 
-static int read_page(struct hub *h, char url[HUB_URL], const char *repo, struct pull_files *files)
+static int read_page(struct hub *h, char url[PULL_URL], const char *repo, struct pull_files *files)
 {
     json_t *page;
-    char next[HUB_URL];
+    char next[PULL_URL];
     int status = get_json(h, url, repo, &page, next);
     if (status == CLI_OK && !json_is_array(page))
         status = cli_fail("%s: the hub's list of files cannot be read", repo);
@@ -107,7 +107,7 @@ static int read_page(struct hub *h, char url[HUB_URL], const char *repo, struct 
 
 static int read_commit(struct hub *h, const char *repo, char commit[41])
 {
-    char url[HUB_URL];
+    char url[PULL_URL];
     json_t *about;
     snprintf(url, sizeof url, "%s/api/models/%s", hub_endpoint(h), repo);
     int status = get_json(h, url, repo, &about, NULL);
@@ -122,7 +122,7 @@ static int read_commit(struct hub *h, const char *repo, char commit[41])
 
 int tree_read(struct hub *h, const char *repo, char commit[41], struct pull_files *files)
 {
-    char url[HUB_URL];
+    char url[PULL_URL];
     int status = read_commit(h, repo, commit);
     snprintf(url, sizeof url, "%s/api/models/%s/tree/%s?recursive=true", hub_endpoint(h), repo,
              commit);

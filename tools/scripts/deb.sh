@@ -10,7 +10,7 @@ out=$top/build/deb
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
 sh tools/scripts/install.sh git build-essential debhelper lintian mmdebstrap meson pkgconf \
-    libedit-dev libevent-dev libjansson-dev
+    libcurl4-openssl-dev libedit-dev libevent-dev libjansson-dev libssl-dev
 
 commit=$(git rev-parse HEAD)
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)

@@ -18,7 +18,8 @@ for name in linux asm asm-generic; do
 done
 [ -d "$musl" ] || CC=musl-gcc meson setup "$musl" --werror -Dtests=false \
     -Dthreads=posix -Dmpi=disabled \
-    -Djansson=disabled -Dlibedit=disabled -Dc_args="-isystem $PWD/$musl-headers"
+    -Djansson=disabled -Dlibcurl=disabled -Dlibedit=disabled \
+    -Dc_args="-isystem $PWD/$musl-headers"
 ninja -C "$musl" --quiet
 
 folder=$(mktemp -d)

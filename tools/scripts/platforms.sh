@@ -57,7 +57,8 @@ part() {
         check asan
         ;;
     alone)
-        build alone -Dthreads=none -Dsimd=false -Djansson=disabled -Dlibedit=disabled
+        build alone -Dthreads=none -Dsimd=false -Djansson=disabled -Dlibcurl=disabled \
+            -Dlibedit=disabled
         check alone
         ;;
     tsan)

@@ -81,8 +81,8 @@ endian = 'little'
 END
     rm -rf "${out:?}/$1"
     meson setup "$out/$1" --werror --cross-file "$out/$1.ini" -Dtests=false -Dthreads=posix \
-        -Djansson=enabled -Dlibevent=enabled -Dlibedit=disabled -Ddefault_library=static \
-        -Dprefer_static=true -Dc_args="-isystem $headers -ffile-prefix-map=$PWD=." \
+        -Djansson=enabled -Dlibevent=enabled -Dlibcurl=disabled -Dlibedit=disabled \
+        -Ddefault_library=static -Dprefer_static=true -Dc_args="-isystem $headers -ffile-prefix-map=$PWD=." \
         -Dc_link_args=-static >"$out/$1.log"
     ninja -C "$out/$1" --quiet tools/tuffet
 }

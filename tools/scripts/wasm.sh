@@ -19,7 +19,8 @@ export NODE_PATH="${NODE_PATH:+$NODE_PATH:}/usr/share/nodejs" # Debian's package
 [ -d "$build" ] || meson setup "$build" --werror >/dev/null
 ninja -C "$build" --quiet tools/tuffet
 [ -d "$wasm" ] || meson setup "$wasm" --werror --cross-file tests/cross/wasm32.ini -Dtests=false \
-    -Dthreads=none -Djansson=disabled -Dlibedit=disabled -Ddefault_library=static >/dev/null
+    -Dthreads=none -Djansson=disabled -Dlibcurl=disabled -Dlibedit=disabled \
+    -Ddefault_library=static >/dev/null
 ninja -C "$wasm" --quiet
 emcc bindings/wasm/story.c "$wasm/libtuffet.a" -o "$wasm/tuffet.js" -Isrc -O3 -msimd128 -Wall \
     -Wextra -Werror -sSTRICT=1 -sSINGLE_FILE=1 -sMODULARIZE=1 -sEXPORT_NAME=tuffetLibrary \
