@@ -7,7 +7,8 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = {"run": "[MODEL]", "chat": "MODEL", "serve": "MODEL", "quantize": "MODEL", "pack": "MODEL",
+COMMANDS = {"run": "[MODEL]", "chat": "MODEL", "serve": "MODEL", "pull": "USER/REPO[:QUANT]",
+            "list": "[NAME]", "rm": "USER/REPO[:QUANT]", "quantize": "MODEL", "pack": "MODEL",
             "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL",
             "eval": "MODEL", "import": "FOLDER"}
 
@@ -75,7 +76,9 @@ class Common(Case):
         parts = self.tuffet("--version").split()
         listed = self.tuffet("--help")
         self.assertEqual(b"json" in parts, b"\n  import " in listed)
-        self.assertEqual(b"server" in parts, b"not in this build" not in listed)
+        for part, command in [(b"server", b"serve"), (b"libcurl", b"pull"), (b"libcurl", b"rm")]:
+            summary = next(line for line in listed.splitlines() if line.startswith(b"  " + command))
+            self.assertEqual(part in parts, b"not in this build" not in summary)
         self.assertEqual(b"mpi" in parts, "MPI_PLUGIN" in os.environ)
 
     def test_no_command(self):
@@ -147,7 +150,9 @@ class Common(Case):
             ([toy], "tuffet run generates text"),
             (["no-such-file.gguf"], "tuffet run generates text"),
             (["server", "-m", toy], "tuffet serve MODEL"),
-            (["pull", "llama"], "name a file that is here"),
+            (["download", "llama"], "tuffet pull USER/REPO"),
+            (["run", "-hf", "a/b"], "hf:USER/REPO:QUANT"),
+            (["ls"], "tuffet list"),
         ]:
             self.assertIn(why, self.fails(*args, status=2))
         self.assertNotIn("-p", self.fails("serve", toy, toy, status=2).split("many")[1])

@@ -163,7 +163,8 @@ class Completion(Case):
                      for n in (letter, name) if n]
             self.assertEqual(self.bash(path, "tuffet", command, "-")[0], [*names, "-h", "--help"])
             self.assertEqual(self.bash(path, "tuffet", command, ""),
-                             ([], ["+o default -o dirnames"] if command == "import" else []))
+                             ([], {"import": ["+o default -o dirnames"], "pull": ["+o default"],
+                                   "list": ["+o default"], "rm": ["+o default"]}.get(command, [])))
         # A shell takes long: the other commands' are made by the same function.
         self.assertEqual(self.check_values("run", self.bash_value(path, "run")), {"--cpu", "--kv"})
         self.check_values("quantize", self.bash_value(path, "quantize"))
@@ -193,7 +194,8 @@ class Completion(Case):
             names = [n for letter, name, _, _ in self.options(command)
                      for n in (letter, name) if n]
             self.assertEqual([*actions], [*names, "-h", "--help"])
-            self.assertRegex(specs[-1], r"^1:.*:_files" + (" -/" if command == "import" else "$"))
+            action = {"import": "_files -/", **dict.fromkeys(("pull", "list", "rm"), " ")}
+            self.assertRegex(specs[-1], f"^1:.*:{action.get(command, '_files')}$")
 
             def offered(option):
                 action = actions[option]
@@ -232,6 +234,7 @@ class Completion(Case):
             self.assertEqual(letters - got, set())
             got = self.fish(path, f"tuffet {command} ")
             self.assertEqual(sorted(got), ["folder/"] if command == "import" else
+                             [] if command in ("pull", "list", "rm") else
                              ["a model.gguf", "b.gguf", "folder/"], got)
         for command in ("run", "quantize"):
             def offered(option):

@@ -33,7 +33,7 @@ class Man(Case):
             # an option has two spaces or a newline after it, and perhaps an argument before these
             listed = re.findall(r"^  (?:    )?((?:-\w, )?--\S+(?: \S+)?)(?:  |\n)", usage, re.M)
             self.assertEqual(man, listed)
-            self.assertGreater(len(man), 3)
+            self.assertGreater(len(man), 1)
             # each option's text too, with its default
             words = " ".join(usage.split())
             for text in re.findall(r"^\.TP\n\\fB\\-.*\n(.*)$", page, re.M)[:-1]:

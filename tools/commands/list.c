@@ -75,7 +75,7 @@ const struct cli_command command_list = {
              "\n"
              "Models are searched for in the caches of Hugging Face (tuffet, huggingface), "
              "llama.cpp and ollama.\n",
-    .examples = "tuffet list\n"
-                "tuffet list Qwen --json\n",
+    .examples = "tuffet list Qwen\n"
+                "tuffet list --json\n",
     .run = list,
 };

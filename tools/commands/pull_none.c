@@ -36,7 +36,7 @@ const struct cli_command command_list = {
     .summary = "list the models on this machine (not in this build)",
     .groups = groups,
     .notes = "",
-    .examples = "tuffet list\n",
+    .examples = "tuffet list --json\n",
     .run = none,
 };
 

@@ -16,7 +16,12 @@
 #include "settings.h"
 #include "tools/cli/cli.h"
 
-enum { FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, NEW = 0666, DEPTH = 8 };
+enum {
+    FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+    WRITE = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+    NEW = 0666,
+    DEPTH = 8,
+};
 
 /* -------------------------------------------------------------------------------------- folders */
 
@@ -79,13 +84,25 @@ static const char record_name[] = ".tuffet";
 static int record(const struct cache *c, const char *kind, const char *name)
 {
     char line[PULL_PATH];
-    int fd = openat(c->fd, record_name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, NEW);
+    int fd = openat(c->fd, record_name, WRITE | O_APPEND, NEW);
     bool ok = fd >= 0 && pull_path_print(line, "%s/%s\n", kind, name) &&
               write(fd, line, strlen(line)) == (ssize_t)strlen(line);
     int err = errno;
     if (fd >= 0)
         close(fd);
     return ok ? CLI_OK : cli_fail("%s/%s: %s", c->folder, record_name, strerror(err));
+}
+
+/* Up to `most` bytes of a file. Returns their number. */
+static size_t read_some(int fd, char *p, size_t most)
+{
+    size_t n = 0;
+    ssize_t got = 1;
+    while (n < most && got > 0) {
+        got = read(fd, p + n, most - n);
+        n += got > 0 ? (size_t)got : 0;
+    }
+    return n;
 }
 
 /* All of a file of at most `most` bytes, with a NUL after it; NULL: there is none. */
@@ -95,11 +112,8 @@ static char *read_at(int folder, const char *name, size_t most)
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool fits = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (size_t)s.st_size <= most;
     char *text = fits ? malloc((size_t)s.st_size + 1) : NULL;
-    size_t n = 0;
-    for (ssize_t got = 1; text && got > 0 && n < (size_t)s.st_size; n += (size_t)(got > 0 ? got : 0))
-        got = read(fd, text + n, (size_t)s.st_size - n);
     if (text)
-        text[n] = 0;
+        text[read_some(fd, text, (size_t)s.st_size)] = 0;
     if (fd >= 0)
         close(fd);
     return text;
@@ -303,8 +317,7 @@ int cache_set_commit(const struct cache *c, const char *commit)
     int refs = cache_folder(c->fd, "refs", true);
     if (refs >= 0)
         unlinkat(refs, draft, 0);
-    int fd = refs >= 0 ? openat(refs, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, NEW)
-                       : -1;
+    int fd = refs >= 0 ? openat(refs, draft, WRITE | O_EXCL, NEW) : -1;
     bool ok = fd >= 0 && write(fd, commit, 40) == 40;
     ok = fd >= 0 && close(fd) == 0 && ok;
     ok = ok && renameat(refs, draft, refs, "main") == 0;

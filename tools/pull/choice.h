@@ -6,7 +6,7 @@
 
 enum choice {
     CHOICE_GGUF,   /* some: a GGUF file, or all parts of a split one, the first part first */
-    CHOICE_FOLDER, /* some: config.json and the files beside it, without shards that an index names */
+    CHOICE_FOLDER, /* some: config.json and the files beside it, without shards of an index */
     CHOICE_NONE,   /* no file is a model, or none has this name */
     CHOICE_MANY,   /* several are, and none is the default */
     CHOICE_PARTS,  /* a part of the split file is missing */

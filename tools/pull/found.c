@@ -67,9 +67,10 @@ static void tell(const struct repository *r, const char *model, const char *file
     if (!pull_path_print(path, "%s/snapshots/%s%s%s", r->cache->folder, r->commit,
                          file ? "/" : "", file ? file : ""))
         return;
+    bool own = is_recorded(r, file ? file : "config.json");
     struct found f = {.model = model,
                       .path = path,
-                      .from = is_recorded(r, file ? file : "config.json") ? "tuffet" : "huggingface",
+                      .from = own ? "tuffet" : "huggingface",
                       .known = "",
                       .bytes = bytes};
     r->search->each(r->search->user, &f);
@@ -134,8 +135,11 @@ static int find_in_llama(void *user, const char *folder, const char *name)
     if (!choice_is_model(name) || !pull_path_print(path, "%s/%s", folder, name) ||
         stat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return CLI_OK;
-    struct found f = {
-        .model = path, .path = path, .from = "llama.cpp", .known = "", .bytes = (uint64_t)st.st_size};
+    struct found f = {.model = path,
+                      .path = path,
+                      .from = "llama.cpp",
+                      .known = "",
+                      .bytes = (uint64_t)st.st_size};
     s->each(s->user, &f);
     return CLI_OK;
 }

@@ -107,7 +107,7 @@ static int on_progress(void *user, curl_off_t a, curl_off_t b, curl_off_t c, cur
     return cli_interrupted();
 }
 
-/* -------------------------------------------------------------------------------------- a request */
+/* ------------------------------------------------------------------------------------ a request */
 
 static bool same_part(CURLU *a, CURLU *b, CURLUPart part, unsigned flags)
 {
@@ -315,7 +315,7 @@ static int fail(const struct exchange *x, CURLcode code, const char *repo)
     return fail_status(x, repo);
 }
 
-/* ---------------------------------------------------------------------------------- the interface */
+/* -------------------------------------------------------------------------------- the interface */
 
 int hub_get(struct hub *h, const char *url, const char *repo, const struct hub_sink *sink,
             char next[PULL_URL])

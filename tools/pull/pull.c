@@ -70,16 +70,15 @@ static int fail_choice(const struct job *j, enum choice c)
     if (c == CHOICE_PARTS)
         return cli_fail("%s: a part of the split file is missing", repo);
     if (c == CHOICE_MANY)
-        return cli_fail("%s: it has several models, choose one as in %s:NAME: %s", repo, repo, list);
+        return cli_fail("%s: it has several models, choose one as in %s:NAME: %s", repo, repo,
+                        list);
     if (*list)
         return cli_fail("%s: no file has \"%s\" in its name, but there are: %s", repo, quant, list);
     return *quant ? cli_fail("%s: it has no GGUF files: leave \":%s\" out", repo, quant)
-                  : cli_fail("%s: it has neither GGUF files nor a folder of safetensors that tuffet "
-                             "reads",
-                             repo);
+                  : cli_fail("%s: it has neither GGUF files nor a folder of safetensors", repo);
 }
 
-/* ---------------------------------------------------------------------------------- in the cache */
+/* --------------------------------------------------------------------------------- in the cache */
 
 /* Adds the shards that the index of a folder names, which is in the cache. repo: for messages, or
    NULL. */
@@ -123,7 +122,7 @@ bool pull_find(const struct pull_name *n, struct pull_result *r)
     return found;
 }
 
-/* ---------------------------------------------------------------------------------- from the hub */
+/* --------------------------------------------------------------------------------- from the hub */
 
 /* Whether the disk has room for the bytes that are still to come. */
 static int check_room(struct job *j)

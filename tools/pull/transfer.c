@@ -113,7 +113,8 @@ static bool take(void *user, const char *p, size_t n)
 static bool url_of(const struct hub *h, const char *repo, const char *commit, const char *path,
                    char url[PULL_URL])
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-._~/";
     int n = snprintf(url, PULL_URL, "%s/%s/resolve/%s/", hub_endpoint(h), repo, commit);
     for (; *path && n > 0 && n + 4 < PULL_URL; path++)
         if (strchr(plain, *path))
