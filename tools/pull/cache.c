@@ -119,10 +119,7 @@ static char *read_at(int folder, const char *name, size_t most)
     return text;
 }
 
-char *cache_record(const struct cache *c)
-{
-    return read_at(c->fd, record_name, 64 << 20);
-}
+char *cache_record(const struct cache *c) { return read_at(c->fd, record_name, 64 << 20); }
 
 /* ---------------------------------------------------------------------------------------- blobs */
 
@@ -167,10 +164,7 @@ int cache_lock(const struct cache *c, const char *hash, int *lock)
     return CLI_OK;
 }
 
-static void part_name(const char *hash, char out[80])
-{
-    snprintf(out, 80, "%s.incomplete", hash);
-}
+static void part_name(const char *hash, char out[80]) { snprintf(out, 80, "%s.incomplete", hash); }
 
 int cache_open_part(const struct cache *c, const char *hash, uint64_t *held)
 {
@@ -202,8 +196,8 @@ int cache_end_part(const struct cache *c, const char *hash, bool keep)
     char name[80];
     int folder = blobs(c, false);
     part_name(hash, name);
-    bool ok = folder >= 0 && (keep ? renameat(folder, name, folder, hash) == 0
-                                   : unlinkat(folder, name, 0) == 0);
+    bool ok = folder >= 0 &&
+              (keep ? renameat(folder, name, folder, hash) == 0 : unlinkat(folder, name, 0) == 0);
     int err = errno;
     if (folder >= 0)
         close(folder);

@@ -57,8 +57,8 @@ static bool contains(const char *text, const char *word)
 /* Files that a model has beside it: projectors of images, statistics, drafts. */
 static bool is_beside(const char *name)
 {
-    static const char *const words[] = {"mmproj", "imatrix", "mtp-", "eagle3-", "dflash-",
-                                        "dspark-"};
+    static const char *const words[] = {"mmproj",  "imatrix", "mtp-",
+                                        "eagle3-", "dflash-", "dspark-"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (contains(name, words[i]))
             return true;
@@ -129,9 +129,7 @@ static enum choice add_parts(const struct pull_files *all, const struct pull_fil
         snprintf(path, room, "%.*s-%05u-of-%05u%s", (int)prefix, first->path, i, n,
                  first->path + room - 6);
         const struct pull_file *part = pull_files_find(all, path);
-        result = !part                        ? CHOICE_PARTS
-                 : pull_files_add(some, part) ? CHOICE_GGUF
-                                              : CHOICE_MEMORY;
+        result = !part ? CHOICE_PARTS : pull_files_add(some, part) ? CHOICE_GGUF : CHOICE_MEMORY;
     }
     free(path);
     return result;
@@ -140,10 +138,18 @@ static enum choice add_parts(const struct pull_files *all, const struct pull_fil
 static enum choice add_folder(const struct pull_files *all, struct pull_files *some)
 {
     static const char *const names[] = {
-        "config.json",         "tokenizer.json",      "tokenizer.model",
-        "tokenizer_config.json", "generation_config.json", "special_tokens_map.json",
-        "added_tokens.json",   "chat_template.jinja", "chat_template.json",
-        "vocab.json",          "merges.txt",          "model.safetensors.index.json",
+        "config.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "tokenizer_config.json",
+        "generation_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "chat_template.jinja",
+        "chat_template.json",
+        "vocab.json",
+        "merges.txt",
+        "model.safetensors.index.json",
     };
     bool indexed = pull_files_find(all, index_name) != NULL;
     const struct pull_file *whole = pull_files_find(all, "model.safetensors");

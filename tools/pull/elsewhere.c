@@ -37,8 +37,7 @@ static bool is_same(const char *path, const struct pull_file *f)
 static bool of_llama(const char *repo, const struct pull_file *f, char path[PULL_PATH])
 {
     char folder[PULL_PATH];
-    if (!settings_llama_folder(folder) ||
-        !pull_path_print(path, "%s/%s_%s", folder, repo, f->path))
+    if (!settings_llama_folder(folder) || !pull_path_print(path, "%s/%s_%s", folder, repo, f->path))
         return false;
     for (char *p = path + strlen(folder) + 1; *p; p++)
         if (*p == '/')

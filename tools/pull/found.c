@@ -23,10 +23,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int is_shown(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
-}
+static int is_shown(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 /* Calls f for each name in a folder, in the order of names. Returns CLI_OK or what f returns. */
 static int each_name(const char *folder, void *user,
@@ -64,8 +61,8 @@ static bool is_recorded(const struct repository *r, const char *file)
 static void tell(const struct repository *r, const char *model, const char *file, uint64_t bytes)
 {
     char path[PULL_PATH];
-    if (!pull_path_print(path, "%s/snapshots/%s%s%s", r->cache->folder, r->commit,
-                         file ? "/" : "", file ? file : ""))
+    if (!pull_path_print(path, "%s/snapshots/%s%s%s", r->cache->folder, r->commit, file ? "/" : "",
+                         file ? file : ""))
         return;
     bool own = is_recorded(r, file ? file : "config.json");
     struct found f = {.model = model,
@@ -148,7 +145,7 @@ static int find_in_llama(void *user, const char *folder, const char *name)
 
 struct manifests {
     const struct search *search;
-    const char *top;      /* the folder of manifests */
+    const char *top; /* the folder of manifests */
     char blobs[PULL_PATH];
     int depth;
 };
@@ -158,7 +155,8 @@ static const char *model_of(const json_t *manifest)
 {
     size_t i;
     json_t *layer;
-    json_array_foreach(json_object_get(manifest, "layers"), i, layer) {
+    json_array_foreach(json_object_get(manifest, "layers"), i, layer)
+    {
         const char *type = json_string_value(json_object_get(layer, "mediaType"));
         const char *digest = json_string_value(json_object_get(layer, "digest"));
         if (type && digest && strcmp(type, "application/vnd.ollama.image.model") == 0)

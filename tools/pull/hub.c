@@ -15,7 +15,7 @@
 
 enum {
     TRIES = 5,
-    TRIES_CONNECT = 2,    /* of a host that cannot be reached */
+    TRIES_CONNECT = 2, /* of a host that cannot be reached */
     REDIRECTS = 5,
     HEAD_MOST = 65536,    /* bytes of the head of a reply */
     ERROR_MOST = 1 << 20, /* bytes of the body of an error, which are not read */
@@ -36,7 +36,7 @@ struct exchange {
     struct reply reply;
     uint64_t from;
     long status;
-    size_t head, error; /* bytes */
+    size_t head, error;  /* bytes */
     bool begun, stopped; /* stopped: the sink has printed why */
     const char *broken;  /* why the reply cannot be used; NULL: it can */
 };
@@ -48,10 +48,7 @@ static long status_of(CURL *curl)
     return status;
 }
 
-static bool has_file(long status)
-{
-    return status == 200 || status == 206;
-}
+static bool has_file(long status) { return status == 200 || status == 206; }
 
 static bool is_redirect(long status)
 {
@@ -345,10 +342,7 @@ int hub_get(struct hub *h, const char *url, const char *repo, const struct hub_s
     return CLI_OK;
 }
 
-const char *hub_endpoint(const struct hub *h)
-{
-    return h->endpoint;
-}
+const char *hub_endpoint(const struct hub *h) { return h->endpoint; }
 
 int hub_open(struct hub **out)
 {

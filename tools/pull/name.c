@@ -21,10 +21,7 @@ static bool is_part(const char *p, size_t n)
     return true;
 }
 
-bool pull_is_name(const char *operand)
-{
-    return strncmp(operand, "hf:", 3) == 0;
-}
+bool pull_is_name(const char *operand) { return strncmp(operand, "hf:", 3) == 0; }
 
 bool pull_name_read(struct pull_name *n, const char *text)
 {

@@ -10,10 +10,7 @@
 #include "tools/cli/cli.h"
 #include "tools/import/import.h"
 
-static void warn(const char *text)
-{
-    fprintf(stderr, "tuffet: %s\n", text);
-}
+static void warn(const char *text) { fprintf(stderr, "tuffet: %s\n", text); }
 
 static bool progress(void *user, double done)
 {

@@ -132,11 +132,11 @@ static int check_room(struct job *j)
     for (size_t i = 0; i < j->some.n; i++)
         need += transfer_missing(&j->cache, &j->some.p[i]);
     j->bar.total = j->bar.done + need;
-    if (!pull_path_print(path, "%s/blobs", j->cache.folder) ||
-        !system_disk_left(path, &left) || need <= left)
+    if (!pull_path_print(path, "%s/blobs", j->cache.folder) || !system_disk_left(path, &left) ||
+        need <= left)
         return CLI_OK;
-    return cli_fail("%s: no room: %s takes %.1f GB more, and the disk has %.1f GB",
-                    j->cache.folder, j->name->repo, (double)need / 1e9, (double)left / 1e9);
+    return cli_fail("%s: no room: %s takes %.1f GB more, and the disk has %.1f GB", j->cache.folder,
+                    j->name->repo, (double)need / 1e9, (double)left / 1e9);
 }
 
 /* Fetches the files from this index on, and lets the snapshot lead to them. */
@@ -189,7 +189,7 @@ int pull_fetch(const struct pull_name *n, struct pull_result *r)
 {
     if (!settings_offline())
         return fetch_online(n, r);
-    return pull_find(n, r) ? CLI_OK
-                           : cli_fail("%s: it is not here, and HF_HUB_OFFLINE forbids to fetch it",
-                                      n->repo);
+    return pull_find(n, r)
+               ? CLI_OK
+               : cli_fail("%s: it is not here, and HF_HUB_OFFLINE forbids to fetch it", n->repo);
 }

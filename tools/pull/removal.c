@@ -90,10 +90,7 @@ static const char *after(const char *line, const char *beginning)
     return strncmp(line, beginning, n) == 0 ? line + n : NULL;
 }
 
-static bool is_hash(const char *text)
-{
-    return pull_is_hex(text, 40) || pull_is_hex(text, 64);
-}
+static bool is_hash(const char *text) { return pull_is_hex(text, 40) || pull_is_hex(text, 64); }
 
 /* Removes the link of a snapshot, if the name chooses it. */
 static void remove_snapshot(const struct cache *c, const struct pull_name *n, const char *line,
@@ -148,8 +145,8 @@ static int rewrite(const struct cache *c, const char *text, const char *end)
 {
     bool ok = true;
     size_t n = 0;
-    int fd = openat(c->fd, ".tuffet.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                    0666);
+    int fd =
+        openat(c->fd, ".tuffet.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     for (; fd >= 0 && text < end; text += strlen(text) + 1)
         if (is_there(c, text)) {
             ok = ok && dprintf(fd, "%s\n", text) > 0;

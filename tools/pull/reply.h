@@ -10,7 +10,7 @@
 
 struct reply {
     char code[64], message[256]; /* the hub's error; printable */
-    char next[PULL_URL];          /* of Link; empty: no page follows */
+    char next[PULL_URL];         /* of Link; empty: no page follows */
     bool has_wait, has_at;
     unsigned wait; /* seconds until a request is welcome */
     uint64_t at;   /* of Content-Range: the first byte */

@@ -67,10 +67,7 @@ bool settings_ollama_folder(char out[PULL_PATH])
     return home && pull_path_print(out, "%s/.ollama/models", home);
 }
 
-bool settings_own_folder(char out[PULL_PATH])
-{
-    return in_cache(out, "tuffet/imported");
-}
+bool settings_own_folder(char out[PULL_PATH]) { return in_cache(out, "tuffet/imported"); }
 
 bool settings_endpoint(char out[PULL_PATH])
 {
@@ -119,10 +116,7 @@ bool settings_token(char out[SETTINGS_TOKEN])
     return true;
 }
 
-bool settings_offline(void)
-{
-    return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE");
-}
+bool settings_offline(void) { return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"); }
 
 long settings_patience(void)
 {

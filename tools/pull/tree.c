@@ -68,8 +68,8 @@ static int refuse_name(const char *repo, const char *path)
 {
     struct cli_text t = {0};
     bool shown = cli_text_escaped(&t, path, strlen(path)) && cli_text_append(&t, "", 1);
-    int status = cli_fail("%s: refused: it lists a file with the name \"%.200s\"", repo,
-                          shown ? t.p : "?");
+    int status =
+        cli_fail("%s: refused: it lists a file with the name \"%.200s\"", repo, shown ? t.p : "?");
     free(t.p);
     return status;
 }
@@ -162,7 +162,8 @@ int tree_add_shards(const char *json, size_t n, const char *repo, const struct p
     int status = json_object_size(map)
                      ? CLI_OK
                      : fail_shards(repo, "model.safetensors.index.json names no file");
-    json_object_foreach(map, name, shard) {
+    json_object_foreach(map, name, shard)
+    {
         const char *path = json_string_value(shard);
         if (status == CLI_OK)
             status = add_shard(path ? path : "", repo, all, some);
