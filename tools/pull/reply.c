@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { WAIT_MOST = 86400 }; /* seconds */
+
 /* value[room] = the value of the header, without spaces around. false: the line is another one, or
    the value is too long. */
 static bool header(const char *p, size_t n, const char *name, char *value, size_t room)
@@ -55,15 +57,16 @@ static void read_link(struct reply *r, const char *value)
 static void set_wait(struct reply *r, unsigned long seconds)
 {
     r->has_wait = true;
-    r->wait = seconds < 86400 ? (unsigned)seconds : 86400;
+    r->wait = seconds < WAIT_MOST ? (unsigned)seconds : WAIT_MOST;
 }
 
 /* RateLimit: "api";r=0;t=55: no request is left for 55 seconds. */
 static void read_limit(struct reply *r, const char *value)
 {
     const char *left = strstr(value, ";r="), *until = strstr(value, ";t=");
+    unsigned long seconds = until ? strtoul(until + 3, NULL, 10) : 0;
     if (left && until && strtoul(left + 3, NULL, 10) == 0)
-        set_wait(r, strtoul(until + 3, NULL, 10) + 1);
+        set_wait(r, seconds < WAIT_MOST ? seconds + 1 : WAIT_MOST);
 }
 
 void reply_line(struct reply *r, const char *p, size_t n)
