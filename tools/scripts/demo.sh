@@ -4,7 +4,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf
+sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf libjansson-dev libedit-dev \
+    libevent-dev libcurl4-openssl-dev libssl-dev ca-certificates
 # Without dpkg-dev, meson would install libraries where Debian's linker looks for none.
 sh tools/scripts/build.sh build/demo -Dtests=false -Dlibdir="lib/$(gcc -print-multiarch)" >&2
 echo "the program is build/demo/tools/tuffet; meson install -C build/demo installs it" >&2
