@@ -110,7 +110,7 @@ static char *read_at(int folder, const char *name, size_t most)
 {
     struct stat s;
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool fits = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (size_t)s.st_size <= most;
+    bool fits = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (uint64_t)s.st_size <= most;
     char *text = fits ? malloc((size_t)s.st_size + 1) : NULL;
     if (text)
         text[read_some(fd, text, (size_t)s.st_size)] = 0;

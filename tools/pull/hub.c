@@ -72,7 +72,7 @@ static size_t on_header(char *p, size_t one, size_t n, void *user)
 /* Tells the sink where the bytes begin. A server may ignore the range, and send all bytes. */
 static bool begin_body(struct exchange *x, long status)
 {
-    uint64_t at = status == 206 && x->reply.has_at ? x->reply.at : 0;
+    uint64_t at = status != 206 ? 0 : x->reply.has_at ? x->reply.at : UINT64_MAX;
     if (x->begun)
         return true;
     if (at && at != x->from) {

@@ -124,6 +124,8 @@ int tree_read(struct hub *h, const char *repo, char commit[41], struct pull_file
 {
     char url[PULL_URL];
     int status = read_commit(h, repo, commit);
+    if (status != CLI_OK)
+        return status;
     snprintf(url, sizeof url, "%s/api/models/%s/tree/%s?recursive=true", hub_endpoint(h), repo,
              commit);
     for (int pages = 0; status == CLI_OK && *url; pages++)
