@@ -8,11 +8,12 @@ import resource
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 from hf_folder import CONFIG, SHAPES, safetensors, tokenizer
 from hub import COMMIT, Hub, git_hash, half, status
-from program import PATIENCE, TUFFET, Case, interrupt, main, wait_until
+from program import PATIENCE, TUFFET, Case, Terminal, interrupt, main, wait_until
 
 PULLS = b" libcurl" in subprocess.run([*TUFFET, "--version"], capture_output=True).stdout
 MODEL = random.Random(1).randbytes(100000)
@@ -268,6 +269,20 @@ class Pull(Case):
     def test_an_empty_file(self):
         self.hub.repos["some/model"] = {"m.gguf": b""}
         self.assertEqual(self.read(self.pull()["path"]), b"")
+
+    def test_progress(self):
+        """At a terminal, a line shows the share and the time left, and is gone at the end."""
+        def slow(request):
+            request.send(200, MODEL[:10000], Content_Length=len(MODEL))
+            for start in range(10000, len(MODEL), 3000):
+                time.sleep(0.12)
+                request.wfile.write(MODEL[start:start + 3000])
+        self.hub.store.fault("", slow)
+        t = Terminal("pull", "some/model")
+        t.wait_for(b"some/model [")
+        self.assertRegex(t.wait_for(b" s left"), rb"\d %, \d+$")
+        self.assertEqual(t.end(), 0)
+        self.assertIn(b"\r\x1b[K" + str(self.snapshot).encode(), t.screen)
 
     # ---- errors of the hub
 
