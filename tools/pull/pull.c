@@ -1,10 +1,8 @@
 #include "pull.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cache.h"
 #include "choice.h"
@@ -14,6 +12,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/system.h"
 
+enum { INDEX_MOST = 16 << 20 }; /* bytes */
 static const char index_name[] = "model.safetensors.index.json";
 
 /* A model under way. */
@@ -86,8 +85,11 @@ static int add_shards(struct job *j, const char *repo)
 {
     char path[PULL_PATH];
     size_t n;
-    if (!pull_files_find(&j->some, index_name))
+    const struct pull_file *index = pull_files_find(&j->some, index_name);
+    if (!index)
         return CLI_OK;
+    if (index->size > INDEX_MOST)
+        return repo ? cli_fail("%s: %s is too large", repo, index_name) : CLI_FAILED;
     if (!pull_path_print(path, "%s/snapshots/%s/%s", j->cache.folder, j->commit, index_name))
         return cli_fail("%s: the path is too long", j->cache.folder);
     char *text = cli_read(path, &n);
