@@ -5,15 +5,16 @@ import os
 import pathlib
 import random
 import resource
+import struct
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
-from hf_folder import CONFIG, SHAPES, safetensors, tokenizer
-from hub import COMMIT, Hub, git_hash, half, status
 from program import PATIENCE, TUFFET, Case, Terminal, interrupt, main, wait_until
+from support import hf_folder
+from support.hub import COMMIT, Hub, git_hash, half, status
 
 PULLS = b" libcurl" in subprocess.run([*TUFFET, "--version"], capture_output=True).stdout
 MODEL = random.Random(1).randbytes(100000)
@@ -131,18 +132,19 @@ class Pull(Case):
         self.assertEqual(len(self.hub.main.asked("/tree/")), 7)
 
     def test_folder_of_safetensors(self):
-        shapes = {**SHAPES, "embed_tokens": (264, 32)}
-        names = [*shapes]
+        tensors = hf_folder.tensors(264)
         shards = {f"model-0000{i + 1}-of-00002.safetensors":
-                  {name: shapes[name] for name in names[i::2]} for i in range(2)}
-        index = {"weight_map": {f"model.{name}.weight": shard
-                                for shard, has in shards.items() for name in has}}
-        texts = {"config.json": {**CONFIG, "vocab_size": 264}, "tokenizer.json": tokenizer(),
-                 "model.safetensors.index.json": index}
+                  {name: tensors[name] for name in [*tensors][i::2]} for i in range(2)}
+        index = {"weight_map": {name: shard for shard, has in shards.items() for name in has}}
+        texts = {"config.json": {**hf_folder.CONFIG, "vocab_size": 264},
+                 "tokenizer.json": hf_folder.tokenizer(), "model.safetensors.index.json": index}
         self.hub.repos["some/model"] = {
             **{name: json.dumps(text).encode() for name, text in texts.items()},
-            **{name: safetensors(has, random.Random(1)) for name, has in shards.items()},
             "pytorch_model.bin": MODEL}
+        for name, has in shards.items():
+            header, data = hf_folder.safetensors(has)
+            head = json.dumps(header).encode()
+            self.hub.repos["some/model"][name] = struct.pack("<Q", len(head)) + head + data
         done = self.pull()
         self.assertEqual((done["path"], done["files"]), (str(self.snapshot), 5))
         self.assertFalse((self.snapshot / "pytorch_model.bin").exists())

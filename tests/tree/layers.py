@@ -16,8 +16,8 @@ order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src
          "src/grammar", "src/model", "src/run", "src/backend/cpu", "src/backend", "models",
          "src/chat/jinja", "src/chat", "src/chat/schema", "src/chat/calls", "src/chat/template",
          "src/backend/cuda", "src/backend/mpi", "tools/json", "tools/import", "tools/quantize",
-         "tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench", "tools/pack",
-         "tools/inspect", "tools/commands", "tools"]
+         "tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench", "tools/pull",
+         "tools/pack", "tools/inspect", "tools/commands", "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
@@ -43,6 +43,7 @@ doors = {
     "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "slash.h", "terminal.h"},
     "tools/serve": {"fields.h", "server.h"},
     "tools/eval": {"scorer.h", "task.h"},
+    "tools/pull": {"found.h", "name.h", "operand.h", "pull.h", "removal.h"},
     "tools/bench": {"costs.h", "limits.h", "runs.h", "sessions.h", "shape.h"},
 }
 # The folders of the front ends, and the folders that each may include beside its own and `common`.
@@ -52,7 +53,9 @@ fronts = {
     "tools/serve": {"tools/cli"},
     "tools/eval": {"tools/cli"},
     "tools/bench": {"tools/cli"},
-    "tools/commands": {"tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench"},
+    "tools/pull": {"tools/cli"},
+    "tools/commands": {"tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench",
+                       "tools/pull"},
 }
 common = {"port", "tools/json"}
 public = {"src/chat/tuffet_chat.h", "tools/quantize/tuffet_quantize.h"} | {

@@ -1,38 +1,35 @@
 #define _POSIX_C_SOURCE 200809L
 #include "operand.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "cache.h"
 #include "imported.h"
 #include "pull.h"
 #include "tools/cli/cli.h"
-#include "tools/import/import.h"
+#include "tools/quantize/tuffet_quantize.h"
 
-static void warn(const char *text) { fprintf(stderr, "tuffet: %s\n", text); }
-
-static bool progress(void *user, double done)
+static bool progress(void *user, const char *step, double done)
 {
+    (void)step;
     cli_progress_at(user, done);
     return !cli_interrupted();
 }
 
 static int import(const char *folder, const char *path)
 {
-    struct import_result r;
     struct cli_progress bar;
     struct tft_error err;
-    struct import_opts o = {.warn = warn, .progress = progress, .user = &bar};
+    struct tft_import_opts o = {.size = sizeof o, .progress = progress, .user = &bar};
     cache_make_folders(path);
     cli_catch_interrupts();
     cli_progress_begin(&bar, "importing");
-    enum tft_status status = import_model(folder, path, &o, &r, &err);
+    enum tft_status status = tft_import(folder, path, &o, NULL, &err);
     cli_progress_end(&bar);
     cli_release_interrupts();
-    if (status != TFT_OK)
-        return cli_fail("%s", err.msg);
-    return r.stopped ? CLI_INTERRUPTED : CLI_OK;
+    if (status == TFT_ERR_CANCELLED)
+        return CLI_INTERRUPTED;
+    return status == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
 }
 
 /* path = the GGUF file of a pulled model, which is made once of a folder. */
