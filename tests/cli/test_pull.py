@@ -474,6 +474,16 @@ class Pull(Case):
         self.assertTrue((self.repo / "blobs/theirs").exists())
         self.assertFalse(self.snapshot.exists())
 
+    def test_rm_of_one_leaves_a_part_of_another(self):
+        self.hub.repos["some/model"]["model-Q2_K.gguf"] = b"small"
+        self.pull("some/model:Q2_K")
+        self.hub.store.fault("", half, *[status(404)] * 9)
+        self.fails("pull", "some/model")
+        self.tuffet("rm", "some/model:Q2_K")
+        self.assertEqual(self.part.stat().st_size, len(MODEL) // 2)
+        self.assertEqual(self.json("rm", "some/model"), {"files": 0, "bytes": len(MODEL) // 2})
+        self.assertFalse(self.repo.exists())
+
     def test_caches_of_others(self):
         """A file of llama.cpp's or ollama's cache is not fetched again, if it is the same."""
         llama = self.home / "llama.cpp/some_model_model-Q8_0.gguf"

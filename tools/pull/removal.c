@@ -140,6 +140,13 @@ static void each_line(const struct cache *c, const struct pull_name *n, const ch
         f(c, n, text, r);
 }
 
+/* Whether a line's file is there, whole or in part. */
+static bool is_kept(const struct cache *c, const char *line)
+{
+    char part[PULL_PATH];
+    return is_there(c, line) || (pull_path_print(part, "%s.incomplete", line) && is_there(c, part));
+}
+
 /* Keeps the lines of files that are still there. */
 static int rewrite(const struct cache *c, const char *text, const char *end)
 {
@@ -148,7 +155,7 @@ static int rewrite(const struct cache *c, const char *text, const char *end)
     int fd =
         openat(c->fd, ".tuffet.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     for (; fd >= 0 && text < end; text += strlen(text) + 1)
-        if (is_there(c, text)) {
+        if (is_kept(c, text)) {
             ok = ok && dprintf(fd, "%s\n", text) > 0;
             n++;
         }
