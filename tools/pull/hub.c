@@ -278,6 +278,8 @@ static int fail_gated(const struct exchange *x, const char *repo)
 static int fail_status(const struct exchange *x, const char *repo)
 {
     const struct reply *r = &x->reply;
+    if (!is_hub(x->h, x->url))
+        return cli_fail("%s: the host of its files answers with status %ld", repo, x->status);
     if (strcmp(r->code, "GatedRepo") == 0)
         return fail_gated(x, repo);
     if (x->status == 401 && strstr(r->message, "nvalid credentials"))
