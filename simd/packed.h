@@ -9,7 +9,8 @@
  *
  * A record has these parts, without gaps; row r of the panel has element r of each [16]:
  *
- *   factor    [16]     f16, or a byte e, which means 2^(e - 128) (OCP's E8M0, halved as in ggml)
+ *   factor    [16]     f16, or a byte e, which means 2^(e - 128) (OCP's E8M0, halved as in ggml);
+ *                      with scales F8 nothing, which means 1
  *   minimum   [16]     f16, if has_min
  *   scales             by `scales`; a group is `group` consecutive columns, G = block / group
  *     NONE               nothing: s = 1, t = -1
@@ -17,12 +18,13 @@
  *     NIBBLES            [G][16] bytes: s in the low half, t in the high half
  *     ODD                [G / 2][16] bytes: n of an even group in the low half, of the next odd
  *                        group in the high half; s = 2 n + 1
+ *     F8                 s: [G][16] bytes, E4M3
  *   codes              without a book: a quad (4 columns, 64 codes) is packed as in codes.h, all
  *                      quads of the bits `low` first, then all quads of the bits `high` above
  *                      with a book:
  *                        [block / book][16] bytes: low 8 bits of an index
  *                        index_high times [block / book] u16: a further bit of all 16 indices
- *                        quads of 1 bit: 1 makes the number negative
+ *                        quads of 1 bit: 1 makes the number negative; none with a `shift`
  *
  * A code c means
  *
@@ -30,7 +32,8 @@
  *
  * number(c) is c itself, or levels[c], or zero +- a byte of the book: an index selects the numbers
  * of `book` consecutive columns (ggml's "grids"; the idea of Tseng et al. 2024, QuIP#, section
- * 4.2).
+ * 4.2). With a `shift`, number(c) is a byte of the book, plus `shift` if the highest bit of the
+ * index is 1; the other bits select.
  */
 #ifndef TFT_PACKED_H
 #define TFT_PACKED_H
@@ -42,13 +45,19 @@
 #include "codes.h"
 #include "panel.h"
 
-enum tft_packed_scales { TFT_SCALES_NONE, TFT_SCALES_BYTES, TFT_SCALES_NIBBLES, TFT_SCALES_ODD };
+enum tft_packed_scales {
+    TFT_SCALES_NONE,
+    TFT_SCALES_BYTES,
+    TFT_SCALES_NIBBLES,
+    TFT_SCALES_ODD,
+    TFT_SCALES_F8
+};
 
 /* The most columns of a record, and the fewest of a group. */
 enum { TFT_PACKED_BLOCK = 256, TFT_PACKED_GROUP = 16 };
 
 struct tft_packing {
-    uint16_t block; /* 32 or 256 */
+    uint16_t block; /* 32, 64, 128 or 256 */
     uint8_t group;  /* 16 or 32 */
     uint8_t zero;   /* 0 or a power of two */
     bool wide;      /* numbers may exceed 63 */
@@ -59,13 +68,16 @@ struct tft_packing {
 
     enum tft_bits low, high;  /* high: 1 or 2 bits, or TFT_BITS_COUNT: no high bits */
     const uint8_t *levels;    /* [16] or NULL */
-    uint8_t book, index_high; /* columns of an index: 4, 8, or 0 without a book; 0 to 2 bits */
-    const uint32_t *book4;    /* [2^(8 + index_high)] the byte of the first column is lowest */
+    uint8_t book, index_high; /* columns of an index: 4, 8, or 0 without a book; 0 to 4 bits */
+    uint8_t shift;            /* with a book of 8 columns; 0: the numbers have signs */
+    const uint32_t *book4;    /* [2^bits of an index] the byte of the first column is lowest */
     const uint64_t *book8;
 };
 
 TFT_INLINE size_t tft_packed_factor_bytes(const struct tft_packing *p)
 {
+    if (p->scales == TFT_SCALES_F8)
+        return 0;
     return TFT_PANEL * ((p->exponent ? 1 : 2) + (p->has_min ? 2 : 0));
 }
 
@@ -74,7 +86,8 @@ TFT_INLINE size_t tft_packed_scale_bytes(const struct tft_packing *p)
     size_t groups = p->block / p->group;
     switch (p->scales) {
     case TFT_SCALES_BYTES: return groups * TFT_PANEL * (p->has_min ? 2 : 1);
-    case TFT_SCALES_NIBBLES: return groups * TFT_PANEL;
+    case TFT_SCALES_NIBBLES:
+    case TFT_SCALES_F8: return groups * TFT_PANEL;
     case TFT_SCALES_ODD: return groups / 2 * TFT_PANEL;
     default: return 0;
     }
@@ -85,7 +98,7 @@ TFT_INLINE size_t tft_packed_code_bytes(const struct tft_packing *p)
     size_t quads = p->block / TFT_QUAD;
     if (p->book)
         return p->block / p->book * (TFT_PANEL + 2 * (size_t)p->index_high) +
-               tft_codes_bytes(TFT_BITS_1, quads);
+               (p->shift ? 0 : tft_codes_bytes(TFT_BITS_1, quads));
     return tft_codes_bytes(p->low, quads) +
            (p->high == TFT_BITS_COUNT ? 0 : tft_codes_bytes(p->high, quads));
 }

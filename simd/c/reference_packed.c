@@ -17,6 +17,8 @@ static uint16_t u16_at(const uint8_t *p)
 
 static float factor(const struct tft_packing *p, const uint8_t *record, size_t row)
 {
+    if (p->scales == TFT_SCALES_F8)
+        return 1;
     return p->exponent ? ldexpf(1, record[row] - 128) : tft_f16_to_f32(u16_at(record + 2 * row));
 }
 
@@ -26,23 +28,26 @@ static float minimum(const struct tft_packing *p, const uint8_t *record, size_t 
 }
 
 /* s and t of group g of a record. */
-static void scales(const struct tft_packing *p, const uint8_t *record, size_t row, size_t g, int *s,
-                   int *t)
+static void scales(const struct tft_packing *p, const uint8_t *record, size_t row, size_t g,
+                   float *s, int *t)
 {
     const uint8_t *at = record + tft_packed_factor_bytes(p);
     size_t groups = p->block / p->group;
     *s = 1, *t = -1;
     switch (p->scales) {
     case TFT_SCALES_BYTES:
-        *s = (int8_t)at[g * TFT_PANEL + row];
+        *s = (float)(int8_t)at[g * TFT_PANEL + row];
         if (p->has_min)
             *t = (int8_t)at[(groups + g) * TFT_PANEL + row];
         break;
     case TFT_SCALES_NIBBLES:
-        *s = at[g * TFT_PANEL + row] & 15;
+        *s = (float)(at[g * TFT_PANEL + row] & 15);
         *t = at[g * TFT_PANEL + row] >> 4;
         break;
-    case TFT_SCALES_ODD: *s = 2 * (at[g / 2 * TFT_PANEL + row] >> g % 2 * 4 & 15) + 1; break;
+    case TFT_SCALES_ODD:
+        *s = (float)(2 * (at[g / 2 * TFT_PANEL + row] >> g % 2 * 4 & 15) + 1);
+        break;
+    case TFT_SCALES_F8: *s = tft_f8_to_f32(at[g * TFT_PANEL + row]); break;
     default: break;
     }
 }
@@ -61,7 +66,7 @@ static unsigned number(const struct tft_packing *p, const struct planes *c, size
     return p->levels ? p->levels[code] : code;
 }
 
-/* Number i of a record with a book. c->low has the signs. */
+/* Number i of a record with a book. c->low has the signs, if there are any. */
 static unsigned number_of_book(const struct tft_packing *p, const struct planes *c,
                                const uint8_t *codes, size_t i)
 {
@@ -71,8 +76,13 @@ static unsigned number_of_book(const struct tft_packing *p, const struct planes 
     unsigned index = codes[k / p->book * TFT_PANEL + row];
     for (unsigned b = 0; b < p->index_high; b++)
         index |= (u16_at(high + 2 * (b * n + k / p->book)) >> row & 1u) << (8 + b);
+    unsigned top = p->shift ? index >> (7 + p->index_high) : 0;
+    if (p->shift)
+        index &= (1u << (7 + p->index_high)) - 1;
     uint64_t entry = p->book == 4 ? p->book4[index] : p->book8[index];
     unsigned level = entry >> 8 * (k % p->book) & 255;
+    if (p->shift)
+        return level + top * p->shift;
     return c->low[i] ? p->zero - level : p->zero + level;
 }
 
@@ -82,8 +92,10 @@ static void numbers(uint8_t *to, const struct tft_packing *p, const uint8_t *rec
     const uint8_t *codes = record + tft_packed_factor_bytes(p) + tft_packed_scale_bytes(p);
     struct planes c;
     if (p->book) {
-        tft_codes_unpack(c.low, codes + n / TFT_PANEL / p->book * (TFT_PANEL + 2u * p->index_high),
-                         TFT_BITS_1, quads);
+        if (!p->shift)
+            tft_codes_unpack(c.low,
+                             codes + n / TFT_PANEL / p->book * (TFT_PANEL + 2u * p->index_high),
+                             TFT_BITS_1, quads);
         for (size_t i = 0; i < n; i++)
             to[i] = (uint8_t)number_of_book(p, &c, codes, i);
         return;
@@ -106,9 +118,10 @@ void tft_ref_unpack(const struct tft_unpack *u)
         for (size_t g = 0; g < p->block / p->group; g++)
             for (size_t row = 0; row < TFT_PANEL; row++) {
                 size_t i = (k / p->group + g) * TFT_PANEL + row;
-                int s, t;
+                float s;
+                int t;
                 scales(p, record, row, g, &s, &t);
-                u->scale[i] = factor(p, record, row) * p->unit * (float)s;
+                u->scale[i] = factor(p, record, row) * p->unit * s;
                 if (p->has_min)
                     u->min[i] = minimum(p, record, row) * (float)t;
             }

@@ -110,7 +110,9 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     X(4_wide, TFT_BITS_4, TFT_BITS_COUNT, 32, true, true, TFT_SCALES_NONE, false)                  \
     X(4_wide_scales, TFT_BITS_4, TFT_BITS_COUNT, 32, true, true, TFT_SCALES_BYTES, false)          \
     X(3, TFT_BITS_2, TFT_BITS_1, 16, false, false, TFT_SCALES_BYTES, false)                        \
+    X(4_f8, TFT_BITS_4, TFT_BITS_COUNT, 16, true, false, TFT_SCALES_F8, false)                     \
     X(2, TFT_BITS_2, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_NONE, false)                     \
+    X(1, TFT_BITS_1, TFT_BITS_COUNT, 32, true, false, TFT_SCALES_NONE, false)                      \
     X(2_scales, TFT_BITS_2, TFT_BITS_COUNT, 16, false, false, TFT_SCALES_NIBBLES, true)
 
 #define PACKED_ONE(name, ...)                                                                      \

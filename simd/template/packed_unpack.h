@@ -102,9 +102,17 @@ FORCE_INLINE void packed_signs(uint8_t *numbers, const uint8_t *signs, size_t qu
     }
 }
 
-/* Numbers from a book of four or eight columns. */
+/* Eight numbers; each sum fits a byte. */
+FORCE_INLINE uint64_t packed_shifted(const struct tft_packing *p, uint32_t index)
+{
+    unsigned top = 7u + p->index_high;
+    return p->book8[index & ((1u << top) - 1)] +
+           (index >> top) * (p->shift * UINT64_C(0x0101010101010101));
+}
+
+/* Numbers from a book of four or eight columns; the latter with a shift or with signs. */
 FORCE_INLINE void packed_book(uint8_t *to, const uint8_t *from, const struct tft_packing *p,
-                              size_t book)
+                              size_t book, bool shift)
 {
     size_t n = p->block / book, quads = p->block / TFT_QUAD;
     for (size_t i = 0; i < n; i++) {
@@ -115,13 +123,14 @@ FORCE_INLINE void packed_book(uint8_t *to, const uint8_t *from, const struct tft
             if (book == 4) {
                 memcpy(quad + TFT_QUAD * r, &p->book4[index[r]], 4);
             } else {
-                uint64_t eight = p->book8[index[r]];
+                uint64_t eight = shift ? packed_shifted(p, index[r]) : p->book8[index[r]];
                 memcpy(quad + TFT_QUAD * r, &eight, 4);
                 eight >>= 32;
                 memcpy(quad + 64 + TFT_QUAD * r, &eight, 4);
             }
     }
-    packed_signs(to, from + n * (TFT_PANEL + 2 * (size_t)p->index_high), quads, p->zero);
+    if (!shift)
+        packed_signs(to, from + n * (TFT_PANEL + 2 * (size_t)p->index_high), quads, p->zero);
 }
 
 /* The numbers of one record with codes at `from`. The book is little-endian, like memory on all ISA
@@ -130,9 +139,11 @@ FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct 
 {
     size_t quads = p->block / TFT_QUAD;
     if (p->book == 4)
-        packed_book(to, from, p, 4);
+        packed_book(to, from, p, 4, false);
+    else if (p->shift)
+        packed_book(to, from, p, 8, true);
     else if (p->book)
-        packed_book(to, from, p, 8);
+        packed_book(to, from, p, 8, false);
     else if (p->low == TFT_BITS_8)
         packed_bits(to, from, quads, TFT_BITS_8, TFT_BITS_COUNT, NULL);
     else if (p->low == TFT_BITS_3_LEVELS)
@@ -145,6 +156,8 @@ FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct 
         packed_bits(to, from, quads, TFT_BITS_4, TFT_BITS_2, NULL);
     else if (p->low == TFT_BITS_4)
         packed_bits(to, from, quads, TFT_BITS_4, TFT_BITS_COUNT, NULL);
+    else if (p->low == TFT_BITS_1)
+        packed_bits(to, from, quads, TFT_BITS_1, TFT_BITS_COUNT, p->levels);
     else if (p->high == TFT_BITS_1)
         packed_bits(to, from, quads, TFT_BITS_2, TFT_BITS_1, NULL);
     else
@@ -161,6 +174,8 @@ FORCE_INLINE v16 v_load_i8(const int8_t *x) { EACH_PART(r_load_i8(x + p * LANES)
 FORCE_INLINE v16 packed_factor(const uint8_t *record, const struct tft_packing *p)
 {
     float f[TFT_PANEL];
+    if (p->scales == TFT_SCALES_F8)
+        return v_set(p->unit);
     if (!p->exponent)
         return v_mul(v_load_num(record, 0, TFT_NUM_F16), v_set(p->unit));
     for (size_t r = 0; r < TFT_PANEL; r++) /* below 2^-126 subnormal */
@@ -206,6 +221,7 @@ FORCE_INLINE void packed_scale(v16 *scale, v16 *min, const uint8_t *from, size_t
         packed_nibbles(low, high, from + g / 2 * TFT_PANEL);
         *scale = v_mul(factor, v_fma(v_set(2), v_load_i8(g % 2 ? high : low), v_set(1)));
         break;
+    case TFT_SCALES_F8: *scale = v_mul(factor, v_load_f8((const uint8_t *)at)); break;
     default:
         *scale = factor;
         *min = v_sub(v_set(-0.0f), minimum);

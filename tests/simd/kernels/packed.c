@@ -23,7 +23,7 @@ static uint16_t factor(struct check *c)
 static uint8_t *weights(struct check *c, const struct tft_packing *p, size_t N, size_t K)
 {
     size_t record = tft_packed_record(p), size = tft_panel_rows(N) / TFT_PANEL * K / p->block,
-           halves = p->exponent ? 0 : TFT_PANEL * (p->has_min ? 2 : 1);
+           factors = tft_packed_factor_bytes(p), halves = p->exponent ? 0 : factors / 2;
     int extreme = (int)check_below(c, 6); /* the largest sums */
     uint8_t *w = check_buf(c, size * record, 1);
     for (size_t i = 0; i < size * record; i++)
@@ -33,13 +33,16 @@ static uint8_t *weights(struct check *c, const struct tft_packing *p, size_t N, 
             memcpy(w + i * record + 2 * h, &(uint16_t){factor(c)}, 2);
         for (size_t r = 0; r < TFT_PANEL && p->exponent; r++) /* not so large that sums overflow */
             w[i * record + r] = (uint8_t)check_below(c, 160);
+        for (size_t s = 0; s < tft_packed_scale_bytes(p) && p->scales == TFT_SCALES_F8; s++)
+            if ((w[i * record + s] & 0x7f) == 0x7f) /* NaN */
+                w[i * record + s]--;
     }
     return w;
 }
 
 static size_t columns(struct check *c, const struct tft_packing *p)
 {
-    return p->block == 32 ? 32 * (1 + check_below(c, 40)) : 256 * (1 + check_below(c, 5));
+    return p->block * (1 + check_below(c, 1280 / p->block));
 }
 
 /* Rows of groups, ldx bytes apart. */
