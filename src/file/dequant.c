@@ -12,6 +12,12 @@
  *      IQ4_NL   d, nibbles                                      d level[q]
  *      MXFP4    scale byte e, nibbles                           2^(e - 127) level[q]
  *
+ *      Blocks of 64 and 128 numbers:
+ *      Q2_0     d, 64 codes of 2 bits                           d (q - 1)
+ *      Q1_0     d, 128 codes of 1 bit                           d (2 q - 1)
+ *      NVFP4    4 bytes s of 16 numbers each (E4M3 without      s / 2 level[q]
+ *               sign), then nibbles of each 16 numbers
+ *
  *      Blocks of 256 numbers, in groups with small integer scales s and minima t:
  *      Q2_K     16 scales (low nibble) and minima (high),       d s q - m t
  *               64 bytes of 2 bits, d, m
@@ -25,6 +31,12 @@
  *               2 high bits, 16 i8 scales, d
  *      IQ4_XS   d, 8 scales of 6 bits (2 high bits each in a    d (s - 32) level[q]
  *               u16, 4 bytes of nibbles), nibbles
+ *      IQ1_S    d, 32 low bytes of indices into a codebook of   d (2 s + 1) (book[q] +- 1/8)
+ *               eights; for each 32 numbers a u16 of 4 x 3
+ *               high bits, a scale of 3 bits, a sign of 1/8
+ *      IQ1_M    32 low bytes of indices, 16 bytes of 2 times    d (2 s + 1) (book[q] +- 1/8)
+ *               3 high bits and a sign of 1/8, 4 u16 of 4
+ *               scales of 3 bits and 4 bits of d, lowest first
  *      IQ2_XXS  d, then for each 32 numbers: 4 indices into a   d (s + 1/2) / 4 * book[q]
  *               codebook of eights, and a u32 of 4 x 7 signs
  *               and a 4-bit scale
@@ -41,6 +53,8 @@
  *      TQ2_0    64 bytes of 2 bits, d                           d (q - 1)
  */
 #include "dequant.h"
+
+#include <stdbool.h>
 
 #include "base/bytes.h"
 #include "codebooks.h"
@@ -136,8 +150,8 @@ void tft_dequant_q8_0(float *restrict y, const void *restrict x, size_t n)
 static const int8_t iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                      1,    13,   25,  38,  53,  69,  89,  113};
 
-/* The 16 levels of MXFP4, E2M1, times two. As in ggml, minus zero is zero. */
-static const int8_t mxfp4_level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+/* The 16 levels of E2M1 times two, for MXFP4 and NVFP4. As in ggml, minus zero is zero. */
+static const int8_t e2m1_level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static void group_of_levels(float *restrict y, const unsigned char *restrict nibbles,
                             const int8_t *restrict level, float d)
@@ -159,8 +173,49 @@ void tft_dequant_mxfp4(float *restrict y, const void *restrict x, size_t n)
     for (const unsigned char *b = x; n; n -= 32, y += 32, b += 17) {
         /* 2^(e - 128): half, because levels are doubled. E8M0's NaN, 255, is 2^127 as in ggml. */
         uint32_t e = b[0], bits = e < 2 ? (uint32_t)0x200000 << e : (e - 1) << 23;
-        group_of_levels(y, b + 1, mxfp4_level, tft_f32_of_bits(bits));
+        group_of_levels(y, b + 1, e2m1_level, tft_f32_of_bits(bits));
     }
+}
+
+/* ---- blocks of 64 and 128 */
+
+void tft_dequant_q1_0(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 128, y += 128, b += 18) {
+        float d = f16_at(b);
+        for (int j = 0; j < 128; j++)
+            y[j] = b[2 + j / 8] >> j % 8 & 1 ? d : -d;
+    }
+}
+
+void tft_dequant_q2_0(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 64, y += 64, b += 18) {
+        float d = f16_at(b);
+        for (int j = 0; j < 64; j++)
+            y[j] = (float)((b[2 + j / 4] >> j % 4 * 2 & 3) - 1) * d;
+    }
+}
+
+/* Half of a scale, because levels are doubled. The highest bit does not count, and NaN is 0 as in
+   ggml. */
+static float nvfp4_scale(unsigned byte)
+{
+    byte &= 0x7f;
+    return byte == 0x7f ? 0 : tft_f8_to_f32((uint8_t)byte) * 0.5f;
+}
+
+void tft_dequant_nvfp4(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 64, y += 64, b += 36)
+        for (int g = 0; g < 4; g++) {
+            const unsigned char *nibbles = b + 4 + 8 * g;
+            float d = nvfp4_scale(b[g]);
+            for (int j = 0; j < 8; j++) {
+                y[16 * g + j] = d * (float)e2m1_level[nibbles[j] & 15];
+                y[16 * g + j + 8] = d * (float)e2m1_level[nibbles[j] >> 4];
+            }
+        }
 }
 
 /* ---- blocks of 256 */
@@ -294,6 +349,41 @@ static uint64_t two_fours(uint32_t first, uint32_t second)
 static int nibble(const unsigned char *p, int i)
 {
     return p[i / 2] >> i % 2 * 4 & 15;
+}
+
+/* An entry of IQ1's book, with 1/8 less or more. */
+static void eight_of_iq1(float *restrict y, uint32_t index, bool less, float d)
+{
+    unsigned char level[8];
+    tft_store_u64(level, tft_book_iq1[index]);
+    for (int j = 0; j < 8; j++)
+        y[j] = d * ((float)(level[j] + (less ? 0 : 2) - 16) * 0.125f);
+}
+
+void tft_dequant_iq1_s(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 50) {
+        float d = f16_at(b);
+        for (int g = 0; g < 8; g++) {
+            uint32_t rest = tft_load_u16(b + 34 + 2 * g);
+            float scale = d * (float)(2 * (rest >> 12 & 7) + 1);
+            for (int i = 0; i < 4; i++)
+                eight_of_iq1(y + 32 * g + 8 * i, b[2 + 4 * g + i] | (rest >> 3 * i & 7) << 8,
+                             rest >> 15, scale);
+        }
+    }
+}
+
+void tft_dequant_iq1_m(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 56) {
+        float d = tft_f16_to_f32(tft_iq1_m_factor(b + 48));
+        for (int i = 0; i < 32; i++) {
+            uint32_t rest = b[32 + i / 2] >> i % 2 * 4;
+            float scale = d * (float)(2 * tft_iq1_m_scale(b + 48, i / 2) + 1);
+            eight_of_iq1(y + 8 * i, b[i] | (rest & 7) << 8, rest & 8, scale);
+        }
+    }
 }
 
 void tft_dequant_iq2_xxs(float *restrict y, const void *restrict x, size_t n)

@@ -9,6 +9,8 @@
 void tft_dequant_f32(float *y, const void *x, size_t n);
 void tft_dequant_f16(float *y, const void *x, size_t n);
 void tft_dequant_bf16(float *y, const void *x, size_t n);
+void tft_dequant_q1_0(float *y, const void *x, size_t n);
+void tft_dequant_q2_0(float *y, const void *x, size_t n);
 void tft_dequant_q4_0(float *y, const void *x, size_t n);
 void tft_dequant_q4_1(float *y, const void *x, size_t n);
 void tft_dequant_q5_0(float *y, const void *x, size_t n);
@@ -19,6 +21,8 @@ void tft_dequant_q3_k(float *y, const void *x, size_t n);
 void tft_dequant_q4_k(float *y, const void *x, size_t n);
 void tft_dequant_q5_k(float *y, const void *x, size_t n);
 void tft_dequant_q6_k(float *y, const void *x, size_t n);
+void tft_dequant_iq1_s(float *y, const void *x, size_t n);
+void tft_dequant_iq1_m(float *y, const void *x, size_t n);
 void tft_dequant_iq2_xxs(float *y, const void *x, size_t n);
 void tft_dequant_iq2_xs(float *y, const void *x, size_t n);
 void tft_dequant_iq2_s(float *y, const void *x, size_t n);
@@ -29,5 +33,6 @@ void tft_dequant_iq4_xs(float *y, const void *x, size_t n);
 void tft_dequant_tq1_0(float *y, const void *x, size_t n);
 void tft_dequant_tq2_0(float *y, const void *x, size_t n);
 void tft_dequant_mxfp4(float *y, const void *x, size_t n);
+void tft_dequant_nvfp4(float *y, const void *x, size_t n);
 
 #endif

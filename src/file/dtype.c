@@ -20,29 +20,31 @@ static const struct tft_dtype_info table[] = {
     [TFT_IQ2_XXS] = {"IQ2_XXS", 256, 66, tft_dequant_iq2_xxs},
     [TFT_IQ2_XS] = {"IQ2_XS", 256, 74, tft_dequant_iq2_xs},
     [TFT_IQ3_XXS] = {"IQ3_XXS", 256, 98, tft_dequant_iq3_xxs},
+    [TFT_IQ1_S] = {"IQ1_S", 256, 50, tft_dequant_iq1_s},
     [TFT_IQ4_NL] = {"IQ4_NL", 32, 18, tft_dequant_iq4_nl},
     [TFT_IQ3_S] = {"IQ3_S", 256, 110, tft_dequant_iq3_s},
     [TFT_IQ2_S] = {"IQ2_S", 256, 82, tft_dequant_iq2_s},
     [TFT_IQ4_XS] = {"IQ4_XS", 256, 136, tft_dequant_iq4_xs},
     [TFT_I8] = {"I8", 1, 1, NULL},
     [TFT_I32] = {"I32", 1, 4, NULL},
+    [TFT_IQ1_M] = {"IQ1_M", 256, 56, tft_dequant_iq1_m},
     [TFT_BF16] = {"BF16", 1, 2, tft_dequant_bf16},
     [TFT_TQ1_0] = {"TQ1_0", 256, 54, tft_dequant_tq1_0},
     [TFT_TQ2_0] = {"TQ2_0", 256, 66, tft_dequant_tq2_0},
     [TFT_MXFP4] = {"MXFP4", 32, 17, tft_dequant_mxfp4},
+    [TFT_NVFP4] = {"NVFP4", 64, 36, tft_dequant_nvfp4},
+    [TFT_Q1_0] = {"Q1_0", 128, 18, tft_dequant_q1_0},
+    [TFT_Q2_0] = {"Q2_0", 64, 18, tft_dequant_q2_0},
 
     [9] = {.name = "Q8_1"},
     [15] = {.name = "Q8_K"},
-    [19] = {.name = "IQ1_S"},
     [25] = {.name = "I16"},
     [27] = {.name = "I64"},
     [28] = {.name = "F64"},
-    [29] = {.name = "IQ1_M"},
-    [40] = {.name = "NVFP4"},
 };
 
 enum { TYPES = sizeof table / sizeof *table };
-_Static_assert(TYPES >= TFT_MXFP4 + 1, "the last enum tft_dtype has a row");
+_Static_assert(TYPES >= TFT_Q2_0 + 1, "the last enum tft_dtype has a row");
 
 const struct tft_dtype_info *tft_dtype_info(uint32_t type)
 {

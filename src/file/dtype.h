@@ -22,16 +22,21 @@ enum tft_dtype {
     TFT_IQ2_XXS = 16,
     TFT_IQ2_XS = 17,
     TFT_IQ3_XXS = 18,
+    TFT_IQ1_S = 19,
     TFT_IQ4_NL = 20,
     TFT_IQ3_S = 21,
     TFT_IQ2_S = 22,
     TFT_IQ4_XS = 23,
     TFT_I8 = 24,
     TFT_I32 = 26,
+    TFT_IQ1_M = 29,
     TFT_BF16 = 30,
     TFT_TQ1_0 = 34,
     TFT_TQ2_0 = 35,
     TFT_MXFP4 = 39,
+    TFT_NVFP4 = 40,
+    TFT_Q1_0 = 41,
+    TFT_Q2_0 = 42,
 };
 
 /* A type stores `block` consecutive numbers of a row in `bytes` bytes. */

@@ -15,6 +15,21 @@ struct record {
     uint8_t code[TFT_PACKED_BLOCK * TFT_PANEL], plane[TFT_PACKED_BLOCK * TFT_PANEL];
 };
 
+static unsigned char *put_factors(unsigned char *to, const struct record *b,
+                                  const struct tft_packing *how)
+{
+    if (how->scales == TFT_SCALES_F8)
+        return to;
+    for (size_t r = 0; r < TFT_PANEL; r++, to += how->exponent ? 1 : 2)
+        if (how->exponent)
+            *to = (unsigned char)b->row[r].factor;
+        else
+            memcpy(to, &b->row[r].factor, 2);
+    for (size_t r = 0; r < TFT_PANEL && how->has_min; r++, to += 2)
+        memcpy(to, &b->row[r].minimum, 2);
+    return to;
+}
+
 static unsigned char *put_scales(unsigned char *to, const struct record *b,
                                  const struct tft_packing *how)
 {
@@ -73,13 +88,7 @@ static unsigned char *put_indices(unsigned char *to, const struct record *b,
 static void put_record(unsigned char *to, struct record *b, const struct tft_packing *how)
 {
     size_t quads = how->block / TFT_QUAD;
-    for (size_t r = 0; r < TFT_PANEL; r++, to += how->exponent ? 1 : 2)
-        if (how->exponent)
-            *to = (unsigned char)b->row[r].factor;
-        else
-            memcpy(to, &b->row[r].factor, 2);
-    for (size_t r = 0; r < TFT_PANEL && how->has_min; r++, to += 2)
-        memcpy(to, &b->row[r].minimum, 2);
+    to = put_factors(to, b, how);
     to = put_scales(to, b, how);
 
     for (size_t r = 0; r < TFT_PANEL; r++)
@@ -88,7 +97,8 @@ static void put_record(unsigned char *to, struct record *b, const struct tft_pac
                    TFT_QUAD);
     if (how->book) {
         to = put_indices(to, b, how);
-        put_plane(to, b, TFT_BITS_1, 0, quads);
+        if (!how->shift)
+            put_plane(to, b, TFT_BITS_1, 0, quads);
     } else if (how->low == TFT_BITS_3_LEVELS) {
         tft_codes_pack(to, b->code, how->low, quads);
     } else {

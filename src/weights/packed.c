@@ -54,11 +54,13 @@ static void product(const struct tft_kernels *kern, const struct tft_mat *w,
 
 /* ---------------------------------------------------------------------------------------- types */
 
-/* The levels of IQ4 plus 128, and twice the levels of MXFP4 (OCP's E2M1) plus 16. */
+/* The levels of IQ4 plus 128; twice the levels of MXFP4 and NVFP4 (OCP's E2M1) plus 16; the levels
+   of Q1_0 plus 1. */
 static const uint8_t iq4_levels[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                        129, 141, 153, 166, 181, 197, 217, 241};
-static const uint8_t mxfp4_levels[16] = {16, 17, 18, 19, 20, 22, 24, 28,
-                                         16, 15, 14, 13, 12, 10, 8,  4};
+static const uint8_t e2m1_levels[16] = {16, 17, 18, 19, 20, 22, 24, 28,
+                                        16, 15, 14, 13, 12, 10, 8,  4};
+static const uint8_t q1_levels[16] = {0, 2};
 
 #define ROW(label, dtype, take_apart, ...)                                                         \
     {                                                                                              \
@@ -88,7 +90,7 @@ const struct tft_format tft_packed_formats[TFT_PACKED_FORMATS] = {
       .high = TFT_BITS_COUNT, .levels = iq4_levels),
     ROW("MXFP4", TFT_MXFP4, tft_split_mxfp4,
       .block = 32, .group = 32, .zero = 16, .exponent = true, .unit = 1, .low = TFT_BITS_4,
-      .high = TFT_BITS_COUNT, .levels = mxfp4_levels),
+      .high = TFT_BITS_COUNT, .levels = e2m1_levels),
     ROW("Q2_K", TFT_Q2_K, tft_split_q2_k,
       .block = 256, .group = 16, .has_min = true, .scales = TFT_SCALES_NIBBLES, .unit = 1,
       .low = TFT_BITS_2, .high = TFT_BITS_COUNT),
@@ -128,6 +130,21 @@ const struct tft_format tft_packed_formats[TFT_PACKED_FORMATS] = {
     ROW("TQ2_0", TFT_TQ2_0, tft_split_tq2_0,
       .block = 256, .group = 32, .zero = 1, .unit = 1, .low = TFT_BITS_2,
       .high = TFT_BITS_COUNT),
+    ROW("Q1_0", TFT_Q1_0, tft_split_q1_0,
+      .block = 128, .group = 32, .zero = 1, .unit = 1, .low = TFT_BITS_1,
+      .high = TFT_BITS_COUNT, .levels = q1_levels),
+    ROW("Q2_0", TFT_Q2_0, tft_split_q2_0,
+      .block = 64, .group = 32, .zero = 1, .unit = 1, .low = TFT_BITS_2,
+      .high = TFT_BITS_COUNT),
+    ROW("NVFP4", TFT_NVFP4, tft_split_nvfp4,
+      .block = 64, .group = 16, .zero = 16, .scales = TFT_SCALES_F8, .unit = 0x1p-1f,
+      .low = TFT_BITS_4, .high = TFT_BITS_COUNT, .levels = e2m1_levels),
+    ROW("IQ1_S", TFT_IQ1_S, tft_split_iq1_s,
+      .block = 256, .group = 32, .zero = 16, .scales = TFT_SCALES_ODD, .unit = 0x1p-3f,
+      .book = 8, .index_high = 4, .shift = 2, .book8 = tft_book_iq1),
+    ROW("IQ1_M", TFT_IQ1_M, tft_split_iq1_m,
+      .block = 256, .group = 16, .zero = 16, .scales = TFT_SCALES_ODD, .unit = 0x1p-3f,
+      .book = 8, .index_high = 4, .shift = 2, .book8 = tft_book_iq1),
 };
 
 const struct tft_format *tft_format_packed(enum tft_dtype type)

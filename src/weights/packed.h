@@ -5,7 +5,7 @@
 #include "weights/format.h"
 #include "weights/split.h"
 
-enum { TFT_PACKED_FORMATS = 20 };
+enum { TFT_PACKED_FORMATS = 25 };
 extern const struct tft_format tft_packed_formats[TFT_PACKED_FORMATS];
 
 #endif

@@ -1,6 +1,7 @@
 #include "weights/split.h"
 
 #include "base/bytes.h"
+#include "file/codebooks.h"
 
 /* Codes 0 .. 15 are the low halves of 16 bytes, codes 16 .. 31 the high halves. */
 static void nibbles(uint8_t *code, const unsigned char *from)
@@ -65,6 +66,35 @@ void tft_split_mxfp4(struct tft_parts *p, const unsigned char *b)
 {
     p->factor = b[0];
     nibbles(p->code, b + 1);
+}
+
+/* ---- blocks of 64 and 128 */
+
+void tft_split_q1_0(struct tft_parts *p, const unsigned char *b)
+{
+    p->factor = tft_load_u16(b);
+    for (int j = 0; j < 128; j++)
+        p->code[j] = b[2 + j / 8] >> j % 8 & 1;
+}
+
+void tft_split_q2_0(struct tft_parts *p, const unsigned char *b)
+{
+    p->factor = tft_load_u16(b);
+    for (int j = 0; j < 64; j++)
+        p->code[j] = b[2 + j / 4] >> j % 4 * 2 & 3;
+}
+
+/* The highest bit of a scale does not count, and NaN is 0. */
+void tft_split_nvfp4(struct tft_parts *p, const unsigned char *b)
+{
+    for (int g = 0; g < 4; g++) {
+        int scale = b[g] & 0x7f;
+        p->scale[g] = (int8_t)(scale == 0x7f ? 0 : scale);
+        for (int j = 0; j < 8; j++) {
+            p->code[16 * g + j] = b[4 + 8 * g + j] & 15;
+            p->code[16 * g + j + 8] = b[4 + 8 * g + j] >> 4;
+        }
+    }
 }
 
 /* ---- blocks of 256 */
@@ -249,6 +279,30 @@ void tft_split_iq3_s(struct tft_parts *p, const unsigned char *b)
     for (int i = 0; i < 32; i++)
         eight_signs(p->code + 8 * i, b[74 + i]);
     scale_nibbles(p, b + 106, 8);
+}
+
+/* The sign of 1/8 is above the 11 bits of the entry: 1 if positive. */
+void tft_split_iq1_s(struct tft_parts *p, const unsigned char *b)
+{
+    p->factor = tft_load_u16(b);
+    for (int g = 0; g < 8; g++) {
+        uint32_t rest = tft_load_u16(b + 34 + 2 * g), more = rest >> 15 ^ 1;
+        p->scale[g] = rest >> 12 & 7;
+        for (int i = 0; i < 4; i++)
+            p->index[4 * g + i] =
+                (uint16_t)(b[2 + 4 * g + i] | (rest >> 3 * i & 7) << 8 | more << 11);
+    }
+}
+
+void tft_split_iq1_m(struct tft_parts *p, const unsigned char *b)
+{
+    p->factor = tft_iq1_m_factor(b + 48);
+    for (int i = 0; i < 32; i++) {
+        uint32_t rest = (uint32_t)b[32 + i / 2] >> i % 2 * 4 & 15;
+        p->index[i] = (uint16_t)(b[i] | (rest ^ 8) << 8);
+    }
+    for (int g = 0; g < 16; g++)
+        p->scale[g] = (int8_t)tft_iq1_m_scale(b + 48, g);
 }
 
 /* ---- three levels */

@@ -21,6 +21,7 @@ typedef void tft_split_fn(struct tft_parts *p, const unsigned char *block);
 tft_split_fn tft_split_q4_0, tft_split_q4_1, tft_split_q5_0, tft_split_q5_1, tft_split_q8_0,
     tft_split_iq4_nl, tft_split_mxfp4, tft_split_q2_k, tft_split_q3_k, tft_split_q4_k,
     tft_split_q5_k, tft_split_q6_k, tft_split_iq4_xs, tft_split_iq2_xxs, tft_split_iq2_xs,
-    tft_split_iq2_s, tft_split_iq3_xxs, tft_split_iq3_s, tft_split_tq1_0, tft_split_tq2_0;
+    tft_split_iq2_s, tft_split_iq3_xxs, tft_split_iq3_s, tft_split_tq1_0, tft_split_tq2_0,
+    tft_split_q1_0, tft_split_q2_0, tft_split_nvfp4, tft_split_iq1_s, tft_split_iq1_m;
 
 #endif

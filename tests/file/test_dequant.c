@@ -7,6 +7,7 @@
 
 #include "file/codebooks.h"
 #include "file/dtype.h"
+#include "paths.h"
 #include "simd/half.h"
 
 /* n bits of a little-endian bit string, from bit `first`. */
@@ -90,11 +91,40 @@ static float iq4_nl(const unsigned char *b, unsigned i)
 
 /* E2M1 (sign, 2 bits of exponent with bias 1, 1 bit of fraction) times E8M0 (bias 127), but -0 is
    0, and there is no NaN. */
+static float e2m1(int q)
+{
+    int exponent = q >> 1 & 3, fraction = q & 1;
+    float x = exponent ? ldexpf(1 + (float)fraction / 2, exponent - 1) : (float)fraction / 2;
+    return q > 8 ? -x : x;
+}
+
 static float mxfp4(const unsigned char *b, unsigned i)
 {
-    int q = nibble(b + 1, i), exponent = q >> 1 & 3, fraction = q & 1;
-    float x = exponent ? ldexpf(1 + (float)fraction / 2, exponent - 1) : (float)fraction / 2;
-    return ldexpf(q > 8 ? -x : x, b[0] - 127);
+    return ldexpf(e2m1(nibble(b + 1, i)), b[0] - 127);
+}
+
+/* ---- blocks of 64 and 128 */
+
+static float q1_0(const unsigned char *b, unsigned i)
+{
+    return bits(b + 2, i, 1) ? half(b) : -half(b);
+}
+
+static float q2_0(const unsigned char *b, unsigned i)
+{
+    return (float)(bits(b + 2, 2 * i, 2) - 1) * half(b);
+}
+
+/* Scales of 4 bits of exponent with bias 7, 3 bits of fraction. Numbers k and k + 8 of 16 share a
+   byte. */
+static float nvfp4(const unsigned char *b, unsigned i)
+{
+    unsigned char s = b[i / 16];
+    int exponent = bits(&s, 3, 4), fraction = bits(&s, 0, 3),
+        q = bits(b + 4 + i / 16 * 8, i % 8 * 8 + i % 16 / 8 * 4, 4);
+    float scale = exponent ? ldexpf(1 + (float)fraction / 8, exponent - 7)
+                           : ldexpf((float)fraction, -9);
+    return ((s & 0x7f) == 0x7f ? 0 : scale) * e2m1(q);
 }
 
 /* ---- blocks of 256 */
@@ -201,6 +231,30 @@ static float tq2_0(const unsigned char *b, unsigned i)
 
 /* ---- codebooks: the books are checked by the_codebooks() */
 
+static float eighth_off(float scale, int entry, unsigned j, int less)
+{
+    float level = (float)((int)(tft_book_iq1[entry] >> 8 * j & 255) / 8 - 1);
+    return scale * (level + (less ? -0.125f : 0.125f));
+}
+
+static float iq1_s(const unsigned char *b, unsigned i)
+{
+    const unsigned char *rest = b + 34 + i / 32 * 2;
+    return eighth_off(half(b) * (float)(2 * bits(rest, 12, 3) + 1),
+                      b[2 + i / 8] + 256 * bits(rest, i % 32 / 8 * 3, 3), i % 8,
+                      bits(rest, 15, 1));
+}
+
+static float iq1_m(const unsigned char *b, unsigned i)
+{
+    unsigned char d[2] = {0, 0};
+    for (unsigned k = 0; k < 16; k++)
+        d[k / 8] |= (unsigned char)(bits(b + 48, k / 4 * 16 + 12 + k % 4, 1) << k % 8);
+    return eighth_off(half(d) * (float)(2 * bits(b + 48, i / 64 * 16 + i % 64 / 16 * 3, 3) + 1),
+                      b[i / 8] + 256 * bits(b + 32, i / 8 * 4, 3), i % 8,
+                      bits(b + 32, i / 8 * 4 + 3, 1));
+}
+
 /* 7 bits are signs of 8 numbers, of which an even number are negative. */
 static int sign_of_seven(const unsigned char *p, unsigned first, unsigned j)
 {
@@ -281,7 +335,9 @@ static const struct format {
     {TFT_Q6_K, q6_k, {208, -1}},     {TFT_IQ4_NL, iq4_nl, {0, -1}}, {TFT_IQ4_XS, iq4_xs, {0, -1}},
     {TFT_IQ2_XXS, iq2_xxs, {0, -1}}, {TFT_IQ2_XS, iq2_xs, {0, -1}}, {TFT_IQ2_S, iq2_s, {0, -1}},
     {TFT_IQ3_XXS, iq3_xxs, {0, -1}}, {TFT_IQ3_S, iq3_s, {0, -1}},   {TFT_TQ1_0, tq1_0, {52, -1}},
-    {TFT_TQ2_0, tq2_0, {64, -1}},    {TFT_MXFP4, mxfp4, {-1, -1}},
+    {TFT_TQ2_0, tq2_0, {64, -1}},    {TFT_MXFP4, mxfp4, {-1, -1}},  {TFT_NVFP4, nvfp4, {-1, -1}},
+    {TFT_Q1_0, q1_0, {0, -1}},       {TFT_Q2_0, q2_0, {0, -1}},     {TFT_IQ1_S, iq1_s, {0, -1}},
+    {TFT_IQ1_M, iq1_m, {-1, -1}},
 };
 
 /* Some blocks keep random scales, which may be any number; the others get an ordinary one, or one
@@ -388,8 +444,9 @@ static void check_book(const uint64_t *eights, const uint32_t *fours, unsigned n
 static void the_codebooks(void **state)
 {
     (void)state;
-    static const char iq2[] = {8, 25, 43, 0}, iq3_xxs_levels[] = {4, 12, 20, 28, 36, 44, 52, 62, 0},
+    static const char iq1[] = {7, 15, 23, 0}, iq2[] = {8, 25, 43, 0}, iq3_xxs_levels[] = {4, 12, 20, 28, 36, 44, 52, 62, 0},
                       iq3_s_levels[] = {1, 3, 5, 7, 9, 11, 13, 15, 0};
+    check_book(tft_book_iq1, NULL, 2048, iq1, false, 0xc131aecd);
     check_book(tft_book_iq2_xxs, NULL, 256, iq2, true, 0x3db4a16e);
     check_book(tft_book_iq2_xs, NULL, 512, iq2, true, 0xebeb17dd);
     check_book(tft_book_iq2_s, NULL, 1024, iq2, true, 0x82981110);
@@ -460,6 +517,42 @@ static void all_scales_of_mxfp4(void **state)
     }
 }
 
+/* Blocks that llama.cpp has converted: models/random/blocks-NAME.bin and .f32. */
+static void blocks_of_the_peer(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 12, NUMBERS = 1 << 13 };
+    static const struct {
+        enum tft_dtype type;
+        const char *bin, *f32;
+    } file[] = {
+        {TFT_Q1_0, "models/random/blocks-q1_0.bin", "models/random/blocks-q1_0.f32"},
+        {TFT_Q2_0, "models/random/blocks-q2_0.bin", "models/random/blocks-q2_0.f32"},
+        {TFT_MXFP4, "models/random/blocks-mxfp4.bin", "models/random/blocks-mxfp4.f32"},
+        {TFT_NVFP4, "models/random/blocks-nvfp4.bin", "models/random/blocks-nvfp4.f32"},
+        {TFT_IQ1_S, "models/random/blocks-iq1_s.bin", "models/random/blocks-iq1_s.f32"},
+        {TFT_IQ1_M, "models/random/blocks-iq1_m.bin", "models/random/blocks-iq1_m.f32"},
+    };
+    if (!shared_path(file[0].bin))
+        skip();
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        static unsigned char x[BYTES];
+        static float want[NUMBERS], got[NUMBERS];
+        const struct tft_dtype_info *info = tft_dtype_info(file[i].type);
+        FILE *bin = fopen(shared_path(file[i].bin), "rb"),
+             *f32 = fopen(shared_path(file[i].f32), "rb");
+        assert_true(bin && f32);
+        size_t bytes = fread(x, 1, BYTES, bin), n = fread(want, sizeof *want, NUMBERS, f32);
+        fclose(bin);
+        fclose(f32);
+        assert_true(n > 0 && bytes == n / info->block * info->bytes);
+        info->to_f32(got, x, n);
+        for (size_t k = 0; k < n; k++)
+            if (!same(got[k], want[k]))
+                fail_msg("%s: number %zu is %a, should be %a", info->name, k, got[k], want[k]);
+    }
+}
+
 static void known_blocks_of_codebooks(void **state)
 {
     (void)state;
@@ -509,6 +602,7 @@ int main(void)
         cmocka_unit_test(known_blocks),
         cmocka_unit_test(all_scales_of_mxfp4),
         cmocka_unit_test(known_blocks_of_codebooks),
+        cmocka_unit_test(blocks_of_the_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

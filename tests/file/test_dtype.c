@@ -25,7 +25,9 @@ static void sizes(void **state)
         {TFT_IQ2_XS, "IQ2_XS", 2.3125},   {TFT_IQ2_S, "IQ2_S", 2.5625},
         {TFT_IQ3_XXS, "IQ3_XXS", 3.0625}, {TFT_IQ3_S, "IQ3_S", 3.4375},
         {TFT_TQ1_0, "TQ1_0", 1.6875},     {TFT_TQ2_0, "TQ2_0", 2.0625},
-        {TFT_MXFP4, "MXFP4", 4.25},
+        {TFT_MXFP4, "MXFP4", 4.25},       {TFT_NVFP4, "NVFP4", 4.5},
+        {TFT_Q1_0, "Q1_0", 1.125},        {TFT_Q2_0, "Q2_0", 2.25},
+        {TFT_IQ1_S, "IQ1_S", 1.5625},     {TFT_IQ1_M, "IQ1_M", 1.75},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct tft_dtype_info *info = tft_dtype_info(known[i].type);
@@ -39,16 +41,15 @@ static void sizes(void **state)
 static void unknown_types(void **state)
 {
     (void)state;
-    static const uint32_t none[] = {4,  5,  9,  15, 19, 25,   27,
-                                    28, 29, 31, 40, 1000, UINT32_MAX};
+    static const uint32_t none[] = {4, 5, 9, 15, 25, 27, 28, 31, 38, 43, 1000, UINT32_MAX};
     uint64_t bytes;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         assert_null(tft_dtype_info(none[i]));
         assert_false(tft_dtype_bytes(none[i], 256, &bytes));
     }
-    assert_string_equal(tft_dtype_name(19), "IQ1_S");
+    assert_string_equal(tft_dtype_name(15), "Q8_K");
     assert_string_equal(tft_dtype_name(4), "unknown");
-    assert_string_equal(tft_dtype_name(41), "unknown");
+    assert_string_equal(tft_dtype_name(43), "unknown");
     assert_string_equal(tft_dtype_name(UINT32_MAX), "unknown");
 }
 

@@ -46,7 +46,8 @@ static const struct field {
     {TFT_Q5_K, 0, 2, 15.5f},  {TFT_Q6_K, 208, -1, 0},   {TFT_IQ4_XS, 0, -1, 0},
     {TFT_IQ2_XXS, 0, -1, 0},  {TFT_IQ2_XS, 0, -1, 0},   {TFT_IQ2_S, 0, -1, 0},
     {TFT_IQ3_XXS, 0, -1, 0},  {TFT_IQ3_S, 0, -1, 0},    {TFT_TQ1_0, 52, -1, 0},
-    {TFT_TQ2_0, 64, -1, 0},
+    {TFT_TQ2_0, 64, -1, 0},   {TFT_Q1_0, 0, -1, 0},     {TFT_Q2_0, 0, -1, 0},
+    {TFT_IQ1_S, 0, -1, 0},
 };
 
 static void put_half(unsigned char *p, float x)
@@ -66,6 +67,20 @@ void toy_block(unsigned char *block, enum tft_dtype type, uint64_t *seed, float 
         block[0] = 127;
         for (float most = 6; most > spread; most /= 2)
             block[0]--;
+        return;
+    }
+    if (type == TFT_NVFP4) { /* scales of 4 exponent bits, bias 7, times at most 6 */
+        for (int g = 0; g < 4; g++) {
+            block[g] = (unsigned char)(7 << 3 | (block[g] & 7));
+            for (float most = 12; most > spread && block[g] >= 8; most /= 2)
+                block[g] -= 8;
+        }
+        return;
+    }
+    if (type == TFT_IQ1_M) { /* the 16 bits of d are the high nibbles of bytes 49, 51, 53, 55 */
+        uint16_t d = tft_f32_to_f16(spread / 16);
+        for (int k = 0; k < 4; k++)
+            block[49 + 2 * k] = (unsigned char)((block[49 + 2 * k] & 15) | (d >> 4 * k & 15) << 4);
         return;
     }
     const struct field *f = fields;

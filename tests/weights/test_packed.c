@@ -52,7 +52,7 @@ static void nothing_is_lost(void **state)
         struct tft_mat w = packed(f, rows, row_bytes);
         assert_ptr_equal(tft_format_packed(f->type), f);
         assert_string_equal(f->name, tft_dtype_name(f->type));
-        assert_in_range(w.format->bytes(&w), 48 * row_bytes, 48 * row_bytes * 107 / 100);
+        assert_in_range(w.format->bytes(&w), 48 * row_bytes, 48 * row_bytes * 108 / 100);
         for (uint32_t n = 0; n < ROWS; n++) {
             float want[COLS], got[COLS];
             tft_dtype_info(f->type)->to_f32(want, rows + n * row_bytes, COLS);
@@ -86,7 +86,8 @@ static void an_infinite_scale_is_refused(void **state)
         size_t row_bytes, block = tft_dtype_info(f->type)->bytes;
         unsigned char *rows = rows_of(f->type, i, &row_bytes), *to = malloc(64 * row_bytes);
         uint64_t bad = 0;
-        if (f->packing->exponent) { /* each byte is a finite factor */
+        /* each byte is a finite factor or scale, or the bits of a factor are apart */
+        if (f->packing->exponent || f->packing->scales == TFT_SCALES_F8 || f->type == TFT_IQ1_M) {
             free(rows);
             free(to);
             continue;
@@ -110,6 +111,50 @@ static void an_infinite_scale_is_refused(void **state)
         free(rows);
         free(to);
     }
+}
+
+/* The f16 of a block of IQ1_M is the high nibbles of four u16. */
+static void an_infinite_scale_in_nibbles_is_refused(void **state)
+{
+    (void)state;
+    static const uint16_t factor[] = {0x7bff, 0x7c00, 0xfc00, 0x7e01, 0x03ff};
+    const struct tft_format *f = tft_format_packed(TFT_IQ1_M);
+    size_t row_bytes;
+    unsigned char *rows = rows_of(TFT_IQ1_M, 3, &row_bytes), *to = malloc(64 * row_bytes);
+    for (size_t i = 0; i < sizeof factor / sizeof *factor; i++) {
+        bool finite = (factor[i] & 0x7c00) != 0x7c00;
+        uint64_t bad = 0;
+        for (int k = 0; k < 4; k++) {
+            unsigned char *p = rows + 5 * row_bytes + 49 + 2 * k;
+            *p = (unsigned char)((*p & 15) | (factor[i] >> 4 * k & 15) << 4);
+        }
+        assert_int_equal(tft_pack_panel(to, f, rows, TFT_PANEL, COLS, &bad), finite);
+        assert_int_equal(bad, finite ? 0 : 5 * row_bytes);
+    }
+    free(rows);
+    free(to);
+}
+
+/* A scale of NVFP4 of 0x7f is 0, and its highest bit does not count: as in a row of floats. */
+static void scales_of_nvfp4(void **state)
+{
+    (void)state;
+    struct tft_kernels kern;
+    const struct tft_format *f = tft_format_packed(TFT_NVFP4);
+    size_t row_bytes;
+    unsigned char *rows = rows_of(TFT_NVFP4, 4, &row_bytes);
+    tft_kernels_fill(&kern, tft_kernels_best());
+    for (unsigned s = 0; s < 256; s++) {
+        float want[COLS], got[COLS];
+        rows[s % 4] = (unsigned char)s;
+        struct tft_mat w = packed(f, rows, row_bytes);
+        tft_dtype_info(TFT_NVFP4)->to_f32(want, rows, COLS);
+        f->row(&kern, &w, 0, got);
+        for (size_t k = 0; k < COLS; k++)
+            assert_true(want[k] == got[k]);
+        free((void *)(uintptr_t)w.data);
+    }
+    free(rows);
 }
 
 /* ---- models */
@@ -302,6 +347,8 @@ int main(void)
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(all_quantized_types_are_packed),
         cmocka_unit_test(an_infinite_scale_is_refused),
+        cmocka_unit_test(an_infinite_scale_in_nibbles_is_refused),
+        cmocka_unit_test(scales_of_nvfp4),
         cmocka_unit_test(models_of_every_type),
         cmocka_unit_test(parts_of_a_tensor),
         cmocka_unit_test(more_threads_than_tokens),

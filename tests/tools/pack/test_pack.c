@@ -175,7 +175,11 @@ static void models_of_every_type(void **state)
 static void the_layout_is_that_of_the_version(void **state)
 {
     (void)state;
-    static const uint64_t layout = 0x998b1e236b406467;
+    static const struct {
+        size_t formats; /* the first ones of the list */
+        uint64_t hash;
+    } layout[] = {{20, 0x998b1e236b406467}, {25, 0}};
+    size_t known = 0;
     uint64_t h = 0xcbf29ce484222325;
     for (size_t i = 0; i < TFT_PACKED_FORMATS; i++) {
         struct toy t = toy(tft_packed_formats[i].type);
@@ -184,10 +188,13 @@ static void the_layout_is_that_of_the_version(void **state)
         for (size_t k = 0; k < x->bytes; k++)
             h = (h ^ x->data[k]) * 0x100000001b3;
         tft_model_close(m);
+        if (i + 1 < layout[known].formats)
+            continue;
+        if (h != layout[known++].hash)
+            fail_msg("%zu formats: 0x%016llx", i + 1, (unsigned long long)h);
     }
+    assert_int_equal(known, sizeof layout / sizeof *layout);
     assert_int_equal(TFT_PACKED_VERSION, 1);
-    if (h != layout)
-        fail_msg("0x%016llx", (unsigned long long)h);
 }
 
 /* The written file depends neither on the number of threads nor on earlier files. */
