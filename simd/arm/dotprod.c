@@ -189,6 +189,31 @@ static inline v16 p_floats(p_acc acc, bool wide)
     EACH_PART(vcvtq_f32_s32(acc.r[p]));
 }
 
+typedef d_acc n_acc;
+
+static inline n_acc n_start(void) { return d_zero(); }
+
+/* A code of 1 is 255, which as a signed byte is -1. */
+static inline n_acc n_dot(n_acc acc, const uint8_t *from, const uint8_t *x, int bits)
+{
+    breg code[4];
+    int32_t quad;
+    (void)bits;
+    memcpy(&quad, x, 4);
+    b_test(code, from);
+    UNROLL for (int i = 0; i < 4; i++)
+        acc.r[i] = vdotq_s32(acc.r[i], vreinterpretq_s8_u8(code[i]),
+                             vreinterpretq_s8_s32(vdupq_n_s32(quad)));
+    TOGETHER(acc.r);
+    return acc;
+}
+
+static inline v16 n_floats(n_acc acc, int32_t minus, int bits)
+{
+    (void)bits;
+    EACH_PART(vcvtq_f32_s32(vsubq_s32(vdupq_n_s32(minus), vshlq_n_s32(acc.r[p], 1))));
+}
+
 /* 12 registers of sums, 12 of floats, 3 of tokens, weights in turn: 29 of 32 */
 #define PACKED_TOKENS 3
 #define PACKED_PANELS 1

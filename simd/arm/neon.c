@@ -237,6 +237,34 @@ static inline v16 p_floats(p_acc acc, bool wide)
     EACH_PART(vcvtq_f32_s32(wide ? vpaddq_s32(acc.r[2 * p], acc.r[2 * p + 1]) : acc.r[p]));
 }
 
+/* Two sums for each row. A sum of 16 bytes fits an int16. */
+typedef struct {
+    int16x8_t r[4];
+} n_acc;
+
+static inline n_acc n_start(void)
+{
+    return (n_acc){{vdupq_n_s16(0), vdupq_n_s16(0), vdupq_n_s16(0), vdupq_n_s16(0)}};
+}
+
+static inline n_acc n_dot(n_acc acc, const uint8_t *from, const uint8_t *x, int bits)
+{
+    breg code[4], a = vreinterpretq_u8_s8(p_repeat(x));
+    (void)bits;
+    b_test(code, from);
+    UNROLL for (int i = 0; i < 4; i++)
+        acc.r[i] = vpadalq_s8(acc.r[i], vreinterpretq_s8_u8(b_and(code[i], a)));
+    TOGETHER(acc.r);
+    return acc;
+}
+
+static inline v16 n_floats(n_acc acc, int32_t minus, int bits)
+{
+    (void)bits;
+    EACH_PART(vcvtq_f32_s32(
+        vaddq_s32(vshlq_n_s32(vpaddlq_s16(acc.r[p]), 1), vdupq_n_s32(minus))));
+}
+
 /* 8 registers of sums (16 with wide numbers), 8 of floats, 4 of tokens; the rest for weights and
    products */
 #define PACKED_TOKENS 2

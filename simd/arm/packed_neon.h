@@ -3,9 +3,10 @@
  * signed.
  *
  * Parameters, besides coded_neon.h: p_acc, p_start, p_dot, p_floats, PACKED_TOKENS and
- * PACKED_PANELS of gemm_packed.h.
+ * PACKED_PANELS of gemm_packed.h; n_acc, n_start, n_dot and n_floats of packed_one.h.
  */
 #define PACKED_SIGNED 1
+#define PACKED_DIRECT 1
 
 typedef struct {
     int8x16_t r[2][4];

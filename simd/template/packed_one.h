@@ -2,7 +2,14 @@
  * gemm_packed for one token. Reading the weights takes all the time, so this code reads at an even
  * pace: it unpacks and multiplies numbers in registers. A packing with a book or with three levels
  * has no function here; gemm_packed.h multiplies one token like many.
- * Parameters: gemm_packed.h.
+ *
+ * Parameters, besides gemm_packed.h's: sums of codes that stay where they are in their bytes, so that
+ * few instructions unpack them, for codes of at most PACKED_DIRECT bits:
+ *
+ *   n_acc                  n_start(): zeros
+ *   n_dot(acc, from, x, bits)    acc + products of a quad of codes and 4 signed bytes; 8 times
+ *   n_floats(acc, minus, bits)   the sums of (code - 1) * byte as a v16; with 1 bit, of
+ *                                (2 * code - 1) * byte; minus: the sum of all bytes, negated
  */
 #ifndef TFT_TEMPLATE_PACKED_ONE_H
 #define TFT_TEMPLATE_PACKED_ONE_H
@@ -95,8 +102,57 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     }
 }
 
+/* One panel of codes of 1 or 2 bits without scales: the numbers are -1, 1 or -1 .. 2. `bits` is a
+   constant after inlining. */
+FORCE_INLINE v16 packed_direct(v16 v, const struct tft_gemm_packed *g, const uint8_t *record,
+                               const struct tft_packing *p, int bits)
+{
+    enum { QUADS = TFT_STEP_GROUP / TFT_QUAD };
+    const size_t quad = 8 * (size_t)bits, size = tft_packed_record(p),
+                 groups = p->block / TFT_STEP_GROUP, share = size / groups,
+                 first = tft_packed_factor_bytes(p);
+    const int32_t *minus = tft_groups_minus(g->x, g->K, TFT_STEP_GROUP);
+    const float *step = tft_groups_step(g->x, g->K);
+    const uint8_t *x = g->x;
+    for (size_t k = 0; k < g->K; k += p->block, record += size) {
+        v16 factor = packed_factor(record, p);
+        const uint8_t *codes = record + first;
+        for (size_t i = 0; i < groups; i++, codes += QUADS * quad, x += TFT_STEP_GROUP) {
+            n_acc acc = n_start();
+            UNROLL for (size_t line = 0; line <= QUADS * quad; line += PACKED_LINE)
+                __builtin_prefetch(record + i * share + line + PACKED_AHEAD);
+            UNROLL for (size_t q = 0; q < QUADS; q++)
+                acc = n_dot(acc, codes + q * quad, x + q * TFT_QUAD, bits);
+            v = v_fma(v_mul(n_floats(acc, *minus++, bits), factor), v_set(*step++), v);
+        }
+    }
+    return v;
+}
+
+/* All panels. What packed_is_direct says of a packing is here constants. */
+FORCE_INLINE void packed_directs(const struct tft_gemm_packed *g, int bits)
+{
+    const struct tft_packing p = {.block = g->how->block,
+                                  .group = TFT_STEP_GROUP,
+                                  .unit = g->how->unit,
+                                  .low = bits == 1 ? TFT_BITS_1 : TFT_BITS_2,
+                                  .high = TFT_BITS_COUNT};
+    const size_t size = tft_packed_panel(&p, g->K);
+    const uint8_t *w = g->w;
+    for (size_t n = 0; n < g->N; n += TFT_PANEL, w += size) {
+        v16 v = packed_begin(g, g->y + n, n, g->N - n);
+        v_store_n(g->y + n, packed_direct(v, g, w, &p, bits), g->N - n);
+    }
+}
+
 /* A function for each format's packing. Arguments: low, high, group, levels, wide, scales,
    has_min. */
+#if PACKED_DIRECT < 2
+#define PACKED_TWO(X)                                                                              \
+    X(2, TFT_BITS_2, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_NONE, false)
+#else
+#define PACKED_TWO(X)
+#endif
 #define PACKED_ONES(X)                                                                             \
     X(8, TFT_BITS_8, TFT_BITS_COUNT, 32, false, true, TFT_SCALES_NONE, false)                      \
     X(6, TFT_BITS_4, TFT_BITS_2, 16, false, false, TFT_SCALES_BYTES, false)                        \
@@ -111,8 +167,7 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     X(4_wide_scales, TFT_BITS_4, TFT_BITS_COUNT, 32, true, true, TFT_SCALES_BYTES, false)          \
     X(3, TFT_BITS_2, TFT_BITS_1, 16, false, false, TFT_SCALES_BYTES, false)                        \
     X(4_f8, TFT_BITS_4, TFT_BITS_COUNT, 16, true, false, TFT_SCALES_F8, false)                     \
-    X(2, TFT_BITS_2, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_NONE, false)                     \
-    X(1, TFT_BITS_1, TFT_BITS_COUNT, 32, true, false, TFT_SCALES_NONE, false)                      \
+    PACKED_TWO(X)                                                                                  \
     X(2_scales, TFT_BITS_2, TFT_BITS_COUNT, 16, false, false, TFT_SCALES_NIBBLES, true)
 
 #define PACKED_ONE(name, ...)                                                                      \
@@ -122,6 +177,26 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     }
 PACKED_ONES(PACKED_ONE)
 
+static __attribute__((noinline)) void ISA(packed_direct_1)(const struct tft_gemm_packed *g)
+{
+    packed_directs(g, 1);
+}
+
+#if PACKED_DIRECT >= 2
+static __attribute__((noinline)) void ISA(packed_direct_2)(const struct tft_gemm_packed *g)
+{
+    packed_directs(g, 2);
+}
+#endif
+
+/* Whether packed_direct has the numbers of p, whose codes have `bits`. */
+FORCE_INLINE bool packed_is_direct(const struct tft_packing *p, enum tft_bits bits)
+{
+    bool ones = p->levels ? p->levels[0] == 0 && p->levels[1] == 2 : p->low == TFT_BITS_2;
+    return !p->book && p->low == bits && p->high == TFT_BITS_COUNT && p->group == 32 && ones &&
+           p->zero == 1 && p->scales == TFT_SCALES_NONE && !p->has_min && !p->exponent;
+}
+
 /* The function for p; NULL: none. */
 static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
 {
@@ -130,6 +205,12 @@ static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
         p->wide == w && p->scales == s && p->has_min == m)                                         \
         return ISA(packed_one_##name);
     PACKED_ONES(PACKED_IS)
+    if (packed_is_direct(p, TFT_BITS_1))
+        return ISA(packed_direct_1);
+#if PACKED_DIRECT >= 2
+    if (packed_is_direct(p, TFT_BITS_2))
+        return ISA(packed_direct_2);
+#endif
     return NULL;
 }
 

@@ -6,6 +6,14 @@
  *   i_pair(acc, w0, x0, w1, x1, wide)   acc + products of unsigned bytes w and signed bytes x; with
  *                                       PACKED_SIGNED and wide, w is signed
  *   PACKED_SIGNED, PACKED_TOKENS, PACKED_PANELS of gemm_packed.h
+ *
+ * packed_one.h: a code stays at a bit n of its byte, which is the same for all codes of a row, so the
+ * sum of a row is 2^n times the sum of its products. n is below NARROW_BITS: higher bits are shifted
+ * down by as much. Parameters:
+ *
+ *   NARROW_BITS                8 or 4
+ *   i_narrow(acc, c, x)        acc + products of unsigned bytes c and signed bytes x, for 8 quads
+ *   i_narrow_sums(acc)         the sums as int32
  */
 typedef struct {
     ireg r[PARTS];
@@ -51,4 +59,50 @@ static inline v16 p_floats(p_acc acc, bool wide)
     EACH_PART(i_floats(acc.r[p]));
 }
 
+typedef p_acc n_acc;
+
+static inline n_acc n_start(void) { return p_start(0, false); }
+
+/* Bytes of a register that has 64-bit lanes first .. of a quad: the bits of their codes. */
+static inline breg n_mask(int r, int bits)
+{
+    static const uint64_t byte = 0x0101010101010101;
+    uint64_t lane[BYTES / 8];
+    UNROLL for (int i = 0; i < BYTES / 8; i++)
+    {
+        int at = (r * BYTES / 8 + i) / bits * bits; /* 8 bits * (code / 64 bytes) */
+        lane[i] = byte * (bits == 1 ? 1 : 3) << at % NARROW_BITS;
+    }
+    return i_load(lane);
+}
+
+static inline n_acc n_dot(n_acc acc, const uint8_t *from, const uint8_t *x, int bits)
+{
+    static const uint64_t down[8] = {0, 0, 0, 0, 4, 4, 4, 4};
+    int32_t quad;
+    memcpy(&quad, x, 4);
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        breg c = b_repeat(from, p, 8 * bits);
+        if (NARROW_BITS == 4 && (PARTS == 1 || p == 1))
+            c = b_shift(c, down + p * BYTES / 8);
+        acc.r[p] = i_narrow(acc.r[p], b_and(c, n_mask(p, bits)), i_set(quad));
+        __asm__("" : "+v"(acc.r[p])); /* keeps gcc from moving sums between registers */
+    }
+    return acc;
+}
+
+static inline v16 n_floats(n_acc acc, int32_t minus, int bits)
+{
+    int32_t at[TFT_PANEL];
+    for (int r = 0; r < TFT_PANEL; r++)
+        at[r] = r / 2 / bits * bits % NARROW_BITS;
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        ireg sum = i_narrow_sums(acc.r[p]);
+        sum = i_right(bits == 1 ? i_add(sum, sum) : sum, i_load(at + p * LANES));
+        acc.r[p] = i_add(sum, i_set(minus));
+    }
+    return p_floats(acc, false);
+}
+
+#define PACKED_DIRECT 2
 #include "simd/template/gemm_packed.h"

@@ -133,6 +133,7 @@ static inline ireg i_sub(ireg a, ireg b) { return _mm256_sub_epi32(a, b); }
 static inline ireg i_mullo(ireg a, ireg b) { return _mm256_mullo_epi32(a, b); }
 static inline ireg i_mullo16(ireg a, ireg b) { return _mm256_mullo_epi16(a, b); }
 static inline ireg i_right4(ireg a) { return _mm256_srli_epi32(a, 4); }
+static inline ireg i_right(ireg a, ireg n) { return _mm256_srav_epi32(a, n); }
 static inline ireg i_and(ireg a, ireg b) { return _mm256_and_si256(a, b); }
 static inline ireg i_widen_u8(const uint8_t *p)
 {

@@ -146,6 +146,7 @@ static inline ireg i_sub(ireg a, ireg b) { return _mm512_sub_epi32(a, b); }
 static inline ireg i_mullo(ireg a, ireg b) { return _mm512_mullo_epi32(a, b); }
 static inline ireg i_mullo16(ireg a, ireg b) { return _mm512_mullo_epi16(a, b); }
 static inline ireg i_right4(ireg a) { return _mm512_srli_epi32(a, 4); }
+static inline ireg i_right(ireg a, ireg n) { return _mm512_srav_epi32(a, n); }
 static inline ireg i_widen_u8(const uint8_t *p)
 {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
