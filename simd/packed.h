@@ -24,7 +24,11 @@
  *                      with a book:
  *                        [block / book][16] bytes: low 8 bits of an index
  *                        index_high times [block / book] u16: a further bit of all 16 indices
- *                        quads of 1 bit: 1 makes the number negative; none with a `shift`
+ *                        quads of 1 bit: 1 makes the number negative
+ *                      with a book and a `shift`:
+ *                        [block / book][16] bytes: low 8 bits of an index
+ *                        [block / book / 2][16] bytes: 4 further bits, of an even index in the low
+ *                        half, of the next odd index in the high half
  *
  * A code c means
  *
@@ -33,7 +37,7 @@
  * number(c) is c itself, or levels[c], or zero +- a byte of the book: an index selects the numbers
  * of `book` consecutive columns (ggml's "grids"; the idea of Tseng et al. 2024, QuIP#, section
  * 4.2). With a `shift`, number(c) is a byte of the book, plus `shift` if the highest bit of the
- * index is 1; the other bits select.
+ * index is 1; the other 11 bits select.
  */
 #ifndef TFT_PACKED_H
 #define TFT_PACKED_H
@@ -56,6 +60,9 @@ enum tft_packed_scales {
 /* The most columns of a record, and the fewest of a group. */
 enum { TFT_PACKED_BLOCK = 256, TFT_PACKED_GROUP = 16 };
 
+/* The entries of a book with a shift. */
+enum { TFT_SHIFT_BOOK = 2048 };
+
 struct tft_packing {
     uint16_t block; /* 32, 64, 128 or 256 */
     uint8_t group;  /* 16 or 32 */
@@ -68,10 +75,10 @@ struct tft_packing {
 
     enum tft_bits low, high;  /* high: 1 or 2 bits, or TFT_BITS_COUNT: no high bits */
     const uint8_t *levels;    /* [16] or NULL */
-    uint8_t book, index_high; /* columns of an index: 4, 8, or 0 without a book; 0 to 4 bits */
+    uint8_t book, index_high; /* columns of an index: 4, 8, or 0 without a book; 0 to 2 bits */
     uint8_t shift;            /* with a book of 8 columns; 0: the numbers have signs */
-    const uint32_t *book4;    /* [2^bits of an index] the byte of the first column is lowest */
-    const uint64_t *book8;
+    const uint32_t *book4;    /* [2^(8 + index_high)] the byte of the first column is lowest */
+    const uint64_t *book8;    /* likewise; [TFT_SHIFT_BOOK] with a shift */
 };
 
 TFT_INLINE size_t tft_packed_factor_bytes(const struct tft_packing *p)
@@ -96,9 +103,11 @@ TFT_INLINE size_t tft_packed_scale_bytes(const struct tft_packing *p)
 TFT_INLINE size_t tft_packed_code_bytes(const struct tft_packing *p)
 {
     size_t quads = p->block / TFT_QUAD;
+    if (p->shift)
+        return p->block / p->book * (TFT_PANEL + TFT_PANEL / 2);
     if (p->book)
         return p->block / p->book * (TFT_PANEL + 2 * (size_t)p->index_high) +
-               (p->shift ? 0 : tft_codes_bytes(TFT_BITS_1, quads));
+               tft_codes_bytes(TFT_BITS_1, quads);
     return tft_codes_bytes(p->low, quads) +
            (p->high == TFT_BITS_COUNT ? 0 : tft_codes_bytes(p->high, quads));
 }

@@ -66,7 +66,7 @@ static unsigned number(const struct tft_packing *p, const struct planes *c, size
     return p->levels ? p->levels[code] : code;
 }
 
-/* Number i of a record with a book. c->low has the signs, if there are any. */
+/* Number i of a record with a book. c->low has the signs. */
 static unsigned number_of_book(const struct tft_packing *p, const struct planes *c,
                                const uint8_t *codes, size_t i)
 {
@@ -76,14 +76,21 @@ static unsigned number_of_book(const struct tft_packing *p, const struct planes 
     unsigned index = codes[k / p->book * TFT_PANEL + row];
     for (unsigned b = 0; b < p->index_high; b++)
         index |= (u16_at(high + 2 * (b * n + k / p->book)) >> row & 1u) << (8 + b);
-    unsigned top = p->shift ? index >> (7 + p->index_high) : 0;
-    if (p->shift)
-        index &= (1u << (7 + p->index_high)) - 1;
     uint64_t entry = p->book == 4 ? p->book4[index] : p->book8[index];
     unsigned level = entry >> 8 * (k % p->book) & 255;
-    if (p->shift)
-        return level + top * p->shift;
     return c->low[i] ? p->zero - level : p->zero + level;
+}
+
+/* Number i of a record with a book and a shift. */
+static unsigned number_with_shift(const struct tft_packing *p, const uint8_t *codes, size_t i)
+{
+    size_t row = i % TFT_QUAD_CODES / TFT_QUAD,
+           k = i / TFT_QUAD_CODES * TFT_QUAD + i % TFT_QUAD, n = p->block / p->book,
+           at = k / p->book;
+    unsigned high = codes[(n + at / 2) * TFT_PANEL + row] >> at % 2 * 4 & 15,
+             index = codes[at * TFT_PANEL + row] | high << 8;
+    unsigned level = p->book8[index % TFT_SHIFT_BOOK] >> 8 * (k % p->book) & 255;
+    return level + index / TFT_SHIFT_BOOK * p->shift;
 }
 
 static void numbers(uint8_t *to, const struct tft_packing *p, const uint8_t *record)
@@ -91,11 +98,14 @@ static void numbers(uint8_t *to, const struct tft_packing *p, const uint8_t *rec
     size_t quads = p->block / TFT_QUAD, n = (size_t)p->block * TFT_PANEL;
     const uint8_t *codes = record + tft_packed_factor_bytes(p) + tft_packed_scale_bytes(p);
     struct planes c;
+    if (p->shift) {
+        for (size_t i = 0; i < n; i++)
+            to[i] = (uint8_t)number_with_shift(p, codes, i);
+        return;
+    }
     if (p->book) {
-        if (!p->shift)
-            tft_codes_unpack(c.low,
-                             codes + n / TFT_PANEL / p->book * (TFT_PANEL + 2u * p->index_high),
-                             TFT_BITS_1, quads);
+        tft_codes_unpack(c.low, codes + n / TFT_PANEL / p->book * (TFT_PANEL + 2u * p->index_high),
+                         TFT_BITS_1, quads);
         for (size_t i = 0; i < n; i++)
             to[i] = (uint8_t)number_of_book(p, &c, codes, i);
         return;

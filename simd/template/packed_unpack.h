@@ -102,35 +102,57 @@ FORCE_INLINE void packed_signs(uint8_t *numbers, const uint8_t *signs, size_t qu
     }
 }
 
-/* Eight numbers; each sum fits a byte. */
-FORCE_INLINE uint64_t packed_shifted(const struct tft_packing *p, uint32_t index)
+/* Entries of two adjacent rows: few stores, since each takes a cycle. */
+FORCE_INLINE void packed_two_fours(uint8_t *quad, uint32_t a, uint32_t b)
 {
-    unsigned top = 7u + p->index_high;
-    return p->book8[index & ((1u << top) - 1)] +
-           (index >> top) * (p->shift * UINT64_C(0x0101010101010101));
+    memcpy(quad, &(uint64_t){a | (uint64_t)b << 32}, 8);
 }
 
-/* Numbers from a book of four or eight columns; the latter with a shift or with signs. */
+FORCE_INLINE void packed_two_eights(uint8_t *quad, uint64_t a, uint64_t b)
+{
+    packed_two_fours(quad, (uint32_t)a, (uint32_t)b);
+    packed_two_fours(quad + TFT_QUAD_CODES, (uint32_t)(a >> 32), (uint32_t)(b >> 32));
+}
+
+/* Numbers from a book of four or eight columns. */
 FORCE_INLINE void packed_book(uint8_t *to, const uint8_t *from, const struct tft_packing *p,
-                              size_t book, bool shift)
+                              size_t book)
 {
     size_t n = p->block / book, quads = p->block / TFT_QUAD;
     for (size_t i = 0; i < n; i++) {
         uint16_t index[TFT_PANEL];
         uint8_t *quad = to + i * book * TFT_PANEL;
         packed_indices(index, from, i, n, p->index_high);
-        for (size_t r = 0; r < TFT_PANEL; r++)
-            if (book == 4) {
-                memcpy(quad + TFT_QUAD * r, &p->book4[index[r]], 4);
-            } else {
-                uint64_t eight = shift ? packed_shifted(p, index[r]) : p->book8[index[r]];
-                memcpy(quad + TFT_QUAD * r, &eight, 4);
-                eight >>= 32;
-                memcpy(quad + 64 + TFT_QUAD * r, &eight, 4);
-            }
+        for (size_t r = 0; r < TFT_PANEL; r += 2, quad += 2 * TFT_QUAD)
+            if (book == 4)
+                packed_two_fours(quad, p->book4[index[r]], p->book4[index[r + 1]]);
+            else
+                packed_two_eights(quad, p->book8[index[r]], p->book8[index[r + 1]]);
     }
-    if (!shift)
-        packed_signs(to, from + n * (TFT_PANEL + 2 * (size_t)p->index_high), quads, p->zero);
+    packed_signs(to, from + n * (TFT_PANEL + 2 * (size_t)p->index_high), quads, p->zero);
+}
+
+/* Eight numbers, whose sums fit a byte. */
+FORCE_INLINE uint64_t packed_eight(const struct tft_packing *p, uint32_t index, uint64_t shift)
+{
+    return p->book8[index % TFT_SHIFT_BOOK] + (index & TFT_SHIFT_BOOK ? shift : 0);
+}
+
+/* Numbers from a book of eight columns with a shift. */
+FORCE_INLINE void packed_shifted(uint8_t *to, const uint8_t *from, const struct tft_packing *p)
+{
+    const uint64_t shift = p->shift * UINT64_C(0x0101010101010101);
+    const size_t n = p->block / 8;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *low = from + i * TFT_PANEL, *high = from + (n + i / 2) * TFT_PANEL;
+        uint8_t *quad = to + i * 8 * TFT_PANEL;
+        uint16_t index[TFT_PANEL];
+        for (size_t r = 0; r < TFT_PANEL; r++)
+            index[r] = (uint16_t)(low[r] | (i % 2 ? high[r] >> 4 : high[r] & 15) << 8);
+        for (size_t r = 0; r < TFT_PANEL; r += 2, quad += 2 * TFT_QUAD)
+            packed_two_eights(quad, packed_eight(p, index[r], shift),
+                              packed_eight(p, index[r + 1], shift));
+    }
 }
 
 /* The numbers of one record with codes at `from`. The book is little-endian, like memory on all ISA
@@ -138,12 +160,12 @@ FORCE_INLINE void packed_book(uint8_t *to, const uint8_t *from, const struct tft
 FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct tft_packing *p)
 {
     size_t quads = p->block / TFT_QUAD;
-    if (p->book == 4)
-        packed_book(to, from, p, 4, false);
-    else if (p->shift)
-        packed_book(to, from, p, 8, true);
+    if (p->shift)
+        packed_shifted(to, from, p);
+    else if (p->book == 4)
+        packed_book(to, from, p, 4);
     else if (p->book)
-        packed_book(to, from, p, 8, false);
+        packed_book(to, from, p, 8);
     else if (p->low == TFT_BITS_8)
         packed_bits(to, from, quads, TFT_BITS_8, TFT_BITS_COUNT, NULL);
     else if (p->low == TFT_BITS_3_LEVELS)

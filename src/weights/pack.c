@@ -75,6 +75,9 @@ static unsigned char *put_indices(unsigned char *to, const struct record *b,
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < TFT_PANEL; r++)
             *to++ = (unsigned char)b->row[r].index[i];
+    for (size_t i = 0; i < n && how->shift; i += 2)
+        for (size_t r = 0; r < TFT_PANEL; r++)
+            *to++ = (unsigned char)(b->row[r].index[i] >> 8 | b->row[r].index[i + 1] >> 8 << 4);
     for (unsigned bit = 8; bit < 8u + how->index_high; bit++)
         for (size_t i = 0; i < n; i++, to += 2) {
             unsigned all = 0;

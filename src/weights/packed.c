@@ -141,10 +141,10 @@ const struct tft_format tft_packed_formats[TFT_PACKED_FORMATS] = {
       .low = TFT_BITS_4, .high = TFT_BITS_COUNT, .levels = e2m1_levels),
     ROW("IQ1_S", TFT_IQ1_S, tft_split_iq1_s,
       .block = 256, .group = 32, .zero = 16, .scales = TFT_SCALES_ODD, .unit = 0x1p-3f,
-      .book = 8, .index_high = 4, .shift = 2, .book8 = tft_book_iq1),
+      .book = 8, .shift = 2, .book8 = tft_book_iq1),
     ROW("IQ1_M", TFT_IQ1_M, tft_split_iq1_m,
       .block = 256, .group = 16, .zero = 16, .scales = TFT_SCALES_ODD, .unit = 0x1p-3f,
-      .book = 8, .index_high = 4, .shift = 2, .book8 = tft_book_iq1),
+      .book = 8, .shift = 2, .book8 = tft_book_iq1),
 };
 
 const struct tft_format *tft_format_packed(enum tft_dtype type)
