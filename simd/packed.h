@@ -1,5 +1,5 @@
 /*
- * Packed weights: the memory layout of codes of 2 to 8 bits, for the types of GGUF files. The
+ * Packed weights: the memory layout of codes of 1 to 8 bits, for the types of GGUF files. The
  * packing is lossless: codes, scales, minima and factors are the file's, in about as many bytes.
  *
  * W is [N, K]. As in panel.h, 16 rows make a panel. `block` columns of a panel are a record: 16

@@ -3,10 +3,10 @@
  * pace: it unpacks and multiplies numbers in registers. A packing with a book or with three levels
  * has no function here; gemm_packed.h multiplies one token like many.
  *
- * Parameters, besides gemm_packed.h's: sums of codes that stay where they are in their bytes, so that
- * few instructions unpack them, for codes of at most PACKED_DIRECT bits:
+ * Parameters, besides gemm_packed.h's: sums of codes that stay where they are in their bytes, so
+ * that few instructions unpack them, for codes of at most PACKED_DIRECT bits:
  *
- *   n_acc                  n_start(): zeros
+ *   n_acc                        n_start(): zeros
  *   n_dot(acc, from, x, bits)    acc + products of a quad of codes and 4 signed bytes; 8 times
  *   n_floats(acc, minus, bits)   the sums of (code - 1) * byte as a v16; with 1 bit, of
  *                                (2 * code - 1) * byte; minus: the sum of all bytes, negated

@@ -20,7 +20,7 @@ static inline ireg i_pair(ireg acc, ireg w0, ireg x0, ireg w1, ireg x1, bool wid
     return i_add(acc, i_madd(i_add16(i_maddubs(w0, x0), i_maddubs(w1, x1)), ones));
 }
 
-/* A code is at most 12 where it stands, so an int16 holds 8 sums of two products: 8 * 2 * 12 * 127. */
+/* A code is at most 12 where it stands, so an int16 holds eight sums of two products. */
 #define NARROW_BITS 4
 static inline ireg i_narrow(ireg acc, ireg c, ireg x) { return i_add16(acc, i_maddubs(c, x)); }
 static inline ireg i_narrow_sums(ireg acc) { return i_madd(acc, i_set(0x00010001)); }

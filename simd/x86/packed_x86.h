@@ -7,9 +7,9 @@
  *                                       PACKED_SIGNED and wide, w is signed
  *   PACKED_SIGNED, PACKED_TOKENS, PACKED_PANELS of gemm_packed.h
  *
- * packed_one.h: a code stays at a bit n of its byte, which is the same for all codes of a row, so the
- * sum of a row is 2^n times the sum of its products. n is below NARROW_BITS: higher bits are shifted
- * down by as much. Parameters:
+ * packed_one.h: a code stays at a bit n of its byte, which is the same for all codes of a row, so
+ * the sum of a row is 2^n times the sum of its products. n is below NARROW_BITS: higher bits are
+ * shifted down by as much. Parameters:
  *
  *   NARROW_BITS                8 or 4
  *   i_narrow(acc, c, x)        acc + products of unsigned bytes c and signed bytes x, for 8 quads
@@ -63,14 +63,14 @@ typedef p_acc n_acc;
 
 static inline n_acc n_start(void) { return p_start(0, false); }
 
-/* Bytes of a register that has 64-bit lanes first .. of a quad: the bits of their codes. */
+/* The bits of the codes in register r of a quad, after higher bits are shifted down. */
 static inline breg n_mask(int r, int bits)
 {
     static const uint64_t byte = 0x0101010101010101;
     uint64_t lane[BYTES / 8];
     UNROLL for (int i = 0; i < BYTES / 8; i++)
     {
-        int at = (r * BYTES / 8 + i) / bits * bits; /* 8 bits * (code / 64 bytes) */
+        int at = (r * BYTES / 8 + i) / bits * bits; /* the lowest bit of codes 8 i .. 8 i + 7 */
         lane[i] = byte * (bits == 1 ? 1 : 3) << at % NARROW_BITS;
     }
     return i_load(lane);
