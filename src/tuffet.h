@@ -160,7 +160,7 @@ enum tft_weights {
     TFT_WEIGHTS_F16,
     TFT_WEIGHTS_BF16,
     TFT_WEIGHTS_I8,     /* int8 of a file made by tuffet quantize; not valid in tft_model_opts */
-    TFT_WEIGHTS_PACKED, /* codes of 2 to 8 bits of a quantized GGUF file; likewise */
+    TFT_WEIGHTS_PACKED, /* codes of 1 to 8 bits of a quantized GGUF file; likewise */
 };
 
 /* How the hidden vectors of a text's tokens become one vector, an embedding, by the file. */

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* The numbers of IQ1 are -1, 0 and 1, each 1/8 less or more. The book has the lesser number, times 8
-   plus 16. */
+/* The numbers of IQ1 are -1, 0 and 1, each 1/8 less or more. The book has the lesser number, times
+   8, plus 16. */
 extern const uint64_t tft_book_iq1[2048];
 extern const uint64_t tft_book_iq2_xxs[256], tft_book_iq2_xs[512], tft_book_iq2_s[1024];
 extern const uint32_t tft_book_iq3_xxs[256], tft_book_iq3_s[512];

@@ -530,6 +530,24 @@ struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned
     return tft_load_linear_rows(ld, fmt, layer, rows, 0, rows, cols, bias);
 }
 
+/* The scale of a matrix of NVFP4 is in another tensor: E4M3 covers few powers of two. */
+static bool is_nvfp4(const struct tft_mat *w)
+{
+    return (w->tensor && w->tensor->type == TFT_NVFP4) ||
+           (w->format && w->format->type == TFT_NVFP4);
+}
+
+/* No architecture reads the scales of experts in NVFP4: without them, numbers would be wrong. */
+static void refuse_scales_of_experts(struct tft_load *ld, const struct tft_mat *w, const char *fmt,
+                                     unsigned layer)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".scale");
+    if (is_nvfp4(w) && tft_source_tensor(ld->s, name))
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "the tensor %s, of scales of experts in NVFP4, is not supported", name);
+}
+
 struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, unsigned layer,
                                        uint32_t rows, uint32_t first, uint32_t n, uint32_t cols,
                                        bool bias)
@@ -540,11 +558,12 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
     l.w = ld->w8a8 ? panels(ld, name, rows, cols, 1)
                    : matrix(ld, &(struct part){name, rows, first, n, cols, 0}, FOR_PRODUCTS);
     count_products(ld, &l.w, 1);
-    if (!bias)
-        return l;
-    l.bias = vector(ld, fmt, layer, ".bias", rows);
+    if (bias)
+        l.bias = vector(ld, fmt, layer, ".bias", rows);
     if (l.bias)
         l.bias += first;
+    if (is_nvfp4(&l.w))
+        tft_load_weight_factor(ld, &l, fmt, layer);
     return l;
 }
 
@@ -594,6 +613,7 @@ struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigne
     l.w = ld->w8a8 ? panels(ld, name, rows, cols, m->n_expert) : matrix(ld, &p, FOR_PRODUCTS);
     l.w.experts = m->n_expert;
     count_products(ld, &l.w, m->n_expert_used);
+    refuse_scales_of_experts(ld, &l.w, fmt, layer);
     return l;
 }
 

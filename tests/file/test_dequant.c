@@ -444,7 +444,8 @@ static void check_book(const uint64_t *eights, const uint32_t *fours, unsigned n
 static void the_codebooks(void **state)
 {
     (void)state;
-    static const char iq1[] = {7, 15, 23, 0}, iq2[] = {8, 25, 43, 0}, iq3_xxs_levels[] = {4, 12, 20, 28, 36, 44, 52, 62, 0},
+    static const char iq1[] = {7, 15, 23, 0}, iq2[] = {8, 25, 43, 0},
+                      iq3_xxs_levels[] = {4, 12, 20, 28, 36, 44, 52, 62, 0},
                       iq3_s_levels[] = {1, 3, 5, 7, 9, 11, 13, 15, 0};
     check_book(tft_book_iq1, NULL, 2048, iq1, false, 0xc131aecd);
     check_book(tft_book_iq2_xxs, NULL, 256, iq2, true, 0x3db4a16e);

@@ -1,9 +1,11 @@
 /*
  * Random models that llama.cpp has written, against the logits that it computes for them.
  *
- *      test_peer NAME...
+ *      test_peer NAME[=CODES]...
  *
- * NAME.gguf and NAME.f32 are in shared/models/random: the logits of the last 8 of 96 tokens.
+ * NAME.gguf and NAME.f32 are in shared/models/random: the logits of the last 8 of 96 tokens. If the
+ * weights are quantized, these are the logits of the weights as floats; products on the codes,
+ * which round activations, may be as far as CODES away.
  * NAME.exact.f32, if it exists, is by a build of llama.cpp that does not round GELU to f16, as
  * NAME.f32 does. If the folder does not exist, the exit status is 77, which meson takes for a
  * skipped test.
@@ -11,6 +13,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "paths.h"
@@ -43,11 +46,12 @@ static bool read_logits(const char *name, float want[LAST][VOCAB])
  * own, and multiplies by both. So for the peer's logits the file gets the product; without that,
  * they are 6e-3 apart.
  */
-static bool open_as_peer(struct tft_model **m, const char *path, struct tft_error *err)
+static bool open_as_peer(struct tft_model **m, const char *path, enum tft_weights weights,
+                         struct tft_error *err)
 {
     static _Alignas(64) unsigned char bytes[1 << 20]; /* as tft_model_open_mem wants it */
     static const char key[] = "olmo2.rope.scaling.attn_factor";
-    struct tft_model_opts mo = {.size = sizeof mo, .n_threads = 2};
+    struct tft_model_opts mo = {.size = sizeof mo, .n_threads = 2, .weights = weights};
     FILE *f = strstr(path, "olmo2-swa") ? fopen(path, "rb") : NULL;
     if (!f)
         return tft_model_open(m, path, &mo, err) == TFT_OK;
@@ -64,7 +68,8 @@ static bool open_as_peer(struct tft_model **m, const char *path, struct tft_erro
 }
 
 /* The context is the peer's: some models depend on its length. */
-static bool compute(const char *path, float got[LAST][VOCAB], struct tft_error *err)
+static bool compute(const char *path, enum tft_weights weights, float got[LAST][VOCAB],
+                    struct tft_error *err)
 {
     struct tft_session_opts so = {
         .size = sizeof so, .kv = "f32", .n_logits = LAST, .n_threads = 2};
@@ -72,7 +77,7 @@ static bool compute(const char *path, float got[LAST][VOCAB], struct tft_error *
     struct tft_model *m = NULL;
     struct tft_session *s = NULL;
     int32_t ids[TOKENS];
-    bool good = open_as_peer(&m, path, err);
+    bool good = open_as_peer(&m, path, weights, err);
     if (good)
         tft_model_describe(m, &info);
     so.capacity = info.n_ctx < CONTEXT ? info.n_ctx : CONTEXT;
@@ -87,18 +92,14 @@ static bool compute(const char *path, float got[LAST][VOCAB], struct tft_error *
     return good;
 }
 
-/* Returns false if the model is not the peer's. */
-static bool check(const char *name)
+/* Returns false if the logits with these weights are farther than `most` from the peer's. */
+static bool compare(const char *name, const char *path, enum tft_weights weights, double most,
+                    float want[LAST][VOCAB])
 {
-    static float want[LAST][VOCAB], got[LAST][VOCAB];
+    static float got[LAST][VOCAB];
     struct tft_error err = {0};
     double off = 0, size = 0;
-    const char *path = file(name, ".gguf");
-    if (!path || !read_logits(name, want)) {
-        printf("%-16s the file or its logits are missing\n", name);
-        return false;
-    }
-    if (!compute(path, got, &err)) {
+    if (!compute(path, weights, got, &err)) {
         printf("%-16s %s\n", name, err.msg);
         return false;
     }
@@ -108,8 +109,26 @@ static bool check(const char *name)
             off += d * d;
             size += (double)want[i][j] * (double)want[i][j];
         }
-    printf("%-16s NMSE %.1e%s\n", name, off / size, off / size <= MOST ? "" : ": too large");
-    return off / size <= MOST;
+    printf("%-16s NMSE %.1e%s\n", name, off / size, off / size <= most ? "" : ": too large");
+    return off / size <= most;
+}
+
+/* Returns false if the model is not the peer's. */
+static bool check(const char *arg)
+{
+    static float want[LAST][VOCAB];
+    char name[64];
+    const char *codes = strchr(arg, '=');
+    snprintf(name, sizeof name, "%.*s", codes ? (int)(codes - arg) : (int)strlen(arg), arg);
+    const char *path = file(name, ".gguf");
+    if (!path || !read_logits(name, want)) {
+        printf("%-16s the file or its logits are missing\n", name);
+        return false;
+    }
+    if (!codes)
+        return compare(name, path, TFT_WEIGHTS_STORED, MOST, want);
+    bool good = compare(name, path, TFT_WEIGHTS_F32, MOST, want);
+    return compare(arg, path, TFT_WEIGHTS_STORED, strtod(codes + 1, NULL), want) && good;
 }
 
 int main(int argc, char **argv)
