@@ -7,7 +7,7 @@
  *   floats.c  rows of f32, f16 or bf16: tensors of a file in place, or expanded at opening
  *   i8.c      panels of int8, from `tuffet quantize`
  *   low.c     panels of codes of 4, 3 or 2 bits for int8: the same numbers in fewer bytes
- *   packed.c  panels of codes of 2 to 8 bits: tensors of GGUF's quantized types; pack.c lays the
+ *   packed.c  panels of codes of 1 to 8 bits: tensors of GGUF's quantized types; pack.c lays the
  *             panels out at opening, split.c unpacks the blocks of the types
  *   stored.c  a tensor in the file's own type, read row by row: no products
  *

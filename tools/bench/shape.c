@@ -21,6 +21,7 @@ struct shape {
                                net); NULL: all layers have attention */
     bool output_gate;       /* of attention: q has as many rows again */
     const char *ffn_norm, *out_norm; /* names of norms; NULL: the usual ones */
+    enum tft_dtype type;    /* of the matrices, in an ordinary GGUF file; 0: a W8A8 file */
 };
 
 /* Sizes of LFM2's convolution and of Qwen3.5's delta nets; their heads have keys and values of one
@@ -30,7 +31,7 @@ enum { CONV_TAPS = 3, DELTA_TAPS = 4, DELTA_HEADS = 16, DELTA_WIDTH = 128 };
 /* From the config.json of the models: HuggingFaceTB/SmolLM2-135M, Qwen/Qwen2.5-0.5B,
    meta-llama/Llama-3.2-1B, Qwen/Qwen3-0.6B, HuggingFaceTB/SmolLM3-3B,
    microsoft/Phi-4-mini-instruct, google/gemma-3-1b-it, google/gemma-2-2b-it;
-   and of Granite 3 1B A400M, LFM2-1.2B and Qwen3.5-0.8B. In all of them, the embedding is also the
+   and of Granite 3 1B A400M, LFM2-1.2B, Qwen3.5-0.8B and Bonsai 1.7B. In all of them, the embedding is also the
    head. */
 static const struct shape shapes[] = {
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, .bias = false},
@@ -47,6 +48,8 @@ static const struct shape shapes[] = {
      .mixers = "ccaccaccacacacac", .out_norm = "token_embd_norm"},
     {"qwen3.5-0.8b", "qwen35", 1024, 3584, 24, 8, 2, 256, 248320, .qk_norm = true, .rot = 64,
      .mixers = "ddda", .output_gate = true, .ffn_norm = "post_attention_norm"},
+    {"bonsai-1.7b", "qwen3", 2048, 6144, 28, 16, 8, 128, 151936, .qk_norm = true,
+     .type = TFT_Q1_0},
 };
 
 static char mixer(const struct shape *s, unsigned layer)
@@ -199,7 +202,8 @@ static void put_tensors(struct shape_weights *w, const struct shape *s)
         shape_vector(w, "rope_factors_short", ".weight", s->rot / 2, 1);
         shape_vector(w, "rope_factors_long", ".weight", s->rot / 2, 2);
     }
-    put_importance(w, s);
+    if (!s->type)
+        put_importance(w, s);
 }
 
 /* The number "ARCH.key". */
@@ -287,6 +291,8 @@ static void put_values(struct shape_weights *w, const struct shape *s, enum tft_
         put_u32(w, s, "attention.sliding_window", s->window);
     snprintf(epsilon, sizeof epsilon, "%s.attention.layer_norm_rms_epsilon", s->arch);
     tft_gguf_put_f32(w->gguf, epsilon, 1e-5f);
+    if (s->type)
+        return;
     tft_gguf_put_u32(w->gguf, TFT_KEY_VERSION, TFT_FILE_VERSION);
     tft_gguf_put_u32(w->gguf, TFT_KEY_VOCAB, s->vocab);
     tft_gguf_put_u32(w->gguf, TFT_KEY_HADAMARD, 128); /* as in a model with --rotate o+down */
@@ -313,11 +319,10 @@ enum tft_status shape_write(const struct shape_opts *o, const char *path, struct
     const struct shape *s = shape_named(o->name);
     const struct tft_format *format =
         o->bits < 8 ? tft_format_low(o->bits, SHAPE_GROUP) : &tft_format_i8;
-    if (!format || o->bits > 8)
+    if (!s || !format || o->bits > 8 || (s->type && o->bits < 8))
         return TFT_ERR_ARG;
     w.low = format->low;
-    if (!s)
-        return TFT_ERR_ARG;
+    w.type = s->type;
     enum tft_status status = tft_gguf_create(&w.gguf, path, err);
     if (status != TFT_OK)
         return status;

@@ -1,5 +1,5 @@
-/* Writes W8A8 models with the shapes of well-known models and random weights, so that speed can be
-   measured without a model. */
+/* Writes models with the shapes of well-known models and random weights, so that speed can be
+   measured without a model: W8A8 models, and GGUF files of the type that a model comes in. */
 #ifndef SHAPE_H
 #define SHAPE_H
 
@@ -9,7 +9,7 @@
 
 #define SHAPE_NAMES                                                                                \
     "smollm2-135m, qwen2.5-0.5b, llama-3.2-1b, qwen3-0.6b, smollm3-3b, phi-4-mini, gemma-3-1b, "   \
-    "gemma-2-2b, granite-3-1b-a400m, lfm2-1.2b, qwen3.5-0.8b"
+    "gemma-2-2b, granite-3-1b-a400m, lfm2-1.2b, qwen3.5-0.8b, bonsai-1.7b"
 
 /* The columns of a group of codes. */
 enum { SHAPE_GROUP = 64 };
@@ -23,7 +23,7 @@ enum shape_range {
 
 struct shape_opts {
     const char *name;              /* one of SHAPE_NAMES */
-    unsigned bits;                 /* of a weight: 8, 4, 3 or 2 */
+    unsigned bits;                 /* of a weight: 8, 4, 3 or 2; 8 for a shape with a type */
     enum shape_range range;        /* of activations */
     bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; false
                                       stops the writing */

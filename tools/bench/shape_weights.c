@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simd/half.h"
+
 struct tft_str shape_str(const char *s) { return (struct tft_str){s, strlen(s)}; }
 
 void shape_describe(struct shape_weights *w, const char *name, const char *suffix,
@@ -62,10 +64,21 @@ static void fill_codes(struct shape_weights *w, size_t cols, int32_t *sum)
     }
 }
 
-/* Bytes of a panel of 16 rows. */
+/* Bytes of a panel of 16 rows, or of 16 rows of blocks. */
 static size_t panel_bytes(const struct shape_weights *w, size_t cols)
 {
+    uint64_t bytes;
+    if (w->type)
+        return tft_dtype_bytes(w->type, TFT_PANEL * cols, &bytes) ? (size_t)bytes : 0;
     return w->low ? tft_low_panel(w->low, cols) : TFT_PANEL * cols;
+}
+
+/* Replaces the f16 factor, which is first in each block, of 16 rows of blocks. */
+static void fill_factors(struct shape_weights *w, size_t bytes, size_t cols)
+{
+    const uint16_t factor = tft_f32_to_f16(1 / sqrtf((float)cols));
+    for (size_t at = 0; at < bytes; at += tft_dtype_info(w->type)->bytes)
+        memcpy(w->panel + at, &factor, sizeof factor);
 }
 
 static uint32_t all_rows(const struct shape_matrix *x)
@@ -85,7 +98,7 @@ static void put_weights(struct shape_weights *w, struct shape_matrix *x)
                                     256 * w->low->group;
         const uint64_t of_codes[] = {bytes, x->rows / TFT_PANEL, x->experts},
                        of_int8[] = {x->cols, x->rows, x->experts};
-        shape_describe(w, x->name, ".weight", TFT_I8, x->experts ? 3 : 2,
+        shape_describe(w, x->name, ".weight", w->type ? w->type : TFT_I8, x->experts ? 3 : 2,
                        w->low ? of_codes : of_int8);
         w->all += (double)bytes * (all_rows(x) / TFT_PANEL);
         return;
@@ -93,7 +106,9 @@ static void put_weights(struct shape_weights *w, struct shape_matrix *x)
     x->sum = calloc(all_rows(x), sizeof *x->sum);
     for (uint32_t i = 0; x->sum && i < all_rows(x) && !w->stopped; i += TFT_PANEL) {
         shape_fill(w, bytes);
-        if (w->low)
+        if (w->type)
+            fill_factors(w, bytes, x->cols);
+        else if (w->low)
             fill_codes(w, x->cols, x->sum + i);
         else
             sum_rows(w->panel, x->cols, x->sum + i);
@@ -130,10 +145,15 @@ static float deviation(const struct tft_low *low)
 static void put_scales(struct shape_weights *w, struct shape_matrix *x)
 {
     uint32_t experts = x->experts ? x->experts : 1;
-    shape_vectors(w, x->name, ".scale", experts, x->rows,
-                  1 / (deviation(w->low) * sqrtf((float)x->cols)));
+    if (!w->type)
+        shape_vectors(w, x->name, ".scale", experts, x->rows,
+                      1 / (deviation(w->low) * sqrtf((float)x->cols)));
     if (x->bias)
         shape_vector(w, x->name, ".bias", x->rows, 0.1f);
+    if (w->type) {
+        free(x->sum);
+        return;
+    }
     if (!w->data)
         shape_describe(w, x->name, ".rowsum", TFT_I32, experts > 1 ? 2 : 1,
                        (const uint64_t[]){x->rows, experts});

@@ -1,5 +1,5 @@
 /* Writes tensors of random weights: matrices of int8 numbers or of codes, with their scales and row
-   sums, and vectors of equal floats. */
+   sums, or of blocks; and vectors of equal floats. */
 #ifndef SHAPE_WEIGHTS_H
 #define SHAPE_WEIGHTS_H
 
@@ -20,6 +20,7 @@ enum { SHAPE_TENSORS = 2048 };
    third their data. */
 struct shape_weights {
     const struct tft_low *low; /* the codes of the weights; NULL: int8 */
+    enum tft_dtype type;       /* Q1_0: blocks as in an ordinary GGUF file; 0: a W8A8 file */
     struct tft_gguf_writer *gguf;
     bool counted; /* in the second run and the third */
     bool data;    /* in the third run */
