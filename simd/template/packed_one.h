@@ -102,34 +102,57 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     }
 }
 
-/* One panel of codes of 1 or 2 bits without scales: the numbers are -1, 1 or -1 .. 2. `bits` is a
-   constant after inlining. */
-FORCE_INLINE v16 packed_direct(v16 v, const struct tft_gemm_packed *g, const uint8_t *record,
-                               const struct tft_packing *p, int bits)
+/* np panels of codes of 1 or 2 bits without scales: the numbers are -1, 1 or -1 .. 2. np and `bits`
+   are constants after inlining. */
+FORCE_INLINE void packed_direct(v16 *v, const struct tft_gemm_packed *g, const uint8_t *w,
+                                const struct tft_packing *p, size_t np, int bits)
 {
     enum { QUADS = TFT_STEP_GROUP / TFT_QUAD };
     const size_t quad = 8 * (size_t)bits, size = tft_packed_record(p),
-                 groups = p->block / TFT_STEP_GROUP, share = size / groups,
-                 first = tft_packed_factor_bytes(p);
+                 panel = tft_packed_panel(p, g->K), groups = p->block / TFT_STEP_GROUP,
+                 share = size / groups, first = tft_packed_factor_bytes(p);
     const int32_t *minus = tft_groups_minus(g->x, g->K, TFT_STEP_GROUP);
     const float *step = tft_groups_step(g->x, g->K);
     const uint8_t *x = g->x;
-    for (size_t k = 0; k < g->K; k += p->block, record += size) {
-        v16 factor = packed_factor(record, p);
-        const uint8_t *codes = record + first;
+    for (size_t k = 0; k < g->K; k += p->block, w += size) {
+        const uint8_t *codes = w + first;
+        v16 factor[PACKED_PANELS];
+        UNROLL for (size_t j = 0; j < np; j++)
+            factor[j] = packed_factor(w + j * panel, p);
         for (size_t i = 0; i < groups; i++, codes += QUADS * quad, x += TFT_STEP_GROUP) {
-            n_acc acc = n_start();
-            UNROLL for (size_t line = 0; line <= QUADS * quad; line += PACKED_LINE)
-                __builtin_prefetch(record + i * share + line + PACKED_AHEAD);
+            n_acc acc[PACKED_PANELS];
+            UNROLL for (size_t j = 0; j < np; j++) {
+                acc[j] = n_start();
+                UNROLL for (size_t line = 0; line <= QUADS * quad; line += PACKED_LINE)
+                    __builtin_prefetch(w + j * panel + i * share + line + PACKED_AHEAD);
+            }
             UNROLL for (size_t q = 0; q < QUADS; q++)
-                acc = n_dot(acc, codes + q * quad, x + q * TFT_QUAD, bits);
-            v = v_fma(v_mul(n_floats(acc, *minus++, bits), factor), v_set(*step++), v);
+                UNROLL for (size_t j = 0; j < np; j++)
+                    acc[j] = n_dot(acc[j], codes + j * panel + q * quad, x + q * TFT_QUAD, bits);
+            UNROLL for (size_t j = 0; j < np; j++)
+                v[j] = v_fma(v_mul(n_floats(acc[j], *minus, bits), factor[j]), v_set(*step), v[j]);
+            minus++;
+            step++;
         }
     }
-    return v;
 }
 
-/* All panels. What packed_is_direct says of a packing is here constants. */
+/* np panels from row n on. */
+FORCE_INLINE void packed_direct_rows(const struct tft_gemm_packed *g, const uint8_t *w,
+                                     const struct tft_packing *p, size_t n, size_t np, int bits)
+{
+    v16 v[PACKED_PANELS];
+    UNROLL for (size_t j = 0; j < np; j++) {
+        size_t at = n + j * TFT_PANEL;
+        v[j] = packed_begin(g, g->y + at, at, g->N - at);
+    }
+    packed_direct(v, g, w, p, np, bits);
+    UNROLL for (size_t j = 0; j < np; j++)
+        v_store_n(g->y + n + j * TFT_PANEL, v[j], g->N - n - j * TFT_PANEL);
+}
+
+/* All panels: PACKED_PANELS at a time share the loads of the token. What packed_is_direct says of a
+   packing is here constants. */
 FORCE_INLINE void packed_directs(const struct tft_gemm_packed *g, int bits)
 {
     const struct tft_packing p = {.block = g->how->block,
@@ -139,10 +162,13 @@ FORCE_INLINE void packed_directs(const struct tft_gemm_packed *g, int bits)
                                   .high = TFT_BITS_COUNT};
     const size_t size = tft_packed_panel(&p, g->K);
     const uint8_t *w = g->w;
-    for (size_t n = 0; n < g->N; n += TFT_PANEL, w += size) {
-        v16 v = packed_begin(g, g->y + n, n, g->N - n);
-        v_store_n(g->y + n, packed_direct(v, g, w, &p, bits), g->N - n);
+    size_t n = 0;
+    for (; n + (PACKED_PANELS - 1) * TFT_PANEL < g->N; n += PACKED_PANELS * TFT_PANEL) {
+        packed_direct_rows(g, w, &p, n, PACKED_PANELS, bits);
+        w += PACKED_PANELS * size;
     }
+    if (n < g->N)
+        packed_direct_rows(g, w, &p, n, 1, bits);
 }
 
 /* A function for each format's packing. Arguments: low, high, group, levels, wide, scales,
