@@ -6,7 +6,8 @@
  * PACKED_PANELS of gemm_packed.h; n_acc, n_start, n_dot and n_floats of packed_one.h.
  */
 #define PACKED_SIGNED 1
-#define PACKED_DIRECT 1
+#define DIRECT_BITS 1
+#define DIRECT_PANELS 1
 
 typedef struct {
     int8x16_t r[2][4];

@@ -4,7 +4,7 @@
  * has no function here; gemm_packed.h multiplies one token like many.
  *
  * Parameters, besides gemm_packed.h's: sums of codes that stay where they are in their bytes, so
- * that few instructions unpack them, for codes of at most PACKED_DIRECT bits:
+ * that few instructions unpack them; for codes of at most DIRECT_BITS, DIRECT_PANELS at a time:
  *
  *   n_acc                        n_start(): zeros
  *   n_dot(acc, from, x, bits)    acc + products of a quad of codes and 4 signed bytes; 8 times
@@ -116,11 +116,11 @@ FORCE_INLINE void packed_direct(v16 *v, const struct tft_gemm_packed *g, const u
     const uint8_t *x = g->x;
     for (size_t k = 0; k < g->K; k += p->block, w += size) {
         const uint8_t *codes = w + first;
-        v16 factor[PACKED_PANELS];
+        v16 factor[DIRECT_PANELS];
         UNROLL for (size_t j = 0; j < np; j++)
             factor[j] = packed_factor(w + j * panel, p);
         for (size_t i = 0; i < groups; i++, codes += QUADS * quad, x += TFT_STEP_GROUP) {
-            n_acc acc[PACKED_PANELS];
+            n_acc acc[DIRECT_PANELS];
             UNROLL for (size_t j = 0; j < np; j++) {
                 acc[j] = n_start();
                 UNROLL for (size_t line = 0; line <= QUADS * quad; line += PACKED_LINE)
@@ -141,7 +141,7 @@ FORCE_INLINE void packed_direct(v16 *v, const struct tft_gemm_packed *g, const u
 FORCE_INLINE void packed_direct_rows(const struct tft_gemm_packed *g, const uint8_t *w,
                                      const struct tft_packing *p, size_t n, size_t np, int bits)
 {
-    v16 v[PACKED_PANELS];
+    v16 v[DIRECT_PANELS];
     UNROLL for (size_t j = 0; j < np; j++) {
         size_t at = n + j * TFT_PANEL;
         v[j] = packed_begin(g, g->y + at, at, g->N - at);
@@ -151,7 +151,7 @@ FORCE_INLINE void packed_direct_rows(const struct tft_gemm_packed *g, const uint
         v_store_n(g->y + n + j * TFT_PANEL, v[j], g->N - n - j * TFT_PANEL);
 }
 
-/* All panels: PACKED_PANELS at a time share the loads of the token. What packed_is_direct says of a
+/* All panels: DIRECT_PANELS at a time share the loads of the token. What packed_is_direct says of a
    packing is here constants. */
 FORCE_INLINE void packed_directs(const struct tft_gemm_packed *g, int bits)
 {
@@ -163,9 +163,9 @@ FORCE_INLINE void packed_directs(const struct tft_gemm_packed *g, int bits)
     const size_t size = tft_packed_panel(&p, g->K);
     const uint8_t *w = g->w;
     size_t n = 0;
-    for (; n + (PACKED_PANELS - 1) * TFT_PANEL < g->N; n += PACKED_PANELS * TFT_PANEL) {
-        packed_direct_rows(g, w, &p, n, PACKED_PANELS, bits);
-        w += PACKED_PANELS * size;
+    for (; n + (DIRECT_PANELS - 1) * TFT_PANEL < g->N; n += DIRECT_PANELS * TFT_PANEL) {
+        packed_direct_rows(g, w, &p, n, DIRECT_PANELS, bits);
+        w += DIRECT_PANELS * size;
     }
     if (n < g->N)
         packed_direct_rows(g, w, &p, n, 1, bits);
@@ -173,7 +173,7 @@ FORCE_INLINE void packed_directs(const struct tft_gemm_packed *g, int bits)
 
 /* A function for each format's packing. Arguments: low, high, group, levels, wide, scales,
    has_min. */
-#if PACKED_DIRECT < 2
+#if DIRECT_BITS < 2
 #define PACKED_TWO(X)                                                                              \
     X(2, TFT_BITS_2, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_NONE, false)
 #else
@@ -208,7 +208,7 @@ static __attribute__((noinline)) void ISA(packed_direct_1)(const struct tft_gemm
     packed_directs(g, 1);
 }
 
-#if PACKED_DIRECT >= 2
+#if DIRECT_BITS >= 2
 static __attribute__((noinline)) void ISA(packed_direct_2)(const struct tft_gemm_packed *g)
 {
     packed_directs(g, 2);
@@ -233,7 +233,7 @@ static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
     PACKED_ONES(PACKED_IS)
     if (packed_is_direct(p, TFT_BITS_1))
         return ISA(packed_direct_1);
-#if PACKED_DIRECT >= 2
+#if DIRECT_BITS >= 2
     if (packed_is_direct(p, TFT_BITS_2))
         return ISA(packed_direct_2);
 #endif

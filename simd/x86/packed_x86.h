@@ -104,5 +104,7 @@ static inline v16 n_floats(n_acc acc, int32_t minus, int bits)
     return p_floats(acc, false);
 }
 
-#define PACKED_DIRECT 2
+/* With 16 registers, factors wait in memory. */
+#define DIRECT_BITS 2
+#define DIRECT_PANELS 2
 #include "simd/template/gemm_packed.h"
