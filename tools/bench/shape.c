@@ -312,6 +312,12 @@ static const struct shape *shape_named(const char *name)
 
 bool shape_is_known(const char *name) { return shape_named(name); }
 
+bool shape_has_type(const char *name)
+{
+    const struct shape *s = shape_named(name);
+    return s && s->type;
+}
+
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err)
 {
     static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
@@ -319,7 +325,7 @@ enum tft_status shape_write(const struct shape_opts *o, const char *path, struct
     const struct shape *s = shape_named(o->name);
     const struct tft_format *format =
         o->bits < 8 ? tft_format_low(o->bits, SHAPE_GROUP) : &tft_format_i8;
-    if (!s || !format || o->bits > 8 || (s->type && o->bits < 8))
+    if (!s || !format || o->bits > 8 || (s->type && (o->bits < 8 || o->range != SHAPE_STATIC)))
         return TFT_ERR_ARG;
     w.low = format->low;
     w.type = s->type;

@@ -23,7 +23,7 @@ enum shape_range {
 
 struct shape_opts {
     const char *name;              /* one of SHAPE_NAMES */
-    unsigned bits;                 /* of a weight: 8, 4, 3 or 2; 8 for a shape with a type */
+    unsigned bits;                 /* of a weight: 8, 4, 3 or 2 */
     enum shape_range range;        /* of activations */
     bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; false
                                       stops the writing */
@@ -32,8 +32,11 @@ struct shape_opts {
 /* Whether this is one of SHAPE_NAMES. */
 bool shape_is_known(const char *name);
 
+/* Whether the weights have a type of GGUF files: bits are then 8, and the range SHAPE_STATIC. */
+bool shape_has_type(const char *name);
+
 /* Writes such a model to a file. TFT_OK without a file if `progress` stopped it. TFT_ERR_ARG:
-   unknown name or bits. */
+   unknown name or bits, or not those of a type. */
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err);
 
 #endif

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simd/half.h"
-
 struct tft_str shape_str(const char *s) { return (struct tft_str){s, strlen(s)}; }
 
 void shape_describe(struct shape_weights *w, const char *name, const char *suffix,
@@ -73,10 +71,14 @@ static size_t panel_bytes(const struct shape_weights *w, size_t cols)
     return w->low ? tft_low_panel(w->low, cols) : TFT_PANEL * cols;
 }
 
-/* Replaces the f16 factor, which is first in each block, of 16 rows of blocks. */
+/* Replaces the f16 factor, which is first in each block, of 16 rows of blocks: a power of two of
+   about 1 / sqrt(cols). */
 static void fill_factors(struct shape_weights *w, size_t bytes, size_t cols)
 {
-    const uint16_t factor = tft_f32_to_f16(1 / sqrtf((float)cols));
+    unsigned half = 0; /* of the logarithm of cols */
+    while (cols >> 2 * half > 1)
+        half++;
+    const uint16_t factor = (uint16_t)((15 - half) << 10);
     for (size_t at = 0; at < bytes; at += tft_dtype_info(w->type)->bytes)
         memcpy(w->panel + at, &factor, sizeof factor);
 }

@@ -429,6 +429,9 @@ static int run_bench(const char *path)
         return cli_usage("--shape must be one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
     if (opt.bits != 8 && (!opt.shape || opt.bits < 2 || opt.bits > 4))
         return cli_usage("--bits must be 8, 4, 3 or 2, with --shape");
+    if (opt.shape && shape_has_type(opt.shape) && (opt.bits != 8 || opt.dynamic))
+        return cli_usage("--shape %s has weights of its own type: leave out --bits and --dynamic",
+                         opt.shape);
     if (opt.dynamic && !opt.shape)
         return cli_usage("--dynamic goes with --shape: tuffet quantize --dynamic makes a MODEL");
 

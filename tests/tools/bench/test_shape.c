@@ -93,7 +93,7 @@ static void test_a_type(void **state)
     assert_int_equal(shape_write(&o, in_folder("shape.gguf"), NULL), TFT_OK);
     assert_int_equal(tft_model_open(&m, in_folder("shape.gguf"), NULL, NULL), TFT_OK);
     assert_int_equal(m->n_layer, 28);
-    assert_non_null(m->block[0].q_norm.w);
+    assert_non_null(m->layer[0].q_norm.w);
     assert_ptr_equal(m->output.w.format, tft_format_packed(TFT_Q1_0));
     assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
     assert_int_equal(tft_decode(s, 1), TFT_OK);
@@ -105,7 +105,8 @@ static void test_what_there_is_not(void **state)
 {
     static const struct shape_opts o[] = {
         {.name = "smollm2", .bits = 8}, {.name = "smollm2-135m", .bits = 5},
-        {.name = "smollm2-135m", .bits = 16}, {.name = "bonsai-1.7b", .bits = 4}};
+        {.name = "smollm2-135m", .bits = 16}, {.name = "bonsai-1.7b", .bits = 4},
+        {.name = "bonsai-1.7b", .bits = 8, .range = SHAPE_TOKEN}};
     (void)state;
     files_in_folder(true);
     for (size_t i = 0; i < sizeof o / sizeof *o; i++)
