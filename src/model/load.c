@@ -530,11 +530,29 @@ struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned
     return tft_load_linear_rows(ld, fmt, layer, rows, 0, rows, cols, bias);
 }
 
+static void ignore(struct tft_load *ld, const char *fmt, unsigned layer, const char *suffix)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, suffix);
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    if (t && ld->used)
+        ld->used[t - ld->s->tensor] = 1;
+}
+
 /* The scale of a matrix of NVFP4 is in another tensor: E4M3 covers few powers of two. */
 static bool is_nvfp4(const struct tft_mat *w)
 {
     return (w->tensor && w->tensor->type == TFT_NVFP4) ||
            (w->format && w->format->type == TFT_NVFP4);
+}
+
+/* NAME.input_scale is for activations of 4 bits. */
+static void load_nvfp4(struct tft_load *ld, struct tft_linear *l, const char *fmt, unsigned layer)
+{
+    if (!is_nvfp4(&l->w))
+        return;
+    tft_load_weight_factor(ld, l, fmt, layer);
+    ignore(ld, fmt, layer, ".input_scale");
 }
 
 /* No architecture reads the scales of experts in NVFP4: without them, numbers would be wrong. */
@@ -562,8 +580,7 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
         l.bias = vector(ld, fmt, layer, ".bias", rows);
     if (l.bias)
         l.bias += first;
-    if (is_nvfp4(&l.w))
-        tft_load_weight_factor(ld, &l, fmt, layer);
+    load_nvfp4(ld, &l, fmt, layer);
     return l;
 }
 
@@ -723,11 +740,7 @@ struct tft_mat tft_load_rows(struct tft_load *ld, const char *name, uint32_t row
 
 void tft_load_ignore(struct tft_load *ld, const char *fmt, unsigned layer)
 {
-    char name[64];
-    tensor_name(name, fmt, layer, ".weight");
-    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
-    if (t && ld->used)
-        ld->used[t - ld->s->tensor] = 1;
+    ignore(ld, fmt, layer, ".weight");
 }
 
 struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
