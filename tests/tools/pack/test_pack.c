@@ -19,7 +19,7 @@ enum { N_TOKENS = 21, VOCAB = 70 }; /* not whole panels */
 
 static struct toy toy(enum tft_dtype type)
 {
-    uint32_t width = tft_dtype_info(type)->block == 256 ? 256 : 64;
+    uint32_t width = tft_dtype_info(type)->block > 64 ? 256 : 64;
     return (struct toy){.arch = "llama",
                         .n_vocab = VOCAB,
                         .n_ctx = 64,
@@ -178,7 +178,7 @@ static void the_layout_is_that_of_the_version(void **state)
     static const struct {
         size_t formats; /* the first ones of the list */
         uint64_t hash;
-    } layout[] = {{20, 0x998b1e236b406467}, {25, 0}};
+    } layout[] = {{20, 0x998b1e236b406467}, {25, 0xec766ec4df4102b2}};
     size_t known = 0;
     uint64_t h = 0xcbf29ce484222325;
     for (size_t i = 0; i < TFT_PACKED_FORMATS; i++) {
