@@ -221,6 +221,13 @@ class Common(Case):
         args = ["-p", "hello", "-n", "5", "-s", "1"]
         self.assertEqual(self.tuffet("run", path, *args, "--ignore-key", "llama.other," + name),
                          self.tuffet("run", self.toy(), *args))
+        out = self.path("key.out.gguf")
+        for command in [["pack"], ["quantize"]]:
+            self.assertIn(f"--ignore-key {name}", self.fails(*command, path, "-o", out))
+        prose = self.write("prose.txt", b"the cat sat on the mat and the dog lay beside it. " * 40)
+        self.tuffet("quantize", path, "-o", out, "--calib", prose, "--ignore-key", name)
+        self.tuffet("run", out, *args)
+        self.assertIn("nothing to pack", self.fails("pack", path, "-o", out, "--ignore-key", name))
 
     def test_options_out_of_range(self):
         for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"),

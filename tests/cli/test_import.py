@@ -256,5 +256,15 @@ class Import(Case):
             os.remove(self.path("w8a8"))
         self.assertEqual(results[0], results[1])
 
+    def test_quantize_says_what_import_says(self):
+        """Warnings about members of config.json; and --ignore-key takes the folder without them."""
+        folder = self.folder_of("said", vocab_size=264, new="a word", is_causal=False)
+        self.write("said/tokenizer.json", json.dumps(tokenizer()).encode())
+        args = [folder, "-o", self.path("said.w8a8"), "--calib", self.write("text", TEXT)]
+        self.assertIn("--ignore-key is_causal imports", self.fails("quantize", *args))
+        done = subprocess.run([*TUFFET, "quantize", *args, "--ignore-key", "is_causal"],
+                              capture_output=True, check=True)
+        self.assertIn('config.json: "new" is not known', done.stderr.decode())
+
 
 main()

@@ -127,7 +127,7 @@ extern struct cli_model_options {
     uint32_t threads, gpu_layers;
 } cli_model_options;
 extern const struct cli_option cli_model_option_list[], cli_thread_option_list[],
-    cli_tokenizer_option_list[], cli_cpu_option_list[];
+    cli_tokenizer_option_list[], cli_cpu_option_list[], cli_key_option_list[];
 
 extern struct cli_session_options {
     uint32_t ctx;       /* 0: the model's context length */

@@ -29,6 +29,13 @@ const struct cli_option cli_tokenizer_option_list[] = {
 
 const struct cli_option cli_cpu_option_list[] = {CPU_OPTION, {0}};
 
+#define KEY_OPTION                                                                                 \
+    {0, "ignore-key", CLI_TEXT, &cli_model_options.ignore_keys, "NAME",                            \
+     "open MODEL as if it did not have the value NAME, which tuffet does not support; several "    \
+     "names have commas between them"}
+
+const struct cli_option cli_key_option_list[] = {KEY_OPTION, {0}};
+
 const struct cli_option cli_model_option_list[] = {
     {0, "weights", CLI_WORD, &cli_model_options.weights, "stored|f32|f16|bf16",
      "hold quantized weights as stored in the file, or expand them"},
@@ -39,9 +46,7 @@ const struct cli_option cli_model_option_list[] = {
      "mpirun)"},
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
      "compute only the last N layers and the head on the GPU (default all)"},
-    {0, "ignore-key", CLI_TEXT, &cli_model_options.ignore_keys, "NAME",
-     "open MODEL as if it did not have the value NAME, which tuffet does not support; several "
-     "names have commas between them"},
+    KEY_OPTION,
     {0},
 };
 

@@ -38,8 +38,9 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-static void warn(const char *text)
+static void warn(void *user, const char *text)
 {
+    (void)user;
     fprintf(stderr, "tuffet: %s\n", text);
 }
 

@@ -53,7 +53,9 @@ static int run_pack(const char *path)
     if (cli_check_output(opt.out, path) != CLI_OK)
         return CLI_FAILED;
     cli_catch_interrupts();
-    struct tft_model_opts o = {.size = sizeof o, .n_threads = (int)cli_model_options.threads};
+    struct tft_model_opts o = {.size = sizeof o,
+                               .n_threads = (int)cli_model_options.threads,
+                               .ignore_keys = cli_model_options.ignore_keys};
     if (tft_model_open_unexpanded(&m, path, &o, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
     int status = write_packed(m);
@@ -68,7 +70,8 @@ const struct cli_command command_pack = {
     .groups =
         (const struct cli_option_group[]){
             {"Output", options},
-            {"Machine", cli_thread_option_list},
+            {"Model and machine", cli_key_option_list},
+            {NULL, cli_thread_option_list},
             {0},
         },
     .notes =

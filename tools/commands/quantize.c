@@ -207,6 +207,7 @@ static struct tft_quantize_opts library_options(void)
     return (struct tft_quantize_opts){
         .size = sizeof(struct tft_quantize_opts),
         .tokenizer = cli_model_options.tokenizer,
+        .ignore_keys = cli_model_options.ignore_keys,
         .n_threads = (int)cli_model_options.threads,
         .bits = opt.bits,
         .bits_search = bits_budget,
@@ -396,6 +397,7 @@ const struct cli_command command_quantize = {
             {"Bits of the weights", bits_options},
             {"Bits of the KV cache", kv_options},
             {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_key_option_list},
             {NULL, cli_cpu_option_list},
             {NULL, cli_thread_option_list},
             {0},

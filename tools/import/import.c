@@ -102,8 +102,10 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
     if (im.status == TFT_OK)
         import_weights_describe(&im, &w);
     if (im.status == TFT_OK)
-        import_refuse_unread(&im, o->warn);
-    if (im.status == TFT_OK)
+        import_refuse_unread(&im, o);
+    if (im.status == TFT_OK && o->begin)
+        r->stopped = !o->begin(o->user, r->bytes);
+    if (im.status == TFT_OK && !r->stopped)
         import_weights_write(&im, &w);
     bool keep = im.status == TFT_OK && !r->stopped;
     enum tft_status closed =

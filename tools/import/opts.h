@@ -14,7 +14,9 @@ struct import_opts {
     bool no_tokenizer; /* the file gets no tokenizer, even if the folder has one */
     const char *ignore_keys; /* members of config.json that count as absent, separated by commas; or
                                 NULL */
-    void (*warn)(const char *text); /* NULL, or called with lines for people */
+    void (*warn)(void *user, const char *text); /* NULL, or called with lines for people */
+    /* NULL, or called before the data of the tensors is written, with its size; false: stop */
+    bool (*begin)(void *user, uint64_t bytes);
     /* NULL, or called after each tensor; done: 0..1; false: stop */
     bool (*progress)(void *user, double done);
     void *user;
@@ -23,7 +25,7 @@ struct import_opts {
 struct import_result {
     size_t tensors;
     uint64_t bytes; /* of all tensors of the file */
-    bool stopped;   /* progress() returned false: there is no file */
+    bool stopped;   /* a callback returned false: there is no file */
 };
 
 #endif

@@ -164,13 +164,13 @@ static void unknown(struct import *im, const char *within, const char *name)
                 im->folder.path, within, name, name);
 }
 
-static void tell(void (*warn)(const char *text), const struct import *im, const char *name,
+static void tell(const struct import_opts *o, const struct import *im, const char *name,
                  const char *what)
 {
     char text[512];
     snprintf(text, sizeof text, "%.300s/config.json: \"%.64s\" %s", im->folder.path, name, what);
-    if (warn)
-        warn(text);
+    if (o->warn)
+        o->warn(o->user, text);
 }
 
 static void check_rope(struct import *im, const json_t *rope)
@@ -182,7 +182,7 @@ static void check_rope(struct import *im, const json_t *rope)
             unknown(im, "RoPE's ", name);
 }
 
-void import_refuse_unread(struct import *im, void (*warn)(const char *text))
+void import_refuse_unread(struct import *im, const struct import_opts *o)
 {
     const char *name;
     json_t *v;
@@ -193,9 +193,9 @@ void import_refuse_unread(struct import *im, void (*warn)(const char *text))
             continue;
         if (strcmp(name, "sliding_window") == 0) { /* Mistral 7B v0.1, as in llama.cpp */
             if (has_short_window(im, v))
-                tell(warn, im, name, "is not applied: longer texts get full attention");
+                tell(o, im, name, "is not applied: longer texts get full attention");
         } else if (json_is_string(v)) {
-            tell(warn, im, name, "is not known");
+            tell(o, im, name, "is not known");
         } else {
             unknown(im, "", name);
         }

@@ -147,6 +147,12 @@ static bool tell(void *user, double done)
     return o->progress(o->user, "importing", done);
 }
 
+static void note(void *user, const char *text)
+{
+    const struct tft_import_opts *o = user;
+    o->note(o->user, text);
+}
+
 enum tft_status tft_import(const char *folder, const char *out, const struct tft_import_opts *opts,
                            uint64_t *bytes, struct tft_error *err)
 {
@@ -159,6 +165,8 @@ enum tft_status tft_import(const char *folder, const char *out, const struct tft
         return status;
     struct import_opts o = {.type = (enum import_type)given.type,
                             .no_tokenizer = given.no_tokenizer,
+                            .ignore_keys = given.ignore_keys,
+                            .warn = given.note ? note : NULL,
                             .progress = given.progress ? tell : NULL,
                             .user = &given};
     if (given.type > TFT_IMPORT_F32)

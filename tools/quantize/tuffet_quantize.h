@@ -135,6 +135,7 @@ struct tft_quantize_opts {
     void (*note)(void *user, const char *text); /* NULL, or told in a line what a user may not
                                                    expect */
     void *user;
+    const char *ignore_keys; /* as in tft_model_opts; of a folder, members of config.json */
 };
 
 /* -------------------------------------------------------------------------------------- results */
@@ -200,6 +201,9 @@ struct tft_import_opts {
     bool no_tokenizer; /* leave the tokenizer out */
     bool (*progress)(void *user, const char *step, double done); /* as in tft_quantize_opts */
     void *user;
+    const char *ignore_keys; /* members of config.json that count as absent, separated by commas;
+                                NULL: none */
+    void (*note)(void *user, const char *text); /* as in tft_quantize_opts */
 };
 
 /* Makes the GGUF file `out` of a folder of Hugging Face. opts may be NULL. *bytes, unless bytes is

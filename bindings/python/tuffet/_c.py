@@ -134,7 +134,8 @@ class tft_quantize_opts(Structure):
                 ("cushion_sample", c_uint32), ("cushion_tau", c_float),
                 ("cushion_cost", c_float), ("tune", c_int), ("tune_epochs", c_uint32),
                 ("tune_rate", c_float), ("tune_lambda", c_float), ("kv", c_char_p),
-                ("kv_search", c_char_p), ("progress", STEP), ("note", NOTE), ("user", c_void_p)]
+                ("kv_search", c_char_p), ("progress", STEP), ("note", NOTE), ("user", c_void_p),
+                ("ignore_keys", c_char_p)]
 
 
 class tft_quantize_loss(Structure):
@@ -157,7 +158,8 @@ class tft_quantize_result(Structure):
 
 class tft_import_opts(Structure):
     _fields_ = [("size", c_size_t), ("type", c_int), ("no_tokenizer", c_bool),
-                ("progress", STEP), ("user", c_void_p)]
+                ("progress", STEP), ("user", c_void_p), ("ignore_keys", c_char_p),
+                ("note", NOTE)]
 
 
 IDS = POINTER(c_int32)

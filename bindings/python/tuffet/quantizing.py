@@ -163,12 +163,17 @@ def quantize(model: Path, out: Path, *, calib: Union[str, bytes, None] = None,
 
 
 def import_folder(folder: Path, out: Path, *, type: str = "keep", tokenizer: bool = True,
-                  progress: Optional[Progress] = None) -> int:
+                  progress: Optional[Progress] = None,
+                  note: Optional[Callable[[str], object]] = None,
+                  ignore_keys: Optional[str] = None) -> int:
     """Makes the GGUF file `out` of a folder of Hugging Face; returns the bytes of its tensors.
-    type: of the matrices, "keep", "f16", "bf16" or "f32"."""
-    callbacks, err, n = _Callbacks(progress, None), _c.tft_error(), c_uint64()
+    type: of the matrices, "keep", "f16", "bf16" or "f32". note: gets a line about what
+    may be unexpected. ignore_keys: members of config.json that count as absent, "one,other"."""
+    callbacks, err, n = _Callbacks(progress, note), _c.tft_error(), c_uint64()
     o = _c.tft_import_opts(type=_word("type", type, _TYPES), no_tokenizer=not tokenizer,
-                           progress=callbacks.c_progress)
+                           progress=callbacks.c_progress, note=callbacks.c_note)
+    if ignore_keys is not None:
+        o.ignore_keys = ignore_keys.encode()
     o.size = sizeof(o)
     callbacks.check(_c.quantize().tft_import(os.fsencode(folder), os.fsencode(out), byref(o),
                                              byref(n), byref(err)), err)

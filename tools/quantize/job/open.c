@@ -18,7 +18,9 @@ static void take_cache(const struct job *j, struct tft_model *m)
 
 static enum tft_status open_models(struct job *j, const char *path, struct tft_model **runs)
 {
-    struct tft_model_opts o = {.size = sizeof o, .tokenizer = j->o->tokenizer};
+    struct tft_model_opts o = {.size = sizeof o,
+                               .tokenizer = j->o->tokenizer,
+                               .ignore_keys = j->imported ? NULL : j->o->ignore_keys};
     enum tft_status status = tft_model_open_unexpanded(&j->m, path, &o, j->err);
     if (status == TFT_OK)
         take_cache(j, j->m);
@@ -38,9 +40,14 @@ static bool is_folder(const char *path)
     return os == EISDIR;
 }
 
+static void warn(void *user, const char *text) { job_note(user, "%s", text); }
+
 static enum tft_status import(struct job *j, const char *folder)
 {
-    struct import_opts o = {.progress = job_progress, .user = j};
+    struct import_opts o = {.ignore_keys = j->o->ignore_keys,
+                            .warn = warn,
+                            .progress = job_progress,
+                            .user = j};
     struct import_result r;
     enum tft_status status = job_begin(j, "importing");
     if (status != TFT_OK)
