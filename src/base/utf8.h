@@ -3,6 +3,7 @@
 #ifndef TFT_UTF8_H
 #define TFT_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,19 @@ size_t tft_utf8_next(const char *p, size_t n, uint32_t *c);
 
 /* Writes the code point c as 1 to 4 bytes, and returns their number. */
 size_t tft_utf8_put(char *p, uint32_t c);
+
+/* C0, DEL and C1, which control a terminal (ECMA-48, sections 5.2 and 5.3). */
+bool tft_utf8_is_control(uint32_t c);
+
+/* Nothing is drawn, so that the text seems to be another, or the text around moves:
+   Default_Ignorable_Code_Point (Unicode Standard, section 5.21), separators of lines, marks of
+   annotations, and an empty Braille cell. */
+bool tft_utf8_is_invisible(uint32_t c);
+
+/* Writes the first character of p[n], n >= 1, so that it stays on its line and is seen: a backslash
+   as \\, control characters and bytes that are not UTF-8 as \n, \t or \xHH, invisible characters
+   as \u{HHHH}. *used: its bytes in p. Returns those in `out`. */
+enum { TFT_UTF8_ESCAPED = 24 };
+size_t tft_utf8_escape(char out[TFT_UTF8_ESCAPED], const char *p, size_t n, size_t *used);
 
 #endif

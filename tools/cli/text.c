@@ -100,37 +100,13 @@ bool cli_text_append(struct cli_text *t, const char *p, size_t n)
 
 /* ------------------------------------------------------------------------------------- text out */
 
-/* C0, DEL and C1, which control a terminal (ECMA-48, sections 5.2 and 5.3). */
-static bool is_control(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7f && c < 0xa0);
-}
-
-/* Nothing is drawn, so that the text seems to be another, or the text around moves:
-   Default_Ignorable_Code_Point (Unicode Standard, section 5.21), separators of lines, marks of
-   annotations, and an empty Braille cell. */
-static bool is_invisible(uint32_t c)
-{
-    static const uint32_t range[][2] = {
-        {0xad, 0xad},       {0x34f, 0x34f},     {0x61c, 0x61c},   {0x115f, 0x1160},
-        {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f}, {0x2028, 0x202e},
-        {0x2060, 0x206f},   {0x2800, 0x2800},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},
-        {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3},
-        {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
-    };
-    size_t i = 0, n = sizeof range / sizeof *range;
-    while (i < n && c > range[i][1])
-        i++;
-    return i < n && c >= range[i][0];
-}
-
 bool cli_put(const char *p, size_t n)
 {
     bool terminal = system_is_terminal(STDOUT_FILENO);
     for (size_t i = 0, len; terminal && i < n; i += len) {
         uint32_t c;
         len = tft_utf8_next(p + i, n - i, &c);
-        if (c >= TFT_UTF8_BAD || (is_control(c) && c != '\n' && c != '\t'))
+        if (c >= TFT_UTF8_BAD || (tft_utf8_is_control(c) && c != '\n' && c != '\t'))
             fputs("\xef\xbf\xbd", stdout);
         else
             fwrite(p + i, 1, len, stdout);
@@ -140,33 +116,13 @@ bool cli_put(const char *p, size_t n)
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
-/* Writes the first character of p[n], which has *used bytes, in the form of cli_put_escaped, to
-   out[returned]. */
-enum { MOST_OUT = 24 };
-static size_t escape(char out[MOST_OUT], const char *p, size_t n, size_t *used)
-{
-    uint32_t c;
-    int len = 0;
-    *used = tft_utf8_next(p, n, &c);
-    if (c == '\n' || c == '\t' || c == '\\')
-        len = snprintf(out, MOST_OUT, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : '\\');
-    else if (c >= TFT_UTF8_BAD || is_control(c))
-        for (size_t j = 0; j < *used; j++, len += 4)
-            snprintf(out + len, 5, "\\x%02x", (unsigned char)p[j]);
-    else if (is_invisible(c))
-        len = snprintf(out, MOST_OUT, "\\u{%x}", c);
-    else {
-        memcpy(out, p, *used);
-        return *used;
-    }
-    return (size_t)len;
-}
+enum { MOST_OUT = TFT_UTF8_ESCAPED };
 
 void cli_put_escaped(FILE *f, const char *p, size_t n)
 {
     char out[MOST_OUT];
     for (size_t i = 0, used; i < n; i += used)
-        fwrite(out, 1, escape(out, p + i, n - i, &used), f);
+        fwrite(out, 1, tft_utf8_escape(out, p + i, n - i, &used), f);
 }
 
 bool cli_text_escaped(struct cli_text *t, const char *p, size_t n)
@@ -174,7 +130,7 @@ bool cli_text_escaped(struct cli_text *t, const char *p, size_t n)
     char out[MOST_OUT];
     bool good = true;
     for (size_t i = 0, used; i < n && good; i += used)
-        good = cli_text_append(t, out, escape(out, p + i, n - i, &used));
+        good = cli_text_append(t, out, tft_utf8_escape(out, p + i, n - i, &used));
     return good;
 }
 
@@ -189,7 +145,7 @@ static size_t json_escape(char out[MOST_OUT], const char *p, size_t n, size_t *u
         return (size_t)snprintf(out, MOST_OUT, "\xef\xbf\xbd");
     if (c == '"' || c == '\\' || c == '\n')
         return (size_t)snprintf(out, MOST_OUT, "\\%c", c == '\n' ? 'n' : (char)c);
-    if (is_control(c) || is_invisible(c))
+    if (tft_utf8_is_control(c) || tft_utf8_is_invisible(c))
         return (size_t)snprintf(out, MOST_OUT, "\\u%04x", c);
     memcpy(out, p, *used);
     return *used;

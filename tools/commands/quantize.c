@@ -5,32 +5,22 @@
 #include "tools/cli/template.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/quantize_plan.h"
-#include "tools/commands/quantize_report.h"
-
-enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
-enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE, CUSHION_PAPER };
 
 static struct {
     const char *out, *kv, *bits;
     uint32_t group;
-    int method, rotate, per_tensor, rounding;
-    float percentile, smooth;
+    int rotate, rounding;
+    float smooth;
     bool json;
-} opt = {.method = RANGE_MSE, .percentile = 99.99f, .group = 64};
+} opt = {.group = 64};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
-    {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse",
-     "choose static ranges by all numbers, by a percentile, or by the least squared error"},
-    {0, "percentile", CLI_REAL, &opt.percentile, "P",
-     "cover P percent of the numbers, with --range percentile"},
     {0, "smooth", CLI_REAL, &opt.smooth, "A",
      "apply SmoothQuant with alpha A to the outputs of norms (default 0: off)"},
     {0, "rotate", CLI_WORD, &opt.rotate, "auto|none|o|o+down|all",
      "rotate attention's output (o), also ffn_down's input (o+down), also the residual stream "
      "(all), by Hadamard transforms"},
-    {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
-     "give each row of a weight matrix a scale, or each matrix"},
     {0, "bits", CLI_TEXT, &opt.bits, "LIST",
      "bits per weight: 2, 3, 4 or 8 (default 8), with overrides by matrix or layer, like "
      "\"4,attn_v=8,0-3.ffn_down=8\""},
@@ -68,18 +58,13 @@ static const struct cli_option text_options[] = {
     {0},
 };
 
-static struct {
-    const char *dynamic;
-    int per;
-} ranges = {.dynamic = "auto"};
+static const char *dynamic = "auto";
 
 static const struct cli_option range_options[] = {
-    {0, "dynamic", CLI_TEXT, &ranges.dynamic, "LIST",
+    {0, "dynamic", CLI_TEXT, &dynamic, "LIST",
      "measure the ranges of these inputs at run time: all, none, or layers and parts like "
      "\"0-3,ffn_down,5.attn_q,output\"; auto: of the inputs that lose most on held-out text "
      "(default auto)"},
-    {0, "dynamic-per", CLI_WORD, &ranges.per, "token|tensor",
-     "measure the ranges of --dynamic for each token, or for all tokens of a pass"},
     {0},
 };
 
@@ -101,7 +86,7 @@ static const struct cli_option prefix_options[] = {
      "store these tokens as a prefix, such as \"1,13\""},
     {0, "prefix-bits", CLI_WORD, &prefix.bits, "16|8|4",
      "store the prefix with this many bits per number: F16, Q8_0 or Q4_1"},
-    {0, "cushion", CLI_WORD, &prefix.cushion, "none|auto|exhaustive|paper",
+    {0, "cushion", CLI_WORD, &prefix.cushion, "none|auto|exhaustive",
      "search tokens for the prefix that take the outliers of activations"},
     {0, "cushion-max", CLI_COUNT, &prefix.most, "N",
      "limit the prefix to N tokens, including the tokens of --intact or --intact-tokens"},
@@ -215,7 +200,7 @@ static struct tft_quantize_opts library_options(void)
         .rounding = (enum tft_quantize_rounding)opt.rounding,
         .rotate = (enum tft_quantize_rotation)opt.rotate,
         .smooth = opt.smooth,
-        .dynamic = ranges.dynamic,
+        .dynamic = dynamic,
         .calib_name = text.calib,
         .special = text.special,
         .calib_tokens = text.tokens,
@@ -227,8 +212,7 @@ static struct tft_quantize_opts library_options(void)
         .intact_tokens = prefix.intact_tokens,
         .prefix_bits = bits[prefix.bits],
         .n_system = prefix.system.n,
-        .cushion = prefix.cushion == CUSHION_PAPER ? TFT_CUSHION_EXHAUSTIVE
-                                                   : (enum tft_quantize_cushion)prefix.cushion,
+        .cushion = (enum tft_quantize_cushion)prefix.cushion,
         .cushion_max = prefix.most,
         .cushion_sample = prefix.sample,
         .cushion_tau = real(prefix.tau),
@@ -244,40 +228,27 @@ static struct tft_quantize_opts library_options(void)
     };
 }
 
-static struct quantize_lab lab_options(void)
-{
-    return (struct quantize_lab){.method = (enum range_method)opt.method,
-                                 .percentile = (double)opt.percentile,
-                                 .per_tensor = opt.per_tensor,
-                                 .dynamic_per_tensor = ranges.per,
-                                 .paper = prefix.cushion == CUSHION_PAPER};
-}
-
 /* ---- the run */
 
-/* The line of the current step. */
+/* What callbacks share. */
 static struct {
     struct cli_progress bar;
-    char step[64];
-    bool shown;
+    char step[64]; /* the current one; the bar shows its name */
+    int status;    /* of the plan */
 } line;
 
-static void end_line(void)
+static void begin_line(const char *step)
 {
-    if (line.shown)
-        cli_progress_end(&line.bar);
-    line.shown = false;
+    cli_progress_end(&line.bar);
+    snprintf(line.step, sizeof line.step, "%s", step);
+    cli_progress_begin(&line.bar, line.step);
 }
 
 static bool progress(void *user, const char *step, double done)
 {
     (void)user;
-    if (done == 0) {
-        end_line();
-        snprintf(line.step, sizeof line.step, "%s", step);
-        cli_progress_begin(&line.bar, line.step);
-        line.shown = true;
-    }
+    if (strcmp(line.step, step) != 0)
+        begin_line(step);
     cli_progress_at(&line.bar, done);
     return !cli_interrupted();
 }
@@ -285,56 +256,47 @@ static bool progress(void *user, const char *step, double done)
 static void note(void *user, const char *said)
 {
     (void)user;
-    end_line();
+    cli_progress_end(&line.bar);
     fprintf(stderr, "tuffet: %s\n", said);
 }
 
-static int report(const struct quantize_run *run, const struct tft_error *err)
+static bool plan(void *user, const struct tft_quantize_plan *p)
 {
-    if (!opt.json)
-        quantize_report_choice(&run->prefix);
-    if (run->status == TFT_ERR_CANCELLED && run->prefix.cushion.kept)
-        fprintf(stderr, "stopped: the same command resumes from %s\n", run->prefix.checkpoint);
-    if (run->status == TFT_ERR_CANCELLED)
-        return CLI_INTERRUPTED;
-    if (run->status != TFT_OK)
-        return run->job.misuse ? cli_usage("%s", err->msg) : cli_fail("%s", err->msg);
-    if (opt.json)
-        quantize_report_json(run);
-    else
-        quantize_report(run);
-    return CLI_OK;
+    (void)user;
+    cli_progress_end(&line.bar);
+    line.status = quantize_plan(p, opt.out, (int)cli_model_options.threads, opt.json);
+    return line.status == CLI_OK;
+}
+
+/* A message about an option begins with its name. */
+static int failed(enum tft_status status, const struct tft_error *err)
+{
+    if (status == TFT_ERR_CANCELLED)
+        return line.status == CLI_OK ? CLI_INTERRUPTED : line.status;
+    return strncmp(err->msg, "--", 2) == 0 ? cli_usage("%s", err->msg) : cli_fail("%s", err->msg);
 }
 
 static int quantize_model(const char *path, const struct tft_quantize_opts *o)
 {
-    struct quantize_run *run = malloc(sizeof *run);
-    struct quantize_lab lab = lab_options();
+    struct tft_quantize_result *r;
     struct tft_error err;
-    if (!run)
-        return cli_fail("out of memory");
     cli_catch_interrupts();
-    int status = CLI_OK;
-    quantize_run_begin(run, path, opt.out, o, &lab, &err);
-    end_line();
-    if (run->status == TFT_OK)
-        status = quantize_plan(run->m, &run->o, opt.out, text.tokens, opt.json);
-    if (run->status == TFT_OK && status == CLI_OK)
-        quantize_run_make(run);
-    end_line();
-    if (status == CLI_OK)
-        status = report(run, &err);
-    quantize_run_free(run);
-    free(run);
-    return status;
+    enum tft_status status = tft_quantize(path, opt.out, o, &r, &err);
+    cli_progress_end(&line.bar);
+    if (status != TFT_OK)
+        return failed(status, &err);
+    if (opt.json)
+        puts(r->json);
+    else
+        fputs(r->report, stderr);
+    tft_quantize_free(r);
+    return CLI_OK;
 }
 
 static int check_options(void)
 {
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
-    if (opt.percentile > 100 || opt.percentile == 0)
-        return cli_usage("--percentile must be above 0 and at most 100");
     if (tuning.tune && tuning.calibrate)
         return cli_usage("--tune and --calibrate exclude each other");
     return template_check();
@@ -374,6 +336,7 @@ static int run_quantize(const char *path)
         o.system = all;
         o.progress = progress;
         o.note = note;
+        o.plan = plan;
         status = quantize_model(path, &o);
     }
     free_systems(all);
@@ -406,7 +369,8 @@ const struct cli_command command_quantize = {
     .notes =
         "MODEL is a float model, or one with quantized weights, which are expanded one layer at "
         "a time. It may be a folder of Hugging Face, as tuffet import takes: the GGUF file that it "
-        "becomes lies beside OUTPUT meanwhile, and needs as much disk space as the folder.\n"
+        "becomes lies beside OUTPUT meanwhile, without a name, and needs as much disk space as the "
+        "folder.\n"
         "\n"
         "Inputs of linear layers, for --dynamic: the parts of a layer are attn_q (shared with "
         "attn_k and attn_v), attn_output, ffn_up (shared with ffn_gate), ffn_down, and where there "
@@ -423,9 +387,7 @@ const struct cli_command command_quantize = {
         "--cushion searches all tokens (CushionCache). auto tries each on little text, in int8 "
         "and in a few layers, and the best in the whole float model: minutes per token for a "
         "model of 1 B parameters. A token is accepted, before the last one found or at the end "
-        "of the prefix, if it meets --cushion-tau and --cushion-cost. paper is algorithm 1 to the "
-        "letter: from BOS, every token on the whole of one sample, at the end, by --cushion-tau "
-        "alone. A stopped search leaves "
+        "of the prefix, if it meets --cushion-tau and --cushion-cost. A stopped search leaves "
         "OUTPUT.cushion, and the same command resumes from it.\n"
         "\n"
         "--tune and --calibrate train on four windows of text in five, through the KV cache of "

@@ -111,7 +111,7 @@ static void json_quantized(const struct facts *f)
     json_number("window", f->calibration_window, true);
     putchar('}');
     json_key("check");
-    check_json(stdout, f->held_out);
+    check_json(&(struct sink){.f = stdout}, f->held_out);
     json_inputs(f);
     putchar('}');
 }

@@ -236,7 +236,7 @@ void facts_print(const struct facts *f, const char *path)
         show_text("checksum", "correct");
     put_label("runs");
     printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
-    worst_inputs_print(stdout, &f->worst_inputs, (uint32_t)f->layers);
+    worst_inputs_print(&(struct sink){.f = stdout}, &f->worst_inputs, (uint32_t)f->layers);
     if (f->checked)
-        check_print(stdout, f->held_out, 0);
+        check_print(&(struct sink){.f = stdout}, f->held_out, 0);
 }

@@ -26,7 +26,7 @@ static uint32_t all_windows(const struct check_text text[CHECK_GROUPS])
 
 struct floats {
     const struct check_how *how;
-    double before, part; /* of the work: done so far, and the share of the current group */
+    double before, part;     /* of the work: done so far, and the share of the current group */
     uint32_t layer, n_layer; /* of the current group */
     bool stopped;
 };
@@ -109,7 +109,7 @@ struct comparison {
     const struct tft_model *file;
     const struct check_how *how;
     const struct check_text *text;
-    const float *x; /* of the group */
+    const float *x;  /* of the group */
     struct layers y; /* for the head of the float model */
     struct text_loss head;
     struct check_loss *loss;
@@ -227,60 +227,51 @@ enum tft_status check_file(const struct check *c, const char *path, const struct
 #define WARN_PERCENT 3.0
 #define WARN_NATS 0.03
 
-double check_percent(const struct check_loss *l)
-{
-    return 100 * (exp(l->file - l->floats) - 1);
-}
+double check_percent(const struct check_loss *l) { return 100 * (exp(l->file - l->floats) - 1); }
 
 bool check_within(const struct check_loss *l, double percent, double nats)
 {
     return !l->tokens || (check_percent(l) <= percent && !(l->divergence > nats));
 }
 
-static void print_group(FILE *to, const char *name, const struct check_loss *l, uint32_t n_vocab)
+static void print_group(struct sink *to, const char *name, const struct check_loss *l,
+                        uint32_t n_vocab)
 {
-    fprintf(to, "check: %s: perplexity %.4g, %+.1f %% over floats", name, exp(l->file),
-            check_percent(l));
+    sink_print(to, "check: %s: perplexity %.4g, %+.1f %% over floats", name, exp(l->file),
+               check_percent(l));
     if (isnan(l->divergence)) /* a file of an older version */
-        fputs("\n", to);
+        sink_print(to, "\n");
     else
-        fprintf(to, "; divergence %.4f nats; the same most likely token %.1f %%\n",
-                l->divergence, 100 * l->same);
+        sink_print(to, "; divergence %.4f nats; the same most likely token %.1f %%\n",
+                   l->divergence, 100 * l->same);
     if (n_vocab && exp(l->floats) > n_vocab / 10.0)
-        fprintf(to,
-                "note: the float model cannot predict this text (perplexity %.4g with %u tokens), "
-                "so its loss means little\n",
-                exp(l->floats), (unsigned)n_vocab);
+        sink_print(
+            to,
+            "note: the float model cannot predict this text (perplexity %.4g with %u tokens), "
+            "so its loss means little\n",
+            exp(l->floats), (unsigned)n_vocab);
 }
 
-static void json_number(FILE *to, const char *name, double x)
-{
-    if (isfinite(x))
-        fprintf(to, ",\"%s\":%.9g", name, x);
-    else
-        fprintf(to, ",\"%s\":null", name);
-}
-
-void check_json(FILE *to, const struct check_loss loss[CHECK_GROUPS])
+void check_json(struct sink *to, const struct check_loss loss[CHECK_GROUPS])
 {
     bool any = false;
     for (int g = 0; g < CHECK_GROUPS; g++) {
         const struct check_loss *l = &loss[g];
         if (!l->tokens)
             continue;
-        fprintf(to, "%s\"%s\":{\"tokens\":%u", any ? "," : "{", check_group_name(g), l->tokens);
-        json_number(to, "floats", l->floats);
-        json_number(to, "file", l->file);
-        json_number(to, "percent", check_percent(l));
-        json_number(to, "divergence", l->divergence);
-        json_number(to, "same", l->same);
-        fputs("}", to);
+        sink_print(to, "%s\"%s\":{\"tokens\":%u", any ? "," : "{", check_group_name(g), l->tokens);
+        sink_number(to, "floats", l->floats);
+        sink_number(to, "file", l->file);
+        sink_number(to, "percent", check_percent(l));
+        sink_number(to, "divergence", l->divergence);
+        sink_number(to, "same", l->same);
+        sink_print(to, "}");
         any = true;
     }
-    fputs(any ? "}" : "null", to);
+    sink_print(to, "%s", any ? "}" : "null");
 }
 
-void check_print(FILE *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab)
+void check_print(struct sink *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab)
 {
     bool warn = false, measured = false;
     for (int g = 0; g < CHECK_GROUPS; g++) {
@@ -291,9 +282,10 @@ void check_print(FILE *to, const struct check_loss loss[CHECK_GROUPS], uint32_t 
         warn |= !check_within(&loss[g], WARN_PERCENT, WARN_NATS);
     }
     if (!measured)
-        fputs("check: not measured: the calibration text is too short to hold some of it out\n",
-              to);
+        sink_print(to, "check: not measured: the calibration text is too short to hold some of it "
+                       "out\n");
     if (warn)
-        fputs("warning: this loss is high: --dynamic all, --cushion auto or another calibration "
-              "text may lower it\n", to);
+        sink_print(
+            to, "warning: this loss is high: --dynamic all, --cushion auto or another calibration "
+                "text may lower it\n");
 }

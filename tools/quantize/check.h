@@ -9,9 +9,8 @@
 #ifndef QUANTIZE_CHECK_H
 #define QUANTIZE_CHECK_H
 
-#include <stdio.h>
-
 #include "tools/quantize/options.h"
+#include "tools/quantize/sink.h"
 
 enum check_group { CHECK_CONVERSATION, CHECK_TEXT, CHECK_GROUPS };
 
@@ -78,9 +77,9 @@ double check_percent(const struct check_loss *l);
 bool check_within(const struct check_loss *l, double percent, double nats);
 
 /* Writes an object of JSON with a member for each group that was measured; null if none was. */
-void check_json(FILE *to, const struct check_loss loss[CHECK_GROUPS]);
+void check_json(struct sink *to, const struct check_loss loss[CHECK_GROUPS]);
 
 /* Prints a line for each group, and a warning if the loss is large. n_vocab: 0 if unknown. */
-void check_print(FILE *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab);
+void check_print(struct sink *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab);
 
 #endif

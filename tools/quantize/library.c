@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "tools/import/import.h"
+#include "tools/quantize/report.h"
 #include "tools/quantize/run.h"
 
 /* ---- results */
@@ -16,7 +17,7 @@ struct owned {
     struct tft_quantize_loss loss[CHECK_GROUPS];
     struct tft_quantize_input *input; /* [inputs] */
     int32_t *prefix;
-    char *bits, *kv;
+    char *bits, *kv, *report, *json;
 };
 
 static void copy_losses(struct owned *to, const struct quantize_run *run)
@@ -65,7 +66,21 @@ static void free_owned(struct owned *r)
     free(r->prefix);
     free(r->bits);
     free(r->kv);
+    free(r->report);
+    free(r->json);
     free(r);
+}
+
+/* A report in memory; NULL if it is short. */
+static char *report_of(const struct quantize_run *run,
+                       void (*write)(struct sink *to, const struct quantize_run *run))
+{
+    struct sink to = {0};
+    write(&to, run);
+    if (!to.failed)
+        return to.text;
+    free(to.text);
+    return NULL;
 }
 
 /* NULL if memory is short. */
@@ -78,7 +93,9 @@ static struct owned *result_of(const struct quantize_run *run)
     r->input = malloc(n_input * sizeof *r->input);
     r->prefix = malloc((n_prefix + 1) * sizeof *r->prefix);
     r->bits = job_bits_text(&run->bits);
-    bool good = r->input && r->prefix && (r->bits || !run->bits.matrix);
+    r->report = report_of(run, quantize_report);
+    r->json = report_of(run, quantize_report_json);
+    bool good = r->input && r->prefix && r->report && r->json && (r->bits || !run->bits.matrix);
     r->kv = copy_text(run->kv.result.unit ? job_kv_kept(&run->kv)->kv : NULL, &good);
     if (!good) {
         free_owned(r);
@@ -98,6 +115,8 @@ static struct owned *result_of(const struct quantize_run *run)
         .n_input = n_input,
         .bits = r->bits,
         .kv = r->kv,
+        .report = r->report,
+        .json = r->json,
     };
     copy_losses(r, run);
     return r;
@@ -105,9 +124,9 @@ static struct owned *result_of(const struct quantize_run *run)
 
 /* ---- the functions */
 
-enum tft_status tft_quantize(const char *model, const char *out,
-                             const struct tft_quantize_opts *opts,
-                             struct tft_quantize_result **result, struct tft_error *err)
+enum tft_status quantize_with(const char *model, const char *out,
+                              const struct tft_quantize_opts *opts, const struct quantize_lab *lab,
+                              struct tft_quantize_result **result, struct tft_error *err)
 {
     struct tft_error unseen;
     struct quantize_run *run = malloc(sizeof *run);
@@ -117,7 +136,7 @@ enum tft_status tft_quantize(const char *model, const char *out,
         *result = NULL;
     if (!run)
         return tft_fail(err, TFT_ERR_NOMEM, "out of memory");
-    enum tft_status status = quantize_run_begin(run, model, out, opts, &quantize_no_lab, err);
+    enum tft_status status = quantize_run_begin(run, model, out, opts, lab, err);
     if (status == TFT_OK)
         status = quantize_run_make(run);
     if (status == TFT_OK && result) {
@@ -133,6 +152,14 @@ enum tft_status tft_quantize(const char *model, const char *out,
     quantize_run_free(run);
     free(run);
     return status;
+}
+
+enum tft_status tft_quantize(const char *model, const char *out,
+                             const struct tft_quantize_opts *opts,
+                             struct tft_quantize_result **result, struct tft_error *err)
+{
+    static const struct quantize_lab product = {.method = RANGE_MSE};
+    return quantize_with(model, out, opts, &product, result, err);
 }
 
 void tft_quantize_free(struct tft_quantize_result *r)

@@ -102,6 +102,8 @@
  *     check.h, ranges.h       held-out text: trials, and the choice of ranges
  *     bits.h, kv.h, tune.h    searches of bits and of the cache; training
  *   run.h                     a run: all steps in order, and their results
+ *   plan.h                    what a run takes
+ *   report.h, sink.h          its results, as lines and as JSON
  *   tuffet_quantize.h         the public functions (library.c)
  *
  * docs/file-format.md describes the file, docs/cache.md the KV cache.

@@ -8,10 +8,9 @@
 #include "port/port.h"
 #include "tools/quantize/job/format.h"
 #include "tools/quantize/job/open.h"
+#include "tools/quantize/plan.h"
 #include "tools/quantize/quantize.h"
 #include "tools/quantize/write/in_place.h"
-
-const struct quantize_lab quantize_no_lab = {.method = RANGE_MSE};
 
 /* ---- the new model */
 
@@ -341,13 +340,29 @@ enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, 
     return run->status;
 }
 
+/* Tells the caller of the run what it takes. */
+static enum tft_status tell_plan(struct quantize_run *run)
+{
+    const struct tft_quantize_opts *o = &run->given;
+    struct tft_quantize_plan plan = quantize_plan_of(
+        run->m, &run->o, o->calib_tokens, o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE);
+    plan.imported = run->job.imported_bytes;
+    return !o->plan || o->plan(o->user, &plan)
+               ? TFT_OK
+               : tft_fail(run->job.err, TFT_ERR_CANCELLED, "stopped before the work");
+}
+
 enum tft_status quantize_run_make(struct quantize_run *run)
 {
-    run->status = prepare(run);
+    run->status = tell_plan(run);
+    if (run->status == TFT_OK)
+        run->status = prepare(run);
     if (run->status == TFT_OK)
         run->status = find_prefix(run);
     if (run->status == TFT_OK)
         run->status = make(run);
+    if (run->status == TFT_ERR_CANCELLED && run->prefix.cushion.kept)
+        job_note(&run->job, "stopped: the same command resumes from %s", run->prefix.checkpoint);
     return run->status;
 }
 

@@ -1,5 +1,4 @@
-/* A run of tuffet quantize, from the path of a float model to the new file: the inside of the
-   library for the command, which prints more than tft_quantize returns. */
+/* A run of tft_quantize, from the path of a float model to the new file. */
 #ifndef QUANTIZE_RUN_H
 #define QUANTIZE_RUN_H
 
@@ -37,17 +36,18 @@ struct quantize_run {
     enum tft_status status;
 };
 
-/* The laboratory's options of a product: none. */
-extern const struct quantize_lab quantize_no_lab;
-
 /* begin opens the model and applies the options, make does the rest of tft_quantize: call it if
-   begin succeeded. Both return run->status; run->job.misuse: the error is that of an option.
-   Strings of `given`, and err, must outlive the run. quantize_run_free must follow, also on
+   begin succeeded. Both return run->status. Strings of `given`, and err, must outlive the run. quantize_run_free must follow, also on
    failure; until then the run has the results of the steps that are done. */
 enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, const char *out,
                                    const struct tft_quantize_opts *given,
                                    const struct quantize_lab *lab, struct tft_error *err);
 enum tft_status quantize_run_make(struct quantize_run *run);
 void quantize_run_free(struct quantize_run *run);
+
+/* tft_quantize with the settings of the laboratory. */
+enum tft_status quantize_with(const char *model, const char *out,
+                              const struct tft_quantize_opts *opts, const struct quantize_lab *lab,
+                              struct tft_quantize_result **result, struct tft_error *err);
 
 #endif

@@ -12,7 +12,7 @@
  *      tft_quantize_free(r);
  *
  * Each option is one of the command tuffet quantize, and docs/quantize.md describes its effect.
- * A message about an option has the command's name for it: --calib-tokens is calib_tokens.
+ * A message about an option begins with the command's name for it: --calib-tokens is calib_tokens.
  *
  * Functions, errors, option structs and text follow the rules on top of tuffet.h: a struct begins
  * with its size, zero is the default, err may be NULL and gets one line for a person. A function
@@ -71,6 +71,16 @@ enum tft_quantize_tuning { TFT_TUNE_NONE, TFT_TUNE_PREDICTION, TFT_TUNE_OUTPUTS 
 struct tft_quantize_system {
     const char *name; /* 1 to 32 of a-z, 0-9, _ and -, not "main" */
     const char *text;
+};
+
+/* What a call takes: estimates. Searches and tuning take more time. */
+struct tft_quantize_plan {
+    size_t size;       /* of this struct in the library */
+    uint64_t disk;     /* bytes that it will need on the disk at most, from now on */
+    uint64_t imported; /* bytes of the import of a folder, which stays until the end; 0: none */
+    uint64_t file;     /* bytes of the new file; 0: not known before a folder is imported, as are */
+    uint64_t memory;   /* bytes, */
+    double operations; /* and operations on floats; a multiply-add is two */
 };
 
 /* For real numbers with a default: 0 is the default, a number below 0 is 0. */
@@ -136,6 +146,10 @@ struct tft_quantize_opts {
                                                    expect */
     void *user;
     const char *ignore_keys; /* as in tft_model_opts; of a folder, members of config.json */
+    /* NULL, or told before the work what it takes; of a folder also before its import, when disk
+       is that of the import alone. If the callback returns false, the call ends with
+       TFT_ERR_CANCELLED. */
+    bool (*plan)(void *user, const struct tft_quantize_plan *plan);
 };
 
 /* -------------------------------------------------------------------------------------- results */
@@ -171,6 +185,8 @@ struct tft_quantize_result {
     size_t n_input;
     const char *bits; /* the result of bits_search, for tft_quantize_opts.bits; NULL: no search */
     const char *kv;   /* the result of kv_search, for tft_quantize_opts.kv; NULL: no search */
+    const char *report; /* lines for people, as the command prints them */
+    const char *json;   /* an object of JSON with all results, as the command's --json prints it */
 };
 
 /* ------------------------------------------------------------------------------------ functions */

@@ -467,8 +467,12 @@ class Quantizing(Case):
         said = json.loads(subprocess.run(
             [TUFFET, "quantize", self.path, "-o", theirs, "--calib", text, "--dynamic=none",
              "--json", "-t1"], check=True, capture_output=True).stdout)
-        steps = []
-        path, result = self.made("mine.gguf", progress=lambda step, done: steps.append(step))
+        steps, plans = [], []
+        path, result = self.made("mine.gguf", progress=lambda step, done: steps.append(step),
+                                 plan=plans.append)
+        self.assertEqual(len(plans), 1)
+        self.assertEqual(plans[0].imported, 0)
+        self.assertTrue(0 < plans[0].file <= plans[0].disk and plans[0].operations > 0)
         self.assertEqual(pathlib.Path(path).read_bytes(), theirs.read_bytes())
         self.assertIn("quantizing", steps)
         self.assertEqual((result.prefix, result.window, result.n_tokens),
@@ -476,6 +480,8 @@ class Quantizing(Case):
         self.assertEqual([i.name for i in result.inputs], [i["name"] for i in said["inputs"]])
         self.assertEqual({c.group: c.tokens for c in result.check},
                          {group: c["tokens"] for group, c in said["check"].items()})
+        self.assertEqual({**result.json, "seconds": 0}, {**said, "seconds": 0})
+        self.assertIn("check: text: perplexity", result.report)
         self.assertTrue("".join(self.model(path).session().generate(PROMPT, max_tokens=5)))
 
     def test_what_stops_it(self):
@@ -487,6 +493,8 @@ class Quantizing(Case):
             raise ZeroDivisionError
         with self.assertRaises(ZeroDivisionError):
             self.made("stopped.gguf", progress=broken)
+        with self.assertRaises(tuffet.Cancelled):
+            self.made("stopped.gguf", plan=lambda plan: False)
         self.assertEqual(sorted(self.folder.iterdir()), before)
 
     def test_wrong_use(self):

@@ -10,7 +10,7 @@ from . import _c
 from .errors import (ArgumentError, Cancelled, DeviceError, Error, FileError, FormatError, Full,
                      NoMemory, NumbersError, Unsupported)
 from .model import Grammar, Info, Model, Prefix, Prompt
-from .quantizing import Input, Loss, Quantized, import_folder, quantize
+from .quantizing import Input, Loss, Plan, Quantized, import_folder, quantize
 from .session import Batch, Sampler, Session
 
 __all__ = ["ArgumentError", "Batch", "Cancelled", "DeviceError", "Error", "FileError",

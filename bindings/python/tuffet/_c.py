@@ -121,6 +121,14 @@ class tft_quantize_system(Structure):
     _fields_ = [("name", c_char_p), ("text", c_char_p)]
 
 
+class tft_quantize_plan(Structure):
+    _fields_ = [("size", c_size_t), ("disk", c_uint64), ("imported", c_uint64),
+                ("file", c_uint64), ("memory", c_uint64), ("operations", c_double)]
+
+
+PLAN = CFUNCTYPE(c_bool, c_void_p, POINTER(tft_quantize_plan))
+
+
 class tft_quantize_opts(Structure):
     _fields_ = [("size", c_size_t), ("tokenizer", c_char_p), ("n_threads", c_int),
                 ("bits", c_char_p), ("bits_search", c_char_p), ("group", c_uint32),
@@ -135,7 +143,7 @@ class tft_quantize_opts(Structure):
                 ("cushion_cost", c_float), ("tune", c_int), ("tune_epochs", c_uint32),
                 ("tune_rate", c_float), ("tune_lambda", c_float), ("kv", c_char_p),
                 ("kv_search", c_char_p), ("progress", STEP), ("note", NOTE), ("user", c_void_p),
-                ("ignore_keys", c_char_p)]
+                ("ignore_keys", c_char_p), ("plan", PLAN)]
 
 
 class tft_quantize_loss(Structure):
@@ -153,7 +161,7 @@ class tft_quantize_result(Structure):
                 ("n_prefix", c_uint32), ("prefix", POINTER(c_int32)),
                 ("check", POINTER(tft_quantize_loss)), ("n_check", c_size_t),
                 ("input", POINTER(tft_quantize_input)), ("n_input", c_size_t),
-                ("bits", c_char_p), ("kv", c_char_p)]
+                ("bits", c_char_p), ("kv", c_char_p), ("report", c_char_p), ("json", c_char_p)]
 
 
 class tft_import_opts(Structure):

@@ -3,6 +3,7 @@
 tuffet_quantize.h is the manual of what each option means."""
 from __future__ import annotations
 
+import json
 import os
 from ctypes import POINTER, byref, c_uint64, sizeof
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
 }
 _TYPES = ("keep", "f16", "bf16", "f32")
 # Fields that quantize() sets itself.
-_OWN = {"size", "calib", "n_calib", "system", "n_system", "progress", "note", "user"}
+_OWN = {"size", "calib", "n_calib", "system", "n_system", "progress", "note", "user", "plan"}
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,32 @@ class Quantized:
     inputs: List[Input]
     bits: Optional[str]  # found by bits_search
     kv: Optional[str]  # found by kv_search
+    report: str  # lines for people, as tuffet quantize prints them
+    json: Dict[str, Any]  # all results, as tuffet quantize --json prints them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What quantize() takes: estimates, without searches and tuning. Sizes are bytes."""
+    disk: int  # that it will need at most, from now on
+    imported: int  # of the import of a folder, which stays until the end
+    file: int  # of the new file; 0: not known before a folder is imported, as are
+    memory: int
+    operations: float  # on floats; a multiply-add is two
 
 
 class _Callbacks:
     """The callbacks of a call. An exception in one stops the call, and is raised after it."""
 
-    def __init__(self, progress: Optional[Progress], note: Optional[Callable[[str], object]]):
+    def __init__(self, progress: Optional[Progress], note: Optional[Callable[[str], object]],
+                 plan: Optional[Callable[[Plan], Optional[bool]]] = None):
         self.raised: Optional[BaseException] = None
         self.progress = progress
         self.note = note
+        self.plan = plan
         self.c_progress = _c.STEP(self._step)
         self.c_note = _c.NOTE(self._note)
+        self.c_plan = _c.PLAN(self._plan)
 
     def _step(self, _user: Any, step: bytes, done: float) -> bool:
         try:
@@ -87,6 +103,15 @@ class _Callbacks:
                 self.note(text.decode("utf-8", "replace"))
         except BaseException as e:
             self.raised = e
+
+    def _plan(self, _user: Any, p: Any) -> bool:
+        try:
+            c = p.contents
+            return self.plan is None or self.plan(
+                Plan(c.disk, c.imported, c.file, c.memory, c.operations)) is not False
+        except BaseException as e:
+            self.raised = e
+            return False
 
     def check(self, status: int, err: _c.tft_error) -> None:
         if self.raised is not None:
@@ -128,17 +153,20 @@ def _result(r: _c.tft_quantize_result) -> Quantized:
     inputs = [Input(i.name.decode(), i.per_token, i.scale, i.zero, i.min, i.max, i.error)
               for i in r.input[:r.n_input]]
     return Quantized(r.n_tokens, r.window, list(r.prefix[:r.n_prefix]), losses, inputs,
-                     _text(r.bits), _text(r.kv))
+                     _text(r.bits), _text(r.kv), r.report.decode(), json.loads(r.json))
 
 
 def quantize(model: Path, out: Path, *, calib: Union[str, bytes, None] = None,
              system: Optional[Mapping[str, str]] = None, progress: Optional[Progress] = None,
-             note: Optional[Callable[[str], object]] = None, **options: Any) -> Quantized:
+             note: Optional[Callable[[str], object]] = None,
+             plan: Optional[Callable[[Plan], Optional[bool]]] = None,
+             **options: Any) -> Quantized:
     """Makes a W8A8 model of the float model at a path, a file or a folder, and writes it to `out`.
 
     calib: the calibration text; None: the model writes its own. system: system messages by the
-    names of their prefixes. note: gets a line about what may be unexpected. The other options are
-    fields of tft_quantize_opts: bits="4", dynamic="none", kv_search="2.5", ...; enums are words,
+    names of their prefixes. note: gets a line about what may be unexpected. plan: is told before
+    the work what it takes, and returns False to stop the call; of a folder also before its import,
+    when `disk` is that of the import alone. The other options are fields of tft_quantize_opts: bits="4", dynamic="none", kv_search="2.5", ...; enums are words,
     such as tune="prediction".
     """
     o = _options(options)
@@ -150,7 +178,8 @@ def quantize(model: Path, out: Path, *, calib: Union[str, bytes, None] = None,
                 for name, said in (system or {}).items()]
     o.system = (_c.tft_quantize_system * len(messages))(*messages)
     o.n_system = len(messages)
-    callbacks = _Callbacks(progress, note)
+    callbacks = _Callbacks(progress, note, plan)
+    o.plan = callbacks.c_plan
     o.progress, o.note = callbacks.c_progress, callbacks.c_note
     result, err = POINTER(_c.tft_quantize_result)(), _c.tft_error()
     library = _c.quantize()

@@ -40,7 +40,6 @@ enum tft_status job_misuse(struct job *j, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    j->misuse = true;
     return tft_fail(j->err, TFT_ERR_ARG, "%s", text);
 }
 

@@ -26,9 +26,9 @@ struct job {
     const struct tft_quantize_opts *o; /* without defaults: job_complete */
     const struct quantize_lab *lab;
     struct tft_error *err;         /* not NULL */
-    bool misuse;                   /* the error is that of an option */
     struct tft_model *m;           /* opened by tft_model_open_unexpanded */
     struct tft_new_file *imported; /* the file that m was opened from, if the model is a folder */
+    uint64_t imported_bytes;       /* of its tensors */
     struct tft_chat_template *format; /* NULL: there is none, or it cannot be read, as `formatless`
                                          says */
     struct tft_error formatless;
@@ -38,7 +38,7 @@ struct job {
 /* Replaces defaults by their values. */
 void job_complete(struct tft_quantize_opts *o);
 
-/* An error of an option; returns TFT_ERR_ARG. */
+/* An error of an option, whose name the message begins with; returns TFT_ERR_ARG. */
 enum tft_status job_misuse(struct job *j, const char *fmt, ...) TFT_PRINTF(2, 3);
 
 /* Memory is short; returns TFT_ERR_NOMEM. */

@@ -40,12 +40,22 @@ static bool is_folder(const char *path)
     return os == EISDIR;
 }
 
+/* Before the folder's tensors are written. */
+static bool begin(void *user, uint64_t bytes)
+{
+    struct job *j = user;
+    struct tft_quantize_plan plan = {.size = sizeof plan, .disk = bytes, .imported = bytes};
+    j->imported_bytes = bytes;
+    return !j->o->plan || j->o->plan(j->o->user, &plan);
+}
+
 static void warn(void *user, const char *text) { job_note(user, "%s", text); }
 
 static enum tft_status import(struct job *j, const char *folder)
 {
     struct import_opts o = {.ignore_keys = j->o->ignore_keys,
                             .warn = warn,
+                            .begin = begin,
                             .progress = job_progress,
                             .user = j};
     struct import_result r;

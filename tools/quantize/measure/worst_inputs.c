@@ -33,15 +33,15 @@ double input_error_max(const struct input_error *input)
     return (255 - input->affine.zero) * (double)input->affine.scale;
 }
 
-void worst_inputs_print(FILE *f, const struct worst_inputs *w, uint32_t n_layer)
+void worst_inputs_print(struct sink *to, const struct worst_inputs *w, uint32_t n_layer)
 {
     char name[64];
     if (w->n)
-        fprintf(f, "%u of %u static inputs lose more than %.0f %% of their power to 8 bits:\n",
+        sink_print(to, "%u of %u static inputs lose more than %.0f %% of their power to 8 bits:\n",
                 w->n, w->inputs, 100 * WORST_INPUTS_ERROR);
     for (uint32_t i = 0; i < worst_inputs_shown(w); i++) {
         const struct input_error *input = &w->worst[i];
-        fprintf(f, "  %-22s %5.1f %%   range %.4g .. %.4g\n",
+        sink_print(to, "  %-22s %5.1f %%   range %.4g .. %.4g\n",
                 quantize_input_name(n_layer, input->index, name), 100 * input->error,
                 input_error_min(input), input_error_max(input));
     }

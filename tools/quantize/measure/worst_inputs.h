@@ -4,9 +4,9 @@
 #define QUANTIZE_MEASURE_WORST_INPUTS_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "simd/kernels.h"
+#include "tools/quantize/sink.h"
 
 /* An input is listed above this share of its power, -20 dB. Rounding to steps of range / 255 leaves
    noise of (range / 255)^2 / 12: -59 dB for a uniform signal, -40 to -30 dB for real ones. */
@@ -37,6 +37,6 @@ double input_error_min(const struct input_error *input);
 double input_error_max(const struct input_error *input);
 
 /* Prints a table, or nothing if n is 0. n_layer: layers of the model. */
-void worst_inputs_print(FILE *f, const struct worst_inputs *w, uint32_t n_layer);
+void worst_inputs_print(struct sink *to, const struct worst_inputs *w, uint32_t n_layer);
 
 #endif
