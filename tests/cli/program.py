@@ -23,6 +23,7 @@ import start
 
 WRAPPER = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
 TUFFET, TOY, EMBED = ([*WRAPPER, program] for program in sys.argv[1:4])
+LAB = [*WRAPPER, str(pathlib.Path(sys.argv[1]).with_name("lab_quantize"))]  # tools/lab/quantize.c
 PATIENCE = 60  # seconds, for a program that should take less than one
 
 
@@ -81,6 +82,11 @@ class Case(unittest.TestCase):
 
     def json(self, *args, stdin=b""):
         return json.loads(self.tuffet(*args, "--json", stdin=stdin))
+
+    def lab(self, _, *args):
+        """The JSON object of a command line "quantize ..." with options of the lab."""
+        return json.loads(subprocess.run([*LAB, *args, "--json"], check=True, timeout=PATIENCE,
+                                         capture_output=True).stdout)
 
     def fails(self, *args, stdin=b"", status=1):
         """The error message. The program must print nothing else, and exit with this status."""

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-from program import TUFFET, Case, interrupt, main, opened, wait_until
+from program import LAB, TUFFET, Case, interrupt, main, opened, wait_until
 
 DEMO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../models/demo/stories2M.gguf")
 TEXT = (b"Once upon a time, there was a little girl named Lily. She liked to play in the garden. "
@@ -151,7 +151,7 @@ class Activations(Case):
         path = self.path("clipped" + "".join(args))
         if not os.path.exists(path):
             # it may lose much, which is a warning
-            subprocess.run([*TUFFET, "quantize", self.toy(endless=1), "-o", path,
+            subprocess.run([*LAB, self.toy(endless=1), "-o", path,
                             "--calib", self.text, "--calib-tokens=500", "--calib-window=100",
                             "--range=percentile", "--percentile=99", *args],
                            check=True, capture_output=True)

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import unittest
 
-from program import PATIENCE, TUFFET, Case, Terminal, main, opened, wait_until
+from program import LAB, PATIENCE, TUFFET, Case, Terminal, main, opened, wait_until
 
 # Threads of a toy mostly wait where other tests have the CPUs.
 THREADS = [] if "TUFFET_THOROUGH" in os.environ else ["-t1"]
@@ -50,7 +50,7 @@ class Quantize(Case):
             os.rmdir(path) if os.path.isdir(path) else os.remove(path)
 
     def test_json(self):
-        found = self.json(*self.arguments("--range=min-max"))
+        found = self.lab(*self.arguments("--range=min-max"))
         self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "tried", "cushion",
                                       "tune", "system", "kv_search", "bits_search", "dynamic",
                                       "check", "inputs"})
@@ -244,14 +244,12 @@ class Quantize(Case):
         self.assertIn(b"correct", self.tuffet("inspect", model, "--verify"))
 
     def test_inspect(self):
-        model = self.quantized("--intact-tokens=1,13", "--smooth=0.5", "--rotate=o",
-                               "--weights=per-tensor", "--calib-window=50",
-                               "--calib-tokens=120", "--range=percentile", "--percentile=90",
-                               "--dynamic=0.attn_q,output", out="out-i")
-        made = self.json(*self.arguments("--intact-tokens=1,13", "--smooth=0.5", "--rotate=o",
-                                         "--weights=per-tensor", "--calib-window=50",
-                                         "--calib-tokens=120", "--range=percentile",
-                                         "--percentile=90", "--dynamic=0.attn_q,output"))
+        made = self.lab(*self.arguments("--intact-tokens=1,13", "--smooth=0.5", "--rotate=o",
+                                        "--weights=per-tensor", "--calib-window=50",
+                                        "--calib-tokens=120", "--range=percentile",
+                                        "--percentile=90", "--dynamic=0.attn_q,output",
+                                        out="out-i"))
+        model = self.path("out-i")
         facts, toy = self.json("inspect", model), self.json("inspect", self.toy(endless=1))
         self.assertIsNone(toy["w8a8"])
         about = facts["w8a8"]
@@ -289,7 +287,7 @@ class Quantize(Case):
         self.assertTrue(said[-2].startswith("check: text: perplexity "))
         self.assertIn(f", {check['percent']:+.1f} % over floats; divergence ", said[-2])
         self.assertIn("warning: this loss is high", said[-1])
-        done = subprocess.run([*TUFFET, *self.arguments("--range=percentile", "--percentile=60")],
+        done = subprocess.run([*LAB, *self.arguments("--range=percentile", "--percentile=60")[1:]],
                               capture_output=True, timeout=PATIENCE)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
         self.assertTrue(self.tuffet("inspect", self.path("out")).endswith(done.stderr))
@@ -378,8 +376,8 @@ class Quantize(Case):
 
     def test_the_paper_s_cushion(self):
         """It begins with BOS alone, adds tokens at the end, and asks nothing of likelihood."""
-        found = self.json(*self.arguments("--cushion=paper", "--cushion-sample=6",
-                                          "--cushion-tau=9", "--cushion-max=3"))
+        found = self.lab(*self.arguments("--cushion=exhaustive", "--paper", "--cushion-sample=6",
+                                         "--cushion-tau=9", "--cushion-max=3"))
         self.assertIsNone(found["cushion"]["cost"])
         rounds = found["cushion"]["rounds"]
         self.assertEqual([r["place"] for r in rounds], ["end", "end"])
@@ -416,9 +414,7 @@ class Quantize(Case):
     def test_every_option_changes_the_file(self):
         calib = ["--calib-tokens=512", "--calib-window=64"]
         files = [self.read(self.quantized(*calib))]
-        for args in ["--calib-tokens=128", "--calib-window=100", "--range=min-max",
-                     "--range=percentile",
-                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o",
+        for args in ["--calib-tokens=128", "--calib-window=100", "--smooth=0.8", "--rotate=o",
                      "--rotate=none", "--rotate=o+down",
                      "--cushion=auto --cushion-tau=9 --cushion-cost=9 --cushion-max=2 "
                      "--cushion-sample=6",
@@ -427,16 +423,21 @@ class Quantize(Case):
                      "--bits=4,ffn_down=8", "--bits=ffn_down=4",
                      "--bits=4 --tune --calib-window=32 --calib-tokens=64 --tune-epochs=1 "
                      "--tune-rate=0.1",
-                     "--weights=per-tensor", "--intact=none", "--intact-text=hello world",
+                     "--intact=none", "--intact-text=hello world",
                      "--intact-tokens=5,1", "--dynamic=all",
-                     "--dynamic=all --dynamic-per=tensor",
                      "--tune --calib-window=32 --calib-tokens=64 --tune-epochs=1 --tune-rate=0.1"]:
             files.append(self.read(self.quantized(*calib, *args.split(" --")[:1],
                                                   *("--" + a for a in args.split(" --")[1:]))))
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
+        for args in [["--range=min-max"], ["--range=percentile"],
+                     ["--range=percentile", "--percentile=90"], ["--weights=per-tensor"]]:
+            self.lab(*self.arguments(*calib, *args))
+            files.append(self.read(self.path("out")))
         self.assertEqual(len(set(files)), len(files))
+        self.lab(*self.arguments(*calib, "--range=mse", "--weights=per-channel"))
+        self.assertEqual(self.read(self.path("out")), files[0])
         for args in ["--intact=auto", "--intact=bos", "-t3", "--intact-text=", "--cushion=none",
-                     "--rotate=auto", "--range=mse", "--bits=8", "--bits=4,8", "--rounding=awq"]:
+                     "--rotate=auto", "--bits=8", "--bits=4,8", "--rounding=awq"]:
             self.assertEqual(self.read(self.quantized(*calib, args)), files[0], args)
 
     def test_bits_of_weights(self):
@@ -487,9 +488,7 @@ class Quantize(Case):
                           (["--bits-search=0.001MB"], "more than the budget of 1000"),
                           (["--bits-search=5", "--calib-tokens=40"], "two windows")]:
             self.assertIn(why, self.fails(*self.arguments("--calib-window=40", *args)))
-        for args, why in [(["--bits-search=4", "--bits=4"], "exclude each other"),
-                          (["--bits-search=4", "--weights=per-tensor"],
-                           "leave out --weights per-tensor")]:
+        for args, why in [(["--bits-search=4", "--bits=4"], "exclude each other")]:
             self.assertIn(why, self.fails(*self.arguments(*args), status=2))
         self.assertEqual(self.left(), [])
 
@@ -881,8 +880,6 @@ class Quantize(Case):
                             "0.ffn_up,output,1": [INPUTS[2], *INPUTS[4:]]}.items():
             self.assertEqual(self.ranges("--dynamic", list), {name: token[name] for name in names},
                              list)
-        self.assertEqual(set(self.ranges("--dynamic=all", "--dynamic-per=tensor").values()),
-                         {"tensor"})
         model = self.quantized("--dynamic=all")
         self.assertGreater(len(self.tuffet("run", model, "-phello", "-s1", "-n20")), 5)
         self.assertEqual(self.json("inspect", model)["w8a8"]["inputs"],
@@ -931,21 +928,27 @@ class Quantize(Case):
         self.assertIn("-o FILE", self.fails("quantize", toy, "--calib", self.text, status=2))
         for args, why in [
             (["--smooth=2"], "within 0 .. 1"), (["--smooth=nan"], "--smooth"),
-            (["--percentile=0"], "above 0"),
-            (["--percentile=101"], "at most 100"), (["--rotate=x"], "auto|none|o|o+down|all"),
-            (["--range=x"], "min-max|percentile|mse"),
-            (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"),
-            (["--dynamic-per=layer"], "token|tensor"), (["--prefix-bits=3"], "16|8|4"),
+            (["--rotate=x"], "auto|none|o|o+down|all"),
+            (["--intact=eos"], "auto|none|bos"), (["--prefix-bits=3"], "16|8|4"),
+            (["--range=mse"], "--range"), (["--weights=per-tensor"], "--weights"),
+            (["--dynamic-per=token"], "--dynamic-per"), (["--cushion=paper"], "exhaustive"),
             (["--intact=bos", "--intact-text=a"], "exclude each other"),
             (["--intact=none", "--intact-tokens=1"], "exclude each other"),
             (["--intact-text=a", "--intact-tokens=1"], "exclude each other"),
             (["--calib-tokens=0"], "at least 1"),
             (["--group=16"], "32, 64 or 128"), (["--rounding=up"], "gptq|nearest|awq"),
             (["--bits=4", "--rounding=awq", "--smooth=0.5"], "scale the same inputs"),
-            (["--bits=4", "--weights=per-tensor"], "leave out --weights per-tensor"),
             (["--calib-tokens=100"], "less than the window of 252"),
         ]:
             self.assertIn(why, self.fails(*self.arguments(*args), status=2))
+        for args, why in [(["--range=x"], "min-max|percentile|mse"),
+                          (["--percentile=0"], "above 0"),
+                          (["--bits=4", "--weights=per-tensor"], "leave out --weights per-tensor"),
+                          (["--percentile=101"], "at most 100")]:
+            done = subprocess.run([*LAB, *self.arguments(*args)[1:]], capture_output=True,
+                                  timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stdout), (2, b""), args)
+            self.assertIn(why, done.stderr.decode())
         for item in ["99", "0-99", "1-0", "0-", "ffn", "0.", "0.ffn", "0.output", "0x1", "-1", "+1",
                      " 0", "", "4294967296", "99999999999999999999",
                      "0-4294967296", "0-99999999999999999999", "all ", "0.attn_q.attn_q"]:

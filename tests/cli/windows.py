@@ -68,7 +68,7 @@ def cases(cpus):
     yield "quantize stories.gguf -o w8a8.gguf --calib-tokens 1024 --json"
     yield "quantize stories.gguf -o w4.gguf --calib-tokens 1024 --bits 4 --kv kivi --json"
     yield "quantize stories.gguf -o a.gguf --calib-tokens 512 --bits 3 --rounding awq --rotate all"
-    yield "quantize stories.gguf -o p.gguf --calib-tokens 512 --smooth 0.5 --range percentile"
+    yield "quantize stories.gguf -o p.gguf --calib-tokens 512 --smooth 0.5"
     yield "quantize stories.gguf -o d.gguf --calib-tokens 512 --dynamic all --intact-text Once"
     for cpu, model in itertools.product(cpus, ["stories.gguf", "w8a8.gguf", "w4.gguf"]):
         yield ["run", model, "--cpu", cpu, "-n80", *story]

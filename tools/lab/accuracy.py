@@ -3,9 +3,10 @@
 
     tools/lab/accuracy.py MODEL --text TEXT --calib OTHER_TEXT [--lambada FILE] [OPTIONS]
 
-Writes one table. Each row converts MODEL with `tuffet quantize`, measures `tuffet ppl` on the first
---tokens tokens of TEXT, and deletes the converted model. Ranges must come from another text than
-the one that is scored. tools/lab/accuracy.md explains the rows and has results.
+Writes one table. Each row converts MODEL with lab_quantize (tools/lab/quantize.c), measures
+`tuffet ppl` on the first --tokens tokens of TEXT, and deletes the converted model. Ranges must come
+from another text than the one that is scored. tools/lab/accuracy.md explains the rows and has
+results.
 
 --lambada adds a column: the accuracy of `tuffet eval` on the first --passages passages, with its
 standard error. --search adds rows for the prefix that `tuffet quantize --cushion auto` finds.
@@ -28,7 +29,6 @@ LEAST_ERROR = (", least-error ranges", ["--range", "mse"])
 ONE_SCALE = (", one scale per weight matrix", ["--weights", "per-tensor"])
 STATIC = ("static", ["--range", "min-max"])
 DYNAMIC_TOKEN = ("dynamic per token", ["--dynamic", "all"])
-DYNAMIC_TENSOR = ("dynamic per tensor", ["--dynamic", "all", "--dynamic-per", "tensor"])
 LEARN = ((", tuned", ["--tune"]), (", calibrated", ["--calibrate"]))
 
 
@@ -53,16 +53,14 @@ def rows(pivots, tune):
     yield row(STATIC, last, ALL_ROTATED, LEAST_ERROR, SMOOTHED)
     yield row(STATIC, last, ROTATED, LEAST_ERROR, ONE_SCALE)
     for prefix in prefixes:
-        for dynamic in (DYNAMIC_TENSOR, DYNAMIC_TOKEN):
-            for how in ([NOT_ROTATED], [NOT_ROTATED, SMOOTHED], [ROTATED], [ALL_ROTATED]):
-                yield row(dynamic, prefix, *how)
+        for how in ([NOT_ROTATED], [NOT_ROTATED, SMOOTHED], [ROTATED], [ALL_ROTATED]):
+            yield row(DYNAMIC_TOKEN, prefix, *how)
     for learn in LEARN if tune else ():
         for how in ([NOT_ROTATED], [NOT_ROTATED, SMOOTHED], [ALL_ROTATED, LEAST_ERROR],
                     [ALL_ROTATED, LEAST_ERROR, SMOOTHED]):
             yield row(STATIC, last, *how, learn)
         for rotation in (NOT_ROTATED, ALL_ROTATED):
-            for dynamic in (DYNAMIC_TENSOR, DYNAMIC_TOKEN):
-                yield row(dynamic, last, rotation, learn)
+            yield row(DYNAMIC_TOKEN, last, rotation, learn)
 
 
 def arguments():

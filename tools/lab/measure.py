@@ -1,23 +1,28 @@
 """What the scripts that write tables of accuracy share."""
 import argparse
 import json
+import pathlib
 import subprocess
 import sys
 
 
 class Tuffet:
-    """The program. A call returns the JSON object that the command prints."""
+    """The program, and lab_quantize, built beside it, for its command quantize. A call returns the
+    JSON object that the command prints."""
 
     def __init__(self, path):
         self.path = path
 
     def __call__(self, *args, refusable=False):
         """Ends the script if the command fails; None if it is refusable and exits with 1."""
-        run = subprocess.run([self.path, *args, "--json"], stdout=subprocess.PIPE, check=False)
+        program = [self.path]
+        if args[0] == "quantize":  # with the options of the lab
+            program, args = [pathlib.Path(self.path).with_name("lab_quantize")], args[1:]
+        run = subprocess.run([*program, *args, "--json"], stdout=subprocess.PIPE, check=False)
         if run.returncode == 1 and refusable:
             return None
         if run.returncode:
-            sys.exit(f"tuffet {' '.join(args)}: exit status {run.returncode}")
+            sys.exit(f"{program[0]} {' '.join(args)}: exit status {run.returncode}")
         return json.loads(run.stdout)
 
 

@@ -44,7 +44,7 @@ class Papers:
         self.made, self.of_floats, self.blocks = {}, None, None
 
     def make(self, *options):
-        """The path of the model that tuffet quantize makes with these options."""
+        """The path of the model that lab_quantize makes with these options."""
         if options not in self.made:
             path = os.path.join(self.folder, f"{len(self.made)}.gguf")
             self.tuffet("quantize", self.a.model, "-o", path, "--calib", self.a.calib,
@@ -99,8 +99,7 @@ class Papers:
         return 8 * shape["memory"]["kv_per_token"] / numbers
 
 
-DYNAMIC = {"static": [], "dynamic per tensor": ["--dynamic", "all", "--dynamic-per", "tensor"],
-           "dynamic per token": ["--dynamic", "all"]}
+DYNAMIC = {"static": [], "dynamic per token": ["--dynamic", "all"]}
 
 
 def cushion_1(p):
@@ -117,11 +116,11 @@ def cushion_1(p):
 
 
 def cushion_3(p):
-    """CushionCache, table 3: what each step adds, with ranges per tensor"""
-    dynamic = DYNAMIC["dynamic per tensor"]
+    """CushionCache, table 3: what each step adds, with ranges per token"""
+    dynamic = DYNAMIC["dynamic per token"]
     p.titles("step")
     p.row_of_floats("floats")
-    for words, options in [("dynamic per tensor", PREFIX_NONE), ("+ prefix", p.prefix),
+    for words, options in [("dynamic per token", PREFIX_NONE), ("+ prefix", p.prefix),
                            ("+ tuned, lambda 0", [*p.prefix, "--tune", "--tune-lambda", "0"]),
                            ("+ lambda 0.01", [*p.prefix, "--tune", "--tune-lambda", "0.01"])]:
         if not (p.a.no_tune and "--tune" in options):
