@@ -233,22 +233,18 @@ static struct tft_quantize_opts library_options(void)
 /* What callbacks share. */
 static struct {
     struct cli_progress bar;
-    char step[64]; /* the current one; the bar shows its name */
+    bool begun;
+    char step[64]; /* the current one, which the bar shows */
     int status;    /* of the plan */
 } line;
-
-static void begin_line(const char *step)
-{
-    cli_progress_end(&line.bar);
-    snprintf(line.step, sizeof line.step, "%s", step);
-    cli_progress_begin(&line.bar, line.step);
-}
 
 static bool progress(void *user, const char *step, double done)
 {
     (void)user;
-    if (strcmp(line.step, step) != 0)
-        begin_line(step);
+    snprintf(line.step, sizeof line.step, "%s", step);
+    if (!line.begun)
+        cli_progress_begin(&line.bar, line.step);
+    line.begun = true;
     cli_progress_at(&line.bar, done);
     return !cli_interrupted();
 }

@@ -18,11 +18,10 @@ static enum tft_status convert(struct quantize_run *run)
 {
     struct job *j = &run->job;
     bool stopped;
-    enum tft_status status = job_begin(j, run->o.rows_k ? "quantizing again" : "quantizing");
+    enum tft_status status = job_begin(j, run->o.rows_k ? "quantizing again" : "quantizing", 1);
     if (status != TFT_OK)
         return status;
-    status =
-        quantize_temp(run->m, j->out, &run->o, run->result, &run->made.temp, &stopped, j->err);
+    status = quantize_temp(run->m, j->out, &run->o, run->result, &run->made.temp, &stopped, j->err);
     return job_end(j, status, stopped);
 }
 
@@ -31,9 +30,10 @@ static enum tft_status choose_ranges(struct quantize_run *run)
 {
     if (!job_check_has_text(&run->text))
         return TFT_OK;
+    job_enter(&run->job, JOB_RANGES);
     enum tft_status status = job_check_open(&run->check, &run->text);
     if (status == TFT_OK)
-        status = job_check_made(&run->check, &run->made, "checking");
+        status = job_check_made(&run->check, &run->made, "checking", 0.3);
     return status == TFT_OK
                ? job_ranges_choose(&run->ranges, &run->check, &run->text, &run->made, run->range)
                : status;
@@ -46,8 +46,9 @@ static enum tft_status check(struct quantize_run *run, bool changed)
     enum tft_status status = TFT_OK;
     if (!job_check_has_text(&run->text))
         return TFT_OK;
+    job_enter(&run->job, JOB_CHECK);
     if (changed)
-        status = job_check_made(&run->check, &run->made, "checking");
+        status = job_check_made(&run->check, &run->made, "checking", 1);
     return status == TFT_OK
                ? write_held_out(job_made_path(&run->made), run->check.loss, run->job.err)
                : status;
@@ -57,6 +58,7 @@ static enum tft_status check(struct quantize_run *run, bool changed)
 static enum tft_status tune_prefix(struct quantize_run *run)
 {
     bool again;
+    job_enter(&run->job, JOB_TUNE);
     enum tft_status status = job_tune_run(&run->tune, &run->o, &run->made, &again);
     if (status == TFT_OK && again)
         status = convert(run);
@@ -70,14 +72,18 @@ static enum tft_status finish(struct quantize_run *run)
     enum tft_status status = choose_ranges(run);
     if (status == TFT_OK)
         status = tune_prefix(run);
+    job_enter(&run->job, JOB_SYSTEM);
     if (status == TFT_OK)
         status = job_system_finish(&run->system, made);
+    job_enter(&run->job, JOB_KV);
     if (status == TFT_OK)
         status = job_kv_finish(&run->kv, made);
     if (status == TFT_OK)
         status = job_made_finish(made);
     if (status == TFT_OK)
         status = check(run, made->changed);
+    if (status == TFT_OK)
+        status = job_complete_progress(&run->job);
     return status == TFT_OK ? job_made_keep(made) : status;
 }
 
@@ -91,8 +97,10 @@ static enum tft_status make(struct quantize_run *run)
         status = job_system_begin(&run->system, &run->o);
     if (status == TFT_OK)
         status = job_tune_begin(&run->tune, j, &run->o);
+    job_enter(j, JOB_BITS);
     if (status == TFT_OK)
         status = job_bits_run(j, &run->o, run->matrix_bits, &run->bits);
+    job_enter(j, JOB_QUANTIZE);
     if (status == TFT_OK)
         status = convert(run);
     if (status == TFT_OK)
@@ -143,6 +151,7 @@ static enum tft_status try_all(struct quantize_run *run, enum tft_range *chosen,
     *best = 0;
     for (uint32_t i = 0; i < prefix->n_choices && status == TFT_OK; i++) {
         struct check_prefix *p = &prefix->choice[i];
+        job_part(&run->job, 1.0 / (prefix->n_choices - i));
         status = i ? try_prefix(run, i, &trial) : try_start(run, &trial, chosen);
         job_made_drop(&trial);
         p->nats = job_check_divergence(&run->check);
@@ -172,7 +181,9 @@ static enum tft_status look_for_prefixes(struct quantize_run *run)
 {
     struct job_text *t = &run->text;
     size_t n_first;
+    job_enter(&run->job, JOB_LOOK);
     enum tft_status status = job_prefix_look(&run->prefix, t->ids, t->n, t->window);
+    job_enter(&run->job, JOB_SEARCH);
     if (status == TFT_OK)
         status = job_prefix_search(&run->prefix, t->ids, t->n);
     if (status != TFT_OK)
@@ -192,6 +203,7 @@ static enum tft_status choose_prefix(struct quantize_run *run)
     uint32_t best = 0;
     if (run->prefix.n_choices < 2 || !job_check_has_text(&run->text))
         return TFT_OK;
+    job_enter(&run->job, JOB_TRY);
     enum tft_status status = try_prefixes(run, &best);
     return status == TFT_OK ? job_prefix_take(&run->prefix, best) : status;
 }
@@ -311,6 +323,7 @@ static enum tft_status prepare(struct quantize_run *run)
         status = job_tune_look(j);
     if (status == TFT_OK)
         status = job_system_choose(&run->system, j, &run->prefix);
+    job_enter(j, JOB_TEXT);
     if (status == TFT_OK)
         status = job_text_make(&run->text, j, run->runs, job_prefix_most(&run->prefix));
     tft_model_close(run->runs); /* and its memory is free */
@@ -328,6 +341,7 @@ enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, 
     run->status = tft_options_take(&run->given, sizeof run->given, given, "tft_quantize_opts", err);
     if (run->status == TFT_OK) {
         job_complete(&run->given);
+        job_expect(j);
         run->status = check_options(j);
     }
     if (run->status == TFT_OK)

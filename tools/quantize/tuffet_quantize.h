@@ -138,9 +138,9 @@ struct tft_quantize_opts {
     const char *kv_search; /* a budget: choose the bits of each layer within "2.5" bits of a number,
                               "5632B" of a token, or "2.5@8192" at a depth; NULL: no search */
 
-    /* NULL, or a callback: `done` is 0..1 of the step, which begins with 0 and lasts until the name
-       changes or 0 comes again. If the callback returns false, the call ends with
-       TFT_ERR_CANCELLED. */
+    /* NULL, or a callback: `done` is 0..1 of the call, by the time that its steps are estimated to
+       take, and never falls; `step` is the name of the current one. If the callback returns false,
+       the call ends with TFT_ERR_CANCELLED. */
     bool (*progress)(void *user, const char *step, double done);
     void (*note)(void *user, const char *text); /* NULL, or told in a line what a user may not
                                                    expect */

@@ -13,7 +13,8 @@ from . import _c
 from .errors import check
 
 Path = Union[str, "os.PathLike[str]"]
-#: gets the name of a step and how much of it is done, 0..1; returns False to stop the call
+#: gets the name of the current step and how much of the call is done, 0..1, which never falls;
+#: returns False to stop the call
 Progress = Callable[[str, float], Optional[bool]]
 
 # Options that are words, in the order of the enums.

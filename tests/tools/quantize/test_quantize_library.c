@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "fed.h"
 #include "tools/quantize/tuffet_quantize.h"
@@ -25,14 +26,56 @@ enum { MOST_STEPS = 64 };
 struct seen {
     char step[MOST_STEPS][64]; /* [n] */
     unsigned n;
+    double done;           /* the last value that was told */
+    double at[MOST_STEPS]; /* [n] when the step began */
     const char *stop;
+    uint64_t temps; /* the most bytes that temporary files had together */
 };
+
+/* Files without a name, each once, although several descriptors are open. */
+static uint64_t bytes_of_unnamed(void)
+{
+    uint64_t all = 0;
+    ino_t seen[256];
+    unsigned n = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        struct stat s;
+        bool counted = fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_nlink > 0;
+        for (unsigned i = 0; i < n && !counted; i++)
+            counted = seen[i] == s.st_ino;
+        if (counted)
+            continue;
+        seen[n++] = s.st_ino;
+        all += (uint64_t)s.st_size;
+    }
+    return all;
+}
+
+/* Where files cannot lack a name. */
+static uint64_t bytes_of_named(void)
+{
+    uint64_t all = 0;
+    char path[64];
+    for (int i = 0; i < 4; i++) {
+        struct stat s;
+        snprintf(path, sizeof path, "library.gguf.tmp%d", i);
+        if (stat(in_folder(path), &s) == 0)
+            all += (uint64_t)s.st_size;
+    }
+    return all;
+}
 
 static bool watch(void *user, const char *step, double done)
 {
     struct seen *s = user;
-    if (done == 0 && s->n < MOST_STEPS)
+    uint64_t temps = bytes_of_unnamed() + bytes_of_named();
+    assert_true(done >= s->done && done <= 1);
+    s->done = done;
+    s->temps = temps > s->temps ? temps : s->temps;
+    if (s->n < MOST_STEPS && (!s->n || strcmp(s->step[s->n - 1], step) != 0)) {
+        s->at[s->n] = done;
         snprintf(s->step[s->n++], sizeof s->step[0], "%s", step);
+    }
     return !s->stop || strcmp(step, s->stop) != 0;
 }
 
@@ -71,6 +114,9 @@ static void makes_a_model(void **state)
     assert_true(has_step(&seen, "writing calibration text"));
     assert_true(has_step(&seen, "quantizing"));
     assert_true(has_step(&seen, "checking"));
+    assert_true(seen.done == 1);
+    for (unsigned i = 1; i < seen.n; i++)
+        assert_true(seen.at[i] > 0 && seen.at[i] < 1);
     assert_int_equal(r->size, sizeof *r);
     assert_int_equal(r->window, 64);
     assert_true(r->n_tokens >= 64 && r->n_tokens % 64 == 0);
@@ -112,6 +158,10 @@ static void finds_bits_and_a_cache(void **state)
         fail_msg("%s", err.msg);
     assert_non_null(r->bits);
     assert_true(strchr("2348", r->bits[0]) != NULL);
+    struct stat size;
+    assert_int_equal(stat(out, &size), 0); /* the model of 8 bits went before this one came */
+    assert_true((double)seen.temps > 0.9 * (double)size.st_size &&
+                (double)seen.temps < 1.6 * (double)size.st_size);
     struct tft_quantize_opts again = small(&seen);
     struct tft_quantize_result *other;
     again.bits = r->bits;

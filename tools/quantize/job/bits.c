@@ -100,7 +100,7 @@ static enum tft_status make_eight(struct job_made *made, const struct quantize_o
     o.bits = NULL;
     o.kv = quantize_float_cache(from->kv);
     o.outputs = NULL;
-    enum tft_status status = result ? job_begin(j, "quantizing to 8 bits") : job_no_memory(j);
+    enum tft_status status = result ? job_begin(j, "quantizing to 8 bits", 0.1) : job_no_memory(j);
     if (status == TFT_OK)
         status = quantize_temp(j->m, j->out, &o, result, &made->temp, &stopped, j->err);
     if (status == TFT_OK)
@@ -127,7 +127,7 @@ static enum tft_status search(struct job_made *made, const struct bits_search_op
     bool stopped;
     enum tft_status status = job_made_open(made);
     if (status == TFT_OK)
-        status = job_begin(j, "searching bits");
+        status = job_begin(j, "searching bits", 1);
     if (status != TFT_OK)
         return status;
     status = bits_search(made->model, o, r, &stopped, j->err);

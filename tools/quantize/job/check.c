@@ -72,7 +72,7 @@ enum tft_status job_check_open(struct job_check *c, const struct job_text *t)
     c->j = j;
     if (!copy_texts(c, t, text))
         return job_no_memory(j);
-    enum tft_status status = job_begin(j, "running the float model");
+    enum tft_status status = job_begin(j, "running the float model", 0.3);
     if (status != TFT_OK)
         return status;
     status = check_open(&c->floats, j->m, text, &how, &stopped, j->err);
@@ -87,12 +87,13 @@ void job_check_free(struct job_check *c)
     *c = (struct job_check){0};
 }
 
-enum tft_status job_check_made(struct job_check *c, const struct job_made *made, const char *step)
+enum tft_status job_check_made(struct job_check *c, const struct job_made *made, const char *step,
+                               double share)
 {
     struct job *j = c->j;
     struct check_how how = how_of(j);
     bool stopped;
-    enum tft_status status = job_begin(j, step);
+    enum tft_status status = job_begin(j, step, share);
     if (status != TFT_OK)
         return status;
     status = check_file(&c->floats, job_made_path(made), &how, c->loss, &stopped, j->err);
@@ -121,7 +122,7 @@ static enum tft_status make_trial(struct job_made *trial, const struct quantize_
     struct job *j = trial->j;
     struct quantize_input *result = malloc(tft_model_inputs(j->m) * sizeof *result);
     bool stopped;
-    enum tft_status status = result ? job_begin(j, step) : job_no_memory(j);
+    enum tft_status status = result ? job_begin(j, step, 0.5) : job_no_memory(j);
     if (status == TFT_OK)
         status = quantize_temp(j->m, j->out, o, result, &trial->temp, &stopped, j->err);
     if (status == TFT_OK)
@@ -148,5 +149,5 @@ enum tft_status job_check_try(struct job_check *c, struct job_text *t,
     o.prefix = prefix->token;
     o.n_prefix = prefix->n;
     status = make_trial(trial, &o, step);
-    return status == TFT_OK ? job_check_made(c, trial, step) : status;
+    return status == TFT_OK ? job_check_made(c, trial, step, 0.5) : status;
 }

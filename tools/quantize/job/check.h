@@ -38,8 +38,9 @@ enum tft_status job_check_try(struct job_check *c, struct job_text *t,
                               const struct check_prefix *prefix, uint32_t n_start,
                               const char *step);
 
-/* Measures the model. */
-enum tft_status job_check_made(struct job_check *c, const struct job_made *made, const char *step);
+/* Measures the model, in a step with this share. */
+enum tft_status job_check_made(struct job_check *c, const struct job_made *made, const char *step,
+                               double share);
 
 /* The mean divergence of the groups measured last; infinity instead of NaN. */
 double job_check_divergence(const struct job_check *c);

@@ -62,10 +62,73 @@ void job_note(struct job *j, const char *fmt, ...)
     j->o->note(j->o->user, text);
 }
 
+/* Of a plain run these are 7 passes, as quantize_plan_of has it. */
+void job_expect(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    double rounds = o->cushion == TFT_CUSHION_EXHAUSTIVE ? 500 : 50;
+    bool low_bits = o->bits || o->bits_search;
+    j->done = (struct job_done){
+        .left = {[JOB_IMPORT] = 0.2,
+                 [JOB_TEXT] = o->calib ? 0.1 : 1,
+                 [JOB_LOOK] = 0.5,
+                 [JOB_SEARCH] = o->cushion == TFT_CUSHION_NONE ? 0 : rounds * o->cushion_max,
+                 [JOB_TRY] = 2,
+                 [JOB_BITS] = o->bits_search ? 30 : 0,
+                 [JOB_QUANTIZE] = low_bits ? 6 : 2,
+                 [JOB_RANGES] = 1,
+                 [JOB_TUNE] = o->tune == TFT_TUNE_NONE ? 0 : 10.0 * o->tune_epochs + 2,
+                 [JOB_SYSTEM] = 0.1 * (double)o->n_system,
+                 [JOB_KV] = o->kv_search ? 30 : 0,
+                 [JOB_CHECK] = 0.5}};
+}
+
+static void return_part(struct job_done *d)
+{
+    d->left[d->phase] += d->part;
+    d->part = 0;
+}
+
+void job_part(struct job *j, double share)
+{
+    struct job_done *d = &j->done;
+    return_part(d);
+    d->part = share * d->left[d->phase];
+    d->left[d->phase] -= d->part;
+}
+
+void job_enter(struct job *j, enum job_phase phase)
+{
+    struct job_done *d = &j->done;
+    return_part(d);
+    for (int p = 0; p < (int)phase; p++)
+        d->left[p] = 0;
+    d->phase = phase;
+    job_part(j, 1);
+}
+
+static void take_step(struct job_done *d, double share)
+{
+    double work = share * d->part, ahead = d->part;
+    for (int p = 0; p < JOB_PHASES; p++)
+        ahead += d->left[p];
+    d->from += d->span;
+    d->span = ahead > 0 ? (1 - d->from) * work / ahead : 0;
+    d->part -= work;
+}
+
+static bool tell(struct job *j, double done)
+{
+    struct job_done *d = &j->done;
+    d->shown = done > d->shown ? done : d->shown;
+    d->shown = d->shown < 1 ? d->shown : 1;
+    return !j->o->progress || j->o->progress(j->o->user, j->step, d->shown);
+}
+
 bool job_progress(void *user, double done)
 {
     struct job *j = user;
-    return !j->o->progress || j->o->progress(j->o->user, j->step, done);
+    return tell(j, j->done.from + j->done.span * done);
 }
 
 static enum tft_status stopped_by_caller(struct job *j)
@@ -73,15 +136,21 @@ static enum tft_status stopped_by_caller(struct job *j)
     return tft_fail(j->err, TFT_ERR_CANCELLED, "stopped while %s", j->step);
 }
 
-enum tft_status job_begin(struct job *j, const char *step)
+enum tft_status job_begin(struct job *j, const char *step, double share)
 {
     j->step = step;
+    take_step(&j->done, share);
     return job_progress(j, 0) ? TFT_OK : stopped_by_caller(j);
 }
 
 enum tft_status job_end(struct job *j, enum tft_status status, bool stopped)
 {
     return status == TFT_OK && stopped ? stopped_by_caller(j) : status;
+}
+
+enum tft_status job_complete_progress(struct job *j)
+{
+    return tell(j, 1) ? TFT_OK : stopped_by_caller(j);
 }
 
 /* ---- text */

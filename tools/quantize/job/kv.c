@@ -66,7 +66,7 @@ static enum tft_status search(struct job_kv *k, const struct tft_model *m)
 {
     struct job *j = k->j;
     bool stopped;
-    enum tft_status status = job_begin(j, "searching KV bits");
+    enum tft_status status = job_begin(j, "searching KV bits", 1);
     if (status != TFT_OK)
         return status;
     status = kv_search(m, &k->o, &k->result, &stopped, j->err);

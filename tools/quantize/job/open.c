@@ -59,7 +59,8 @@ static enum tft_status import(struct job *j, const char *folder)
                             .progress = job_progress,
                             .user = j};
     struct import_result r;
-    enum tft_status status = job_begin(j, "importing");
+    job_enter(j, JOB_IMPORT);
+    enum tft_status status = job_begin(j, "importing", 1);
     if (status != TFT_OK)
         return status;
     status = import_temp(folder, j->out, &o, &r, &j->imported, j->err);

@@ -191,7 +191,7 @@ static enum tft_status find_pivots(struct job_prefix *f, int32_t *ids, size_t n,
         .progress = job_progress,
         .user = j,
     };
-    enum tft_status status = job_begin(j, "looking for outliers");
+    enum tft_status status = job_begin(j, "looking for outliers", 1);
     if (status != TFT_OK)
         return status;
     status = pivots_search(j->m, &o, found, &stopped, j->err);
@@ -345,7 +345,8 @@ static enum tft_status begin_round(struct search_steps *s, uint32_t round)
 {
     s->round = round;
     snprintf(s->step, sizeof s->step, "searching, round %u", (unsigned)round + 1);
-    return job_begin(s->j, s->step);
+    uint32_t most = s->j->o->cushion_max; /* tokens, and rounds unless some are refused */
+    return job_begin(s->j, s->step, round < most ? 1.0 / (most - round) : 0.5);
 }
 
 /* A step for each round, as the number of rounds is not known. */

@@ -91,7 +91,7 @@ static enum tft_status search(struct range_search *r, struct tft_model *made,
                                 .n_threads = j->o->n_threads,
                                 .progress = job_progress,
                                 .user = j};
-    enum tft_status status = job_begin(j, "comparing ranges");
+    enum tft_status status = job_begin(j, "comparing ranges", 0.6);
     if (status == TFT_OK) {
         status = range_search(r, made, &o, &stopped, j->err);
         status = job_end(j, status, stopped);
@@ -181,7 +181,7 @@ static enum tft_status give_more(struct job_ranges *c, const struct ranged *f)
         memcpy(lost, check->loss, sizeof lost);
         status = give(c, n, f);
         if (status == TFT_OK)
-            status = job_check_made(check, f->made, "checking ranges");
+            status = job_check_made(check, f->made, "checking ranges", 0.5);
         if (status != TFT_OK || job_ranges_hold(check) ||
             beyond_bars(check) < (1 - LEAST_GAIN) * beyond)
             continue;

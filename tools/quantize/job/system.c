@@ -157,7 +157,7 @@ static enum tft_status compute(struct job_system *c, const struct tft_model *mad
 {
     struct job *j = c->j;
     bool stopped;
-    enum tft_status status = job_begin(j, "computing system messages");
+    enum tft_status status = job_begin(j, "computing system messages", 1);
     if (status != TFT_OK)
         return status;
     status = named_rows(j->m, made, c->o, c->prefix, c->n, &stopped, j->err);

@@ -225,14 +225,14 @@ static enum tft_status write_own(struct job_text *t, const struct tft_model *run
                  "%s: calibrated without conversations: its chat template cannot be read; see "
                  "--template",
                  j->m->source.name);
-    enum tft_status status = job_begin(j, step);
+    enum tft_status status = job_begin(j, step, 0.8);
     if (status != TFT_OK)
         return status;
     status = own_text_write(&t->talks, runs, &o, &stopped, j->err);
     if (status == TFT_ERR_ARG && o.conversation) { /* the template refuses the conversations */
         job_note(j, "%s: calibrated without conversations: %s", j->m->source.name, j->err->msg);
         o.conversation = NULL;
-        status = job_begin(j, step);
+        status = job_begin(j, step, 1);
         if (status == TFT_OK)
             status = own_text_write(&t->talks, runs, &o, &stopped, j->err);
     }

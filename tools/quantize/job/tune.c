@@ -85,7 +85,7 @@ static enum tft_status train(struct job_tune *t, const struct tft_model *made)
         .progress = job_progress,
         .user = j,
     };
-    enum tft_status status = job_begin(j, "tuning");
+    enum tft_status status = job_begin(j, "tuning", 0.8);
     if (status != TFT_OK)
         return status;
     status = tune(made, &o, &t->result, &stopped, j->err);
