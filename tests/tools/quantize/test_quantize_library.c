@@ -55,11 +55,11 @@ static uint64_t bytes_of_unnamed(void)
 static uint64_t bytes_of_named(void)
 {
     uint64_t all = 0;
-    char path[64];
+    char path[128];
     for (int i = 0; i < 4; i++) {
         struct stat s;
-        snprintf(path, sizeof path, "library.gguf.tmp%d", i);
-        if (stat(in_folder(path), &s) == 0)
+        snprintf(path, sizeof path, "%s/library.gguf.tmp%d", folder, i);
+        if (stat(path, &s) == 0)
             all += (uint64_t)s.st_size;
     }
     return all;
