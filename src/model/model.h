@@ -37,8 +37,6 @@ enum tft_range {
     TFT_RANGE_STATIC, /* 8 bits; the file has the scale and the zero-point: CushionCache, section
                          3 */
     TFT_RANGE_TOKEN,  /* 8 bits; the scale and the zero-point come from the token's own range */
-    TFT_RANGE_TENSOR, /* 8 bits; they come from the range of all tokens of a pass. Results depend on
-                         how tokens were fed: for comparisons only */
     TFT_RANGE_GROUPS, /* 8 bits in groups of 32 with a step of their own each (simd/packed.h): for
                          packed weights. Normalised rows and attention's output are floats too */
 };
@@ -330,8 +328,6 @@ struct tft_model {
     bool byte_inputs;  /* some linear layer takes 8-bit activations of one scale */
     bool group_inputs; /* some linear layer takes 8-bit activations in groups */
     bool float_hidden; /* the hidden activations of some layer are rows of floats first */
-    bool pass_ranges;  /* some linear layer's input has a range over all tokens of a pass
-                          (TFT_RANGE_TENSOR): results depend on which tokens share the pass */
 
     struct tft_tokenizer *tokenizer;  /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; NULL if the file has none */

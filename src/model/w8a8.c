@@ -68,6 +68,9 @@ static const struct tft_value *array(struct tft_load *ld, const char *key, uint6
     return v;
 }
 
+/* In files of --dynamic-per tensor, which tuffet quantize had once. */
+enum { OF_A_PASS = TFT_RANGE_TOKEN + 1 };
+
 static struct tft_input input(struct tft_load *ld, const struct input_arrays *a, uint32_t index)
 {
     struct tft_input in = {.index = index};
@@ -82,10 +85,17 @@ static struct tft_input input(struct tft_load *ld, const struct input_arrays *a,
     else if (!tft_value_uint(a->zero, index, &zero) || zero > 255)
         bad = TFT_KEY_INPUT_ZERO;
     else if (!tft_value_uint(a->range, index, &range) || range < TFT_RANGE_STATIC ||
-             range > TFT_RANGE_TENSOR)
+             range > OF_A_PASS)
         bad = TFT_KEY_INPUT_RANGE;
     if (bad) {
         tft_load_fail(ld, TFT_ERR_FORMAT, "element %u of %s is out of range", index, bad);
+        return in;
+    }
+    if (range == OF_A_PASS) {
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "element %u of %s is 3: ranges of all tokens of a pass are not supported; "
+                      "quantize the float model again",
+                      index, TFT_KEY_INPUT_RANGE);
         return in;
     }
     in.range = (enum tft_range)range;
@@ -165,16 +175,12 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
             continue;
         b->in[i] = input(ld, a, tft_input_index(m, l, i));
         m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
-        m->pass_ranges |= b->in[i].range == TFT_RANGE_TENSOR;
     }
     b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
     b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
     m->float_inputs |= b->attn_sub_norm.w != NULL;
     b->in[TFT_IN_DOWN].hadamard = b->in[TFT_IN_SHARED].hadamard = a->hadamard;
     b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
-    if (tft_layer_has_experts(b) && b->in[TFT_IN_DOWN].range == TFT_RANGE_TENSOR)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "the hidden activations of experts have a range of all tokens of a pass");
     connect_block(m, b);
     m->float_hidden |= is_floats_first(&b->down) || is_floats_first(&b->experts.down);
 }
@@ -192,14 +198,13 @@ void tft_w8a8_inputs(struct tft_load *ld)
     }
     m->float_inputs = !ld->w8a8 || m->layer_embed.n;
     m->byte_inputs = ld->w8a8;
-    m->group_inputs = m->float_hidden = m->pass_ranges = false;
+    m->group_inputs = m->float_hidden = false;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)
         layer_inputs(ld, &a, l);
     m->layer_embed.in.index = TFT_NO_INDEX;
     connect(m, &m->layer_embed.w, &m->layer_embed.in);
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
     m->float_inputs |= m->head_in.range != TFT_RANGE_STATIC;
-    m->pass_ranges |= m->head_in.range == TFT_RANGE_TENSOR;
     connect(m, &m->output, &m->head_in);
 }
 

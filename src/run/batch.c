@@ -43,7 +43,7 @@ static struct tft_batch *layout(struct tft_arena *a, const struct tft_model *m,
     struct tft_batch discarded, *place = tft_arena_take(a, 1, sizeof *place),
                                 *b = place ? place : &discarded;
     *b = (struct tft_batch){.m = m,
-                            .joins = m->n_host == m->n_layer && !m->pass_ranges,
+                            .joins = m->n_host == m->n_layer,
                             .n_rows = o->n_sessions,
                             .max_seqs = o->n_sessions};
     b->seq = tft_arena_take(a, o->n_sessions, sizeof *b->seq);

@@ -211,11 +211,10 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* How many draft tokens a pass may compute. None if wrong draft tokens could not be undone
-   (states), or if they would change other tokens of the pass (ranges over all of them). */
+/* How many draft tokens a pass may compute. None if wrong ones could not be undone (states). */
 static uint32_t drafts_of(const struct tft_model *m, const struct tft_session_opts *o)
 {
-    bool undone = !m->state_size && !m->pass_ranges && m->n_host == m->n_layer;
+    bool undone = !m->state_size && m->n_host == m->n_layer;
     if (!undone || !o->n_logits || o->n_hidden)
         return 0;
     return o->lookup < o->n_batch ? o->lookup : o->n_batch - 1;

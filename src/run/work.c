@@ -100,7 +100,6 @@ static void layout_rows(struct tft_work *w, struct tft_arena *a)
         layout_expert_inputs(w, a);
     }
     if (m->byte_inputs || m->group_inputs || m->n_expert) {
-        w->range_part = tft_arena_take(a, (size_t)w->n_threads, sizeof *w->range_part);
         layout_hidden(w, a);
     }
 }

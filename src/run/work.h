@@ -41,7 +41,6 @@ struct tft_work {
                                   rows: n_batch, and at least n_threads */
     struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] scale and zero of a token's bytes, if ranges
                                              are dynamic */
-    float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
     struct tft_hidden_scratch *hidden;    /* [n_threads] */
     float *embed_row;                     /* [n_threads, stride of TFT_P] a token's row of the table
                                              of per-layer embeddings */

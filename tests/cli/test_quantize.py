@@ -265,14 +265,14 @@ class Quantize(Case):
             "prefix": {"method": "intact", "tokens": [1, 13], "tuned": None}, "named": {},
             "rotation": {"values": 8, "ffn_down": 0, "residual": False},
             "smooth": 0.5, "calibration": {"method": "percentile", "tokens": 100, "window": 50},
-            "inputs": {"static": 7, "token": 2, "tensor": 0, "lossy": len(worst)}})
+            "inputs": {"static": 7, "token": 2, "lossy": len(worst)}})
         self.assertEqual((facts["parameters"], facts["runs"]), (toy["parameters"], True))
         self.assertEqual(facts["memory"]["context"], 254)
         self.assertEqual(facts["memory"]["kv_per_token"], toy["memory"]["kv_per_token"])
         self.assertLess(facts["memory"]["weights"], 8192)  # nothing is expanded
 
         text = self.tuffet("inspect", model).decode()
-        for line in [r"weights +int8 per tensor", r"inputs +7 static, 2 per token, 0 per pass",
+        for line in [r"weights +int8 per tensor", r"inputs +7 static, 2 per token",
                      r"rotation +values in blocks of 8",
                      r"smoothing +alpha 0.5", r"prefix +intact, 2 tokens: 1, 13",
                      r"calibration +percentile, 100 tokens in windows of 50"]:
@@ -883,7 +883,7 @@ class Quantize(Case):
         model = self.quantized("--dynamic=all")
         self.assertGreater(len(self.tuffet("run", model, "-phello", "-s1", "-n20")), 5)
         self.assertEqual(self.json("inspect", model)["w8a8"]["inputs"],
-                         {"static": 0, "token": 9, "tensor": 0, "lossy": 0, "worst": []})
+                         {"static": 0, "token": 9, "lossy": 0, "worst": []})
 
     def test_models_of_every_kind(self):
         for settings in [{"arch": "qwen2"}, {"arch": "qwen3"}, {"arch": "gpt2", "vocab": "gpt2"},

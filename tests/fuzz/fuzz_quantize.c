@@ -55,7 +55,7 @@ static void choose_opts(struct bytes *b, struct plan *p)
     for (int i = 0; i < LAYERS * LAYER_MATS; i++)
         p->bits[i] = few ? bits[choose(b, 5)] : 8;
     for (int i = 0; i < INPUTS; i++)
-        p->range[i] = how % 2 ? (enum tft_range)(TFT_RANGE_STATIC + choose(b, 3))
+        p->range[i] = how % 2 ? (enum tft_range)(TFT_RANGE_STATIC + choose(b, 2))
                               : TFT_RANGE_STATIC;
     toy_tokens(more, p->toy.n_vocab, p->text, TEXT);
     toy_tokens(how, p->toy.n_vocab, p->prefix, PREFIX);

@@ -25,13 +25,12 @@ static struct pair pair_of(const struct tft_model *m, struct tft_session_opts o)
     return (struct pair){session(m, o), session(m, o)};
 }
 
-/* The first has no workspace of its own, but where a pass has ranges over all its tokens: there the
-   size of the batch would change the numbers. */
+/* With a batch, the first has no workspace of its own. */
 static struct pair pair_in(struct tft_batch *b, const struct tft_model *m,
                            struct tft_session_opts o)
 {
     struct tft_session_opts in = o;
-    in.batch = m->pass_ranges ? NULL : b;
+    in.batch = b;
     return (struct pair){session(m, in), session(m, o)};
 }
 
@@ -201,27 +200,6 @@ static void bytes(void **state)
     codes.n_rot = 32;
     codes.type = TFT_Q8_0;
     model_goes(written(&codes), 5, 1);
-}
-
-/* Ranges over all tokens of a pass, also where only the head or shared experts have them: no pass
-   is shared. */
-static void ranges_of_all_tokens(void **state)
-{
-    (void)state;
-    const struct toy *t = &expert_toys[SHARED_EXPERT];
-    struct quantize_opts o = usual(&toys[0]);
-    o.range = by_tensor;
-    model_goes(quantized(&toys[0], &o), 5, 0);
-
-    o = usual(&toys[0]);
-    by_token[8] = TFT_RANGE_TENSOR; /* the head */
-    o.range = by_token;
-    model_goes(quantized(&toys[0], &o), 5, 1);
-
-    o = usual(t);
-    by_token[9] = by_token[10] = TFT_RANGE_TENSOR; /* the shared experts of 2 layers */
-    o.range = by_token;
-    model_goes(quantized(t, &o), 5, 0);
 }
 
 /* Steps that a pass has no room for go into the next one. */
@@ -430,10 +408,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(architectures), cmocka_unit_test(caches_side_by_side),
-        cmocka_unit_test(bytes),         cmocka_unit_test(ranges_of_all_tokens),
-        cmocka_unit_test(room),          cmocka_unit_test(threads),
-        cmocka_unit_test(errors),        cmocka_unit_test(one_workspace),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(bytes),         cmocka_unit_test(room),
+        cmocka_unit_test(threads),       cmocka_unit_test(errors),
+        cmocka_unit_test(one_workspace), cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -59,7 +59,7 @@ enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 300, WINDOW = 100, MOST_INPUT
 
 static int32_t text[TEXT];
 static const int32_t prefix[3] = {1, 7, 3};
-static enum tft_range fixed[MOST_INPUTS], by_token[MOST_INPUTS], by_tensor[MOST_INPUTS];
+static enum tft_range fixed[MOST_INPUTS], by_token[MOST_INPUTS];
 static struct quantize_input result[MOST_INPUTS];
 
 /* The options that most tests start from: static ranges, and a prefix of 3 tokens. */
@@ -69,7 +69,6 @@ static inline struct quantize_opts usual(const struct toy *t)
     for (int i = 0; i < MOST_INPUTS; i++) {
         fixed[i] = TFT_RANGE_STATIC;
         by_token[i] = TFT_RANGE_TOKEN;
-        by_tensor[i] = TFT_RANGE_TENSOR;
     }
     return (struct quantize_opts){.text = text,
                                   .n_text = TEXT,

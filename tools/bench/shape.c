@@ -320,7 +320,7 @@ bool shape_has_type(const char *name)
 
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err)
 {
-    static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
+    static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN};
     struct shape_weights w = {.progress = o->progress, .random = 0x9e3779b97f4a7c15};
     const struct shape *s = shape_named(o->name);
     const struct tft_format *format =

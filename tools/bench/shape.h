@@ -18,7 +18,6 @@ enum { SHAPE_GROUP = 64 };
 enum shape_range {
     SHAPE_STATIC, /* they are fixed in the file */
     SHAPE_TOKEN,  /* for each token */
-    SHAPE_PASS,   /* over all tokens of a pass */
 };
 
 struct shape_opts {

@@ -43,9 +43,9 @@ static const struct cli_option options[] = {
     {0, "shape", CLI_TEXT, &opt.shape, "NAME:" SHAPE_NAMES,
      "use random weights in the shape of a known model, instead of MODEL: " SHAPE_NAMES},
     {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8, 4, 3 or 2"},
-    {0, "dynamic", CLI_WORD, &opt.dynamic, "no|token|tensor",
-     "let --shape measure the ranges of activations while it runs, for each token or over all "
-     "tokens of a pass, as a model of quantize --dynamic does"},
+    {0, "dynamic", CLI_WORD, &opt.dynamic, "no|token",
+     "let --shape measure the ranges of activations of each token while it runs, as a model of "
+     "quantize --dynamic does"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: limits, measured with the most threads of the list; rows, where "
      "session is the memory of the session in bytes; sample_us, the microseconds to sample a "

@@ -44,7 +44,7 @@ struct facts {
     struct tft_str prefix_loss; /* the loss that tuned the prefix; n is 0: it is not tuned */
     uint64_t rotate_values, rotate_down; /* blocks of the transforms; 0: none */
     uint64_t calibration_tokens, calibration_window;
-    uint64_t inputs[TFT_RANGE_TENSOR + 1]; /* inputs with each kind of range */
+    uint64_t inputs[TFT_RANGE_TOKEN + 1]; /* inputs with each kind of range */
     bool rotate_residual;
     double smooth;
     bool checked;                   /* the file has its loss, or a note that it was not measured */

@@ -58,10 +58,9 @@ static void json_memory(const struct facts *f)
 static void json_inputs(const struct facts *f)
 {
     char name[64];
-    printf(",\"inputs\":{\"static\":%" PRIu64 ",\"token\":%" PRIu64 ",\"tensor\":%" PRIu64
-           ",\"lossy\":%" PRIu32 ",\"worst\":[",
-           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR],
-           f->worst_inputs.n);
+    printf(",\"inputs\":{\"static\":%" PRIu64 ",\"token\":%" PRIu64 ",\"lossy\":%" PRIu32
+           ",\"worst\":[",
+           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->worst_inputs.n);
     for (uint32_t i = 0; i < worst_inputs_shown(&f->worst_inputs); i++) {
         const struct input_error *input = &f->worst_inputs.worst[i];
         printf("%s{\"name\":\"%s\",\"error\":%.6g,\"min\":%.6g,\"max\":%.6g}", i ? "," : "",

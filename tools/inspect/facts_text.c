@@ -138,8 +138,8 @@ static void show_quantized(const struct facts *f)
     if (f->weights_are.n)
         show_str("weights", f->weights_are);
     put_label("inputs");
-    printf("%" PRIu64 " static, %" PRIu64 " per token, %" PRIu64 " per pass\n",
-           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR]);
+    printf("%" PRIu64 " static, %" PRIu64 " per token\n", f->inputs[TFT_RANGE_STATIC],
+           f->inputs[TFT_RANGE_TOKEN]);
     show_rotation(f);
     if (f->smooth > 0) {
         put_label("smoothing");

@@ -1,5 +1,5 @@
 /* lab_quantize: tuffet quantize with settings for comparisons with papers, which are no part of the
-   product. Its other options are those of tuffet quantize. It is built beside tuffet, by
+   product. It has all options of tuffet quantize. It is built beside tuffet, by
    commands/quantize.c with this lab_quantize in place of tft_quantize (tools/meson.build). */
 #include <stdlib.h>
 #include <string.h>

@@ -593,12 +593,6 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: its norms are inputs of its experts' router",
                         m->source.name, m->arch->name);
-    for (uint32_t l = 0; l < m->n_layer; l++)
-        if (tft_layer_has_experts(&m->layer[l]) &&
-            o->range[l * TFT_LAYER_INPUTS + TFT_IN_DOWN] == TFT_RANGE_TENSOR)
-            return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                            "%s: experts' hidden activations cannot have a range of all tokens",
-                            m->source.name);
     if (o->n_text < o->window || !o->window)
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a calibration text of %zu tokens is too short for a window of %u",

@@ -165,7 +165,7 @@ static void json_ranges(struct sink *to, const struct job_ranges *c, const struc
 
 static void json_inputs(struct sink *to, const struct quantize_run *run)
 {
-    static const char *const kinds[] = {"float", "static", "token", "tensor"};
+    static const char *const kinds[] = {"float", "static", "token"};
     char name[64];
     for (uint32_t i = 0; i < tft_model_inputs(run->m); i++) {
         const struct quantize_input *r = &run->result[i];

@@ -167,8 +167,8 @@ def quantize(model: Path, out: Path, *, calib: Union[str, bytes, None] = None,
     calib: the calibration text; None: the model writes its own. system: system messages by the
     names of their prefixes. note: gets a line about what may be unexpected. plan: is told before
     the work what it takes, and returns False to stop the call; of a folder also before its import,
-    when `disk` is that of the import alone. The other options are fields of tft_quantize_opts: bits="4", dynamic="none", kv_search="2.5", ...; enums are words,
-    such as tune="prediction".
+    when `disk` is that of the import alone. The other options are fields of tft_quantize_opts:
+    bits="4", dynamic="none", kv_search="2.5", ...; enums are words, such as tune="prediction".
     """
     o = _options(options)
     o.size = sizeof(o)

@@ -229,40 +229,12 @@ void tft_cpu_scale_queries(struct tft_pass *p)
 
 /* ------------------------------------------------------------------------------- dynamic ranges */
 
-/* The range of the first `width` numbers of tokens [begin, end): a layer's input may be shorter
-   than a row. */
-static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end,
-                       uint32_t width, float *min, float *max)
-{
-    *min = *max = 0;
-    for (uint32_t t = begin; t < end; t++) {
-        float row_min, row_max;
-        p->m->kern.range(tft_pass_row(p, buf, t), width, &row_min, &row_max);
-        *min = fminf(*min, row_min);
-        *max = fmaxf(*max, row_max);
-    }
-}
-
-/* The range of all tokens of the pass, over all threads. */
-static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin,
-                                       uint32_t end, uint32_t width)
-{
-    float(*part)[2] = p->work->range_part, min = 0, max = 0;
-    rows_range(p, buf, begin, end, width, &part[p->tid][0], &part[p->tid][1]);
-    tft_port_barrier();
-    for (int i = 0; i < p->n_threads; i++) {
-        min = fminf(min, part[i][0]);
-        max = fmaxf(max, part[i][1]);
-    }
-    tft_port_barrier(); /* before anyone changes its part again */
-    return tft_affine_of(min, max);
-}
-
+/* A layer's input may be shorter than a row. */
 void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t row,
                             const struct tft_input *in)
 {
     float min, max;
-    rows_range(p, buf, row, row + 1, in->width, &min, &max);
+    p->m->kern.range(tft_pass_row(p, buf, row), in->width, &min, &max);
     p->work->affine[buf][row] = tft_affine_of(min, max);
     p->m->kern.quantize(tft_pass_bytes(p, buf, row), tft_pass_row(p, buf, row), in->width,
                         &p->work->affine[buf][row]);
@@ -289,28 +261,17 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
     if (!dynamic && !in->norm)
         return;
     uint32_t begin, end;
-    struct tft_affine q = {0};
     tft_pass_touch(p, 0, BIT(buf));
     tft_pass_share_tokens(p, &begin, &end);
     for (uint32_t t = begin; t < end && in->norm; t++)
         norm_input(p, buf, t, in);
     if (!dynamic)
         return;
-    if (in->range == TFT_RANGE_GROUPS) {
-        for (uint32_t t = begin; t < end; t++)
+    for (uint32_t t = begin; t < end; t++)
+        if (in->range == TFT_RANGE_GROUPS)
             quantize_groups(p, buf, t, in);
-        return;
-    }
-    if (in->range == TFT_RANGE_TENSOR)
-        q = common_affine(p, buf, begin, end, in->width);
-    for (uint32_t t = begin; t < end; t++) {
-        if (in->range == TFT_RANGE_TOKEN) {
+        else
             tft_cpu_quantize_token(p, buf, t, in);
-            continue;
-        }
-        p->work->affine[buf][t] = q;
-        p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), in->width, &q);
-    }
 }
 
 void tft_cpu_quantize_for(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l)

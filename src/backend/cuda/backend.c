@@ -62,8 +62,7 @@ static void quantize(const struct tft_pass *p, enum tft_buf buf, const struct tf
         return;
     struct tft_cuda_rows to = dynamic_rows(p, buf);
     tft_cuda_quantize(ds->stream, to.bytes, to.ld, float_rows(p, buf), tft_pass_stride(p, buf),
-                      n_active(p), tft_pass_width(p, buf), ds->affine[buf] + p->first, ds->ranges,
-                      in->range == TFT_RANGE_TENSOR);
+                      n_active(p), tft_pass_width(p, buf), ds->affine[buf] + p->first, ds->ranges);
 }
 
 static void norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)

@@ -83,12 +83,10 @@ void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const fl
 void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g,
                        const float *u, size_t ld, uint32_t M, uint32_t n, uint32_t block);
 
-/* Dynamic quantization, tft_range_fn then tft_quantize_fn: affine[m] comes from the range of row m,
-   or from the range of all M rows if per_tensor. y: [M, n] bytes; x: [M, n]; affine: [M], written;
-   ranges: [M, 2] is workspace */
+/* Dynamic quantization, tft_range_fn then tft_quantize_fn: affine[m] comes from the range of row m.
+   y: [M, n] bytes; x: [M, n]; affine: [M], written; ranges: [M, 2] is workspace */
 void tft_cuda_quantize(cudaStream_t stream, uint8_t *y, size_t ldy, const float *x, size_t ldx,
-                       uint32_t M, uint32_t n, struct tft_affine *affine, float *ranges,
-                       bool per_tensor);
+                       uint32_t M, uint32_t n, struct tft_affine *affine, float *ranges);
 
 /* ---- linear.cu */
 

@@ -238,21 +238,12 @@ static __global__ void row_ranges(float *ranges, const float *x, size_t ldx, uin
     }
 }
 
-/* A thread block per row. A row is quantized by its own range, or by the range of all M rows. */
+/* A thread block per row, which is quantized by its own range. */
 static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t ldx, uint32_t n,
-                                struct tft_affine *affine, const float *ranges, uint32_t M,
-                                bool per_tensor)
+                                struct tft_affine *affine, const float *ranges)
 {
     uint32_t m = blockIdx.x;
-    float min = ranges[2 * m], max = ranges[2 * m + 1];
-    if (per_tensor) {
-        for (uint32_t i = threadIdx.x; i < M; i += blockDim.x) {
-            min = fminf(min, ranges[2 * i]);
-            max = fmaxf(max, ranges[2 * i + 1]);
-        }
-        extremes(&min, &max);
-    }
-    struct tft_affine own = tft_affine_of(min, max);
+    struct tft_affine own = tft_affine_of(ranges[2 * m], ranges[2 * m + 1]);
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
         y[m * ldy + i] = tft_affine_byte(x[m * ldx + i], &own);
     if (threadIdx.x == 0)
@@ -260,9 +251,8 @@ static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t l
 }
 
 void tft_cuda_quantize(cudaStream_t stream, uint8_t *y, size_t ldy, const float *x, size_t ldx,
-                       uint32_t M, uint32_t n, struct tft_affine *affine, float *ranges,
-                       bool per_tensor)
+                       uint32_t M, uint32_t n, struct tft_affine *affine, float *ranges)
 {
     launch(stream, row_ranges, M, THREADS, 0, ranges, x, ldx, n);
-    launch(stream, quantize, M, THREADS, 0, y, ldy, x, ldx, n, affine, ranges, M, per_tensor);
+    launch(stream, quantize, M, THREADS, 0, y, ldy, x, ldx, n, affine, ranges);
 }

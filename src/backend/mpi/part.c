@@ -290,28 +290,11 @@ static void cut_all(struct cut *c)
 
 /* --------------------------------------------------------------------------------------- checks */
 
-/* Several processes have inputs of o and down. */
-static bool has_ranges(const struct tft_model *m)
-{
-    for (uint32_t l = 0; l < m->n_layer; l++) {
-        enum tft_range o = m->layer[l].o.in->range, down = m->layer[l].down.in->range;
-        if ((o != TFT_RANGE_STATIC && o != TFT_RANGE_TOKEN) ||
-            (down != TFT_RANGE_STATIC && down != TFT_RANGE_TOKEN))
-            return false;
-    }
-    return true;
-}
-
 static enum tft_status check(const struct tft_model *m, int size, struct tft_error *err)
 {
     if (m->n_host)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: mpi computes all layers: leave gpu_layers out", m->source.name);
-    if (!has_ranges(m))
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: mpi needs static ranges, or ranges by token: make the file without "
-                        "--dynamic-per tensor",
-                        m->source.name);
     if ((uint32_t)size > m->n_head_kv)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: %d processes, but %u KV heads: start at most one for each",

@@ -579,9 +579,6 @@ static void what_is_refused(void **state)
         refuse(quantized(&toys[1], &o), line);
     struct toy t = with_heads(&toys[0]);
     o = usual(&t);
-    o.range = by_tensor;
-    refuse(quantized(&t, &o), "q.gguf: mpi needs static ranges, or ranges by token");
-    o = usual(&t);
 
     /* one model at a time; the other processes cannot be told of a second one */
     struct pair p = pair(quantized(&t, &o), (struct tft_session_opts){.n_threads = 1});

@@ -156,8 +156,6 @@ static void near_the_floats(void **state)
         near(&toys[i], &o, "percentile");
         o.range = by_token;
         near(&toys[i], &o, "dynamic per token");
-        o.range = by_tensor;
-        near(&toys[i], &o, "dynamic per tensor");
     }
 }
 

@@ -17,7 +17,6 @@ struct quantize_lab {
     enum range_method method; /* of static ranges */
     double percentile;        /* for RANGE_PERCENTILE */
     bool per_tensor;          /* one scale for a whole weight matrix */
-    bool dynamic_per_tensor;  /* ranges of tft_quantize_opts.dynamic are of a whole pass */
     bool paper;               /* the search for a cushion is algorithm 1 to the letter */
 };
 

@@ -16,15 +16,14 @@ static bool is_auto(const struct job *j) { return strcmp(j->o->dynamic, "auto") 
 /* ---- the list */
 
 /* Parses one item of the list, the n bytes at p: "all", "output", layers, a part, or layers, a dot
-   and a part. The inputs get ranges of the kind `is`. */
-static bool take_item(const struct tft_model *m, enum tft_range *range, enum tft_range is,
-                      const char *p, size_t n)
+   and a part. The inputs get ranges per token. */
+static bool take_item(const struct tft_model *m, enum tft_range *range, const char *p, size_t n)
 {
     const char *end = p + n;
     uint32_t from = 0, to = m->n_layer - 1, head = m->n_layer * TFT_LAYER_INPUTS;
     bool every = job_is(p, n, "all"), found = every;
     if (every || job_is(p, n, "output"))
-        range[head] = is;
+        range[head] = TFT_RANGE_TOKEN;
     if (job_is(p, n, "output"))
         return true;
     if (*p >= '0' && *p <= '9') {
@@ -38,7 +37,7 @@ static bool take_item(const struct tft_model *m, enum tft_range *range, enum tft
             (every || job_is(p, (size_t)(end - p), quantize_part_name(i)))) {
             found = true;
             for (uint32_t l = from; l <= to; l++)
-                range[tft_input_index(m, l, i)] = is;
+                range[tft_input_index(m, l, i)] = TFT_RANGE_TOKEN;
         }
     return found;
 }
@@ -46,14 +45,13 @@ static bool take_item(const struct tft_model *m, enum tft_range *range, enum tft
 enum tft_status job_ranges_take(struct job *j, enum tft_range *range)
 {
     const struct tft_model *m = j->m;
-    enum tft_range is = j->lab->dynamic_per_tensor ? TFT_RANGE_TENSOR : TFT_RANGE_TOKEN;
     for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         range[i] = TFT_RANGE_STATIC;
     if (is_auto(j) || strcmp(j->o->dynamic, "none") == 0)
         return TFT_OK;
     for (const char *p = j->o->dynamic, *next; p; p = next) {
         size_t n = strcspn(p, ",");
-        if (!take_item(m, range, is, p, n))
+        if (!take_item(m, range, p, n))
             return job_misuse(j, "--dynamic: \"%.*s\" is not an input of a model of %u layers",
                               (int)n, p, m->n_layer);
         next = p[n] ? p + n + 1 : NULL;

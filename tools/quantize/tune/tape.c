@@ -75,20 +75,17 @@ static void row_range(const real *x, size_t n, double *low, double *high)
 size_t choose_affine(const struct tape *t, const real *x, size_t n, size_t width,
                      const struct tft_input *in)
 {
-    double low = 0, high = 0;
+    double low, high;
     if (in->range == TFT_RANGE_STATIC) {
         t->affine[0] = in->affine;
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
-        if (in->range == TFT_RANGE_TOKEN)
-            low = high = 0;
+        low = high = 0;
         row_range(x + i * width, width, &low, &high);
         t->affine[i] = affine_cover(low, high);
     }
-    if (in->range == TFT_RANGE_TENSOR)
-        t->affine[0] = affine_cover(low, high);
-    return in->range == TFT_RANGE_TOKEN;
+    return 1;
 }
 
 struct quantize_rows {
