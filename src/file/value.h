@@ -37,6 +37,7 @@ struct tft_value {
     uint64_t offset;          /* of the key in the file, for messages */
     enum tft_value_type type; /* of the value, or of each element of an array; never ARRAY */
     bool is_array;
+    bool ignored; /* set by a reader: it counts as absent, and copies of the file do without it */
     uint64_t n;                /* number of elements; 1 for a scalar */
     const unsigned char *data; /* as in GGUF: little-endian, unaligned; a string is a u64 length and
                                   bytes */

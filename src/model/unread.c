@@ -84,9 +84,12 @@ void tft_unread_refuse(struct tft_load *ld)
     for (size_t i = 0; i < ld->s->n_value && ld->status == TFT_OK; i++) {
         const struct tft_value *v = &ld->s->value[i];
         struct tft_str key = v->key;
-        if (ld->read[i] || key.n <= n + 1 || memcmp(key.p, arch, n) != 0 || key.p[n] != '.' ||
-            tft_load_ignores(ld, key))
+        if (ld->read[i] || key.n <= n + 1 || memcmp(key.p, arch, n) != 0 || key.p[n] != '.')
             continue;
+        if (tft_load_ignores(ld, key)) {
+            ld->m->source.value[i].ignored = true;
+            continue;
+        }
         if (!has_no_effect((struct tft_str){key.p + n + 1, key.n - n - 1}, v))
             ld->status = tft_fail_at(
                 ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, v->offset,

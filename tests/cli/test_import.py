@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 
-from program import TUFFET, Case, main
+from program import TUFFET, Case, Terminal, main
 from support import hf_folder
 from support.hf_folder import CONFIG, SHAPES, numbers, tokenizer
 
@@ -265,6 +265,9 @@ class Import(Case):
         done = subprocess.run([*TUFFET, "quantize", *args, "--ignore-key", "is_causal"],
                               capture_output=True, check=True)
         self.assertIn('config.json: "new" is not known', done.stderr.decode())
+        t = Terminal("quantize", *args, "--ignore-key", "is_causal")
+        t.wait_for(b" GB of it for the imported folder, ")
+        self.assertEqual(t.end(), 0)
 
 
 main()

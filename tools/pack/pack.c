@@ -159,7 +159,7 @@ static void put_values(struct packing *p)
     const struct tft_source *s = &p->m->source;
     tft_gguf_put_u32(p->w, "general.alignment", TFT_PACKED_ALIGNMENT);
     for (size_t i = 0; i < s->n_value; i++)
-        if (!describes_file(s->value[i].key))
+        if (!s->value[i].ignored && !describes_file(s->value[i].key))
             tft_gguf_put_value(p->w, &s->value[i]);
     tft_gguf_put_checksum(p->w, TFT_CHECKSUM_KEY);
     tft_gguf_put_u32(p->w, TFT_KEY_PACKED, TFT_PACKED_VERSION);

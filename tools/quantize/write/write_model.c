@@ -476,7 +476,7 @@ void write_values(struct model_writer *f)
     uint32_t n = tft_model_inputs(f->m);
     tft_gguf_put_u32(f->w, "general.alignment", 64); /* a cache line; a panel's quad of columns */
     for (size_t i = 0; i < s->n_value; i++)
-        if (!describes_file(s->value[i].key))
+        if (!s->value[i].ignored && !describes_file(s->value[i].key))
             tft_gguf_put_value(f->w, &s->value[i]);
 
     tft_gguf_put_u32(f->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
