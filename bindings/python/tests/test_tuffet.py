@@ -481,7 +481,9 @@ class Quantizing(Case):
         self.assertEqual({c.group: c.tokens for c in result.check},
                          {group: c["tokens"] for group, c in said["check"].items()})
         self.assertEqual({**result.json, "seconds": 0}, {**said, "seconds": 0})
-        self.assertIn("check: text: perplexity", result.report)
+        self.assertTrue(result.check)
+        for c in result.check:
+            self.assertIn(f"check: {c.group}: perplexity", result.report)
         self.assertTrue("".join(self.model(path).session().generate(PROMPT, max_tokens=5)))
 
     def test_what_stops_it(self):

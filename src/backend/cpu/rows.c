@@ -2,7 +2,6 @@
    with a dynamic range. */
 #include "cpu.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "model/rope.h"

@@ -1,5 +1,4 @@
 /* rows.cu, compared with the reference kernels. */
-#include <math.h>
 #include <string.h>
 
 #include "simd/affine.h"
