@@ -141,6 +141,10 @@ static enum tft_status try_start(struct quantize_run *run, struct job_made *tria
     return status;
 }
 
+/* The work of the first candidate in that of another: it has a run of the float model before it, and
+   a search for ranges after it. */
+#define FIRST 4.0
+
 /* Tries each candidate. A prefix of words makes the model expect other text. *best: the prefix of
    the model nearest to the float model */
 static enum tft_status try_all(struct quantize_run *run, enum tft_range *chosen, uint32_t *best)
@@ -151,7 +155,8 @@ static enum tft_status try_all(struct quantize_run *run, enum tft_range *chosen,
     *best = 0;
     for (uint32_t i = 0; i < prefix->n_choices && status == TFT_OK; i++) {
         struct check_prefix *p = &prefix->choice[i];
-        job_part(&run->job, 1.0 / (prefix->n_choices - i));
+        job_part(&run->job,
+                 i ? 1.0 / (prefix->n_choices - i) : FIRST / (FIRST - 1 + prefix->n_choices));
         status = i ? try_prefix(run, i, &trial) : try_start(run, &trial, chosen);
         job_made_drop(&trial);
         p->nats = job_check_divergence(&run->check);
