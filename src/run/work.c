@@ -99,9 +99,8 @@ static void layout_rows(struct tft_work *w, struct tft_arena *a)
         tft_routes_layout(&w->routes, a, m, w->n_batch);
         layout_expert_inputs(w, a);
     }
-    if (m->byte_inputs || m->group_inputs || m->n_expert) {
+    if (m->byte_inputs || m->group_inputs || m->n_expert)
         layout_hidden(w, a);
-    }
 }
 
 struct tft_work *tft_work_layout(struct tft_arena *a, const struct tft_model *m, uint32_t n_batch,
