@@ -65,7 +65,7 @@ static size_t on_header(char *p, size_t one, size_t n, void *user)
         x->broken = "a reply with too many headers";
         return 0;
     }
-    reply_line(&x->reply, p, n);
+    reply_add_line(&x->reply, p, n);
     return one * n;
 }
 

@@ -69,7 +69,7 @@ static void read_limit(struct reply *r, const char *value)
         set_wait(r, seconds < WAIT_MOST ? seconds + 1 : WAIT_MOST);
 }
 
-void reply_line(struct reply *r, const char *p, size_t n)
+void reply_add_line(struct reply *r, const char *p, size_t n)
 {
     char value[2 * PULL_URL];
     if (n >= 5 && memcmp(p, "HTTP/", 5) == 0)

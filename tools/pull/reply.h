@@ -17,6 +17,6 @@ struct reply {
 };
 
 /* Reads one line of the head, which may end with CR LF. A status line begins a new head. */
-void reply_line(struct reply *r, const char *p, size_t n);
+void reply_add_line(struct reply *r, const char *p, size_t n);
 
 #endif

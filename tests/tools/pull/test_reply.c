@@ -67,7 +67,7 @@ static void paths(void **state)
         assert_false(pull_path_is_safe(unsafe[i]));
 }
 
-static void line(struct reply *r, const char *text) { reply_line(r, text, strlen(text)); }
+static void line(struct reply *r, const char *text) { reply_add_line(r, text, strlen(text)); }
 
 static void errors(void **state)
 {
