@@ -5,37 +5,65 @@
 #include "model/load.h"
 
 /* The function from scores to weights. Other formulas are refused. */
-static void load_gating(struct tft_load *ld, bool sigmoid)
+static void load_gating(struct tft_load *ld, const struct tft_mixture *x)
 {
-    uint32_t gate = tft_load_dim(ld, "expert_gating_func", sigmoid ? 2 : 1, UINT16_MAX);
+    uint32_t usual = x->chosen    ? 3
+                     : x->sigmoid ? 2
+                                  : 1,
+             gate = tft_load_dim(ld, "expert_gating_func", usual, UINT16_MAX);
     ld->m->expert_sigmoid = gate == 2;
-    if (gate > 2)
+    ld->m->expert_chosen = x->chosen;
+    if (x->chosen ? gate != 3 : gate > 2)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "%s.expert_gating_func is %u; tuffet knows 1 (softmax) and 2 (sigmoid)",
                       ld->m->arch->name, gate);
-    if (tft_load_has(ld, "expert_group_count") &&
-        tft_load_dim(ld, "expert_group_count", 1, TFT_MAX_EXPERTS) > 1)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "experts in groups");
 }
 
-/* The width of the feed-forward layers that are not experts; that of experts if there are none. */
-static uint32_t dense_width(struct tft_load *ld, uint32_t dense, uint32_t leading)
+/* Groups of experts, of which the best take part. */
+static void load_groups(struct tft_load *ld, const struct tft_mixture *x)
 {
-    const struct tft_model *m = ld->m;
-    bool shared = tft_load_has_linear(ld, "blk.%u.ffn_up_shexp", m->n_layer - 1);
-    uint32_t width = shared ? tft_load_dim(ld, "expert_shared_feed_forward_length", dense,
-                                           TFT_PANEL_MAX_K)
-                            : m->n_ff_expert;
-    if (shared && leading && width != dense)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "layers of %u hidden activations, and shared experts of %u", dense, width);
-    return leading ? dense : width;
+    struct tft_model *m = ld->m;
+    m->n_expert_group = tft_load_count(ld, "expert_group_count", 0, TFT_MAX_EXPERTS);
+    if (m->n_expert_group < 2) {
+        m->n_expert_group = 0;
+        return;
+    }
+    m->n_group_used = tft_load_dim(ld, "expert_group_used_count", 0, m->n_expert_group);
+    uint32_t of_one = m->n_expert / m->n_expert_group;
+    if (!x->groups)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "experts in groups");
+    else if (m->n_expert % m->n_expert_group || of_one < 2 ||
+             m->n_group_used * of_one < m->n_expert_used)
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "%u experts in %u groups, of which %u have %u experts for a token",
+                      m->n_expert, m->n_expert_group, m->n_group_used, m->n_expert_used);
+}
+
+/* Sets the widths of feed-forward layers that are not experts, n_ff to the largest: that of experts
+   if there are none. A file without the width of shared experts has as many experts side by side as
+   expert_shared_count says, or is as wide as its dense layers. */
+static void load_widths(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    uint32_t dense = m->n_ff, leading = m->n_leading ? dense : 0;
+    m->n_ff_dense = leading;
+    m->n_ff_shared = 0;
+    if (tft_load_has_linear(ld, "blk.%u.ffn_up_shexp", m->n_layer - 1)) {
+        uint32_t side = tft_load_count(ld, "expert_shared_count", 0, TFT_MAX_EXPERTS);
+        uint64_t usual = side ? (uint64_t)side * m->n_ff_expert : dense;
+        m->n_ff_shared =
+            tft_load_dim(ld, "expert_shared_feed_forward_length",
+                         (uint32_t)(usual < UINT32_MAX ? usual : UINT32_MAX), TFT_PANEL_MAX_K);
+    }
+    uint32_t most = leading > m->n_ff_shared ? leading : m->n_ff_shared;
+    m->n_ff = most ? most : m->n_ff_expert;
 }
 
 void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
 {
     struct tft_model *m = ld->m;
     m->n_expert = m->n_expert_used = m->n_ff_expert = 0;
+    m->n_expert_group = m->n_ff_dense = m->n_ff_shared = 0;
     m->shared_expert = false;
     if (x->optional && !tft_load_count(ld, "expert_count", 0, TFT_MAX_EXPERTS))
         return;
@@ -43,12 +71,14 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
     m->n_expert_used = tft_load_dim(ld, "expert_used_count", 0, m->n_expert);
     m->n_ff_expert = tft_load_dim(ld, "expert_feed_forward_length", m->n_ff, 1 << 24);
     m->n_leading = tft_load_count(ld, "leading_dense_block_count", 0, m->n_layer - 1);
-    m->expert_renorm = x->renorm;
+    m->expert_renorm =
+        x->says_renorm ? tft_load_flag(ld, "expert_weights_norm", x->renorm) : x->renorm;
     m->expert_scale = tft_load_factor(ld, "expert_weights_scale", 1);
     m->router_scale = x->beside ? 1 / sqrtf((float)m->n_embd) : 1;
-    load_gating(ld, x->sigmoid);
+    load_gating(ld, x);
+    load_groups(ld, x);
     if (!x->beside)
-        m->n_ff = dense_width(ld, m->n_ff, m->n_leading);
+        load_widths(ld);
 }
 
 bool tft_mixture_has(const struct tft_load *ld, unsigned layer)
@@ -56,17 +86,23 @@ bool tft_mixture_has(const struct tft_load *ld, unsigned layer)
     return ld->m->n_expert && layer >= ld->m->n_leading;
 }
 
-static void load_shared(struct tft_load *ld, unsigned layer)
+static void load_shared(struct tft_load *ld, const struct tft_mixture *t, unsigned layer)
 {
     struct tft_layer *b = tft_load_layer(ld, layer);
-    const char *gate = "blk.%u.ffn_gate_inp_shexp";
-    uint32_t d = ld->m->n_embd, ff = ld->m->n_ff;
-    if (!tft_load_has_linear(ld, "blk.%u.ffn_up_shexp", layer) &&
+    const char *gate = "blk.%u.ffn_gate_inp_shexp", *up = "blk.%u.ffn_up_shexp",
+               *own_gate = "blk.%u.ffn_gate_shexp";
+    uint32_t d = ld->m->n_embd, ff = ld->m->n_ff_shared;
+    if (!tft_load_has_linear(ld, up, layer) &&
         !tft_load_has_linear(ld, "blk.%u.ffn_down_shexp", layer))
         return;
     ld->m->shared_expert = true;
-    b->gate = tft_load_linear(ld, "blk.%u.ffn_gate_shexp", layer, ff, d, false);
-    b->up = tft_load_linear(ld, "blk.%u.ffn_up_shexp", layer, ff, d, false);
+    if (t->fused_shared && !ld->w8a8 && !tft_load_has_linear(ld, own_gate, layer)) {
+        b->gate = tft_load_linear_rows(ld, up, layer, 2 * ff, 0, ff, d, false);
+        b->up = tft_load_linear_rows(ld, up, layer, 2 * ff, ff, ff, d, false);
+    } else {
+        b->gate = tft_load_linear(ld, own_gate, layer, ff, d, false);
+        b->up = tft_load_linear(ld, up, layer, ff, d, false);
+    }
     b->down = tft_load_linear(ld, "blk.%u.ffn_down_shexp", layer, d, ff, false);
     if (tft_load_has_linear(ld, gate, layer))
         b->experts.shared_gate = tft_load_router(ld, gate, layer, 1);
@@ -86,13 +122,24 @@ static void load_beside(struct tft_load *ld, unsigned layer)
         x->factor = tft_load_vector(ld, "blk.%u.ffn_down_exps.scale", layer, ld->m->n_expert);
 }
 
+/* A vector of each expert after its products. */
+static void load_biases(struct tft_load *ld, struct tft_experts *x, unsigned layer)
+{
+    x->gate.bias = tft_load_expert_biases(ld, "blk.%u.ffn_gate_exps", layer, x->gate.w.rows);
+    x->up.bias = tft_load_expert_biases(ld, "blk.%u.ffn_up_exps", layer, x->up.w.rows);
+    x->down.bias = tft_load_expert_biases(ld, "blk.%u.ffn_down_exps", layer, x->down.w.rows);
+}
+
 void tft_mixture_load(struct tft_load *ld, const struct tft_mixture *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_experts *x = &tft_load_layer(ld, layer)->experts;
     const char *fused = "blk.%u.ffn_gate_up_exps";
     uint32_t d = m->n_embd, ff = m->n_ff_expert;
+    x->raw = t->raw;
     x->router = tft_load_router(ld, "blk.%u.ffn_gate_inp", layer, m->n_expert);
+    if (t->biases)
+        x->router_bias = tft_load_vector(ld, "blk.%u.ffn_gate_inp.bias", layer, m->n_expert);
     if (tft_load_has_bias(ld, "blk.%u.exp_probs_b", layer))
         x->bias = tft_load_vector(ld, "blk.%u.exp_probs_b.bias", layer, m->n_expert);
     if (!ld->w8a8 && tft_load_has_linear(ld, fused, layer)) {
@@ -103,8 +150,10 @@ void tft_mixture_load(struct tft_load *ld, const struct tft_mixture *t, unsigned
         x->up = tft_load_experts(ld, "blk.%u.ffn_up_exps", layer, ff, 0, ff, d);
     }
     x->down = tft_load_experts(ld, "blk.%u.ffn_down_exps", layer, d, 0, d, ff);
+    if (t->biases)
+        load_biases(ld, x, layer);
     if (t->beside)
         load_beside(ld, layer);
     else
-        load_shared(ld, layer);
+        load_shared(ld, t, layer);
 }

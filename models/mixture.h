@@ -6,11 +6,16 @@
  *      s = Wrouter h                           [n_expert] in floats, in W8A8 models too
  *      w = softmax(s)                          or sigmoid(s), each by itself
  *      choose the n_expert_used experts with the largest w + bias; of equal ones, the first
+ *                                              with groups: of the n_group_used groups of which the
+ *                                              two largest w + bias have the largest sums
  *      w = w / max(sum of chosen w, 2^-14)     if renorm
  *      w = w * expert_scale
  *      y = sum of w_e Wdown_e (silu(Wgate_e h) * Wup_e h)      over chosen experts, in their order
  *      y = g ffn(h) + y                        where the block has a feed-forward of its own, the
  *                                              shared expert; g is 1, or sigmoid(Wg h)
+ *
+ * With `chosen`, the experts with the largest s are chosen, and w is the softmax of these s alone.
+ * With `biases`, s and each product with a matrix of an expert have one added.
  *
  * With `beside`, the block's own feed-forward has norms of its own (Gemma 4):
  *
@@ -18,8 +23,9 @@
  *      y = rms(ffn(rms(x) g3)) g_1 + rms(the sum of the experts, of rms(x) g_e) g_2
  *
  * Keys of a file: expert_count, expert_used_count, expert_feed_forward_length,
- * expert_shared_feed_forward_length, expert_gating_func (1: softmax, 2: sigmoid),
- * expert_weights_scale, leading_dense_block_count (the first N layers have no experts).
+ * expert_shared_feed_forward_length, expert_shared_count, expert_gating_func (1: softmax, 2:
+ * sigmoid), expert_weights_scale, expert_group_count, expert_group_used_count,
+ * leading_dense_block_count (the first N layers have no experts).
  */
 #ifndef TFT_MIXTURE_H
 #define TFT_MIXTURE_H
@@ -28,13 +34,20 @@
 
 struct tft_mixture {
     bool renorm;
-    bool sigmoid;  /* if the file does not name a gating function */
-    bool optional; /* a file without expert_count is dense */
-    bool beside;   /* feed-forward and experts have norms of their own, as above */
+    bool says_renorm;  /* a file may say otherwise: expert_weights_norm */
+    bool sigmoid;      /* if the file does not name a gating function */
+    bool optional;     /* a file without expert_count is dense */
+    bool beside;       /* feed-forward and experts have norms of their own, as above */
+    bool chosen;       /* weights are softmax of the scores of chosen experts alone */
+    bool raw;          /* the router reads x without a norm */
+    bool biases;       /* the router and all matrices of experts have one */
+    bool groups;       /* a file may have its experts in groups */
+    bool fused_shared; /* without ffn_gate_shexp, ffn_up_shexp has the rows of the gate, then of up.
+                          W8A8 and packed files have two tensors */
 };
 
 /* Dimensions of the experts, where the architecture has them. Comes after tft_load_shape, and sets
-   m->n_ff to the width of the feed-forward layers that are not experts. */
+   m->n_ff to the largest width of feed-forward layers that are not experts. */
 void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x);
 
 /* Whether layer `layer` has experts. */

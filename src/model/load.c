@@ -163,8 +163,10 @@ static uint32_t load_kv_heads(struct tft_load *ld, bool differ)
 static uint32_t load_ff(struct tft_load *ld, bool differ)
 {
     const struct tft_value *v = tft_load_by_layer(ld, ff_key);
-    if (!v)
-        return tft_load_dim(ld, ff_key, 0, MAX_WIDTH);
+    if (!v) { /* a file in which all layers have experts may have their width alone */
+        uint32_t width = tft_load_count(ld, "expert_feed_forward_length", 0, MAX_WIDTH);
+        return tft_load_dim(ld, ff_key, width, MAX_WIDTH);
+    }
     uint32_t most = most_of(ld, v, ff_key, MAX_WIDTH, differ, "hidden activations");
     for (uint32_t l = 0; l < ld->m->n_layer && ld->status == TFT_OK; l++)
         if (!tft_load_ff(ld, l))
@@ -214,6 +216,8 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
     ld->n_block = m->n_layer;
     m->n_kv_layer = m->n_shared = m->mixer_width = 0; /* until blocks are loaded */
+    m->n_ff_dense = 0;
+    m->qkv_bound = 0;
     m->state_size = 0;
     m->parts = 0;
     m->kv_window = NULL;
@@ -634,6 +638,15 @@ struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigne
     return l;
 }
 
+const float *tft_load_expert_biases(struct tft_load *ld, const char *fmt, unsigned layer,
+                                    uint32_t n)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".bias");
+    ld->m->weight_bytes += (uint64_t)ld->m->n_expert_used * n * sizeof(float);
+    return tft_load_table(ld, name, ld->m->n_expert, n).data;
+}
+
 struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows)
 {
     char name[64];
@@ -717,8 +730,10 @@ void tft_load_embedding(struct tft_load *ld)
 void tft_load_head(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
+    bool may_have = m->arch->parts & TFT_BIT(TFT_PART_HEAD_BIAS),
+         bias = may_have && tft_load_has_bias(ld, "output", 0);
     if (tft_source_tensor(ld->s, "output.weight")) {
-        m->output = tft_load_linear(ld, "output", 0, m->n_vocab, m->n_embd, false);
+        m->output = tft_load_linear(ld, "output", 0, m->n_vocab, m->n_embd, bias);
         return;
     }
     m->output = (struct tft_linear){.w = m->embed};
@@ -731,6 +746,8 @@ void tft_load_head(struct tft_load *ld)
         m->n_params = n_params;
     }
     count_products(ld, &m->output.w, 1);
+    if (bias)
+        m->output.bias = vector(ld, "output", 0, ".bias", m->n_vocab);
 }
 
 struct tft_mat tft_load_rows(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)

@@ -152,6 +152,10 @@ void tft_load_state(struct tft_load *ld, struct tft_layer *b, uint64_t n);
 struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigned layer,
                                    uint32_t rows, uint32_t first, uint32_t n, uint32_t cols);
 
+/* Biases of these matrices, NAME.bias: [n_expert, n]. */
+const float *tft_load_expert_biases(struct tft_load *ld, const char *fmt, unsigned layer,
+                                    uint32_t n);
+
 /* A matrix [rows, D] of f32, expanded if need be, that each token is multiplied by. */
 struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows);
 
@@ -164,7 +168,7 @@ void tft_load_ignore(struct tft_load *ld, const char *fmt, unsigned layer);
 /* token_embd.weight */
 void tft_load_embedding(struct tft_load *ld);
 
-/* output.weight, or the embedding if the file has no such tensor. */
+/* output.weight, or the embedding if the file has no such tensor; output.bias, if it has that. */
 void tft_load_head(struct tft_load *ld);
 
 /* A table of f32, expanded if need be. */

@@ -41,6 +41,12 @@ enum tft_range {
                          packed weights. Normalised rows and attention's output are floats too */
 };
 
+/* xIELU (Huang & Schlag 2024, arXiv 2411.13010): p u^2 + b u for u > 0, otherwise
+   n (exp(min(u, least)) - 1 - u) + b u. */
+struct tft_xielu {
+    float p, n, b, least;
+};
+
 /* The input of one or more linear layers: q, k and v share theirs, so do gate and up. */
 struct tft_input {
     uint32_t index; /* its place in the arrays of a W8A8 file: tft_input_index */
@@ -48,6 +54,7 @@ struct tft_input {
     enum tft_range range;
     struct tft_affine affine; /* STATIC */
     const float *norm;        /* gain of the RMSNorm that is applied first; NULL: none */
+    struct tft_xielu xielu;   /* of hidden activations, where xIELU makes them */
     uint32_t hadamard;        /* block size of the Hadamard transform (kernels.h) that is applied
                                  then and that the weights expect; 0: none */
 };
@@ -79,10 +86,13 @@ struct tft_norm {
 
 /* A mixture of experts: models/mixture.h. The matrices of all experts have the same shape. */
 struct tft_experts {
-    struct tft_mat router;       /* [n_expert, D] f32; no rows: the block has no experts */
-    const float *bias;           /* [n_expert] added where experts are chosen; or NULL */
-    struct tft_mat shared_gate;  /* [1, D] f32; no rows: the block's own feed-forward has no gate */
-    struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert] */
+    struct tft_mat router;      /* [n_expert, D] f32; no rows: the block has no experts */
+    const float *bias;          /* [n_expert] added where experts are chosen; or NULL */
+    const float *router_bias;   /* [n_expert] added to the router's scores; or NULL */
+    struct tft_mat shared_gate; /* [1, D] f32; no rows: the block's own feed-forward has no gate */
+    struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert].
+                                         Biases: [n_expert, rows] */
+    bool raw;                         /* the router reads the residual stream as it is */
     bool beside; /* experts and the block's own feed-forward have norms of their own, [D]: of the
                     router's input, of the experts' input, of feed-forward's output, of the experts'
                     output. Otherwise both read the output of ffn_norm */
@@ -144,7 +154,9 @@ struct tft_layer {
             uint32_t kv_layer; /* which layer of the cache has its keys and values */
             uint32_t window;   /* a token attends to itself and the window - 1 tokens before it; 0:
                                   to all */
-            bool no_rope;      /* q and k are not rotated */
+            bool no_rope;    /* q and k are not rotated */
+            bool has_sinks;
+            const float *sinks; /* [H] a score of each head that has no value; NULL: none */
         };
         struct { /* SHORT_CONV */
             struct tft_linear proj; /* [3 D, D] */
@@ -160,9 +172,11 @@ struct tft_layer {
     struct tft_taps taps; /* not of attention */
     size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
                                  attention */
-    struct tft_linear gate, up;          /* [F, D] */
-    struct tft_linear down;              /* [D, F] */
-    struct tft_experts experts;          /* beside gate, up and down, or instead of them */
+    struct tft_linear gate, up; /* [F, D] */
+    struct tft_linear down;     /* [D, F] */
+    struct tft_xielu xielu;     /* of hidden activations; all zero: they have another
+                                            function */
+    struct tft_experts experts; /* beside gate, up and down, or instead of them */
     struct tft_input in[TFT_INPUT_KINDS];
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
@@ -204,6 +218,13 @@ enum tft_formula_part {
     TFT_PART_LAYER_SIZES,
     TFT_PART_LAYER_EMBED,
     TFT_PART_EXPERTS_BESIDE,
+    TFT_PART_SINKS,
+    TFT_PART_PLAIN_RELU2,
+    TFT_PART_REGLU,
+    TFT_PART_BOUNDED_SWIGLU,
+    TFT_PART_XIELU,
+    TFT_PART_BOUNDED_QKV,
+    TFT_PART_HEAD_BIAS,
     TFT_FORMULA_PARTS
 };
 
@@ -250,15 +271,21 @@ struct tft_model {
                                             differ */
     float norm_eps;
 
-    uint32_t n_expert;      /* experts of a layer; 0: feed-forward is dense */
-    uint32_t n_expert_used; /* experts of a token */
-    uint32_t n_ff_expert;   /* hidden activations of an expert */
-    uint32_t n_leading;     /* layers that come first and have no experts */
-    bool shared_expert;     /* some layer has a feed-forward of its own beside its experts */
-    bool expert_sigmoid;    /* the router's scores become weights by sigmoid; otherwise softmax */
-    bool expert_renorm;     /* the weights of a token's experts are divided by their sum, */
-    float expert_scale;     /* and multiplied by this */
-    float router_scale;     /* the router's input is multiplied by it */
+    uint32_t n_expert;       /* experts of a layer; 0: feed-forward is dense */
+    uint32_t n_expert_used;  /* experts of a token */
+    uint32_t n_ff_expert;    /* hidden activations of an expert */
+    uint32_t n_ff_dense;     /* hidden activations of layers without experts, beside others with
+                               them, */
+    uint32_t n_ff_shared;    /* and of shared experts; 0: there are none. n_ff is the larger */
+    uint32_t n_expert_group; /* groups that the experts are in; 0: they are in none */
+    uint32_t n_group_used;   /* groups that a token's experts may be of */
+    uint32_t n_leading;      /* layers that come first and have no experts */
+    bool shared_expert;      /* some layer has a feed-forward of its own beside its experts */
+    bool expert_sigmoid;     /* the router's scores become weights by sigmoid; otherwise softmax, */
+    bool expert_chosen;      /* after the choice of experts, of their scores alone */
+    bool expert_renorm;      /* the weights of a token's experts are divided by their sum, */
+    float expert_scale;      /* and multiplied by this */
+    float router_scale;      /* the router's input is multiplied by it */
 
     uint32_t mixer_width; /* numbers of TFT_M, the projection of mixers other than attention; 0:
                              there are none */
@@ -276,6 +303,7 @@ struct tft_model {
     const float *ones;    /* [E] for RMSNorm without a gain; NULL: there is none */
     const float *zeros;   /* [E] for LayerNorm without a bias; NULL: there is none */
     float attn_scale;     /* of scores: 1 / sqrt(E), unless the file has its own */
+    float qkv_bound;      /* queries, keys and values become at most this far from 0; 0: none do */
     float score_cap, logit_cap; /* soft caps (kernels.h); 0: none */
     float query_growth;   /* queries are multiplied by 1 + query_growth ln(1 + floor(position /
                              query_period)); 0: they are not */
@@ -296,7 +324,7 @@ struct tft_model {
     struct tft_mat pos_embed; /* [n_ctx, D] f32, learned positions; data is NULL without them */
     struct tft_layer_embed layer_embed;
     struct tft_norm out_norm; /* [D] */
-    struct tft_linear output; /* [V, D]; the embedding where the head is tied to it */
+    struct tft_linear output; /* [V, D]; its matrix is the embedding where the head is tied to it */
     struct tft_input head_in;
     struct tft_layer *layer;  /* [n_layer] */
 

@@ -29,6 +29,14 @@ static bool attn_scale(const struct tft_model *m)
     return m->attn_scale != 1.0f / sqrtf((float)m->head_dim);
 }
 
+static bool bounded_qkv(const struct tft_model *m) { return m->qkv_bound > 0; }
+
+static bool sinks(const struct tft_model *m, const struct tft_layer *b)
+{
+    (void)m;
+    return b->mixer == TFT_MIX_ATTENTION && b->has_sinks;
+}
+
 static bool own_qk_norm(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
@@ -65,12 +73,14 @@ static bool weight_factor(const struct tft_model *m, const struct tft_layer *b)
     return has;
 }
 
-/* A block with experts alone as feed-forward has no rows of `up`. */
+/* A block with experts alone as feed-forward has no rows of `up`. Shared experts may be narrower
+   than dense layers. */
 static bool layer_sizes(const struct tft_model *m, const struct tft_layer *b)
 {
-    bool heads = b->mixer == TFT_MIX_ATTENTION &&
-                 (b->kv.n != m->n_head_kv || b->kv.dim != m->head_dim);
-    return heads || (b->up.w.rows && b->up.w.rows != m->n_ff);
+    bool heads =
+        b->mixer == TFT_MIX_ATTENTION && (b->kv.n != m->n_head_kv || b->kv.dim != m->head_dim);
+    bool mixed = m->n_ff_dense && m->n_ff_shared;
+    return heads || (b->up.w.rows && b->up.w.rows != m->n_ff && !mixed);
 }
 
 static bool experts_beside(const struct tft_model *m, const struct tft_layer *b)
@@ -115,7 +125,14 @@ static const struct row rows[] = {
     [TFT_PART_LAYER_SIZES] = {.name = "layers of several sizes", .of_block = layer_sizes},
     [TFT_PART_LAYER_EMBED] = {.name = "embeddings for each layer", .of_model = layer_embed},
     [TFT_PART_EXPERTS_BESIDE] = {.name = "experts beside a feed-forward with norms of its own",
-                                  .of_block = experts_beside},
+                                 .of_block = experts_beside},
+    [TFT_PART_SINKS] = {.name = "attention with sinks", .of_block = sinks},
+    [TFT_PART_PLAIN_RELU2] = {.name = "squared ReLU without a gate"},
+    [TFT_PART_REGLU] = {.name = "gates of ReLU"},
+    [TFT_PART_BOUNDED_SWIGLU] = {.name = "SwiGLU of bounded numbers"},
+    [TFT_PART_XIELU] = {.name = "xIELU"},
+    [TFT_PART_BOUNDED_QKV] = {.name = "bounded queries, keys and values", .of_model = bounded_qkv},
+    [TFT_PART_HEAD_BIAS] = {.name = "a bias of logits"},
 };
 _Static_assert(sizeof rows / sizeof *rows == TFT_FORMULA_PARTS, "a row for each part");
 _Static_assert(TFT_FORMULA_PARTS <= 64, "a bit for each part");

@@ -144,6 +144,10 @@ static bool is_floats_first(const struct tft_linear *l)
 static uint32_t undivided(const struct tft_load *ld, uint32_t block)
 {
     const struct tft_model *m = ld->m;
+    const uint32_t mixed[] = {m->n_ff_dense, m->n_ff_shared};
+    for (uint32_t i = 0; i < 2; i++)
+        if (mixed[i] % block)
+            return mixed[i];
     for (uint32_t l = 0; l < m->n_layer; l++)
         if (tft_load_ff(ld, l) % block)
             return tft_load_ff(ld, l);
@@ -178,6 +182,7 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
     }
     b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
     b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
+    b->in[TFT_IN_DOWN].xielu = b->xielu;
     m->float_inputs |= b->attn_sub_norm.w != NULL;
     b->in[TFT_IN_DOWN].hadamard = b->in[TFT_IN_SHARED].hadamard = a->hadamard;
     b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;

@@ -93,14 +93,15 @@ static void note_all(const struct tft_model *m, struct use *use)
 static void add_parts(struct packing *p, const struct tft_tensor *t, const struct use *u)
 {
     const struct tft_layer *b = u->weights ? u->weights : u->bias;
+    bool shared = tft_layer_has_experts(b) && !tft_layer_has_experts_beside(b);
     const struct {
         const char *name;
         const struct tft_linear *l;
     } part[] = {{"attn_q", &b->q},
                 {"attn_k", &b->k},
                 {"attn_v", &b->v},
-                {"ffn_gate", &b->gate},
-                {"ffn_up", &b->up},
+                {shared ? "ffn_gate_shexp" : "ffn_gate", &b->gate},
+                {shared ? "ffn_up_shexp" : "ffn_up", &b->up},
                 {"ffn_gate_exps", &b->experts.gate},
                 {"ffn_up_exps", &b->experts.up}};
     for (size_t i = b->mixer == TFT_MIX_ATTENTION ? 0 : 3; i < sizeof part / sizeof *part; i++) {

@@ -63,7 +63,7 @@ static size_t hidden_width(const struct tft_model *m, const struct tft_layer *la
 static size_t shared_width(const struct tft_model *m, const struct tft_layer *layer)
 {
     bool has = layer ? tft_layer_has_experts(layer) && layer->up.w.rows : m->shared_expert;
-    return has ? m->n_ff : 0;
+    return !has ? 0 : layer ? layer->down.w.cols : m->n_ff;
 }
 
 static size_t beside_width(const struct tft_model *m, const struct tft_layer *layer)

@@ -211,8 +211,8 @@ static bool can_scale(const struct conversion *c, const struct tft_layer *b, uin
     if (b->in[which].norm) /* a norm lies between the divided rows and the input */
         return false;
     if (which == TFT_IN_O)
-        return b->mixer == TFT_MIX_ATTENTION && !b->v_norm.w && !c->kv.value_order &&
-               !c->kv.alpha[1];
+        return b->mixer == TFT_MIX_ATTENTION && !b->v_norm.w && !(c->m->qkv_bound > 0) &&
+               !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w;
     if (tft_layer_has_experts(b)) /* the router reads the same norm */
@@ -583,6 +583,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         "none, o+down or all",
                         m->source.name, m->arch->name,
                         tft_model_has_states(m)                   ? "gates"
+                        : m->qkv_bound > 0                        ? "bounded values"
                         : m->parts & TFT_BIT(TFT_PART_VALUE_NORM) ? "norms of values"
                                                                     : "a norm after attention");
     if (o->smooth > 0 && m->parts & TFT_BIT(TFT_PART_NO_PRE_NORM))

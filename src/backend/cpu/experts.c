@@ -54,7 +54,7 @@ static void router_input(const struct tft_pass *p, const struct tft_layer *b, ui
 {
     const struct tft_norm *own = &b->experts.router_norm;
     float *r = tft_pass_row(p, TFT_R, t);
-    tft_cpu_norm_row(p, own->w ? own : &b->ffn_norm, t, r);
+    tft_cpu_norm_row(p, own->w || b->experts.raw ? own : &b->ffn_norm, t, r);
     if (p->m->router_scale != 1)
         p->m->kern.scale(r, p->m->router_scale, p->m->n_embd);
 }
@@ -63,6 +63,8 @@ static void router_input(const struct tft_pass *p, const struct tft_layer *b, ui
 static void choose(const struct tft_pass *p, const struct tft_experts *x, uint32_t t,
                    struct tft_route *to)
 {
+    if (x->router_bias)
+        p->m->kern.add(tft_pass_row(p, TFT_E, t), x->router_bias, p->m->n_expert);
     tft_routes_choose(p->m, x->bias, tft_pass_row(p, TFT_E, t), to);
     for (uint32_t i = 0; i < p->m->n_expert_used && x->factor; i++)
         to[i].weight *= x->factor[to[i].expert];
@@ -147,6 +149,7 @@ static void product(const struct tft_pass *p, const struct tft_linear *all, uint
                     struct tft_product x, float *y, size_t ldy, size_t begin, size_t end)
 {
     struct tft_mat w = tft_mat_expert(&all->w, expert);
+    x.bias = all->bias ? all->bias + (size_t)expert * all->w.rows : NULL;
     x.y = y;
     x.ldy = ldy;
     w.format->product(&p->m->kern, &w, &x, begin, end);

@@ -44,6 +44,7 @@ static void multiply(void *arg, int tid, int n_threads)
         .x = tft_pass_row(&p, TFT_XN, 0),
         .ldx = tft_pass_stride(&p, TFT_XN),
         .w = rows,
+        .bias = m->output.bias ? m->output.bias + b->first + begin : NULL,
         .M = b->n,
         .N = end - begin,
         .K = m->n_embd,

@@ -218,7 +218,7 @@ static void put_scales(struct model_writer *f, const char *fmt, unsigned layer,
     const float *bias = which == MAT_V ? value_bias(f, l) : l->bias;
     size_t rows = tft_panel_rows(l->w.rows), n = l->w.experts ? l->w.experts : 1;
     put_floats(f, fmt, layer, ".scale", f->scale[which], n, rows, NULL);
-    put_vector(f, fmt, layer, ".bias", bias, l->w.rows, NULL);
+    put_floats(f, fmt, layer, ".bias", bias, n, l->w.rows, NULL);
     if (f->pass < WRITE_DATA)
         describe(f, TFT_I32, n > 1 ? 2 : 1, (const uint64_t[]){rows, n}, fmt, layer, ".rowsum");
     else
@@ -282,6 +282,7 @@ static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_layer
         put_vector(f, "blk.%u.ssm_dt", l, ".bias", b->delta.bias, m->delta.v_heads, NULL);
         put_norm(f, "blk.%u.ssm_norm", l, &b->delta.norm, m->delta.dim, NULL);
     } else {
+        put_vector(f, "blk.%u.attn_sinks", l, ".weight", b->sinks, m->n_head, NULL);
         put_qk_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->n_head);
         put_qk_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->n_head_kv);
     }
@@ -321,6 +322,7 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_norm(f, "blk.%u.ffn_sub_norm", l, &b->ffn_sub_norm, m->n_ff, NULL);
     put_floats(f, "blk.%u.ffn_gate_inp", l, ".weight", b->experts.router.data, m->n_expert,
                m->n_embd, NULL);
+    put_vector(f, "blk.%u.ffn_gate_inp", l, ".bias", b->experts.router_bias, m->n_expert, NULL);
     put_vector(f, "blk.%u.ffn_gate_inp", l, ".scale", b->experts.router_norm.w, m->n_embd, NULL);
     put_norm(f, "blk.%u.pre_ffw_norm_2", l, &b->experts.in_norm, m->n_embd, NULL);
     put_norm(f, "blk.%u.post_ffw_norm_1", l, &b->experts.beside_norm, m->n_embd, NULL);
@@ -343,6 +345,7 @@ void write_head(struct model_writer *f)
     put_norm(f, tft_transformer_out_norm(m->arch->transformer), 0, &m->out_norm, m->n_embd, NULL);
     if (!tied(f))
         put_matrix(f, "output", &m->output.w);
+    put_vector(f, "output", 0, ".bias", m->output.bias, m->n_vocab, NULL);
 }
 
 /* The states after the prefix. */
