@@ -8,7 +8,15 @@
 #include "pass.h"
 
 /* The function of hidden activations. */
-enum tft_activation { TFT_SILU, TFT_GELU, TFT_RELU2 };
+enum tft_activation {
+    TFT_SILU,
+    TFT_GELU,
+    TFT_RELU2, /* max(x, 0)^2 */
+    TFT_RELU,
+    TFT_BOUNDED_SWIGLU, /* of gate g and up u: a sigmoid(1.702 a) (c + 1), a = min(g, 7), c = u
+                           between -7 and 7: OpenAI 2025 (arXiv 2508.10925, section 2.3) */
+    TFT_XIELU,          /* without a gate: struct tft_xielu */
+};
 
 struct tft_ops {
     /* X = embedding of the tokens, plus the embedding of their positions where the model has one */
@@ -34,6 +42,9 @@ struct tft_ops {
     /* Rotates the heads of Q and K by their tokens' positions. A layer with a window has
        frequencies of its own, if the model has such */
     void (*rope)(struct tft_pass *p, const struct tft_layer *b);
+
+    /* Q, K, V = each number between -qkv_bound and qkv_bound of the model */
+    void (*bound_qkv)(struct tft_pass *p, const struct tft_layer *b);
 
     /* Multiplies Q by the factor of its tokens' positions: query_growth of the model */
     void (*scale_queries)(struct tft_pass *p);
@@ -63,7 +74,7 @@ struct tft_ops {
     /* A = the block's delta net of M, Q, K and V, as short_conv */
     void (*delta_net)(struct tft_pass *p, const struct tft_layer *b);
 
-    /* G = a(Wgate XN) * Wup XN, or gelu(Wup XN) where gate is NULL, in the form that down takes */
+    /* G = a(Wgate XN) * Wup XN, or a(Wup XN) where gate is NULL, in the form that down takes */
     void (*hidden)(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                    const struct tft_linear *up, const struct tft_linear *down);
 
@@ -152,10 +163,12 @@ static inline void tft_rope(struct tft_pass *p, const struct tft_layer *b)
     p->ops->rope(p, b);
 }
 
-static inline void tft_scale_queries(struct tft_pass *p)
+static inline void tft_bound_qkv(struct tft_pass *p, const struct tft_layer *b)
 {
-    p->ops->scale_queries(p);
+    p->ops->bound_qkv(p, b);
 }
+
+static inline void tft_scale_queries(struct tft_pass *p) { p->ops->scale_queries(p); }
 
 static inline void tft_kv_append(struct tft_pass *p, uint32_t layer)
 {
@@ -197,9 +210,15 @@ static inline void tft_gated(struct tft_pass *p, const struct tft_layer *b, enum
     p->ops->hidden(p, a, &b->gate, &b->up, &b->down);
 }
 
+/* Without a gate. */
+static inline void tft_plain(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
+{
+    p->ops->hidden(p, a, NULL, &b->up, &b->down);
+}
+
 static inline void tft_gelu(struct tft_pass *p, const struct tft_layer *b)
 {
-    p->ops->hidden(p, TFT_GELU, NULL, &b->up, &b->down);
+    tft_plain(p, b, TFT_GELU);
 }
 
 static inline void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,

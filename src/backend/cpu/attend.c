@@ -9,6 +9,8 @@
  *   l_b = sum p_j    o_b = sum p_j v_j
  *   spans merge in the order of b, slots first, then blocks:
  *       m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
+ *   a layer with sinks has one more score for each head, s, without a value (Xiao et al. 2023,
+ *   arXiv 2309.17453, section 3.3): after the last span, l = l + e^(s - m)
  *   the result is o / l
  *
  * Slots of bytes use two integer products instead: int8.c. With split retention (kv.h), split.c
@@ -147,9 +149,11 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
         for (uint32_t i = 0; i < rows; i++)
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
-    for (uint32_t i = 0; i < rows; i++)
-        tft_put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, dim,
-                     w->o + i * dim, total[i].sum);
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t head = t->head * t->group + i % t->group;
+        tft_put_head(p, in, token + i / t->group, head, dim, w->o + i * dim,
+                     tft_sum_with_sink(t->sinks, head, total[i].max, total[i].sum));
+    }
 }
 
 static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
@@ -167,6 +171,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
             .n_tokens = n - at < step ? n - at : step,
             .group = group,
             .window = b->window,
+            .sinks = b->sinks,
             .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
                      tft_seen_from(&queries->side[TFT_KV_V], at)},
         };
@@ -245,7 +250,8 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
             struct tft_span_part part = {s->attend.part_max[at + b], s->attend.part_sum[at + b]};
             merge(&m->kern, o, &total, s->attend.part_o + (at + b) * dim, part, dim);
         }
-        tft_put_head(p, in, queries->first, h, dim, o, total.sum);
+        tft_put_head(p, in, queries->first, h, dim, o,
+                     tft_sum_with_sink(block->sinks, h, total.max, total.sum));
     }
 }
 

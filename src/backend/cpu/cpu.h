@@ -32,6 +32,7 @@ void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_rope(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_bound_qkv(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_scale_queries(struct tft_pass *p);
 
 /* Whether each thread makes the one row of `buf` for itself: one token's normalised row takes less
@@ -60,7 +61,7 @@ void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, si
 
 /* Numbers `first` .. first + n - 1 of a row of hidden activations, of the products g with the gate
    and u with up, in the form that `in` has; floats for ranges that are dynamic. `first` is a
-   multiple of 64 and of in->hadamard. u: NULL without a gate. g is overwritten. */
+   multiple of 64 and of in->hadamard. u: NULL without a gate, g is then of up. g is overwritten. */
 void tft_cpu_activate(const struct tft_pass *p, enum tft_activation a, enum tft_buf to,
                       uint32_t row, size_t first, float *g, const float *u, size_t n,
                       const struct tft_input *in);

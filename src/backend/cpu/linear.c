@@ -126,11 +126,71 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
 
 /* --------------------------------------------------------------------------- hidden activations */
 
+/* The kernels have no function of their own for these. They take CHUNK numbers at a time, which
+   plain C prepares: the same bits on every CPU. NaN stays NaN. */
+enum { CHUNK = 64 };
+#define ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+static const float ones[CHUNK] = {ONES, ONES, ONES, ONES};
+
+/* g = max(g, 0)^2 */
+static void plain_relu2(const struct tft_kernels *kern, float *g, size_t n)
+{
+    for (size_t i = 0; i < n; i += CHUNK)
+        kern->relu2_mul(g + i, g + i, ones, n - i < CHUNK ? n - i : CHUNK);
+}
+
+/* g = max(g, 0) u */
+static void relu_mul(float *g, const float *u, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        g[i] = (g[i] < 0 ? 0 : g[i]) * u[i];
+}
+
+/* a sigmoid(1.702 a) = silu(1.702 a) / 1.702 */
+static void bounded_swiglu(const struct tft_kernels *kern, float *g, const float *u, size_t n)
+{
+    const float slope = 1.702f, bound = 7;
+    float c[CHUNK];
+    for (size_t i = 0; i < n; i += CHUNK, g += CHUNK, u += CHUNK) {
+        size_t k = n - i < CHUNK ? n - i : CHUNK;
+        for (size_t j = 0; j < k; j++) {
+            float x = u[j] > bound ? bound : u[j] < -bound ? -bound : u[j];
+            g[j] = slope * (g[j] > bound ? bound : g[j]);
+            c[j] = (x + 1) / slope;
+        }
+        kern->silu_mul(g, g, c, k);
+    }
+}
+
+/* exp(x) = 1 / (1 / sigmoid(x) - 1), where x <= 0 loses no precision */
+static void xielu(const struct tft_kernels *kern, float *g, size_t n, const struct tft_xielu *x)
+{
+    float e[CHUNK];
+    for (size_t i = 0; i < n; i += CHUNK, g += CHUNK) {
+        size_t k = n - i < CHUNK ? n - i : CHUNK;
+        for (size_t j = 0; j < k; j++)
+            e[j] = g[j] > x->least ? x->least : g[j];
+        kern->sigmoid_mul(e, ones, e, k);
+        for (size_t j = 0; j < k; j++) {
+            float u = g[j], grown = 1 / (1 / e[j] - 1) - 1 - u;
+            g[j] = (u > 0 ? x->p * u * u : x->n * grown) + x->b * u;
+        }
+    }
+}
+
 /* Floats, in place: g: [n], and u: [n] where there is a gate. */
 static void activate(const struct tft_kernels *kern, enum tft_activation a, float *g,
                      const float *u, size_t n, const struct tft_input *in)
 {
-    if (!u)
+    if (a == TFT_XIELU)
+        xielu(kern, g, n, &in->xielu);
+    else if (a == TFT_BOUNDED_SWIGLU)
+        bounded_swiglu(kern, g, u, n);
+    else if (a == TFT_RELU)
+        relu_mul(g, u, n);
+    else if (a == TFT_RELU2 && !u)
+        plain_relu2(kern, g, n);
+    else if (!u)
         kern->gelu(g, g, n);
     else if (a == TFT_GELU)
         kern->gelu_mul(g, g, u, n);
@@ -146,7 +206,7 @@ static void activate(const struct tft_kernels *kern, enum tft_activation a, floa
 static void activate_u8(const struct tft_kernels *kern, enum tft_activation a, uint8_t *y,
                         float *g, const float *u, size_t n, const struct tft_input *in)
 {
-    if (in->hadamard || a == TFT_RELU2) {
+    if (in->hadamard || a > TFT_GELU) {
         activate(kern, a, g, u, n, in);
         kern->quantize(y, g, n, &in->affine);
     } else if (!u) {

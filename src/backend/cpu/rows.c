@@ -166,6 +166,25 @@ void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_layer *b)
     layernorm_heads(p, TFT_K, &b->k_norm);
 }
 
+static void bound_heads(struct tft_pass *p, enum tft_buf buf, uint32_t dim)
+{
+    float bound = p->m->qkv_bound;
+    tft_pass_touch_heads(p, 0, BIT(buf), BIT(buf));
+    struct tft_part part = tft_pass_part(p, tft_pass_width(p, buf), dim);
+    for (uint32_t t = part.begin; t < part.end; t++) {
+        float *row = tft_pass_row(p, buf, t);
+        for (size_t i = part.from; i < part.to; i++) /* a NaN stays */
+            row[i] = row[i] > bound ? bound : row[i] < -bound ? -bound : row[i];
+    }
+}
+
+void tft_cpu_bound_qkv(struct tft_pass *p, const struct tft_layer *b)
+{
+    bound_heads(p, TFT_Q, b->kv.dim);
+    bound_heads(p, TFT_K, b->kv.dim);
+    bound_heads(p, TFT_V, b->kv.dim);
+}
+
 void tft_cpu_add_y(struct tft_pass *p, const struct tft_norm *w, const float *scale)
 {
     const struct tft_model *m = p->m;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "simd/expf.h"
+
 /* -------------------------------------------------------------------------------------- queries */
 
 void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32_t token, float *q)
@@ -176,6 +178,11 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 }
 
 /* --------------------------------------------------------------------------------------- result */
+
+float tft_sum_with_sink(const float *sinks, size_t head, float max, float sum)
+{
+    return sinks ? sum + tft_expf(sinks[head] - max) : sum;
+}
 
 void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
                   uint32_t dim, float *result, float sum)

@@ -28,6 +28,7 @@ struct tft_tile {
     struct tft_seen side[TFT_KV_SIDES];
     uint32_t window; /* window of the layer; 0: none. With a window, slots are positions, and there
                         are no blocks */
+    const float *sinks; /* [H] of the layer, or NULL */
 };
 
 /* The most tokens of a tile, where `group` query heads share a KV head. */
@@ -129,6 +130,9 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
                       struct tft_next next, bool values);
 void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
                     const float *weights, float *o);
+
+/* The sum of a head's weights exp(score - max), and that of its sink, a score without a value. */
+float tft_sum_with_sink(const float *sinks, size_t head, float max, float sum);
 
 /* Stores a head's result [dim] in the form that `in` takes. First divides it by `sum` in place. */
 void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,

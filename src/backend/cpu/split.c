@@ -140,8 +140,10 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
     const float *ordered_q = tft_ordered_queries(p, t, w->q);
     for (uint32_t b = 0; b < keys.all; b++)
         score_span(p, t, keys, b, 1, w->q, ordered_q, w->all_scores);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         kern->softmax(w->all_scores + (size_t)i * kv->max_tokens, tokens_seen(t, i), &max, &sum[i]);
+        sum[i] = tft_sum_with_sink(t->sinks, t->head * t->group + i % t->group, max, sum[i]);
+    }
     mix_span(p, t, values, 0, w->all_scores, w->o, &first); /* all rows see the first slot */
     for (uint32_t b = 1; b < values.all; b++) {
         mix_span(p, t, values, b, w->all_scores, w->part, &first);
@@ -169,6 +171,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
             .group = group,
             .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
                      tft_seen_from(&queries->side[TFT_KV_V], at)},
+            .sinks = m->layer[layer].sinks,
         };
         attend_tile(p, &t, queries->first + at, in);
     }
@@ -207,9 +210,12 @@ static void softmax_rows(struct tft_pass *p, const struct tft_tile *t)
     float max;
     tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_PARTS));
     tft_pass_share(p, p->m->n_head, &begin, &end);
-    for (size_t h = begin; h < end; h++)
+    for (size_t h = begin; h < end; h++) {
+        float *sum = &s->attend.part_sum[h];
         p->m->kern.softmax(s->attend.all_scores + h * s->kv.max_tokens, tokens_seen(t, 0), &max,
-                           &s->attend.part_sum[h]);
+                           sum);
+        *sum = tft_sum_with_sink(t->sinks, h, max, *sum);
+    }
 }
 
 /* part_o: [H, spans, E] */
@@ -241,7 +247,8 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
                          .dim = m->head_dim,
                          .n_tokens = 1,
                          .group = m->n_head / m->n_head_kv,
-                         .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]}};
+                         .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]},
+                         .sinks = m->layer[layer].sinks};
     struct spans spans = spans_of(&s->kv, &t, TFT_KV_V);
     size_t begin, end, dim = t.dim;
     score_spans(p, t, queries->first);
