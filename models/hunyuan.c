@@ -21,7 +21,7 @@ static const struct tft_transformer hunyuan_dense = {
     .qk_norm = TFT_QK_NORM_HEADS,
 };
 
-static void layer(struct tft_pass *p, uint32_t l)
+void tft_hunyuan_layer(struct tft_pass *p, uint32_t l)
 {
     const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
@@ -31,13 +31,16 @@ static void layer(struct tft_pass *p, uint32_t l)
     tft_attention(p, l);
     tft_residual(p, &b->o, TFT_A);
 
-    tft_feed_forward(p, b);
+    if (tft_layer_has_experts(b)) /* hunyuan-moe */
+        tft_mixture(p, b);
+    else
+        tft_feed_forward(p, b);
 }
 
 const struct tft_arch tft_arch_hunyuan_dense = {
     .name = "hunyuan-dense",
     .parts = TFT_BIT(TFT_PART_LATE_QK_NORM),
     .load = tft_transformer_load,
-    .layer = layer,
+    .layer = tft_hunyuan_layer,
     .transformer = &hunyuan_dense,
 };

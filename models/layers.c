@@ -45,14 +45,34 @@ void tft_feed_forward(struct tft_pass *p, const struct tft_layer *b)
     tft_residual(p, &b->down, TFT_G);
 }
 
-void tft_mixture(struct tft_pass *p, const struct tft_layer *b)
+/* Y = y */
+static void mixture(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
 {
     tft_norm(p, &b->ffn_norm, &b->experts.up);
     tft_route(p, b);
     if (b->up.w.rows) { /* the shared expert */
-        tft_gated(p, b, TFT_SILU);
+        tft_gated(p, b, a);
         tft_linear_y(p, &b->down, TFT_G);
     }
-    tft_experts(p, b, TFT_SILU);
+    tft_experts(p, b, a);
+}
+
+void tft_add_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
+{
+    tft_experts(p, b, a);
     tft_add_y(p, &no_norm, NULL);
+}
+
+void tft_mixture_of(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
+{
+    mixture(p, b, a);
+    tft_add_y(p, &no_norm, NULL);
+}
+
+void tft_mixture(struct tft_pass *p, const struct tft_layer *b) { tft_mixture_of(p, b, TFT_SILU); }
+
+void tft_mixture_normed(struct tft_pass *p, const struct tft_layer *b, const struct tft_norm *g)
+{
+    mixture(p, b, TFT_SILU);
+    tft_add_y(p, g, NULL);
 }

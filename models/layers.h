@@ -27,16 +27,29 @@ void tft_add_attention(struct tft_pass *p, const struct tft_layer *b);
 /* X += r Wdown G, where XN = norm(X) and G = silu(Wgate XN) * Wup XN */
 void tft_feed_forward(struct tft_pass *p, const struct tft_layer *b);
 
-/* X += r y, the mixture of experts of models/mixture.h */
+/* X += r y, the mixture of experts of models/mixture.h; or X += rms(y) g. The experts may have
+   another function of their hidden activations than SiLU. */
 void tft_mixture(struct tft_pass *p, const struct tft_layer *b);
+void tft_mixture_normed(struct tft_pass *p, const struct tft_layer *b, const struct tft_norm *g);
+void tft_mixture_of(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
+
+/* X += r (the sum of the experts of XN), for tokens that tft_route has given to experts */
+void tft_add_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
 
 /* ---- of several architectures, each in the file of its name */
 
+void tft_cohere_load(struct tft_load *ld);
 void tft_granite_load(struct tft_load *ld);
+void tft_qwen35_load(struct tft_load *ld);
+bool tft_qwen35_mixer(struct tft_load *ld, unsigned layer);
 
+void tft_arcee_layer(struct tft_pass *p, uint32_t l);
+void tft_cohere_layer(struct tft_pass *p, uint32_t l);
 void tft_granite_layer(struct tft_pass *p, uint32_t l);
+void tft_hunyuan_layer(struct tft_pass *p, uint32_t l);
 void tft_lfm2_layer(struct tft_pass *p, uint32_t l);
 void tft_llama_layer(struct tft_pass *p, uint32_t l);
 void tft_qwen3_layer(struct tft_pass *p, uint32_t l);
+void tft_qwen35_layer(struct tft_pass *p, uint32_t l);
 
 #endif

@@ -26,7 +26,7 @@
 #include "models/transformer.h"
 
 /* Queries of attention have gates beside them. */
-static bool load_mixer(struct tft_load *ld, unsigned layer)
+bool tft_qwen35_mixer(struct tft_load *ld, unsigned layer)
 {
     if (!tft_delta_net_load(ld, layer))
         tft_transformer_attention(ld, layer, 2 * ld->m->n_head * ld->m->head_dim);
@@ -36,36 +36,22 @@ static bool load_mixer(struct tft_load *ld, unsigned layer)
 static const struct tft_transformer qwen35 = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .mixer = load_mixer,
+    .mixer = tft_qwen35_mixer,
     .ffn_norm = "blk.%u.post_attention_norm",
 };
 
-/* Blocks that predict further tokens come last. */
-static void drop_predicting_blocks(struct tft_load *ld)
-{
-    struct tft_model *m = ld->m;
-    char full[96];
-    const struct tft_value *v = tft_load_value(ld, "nextn_predict_layers", full);
-    uint64_t n = 0;
-    if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n >= m->n_layer))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not less than the number of blocks, %u", full,
-                      m->n_layer);
-    else
-        m->n_layer = m->n_host = m->n_layer - (uint32_t)n;
-}
-
-static void load(struct tft_load *ld)
+void tft_qwen35_load(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     tft_load_shape(ld, false);
-    drop_predicting_blocks(ld);
+    tft_transformer_drop_predicting(ld);
     tft_load_mixer_width(ld, m->n_head * m->head_dim, 2 * m->n_head * m->head_dim); /* q and z */
     tft_delta_net_shape(ld);
     tft_transformer_values(ld);
     tft_transformer_tensors(ld);
 }
 
-static void layer(struct tft_pass *p, uint32_t l)
+void tft_qwen35_layer(struct tft_pass *p, uint32_t l)
 {
     const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->reads[0]);
@@ -79,13 +65,16 @@ static void layer(struct tft_pass *p, uint32_t l)
     }
     tft_residual(p, &b->o, TFT_A);
 
-    tft_feed_forward(p, b);
+    if (tft_layer_has_experts(b)) /* qwen35moe */
+        tft_mixture(p, b);
+    else
+        tft_feed_forward(p, b);
 }
 
 const struct tft_arch tft_arch_qwen35 = {
     .name = "qwen35",
     .parts = TFT_BIT(TFT_PART_OUTPUT_GATE),
-    .load = load,
-    .layer = layer,
+    .load = tft_qwen35_load,
+    .layer = tft_qwen35_layer,
     .transformer = &qwen35,
 };

@@ -79,20 +79,46 @@ static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, u
     b->k_norm = tft_load_norm(ld, "blk.%u.attn_k_norm", layer, k * dim, false);
 }
 
+/* A norm [D]. With bare_norms, LayerNorm's gain is 1 and its bias 0 where the file has none. */
+static struct tft_norm load_norm(struct tft_load *ld, const struct tft_transformer *t,
+                                 const char *fmt, unsigned layer)
+{
+    uint32_t d = ld->m->n_embd;
+    bool bare = t->bare_norms && !tft_load_has_bias(ld, fmt, layer);
+    struct tft_norm w = {0};
+    if (!bare)
+        return tft_load_norm(ld, fmt, layer, d, t->layer_norm);
+    if (tft_load_has_linear(ld, fmt, layer))
+        w = tft_load_norm(ld, fmt, layer, d, false);
+    else
+        w.w = tft_load_equal(ld, d, 1);
+    w.b = tft_load_equal(ld, d, 0);
+    return w;
+}
+
+/* A norm after a half. Its name may lack ".weight". */
+static struct tft_norm load_post_norm(struct tft_load *ld, const char *fmt, unsigned layer)
+{
+    uint32_t d = ld->m->n_embd;
+    if (tft_load_has_linear(ld, fmt, layer) || !ld->m->arch->transformer->short_names)
+        return tft_load_norm(ld, fmt, layer, d, false);
+    return (struct tft_norm){.w = tft_load_vector(ld, fmt, layer, d)};
+}
+
 static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_layer *b = tft_load_layer(ld, layer);
     const char *first = "blk.%u.attn_norm", *second = "blk.%u.attn_norm_2",
                *ffn = tft_transformer_ffn_norm(t);
-    b->attn_norm = tft_load_norm(ld, first, layer, m->n_embd, t->layer_norm);
+    b->attn_norm = load_norm(ld, t, first, layer);
     if (!m->names_norm_2) {
-        b->ffn_norm = tft_load_norm(ld, ffn, layer, m->n_embd, t->layer_norm);
+        b->ffn_norm = load_norm(ld, t, ffn, layer);
         return;
     }
     b->ffn_norm = b->attn_norm;
     if (tft_load_has_norm(ld, second, layer))
-        b->attn_norm = tft_load_norm(ld, second, layer, m->n_embd, t->layer_norm);
+        b->attn_norm = load_norm(ld, t, second, layer);
 }
 
 static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
@@ -103,7 +129,8 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
     if (mixed && !t->mixture->beside)
         return;
     struct tft_layer *b = tft_load_layer(ld, layer);
-    uint32_t d = ld->m->n_embd, ff = tft_load_ff(ld, layer);
+    uint32_t d = ld->m->n_embd, dense = ld->m->n_ff_dense,
+             ff = dense ? dense : tft_load_ff(ld, layer);
     const char *gate = "blk.%u.ffn_gate", *up = "blk.%u.ffn_up";
     if (t->fused_gate && !ld->w8a8 && !tft_load_has_linear(ld, gate, layer)) {
         bool bias = t->ffn_bias || tft_load_has_bias(ld, up, layer);
@@ -130,7 +157,7 @@ uint32_t tft_transformer_window(struct tft_load *ld, unsigned layer)
     uint64_t has = 0;
     if (!v && ld->status == TFT_OK) {
         period = tft_load_dim(ld, pattern, t->window_period, INT32_MAX);
-        has = layer % period < period - 1;
+        has = t->window_first ? layer % period != 0 : layer % period < period - 1;
     } else if (v && (!tft_value_uint(v, layer, &has) || has > 1)) {
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s.%s is neither an integer nor a list of bools",
                       ld->m->arch->name, pattern);
@@ -148,6 +175,9 @@ void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
     b->kv = (struct tft_kv_heads){m->n_head_kv, m->head_dim};
     b->kv_layer = m->n_kv_layer++;
     b->window = tft_transformer_window(ld, layer);
+    b->has_sinks = t->sinks;
+    if (t->sinks)
+        b->sinks = tft_load_vector(ld, "blk.%u.attn_sinks.weight", layer, m->n_head);
     load_qkv(ld, t, layer, q);
     load_qk_norm(ld, t, layer);
     b->o = tft_load_linear(ld, output, layer, m->n_embd, m->n_head * m->head_dim,
@@ -167,13 +197,12 @@ static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, uns
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     struct tft_layer *b = tft_load_layer(ld, layer);
-    uint32_t d = ld->m->n_embd;
     memset(b, 0, sizeof *b); /* in the counting run it was another layer's */
     if (!formula_has(ld, TFT_PART_NO_PRE_NORM))
         load_pre_norms(ld, t, layer);
     if (formula_has(ld, TFT_PART_POST_NORM)) {
-        b->attn_post_norm = tft_load_norm(ld, "blk.%u.post_attention_norm", layer, d, false);
-        b->ffn_post_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm", layer, d, false);
+        b->attn_post_norm = load_post_norm(ld, "blk.%u.post_attention_norm", layer);
+        b->ffn_post_norm = load_post_norm(ld, "blk.%u.post_ffw_norm", layer);
     }
     load_mixer(ld, t, layer);
     load_ffn(ld, t, layer);
@@ -245,8 +274,21 @@ void tft_transformer_tensors(struct tft_load *ld)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)
         load_windows(ld, t);
-    m->out_norm = tft_load_norm(ld, tft_transformer_out_norm(t), 0, m->n_embd, t->layer_norm);
+    m->out_norm = load_norm(ld, t, tft_transformer_out_norm(t), 0);
     tft_load_head(ld);
+}
+
+void tft_transformer_drop_predicting(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, "nextn_predict_layers", full);
+    uint64_t n = 0;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n >= m->n_layer))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not less than the number of blocks, %u", full,
+                      m->n_layer);
+    else
+        m->n_layer = m->n_host = m->n_layer - (uint32_t)n;
 }
 
 void tft_transformer_load(struct tft_load *ld)

@@ -28,6 +28,9 @@ struct tft_multipliers {
 struct tft_transformer {
     enum tft_rotation rope; /* TFT_NO_ROPE: none, or the architecture's own load() loads it */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
+    bool bare_norms;        /* files may lack the bias of a LayerNorm, or its gain too */
+    bool short_names;       /* names of norms after a half may lack ".weight" */
+    bool sinks;             /* attention has them in every layer */
     enum tft_qk_norm qk_norm;
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
     bool qkv_bias, o_bias, ffn_bias; /* all files have these biases; other files of any
@@ -40,6 +43,7 @@ struct tft_transformer {
     /* Sliding windows. Where a file has no period of its own, nor a mask of layers, layer l has a
        window unless l % window_period is window_period - 1. */
     uint32_t window_period; /* 0: windows of the file are not applied */
+    bool window_first;      /* there, layer l has a window unless l % window_period is 0 */
     uint32_t window;        /* if the file names none; 0: then no layer has one */
     bool caps;              /* the file may name soft caps of scores and of logits */
     const struct tft_mixture *mixture; /* layers are mixtures of experts: mixture.h */
@@ -70,6 +74,10 @@ static inline const char *tft_transformer_out_norm(const struct tft_transformer 
 void tft_transformer_values(struct tft_load *ld);
 void tft_transformer_tensors(struct tft_load *ld);
 void tft_transformer_load(struct tft_load *ld);
+
+/* Blocks that predict further tokens come last (nextn_predict_layers), and are not computed. Comes
+   after tft_load_shape. */
+void tft_transformer_drop_predicting(struct tft_load *ld);
 
 /* For `mixer`: attention, with q rows of queries. Or only q, k and v where the file has them in one
    tensor, attn_qkv, in that order; false: it has not. Any architecture may have it. */

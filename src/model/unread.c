@@ -15,6 +15,7 @@ static const struct {
     {"pooling_type", ANY},
     {"embedding_length_out", ANY},
     {"features_length", ANY},
+    {"n_deepstack_layers", ANY}, /* of images */
     {"rope.dimension_count", ANY},
     {"rope.dimension_sections", ANY}, /* of positions of images: those of text are all equal */
     {"rope.freq_base", ANY},
@@ -45,6 +46,7 @@ static const struct {
     {"nextn_predict_layers", 0},
     {"use_parallel_residual", ANY}, /* the norms that a layer has say it */
     {"interleave_moe_layer_step", 0},
+    {"interleave_moe_layer_step", 1},
     {"moe_every_n_layers", 0},
     {"expert_count", 0},
     {"expert_used_count", ANY},
