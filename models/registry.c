@@ -38,6 +38,8 @@ const struct tft_arch *const tft_archs[] = {
     &tft_arch_internlm2,
     &tft_arch_maincoder,
     &tft_arch_nemotron,
+    &tft_arch_olmo,
+    &tft_arch_phi2,
     &tft_arch_qwen2vl,
     &tft_arch_qwen3vl,
     &tft_arch_seed_oss,
