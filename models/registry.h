@@ -15,7 +15,8 @@ extern const struct tft_arch tft_arch_apertus, tft_arch_arcee, tft_arch_bailingm
     tft_arch_cohere2, tft_arch_command_r, tft_arch_dots1, tft_arch_ernie4_5_moe, tft_arch_exaone,
     tft_arch_glm4, tft_arch_gpt_oss, tft_arch_granite_swa, tft_arch_hunyuan_moe, tft_arch_internlm2,
     tft_arch_maincoder, tft_arch_mellum, tft_arch_nemotron, tft_arch_olmo, tft_arch_phi2,
-    tft_arch_qwen2vl, tft_arch_qwen35moe, tft_arch_qwen3vl, tft_arch_seed_oss;
+    tft_arch_plamo3, tft_arch_qwen2vl, tft_arch_qwen35moe, tft_arch_qwen3vl, tft_arch_seed_oss,
+    tft_arch_smallthinker;
 
 /* All of them, then NULL. */
 extern const struct tft_arch *const tft_archs[];
