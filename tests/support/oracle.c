@@ -19,10 +19,11 @@ struct oracle {
     double e, r, l, a; /* factors of embeddings, of additions to x, of logits, of scores */
     double amplitude;  /* of the rotation */
     double score_cap, logit_cap; /* 0: none */
+    double bound;                /* of queries, keys and values; 0: none */
     bool yarn;
     struct matrix embed, positions, out, *layer; /* layer: [layers, PARTS] */
-    double *out_w, *out_b, *freq_div;
-    double *k, *v; /* [layers, capacity, kv_heads * dim] */
+    double *out_w, *out_b, *out_bias, *freq_div;
+    double *k, *v;                     /* [layers, capacity, kv_heads * dim] */
     struct matrix own_embed, own_proj; /* of layers, and the gain of their norm */
     double *own_norm;
     double *states; /* [layers, heads of values, E, E] states of delta nets */
@@ -99,6 +100,13 @@ enum part {
     NORME,
     POSTD,
     POSTE,
+    SINKS,
+    POST1S,
+    POST2S,
+    ROUTERBIAS,
+    EGATEB,
+    EUPB,
+    EDOWNB,
     PARTS
 };
 
@@ -123,11 +131,26 @@ static const char *const part_name[PARTS] = {
     "inp_gate.weight", "proj.weight", "post_norm.weight", "layer_output_scale.weight",
     "ffn_gate_inp.scale", "ffn_down_exps.scale", "pre_ffw_norm_2.weight", "post_ffw_norm_1.weight",
     "post_ffw_norm_2.weight",
+    "attn_sinks.weight",
+    "post_attention_norm",
+    "post_ffw_norm",
+    "ffn_gate_inp.bias",
+    "ffn_gate_exps.bias",
+    "ffn_up_exps.bias",
+    "ffn_down_exps.bias",
 };
 
 static bool is(const struct oracle *o, const char *arch)
 {
     return strcmp(o->arch, arch) == 0;
+}
+
+/* Whether the architecture is one of a list of names, each with a blank before and after it. */
+static bool is_one(const struct oracle *o, const char *names)
+{
+    char name[24];
+    snprintf(name, sizeof name, " %s ", o->arch);
+    return strstr(names, name);
 }
 
 /* The number ARCH.KEY of the file, or `missing` if the file does not have it. */
@@ -192,9 +215,24 @@ static double element(const struct oracle *o, const char *key, size_t l)
     return x;
 }
 
+/* Whether ARCH.KEY is an array. */
+static bool has_array(const struct oracle *o, const char *key)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", o->arch, key);
+    const struct tft_value *v = tft_source_value(o->s, full);
+    return v && v->is_array;
+}
+
 /* Tokens that layer l attends to; 0: all. */
 static size_t window_of(const struct oracle *o, size_t l)
 {
+    if (is_one(o, " granite_swa mellum ") && has_array(o, "attention.sliding_window_pattern"))
+        return element(o, "attention.sliding_window_pattern", l) != 0
+                   ? (size_t)number(o, "attention.sliding_window", 0)
+                   : 0;
+    if (is(o, "smallthinker"))
+        return l % 4 != 0 ? (size_t)number(o, "attention.sliding_window", 0) : 0;
     if (is(o, "gemma4"))
         return element(o, "attention.sliding_window_pattern", l) != 0
                    ? (size_t)number(o, "attention.sliding_window", 0)
@@ -202,9 +240,12 @@ static size_t window_of(const struct oracle *o, size_t l)
     if (is(o, "lfm2") || is(o, "lfm2moe")) /* all layers with attention */
         return (size_t)number(o, "attention.sliding_window", 0);
     double window = number(o, "attention.sliding_window", is(o, "gemma2") ? 4096 : 0),
-           usual = is(o, "gemma2") ? 2 : is(o, "gemma3") ? 6 : 4;
+           usual = is_one(o, " gemma2 gpt-oss ") ? 2
+                   : is(o, "gemma3")             ? 6
+                   : is(o, "plamo3")             ? 8
+                                                 : 4;
     size_t period = (size_t)number(o, "attention.sliding_window_pattern", usual);
-    bool has = is(o, "gemma2") || is(o, "gemma3") || is(o, "olmo2") || is(o, "exaone4");
+    bool has = is_one(o, " gemma2 gemma3 olmo2 exaone4 cohere2 gpt-oss plamo3 mellum granite_swa ");
     return has && (l + 1) % period != 0 ? (size_t)window : 0;
 }
 
@@ -230,7 +271,10 @@ static void factors(struct oracle *o)
     o->yarn = text_is(o, "rope.scaling.type", "yarn");
     if (o->yarn && !(is(o, "olmo2") && number(o, "rope.scaling.attn_factor", 0) > 0))
         o->amplitude *= (1 + 0.1 * log(f)) / (1 + 0.1 * m * log(f));
-    if (is(o, "granite") || is(o, "granitemoe")) {
+    o->bound = number(o, "attention.clamp_kqv", 0);
+    if (is_one(o, " cohere2 command-r "))
+        o->l = number(o, "logit_scale", 1);
+    if (is_one(o, " granite granitemoe granite_swa ")) {
         o->e = number(o, "embedding_scale", 1);
         o->r = number(o, "residual_scale", 1);
         o->l = 1 / number(o, "logit_scale", 1);
@@ -301,6 +345,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->out_w = tensor(o, strncmp(o->arch, "lfm2", 4) == 0 ? "token_embd_norm.weight"
                                                           : "output_norm.weight").w;
     o->out_b = tensor(o, "output_norm.bias").w;
+    o->out_bias = tensor(o, "output.bias").w;
     o->freq_div = divisors(o);
     o->layer = calloc(o->layers * PARTS, sizeof *o->layer);
     for (size_t l = 0; l < o->layers; l++)
@@ -334,10 +379,10 @@ void oracle_close(struct oracle *o)
         return;
     for (size_t i = 0; i < o->layers * PARTS; i++)
         free(o->layer[i].w);
-    double *const all[] = {o->embed.w,  o->positions.w, o->out.w, o->out_w, o->out_b,
-                           o->freq_div, o->k,           o->v,     o->past,      o->states,
-                           o->logits,   o->hidden,      o->own_embed.w, o->own_proj.w,
-                           o->own_norm};
+    double *const all[] = {o->embed.w,     o->positions.w, o->out.w,    o->out_w,
+                           o->out_b,       o->freq_div,    o->k,        o->v,
+                           o->past,        o->states,      o->logits,   o->hidden,
+                           o->own_embed.w, o->own_proj.w,  o->own_norm, o->out_bias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(o->layer);
@@ -370,7 +415,7 @@ static void rms(double *y, const double *x, const double *w, size_t n, double ep
         y[i] = x[i] / sqrt(ss / (double)n + eps) * w[i];
 }
 
-/* b: NULL, or the addition */
+/* w: NULL, or the factors; b: NULL, or the addition */
 static void layernorm(double *y, const double *x, const double *w, const double *b, size_t n,
                       double eps)
 {
@@ -380,13 +425,13 @@ static void layernorm(double *y, const double *x, const double *w, const double 
     for (size_t i = 0; i < n; i++)
         var += (x[i] - mean) * (x[i] - mean) / (double)n;
     for (size_t i = 0; i < n; i++)
-        y[i] = (x[i] - mean) / sqrt(var + eps) * w[i] + (b ? b[i] : 0);
+        y[i] = (x[i] - mean) / sqrt(var + eps) * (w ? w[i] : 1) + (b ? b[i] : 0);
 }
 
 static void norm(const struct oracle *o, double *y, const double *x, const double *w,
                  const double *b)
 {
-    if (b)
+    if (b || is_one(o, " cohere2 command-r olmo ")) /* LayerNorm without a bias, or a gain */
         layernorm(y, x, w, b, o->d, o->eps);
     else if (w)
         rms(y, x, w, o->d, o->eps);
@@ -413,9 +458,10 @@ static double yarn(const struct oracle *o, size_t i, double f)
 static void rotate(const struct oracle *o, size_t l, double *head)
 {
     bool neighbours = is(o, "llama") || strncmp(o->arch, "granite", 7) == 0 || is(o, "minicpm") ||
-                      is(o, "smollm3") || is(o, "ernie4_5") || is(o, "mistral3");
-    bool gemma = is(o, "gemma3") || is(o, "gemma4"),
-         plain = window_of(o, l) && (gemma || is(o, "olmo2"));
+                      is_one(o, " smollm3 ernie4_5 mistral3 internlm2 glm4 maincoder cohere2 "
+                                "command-r arcee ernie4_5-moe olmo ");
+    bool gemma = is_one(o, " gemma3 gemma4 plamo3 "), /* another base in windows */
+        plain = window_of(o, l) && (gemma || is_one(o, " olmo2 mellum "));
     double base = plain && gemma ? number(o, "rope.freq_base_swa", 10000) : o->base;
     size_t rot = o->rot;
     if (plain && is(o, "gemma4"))
@@ -540,6 +586,8 @@ static void attend(const struct oracle *o, size_t layer, const double *q, double
         }
         for (size_t t = first; t <= o->pos; t++)
             sum += p[t] = exp(p[t] - max);
+        const double *sinks = o->layer[layer * PARTS + SINKS].w;
+        sum += sinks ? exp(sinks[h] - max) : 0; /* one more score, without a value */
         for (size_t i = 0; i < o->dim; i++) {
             double v = 0;
             for (size_t t = first; t <= o->pos; t++)
@@ -569,6 +617,24 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
+/* Whether layer l rotates queries and keys. */
+static bool rotates(const struct oracle *o, size_t l)
+{
+    if (is(o, "granite_swa") && has_array(o, "attention.rope_pattern"))
+        return element(o, "attention.rope_pattern", l) != 0;
+    bool windows = number(o, "attention.sliding_window", 0) > 0;
+    bool global = is_one(o, " exaone4 cohere2 smallthinker ") && windows && !window_of(o, l);
+    return !is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3) && !global;
+}
+
+static bool is_qwen35(const struct oracle *o) { return is_one(o, " qwen35 qwen35moe "); }
+
+/* post_attention_norm is the norm before feed-forward. */
+static bool norm_is_before(const struct oracle *o)
+{
+    return is_one(o, " qwen35 qwen35moe seed_oss gpt-oss ");
+}
+
 static void attention_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
@@ -578,7 +644,7 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
            *y = malloc(o->d * sizeof *y), *z = malloc(2 * nq * sizeof *z),
            *gate = malloc(nq * sizeof *gate);
     double *k = q + nq, *v = k + nkv;
-    if (is(o, "qwen35")) { /* rows of q and of a gate in turns, head by head */
+    if (is_qwen35(o)) { /* rows of q and of a gate in turns, head by head */
         product(z, w[QW], h, NULL);
         for (size_t i = 0; i < nq; i++) {
             size_t at = i / o->dim * 2 * o->dim + i % o->dim;
@@ -594,6 +660,8 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
         product(k, w[KW], h, w[KB].w);
         product(v, w[VW], h, w[VB].w);
     }
+    for (size_t i = 0; i < nq + 2 * nkv && o->bound > 0; i++)
+        q[i] = fmin(fmax(q[i], -o->bound), o->bound);
     bool whole = is(o, "olmo2") || is(o, "olmoe");
     if (whole) {
         rms(q, q, w[QN].w, nq, o->eps);
@@ -604,11 +672,11 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
         layernorm(q + i, q + i, i < nq ? w[QN].w + i : w[KN].w + i - nq, NULL, o->dim, o->eps);
     for (size_t i = 0; i < nq + nkv; i += o->dim) {
         const double *gain = i < nq ? w[QN].w : w[KN].w;
-        bool heads = gain && !whole && !own, late = is(o, "hunyuan-dense");
+        bool heads = gain && !whole && !own,
+             late = is_one(o, " hunyuan-dense hunyuan-moe maincoder ");
         if (heads && !late)
             rms(q + i, q + i, gain, o->dim, o->eps);
-        bool global = is(o, "exaone4") && window_of(o, 0) && !window_of(o, l);
-        if (!is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3) && !global)
+        if (rotates(o, l))
             rotate(o, l, q + i);
         if (heads && late)
             rms(q + i, q + i, gain, o->dim, o->eps);
@@ -620,12 +688,12 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     memcpy(o->k + slot, k, nkv * sizeof *k);
     memcpy(o->v + slot, v, nkv * sizeof *v);
     attend(o, l, q, a);
-    for (size_t i = 0; i < nq && is(o, "qwen35"); i++)
+    for (size_t i = 0; i < nq && is_qwen35(o); i++)
         a[i] *= sigmoid(gate[i]);
     if (w[SUBNORM1].w)
         rms(a, a, w[SUBNORM1].w, nq, o->eps);
     product(y, w[OW], a, w[OB].w);
-    add(o, x, y, is(o, "qwen35") ? NULL : w[POST1].w);
+    add(o, x, y, norm_is_before(o) ? NULL : w[POST1].w ? w[POST1].w : w[POST1S].w);
     free(z);
     free(gate);
     free(q);
@@ -722,13 +790,30 @@ static void conv_block(struct oracle *o, size_t l, double *x, const double *h)
     free(y);
 }
 
+/* The function of hidden activations without a gate. */
+static double plain(const struct oracle *o, size_t l, double u)
+{
+    if (is_one(o, " arcee nemotron "))
+        return fmax(0, u) * fmax(0, u);
+    if (!is(o, "apertus"))
+        return gelu(u);
+    double value[4]; /* keys without the name of the architecture */
+    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    for (int i = 0; i < 4; i++) {
+        const struct tft_value *v = tft_source_value(o->s, keys[i]);
+        tft_value_real(v, v->is_array ? l : 0, &value[i]);
+    }
+    double p = log(1 + exp(value[0])), n = value[2] + log(1 + exp(value[1]));
+    return (u > 0 ? p * u * u : n * (expm1(fmin(u, value[3])) - u)) + value[2] * u;
+}
+
 static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
     size_t ff = w[DOWN].cols;
     double *u = malloc(2 * ff * sizeof *u), *g = malloc(ff * sizeof *g),
            *y = malloc(o->d * sizeof *y);
-    bool fused = is(o, "phi3"), relu2 = text_is(o, "hidden_activation", "relu2");
+    bool fused = is_one(o, " phi3 glm4 plamo3 "), relu2 = text_is(o, "hidden_activation", "relu2");
     product(u, w[UP], h, w[UPB].w);
     if (fused) { /* the gate's rows come first */
         memcpy(g, u, ff * sizeof *g);
@@ -737,35 +822,44 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
         product(g, w[GATE], h, NULL);
     }
     for (size_t i = 0; i < ff; i++)
-        u[i] = !w[GATE].w && !fused ? gelu(u[i])
-               : strncmp(o->arch, "gemma", 5) == 0
-                   ? u[i] * gelu(g[i])
-               : relu2 ? u[i] * fmax(0, g[i]) * fmax(0, g[i])
-                   : u[i] * g[i] / (1 + exp(-g[i]));
+        u[i] = !w[GATE].w && !fused                ? plain(o, l, u[i])
+               : strncmp(o->arch, "gemma", 5) == 0 ? u[i] * gelu(g[i])
+               : relu2                             ? u[i] * fmax(0, g[i]) * fmax(0, g[i])
+                                                   : u[i] * g[i] / (1 + exp(-g[i]));
     if (w[SUBNORM2].w)
         rms(u, u, w[SUBNORM2].w, ff, o->eps);
     product(y, w[DOWN], u, w[DOWNB].w);
-    add(o, x, y, w[w[POSTD].w ? POSTD : POST2].w);
+    add(o, x, y, w[w[POSTD].w ? POSTD : w[POST2].w ? POST2 : POST2S].w);
     free(u);
     free(g);
     free(y);
 }
 
-/* y += weight Wdown (silu(Wgate h) * Wup h), or gelu in gemma4, of rows [e n, (e + 1) n) of the
-   first two; fused: gate has n rows of the gate and n of up for each e */
+/* The hidden activation of gate g and up u. */
+static double gated(const struct oracle *o, double g, double u)
+{
+    double a = fmin(g, 7);
+    if (is(o, "gpt-oss"))
+        return a * sigmoid(1.702 * a) * (fmin(fmax(u, -7), 7) + 1);
+    return u * (is(o, "gemma4") ? gelu(g) : is(o, "smallthinker") ? fmax(0, g) : g / (1 + exp(-g)));
+}
+
+/* y += weight Wdown (silu(Wgate h) * Wup h), or another function, of rows [e n, (e + 1) n) of the
+   first two; fused: gate has n rows of the gate and n of up for each e. bias: NULL, or those of
+   gate, up and down */
 static void add_expert(const struct oracle *o, double *y, double weight, struct matrix gate,
-                       struct matrix up, struct matrix down, size_t e, const double *h)
+                       struct matrix up, struct matrix down, size_t e, const double *h,
+                       const struct matrix *bias)
 {
     size_t n = down.cols, d = o->d;
     double *a = malloc(2 * n * sizeof *a), *one = malloc(d * sizeof *one);
     struct matrix g = {gate.w + (up.w ? e : 2 * e) * n * d, n, d},
-                  u = {up.w ? up.w + e * n * d : g.w + n * d, n, d},
-                  w = {down.w + e * d * n, d, n};
-    product(a, g, h, NULL);
-    product(a + n, u, h, NULL);
+                  u = {up.w ? up.w + e * n * d : g.w + n * d, n, d}, w = {down.w + e * d * n, d, n};
+    product(a, g, h, bias ? bias[0].w + e * n : NULL);
+    product(a + n, u, h, bias ? bias[1].w + e * n : NULL);
     for (size_t i = 0; i < n; i++)
-        a[i] = a[n + i] * (is(o, "gemma4") ? gelu(a[i]) : a[i] / (1 + exp(-a[i])));
-    product(one, w, a, NULL);
+        a[i] = gated(o, a[i], a[n + i]);
+    product(one, w, a, bias ? bias[2].w + e * d : NULL);
     for (size_t i = 0; i < d; i++)
         y[i] += weight * one[i];
     free(a);
@@ -775,8 +869,30 @@ static void add_expert(const struct oracle *o, double *y, double weight, struct 
 /* Which weights are divided by their sum. */
 static bool renormalised(const struct oracle *o)
 {
-    return is(o, "llama") || is(o, "qwen3moe") || is(o, "granitemoe") ||
-           is(o, "lfm2moe") || is(o, "gemma4");
+    return is_one(o, " llama qwen3moe granitemoe lfm2moe gemma4 qwen35moe hunyuan-moe ernie4_5-moe "
+                     "bailingmoe2 dots1 mellum granite_swa smallthinker ");
+}
+
+/* Takes out the experts of all groups but those with the largest sums of two ranks. */
+static void leave_groups(const struct oracle *o, double *rank, size_t n)
+{
+    size_t groups = (size_t)number(o, "expert_group_count", 1), of_one = n / groups,
+           used = (size_t)number(o, "expert_group_used_count", 1);
+    double *sum = malloc(groups * sizeof *sum);
+    for (size_t g = 0; g < groups; g++) {
+        sum[g] = -INFINITY;
+        for (size_t i = 0; i < of_one; i++)
+            for (size_t j = i + 1; j < of_one; j++)
+                sum[g] = fmax(sum[g], rank[g * of_one + i] + rank[g * of_one + j]);
+    }
+    for (size_t g = 0; g < groups && groups > 1; g++) {
+        size_t larger = 0;
+        for (size_t i = 0; i < groups; i++)
+            larger += sum[i] > sum[g];
+        for (size_t i = 0; i < of_one && larger >= used; i++)
+            rank[g * of_one + i] = -INFINITY;
+    }
+    free(sum);
 }
 
 /* y += the experts of h that the router chooses, which reads r */
@@ -787,13 +903,15 @@ static void add_experts(const struct oracle *o, size_t l, double *y, const doubl
     size_t n = w[ROUTER].rows, used = (size_t)number(o, "expert_used_count", 0), chosen[32];
     double *p = malloc(2 * n * sizeof *p), *rank = p + n, sum = 0, all = 0,
            scale = number(o, "expert_weights_scale", 1);
-    product(p, w[ROUTER], r, NULL);
+    bool after = is(o, "gpt-oss"); /* softmax of the chosen scores is that of all, renormalised */
+    product(p, w[ROUTER], r, w[ROUTERBIAS].w);
     for (size_t e = 0; e < n; e++)
         all += exp(p[e]);
     for (size_t e = 0; e < n; e++) {
         p[e] = number(o, "expert_gating_func", 1) == 2 ? 1 / (1 + exp(-p[e])) : exp(p[e]) / all;
         rank[e] = p[e] + (w[ROUTERB].w ? w[ROUTERB].w[e] : 0);
     }
+    leave_groups(o, rank, n);
     for (size_t i = 0; i < used; i++) {
         size_t best = 0;
         for (size_t e = 1; e < n; e++)
@@ -804,21 +922,25 @@ static void add_experts(const struct oracle *o, size_t l, double *y, const doubl
     }
     for (size_t i = 0; i < used; i++)
         add_expert(o, y,
-                   p[chosen[i]] * scale / (renormalised(o) ? sum : 1) *
+                   p[chosen[i]] * scale / (after || renormalised(o) ? sum : 1) *
                        (w[ESCALE].w ? w[ESCALE].w[chosen[i]] : 1),
-                   w[w[EGATE].w ? EGATE : EFUSED], w[EUP], w[EDOWN], chosen[i], h);
+                   w[w[EGATE].w ? EGATE : EFUSED], w[EUP], w[EDOWN], chosen[i], h,
+                   w[EGATEB].w ? &w[EGATEB] : NULL);
     free(p);
 }
 
-static void mixture_block(struct oracle *o, size_t l, double *x, const double *h)
+/* r: what the router reads */
+static void mixture_block(struct oracle *o, size_t l, double *x, const double *r, const double *h)
 {
-    const struct matrix *w = o->layer + l * PARTS;
+    const struct matrix *w = o->layer + l * PARTS, none = {0};
     double *y = calloc(o->d, sizeof *y), gate = 0;
-    add_experts(o, l, y, h, h);
+    bool fused = !w[SGATE].w;
+    add_experts(o, l, y, r, h);
     if (w[SGATEW].w)
         product(&gate, w[SGATEW], h, NULL);
     if (w[SUP].w)
-        add_expert(o, y, w[SGATEW].w ? 1 / (1 + exp(-gate)) : 1, w[SGATE], w[SUP], w[SDOWN], 0, h);
+        add_expert(o, y, w[SGATEW].w ? 1 / (1 + exp(-gate)) : 1, w[fused ? SUP : SGATE],
+                   fused ? none : w[SUP], w[SDOWN], 0, h, NULL);
     add(o, x, y, NULL);
     free(y);
 }
@@ -844,17 +966,21 @@ static void beside_block(struct oracle *o, size_t l, double *x, const double *h)
 const double *oracle_step(struct oracle *o, int32_t token)
 {
     double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h),
-           *g = malloc(o->d * sizeof *g), *x0 = malloc(o->d * sizeof *x0);
+           *g = malloc(o->d * sizeof *g), *x0 = malloc(o->d * sizeof *x0),
+           *raw = malloc(o->d * sizeof *raw);
     for (size_t i = 0; i < o->d; i++)
         x[i] = o->e * o->embed.w[(size_t)token * o->d + i] +
                (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
     memcpy(x0, x, o->d * sizeof *x);
     for (size_t l = 0; l < o->layers; l++) {
         const struct matrix *w = o->layer + l * PARTS;
-        bool one = is(o, "falcon") || (is(o, "stablelm") && !w[NORM2].w),
+        bool one =
+                 is_one(o, " falcon cohere2 command-r phi2 ") || (is(o, "stablelm") && !w[NORM2].w),
              parallel = one || (is(o, "gptneox") && number(o, "use_parallel_residual", 1) != 0);
-        enum part first = w[NORM_2].w ? NORM_2 : NORM1,
-                  second = one ? NORM1 : is(o, "qwen35") ? NORM2P : NORM2;
+        enum part first = w[NORM_2].w ? NORM_2 : NORM1, second = one                 ? NORM1
+                                                                 : norm_is_before(o) ? NORM2P
+                                                                                     : NORM2;
+        memcpy(raw, x, o->d * sizeof *raw);
         norm(o, h, x, w[first].w, w[first + 1].w);
         if (parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
@@ -871,7 +997,7 @@ const double *oracle_step(struct oracle *o, int32_t token)
         if (w[RSCALE].w)
             beside_block(o, l, x, g);
         else if (w[ROUTER].w)
-            mixture_block(o, l, x, g);
+            mixture_block(o, l, x, is(o, "smallthinker") ? raw : g, g);
         else
             mlp_block(o, l, x, g);
         if (is(o, "gemma4"))
@@ -879,7 +1005,7 @@ const double *oracle_step(struct oracle *o, int32_t token)
     }
     norm(o, h, x, o->out_w, o->out_b);
     memcpy(o->hidden, h, o->d * sizeof *h);
-    product(o->logits, o->out.w ? o->out : o->embed, h, NULL);
+    product(o->logits, o->out.w ? o->out : o->embed, h, o->out_bias);
     for (size_t i = 0; i < o->vocab; i++)
         o->logits[i] = o->logit_cap > 0 ? o->logit_cap * tanh(o->logits[i] * o->l / o->logit_cap)
                                         : o->logits[i] * o->l;
@@ -888,5 +1014,6 @@ const double *oracle_step(struct oracle *o, int32_t token)
     free(h);
     free(g);
     free(x0);
+    free(raw);
     return o->logits;
 }

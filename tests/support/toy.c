@@ -193,12 +193,17 @@ static bool is_one(const struct toy *t, const char *names)
 
 bool toy_has_layer_norm(const struct toy *t)
 {
-    return is_one(t, " gpt2 stablelm gptneox falcon starcoder2 ");
+    return is_one(t, " gpt2 stablelm gptneox falcon starcoder2 nemotron phi2 cohere2 command-r "
+                     "olmo ");
 }
+
+/* Norms are missing, or LayerNorm without a bias. */
+static bool has_no_norms(const struct toy *t) { return is_one(t, " olmo "); }
+static bool has_bare_norms(const struct toy *t) { return is_one(t, " cohere2 command-r olmo "); }
 
 bool toy_has_post_norm(const struct toy *t)
 {
-    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 ");
+    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 glm4 plamo3 ");
 }
 
 bool toy_has_pre_norm(const struct toy *t)
@@ -254,13 +259,14 @@ static void qkv_tensors(struct writer *w, unsigned l)
     uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim,
              heads = t->head_dim;
     bool whole = is_one(t, " olmo2 olmoe ");
-    bool bias = is_one(t, " qwen2 qwen2moe gptneox starcoder2 ") ||
+    bool bias = is_one(t, " qwen2 qwen2moe gptneox starcoder2 qwen2vl seed_oss glm4 phi2 "
+                          "gpt-oss ") ||
                 (is_one(t, " stablelm ") && !t->large);
-    bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon ");
+    bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon internlm2 plamo3 bailingmoe2 ");
     if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
     } else {
-        matrix(w, "blk.%u.attn_q.weight", l, is_one(t, " qwen35 ") ? 2 * q : q, d);
+        matrix(w, "blk.%u.attn_q.weight", l, is_one(t, " qwen35 qwen35moe ") ? 2 * q : q, d);
         matrix(w, "blk.%u.attn_k.weight", l, kv, d);
         matrix(w, "blk.%u.attn_v.weight", l, kv, d);
     }
@@ -276,7 +282,8 @@ static void qkv_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
     if (is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe "
-                  "qwen35 ")) {
+                  "qwen35 qwen35moe qwen3vl maincoder hunyuan-moe dots1 bailingmoe2 mellum plamo3 "
+                  "apertus ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -286,10 +293,12 @@ static void qkv_tensors(struct writer *w, unsigned l)
 static void norm(struct writer *w, const char *fmt, unsigned l)
 {
     char name[64];
+    if (has_no_norms(w->t))
+        return;
     snprintf(name, sizeof name, "%s.weight", fmt);
     vector(w, name, l, w->t->n_embd, 1);
     snprintf(name, sizeof name, "%s.bias", fmt);
-    if (toy_has_layer_norm(w->t))
+    if (toy_has_layer_norm(w->t) && !has_bare_norms(w->t))
         vector(w, name, l, w->t->n_embd, 0);
 }
 
@@ -322,7 +331,8 @@ static void delta_net_tensors(struct writer *w, unsigned l)
 
 static bool is_delta_net(const struct toy *t, unsigned l)
 {
-    return is_one(t, " qwen35 ") && (l + 1) % (uint32_t)number(t, "full_attention_interval");
+    bool some = is_one(t, " qwen35 qwen35moe ");
+    return some && (l + 1) % (uint32_t)number(t, "full_attention_interval");
 }
 
 /* bitnet's norms within a layer, and factors of its matrices. */
@@ -347,8 +357,10 @@ static void attention_tensors(struct writer *w, unsigned l)
     else
         qkv_tensors(w, l);
     matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * head_dim(t, l));
-    if (is_one(t, " gptneox starcoder2 "))
+    if (is_one(t, " gptneox starcoder2 phi2 gpt-oss "))
         vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
+    if (is_one(t, " gpt-oss granite_swa "))
+        vector(w, "blk.%u.attn_sinks.weight", l, t->n_head, 0);
 }
 
 /* A matrix for each expert. */
@@ -368,9 +380,16 @@ static void mixture_tensors(struct writer *w, unsigned l)
     const struct toy *t = w->t;
     uint32_t n = (uint32_t)number(t, "expert_count"), d = t->n_embd,
              ff = (uint32_t)number_or(t, "expert_feed_forward_length", t->n_ff),
-             shared = (uint32_t)number_or(t, "expert_shared_feed_forward_length", 0);
+             side = (uint32_t)number_or(t, "expert_shared_count", 0) * ff,
+             shared = (uint32_t)number_or(t, "expert_shared_feed_forward_length", side);
     tensor(w, "blk.%u.ffn_gate_inp.weight", l, TFT_F32, n, d, 0, 0.5f);
-    if (is_one(t, " lfm2moe "))
+    if (is_one(t, " gpt-oss ")) {
+        vector(w, "blk.%u.ffn_gate_inp.bias", l, n, 0);
+        tensor(w, "blk.%u.ffn_gate_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
+        tensor(w, "blk.%u.ffn_up_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
+        tensor(w, "blk.%u.ffn_down_exps.bias", l, TFT_F32, n, d, 0, 0.5f);
+    }
+    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 "))
         tensor(w, "blk.%u.exp_probs_b.bias", l, TFT_F32, 1, n, 0, 0.3f);
     if (t->fused_experts) {
         experts(w, "blk.%u.ffn_gate_up_exps.weight", l, 2 * ff, d);
@@ -388,10 +407,12 @@ static void mixture_tensors(struct writer *w, unsigned l)
     }
     if (!shared || (t->shared_last && l + 1 < t->n_layer))
         return;
-    matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
-    matrix(w, "blk.%u.ffn_up_shexp.weight", l, shared, d);
+    bool fused = t->fused_experts && is_one(t, " granite_swa ");
+    if (!fused)
+        matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
+    matrix(w, "blk.%u.ffn_up_shexp.weight", l, fused ? 2 * shared : shared, d);
     matrix(w, "blk.%u.ffn_down_shexp.weight", l, d, shared);
-    if (is_one(t, " qwen2moe "))
+    if (is_one(t, " qwen2moe qwen35moe "))
         tensor(w, "blk.%u.ffn_gate_inp_shexp.weight", l, TFT_F32, 1, d, 0, 0.5f);
 }
 
@@ -417,8 +438,14 @@ static void llama_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
     uint32_t d = t->n_embd;
-    bool one = is_one(t, " falcon ") || (is_one(t, " stablelm ") && t->large),
-         bias = is_one(t, " gptneox starcoder2 "), gated = !bias && !is_one(t, " falcon ");
+    bool one =
+             is_one(t, " falcon cohere2 command-r phi2 ") || (is_one(t, " stablelm ") && t->large),
+         bias = is_one(t, " gptneox starcoder2 phi2 "),
+         gated = !bias && !is_one(t, " falcon arcee nemotron apertus ");
+    const char *ffn_norm = is_one(t, " qwen35 qwen35moe seed_oss gpt-oss ")
+                               ? "blk.%u.post_attention_norm"
+                               : "blk.%u.ffn_norm";
+    bool bare = is_one(t, " plamo3 "); /* names of norms lack ".weight" */
     bool post = toy_has_post_norm(t), pre = toy_has_pre_norm(t);
     if (t->llama3_scaling)
         tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
@@ -441,15 +468,16 @@ static void llama_tensors(struct writer *w)
         else
             attention_tensors(w, l);
         if (post)
-            vector(w, "blk.%u.post_attention_norm.weight", l, d, 1);
+            vector(w, bare ? "blk.%u.post_attention_norm" : "blk.%u.post_attention_norm.weight", l,
+                   d, 1);
         if (pre && !one)
-            norm(w, is_one(t, " qwen35 ") ? "blk.%u.post_attention_norm" : "blk.%u.ffn_norm", l);
+            norm(w, ffn_norm, l);
         if (toy_has_experts(t) && l >= number_or(t, "leading_dense_block_count", 0)) {
             mixture_tensors(w, l);
             if (!is_one(t, " gemma4 "))
                 continue;
         }
-        if (is_one(t, " phi3 ")) {
+        if (is_one(t, " phi3 glm4 plamo3 ")) {
             matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
         } else {
             if (gated)
@@ -462,14 +490,16 @@ static void llama_tensors(struct writer *w)
         if (bias)
             vector(w, "blk.%u.ffn_down.bias", l, d, 0);
         if (post)
-            vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
+            vector(w, bare ? "blk.%u.post_ffw_norm" : "blk.%u.post_ffw_norm.weight", l, d, 1);
         if (is_one(t, " bitnet "))
             bitnet_tensors(w, l);
         if (is_one(t, " gemma4 "))
             layer_embed_tensors(w, l);
     }
-    if (toy_has_layer_norm(t))
+    if (toy_has_layer_norm(t) && !has_bare_norms(t))
         vector(w, "output_norm.bias", 0, d, 0);
+    if (is_one(t, " phi2 "))
+        vector(w, "output.bias", 0, t->n_vocab, 0);
 }
 
 static void tensors(struct writer *w)
@@ -480,8 +510,9 @@ static void tensors(struct writer *w)
         gpt2_tensors(w);
     else
         llama_tensors(w);
-    vector(w, is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0,
-           t->n_embd, 1);
+    if (!has_no_norms(t))
+        vector(w, is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0,
+               t->n_embd, 1);
     if (t->uniform)
         tensor(w, "output.weight", 0, t->type, t->n_vocab, t->n_embd, 0, 0);
     else if (!t->tied)
@@ -498,7 +529,7 @@ static const char *key(const struct toy *t, const char *name)
 
 static const struct {
     const char *arch;
-    struct toy_number number[10];
+    struct toy_number number[11];
 } usual[] = {
     {"granite",
      {{"embedding_scale", TOY_F32, 3},
@@ -565,6 +596,77 @@ static const struct {
       {"rope.scaling.yarn_beta_slow", TOY_F32, 0.5},
       {"rope.scaling.yarn_log_multiplier", TOY_F32, 0.7},
       {"attention.temperature_scale", TOY_F32, 0.1}}},
+    {"cohere2", {{"attention.sliding_window", TOY_U32, 30}, {"logit_scale", TOY_F32, 0.4}}},
+    {"command-r", {{"logit_scale", TOY_F32, 0.4}}},
+    {"olmo", {{"attention.clamp_kqv", TOY_F32, 1.5}}},
+    {"plamo3",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"attention.sliding_window_pattern", TOY_U32, 2},
+      {"rope.freq_base_swa", TOY_F32, 500}}},
+    {"granite_swa",
+     {{"embedding_scale", TOY_F32, 3},
+      {"residual_scale", TOY_F32, 0.4},
+      {"logit_scale", TOY_F32, 1.7},
+      {"attention.scale", TOY_F32, 0.21},
+      {"attention.sliding_window", TOY_U32, 30}}},
+    {"gpt-oss",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 3},
+      {"expert_feed_forward_length", TOY_U32, 32}}},
+    {"qwen35moe",
+     {{"ssm.group_count", TOY_U32, 2},
+      {"ssm.time_step_rank", TOY_U32, 4},
+      {"ssm.state_size", TOY_U32, 32},
+      {"ssm.inner_size", TOY_U32, 128},
+      {"ssm.conv_kernel", TOY_U32, 4},
+      {"full_attention_interval", TOY_U32, 2},
+      {"expert_count", TOY_U32, 5},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
+    {"hunyuan-moe",
+     {{"expert_count", TOY_U32, 5},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
+    {"ernie4_5-moe",
+     {{"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 3},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_feed_forward_length", TOY_U32, 64},
+      {"leading_dense_block_count", TOY_U32, 1}}},
+    {"dots1",
+     {{"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_count", TOY_U32, 2},
+      {"expert_gating_func", TOY_U32, 2},
+      {"expert_weights_scale", TOY_F32, 2.5},
+      {"expert_weights_norm", TOY_BOOL, 1},
+      {"leading_dense_block_count", TOY_U32, 1}}},
+    {"bailingmoe2",
+     {{"expert_count", TOY_U32, 12},
+      {"expert_used_count", TOY_U32, 3},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_feed_forward_length", TOY_U32, 32},
+      {"expert_gating_func", TOY_U32, 2},
+      {"expert_group_count", TOY_U32, 4},
+      {"expert_group_used_count", TOY_U32, 2},
+      {"expert_weights_scale", TOY_F32, 2.5},
+      {"leading_dense_block_count", TOY_U32, 1}}},
+    {"mellum",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"attention.sliding_window_pattern", TOY_U32, 2},
+      {"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 3},
+      {"expert_feed_forward_length", TOY_U32, 32}}},
+    {"smallthinker",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 3},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_gating_func", TOY_U32, 2}}},
     {"phi3",
      {{"rope.scaling.original_context_length", TOY_U32, 20},
       {"rope.scaling.attn_factor", TOY_F32, 1.19}}},
@@ -595,6 +697,27 @@ static double number(const struct toy *t, const char *key)
 bool toy_has_experts(const struct toy *t)
 {
     return number(t, "expert_count") > 0;
+}
+
+/* Arrays of one architecture alone: parameters of apertus' xIELU; which layers of granite_swa
+   rotate queries and keys, two of three. */
+static void arrays(struct tft_gguf_writer *w, const struct toy *t)
+{
+    enum { MOST = 8 };
+    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    static const float first[] = {0.2f, -0.4f, 0.5f, -1e-6f}, step[] = {0.3f, 0.6f, 0.1f, 0};
+    bool rotates[MOST];
+    for (int i = 0; i < 4 && is_one(t, " apertus "); i++) {
+        float x[MOST];
+        for (uint32_t l = 0; l < MOST; l++)
+            x[l] = first[i] + step[i] * (float)l;
+        tft_gguf_put_array(w, keys[i], TFT_VALUE_F32, x, t->n_layer);
+    }
+    for (uint32_t l = 0; l < MOST; l++)
+        rotates[l] = l % 3 != 2;
+    if (is_one(t, " granite_swa "))
+        tft_gguf_put_array(w, key(t, "attention.rope_pattern"), TFT_VALUE_BOOL, rotates,
+                           t->n_layer);
 }
 
 static void numbers(struct tft_gguf_writer *w, const struct toy *t)
@@ -644,6 +767,7 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
     if (t->tool_template)
         tft_gguf_put_str(w, "tokenizer.chat_template.tool_use", str(t->tool_template));
     numbers(w, t);
+    arrays(w, t);
     if (toy_has_layer_norm(t))
         tft_gguf_put_f32(w, key(t, "attention.layer_norm_epsilon"), 1e-5f);
     else
