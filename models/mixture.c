@@ -35,7 +35,7 @@ static void load_groups(struct tft_load *ld, const struct tft_mixture *x)
     else if (m->n_expert % m->n_expert_group || of_one < 2 ||
              m->n_group_used * of_one < m->n_expert_used)
         tft_load_fail(ld, TFT_ERR_FORMAT,
-                      "%u experts in %u groups, of which a token uses %u: no %u experts of a token",
+                      "%u experts in %u groups, of which a token uses %u, do not give it %u",
                       m->n_expert, m->n_expert_group, m->n_group_used, m->n_expert_used);
 }
 

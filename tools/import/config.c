@@ -139,7 +139,9 @@ void import_dimensions(struct import *im)
     im->n_embd = dimension(im, "hidden_size|n_embd", IMPORT_NEEDED);
     im->n_head = dimension(im, "num_attention_heads|n_head", IMPORT_NEEDED);
     im->n_head_kv = dimension(im, "num_key_value_heads", (int64_t)im->n_head);
-    im->n_ff = dimension(im, "block_ff_dim|intermediate_size|n_inner|ffn_hidden_size",
+    im->n_ff = dimension(im,
+                         "block_ff_dim|intermediate_size|n_inner|ffn_hidden_size|"
+                         "moe_intermediate_size|moe_ffn_hidden_size",
                          im->arch->ff_is_4d ? 4 * (int64_t)im->n_embd : IMPORT_NEEDED);
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));
     if (!import_find(im, "head_dim|attention_head_dim") && im->n_embd % im->n_head)
@@ -210,7 +212,7 @@ void import_values(struct import *im)
                  im->n_head_kv);
     double eps = import_real(im,
                              layer_norm ? "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"
-                                        : "rms_norm_eps|norm_eps",
+                                        : "rms_norm_eps|norm_eps|layer_norm_epsilon",
                              IMPORT_NEEDED);
     tft_gguf_put_f32(im->gguf,
                      import_key(im, layer_norm ? "attention.layer_norm_epsilon"

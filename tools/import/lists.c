@@ -210,6 +210,100 @@ const struct import_tensor list_qwen35[] = {
     {0},
 };
 
+/* ---- further architectures with one of their own */
+
+const struct import_tensor list_plain_ffn[] = {
+    {"layers.%u.mlp.up_proj.weight", "blk.%u.ffn_up.weight", "FD", 0},
+    {"layers.%u.mlp.down_proj.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+const struct import_tensor list_seed_norms[] = {
+    {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.post_attention_layernorm.weight", "blk.%u.post_attention_norm.weight", "D", 0},
+    {0},
+};
+
+/* cohere2 and command-r: one norm in a layer */
+const struct import_tensor list_one_norm[] = {
+    {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {0},
+};
+
+/* Norms without numbers: olmo */
+const struct import_tensor list_outside_bare[] = {
+    {"embed_tokens.weight", "token_embd.weight", "VD", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {0},
+};
+
+const struct import_tensor list_glm4[] = {
+    {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.post_self_attn_layernorm.weight", "blk.%u.post_attention_norm.weight", "D", 0},
+    {"layers.%u.post_attention_layernorm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"layers.%u.post_mlp_layernorm.weight", "blk.%u.post_ffw_norm.weight", "D", 0},
+    {"layers.%u.mlp.gate_up_proj.weight", "blk.%u.ffn_up.weight", "2D", 0},
+    {"layers.%u.mlp.down_proj.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+const struct import_tensor list_exaone_all[] = {
+    {"wte.weight", "token_embd.weight", "VD", 0},
+    {"ln_f.weight", "output_norm.weight", "D", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"h.%u.ln_1.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"h.%u.attn.attention.q_proj.weight", "blk.%u.attn_q.weight", "QD", 0},
+    {"h.%u.attn.attention.k_proj.weight", "blk.%u.attn_k.weight", "KD", 0},
+    {"h.%u.attn.attention.v_proj.weight", "blk.%u.attn_v.weight", "KD", 0},
+    {"h.%u.attn.attention.out_proj.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    {"h.%u.ln_2.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"h.%u.mlp.c_fc_0.weight", "blk.%u.ffn_gate.weight", "FD", 0},
+    {"h.%u.mlp.c_fc_1.weight", "blk.%u.ffn_up.weight", "FD", 0},
+    {"h.%u.mlp.c_proj.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+const struct import_tensor list_internlm2_all[] = {
+    {"tok_embeddings.weight", "token_embd.weight", "VD", 0},
+    {"norm.weight", "output_norm.weight", "D", 0},
+    {"output.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"layers.%u.attention_norm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.attention.wqkv.weight", "blk.%u.attn_qkv.weight", "AD", IMPORT_QKV},
+    {"layers.%u.attention.wo.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    {"layers.%u.ffn_norm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"layers.%u.feed_forward.w1.weight", "blk.%u.ffn_gate.weight", "FD", 0},
+    {"layers.%u.feed_forward.w3.weight", "blk.%u.ffn_up.weight", "FD", 0},
+    {"layers.%u.feed_forward.w2.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+/* Its head has a bias. */
+const struct import_tensor list_phi2_all[] = {
+    {"embed_tokens.weight", "token_embd.weight", "VD", 0},
+    WITH_BIAS("final_layernorm", "output_norm", "D", "D", 0),
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"lm_head.bias", "output.bias", "V", IMPORT_HEAD},
+    WITH_BIAS("layers.%u.input_layernorm", "blk.%u.attn_norm", "D", "D", 0),
+    WITH_BIAS("layers.%u.self_attn.q_proj", "blk.%u.attn_q", "QD", "Q", 0),
+    WITH_BIAS("layers.%u.self_attn.k_proj", "blk.%u.attn_k", "KD", "K", 0),
+    WITH_BIAS("layers.%u.self_attn.v_proj", "blk.%u.attn_v", "KD", "K", 0),
+    WITH_BIAS("layers.%u.self_attn.dense", "blk.%u.attn_output", "DQ", "D", 0),
+    WITH_BIAS("layers.%u.mlp.fc1", "blk.%u.ffn_up", "FD", "F", 0),
+    WITH_BIAS("layers.%u.mlp.fc2", "blk.%u.ffn_down", "DF", "D", 0),
+    {0},
+};
+
+const struct import_tensor list_apertus_norms[] = {
+    {"layers.%u.attention_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.feedforward_layernorm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {0},
+};
+
+const struct import_tensor list_sinks[] = {
+    {"layers.%u.self_attn.sinks", "blk.%u.attn_sinks.weight", "H", 0},
+    {0},
+};
+
 /* ---- gemma4, with differing layers */
 
 const struct import_tensor list_gemma4[] = {
@@ -244,6 +338,75 @@ const struct import_tensor list_gemma4[] = {
 const struct import_tensor list_experts[] = {
     {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
     EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
+    {0},
+};
+
+/* Gate and up of all experts in one tensor: qwen35moe */
+const struct import_tensor list_fused_experts[] = {
+    {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    {"layers.%u.mlp.experts.gate_up_proj", "blk.%u.ffn_gate_exps.weight", "XMD", IMPORT_GATE},
+    {"layers.%u.mlp.experts.gate_up_proj", "blk.%u.ffn_up_exps.weight", "XMD", IMPORT_UP},
+    {"layers.%u.mlp.experts.down_proj", "blk.%u.ffn_down_exps.weight", "XDM", 0},
+    {0},
+};
+
+/* In the layers after the leading dense ones, with a bias for the choice: dots1, ernie4_5-moe,
+   bailingmoe2 */
+const struct import_tensor list_late_experts[] = {
+    {"layers.%u.mlp.gate_proj.weight", "blk.%u.ffn_gate.weight", "FD", IMPORT_DENSE},
+    {"layers.%u.mlp.up_proj.weight", "blk.%u.ffn_up.weight", "FD", IMPORT_DENSE},
+    {"layers.%u.mlp.down_proj.weight", "blk.%u.ffn_down.weight", "DF", IMPORT_DENSE},
+    {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", IMPORT_MIXED},
+    {"layers.%u.mlp.gate.e_score_correction_bias|layers.%u.mlp.gate.expert_bias",
+     "blk.%u.exp_probs_b.bias", "X", IMPORT_MIXED | IMPORT_MAY_MISS},
+    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
+    {0},
+};
+
+/* ernie4_5-moe has its bias as one row. */
+const struct import_tensor list_ernie_bias[] = {
+    {"layers.%u.mlp.moe_statics.e_score_correction_bias", "blk.%u.exp_probs_b.bias", "1X",
+     IMPORT_MIXED},
+    {0},
+};
+
+const struct import_tensor list_late_shared[] = {
+    {"layers.%u.mlp.shared_experts.gate_proj.weight", "blk.%u.ffn_gate_shexp.weight", "SD",
+     IMPORT_MIXED | IMPORT_SHARED},
+    {"layers.%u.mlp.shared_experts.up_proj.weight", "blk.%u.ffn_up_shexp.weight", "SD",
+     IMPORT_MIXED | IMPORT_SHARED},
+    {"layers.%u.mlp.shared_experts.down_proj.weight", "blk.%u.ffn_down_shexp.weight", "DS",
+     IMPORT_MIXED | IMPORT_SHARED},
+    {0},
+};
+
+const struct import_tensor list_bailing_all[] = {
+    {"word_embeddings.weight", "token_embd.weight", "VD", 0},
+    {"norm.weight", "output_norm.weight", "D", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.post_attention_layernorm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"layers.%u.attention.query_key_value.weight", "blk.%u.attn_qkv.weight", "AD", 0},
+    {"layers.%u.attention.dense.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    {"layers.%u.attention.query_layernorm.weight", "blk.%u.attn_q_norm.weight", "E", 0},
+    {"layers.%u.attention.key_layernorm.weight", "blk.%u.attn_k_norm.weight", "E", 0},
+    {0},
+};
+
+const struct import_tensor list_hunyuan_experts[] = {
+    {"layers.%u.mlp.gate.wg.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
+    {"layers.%u.mlp.shared_mlp.gate_proj.weight", "blk.%u.ffn_gate_shexp.weight", "SD",
+     IMPORT_SHARED},
+    {"layers.%u.mlp.shared_mlp.up_proj.weight", "blk.%u.ffn_up_shexp.weight", "SD", IMPORT_SHARED},
+    {"layers.%u.mlp.shared_mlp.down_proj.weight", "blk.%u.ffn_down_shexp.weight", "DS",
+     IMPORT_SHARED},
+    {0},
+};
+
+const struct import_tensor list_smallthinker_experts[] = {
+    {"layers.%u.block_sparse_moe.primary_router.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    EXPERTS("block_sparse_moe", "gate", "up", "down"),
     {0},
 };
 

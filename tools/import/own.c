@@ -251,7 +251,9 @@ void import_expert_values(struct import *im)
 {
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_count"), (uint32_t)im->n_expert);
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_used_count"),
-                     (uint32_t)import_whole(im, "num_experts_per_tok|top_k_experts",
+                     (uint32_t)import_whole(im,
+                                            "num_experts_per_tok|top_k_experts|moe_k|"
+                                            "moe_num_active_primary_experts",
                                             IMPORT_NEEDED));
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_feed_forward_length"),
                      (uint32_t)im->n_ff_expert);
@@ -328,11 +330,39 @@ void import_qwen35_dimensions(struct import *im)
                         "too large");
 }
 
-/* rope.dimension_sections: parts of a head for positions of images; text has none. */
-void import_qwen35_values(struct import *im)
+/* rope.dimension_sections: parts of a head for positions of images; text has none. usual: where
+   config.json has no mrope_section. */
+static void put_sections(struct import *im, const int32_t usual[4])
 {
     const json_t *list = json_object_get(import_rope(im), "mrope_section");
-    int32_t sections[4] = {11, 11, 10, 0};
+    int32_t sections[4];
+    memcpy(sections, usual, sizeof sections);
+    for (size_t i = 0; i < 4 && list; i++) {
+        uint64_t n = 0;
+        import_json_whole(json_array_get(list, i), INT32_MAX, &n);
+        sections[i] = (int32_t)n;
+    }
+    tft_gguf_put_array(im->gguf, import_key(im, "rope.dimension_sections"), TFT_VALUE_I32, sections,
+                       4);
+}
+
+void import_qwen2vl_values(struct import *im)
+{
+    put_sections(im, (const int32_t[4]){16, 24, 24, 0});
+}
+
+/* n_deepstack_layers: how many layers get images. */
+void import_qwen3vl_values(struct import *im)
+{
+    const json_t *vision = json_object_get(im->folder.config, "vision_config");
+    size_t n = json_array_size(json_object_get(vision, "deepstack_visual_indexes"));
+    put_sections(im, (const int32_t[4]){24, 20, 20, 0});
+    if (n)
+        tft_gguf_put_u32(im->gguf, import_key(im, "n_deepstack_layers"), (uint32_t)n);
+}
+
+void import_qwen35_values(struct import *im)
+{
     bool *state = calloc((size_t)im->n_layer, sizeof *state);
     const struct {
         const char *key;
@@ -344,13 +374,7 @@ void import_qwen35_values(struct import *im)
                    {"ssm.inner_size", im->delta.v_heads * im->delta.dim}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
-    for (size_t i = 0; i < 4 && list; i++) {
-        uint64_t n = 0;
-        import_json_whole(json_array_get(list, i), INT32_MAX, &n);
-        sections[i] = (int32_t)n;
-    }
-    tft_gguf_put_array(im->gguf, import_key(im, "rope.dimension_sections"), TFT_VALUE_I32,
-                       sections, 4);
+    put_sections(im, (const int32_t[4]){11, 11, 10, 0});
     if (!state)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     for (uint64_t l = 0; l < im->n_layer && state; l++)
@@ -359,6 +383,192 @@ void import_qwen35_values(struct import *im)
         tft_gguf_put_array(im->gguf, import_key(im, "attention.recurrent_layers"),
                            TFT_VALUE_BOOL, state, (size_t)im->n_layer);
     free(state);
+}
+
+/* Windows in three layers of four; the others do not rotate queries and keys. */
+void import_cohere2_values(struct import *im)
+{
+    import_put_window(im);
+    if (window_period(im, 4) != 4)
+        unsupported(im, "cohere2 must have windows in three layers of four");
+}
+
+/* Numbers of xIELU are tensors of one number in each layer. beta and eps may be missing. */
+void import_apertus_values(struct import *im)
+{
+    static const struct {
+        const char *key, *name;
+        float usual; /* 0: the folder must have the tensor */
+    } parts[] = {{"xielu.alpha_p", "alpha_p", 0},
+                 {"xielu.alpha_n", "alpha_n", 0},
+                 {"xielu.beta", "beta", 0.5f},
+                 {"xielu.eps", "eps", -1e-6f}};
+    float *x = calloc((size_t)im->n_layer, sizeof *x);
+    if (!x)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && x && im->status == TFT_OK; i++) {
+        for (uint64_t l = 0; l < im->n_layer; l++) {
+            char name[96];
+            const unsigned char *data;
+            snprintf(name, sizeof name, "model.layers.%u.mlp.act_fn.%s", (unsigned)l,
+                     parts[i].name);
+            struct safetensor *t = import_folder_find(&im->folder, name, &data);
+            x[l] = parts[i].usual;
+            if (t && t->floats && t->bytes == tft_dtype_info(t->type)->bytes) {
+                tft_dtype_info(t->type)->to_f32(&x[l], data, 1);
+                t->used = true;
+            } else if (t || parts[i].usual == 0) {
+                import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is not one number",
+                            im->folder.path, name);
+            }
+        }
+        tft_gguf_put_array(im->gguf, parts[i].key, TFT_VALUE_F32, x, (size_t)im->n_layer);
+    }
+    free(x);
+}
+
+void import_qwen35moe_dimensions(struct import *im)
+{
+    import_qwen35_dimensions(im);
+    expert_dimensions(im, true, true);
+    im->n_ff_shared = import_whole(im, "shared_expert_intermediate_size", IMPORT_NEEDED);
+}
+
+void import_qwen35moe_values(struct import *im)
+{
+    import_qwen35_values(im);
+    import_expert_values(im);
+}
+
+/* n experts side by side. */
+static void put_shared(struct import *im, uint64_t n)
+{
+    if (n > INT32_MAX / (im->n_ff_expert + 1))
+        unsupported(im, "its shared experts are too wide");
+    else
+        im->n_ff_shared = n * im->n_ff_expert;
+}
+
+void import_late_dimensions(struct import *im)
+{
+    im->n_expert = import_whole(im, "n_routed_experts|num_experts|moe_num_experts", IMPORT_NEEDED);
+    im->n_ff_expert = import_whole(im, "moe_intermediate_size", IMPORT_NEEDED);
+    im->n_leading = import_whole(im, "first_k_dense_replace|moe_layer_start_index", 0);
+    put_shared(im,
+               import_whole(im, "n_shared_experts|num_shared_experts|moe_num_shared_experts", 0));
+    if (im->n_leading >= im->n_layer)
+        unsupported(im, "none of its layers has experts");
+}
+
+/* gate: expert_gating_func */
+static void late_values(struct import *im, uint32_t gate)
+{
+    uint64_t groups = import_whole(im, "n_group", 1);
+    double scale = import_real(im, "routed_scaling_factor", 1);
+    import_expert_values(im);
+    tft_gguf_put_u32(im->gguf, import_key(im, "leading_dense_block_count"),
+                     (uint32_t)im->n_leading);
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_gating_func"), gate);
+    if (scale != 1)
+        tft_gguf_put_f32(im->gguf, import_key(im, "expert_weights_scale"), (float)scale);
+    if (groups < 2)
+        return;
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_group_count"), (uint32_t)groups);
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_group_used_count"),
+                     (uint32_t)import_whole(im, "topk_group", IMPORT_NEEDED));
+}
+
+/* dots1, bailingmoe2 */
+void import_sigmoid_values(struct import *im)
+{
+    const char *how = json_string_value(import_find(im, "scoring_func|score_function"));
+    if (how && strcmp(how, "sigmoid") != 0 && strcmp(how, "noaux_tc") != 0)
+        unsupported(im, "weights of experts must be sigmoids");
+    late_values(im, 2);
+    tft_gguf_put_bool(im->gguf, import_key(im, "expert_weights_norm"),
+                      import_flag(im, "norm_topk_prob", true));
+}
+
+void import_ernie_moe_values(struct import *im) { late_values(im, 1); }
+
+/* A number, or the one number of a list with one for each layer. */
+static uint64_t of_list(struct import *im, const char *names, int64_t def)
+{
+    const json_t *list = import_find(im, names);
+    uint64_t first = 0, n = 0;
+    if (!json_is_array(list))
+        return import_whole(im, names, def);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (!import_json_whole(json_array_get(list, i), INT32_MAX, &n) || (i && n != first))
+            unsupported(im, "numbers of experts that differ by layer are not supported");
+        first = n;
+    }
+    return first;
+}
+
+void import_hunyuan_moe_dimensions(struct import *im)
+{
+    import_hunyuan_dimensions(im);
+    im->n_expert = of_list(im, "num_experts", IMPORT_NEEDED);
+    im->n_ff_expert = of_list(im, "moe_intermediate_size", (int64_t)im->n_ff);
+    put_shared(im, of_list(im, "num_shared_expert", 1));
+    if (!import_flag(im, "use_mixed_mlp_moe", true))
+        im->n_ff_shared = 0;
+}
+
+void import_hunyuan_moe_values(struct import *im)
+{
+    import_hunyuan_values(im);
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_count"), (uint32_t)im->n_expert);
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_used_count"),
+                     (uint32_t)of_list(im, "moe_topk", IMPORT_NEEDED));
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_feed_forward_length"),
+                     (uint32_t)im->n_ff_expert);
+    if (im->n_ff_shared)
+        tft_gguf_put_u32(im->gguf, import_key(im, "expert_shared_feed_forward_length"),
+                         (uint32_t)im->n_ff_shared);
+}
+
+void import_mellum_values(struct import *im)
+{
+    import_expert_values(im);
+    if (import_flag(im, "use_sliding_window", true))
+        import_window_values(im);
+}
+
+void import_smallthinker_dimensions(struct import *im)
+{
+    im->n_expert = import_whole(im, "moe_num_primary_experts", IMPORT_NEEDED);
+    im->n_ff_expert = import_whole(im, "moe_ffn_hidden_size", IMPORT_NEEDED);
+}
+
+/* Whether a list of 0 and 1 is 0 in every fourth layer from the first on, and 1 in the others; all
+   1, if there are no windows. */
+static bool is_smallthinker_layout(const struct import *im, const json_t *list, bool windows)
+{
+    for (size_t l = 0; l < im->n_layer && list; l++)
+        if ((json_number_value(json_array_get(list, l)) != 0) != (!windows || l % 4 != 0))
+            return false;
+    return true;
+}
+
+void import_smallthinker_values(struct import *im)
+{
+    const json_t *windows = import_find(im, "sliding_window_layout"),
+                 *rope = import_find(im, "rope_layout");
+    uint64_t size = import_whole(im, "sliding_window_size|sliding_window", 0);
+    bool some = false;
+    for (size_t l = 0; l < json_array_size(windows); l++)
+        some |= json_number_value(json_array_get(windows, l)) != 0;
+    import_expert_values(im);
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_gating_func"),
+                     import_flag(im, "moe_primary_router_apply_softmax", false) ? 1 : 2);
+    if ((some && (!size || !is_smallthinker_layout(im, windows, true))) ||
+        !is_smallthinker_layout(im, rope, some))
+        unsupported(im, "smallthinker must have windows and RoPE in three layers of four, or no "
+                        "windows");
+    else if (some)
+        tft_gguf_put_u32(im->gguf, import_key(im, "attention.sliding_window"), (uint32_t)size);
 }
 
 /* Writes hidden_activation if it is not SiLU, the readers' default. */

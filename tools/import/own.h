@@ -16,6 +16,12 @@ void import_qwen2moe_dimensions(struct import *im);
 void import_granitemoe_dimensions(struct import *im);
 void import_lfm2moe_dimensions(struct import *im);
 void import_qwen35_dimensions(struct import *im);
+void import_qwen35moe_dimensions(struct import *im);
+void import_hunyuan_moe_dimensions(struct import *im);
+void import_smallthinker_dimensions(struct import *im);
+
+/* dots1, ernie4_5-moe, bailingmoe2: leading dense layers, and shared experts side by side. */
+void import_late_dimensions(struct import *im);
 void import_gemma4_dimensions(struct import *im);
 void import_gemma4_layer(struct import *im, unsigned layer);
 
@@ -43,6 +49,16 @@ void import_hunyuan_values(struct import *im);
 void import_lfm2_values(struct import *im);
 void import_lfm2moe_values(struct import *im);
 void import_qwen35_values(struct import *im);
+void import_qwen35moe_values(struct import *im);
+void import_qwen2vl_values(struct import *im);
+void import_qwen3vl_values(struct import *im);
+void import_cohere2_values(struct import *im);
+void import_apertus_values(struct import *im);
+void import_sigmoid_values(struct import *im);
+void import_ernie_moe_values(struct import *im);
+void import_hunyuan_moe_values(struct import *im);
+void import_mellum_values(struct import *im);
+void import_smallthinker_values(struct import *im);
 void import_bitnet_values(struct import *im);
 void import_gemma4_values(struct import *im);
 

@@ -275,7 +275,7 @@ void import_rope_values(struct import *im)
     else if (strcmp(type, "linear") == 0)
         linear(im);
     else if (strcmp(type, "default") != 0 && strcmp(type, "dynamic") != 0 &&
-             strcmp(type, "proportional") != 0)
+             strcmp(type, "proportional") != 0 && strcmp(type, "mrope") != 0)
         import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: RoPE of type \"%s\" is not supported",
                     im->folder.path, type);
 }

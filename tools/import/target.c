@@ -94,7 +94,8 @@ static uint64_t source_row(const struct import *im, const struct import_target *
         uint64_t q = im->n_head, kv = im->n_head_kv, of_one = q / kv;
         uint64_t group = head < q ? head / of_one : (head - q) % kv,
                  place = head < q ? head % of_one : of_one + (head - q) / kv;
-        return (group * (of_one + 2) + place) * e + x;
+        bool turned = im->arch->permuted && head < q + kv;
+        return (group * (of_one + 2) + place) * e + (turned ? x % 2 * (e / 2) + x / 2 : x);
     }
     if (t->rule->how & (IMPORT_GATE | IMPORT_UP)) {
         uint64_t half = t->ne[1];

@@ -17,12 +17,14 @@ static const char no_effect[] =
     "bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id cls_token_id mask_token_id "
     "decoder_start_token_id image_token_id video_token_id audio_token_id boi_token_id eoi_token_id "
     "boi_token_index eoi_token_index image_token_index vision_start_token_id vision_end_token_id "
+    "vision_token_id "
     "forced_bos_token_id forced_eos_token_id mask_init_id org_vocab_size model_max_length "
     "max_sequence_length seq_length seq_len max_length min_length "
     /* training */
     "initializer_range initializer_factor initializer_cutoff_factor attention_dropout "
     "hidden_dropout hidden_dropout_prob attention_probs_dropout_prob classifier_dropout "
     "classifier_dropout_prob embedding_dropout residual_dropout attn_pdrop embd_pdrop resid_pdrop "
+    "embed_dropout "
     "gradient_checkpointing pretraining_tp router_aux_loss_coef aux_loss_alpha router_jitter_noise "
     "output_router_logits router_z_loss_coef neftune_noise_alpha mup_denominator init_method "
     "init_method_std block_mlp_init_scale block_out_init_scale block_use_xavier_init "
@@ -59,6 +61,11 @@ static const char no_effect[] =
     "skip_cls_token text_end_id text_start_id topk_group v_head_dim video_end_id video_start_id "
     "use_rotary_pos_emb xdrope_section q_lora_rank kv_lora_rank qk_nope_head_dim "
     "qk_rope_head_dim "
+    /* of mixtures of experts, and of Cohere */
+    "ep_size seq_aux topk_method router_dtype moe_router_enable_expert_bias "
+    "moe_shared_expert_intermediate_size output_dropout moe_capacity moe_gate moe_use_aux_free "
+    "moe_layer_end_index use_moe layer_switch order_of_interleaved_layers use_parallel_embedding "
+    "use_embedding_sharing swiglu_limit initial_context_length experts_per_token "
     /* Mamba's, in hybrids */
     "time_step_limit time_step_min time_step_max time_step_floor "
     /* one value in all models of the class */
@@ -91,6 +98,12 @@ static const struct {
     {"interpolate_factor", MUST_BE_ONE},
     {"rotary_scaling_factor", MUST_BE_ONE},
     {"use_cla", MUST_BE_FALSE},
+    {"use_gated_activation", MUST_BE_TRUE},
+    {"use_parallel_block", MUST_BE_TRUE},
+    {"moe_layer_interval", MUST_BE_ONE},
+    {"moe_layer_freq", MUST_BE_ONE},
+    {"norm_head", MUST_BE_FALSE},
+    {"norm_softmax", MUST_BE_FALSE},
     {"use_mla", MUST_BE_FALSE},
     {"compression_ratio", MUST_BE_ONE},
     {"num_experts", MUST_BE_ZERO},
