@@ -13,8 +13,20 @@
 
 /* ---------------------------------------------------------------------------------------- names */
 
-enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS, WITH_UP, IN_GATE, V_ROWS,
-           V_COLUMNS, WIDENED };
+enum how {
+    AS_IT_IS,
+    ROTATED,
+    QKV,
+    QKV_ROTATED,
+    TRANSPOSED,
+    APART,
+    EXPERTS,
+    WITH_UP,
+    IN_GATE,
+    V_ROWS,
+    V_COLUMNS,
+    WIDENED
+};
 
 /* The name after "model.layers.N." of the tensor blk.N.`gguf`, without .weight or .bias. Of several
    rows that fit, the first counts. */
@@ -60,6 +72,55 @@ static const struct {
     {" lfm2moe ", "ffn_gate_exps", "feed_forward.experts.%u.w1", EXPERTS},
     {" lfm2moe ", "ffn_up_exps", "feed_forward.experts.%u.w3", EXPERTS},
     {" lfm2moe ", "ffn_down_exps", "feed_forward.experts.%u.w2", EXPERTS},
+    {" glm4 ", "post_attention_norm", "post_self_attn_layernorm", AS_IT_IS},
+    {" glm4 ", "post_ffw_norm", "post_mlp_layernorm", AS_IT_IS},
+    {" glm4 ", "ffn_up", "mlp.gate_up_proj", AS_IT_IS},
+    {" exaone ", "attn_norm", "ln_1", AS_IT_IS},
+    {" exaone ", "attn_q", "attn.attention.q_proj", AS_IT_IS},
+    {" exaone ", "attn_k", "attn.attention.k_proj", AS_IT_IS},
+    {" exaone ", "attn_v", "attn.attention.v_proj", AS_IT_IS},
+    {" exaone ", "attn_output", "attn.attention.out_proj", AS_IT_IS},
+    {" exaone ", "ffn_norm", "ln_2", AS_IT_IS},
+    {" exaone ", "ffn_gate", "mlp.c_fc_0", AS_IT_IS},
+    {" exaone ", "ffn_up", "mlp.c_fc_1", AS_IT_IS},
+    {" exaone ", "ffn_down", "mlp.c_proj", AS_IT_IS},
+    {" internlm2 ", "attn_norm", "attention_norm", AS_IT_IS},
+    {" internlm2 ", "attn_qkv", "attention.wqkv", QKV_ROTATED},
+    {" internlm2 ", "attn_output", "attention.wo", AS_IT_IS},
+    {" internlm2 ", "ffn_norm", "ffn_norm", AS_IT_IS},
+    {" internlm2 ", "ffn_gate", "feed_forward.w1", AS_IT_IS},
+    {" internlm2 ", "ffn_up", "feed_forward.w3", AS_IT_IS},
+    {" internlm2 ", "ffn_down", "feed_forward.w2", AS_IT_IS},
+    {" phi2 ", "attn_output", "self_attn.dense", AS_IT_IS},
+    {" phi2 ", "ffn_up", "mlp.fc1", AS_IT_IS},
+    {" phi2 ", "ffn_down", "mlp.fc2", AS_IT_IS},
+    {" apertus ", "attn_norm", "attention_layernorm", AS_IT_IS},
+    {" apertus ", "ffn_norm", "feedforward_layernorm", AS_IT_IS},
+    {" hunyuan-moe ", "attn_q_norm", "self_attn.query_layernorm", AS_IT_IS},
+    {" hunyuan-moe ", "attn_k_norm", "self_attn.key_layernorm", AS_IT_IS},
+    {" hunyuan-moe ", "ffn_gate_inp", "mlp.gate.wg", AS_IT_IS},
+    {" hunyuan-moe ", "ffn_gate_shexp", "mlp.shared_mlp.gate_proj", AS_IT_IS},
+    {" hunyuan-moe ", "ffn_up_shexp", "mlp.shared_mlp.up_proj", AS_IT_IS},
+    {" hunyuan-moe ", "ffn_down_shexp", "mlp.shared_mlp.down_proj", AS_IT_IS},
+    {" dots1 ", "exp_probs_b", "mlp.gate.e_score_correction_bias", AS_IT_IS},
+    {" ernie4_5-moe ", "exp_probs_b", "mlp.moe_statics.e_score_correction_bias", AS_IT_IS},
+    {" bailingmoe2 ", "exp_probs_b", "mlp.gate.expert_bias", AS_IT_IS},
+    {" dots1 ernie4_5-moe bailingmoe2 ", "ffn_gate_shexp", "mlp.shared_experts.gate_proj",
+     AS_IT_IS},
+    {" dots1 ernie4_5-moe bailingmoe2 ", "ffn_up_shexp", "mlp.shared_experts.up_proj", AS_IT_IS},
+    {" dots1 ernie4_5-moe bailingmoe2 ", "ffn_down_shexp", "mlp.shared_experts.down_proj",
+     AS_IT_IS},
+    {" bailingmoe2 ", "attn_qkv", "attention.query_key_value", AS_IT_IS},
+    {" bailingmoe2 ", "attn_output", "attention.dense", AS_IT_IS},
+    {" bailingmoe2 ", "attn_q_norm", "attention.query_layernorm", AS_IT_IS},
+    {" bailingmoe2 ", "attn_k_norm", "attention.key_layernorm", AS_IT_IS},
+    {" smallthinker ", "ffn_gate_inp", "block_sparse_moe.primary_router", AS_IT_IS},
+    {" smallthinker ", "ffn_gate_exps", "block_sparse_moe.experts.%u.gate", EXPERTS},
+    {" smallthinker ", "ffn_up_exps", "block_sparse_moe.experts.%u.up", EXPERTS},
+    {" smallthinker ", "ffn_down_exps", "block_sparse_moe.experts.%u.down", EXPERTS},
+    {" qwen35moe ", "ffn_gate_exps", "mlp.experts.gate_up_proj", WITH_UP},
+    {" qwen35moe ", "ffn_up_exps", "", IN_GATE},
+    {" qwen35moe ", "ffn_down_exps", "mlp.experts.down_proj", AS_IT_IS},
     {" llama ", "ffn_gate_inp", "block_sparse_moe.gate", AS_IT_IS},
     {" llama ", "ffn_gate_exps", "block_sparse_moe.experts.%u.w1", EXPERTS},
     {" llama ", "ffn_up_exps", "block_sparse_moe.experts.%u.w3", EXPERTS},
@@ -78,15 +139,15 @@ static const struct {
     {" gemma4 ", "pre_ffw_norm_2", "pre_feedforward_layernorm_2", AS_IT_IS},
     {" gemma4 ", "post_ffw_norm_1", "post_feedforward_layernorm_1", AS_IT_IS},
     {" gemma4 ", "post_ffw_norm_2", "post_feedforward_layernorm_2", AS_IT_IS},
-    {" qwen35 ", "attn_qkv", "linear_attn.in_proj_qkv", V_ROWS},
-    {" qwen35 ", "attn_gate", "linear_attn.in_proj_z", V_ROWS},
-    {" qwen35 ", "ssm_alpha", "linear_attn.in_proj_a", V_ROWS},
-    {" qwen35 ", "ssm_beta", "linear_attn.in_proj_b", V_ROWS},
-    {" qwen35 ", "ssm_conv1d", "linear_attn.conv1d", V_ROWS},
-    {" qwen35 ", "ssm_a", "linear_attn.A_log", V_ROWS},
-    {" qwen35 ", "ssm_dt", "linear_attn.dt_bias", V_ROWS},
-    {" qwen35 ", "ssm_norm", "linear_attn.norm", AS_IT_IS},
-    {" qwen35 ", "ssm_out", "linear_attn.out_proj", V_COLUMNS},
+    {" qwen35 qwen35moe ", "attn_qkv", "linear_attn.in_proj_qkv", V_ROWS},
+    {" qwen35 qwen35moe ", "attn_gate", "linear_attn.in_proj_z", V_ROWS},
+    {" qwen35 qwen35moe ", "ssm_alpha", "linear_attn.in_proj_a", V_ROWS},
+    {" qwen35 qwen35moe ", "ssm_beta", "linear_attn.in_proj_b", V_ROWS},
+    {" qwen35 qwen35moe ", "ssm_conv1d", "linear_attn.conv1d", V_ROWS},
+    {" qwen35 qwen35moe ", "ssm_a", "linear_attn.A_log", V_ROWS},
+    {" qwen35 qwen35moe ", "ssm_dt", "linear_attn.dt_bias", V_ROWS},
+    {" qwen35 qwen35moe ", "ssm_norm", "linear_attn.norm", AS_IT_IS},
+    {" qwen35 qwen35moe ", "ssm_out", "linear_attn.out_proj", V_COLUMNS},
     {NULL, "ffn_gate_shexp", "mlp.shared_expert.gate_proj", AS_IT_IS},
     {NULL, "ffn_up_shexp", "mlp.shared_expert.up_proj", AS_IT_IS},
     {NULL, "ffn_down_shexp", "mlp.shared_expert.down_proj", AS_IT_IS},
@@ -100,8 +161,10 @@ static const struct {
     {" gemma4 ", "post_norm", "post_per_layer_input_norm", AS_IT_IS},
     {" gemma4 ", "layer_output_scale", "layer_scalar", AS_IT_IS},
     {" gemma2 gemma3 gemma4 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
-    {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_q", "self_attn.q_proj", ROTATED},
-    {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_k", "self_attn.k_proj", ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe minicpm arcee olmo ", "attn_q", "self_attn.q_proj",
+     ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe minicpm arcee olmo ", "attn_k", "self_attn.k_proj",
+     ROTATED},
     {" bitnet ", "attn_q", "self_attn.q_proj", WIDENED},
     {" bitnet ", "attn_k", "self_attn.k_proj", WIDENED},
     {" bitnet ", "attn_v", "self_attn.v_proj", WIDENED},
@@ -135,6 +198,12 @@ static const struct {
     {"gemma3", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
     {"gemma4", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
     {"qwen35", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
+    {"qwen35moe", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
+    {"qwen3vl", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
+    {"exaone", "transformer.", "h", "wte", "ln_f", "lm_head"},
+    {"internlm2", "model.", "layers", "tok_embeddings", "norm", "output"},
+    {"phi2", "model.", "layers", "embed_tokens", "final_layernorm", "lm_head"},
+    {"bailingmoe2", "model.", "layers", "word_embeddings", "norm", "lm_head"},
     {"mistral3", "language_model.model.", "layers", "embed_tokens", "norm",
      "language_model.lm_head"},
     {"lfm2", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
@@ -195,6 +264,7 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         if (is(t, "gemma4") && strcmp(kind, ".scale") == 0)
             last = strcmp(part, "ffn_gate_inp") ? "router.per_expert_scale" : "router.scale";
         bool bare = is_in(" exp_probs_b ssm_a ssm_dt layer_output_scale ", part) ||
+                    (is(t, "qwen35moe") && strstr(part, "_exps")) ||
                     (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
         snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
                  bare ? "" : kind);
@@ -232,8 +302,10 @@ static uint64_t row_of(const struct toy *t, enum how how, uint64_t r)
     uint64_t head = r / e, x = r % e;
     if (how == ROTATED) /* first all first partners of a head, then all second ones */
         return head * e + (x < e / 2 ? 2 * x : 2 * (x - e / 2) + 1);
-    if (how != QKV)
+    if (how != QKV && how != QKV_ROTATED)
         return r;
+    if (how == QKV_ROTATED && head % (t->n_head / t->n_head_kv + 2) <= t->n_head / t->n_head_kv)
+        x = x < e / 2 ? 2 * x : 2 * (x - e / 2) + 1; /* of a query or a key */
     uint32_t of_one = t->n_head / t->n_head_kv;
     uint64_t group = head / (of_one + 2), place = head % (of_one + 2);
     return x + e * (place < of_one    ? group * of_one + place
@@ -255,7 +327,7 @@ static void put_head(struct out *out, const char *name, enum tft_dtype type, uin
             type == TFT_F32 ? "F32" : type == TFT_F16 ? "F16" : "BF16");
     if (matrices > 1)
         fprintf(out->header, "%llu,", (unsigned long long)matrices);
-    if (strstr(name, "shared_expert_gate"))
+    if (strstr(name, "shared_expert_gate") || strstr(name, "moe_statics"))
         fputs("1,", out->header);
     if (!vector)
         fprintf(out->header, "%llu,%s", (unsigned long long)rows,
@@ -279,8 +351,8 @@ static void put_numbers(struct out *out, const struct toy *t, const struct tft_t
                         const char *name, uint64_t first, uint64_t step, uint64_t n)
 {
     uint32_t size = from->type == TFT_F32 ? 4 : 2;
-    bool less = is_in(" gemma gemma2 gemma3 qwen35 ", t->arch) && strstr(name, "norm") &&
-                !strstr(name, "linear_attn.norm"),
+    bool less = is_in(" gemma gemma2 gemma3 qwen35 qwen35moe nemotron ", t->arch) &&
+                strstr(name, "norm") && !strstr(name, "bias") && !strstr(name, "linear_attn.norm"),
          decay = strstr(name, "A_log");
     for (uint64_t i = 0; i < n; i++) {
         unsigned char x[4];
@@ -419,12 +491,20 @@ static void copy(FILE *to, FILE *from)
     assert_int_equal(fclose(from), 0);
 }
 
-static struct heads heads_of(const struct tft_source *s)
+static const struct tft_value *value_of(const struct toy *t, const struct tft_source *s,
+                                        const char *key)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", t->arch, key);
+    return tft_source_value(s, full);
+}
+
+static struct heads heads_of(const struct toy *t, const struct tft_source *s)
 {
     struct heads h = {0};
-    const struct tft_value *keys = tft_source_value(s, "qwen35.ssm.group_count"),
-                           *values = tft_source_value(s, "qwen35.ssm.time_step_rank"),
-                           *dim = tft_source_value(s, "qwen35.ssm.state_size");
+    const struct tft_value *keys = value_of(t, s, "ssm.group_count"),
+                           *values = value_of(t, s, "ssm.time_step_rank"),
+                           *dim = value_of(t, s, "ssm.state_size");
     if (keys)
         assert_true(tft_value_uint(keys, 0, &h.keys) && tft_value_uint(values, 0, &h.values) &&
                     tft_value_uint(dim, 0, &h.dim));
@@ -447,10 +527,27 @@ static void put_spare_norm(struct out *out, const struct toy *t, const struct tf
         put_tensor(out, t, tft_source_tensor(s, gguf), NULL, spare, AS_IT_IS);
 }
 
+/* apertus: numbers of xIELU, a tensor each. */
+static void put_xielu(struct out *out, const struct toy *t, const struct tft_source *s)
+{
+    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    for (uint32_t l = 0; l < t->n_layer; l++)
+        for (int i = 0; i < 4; i++) {
+            char name[96];
+            double x = 0;
+            assert_true(tft_value_real(tft_source_value(s, keys[i]), l, &x));
+            float f = (float)x;
+            snprintf(name, sizeof name, "model.layers.%u.mlp.act_fn.%s", l,
+                     strchr(keys[i], '.') + 1);
+            put_head(out, name, TFT_F32, 1, 1, 1, true, sizeof f);
+            fwrite(&f, sizeof f, 1, out->data);
+        }
+}
+
 static void write_shard(const struct toy *t, const struct tft_source *s, const char *path,
                         unsigned shard, unsigned n, FILE *index)
 {
-    struct out out = {tmpfile(), tmpfile(), 0, heads_of(s)};
+    struct out out = {tmpfile(), tmpfile(), 0, heads_of(t, s)};
     char file[64], name[160];
     shard_name(file, shard, n);
     assert_true(out.header && out.data);
@@ -466,6 +563,8 @@ static void write_shard(const struct toy *t, const struct tft_source *s, const c
         if (index)
             fprintf(index, "%s\"%s\":\"%s\"", ftell(index) > 15 ? "," : "", name, file);
     }
+    if (is(t, "apertus"))
+        put_xielu(&out, t, s);
     fputs("}", out.header);
     unsigned char length[8];
     tft_store_u64(length, (uint64_t)ftell(out.header));
@@ -526,7 +625,7 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
     } else {
         fputs("\"rope_scaling\":null,\"rope_theta\":10000.0,", f);
     }
-    if (t->n_rot && (t->n_rot != t->head_dim || is(t, "qwen35")))
+    if (t->n_rot && (t->n_rot != t->head_dim || is_in(" qwen35 qwen35moe ", t->arch)))
         fprintf(f, "\"%s\":%.17g,", is(t, "gptneox") ? "rotary_pct" : "partial_rotary_factor",
                 (double)t->n_rot / t->head_dim);
 }
@@ -555,6 +654,53 @@ static void put_gemma4(FILE *f, const struct toy *t)
         fprintf(f, "%s\"%s\"", l ? "," : "",
                 t->windows[l] ? "sliding_attention" : "full_attention");
     fputs("],", f);
+}
+
+/* Those of mixtures of experts. */
+static void put_own_experts(FILE *f, const struct toy *t)
+{
+    bool other = t->numbers; /* than the usual numbers */
+    if (is(t, "qwen35moe"))
+        fputs("\"linear_conv_kernel_dim\":4,\"linear_num_key_heads\":2,"
+              "\"linear_num_value_heads\":4,\"linear_key_head_dim\":32,"
+              "\"linear_value_head_dim\":32,\"full_attention_interval\":2,\"num_experts\":5,"
+              "\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+              "\"shared_expert_intermediate_size\":64,",
+              f);
+    if (is(t, "hunyuan-moe"))
+        fputs("\"num_experts\":5,\"moe_topk\":[2,2],\"moe_intermediate_size\":[32,32],"
+              "\"num_shared_expert\":[2,2],\"use_mixed_mlp_moe\":true,",
+              f);
+    if (is(t, "ernie4_5-moe"))
+        fputs("\"moe_num_experts\":6,\"moe_k\":3,\"moe_intermediate_size\":32,"
+              "\"moe_num_shared_experts\":2,\"moe_layer_start_index\":1,"
+              "\"moe_layer_interval\":1,",
+              f);
+    if (is(t, "dots1"))
+        fprintf(f,
+                "\"n_routed_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+                "\"n_shared_experts\":%d,\"first_k_dense_replace\":1,\"norm_topk_prob\":%s,"
+                "\"routed_scaling_factor\":%s,\"scoring_func\":\"noaux_tc\",\"n_group\":1,",
+                other ? 1 : 2, other ? "false" : "true", other ? "1.0" : "2.5");
+    if (is(t, "bailingmoe2"))
+        fputs("\"num_experts\":12,\"num_experts_per_tok\":3,\"moe_intermediate_size\":32,"
+              "\"num_shared_experts\":1,\"first_k_dense_replace\":1,\"norm_topk_prob\":true,"
+              "\"routed_scaling_factor\":2.5,\"score_function\":\"sigmoid\",\"n_group\":4,"
+              "\"topk_group\":2,",
+              f);
+    if (is(t, "mellum"))
+        fputs("\"num_experts\":6,\"num_experts_per_tok\":3,\"moe_intermediate_size\":32,"
+              "\"sliding_window\":30,\"layer_types\":[\"sliding_attention\","
+              "\"full_attention\"],",
+              f);
+    if (is(t, "smallthinker"))
+        fprintf(f,
+                "\"moe_num_primary_experts\":%d,\"moe_num_active_primary_experts\":%d,"
+                "\"moe_ffn_hidden_size\":32,\"moe_primary_router_apply_softmax\":%s,%s",
+                other ? 5 : 6, other ? 2 : 3, other ? "true" : "false",
+                other ? "\"sliding_window_layout\":[0,0],\"rope_layout\":[1,1],"
+                      : "\"sliding_window_size\":30,\"sliding_window_layout\":[0,1],"
+                        "\"rope_layout\":[0,1],");
 }
 
 /* Keys of one architecture alone. */
@@ -620,6 +766,13 @@ static void put_own(FILE *f, const struct toy *t)
                 t->numbers ? "\"full_attention_interval\":2"
                            : "\"layer_types\":[\"linear_attention\",\"linear_attention\","
                              "\"linear_attention\",\"full_attention\",\"linear_attention\"]");
+    put_own_experts(f, t);
+    if (is(t, "cohere2"))
+        fputs("\"sliding_window\":30,", f);
+    if (is_in(" cohere2 command-r ", t->arch))
+        fputs("\"logit_scale\":0.4,", f);
+    if (is(t, "olmo"))
+        fputs("\"clip_qkv\":1.5,", f);
     if (is(t, "olmoe"))
         fputs("\"num_experts\":19,\"num_experts_per_tok\":4,", f);
     if (is(t, "smollm3"))
@@ -658,6 +811,27 @@ static const struct {
     {"qwen3moe", "Qwen3MoeForCausalLM", "silu"},
     {"olmoe", "OlmoeForCausalLM", "silu"},
     {"mistral3", "Mistral3ForConditionalGeneration", "silu"},
+    {"qwen2vl", "Qwen2_5_VLForConditionalGeneration", "silu"},
+    {"qwen3vl", "Qwen3VLForConditionalGeneration", "silu"},
+    {"seed_oss", "SeedOssForCausalLM", "silu"},
+    {"exaone", "ExaoneForCausalLM", "silu"},
+    {"internlm2", "InternLM2ForCausalLM", "silu"},
+    {"glm4", "Glm4ForCausalLM", "silu"},
+    {"maincoder", "MaincoderForCausalLM", "silu"},
+    {"cohere2", "Cohere2ForCausalLM", "silu"},
+    {"command-r", "CohereForCausalLM", "silu"},
+    {"arcee", "ArceeForCausalLM", "relu2"},
+    {"nemotron", "NemotronForCausalLM", "relu2"},
+    {"phi2", "PhiForCausalLM", "gelu_new"},
+    {"olmo", "OlmoForCausalLM", "silu"},
+    {"apertus", "ApertusForCausalLM", "xielu"},
+    {"hunyuan-moe", "HunYuanMoEV1ForCausalLM", "silu"},
+    {"ernie4_5-moe", "Ernie4_5_MoeForCausalLM", "silu"},
+    {"dots1", "Dots1ForCausalLM", "silu"},
+    {"bailingmoe2", "BailingMoeV2ForCausalLM", "silu"},
+    {"mellum", "MellumForCausalLM", "silu"},
+    {"smallthinker", "SmallThinkerForCausalLM", "relu"},
+    {"qwen35moe", "Qwen3_5MoeForConditionalGeneration", "silu"},
 };
 
 static void write_config(const struct toy *t, const struct tft_source *s, const char *path)
@@ -666,7 +840,8 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     size_t c = 0;
     while (strcmp(classes[c].arch, t->arch))
         assert_true(++c < sizeof classes / sizeof *classes);
-    bool inside = is_in(" gemma3 gemma4 mistral3 qwen35 ", t->arch), old = is(t, "gpt2");
+    bool inside = is_in(" gemma3 gemma4 mistral3 qwen35 qwen35moe qwen3vl ", t->arch),
+         old = is(t, "gpt2");
     bool mixtral = is(t, "llama") && toy_has_experts(t);
     fprintf(f, "{\"architectures\":[\"%s\"],%s",
             mixtral ? "MixtralForCausalLM" : classes[c].class_name,
@@ -687,10 +862,13 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     if (!old)
         put_rope(f, t, s);
     put_own(f, t);
-    fprintf(f, "\"%s\":%s,", is(t, "starcoder2") ? "norm_epsilon"
-                             : old || is(t, "falcon") ? "layer_norm_epsilon"
-                             : toy_has_layer_norm(t)  ? "layer_norm_eps"
-                                                      : "rms_norm_eps",
+    fprintf(f, "\"%s\":%s,",
+            is(t, "starcoder2")      ? "norm_epsilon"
+            : is(t, "nemotron")      ? "norm_eps"
+            : is(t, "exaone")        ? "layer_norm_epsilon"
+            : old || is(t, "falcon") ? "layer_norm_epsilon"
+            : toy_has_layer_norm(t)  ? "layer_norm_eps"
+                                     : "rms_norm_eps",
             toy_has_layer_norm(t) ? "1e-05" : "1e-06");
     fprintf(f, "\"tie_word_embeddings\":%s,\"vocab_size\":%u}%s", t->tied ? "true" : "false",
             t->n_vocab, inside ? "}" : "");

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/exp_log.h"
+#include "dense_toys.h"
 #include "expert_toys.h"
 #include "fed.h"
 #include "hf.h"
@@ -175,6 +176,17 @@ static void every_architecture(void **state)
         as_in_folders(layer_folder_toy(i));
     for (int i = 0; i < N_EXPERTS; i++)
         as_in_folders(expert_toys[i]);
+}
+
+static void dense_architectures(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_DENSE; i++) {
+        struct toy t = dense_toys[i];
+        t.llama3_scaling = false; /* config.json has no divisors */
+        if (strcmp(t.arch, "granite_swa") && strcmp(t.arch, "gpt-oss") && strcmp(t.arch, "plamo3"))
+            as_in_folders(t);
+    }
 }
 
 static void shards(void **state)
@@ -408,10 +420,15 @@ static void stops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_architecture), cmocka_unit_test(shards),
-        cmocka_unit_test(types),              cmocka_unit_test(llama3_factors),
-        cmocka_unit_test(fewer_rows),         cmocka_unit_test(refuses),
-        cmocka_unit_test(refuses_tensors),    cmocka_unit_test(refuses_large_numbers),
+        cmocka_unit_test(every_architecture),
+        cmocka_unit_test(dense_architectures),
+        cmocka_unit_test(shards),
+        cmocka_unit_test(types),
+        cmocka_unit_test(llama3_factors),
+        cmocka_unit_test(fewer_rows),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(refuses_tensors),
+        cmocka_unit_test(refuses_large_numbers),
         cmocka_unit_test(stops),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
