@@ -26,7 +26,7 @@ static const struct tft_mixture mixture = {.renorm = true, .sigmoid = true};
 static const struct tft_transformer lfm2moe = {
     .rope = TFT_ROPE_HALVES,
     .qk_norm = TFT_QK_NORM_HEADS,
-    .window_period = INT32_MAX,
+    .window_period = TFT_WINDOW_EVERYWHERE,
     .mixer = tft_short_conv_load,
     .out_norm = "token_embd_norm",
     .mixture = &mixture,

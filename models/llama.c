@@ -19,7 +19,11 @@
 
 static const struct tft_mixture mixture = {.renorm = true, .optional = true};
 
-static const struct tft_transformer llama = {.rope = TFT_ROPE_PAIRS, .mixture = &mixture};
+static const struct tft_transformer llama = {
+    .rope = TFT_ROPE_PAIRS,
+    .window_period = TFT_WINDOW_EVERYWHERE, /* Mistral 7B v0.1 */
+    .mixture = &mixture,
+};
 
 void tft_llama_layer(struct tft_pass *p, uint32_t l)
 {

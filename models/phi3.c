@@ -2,8 +2,8 @@
  * phi3: Abdin et al. 2024 (arXiv 2404.14219, section 2). Also Phi-3.5-mini, Phi-4 and Phi-4-mini.
  * The formula is llama's; one tensor has the rows of q, k and v, and one the rows of the gate and
  * of up. A part of each head is rotated, with divisors for short and for long sessions, and with an
- * amplitude (load_rope.c). The sliding window of Phi-3-mini-4k, 2047 tokens, is not applied, as in
- * llama.cpp.
+ * amplitude (load_rope.c). Phi-3-mini-4k has a window of 2047 tokens in all layers, which llama.cpp
+ * does not apply.
  *
  *      x = embed[token]
  *      per layer:
@@ -23,6 +23,7 @@ static const struct tft_transformer phi3 = {
     .rope = TFT_ROPE_HALVES,
     .fused_qkv = true,
     .fused_gate = true,
+    .window_period = TFT_WINDOW_EVERYWHERE,
 };
 
 const struct tft_arch tft_arch_phi3 = {

@@ -14,7 +14,11 @@
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_transformer qwen2 = {.rope = TFT_ROPE_HALVES, .qkv_bias = true};
+static const struct tft_transformer qwen2 = {
+    .rope = TFT_ROPE_HALVES,
+    .qkv_bias = true,
+    .window_period = TFT_WINDOW_EVERYWHERE,
+};
 
 const struct tft_arch tft_arch_qwen2 = {
     .name = "qwen2",

@@ -21,6 +21,7 @@ static const struct tft_transformer starcoder2 = {
     .o_bias = true,
     .ffn_bias = true,
     .no_gate = true,
+    .window_period = TFT_WINDOW_EVERYWHERE,
 };
 
 static void layer(struct tft_pass *p, uint32_t l)

@@ -153,8 +153,13 @@ uint32_t tft_transformer_window(struct tft_load *ld, unsigned layer)
     if (!t->window_period || (!t->window && !tft_load_has(ld, size)))
         return 0;
     const struct tft_value *v = tft_load_by_layer(ld, pattern);
-    uint32_t window = tft_load_dim(ld, size, t->window, INT32_MAX), period = 1;
+    bool all = t->window_period == TFT_WINDOW_EVERYWHERE;
+    uint32_t window = all ? tft_load_count(ld, size, 0, INT32_MAX)
+                          : tft_load_dim(ld, size, t->window, INT32_MAX),
+             period = 1;
     uint64_t has = 0;
+    if (all && window >= ld->m->n_ctx) /* Phi-3.5: no text is longer */
+        return 0;
     if (!v && ld->status == TFT_OK) {
         period = tft_load_dim(ld, pattern, t->window_period, INT32_MAX);
         has = t->window_first ? layer % period != 0 : layer % period < period - 1;

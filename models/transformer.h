@@ -43,9 +43,12 @@ struct tft_transformer {
     /* Sliding windows. Where a file has no period of its own, nor a mask of layers, layer l has a
        window unless l % window_period is window_period - 1. */
     uint32_t window_period; /* 0: windows of the file are not applied */
-    bool window_first;      /* there, layer l has a window unless l % window_period is 0 */
-    uint32_t window;        /* if the file names none; 0: then no layer has one */
-    bool caps;              /* the file may name soft caps of scores and of logits */
+#define TFT_WINDOW_EVERYWHERE                                                                      \
+    INT32_MAX          /* all layers have one, if the file names its size. 0
+                                           or the whole context is no window */
+    bool window_first; /* there, layer l has a window unless l % window_period is 0 */
+    uint32_t window;   /* if the file names none; 0: then no layer has one */
+    bool caps;         /* the file may name soft caps of scores and of logits */
     const struct tft_mixture *mixture; /* layers are mixtures of experts: mixture.h */
     /* Names in files of the norm before feed-forward and of the last norm. NULL: ffn_norm and
        output_norm */

@@ -502,12 +502,15 @@ static void values_that_make_no_sense(void **state)
 static void values_without_effect(void **state)
 {
     (void)state;
-    static const struct edit edits[] = {
-        WITH("llama.attn_logit_softcapping", F32, 0), WITH("llama.logit_scale", F32, 1),
-        WITH("llama.attention.causal", U32, 1),       WITH("llama.attention.sliding_window", U32, 9),
-        WITH("llama.vocab_size", U32, 7),             WITH("llama.rope.scaling.factor", F32, 0),
-        WITH_STR("general.new", "words"),             WITH("llama2.new", U32, 1),
-        WITH("quantize.imatrix.entries_count", U32, 1)};
+    static const struct edit edits[] = {WITH("llama.attn_logit_softcapping", F32, 0),
+                                        WITH("llama.logit_scale", F32, 1),
+                                        WITH("llama.attention.causal", U32, 1),
+                                        WITH("llama.attention.sliding_window", U32, 0),
+                                        WITH("llama.vocab_size", U32, 7),
+                                        WITH("llama.rope.scaling.factor", F32, 0),
+                                        WITH_STR("general.new", "words"),
+                                        WITH("llama2.new", U32, 1),
+                                        WITH("quantize.imatrix.entries_count", U32, 1)};
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
         tft_model_close(opened(edited(written(&toys[LLAMA]), &edits[i])));
 }

@@ -414,18 +414,28 @@ static void a_window_is_so_many_tokens(void **state)
     tft_model_close(m);
 }
 
-/* Phi-3-mini-4k names a window of 2047 tokens, which llama.cpp does not apply. */
-static void phi3s_window_is_not_applied(void **state)
+/* Phi-3-mini-4k names a window of 2047 tokens, Phi-3.5 one of more tokens than its context, and
+   files of Phi-4 a window of 0. */
+static void phi3s_window(void **state)
 {
     (void)state;
+    static const struct {
+        uint32_t size;
+        bool applied;
+    } windows[] = {{0, false}, {30, true}, {99, true}, {100, false}, {639, false}, {640, false}};
     struct toy t = *toy_of("phi3"), window = t;
-    t.numbers = (const struct toy_number[]){
-        {"rope.scaling.original_context_length", TOY_U32, 20}, {0}};
-    window.numbers = (const struct toy_number[]){
-        {"rope.scaling.original_context_length", TOY_U32, 20},
-        {"attention.sliding_window", TOY_U32, 30},
-        {0}};
-    assert_int_equal(logits_of(&window, 0), logits_of(&t, 0));
+    t.numbers =
+        (const struct toy_number[]){{"rope.scaling.original_context_length", TOY_U32, 20}, {0}};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        window.numbers =
+            (const struct toy_number[]){{"rope.scaling.original_context_length", TOY_U32, 20},
+                                        {"attention.sliding_window", TOY_U32, windows[i].size},
+                                        {0}};
+        assert_int_equal(logits_of(&window, 0) != logits_of(&t, 0), windows[i].applied);
+        struct tft_model *m = opened(written(&window));
+        assert_int_equal(m->layer[0].window, windows[i].size < t.n_ctx ? windows[i].size : 0);
+        tft_model_close(m);
+    }
 }
 
 /* Any architecture may have the rows of q, k and v in one tensor. */
@@ -503,7 +513,7 @@ int main(void)
         cmocka_unit_test(factors_that_minicpm_files_lack),
         cmocka_unit_test(factors_of_zero_are_not_applied),
         cmocka_unit_test(a_window_is_so_many_tokens),
-        cmocka_unit_test(phi3s_window_is_not_applied),
+        cmocka_unit_test(phi3s_window),
         cmocka_unit_test(fused_qkv),
         cmocka_unit_test(kv_heads_by_layer),
         cmocka_unit_test(plans_have_the_parts_of_models),

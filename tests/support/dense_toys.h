@@ -38,7 +38,13 @@ static const struct toy_number not_renormalised[] = {{"expert_count", TOY_U32, 6
                                                      {"leading_dense_block_count", TOY_U32, 1},
                                                      {0}};
 
+/* A window in all layers. */
+static const struct toy_number one_window[] = {{"attention.sliding_window", TOY_U32, 30}, {0}};
+
 static const struct toy dense_toys[] = {
+    {DENSE("llama", 2), .numbers = one_window},
+    {DENSE("qwen2", 2), .tied = true, .numbers = one_window},
+    {DENSE("starcoder2", 2), .tied = true, .numbers = one_window},
     {DENSE("qwen2vl", 2), .tied = true},
     {DENSE("qwen3vl", 2)},
     {DENSE("seed_oss", 2)},

@@ -231,6 +231,10 @@ static size_t window_of(const struct oracle *o, size_t l)
         return element(o, "attention.sliding_window_pattern", l) != 0
                    ? (size_t)number(o, "attention.sliding_window", 0)
                    : 0;
+    if (is_one(o, " llama phi3 qwen2 starcoder2 ")) { /* all layers, or none */
+        double size = number(o, "attention.sliding_window", 0);
+        return size < number(o, "context_length", 0) ? (size_t)size : 0;
+    }
     if (is(o, "smallthinker"))
         return l % 4 != 0 ? (size_t)number(o, "attention.sliding_window", 0) : 0;
     if (is(o, "gemma4"))

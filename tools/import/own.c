@@ -68,6 +68,29 @@ void import_window_values(struct import *im)
     free(has);
 }
 
+void import_everywhere_values(struct import *im)
+{
+    uint64_t n = import_whole(im, "sliding_window", 0);
+    if (n && n < im->context)
+        import_put_window(im);
+}
+
+void import_qwen2_values(struct import *im)
+{
+    uint64_t first = import_whole(im, "max_window_layers", (int64_t)im->n_layer);
+    bool *has = calloc((size_t)im->n_layer, sizeof *has), some = false;
+    if (!has)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (uint64_t l = 0; l < im->n_layer && has; l++)
+        some |= has[l] = import_find(im, "layer_types") ? import_has_window(im, l, 1) : l >= first;
+    if (has && import_flag(im, "use_sliding_window", false) && some) {
+        import_put_window(im);
+        tft_gguf_put_array(im->gguf, import_key(im, "attention.sliding_window_pattern"),
+                           TFT_VALUE_BOOL, has, (size_t)im->n_layer);
+    }
+    free(has);
+}
+
 /* Scores are divided by sqrt(query_pre_attn_scalar), which is E, or D / H in the largest models. */
 static void check_gemma_scale(struct import *im, uint64_t wide_layers)
 {
@@ -102,11 +125,10 @@ void import_gemma3_values(struct import *im)
 void import_phi3_values(struct import *im)
 {
     if (strcmp(import_rope_type(im), "default") == 0)
-        tft_gguf_put_u32(im->gguf, import_key(im, "rope.scaling.original_context_length"),
-                         (uint32_t)import_whole(im, "original_max_position_embeddings",
-                                                (int64_t)im->n_ctx));
-    tft_gguf_put_u32(im->gguf, import_key(im, "attention.sliding_window"),
-                     (uint32_t)import_whole(im, "sliding_window", 0));
+        tft_gguf_put_u32(
+            im->gguf, import_key(im, "rope.scaling.original_context_length"),
+            (uint32_t)import_whole(im, "original_max_position_embeddings", (int64_t)im->n_ctx));
+    import_everywhere_values(im);
 }
 
 void import_minicpm_values(struct import *im)

@@ -33,6 +33,12 @@ void import_renormalised_dimensions(struct import *im);
 /* Windows of the layers that layer_types or sliding_window_pattern names: olmo2, exaone4. */
 void import_window_values(struct import *im);
 
+/* A window of all layers, if it is shorter than the context: Mistral 7B v0.1, StarCoder 2. */
+void import_everywhere_values(struct import *im);
+
+/* Windows of the layers from max_window_layers on, if use_sliding_window: qwen2. */
+void import_qwen2_values(struct import *im);
+
 /* use_parallel_residual: gptneox, stablelm. */
 void import_parallel_values(struct import *im);
 

@@ -247,6 +247,23 @@ static void gemma4_defaults(void **state)
     tft_model_close(opened(in_folder("i.gguf")));
 }
 
+/* StarCoder 2 and Phi-3 have a window in all layers, unless the context is not longer. */
+static void windows_everywhere(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"starcoder2", "phi3"};
+    for (int i = 0; i < 2; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.attention.sliding_window", archs[i]);
+        as_hf(*toy_of(archs[i], 0));
+        near(number(result(), key, -1), -1);
+        edit("\"vocab_size\"", "\"sliding_window\":30,\"vocab_size\"");
+        near(number(result(), key, -1), 30);
+        edit("\"sliding_window\":30", "\"sliding_window\":640");
+        near(number(result(), key, -1), -1);
+    }
+}
+
 /* Gemma 4 12B's class has the same text, without embeddings for each layer. */
 static void gemma4_unified(void **state)
 {
@@ -489,14 +506,23 @@ static void refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rope_alpha),      cmocka_unit_test(longrope_amplitude),
-        cmocka_unit_test(yarn_divisors),   cmocka_unit_test(yarn_context),
-        cmocka_unit_test(yarn_amplitude),  cmocka_unit_test(lfm2_layers),
-        cmocka_unit_test(lfm2_width),      cmocka_unit_test(gemma_scales),
-        cmocka_unit_test(qwen35_sections), cmocka_unit_test(keys_that_need_not_be),
-        cmocka_unit_test(bitnet_classes),  cmocka_unit_test(bitnet_with_a_nan),
-        cmocka_unit_test(long_paths),      cmocka_unit_test(refuses),
-        cmocka_unit_test(gemma4_defaults), cmocka_unit_test(gemma4_unified),
+        cmocka_unit_test(windows_everywhere),
+        cmocka_unit_test(rope_alpha),
+        cmocka_unit_test(longrope_amplitude),
+        cmocka_unit_test(yarn_divisors),
+        cmocka_unit_test(yarn_context),
+        cmocka_unit_test(yarn_amplitude),
+        cmocka_unit_test(lfm2_layers),
+        cmocka_unit_test(lfm2_width),
+        cmocka_unit_test(gemma_scales),
+        cmocka_unit_test(qwen35_sections),
+        cmocka_unit_test(keys_that_need_not_be),
+        cmocka_unit_test(bitnet_classes),
+        cmocka_unit_test(bitnet_with_a_nan),
+        cmocka_unit_test(long_paths),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(gemma4_defaults),
+        cmocka_unit_test(gemma4_unified),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
