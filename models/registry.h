@@ -11,7 +11,7 @@ extern const struct tft_arch tft_arch_bitnet, tft_arch_ernie4_5, tft_arch_exaone
     tft_arch_lfm2moe, tft_arch_llama, tft_arch_minicpm, tft_arch_mistral3, tft_arch_olmo2,
     tft_arch_olmoe, tft_arch_phi3, tft_arch_qwen2, tft_arch_qwen2moe, tft_arch_qwen3,
     tft_arch_qwen35, tft_arch_qwen3moe, tft_arch_smollm3, tft_arch_stablelm, tft_arch_starcoder2;
-extern const struct tft_arch tft_arch_apertus, tft_arch_arcee, tft_arch_bailingmoe2,
+extern const struct tft_arch tft_arch_afmoe, tft_arch_apertus, tft_arch_arcee, tft_arch_bailingmoe2,
     tft_arch_cohere2, tft_arch_command_r, tft_arch_dots1, tft_arch_ernie4_5_moe, tft_arch_exaone,
     tft_arch_glm4, tft_arch_gpt_oss, tft_arch_granite_swa, tft_arch_hunyuan_moe, tft_arch_internlm2,
     tft_arch_maincoder, tft_arch_mellum, tft_arch_nemotron, tft_arch_olmo, tft_arch_phi2,

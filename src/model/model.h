@@ -147,6 +147,9 @@ struct tft_layer {
                                           without k, kv_layer belongs to an earlier layer. With
                                           OUTPUT_GATE q has a gate for each number of attention's
                                           output, [H, 2, E, D] */
+            struct tft_linear
+                out_gate; /* [H E, D] gates of attention's output; no rows: it has none,
+                                           or q has them */
             struct tft_norm q_norm, k_norm; /* [E], or all heads: [H, E], [G, E] */
             bool own_norms;                 /* LayerNorm of each head, with gains of its own */
             struct tft_norm v_norm;         /* [E] gains, all 1 */
@@ -225,6 +228,7 @@ enum tft_formula_part {
     TFT_PART_XIELU,
     TFT_PART_BOUNDED_QKV,
     TFT_PART_HEAD_BIAS,
+    TFT_PART_OWN_GATE,
     TFT_FORMULA_PARTS
 };
 
@@ -393,7 +397,9 @@ static inline uint32_t tft_model_kv_window(const struct tft_model *m, uint32_t k
 /* How many matrices the mixer's input is multiplied by: the block's `reads`. */
 static inline uint32_t tft_layer_reads(const struct tft_layer *b)
 {
-    return b->mixer == TFT_MIX_ATTENTION ? 3 : b->mixer == TFT_MIX_SHORT_CONV ? 1 : 4;
+    if (b->mixer == TFT_MIX_ATTENTION)
+        return b->out_gate.w.rows ? 4 : 3;
+    return b->mixer == TFT_MIX_SHORT_CONV ? 1 : 4;
 }
 
 /* Whether the block is, or has beside its own feed-forward, a mixture of experts. */

@@ -133,6 +133,7 @@ static const struct row rows[] = {
     [TFT_PART_XIELU] = {.name = "xIELU"},
     [TFT_PART_BOUNDED_QKV] = {.name = "bounded queries, keys and values", .of_model = bounded_qkv},
     [TFT_PART_HEAD_BIAS] = {.name = "a bias of logits"},
+    [TFT_PART_OWN_GATE] = {.name = "gates on attention's output of a matrix of their own"},
 };
 _Static_assert(sizeof rows / sizeof *rows == TFT_FORMULA_PARTS, "a row for each part");
 _Static_assert(TFT_FORMULA_PARTS <= 64, "a bit for each part");

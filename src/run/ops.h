@@ -54,7 +54,8 @@ struct tft_ops {
     void (*kv_append)(struct tft_pass *p, uint32_t layer);
 
     /* A = softmax(cap(attn_scale Q K^T)) V over the cache, each token seeing the positions up to
-       its own, or the window of the layer before it, in the form that the block's o takes */
+       its own, or the window of the layer before it, in the form that the block's o takes; times
+       the sigmoids of M, where the model has the part OWN_GATE */
     void (*attend)(struct tft_pass *p, uint32_t layer);
 
     /* M = W XN + bias */

@@ -190,6 +190,13 @@ static void quantize_refuses(void **state)
     refuses(toy_of("olmo"), &o,
             "cannot rotate attention's output in olmo, whose layers have "
             "bounded values");
+    o = usual(toy_of("afmoe"));
+    o.rotate = QUANTIZE_ROTATE_O;
+    refuses(toy_of("afmoe"), &o,
+            "cannot rotate attention's output in afmoe, whose layers have gates");
+    o = usual(toy_of("afmoe"));
+    o.kv = "skvq";
+    refuses(toy_of("afmoe"), &o, "cannot be reordered, since its attention has a gate");
     o = usual(toy_of("cohere2"));
     o.rotate = QUANTIZE_ROTATE_ALL;
     refuses(toy_of("cohere2"), &o, "its norms are not RMSNorm");

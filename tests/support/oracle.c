@@ -249,7 +249,8 @@ static size_t window_of(const struct oracle *o, size_t l)
                    : is(o, "plamo3")             ? 8
                                                  : 4;
     size_t period = (size_t)number(o, "attention.sliding_window_pattern", usual);
-    bool has = is_one(o, " gemma2 gemma3 olmo2 exaone4 cohere2 gpt-oss plamo3 mellum granite_swa ");
+    bool has = is_one(o, " gemma2 gemma3 olmo2 exaone4 cohere2 gpt-oss plamo3 mellum "
+                         "granite_swa afmoe ");
     return has && (l + 1) % period != 0 ? (size_t)window : 0;
 }
 
@@ -261,7 +262,7 @@ static void factors(struct oracle *o)
     o->e = o->r = o->l = 1;
     o->a = usual;
     o->amplitude = number(o, "rope.scaling.attn_factor", 1);
-    if (strncmp(o->arch, "gemma", 5) == 0)
+    if (strncmp(o->arch, "gemma", 5) == 0 || is(o, "afmoe"))
         o->e = sqrt((double)o->d);
     if (is(o, "gemma2")) {
         o->score_cap = number(o, "attn_logit_softcapping", 50);
@@ -627,7 +628,7 @@ static bool rotates(const struct oracle *o, size_t l)
     if (is(o, "granite_swa") && has_array(o, "attention.rope_pattern"))
         return element(o, "attention.rope_pattern", l) != 0;
     bool windows = number(o, "attention.sliding_window", 0) > 0;
-    bool global = is_one(o, " exaone4 cohere2 smallthinker ") && windows && !window_of(o, l);
+    bool global = is_one(o, " exaone4 cohere2 smallthinker afmoe ") && windows && !window_of(o, l);
     return !is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3) && !global;
 }
 
@@ -693,6 +694,10 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     memcpy(o->v + slot, v, nkv * sizeof *v);
     attend(o, l, q, a);
     for (size_t i = 0; i < nq && is_qwen35(o); i++)
+        a[i] *= sigmoid(gate[i]);
+    if (is(o, "afmoe"))
+        product(gate, w[DZ], h, NULL);
+    for (size_t i = 0; i < nq && is(o, "afmoe"); i++)
         a[i] *= sigmoid(gate[i]);
     if (w[SUBNORM1].w)
         rms(a, a, w[SUBNORM1].w, nq, o->eps);
@@ -874,7 +879,7 @@ static void add_expert(const struct oracle *o, double *y, double weight, struct 
 static bool renormalised(const struct oracle *o)
 {
     return is_one(o, " llama qwen3moe granitemoe lfm2moe gemma4 qwen35moe hunyuan-moe ernie4_5-moe "
-                     "bailingmoe2 dots1 mellum granite_swa smallthinker ");
+                     "bailingmoe2 dots1 mellum granite_swa smallthinker afmoe ");
 }
 
 /* Takes out the experts of all groups but those with the largest sums of two ranks. */
@@ -945,7 +950,7 @@ static void mixture_block(struct oracle *o, size_t l, double *x, const double *r
     if (w[SUP].w)
         add_expert(o, y, w[SGATEW].w ? 1 / (1 + exp(-gate)) : 1, w[fused ? SUP : SGATE],
                    fused ? none : w[SUP], w[SDOWN], 0, h, NULL);
-    add(o, x, y, NULL);
+    add(o, x, y, w[POST2].w);
     free(y);
 }
 

@@ -203,7 +203,7 @@ static bool has_bare_norms(const struct toy *t) { return is_one(t, " cohere2 com
 
 bool toy_has_post_norm(const struct toy *t)
 {
-    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 glm4 plamo3 ");
+    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 glm4 plamo3 afmoe ");
 }
 
 bool toy_has_pre_norm(const struct toy *t)
@@ -283,7 +283,7 @@ static void qkv_tensors(struct writer *w, unsigned l)
     }
     if (is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe "
                   "qwen35 qwen35moe qwen3vl maincoder hunyuan-moe dots1 bailingmoe2 mellum plamo3 "
-                  "apertus ")) {
+                  "apertus afmoe ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -359,6 +359,8 @@ static void attention_tensors(struct writer *w, unsigned l)
     matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * head_dim(t, l));
     if (is_one(t, " gptneox starcoder2 phi2 gpt-oss "))
         vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
+    if (is_one(t, " afmoe "))
+        matrix(w, "blk.%u.attn_gate.weight", l, t->n_head * t->head_dim, t->n_embd);
     if (is_one(t, " gpt-oss granite_swa "))
         vector(w, "blk.%u.attn_sinks.weight", l, t->n_head, 0);
 }
@@ -389,7 +391,7 @@ static void mixture_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.ffn_up_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
         tensor(w, "blk.%u.ffn_down_exps.bias", l, TFT_F32, n, d, 0, 0.5f);
     }
-    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 "))
+    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe "))
         tensor(w, "blk.%u.exp_probs_b.bias", l, TFT_F32, 1, n, 0, 0.3f);
     if (t->fused_experts) {
         experts(w, "blk.%u.ffn_gate_up_exps.weight", l, 2 * ff, d);
@@ -474,6 +476,8 @@ static void llama_tensors(struct writer *w)
             norm(w, ffn_norm, l);
         if (toy_has_experts(t) && l >= number_or(t, "leading_dense_block_count", 0)) {
             mixture_tensors(w, l);
+            if (is_one(t, " afmoe "))
+                vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
             if (!is_one(t, " gemma4 "))
                 continue;
         }
@@ -644,6 +648,15 @@ static const struct {
       {"expert_gating_func", TOY_U32, 2},
       {"expert_weights_scale", TOY_F32, 2.5},
       {"expert_weights_norm", TOY_BOOL, 1},
+      {"leading_dense_block_count", TOY_U32, 1}}},
+    {"afmoe",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_count", TOY_U32, 1},
+      {"expert_gating_func", TOY_U32, 2},
+      {"expert_weights_scale", TOY_F32, 2.5},
       {"leading_dense_block_count", TOY_U32, 1}}},
     {"bailingmoe2",
      {{"expert_count", TOY_U32, 12},

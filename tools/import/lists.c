@@ -351,13 +351,15 @@ const struct import_tensor list_fused_experts[] = {
 };
 
 /* In the layers after the leading dense ones, with a bias for the choice: dots1, ernie4_5-moe,
-   bailingmoe2 */
+   bailingmoe2, afmoe */
 const struct import_tensor list_late_experts[] = {
     {"layers.%u.mlp.gate_proj.weight", "blk.%u.ffn_gate.weight", "FD", IMPORT_DENSE},
     {"layers.%u.mlp.up_proj.weight", "blk.%u.ffn_up.weight", "FD", IMPORT_DENSE},
     {"layers.%u.mlp.down_proj.weight", "blk.%u.ffn_down.weight", "DF", IMPORT_DENSE},
-    {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", IMPORT_MIXED},
-    {"layers.%u.mlp.gate.e_score_correction_bias|layers.%u.mlp.gate.expert_bias",
+    {"layers.%u.mlp.gate.weight|layers.%u.mlp.router.gate.weight", "blk.%u.ffn_gate_inp.weight",
+     "XD", IMPORT_MIXED},
+    {"layers.%u.mlp.gate.e_score_correction_bias|layers.%u.mlp.gate.expert_bias|"
+     "layers.%u.mlp.expert_bias",
      "blk.%u.exp_probs_b.bias", "X", IMPORT_MIXED | IMPORT_MAY_MISS},
     EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
     {0},
@@ -377,6 +379,16 @@ const struct import_tensor list_late_shared[] = {
      IMPORT_MIXED | IMPORT_SHARED},
     {"layers.%u.mlp.shared_experts.down_proj.weight", "blk.%u.ffn_down_shexp.weight", "DS",
      IMPORT_MIXED | IMPORT_SHARED},
+    {0},
+};
+
+/* Gates of attention's output; norms and the router have names of their own. */
+const struct import_tensor list_afmoe[] = {
+    {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.post_attention_layernorm.weight", "blk.%u.post_attention_norm.weight", "D", 0},
+    {"layers.%u.pre_mlp_layernorm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"layers.%u.post_mlp_layernorm.weight", "blk.%u.post_ffw_norm.weight", "D", 0},
+    {"layers.%u.self_attn.gate_proj.weight", "blk.%u.attn_gate.weight", "QD", 0},
     {0},
 };
 

@@ -475,7 +475,8 @@ void import_late_dimensions(struct import *im)
 {
     im->n_expert = import_whole(im, "n_routed_experts|num_experts|moe_num_experts", IMPORT_NEEDED);
     im->n_ff_expert = import_whole(im, "moe_intermediate_size", IMPORT_NEEDED);
-    im->n_leading = import_whole(im, "first_k_dense_replace|moe_layer_start_index", 0);
+    im->n_leading =
+        import_whole(im, "first_k_dense_replace|moe_layer_start_index|num_dense_layers", 0);
     put_shared(im,
                import_whole(im, "n_shared_experts|num_shared_experts|moe_num_shared_experts", 0));
     if (im->n_leading >= im->n_layer)
@@ -486,7 +487,7 @@ void import_late_dimensions(struct import *im)
 static void late_values(struct import *im, uint32_t gate)
 {
     uint64_t groups = import_whole(im, "n_group", 1);
-    double scale = import_real(im, "routed_scaling_factor", 1);
+    double scale = import_real(im, "routed_scaling_factor|route_scale", 1);
     import_expert_values(im);
     tft_gguf_put_u32(im->gguf, import_key(im, "leading_dense_block_count"),
                      (uint32_t)im->n_leading);
@@ -500,15 +501,25 @@ static void late_values(struct import *im, uint32_t gate)
                      (uint32_t)import_whole(im, "topk_group", IMPORT_NEEDED));
 }
 
-/* dots1, bailingmoe2 */
+/* dots1, bailingmoe2, afmoe */
 void import_sigmoid_values(struct import *im)
 {
-    const char *how = json_string_value(import_find(im, "scoring_func|score_function"));
+    const char *how = json_string_value(import_find(im, "scoring_func|score_function|score_func"));
     if (how && strcmp(how, "sigmoid") != 0 && strcmp(how, "noaux_tc") != 0)
         unsupported(im, "weights of experts must be sigmoids");
     late_values(im, 2);
     tft_gguf_put_bool(im->gguf, import_key(im, "expert_weights_norm"),
-                      import_flag(im, "norm_topk_prob", true));
+                      import_flag(im, "norm_topk_prob|route_norm", true));
+}
+
+void import_afmoe_values(struct import *im)
+{
+    import_sigmoid_values(im);
+    import_put_window(im);
+    if (window_period(im, import_whole(im, "global_attn_every_n_layers", 4)) != 4)
+        unsupported(im, "afmoe must have windows in three layers of four");
+    if (!import_flag(im, "mup_enabled", true))
+        unsupported(im, "afmoe without scaled embeddings is not supported");
 }
 
 void import_ernie_moe_values(struct import *im) { late_values(im, 1); }

@@ -20,7 +20,8 @@ void import_qwen35moe_dimensions(struct import *im);
 void import_hunyuan_moe_dimensions(struct import *im);
 void import_smallthinker_dimensions(struct import *im);
 
-/* dots1, ernie4_5-moe, bailingmoe2: leading dense layers, and shared experts side by side. */
+/* dots1, ernie4_5-moe, bailingmoe2, afmoe: leading dense layers, and shared experts side by
+   side. */
 void import_late_dimensions(struct import *im);
 void import_gemma4_dimensions(struct import *im);
 void import_gemma4_layer(struct import *im, unsigned layer);
@@ -61,6 +62,7 @@ void import_qwen3vl_values(struct import *im);
 void import_cohere2_values(struct import *im);
 void import_apertus_values(struct import *im);
 void import_sigmoid_values(struct import *im);
+void import_afmoe_values(struct import *im);
 void import_ernie_moe_values(struct import *im);
 void import_hunyuan_moe_values(struct import *im);
 void import_mellum_values(struct import *im);

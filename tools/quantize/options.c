@@ -48,7 +48,8 @@ bool quantize_rotate_all_possible(const struct tft_model *m)
 bool quantize_rotate_o_possible(const struct tft_model *m)
 {
     return !tft_model_has_states(m) && !(m->qkv_bound > 0) &&
-           !(m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)));
+           !(m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM) |
+                         TFT_BIT(TFT_PART_OWN_GATE)));
 }
 
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)

@@ -544,7 +544,7 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
     bool norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
-         gate = m->parts & TFT_BIT(TFT_PART_OUTPUT_GATE);
+         gate = m->parts & (TFT_BIT(TFT_PART_OUTPUT_GATE) | TFT_BIT(TFT_PART_OWN_GATE));
     const char *part = tft_parts_unknown(m, ~TFT_KV_PARTS);
     if (status == TFT_OK && tft_kv_quantizes(&kv) && part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
@@ -583,6 +583,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         "none, o+down or all",
                         m->source.name, m->arch->name,
                         tft_model_has_states(m)                   ? "gates"
+                        : m->parts & TFT_BIT(TFT_PART_OWN_GATE)   ? "gates"
                         : m->qkv_bound > 0                        ? "bounded values"
                         : m->parts & TFT_BIT(TFT_PART_VALUE_NORM) ? "norms of values"
                                                                     : "a norm after attention");

@@ -188,10 +188,12 @@ void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t
                   uint32_t dim, float *result, float sum)
 {
     const struct tft_kernels *kern = &p->m->kern;
+    bool in_turns = p->m->parts & TFT_BIT(TFT_PART_OUTPUT_GATE),
+         own = p->m->parts & TFT_BIT(TFT_PART_OWN_GATE);
     kern->scale(result, 1.0f / sum, dim);
-    if (p->m->parts & TFT_BIT(TFT_PART_OUTPUT_GATE))
-        kern->sigmoid_mul(result, result, tft_pass_row(p, TFT_M, token) + (2 * head + 1) * dim,
-                          dim);
+    if (in_turns || own)
+        kern->sigmoid_mul(result, result,
+                          tft_pass_row(p, TFT_M, token) + (own ? head : 2 * head + 1) * dim, dim);
     if (in->range == TFT_RANGE_STATIC && !in->norm)
         kern->quantize(tft_pass_bytes(p, TFT_A, token) + head * dim, result, dim, &in->affine);
     else

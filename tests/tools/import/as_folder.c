@@ -102,13 +102,19 @@ static const struct {
     {" hunyuan-moe ", "ffn_gate_shexp", "mlp.shared_mlp.gate_proj", AS_IT_IS},
     {" hunyuan-moe ", "ffn_up_shexp", "mlp.shared_mlp.up_proj", AS_IT_IS},
     {" hunyuan-moe ", "ffn_down_shexp", "mlp.shared_mlp.down_proj", AS_IT_IS},
+    {" afmoe ", "ffn_norm", "pre_mlp_layernorm", AS_IT_IS},
+    {" afmoe ", "post_ffw_norm", "post_mlp_layernorm", AS_IT_IS},
+    {" afmoe ", "attn_gate", "self_attn.gate_proj", AS_IT_IS},
+    {" afmoe ", "ffn_gate_inp", "mlp.router.gate", AS_IT_IS},
+    {" afmoe ", "exp_probs_b", "mlp.expert_bias", AS_IT_IS},
     {" dots1 ", "exp_probs_b", "mlp.gate.e_score_correction_bias", AS_IT_IS},
     {" ernie4_5-moe ", "exp_probs_b", "mlp.moe_statics.e_score_correction_bias", AS_IT_IS},
     {" bailingmoe2 ", "exp_probs_b", "mlp.gate.expert_bias", AS_IT_IS},
-    {" dots1 ernie4_5-moe bailingmoe2 ", "ffn_gate_shexp", "mlp.shared_experts.gate_proj",
+    {" dots1 ernie4_5-moe bailingmoe2 afmoe ", "ffn_gate_shexp", "mlp.shared_experts.gate_proj",
      AS_IT_IS},
-    {" dots1 ernie4_5-moe bailingmoe2 ", "ffn_up_shexp", "mlp.shared_experts.up_proj", AS_IT_IS},
-    {" dots1 ernie4_5-moe bailingmoe2 ", "ffn_down_shexp", "mlp.shared_experts.down_proj",
+    {" dots1 ernie4_5-moe bailingmoe2 afmoe ", "ffn_up_shexp", "mlp.shared_experts.up_proj",
+     AS_IT_IS},
+    {" dots1 ernie4_5-moe bailingmoe2 afmoe ", "ffn_down_shexp", "mlp.shared_experts.down_proj",
      AS_IT_IS},
     {" bailingmoe2 ", "attn_qkv", "attention.query_key_value", AS_IT_IS},
     {" bailingmoe2 ", "attn_output", "attention.dense", AS_IT_IS},
@@ -682,6 +688,12 @@ static void put_own_experts(FILE *f, const struct toy *t)
                 "\"n_shared_experts\":%d,\"first_k_dense_replace\":1,\"norm_topk_prob\":%s,"
                 "\"routed_scaling_factor\":%s,\"scoring_func\":\"noaux_tc\",\"n_group\":1,",
                 other ? 1 : 2, other ? "false" : "true", other ? "1.0" : "2.5");
+    if (is(t, "afmoe"))
+        fputs("\"num_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+              "\"num_shared_experts\":1,\"num_dense_layers\":1,\"route_norm\":true,"
+              "\"route_scale\":2.5,\"score_func\":\"sigmoid\",\"sliding_window\":30,"
+              "\"global_attn_every_n_layers\":4,\"mup_enabled\":true,",
+              f);
     if (is(t, "bailingmoe2"))
         fputs("\"num_experts\":12,\"num_experts_per_tok\":3,\"moe_intermediate_size\":32,"
               "\"num_shared_experts\":1,\"first_k_dense_replace\":1,\"norm_topk_prob\":true,"
@@ -830,6 +842,7 @@ static const struct {
     {"dots1", "Dots1ForCausalLM", "silu"},
     {"bailingmoe2", "BailingMoeV2ForCausalLM", "silu"},
     {"mellum", "MellumForCausalLM", "silu"},
+    {"afmoe", "AfmoeForCausalLM", "silu"},
     {"smallthinker", "SmallThinkerForCausalLM", "relu"},
     {"qwen35moe", "Qwen3_5MoeForConditionalGeneration", "silu"},
 };
