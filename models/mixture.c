@@ -28,12 +28,14 @@ static void load_groups(struct tft_load *ld, const struct tft_mixture *x)
         m->n_expert_group = 0;
         return;
     }
+    if (!x->groups) {
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "experts in groups");
+        return;
+    }
     m->n_group_used = tft_load_dim(ld, "expert_group_used_count", 0, m->n_expert_group);
     uint32_t of_one = m->n_expert / m->n_expert_group;
-    if (!x->groups)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "experts in groups");
-    else if (m->n_expert % m->n_expert_group || of_one < 2 ||
-             m->n_group_used * of_one < m->n_expert_used)
+    if (m->n_expert % m->n_expert_group || of_one < 2 ||
+        m->n_group_used * of_one < m->n_expert_used)
         tft_load_fail(ld, TFT_ERR_FORMAT,
                       "%u experts in %u groups, of which a token uses %u, do not give it %u",
                       m->n_expert, m->n_expert_group, m->n_group_used, m->n_expert_used);

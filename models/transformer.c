@@ -223,13 +223,15 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
     if (!t->window && !tft_load_has(ld, "attention.sliding_window"))
         return;
     uint32_t *windows = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *windows), n = 0;
+    bool some = false;
     windows = windows ? windows : ld->windows;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         uint32_t window = tft_transformer_window(ld, l);
+        some |= window > 0;
         if (windows && tft_load_kv_heads(ld, l) && l < m->n_layer - m->n_shared)
             windows[n++] = window;
     }
-    m->kv_window = windows;
+    m->kv_window = some ? windows : NULL;
 }
 
 static void load_caps(struct tft_load *ld)
