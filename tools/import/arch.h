@@ -47,6 +47,9 @@ enum {
                                   layers */
     IMPORT_OWN_V = 1 << 19,    /* layers with values that differ from their keys */
     IMPORT_EMBEDDED = 1 << 20, /* models with embeddings for each layer */
+    IMPORT_TURNED = 1 << 21,   /* matrices of experts have inputs as rows. With IMPORT_GATE or
+                                  IMPORT_UP, columns of the gate and of up are in turns, and so are
+                                  numbers of their biases */
 };
 
 /*
@@ -63,7 +66,8 @@ enum {
  *      J B         numbers of a token's embedding for one layer, for all layers
  *      1           1, a dimension that the GGUF file does not have, unless it is the only one
  *      H G X       before the others: stacked tensors
- * With IMPORT_GATE or IMPORT_UP, it is the shape of one half.
+ * With IMPORT_GATE or IMPORT_UP, it is the shape of one half; with IMPORT_TURNED, that of the GGUF
+ * file, rows first.
  */
 struct import_tensor {
     const char *from; /* without the prefix; %u is the layer; alternatives between '|' */

@@ -341,6 +341,22 @@ const struct import_tensor list_experts[] = {
     {0},
 };
 
+const struct import_tensor list_gpt_oss_experts[] = {
+    {"layers.%u.mlp.router.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    {"layers.%u.mlp.router.bias", "blk.%u.ffn_gate_inp.bias", "X", 0},
+    {"layers.%u.mlp.experts.gate_up_proj", "blk.%u.ffn_gate_exps.weight", "XMD",
+     IMPORT_TURNED | IMPORT_GATE},
+    {"layers.%u.mlp.experts.gate_up_proj_bias", "blk.%u.ffn_gate_exps.bias", "XM",
+     IMPORT_TURNED | IMPORT_GATE},
+    {"layers.%u.mlp.experts.gate_up_proj", "blk.%u.ffn_up_exps.weight", "XMD",
+     IMPORT_TURNED | IMPORT_UP},
+    {"layers.%u.mlp.experts.gate_up_proj_bias", "blk.%u.ffn_up_exps.bias", "XM",
+     IMPORT_TURNED | IMPORT_UP},
+    {"layers.%u.mlp.experts.down_proj", "blk.%u.ffn_down_exps.weight", "XDM", IMPORT_TURNED},
+    {"layers.%u.mlp.experts.down_proj_bias", "blk.%u.ffn_down_exps.bias", "XD", 0},
+    {0},
+};
+
 /* Gate and up of all experts in one tensor: qwen35moe */
 const struct import_tensor list_fused_experts[] = {
     {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},

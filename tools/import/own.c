@@ -562,6 +562,16 @@ void import_hunyuan_moe_values(struct import *im)
                          (uint32_t)im->n_ff_shared);
 }
 
+void import_gpt_oss_values(struct import *im)
+{
+    import_expert_values(im);
+    import_put_window(im);
+    if (window_period(im, 2) != 2)
+        unsupported(im, "gpt-oss must have windows in every other layer");
+    if (import_real(im, "swiglu_limit", 7) != 7)
+        unsupported(im, "gpt-oss with a \"swiglu_limit\" other than 7 is not supported");
+}
+
 void import_mellum_values(struct import *im)
 {
     import_expert_values(im);

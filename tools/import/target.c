@@ -135,6 +135,21 @@ static void make_ternary(float *row, uint64_t n, double s)
     }
 }
 
+/* Row r of a target with IMPORT_TURNED: a column of an expert's matrix, or an expert's bias. */
+static void read_turned(const struct import_target *t, uint64_t r, float *row)
+{
+    const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
+    bool matrix = t->n_dims == 3;
+    unsigned how = t->rule->how;
+    uint64_t step = how & (IMPORT_GATE | IMPORT_UP) ? 2 : 1, begin = how & IMPORT_UP ? 1 : 0,
+             rows = matrix ? t->ne[1] : 1, e = r / rows;
+    for (uint64_t c = 0; c < t->cols; c++) {
+        uint64_t at = matrix ? (e * t->cols + c) * rows * step + r % rows * step + begin
+                             : e * t->cols * step + c * step + begin;
+        info->to_f32(&row[c], t->data + at * info->bytes, 1);
+    }
+}
+
 /* Reads row r of the target as floats: row[cols]. */
 static void read_row(const struct import *im, const char *prefix,
                      const struct import_target *t, uint64_t r, float *row)
@@ -148,6 +163,8 @@ static void read_row(const struct import *im, const char *prefix,
             import_find_rule(im, prefix, t->rule, t->layer, (unsigned)(r / of_one), name, &data);
         info = tft_dtype_info(one->type);
         info->to_f32(row, data + r % of_one * t->cols * info->bytes, (size_t)t->cols);
+    } else if (t->rule->how & IMPORT_TURNED) {
+        read_turned(t, r, row);
     } else if (t->rule->how & IMPORT_TRANSPOSE) {
         for (uint64_t c = 0; c < t->cols; c++)
             info->to_f32(&row[c], t->data + (c * t->rows + r) * info->bytes, 1);

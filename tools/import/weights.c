@@ -39,12 +39,13 @@ static void check_shape(struct import *im, const struct safetensor *t,
 {
     const char *shape = rule->shape + (rule->how & IMPORT_STACK ? 1 : 0);
     size_t n = strlen(shape);
-    bool fits = t->n_dims == n;
+    bool fits = t->n_dims == n, turned = rule->how & IMPORT_TURNED;
     for (size_t i = 0; i < n && fits; i++) {
-        uint64_t have = t->ne[n - 1 - i], want = import_dimension(im, shape[i]);
-        if (i + 2 == n && rule->how & (IMPORT_GATE | IMPORT_UP))
+        char letter = turned && n == 3 && i ? shape[3 - i] : shape[i];
+        uint64_t have = t->ne[n - 1 - i], want = import_dimension(im, letter);
+        if (i + (turned ? 1 : 2) == n && rule->how & (IMPORT_GATE | IMPORT_UP))
             want *= 2;
-        fits = have == want || (shape[i] == 'V' && have > want);
+        fits = have == want || (letter == 'V' && have > want);
         if (!fits)
             import_fail(im, TFT_ERR_FORMAT,
                         "%s: tensor \"%s\" has %llu numbers where config.json says %llu",
@@ -63,7 +64,7 @@ static void check_shape(struct import *im, const struct safetensor *t,
 static bool stays_f32(const struct import_target *t)
 {
     return t->n_dims == 1 || import_ends(t->name, "norm.weight") ||
-           import_ends(t->name, "ffn_gate_inp.weight") ||
+           import_ends(t->name, "ffn_gate_inp.weight") || import_ends(t->name, "_exps.bias") ||
            import_ends(t->name, "shortconv.conv.weight") ||
            import_ends(t->name, "ssm_conv1d.weight") ||
            strcmp(t->name, "position_embd.weight") == 0;

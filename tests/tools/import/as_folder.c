@@ -25,7 +25,9 @@ enum how {
     IN_GATE,
     V_ROWS,
     V_COLUMNS,
-    WIDENED
+    WIDENED,
+    TURNED,
+    TURNED_WITH_UP
 };
 
 /* The name after "model.layers.N." of the tensor blk.N.`gguf`, without .weight or .bias. Of several
@@ -102,6 +104,11 @@ static const struct {
     {" hunyuan-moe ", "ffn_gate_shexp", "mlp.shared_mlp.gate_proj", AS_IT_IS},
     {" hunyuan-moe ", "ffn_up_shexp", "mlp.shared_mlp.up_proj", AS_IT_IS},
     {" hunyuan-moe ", "ffn_down_shexp", "mlp.shared_mlp.down_proj", AS_IT_IS},
+    {" gpt-oss ", "attn_sinks", "self_attn.sinks", AS_IT_IS},
+    {" gpt-oss ", "ffn_gate_inp", "mlp.router", AS_IT_IS},
+    {" gpt-oss ", "ffn_gate_exps", "mlp.experts.gate_up_proj", TURNED_WITH_UP},
+    {" gpt-oss ", "ffn_up_exps", "", IN_GATE},
+    {" gpt-oss ", "ffn_down_exps", "mlp.experts.down_proj", TURNED},
     {" afmoe ", "ffn_norm", "pre_mlp_layernorm", AS_IT_IS},
     {" afmoe ", "post_ffw_norm", "post_mlp_layernorm", AS_IT_IS},
     {" afmoe ", "attn_gate", "self_attn.gate_proj", AS_IT_IS},
@@ -269,7 +276,9 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
             return false;
         if (is(t, "gemma4") && strcmp(kind, ".scale") == 0)
             last = strcmp(part, "ffn_gate_inp") ? "router.per_expert_scale" : "router.scale";
-        bool bare = is_in(" exp_probs_b ssm_a ssm_dt layer_output_scale ", part) ||
+        if (is(t, "gpt-oss") && strstr(part, "_exps"))
+            kind = strcmp(kind, ".bias") == 0 ? "_bias" : "";
+        bool bare = is_in(" exp_probs_b ssm_a ssm_dt layer_output_scale attn_sinks ", part) ||
                     (is(t, "qwen35moe") && strstr(part, "_exps")) ||
                     (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
         snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
@@ -430,6 +439,28 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
         put_head(out, name, from->type, 1, cols, rows, false, from->bytes);
         for (uint64_t c = 0; c < cols; c++)
             put_numbers(out, t, from, name, c, cols, rows);
+        return;
+    }
+    if (how == TURNED_WITH_UP) { /* columns, or numbers of biases, of both in turns */
+        uint64_t n = from->n_dims == 3 ? rows : cols, all = matrices > 1 ? matrices : rows;
+        if (from->n_dims == 3)
+            put_head(out, name, from->type, matrices, cols, 2 * rows, false, 2 * from->bytes);
+        else
+            put_head(out, name, from->type, 1, rows, 2 * cols, false, 2 * from->bytes);
+        for (uint64_t x = 0; x < all; x++)
+            for (uint64_t c = 0; c < (from->n_dims == 3 ? cols : 1); c++)
+                for (uint64_t r = 0; r < 2 * n; r++) {
+                    uint64_t at =
+                        from->n_dims == 3 ? (x * rows + r / 2) * cols + c : x * cols + r / 2;
+                    put_numbers(out, t, r % 2 ? up : from, name, at, 1, 1);
+                }
+        return;
+    }
+    if (how == TURNED && from->n_dims == 3) {
+        put_head(out, name, from->type, matrices, cols, rows, false, from->bytes);
+        for (uint64_t x = 0; x < matrices; x++)
+            for (uint64_t c = 0; c < cols; c++)
+                put_numbers(out, t, from, name, x * rows * cols + c, cols, rows);
         return;
     }
     if (how == WITH_UP) {
@@ -688,6 +719,11 @@ static void put_own_experts(FILE *f, const struct toy *t)
                 "\"n_shared_experts\":%d,\"first_k_dense_replace\":1,\"norm_topk_prob\":%s,"
                 "\"routed_scaling_factor\":%s,\"scoring_func\":\"noaux_tc\",\"n_group\":1,",
                 other ? 1 : 2, other ? "false" : "true", other ? "1.0" : "2.5");
+    if (is(t, "gpt-oss"))
+        fputs("\"num_local_experts\":6,\"num_experts_per_tok\":3,\"sliding_window\":30,"
+              "\"layer_types\":[\"sliding_attention\",\"full_attention\"],"
+              "\"swiglu_limit\":7.0,",
+              f);
     if (is(t, "afmoe"))
         fputs("\"num_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
               "\"num_shared_experts\":1,\"num_dense_layers\":1,\"route_norm\":true,"
@@ -843,6 +879,7 @@ static const struct {
     {"bailingmoe2", "BailingMoeV2ForCausalLM", "silu"},
     {"mellum", "MellumForCausalLM", "silu"},
     {"afmoe", "AfmoeForCausalLM", "silu"},
+    {"gpt-oss", "GptOssForCausalLM", "silu"},
     {"smallthinker", "SmallThinkerForCausalLM", "relu"},
     {"qwen35moe", "Qwen3_5MoeForConditionalGeneration", "silu"},
 };
