@@ -562,6 +562,24 @@ void import_hunyuan_moe_values(struct import *im)
                          (uint32_t)im->n_ff_shared);
 }
 
+/* attention.rope_pattern: layers with a base of 0 have no RoPE. */
+void import_granite_swa_values(struct import *im)
+{
+    const json_t *list = import_find(im, "layer_rope_theta");
+    bool *rotates = calloc((size_t)im->n_layer, sizeof *rotates);
+    if (!rotates)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    if (im->n_expert)
+        import_expert_values(im);
+    import_window_values(im);
+    for (size_t l = 0; l < im->n_layer && rotates; l++)
+        rotates[l] = !list || json_number_value(json_array_get(list, l)) != 0;
+    if (rotates)
+        tft_gguf_put_array(im->gguf, import_key(im, "attention.rope_pattern"), TFT_VALUE_BOOL,
+                           rotates, (size_t)im->n_layer);
+    free(rotates);
+}
+
 void import_gpt_oss_values(struct import *im)
 {
     import_expert_values(im);

@@ -62,6 +62,7 @@ void import_qwen3vl_values(struct import *im);
 void import_cohere2_values(struct import *im);
 void import_apertus_values(struct import *im);
 void import_gpt_oss_values(struct import *im);
+void import_granite_swa_values(struct import *im);
 void import_sigmoid_values(struct import *im);
 void import_afmoe_values(struct import *im);
 void import_ernie_moe_values(struct import *im);

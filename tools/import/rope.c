@@ -231,12 +231,30 @@ static double dynamic_base(struct import *im, double base)
     return base * pow(alpha, e / (e - 2));
 }
 
+/* granite_swa: the base of all layers with RoPE; the others have 0. 0: config.json has no list. */
+static double listed_base(struct import *im)
+{
+    const json_t *list =
+        strcmp(im->arch->name, "granite_swa") == 0 ? import_find(im, "layer_rope_theta") : NULL;
+    double base = 0;
+    for (size_t l = 0; l < json_array_size(list); l++) {
+        double x = json_number_value(json_array_get(list, l));
+        if (x != 0 && base != 0 && x != base)
+            import_fail(im, TFT_ERR_UNSUPPORTED,
+                        "%s/config.json: layers with different bases of RoPE are not supported",
+                        im->folder.path);
+        base = x != 0 ? x : base;
+    }
+    return base;
+}
+
 void import_rope_values(struct import *im)
 {
     const json_t *p = import_rope(im), *sliding = json_object_get(import_find(im, params_names),
                                                                   "sliding_attention");
     const char *type = import_rope_type(im);
-    double base = import_member(
+    double listed = listed_base(im),
+           base = import_member(
                im, p, "rope_theta",
                import_real(im, "rope_theta|rotary_emb_base|global_rope_theta", 10000)),
            local = import_member(im, sliding, "rope_theta",
@@ -253,6 +271,7 @@ void import_rope_values(struct import *im)
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s/config.json: RoPE of a part of a head is not supported in %s",
                     im->folder.path, im->arch->name);
+    base = listed > 0 ? listed : base;
     if (strcmp(type, "dynamic") == 0)
         base = dynamic_base(im, base);
     if (strcmp(type, "proportional") == 0 && im->status == TFT_OK)

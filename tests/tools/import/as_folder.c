@@ -104,7 +104,7 @@ static const struct {
     {" hunyuan-moe ", "ffn_gate_shexp", "mlp.shared_mlp.gate_proj", AS_IT_IS},
     {" hunyuan-moe ", "ffn_up_shexp", "mlp.shared_mlp.up_proj", AS_IT_IS},
     {" hunyuan-moe ", "ffn_down_shexp", "mlp.shared_mlp.down_proj", AS_IT_IS},
-    {" gpt-oss ", "attn_sinks", "self_attn.sinks", AS_IT_IS},
+    {" gpt-oss granite_swa ", "attn_sinks", "self_attn.sinks", AS_IT_IS},
     {" gpt-oss ", "ffn_gate_inp", "mlp.router", AS_IT_IS},
     {" gpt-oss ", "ffn_gate_exps", "mlp.experts.gate_up_proj", TURNED_WITH_UP},
     {" gpt-oss ", "ffn_up_exps", "", IN_GATE},
@@ -138,13 +138,13 @@ static const struct {
     {" llama ", "ffn_gate_exps", "block_sparse_moe.experts.%u.w1", EXPERTS},
     {" llama ", "ffn_up_exps", "block_sparse_moe.experts.%u.w3", EXPERTS},
     {" llama ", "ffn_down_exps", "block_sparse_moe.experts.%u.w2", EXPERTS},
-    {" granitemoe ", "ffn_gate_inp", "block_sparse_moe.router.layer", AS_IT_IS},
-    {" granitemoe ", "ffn_gate_exps", "block_sparse_moe.input_linear", WITH_UP},
-    {" granitemoe ", "ffn_up_exps", "", IN_GATE},
-    {" granitemoe ", "ffn_down_exps", "block_sparse_moe.output_linear", AS_IT_IS},
-    {" granitemoe ", "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
-    {" granitemoe ", "ffn_up_shexp", "", IN_GATE},
-    {" granitemoe ", "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
+    {" granitemoe granite_swa ", "ffn_gate_inp", "block_sparse_moe.router.layer", AS_IT_IS},
+    {" granitemoe granite_swa ", "ffn_gate_exps", "block_sparse_moe.input_linear", WITH_UP},
+    {" granitemoe granite_swa ", "ffn_up_exps", "", IN_GATE},
+    {" granitemoe granite_swa ", "ffn_down_exps", "block_sparse_moe.output_linear", AS_IT_IS},
+    {" granitemoe granite_swa ", "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
+    {" granitemoe granite_swa ", "ffn_up_shexp", "", IN_GATE},
+    {" granitemoe granite_swa ", "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
     {" gemma4 ", "ffn_gate_inp", "router.proj", AS_IT_IS},
     {" gemma4 ", "ffn_gate_exps", "experts.gate_up_proj", WITH_UP},
     {" gemma4 ", "ffn_up_exps", "", IN_GATE},
@@ -174,10 +174,10 @@ static const struct {
     {" gemma4 ", "post_norm", "post_per_layer_input_norm", AS_IT_IS},
     {" gemma4 ", "layer_output_scale", "layer_scalar", AS_IT_IS},
     {" gemma2 gemma3 gemma4 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
-    {" llama mistral3 smollm3 granite granitemoe minicpm arcee olmo ", "attn_q", "self_attn.q_proj",
-     ROTATED},
-    {" llama mistral3 smollm3 granite granitemoe minicpm arcee olmo ", "attn_k", "self_attn.k_proj",
-     ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe granite_swa minicpm arcee olmo ", "attn_q",
+     "self_attn.q_proj", ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe granite_swa minicpm arcee olmo ", "attn_k",
+     "self_attn.k_proj", ROTATED},
     {" bitnet ", "attn_q", "self_attn.q_proj", WIDENED},
     {" bitnet ", "attn_k", "self_attn.k_proj", WIDENED},
     {" bitnet ", "attn_v", "self_attn.v_proj", WIDENED},
@@ -719,6 +719,13 @@ static void put_own_experts(FILE *f, const struct toy *t)
                 "\"n_shared_experts\":%d,\"first_k_dense_replace\":1,\"norm_topk_prob\":%s,"
                 "\"routed_scaling_factor\":%s,\"scoring_func\":\"noaux_tc\",\"n_group\":1,",
                 other ? 1 : 2, other ? "false" : "true", other ? "1.0" : "2.5");
+    if (is(t, "granite_swa"))
+        fputs("\"sliding_window\":30,\"layer_types\":[\"full_attention\",\"sliding_attention\","
+              "\"sliding_attention\"],\"layer_rope_theta\":[10000,10000,0],",
+              f);
+    if (is(t, "granite_swa") && toy_has_experts(t))
+        fputs("\"num_local_experts\":9,\"num_experts_per_tok\":4,\"shared_intermediate_size\":64,",
+              f);
     if (is(t, "gpt-oss"))
         fputs("\"num_local_experts\":6,\"num_experts_per_tok\":3,\"sliding_window\":30,"
               "\"layer_types\":[\"sliding_attention\",\"full_attention\"],"
@@ -880,6 +887,7 @@ static const struct {
     {"mellum", "MellumForCausalLM", "silu"},
     {"afmoe", "AfmoeForCausalLM", "silu"},
     {"gpt-oss", "GptOssForCausalLM", "silu"},
+    {"granite_swa", "GraniteSWAForCausalLM", "silu"},
     {"smallthinker", "SmallThinkerForCausalLM", "relu"},
     {"qwen35moe", "Qwen3_5MoeForConditionalGeneration", "silu"},
 };
@@ -892,9 +900,12 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
         assert_true(++c < sizeof classes / sizeof *classes);
     bool inside = is_in(" gemma3 gemma4 mistral3 qwen35 qwen35moe qwen3vl ", t->arch),
          old = is(t, "gpt2");
-    bool mixtral = is(t, "llama") && toy_has_experts(t);
+    bool mixtral = is(t, "llama") && toy_has_experts(t),
+         granite = is(t, "granite_swa") && toy_has_experts(t);
     fprintf(f, "{\"architectures\":[\"%s\"],%s",
-            mixtral ? "MixtralForCausalLM" : classes[c].class_name,
+            mixtral   ? "MixtralForCausalLM"
+            : granite ? "GraniteMoeSWAForCausalLM"
+                      : classes[c].class_name,
             inside ? "\"text_config\":{" : "");
     fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
             t->n_layer, old ? "n_positions" : "max_position_embeddings", t->n_ctx,
