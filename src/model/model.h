@@ -147,9 +147,8 @@ struct tft_layer {
                                           without k, kv_layer belongs to an earlier layer. With
                                           OUTPUT_GATE q has a gate for each number of attention's
                                           output, [H, 2, E, D] */
-            struct tft_linear
-                out_gate; /* [H E, D] gates of attention's output; no rows: it has none,
-                                           or q has them */
+            struct tft_linear out_gate;     /* [H E, D] gates of attention's output; no rows: it has
+                                               none, or q has them */
             struct tft_norm q_norm, k_norm; /* [E], or all heads: [H, E], [G, E] */
             bool own_norms;                 /* LayerNorm of each head, with gains of its own */
             struct tft_norm v_norm;         /* [E] gains, all 1 */
@@ -157,7 +156,7 @@ struct tft_layer {
             uint32_t kv_layer; /* which layer of the cache has its keys and values */
             uint32_t window;   /* a token attends to itself and the window - 1 tokens before it; 0:
                                   to all */
-            bool no_rope;    /* q and k are not rotated */
+            bool no_rope;      /* q and k are not rotated */
             bool has_sinks;
             const float *sinks; /* [H] a score of each head that has no value; NULL: none */
         };
@@ -177,8 +176,7 @@ struct tft_layer {
                                  attention */
     struct tft_linear gate, up; /* [F, D] */
     struct tft_linear down;     /* [D, F] */
-    struct tft_xielu xielu;     /* of hidden activations; all zero: they have another
-                                            function */
+    struct tft_xielu xielu;     /* of hidden activations; all zero: they have another function */
     struct tft_experts experts; /* beside gate, up and down, or instead of them */
     struct tft_input in[TFT_INPUT_KINDS];
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */

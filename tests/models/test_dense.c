@@ -41,7 +41,7 @@ static void every_cache_has_the_same_bits_however_fed(void **state)
 }
 
 /* Floats have the bits of the C reference on every isa. */
-static void the_same_bits_on_every_rung(void **state)
+static void the_same_bits_on_every_isa(void **state)
 {
     (void)state;
     for (int i = 0; i < N_DENSE; i++) {
@@ -333,7 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cache_has_the_same_bits_however_fed),
-        cmocka_unit_test(the_same_bits_on_every_rung),
+        cmocka_unit_test(the_same_bits_on_every_isa),
         cmocka_unit_test(codes),
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
