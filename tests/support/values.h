@@ -35,8 +35,12 @@ static inline void values_key(struct values *v, const char *key, enum tft_value_
         i++;
     assert(i < 32);
     v->s.n_value += i == v->s.n_value;
-    v->value[i] = (struct tft_value){{key, strlen(key)}, v->used, type,
-                                     is_array,           n,       v->data + v->used};
+    v->value[i] = (struct tft_value){.key = {key, strlen(key)},
+                                     .offset = v->used,
+                                     .type = type,
+                                     .is_array = is_array,
+                                     .n = n,
+                                     .data = v->data + v->used};
 }
 
 static inline void values_remove(struct values *v, const char *key)
