@@ -282,7 +282,7 @@ class Pull(Case):
         self.hub.store.fault("", slow)
         t = Terminal("pull", "some/model")
         t.wait_for(b"some/model [")
-        self.assertRegex(t.wait_for(b" s left"), rb"\d %, \d+$")
+        self.assertRegex(t.wait_for(b" s left"), rb"\d %, \d+ s left")
         self.assertEqual(t.end(), 0)
         self.assertIn(b"\r\x1b[K" + str(self.snapshot).encode(), t.screen)
 

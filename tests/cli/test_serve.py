@@ -303,7 +303,7 @@ class Serve(Case):
                 got = s.answer(path, prompt="hello", **{name: 0})
                 one = got["choices"][0]["text"] if "choices" in got else got["content"]
                 self.assertEqual(one, "", (path, name))
-            *_, end = s.stream(messages=HELLO, max_completion_tokens=0, max_tokens=9)
+            *_, end = s.stream(messages=HELLO, max_completion_tokens=0)
             self.assertEqual((end["choices"][0]["delta"], end["choices"][0]["finish_reason"]),
                              ({}, "length"))
             # the next answer of the slot is that of a fresh one

@@ -374,7 +374,7 @@ static const struct damage {
     {T0_TYPE, 0, 4, 33, UNSUPPORTED, T0_TYPE, 0, "type unknown (33)"},
     {T0_TYPE, 0, 4, 36, UNSUPPORTED, T0_TYPE, 0, "type unknown (36)"},
     {T0_TYPE, 0, 4, 38, UNSUPPORTED, T0_TYPE, 0, "type unknown (38)"},
-    {T0_TYPE, 0, 4, 42, UNSUPPORTED, T0_TYPE, 0, "type unknown (42)"},
+    {T0_TYPE, 0, 4, 43, UNSUPPORTED, T0_TYPE, 0, "type unknown (43)"},
 
     {T1_OFFSET, 0, 8, 161, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 161 instead of 160, where"},
     {T1_OFFSET, 0, 8, 0, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 0"}, /* overlaps t0 */

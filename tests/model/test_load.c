@@ -934,13 +934,13 @@ static void a_model_for_embeddings(void **state)
     (void)state;
     const enum tft_pooling pooling[] = {TFT_POOLING_NONE, TFT_POOLING_MEAN, TFT_POOLING_OTHER,
                                         TFT_POOLING_LAST, TFT_POOLING_OTHER};
-    struct toy_number numbers[] = {{"pooling_type", TOY_U32, 0}, {0}};
+    struct toy_number numbers[5][2] = {{{0}}}; /* written() tells toys apart by their pointers */
     char identity[5][TFT_IDENTITY];
     for (uint32_t i = 0; i < 5; i++) {
         struct toy t = toys[LLAMA];
         struct tft_model_info info = {.size = sizeof info};
-        numbers[0].x = i;
-        t.numbers = numbers;
+        numbers[i][0] = (struct toy_number){"pooling_type", TOY_U32, i};
+        t.numbers = numbers[i];
         t.adds_eos = i == 3;
         for (int twice = 0; twice < 2; twice++) {
             struct tft_model *m = opened(written(&t));

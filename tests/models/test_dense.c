@@ -102,7 +102,7 @@ static void near_the_floats(void **state)
     for (int i = 0; i < N_DENSE; i++) {
         const struct toy *t = &dense_toys[i];
         struct quantize_opts o = usual(t);
-        double most = is_rough(t) ? 0.45 : 0.15;
+        double most = is_rough(t) ? 0.2 : 0.15;
         near(t, &o, most, "as usual");
         o.range = by_token;
         if (in_turn(0, i, 2))

@@ -875,9 +875,17 @@ static void add_expert(const struct oracle *o, double *y, double weight, struct 
     free(one);
 }
 
-/* Which weights are divided by their sum. */
+/* Which weights are divided by their sum. Files of some may say otherwise. */
 static bool renormalised(const struct oracle *o)
 {
+    const struct tft_value *v = NULL;
+    if (is_one(o, " bailingmoe2 dots1 afmoe ")) {
+        char key[96];
+        snprintf(key, sizeof key, "%s.expert_weights_norm", o->arch);
+        v = tft_source_value(o->s, key);
+    }
+    if (v)
+        return *v->data;
     return is_one(o, " llama qwen3moe granitemoe lfm2moe gemma4 qwen35moe hunyuan-moe ernie4_5-moe "
                      "bailingmoe2 dots1 mellum granite_swa smallthinker afmoe ");
 }

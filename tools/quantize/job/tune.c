@@ -52,10 +52,10 @@ enum tft_status job_tune_begin(struct job_tune *t, struct job *j, struct quantiz
         return TFT_OK;
     if (!o->n_prefix)
         return job_misuse(
-            j, "there is no prefix to tune: --intact, --intact-tokens or --cushion makes one");
+            j, "--tune has no prefix to tune: --intact, --intact-tokens or --cushion makes one");
     if (o->n_text / o->window < 2)
         return job_misuse(
-            j, "tuning needs at least two windows of text: --calib-tokens %zu, --calib-window %u",
+            j, "--tune needs at least two windows of text: --calib-tokens %zu, --calib-window %u",
             o->n_text, o->window);
     t->j = j;
     t->o = o;
