@@ -320,7 +320,7 @@ typedef void tft_sigmoid_mul_fn(float *y, const float *a, const float *b, size_t
  * One token of a causal convolution over time, each channel by itself: H3 (Fu et al. 2023, arXiv
  * 2212.14052, section 3), LFM2, Gated DeltaNet.
  *
- *   c = chain over k of x[k][i] and w[k][i]
+ *   c = chain over k of x[k][i] and w[k][i], from bias[i] on
  *   y[i] = silu ? c / (1 + exp(-c)) : c
  */
 enum { TFT_CONV_TAPS = 8 }; /* at most */
@@ -330,6 +330,7 @@ struct tft_conv {
     const float *w;         /* [taps, n], rows ldw apart */
     size_t ldw, n, taps;
     bool silu;
+    const float *bias;      /* [n]; NULL: zeros */
 };
 typedef void tft_conv_fn(const struct tft_conv *g);
 
@@ -353,6 +354,25 @@ struct tft_delta {
     size_t T, E;           /* E: a multiple of 16 */
 };
 typedef void tft_delta_fn(const struct tft_delta *g);
+
+/*
+ * The state-space model of one head of Mamba-2 (Dao & Gu 2024, arXiv 2405.21060, section 7) over T
+ * tokens, one after the other: the state decays, and gets the input in the direction of b. For each
+ * token t and column j:
+ *
+ *   S[i][j] = fma(b[i], step * x[j], S[i][j] * decay)      for i < N
+ *   x[j] = fma(skip, x[j], chain over i of c[i] and S[i][j])
+ */
+struct tft_scan {
+    float *s;              /* [P / 16, N, 16] the state: 16 columns side by side */
+    const float *b, *c;    /* [T, N], rows ld apart, as in x */
+    float *x;              /* [T, P] the input, then the output */
+    size_t ld;
+    const float *step, *decay; /* [T] */
+    float skip;
+    size_t T, N, P;        /* P: a multiple of 16 */
+};
+typedef void tft_scan_fn(const struct tft_scan *g);
 
 /* ---------------------------------------------------------------------------------- conversions */
 
@@ -674,6 +694,7 @@ struct tft_kernels {
     tft_sigmoid_mul_fn *sigmoid_mul;
     tft_conv_fn *conv;
     tft_delta_fn *delta;
+    tft_scan_fn *scan;
 
     tft_widen_fn *widen[TFT_NUM_COUNT];
     tft_narrow_fn *narrow[TFT_NUM_COUNT];

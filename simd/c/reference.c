@@ -490,6 +490,7 @@ void tft_isa_c(struct tft_kernels *k)
         .sigmoid_mul = tft_ref_sigmoid_mul,
         .conv = tft_ref_conv,
         .delta = tft_ref_delta,
+        .scan = tft_ref_scan,
         .widen =
             {
                 [TFT_NUM_F32] = widen_f32_c,

@@ -25,7 +25,7 @@ void tft_ref_sigmoid_mul(float *y, const float *a, const float *b, size_t n)
 void tft_ref_conv(const struct tft_conv *g)
 {
     for (size_t i = 0; i < g->n; i++) {
-        float c = 0;
+        float c = g->bias ? g->bias[i] : 0;
         for (size_t k = 0; k < g->taps; k++)
             c = fmaf(g->x[k][i], g->w[k * g->ldw + i], c);
         g->y[i] = g->silu ? sigmoid_times(c, c) : c;
@@ -48,6 +48,23 @@ void tft_ref_delta(const struct tft_delta *g)
                 o = fmaf(q[i], *a, o);
             }
             g->o[t * g->ld + j] = o;
+        }
+    }
+}
+
+void tft_ref_scan(const struct tft_scan *g)
+{
+    for (size_t t = 0; t < g->T; t++) {
+        const float *b = g->b + t * g->ld, *c = g->c + t * g->ld;
+        for (size_t j = 0; j < g->P; j++) {
+            float *s = g->s + j / TFT_PANEL * g->N * TFT_PANEL + j % TFT_PANEL,
+                  *x = &g->x[t * g->ld + j], in = g->step[t] * *x, y = 0;
+            for (size_t i = 0; i < g->N; i++) {
+                float *a = &s[i * TFT_PANEL];
+                *a = fmaf(b[i], in, *a * g->decay[t]);
+                y = fmaf(c[i], *a, y);
+            }
+            *x = fmaf(g->skip, *x, y);
         }
     }
 }

@@ -65,6 +65,7 @@ static void fill_floats(struct tft_kernels *k)
     k->sigmoid_mul = ISA(sigmoid_mul);
     k->conv = ISA(conv);
     k->delta = ISA(delta);
+    k->scan = ISA(scan);
     k->peak_fma = ISA(peak_fma);
     k->read = ISA(read);
 }

@@ -1,5 +1,5 @@
-/* The kernels of layers with a state: mul, sigmoid_mul, conv and delta of kernels.h. Parameters:
-   ISA(name) and lanes.h. */
+/* The kernels of layers with a state: mul, sigmoid_mul, conv, delta and scan of kernels.h.
+   Parameters: ISA(name) and lanes.h. */
 #ifndef TFT_TEMPLATE_STATE_H
 #define TFT_TEMPLATE_STATE_H
 
@@ -21,16 +21,16 @@ static void ISA(conv)(const struct tft_conv *g)
 {
     for (size_t i = 0; i < g->n; i += 16) {
         size_t left = g->n - i;
-        v16 c = v_set(0);
+        v16 c = g->bias ? v_load_n(g->bias + i, left) : v_set(0);
         for (size_t k = 0; k < g->taps; k++)
             c = v_fma(v_load_n(g->x[k] + i, left), v_load_n(g->w + k * g->ldw + i, left), c);
         v_store_n(g->y + i, g->silu ? gated(c, c) : c, left);
     }
 }
 
-/* Panels of columns that delta processes together: the number of sums in flight, with a part of the
-   state that stays in an L1 cache from one token to the next. */
-enum { DELTA_PANELS = LANES == 16 ? 4 : 2 };
+/* Panels of columns that delta and scan process together: the number of sums in flight, with a part
+   of the state that stays in an L1 cache from one token to the next. */
+enum { STATE_PANELS = LANES == 16 ? 4 : 2 };
 
 /* Computes panels [panel, panel + n) of the state and of the output, token by token. */
 FORCE_INLINE void delta_panels(const struct tft_delta *g, size_t panel, int n)
@@ -41,7 +41,7 @@ FORCE_INLINE void delta_panels(const struct tft_delta *g, size_t panel, int n)
         const float *k = g->k + t * g->ld, *q = g->q + t * g->ld,
                     *v = g->v + t * g->ld + panel * 16;
         float *y = g->o + t * g->ld + panel * 16;
-        v16 decay = v_set(g->decay[t]), beta = v_set(g->beta[t]), e[DELTA_PANELS], o[DELTA_PANELS];
+        v16 decay = v_set(g->decay[t]), beta = v_set(g->beta[t]), e[STATE_PANELS], o[STATE_PANELS];
         UNROLL for (int p = 0; p < n; p++)
             e[p] = v_set(0);
         for (size_t i = 0; i < E; i++) {
@@ -70,10 +70,48 @@ FORCE_INLINE void delta_panels(const struct tft_delta *g, size_t panel, int n)
 static void ISA(delta)(const struct tft_delta *g)
 {
     size_t panels = g->E / 16, i = 0;
-    for (; i + DELTA_PANELS <= panels; i += DELTA_PANELS)
-        delta_panels(g, i, DELTA_PANELS);
+    for (; i + STATE_PANELS <= panels; i += STATE_PANELS)
+        delta_panels(g, i, STATE_PANELS);
     for (; i < panels; i++)
         delta_panels(g, i, 1);
+}
+
+/* Computes panels [panel, panel + n) of the state and of the output, token by token. */
+FORCE_INLINE void scan_panels(const struct tft_scan *g, size_t panel, int n)
+{
+    size_t N = g->N;
+    float *s = g->s + panel * N * 16;
+    v16 skip = v_set(g->skip);
+    for (size_t t = 0; t < g->T; t++) {
+        const float *b = g->b + t * g->ld, *c = g->c + t * g->ld;
+        float *x = g->x + t * g->ld + panel * 16;
+        v16 decay = v_set(g->decay[t]), step = v_set(g->step[t]), in[STATE_PANELS],
+            y[STATE_PANELS];
+        UNROLL for (int p = 0; p < n; p++) {
+            in[p] = v_mul(step, v_load(x + p * 16));
+            y[p] = v_set(0);
+        }
+        for (size_t i = 0; i < N; i++) {
+            v16 to = v_set(b[i]), from = v_set(c[i]);
+            UNROLL for (int p = 0; p < n; p++) {
+                float *at = s + ((size_t)p * N + i) * 16;
+                v16 a = v_fma(to, in[p], v_mul(v_load(at), decay));
+                v_store(at, a);
+                y[p] = v_fma(from, a, y[p]);
+            }
+        }
+        UNROLL for (int p = 0; p < n; p++)
+            v_store(x + p * 16, v_fma(skip, v_load(x + p * 16), y[p]));
+    }
+}
+
+static void ISA(scan)(const struct tft_scan *g)
+{
+    size_t panels = g->P / 16, i = 0;
+    for (; i + STATE_PANELS <= panels; i += STATE_PANELS)
+        scan_panels(g, i, STATE_PANELS);
+    for (; i < panels; i++)
+        scan_panels(g, i, 1);
 }
 
 #endif

@@ -24,13 +24,15 @@ static void conv(struct check *c)
             check_fill(c, row, n);
             x[k] = row;
         }
-        struct tft_conv g = {want, x, w, ldw, n, taps, i % 2};
+        float *bias = check_buf(c, n, 4);
+        check_fill(c, bias, n);
+        struct tft_conv g = {want, x, w, ldw, n, taps, i % 2, i % 3 ? NULL : bias};
         ref->conv(&g);
         g.y = got;
         now->conv(&g);
         check_same(c, want, got, n * 4, "n %zu, %zu taps", n, taps);
         for (size_t k = 0; k < n; k++) {
-            double sum = 0, size = 1e-30;
+            double sum = g.bias ? (double)bias[k] : 0, size = fabs(sum) + 1e-30;
             for (size_t j = 0; j < taps; j++) {
                 sum += (double)x[j][k] * (double)w[j * ldw + k];
                 size += fabs((double)x[j][k] * (double)w[j * ldw + k]);
@@ -45,7 +47,7 @@ static void conv(struct check *c)
     check_fill(c, w, TAPS * BENCH_N);
     for (size_t k = 0; k < TAPS; k++)
         x[k] = w + k * BENCH_N;
-    struct tft_conv g = {y, x, w, BENCH_N, BENCH_N, TAPS, true};
+    struct tft_conv g = {y, x, w, BENCH_N, BENCH_N, TAPS, true, w};
     CHECK_TIME(c, "2048, 4 taps, silu", 2.0 * TAPS * BENCH_N, 4.0 * (2 * TAPS + 1) * BENCH_N,
                ref->conv(&g), now->conv(&g));
 }
@@ -133,8 +135,68 @@ static void delta(struct check *c)
                now->delta(&g));
 }
 
+static void scan(struct check *c)
+{
+    enum { MOST_N = 140, MOST_P = 144, DIM = 64, STATE = 128 };
+    CASE(c, "scan", scan);
+    static double S[MOST_N * MOST_P];
+    for (int i = 0; i < 12; i++) {
+        size_t P = 16 * (1 + check_below(c, MOST_P / 16)), N = 1 + check_below(c, MOST_N),
+               T = 1 + check_below(c, 5), ld = 2 * N + P + check_below(c, 20),
+               n = (T - 1) * ld + 2 * N + P;
+        float *s[2] = {check_buf(c, N * P, 4), check_buf(c, N * P, 4)};
+        float *row[2] = {check_buf(c, n, 4), check_buf(c, n, 4)};
+        float *decay = check_buf(c, T, 4), *step = check_buf(c, T, 4), *x = check_buf(c, n, 4);
+        memset(row[0], 0, n * 4);
+        for (size_t t = 0; t < T; t++) {
+            fill_unit(c, row[0] + t * ld, N);
+            fill_unit(c, row[0] + t * ld + N, N);
+            fill_unit(c, row[0] + t * ld + 2 * N, P);
+            decay[t] = (float)check_below(c, 1001) / 1000;
+            step[t] = (float)check_below(c, 1001) / 1000;
+        }
+        for (size_t k = 0; k < N * P; k++)
+            s[0][k] = (float)check_below(c, 2001) / 1000 - 1;
+        for (size_t j = 0; j < P; j++)
+            for (size_t k = 0; k < N; k++)
+                S[k * P + j] = (double)s[0][(j / 16 * N + k) * 16 + j % 16];
+        memcpy(s[1], s[0], N * P * 4);
+        memcpy(row[1], row[0], n * 4);
+        memcpy(x, row[0], n * 4);
+        struct tft_scan g;
+        for (int r = 0; r < 2; r++) {
+            g = (struct tft_scan){.s = s[r], .b = row[r], .c = row[r] + N, .x = row[r] + 2 * N,
+                                  .ld = ld, .step = step, .decay = decay, .skip = 0.75f, .T = T,
+                                  .N = N, .P = P};
+            (r ? now : ref)->scan(&g);
+        }
+        check_same(c, row[0], row[1], n * 4, "N %zu, P %zu, T %zu", N, P, T);
+        check_same(c, s[0], s[1], N * P * 4, "state, N %zu, P %zu, T %zu", N, P, T);
+        for (size_t t = 0; t < T; t++)
+            for (size_t j = 0; j < P; j++) {
+                double in = (double)x[t * ld + 2 * N + j], y = 0.75 * in;
+                for (size_t k = 0; k < N; k++) {
+                    S[k * P + j] = S[k * P + j] * (double)decay[t] +
+                                   (double)x[t * ld + k] * (double)step[t] * in;
+                    y += (double)x[t * ld + N + k] * S[k * P + j];
+                }
+                check_near(c, y, (double)g.x[t * ld + j], sqrt((double)N),
+                           TOL((double)(N + 16) * (double)(t + 1)), "N %zu, token %zu", N, t);
+            }
+    }
+    float *s = check_buf(c, DIM * STATE, 4), *x = check_buf(c, 2 * STATE + DIM, 4);
+    memset(s, 0, DIM * STATE * 4);
+    fill_unit(c, x, 2 * STATE + DIM);
+    struct tft_scan g = {.s = s, .b = x, .c = x + STATE, .x = x + 2 * STATE,
+                         .ld = 2 * STATE + DIM, .step = x, .decay = x, .skip = 1, .T = 1,
+                         .N = STATE, .P = DIM};
+    CHECK_TIME(c, "a head of 64 with 128", 6.0 * DIM * STATE, 8.0 * DIM * STATE, ref->scan(&g),
+               now->scan(&g));
+}
+
 void check_state(struct check *c)
 {
     conv(c);
     delta(c);
+    scan(c);
 }
