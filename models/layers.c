@@ -51,7 +51,10 @@ static void mixture(struct tft_pass *p, const struct tft_layer *b, enum tft_acti
     tft_norm(p, &b->ffn_norm, &b->experts.up);
     tft_route(p, b);
     if (b->up.w.rows) { /* the shared expert */
-        tft_gated(p, b, a);
+        if (b->gate.w.rows)
+            tft_gated(p, b, a);
+        else
+            tft_plain(p, b, a);
         tft_linear_y(p, &b->down, TFT_G);
     }
     tft_experts(p, b, a);

@@ -40,6 +40,7 @@ void tft_add_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_act
 
 void tft_cohere_load(struct tft_load *ld);
 void tft_granite_load(struct tft_load *ld);
+void tft_nemotron_h_load(struct tft_load *ld);
 void tft_qwen35_load(struct tft_load *ld);
 bool tft_qwen35_mixer(struct tft_load *ld, unsigned layer);
 
@@ -49,6 +50,7 @@ void tft_granite_layer(struct tft_pass *p, uint32_t l);
 void tft_hunyuan_layer(struct tft_pass *p, uint32_t l);
 void tft_lfm2_layer(struct tft_pass *p, uint32_t l);
 void tft_llama_layer(struct tft_pass *p, uint32_t l);
+void tft_nemotron_h_layer(struct tft_pass *p, uint32_t l);
 void tft_qwen3_layer(struct tft_pass *p, uint32_t l);
 void tft_qwen35_layer(struct tft_pass *p, uint32_t l);
 

@@ -102,7 +102,8 @@ static void load_shared(struct tft_load *ld, const struct tft_mixture *t, unsign
         b->gate = tft_load_linear_rows(ld, up, layer, 2 * ff, 0, ff, d, false);
         b->up = tft_load_linear_rows(ld, up, layer, 2 * ff, ff, ff, d, false);
     } else {
-        b->gate = tft_load_linear(ld, own_gate, layer, ff, d, false);
+        if (!t->no_gate)
+            b->gate = tft_load_linear(ld, own_gate, layer, ff, d, false);
         b->up = tft_load_linear(ld, up, layer, ff, d, false);
     }
     b->down = tft_load_linear(ld, "blk.%u.ffn_down_shexp", layer, d, ff, false);
@@ -148,7 +149,8 @@ void tft_mixture_load(struct tft_load *ld, const struct tft_mixture *t, unsigned
         x->gate = tft_load_experts(ld, fused, layer, 2 * ff, 0, ff, d);
         x->up = tft_load_experts(ld, fused, layer, 2 * ff, ff, ff, d);
     } else {
-        x->gate = tft_load_experts(ld, "blk.%u.ffn_gate_exps", layer, ff, 0, ff, d);
+        if (!t->no_gate)
+            x->gate = tft_load_experts(ld, "blk.%u.ffn_gate_exps", layer, ff, 0, ff, d);
         x->up = tft_load_experts(ld, "blk.%u.ffn_up_exps", layer, ff, 0, ff, d);
     }
     x->down = tft_load_experts(ld, "blk.%u.ffn_down_exps", layer, d, 0, d, ff);

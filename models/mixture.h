@@ -42,6 +42,7 @@ struct tft_mixture {
     bool raw;          /* the router reads x without a norm */
     bool biases;       /* the router and all matrices of experts have one */
     bool groups;       /* a file may have its experts in groups */
+    bool no_gate;      /* neither experts nor the shared one have a gate */
     bool fused_shared; /* without ffn_gate_shexp, ffn_up_shexp has the rows of the gate, then of up.
                           W8A8 and packed files have two tensors */
 };

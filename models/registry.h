@@ -18,6 +18,10 @@ extern const struct tft_arch tft_arch_afmoe, tft_arch_apertus, tft_arch_arcee, t
     tft_arch_plamo3, tft_arch_qwen2vl, tft_arch_qwen35moe, tft_arch_qwen3vl, tft_arch_seed_oss,
     tft_arch_smallthinker;
 
+/* With Mamba-2. */
+extern const struct tft_arch tft_arch_falcon_h1, tft_arch_granitehybrid, tft_arch_mamba2,
+    tft_arch_nemotron_h, tft_arch_nemotron_h_moe;
+
 /* All of them, then NULL. */
 extern const struct tft_arch *const tft_archs[];
 

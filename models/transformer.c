@@ -96,8 +96,8 @@ static struct tft_norm load_norm(struct tft_load *ld, const struct tft_transform
     return w;
 }
 
-/* A norm after a half. Its name may lack ".weight". */
-static struct tft_norm load_post_norm(struct tft_load *ld, const char *fmt, unsigned layer)
+/* A norm [D] of which the name may lack ".weight". */
+static struct tft_norm load_short_norm(struct tft_load *ld, const char *fmt, unsigned layer)
 {
     uint32_t d = ld->m->n_embd;
     if (tft_load_has_linear(ld, fmt, layer) || !ld->m->arch->transformer->short_names)
@@ -113,7 +113,8 @@ static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t,
                *ffn = tft_transformer_ffn_norm(t);
     b->attn_norm = load_norm(ld, t, first, layer);
     if (!m->names_norm_2) {
-        b->ffn_norm = load_norm(ld, t, ffn, layer);
+        b->ffn_norm =
+            t->short_names ? load_short_norm(ld, ffn, layer) : load_norm(ld, t, ffn, layer);
         return;
     }
     b->ffn_norm = b->attn_norm;
@@ -199,15 +200,35 @@ static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, uns
     tft_transformer_attention(ld, layer, ld->m->n_head * ld->m->head_dim);
 }
 
+/* The one half of a block, with the block's only norm. */
+static void load_half_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    struct tft_layer *b = tft_load_layer(ld, layer);
+    struct tft_norm norm = load_norm(ld, t, "blk.%u.attn_norm", layer);
+    if (tft_load_ff(ld, layer)) {
+        b->mixer = TFT_MIX_NONE;
+        b->ffn_norm = norm;
+        load_ffn(ld, t, layer);
+    } else {
+        b->attn_norm = norm;
+        load_mixer(ld, t, layer);
+    }
+    ld->m->parts |= tft_parts_of(ld->m, b);
+}
+
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     struct tft_layer *b = tft_load_layer(ld, layer);
     memset(b, 0, sizeof *b); /* in the counting run it was another layer's */
+    if (formula_has(ld, TFT_PART_HALF_BLOCKS)) {
+        load_half_block(ld, t, layer);
+        return;
+    }
     if (!formula_has(ld, TFT_PART_NO_PRE_NORM))
         load_pre_norms(ld, t, layer);
     if (formula_has(ld, TFT_PART_POST_NORM)) {
-        b->attn_post_norm = load_post_norm(ld, "blk.%u.post_attention_norm", layer);
-        b->ffn_post_norm = load_post_norm(ld, "blk.%u.post_ffw_norm", layer);
+        b->attn_post_norm = load_short_norm(ld, "blk.%u.post_attention_norm", layer);
+        b->ffn_post_norm = load_short_norm(ld, "blk.%u.post_ffw_norm", layer);
     }
     load_mixer(ld, t, layer);
     load_ffn(ld, t, layer);
@@ -277,7 +298,7 @@ void tft_transformer_tensors(struct tft_load *ld)
     tft_load_embedding(ld);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
         load_block(ld, t, layer);
-    if (!m->n_kv_layer)
+    if (!m->n_kv_layer && !formula_has(ld, TFT_PART_HALF_BLOCKS))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)
         load_windows(ld, t);

@@ -29,7 +29,7 @@ struct tft_transformer {
     enum tft_rotation rope; /* TFT_NO_ROPE: none, or the architecture's own load() loads it */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
     bool bare_norms;        /* files may lack the bias of a LayerNorm, or its gain too */
-    bool short_names;       /* names of norms after a half may lack ".weight" */
+    bool short_names;       /* names of norms after a half, or between two, may lack ".weight" */
     bool sinks;             /* attention has them in every layer */
     enum tft_qk_norm qk_norm;
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */

@@ -5,7 +5,7 @@
 
 /* Matrices of a block: the mixer's `reads`, o, gate, up and down; the matrices of each expert come
    last. */
-enum { DENSE_MATS = TFT_READS + 4, EXPERT_MATS = 3 };
+enum { DENSE_MATS = TFT_READS + 5, EXPERT_MATS = 3 };
 
 static size_t block_mats(const struct tft_model *m)
 {
@@ -36,7 +36,7 @@ static struct tft_mat matrix(const struct tft_model *m, size_t i)
         return m->output.w.data == m->embed.data ? (struct tft_mat){0} : m->output.w;
     const struct tft_layer *b = &m->layer[(i - 2) / block_mats(m)];
     const struct tft_experts *x = &b->experts;
-    const struct tft_linear *after[] = {&b->o, &b->gate, &b->up, &b->down},
+    const struct tft_linear *after[] = {&b->o, &b->gate, &b->up, &b->down, &b->side_out},
                             *of_expert[EXPERT_MATS] = {&x->gate, &x->up, &x->down};
     size_t at = (i - 2) % block_mats(m);
     if (at < TFT_READS)

@@ -163,12 +163,15 @@ static uint32_t load_kv_heads(struct tft_load *ld, bool differ)
 static uint32_t load_ff(struct tft_load *ld, bool differ)
 {
     const struct tft_value *v = tft_load_by_layer(ld, ff_key);
+    bool may_lack = ld->m->arch->parts & TFT_BIT(TFT_PART_HALF_BLOCKS);
+    if (!v && may_lack)
+        return tft_load_count(ld, ff_key, 0, MAX_WIDTH);
     if (!v) { /* a file in which all layers have experts may have their width alone */
         uint32_t width = tft_load_count(ld, "expert_feed_forward_length", 0, MAX_WIDTH);
         return tft_load_dim(ld, ff_key, width, MAX_WIDTH);
     }
     uint32_t most = most_of(ld, v, ff_key, MAX_WIDTH, differ, "hidden activations");
-    for (uint32_t l = 0; l < ld->m->n_layer && ld->status == TFT_OK; l++)
+    for (uint32_t l = 0; l < ld->m->n_layer && ld->status == TFT_OK && !may_lack; l++)
         if (!tft_load_ff(ld, l))
             fail_at(ld, v, ff_key, "has an element that is 0");
     return ld->status == TFT_OK ? most : 1;
@@ -200,6 +203,20 @@ void tft_load_head_dim(struct tft_load *ld, uint32_t dim)
     m->head_dim = dim;
     if ((uint64_t)m->n_head * dim > MAX_WIDTH)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u numbers are too many", m->n_head, dim);
+    else if (m->n_head * dim > m->mixed_width)
+        m->mixed_width = m->n_head * dim;
+}
+
+/* 1 in a model without attention, as if no layer used it. */
+static uint32_t load_heads(struct tft_load *ld)
+{
+    const char *key = "attention.head_count";
+    uint32_t width = ld->m->n_embd, n = 0;
+    if (ld->m->arch->parts & TFT_BIT(TFT_PART_HALF_BLOCKS))
+        n = tft_load_count(ld, key, 0, width);
+    else
+        n = tft_load_dim(ld, key, 0, width);
+    return n ? n : 1;
 }
 
 void tft_load_shape(struct tft_load *ld, bool differ)
@@ -211,14 +228,15 @@ void tft_load_shape(struct tft_load *ld, bool differ)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s", tft_load_not_causal);
     m->n_ctx = tft_load_dim(ld, "context_length", 0, MAX_CONTEXT);
     m->n_embd = tft_load_dim(ld, "embedding_length", 0, MAX_WIDTH);
-    m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
+    m->n_head = load_heads(ld);
     /* every layer has tensors of its own, so a file has no more layers than tensors */
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
     ld->n_block = m->n_layer;
     m->n_kv_layer = m->n_shared = m->mixer_width = 0; /* until blocks are loaded */
     m->n_ff_dense = 0;
+    m->mamba_beside = false;
     m->qkv_bound = 0;
-    m->state_size = 0;
+    m->state_size = m->mixed_width = 0;
     m->parts = 0;
     m->kv_window = NULL;
     m->kv_heads = NULL;
@@ -665,7 +683,14 @@ void tft_load_mixer_width(struct tft_load *ld, uint32_t width, uint32_t projecte
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "%u heads of %u numbers, but layers without attention have %u", m->n_head,
                       m->head_dim, width);
+    tft_load_mixer_room(ld, width, projected);
+}
+
+void tft_load_mixer_room(struct tft_load *ld, uint32_t width, uint32_t projected)
+{
+    struct tft_model *m = ld->m;
     m->mixer_width = projected > m->mixer_width ? projected : m->mixer_width;
+    m->mixed_width = width > m->mixed_width ? width : m->mixed_width;
 }
 
 struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
@@ -685,7 +710,7 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
     }
     ld->m->n_params += (uint64_t)n * channels;
     ld->m->weight_bytes += (uint64_t)n * channels * sizeof *w;
-    return (struct tft_taps){w, n, channels};
+    return (struct tft_taps){.w = w, .n = n, .channels = channels};
 }
 
 void tft_load_state(struct tft_load *ld, struct tft_layer *b, uint64_t n)

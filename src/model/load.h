@@ -130,8 +130,9 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
                                        uint32_t rows, uint32_t first, uint32_t n, uint32_t cols,
                                        bool bias);
 
-/* For a mixer that is not attention: its output, of `width` numbers, must be as wide as
-   attention's. It projects `projected` numbers. */
+/* For a mixer that is not attention, with an output of `width` numbers: it projects `projected`
+   numbers. mixer_width: the output must be as wide as attention's. */
+void tft_load_mixer_room(struct tft_load *ld, uint32_t width, uint32_t projected);
 void tft_load_mixer_width(struct tft_load *ld, uint32_t width, uint32_t projected);
 
 /* [n] floats of a tensor; fmt is its whole name. */

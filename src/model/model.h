@@ -61,7 +61,8 @@ struct tft_input {
 /* Of a layer. All have the first four. In a mixture of experts, TFT_IN_DOWN is the input of the
    experts' down, and TFT_IN_SHARED the input of down in the feed-forward beside them. If this
    feed-forward has a norm of its own, TFT_IN_BESIDE is the input of its gate and up, and TFT_IN_FFN
-   is of the experts alone. */
+   is of the experts alone. Where Mamba-2 is beside attention, TFT_IN_SHARED is the input of its
+   last matrix. */
 enum {
     TFT_IN_ATTN,
     TFT_IN_O,
@@ -101,8 +102,14 @@ struct tft_experts {
 };
 
 /* The operation that mixes the tokens of a block. All but attention have a state:
-   models/short_conv.h, models/delta_net.h */
-enum tft_mixer { TFT_MIX_ATTENTION, TFT_MIX_SHORT_CONV, TFT_MIX_DELTA_NET };
+   models/short_conv.h, models/delta_net.h, models/mamba.h */
+enum tft_mixer {
+    TFT_MIX_ATTENTION,
+    TFT_MIX_SHORT_CONV,
+    TFT_MIX_DELTA_NET,
+    TFT_MIX_MAMBA,
+    TFT_MIX_NONE, /* the block is a feed-forward alone */
+};
 enum { TFT_READS = 4 }; /* the most matrices that a mixer's input is multiplied by */
 
 /* Heads of delta nets; all zero: there are none. */
@@ -117,9 +124,27 @@ static inline uint32_t tft_delta_channels(const struct tft_delta_shape *d)
     return (2 * d->k_heads + d->v_heads) * d->dim;
 }
 
+/* Heads of Mamba-2; all zero: there are none. */
+struct tft_mamba_shape {
+    uint32_t heads, dim;    /* of the input; dim: numbers of a head */
+    uint32_t groups, state; /* heads of a group share b and c, of `state` numbers each */
+};
+
+/* Numbers of all heads, and with them b and c of all groups. */
+static inline uint32_t tft_mamba_width(const struct tft_mamba_shape *s)
+{
+    return s->heads * s->dim;
+}
+
+static inline uint32_t tft_mamba_channels(const struct tft_mamba_shape *s)
+{
+    return s->heads * s->dim + 2 * s->groups * s->state;
+}
+
 /* The weights of a convolution over time. */
 struct tft_taps {
-    const float *w; /* [n, channels], the oldest token first */
+    const float *w;    /* [n, channels], the oldest token first */
+    const float *bias; /* [channels] or NULL */
     uint32_t n, channels;
 };
 
@@ -147,8 +172,11 @@ struct tft_layer {
                                           without k, kv_layer belongs to an earlier layer. With
                                           OUTPUT_GATE q has a gate for each number of attention's
                                           output, [H, 2, E, D] */
-            struct tft_linear out_gate;     /* [H E, D] gates of attention's output; no rows: it has
-                                               none, or q has them */
+            union {
+                struct tft_linear out_gate; /* [H E, D] gates of attention's output; no rows: it has
+                                               none, or q has them; */
+                struct tft_linear side;     /* or proj of MAMBA, where side_out has rows */
+            };
             struct tft_norm q_norm, k_norm; /* [E], or all heads: [H, E], [G, E] */
             bool own_norms;                 /* LayerNorm of each head, with gains of its own */
             struct tft_norm v_norm;         /* [E] gains, all 1 */
@@ -163,6 +191,9 @@ struct tft_layer {
         struct { /* SHORT_CONV */
             struct tft_linear proj; /* [3 D, D] */
         } conv;
+        struct { /* MAMBA */
+            struct tft_linear proj; /* [width + channels + heads, D] */
+        } scan;
         struct { /* DELTA_NET */
             struct tft_linear qkv, alpha, beta, z; /* [channels, D], [v_heads, D] twice,
                                                       [v_heads dim, D] */
@@ -170,10 +201,15 @@ struct tft_layer {
             struct tft_norm norm;                  /* [dim] */
         } delta;
     };
-    struct tft_linear o;  /* [D, H E] */
-    struct tft_taps taps; /* not of attention */
+    struct tft_linear o;        /* [D, H E] */
+    struct tft_taps taps;       /* not of attention, unless Mamba-2 is beside it */
+    struct tft_linear side_out; /* o of Mamba-2 beside attention; no rows: there is none */
+    struct {                    /* of MAMBA */
+        const float *decay, *bias, *skip; /* [heads] a, b and d */
+        struct tft_norm norm;             /* [groups, width / groups]; no w: there is none */
+    } mamba;
     size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
-                                 attention */
+                                 attention alone */
     struct tft_linear gate, up; /* [F, D] */
     struct tft_linear down;     /* [D, F] */
     struct tft_xielu xielu;     /* of hidden activations; all zero: they have another function */
@@ -227,6 +263,8 @@ enum tft_formula_part {
     TFT_PART_BOUNDED_QKV,
     TFT_PART_HEAD_BIAS,
     TFT_PART_OWN_GATE,
+    TFT_PART_MAMBA,
+    TFT_PART_HALF_BLOCKS,
     TFT_FORMULA_PARTS
 };
 
@@ -282,6 +320,7 @@ struct tft_model {
     uint32_t n_expert_group; /* groups that the experts are in; 0: they are in none */
     uint32_t n_group_used;   /* groups that a token's experts may be of */
     uint32_t n_leading;      /* layers that come first and have no experts */
+    bool mamba_beside;       /* Mamba-2 is beside attention in all layers */
     bool shared_expert;      /* some layer has a feed-forward of its own beside its experts */
     bool expert_sigmoid;     /* the router's scores become weights by sigmoid; otherwise softmax, */
     bool expert_chosen;      /* after the choice of experts, of their scores alone */
@@ -291,8 +330,10 @@ struct tft_model {
 
     uint32_t mixer_width; /* numbers of TFT_M, the projection of mixers other than attention; 0:
                              there are none */
+    uint32_t mixed_width; /* numbers of TFT_A, the output of mixers: of the widest one */
     size_t state_size;    /* floats of the states of all layers */
     struct tft_delta_shape delta;
+    struct tft_mamba_shape mamba;
     uint64_t parts;      /* mask of tft_formula_part */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
                              architecture's formula has it */
@@ -397,13 +438,24 @@ static inline uint32_t tft_layer_reads(const struct tft_layer *b)
 {
     if (b->mixer == TFT_MIX_ATTENTION)
         return b->out_gate.w.rows ? 4 : 3;
-    return b->mixer == TFT_MIX_SHORT_CONV ? 1 : 4;
+    return b->mixer == TFT_MIX_DELTA_NET ? 4 : b->mixer == TFT_MIX_NONE ? 0 : 1;
 }
 
 /* Whether the block is, or has beside its own feed-forward, a mixture of experts. */
 static inline bool tft_layer_has_experts(const struct tft_layer *b)
 {
     return b->experts.router.rows;
+}
+
+/* Whether the block has Mamba-2, alone or beside attention; the last matrix of it. */
+static inline bool tft_layer_has_mamba(const struct tft_layer *b)
+{
+    return b->mixer == TFT_MIX_MAMBA || b->side_out.w.rows;
+}
+
+static inline const struct tft_linear *tft_layer_mamba_out(const struct tft_layer *b)
+{
+    return b->mixer == TFT_MIX_MAMBA ? &b->o : &b->side_out;
 }
 
 /* Whether experts and the block's own feed-forward have norms of their own, and both are added. */
@@ -415,7 +467,8 @@ static inline bool tft_layer_has_experts_beside(const struct tft_layer *b)
 /* Whether layers have input `which`. */
 static inline bool tft_model_has_input(const struct tft_model *m, uint32_t which)
 {
-    return which < TFT_LAYER_INPUTS || (which == TFT_IN_SHARED && m->shared_expert) ||
+    return which < TFT_LAYER_INPUTS ||
+           (which == TFT_IN_SHARED && (m->shared_expert || m->mamba_beside)) ||
            (which == TFT_IN_BESIDE && m->parts & TFT_BIT(TFT_PART_EXPERTS_BESIDE));
 }
 
@@ -440,7 +493,8 @@ static inline uint32_t tft_model_inputs(const struct tft_model *m)
 /* Whether layers have a state beside the cache. */
 static inline bool tft_model_has_states(const struct tft_model *m)
 {
-    return m->parts & (TFT_BIT(TFT_PART_SHORT_CONV) | TFT_BIT(TFT_PART_DELTA_NET));
+    return m->parts &
+           (TFT_BIT(TFT_PART_SHORT_CONV) | TFT_BIT(TFT_PART_DELTA_NET) | TFT_BIT(TFT_PART_MAMBA));
 }
 
 /* Whether n bytes may be the name of a prefix. */

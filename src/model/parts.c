@@ -61,6 +61,12 @@ static bool delta_net(const struct tft_model *m, const struct tft_layer *b)
     return b->mixer == TFT_MIX_DELTA_NET;
 }
 
+static bool mamba(const struct tft_model *m, const struct tft_layer *b)
+{
+    (void)m;
+    return tft_layer_has_mamba(b);
+}
+
 static bool weight_factor(const struct tft_model *m, const struct tft_layer *b)
 {
     const struct tft_linear *after[] = {&b->o, &b->gate, &b->up, &b->down};
@@ -134,6 +140,8 @@ static const struct row rows[] = {
     [TFT_PART_BOUNDED_QKV] = {.name = "bounded queries, keys and values", .of_model = bounded_qkv},
     [TFT_PART_HEAD_BIAS] = {.name = "a bias of logits"},
     [TFT_PART_OWN_GATE] = {.name = "gates on attention's output of a matrix of their own"},
+    [TFT_PART_MAMBA] = {.name = "layers with Mamba-2", .of_block = mamba},
+    [TFT_PART_HALF_BLOCKS] = {.name = "blocks without either a mixer or a feed-forward"},
 };
 _Static_assert(sizeof rows / sizeof *rows == TFT_FORMULA_PARTS, "a row for each part");
 _Static_assert(TFT_FORMULA_PARTS <= 64, "a bit for each part");

@@ -121,6 +121,8 @@ static void connect_block(struct tft_model *m, struct tft_layer *b)
     for (uint32_t i = 0; i < tft_layer_reads(b); i++)
         connect(m, &b->reads[i], &b->in[TFT_IN_ATTN]);
     connect(m, &b->o, &b->in[TFT_IN_O]);
+    if (b->side_out.w.rows)
+        connect(m, &b->side_out, &b->in[TFT_IN_SHARED]);
     connect(m, &b->gate, ffn);
     connect(m, &b->up, ffn);
     connect(m, &b->down, &b->in[experts ? TFT_IN_SHARED : TFT_IN_DOWN]);
@@ -184,7 +186,8 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
     b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
     b->in[TFT_IN_DOWN].xielu = b->xielu;
     m->float_inputs |= b->attn_sub_norm.w != NULL;
-    b->in[TFT_IN_DOWN].hadamard = b->in[TFT_IN_SHARED].hadamard = a->hadamard;
+    b->in[TFT_IN_DOWN].hadamard = a->hadamard;
+    b->in[TFT_IN_SHARED].hadamard = m->mamba_beside ? 0 : a->hadamard;
     b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
     connect_block(m, b);
     m->float_hidden |= is_floats_first(&b->down) || is_floats_first(&b->experts.down);

@@ -14,7 +14,7 @@ enum tft_buf {
     TFT_Q,      /* [H E] queries */
     TFT_K,      /* [G E] keys */
     TFT_V,      /* [G E] values */
-    TFT_A,      /* [H E] attention's output */
+    TFT_A,      /* [mixed_width] the output of attention, or of another mixer */
     TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
     TFT_U,      /* [F] up, where there is a gate */
     TFT_M,      /* [mixer_width] the projection of a mixer other than attention */
@@ -40,8 +40,8 @@ enum tft_buf {
 static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf)
 {
     switch (buf) {
-    case TFT_Q:
-    case TFT_A: return m->n_head * m->head_dim;
+    case TFT_Q: return m->n_head * m->head_dim;
+    case TFT_A: return m->mixed_width;
     case TFT_K:
     case TFT_V: return m->n_head_kv * m->head_dim;
     case TFT_G:

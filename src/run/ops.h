@@ -75,6 +75,10 @@ struct tft_ops {
     /* A = the block's delta net of M, Q, K and V, as short_conv */
     void (*delta_net)(struct tft_pass *p, const struct tft_layer *b);
 
+    /* A = the block's Mamba-2 of M (models/mamba.h), as short_conv, in the form that its last matrix
+       takes */
+    void (*mamba)(struct tft_pass *p, const struct tft_layer *b);
+
     /* G = a(Wgate XN) * Wup XN, or a(Wup XN) where gate is NULL, in the form that down takes */
     void (*hidden)(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                    const struct tft_linear *up, const struct tft_linear *down);
@@ -205,6 +209,8 @@ static inline void tft_delta_net(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->delta_net(p, b);
 }
+
+static inline void tft_mamba(struct tft_pass *p, const struct tft_layer *b) { p->ops->mamba(p, b); }
 
 static inline void tft_gated(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
 {

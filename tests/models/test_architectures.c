@@ -40,7 +40,8 @@ static struct quantize_opts usual_for(const struct toy *t)
 /* Gates multiply numbers with each other, and so their errors. */
 static bool has_gates(const struct toy *t)
 {
-    return is(t, "lfm2") || is(t, "qwen35");
+    return is(t, "lfm2") || is(t, "qwen35") || is(t, "granitehybrid") ||
+           is(t, "falcon-h1");
 }
 
 /* ---- caches */
@@ -298,6 +299,8 @@ static void tuning_refuses(void **state)
         {"phi3", "tuning does not support RoPE that depends on the length of the session"},
         {"lfm2", "tuning does not support layers with a short convolution"},
         {"qwen35", "tuning does not support layers with a delta net"},
+        {"granitehybrid", "tuning does not support layers with Mamba-2"},
+        {"falcon-h1", "tuning does not support layers with Mamba-2"},
         {"bitnet", "tuning does not support norms within attention and feed-forward"},
     };
     static const char *const known[] = {

@@ -7,6 +7,7 @@
 #include "dense_toys.h"
 #include "expert_toys.h"
 #include "folder.h"
+#include "half_toys.h"
 #include "layer_toys.h"
 #include "model/model.h"
 #include "more_toys.h"
@@ -264,6 +265,18 @@ static void dense_architectures(void **state)
         }
 }
 
+static void half_blocks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_HALF; i++)
+        for (int half = 0; half < 2; half++) {
+            double off = difference(written(&half_toys[i], half ? TFT_F16 : TFT_F32),
+                                    half ? SHORT : LONG, "f32", TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("%s, toy %zu: off by %g", half_toys[i].arch, i, off);
+        }
+}
+
 static void f32_weights_f32_cache(void **state)
 {
     (void)state;
@@ -328,7 +341,8 @@ int main(void)
         cmocka_unit_test(f32_weights_f32_cache), cmocka_unit_test(f16_cache),
         cmocka_unit_test(half_weights),          cmocka_unit_test(quantized_weights),
         cmocka_unit_test(more_architectures),    cmocka_unit_test(experts),
-        cmocka_unit_test(dense_architectures),   cmocka_unit_test(factors_of_yarn),
+        cmocka_unit_test(half_blocks),           cmocka_unit_test(dense_architectures),
+        cmocka_unit_test(factors_of_yarn),
         cmocka_unit_test(layers_that_differ),    cmocka_unit_test(blocks_that_predict_more),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -27,6 +27,13 @@ static const struct toy_number every_other[] = {
     {"ssm.conv_kernel", TOY_U32, 2}, {"full_attention_interval", TOY_U32, 2},
     {0}};
 
+static const struct toy_number four_groups[] = {
+    {"embedding_scale", TOY_F32, 3}, {"residual_scale", TOY_F32, 0.4},
+    {"rope.scaling.finetuned", TOY_BOOL, 0},
+    {"ssm.group_count", TOY_U32, 4}, {"ssm.time_step_rank", TOY_U32, 8},
+    {"ssm.state_size", TOY_U32, 33}, {"ssm.inner_size", TOY_U32, 128},
+    {"ssm.conv_kernel", TOY_U32, 3}, {0}};
+
 static const struct toy more_toys[] = {
     {.arch = "gemma",
      .n_vocab = 45,
@@ -354,11 +361,49 @@ static const struct toy more_toys[] = {
      .n_rot = 32,
      .type = TFT_F16,
      .numbers = every_other},
+    {.arch = "granitehybrid",
+     .n_vocab = 41,
+     .n_ctx = 1200,
+     .n_embd = 40,
+     .n_layer = 5,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .kv_heads = in_turns,
+     .head_dim = 12,
+     .n_ff = 72,
+     .n_rot = 12,
+     .type = TFT_F32,
+     .tied = true},
+    {.arch = "granitehybrid",
+     .n_vocab = 34,
+     .n_ctx = 1200,
+     .n_embd = 72,
+     .n_layer = 4,
+     .n_head = 3,
+     .n_head_kv = 1,
+     .kv_heads = at_ends,
+     .head_dim = 20,
+     .n_ff = 64,
+     .n_rot = 20,
+     .type = TFT_F16,
+     .numbers = four_groups},
+    {.arch = "falcon-h1",
+     .n_vocab = 39,
+     .n_ctx = 1200,
+     .n_embd = 44,
+     .n_layer = 3,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 64,
+     .n_rot = 12,
+     .type = TFT_F32},
 };
 enum { N_MORE = sizeof more_toys / sizeof *more_toys };
 
-/* Toys with recurrent states come last: lfm2 twice, then qwen35 twice. */
-enum { N_STATE = 4 };
+/* Toys with recurrent states come last: lfm2, qwen35 and granitehybrid twice each,
+   then falcon-h1. */
+enum { N_STATE = 7 };
 static const struct toy *const state_toys = more_toys + N_MORE - N_STATE;
 
 #endif

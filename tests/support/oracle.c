@@ -26,7 +26,7 @@ struct oracle {
     double *k, *v;                     /* [layers, capacity, kv_heads * dim] */
     struct matrix own_embed, own_proj; /* of layers, and the gain of their norm */
     double *own_norm;
-    double *states; /* [layers, heads of values, E, E] states of delta nets */
+    double *states; /* [layers, heads, E, numbers of a state] of delta nets and of Mamba-2 */
     double *past;  /* [layers, capacity, wide] the input of a convolution for each token */
     double *logits, *hidden; /* hidden: [d] their source */
 };
@@ -107,6 +107,11 @@ enum part {
     EGATEB,
     EUPB,
     EDOWNB,
+    MIN,
+    MCONVB,
+    MSKIP,
+    NORM2S,
+    NORM2SB,
     PARTS
 };
 
@@ -138,6 +143,11 @@ static const char *const part_name[PARTS] = {
     "ffn_gate_exps.bias",
     "ffn_up_exps.bias",
     "ffn_down_exps.bias",
+    "ssm_in.weight",
+    "ssm_conv1d.bias",
+    "ssm_d",
+    "ffn_norm",
+    "ffn_norm.bias",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -279,7 +289,7 @@ static void factors(struct oracle *o)
     o->bound = number(o, "attention.clamp_kqv", 0);
     if (is_one(o, " cohere2 command-r "))
         o->l = number(o, "logit_scale", 1);
-    if (is_one(o, " granite granitemoe granite_swa ")) {
+    if (is_one(o, " granite granitemoe granite_swa granitehybrid ")) {
         o->e = number(o, "embedding_scale", 1);
         o->r = number(o, "residual_scale", 1);
         o->l = 1 / number(o, "logit_scale", 1);
@@ -334,7 +344,8 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->layers = (size_t)(number(o, "block_count", 0) - number(o, "nextn_predict_layers", 0));
     o->heads = (size_t)number(o, "attention.head_count", 0);
     o->kv_heads = kv_heads(o);
-    o->dim = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
+    o->dim = (size_t)number(o, "attention.key_length",
+                            o->heads ? (double)o->d / (double)o->heads : 0);
     o->rot = (size_t)number(o, "rope.dimension_count", (double)o->dim);
     o->eps = number(o, "attention.layer_norm_rms_epsilon",
                     number(o, "attention.layer_norm_epsilon", 0));
@@ -369,10 +380,11 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->kheads = (size_t)number(o, "ssm.group_count", 0);
     o->vheads = (size_t)number(o, "ssm.time_step_rank", 0);
     o->sdim = (size_t)number(o, "ssm.state_size", 0);
-    o->wide = o->d > (2 * o->kheads + o->vheads) * o->sdim ? o->d
-                                                           : (2 * o->kheads + o->vheads) * o->sdim;
+    o->wide = 2 * o->kheads * o->sdim + (size_t)number(o, "ssm.inner_size", 0);
+    o->wide = o->d > o->wide ? o->d : o->wide;
     o->past = malloc(o->layers * capacity * o->wide * sizeof *o->past);
-    o->states = calloc(o->layers * o->vheads * o->sdim * o->sdim + 1, sizeof *o->states);
+    o->states = calloc(o->layers * (size_t)number(o, "ssm.inner_size", 0) * o->sdim + 1,
+                       sizeof *o->states);
     o->logits = malloc(o->vocab * sizeof *o->logits);
     o->hidden = malloc(o->d * sizeof *o->hidden);
     return o;
@@ -629,7 +641,8 @@ static bool rotates(const struct oracle *o, size_t l)
         return element(o, "attention.rope_pattern", l) != 0;
     bool windows = number(o, "attention.sliding_window", 0) > 0;
     bool global = is_one(o, " exaone4 cohere2 smallthinker afmoe ") && windows && !window_of(o, l);
-    return !is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3) && !global;
+    return !is_one(o, " gpt2 nemotron_h nemotron_h_moe ") &&
+           !(is(o, "smollm3") && l % 4 == 3) && !global;
 }
 
 static bool is_qwen35(const struct oracle *o) { return is_one(o, " qwen35 qwen35moe "); }
@@ -783,6 +796,39 @@ static void delta_block(struct oracle *o, size_t l, double *x, const double *h)
     free(out);
 }
 
+/* Mamba-2: Dao & Gu 2024. Group i of the heads shares vectors b and c. */
+static void mamba_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t n = o->sdim, width = w[DOUT].cols, dim = width / o->vheads, groups = o->kheads,
+           channels = width + 2 * groups * n, each = width / groups;
+    double *z = malloc(w[MIN].rows * sizeof *z), *m = z + width, *gate = m + channels,
+           *y = malloc(o->d * sizeof *y);
+    product(z, w[MIN], h, NULL);
+    for (size_t i = 0; i < channels; i++) {
+        double c = conv(o, l, w[DCONV], i, m[i]) + w[MCONVB].w[i];
+        m[i] = c * sigmoid(c);
+    }
+    for (size_t j = 0; j < o->vheads; j++) {
+        double step = log(1 + exp(gate[j] + w[DBIAS].w[j])), decay = exp(w[DA].w[j] * step);
+        const double *b = m + width + j * groups / o->vheads * n, *c = b + groups * n;
+        for (size_t k = j * dim; k < (j + 1) * dim; k++) {
+            double *s = o->states + (l * width + k) * n, out = w[MSKIP].w[j] * m[k];
+            for (size_t i = 0; i < n; i++) {
+                s[i] = decay * s[i] + step * m[k] * b[i];
+                out += c[i] * s[i];
+            }
+            m[k] = out * z[k] * sigmoid(z[k]);
+        }
+    }
+    for (size_t i = 0; i < width && w[DNORM].w; i += each)
+        rms(m + i, m + i, w[DNORM].w + i, each, o->eps);
+    product(y, w[DOUT], m, NULL);
+    add(o, x, y, NULL);
+    free(z);
+    free(y);
+}
+
 /* lfm2: x += Wout (c * sum over k of conv[k] (b * u of the token k before)) */
 static void conv_block(struct oracle *o, size_t l, double *x, const double *h)
 {
@@ -802,7 +848,7 @@ static void conv_block(struct oracle *o, size_t l, double *x, const double *h)
 /* The function of hidden activations without a gate. */
 static double plain(const struct oracle *o, size_t l, double u)
 {
-    if (is_one(o, " arcee nemotron "))
+    if (is_one(o, " arcee nemotron nemotron_h nemotron_h_moe "))
         return fmax(0, u) * fmax(0, u);
     if (!is(o, "apertus"))
         return gelu(u);
@@ -862,12 +908,14 @@ static void add_expert(const struct oracle *o, double *y, double weight, struct 
 {
     size_t n = down.cols, d = o->d;
     double *a = malloc(2 * n * sizeof *a), *one = malloc(d * sizeof *one);
+    bool has_gate = gate.w;
+    gate = has_gate ? gate : up;
     struct matrix g = {gate.w + (up.w ? e : 2 * e) * n * d, n, d},
                   u = {up.w ? up.w + e * n * d : g.w + n * d, n, d}, w = {down.w + e * d * n, d, n};
     product(a, g, h, bias ? bias[0].w + e * n : NULL);
     product(a + n, u, h, bias ? bias[1].w + e * n : NULL);
     for (size_t i = 0; i < n; i++)
-        a[i] = gated(o, a[i], a[n + i]);
+        a[i] = has_gate ? gated(o, a[i], a[n + i]) : plain(o, 0, a[n + i]);
     product(one, w, a, bias ? bias[2].w + e * d : NULL);
     for (size_t i = 0; i < d; i++)
         y[i] += weight * one[i];
@@ -887,7 +935,8 @@ static bool renormalised(const struct oracle *o)
     if (v)
         return *v->data;
     return is_one(o, " llama qwen3moe granitemoe lfm2moe gemma4 qwen35moe hunyuan-moe ernie4_5-moe "
-                     "bailingmoe2 dots1 mellum granite_swa smallthinker afmoe ");
+                     "bailingmoe2 dots1 mellum granite_swa smallthinker afmoe granitehybrid "
+                     "nemotron_h_moe ");
 }
 
 /* Takes out the experts of all groups but those with the largest sums of two ranks. */
@@ -991,23 +1040,24 @@ const double *oracle_step(struct oracle *o, int32_t token)
     memcpy(x0, x, o->d * sizeof *x);
     for (size_t l = 0; l < o->layers; l++) {
         const struct matrix *w = o->layer + l * PARTS;
-        bool one =
-                 is_one(o, " falcon cohere2 command-r phi2 ") || (is(o, "stablelm") && !w[NORM2].w),
+        bool one = is_one(o, " falcon cohere2 command-r phi2 nemotron_h nemotron_h_moe mamba2 ") ||
+                   (is(o, "stablelm") && !w[NORM2].w),
              parallel = one || (is(o, "gptneox") && number(o, "use_parallel_residual", 1) != 0);
-        enum part first = w[NORM_2].w ? NORM_2 : NORM1, second = one                 ? NORM1
-                                                                 : norm_is_before(o) ? NORM2P
-                                                                                     : NORM2;
+        enum part first = w[NORM_2].w ? NORM_2 : NORM1,
+                  second = one ? NORM1 : norm_is_before(o) ? NORM2P : w[NORM2S].w ? NORM2S : NORM2;
         memcpy(raw, x, o->d * sizeof *raw);
         norm(o, h, x, w[first].w, w[first + 1].w);
         if (parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
+        if (w[MIN].w)
+            mamba_block(o, l, x, h);
         if (w[CONV].w)
             conv_block(o, l, x, h);
-        else if (w[DCONV].w)
+        else if (w[DALPHA].w)
             delta_block(o, l, x, h);
         else if (is(o, "gemma4"))
             layer_attention(o, l, x, h);
-        else
+        else if (w[QW].w || w[QKV].w)
             attention_block(o, l, x, h);
         if (!parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
@@ -1015,7 +1065,7 @@ const double *oracle_step(struct oracle *o, int32_t token)
             beside_block(o, l, x, g);
         else if (w[ROUTER].w)
             mixture_block(o, l, x, is(o, "smallthinker") ? raw : g, g);
-        else
+        else if (w[DOWN].w)
             mlp_block(o, l, x, g);
         if (is(o, "gemma4"))
             layer_end(o, l, x, x0, token);

@@ -329,6 +329,24 @@ static void delta_net_tensors(struct writer *w, unsigned l)
     vector(w, "blk.%u.ssm_norm.weight", l, dim, 1);
 }
 
+static void mamba_tensors(struct writer *w, unsigned l)
+{
+    uint32_t d = w->t->n_embd, heads = (uint32_t)number(w->t, "ssm.time_step_rank"),
+             width = (uint32_t)number(w->t, "ssm.inner_size"),
+             groups = (uint32_t)number(w->t, "ssm.group_count"),
+             channels = width + 2 * groups * (uint32_t)number(w->t, "ssm.state_size");
+    matrix(w, "blk.%u.ssm_in.weight", l, width + channels + heads, d);
+    matrix(w, "blk.%u.ssm_out.weight", l, d, width);
+    tensor(w, "blk.%u.ssm_conv1d.weight", l, TFT_F32, channels,
+           (uint32_t)number(w->t, "ssm.conv_kernel"), 0, 1);
+    vector(w, "blk.%u.ssm_conv1d.bias", l, channels, 0);
+    vector(w, "blk.%u.ssm_dt.bias", l, heads, 0);
+    tensor(w, "blk.%u.ssm_a", l, TFT_F32, heads, 1, -0.7f, 0.6f);
+    tensor(w, "blk.%u.ssm_d", l, TFT_F32, heads, 1, 1, 0.5f);
+    if (!is_one(w->t, " falcon-h1 "))
+        tensor(w, "blk.%u.ssm_norm.weight", l, TFT_F32, groups, width / groups, 1, 0.5f);
+}
+
 static bool is_delta_net(const struct toy *t, unsigned l)
 {
     bool some = is_one(t, " qwen35 qwen35moe ");
@@ -391,12 +409,13 @@ static void mixture_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.ffn_up_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
         tensor(w, "blk.%u.ffn_down_exps.bias", l, TFT_F32, n, d, 0, 0.5f);
     }
-    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe "))
+    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe nemotron_h_moe "))
         tensor(w, "blk.%u.exp_probs_b.bias", l, TFT_F32, 1, n, 0, 0.3f);
     if (t->fused_experts) {
         experts(w, "blk.%u.ffn_gate_up_exps.weight", l, 2 * ff, d);
     } else {
-        experts(w, "blk.%u.ffn_gate_exps.weight", l, ff, d);
+        if (!is_one(t, " nemotron_h_moe "))
+            experts(w, "blk.%u.ffn_gate_exps.weight", l, ff, d);
         experts(w, "blk.%u.ffn_up_exps.weight", l, ff, d);
     }
     experts(w, "blk.%u.ffn_down_exps.weight", l, d, ff);
@@ -410,12 +429,29 @@ static void mixture_tensors(struct writer *w, unsigned l)
     if (!shared || (t->shared_last && l + 1 < t->n_layer))
         return;
     bool fused = t->fused_experts && is_one(t, " granite_swa ");
-    if (!fused)
+    if (!fused && !is_one(t, " nemotron_h_moe "))
         matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
     matrix(w, "blk.%u.ffn_up_shexp.weight", l, fused ? 2 * shared : shared, d);
     matrix(w, "blk.%u.ffn_down_shexp.weight", l, d, shared);
     if (is_one(t, " qwen2moe qwen35moe "))
         tensor(w, "blk.%u.ffn_gate_inp_shexp.weight", l, TFT_F32, 1, d, 0, 0.5f);
+}
+
+/* A layer with one half of a block. */
+static void half_block_tensors(struct writer *w, unsigned l, uint32_t ff)
+{
+    const struct toy *t = w->t;
+    norm(w, "blk.%u.attn_norm", l);
+    if (ff && toy_has_experts(t)) {
+        mixture_tensors(w, l);
+    } else if (ff) {
+        matrix(w, "blk.%u.ffn_up.weight", l, ff, t->n_embd);
+        matrix(w, "blk.%u.ffn_down.weight", l, t->n_embd, ff);
+    } else if (t->kv_heads && t->kv_heads[l]) {
+        attention_tensors(w, l);
+    } else {
+        mamba_tensors(w, l);
+    }
 }
 
 /* RoPE's divisors, of which the last half stops the rotation; and embeddings of layers. */
@@ -459,12 +495,20 @@ static void llama_tensors(struct writer *w)
         gemma4_tensors(w);
     for (unsigned l = 0; l < t->n_layer; l++) {
         uint32_t ff = t->ffs ? t->ffs[l] : t->n_ff;
+        if (is_one(t, " mamba2 nemotron_h nemotron_h_moe ")) {
+            half_block_tensors(w, l, ff);
+            continue;
+        }
         if (pre)
             norm(w, "blk.%u.attn_norm", l);
         if (is_one(t, " falcon ") && t->large)
             norm(w, "blk.%u.attn_norm_2", l);
+        if (is_one(t, " falcon-h1 "))
+            mamba_tensors(w, l);
         if (t->kv_heads && !t->kv_heads[l] && is_one(t, " lfm2 lfm2moe "))
             short_conv_tensors(w, l);
+        else if (t->kv_heads && !t->kv_heads[l] && is_one(t, " granitehybrid "))
+            mamba_tensors(w, l);
         else if (is_delta_net(t, l))
             delta_net_tensors(w, l);
         else
@@ -472,7 +516,9 @@ static void llama_tensors(struct writer *w)
         if (post)
             vector(w, bare ? "blk.%u.post_attention_norm" : "blk.%u.post_attention_norm.weight", l,
                    d, 1);
-        if (pre && !one)
+        if (is_one(t, " falcon-h1 "))
+            vector(w, ffn_norm, l, d, 1);
+        else if (pre && !one)
             norm(w, ffn_norm, l);
         if (toy_has_experts(t) && l >= number_or(t, "leading_dense_block_count", 0)) {
             mixture_tensors(w, l);
@@ -570,6 +616,46 @@ static const struct {
       {"ssm.conv_kernel", TOY_U32, 4},
       {"full_attention_interval", TOY_U32, 4}}},
     {"lfm2", {{"shortconv.l_cache", TOY_U32, 3}}},
+    {"mamba2",
+     {{"ssm.group_count", TOY_U32, 2},
+      {"ssm.time_step_rank", TOY_U32, 4},
+      {"ssm.state_size", TOY_U32, 17},
+      {"ssm.inner_size", TOY_U32, 64},
+      {"ssm.conv_kernel", TOY_U32, 4}}},
+    {"nemotron_h",
+     {{"ssm.group_count", TOY_U32, 2},
+      {"ssm.time_step_rank", TOY_U32, 4},
+      {"ssm.state_size", TOY_U32, 24},
+      {"ssm.inner_size", TOY_U32, 128},
+      {"ssm.conv_kernel", TOY_U32, 4}}},
+    {"nemotron_h_moe",
+     {{"ssm.group_count", TOY_U32, 1},
+      {"ssm.time_step_rank", TOY_U32, 3},
+      {"ssm.state_size", TOY_U32, 24},
+      {"ssm.inner_size", TOY_U32, 48},
+      {"ssm.conv_kernel", TOY_U32, 4},
+      {"expert_count", TOY_U32, 5},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 40},
+      {"expert_shared_feed_forward_length", TOY_U32, 56},
+      {"expert_gating_func", TOY_U32, 2},
+      {"expert_weights_scale", TOY_F32, 2.5}}},
+    {"falcon-h1",
+     {{"ssm.group_count", TOY_U32, 2},
+      {"ssm.time_step_rank", TOY_U32, 4},
+      {"ssm.state_size", TOY_U32, 24},
+      {"ssm.inner_size", TOY_U32, 64},
+      {"ssm.conv_kernel", TOY_U32, 4}}},
+    {"granitehybrid",
+     {{"embedding_scale", TOY_F32, 3},
+      {"residual_scale", TOY_F32, 0.4},
+      {"logit_scale", TOY_F32, 1.7},
+      {"attention.scale", TOY_F32, 0.21},
+      {"ssm.group_count", TOY_U32, 1},
+      {"ssm.time_step_rank", TOY_U32, 3},
+      {"ssm.state_size", TOY_U32, 20},
+      {"ssm.inner_size", TOY_U32, 96},
+      {"ssm.conv_kernel", TOY_U32, 4}}},
     {"lfm2moe",
      {{"shortconv.l_cache", TOY_U32, 3},
       {"expert_count", TOY_U32, 5},
@@ -758,14 +844,16 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
     if (t->windows)
         tft_gguf_put_array(w, key(t, "attention.sliding_window_pattern"), TFT_VALUE_BOOL,
                            t->windows, t->n_layer);
-    tft_gguf_put_u32(w, key(t, "attention.head_count"), t->n_head);
+    tft_gguf_put_u32(w, key(t, "attention.head_count"), t->n_head); /* 0: no attention */
     if (t->kv_heads)
         tft_gguf_put_array(w, key(t, "attention.head_count_kv"), TFT_VALUE_U32, t->kv_heads,
                            t->n_layer);
-    else
+    else if (t->n_head)
         tft_gguf_put_u32(w, key(t, "attention.head_count_kv"), t->n_head_kv);
-    tft_gguf_put_u32(w, key(t, "attention.key_length"), t->head_dim);
-    tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
+    if (t->n_head) {
+        tft_gguf_put_u32(w, key(t, "attention.key_length"), t->head_dim);
+        tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
+    }
     if (t->vocab)
         toy_put_vocab(w, t->vocab, t->endless);
     if (t->vocab && t->adds_eos)

@@ -32,7 +32,8 @@ void tft_slice_conv(const struct tft_slice *s, const struct tft_kernels *kern, f
                                   .ldw = s->taps->channels,
                                   .n = s->n,
                                   .taps = s->taps->n,
-                                  .silu = silu});
+                                  .silu = silu,
+                                  .bias = s->taps->bias ? s->taps->bias + s->from : NULL});
 }
 
 void tft_slice_next(struct tft_slice *s)
@@ -46,6 +47,34 @@ void tft_slice_close(const struct tft_slice *s)
 {
     for (uint32_t i = 0; i + 1 < s->taps->n; i++)
         memcpy(s->state + i * s->taps->channels + s->from, s->x[i], s->n * sizeof *s->state);
+}
+
+/* ------------------------------------------------------------------------------------ with SiLU */
+
+/* Channels of one slice through the tokens, in place. */
+static void silu_slice(const struct tft_pass *p, const struct tft_layer *b, size_t at, size_t from,
+                       size_t n)
+{
+    struct tft_slice s;
+    tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
+    for (uint32_t t = 0; t < p->n; t++) {
+        float *m = tft_pass_row(p, TFT_M, t) + at + from;
+        memcpy(tft_slice_newest(&s), m, n * sizeof *m);
+        tft_slice_conv(&s, &p->m->kern, m, true);
+        tft_slice_next(&s);
+    }
+    tft_slice_close(&s);
+}
+
+void tft_cpu_silu_conv(struct tft_pass *p, const struct tft_layer *b, size_t at)
+{
+    size_t channels = b->taps.channels, begin, end;
+    tft_pass_touch(p, 0, BIT(TFT_M) | BIT(TFT_STATES));
+    tft_pass_share(p, (channels + TFT_SLICE - 1) / TFT_SLICE, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        size_t from = i * TFT_SLICE;
+        silu_slice(p, b, at, from, channels - from < TFT_SLICE ? channels - from : TFT_SLICE);
+    }
 }
 
 /* ----------------------------------------------------------------------------------- short_conv */

@@ -10,6 +10,7 @@
 #ifndef TFT_CPU_CONV_H
 #define TFT_CPU_CONV_H
 
+#include "base/exp_log.h"
 #include "cpu.h"
 
 enum { TFT_SLICE = 128 }; /* channels, at most */
@@ -32,6 +33,12 @@ static inline float *tft_slice_newest(const struct tft_slice *s)
 {
     return s->x[s->taps->n - 1];
 }
+
+/* The convolution of M's columns [at, at + channels), then SiLU, in place. */
+void tft_cpu_silu_conv(struct tft_pass *p, const struct tft_layer *b, size_t at);
+
+/* ln(1 + exp(x)) */
+static inline double tft_cpu_softplus(double x) { return x > 30 ? x : tft_log(1 + tft_exp(x)); }
 
 /* The state of the block's layer. */
 float *tft_cpu_state(const struct tft_pass *p, const struct tft_layer *b);

@@ -72,6 +72,7 @@ const struct tft_backend tft_backend_cpu = {
         .gated_qkv = tft_cpu_gated_qkv,
         .delta_gates = tft_cpu_delta_gates,
         .delta_net = tft_cpu_delta_net,
+        .mamba = tft_cpu_mamba,
         .hidden = tft_cpu_hidden,
         .quantize = tft_cpu_quantize_for,
         .route = tft_cpu_route,

@@ -90,6 +90,10 @@ void tft_cpu_short_conv(struct tft_pass *p, const struct tft_layer *b);
 
 void tft_cpu_delta_net(struct tft_pass *p, const struct tft_layer *b);
 
+/* ---- mamba.c */
+
+void tft_cpu_mamba(struct tft_pass *p, const struct tft_layer *b);
+
 /* ---- experts.c */
 
 void tft_cpu_route(struct tft_pass *p, const struct tft_layer *b);

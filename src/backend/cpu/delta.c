@@ -1,37 +1,7 @@
 /* Gated delta nets (models/delta_net.h): the convolution in slices of channels, then each head
    through all tokens, one after the other. */
-#include "conv.h"
-
-#include <string.h>
-
 #include "base/exp_log.h"
-
-/* ---------------------------------------------------------------------------------- convolution */
-
-/* Channels of one slice through the tokens, in place. */
-static void conv_slice(const struct tft_pass *p, const struct tft_layer *b, size_t from, size_t n)
-{
-    struct tft_slice s;
-    tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
-    for (uint32_t t = 0; t < p->n; t++) {
-        float *m = tft_pass_row(p, TFT_M, t) + from;
-        memcpy(tft_slice_newest(&s), m, n * sizeof *m);
-        tft_slice_conv(&s, &p->m->kern, m, true);
-        tft_slice_next(&s);
-    }
-    tft_slice_close(&s);
-}
-
-static void conv(struct tft_pass *p, const struct tft_layer *b)
-{
-    size_t channels = b->taps.channels, begin, end;
-    tft_pass_touch(p, 0, BIT(TFT_M) | BIT(TFT_STATES));
-    tft_pass_share(p, (channels + TFT_SLICE - 1) / TFT_SLICE, &begin, &end);
-    for (size_t i = begin; i < end; i++) {
-        size_t from = i * TFT_SLICE;
-        conv_slice(p, b, from, channels - from < TFT_SLICE ? channels - from : TFT_SLICE);
-    }
-}
+#include "conv.h"
 
 /* Queries and keys get a length, head by head. */
 static void normalize(struct tft_pass *p)
@@ -51,19 +21,13 @@ static void normalize(struct tft_pass *p)
 
 enum { TILE = 64 }; /* tokens */
 
-/* softplus(x) = ln(1 + exp(x)) */
-static double softplus(double x)
-{
-    return x > 30 ? x : tft_log(1 + tft_exp(x));
-}
-
 /* The gates of head j for n tokens from t on. */
 static void gates(const struct tft_pass *p, const struct tft_layer *b, uint32_t j, uint32_t t,
                   uint32_t n, float *decay, float *beta)
 {
     for (uint32_t i = 0; i < n; i++) {
         double alpha = (double)tft_pass_row(p, TFT_K, t + i)[j] + (double)b->delta.bias[j];
-        decay[i] = (float)tft_exp((double)b->delta.decay[j] * softplus(alpha));
+        decay[i] = (float)tft_exp((double)b->delta.decay[j] * tft_cpu_softplus(alpha));
         beta[i] = (float)(1 / (1 + tft_exp(-(double)tft_pass_row(p, TFT_V, t + i)[j])));
     }
 }
@@ -112,7 +76,7 @@ static void run_head(const struct tft_pass *p, const struct tft_layer *b, uint32
 static void delta_net(struct tft_pass *p, const struct tft_layer *b)
 {
     size_t begin, end;
-    conv(p, b);
+    tft_cpu_silu_conv(p, b, 0);
     normalize(p);
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_K) | BIT(TFT_V),
                    BIT(TFT_M) | BIT(TFT_A) | BIT(TFT_STATES));

@@ -168,14 +168,18 @@ static void hidden_slices(const struct tft_pass *p, const struct tft_experts *x,
 {
     const struct tft_hidden_scratch *w = &p->work->hidden[p->tid];
     size_t slice = slice_rows(pairs->n);
-    struct tft_product up = inputs(p, &x->up, pairs), gate = inputs(p, &x->gate, pairs);
+    bool gated = x->gate.w.rows;
+    struct tft_product up = inputs(p, &x->up, pairs), gate = up;
+    if (gated)
+        gate = inputs(p, &x->gate, pairs);
     for (size_t i = from; i < to; i += slice) {
         size_t rows = to - i < slice ? to - i : slice;
-        product(p, &x->gate, pairs->expert, gate, w->gate, slice, i, i + rows);
-        product(p, &x->up, pairs->expert, up, w->up, slice, i, i + rows);
+        if (gated)
+            product(p, &x->gate, pairs->expert, gate, w->gate, slice, i, i + rows);
+        product(p, &x->up, pairs->expert, up, gated ? w->up : w->gate, slice, i, i + rows);
         for (uint32_t j = 0; j < pairs->n; j++)
             tft_cpu_activate(p, a, TFT_H, pairs->at + j, i, w->gate + j * slice,
-                             w->up + j * slice, rows, x->down.in);
+                             gated ? w->up + j * slice : NULL, rows, x->down.in);
     }
 }
 

@@ -363,6 +363,8 @@ static void more_architectures(void **state)
     } rest[] = {
         {"lfm2", "(architecture lfm2)"},
         {"qwen35", "cuda does not compute layers with a delta net (architecture qwen35)"},
+        {"falcon-h1", "cuda does not compute layers with Mamba-2 (architecture falcon-h1)"},
+        {"granitehybrid", "cuda does not compute scaled embeddings"},
         {"bitnet", "cuda does not compute norms within attention and feed-forward"},
         {"gemma", "cuda does not compute GEGLU (architecture gemma)"},
         {"granite", "cuda does not compute scaled embeddings (architecture granite)"},

@@ -547,6 +547,8 @@ static void other_architectures(void **state)
     } rest[] = {
         {"lfm2", "mpi does not compute layers with a short convolution (architecture lfm2)"},
         {"qwen35", "mpi does not compute layers with a delta net (architecture qwen35)"},
+        {"falcon-h1", "mpi does not compute layers with Mamba-2 (architecture falcon-h1)"},
+        {"granitehybrid", "mpi does not compute layers with Mamba-2 (architecture granitehybrid)"},
         {"bitnet", "mpi does not compute norms within attention and feed-forward"},
         {"olmo2", "mpi does not compute a norm over all heads of queries and keys"},
     };

@@ -1,0 +1,57 @@
+/* Toys of which a layer is one half of a block. */
+#ifndef TFT_TEST_HALF_TOYS_H
+#define TFT_TEST_HALF_TOYS_H
+
+#include "toy.h"
+
+static const uint32_t half_heads[] = {0, 0, 2, 0, 0}, half_widths[] = {0, 72, 0, 0, 72},
+                      half_experts[] = {40, 0, 0, 40, 0}, half_heads_last[] = {0, 2, 0, 0, 2};
+
+static const struct toy half_toys[] = {
+    {.arch = "mamba2",
+     .n_vocab = 37,
+     .n_ctx = 640,
+     .n_embd = 40,
+     .n_layer = 3,
+     .type = TFT_F32,
+     .tied = true},
+    {.arch = "nemotron_h", /* a feed-forward comes last */
+     .n_vocab = 41,
+     .n_ctx = 640,
+     .n_embd = 48,
+     .n_layer = 5,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .kv_heads = half_heads,
+     .ffs = half_widths,
+     .head_dim = 12,
+     .n_ff = 72,
+     .type = TFT_F32},
+    {.arch = "nemotron_h", /* attention comes last */
+     .n_vocab = 32,
+     .n_ctx = 640,
+     .n_embd = 32,
+     .n_layer = 5,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .kv_heads = half_heads_last,
+     .ffs = half_experts,
+     .head_dim = 16,
+     .n_ff = 40,
+     .type = TFT_F32},
+    {.arch = "nemotron_h_moe",
+     .n_vocab = 35,
+     .n_ctx = 640,
+     .n_embd = 36,
+     .n_layer = 5,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .kv_heads = half_heads,
+     .ffs = half_widths,
+     .head_dim = 12,
+     .n_ff = 72,
+     .type = TFT_F32},
+};
+enum { N_HALF = sizeof half_toys / sizeof *half_toys };
+
+#endif
