@@ -269,9 +269,9 @@ static bool allocate(struct run *k)
 {
     struct activations *a = k->a;
     const struct tft_model *m = k->m;
-    size_t q = (size_t)m->n_head * m->head_dim, threads = (size_t)k->s->n_threads;
+    size_t threads = (size_t)k->s->n_threads;
     k->widest = m->n_embd > m->n_ff ? m->n_embd : m->n_ff;
-    k->widest = k->widest > q ? k->widest : q;
+    k->widest = k->widest > m->mixed_width ? k->widest : m->mixed_width;
     k->positions = ((size_t)m->n_prefix + a->window + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL *
                    TFT_KEY_PANEL;
     k->row = calloc(threads, k->widest * sizeof *k->row);

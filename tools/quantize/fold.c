@@ -141,11 +141,17 @@ static void unscale_inputs(const struct fold *f, struct tft_layer *b)
     }
 }
 
+/* A matrix that reads hidden activations; NULL: the block has none beside MAT_DOWN. */
+static struct tft_linear *shared_down(struct tft_layer *b)
+{
+    return b->side_out.w.rows ? NULL : layers_linear(b, MAT_SHARED_DOWN);
+}
+
 void fold_rotate(const struct fold *f, struct tft_layer *b)
 {
     rotate_values(f, b);
     rotate_down(f, layers_linear(b, MAT_DOWN));
-    rotate_down(f, layers_linear(b, MAT_SHARED_DOWN));
+    rotate_down(f, shared_down(b));
 }
 
 void fold_scale(const struct fold *f, struct tft_layer *b)
@@ -160,7 +166,7 @@ void fold_undo(const struct fold *f, struct tft_layer *b)
     unscale_inputs(f, b);
     rotate_values(f, b);
     restore_down(f, layers_linear(b, MAT_DOWN));
-    restore_down(f, layers_linear(b, MAT_SHARED_DOWN));
+    restore_down(f, shared_down(b));
 }
 
 /* ----------------------------------------------------------------------------------- the prefix */

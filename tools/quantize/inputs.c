@@ -23,14 +23,19 @@ const char *quantize_matrix_format(const struct tft_layer *b, int which)
                                                   [MAT_K] = "blk.%u.ssm_alpha",
                                                   [MAT_V] = "blk.%u.ssm_beta",
                                                   [MAT_O] = "blk.%u.ssm_out"};
+    static const char *const mamba[LAYER_MATS] = {
+        [MAT_Q] = "blk.%u.ssm_in", [MAT_O] = "blk.%u.ssm_out"};
     static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
                                              "blk.%u.ffn_down_exps"};
     if (which >= MAT_GATE && tft_layer_has_experts(b))
         return of_experts[which - MAT_GATE];
     if (which >= MAT_SHARED_GATE && tft_layer_has_experts_beside(b))
         return attention[which - MAT_SHARED_GATE + MAT_GATE];
+    if (b->side_out.w.rows && (which == MAT_Z || which == MAT_SHARED_DOWN))
+        return mamba[which == MAT_Z ? MAT_Q : MAT_O];
     const char *own = b->mixer == TFT_MIX_SHORT_CONV  ? conv[which]
                       : b->mixer == TFT_MIX_DELTA_NET ? delta[which]
+                      : b->mixer == TFT_MIX_MAMBA     ? mamba[which]
                                                       : NULL;
     return own ? own : attention[which];
 }
@@ -62,6 +67,8 @@ static size_t hidden_width(const struct tft_model *m, const struct tft_layer *la
 
 static size_t shared_width(const struct tft_model *m, const struct tft_layer *layer)
 {
+    if (m->mamba_beside)
+        return layer ? layer->side_out.w.cols : m->mixed_width;
     bool has = layer ? tft_layer_has_experts(layer) && layer->up.w.rows : m->shared_expert;
     return !has ? 0 : layer ? layer->down.w.cols : m->n_ff;
 }
@@ -75,7 +82,7 @@ static size_t beside_width(const struct tft_model *m, const struct tft_layer *la
 size_t quantize_input_width(const struct tft_model *m, const struct tft_layer *layer,
                             uint32_t which)
 {
-    return which == TFT_IN_O        ? layer ? layer->o.w.cols : (size_t)m->n_head * m->head_dim
+    return which == TFT_IN_O        ? layer ? layer->o.w.cols : m->mixed_width
            : which == TFT_IN_DOWN   ? hidden_width(m, layer)
            : which == TFT_IN_SHARED ? shared_width(m, layer)
            : which == TFT_IN_BESIDE ? beside_width(m, layer)

@@ -221,7 +221,7 @@ static bool can_scale(const struct conversion *c, const struct tft_layer *b, uin
         return b->ffn_norm.w;
     if (which == TFT_IN_DOWN)
         return b->gate.w.rows && !b->up.bias && !quantize_down_block(c->m, c->o);
-    return true;
+    return which != TFT_IN_SHARED; /* Mamba-2 makes it */
 }
 
 /* The KV head's channel from which channel k of attention's output is mixed. */
@@ -288,7 +288,8 @@ static void choose_awq(struct conversion *c, struct tft_layer *b)
     for (uint32_t i = 0; i < TFT_INPUT_KINDS && !failed(c); i++)
         if (c->moments.h[i] && can_scale(c, b, i))
             scale_input(c, b, i, size);
-    for (size_t k = 0; k < quantize_input_width(c->m, b, TFT_IN_O); k++)
+    size_t heads = b->mixer == TFT_MIX_ATTENTION ? quantize_input_width(c->m, b, TFT_IN_O) : 0;
+    for (size_t k = 0; k < heads; k++)
         c->fold.values[value_channel(c->m, k)] = c->fold.factor[TFT_IN_O][k];
     free(size);
     c->steps++;
@@ -350,7 +351,8 @@ static bool round_progress(void *user, double done)
 static uint32_t *channel_map(const struct conversion *c, const struct tft_layer *b, uint32_t which)
 {
     size_t n = quantize_input_width(c->m, b, which), dim = c->m->head_dim;
-    const int32_t *order = which == TFT_IN_O ? c->kv.value_order : NULL;
+    bool values = which == TFT_IN_O && b->mixer == TFT_MIX_ATTENTION;
+    const int32_t *order = values ? c->kv.value_order : NULL;
     uint32_t *map = malloc(n * sizeof *map), shared = c->m->n_head / c->m->n_head_kv;
     for (size_t k = 0; map && k < n; k++)
         map[k] = (uint32_t)(order ? k / dim * dim + (size_t)order[k / dim / shared * dim + k % dim]
@@ -569,6 +571,10 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
+    if (m->parts & TFT_BIT(TFT_PART_HALF_BLOCKS))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: quantize does not support %s yet: %s",
+                        m->source.name, m->arch->name,
+                        tft_parts_unknown(m, ~TFT_BIT(TFT_PART_HALF_BLOCKS)));
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
@@ -601,7 +607,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         m->source.name, o->n_text, o->window);
     if (m->n_embd > TFT_PANEL_MAX_K ||
         quantize_input_width(m, NULL, TFT_IN_DOWN) > TFT_PANEL_MAX_K ||
-        (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
+        m->mixed_width > TFT_PANEL_MAX_K)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a weight matrix has rows longer than %d, which panels do not support",
                         m->source.name, TFT_PANEL_MAX_K);

@@ -16,7 +16,7 @@ static struct histogram *histogram_of(const struct input_stats *st, uint32_t whi
 /* Applies to x: [n] the transforms that the quantized model's linear layer reads through. */
 static void transform(const struct input_stats *st, uint32_t which, float *x, size_t n)
 {
-    bool hidden = which == TFT_IN_DOWN || which == TFT_IN_SHARED;
+    bool hidden = which == TFT_IN_DOWN || (which == TFT_IN_SHARED && !st->m->mamba_beside);
     uint32_t block = which == TFT_IN_O ? quantize_head_block(st->m, st->o)
                      : hidden          ? quantize_down_block(st->m, st->o)
                                        : 0;

@@ -21,7 +21,7 @@ struct tft_linear *layers_linear(struct tft_layer *b, int which)
     if (which >= MAT_GATE && experts)
         return of_experts[which - MAT_GATE];
     if (which > MAT_O && which < MAT_GATE && !experts)
-        return NULL;
+        return which == MAT_SHARED_DOWN && b->side_out.w.rows ? &b->side_out : NULL;
     struct tft_linear *l = which < MAT_O ? &b->reads[which] : after[which - MAT_O];
     return l->w.rows ? l : NULL;
 }
@@ -249,6 +249,8 @@ void layers_rotate(struct layers *y, uint32_t l)
     rotate_readers(y, b, TFT_IN_ATTN, &b->attn_norm);
     rotate_readers(y, b, TFT_IN_FFN, &b->ffn_norm);
     rotate_writer(y, &b->o, y->bias[0]);
+    if (b->side_out.w.rows)
+        rotate_writer(y, &b->side_out, NULL);
     rotate_writer(y, &b->down, y->bias[1]);
 }
 

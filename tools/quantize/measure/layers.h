@@ -65,7 +65,8 @@ void layers_close_sequences(struct layers *y);
 
 /* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. In a mixture of experts
    MAT_GATE, MAT_UP and MAT_DOWN are the matrices of all experts, one after another
-   (tft_mat_all_rows), and MAT_SHARED_GATE .. MAT_SHARED_DOWN the shared expert's. */
+   (tft_mat_all_rows), and MAT_SHARED_GATE .. MAT_SHARED_DOWN the shared expert's.
+   Where Mamba-2 is beside attention, MAT_Z and MAT_SHARED_DOWN are its first and last matrix. */
 struct tft_linear *layers_linear(struct tft_layer *b, int which);
 
 /* The f32 weights of a loaded layer's matrix. The caller may change them. */

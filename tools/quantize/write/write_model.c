@@ -270,6 +270,18 @@ static void put_taps(struct model_writer *f, const char *fmt, unsigned layer,
             tft_gguf_put_data(f->w, taps->w + (size_t)k * taps->channels + i, sizeof *taps->w);
 }
 
+static void put_mamba(struct model_writer *f, uint32_t l, const struct tft_layer *b)
+{
+    const struct tft_mamba_shape *s = &f->m->mamba;
+    put_taps(f, "blk.%u.ssm_conv1d", l, &b->taps);
+    put_vector(f, "blk.%u.ssm_conv1d", l, ".bias", b->taps.bias, b->taps.channels, NULL);
+    put_floats(f, "blk.%u.ssm_a", l, "", b->mamba.decay, s->heads, 1, NULL);
+    put_floats(f, "blk.%u.ssm_d", l, "", b->mamba.skip, s->heads, 1, NULL);
+    put_vector(f, "blk.%u.ssm_dt", l, ".bias", b->mamba.bias, s->heads, NULL);
+    put_floats(f, "blk.%u.ssm_norm", l, ".weight", b->mamba.norm.w, s->groups,
+               tft_mamba_width(s) / s->groups, NULL);
+}
+
 /* A mixer's tensors beside its matrices. */
 static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_layer *b)
 {
@@ -281,11 +293,13 @@ static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_layer
         put_vector(f, "blk.%u.ssm_a", l, "", b->delta.decay, m->delta.v_heads, NULL);
         put_vector(f, "blk.%u.ssm_dt", l, ".bias", b->delta.bias, m->delta.v_heads, NULL);
         put_norm(f, "blk.%u.ssm_norm", l, &b->delta.norm, m->delta.dim, NULL);
-    } else {
+    } else if (b->mixer == TFT_MIX_ATTENTION) {
         put_vector(f, "blk.%u.attn_sinks", l, ".weight", b->sinks, m->n_head, NULL);
         put_qk_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->n_head);
         put_qk_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->n_head_kv);
     }
+    if (tft_layer_has_mamba(b))
+        put_mamba(f, l, b);
 }
 
 /* Panels first, in the order in which a token uses them, so that they are read from memory in one
@@ -542,8 +556,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static bool alloc_scratch(struct model_writer *f)
 {
     const struct tft_model *m = f->m;
-    size_t q = (size_t)m->n_head * m->head_dim,
-           cols = larger(larger(m->n_embd, larger(m->n_ff, m->n_ff_expert)), q);
+    size_t cols = larger(larger(m->n_embd, larger(m->n_ff, m->n_ff_expert)), m->mixed_width);
     size_t kv = (size_t)m->n_head_kv * m->head_dim,
            layer = larger(larger(cols, kv), m->n_expert * larger(m->n_embd, m->n_ff_expert)),
            rows = larger(larger(layer, m->n_vocab), m->mixer_width);
