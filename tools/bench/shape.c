@@ -18,7 +18,7 @@ struct shape {
     uint32_t window;        /* tokens of the window, in layers that have one; 0: no layer has */
     uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: no experts */
     const char *mixers;     /* a letter for each layer, repeated: a(ttention), c(onvolution), d(elta
-                               net); NULL: all layers have attention */
+                               net), m(amba-2); NULL: all layers have attention */
     bool output_gate;       /* of attention: q has as many rows again */
     const char *ffn_norm, *out_norm; /* names of norms; NULL: the usual ones */
     enum tft_dtype type;    /* of the matrices, in an ordinary GGUF file; 0: a W8A8 file */
@@ -28,11 +28,14 @@ struct shape {
    width. */
 enum { CONV_TAPS = 3, DELTA_TAPS = 4, DELTA_HEADS = 16, DELTA_WIDTH = 128 };
 
+/* Of Mamba-2 in Granite 4 H 1B: one group, heads of MAMBA_DIM numbers. */
+enum { MAMBA_TAPS = 4, MAMBA_HEADS = 48, MAMBA_DIM = 64, MAMBA_STATE = 128 };
+
 /* From the config.json of the models: HuggingFaceTB/SmolLM2-135M, Qwen/Qwen2.5-0.5B,
    meta-llama/Llama-3.2-1B, Qwen/Qwen3-0.6B, HuggingFaceTB/SmolLM3-3B,
    microsoft/Phi-4-mini-instruct, google/gemma-3-1b-it, google/gemma-2-2b-it;
-   and of Granite 3 1B A400M, LFM2-1.2B, Qwen3.5-0.8B and Bonsai 1.7B. In all of them, the embedding is also the
-   head. */
+   and of Granite 3 1B A400M, Granite 4 H 1B, LFM2-1.2B, Qwen3.5-0.8B and Bonsai 1.7B. In all of
+   them, the embedding is also the head. */
 static const struct shape shapes[] = {
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, .bias = false},
     {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, .bias = true},
@@ -44,6 +47,7 @@ static const struct shape shapes[] = {
      .window = 512},
     {"gemma-2-2b", "gemma2", 2304, 9216, 26, 8, 4, 256, 256000, .post_norm = true, .window = 4096},
     {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, .experts = 32, .used = 8},
+    {"granite-4-h-1b", "granitehybrid", 1536, 4096, 40, 12, 4, 128, 100352, .mixers = "mmmmmammmm"},
     {"lfm2-1.2b", "lfm2", 2048, 8192, 16, 32, 8, 64, 65536, .qk_norm = true,
      .mixers = "ccaccaccacacacac", .out_norm = "token_embd_norm"},
     {"qwen3.5-0.8b", "qwen35", 1024, 3584, 24, 8, 2, 256, 248320, .qk_norm = true, .rot = 64,
@@ -166,6 +170,22 @@ static void put_delta(struct shape_weights *w, const struct shape *s, unsigned l
     put_floats(w, layer, "ssm_norm.weight", 1, DELTA_WIDTH, 1);
 }
 
+static void put_mamba(struct shape_weights *w, const struct shape *s, unsigned layer)
+{
+    uint32_t width = MAMBA_HEADS * MAMBA_DIM, channels = width + 2 * MAMBA_STATE;
+    struct shape_matrix x[] = {
+        {.format = "blk.%u.ssm_in", .rows = width + channels + MAMBA_HEADS, .cols = s->width},
+        {.format = "blk.%u.ssm_out", .rows = s->width, .cols = width},
+    };
+    shape_matrices(w, layer, x, sizeof x / sizeof *x);
+    put_floats(w, layer, "ssm_conv1d.weight", channels, MAMBA_TAPS, 0.5f);
+    put_floats(w, layer, "ssm_conv1d.bias", 1, channels, 0);
+    put_floats(w, layer, "ssm_a", MAMBA_HEADS, 1, -1);
+    put_floats(w, layer, "ssm_d", MAMBA_HEADS, 1, 1);
+    put_floats(w, layer, "ssm_dt.bias", 1, MAMBA_HEADS, 0);
+    put_floats(w, layer, "ssm_norm.weight", 1, width, 1);
+}
+
 static void put_ffn(struct shape_weights *w, const struct shape *s, unsigned layer)
 {
     struct shape_matrix x[] = {
@@ -192,6 +212,7 @@ static void put_tensors(struct shape_weights *w, const struct shape *s)
         switch (mixer(s, l)) {
         case 'c': put_conv(w, s, l); break;
         case 'd': put_delta(w, s, l); break;
+        case 'm': put_mamba(w, s, l); break;
         default: put_attention(w, s, l); break;
         }
         put_ffn(w, s, l);
@@ -232,14 +253,14 @@ static void put_inputs(struct shape_weights *w, const struct shape *s, enum tft_
     tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, range, n);
 }
 
-/* Puts the number of KV heads: one number, or one for each layer, 0 in layers with a
-   convolution. */
+/* Puts the number of KV heads: one number, or one for each layer, 0 in layers with a convolution
+   or Mamba-2. */
 static void put_kv_heads(struct shape_weights *w, const struct shape *s)
 {
     enum { MOST = 64 };
     int32_t heads[MOST];
     char key[80];
-    if (!has_mixer(s, 'c')) {
+    if (!has_mixer(s, 'c') && !has_mixer(s, 'm')) {
         put_u32(w, s, "attention.head_count_kv", s->kv_heads);
         return;
     }
@@ -251,16 +272,18 @@ static void put_kv_heads(struct shape_weights *w, const struct shape *s)
 
 static void put_state(struct shape_weights *w, const struct shape *s)
 {
+    bool mamba = has_mixer(s, 'm'), delta = has_mixer(s, 'd');
     if (has_mixer(s, 'c'))
         put_u32(w, s, "shortconv.l_cache", CONV_TAPS);
-    if (!has_mixer(s, 'd'))
+    if (delta)
+        put_u32(w, s, "full_attention_interval", (uint32_t)strlen(s->mixers));
+    if (!mamba && !delta)
         return;
-    put_u32(w, s, "full_attention_interval", (uint32_t)strlen(s->mixers));
-    put_u32(w, s, "ssm.conv_kernel", DELTA_TAPS);
-    put_u32(w, s, "ssm.inner_size", DELTA_HEADS * DELTA_WIDTH);
-    put_u32(w, s, "ssm.state_size", DELTA_WIDTH);
-    put_u32(w, s, "ssm.time_step_rank", DELTA_HEADS);
-    put_u32(w, s, "ssm.group_count", DELTA_HEADS);
+    put_u32(w, s, "ssm.conv_kernel", mamba ? MAMBA_TAPS : DELTA_TAPS);
+    put_u32(w, s, "ssm.inner_size", mamba ? MAMBA_HEADS * MAMBA_DIM : DELTA_HEADS * DELTA_WIDTH);
+    put_u32(w, s, "ssm.state_size", mamba ? MAMBA_STATE : DELTA_WIDTH);
+    put_u32(w, s, "ssm.time_step_rank", mamba ? MAMBA_HEADS : DELTA_HEADS);
+    put_u32(w, s, "ssm.group_count", mamba ? 1 : DELTA_HEADS);
 }
 
 static void put_values(struct shape_weights *w, const struct shape *s, enum tft_range kind)

@@ -59,6 +59,7 @@ static void test_formulas(void **state)
              TFT_BIT(TFT_PART_WINDOW),
          0, 26},
         {"lfm2-1.2b", 16, 8192, TFT_BIT(TFT_PART_SHORT_CONV), 2, 6},
+        {"granite-4-h-1b", 40, 4096, TFT_BIT(TFT_PART_MAMBA), 5, 4},
         {"qwen3.5-0.8b", 24, 3584,
          TFT_BIT(TFT_PART_DELTA_NET) | TFT_BIT(TFT_PART_OUTPUT_GATE), 3, 6},
     };
@@ -73,7 +74,9 @@ static void test_formulas(void **state)
         assert_int_equal(m->n_layer, want[i].layers);
         assert_int_equal(m->n_ff, want[i].ff);
         assert_int_equal(m->parts, want[i].parts);
-        assert_non_null(m->layer[want[i].attention].q_norm.w);
+        assert_int_equal(m->layer[want[i].attention].mixer, TFT_MIX_ATTENTION);
+        assert_true(strcmp(want[i].name, "granite-4-h-1b") == 0 ||
+                    m->layer[want[i].attention].q_norm.w);
         assert_int_equal(m->n_kv_layer, want[i].n_attention);
         assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
         assert_int_equal(tft_decode(s, 1), TFT_OK);
