@@ -50,6 +50,7 @@ enum {
     IMPORT_TURNED = 1 << 21,   /* matrices of experts have inputs as rows. With IMPORT_GATE or
                                   IMPORT_UP, columns of the gate and of up are in turns, and so are
                                   numbers of their biases */
+    IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number */
 };
 
 /*
@@ -63,6 +64,7 @@ enum {
  *      3 L         3 D, n_taps
  *      R           2 Q: for each head, the rows of queries, then the rows of a gate
  *      N Y Z C     of a delta net: heads of values, numbers of one head, of all heads, channels
+ *      O W U I     of Mamba-2: heads, numbers of all heads, channels, rows of the first matrix
  *      J B         numbers of a token's embedding for one layer, for all layers
  *      1           1, a dimension that the GGUF file does not have, unless it is the only one
  *      H G X       before the others: stacked tensors

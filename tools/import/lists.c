@@ -477,6 +477,47 @@ const struct import_tensor list_granite_experts[] = {
     {0},
 };
 
+/* Layers have attention or Mamba-2; all have the matrices that Granite calls shared, which are a
+   feed-forward of their own in layers without experts. */
+const struct import_tensor list_granitehybrid[] = {
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD",
+     IMPORT_ATTENDING | IMPORT_Q},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD",
+     IMPORT_ATTENDING | IMPORT_K},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_ATTENDING},
+    {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_ATTENDING},
+    {"layers.%u.mamba.in_proj.weight", "blk.%u.ssm_in.weight", "ID", IMPORT_STATEFUL},
+    {"layers.%u.mamba.conv1d.weight", "blk.%u.ssm_conv1d.weight", "U1L", IMPORT_STATEFUL},
+    {"layers.%u.mamba.conv1d.bias", "blk.%u.ssm_conv1d.bias", "U",
+     IMPORT_STATEFUL | IMPORT_MAY_MISS},
+    {"layers.%u.mamba.A_log", "blk.%u.ssm_a", "O",
+     IMPORT_STATEFUL | IMPORT_MINUS_EXP | IMPORT_COLUMN},
+    {"layers.%u.mamba.D", "blk.%u.ssm_d", "O", IMPORT_STATEFUL | IMPORT_COLUMN},
+    {"layers.%u.mamba.dt_bias", "blk.%u.ssm_dt.bias", "O", IMPORT_STATEFUL},
+    {"layers.%u.mamba.norm.weight", "blk.%u.ssm_norm.weight", "W", IMPORT_STATEFUL},
+    {"layers.%u.mamba.out_proj.weight", "blk.%u.ssm_out.weight", "DW", IMPORT_STATEFUL},
+    {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_gate.weight", "FD",
+     IMPORT_DENSE | IMPORT_GATE},
+    {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_up.weight", "FD",
+     IMPORT_DENSE | IMPORT_UP},
+    {"layers.%u.shared_mlp.output_linear.weight", "blk.%u.ffn_down.weight", "DF", IMPORT_DENSE},
+    {"layers.%u.block_sparse_moe.router.layer.weight", "blk.%u.ffn_gate_inp.weight", "XD",
+     IMPORT_MIXED},
+    {"layers.%u.block_sparse_moe.input_linear.weight", "blk.%u.ffn_gate_exps.weight", "XMD",
+     IMPORT_MIXED | IMPORT_GATE},
+    {"layers.%u.block_sparse_moe.input_linear.weight", "blk.%u.ffn_up_exps.weight", "XMD",
+     IMPORT_MIXED | IMPORT_UP},
+    {"layers.%u.block_sparse_moe.output_linear.weight", "blk.%u.ffn_down_exps.weight", "XDM",
+     IMPORT_MIXED},
+    {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_gate_shexp.weight", "SD",
+     IMPORT_MIXED | IMPORT_GATE | IMPORT_SHARED},
+    {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_up_shexp.weight", "SD",
+     IMPORT_MIXED | IMPORT_UP | IMPORT_SHARED},
+    {"layers.%u.shared_mlp.output_linear.weight", "blk.%u.ffn_down_shexp.weight", "DS",
+     IMPORT_MIXED | IMPORT_SHARED},
+    {0},
+};
+
 /* Beside list_ffn. */
 const struct import_tensor list_gemma4_experts[] = {
     {"layers.%u.router.proj.weight", "blk.%u.ffn_gate_inp.weight", "XD", IMPORT_MIXED},

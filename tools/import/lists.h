@@ -18,7 +18,8 @@ extern const struct import_tensor list_plain_ffn[], list_seed_norms[], list_one_
 
 /* Mixtures of experts. */
 extern const struct import_tensor list_experts[], list_mixtral_experts[], list_lfm2_experts[],
-    list_qwen2_shared[], list_granite_experts[], list_gemma4_experts[], list_fused_experts[],
+    list_qwen2_shared[], list_granite_experts[], list_granitehybrid[], list_gemma4_experts[],
+    list_fused_experts[],
     list_late_experts[], list_ernie_bias[], list_late_shared[], list_hunyuan_experts[],
     list_smallthinker_experts[], list_afmoe[], list_gpt_oss_experts[];
 

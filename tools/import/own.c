@@ -301,6 +301,63 @@ void import_granitemoe_dimensions(struct import *im)
     im->n_ff_shared = import_whole(im, "shared_intermediate_size", 0);
 }
 
+/* Whether layer l has attention; all others have Mamba-2. */
+static bool granitehybrid_attends(const struct import *im, size_t l)
+{
+    const char *type =
+        json_string_value(json_array_get(import_find(im, "layer_types|layers_block_type"), l));
+    return type && strcmp(type, "attention") == 0;
+}
+
+static void mamba_dimensions(struct import *im)
+{
+    enum { MOST = 1 << 12 };
+    im->n_taps = import_whole(im, "mamba_d_conv", IMPORT_NEEDED);
+    im->mamba.heads = import_whole(im, "mamba_n_heads", IMPORT_NEEDED);
+    im->mamba.dim = import_whole(im, "mamba_d_head", IMPORT_NEEDED);
+    im->mamba.groups = import_whole(im, "mamba_n_groups", 1);
+    im->mamba.state = import_whole(im, "mamba_d_state", IMPORT_NEEDED);
+    if (im->status == TFT_OK && (im->mamba.heads > MOST || im->mamba.dim > MOST ||
+                                 im->mamba.groups != 1 || im->mamba.state > MOST))
+        unsupported(im, "Mamba-2 with several groups, or of this size, is not supported");
+}
+
+/* Without experts, the matrices called shared are the feed-forward. */
+void import_granitehybrid_dimensions(struct import *im)
+{
+    uint64_t experts = import_whole(im, "num_local_experts", 0),
+             shared = import_whole(im, "shared_intermediate_size", (int64_t)im->n_ff);
+    mamba_dimensions(im);
+    attention_layers(im, granitehybrid_attends);
+    if (experts) {
+        expert_dimensions(im, true, true);
+        im->n_ff_shared = shared;
+    } else {
+        import_whole(im, "num_experts_per_tok", 0);
+        im->n_ff = shared;
+        im->n_leading = im->n_layer;
+    }
+}
+
+void import_granitehybrid_values(struct import *im)
+{
+    const char *positions = json_string_value(import_find(im, "position_embedding_type"));
+    const struct {
+        const char *key;
+        uint64_t n;
+    } numbers[] = {{"ssm.conv_kernel", im->n_taps},
+                   {"ssm.state_size", im->mamba.state},
+                   {"ssm.group_count", im->mamba.groups},
+                   {"ssm.time_step_rank", im->mamba.heads},
+                   {"ssm.inner_size", im->mamba.heads * im->mamba.dim}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
+    if (positions && strcmp(positions, "nope") == 0)
+        tft_gguf_put_bool(im->gguf, import_key(im, "rope.scaling.finetuned"), false);
+    if (im->n_expert)
+        import_expert_values(im);
+}
+
 void import_lfm2moe_dimensions(struct import *im)
 {
     conv_dimensions(im);

@@ -33,6 +33,11 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'Y': return im->delta.dim;
     case 'Z': return im->delta.v_heads * im->delta.dim;
     case 'C': return (2 * im->delta.k_heads + im->delta.v_heads) * im->delta.dim;
+    case 'O': return im->mamba.heads;
+    case 'W': return im->mamba.heads * im->mamba.dim;
+    case 'U': return im->mamba.heads * im->mamba.dim + 2 * im->mamba.groups * im->mamba.state;
+    case 'I':
+        return im->mamba.heads * (2 * im->mamba.dim + 1) + 2 * im->mamba.groups * im->mamba.state;
     case '1': return 1;
     case 'L': return im->n_taps;
     case 'X': return im->n_expert;

@@ -67,7 +67,8 @@ static const char no_effect[] =
     "moe_layer_end_index use_moe layer_switch order_of_interleaved_layers use_parallel_embedding "
     "use_embedding_sharing swiglu_limit initial_context_length experts_per_token "
     /* Mamba's, in hybrids */
-    "time_step_limit time_step_min time_step_max time_step_floor "
+    "time_step_limit time_step_min time_step_max time_step_floor mamba_expand mamba_chunk_size "
+    "mamba_conv_bias "
     /* one value in all models of the class */
     "_sliding_window_pattern mrope_interleaved normalization_function norm_type "
     "mlp_type position_embedding_type is_decoder pruned_heads ";
@@ -87,6 +88,7 @@ static const struct {
     {"tie_encoder_decoder", MUST_BE_FALSE},
     {"apply_residual_connection_post_layernorm", MUST_BE_FALSE},
     {"conv_bias", MUST_BE_FALSE},
+    {"mamba_proj_bias", MUST_BE_FALSE},
     {"block_use_swiglu", MUST_BE_TRUE},
     {"use_pos_enc", MUST_BE_TRUE},
     {"use_rmsnorm", MUST_BE_TRUE},

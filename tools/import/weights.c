@@ -66,7 +66,7 @@ static bool stays_f32(const struct import_target *t)
     return t->n_dims == 1 || import_ends(t->name, "norm.weight") ||
            import_ends(t->name, "ffn_gate_inp.weight") || import_ends(t->name, "_exps.bias") ||
            import_ends(t->name, "shortconv.conv.weight") ||
-           import_ends(t->name, "ssm_conv1d.weight") ||
+           import_ends(t->name, "ssm_conv1d.weight") || t->rule->how & IMPORT_COLUMN ||
            strcmp(t->name, "position_embd.weight") == 0;
 }
 
@@ -91,6 +91,11 @@ static void set_shape(const struct import *im, struct import_target *t)
     if (t->rule->how & IMPORT_TRANSPOSE) {
         t->ne[0] = import_dimension(im, shape[0]);
         t->ne[1] = import_dimension(im, shape[1]);
+    }
+    if (t->rule->how & IMPORT_COLUMN) {
+        t->ne[1] = t->ne[0];
+        t->ne[0] = 1;
+        t->n_dims = 2;
     }
     t->cols = t->ne[0];
     t->rows = 1;

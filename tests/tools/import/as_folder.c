@@ -145,6 +145,16 @@ static const struct {
     {" granitemoe granite_swa ", "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
     {" granitemoe granite_swa ", "ffn_up_shexp", "", IN_GATE},
     {" granitemoe granite_swa ", "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
+    {" granitehybrid ", "ffn_gate", "shared_mlp.input_linear", WITH_UP},
+    {" granitehybrid ", "ffn_up", "", IN_GATE},
+    {" granitehybrid ", "ffn_down", "shared_mlp.output_linear", AS_IT_IS},
+    {" granitehybrid ", "ssm_in", "mamba.in_proj", AS_IT_IS},
+    {" granitehybrid ", "ssm_out", "mamba.out_proj", AS_IT_IS},
+    {" granitehybrid ", "ssm_conv1d", "mamba.conv1d", AS_IT_IS},
+    {" granitehybrid ", "ssm_a", "mamba.A_log", AS_IT_IS},
+    {" granitehybrid ", "ssm_d", "mamba.D", AS_IT_IS},
+    {" granitehybrid ", "ssm_dt", "mamba.dt_bias", AS_IT_IS},
+    {" granitehybrid ", "ssm_norm", "mamba.norm", AS_IT_IS},
     {" gemma4 ", "ffn_gate_inp", "router.proj", AS_IT_IS},
     {" gemma4 ", "ffn_gate_exps", "experts.gate_up_proj", WITH_UP},
     {" gemma4 ", "ffn_up_exps", "", IN_GATE},
@@ -174,10 +184,10 @@ static const struct {
     {" gemma4 ", "post_norm", "post_per_layer_input_norm", AS_IT_IS},
     {" gemma4 ", "layer_output_scale", "layer_scalar", AS_IT_IS},
     {" gemma2 gemma3 gemma4 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
-    {" llama mistral3 smollm3 granite granitemoe granite_swa minicpm arcee olmo ", "attn_q",
-     "self_attn.q_proj", ROTATED},
-    {" llama mistral3 smollm3 granite granitemoe granite_swa minicpm arcee olmo ", "attn_k",
-     "self_attn.k_proj", ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo ",
+     "attn_q", "self_attn.q_proj", ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo ",
+     "attn_k", "self_attn.k_proj", ROTATED},
     {" bitnet ", "attn_q", "self_attn.q_proj", WIDENED},
     {" bitnet ", "attn_k", "self_attn.k_proj", WIDENED},
     {" bitnet ", "attn_v", "self_attn.v_proj", WIDENED},
@@ -278,7 +288,7 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
             last = strcmp(part, "ffn_gate_inp") ? "router.per_expert_scale" : "router.scale";
         if (is(t, "gpt-oss") && strstr(part, "_exps"))
             kind = strcmp(kind, ".bias") == 0 ? "_bias" : "";
-        bool bare = is_in(" exp_probs_b ssm_a ssm_dt layer_output_scale attn_sinks ", part) ||
+        bool bare = is_in(" exp_probs_b ssm_a ssm_d ssm_dt layer_output_scale attn_sinks ", part) ||
                     (is(t, "qwen35moe") && strstr(part, "_exps")) ||
                     (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
         snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
@@ -411,6 +421,11 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
 {
     uint64_t cols = from->ne[0], rows = from->ne[1], matrices = from->ne[2];
     bool vector = from->n_dims == 1;
+    if (!vector && cols == 1) { /* of Mamba-2: a number in each row */
+        cols = rows;
+        rows = 1;
+        vector = true;
+    }
     if (how == APART) {
         for (uint64_t r = 0; r < rows; r++) {
             char one[160];
@@ -766,6 +781,13 @@ static void put_own(FILE *f, const struct toy *t)
         fputs("\"embedding_multiplier\":3,\"residual_multiplier\":0.4,\"logits_scaling\":1.7,"
               "\"attention_multiplier\":0.21,",
               f);
+    if (is(t, "granitehybrid"))
+        fputs("\"num_local_experts\":0,\"shared_intermediate_size\":72,\"mamba_d_conv\":4,"
+              "\"mamba_n_heads\":3,\"mamba_d_head\":32,\"mamba_n_groups\":1,"
+              "\"mamba_d_state\":20,\"mamba_expand\":2,\"mamba_conv_bias\":true,"
+              "\"mamba_proj_bias\":false,\"position_embedding_type\":\"rope\",\"layer_types\":"
+              "[\"mamba\",\"attention\",\"mamba\",\"attention\",\"mamba\"],",
+              f);
     if (is(t, "minicpm"))
         fprintf(f, "\"scale_emb\":3,\"scale_depth\":%.17g,\"dim_model_base\":%.17g,",
                 0.4 * sqrt(t->n_layer), t->n_embd / 1.7);
@@ -849,6 +871,7 @@ static const struct {
     {"gemma3", "Gemma3ForConditionalGeneration", "gelu_pytorch_tanh"},
     {"gemma4", "Gemma4ForConditionalGeneration", "gelu_pytorch_tanh"},
     {"granite", "GraniteForCausalLM", "silu"},
+    {"granitehybrid", "GraniteMoeHybridForCausalLM", "silu"},
     {"minicpm", "MiniCPMForCausalLM", "silu"},
     {"olmo2", "Olmo2ForCausalLM", "silu"},
     {"exaone4", "Exaone4ForCausalLM", "silu"},

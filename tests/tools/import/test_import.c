@@ -172,6 +172,7 @@ static void every_architecture(void **state)
     same_model(&state_toys[0], 1); /* lfm2 */
     same_model(&state_toys[2], 1); /* qwen35 */
     same_model(&state_toys[3], 1);
+    same_model(&state_toys[4], 1); /* granitehybrid */
     for (int i = 0; i < N_LAYER_TOYS; i++)
         as_in_folders(layer_folder_toy(i));
     for (int i = 0; i < N_EXPERTS; i++)
