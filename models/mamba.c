@@ -40,7 +40,7 @@ static void load_mamba(struct tft_load *ld, unsigned layer, struct tft_linear *i
     struct tft_model *m = ld->m;
     const struct tft_mamba_shape *s = &m->mamba;
     struct tft_layer *b = tft_load_layer(ld, layer);
-    const char *conv = "blk.%u.ssm_conv1d", *norm = "blk.%u.ssm_norm";
+    const char *norm = "blk.%u.ssm_norm";
     uint32_t d = m->n_embd, width = tft_mamba_width(s), channels = tft_mamba_channels(s),
              taps = tft_load_dim(ld, "ssm.conv_kernel", 0, TFT_CONV_TAPS),
              projected = width + channels + s->heads;
@@ -49,13 +49,12 @@ static void load_mamba(struct tft_load *ld, unsigned layer, struct tft_linear *i
     tft_load_mixer_room(ld, width, projected);
     *in = tft_load_linear(ld, "blk.%u.ssm_in", layer, projected, d, false);
     *out = tft_load_linear(ld, "blk.%u.ssm_out", layer, d, width, false);
-    b->taps = tft_load_taps(ld, conv, layer, taps, channels);
-    if (tft_load_has_bias(ld, conv, layer))
-        b->taps.bias = tft_load_vector(ld, "blk.%u.ssm_conv1d.bias", layer, channels);
+    b->taps = tft_load_taps(ld, "blk.%u.ssm_conv1d", layer, taps, channels);
+    b->taps.bias = tft_load_vector(ld, "blk.%u.ssm_conv1d.bias", layer, channels);
     b->mamba.decay = column(ld, "blk.%u.ssm_a", layer, s->heads);
     b->mamba.skip = column(ld, "blk.%u.ssm_d", layer, s->heads);
     b->mamba.bias = tft_load_vector(ld, "blk.%u.ssm_dt.bias", layer, s->heads);
-    if (tft_load_has_norm(ld, norm, layer))
+    if (!m->mamba_beside || tft_load_has_norm(ld, norm, layer)) /* falcon-h1 may lack it */
         b->mamba.norm = tft_load_head_norms(ld, norm, layer, s->groups, width / s->groups);
     tft_load_state(ld, b, (uint64_t)(taps - 1) * channels + (uint64_t)width * s->state);
 }

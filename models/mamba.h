@@ -7,7 +7,7 @@
  *      x, b, c = silu(conv(m) + bias)          over the last tokens, channel by channel
  *      step = softplus(s + bias)               per head
  *      S = exp(a step) S + b (step x); y = S c + d x       per head; a < 0
- *      Wout (rms(y * silu(z)) g)               the norm per group; falcon-h1 has none
+ *      Wout (rms(y * silu(z)) g)               the norm per group; falcon-h1 may lack it
  *
  * The state is the input of conv for the last tokens, and S of all heads.
  */
