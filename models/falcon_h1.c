@@ -37,9 +37,10 @@ static void layer(struct tft_pass *p, uint32_t l)
 {
     const struct tft_layer *b = &p->m->layer[l];
     tft_norm(p, &b->attn_norm, &b->q);
-    tft_mamba_mix_beside(p, b);
-    tft_residual(p, &b->side_out, TFT_A);
+    tft_project(p, &b->side); /* these four products read the same input, so one after the other */
     tft_qkv(p, b);
+    tft_mamba(p, b);
+    tft_residual(p, &b->side_out, TFT_A);
     tft_rope(p, b);
     tft_attention(p, l);
     tft_residual(p, &b->o, TFT_A);

@@ -88,9 +88,3 @@ void tft_mamba_mix(struct tft_pass *p, uint32_t layer)
     if (layer + 1 == p->m->n_layer)
         tft_keep_last(p);
 }
-
-void tft_mamba_mix_beside(struct tft_pass *p, const struct tft_layer *b)
-{
-    tft_project(p, &b->side);
-    tft_mamba(p, b);
-}

@@ -31,7 +31,4 @@ bool tft_mamba_load_beside(struct tft_load *ld, unsigned layer);
 /* A, from XN. After the mixer of the last layer, only tokens that need logits go on. */
 void tft_mamba_mix(struct tft_pass *p, uint32_t layer);
 
-/* A, from XN, before the layer's attention. */
-void tft_mamba_mix_beside(struct tft_pass *p, const struct tft_layer *b);
-
 #endif
