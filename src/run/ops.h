@@ -75,8 +75,8 @@ struct tft_ops {
     /* A = the block's delta net of M, Q, K and V, as short_conv */
     void (*delta_net)(struct tft_pass *p, const struct tft_layer *b);
 
-    /* A = the block's Mamba-2 of M (models/mamba.h), as short_conv, in the form that its last matrix
-       takes */
+    /* A = the block's Mamba-2 of M (models/mamba.h), as short_conv, in the form that its
+       last matrix takes */
     void (*mamba)(struct tft_pass *p, const struct tft_layer *b);
 
     /* G = a(Wgate XN) * Wup XN, or a(Wup XN) where gate is NULL, in the form that down takes */
