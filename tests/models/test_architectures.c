@@ -6,6 +6,7 @@
 #include "caches.h"
 #include "model/open.h"
 #include "models/registry.h"
+#include "half_toys.h"
 #include "more_toys.h"
 #include "tools/quantize/tune/tune.h"
 #include "w8a8.h"
@@ -265,6 +266,10 @@ static void quantize_refuses(void **state)
         struct quantize_opts o = usual(&state_toys[i]);
         o.rotate = QUANTIZE_ROTATE_O;
         refuses(&state_toys[i], &o, "cannot rotate attention's output in");
+    }
+    for (int i = 0; i < N_HALF; i++) {
+        struct quantize_opts o = usual(&half_toys[i]);
+        refuses(&half_toys[i], &o, "yet: blocks without either a mixer or a feed-forward");
     }
     struct quantize_opts reorder = usual(toy_of("qwen35"));
     reorder.kv = "skvq";
