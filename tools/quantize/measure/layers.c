@@ -250,7 +250,7 @@ void layers_rotate(struct layers *y, uint32_t l)
     rotate_readers(y, b, TFT_IN_FFN, &b->ffn_norm);
     rotate_writer(y, &b->o, y->bias[0]);
     if (b->side_out.w.rows)
-        rotate_writer(y, &b->side_out, NULL);
+        rotate_writer(y, &b->side_out, y->bias[2]);
     rotate_writer(y, &b->down, y->bias[1]);
 }
 
@@ -519,7 +519,8 @@ static bool open_rotation(struct layers *y)
     y->ones = alloc_floats(n, 1);
     y->bias[0] = alloc_floats(n, 1);
     y->bias[1] = alloc_floats(n, 1);
-    if (!y->ones || !y->bias[0] || !y->bias[1] ||
+    y->bias[2] = alloc_floats(n, 1);
+    if (!y->ones || !y->bias[0] || !y->bias[1] || !y->bias[2] ||
         !rotate_residual_open(&y->rotation, n, y->s->n_threads))
         return false;
     for (size_t i = 0; i < n; i++)
@@ -709,6 +710,7 @@ void layers_close(struct layers *y)
     tft_port_free(y->ones);
     tft_port_free(y->bias[0]);
     tft_port_free(y->bias[1]);
+    tft_port_free(y->bias[2]);
     rotate_residual_close(&y->rotation);
     *y = (struct layers){0};
 }

@@ -36,7 +36,7 @@ struct layers {
     struct residual_rotation rotation; /* n is 0: the residual stream is not rotated */
     float *ones;    /* [D] weights of norms after their gain was moved into matrices; NULL if no
                        rotation */
-    float *bias[2]; /* [D] rotated biases of the loaded layer's o and down; likewise */
+    float *bias[3]; /* [D] rotated biases of the loaded layer's o, down and side_out; likewise */
 };
 
 /* Sizes for layers_open_empty. */
