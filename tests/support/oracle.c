@@ -1000,7 +1000,7 @@ static void mixture_block(struct oracle *o, size_t l, double *x, const double *r
 {
     const struct matrix *w = o->layer + l * PARTS, none = {0};
     double *y = calloc(o->d, sizeof *y), gate = 0;
-    bool fused = !w[SGATE].w;
+    bool fused = w[SUP].rows > w[SDOWN].cols; /* else without SGATE there is no gate */
     add_experts(o, l, y, r, h);
     if (w[SGATEW].w)
         product(&gate, w[SGATEW], h, NULL);

@@ -579,7 +579,7 @@ static const char *key(const struct toy *t, const char *name)
 
 static const struct {
     const char *arch;
-    struct toy_number number[11];
+    struct toy_number number[12]; /* the last one has no key */
 } usual[] = {
     {"granite",
      {{"embedding_scale", TOY_F32, 3},

@@ -558,8 +558,9 @@ static bool alloc_scratch(struct model_writer *f)
     const struct tft_model *m = f->m;
     size_t cols = larger(larger(m->n_embd, larger(m->n_ff, m->n_ff_expert)), m->mixed_width);
     size_t kv = (size_t)m->n_head_kv * m->head_dim,
-           layer = larger(larger(cols, kv), m->n_expert * larger(m->n_embd, m->n_ff_expert)),
-           rows = larger(larger(layer, m->n_vocab), m->mixer_width);
+           layer = larger(larger(larger(cols, kv), m->mixer_width),
+                          m->n_expert * larger(m->n_embd, m->n_ff_expert)),
+           rows = larger(layer, m->n_vocab);
     f->row = array_alloc(sizeof *f->row, tft_panel_rows(rows), 1, 1);
     f->bias = malloc(kv * sizeof *f->bias);
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
