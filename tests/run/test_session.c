@@ -128,9 +128,9 @@ static const uint64_t more_contracts[N_MORE] = {
     0x6b6a72732505d4bf, /* lfm2 with windows */
     0xa502f5e2bc709adf, /* qwen35 */
     0x61d34f1fedf794dd, /* qwen35, every other layer */
-    0x0000000000000000, /* granitehybrid */
-    0x0000000000000000, /* granitehybrid with groups */
-    0x0000000000000000, /* falcon-h1 */
+    0x3bb99de551a242b0, /* granitehybrid */
+    0x873c94a164027d87, /* granitehybrid with groups */
+    0x6b933b756ef9ba1f, /* falcon-h1 */
 };
 
 static void more_architectures_same_bits(void **state)
