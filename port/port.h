@@ -21,6 +21,10 @@
 void *tft_port_alloc(size_t size, size_t align);
 void tft_port_free(void *ptr); /* ptr may be NULL */
 
+/* The bytes of memory that this process may use: the machine's, or fewer by its cgroup's limit.
+   0: unknown. */
+uint64_t tft_port_memory(void);
+
 /* ---- files */
 
 struct tft_map {
@@ -41,6 +45,13 @@ void tft_port_unmap(struct tft_map *map);
 /* Frees the memory of the whole pages among bytes [begin, end) of a mapped file. The pages stay
    mapped: the next use reads them from the file again. */
 void tft_port_forget(const struct tft_map *map, size_t begin, size_t end);
+
+/* Starts to read the pages of bytes [begin, end) of a mapped file, and does not wait for them. */
+void tft_port_prefetch(const struct tft_map *map, size_t begin, size_t end);
+
+/* As tft_port_forget. The system's copy of the pages is freed too, where the system allows this and
+   no other process maps them: the next use reads them from the disk. */
+void tft_port_evict(const struct tft_map *map, size_t begin, size_t end);
 
 /*
  * A temporary file is a new file that replaces another file once it is complete. If the system

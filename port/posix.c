@@ -101,13 +101,42 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
-void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
+/* Advice on bytes [begin, end) of the mapping, which begins with a page. */
+static void advise_map(const struct tft_map *map, size_t begin, size_t end, int hint)
+{
+    if (begin < end)
+        advise((void *)(uintptr_t)(map->data - map->lead + begin), end - begin, hint);
+}
+
+/* The whole pages among bytes [begin, end) of the file. */
+static void advise_whole_pages(const struct tft_map *map, size_t begin, size_t end, int hint)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    begin = (map->lead + begin + page - 1) / page * page;
-    end = (map->lead + end) / page * page;
-    if (begin < end)
-        advise((void *)(uintptr_t)(map->data - map->lead + begin), end - begin, MADV_DONTNEED);
+    advise_map(map, (map->lead + begin + page - 1) / page * page, (map->lead + end) / page * page,
+               hint);
+}
+
+void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
+{
+    advise_whole_pages(map, begin, end, MADV_DONTNEED);
+}
+
+void tft_port_prefetch(const struct tft_map *map, size_t begin, size_t end)
+{
+    /* Linux reads no more for one call than the read-ahead of the device, which is rarely less */
+    enum { STEP = 128 << 10 };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    end += map->lead;
+    for (size_t at = (map->lead + begin) / page * page; at < end; at += STEP)
+        advise_map(map, at, end - at < STEP ? end : at + STEP, MADV_WILLNEED);
+}
+
+void tft_port_evict(const struct tft_map *map, size_t begin, size_t end)
+{
+#ifdef MADV_PAGEOUT /* DONTNEED alone leaves the pages in the page cache */
+    advise_whole_pages(map, begin, end, MADV_PAGEOUT);
+#endif
+    tft_port_forget(map, begin, end);
 }
 
 /* The folder of a path; the caller frees it; NULL: out of memory. */
@@ -370,12 +399,27 @@ static long quota_of(bool v2, const char *folder)
     return n[0] < n[1] ? 1 : n[0] / n[1];
 }
 
-/* The smallest quota of a cgroup and its ancestors, in CPUs; 0 without a limit. Changes folder. */
-static long least_quota(bool v2, char *folder)
+/* The memory limit of one cgroup in bytes; 0 without a limit. cgroup v2 has a number or "max"; v1
+   has a very large number for no limit. */
+static long memory_limit_of(bool v2, const char *folder)
+{
+    char path[512];
+    long n[2] = {0};
+    snprintf(path, sizeof path,
+             v2 ? "/sys/fs/cgroup%s/memory.max" : "/sys/fs/cgroup/memory%s/memory.limit_in_bytes",
+             folder);
+    return read_numbers(path, n) == 1 && n[0] > 0 ? n[0] : 0;
+}
+
+/* A limit of one cgroup; 0: it has none. */
+typedef long limit_fn(bool v2, const char *folder);
+
+/* The smallest limit of a cgroup and its ancestors; 0: there is none. Changes folder. */
+static long least_limit(limit_fn *limit, bool v2, char *folder)
 {
     long least = 0;
     for (;;) {
-        long q = quota_of(v2, strcmp(folder, "/") == 0 ? "" : folder);
+        long q = limit(v2, strcmp(folder, "/") == 0 ? "" : folder);
         if (q && (!least || q < least))
             least = q;
         char *slash = strrchr(folder, '/');
@@ -395,9 +439,9 @@ static bool lists(const char *list, size_t n, const char *controller)
     return false;
 }
 
-/* The quota of this process's cgroup, in CPUs; 0 without a limit. A line is NUMBER:LIST:FOLDER. v2
-   has an empty list, and may be there beside v1, without a quota. */
-static long cgroup_cpus(void)
+/* The limit of this process's cgroup by a controller of v1; 0 without a limit. A line is
+   NUMBER:LIST:FOLDER. v2 has an empty list, and may be there beside v1, without a limit. */
+static long cgroup_limit(limit_fn *limit, const char *controller)
 {
     char line[512];
     long least = 0;
@@ -409,7 +453,7 @@ static long cgroup_cpus(void)
         size_t n = (size_t)(path - ++list);
         path++;
         path[strcspn(path, "\n")] = 0;
-        long q = !n || lists(list, n, "cpu") ? least_quota(!n, path) : 0;
+        long q = !n || lists(list, n, controller) ? least_limit(limit, !n, path) : 0;
         if (q && (!least || q < least))
             least = q;
     }
@@ -450,8 +494,13 @@ int tft_port_affinity(void)
 int tft_port_cpus(void)
 {
     int n = tft_port_affinity();
-    long quota = cgroup_cpus();
+    long quota = cgroup_limit(quota_of, "cpu");
     return quota && quota < n ? (int)quota : n;
+}
+
+static uint64_t cgroup_memory(void)
+{
+    return (uint64_t)cgroup_limit(memory_limit_of, "memory");
 }
 
 void tft_port_sleep(atomic_uint *word, unsigned seen)
@@ -477,6 +526,11 @@ int tft_port_cpus(void)
     return tft_port_affinity();
 }
 
+static uint64_t cgroup_memory(void)
+{
+    return 0;
+}
+
 /* All sleeping threads share a condition. */
 static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
@@ -498,6 +552,14 @@ void tft_port_wake(atomic_uint *word)
 }
 
 #endif
+
+uint64_t tft_port_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    uint64_t all = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0,
+             limit = cgroup_memory();
+    return limit && (!all || limit < all) ? limit : all;
+}
 
 #if defined __linux__ && defined __aarch64__
 

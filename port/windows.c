@@ -21,6 +21,12 @@ void tft_port_free(void *ptr)
     _aligned_free(ptr);
 }
 
+uint64_t tft_port_memory(void)
+{
+    MEMORYSTATUSEX m = {.dwLength = sizeof m};
+    return GlobalMemoryStatusEx(&m) ? m.ullTotalPhys : 0;
+}
+
 /* GetLastError() as an errno: the errors of file operations; EIO for others. */
 static int last_errno(void)
 {
@@ -125,6 +131,18 @@ void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
 {
     if (begin < end)
         VirtualUnlock((void *)(uintptr_t)(map->data + begin), end - begin);
+}
+
+void tft_port_prefetch(const struct tft_map *map, size_t begin, size_t end)
+{
+    WIN32_MEMORY_RANGE_ENTRY range = {(void *)(uintptr_t)(map->data + begin), end - begin};
+    if (begin < end)
+        PrefetchVirtualMemory(GetCurrentProcess(), 1, &range, 0);
+}
+
+void tft_port_evict(const struct tft_map *map, size_t begin, size_t end)
+{
+    tft_port_forget(map, begin, end);
 }
 
 /* Creates a file for writing; EEXIST if the name is taken. */

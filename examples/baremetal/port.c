@@ -16,6 +16,11 @@ void tft_port_free(void *ptr)
     (void)ptr;
 }
 
+uint64_t tft_port_memory(void)
+{
+    return 0;
+}
+
 /* ---- files: none. A model is opened in memory, by tft_model_open_mem. Temporary files need
    nothing here: the linker drops their callers. */
 
@@ -37,6 +42,16 @@ void tft_port_unmap(struct tft_map *map)
 }
 
 void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
+{
+    (void)map, (void)begin, (void)end;
+}
+
+void tft_port_prefetch(const struct tft_map *map, size_t begin, size_t end)
+{
+    (void)map, (void)begin, (void)end;
+}
+
+void tft_port_evict(const struct tft_map *map, size_t begin, size_t end)
 {
     (void)map, (void)begin, (void)end;
 }

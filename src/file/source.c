@@ -178,11 +178,33 @@ uint32_t tft_source_checksum(const struct tft_source *s)
     return tft_crc32(0, s->data + before, s->size - before);
 }
 
-void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n)
+bool tft_source_maps(const struct tft_source *s, const unsigned char *p)
+{
+    return map_of(s, p);
+}
+
+/* Advice on the n bytes at `from`. */
+static void advise(const struct tft_source *s, const unsigned char *from, uint64_t n,
+                   void (*advice)(const struct tft_map *map, size_t begin, size_t end))
 {
     const struct tft_map *map = map_of(s, from);
     if (map)
-        tft_port_forget(map, (size_t)(from - map->data), (size_t)(from - map->data + n));
+        advice(map, (size_t)(from - map->data), (size_t)(from - map->data) + (size_t)n);
+}
+
+void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n)
+{
+    advise(s, from, n, tft_port_forget);
+}
+
+void tft_source_prefetch(const struct tft_source *s, const unsigned char *from, uint64_t n)
+{
+    advise(s, from, n, tft_port_prefetch);
+}
+
+void tft_source_evict(const struct tft_source *s, const unsigned char *from, uint64_t n)
+{
+    advise(s, from, n, tft_port_evict);
 }
 
 void tft_source_close(struct tft_source *s)

@@ -67,6 +67,13 @@ uint32_t tft_source_checksum(const struct tft_source *s);
    that will hardly be read again. */
 void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n);
 
+/* Whether p, which points into the model, is in a mapped file. */
+bool tft_source_maps(const struct tft_source *s, const unsigned char *p);
+
+/* tft_port_prefetch and tft_port_evict, if the file is mapped. */
+void tft_source_prefetch(const struct tft_source *s, const unsigned char *from, uint64_t n);
+void tft_source_evict(const struct tft_source *s, const unsigned char *from, uint64_t n);
+
 /* Finds by name; NULL: absent. */
 const struct tft_value *tft_source_value(const struct tft_source *s, const char *key);
 const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const char *name);
