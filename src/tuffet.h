@@ -204,6 +204,12 @@ struct tft_model_opts {
     const char *ignore_keys; /* names of values ARCH.NAME, separated by commas, that count as
                                 absent. A file with a value that tuffet does not know, or that it
                                 cannot follow, is refused otherwise. NULL: none */
+    uint64_t experts_bytes;  /* of a mixture of experts in a file of tuffet pack or tuffet quantize,
+                                or of floats: the most bytes of experts that stay in memory. Passes
+                                ask for experts ahead of their use, and the least recently used ones
+                                give their memory back. Results are the same bits. 0: no bound, but
+                                if the file does not fit in the memory of this process and its
+                                cgroup, the experts get what the rest of the file leaves */
 };
 
 /*

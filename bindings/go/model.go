@@ -23,12 +23,13 @@ const (
 
 // ModelOptions is how to open a model. In every field the zero value is the default.
 type ModelOptions struct {
-	Tokenizer string  // the vocabulary file of a llama2.c model
-	Weights   Weights // how to hold weights that are quantized in the file
-	VocabOnly bool    // open the tokenizer alone; such a model cannot have sessions
-	Threads   int     // for packing and expanding weights; 0: one for each CPU
-	Device    string  // "cpu"; "cuda", or "cuda:1" for the second GPU
-	GPULayers uint32  // how many of the last layers the device computes; 0: all
+	Tokenizer    string  // the vocabulary file of a llama2.c model
+	Weights      Weights // how to hold weights that are quantized in the file
+	VocabOnly    bool    // open the tokenizer alone; such a model cannot have sessions
+	Threads      int     // for packing and expanding weights; 0: one for each CPU
+	Device       string  // "cpu"; "cuda", or "cuda:1" for the second GPU
+	GPULayers    uint32  // how many of the last layers the device computes; 0: all
+	ExpertsBytes uint64  // the most bytes of experts in memory; 0: by the size of the file
 }
 
 // Model is an open model: weights, tokenizer, architecture. It never changes.
@@ -123,6 +124,7 @@ func Open(path string, options *ModelOptions) (*Model, error) {
 	opts.n_threads = cInt(options.Threads)
 	opts.device = device
 	opts.gpu_layers = C.uint32_t(options.GPULayers)
+	opts.experts_bytes = C.uint64_t(options.ExpertsBytes)
 	var raw *C.struct_tft_model
 	var e C.struct_tft_error
 	if err := failure(C.tft_model_open(&raw, name, &opts, &e), &e); err != nil {

@@ -19,6 +19,7 @@
 struct tft_backend;
 struct tft_pass;
 struct tft_load;
+struct tft_resident;
 struct tft_transformer;
 
 /* An architecture: how a model of that name is loaded and computed. models/ has a file for each. */
@@ -408,6 +409,9 @@ struct tft_model {
     struct tft_stage stage[TFT_STAGES]; /* [n_stage] who computes which layers, in order */
     uint32_t n_stage;                   /* 0 with vocab_only */
     uint32_t n_host; /* layers that the CPU computes, the first ones: all without a device */
+
+    struct tft_resident *resident; /* which experts are in memory, and the only part of a model that
+                                      passes change; NULL: all may stay */
 
     struct tft_source source; /* keeps the file mapped */
     struct tft_allocator allocator_copy;

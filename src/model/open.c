@@ -9,6 +9,7 @@
 #include "model/load.h"
 #include "model/packed.h"
 #include "model/prefix.h"
+#include "model/resident.h"
 #include "model/unread.h"
 #include "model/w8a8.h"
 #include "port/port.h"
@@ -189,10 +190,14 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
         tft_load_check_all_used(&ld);
         tft_unread_refuse(&ld);
     }
+    if (ld.status == TFT_OK && !o->opts->vocab_only)
+        ld.status = tft_resident_open(m, o->opts->experts_bytes, err);
     if (ld.status == TFT_OK)
         ld.status = tft_convert(&m->kern, &m->source, ld.conversion, ld.n_conversion, o->opts, err);
-    if (ld.status == TFT_OK && ld.w8a8)
+    if (ld.status == TFT_OK && ld.w8a8) {
         ld.status = tft_flaws_refuse(m, o->opts->n_threads, err);
+        tft_resident_clear(m);
+    }
     return ld.status;
 }
 
@@ -260,6 +265,7 @@ enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o, st
 void tft_open_undo(struct tft_model *m)
 {
     tft_tokenizer_close(m->tokenizer);
+    tft_resident_close(m);
     tft_free(m->allocator, m->memory, m->memory_size);
     tft_source_close(&m->source);
     struct tft_allocator copy = m->allocator_copy;

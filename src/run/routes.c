@@ -3,7 +3,16 @@
 #include <float.h>
 #include <string.h>
 
+#include "buffers.h"
 #include "simd/expf.h"
+
+static void layout_wanted(struct tft_wanted *w, struct tft_arena *a, const struct tft_model *m)
+{
+    w->unit = tft_arena_take(a, m->n_expert, 4 * sizeof *w->unit);
+    w->in = tft_arena_take(a, TFT_GUESS_TOKENS, tft_buf_stride(m, TFT_R) * sizeof *w->in);
+    w->score = tft_arena_take(a, TFT_GUESS_TOKENS, tft_buf_stride(m, TFT_E) * sizeof *w->score);
+    w->route = tft_arena_take(a, m->n_expert_used, sizeof *w->route);
+}
 
 void tft_routes_layout(struct tft_routes *r, struct tft_arena *a, const struct tft_model *m,
                        uint32_t n_batch)
@@ -14,6 +23,8 @@ void tft_routes_layout(struct tft_routes *r, struct tft_arena *a, const struct t
     r->first = tft_arena_take(a, m->n_expert + 1, sizeof *r->first);
     r->token = tft_arena_take(a, n_batch, used * sizeof *r->token);
     r->weight = tft_arena_take(a, n_batch, used * sizeof *r->weight);
+    if (m->resident)
+        layout_wanted(&r->wanted, a, m);
 }
 
 void tft_routes_group(struct tft_routes *r, const struct tft_model *m, uint32_t begin,

@@ -11,6 +11,22 @@ struct tft_route {
     float weight;
 };
 
+/* Passes of at most this many tokens look for likely experts of the next layer. */
+enum { TFT_GUESS_TOKENS = 4 };
+
+/* The experts that a pass reads ahead of their use, if the model has a bound on their memory
+   (model/resident.h). */
+struct tft_wanted {
+    uint32_t *unit; /* [4 n_expert] in the order of use: gate and up of the layer's experts, down of
+                       the same, then likely units of the next layer. NULL: there is no bound */
+    uint32_t n, n_own; /* units; of the layer itself, which come first */
+    uint32_t asked;    /* the first ones that thread 0 has asked for */
+    bool guesses;      /* the next layer with experts looks for likely ones of the layer after */
+    float *in, *score; /* [TFT_GUESS_TOKENS, stride of R], [TFT_GUESS_TOKENS, stride of E] R and E of
+                          the pass's tokens by the next layer's router */
+    struct tft_route *route; /* [n_expert_used] */
+};
+
 /* K = n_expert_used. A pair is a token and one of its experts. */
 struct tft_routes {
     struct tft_route *of_token; /* [n_batch, K] a token's, by the number of the expert */
@@ -18,6 +34,7 @@ struct tft_routes {
     uint32_t *first;  /* [n_expert + 1] the pairs of expert e are first[e] .. first[e + 1] - 1 */
     uint32_t *token;  /* [n_batch K] token of a pair, in the order of an expert's tokens */
     float *weight;    /* [n_batch K] */
+    struct tft_wanted wanted;
 };
 
 /* Tokens of an expert that a thread takes together. Their inputs are copied beside each other. */

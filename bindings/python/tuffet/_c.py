@@ -38,7 +38,8 @@ class tft_model_opts(Structure):
                 ("weights", c_int), ("vocab_only", c_bool), ("n_threads", c_int),
                 ("progress", PROGRESS), ("progress_user", c_void_p), ("device", c_char_p),
                 ("gpu_layers", c_uint32), ("tokenizer_data", c_void_p),
-                ("tokenizer_size", c_size_t), ("ignore_keys", c_char_p)]
+                ("tokenizer_size", c_size_t), ("ignore_keys", c_char_p),
+                ("experts_bytes", c_uint64)]
 
 
 class tft_model_info(Structure):

@@ -48,6 +48,9 @@ pub struct ModelOptions {
     pub device: Option<String>,
     /// How many of the last layers the device computes; 0: all.
     pub gpu_layers: u32,
+    /// The most bytes of experts that stay in memory; 0: no bound, unless the file is larger than
+    /// memory.
+    pub experts_bytes: u64,
 }
 
 /// What a model is. Dimensions other than `n_vocab` are 0 if only the tokenizer is open.
@@ -113,6 +116,7 @@ impl Model {
         opts.n_threads = c_int::from(options.threads);
         opts.device = device.as_ref().map_or(null(), |d| d.as_ptr());
         opts.gpu_layers = options.gpu_layers;
+        opts.experts_bytes = options.experts_bytes;
         let mut raw = std::ptr::null_mut();
         check(|err| unsafe { sys::tft_model_open(&mut raw, path.as_ptr(), &opts, err) })?;
         Ok(Model { raw: NonNull::new(raw).expect("an open model") })

@@ -46,6 +46,7 @@ pub struct tft_model_opts {
     pub tokenizer_data: *const c_void,
     pub tokenizer_size: usize,
     pub ignore_keys: *const c_char,
+    pub experts_bytes: u64,
 }
 
 #[repr(C)]

@@ -8,6 +8,7 @@
  *                  int8.c on one of slots that are bytes
  *      conv.c      short convolutions; delta.c delta nets
  *      experts.c   mixtures of experts
+ *      ahead.c     reading experts ahead of their use
  *      layer_embed.c  per-layer embeddings
  *      ends.c      counts of bytes at the ends of static ranges
  *      cpu.c       the table
@@ -100,6 +101,20 @@ void tft_cpu_route(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
 void tft_cpu_set_aside(struct tft_pass *p, const struct tft_norm *w);
 void tft_cpu_add_aside(struct tft_pass *p, const struct tft_norm *w);
+
+/* ---- ahead.c */
+
+/* The layer after b, if this pass looks for its likely experts; else NULL. */
+const struct tft_layer *tft_cpu_guessed_layer(const struct tft_pass *p, const struct tft_layer *b);
+
+/* Lists the units that the pass wants when the tokens of b are grouped, and asks for the first ones.
+   next: as tft_cpu_guessed_layer. For thread 0 of a model with a bound on the memory of experts. */
+void tft_cpu_want(const struct tft_pass *p, const struct tft_layer *b,
+                  const struct tft_layer *next);
+
+/* Asks for this thread's share of the wanted units, as far ahead of unit `used` as the model says.
+   *asked: the units that have been asked for, at first `asked` of struct tft_wanted. */
+void tft_cpu_ask(const struct tft_pass *p, uint32_t *asked, uint32_t used);
 
 /* ---- layer_embed.c */
 

@@ -12,22 +12,22 @@
 
 /* --------------------------------------------------------------------------------------- router */
 
-/* y: [n, rows of w from begin to end] = R of tokens [t, t + n) times w. */
+/* y: [n, rows of w from begin to end] = n rows of R at x times w. */
 static void router_product(const struct tft_pass *p, const struct tft_mat *w, float *y, size_t ldy,
-                           size_t begin, size_t end, uint32_t t, uint32_t n)
+                           size_t begin, size_t end, const float *x, uint32_t n)
 {
-    struct tft_product product = {.y = y,
-                                  .ldy = ldy,
-                                  .x = tft_pass_row(p, TFT_R, t),
-                                  .ldx = tft_pass_stride(p, TFT_R),
-                                  .n = n};
+    struct tft_product product = {
+        .y = y, .ldy = ldy, .x = x, .ldx = tft_pass_stride(p, TFT_R), .n = n};
     if (begin < end && n)
         w->format->product(&p->m->kern, w, &product, begin, end);
 }
 
-/* E = Wrouter R: many tokens are shared out, the rows of few. */
-static void score(struct tft_pass *p, const struct tft_mat *router)
+/* E = Wrouter R: many tokens are shared out, the rows of few. The same for likely experts of the
+   next layer, whose router is `next`; NULL: they are not wanted. */
+static void score(struct tft_pass *p, const struct tft_mat *router, const struct tft_mat *next)
 {
+    const struct tft_wanted *w = &p->work->routes.wanted;
+    size_t ldx = tft_pass_stride(p, TFT_R), ldy = tft_pass_stride(p, TFT_E);
     size_t from = 0, to = router->rows;
     uint32_t begin = p->first, end = p->n;
     tft_pass_touch(p, BIT(TFT_R), BIT(TFT_E));
@@ -35,8 +35,12 @@ static void score(struct tft_pass *p, const struct tft_mat *router)
         tft_pass_share_tokens(p, &begin, &end);
     else
         tft_cpu_share_rows(p, &(struct tft_linear){.w = *router}, &from, &to);
-    router_product(p, router, tft_pass_row(p, TFT_E, begin) + from, tft_pass_stride(p, TFT_E), from,
-                   to, begin, end - begin);
+    router_product(p, router, tft_pass_row(p, TFT_E, begin) + from, ldy, from, to,
+                   tft_pass_row(p, TFT_R, begin), end - begin);
+    size_t at = begin - p->first;
+    if (next)
+        router_product(p, next, w->score + at * ldy + from, ldy, from, to, w->in + at * ldx,
+                       end - begin);
 }
 
 /* The weight of the block's own feed-forward: sigmoid(Wgate R), or 1. */
@@ -45,15 +49,14 @@ static float shared_weight(const struct tft_pass *p, const struct tft_experts *x
     float y = 0;
     if (!x->shared_gate.rows)
         return 1;
-    router_product(p, &x->shared_gate, &y, 1, 0, 1, t, 1);
+    router_product(p, &x->shared_gate, &y, 1, 0, 1, tft_pass_row(p, TFT_R, t), 1);
     return 1 / (1 + tft_expf(-y));
 }
 
-/* R of a token. */
-static void router_input(const struct tft_pass *p, const struct tft_layer *b, uint32_t t)
+/* r = R of a token. */
+static void router_input(const struct tft_pass *p, const struct tft_layer *b, uint32_t t, float *r)
 {
     const struct tft_norm *own = &b->experts.router_norm;
-    float *r = tft_pass_row(p, TFT_R, t);
     tft_cpu_norm_row(p, own->w || b->experts.raw ? own : &b->ffn_norm, t, r);
     if (p->m->router_scale != 1)
         p->m->kern.scale(r, p->m->router_scale, p->m->n_embd);
@@ -74,12 +77,17 @@ void tft_cpu_route(struct tft_pass *p, const struct tft_layer *b)
 {
     const struct tft_experts *x = &b->experts;
     struct tft_routes *r = &p->work->routes;
+    const struct tft_layer *next = tft_cpu_guessed_layer(p, b);
     uint32_t begin, end;
     tft_pass_touch(p, BIT(TFT_X), BIT(TFT_R));
     tft_pass_share_tokens(p, &begin, &end);
-    for (uint32_t t = begin; t < end; t++)
-        router_input(p, b, t);
-    score(p, &x->router);
+    for (uint32_t t = begin; t < end; t++) {
+        router_input(p, b, t, tft_pass_row(p, TFT_R, t));
+        if (next)
+            router_input(p, next, t,
+                         r->wanted.in + (size_t)(t - p->first) * tft_pass_stride(p, TFT_R));
+    }
+    score(p, &x->router, next ? &next->experts.router : NULL);
 
     tft_pass_touch(p, BIT(TFT_R) | BIT(TFT_E), BIT(TFT_E) | BIT(TFT_ROUTES));
     for (uint32_t t = begin; t < end; t++) {
@@ -87,8 +95,11 @@ void tft_cpu_route(struct tft_pass *p, const struct tft_layer *b)
         r->shared[t] = shared_weight(p, x, t);
     }
     tft_pass_touch(p, BIT(TFT_ROUTES), BIT(TFT_ROUTES));
-    if (p->tid == 0)
-        tft_routes_group(r, p->m, p->first, p->n);
+    if (p->tid != 0)
+        return;
+    tft_routes_group(r, p->m, p->first, p->n);
+    if (r->wanted.unit)
+        tft_cpu_want(p, b, next);
 }
 
 /* -------------------------------------------------------------------------------------- experts */
@@ -96,6 +107,7 @@ void tft_cpu_route(struct tft_pass *p, const struct tft_layer *b)
 /* Pairs [at, at + n) of an expert. */
 struct pairs {
     uint32_t expert, at, n;
+    uint32_t nth; /* of the pass's experts, counted from 1 */
 };
 
 /* The next pairs of the pass, at most `most` and of one expert, after `last`, which begins all
@@ -108,6 +120,7 @@ static bool next(const struct tft_pass *p, struct pairs *last, uint32_t most)
         last->expert++;
     if (last->expert == p->m->n_expert)
         return false;
+    last->nth += last->at == first[last->expert];
     uint32_t left = first[last->expert + 1] - last->at;
     last->n = left < most ? left : most;
     return true;
@@ -183,7 +196,9 @@ static void hidden_slices(const struct tft_pass *p, const struct tft_experts *x,
     }
 }
 
-static void hidden(struct tft_pass *p, const struct tft_experts *x, enum tft_activation a)
+/* asked: as in tft_cpu_ask. */
+static void hidden(struct tft_pass *p, const struct tft_experts *x, enum tft_activation a,
+                   uint32_t *asked)
 {
     size_t block = x->down.in->hadamard, unit = block > 64 ? block : 64, from, to,
            width = x->up.w.rows;
@@ -192,8 +207,11 @@ static void hidden(struct tft_pass *p, const struct tft_experts *x, enum tft_act
     tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
     to = to * unit < width ? to * unit : width;
     struct pairs pairs = {0};
-    while (from * unit < to && next(p, &pairs, TFT_EXPERT_TOKENS))
+    *asked = p->work->routes.wanted.asked;
+    while (from * unit < to && next(p, &pairs, TFT_EXPERT_TOKENS)) {
+        tft_cpu_ask(p, asked, pairs.nth - 1);
         hidden_slices(p, x, a, &pairs, from * unit, to);
+    }
     if (x->down.in->range != TFT_RANGE_TOKEN)
         return;
     tft_pass_touch(p, 0, BIT(TFT_H));
@@ -240,23 +258,27 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_act
     const struct tft_routes *r = &p->work->routes;
     float *sum = p->work->hidden[p->tid].gate;
     size_t begin, end;
+    uint32_t asked;
     if (!b->up.w.rows ||
         tft_layer_has_experts_beside(b)) { /* otherwise the block's own feed-forward has shown it,
                                               and counted it */
         tft_pass_tap(p, &x->up, TFT_XN);
         tft_cpu_count_ends(p, x->up.in, TFT_XN);
     }
-    hidden(p, x, a);
+    hidden(p, x, a, &asked);
     tft_pass_tap_rows(p, x->down.in, TFT_H, (size_t)(p->n - p->first) * p->m->n_expert_used);
     tft_cpu_count_pair_ends(p, x->down.in, TFT_H);
 
     tft_pass_touch(p, BIT(TFT_H) | BIT(TFT_ROUTES), BIT(TFT_Y));
     tft_cpu_share_rows(p, &x->down, &begin, &end);
-    if (begin == end)
+    if (begin == end) {
+        tft_cpu_ask(p, &asked, r->wanted.n_own);
         return;
+    }
     begin_sums(p, b, begin, end);
     struct pairs pairs = {0};
     while (next(p, &pairs, TFT_EXPERT_TOKENS)) {
+        tft_cpu_ask(p, &asked, r->wanted.n_own / 2 + pairs.nth - 1);
         struct tft_product h = hidden_rows(p, &x->down, &pairs);
         size_t slice = slice_rows(pairs.n);
         for (size_t i = begin; i < end; i += slice) {
