@@ -125,6 +125,7 @@ extern struct cli_model_options {
     const char *tokenizer, *cpu, *device, *ignore_keys;
     int weights; /* enum tft_weights */
     uint32_t threads, gpu_layers;
+    uint64_t experts_bytes;
 } cli_model_options;
 extern const struct cli_option cli_model_option_list[], cli_thread_option_list[],
     cli_tokenizer_option_list[], cli_cpu_option_list[], cli_key_option_list[];

@@ -46,6 +46,9 @@ const struct cli_option cli_model_option_list[] = {
      "mpirun)"},
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
      "compute only the last N layers and the head on the GPU (default all)"},
+    {0, "experts-mem", CLI_BYTES, &cli_model_options.experts_bytes, "SIZE",
+     "keep at most SIZE bytes of experts in memory, and read the others from MODEL as they are "
+     "needed; MODEL is a file of pack or quantize (default all, or as many as there is memory for)"},
     KEY_OPTION,
     {0},
 };
@@ -190,6 +193,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         .device = vocab_only ? NULL : device(),
         .gpu_layers = o->gpu_layers,
         .ignore_keys = o->ignore_keys,
+        .experts_bytes = o->experts_bytes,
     };
     enum tft_status status = tft_model_open(m, path, &opts, &err);
     if (opts.device && strcmp(opts.device, "mpi") == 0) {
