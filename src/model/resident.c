@@ -188,13 +188,11 @@ static uint64_t largest_unit(const struct tft_model *m, uint32_t n)
     return most;
 }
 
-/* The bytes of experts for which there is memory, if the file has `all`: an eighth of the memory is
-   for sessions and for the system. 0: there is enough for the whole file, or it is unknown. */
-static uint64_t room(const struct tft_model *m, uint64_t all)
+uint64_t tft_resident_room(uint64_t memory, uint64_t file, uint64_t experts)
 {
-    uint64_t memory = tft_port_memory(), file = tft_source_bytes(&m->source), rest = file - all;
+    uint64_t rest = file > experts ? file - experts : 0;
     memory -= memory / 8;
-    if (!memory || !all || file <= memory)
+    if (!memory || file <= memory)
         return 0;
     return memory > rest ? memory - rest : 1;
 }
@@ -251,7 +249,7 @@ enum tft_status tft_resident_open(struct tft_model *m, uint64_t most, struct tft
     if (!all)
         return given ? refuse(m, err) : TFT_OK;
     if (!given)
-        most = room(m, all);
+        most = tft_resident_room(tft_port_memory(), tft_source_bytes(&m->source), all);
     if (given && most < least)
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: %llu bytes of experts may stay in memory; one layer of one token "

@@ -1,4 +1,4 @@
-/* Quotas of cgroups, played: this fopen has files of /proc and /sys that the table names, and this
+/* Limits of cgroups, played: this fopen has files of /proc and /sys that the table names, and this
    sched_getaffinity a machine of 64 CPUs. */
 #define _GNU_SOURCE
 #include "test.h"
@@ -102,8 +102,42 @@ static void version_2(void **state)
     assert_int_equal(cpus_with((const struct file[]){{NULL, NULL}}), 64);
 }
 
+static uint64_t memory_with(const struct file *these)
+{
+    files = these;
+    return tft_port_memory();
+}
+
+static void memory(void **state)
+{
+    (void)state;
+    uint64_t all = memory_with((const struct file[]){{NULL, NULL}});
+    assert_in_range(all, 1 << 20, SIZE_MAX);
+    assert_int_equal(memory_with((const struct file[]){
+                         {"/proc/self/cgroup", "0::/user.slice/job\n"},
+                         {"/sys/fs/cgroup/user.slice/job/memory.max", "max\n"},
+                         {"/sys/fs/cgroup/user.slice/memory.max", "300000\n"},
+                         {"/sys/fs/cgroup/memory.max", "400000\n"},
+                         {NULL, NULL}}),
+                     300000);
+    /* v1 has a number near the largest for no limit */
+    assert_int_equal(
+        memory_with((const struct file[]){
+            {"/proc/self/cgroup", "4:memory:/a/b\n1:cpu:/c\n"},
+            {"/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"},
+            {"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "200000\n"},
+            {"/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "100000\n"},
+            {NULL, NULL}}),
+        200000);
+    assert_true(memory_with((const struct file[]){
+                    {"/proc/self/cgroup", "4:memory:/a\n"},
+                    {"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n"},
+                    {NULL, NULL}}) == all);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(version_1), cmocka_unit_test(version_2)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(version_1), cmocka_unit_test(version_2),
+                                       cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
