@@ -163,6 +163,7 @@ class Bench(Case):
                                                status=2))
         self.assertIn("with --shape", self.fails("bench", model, "--bits=4", status=2))
         self.assertIn("goes with --shape", self.fails("bench", model, "--dynamic=token", status=2))
+        self.assertIn("goes with --shape", self.fails("bench", model, "--layers=2", status=2))
         self.assertIn("--dynamic", self.fails("bench", "--shape=smollm2-135m", "--dynamic=row",
                                               status=2))
         self.assertIn("give either MODEL or --shape",

@@ -34,8 +34,8 @@ enum { MAMBA_TAPS = 4, MAMBA_HEADS = 48, MAMBA_DIM = 64, MAMBA_STATE = 128 };
 /* From the config.json of the models: HuggingFaceTB/SmolLM2-135M, Qwen/Qwen2.5-0.5B,
    meta-llama/Llama-3.2-1B, Qwen/Qwen3-0.6B, HuggingFaceTB/SmolLM3-3B,
    microsoft/Phi-4-mini-instruct, google/gemma-3-1b-it, google/gemma-2-2b-it;
-   and of Granite 3 1B A400M, Granite 4 H 1B, LFM2-1.2B, Qwen3.5-0.8B and Bonsai 1.7B. In all of
-   them, the embedding is also the head. */
+   and of Granite 3 1B A400M, Granite 4 H 1B, LFM2-1.2B, Qwen3.5-0.8B, Bonsai 1.7B and
+   Qwen3-30B-A3B. The embedding is also the head, which the last one has apart. */
 static const struct shape shapes[] = {
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, .bias = false},
     {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, .bias = true},
@@ -47,6 +47,8 @@ static const struct shape shapes[] = {
      .window = 512},
     {"gemma-2-2b", "gemma2", 2304, 9216, 26, 8, 4, 256, 256000, .post_norm = true, .window = 4096},
     {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, .experts = 32, .used = 8},
+    {"qwen3-30b-a3b", "qwen3moe", 2048, 768, 48, 32, 4, 128, 151936, .qk_norm = true,
+     .experts = 128, .used = 8},
     {"granite-4-h-1b", "granitehybrid", 1536, 4096, 40, 12, 4, 128, 100352, .mixers = "mmmmmammmm"},
     {"lfm2-1.2b", "lfm2", 2048, 8192, 16, 32, 8, 64, 65536, .qk_norm = true,
      .mixers = "ccaccaccacacacac", .out_norm = "token_embd_norm"},
@@ -345,12 +347,18 @@ enum tft_status shape_write(const struct shape_opts *o, const char *path, struct
 {
     static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN};
     struct shape_weights w = {.progress = o->progress, .random = 0x9e3779b97f4a7c15};
-    const struct shape *s = shape_named(o->name);
+    const struct shape *named = shape_named(o->name), *s = named;
+    struct shape few;
     const struct tft_format *format =
         o->bits < 8 ? tft_format_low(o->bits, SHAPE_GROUP) : &tft_format_i8;
     if (!s || !format || o->bits > 8 || (s->type && (o->bits < 8 || o->range != SHAPE_STATIC)))
         return TFT_ERR_ARG;
     w.low = format->low;
+    if (o->layers && o->layers < named->layers) {
+        few = *named;
+        few.layers = o->layers;
+        s = &few;
+    }
     w.type = s->type;
     enum tft_status status = tft_gguf_create(&w.gguf, path, err);
     if (status != TFT_OK)

@@ -9,7 +9,8 @@
 
 #define SHAPE_NAMES                                                                                \
     "smollm2-135m, qwen2.5-0.5b, llama-3.2-1b, qwen3-0.6b, smollm3-3b, phi-4-mini, gemma-3-1b, "   \
-    "gemma-2-2b, granite-3-1b-a400m, granite-4-h-1b, lfm2-1.2b, qwen3.5-0.8b, bonsai-1.7b"
+    "gemma-2-2b, granite-3-1b-a400m, granite-4-h-1b, qwen3-30b-a3b, lfm2-1.2b, qwen3.5-0.8b, "      \
+    "bonsai-1.7b"
 
 /* The columns of a group of codes. */
 enum { SHAPE_GROUP = 64 };
@@ -22,6 +23,7 @@ enum shape_range {
 
 struct shape_opts {
     const char *name;              /* one of SHAPE_NAMES */
+    uint32_t layers;               /* only the first ones; 0: all */
     unsigned bits;                 /* of a weight: 8, 4, 3 or 2 */
     enum shape_range range;        /* of activations */
     bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; false

@@ -21,7 +21,7 @@
 #include "tools/commands/commands.h"
 
 static struct {
-    uint32_t prefill, decode, depth, runs, bits;
+    uint32_t prefill, decode, depth, runs, bits, layers;
     const char *threads, *sessions, *shape;
     int dynamic;
     bool json;
@@ -43,6 +43,8 @@ static const struct cli_option options[] = {
     {0, "shape", CLI_TEXT, &opt.shape, "NAME:" SHAPE_NAMES,
      "use random weights in the shape of a known model, instead of MODEL: " SHAPE_NAMES},
     {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8, 4, 3 or 2"},
+    {0, "layers", CLI_COUNT, &opt.layers, "N",
+     "write only the first N layers of --shape, if the disk has no room for more (default all)"},
     {0, "dynamic", CLI_WORD, &opt.dynamic, "no|token",
      "let --shape measure the ranges of activations of each token while it runs, as a model of "
      "quantize --dynamic does"},
@@ -396,7 +398,11 @@ static int open_shape(struct tft_model **m, char path[4096])
     }
     close(fd);
     cli_progress_begin(&writing, "writing random weights");
-    struct shape_opts o = {opt.shape, opt.bits, (enum shape_range)opt.dynamic, show_written};
+    struct shape_opts o = {.name = opt.shape,
+                           .layers = opt.layers,
+                           .bits = opt.bits,
+                           .range = (enum shape_range)opt.dynamic,
+                           .progress = show_written};
     enum tft_status status = shape_write(&o, path, &err);
     cli_progress_end(&writing);
     int result = cli_interrupted()  ? CLI_INTERRUPTED
@@ -434,6 +440,8 @@ static int run_bench(const char *path)
                          opt.shape);
     if (opt.dynamic && !opt.shape)
         return cli_usage("--dynamic goes with --shape: tuffet quantize --dynamic makes a MODEL");
+    if (opt.layers && !opt.shape)
+        return cli_usage("--layers goes with --shape");
 
     cli_catch_interrupts();
     int status = cli_check_kv(cli_session_options.kv);

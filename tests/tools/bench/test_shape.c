@@ -23,7 +23,7 @@ static void test_ranges(void **state)
     static const unsigned bits[] = {8, 4, 3};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        struct shape_opts o = {.name = "smollm2-135m", .bits = bits[i], .range = asked[i], go_on};
+        struct shape_opts o = {.name = "smollm2-135m", .bits = bits[i], .range = asked[i], .progress = go_on};
         const char *path = in_folder("shape.gguf");
         struct tft_session_opts so = {.size = sizeof so, .capacity = 8};
         struct tft_model *m;
@@ -104,6 +104,19 @@ static void test_a_type(void **state)
     tft_model_close(m);
 }
 
+/* The first layers of a mixture of experts. */
+static void test_few_layers(void **state)
+{
+    struct shape_opts o = {.name = "granite-3-1b-a400m", .layers = 2, .bits = 2};
+    struct tft_model *m;
+    (void)state;
+    assert_int_equal(shape_write(&o, in_folder("shape.gguf"), NULL), TFT_OK);
+    assert_int_equal(tft_model_open(&m, in_folder("shape.gguf"), NULL, NULL), TFT_OK);
+    assert_int_equal(m->n_layer, 2);
+    assert_int_equal(m->n_expert, 32);
+    tft_model_close(m);
+}
+
 static void test_what_there_is_not(void **state)
 {
     static const struct shape_opts o[] = {
@@ -125,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranges),
                                        cmocka_unit_test(test_formulas),
                                        cmocka_unit_test(test_a_type),
+                                       cmocka_unit_test(test_few_layers),
                                        cmocka_unit_test(test_what_there_is_not)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
