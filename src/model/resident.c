@@ -17,8 +17,8 @@ struct tft_resident {
     const struct tft_model *m;
     uint64_t most, bytes, read;
     uint32_t ahead;
-    uint32_t n;       /* units; unit n is the end of the ring: its older is the newest */
-    int credit;       /* of likely units */
+    uint32_t n;                /* units; unit n is the end of the ring: its older is the newest */
+    int credit;                /* of likely units */
     struct tft_port_flag free; /* raised while no thread changes the numbers above or the units */
     struct unit unit[];
 };
@@ -38,8 +38,7 @@ static struct bytes matrix(const struct tft_mat *all, uint32_t e)
     if (tft_format_in_panels(all->format))
         return (struct bytes){all->tensor->data + e * all->apart, all->apart};
     uint64_t row = (uint64_t)all->cols * tft_num_bytes(all->format->num);
-    return (struct bytes){all->tensor->data + (all->first + e * all->apart) * row,
-                          all->rows * row};
+    return (struct bytes){all->tensor->data + (all->first + e * all->apart) * row, all->rows * row};
 }
 
 /* Calls what(source, matrix) for each matrix of a unit; returns their bytes. */
@@ -65,7 +64,7 @@ static uint64_t unit_bytes(const struct tft_model *m, uint32_t unit)
     return each_matrix(m, unit, NULL);
 }
 
-/* --------------------------------------------------------------------------------- bookkeeping */
+/* ---------------------------------------------------------------------------------- bookkeeping */
 
 /* Threads hold the lock for a few instructions. A process that was forked meanwhile finds it held
    for ever, and does without advice. */
@@ -78,10 +77,7 @@ static bool lock(struct tft_resident *r)
     return false;
 }
 
-static void unlock(struct tft_resident *r)
-{
-    tft_port_raise(&r->free);
-}
+static void unlock(struct tft_resident *r) { tft_port_raise(&r->free); }
 
 static void unlink_unit(struct tft_resident *r, uint32_t i)
 {
@@ -168,7 +164,7 @@ uint32_t tft_resident_ahead(const struct tft_resident *r) { return r->ahead; }
 uint64_t tft_resident_bytes(const struct tft_resident *r) { return r->bytes; }
 uint64_t tft_resident_read(const struct tft_resident *r) { return r->read; }
 
-/* --------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static uint64_t sum_of_units(const struct tft_model *m, uint32_t n)
 {
@@ -203,10 +199,11 @@ static enum tft_status refuse(const struct tft_model *m, struct tft_error *err)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a bound on the memory of experts, but the model has no experts",
                         m->source.name);
-    return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                    "%s: a bound on the memory of experts needs a mapped file that is used in place: "
-                    "make one with tuffet pack or tuffet quantize",
-                    m->source.name);
+    return tft_fail(
+        err, TFT_ERR_UNSUPPORTED,
+        "%s: a bound on the memory of experts needs a mapped file that is used in place: "
+        "make one with tuffet pack or tuffet quantize",
+        m->source.name);
 }
 
 /* Units to read ahead: 32 MB keep a disk busy; with the experts of two layers of a token, likely
@@ -226,11 +223,8 @@ static enum tft_status make(struct tft_model *m, uint64_t most, uint32_t n, uint
     if (!r)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for the list of %u experts",
                         m->source.name, n);
-    *r = (struct tft_resident){.m = m,
-                               .most = most,
-                               .ahead = units_ahead(m, most, largest),
-                               .n = n,
-                               .credit = CREDIT};
+    *r = (struct tft_resident){
+        .m = m, .most = most, .ahead = units_ahead(m, most, largest), .n = n, .credit = CREDIT};
     tft_port_raise(&r->free);
     for (uint32_t i = 0; i < n; i++)
         r->unit[i] = (struct unit){0};

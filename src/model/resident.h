@@ -45,8 +45,8 @@ bool tft_resident_guesses(struct tft_resident *r);
 uint32_t tft_resident_ahead(const struct tft_resident *r);
 
 /* The bytes of experts for which there is memory, at least 1: an eighth of the memory is for
-   sessions and for the system. experts: bytes of the file. 0: there is enough for the whole file, or
-   the memory is unknown, 0. */
+   sessions and for the system. file, experts: their bytes. 0: there is enough for the whole file,
+   or `memory` is 0, which is unknown. */
 uint64_t tft_resident_room(uint64_t memory, uint64_t file, uint64_t experts);
 
 /* Bytes of experts that are in memory by the bookkeeping, and that have been read so far. While no

@@ -22,8 +22,9 @@ struct tft_wanted {
     uint32_t n, n_own; /* units; of the layer itself, which come first */
     uint32_t asked;    /* the first ones that thread 0 has asked for */
     bool guesses;      /* the next layer with experts looks for likely ones of the layer after */
-    float *in, *score; /* [TFT_GUESS_TOKENS, stride of R], [TFT_GUESS_TOKENS, stride of E] R and E of
-                          the pass's tokens by the next layer's router */
+    float *in;    /* [TFT_GUESS_TOKENS, stride of R] R of the pass's tokens by the next layer's
+                     router, */
+    float *score; /* [TFT_GUESS_TOKENS, stride of E] and E */
     struct tft_route *route; /* [n_expert_used] */
 };
 

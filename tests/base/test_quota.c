@@ -113,13 +113,13 @@ static void memory(void **state)
     (void)state;
     uint64_t all = memory_with((const struct file[]){{NULL, NULL}});
     assert_in_range(all, 1 << 20, SIZE_MAX);
-    assert_int_equal(memory_with((const struct file[]){
-                         {"/proc/self/cgroup", "0::/user.slice/job\n"},
-                         {"/sys/fs/cgroup/user.slice/job/memory.max", "max\n"},
-                         {"/sys/fs/cgroup/user.slice/memory.max", "300000\n"},
-                         {"/sys/fs/cgroup/memory.max", "400000\n"},
-                         {NULL, NULL}}),
-                     300000);
+    assert_int_equal(
+        memory_with((const struct file[]){{"/proc/self/cgroup", "0::/user.slice/job\n"},
+                                          {"/sys/fs/cgroup/user.slice/job/memory.max", "max\n"},
+                                          {"/sys/fs/cgroup/user.slice/memory.max", "300000\n"},
+                                          {"/sys/fs/cgroup/memory.max", "400000\n"},
+                                          {NULL, NULL}}),
+        300000);
     /* v1 has a number near the largest for no limit */
     assert_int_equal(
         memory_with((const struct file[]){

@@ -1,5 +1,5 @@
-/* Experts of a file that may not all stay in memory: the same bits, no more bytes than the bound, the
-   least recently used experts go first, and bounds that make no sense are refused. */
+/* Experts of a file that may not all stay in memory: the same bits, no more bytes than the bound,
+   the least recently used experts go first, and bounds that make no sense are refused. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 

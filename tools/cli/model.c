@@ -47,8 +47,8 @@ const struct cli_option cli_model_option_list[] = {
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
      "compute only the last N layers and the head on the GPU (default all)"},
     {0, "experts-mem", CLI_BYTES, &cli_model_options.experts_bytes, "SIZE",
-     "keep at most SIZE bytes of experts in memory, and read the others from MODEL as they are "
-     "needed; MODEL is a file of pack or quantize (default all, or as many as there is memory for)"},
+     "keep at most SIZE bytes of experts in memory, and read the others from MODEL, a file of pack "
+     "or quantize, when they are needed (default all, or as many as there is memory for)"},
     KEY_OPTION,
     {0},
 };

@@ -60,8 +60,7 @@ static void want_all(struct tft_wanted *w, const struct tft_model *m, const stru
         want(w, m, next, TFT_EXPERT_HIDDEN, e);
 }
 
-void tft_cpu_want(const struct tft_pass *p, const struct tft_layer *b,
-                  const struct tft_layer *next)
+void tft_cpu_want(const struct tft_pass *p, const struct tft_layer *b, const struct tft_layer *next)
 {
     const struct tft_model *m = p->m;
     struct tft_wanted *w = &p->work->routes.wanted;
@@ -79,7 +78,7 @@ void tft_cpu_want(const struct tft_pass *p, const struct tft_layer *b,
     tft_cpu_ask(&alone, &w->asked, 0);
 }
 
-/* --------------------------------------------------------------------------------- asking for them */
+/* ------------------------------------------------------------------------------ asking for them */
 
 void tft_cpu_ask(const struct tft_pass *p, uint32_t *asked, uint32_t used)
 {
