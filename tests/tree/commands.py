@@ -53,6 +53,7 @@ NOT_RUN = {
     ("docs/install.md", "meson setup build/cuda"): "needs a GPU",
     ("docs/install.md", "tuffet run model.w8a8.gguf -p \"Once upon a time\" --device"): "a GPU",
     ("docs/install.md", "mpirun"): "several machines; the test cli_mpi plays them",
+    ("docs/models.md", "tuffet pack model.gguf"): "needs a quantized model: cli_pack packs one",
     ("docs/reliability.md", "sh tools/scripts/test.sh"): "the suite, and the step campaign",
     ("docs/reliability.md", "tools/scripts/campaign.py"): "the step campaign",
     ("docs/reliability.md", "sh tools/scripts/everywhere.sh"): "the step hostile",
