@@ -1,6 +1,7 @@
 """tuffet run"""
 import json
 import os
+import re
 import subprocess
 
 from program import PATIENCE, TUFFET, Case, Terminal, interrupt, main
@@ -170,6 +171,16 @@ class Run(Case):
         self.assertIn("--draft: ", self.fails("run", toy, "-phello", "--draft=absent"))
         self.assertIn("--lookup 0 allows none",
                       self.fails("run", toy, "-phello", "--draft", toy, "--lookup=0", status=2))
+
+    def test_a_bound_on_experts_changes_no_text(self):
+        model = self.toy(arch="qwen3moe", endless=1)
+        args = ["run", model, "-phello world", "-s3", "-n30"]
+        least = re.search(r"one layer of one token needs (\d+)$",
+                          self.fails(*args, "--experts-mem=1"))[1]
+        for size in [least, "1G"]:
+            self.assertEqual(self.tuffet(*args, "--experts-mem", size), self.tuffet(*args))
+        self.assertIn("has no experts", self.fails("run", self.toy(), "--experts-mem=1G", "-phello"))
+        self.assertIn("bytes such", self.fails(*args, "--experts-mem=some", status=2))
 
     def test_slide(self):
         toy = self.toy(endless=1)
