@@ -190,7 +190,7 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
         tft_load_check_all_used(&ld);
         tft_unread_refuse(&ld);
     }
-    if (ld.status == TFT_OK && !o->opts->vocab_only)
+    if (ld.status == TFT_OK && !o->opts->vocab_only && !o->unexpanded)
         ld.status = tft_resident_open(m, o->opts->experts_bytes, err);
     if (ld.status == TFT_OK)
         ld.status = tft_convert(&m->kern, &m->source, ld.conversion, ld.n_conversion, o->opts, err);

@@ -246,8 +246,8 @@ enum tft_status tft_resident_open(struct tft_model *m, uint64_t most, struct tft
         most = tft_resident_room(tft_port_memory(), tft_source_bytes(&m->source), all);
     if (given && most < least)
         return tft_fail(err, TFT_ERR_ARG,
-                        "%s: %llu bytes of experts may stay in memory; one layer of one token "
-                        "needs %llu",
+                        "%s: experts may take %llu bytes of memory; one layer of one token needs "
+                        "%llu",
                         m->source.name, (unsigned long long)most, (unsigned long long)least);
     if (!most || most >= all)
         return TFT_OK;
