@@ -3,10 +3,15 @@
 
 #include "model/resident.h"
 
+/* The first layer with experts after b; NULL: there is none. */
 static const struct tft_layer *next_with_experts(const struct tft_model *m,
                                                  const struct tft_layer *b)
 {
-    return b + 1 < m->layer + m->n_host && tft_layer_has_experts(b + 1) ? b + 1 : NULL;
+    const struct tft_layer *end = m->layer + m->n_host;
+    for (b++; b < end; b++)
+        if (tft_layer_has_experts(b))
+            return b;
+    return NULL;
 }
 
 const struct tft_layer *tft_cpu_guessed_layer(const struct tft_pass *p, const struct tft_layer *b)
@@ -42,10 +47,13 @@ static void want_likely(struct tft_wanted *w, const struct tft_pass *p,
                         const struct tft_layer *next)
 {
     const struct tft_model *m = p->m;
+    const struct tft_experts *x = &next->experts;
     uint32_t most = w->n_own + 2 * m->n_expert;
     for (uint32_t t = 0; t < p->n - p->first; t++) {
-        tft_routes_choose(m, next->experts.bias, w->score + (size_t)t * tft_pass_stride(p, TFT_E),
-                          w->route);
+        float *score = w->score + (size_t)t * tft_pass_stride(p, TFT_E);
+        if (x->router_bias)
+            m->kern.add(score, x->router_bias, m->n_expert);
+        tft_routes_choose(m, x->bias, score, w->route);
         for (uint32_t i = 0; i < m->n_expert_used && w->n + 2 <= most; i++) {
             want(w, m, next, TFT_EXPERT_HIDDEN, w->route[i].expert);
             want(w, m, next, TFT_EXPERT_DOWN, w->route[i].expert);

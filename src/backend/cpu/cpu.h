@@ -104,11 +104,12 @@ void tft_cpu_add_aside(struct tft_pass *p, const struct tft_norm *w);
 
 /* ---- ahead.c */
 
-/* The layer after b, if this pass looks for its likely experts; else NULL. */
+/* The next layer with experts after b, if this pass looks for its likely experts; else NULL. */
 const struct tft_layer *tft_cpu_guessed_layer(const struct tft_pass *p, const struct tft_layer *b);
 
-/* Lists the units that the pass wants when the tokens of b are grouped, and asks for the first ones.
-   next: as tft_cpu_guessed_layer. For thread 0 of a model with a bound on the memory of experts. */
+/* Lists the units that the pass wants when the tokens of b are grouped, and asks for the first
+   ones. next: as tft_cpu_guessed_layer. For thread 0 of a model with a bound on the memory of
+   experts. */
 void tft_cpu_want(const struct tft_pass *p, const struct tft_layer *b,
                   const struct tft_layer *next);
 
