@@ -3,7 +3,9 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
+#include "expert_toys.h"
 #include "fed.h"
+#include "layer_toys.h"
 #include "memory.h"
 #include "model/resident.h"
 #include "models/open.h"
@@ -138,6 +140,40 @@ static void w8a8_files(void **state)
     struct toy t = toy(TFT_F32);
     struct quantize_opts o = usual(&t);
     same_bits(quantized(&t, &o));
+}
+
+/* The least bound of a model, as the message says it. */
+static uint64_t least_bound(const char *path)
+{
+    struct tft_model_opts o = {.size = sizeof o, .experts_bytes = 1};
+    struct tft_model *m;
+    struct tft_error err;
+    assert_int_equal(tft_model_open(&m, path, &o, &err), TFT_ERR_ARG);
+    const char *needs = strstr(err.msg, "needs ");
+    assert_non_null(needs);
+    return strtoull(needs + 6, NULL, 10);
+}
+
+static void with_the_least_bound(const struct toy *t)
+{
+    const char *path = written(t);
+    struct tft_model *free = opened(path), *m = bounded(path, least_bound(path));
+    assert_non_null(m->resident);
+    if (hash_of(m, 2, 512) != hash_of(free, 1, 512))
+        fail_msg("%s: other logits", t->arch);
+    assert_true(tft_resident_read(m->resident) > tft_resident_bytes(m->resident));
+    tft_model_close(m);
+    tft_model_close(free);
+}
+
+/* Shared experts, leading layers without experts, other routers, and experts beside a
+   feed-forward. */
+static void architectures(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_EXPERTS; i++)
+        with_the_least_bound(&expert_toys[i]);
+    with_the_least_bound(&layer_toys[2]);
 }
 
 struct both {
@@ -349,6 +385,7 @@ int main(void)
         cmocka_unit_test(packed_files),
         cmocka_unit_test(files_of_floats),
         cmocka_unit_test(w8a8_files),
+        cmocka_unit_test(architectures),
         cmocka_unit_test(two_sessions_at_once),
         cmocka_unit_test(pages_are_given_back),
         cmocka_unit_test(the_least_recently_used_go_first),
