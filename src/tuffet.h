@@ -233,10 +233,9 @@ struct tft_model_opts {
  *
  * TFT_ERR_ARG: an option outside its limits. TFT_ERR_IO: the file cannot be read. TFT_ERR_FORMAT:
  * the file is damaged. TFT_ERR_UNSUPPORTED: an architecture, tensor type, vocabulary or value that
- * tuffet does not know, a float model on a device, floats of a packed file, or experts_bytes without
- * experts that are used in place. TFT_ERR_NOMEM: too
- * little memory, here or on the device. TFT_ERR_DEVICE: the device, its driver or its plug-in is
- * missing.
+ * tuffet does not know, a float model on a device, floats of a packed file, or experts_bytes
+ * without experts that are used in place. TFT_ERR_NOMEM: too little memory, here or on the device.
+ * TFT_ERR_DEVICE: the device, its driver or its plug-in is missing.
  */
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path,
                                        const struct tft_model_opts *opts, struct tft_error *err);
