@@ -18,6 +18,8 @@ export interface ModelOptions {
     device?: string;
     /** How many of the last layers the device computes; 0: all. */
     gpuLayers?: number;
+    /** The most bytes of experts in memory; 0: by the size of the file. */
+    expertsBytes?: number | bigint;
 }
 
 export interface ModelInfo {

@@ -10,6 +10,7 @@ static const struct option options[] = {
     {"threads", OPTION_INT, offsetof(struct tft_model_opts, n_threads), 0, 1024},
     {"device", OPTION_TEXT, offsetof(struct tft_model_opts, device), 0, 0},
     {"gpuLayers", OPTION_U32, offsetof(struct tft_model_opts, gpu_layers), 0, UINT32_MAX},
+    {"expertsBytes", OPTION_SEED, offsetof(struct tft_model_opts, experts_bytes), 0, 0},
     {NULL, OPTION_INT, 0, 0, 0}};
 
 struct opening {
