@@ -13,6 +13,14 @@ struct import_factors {
     size_t n;
 };
 
+/* An input of matrices in a W8A8 file: b of 0 .. 255 stands for (b - zero) * scale. */
+struct import_input {
+    float scale;
+    int zero;
+    bool is_static; /* false: the range is each token's own */
+    bool mixed;     /* its matrices have different ranges in the folder */
+};
+
 /*
  * D = n_embd, F = n_ff, H = n_head, G = n_head_kv, E = head_dim, V = n_vocab, as in model.h.
  */
@@ -48,6 +56,8 @@ struct import {
         uint64_t n_embed;              /* numbers of a token's embedding for one layer; or 0 */
         bool shares, keys_are_values;  /* of the current layer */
     } layers;
+    struct import_input *input; /* [n_inputs] of a W8A8 file; NULL: the file is none */
+    size_t n_inputs;
     char key[96]; /* of import_key */
     struct import_factors factors[3]; /* the last has no numbers */
 
