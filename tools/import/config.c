@@ -151,13 +151,14 @@ void import_dimensions(struct import *im)
         fail(im, "num_hidden_layers", "exceeds the number of tensors");
     if (im->head_dim > MOST_HEAD_DIM)
         fail(im, "head_dim", "is above 65536");
-    const json_t *quantized = import_find(im, "quantization_config");
-    const char *mode = json_string_value(json_object_get(quantized, "quantization_mode"));
-    if (quantized && !(im->arch->ternary && mode && strcmp(mode, "online") == 0))
+    const char *mode = json_string_value(json_object_get(
+        import_find(im, "quantization_config|compression_config"), "quantization_mode"));
+    bool online = mode && strcmp(mode, "online") == 0;
+    if (online && !im->arch->ternary)
         import_fail(im, TFT_ERR_UNSUPPORTED,
-                    "%s: its weights are quantized (\"quantization_config\"): import the original",
-                    im->folder.path);
-    im->is_ternary = quantized || im->arch->ternary == IMPORT_ALWAYS;
+                    "%s/config.json: \"quantization_mode\" is not supported in %s", im->folder.path,
+                    im->arch->name);
+    im->is_ternary = online || im->arch->ternary == IMPORT_ALWAYS;
     check_activation(im);
     if (im->arch->dimensions && im->status == TFT_OK)
         im->arch->dimensions(im);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "matrix.h"
+
 enum { MOST_SHARDS = 10000 };
 
 static enum tft_status no_memory(const char *name, struct tft_error *err)
@@ -78,6 +80,12 @@ static int compare(const void *a, const void *b)
     return strcmp(x->tensor->name, y->tensor->name);
 }
 
+void import_folder_sort(struct import_folder *f)
+{
+    if (f->n_tensor)
+        qsort(f->by_name, f->n_tensor, sizeof *f->by_name, compare);
+}
+
 static enum tft_status sort_tensors(struct import_folder *f, struct tft_error *err)
 {
     for (size_t i = 0; i < f->n_shard; i++)
@@ -89,8 +97,7 @@ static enum tft_status sort_tensors(struct import_folder *f, struct tft_error *e
     for (size_t i = 0; i < f->n_shard; i++)
         for (size_t k = 0; k < f->shard[i].n; k++)
             *at++ = (struct by_name){&f->shard[i].tensor[k], &f->shard[i]};
-    if (f->n_tensor)
-        qsort(f->by_name, f->n_tensor, sizeof *f->by_name, compare);
+    import_folder_sort(f);
     for (size_t i = 1; i < f->n_tensor; i++)
         if (compare(&f->by_name[i - 1], &f->by_name[i]) == 0)
             return import_error(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" is in %s too",
@@ -99,7 +106,7 @@ static enum tft_status sort_tensors(struct import_folder *f, struct tft_error *e
     return TFT_OK;
 }
 
-static const struct by_name *find(const struct import_folder *f, const char *name)
+const struct by_name *import_folder_entry(const struct import_folder *f, const char *name)
 {
     struct safetensor wanted = {.name = name};
     struct by_name key = {&wanted, NULL};
@@ -114,7 +121,7 @@ static enum tft_status check_index(const struct import_folder *f, const char *in
     json_t *v;
     json_object_foreach(map, name, v)
     {
-        const struct by_name *t = find(f, name);
+        const struct by_name *t = import_folder_entry(f, name);
         if (!t || !is_file(t->shard, json_string_value(v)))
             return import_error(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" is not in %s", index, name,
                             json_string_value(v));
@@ -197,6 +204,7 @@ void import_folder_close(struct import_folder *f)
         safetensors_close(&f->shard[i]);
     free(f->shard);
     free(f->by_name);
+    free(f->matrix);
     json_decref(f->config);
     json_decref(f->generation);
     *f = (struct import_folder){0};
@@ -205,16 +213,18 @@ void import_folder_close(struct import_folder *f)
 struct safetensor *import_folder_find(const struct import_folder *f, const char *name,
                                       const unsigned char **data)
 {
-    const struct by_name *t = find(f, name);
+    const struct by_name *t = import_folder_entry(f, name);
     if (t)
-        *data = t->shard->data + t->tensor->offset;
+        *data = t->shard ? t->shard->data + t->tensor->offset : NULL;
     return t ? t->tensor : NULL;
 }
 
 void import_folder_forget(const struct import_folder *f, const char *name)
 {
-    const struct by_name *t = find(f, name);
-    if (!t)
+    const struct by_name *t = import_folder_entry(f, name);
+    if (t && t->tensor->matrix)
+        import_matrix_forget(t->tensor->matrix);
+    if (!t || !t->shard)
         return;
     size_t begin = (size_t)(t->shard->data - t->shard->map.data) + (size_t)t->tensor->offset;
     tft_port_forget(&t->shard->map, begin, begin + (size_t)t->tensor->bytes);

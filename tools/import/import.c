@@ -5,9 +5,12 @@
 
 #include "archs.h"
 #include "config.h"
+#include "quantized.h"
+#include "quantized_config.h"
 #include "rope.h"
 #include "tokenizer.h"
 #include "unread.h"
+#include "w8a8.h"
 #include "weights.h"
 
 /* Chooses the architecture by the first class that config.json names: the whole model's, or else
@@ -93,12 +96,20 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
         choose_arch(&im);
     if (im.status == TFT_OK)
         import_dimensions(&im);
+    if (im.status == TFT_OK && !import_ignores(&im, "quantization_config"))
+        im.status = import_quantized_check(&im.folder, err);
+    if (im.status == TFT_OK)
+        im.status = import_quantized_open(&im.folder, err);
     if (im.status == TFT_OK)
         import_weights_begin(&im, &w);
     if (im.status == TFT_OK)
         im.status = tft_gguf_create(&im.gguf, path, err);
     if (im.status == TFT_OK)
         write_values(&im, o);
+    if (im.status == TFT_OK)
+        import_weights_plan(&im, &w);
+    if (im.status == TFT_OK)
+        import_weights_values(&im, &w);
     if (im.status == TFT_OK)
         import_weights_describe(&im, &w);
     if (im.status == TFT_OK)
@@ -110,6 +121,8 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
     bool keep = im.status == TFT_OK && !r->stopped;
     enum tft_status closed =
         keep ? complete(&im, temp, err) : tft_gguf_close(im.gguf, false, NULL);
+    import_weights_end(&w);
+    import_w8a8_free(&im);
     import_rope_free(&im);
     free(im.kv_heads);
     free(im.ffs);

@@ -11,6 +11,7 @@ enum import_type { IMPORT_KEEP, IMPORT_F16, IMPORT_BF16, IMPORT_F32 };
 
 struct import_opts {
     enum import_type type;
+    bool no_ranges;    /* never a W8A8 file: ranges of a quantized folder's inputs are left out */
     bool no_tokenizer; /* the file gets no tokenizer, even if the folder has one */
     const char *ignore_keys; /* members of config.json that count as absent, separated by commas; or
                                 NULL */

@@ -20,6 +20,8 @@ struct safetensor {
                                       shape from its end; 1 beyond n_dims */
     uint64_t offset, bytes;        /* its part of the data */
     bool used;                     /* for the code that imports it */
+    const struct import_matrix *matrix; /* the quantized matrix that this tensor stands for; NULL:
+                                           the data has the numbers */
 };
 
 struct safetensors {

@@ -6,13 +6,10 @@
 #include <string.h>
 
 #include "base/exp_log.h"
+#include "blocks.h"
+#include "matrix.h"
+#include "names.h"
 #include "simd/half.h"
-
-bool import_ends(const char *name, const char *with)
-{
-    size_t n = strlen(name), m = strlen(with);
-    return n >= m && strcmp(name + n - m, with) == 0;
-}
 
 uint64_t import_dimension(const struct import *im, char letter)
 {
@@ -155,19 +152,98 @@ static void read_turned(const struct import_target *t, uint64_t r, float *row)
     }
 }
 
+/* ---- codes */
+
+bool import_codes_open(struct import *im, struct import_codes *s, uint64_t cols)
+{
+    s->code = malloc((size_t)cols * sizeof *s->code);
+    s->scale = malloc((size_t)cols * sizeof *s->scale);
+    s->spare = malloc((size_t)cols * sizeof *s->spare);
+    if (!s->code || !s->scale || !s->spare)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    return s->code && s->scale && s->spare;
+}
+
+void import_codes_close(struct import_codes *s)
+{
+    free(s->code);
+    free(s->scale);
+    free(s->spare);
+}
+
+/* The row of a quantized matrix with IMPORT_TURNED: outputs are its rows, and gate and up take
+   turns. */
+static uint64_t halves_row(const struct import_target *t, uint64_t r)
+{
+    unsigned how = t->rule->how;
+    uint64_t step = how & (IMPORT_GATE | IMPORT_UP) ? 2 : 1;
+    return r * step + (how & IMPORT_UP ? 1 : 0);
+}
+
+/* The tensor of the folder with row r of the target; *row is the row of it. */
+static const struct safetensor *source(const struct import *im, const char *prefix,
+                                       const struct import_target *t, uint64_t r, uint64_t *row,
+                                       const unsigned char **data)
+{
+    char name[IMPORT_MOST_NAME];
+    *data = t->data;
+    *row = r;
+    if (t->rule->how & IMPORT_TURNED && t->tensor->matrix) {
+        *row = halves_row(t, r);
+        return t->tensor;
+    }
+    if (!(t->rule->how & IMPORT_STACK)) {
+        *row = source_row(im, t, r);
+        return t->tensor;
+    }
+    uint64_t of_one = t->rows / import_dimension(im, t->rule->shape[0]);
+    *row = r % of_one;
+    return import_find_rule(im, prefix, t->rule, t->layer, (unsigned)(r / of_one), name, data);
+}
+
+/* Heads of a delta net's values, in the order of the GGUF file. */
+static void sort_columns(const struct import *im, float *row, float *spare, uint64_t cols)
+{
+    uint64_t dim = im->delta.dim;
+    memcpy(spare, row, (size_t)cols * sizeof *row);
+    for (uint64_t j = 0; j < im->delta.v_heads; j++)
+        memcpy(row + j * dim, spare + source_head(im, j) * dim, (size_t)dim * sizeof *row);
+}
+
+void import_read_codes(const struct import *im, const char *prefix, const struct import_target *t,
+                       uint64_t r, struct import_codes *s)
+{
+    const unsigned char *data;
+    uint64_t row;
+    const struct safetensor *from = source(im, prefix, t, r, &row, &data);
+    if (from->matrix) {
+        import_matrix_row(from->matrix, row, s->code, s->scale);
+    } else {
+        const struct tft_dtype_info *info = tft_dtype_info(from->type);
+        info->to_f32(s->code, data + row * t->cols * info->bytes, (size_t)t->cols);
+        for (uint64_t c = 0; c < t->cols; c++)
+            s->scale[c] = 1;
+    }
+    if (t->rule->how & IMPORT_V_COLUMNS) {
+        sort_columns(im, s->code, s->spare, t->cols);
+        sort_columns(im, s->scale, s->spare, t->cols);
+    }
+}
+
+/* ---- floats */
+
 /* Reads row r of the target as floats: row[cols]. */
-static void read_row(const struct import *im, const char *prefix,
-                     const struct import_target *t, uint64_t r, float *row)
+static void read_row(const struct import *im, const char *prefix, const struct import_target *t,
+                     uint64_t r, struct import_codes *s, float *row)
 {
     const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
-    if (t->rule->how & IMPORT_STACK) {
-        char name[IMPORT_MOST_NAME];
-        const unsigned char *data = NULL;
-        uint64_t of_one = t->rows / import_dimension(im, t->rule->shape[0]);
-        const struct safetensor *one =
-            import_find_rule(im, prefix, t->rule, t->layer, (unsigned)(r / of_one), name, &data);
-        info = tft_dtype_info(one->type);
-        info->to_f32(row, data + r % of_one * t->cols * info->bytes, (size_t)t->cols);
+    const unsigned char *data;
+    uint64_t at;
+    const struct safetensor *from = source(im, prefix, t, r, &at, &data);
+    if (from->matrix) {
+        import_read_codes(im, prefix, t, r, s);
+        for (uint64_t c = 0; c < t->cols; c++)
+            row[c] = s->code[c] * s->scale[c];
     } else if (t->rule->how & IMPORT_TURNED) {
         read_turned(t, r, row);
     } else if (t->rule->how & IMPORT_TRANSPOSE) {
@@ -180,8 +256,8 @@ static void read_row(const struct import *im, const char *prefix,
                          t->data + (r * t->cols + source_head(im, j) * dim) * info->bytes,
                          (size_t)dim);
     } else {
-        info->to_f32(row, t->data + source_row(im, t, r) * t->cols * info->bytes,
-                     (size_t)t->cols);
+        info = tft_dtype_info(from->type);
+        info->to_f32(row, data + at * t->cols * info->bytes, (size_t)t->cols);
     }
     bool plus_1 = im->arch->norm_plus_1 && import_ends(t->name, "norm.weight") &&
                   !import_ends(t->name, "ssm_norm.weight");
@@ -202,6 +278,28 @@ static void refuse_infinite(struct import *im, const struct import_target *t, co
         }
 }
 
+void import_check_codes(struct import *im, const struct import_target *t,
+                        const struct import_codes *s)
+{
+    for (uint64_t c = 0; c < t->cols; c++)
+        refuse_infinite(im, t, &(float){s->code[c] * s->scale[c]}, 1);
+}
+
+enum tft_dtype import_type_of_codes(struct import *im, const char *prefix,
+                                    const struct import_target *t)
+{
+    struct import_blocks b = import_blocks_all(t->cols);
+    struct import_codes s;
+    bool more = import_codes_open(im, &s, t->cols);
+    for (uint64_t r = 0; r < t->rows && more && im->status == TFT_OK; r++) {
+        import_read_codes(im, prefix, t, r, &s);
+        import_check_codes(im, t, &s);
+        more = import_blocks_see(&b, s.code, s.scale, t->cols);
+    }
+    import_codes_close(&s);
+    return import_blocks_type(&b);
+}
+
 static void write_row(struct import *im, const struct import_target *t, const float *row,
                       uint16_t *half)
 {
@@ -219,9 +317,8 @@ static void write_row(struct import *im, const struct import_target *t, const fl
     tft_gguf_put_data(im->gguf, half, (size_t)t->cols * sizeof *half);
 }
 
-/* Releases the memory of tensors of the folder that have been written. */
-static void forget(const struct import *im, const char *prefix,
-                   const struct import_target *t)
+void import_forget_source(const struct import *im, const char *prefix,
+                          const struct import_target *t)
 {
     char name[IMPORT_MOST_NAME];
     const unsigned char *data;
@@ -236,23 +333,41 @@ bool import_goes_on(const struct import *im)
     return im->status == TFT_OK && !tft_gguf_failed(im->gguf);
 }
 
-void import_write_data(struct import *im, const char *prefix, const struct import_target *t)
+/* Rows of floats, or of codes as the folder has them. */
+static void write_rows(struct import *im, const char *prefix, const struct import_target *t,
+                       struct import_codes *s, float *row, void *coded)
 {
-    float *row = malloc((size_t)t->cols * sizeof *row);
-    uint16_t *half = malloc((size_t)t->cols * sizeof *half);
     bool ternary = t->rule->how & IMPORT_TERNARY && im->is_ternary;
-    if (!row || !half)
-        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
-    double size = ternary && import_goes_on(im) ? mean_size(t, row) : 0;
+    double size = ternary ? mean_size(t, row) : 0;
+    uint64_t bytes = 0;
+    tft_dtype_bytes(t->type, t->cols, &bytes);
     refuse_infinite(im, t, &(float){(float)size}, 1);
     for (uint64_t r = 0; r < t->rows && import_goes_on(im); r++) {
-        read_row(im, prefix, t, r, row);
+        if (import_blocks_has(t->type)) {
+            import_read_codes(im, prefix, t, r, s);
+            import_blocks_row(coded, t->type, s->code, s->scale, t->cols);
+            tft_gguf_put_data(im->gguf, coded, (size_t)bytes);
+            continue;
+        }
+        read_row(im, prefix, t, r, s, row);
         if (ternary)
             make_ternary(row, t->cols, size);
         refuse_infinite(im, t, row, t->cols);
-        write_row(im, t, row, half);
+        write_row(im, t, row, coded);
     }
+}
+
+void import_write_data(struct import *im, const char *prefix, const struct import_target *t)
+{
+    struct import_codes s;
+    float *row = malloc((size_t)t->cols * sizeof *row);
+    void *coded = malloc((size_t)t->cols * 2); /* f16, or blocks, which are smaller */
+    if (!row || !coded)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    if (import_codes_open(im, &s, t->cols) && import_goes_on(im))
+        write_rows(im, prefix, t, &s, row, coded);
+    import_codes_close(&s);
     free(row);
-    free(half);
-    forget(im, prefix, t);
+    free(coded);
+    import_forget_source(im, prefix, t);
 }

@@ -15,13 +15,11 @@ struct import_target {
     const struct safetensor *tensor;
     const unsigned char *data;
     enum tft_dtype type;
+    unsigned bits; /* of panels in a W8A8 file: 8, 4, 3 or 2; 0: the tensor has `type` */
     uint32_t n_dims;
     uint64_t ne[4];      /* the shape in the GGUF file */
     uint64_t rows, cols; /* the tensor as rows of `cols` neighbouring numbers */
 };
-
-/* Whether `name` ends in `with`. */
-bool import_ends(const char *name, const char *with);
 
 /* The size that a letter of a shape stands for (arch.h). */
 uint64_t import_dimension(const struct import *im, char letter);
@@ -41,10 +39,36 @@ struct safetensor *import_find_rule(const struct import *im, const char *prefix,
 /* Whether rows change their order. */
 bool import_moves_rows(const struct import *im, const struct import_tensor *rule);
 
+/* A row as codes and scales: its numbers are code * scale. */
+struct import_codes {
+    float *code, *scale; /* [cols] */
+    float *spare;
+};
+
+/* False, and a failure, if there is no memory; import_codes_close must follow all the same. */
+bool import_codes_open(struct import *im, struct import_codes *s, uint64_t cols);
+void import_codes_close(struct import_codes *s);
+
+/* Reads row r of the target. Numbers without codes have the scale 1. */
+void import_read_codes(const struct import *im, const char *prefix, const struct import_target *t,
+                       uint64_t r, struct import_codes *s);
+
+/* Fails if a number of the row is NaN or infinity. */
+void import_check_codes(struct import *im, const struct import_target *t,
+                        const struct import_codes *s);
+
+/* The smallest type of GGUF that holds a quantized matrix as it is. Reads all of it. */
+enum tft_dtype import_type_of_codes(struct import *im, const char *prefix,
+                                    const struct import_target *t);
+
 /* Whether to continue: false after a failure. The caller that closes the file reports errors of the
    writer, such as a full disk. */
 bool import_goes_on(const struct import *im);
 
 void import_write_data(struct import *im, const char *prefix, const struct import_target *t);
+
+/* Releases the memory of tensors of the folder that have been written. */
+void import_forget_source(const struct import *im, const char *prefix,
+                          const struct import_target *t);
 
 #endif

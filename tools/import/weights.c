@@ -1,35 +1,18 @@
 #include "weights.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arch.h"
+#include "blocks.h"
 #include "config.h"
+#include "names.h"
+#include "quantized_config.h"
 #include "target.h"
-
-/* ---------------------------------------------------------------------------------------- names */
-
-/* Whether a text model does not need the tensor: it belongs to another modality, or to a block that
-   predicts further tokens, or can be computed from config.json. */
-static bool not_needed(const char *name)
-{
-    static const char *const ends_with[] = {"rotary_emb.inv_freq", ".attn.bias",
-                                            ".attn.masked_bias", ".attention.bias",
-                                            ".attention.masked_bias"},
-                             *const parts[] = {"vision_tower.", "vision_model.", "visual.",
-                                               "multi_modal_projector.", "mtp.",
-                                               "audio_tower.", "embed_vision.", "embed_audio.",
-                                               "vision_embedder."};
-    for (size_t i = 0; i < sizeof ends_with / sizeof *ends_with; i++)
-        if (import_ends(name, ends_with[i]))
-            return true;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strncmp(name, parts[i], strlen(parts[i])) == 0 ||
-            (strncmp(name, "model.", 6) == 0 &&
-             strncmp(name + 6, parts[i], strlen(parts[i])) == 0))
-            return true;
-    return false;
-}
+#include "w8a8.h"
 
 /* --------------------------------------------------------------------------------------- shapes */
 
@@ -70,13 +53,14 @@ static bool stays_f32(const struct import_target *t)
            strcmp(t->name, "position_embd.weight") == 0;
 }
 
-static void choose_type(const struct import_weights *w, struct import_target *t)
+/* The type that is asked for, or else the folder's. */
+static enum tft_dtype plain_type(const struct import_weights *w, const struct import_target *t)
 {
     static const enum tft_dtype types[] = {
         [IMPORT_F16] = TFT_F16, [IMPORT_BF16] = TFT_BF16, [IMPORT_F32] = TFT_F32};
-    t->type = stays_f32(t)               ? TFT_F32
-              : w->o->type == IMPORT_KEEP ? t->tensor->type
-                                          : types[w->o->type];
+    if (stays_f32(t))
+        return TFT_F32;
+    return w->o->type == IMPORT_KEEP ? t->tensor->type : types[w->o->type];
 }
 
 static void set_shape(const struct import *im, struct import_target *t)
@@ -109,7 +93,20 @@ static void set_shape(const struct import *im, struct import_target *t)
 
 /* --------------------------------------------------------------------------------------- passes */
 
-/* Two passes over the tensors: the first describes them, the second writes their data. */
+/* Three passes over the tensors: the first chooses their types, the second describes them, the
+   third writes their data. */
+
+static void tell(const struct import_weights *w, const char *fmt, ...) TFT_PRINTF(2, 3);
+static void tell(const struct import_weights *w, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (w->o->warn)
+        w->o->warn(w->o->user, text);
+}
 
 /* All tensors of a stack must be there. */
 static void check_stack(struct import *im, const struct import_weights *w,
@@ -129,27 +126,114 @@ static void check_stack(struct import *im, const struct import_weights *w,
     }
 }
 
-static void note(struct import_weights *w, enum tft_dtype type, uint64_t n)
+/* Codes are not read down their columns, nor made ternary. */
+static void check_codes(struct import *im, const struct import_target *t)
 {
-    w->r->tensors++;
-    w->r->bytes += n * tft_dtype_info(type)->bytes;
+    bool ternary = t->rule->how & IMPORT_TERNARY && im->is_ternary;
+    if (t->tensor->matrix && (ternary || t->rule->how & IMPORT_TRANSPOSE))
+        import_fail(im, TFT_ERR_UNSUPPORTED,
+                    "%s: quantized matrices of %s are not read: import the folder of floats that "
+                    "they come from",
+                    im->folder.path, im->arch->name);
 }
 
-static void describe(struct import *im, struct import_weights *w, const struct import_target *t)
+/* Whether the folder has codes for the target, or for a part of its stack. */
+static bool is_coded(const struct import *im, const struct import_weights *w,
+                     const struct import_target *t)
+{
+    char name[IMPORT_MOST_NAME];
+    const unsigned char *data;
+    uint64_t n = t->rule->how & IMPORT_STACK ? import_dimension(im, t->rule->shape[0]) : 1;
+    bool coded = t->tensor->matrix;
+    for (uint64_t i = 1; i < n && !coded; i++)
+        coded =
+            import_find_rule(im, w->prefix, t->rule, t->layer, (unsigned)i, name, &data)->matrix;
+    return coded;
+}
+
+static struct import_plan *new_plan(struct import *im, struct import_weights *w)
+{
+    struct import_plan *more = NULL;
+    size_t room = w->n_plan & (w->n_plan - 1) ? 0 : w->n_plan ? 2 * w->n_plan : 1;
+    if (room)
+        more = realloc(w->plan, room * sizeof *more);
+    if (room && !more) {
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+        return NULL;
+    }
+    w->plan = room ? more : w->plan;
+    return &w->plan[w->n_plan++];
+}
+
+/* Chooses the target's type. */
+static void plan(struct import *im, struct import_weights *w, const struct import_target *t)
 {
     check_shape(im, t->tensor, t->rule);
     if (t->rule->how & IMPORT_STACK)
         check_stack(im, w, t);
+    check_codes(im, t);
+    struct import_plan *p = im->status == TFT_OK ? new_plan(im, w) : NULL;
+    if (!p)
+        return;
+    *p = (struct import_plan){
+        .type = plain_type(w, t), .coded = !stays_f32(t) && is_coded(im, w, t), .cols = t->cols};
+    if (im->input && import_w8a8_is_matrix(t))
+        p->bits = (uint8_t)import_w8a8_plan(im, w->prefix, t);
+    else if (p->coded && w->o->type == IMPORT_KEEP)
+        p->type = import_type_of_codes(im, w->prefix, t);
+    if (t->tensor->matrix)
+        import_forget_source(im, w->prefix, t);
+}
+
+static uint64_t bytes_of(enum tft_dtype type, uint64_t n)
+{
+    uint64_t bytes = 0;
+    tft_dtype_bytes(type, n, &bytes);
+    return bytes;
+}
+
+static void note(struct import_weights *w, size_t tensors, uint64_t bytes)
+{
+    w->r->tensors += tensors;
+    w->r->bytes += bytes;
+}
+
+static void describe(struct import *im, struct import_weights *w, const struct import_target *t)
+{
     w->all += (double)t->tensor->bytes;
-    note(w, t->type, t->rows * t->cols);
-    if (im->status == TFT_OK)
-        tft_gguf_put_tensor(im->gguf, (struct tft_str){t->name, strlen(t->name)}, t->type,
-                            t->n_dims, t->ne);
+    if (t->bits) {
+        note(w, 3, import_w8a8_describe(im, t));
+        return;
+    }
+    note(w, 1, bytes_of(t->type, t->rows * t->cols));
+    tft_gguf_put_tensor(im->gguf, (struct tft_str){t->name, strlen(t->name)}, t->type, t->n_dims,
+                        t->ne);
+}
+
+/* Says how much a matrix that had no codes of int8 has changed. */
+static void tell_loss(struct import *im, struct import_weights *w, const struct import_target *t,
+                      const struct import_loss *loss)
+{
+    w->ends += loss->ends;
+    w->with_ends += loss->ends != 0;
+    if (loss->ends && !loss->codes)
+        w->ends_rms = fmax(w->ends_rms, sqrt(loss->error / loss->all));
+    if (loss->codes)
+        tell(w,
+             "%s: %s is rounded to 8 bits: the largest error is %.2g of its row's largest number, "
+             "the error's rms %.2g of the numbers'",
+             im->folder.path, t->from, loss->largest, sqrt(loss->error / loss->all));
 }
 
 static void write(struct import *im, struct import_weights *w, const struct import_target *t)
 {
-    import_write_data(im, w->prefix, t);
+    struct import_loss loss;
+    if (t->bits) {
+        import_w8a8_write(im, w->prefix, t, &loss);
+        tell_loss(im, w, t, &loss);
+    } else {
+        import_write_data(im, w->prefix, t);
+    }
     w->done += (double)t->tensor->bytes;
 }
 
@@ -188,7 +272,7 @@ static struct safetensor *find_tensor(const struct import *im, const struct impo
     return t;
 }
 
-/* One tensor of one layer: describes it, or writes its data. */
+/* One tensor of one layer, in one pass. */
 static void visit(struct import *im, struct import_weights *w, const struct import_tensor *rule,
                   unsigned layer)
 {
@@ -208,11 +292,14 @@ static void visit(struct import *im, struct import_weights *w, const struct impo
     snprintf(t.name, sizeof t.name, rule->to, layer);
     t.tensor = found;
     set_shape(im, &t);
-    choose_type(w, &t);
-    if (w->writing)
-        write(im, w, &t);
-    else
-        describe(im, w, &t);
+    if (w->pass == IMPORT_PLAN) {
+        plan(im, w, &t);
+        return;
+    }
+    const struct import_plan *p = &w->plan[w->at++];
+    t.type = p->type;
+    t.bits = p->bits;
+    (w->pass == IMPORT_WRITE ? write : describe)(im, w, &t);
 }
 
 static bool is_of_layer(const struct import_tensor *rule)
@@ -232,7 +319,7 @@ static bool visit_layer(struct import *im, struct import_weights *w, unsigned la
     if (!import_goes_on(im))
         return false;
     w->r->stopped =
-        w->writing && w->o->progress && !w->o->progress(w->o->user, w->done / w->all);
+        w->pass == IMPORT_WRITE && w->o->progress && !w->o->progress(w->o->user, w->done / w->all);
     return !w->r->stopped;
 }
 
@@ -279,16 +366,117 @@ void import_weights_begin(struct import *im, struct import_weights *w)
                     im->folder.path, (unsigned long long)im->head_dim);
 }
 
+/* ----------------------------------------------------------------------------------------- plan */
+
+/* The file is W8A8 if the folder's inputs are int8, and nothing else is asked for. */
+static void begin_w8a8(struct import *im, const struct import_weights *w)
+{
+    if (w->o->type != IMPORT_KEEP || !import_quantized_inputs(&im->folder))
+        return;
+    if (w->o->no_ranges || !import_w8a8_fits(im))
+        tell(w, "%s: the ranges of inputs are left out%s", im->folder.path,
+             w->o->no_ranges ? "" : ": this architecture's matrices are not one for one");
+    else
+        import_w8a8_begin(im);
+}
+
+/* One line about the matrices that had codes: how many have which type. */
+static void tell_types(const struct import *im, const struct import_weights *w)
+{
+    static const enum tft_dtype types[] = {TFT_Q4_0, TFT_MXFP4, TFT_Q4_1, TFT_Q8_0,
+                                           TFT_BF16, TFT_F16,   TFT_F32};
+    char text[200];
+    int n = 0;
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        size_t count = 0;
+        for (size_t i = 0; i < w->n_plan; i++)
+            count += w->plan[i].coded && !w->plan[i].bits && w->plan[i].type == types[k];
+        if (count)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%zu %s", n ? ", " : "", count,
+                          tft_dtype_name(types[k]));
+    }
+    if (n)
+        tell(w, "%s: quantized matrices become, %s: %s", im->folder.path,
+             w->o->type == IMPORT_KEEP ? "without loss" : "as asked for", text);
+}
+
+static void tell_ranges(const struct import *im, const struct import_weights *w)
+{
+    size_t fixed = 0, mixed = 0;
+    for (size_t i = 0; i < im->n_inputs && im->input; i++) {
+        fixed += im->input[i].is_static;
+        mixed += im->input[i].mixed;
+    }
+    if (im->input)
+        tell(w,
+             "%s: a W8A8 file: %zu of %zu inputs have the folder's ranges, the others each "
+             "token's own",
+             im->folder.path, fixed, im->n_inputs);
+    if (mixed)
+        tell(w, "%s: %zu inputs have different ranges for their matrices: the widest is taken",
+             im->folder.path, mixed);
+    if (json_is_object(json_object_get(import_quantization(&im->folder), "kv_cache_scheme")))
+        tell(w, "%s: kv_cache_scheme is not applied: the cache is floats, or 8 bits with --kv i8",
+             im->folder.path);
+}
+
+void import_weights_plan(struct import *im, struct import_weights *w)
+{
+    begin_w8a8(im, w);
+    if (im->status == TFT_OK && walk(im, w)) {
+        tell_types(im, w);
+        tell_ranges(im, w);
+    }
+}
+
+void import_weights_end(struct import_weights *w)
+{
+    free(w->plan);
+    w->plan = NULL;
+}
+
+static size_t count_factors(const struct import *im)
+{
+    size_t n = 0;
+    while (im->factors[n].v)
+        n++;
+    return n;
+}
+
+void import_weights_values(struct import *im, const struct import_weights *w)
+{
+    size_t factors = count_factors(im), n = factors;
+    int32_t *codes = im->input ? calloc(factors + 3 * w->n_plan + 1, sizeof *codes) : NULL;
+    if (!im->input)
+        return;
+    if (!codes) {
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+        return;
+    }
+    for (size_t i = 0; i < w->n_plan; i++) {
+        const struct import_plan *p = &w->plan[i];
+        if (p->bits && p->bits < 8)
+            codes[n] = (int32_t)(p->bits + 256 * import_w8a8_group(p->cols));
+        n += p->bits ? 3 : 1;
+    }
+    import_w8a8_values(im, codes, n);
+    free(codes);
+}
+
+/* ------------------------------------------------------------------------- description, writing */
+
 void import_weights_describe(struct import *im, struct import_weights *w)
 {
+    w->pass = IMPORT_DESCRIBE;
+    w->at = 0;
     for (const struct import_factors *f = im->factors; f->v; f++) {
         tft_gguf_put_tensor(im->gguf, (struct tft_str){f->name, strlen(f->name)}, TFT_F32, 1,
                             (const uint64_t[]){f->n});
-        note(w, TFT_F32, f->n);
+        note(w, 1, f->n * sizeof *f->v);
     }
     if (!walk(im, w))
         return;
-    const struct safetensor *unused = import_folder_unused(&im->folder, not_needed);
+    const struct safetensor *unused = import_folder_unused(&im->folder, import_not_needed);
     if (unused)
         import_fail(im, TFT_ERR_UNSUPPORTED, "%s: tensor \"%s\" is not known in a model of %s",
                     im->folder.path, unused->name, im->arch->name);
@@ -296,8 +484,13 @@ void import_weights_describe(struct import *im, struct import_weights *w)
 
 void import_weights_write(struct import *im, struct import_weights *w)
 {
-    w->writing = true;
+    w->pass = IMPORT_WRITE;
+    w->at = 0;
     for (const struct import_factors *f = im->factors; f->v; f++)
         tft_gguf_put_data(im->gguf, f->v, f->n * sizeof *f->v);
-    walk(im, w);
+    if (walk(im, w) && w->ends)
+        tell(w,
+             "%s: %llu weights of -128 in %zu matrices become -127, since panels have no -128: an "
+             "error of 1/128 of the row's largest number, its rms at most %.2g of the rows'",
+             im->folder.path, (unsigned long long)w->ends, w->with_ends, w->ends_rms);
 }

@@ -12,7 +12,17 @@ struct import_weights {
     /* private */
     const char *prefix; /* of the folder's names */
     bool tied;
-    bool writing;    /* in the second pass, which writes data; the first describes tensors */
+    enum { IMPORT_PLAN, IMPORT_DESCRIBE, IMPORT_WRITE } pass;
+    struct import_plan {
+        enum tft_dtype type;
+        uint8_t bits; /* of panels, or 0, as in struct import_target */
+        bool coded;   /* the folder has the matrix as codes */
+        uint64_t cols;
+    } *plan; /* [n_plan] in the order of the targets */
+    size_t n_plan, at;
+    uint64_t ends;    /* weights of -128 in W8A8 files */
+    size_t with_ends; /* their matrices */
+    double ends_rms;  /* the largest of these matrices' errors */
     double all, done; /* bytes to read */
 };
 
@@ -20,7 +30,15 @@ struct import_weights {
    rows of the embedding. */
 void import_weights_begin(struct import *im, struct import_weights *w);
 
-/* Describes all tensors. Fails if one is missing, has another shape, or is unknown. */
+/* Chooses the types of all tensors. Fails if one is missing or has another shape. Quantized
+   matrices are read. import_weights_end must follow, also on failure. */
+void import_weights_plan(struct import *im, struct import_weights *w);
+void import_weights_end(struct import_weights *w);
+
+/* Writes the values of a W8A8 file, if the plan is one: after all other values. */
+void import_weights_values(struct import *im, const struct import_weights *w);
+
+/* Describes all tensors. Fails if one is unknown. */
 void import_weights_describe(struct import *im, struct import_weights *w);
 
 /* Writes their data, a row at a time. */

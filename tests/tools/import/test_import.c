@@ -344,8 +344,10 @@ static void refuses(void **state)
             "/config.json: \"long_factor\" is not a list of 4 numbers");
     refused("\"rope_scaling\":null", "\"partial_rotary_factor\":2,\"rope_scaling\":null",
             "/config.json: RoPE of 2 of a head is not possible");
-    refused("\"rope_scaling\":null", "\"quantization_config\":{}",
-            ": its weights are quantized (\"quantization_config\"): import the original");
+    refused(
+        "\"rope_scaling\":null", "\"quantization_config\":{\"quant_method\":\"hqq\"}",
+        ": its weights are quantized by \"hqq\", which is not read: import the folder of floats "
+        "that they come from");
 }
 
 /* The name or the dtype of a tensor of the header, of the same length, is another one. */

@@ -53,7 +53,8 @@ static void warn(void *user, const char *text) { job_note(user, "%s", text); }
 
 static enum tft_status import(struct job *j, const char *folder)
 {
-    struct import_opts o = {.ignore_keys = j->o->ignore_keys,
+    struct import_opts o = {.no_ranges = true,
+                            .ignore_keys = j->o->ignore_keys,
                             .warn = warn,
                             .begin = begin,
                             .progress = job_progress,
