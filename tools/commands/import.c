@@ -94,8 +94,9 @@ const struct cli_command command_import = {
     .notes =
         "FOLDER has config.json and model.safetensors, or the shards that "
         "model.safetensors.index.json names, with weights in F32, F16 or BF16, or quantized "
-        "(docs/models.md, \"Quantized folders\"), and tokenizer.json or tokenizer.model. FILE has the names and the layout of weights of GGUF. A tensor that "
-        "the architecture does not know is an error, and so is a member of config.json.\n"
+        "(docs/models.md, \"Quantized folders\"), and tokenizer.json or tokenizer.model. FILE has "
+        "the names and the layout of weights of GGUF. A tensor that the architecture does not know "
+        "is an error, and so is a member of config.json.\n"
         "\n"
         "The folder's files are mapped and read once. FILE takes about as much disk space as "
         "FOLDER.\n",
