@@ -288,6 +288,16 @@ static bool set_bits(const struct finding *s, struct import_matrix *m, uint64_t 
     return false;
 }
 
+/* Whether a tensor of zero points that are not packed has zeros alone: symmetric folders of old
+   libraries. */
+static bool are_zeros(const struct import_part *p)
+{
+    for (uint64_t i = 0; i < p->t->bytes; i++)
+        if (p->data[i])
+            return false;
+    return has_type(p, " I8 ");
+}
+
 static void take_packed(struct finding *s, struct import_matrix *m)
 {
     struct import_part shape = part(s, ".weight_shape");
@@ -310,6 +320,8 @@ static void take_packed(struct finding *s, struct import_matrix *m)
     m->zero = part(s, ".weight_zero_point");
     m->index = part(s, ".weight_g_idx");
     set_scales(s, m, floats);
+    if (m->zero.t && are_zeros(&m->zero))
+        m->zero = (struct import_part){0};
     if (m->zero.t && s->status == TFT_OK &&
         (!has_type(&m->zero, " I32 ") || m->zero.t->bytes != 4 * words(m, m->down) * m->across))
         fail(s, "has zero points that are not packed as its codes are");
@@ -414,9 +426,8 @@ static void set_tensor(struct finding *s, struct import_matrix *m, const struct 
 {
     uint64_t experts = m->as.n_dims ? m->as.ne[2] : 1;
     int n = snprintf(m->name, sizeof m->name, "%.*s%s", (int)s->n, s->module, kind->becomes);
-    const struct by_name *same = import_folder_entry(s->f, m->name);
-    if (n >= (int)sizeof m->name || (same && !same->tensor->used))
-        fail(s, "has a name that is too long, or is there twice");
+    if (n >= (int)sizeof m->name)
+        fail(s, "has a name that is too long");
     m->as = (struct safetensor){.name = m->name,
                                 .dtype = "codes",
                                 .floats = true,
@@ -471,6 +482,16 @@ static bool is_left_over(const char *name)
     return false;
 }
 
+/* A matrix may not be there in two forms. */
+static enum tft_status check_twice(const struct import_folder *f, struct tft_error *err)
+{
+    for (size_t i = 1; i < f->n_tensor; i++)
+        if (strcmp(f->by_name[i - 1].tensor->name, f->by_name[i].tensor->name) == 0)
+            return import_error(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" is there in two forms",
+                                f->path, f->by_name[i].tensor->name);
+    return TFT_OK;
+}
+
 enum tft_status import_quantized_open(struct import_folder *f, struct tft_error *err)
 {
     struct finding s = {.f = f, .err = err};
@@ -491,5 +512,5 @@ enum tft_status import_quantized_open(struct import_folder *f, struct tft_error 
         f->by_name[n++] = (struct by_name){&f->matrix[i].as, NULL};
     f->n_tensor = n;
     import_folder_sort(f);
-    return s.status;
+    return s.status == TFT_OK ? check_twice(f, err) : s.status;
 }

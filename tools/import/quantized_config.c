@@ -193,12 +193,18 @@ static bool has_int8_inputs(const json_t *group)
 
 bool import_quantized_inputs(const struct import_folder *f)
 {
+    bool by_row = false;
     const char *name;
     json_t *group;
-    for (size_t i = 0; i < f->n_matrix; i++)
-        if (f->matrix[i].input.t && f->matrix[i].form <= IMPORT_PACKED)
+    for (size_t i = 0; i < f->n_matrix; i++) {
+        const struct import_matrix *m = &f->matrix[i];
+        bool whole = m->form == IMPORT_INT8 || m->form == IMPORT_PACKED;
+        if (whole && m->input.t)
             return true;
-    json_object_foreach(json_object_get(import_quantization(f), "config_groups"), name,
-                        group) if (has_int8_inputs(group) && f->n_matrix) return true;
+        by_row |= whole && m->across == 1;
+    }
+    json_object_foreach(json_object_get(import_quantization(f), "config_groups"), name, group)
+        if (has_int8_inputs(group) && by_row)
+            return true;
     return false;
 }

@@ -11,7 +11,8 @@ const json_t *import_quantization(const struct import_folder *f);
    and inputs. Call it before import_quantized_open. */
 enum tft_status import_quantized_check(const struct import_folder *f, struct tft_error *err);
 
-/* Whether the folder's integers are multiplied by inputs of 8 bits. Call it after. */
+/* Whether the folder's integers are multiplied by inputs of 8 bits, which have static ranges, or
+   which go with scales of whole rows. Call it after import_quantized_open. */
 bool import_quantized_inputs(const struct import_folder *f);
 
 #endif

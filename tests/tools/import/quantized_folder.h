@@ -16,12 +16,13 @@ struct variant {
     enum written_form form;
     unsigned bits, group; /* group 0: a whole row */
     bool asym, old_words, act_order, v1;
-    bool one_scale;   /* of the whole matrix */
-    bool bf16;        /* scales are BF16, not F16 */
-    float inputs;     /* the scale of static inputs; 0: none */
-    int input_zero;   /* their zero point */
-    bool minus_128;   /* the first code of each row is the least of its bits */
-    bool highest_zero, bad_index;
+    bool one_scale; /* of the whole matrix */
+    bool bf16;      /* scales are BF16, not F16 */
+    float inputs;   /* the scale of static inputs; 0: none */
+    int input_zero; /* their zero point */
+    bool minus_128; /* the first code of each row is the least of its bits */
+    float outputs;  /* the scale of outputs */
+    bool has_outputs, highest_zero, bad_index;
     enum tft_dtype type; /* of the import */
 };
 
@@ -36,11 +37,11 @@ struct tensors {
 static inline void add_tensor(struct tensors *to, const char *name, const char *end,
                               const char *dtype, const char *shape, const void *data, size_t bytes)
 {
-    to->n_head += (size_t)snprintf(to->head + to->n_head, sizeof to->head - to->n_head,
-                                   "%c\"%s%s\":{\"dtype\":\"%s\",\"shape\":[%s],"
-                                   "\"data_offsets\":[%zu,%zu]}",
-                                   to->n_head ? ',' : '{', name, end, dtype, shape, to->n,
-                                   to->n + bytes);
+    to->n_head +=
+        (size_t)snprintf(to->head + to->n_head, sizeof to->head - to->n_head,
+                         "%c\"%s%s\":{\"dtype\":\"%s\",\"shape\":[%s],"
+                         "\"data_offsets\":[%zu,%zu]}",
+                         to->n_head ? ',' : '{', name, end, dtype, shape, to->n, to->n + bytes);
     assert_true(to->n_head < sizeof to->head);
     while (to->n + bytes > to->room) {
         to->room = to->room ? 2 * to->room : 1 << 16;
@@ -79,7 +80,7 @@ struct coded {
     unsigned rows, cols, group, groups;
     unsigned code[MOST_ROWS][MOST_COLS], zero[MOST_ROWS][MOST_COLS]; /* zero: of a group */
     float scale[MOST_ROWS][MOST_COLS];                               /* likewise */
-    float number[MOST_ROWS][MOST_COLS]; /* that the codes stand for */
+    float number[MOST_ROWS][MOST_COLS];                              /* that the codes stand for */
 };
 
 static inline unsigned group_at(const struct coded *m, unsigned c)
@@ -190,8 +191,8 @@ static inline size_t words_of(const struct variant *v, size_t n)
 
 static uint32_t words[MOST_ROWS * MOST_COLS];
 
-static inline void add_words(struct tensors *to, const struct coded *m, const char *end, size_t rows,
-                             size_t cols)
+static inline void add_words(struct tensors *to, const struct coded *m, const char *end,
+                             size_t rows, size_t cols)
 {
     char shape[40];
     snprintf(shape, sizeof shape, "%zu,%zu", rows, cols);
@@ -199,7 +200,8 @@ static inline void add_words(struct tensors *to, const struct coded *m, const ch
 }
 
 /* scales [rows, groups], or [groups, rows] if `turned`. */
-static inline void add_scales(struct tensors *to, const struct coded *m, const char *end, bool turned)
+static inline void add_scales(struct tensors *to, const struct coded *m, const char *end,
+                              bool turned)
 {
     static uint16_t half[MOST_ROWS * MOST_COLS];
     char shape[40];
@@ -229,6 +231,8 @@ static inline void add_inputs(struct tensors *to, const struct coded *m)
     int8_t zero = (int8_t)m->v->input_zero;
     if (m->v->inputs != 0)
         add_tensor(to, m->module, ".input_scale", "F32", "1", &m->v->inputs, 4);
+    if (m->v->has_outputs)
+        add_tensor(to, m->module, ".output_scale", "F32", "1", &m->v->outputs, 4);
     if (zero)
         add_tensor(to, m->module, ".input_zero_point", "I8", "1", &zero, 1);
 }
@@ -277,8 +281,7 @@ static inline void add_gptq(struct tensors *to, const struct coded *m)
     memset(words, 0, sizeof words);
     for (unsigned g = 0; g < m->groups; g++)
         for (unsigned r = 0; r < m->rows; r++)
-            put_code(words + g * (m->rows * m->v->bits / 32), 1, r, m->v,
-                     m->zero[r][g] - m->v->v1);
+            put_code(words + g * (m->rows * m->v->bits / 32), 1, r, m->v, m->zero[r][g] - m->v->v1);
     add_words(to, m, ".qzeros", m->groups, m->rows * m->v->bits / 32);
     add_scales(to, m, ".scales", true);
     add_index(to, m, ".g_idx");
@@ -343,8 +346,7 @@ static inline void add_fp4(struct tensors *to, struct coded *m, const float *w)
     make_floats(m, w);
     for (unsigned r = 0; r < m->rows; r++)
         for (unsigned c = 0; c < m->cols; c += 2)
-            code[(r * m->cols + c) / 2] =
-                (unsigned char)(m->code[r][c] | m->code[r][c + 1] << 4);
+            code[(r * m->cols + c) / 2] = (unsigned char)(m->code[r][c] | m->code[r][c + 1] << 4);
     snprintf(shape, sizeof shape, "%u,%u", m->rows, m->cols / 2);
     add_tensor(to, m->module, ".weight_packed", "U8", shape, code, (size_t)m->rows * m->cols / 2);
     snprintf(shape, sizeof shape, "%u,%u", m->rows, m->groups);
@@ -382,8 +384,9 @@ static inline void add_same(struct tensors *to, const struct safetensor *t, cons
 }
 
 /* The matrix as codes in `codes`, as floats in `floats`. */
-static inline void add_matrix(struct tensors *codes, struct tensors *floats, const struct variant *v,
-                              const struct safetensor *t, const unsigned char *data)
+static inline void add_matrix(struct tensors *codes, struct tensors *floats,
+                              const struct variant *v, const struct safetensor *t,
+                              const unsigned char *data)
 {
     static struct coded m;
     static float w[MOST_ROWS * MOST_COLS], number[MOST_ROWS * MOST_COLS];

@@ -157,8 +157,7 @@ static void blocks_of_experts(void **state)
     assert_int_equal(import_folder_open(&f, hf(), &err), TFT_OK);
     assert_int_equal(import_quantized_open(&f, &err), TFT_OK);
     const struct safetensor *m = import_folder_find(&f, "experts.down_proj", &data);
-    assert_true(m && m->n_dims == 3 && m->ne[2] == EXPERTS && m->ne[1] == ROWS &&
-                m->ne[0] == COLS);
+    assert_true(m && m->n_dims == 3 && m->ne[2] == EXPERTS && m->ne[1] == ROWS && m->ne[0] == COLS);
     for (unsigned r = 0; r < EXPERTS * ROWS; r++) {
         import_matrix_row(m->matrix, r, got, scale);
         for (unsigned c = 0; c < COLS; c++) {
@@ -172,14 +171,27 @@ static void blocks_of_experts(void **state)
 
 /* ---- whole toys */
 
-static const struct toy toy = {.arch = "llama", .n_vocab = 43, .n_ctx = 640, .n_embd = 64,
-                               .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 16,
-                               .n_ff = 96, .n_rot = 16, .seed = 5, .type = TFT_F32};
+static const struct toy toy = {.arch = "llama",
+                               .n_vocab = 43,
+                               .n_ctx = 640,
+                               .n_embd = 64,
+                               .n_layer = 2,
+                               .n_head = 4,
+                               .n_head_kv = 2,
+                               .head_dim = 16,
+                               .n_ff = 96,
+                               .n_rot = 16,
+                               .seed = 5,
+                               .type = TFT_F32};
 
 #define CT "\"quant_method\":\"compressed-tensors\",\"quantization_status\":\"compressed\","
 #define CT_BITS(format, bits)                                                                      \
     CT "\"format\":\"" format "\",\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],"       \
        "\"weights\":{\"num_bits\":" bits ",\"type\":\"int\"},\"input_activations\":null}}"
+#define INT8_INPUTS(format, bits, dynamic)                                                         \
+    CT "\"format\":\"" format "\",\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],"       \
+       "\"weights\":{\"num_bits\":" bits ",\"type\":\"int\"},\"input_activations\":{"              \
+       "\"num_bits\":8,\"type\":\"int\",\"dynamic\":" dynamic "}}}"
 #define GPTQ_V1 "\"quant_method\":\"gptq\",\"checkpoint_format\":\"gptq\""
 #define GPTQ_V2 "\"quant_method\":\"gptq\",\"checkpoint_format\":\"gptq_v2\""
 
@@ -207,8 +219,7 @@ static const struct variant variants[] = {
      .type = TFT_Q8_0},
     {"int8 of a tensor", CT_BITS("int-quantized", "8"), .form = CT_INT8, .bits = 8,
      .one_scale = true, .type = TFT_Q8_0},
-    {"GPTQ of 4 bits", GPTQ_V1, .form = GPTQ, .bits = 4, .group = 32, .v1 = true,
-     .type = TFT_Q4_0},
+    {"GPTQ of 4 bits", GPTQ_V1, .form = GPTQ, .bits = 4, .group = 32, .v1 = true, .type = TFT_Q4_0},
     {"GPTQ with act order", GPTQ_V1 ",\"desc_act\":true", .form = GPTQ, .bits = 4, .group = 32,
      .v1 = true, .act_order = true, .type = TFT_F32},
     {"GPTQ of 4 bits, asymmetric", GPTQ_V1, .form = GPTQ, .bits = 4, .group = 32, .v1 = true,
@@ -218,16 +229,16 @@ static const struct variant variants[] = {
     {"GPTQ of 3 bits", GPTQ_V1, .form = GPTQ, .bits = 3, .group = 32, .v1 = true, .asym = true,
      .type = TFT_Q4_0},
     {"GPTQ of 2 bits", GPTQ_V1, .form = GPTQ, .bits = 2, .v1 = true, .type = TFT_Q4_0},
-    {"GPTQ of 8 bits", GPTQ_V1, .form = GPTQ, .bits = 8, .group = 32, .v1 = true,
-     .type = TFT_Q8_0},
+    {"GPTQ of 8 bits", GPTQ_V1, .form = GPTQ, .bits = 8, .group = 32, .v1 = true, .type = TFT_Q8_0},
     {"AWQ", "\"quant_method\":\"awq\",\"version\":\"gemm\",\"zero_point\":true", .form = AWQ,
      .bits = 4, .group = 32, .asym = true, .type = TFT_Q8_0},
-    {"FP8", "\"quant_method\":\"fp8\",\"weight_block_size\":[48,40]", .form = FP8,
-     .type = TFT_F32},
+    {"FP8", "\"quant_method\":\"fp8\",\"weight_block_size\":[48,40]", .form = FP8, .type = TFT_F32},
     {"NVFP4", CT "\"format\":\"nvfp4-pack-quantized\"", .form = NVFP4, .group = 16,
      .type = TFT_F32},
     {"MXFP4", CT "\"format\":\"mxfp4-pack-quantized\"", .form = MXFP4, .group = 32,
      .type = TFT_MXFP4},
+    {"4 bits in groups, inputs by token", INT8_INPUTS("pack-quantized", "4", "true"),
+     .form = CT_PACKED, .bits = 4, .group = 32, .type = TFT_Q4_0},
 };
 
 static void make_quantized(const struct variant *v)
@@ -293,18 +304,15 @@ static void every_form(void **state)
 
 /* ---- W8A8 */
 
-#define INT8_INPUTS(dynamic)                                                                       \
-    CT "\"format\":\"int-quantized\",\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],"    \
-       "\"weights\":{\"num_bits\":8,\"type\":\"int\"},\"input_activations\":{\"num_bits\":8,"      \
-       "\"type\":\"int\",\"dynamic\":" dynamic "}}}"
-
 static const struct variant with_inputs[] = {
-    {"W8A8", INT8_INPUTS("false"), .form = CT_INT8, .bits = 8, .bf16 = true, .inputs = 0.06f},
-    {"W8A8, asymmetric inputs", INT8_INPUTS("false"), .form = CT_INT8, .bits = 8, .inputs = 0.06f,
-     .input_zero = -20},
-    {"W8A8 of a tensor", INT8_INPUTS("false"), .form = CT_INT8, .bits = 8, .one_scale = true,
+    {"W8A8", INT8_INPUTS("int-quantized", "8", "false"), .form = CT_INT8, .bits = 8, .bf16 = true,
      .inputs = 0.06f},
-    {"W8A8, inputs by token", INT8_INPUTS("true"), .form = CT_INT8, .bits = 8},
+    {"W8A8, asymmetric inputs", INT8_INPUTS("int-quantized", "8", "false"), .form = CT_INT8,
+     .bits = 8, .inputs = 0.06f, .input_zero = -20},
+    {"W8A8 of a tensor", INT8_INPUTS("int-quantized", "8", "false"), .form = CT_INT8, .bits = 8,
+     .one_scale = true, .inputs = 0.06f},
+    {"W8A8, inputs by token", INT8_INPUTS("int-quantized", "8", "true"), .form = CT_INT8,
+     .bits = 8},
     {"W4A8", CT_BITS("pack-quantized", "4"), .form = CT_PACKED, .bits = 4, .inputs = 0.06f},
     {"W3A8", CT_BITS("pack-quantized", "3"), .form = CT_PACKED, .bits = 3, .inputs = 0.06f},
     {"W2A8", CT_BITS("pack-quantized", "2"), .form = CT_PACKED, .bits = 2, .inputs = 0.06f},
@@ -319,7 +327,7 @@ static const struct tft_linear *matrix_of(const struct tft_layer *b, int i)
     return all[i];
 }
 
-static const char *const names[] = {"attn_q", "attn_k", "attn_v", "attn_output",
+static const char *const names[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                     "ffn_gate", "ffn_up", "ffn_down"};
 enum { MATRICES = sizeof names / sizeof *names };
 
@@ -461,6 +469,22 @@ static void refused(const struct variant *v, const char *in, const char *what, c
         fail_msg("\"%s\" is not \"%s\"", err.msg, message);
 }
 
+/* The formula has a range of outputs, unless it is 0, or the config is left out by name. */
+static void outputs(void **state)
+{
+    (void)state;
+    struct variant v = variants[0];
+    struct import_opts o = {.no_tokenizer = true, .ignore_keys = "quantization_config"};
+    v.has_outputs = true;
+    make_quantized(&v);
+    assert_int_equal(import_hf(&keep), TFT_OK);
+    same_numbers("outputs without a range", TFT_Q4_0);
+    v.outputs = 0.01f;
+    refused(&v, NULL, NULL, NULL, "a static range of outputs is part of what the model computes");
+    assert_int_equal(import_hf(&o), TFT_OK);
+    same_numbers("ignored outputs", TFT_Q4_0);
+}
+
 /* The header of the weights is edited: both strings have one length. */
 static void refuses_parts(void **state)
 {
@@ -513,8 +537,7 @@ static void refuses_methods(void **state)
         {"\"quant_method\":\"awq\",\"version\":\"gemv\"", "another version than \"gemm\""},
         {"\"quant_method\":\"awq\",\"version\":\"gemm\",\"backend\":\"llm-awq\"",
          "another version than \"gemm\""},
-        {"\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\"",
-         "another checkpoint_format"},
+        {"\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\"", "another checkpoint_format"},
         {"\"quant_method\":\"gptq\",\"format\":\"gptq_p\"", "another checkpoint_format"},
         {"\"quant_method\":\"gptq\",\"is_marlin_format\":true", "another checkpoint_format"},
         {"\"quant_method\":\"gptq\",\"rotation\":\"hadamard\"", "a transform of inputs"},
@@ -542,10 +565,10 @@ static void refuses_methods(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_samples),      cmocka_unit_test(blocks_of_experts),
-        cmocka_unit_test(every_form),       cmocka_unit_test(ranges_and_codes),
-        cmocka_unit_test(losses),           cmocka_unit_test(refuses_parts),
-        cmocka_unit_test(refuses_methods),
+        cmocka_unit_test(all_samples),     cmocka_unit_test(blocks_of_experts),
+        cmocka_unit_test(every_form),      cmocka_unit_test(ranges_and_codes),
+        cmocka_unit_test(losses),          cmocka_unit_test(refuses_parts),
+        cmocka_unit_test(refuses_methods), cmocka_unit_test(outputs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
