@@ -388,7 +388,8 @@ static void take_words(struct finding *s, struct import_matrix *m)
         fail(s, "has neither the shapes of GPTQ nor those of AWQ's \"gemm\"");
 }
 
-/* MXFP4 of gpt-oss: all experts in one tensor, [experts, rows, blocks, 16]. */
+/* MXFP4 of gpt-oss: all experts in one tensor, [experts, rows, blocks, 16]. The floats of the class
+   are [experts, columns, rows]. */
 static void take_blocks(struct finding *s, struct import_matrix *m)
 {
     m->form = IMPORT_FP4;
@@ -399,8 +400,7 @@ static void take_blocks(struct finding *s, struct import_matrix *m)
         fail(s, "has blocks of another shape than experts, rows, columns / 32, 16");
     else if (set_shape(s, m, ne[3] * ne[2], ne[1] * 32))
         set_scales(s, m, " U8 F8_E8M0 ");
-    m->as.n_dims = 3;
-    m->as.ne[2] = ne[3];
+    m->as.ne[2] = ne[3]; /* for set_tensor */
 }
 
 static const struct kind {
@@ -424,7 +424,7 @@ static const struct kind {
 /* How the import sees the matrix. */
 static void set_tensor(struct finding *s, struct import_matrix *m, const struct kind *kind)
 {
-    uint64_t experts = m->as.n_dims ? m->as.ne[2] : 1;
+    uint64_t experts = m->as.ne[2];
     int n = snprintf(m->name, sizeof m->name, "%.*s%s", (int)s->n, s->module, kind->becomes);
     if (n >= (int)sizeof m->name)
         fail(s, "has a name that is too long");
@@ -432,10 +432,16 @@ static void set_tensor(struct finding *s, struct import_matrix *m, const struct 
                                 .dtype = "codes",
                                 .floats = true,
                                 .type = TFT_F32,
-                                .n_dims = m->as.n_dims ? m->as.n_dims : 2,
-                                .ne = {m->cols, m->rows / experts, experts, 1, 1, 1, 1, 1},
+                                .n_dims = 2,
+                                .ne = {m->cols, m->rows, 1, 1, 1, 1, 1, 1},
                                 .bytes = m->codes.t->bytes,
                                 .matrix = m};
+    if (!experts)
+        return;
+    m->as.n_dims = 3;
+    m->as.ne[0] = m->rows / experts;
+    m->as.ne[1] = m->cols;
+    m->as.ne[2] = experts;
 }
 
 static void take_inputs(struct finding *s, struct import_matrix *m)

@@ -376,7 +376,10 @@ static inline void add_parts(struct tensors *to, struct coded *m, const float *w
 static inline void add_same(struct tensors *to, const struct safetensor *t, const void *data)
 {
     char shape[60];
-    if (t->n_dims == 2)
+    if (t->n_dims == 3)
+        snprintf(shape, sizeof shape, "%u,%u,%u", (unsigned)t->ne[2], (unsigned)t->ne[1],
+                 (unsigned)t->ne[0]);
+    else if (t->n_dims == 2)
         snprintf(shape, sizeof shape, "%u,%u", (unsigned)t->ne[1], (unsigned)t->ne[0]);
     else
         snprintf(shape, sizeof shape, "%u", (unsigned)t->ne[0]);
@@ -405,33 +408,88 @@ static inline void add_matrix(struct tensors *codes, struct tensors *floats,
     add_same(floats, t, number);
 }
 
-/* Turns hf(), a folder of F32, into one of the variant's codes. Before that, imports the numbers of
-   these codes to want.gguf. */
-static inline void quantize_hf(const struct variant *v)
+/* The parts of a folder's tensor in each of two folders. */
+typedef void split_tensor(struct tensors *codes, struct tensors *floats, const void *how,
+                          const struct safetensor *t, const unsigned char *data);
+
+/* Turns hf(), a folder of F32, into one of codes. Before that, imports the numbers of these codes to
+   want.gguf. */
+static inline void quantize_by(split_tensor *split, const void *how, const char *config)
 {
     static struct tensors codes, floats;
     struct safetensors s;
     char path[100], with[600];
     snprintf(path, sizeof path, "%s/model.safetensors", hf());
     assert_int_equal(safetensors_open(&s, path, &err), TFT_OK);
-    for (size_t i = 0; i < s.n; i++) {
-        const struct safetensor *t = &s.tensor[i];
-        const unsigned char *data = s.data + t->offset;
-        if (strstr(t->name, "_proj.weight")) {
-            add_matrix(&codes, &floats, v, t, data);
-            continue;
-        }
-        add_same(&codes, t, data);
-        add_same(&floats, t, data);
-    }
+    for (size_t i = 0; i < s.n; i++)
+        split(&codes, &floats, how, &s.tensor[i], s.data + s.tensor[i].offset);
     write_tensors(&floats, path);
     if (import_hf(&keep) != TFT_OK)
-        fail_msg("%s: %s", v->name, err.msg);
+        fail_msg("%s: %s", config, err.msg);
     assert_int_equal(rename(in_folder("i.gguf"), in_folder("want.gguf")), 0);
     write_tensors(&codes, path);
     safetensors_close(&s);
-    snprintf(with, sizeof with, "\"quantization_config\":{%s},\"tie_word_embeddings\"", v->config);
+    snprintf(with, sizeof with, "\"quantization_config\":{%s},\"tie_word_embeddings\"", config);
     edit("\"tie_word_embeddings\"", with);
+}
+
+static inline void add_both(struct tensors *codes, struct tensors *floats,
+                            const struct safetensor *t, const void *data)
+{
+    add_same(codes, t, data);
+    add_same(floats, t, data);
+}
+
+static inline void split_matrix(struct tensors *codes, struct tensors *floats, const void *v,
+                                const struct safetensor *t, const unsigned char *data)
+{
+    if (strstr(t->name, "_proj.weight"))
+        add_matrix(codes, floats, v, t, data);
+    else
+        add_both(codes, floats, t, data);
+}
+
+static inline void quantize_hf(const struct variant *v) { quantize_by(split_matrix, v, v->config); }
+
+/* ---- gpt-oss */
+
+enum { MOST_NUMBERS = 1 << 16 };
+
+/* Floats [experts, columns, rows]; blocks of 32 columns of a row: low halves are even columns. */
+static inline void split_experts(struct tensors *codes, struct tensors *floats, const void *how,
+                                 const struct safetensor *t, const unsigned char *data)
+{
+    static float w[MOST_NUMBERS];
+    static unsigned char code[MOST_NUMBERS], exponent[MOST_NUMBERS];
+    unsigned rows = (unsigned)t->ne[0], cols = (unsigned)t->ne[1], n = (unsigned)t->ne[2];
+    char shape[60];
+    (void)how;
+    if (t->n_dims != 3) {
+        add_both(codes, floats, t, data);
+        return;
+    }
+    assert_true(t->bytes <= sizeof w && cols % 32 == 0);
+    memcpy(w, data, (size_t)t->bytes);
+    memset(code, 0, sizeof code);
+    for (unsigned i = 0; i < n * rows * cols; i++) { /* in the order of the blocks */
+        unsigned c = i % cols, r = i / cols % rows, e = i / cols / rows;
+        float *x = &w[(e * cols + c) * rows + r];
+        exponent[i / 32] = (unsigned char)(121 + i / 32 % 5);
+        float s = ldexpf(1, exponent[i / 32] - 127);
+        unsigned nibble = nearest(e2m1, 16, *x / s);
+        code[i / 2] = (unsigned char)(code[i / 2] | nibble << 4 * (i % 2));
+        *x = e2m1(nibble) * s;
+    }
+    snprintf(shape, sizeof shape, "%u,%u,%u,16", n, rows, cols / 32);
+    add_tensor(codes, t->name, "_blocks", "U8", shape, code, (size_t)t->bytes / 8);
+    snprintf(shape, sizeof shape, "%u,%u,%u", n, rows, cols / 32);
+    add_tensor(codes, t->name, "_scales", "U8", shape, exponent, (size_t)t->bytes / 128);
+    add_same(floats, t, w);
+}
+
+static inline void quantize_experts(void)
+{
+    quantize_by(split_experts, NULL, "\"quant_method\":\"mxfp4\"");
 }
 
 #endif

@@ -157,7 +157,7 @@ static void blocks_of_experts(void **state)
     assert_int_equal(import_folder_open(&f, hf(), &err), TFT_OK);
     assert_int_equal(import_quantized_open(&f, &err), TFT_OK);
     const struct safetensor *m = import_folder_find(&f, "experts.down_proj", &data);
-    assert_true(m && m->n_dims == 3 && m->ne[2] == EXPERTS && m->ne[1] == ROWS && m->ne[0] == COLS);
+    assert_true(m && m->n_dims == 3 && m->ne[2] == EXPERTS && m->ne[1] == COLS && m->ne[0] == ROWS);
     for (unsigned r = 0; r < EXPERTS * ROWS; r++) {
         import_matrix_row(m->matrix, r, got, scale);
         for (unsigned c = 0; c < COLS; c++) {
@@ -248,8 +248,9 @@ static void make_quantized(const struct variant *v)
     quantize_hf(v);
 }
 
-/* Both files have the same tensors: got's as floats are want's. Matrices of codes have `type`. */
-static void same_numbers(const char *name, enum tft_dtype type)
+/* Both files have the same tensors: got's as floats are want's. Matrices of codes, which have
+   n_dims dimensions, have `type`. */
+static void same_numbers_of(const char *name, enum tft_dtype type, uint32_t n_dims)
 {
     static float got_row[MOST_COLS], want_row[MOST_COLS];
     struct tft_source got, want;
@@ -258,16 +259,17 @@ static void same_numbers(const char *name, enum tft_dtype type)
     assert_int_equal(got.n_tensor, want.n_tensor);
     for (size_t i = 0; i < want.n_tensor; i++) {
         const struct tft_tensor *w = &want.tensor[i], *g = &got.tensor[i];
-        bool coded = w->n_dims == 2 && memcmp(w->name.p, "blk.", 4) == 0;
+        bool coded = w->n_dims == n_dims && memcmp(w->name.p, "blk.", 4) == 0;
         assert_true(w->name.n == g->name.n && memcmp(w->name.p, g->name.p, w->name.n) == 0);
         assert_true(w->ne[0] == g->ne[0] && w->ne[1] == g->ne[1] && w->type == TFT_F32);
         if (g->type != (coded ? type : TFT_F32))
             fail_msg("%s: %.*s is %s, not %s", name, TFT_STR_ARG(w->name), tft_dtype_name(g->type),
                      tft_dtype_name(type));
-        for (uint64_t r = 0; r < w->ne[1]; r++) {
+        assert_true(w->ne[2] == g->ne[2]);
+        for (uint64_t r = 0, rows = w->ne[1] * w->ne[2]; r < rows; r++) {
             const struct tft_dtype_info *info = tft_dtype_info(g->type);
             size_t n = (size_t)w->ne[0];
-            info->to_f32(got_row, g->data + r * (g->bytes / g->ne[1]), n);
+            info->to_f32(got_row, g->data + r * (g->bytes / rows), n);
             memcpy(want_row, w->data + r * n * 4, n * 4);
             for (size_t c = 0; c < n; c++)
                 if (got_row[c] != want_row[c])
@@ -278,6 +280,8 @@ static void same_numbers(const char *name, enum tft_dtype type)
     tft_source_close(&got);
     tft_source_close(&want);
 }
+
+static void same_numbers(const char *name, enum tft_dtype type) { same_numbers_of(name, type, 2); }
 
 static void import_as(const char *name, enum import_type type)
 {
@@ -300,6 +304,33 @@ static void every_form(void **state)
         import_as(v->name, IMPORT_KEEP);
         same_numbers(v->name, v->type);
     }
+}
+
+static const struct toy gpt_oss = {.arch = "gpt-oss",
+                                   .n_vocab = 45,
+                                   .n_ctx = 1200,
+                                   .n_embd = 64,
+                                   .n_layer = 2,
+                                   .n_head = 4,
+                                   .n_head_kv = 2,
+                                   .head_dim = 16,
+                                   .n_ff = 32,
+                                   .n_rot = 16,
+                                   .type = TFT_F32,
+                                   .yarn = 8};
+
+/* gpt-oss as OpenAI has it: rows of gate and up take turns in both forms, and the floats have
+   columns first. */
+static void experts_of_gpt_oss(void **state)
+{
+    (void)state;
+    empty_hf();
+    as_folder(&gpt_oss, written(&gpt_oss), hf(), 1);
+    quantize_experts();
+    import_as("gpt-oss", IMPORT_F32);
+    same_numbers_of("gpt-oss", TFT_F32, 3);
+    import_as("gpt-oss", IMPORT_KEEP);
+    same_numbers_of("gpt-oss", TFT_MXFP4, 3);
 }
 
 /* ---- W8A8 */
@@ -565,10 +596,15 @@ static void refuses_methods(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_samples),     cmocka_unit_test(blocks_of_experts),
-        cmocka_unit_test(every_form),      cmocka_unit_test(ranges_and_codes),
-        cmocka_unit_test(losses),          cmocka_unit_test(refuses_parts),
-        cmocka_unit_test(refuses_methods), cmocka_unit_test(outputs),
+        cmocka_unit_test(all_samples),
+        cmocka_unit_test(blocks_of_experts),
+        cmocka_unit_test(every_form),
+        cmocka_unit_test(ranges_and_codes),
+        cmocka_unit_test(losses),
+        cmocka_unit_test(refuses_parts),
+        cmocka_unit_test(refuses_methods),
+        cmocka_unit_test(outputs),
+        cmocka_unit_test(experts_of_gpt_oss),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
