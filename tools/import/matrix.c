@@ -107,6 +107,13 @@ static float scale_at(const struct import_matrix *m, uint64_t r, uint64_t g)
     return m->divides ? s / number_at(&m->factor, 0) : s * number_at(&m->factor, 0);
 }
 
+float import_matrix_factor(const struct import_matrix *m)
+{
+    if (!m->factor.t)
+        return 0;
+    return m->divides ? 1 / number_at(&m->factor, 0) : number_at(&m->factor, 0);
+}
+
 static float zero_at(const struct import_matrix *m, uint64_t r, uint64_t g)
 {
     const unsigned char *zeros = m->zero.data;

@@ -47,6 +47,9 @@ void import_matrix_row(const struct import_matrix *m, uint64_t r, float *code, f
 /* Whether the zero points can be used: those of old GPTQ folders may be damaged. */
 bool import_matrix_zeros_fit(const struct import_matrix *m);
 
+/* The number that all scales are multiplied by; 0: there is none. */
+float import_matrix_factor(const struct import_matrix *m);
+
 /* The first number of a tensor of floats. */
 float import_part_number(const struct import_part *p);
 

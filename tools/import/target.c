@@ -288,7 +288,7 @@ void import_check_codes(struct import *im, const struct import_target *t,
 enum tft_dtype import_type_of_codes(struct import *im, const char *prefix,
                                     const struct import_target *t)
 {
-    struct import_blocks b = import_blocks_all(t->cols);
+    struct import_blocks b = import_blocks_all(t->cols, t->factor);
     struct import_codes s;
     bool more = import_codes_open(im, &s, t->cols);
     for (uint64_t r = 0; r < t->rows && more && im->status == TFT_OK; r++) {
@@ -345,7 +345,7 @@ static void write_rows(struct import *im, const char *prefix, const struct impor
     for (uint64_t r = 0; r < t->rows && import_goes_on(im); r++) {
         if (import_blocks_has(t->type)) {
             import_read_codes(im, prefix, t, r, s);
-            import_blocks_row(coded, t->type, s->code, s->scale, t->cols);
+            import_blocks_row(coded, t->type, s->code, s->scale, t->cols, t->factor);
             tft_gguf_put_data(im->gguf, coded, (size_t)bytes);
             continue;
         }

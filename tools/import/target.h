@@ -15,6 +15,7 @@ struct import_target {
     const struct safetensor *tensor;
     const unsigned char *data;
     enum tft_dtype type;
+    float factor;  /* of NVFP4, in a tensor NAME.scale; 0: there is no such tensor */
     unsigned bits; /* of panels in a W8A8 file: 8, 4, 3 or 2; 0: the tensor has `type` */
     uint32_t n_dims;
     uint64_t ne[4];      /* the shape in the GGUF file */
@@ -57,7 +58,8 @@ void import_read_codes(const struct import *im, const char *prefix, const struct
 void import_check_codes(struct import *im, const struct import_target *t,
                         const struct import_codes *s);
 
-/* The smallest type of GGUF that holds a quantized matrix as it is. Reads all of it. */
+/* The smallest type of GGUF that holds a quantized matrix as it is; NVFP4 only if the target has a
+   factor. Reads all of it. */
 enum tft_dtype import_type_of_codes(struct import *im, const char *prefix,
                                     const struct import_target *t);
 

@@ -1,5 +1,6 @@
 #include "weights.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "arch.h"
 #include "blocks.h"
 #include "config.h"
+#include "matrix.h"
 #include "names.h"
 #include "quantized_config.h"
 #include "target.h"
@@ -165,6 +167,31 @@ static struct import_plan *new_plan(struct import *im, struct import_weights *w)
     return &w->plan[w->n_plan++];
 }
 
+/* The factor of a matrix that may be NVFP4; 0: it may not. Only plain matrices of products have a
+   factor in a GGUF file, and not beside a bias. */
+static float factor_of(const struct import *im, const struct import_target *t)
+{
+    const struct import_matrix *m = t->tensor->matrix;
+    const unsigned char *data;
+    char bias[IMPORT_MOST_NAME];
+    float factor = m ? import_matrix_factor(m) : 0;
+    int stem = (int)(strlen(t->from) - strlen("weight"));
+    snprintf(bias, sizeof bias, "%.*sbias", stem, t->from);
+    bool plain = import_w8a8_fits(im) && strcmp(t->name, "token_embd.weight") != 0 &&
+                 import_ends(t->from, ".weight") && !import_folder_find(&im->folder, bias, &data);
+    return plain && factor >= FLT_MIN && factor < 1e30f ? factor : 0;
+}
+
+/* Chooses the type of a quantized matrix. */
+static void plan_codes(struct import *im, const struct import_weights *w, struct import_plan *p,
+                       const struct import_target *t)
+{
+    struct import_target with = *t;
+    with.factor = factor_of(im, t);
+    p->type = import_type_of_codes(im, w->prefix, &with);
+    p->factor = p->type == TFT_NVFP4 ? with.factor : 0;
+}
+
 /* Chooses the target's type. */
 static void plan(struct import *im, struct import_weights *w, const struct import_target *t)
 {
@@ -180,7 +207,7 @@ static void plan(struct import *im, struct import_weights *w, const struct impor
     if (im->input && import_w8a8_is_matrix(t))
         p->bits = (uint8_t)import_w8a8_plan(im, w->prefix, t);
     else if (p->coded && w->o->type == IMPORT_KEEP)
-        p->type = import_type_of_codes(im, w->prefix, t);
+        plan_codes(im, w, p, t);
     if (t->tensor->matrix)
         import_forget_source(im, w->prefix, t);
 }
@@ -208,6 +235,14 @@ static void describe(struct import *im, struct import_weights *w, const struct i
     note(w, 1, bytes_of(t->type, t->rows * t->cols));
     tft_gguf_put_tensor(im->gguf, (struct tft_str){t->name, strlen(t->name)}, t->type, t->n_dims,
                         t->ne);
+    if (t->factor != 0) {
+        char name[sizeof t->name];
+        int stem = (int)(strlen(t->name) - strlen("weight"));
+        int n = snprintf(name, sizeof name, "%.*sscale", stem, t->name);
+        tft_gguf_put_tensor(im->gguf, (struct tft_str){name, (size_t)n}, TFT_F32, 1,
+                            (const uint64_t[]){1});
+        note(w, 1, sizeof t->factor);
+    }
 }
 
 /* Says how much a matrix that had no codes of int8 has changed. */
@@ -233,6 +268,8 @@ static void write(struct import *im, struct import_weights *w, const struct impo
         tell_loss(im, w, t, &loss);
     } else {
         import_write_data(im, w->prefix, t);
+        if (t->factor != 0)
+            tft_gguf_put_data(im->gguf, &t->factor, sizeof t->factor);
     }
     w->done += (double)t->tensor->bytes;
 }
@@ -299,6 +336,7 @@ static void visit(struct import *im, struct import_weights *w, const struct impo
     const struct import_plan *p = &w->plan[w->at++];
     t.type = p->type;
     t.bits = p->bits;
+    t.factor = p->factor;
     (w->pass == IMPORT_WRITE ? write : describe)(im, w, &t);
 }
 
@@ -383,8 +421,8 @@ static void begin_w8a8(struct import *im, const struct import_weights *w)
 /* One line about the matrices that had codes: how many have which type. */
 static void tell_types(const struct import *im, const struct import_weights *w)
 {
-    static const enum tft_dtype types[] = {TFT_Q4_0, TFT_MXFP4, TFT_Q4_1, TFT_Q8_0,
-                                           TFT_BF16, TFT_F16,   TFT_F32};
+    static const enum tft_dtype types[] = {TFT_Q2_0, TFT_Q4_0, TFT_MXFP4, TFT_NVFP4, TFT_Q4_1,
+                                           TFT_Q8_0, TFT_BF16, TFT_F16,   TFT_F32};
     char text[200];
     int n = 0;
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {

@@ -17,6 +17,7 @@ struct import_weights {
         enum tft_dtype type;
         uint8_t bits; /* of panels, or 0, as in struct import_target */
         bool coded;   /* the folder has the matrix as codes */
+        float factor; /* of NVFP4, as in struct import_target */
         uint64_t cols;
     } *plan; /* [n_plan] in the order of the targets */
     size_t n_plan, at;

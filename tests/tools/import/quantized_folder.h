@@ -23,6 +23,7 @@ struct variant {
     bool minus_128; /* the first code of each row is the least of its bits */
     float outputs;  /* the scale of outputs */
     bool has_outputs, highest_zero, bad_index;
+    bool modelopt;       /* NVFP4 with ModelOpt's names */
     enum tft_dtype type; /* of the import */
 };
 
@@ -330,30 +331,34 @@ static inline void add_fp8(struct tensors *to, struct coded *m, const float *w)
     add_tensor(to, m->module, ".weight_scale_inv", "F32", shape, scale, 4 * (size_t)tall * wide);
 }
 
-/* Scales: e4m3 over a factor, or powers of two. */
+/* Scales: e4m3 over a factor, or times one in ModelOpt; or powers of two. */
 static inline void add_fp4(struct tensors *to, struct coded *m, const float *w)
 {
     static unsigned char code[MOST_ROWS * MOST_COLS], scale[MOST_ROWS * MOST_COLS];
-    const float factor = 300;
-    bool nv = m->v->form == NVFP4;
+    bool nv = m->v->form == NVFP4, opt = m->v->modelopt;
+    const float factor = opt ? 0.0037f : 300;
     char shape[40];
     for (unsigned r = 0; r < m->rows; r++)
         for (unsigned g = 0; g < m->groups; g++) {
             unsigned b = nv ? 40 + (r + 3 * g) % 60 : 120 + (r + g) % 6;
             scale[r * m->groups + g] = (unsigned char)b;
-            m->scale[r][g] = nv ? e4m3(b) / factor : ldexpf(1, (int)b - 127);
+            m->scale[r][g] = opt  ? e4m3(b) * factor
+                             : nv ? e4m3(b) / factor
+                                  : ldexpf(1, (int)b - 127);
         }
     make_floats(m, w);
     for (unsigned r = 0; r < m->rows; r++)
         for (unsigned c = 0; c < m->cols; c += 2)
             code[(r * m->cols + c) / 2] = (unsigned char)(m->code[r][c] | m->code[r][c + 1] << 4);
     snprintf(shape, sizeof shape, "%u,%u", m->rows, m->cols / 2);
-    add_tensor(to, m->module, ".weight_packed", "U8", shape, code, (size_t)m->rows * m->cols / 2);
+    add_tensor(to, m->module, opt ? ".weight" : ".weight_packed", "U8", shape, code,
+               (size_t)m->rows * m->cols / 2);
     snprintf(shape, sizeof shape, "%u,%u", m->rows, m->groups);
     add_tensor(to, m->module, ".weight_scale", nv ? "F8_E4M3" : "U8", shape, scale,
                (size_t)m->rows * m->groups);
     if (nv)
-        add_tensor(to, m->module, ".weight_global_scale", "F32", "1", &factor, 4);
+        add_tensor(to, m->module, opt ? ".weight_scale_2" : ".weight_global_scale", "F32",
+                   opt ? "" : "1", &factor, 4);
 }
 
 static inline void add_parts(struct tensors *to, struct coded *m, const float *w)
@@ -412,8 +417,8 @@ static inline void add_matrix(struct tensors *codes, struct tensors *floats,
 typedef void split_tensor(struct tensors *codes, struct tensors *floats, const void *how,
                           const struct safetensor *t, const unsigned char *data);
 
-/* Turns hf(), a folder of F32, into one of codes. Before that, imports the numbers of these codes to
-   want.gguf. */
+/* Turns hf(), a folder of F32, into one of codes. Before that, imports the numbers of these codes
+   to want.gguf. */
 static inline void quantize_by(split_tensor *split, const void *how, const char *config)
 {
     static struct tensors codes, floats;
