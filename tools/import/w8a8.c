@@ -300,9 +300,10 @@ void import_w8a8_write(struct import *im, const char *prefix, const struct impor
     size_t rows = tft_panel_rows((size_t)t->rows);
     struct panels p;
     *loss = (struct import_loss){0};
-    if (open_panels(im, &p, t)) {
+    if (open_panels(im, &p, t))
         for (size_t r = 0; r < t->rows && import_goes_on(im); r += TFT_PANEL)
             put_panel(im, prefix, t, &p, r, loss);
+    if (import_goes_on(im)) {
         tft_gguf_put_data(im->gguf, p.scale, rows * sizeof *p.scale);
         tft_gguf_put_data(im->gguf, p.rowsum, rows * sizeof *p.rowsum);
     }

@@ -208,7 +208,8 @@ TFT_API enum tft_status tft_quantize(const char *model, const char *out,
 /* r may be NULL. */
 TFT_API void tft_quantize_free(struct tft_quantize_result *r);
 
-/* New type of the matrices; vectors and norms become f32. KEEP: that of the folder. */
+/* New type of the matrices; vectors and norms become f32. KEEP: that of the folder; of quantized
+   matrices, the first that holds them exactly; and with inputs of int8, a W8A8 file. */
 enum tft_import_type { TFT_IMPORT_KEEP, TFT_IMPORT_F16, TFT_IMPORT_BF16, TFT_IMPORT_F32 };
 
 struct tft_import_opts {
