@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "arch.h"
-#include "blocks.h"
 #include "config.h"
 #include "matrix.h"
 #include "names.h"
@@ -423,7 +422,7 @@ static void tell_types(const struct import *im, const struct import_weights *w)
 {
     static const enum tft_dtype types[] = {TFT_Q2_0, TFT_Q4_0, TFT_MXFP4, TFT_NVFP4, TFT_Q4_1,
                                            TFT_Q8_0, TFT_BF16, TFT_F16,   TFT_F32};
-    char text[200];
+    char text[300];
     int n = 0;
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
         size_t count = 0;
