@@ -24,6 +24,12 @@ struct variant {
     float outputs;  /* the scale of outputs */
     bool has_outputs, highest_zero, bad_index;
     bool modelopt;       /* NVFP4 with ModelOpt's names */
+    bool no_index;       /* GPTQ without g_idx */
+    bool mixed_inputs;   /* those of k are twice as wide */
+    bool zero_inputs;    /* their scale is 0 */
+    bool zero_points;    /* those of old symmetric folders: I8, all 0 */
+    bool caches;         /* scales of caches, under the names of outputs */
+    bool twice;          /* floats too */
     enum tft_dtype type; /* of the import */
 };
 
@@ -230,8 +236,12 @@ static inline void add_index(struct tensors *to, const struct coded *m, const ch
 static inline void add_inputs(struct tensors *to, const struct coded *m)
 {
     int8_t zero = (int8_t)m->v->input_zero;
-    if (m->v->inputs != 0)
-        add_tensor(to, m->module, ".input_scale", "F32", "1", &m->v->inputs, 4);
+    bool of_k = strstr(m->module, "k_proj");
+    float scale = m->v->inputs * (m->v->mixed_inputs && of_k ? 2 : 1);
+    if (m->v->inputs != 0 || m->v->zero_inputs)
+        add_tensor(to, m->module, ".input_scale", "F32", "1", &scale, 4);
+    if (m->v->caches && of_k)
+        add_tensor(to, m->module, ".output_scale", "F32", "1", &(float){0.02f}, 4);
     if (m->v->has_outputs)
         add_tensor(to, m->module, ".output_scale", "F32", "1", &m->v->outputs, 4);
     if (zero)
@@ -251,9 +261,14 @@ static inline void add_ct_packed(struct tensors *to, const struct coded *m)
     add_scales(to, m, ".weight_scale", false);
     if (m->v->act_order)
         add_index(to, m, ".weight_g_idx");
+    memset(words, 0, sizeof words);
+    if (m->v->zero_points) {
+        char zeros[40];
+        snprintf(zeros, sizeof zeros, "%u,%u", m->rows, m->groups);
+        add_tensor(to, m->module, ".weight_zero_point", "I8", zeros, words, m->rows * m->groups);
+    }
     if (!m->v->asym)
         return;
-    memset(words, 0, sizeof words);
     for (unsigned r = 0; r < m->rows; r++)
         for (unsigned g = 0; g < m->groups; g++)
             put_code(words + g, m->groups, r, m->v, m->zero[r][g]);
@@ -285,7 +300,8 @@ static inline void add_gptq(struct tensors *to, const struct coded *m)
             put_code(words + g * (m->rows * m->v->bits / 32), 1, r, m->v, m->zero[r][g] - m->v->v1);
     add_words(to, m, ".qzeros", m->groups, m->rows * m->v->bits / 32);
     add_scales(to, m, ".scales", true);
-    add_index(to, m, ".g_idx");
+    if (!m->v->no_index)
+        add_index(to, m, ".g_idx");
 }
 
 /* Nibble i of word k is output 8 k + order[i]. */
@@ -448,10 +464,14 @@ static inline void add_both(struct tensors *codes, struct tensors *floats,
 static inline void split_matrix(struct tensors *codes, struct tensors *floats, const void *v,
                                 const struct safetensor *t, const unsigned char *data)
 {
-    if (strstr(t->name, "_proj.weight"))
-        add_matrix(codes, floats, v, t, data);
-    else
+    const struct variant *how = v;
+    if (!strstr(t->name, "_proj.weight")) {
         add_both(codes, floats, t, data);
+        return;
+    }
+    add_matrix(codes, floats, how, t, data);
+    if (how->twice)
+        add_same(codes, t, data);
 }
 
 static inline void quantize_hf(const struct variant *v) { quantize_by(split_matrix, v, v->config); }

@@ -239,6 +239,10 @@ static const struct variant variants[] = {
      .type = TFT_MXFP4},
     {"ModelOpt's NVFP4", "\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"", .form = NVFP4,
      .group = 16, .modelopt = true, .type = TFT_NVFP4},
+    {"GPTQ without g_idx", GPTQ_V1, .form = GPTQ, .bits = 4, .group = 32, .v1 = true,
+     .no_index = true, .type = TFT_Q4_0},
+    {"zero points of 0", CT_BITS("pack-quantized", "4"), .form = CT_PACKED, .bits = 4, .group = 32,
+     .zero_points = true, .type = TFT_Q4_0},
     {"4 bits in groups, inputs by token", INT8_INPUTS("pack-quantized", "4", "true"),
      .form = CT_PACKED, .bits = 4, .group = 32, .type = TFT_Q4_0},
 };
@@ -387,13 +391,15 @@ static const struct variant with_inputs[] = {
      .one_scale = true, .inputs = 0.06f},
     {"W8A8, inputs by token", INT8_INPUTS("int-quantized", "8", "true"), .form = CT_INT8,
      .bits = 8},
+    {"W8A8, inputs of scale 0", INT8_INPUTS("int-quantized", "8", "false"), .form = CT_INT8,
+     .bits = 8, .zero_inputs = true},
     {"W4A8", CT_BITS("pack-quantized", "4"), .form = CT_PACKED, .bits = 4, .inputs = 0.06f},
     {"W3A8", CT_BITS("pack-quantized", "3"), .form = CT_PACKED, .bits = 3, .inputs = 0.06f},
     {"W2A8", CT_BITS("pack-quantized", "2"), .form = CT_PACKED, .bits = 2, .inputs = 0.06f},
     {"W4A8 in groups", CT_BITS("pack-quantized", "4"), .form = CT_PACKED, .bits = 4, .group = 32,
      .inputs = 0.06f},
 };
-enum { IN_GROUPS = 7 };
+enum { IN_GROUPS = 8 };
 
 static const struct tft_linear *matrix_of(const struct tft_layer *b, int i)
 {
@@ -528,6 +534,42 @@ static void losses(void **state)
     assert_non_null(strstr(told, "quantized matrices become, without loss: 14 Q8_0"));
 }
 
+/* q, k and v have one input: it takes the widest of their ranges. */
+static void mixed_ranges(void **state)
+{
+    (void)state;
+    struct variant v = with_inputs[0];
+    struct import_opts o = {.no_tokenizer = true, .warn = tell};
+    v.mixed_inputs = true;
+    make_quantized(&v);
+    *told = 0;
+    assert_int_equal(import_hf(&o), TFT_OK);
+    assert_non_null(strstr(told, "2 inputs have different ranges for their matrices"));
+    struct tft_model *m = opened(in_folder("i.gguf"));
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        const struct tft_input *in = m->layer[l].in;
+        assert_true(in[TFT_IN_ATTN].affine.scale == 2 * v.inputs &&
+                    in[TFT_IN_O].affine.scale == v.inputs);
+        assert_int_equal(in[TFT_IN_ATTN].affine.zero, 128);
+    }
+    tft_model_close(m);
+}
+
+/* Ranges of caches are left out, also where they have the name of outputs. */
+static void ranges_of_caches(void **state)
+{
+    (void)state;
+    struct variant v = variants[0];
+    struct import_opts o = {.no_tokenizer = true, .warn = tell};
+    v.caches = true;
+    v.config = CT_BITS("pack-quantized", "4") ",\"kv_cache_scheme\":{\"num_bits\":8}";
+    make_quantized(&v);
+    *told = 0;
+    assert_int_equal(import_hf(&o), TFT_OK);
+    same_numbers("caches", TFT_Q4_0);
+    assert_non_null(strstr(told, "kv_cache_scheme is not applied"));
+}
+
 /* ---- refusals */
 
 static void refused(const struct variant *v, const char *in, const char *what, const char *with,
@@ -589,6 +631,9 @@ static void refuses_parts(void **state)
             "has no scales");
     refused(nvfp4, weights, "q_proj.weight_global_scale\"", "q_proj.weight_global_scalf\"",
             "has no factor of all scales");
+    struct variant twice = *packed;
+    twice.twice = true;
+    refused(&twice, NULL, NULL, NULL, "is there in two forms");
     bad.bad_index = true;
     refused(&bad, NULL, NULL, NULL, "has a g_idx of a group that has no scale");
     bad = *gptq;
@@ -647,6 +692,8 @@ int main(void)
         cmocka_unit_test(refuses_parts),
         cmocka_unit_test(refuses_methods),
         cmocka_unit_test(outputs),
+        cmocka_unit_test(mixed_ranges),
+        cmocka_unit_test(ranges_of_caches),
         cmocka_unit_test(experts_of_gpt_oss),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
