@@ -98,8 +98,8 @@ const struct cli_command command_import = {
         "the names and the layout of weights of GGUF. A tensor that the architecture does not know "
         "is an error, and so is a member of config.json.\n"
         "\n"
-        "The folder's files are mapped and read once. FILE takes about as much disk space as "
-        "FOLDER.\n",
+        "The folder's files are mapped and read once, quantized matrices twice. FILE takes about as "
+        "much disk space as FOLDER.\n",
     .examples = "tuffet import SmolLM2-135M-Instruct -o smollm2.gguf\n"
                 "tuffet import Llama-3.2-1B -o llama.f16.gguf --type f16\n",
     .run = run_import,

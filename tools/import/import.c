@@ -83,6 +83,11 @@ static enum tft_status complete(struct import *im, struct tft_new_file **temp,
     return status;
 }
 
+static bool goes_on(const struct import *im, const struct import_result *r)
+{
+    return im->status == TFT_OK && !r->stopped;
+}
+
 enum tft_status import_temp(const char *folder, const char *path, const struct import_opts *o,
                              struct import_result *r, struct tft_new_file **temp,
                              struct tft_error *err)
@@ -108,17 +113,17 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
         write_values(&im, o);
     if (im.status == TFT_OK)
         import_weights_plan(&im, &w);
-    if (im.status == TFT_OK)
+    if (goes_on(&im, r))
         import_weights_values(&im, &w);
-    if (im.status == TFT_OK)
+    if (goes_on(&im, r))
         import_weights_describe(&im, &w);
-    if (im.status == TFT_OK)
+    if (goes_on(&im, r))
         import_refuse_unread(&im, o);
-    if (im.status == TFT_OK && o->begin)
+    if (goes_on(&im, r) && o->begin)
         r->stopped = !o->begin(o->user, r->bytes);
-    if (im.status == TFT_OK && !r->stopped)
+    if (goes_on(&im, r))
         import_weights_write(&im, &w);
-    bool keep = im.status == TFT_OK && !r->stopped;
+    bool keep = goes_on(&im, r);
     enum tft_status closed =
         keep ? complete(&im, temp, err) : tft_gguf_close(im.gguf, false, NULL);
     import_weights_end(&w);

@@ -18,7 +18,8 @@ struct import_opts {
     void (*warn)(void *user, const char *text); /* NULL, or called with lines for people */
     /* NULL, or called before the data of the tensors is written, with its size; false: stop */
     bool (*begin)(void *user, uint64_t bytes);
-    /* NULL, or called after each tensor; done: 0..1; false: stop */
+    /* NULL, or called after each layer; done: 0..1, and 0 while quantized matrices are read to
+       choose their types; false: stop */
     bool (*progress)(void *user, double done);
     void *user;
 };

@@ -355,8 +355,10 @@ static bool visit_layer(struct import *im, struct import_weights *w, unsigned la
                 visit(im, w, rule, layer);
     if (!import_goes_on(im))
         return false;
-    w->r->stopped =
-        w->pass == IMPORT_WRITE && w->o->progress && !w->o->progress(w->o->user, w->done / w->all);
+    bool reads = w->pass == IMPORT_WRITE || (w->pass == IMPORT_PLAN && im->folder.n_matrix);
+    if (reads && w->o->progress)
+        w->r->stopped =
+            !w->o->progress(w->o->user, w->pass == IMPORT_WRITE ? w->done / w->all : 0);
     return !w->r->stopped;
 }
 

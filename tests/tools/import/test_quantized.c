@@ -570,6 +570,28 @@ static void ranges_of_caches(void **state)
     assert_non_null(strstr(told, "kv_cache_scheme is not applied"));
 }
 
+static bool never(void *user, double done)
+{
+    ++*(int *)user;
+    return done > 0;
+}
+
+/* While types are chosen, too. */
+static void stops(void **state)
+{
+    (void)state;
+    int calls = 0;
+    struct import_opts o = {.no_tokenizer = true, .progress = never, .user = &calls};
+    struct import_result r;
+    struct stat st;
+    make_quantized(&variants[0]);
+    remove(in_folder("i.gguf"));
+    assert_int_equal(import_model(hf(), in_folder("i.gguf"), &o, &r, &err), TFT_OK);
+    assert_true(r.stopped);
+    assert_int_equal(calls, 1);
+    assert_int_equal(stat(in_folder("i.gguf"), &st), -1);
+}
+
 /* ---- refusals */
 
 static void refused(const struct variant *v, const char *in, const char *what, const char *with,
@@ -684,17 +706,12 @@ static void refuses_methods(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_samples),
-        cmocka_unit_test(blocks_of_experts),
-        cmocka_unit_test(every_form),
-        cmocka_unit_test(ranges_and_codes),
-        cmocka_unit_test(losses),
-        cmocka_unit_test(refuses_parts),
-        cmocka_unit_test(refuses_methods),
-        cmocka_unit_test(outputs),
-        cmocka_unit_test(mixed_ranges),
-        cmocka_unit_test(ranges_of_caches),
-        cmocka_unit_test(experts_of_gpt_oss),
+        cmocka_unit_test(all_samples),      cmocka_unit_test(blocks_of_experts),
+        cmocka_unit_test(every_form),       cmocka_unit_test(ranges_and_codes),
+        cmocka_unit_test(losses),           cmocka_unit_test(refuses_parts),
+        cmocka_unit_test(refuses_methods),  cmocka_unit_test(outputs),
+        cmocka_unit_test(mixed_ranges),     cmocka_unit_test(stops),
+        cmocka_unit_test(ranges_of_caches), cmocka_unit_test(experts_of_gpt_oss),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
