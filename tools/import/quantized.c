@@ -39,11 +39,22 @@ static uint64_t whole(const json_t *object, const char *name)
     return import_json_whole(json_object_get(object, name), INT32_MAX, &n) ? n : 0;
 }
 
-/* A pair of numbers; false: it is none. */
-static bool pair(const json_t *v, uint64_t to[2])
+/* Sets the rows and columns that share a scale, if v is [128,128], or "128x128" of older folders. */
+static void read_block(struct finding *s, const json_t *v)
 {
-    return json_array_size(v) == 2 && import_json_whole(json_array_get(v, 0), INT32_MAX, &to[0]) &&
-           import_json_whole(json_array_get(v, 1), INT32_MAX, &to[1]) && to[0] && to[1];
+    uint64_t rows = 0, cols = 0;
+    unsigned r, c;
+    if (json_is_string(v) && sscanf(json_string_value(v), "%ux%u", &r, &c) == 2) {
+        rows = r;
+        cols = c;
+    } else if (json_array_size(v) == 2) {
+        import_json_whole(json_array_get(v, 0), INT32_MAX, &rows);
+        import_json_whole(json_array_get(v, 1), INT32_MAX, &cols);
+    }
+    if (rows && cols) {
+        s->block[0] = rows;
+        s->block[1] = cols;
+    }
 }
 
 static void read_group(struct finding *s, const json_t *weights)
@@ -51,7 +62,7 @@ static void read_group(struct finding *s, const json_t *weights)
     uint64_t bits = whole(weights, "num_bits");
     if (bits && bits <= MOST_BITS)
         s->widths |= 1u << bits;
-    pair(json_object_get(weights, "block_structure"), s->block);
+    read_block(s, json_object_get(weights, "block_structure"));
 }
 
 /* Whether the library that wrote the folder is older than 0.18, which packs codes of 3 bits in
@@ -69,7 +80,7 @@ static void read_config(struct finding *s)
     json_t *group;
     json_object_foreach(json_object_get(q, "config_groups"), name, group)
         read_group(s, json_object_get(group, "weights"));
-    pair(json_object_get(q, "weight_block_size"), s->block);
+    read_block(s, json_object_get(q, "weight_block_size"));
     s->group = whole(q, "group_size");
     s->old_library = is_old(json_string_value(json_object_get(q, "version")));
     if (!format)

@@ -243,6 +243,10 @@ static const struct variant variants[] = {
      .no_index = true, .type = TFT_Q4_0},
     {"zero points of 0", CT_BITS("pack-quantized", "4"), .form = CT_PACKED, .bits = 4, .group = 32,
      .zero_points = true, .type = TFT_Q4_0},
+    {"FP8 of compressed-tensors",
+     CT
+     "\"config_groups\":{\"a\":{\"weights\":{\"type\":\"float\",\"block_structure\":\"48x40\"}}}",
+     .form = FP8, .type = TFT_F32},
     {"4 bits in groups, inputs by token", INT8_INPUTS("pack-quantized", "4", "true"),
      .form = CT_PACKED, .bits = 4, .group = 32, .type = TFT_Q4_0},
 };
@@ -653,6 +657,8 @@ static void refuses_parts(void **state)
             "has no scales");
     refused(nvfp4, weights, "q_proj.weight_global_scale\"", "q_proj.weight_global_scalf\"",
             "has no factor of all scales");
+    refused(fp8, "config.json", "[48,40]", "[48,0]",
+            "has scales that do not divide it into groups");
     struct variant twice = *packed;
     twice.twice = true;
     refused(&twice, NULL, NULL, NULL, "is there in two forms");
