@@ -39,7 +39,7 @@ static uint64_t whole(const json_t *object, const char *name)
     return import_json_whole(json_object_get(object, name), INT32_MAX, &n) ? n : 0;
 }
 
-/* Sets the rows and columns that share a scale, if v is [128,128], or "128x128" of older folders. */
+/* Sets the rows and columns that share a scale: v is [128,128], or "128x128" in older folders. */
 static void read_block(struct finding *s, const json_t *v)
 {
     uint64_t rows = 0, cols = 0;
