@@ -497,7 +497,8 @@ typedef void tft_scale_fn(float *y, float a, size_t n);
 
 /* --------------------------------------------------------------------------- attention on codes */
 
-enum { TFT_CODED_SPAN = 256 };
+/* The most tokens of a span of codes, and the most channels of a coded key. */
+enum { TFT_CODED_SPAN = 256, TFT_CODED_DIM = 512 };
 
 /*
  * A block of `tokens` keys or values of one KV head, quantized to codes (codes.h). A code c of L
@@ -519,13 +520,13 @@ enum { TFT_CODED_SPAN = 256 };
  *
  * Then f[k] is about x[k] * step. Only the product with the distance from mid is approximated this
  * way; the sums of q * mid and p * mid are sums of floats. The bound TFT_FOLD_LEAST keeps step and
- * inverse from overflowing or losing bits. A sum has at most TFT_CODED_SPAN terms and is at most
- * 256 * 16256 * 255, which int32 holds. If a result is NaN, its bits are not defined.
+ * inverse from overflowing or losing bits. A sum has at most TFT_CODED_DIM terms and is at most
+ * 512 * 16256 * 255, which int32 holds. If a result is NaN, its bits are not defined.
  */
 struct tft_coded {
     const uint8_t *codes;
     uint32_t tokens; /* a multiple of 16; of values, at most TFT_CODED_SPAN */
-    uint32_t dim;    /* channels: a multiple of 4; of keys, at most TFT_CODED_SPAN */
+    uint32_t dim;    /* channels: a multiple of 4; of keys, at most TFT_CODED_DIM */
     uint32_t group;  /* 0: scales belong to channels, scale and mid are [dim].
                         Otherwise a multiple of 16: scales belong to a token and `group` channels,
                         scale and mid are [ceil(dim / group), tokens]. */
@@ -542,7 +543,8 @@ struct tft_coded {
 enum { TFT_FOLD_I8 = 127, TFT_FOLD_I16 = 16256 };
 #define TFT_FOLD_LEAST 0x1p-100f
 
-static_assert(255LL * TFT_FOLD_I16 * TFT_CODED_SPAN <= INT32_MAX, "an int32 holds every sum");
+static_assert(TFT_CODED_SPAN <= TFT_CODED_DIM, "a panel has as many columns as a key");
+static_assert(255LL * TFT_FOLD_I16 * TFT_CODED_DIM <= INT32_MAX, "an int32 holds every sum");
 
 static inline float tft_fold_limit(const struct tft_coded *b)
 {

@@ -11,9 +11,9 @@
 /* --------------------------------------------------------------------------- attention on codes */
 
 enum {
-    COLUMNS = TFT_CODED_SPAN, /* the most columns of a panel */
-    BATCH = 8,                /* queries that share the unpacking of a panel */
-    FOLDS = COLUMNS / 16      /* the most folds of a query: groups of channels, or blocks */
+    COLUMNS = TFT_CODED_DIM, /* the most columns of a panel */
+    BATCH = 8,               /* queries that share the unpacking of a panel */
+    FOLDS = COLUMNS / 16     /* the most folds of a query: groups of channels, or blocks */
 };
 
 /* The factors of one query. */

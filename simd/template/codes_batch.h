@@ -8,7 +8,7 @@ enum {
     CODED_BATCH = 32,  /* queries that share the unpacking of a panel */
     CODED_QUERIES = 8, /* the most queries in one product */
     CODED_FOLDS = 4,   /* queries folded in parallel */
-    CODED_SPANS = TFT_CODED_SPAN / 16,
+    CODED_SPANS = TFT_CODED_DIM / 16,
     CODED_QUAD = TFT_QUAD_CODES,
 };
 
@@ -27,10 +27,10 @@ typedef int32_t coded_sum[CODED_QUERIES][TFT_PANEL]; /* sums of a panel's rows f
 
 struct coded_batch {
     /* Codes of a panel, or of the same panel of several blocks, from c_put. */
-    _Alignas(64) uint8_t codes[TFT_CODED_SPAN / TFT_QUAD * CODED_QUAD];
+    _Alignas(64) uint8_t codes[TFT_CODED_DIM / TFT_QUAD * CODED_QUAD];
     /* Factors of each query, from c_put_x; i8 factors use half of a row. */
-    _Alignas(64) uint8_t x[CODED_BATCH][2 * TFT_CODED_SPAN];
-    _Alignas(64) float weight[TFT_CODED_SPAN]; /* L - 1 of each column */
+    _Alignas(64) uint8_t x[CODED_BATCH][2 * TFT_CODED_DIM];
+    _Alignas(64) float weight[TFT_CODED_DIM]; /* L - 1 of each column */
     struct coded_fold fold[CODED_BATCH][CODED_SPANS];
     bool direct; /* codes are not unpacked into `codes` (CODED_DIRECT) */
 };

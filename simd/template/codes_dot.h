@@ -22,7 +22,7 @@ FORCE_INLINE void coded_tile(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, co
         for (size_t k = 0; k < n; k++, codes += 4 * CODED_QUAD, x += i16 ? 32 : 16) {
             c_x f[CODED_TILE];
             UNROLL for (size_t i = 0; i < nt; i++)
-                f[i] = c_factors(x + i * 2 * TFT_CODED_SPAN, i16);
+                f[i] = c_factors(x + i * 2 * TFT_CODED_DIM, i16);
             UNROLL for (size_t s = 0; s < 4; s++) {
                 c_codes c = c_load(codes + s * CODED_QUAD, i16);
                 UNROLL for (size_t i = 0; i < nt; i++)
@@ -103,7 +103,7 @@ FORCE_INLINE void direct_steps(c_acc (*acc)[4], const uint8_t *from, enum tft_bi
 {
     c_x f[CODED_DIRECT];
     UNROLL for (size_t i = 0; i < nt; i++)
-        f[i] = c_factors(x + i * 2 * TFT_CODED_SPAN, false);
+        f[i] = c_factors(x + i * 2 * TFT_CODED_DIM, false);
     UNROLL for (size_t s = 0; s < steps; s++) {
         breg a[QUAD_REGS];
         unpack_quad(a, from + s * tft_codes_bytes(bits, 1), bits);
@@ -124,7 +124,7 @@ FORCE_INLINE void direct_panel(int32_t (*sum)[TFT_PANEL], const uint8_t *from, e
                                   : 1,
            size = tft_codes_bytes(bits, 1);
     /* CODED_RUN is for codes of 4 bits; smaller codes overflow later */
-    size_t run = CODED_RUN == CODED_SPANS ? TFT_CODED_SPAN
+    size_t run = CODED_RUN == CODED_SPANS ? TFT_CODED_DIM
                                           : CODED_RUN * 4 * (15 / (tft_bits_levels(bits) - 1));
     for (; quads; more = true) {
         c_acc acc[CODED_DIRECT][4];

@@ -30,7 +30,7 @@ FORCE_INLINE v16 fold_scaled(const struct coded_factors *c, const float *f, size
    with codes of 4 bits: a lane fits a float exactly, but the sum may not. */
 FORCE_INLINE int32_t fold_shift(v16 lanes, bool i16)
 {
-    _Static_assert(TFT_CODED_SPAN * TFT_FOLD_I8 * 15 < 1 << 24, "i8 factors: floats are exact");
+    _Static_assert(TFT_CODED_DIM * TFT_FOLD_I8 * 15 < 1 << 24, "i8 factors: floats are exact");
     _Static_assert(CODED_SPANS * TFT_FOLD_I16 * 15 < 1 << 24, "i16 factors: a lane is exact");
     if (!i16)
         return (int32_t)v_hsum(lanes);
@@ -43,12 +43,12 @@ FORCE_INLINE int32_t fold_shift(v16 lanes, bool i16)
 }
 
 /* nt queries in parallel, because each query is a chain of dependent steps. base becomes dot16 of f
-   and mid if `scaled`, else total16 of f. x: [nt, 2 * TFT_CODED_SPAN]: each row gets n factors,
+   and mid if `scaled`, else total16 of f. x: [nt, 2 * TFT_CODED_DIM]: each row gets n factors,
    padded to a multiple of 16; to: [nt, CODED_SPANS] */
 FORCE_INLINE void fold_queries(struct coded_fold *to, uint8_t *x, const struct coded_factors *c,
                                const float *f, size_t nt, bool scaled, bool i16)
 {
-    float t[CODED_FOLDS][TFT_CODED_SPAN], r[CODED_FOLDS];
+    float t[CODED_FOLDS][TFT_CODED_DIM], r[CODED_FOLDS];
     v16 max[CODED_FOLDS], base[CODED_FOLDS], shift[CODED_FOLDS], inverse[CODED_FOLDS],
         low = v_set(-c->limit), high = v_set(c->limit);
     UNROLL for (size_t i = 0; i < nt; i++)
@@ -71,7 +71,7 @@ FORCE_INLINE void fold_queries(struct coded_fold *to, uint8_t *x, const struct c
         UNROLL for (size_t i = 0; i < nt; i++) {
             v16 a = v_rint(v_min(v_max(v_mul(v_load(t[i] + k), inverse[i]), low), high));
             shift[i] = v_fma(a, v_load(c->weight + k), shift[i]);
-            c_put_x(x + i * 2 * TFT_CODED_SPAN + k * (i16 ? 2 : 1), a, i16);
+            c_put_x(x + i * 2 * TFT_CODED_DIM + k * (i16 ? 2 : 1), a, i16);
         }
     UNROLL for (size_t i = 0; i < nt; i++)
         to[i * CODED_SPANS] = (struct coded_fold){r[i] / c->limit / 2, v_hsum(base[i]),

@@ -80,8 +80,8 @@ static size_t scale_at(const struct tft_coded *b, size_t token, size_t channel)
 
 static size_t random_dim(struct check *c)
 {
-    static const size_t usual[] = {4, 12, 20, 48, 64, 64, 80, 96, 128, 256};
-    return check_below(c, 2) ? usual[check_below(c, 10)] : 4 * (1 + check_below(c, 64));
+    static const size_t usual[] = {4, 12, 20, 48, 64, 64, 80, 96, 128, 256, 512};
+    return check_below(c, 2) ? usual[check_below(c, 11)] : 4 * (1 + check_below(c, 64));
 }
 
 static size_t random_group(struct check *c)
@@ -209,7 +209,7 @@ static void score_codes(struct check *c)
     for (size_t nq = 1; nq <= 33; nq++)
         score_shape(c, 16, 64, 16 * (nq % 2), TFT_BITS_2, nq);
     for (enum tft_bits b = 0; b <= TFT_BITS_COUNT; b++)
-        for (size_t dim = 4; dim <= 256; dim += dim < 96 ? 4 : 20)
+        for (size_t dim = 4; dim <= TFT_CODED_DIM; dim += dim < 96 ? 4 : dim < 256 ? 20 : 64)
             score_shape(c, 16, dim, random_group(c), b, 1 + check_below(c, 9));
     for (int i = 0; i < (c->thorough ? 150 : 60); i++)
         score_shape(c, 16 * (1 + check_below(c, 8)), random_dim(c), random_group(c),

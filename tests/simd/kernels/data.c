@@ -100,7 +100,7 @@ static void make_codes(struct check *c, struct check_block *k, size_t rows, size
                                        : check_below(c, levels));
     }
 
-    uint8_t *to = check_buf(c, k->rows / 16 * bytes, 1), panel[16 * TFT_CODED_SPAN];
+    uint8_t *to = check_buf(c, k->rows / 16 * bytes, 1), panel[16 * TFT_CODED_DIM];
     k->b.codes = to;
     for (size_t row = 0; row < k->rows; row += 16) {
         for (size_t i = 0; i < 16 * columns; i++)

@@ -33,7 +33,7 @@ struct check_block {
     struct tft_coded b;
     size_t rows, columns; /* of the panels, with padding */
     uint8_t *code;        /* [rows, columns] */
-    unsigned levels[TFT_CODED_SPAN]; /* [columns] */
+    unsigned levels[TFT_CODED_DIM]; /* [columns] */
 };
 
 /* The quads of keys of `dim` channels: all of width `bits`, or random if bits is TFT_BITS_COUNT. */
