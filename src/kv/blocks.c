@@ -28,11 +28,12 @@ const uint16_t *tft_kv_f16_values(const struct tft_kv *kv, uint32_t layer, uint3
     return (const uint16_t *)tft_kv_value_record(kv, layer, head, b);
 }
 
+/* A record of a head of `dim` channels. */
 static struct tft_coded view(const struct tft_kv *kv, const struct tft_kernels *kern,
                              const struct tft_kv_side *side, const char *codes, size_t code_bytes,
-                             float *room)
+                             uint32_t dim, float *room)
 {
-    size_t n = tft_kv_scales(kv, side);
+    size_t n = tft_kv_scales(kv, side, dim);
     const char *scales = codes + code_bytes;
     if (kv->policy.f8) {
         const uint8_t *f8 = (const uint8_t *)scales + 2;
@@ -44,7 +45,7 @@ static struct tft_coded view(const struct tft_kv *kv, const struct tft_kernels *
     return (struct tft_coded){
         .codes = (const uint8_t *)codes,
         .tokens = kv->block,
-        .dim = kv->head_dim,
+        .dim = dim,
         .group = side->axis == TFT_KV_TOKEN ? kv->policy.group : 0,
         .scale = room,
         .mid = room + n,
@@ -56,7 +57,7 @@ struct tft_coded tft_kv_key_codes(const struct tft_kv *kv, const struct tft_kern
 {
     const struct tft_kv_layer *y = &kv->layer[layer];
     struct tft_coded c = view(kv, kern, &kv->policy.k, tft_kv_key_record(kv, layer, head, b),
-                              y->k_codes, room);
+                              y->k_codes, tft_kv_heads(kv, layer).dim, room);
     memcpy(c.quads, y->quads[head], sizeof c.quads);
     return c;
 }
@@ -66,7 +67,7 @@ struct tft_coded tft_kv_value_codes(const struct tft_kv *kv, const struct tft_ke
 {
     const struct tft_kv_layer *y = &kv->layer[layer];
     struct tft_coded c = view(kv, kern, &kv->policy.v, tft_kv_value_record(kv, layer, head, b),
-                              y->v_codes, room);
+                              y->v_codes, tft_kv_heads(kv, layer).dim, room);
     c.quads[y->v_bits] = (uint16_t)(kv->block / TFT_QUAD);
     return c;
 }

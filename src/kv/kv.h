@@ -61,9 +61,10 @@ struct tft_kv_shape {
                                      memory. Other layers' are on a device */
     uint32_t n_head_kv, head_dim; /* G, E; the largest of any layer, if layers differ */
     const struct tft_kv_heads *heads; /* [n_layer] G and E of each layer; NULL: the same in all
-                                         layers. If layers differ, the cache quantizes nothing */
+                                         layers */
     uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
     const uint32_t *window;       /* [n_layer] as tft_layer.window; NULL: no windows */
+    /* One layer after the other, each with its own G and E: */
     const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
     const int32_t *key_order;     /* [n_layer, G, E], for a policy with `reorder`; else NULL */
     const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED
@@ -88,7 +89,7 @@ struct tft_kv_layer {
     unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
     uint32_t mixed;          /* MIXED keys: the sum of the bits of a panel's quads; else 0 */
     uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of the keys' channels by their bits */
-    uint8_t *channel;        /* [G, E] the order of a key's channels in blocks: by bits, or the
+    uint16_t *channel;       /* [G, E] the order of a key's channels in blocks: by bits, or the
                                 file's order. NULL: unchanged */
     const float *clip[2];    /* [G, groups] of keys and of values, for CALIBRATED clips */
 };
@@ -406,18 +407,18 @@ const uint16_t *tft_kv_f16_values(const struct tft_kv *kv, uint32_t layer, uint3
 char *tft_kv_key_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
 char *tft_kv_value_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
 
-/* The number of scales, and of mids, of a block of keys or values. */
-size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side);
+/* The number of scales, and of mids, of a block of keys or values of a head of `dim` channels. */
+size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side, uint32_t dim);
 
-/* Channels of a head rounded up to whole panels; groups of channels that share a scale. */
-static inline size_t tft_kv_padded_dim(const struct tft_kv *kv)
+/* `dim` channels of a head rounded up to whole panels; their groups that share a scale. */
+static inline size_t tft_kv_padded_dim(uint32_t dim)
 {
-    return (kv->head_dim + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
+    return (dim + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
 }
 
-static inline uint32_t tft_kv_groups(const struct tft_kv *kv)
+static inline uint32_t tft_kv_groups(const struct tft_kv *kv, uint32_t dim)
 {
-    return (kv->head_dim + kv->policy.group - 1) / kv->policy.group;
+    return (dim + kv->policy.group - 1) / kv->policy.group;
 }
 
 /* The candidate clips of a group with 2 levels, 3 levels, and more: parts of the group's range. For

@@ -26,47 +26,49 @@ uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity
 
 /* -------------------------------------------------------------------------------------- records */
 
-size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side)
+size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side, uint32_t dim)
 {
-    return side->axis == TFT_KV_TOKEN ? (size_t)tft_kv_groups(kv) * kv->block : kv->head_dim;
+    return side->axis == TFT_KV_TOKEN ? (size_t)tft_kv_groups(kv, dim) * kv->block : dim;
 }
 
-static size_t key_code_bytes(const struct tft_kv *kv, unsigned bits, uint32_t mixed)
+static size_t key_code_bytes(const struct tft_kv *kv, unsigned bits, uint32_t mixed, uint32_t dim)
 {
     size_t panels = kv->block / TFT_PANEL;
     return panels * (mixed ? mixed * tft_codes_bytes(TFT_BITS_1, 1)
-                           : tft_codes_bytes((enum tft_bits)bits, kv->head_dim / TFT_QUAD));
+                           : tft_codes_bytes((enum tft_bits)bits, dim / TFT_QUAD));
 }
 
-static size_t value_code_bytes(const struct tft_kv *kv, unsigned bits)
+static size_t value_code_bytes(const struct tft_kv *kv, unsigned bits, uint32_t dim)
 {
-    return tft_kv_padded_dim(kv) / TFT_PANEL *
+    return tft_kv_padded_dim(dim) / TFT_PANEL *
            tft_codes_bytes((enum tft_bits)bits, kv->block / TFT_QUAD);
 }
 
 /* Bytes of a record with `codes` bytes of codes: a multiple of 8, to align scales. */
 static size_t record_bytes(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits,
-                           size_t codes)
+                           size_t codes, uint32_t dim)
 {
     if (bits == TFT_KV_BITS_F16)
-        return (size_t)kv->block * kv->head_dim * sizeof(uint16_t);
-    size_t n = 2 * tft_kv_scales(kv, side), scales = kv->policy.f8 ? 2 + n : n * sizeof(uint16_t);
+        return (size_t)kv->block * dim * sizeof(uint16_t);
+    size_t n = 2 * tft_kv_scales(kv, side, dim),
+           scales = kv->policy.f8 ? 2 + n : n * sizeof(uint16_t);
     return codes + (scales + 7) / 8 * 8;
 }
 
-static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
+/* The blocks of layer l, with heads of `dim` channels. */
+static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l, uint32_t dim)
 {
     const struct tft_kv_side *k = &kv->policy.k, *v = &kv->policy.v;
     struct tft_kv_layer y = {.k_bits = tft_kv_held(k, l), .v_bits = tft_kv_held(v, l)};
     if (y.k_bits != TFT_KV_BITS_F16) {
         if (k->axis == TFT_KV_MIXED)
-            y.mixed = (uint32_t)lrintf(tft_kv_bits(k, l) * (float)(kv->head_dim / TFT_QUAD));
-        y.k_codes = key_code_bytes(kv, y.k_bits, y.mixed);
+            y.mixed = (uint32_t)lrintf(tft_kv_bits(k, l) * (float)(dim / TFT_QUAD));
+        y.k_codes = key_code_bytes(kv, y.k_bits, y.mixed, dim);
     }
     if (y.v_bits != TFT_KV_BITS_F16)
-        y.v_codes = value_code_bytes(kv, y.v_bits);
-    y.k_bytes = record_bytes(kv, k, y.k_bits, y.k_codes);
-    y.v_bytes = record_bytes(kv, v, y.v_bits, y.v_codes);
+        y.v_codes = value_code_bytes(kv, y.v_bits, dim);
+    y.k_bytes = record_bytes(kv, k, y.k_bits, y.k_codes, dim);
+    y.v_bytes = record_bytes(kv, v, y.v_bits, y.v_codes, dim);
     return y;
 }
 
@@ -98,16 +100,14 @@ static uint64_t policy_slot(const struct tft_kv_shape *shape, const struct tft_k
 
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
 {
-    struct tft_kv kv = {.policy = *policy,
-                        .n_head_kv = shape->n_head_kv,
-                        .head_dim = shape->head_dim,
-                        .block = tft_kv_block(policy)};
+    struct tft_kv kv = {.policy = *policy, .block = tft_kv_block(policy)};
     uint64_t bytes = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++) {
+        struct tft_kv_heads own = heads_of(shape, l);
         if (window_of(shape, l))
             continue;
-        struct tft_kv_layer y = layer_of(&kv, l);
-        bytes += (uint64_t)shape->n_head_kv * (y.k_bytes + y.v_bytes);
+        struct tft_kv_layer y = layer_of(&kv, l, own.dim);
+        bytes += (uint64_t)own.n * (y.k_bytes + y.v_bytes);
     }
     return bytes;
 }
@@ -202,25 +202,25 @@ static void layout_owners(struct tft_kv *kv, struct tft_arena *a)
     kv->seen = tft_arena_take(a, (kv->max_tokens + (size_t)7) / 8, 1);
 }
 
-static void layout_blocks(struct tft_kv *kv, struct tft_arena *a, const uint32_t *window)
+static void layout_blocks(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape)
 {
     struct tft_kv_layer *layers = tft_arena_take(a, kv->n_layer, sizeof *layers);
-    size_t used = 0, host = 0, heads = 0;
-    if (!tft_mul(kv->n_blocks, kv->n_head_kv, &heads))
-        a->failed = true;
+    size_t used = 0, host = 0;
     for (uint32_t l = 0; l < kv->n_layer; l++) {
+        struct tft_kv_heads own = heads_of(shape, l);
         struct tft_kv_layer y = {0};
-        bool coded = !window || !window[l];
+        bool coded = !window_of(shape, l);
         if (coded)
-            y = layer_of(kv, l);
+            y = layer_of(kv, l, own.dim);
         bool ordered = coded && (y.mixed || kv->policy.reorder) && y.k_bits != TFT_KV_BITS_F16;
-        size_t all;
-        y.quads = tft_arena_take(a, coded ? kv->n_head_kv : 0, sizeof *y.quads);
-        y.channel = ordered ? tft_arena_take(a, kv->n_head_kv, kv->head_dim) : NULL;
+        size_t records = 0, all = 0;
+        y.quads = tft_arena_take(a, coded ? own.n : 0, sizeof *y.quads);
+        y.channel = ordered ? tft_arena_take(a, own.n, own.dim * sizeof *y.channel) : NULL;
         y.k_at = used;
-        if (!tft_mul(heads, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
+        if (!tft_mul(kv->n_blocks, own.n, &records) ||
+            !tft_mul(records, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
             a->failed = true;
-        y.v_at = y.k_at + heads * y.k_bytes;
+        y.v_at = y.k_at + records * y.k_bytes;
         host = l < kv->n_host ? used : host;
         if (layers)
             layers[l] = y;
@@ -233,7 +233,8 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
 {
     struct tft_kv_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
     uint32_t stay = max_u32(kv->stay[TFT_KV_K], kv->stay[TFT_KV_V]);
-    size_t width = tft_kv_padded_dim(kv), by_token = tft_kv_groups(kv) * (size_t)kv->block;
+    size_t width = tft_kv_padded_dim(kv->head_dim),
+           by_token = tft_kv_groups(kv, kv->head_dim) * (size_t)kv->block;
     size_t scales = by_token > width ? by_token : width;
     for (int i = 0; i < n_threads; i++) {
         struct tft_kv_scratch w;
@@ -301,7 +302,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
     layout_slots(kv, a, shape, max_u32(max_u32(n_batch, slide), TFT_KV_BACK));
     kv->n_blocks = blocks_of(policy, capacity);
     if (tft_kv_quantizes(policy)) {
-        layout_blocks(kv, a, shape->window);
+        layout_blocks(kv, a, shape);
         if (tft_kv_notes_owners(policy))
             layout_owners(kv, a);
         layout_scratch(kv, a, n_threads);
@@ -315,17 +316,17 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
    a bit divides the loss by 4. Sorts channels by importance, so channels of equal bits are
    adjacent. importance: [E]; sum: of the quads' bits; channel: [E] gets the order. */
 static void share_bits(uint32_t dim, const float *importance, uint32_t sum,
-                       uint16_t quads[TFT_BITS_COUNT], uint8_t *channel)
+                       uint16_t quads[TFT_BITS_COUNT], uint16_t *channel)
 {
     static const enum tft_bits name[] = {0, TFT_BITS_1, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4};
     uint32_t n = dim / TFT_QUAD, left = sum - n;
-    uint8_t bits[TFT_SPAN / TFT_QUAD];
-    double loss[TFT_SPAN / TFT_QUAD];
+    uint8_t bits[TFT_CODED_DIM / TFT_QUAD];
+    double loss[TFT_CODED_DIM / TFT_QUAD];
     for (uint32_t d = 0; d < dim; d++) { /* sorts by insertion */
         uint32_t i = d;
         for (; i && importance[channel[i - 1]] > importance[d]; i--)
             channel[i] = channel[i - 1];
-        channel[i] = (uint8_t)d;
+        channel[i] = (uint16_t)d;
     }
     for (uint32_t i = 0; i < n; i++) {
         bits[i] = 1;
@@ -345,30 +346,39 @@ static void share_bits(uint32_t dim, const float *importance, uint32_t sum,
         quads[name[bits[i]]]++;
 }
 
+/* Distributes the bits of head h of a layer, or reads the order of its channels. at: the head's
+   first number in the shape's arrays */
+static void open_head(struct tft_kv_layer *y, const struct tft_kv_shape *shape, uint32_t h,
+                      uint32_t dim, size_t at)
+{
+    uint16_t *channel = y->channel ? y->channel + (size_t)h * dim : NULL;
+    memset(y->quads[h], 0, sizeof y->quads[h]);
+    if (y->mixed)
+        share_bits(dim, shape->key_importance + at, y->mixed, y->quads[h], channel);
+    else if (y->k_bits != TFT_KV_BITS_F16)
+        y->quads[h][y->k_bits] = (uint16_t)(dim / TFT_QUAD);
+    for (uint32_t d = 0; !y->mixed && channel && d < dim; d++)
+        channel[d] = (uint16_t)shape->key_order[at + d];
+}
+
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
 {
     bool calibrated = kv->policy.clip == TFT_KV_CALIBRATED;
+    size_t number = 0, group = 0; /* the layer's first ones in the shape's arrays */
     if (!tft_kv_quantizes(&kv->policy))
         return;
     for (int i = 0; i < TFT_KV_SIDES; i++)
         for (uint32_t p = 0; kv->slot_owner[i] && p < kv->n_prefix; p++)
             kv->slot_owner[i][p] = p;
     for (uint32_t l = 0; l < kv->n_layer; l++) {
+        struct tft_kv_heads own = heads_of(shape, l);
         struct tft_kv_layer *y = &kv->layer[l];
-        if (tft_kv_has_ring(kv, l))
-            continue;
-        for (int side = 0; calibrated && side < 2; side++)
-            y->clip[side] = shape->clip[side] + (size_t)l * kv->n_head_kv * tft_kv_groups(kv);
-        for (uint32_t h = 0; h < kv->n_head_kv; h++) {
-            size_t head = ((size_t)l * kv->n_head_kv + h) * kv->head_dim;
-            memset(y->quads[h], 0, sizeof y->quads[h]);
-            if (y->mixed)
-                share_bits(kv->head_dim, shape->key_importance + head, y->mixed, y->quads[h],
-                           y->channel + h * kv->head_dim);
-            else if (y->k_bits != TFT_KV_BITS_F16)
-                y->quads[h][y->k_bits] = (uint16_t)(kv->head_dim / TFT_QUAD);
-            for (uint32_t d = 0; !y->mixed && y->channel && d < kv->head_dim; d++)
-                y->channel[h * kv->head_dim + d] = (uint8_t)shape->key_order[head + d];
-        }
+        bool coded = !tft_kv_has_ring(kv, l);
+        for (int side = 0; coded && calibrated && side < 2; side++)
+            y->clip[side] = shape->clip[side] + group;
+        for (uint32_t h = 0; coded && h < own.n; h++)
+            open_head(y, shape, h, own.dim, number + (size_t)h * own.dim);
+        number += (size_t)own.n * own.dim;
+        group += (size_t)own.n * tft_kv_groups(kv, own.dim);
     }
 }

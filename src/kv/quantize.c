@@ -14,10 +14,10 @@ struct rows {
     const struct tft_kernels *kern;
     const struct tft_kv_side *side;
     const struct tft_kv_scratch *w;
-    const uint32_t *slot;   /* [block] the tokens' slots */
-    const uint8_t *channel; /* [E] and */
-    const float *clip;      /* [groups] as in struct tft_kv_layer; clip NULL: choose by error */
-    uint32_t layer, head;
+    const uint32_t *slot;    /* [block] the tokens' slots */
+    const uint16_t *channel; /* [E] and */
+    const float *clip;       /* [groups] as in struct tft_kv_layer; clip NULL: choose by error */
+    uint32_t layer, head, dim;
     bool keys;
 };
 
@@ -35,8 +35,8 @@ static const uint16_t *row(const struct rows *j, uint32_t slot, uint32_t *step)
    [block, E padded]. */
 static void gather(const struct rows *j)
 {
-    uint32_t dim = j->kv->head_dim, block = j->kv->block, step;
-    size_t width = tft_kv_padded_dim(j->kv);
+    uint32_t dim = j->dim, block = j->kv->block, step;
+    size_t width = tft_kv_padded_dim(j->dim);
     bool by_token = j->side->axis == TFT_KV_TOKEN;
     size_t next = by_token ? block : 1, row_stride = by_token ? 1 : width;
     for (uint32_t t = 0; t < block; t++) {
@@ -63,9 +63,9 @@ static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
    the file has clips. */
 static void fit(const struct rows *j, const struct tft_fit *how, bool clipped)
 {
-    uint32_t dim = j->kv->head_dim, block = j->kv->block, group = j->kv->policy.group;
+    uint32_t dim = j->dim, block = j->kv->block, group = j->kv->policy.group;
     const struct tft_kv_scratch *w = j->w;
-    size_t width = tft_kv_padded_dim(j->kv);
+    size_t width = tft_kv_padded_dim(j->dim);
     if (j->side->axis != TFT_KV_TOKEN) {
         for (size_t d = 0; d < width; d += TFT_PANEL)
             j->kern->fit(
@@ -116,7 +116,7 @@ static int exponent(const float *x, size_t n)
 
 static void put_scales(const struct rows *j, char *to)
 {
-    size_t n = tft_kv_scales(j->kv, j->side);
+    size_t n = tft_kv_scales(j->kv, j->side, j->dim);
     struct tft_fit how = fit_of(j->kv, 1);
     int e[2] = {0, 0};
     if (j->kv->policy.f8) {
@@ -148,10 +148,10 @@ static void put_codes(const struct rows *j, char *to, uint32_t rows, uint32_t co
                       const uint16_t quads[TFT_BITS_COUNT])
 {
     bool by_token = j->side->axis == TFT_KV_TOKEN;
-    size_t token = by_token ? 1 : tft_kv_padded_dim(j->kv), channel = by_token ? j->kv->block : 1,
+    size_t token = by_token ? 1 : tft_kv_padded_dim(j->dim), channel = by_token ? j->kv->block : 1,
            at = 0;
     size_t down = j->keys ? token : channel, across = j->keys ? channel : token;
-    uint8_t code[64 * TFT_QUAD_CODES];
+    uint8_t code[TFT_CODED_DIM / TFT_QUAD * TFT_QUAD_CODES];
     for (uint32_t first = 0; first < rows; first += TFT_PANEL) {
         for (uint32_t c = 0; c < columns; c++)
             for (uint32_t r = 0; r < TFT_PANEL; r++)
@@ -169,7 +169,7 @@ static void put_codes(const struct rows *j, char *to, uint32_t rows, uint32_t co
 /* Writes the half-width of the codes of each channel, or each token, to the workspace. */
 static void put_half(const struct rows *j, const uint16_t quads[TFT_BITS_COUNT], unsigned bits)
 {
-    size_t d = 0, width = tft_kv_padded_dim(j->kv);
+    size_t d = 0, width = tft_kv_padded_dim(j->dim);
     if (j->side->axis == TFT_KV_MIXED)
         for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
             for (size_t i = 0; i < (size_t)quads[b] * TFT_QUAD; i++)
@@ -182,17 +182,17 @@ static void put_half(const struct rows *j, const uint16_t quads[TFT_BITS_COUNT],
 static const float *clip_of(const struct rows *j)
 {
     const float *all = j->kv->layer[j->layer].clip[j->keys ? TFT_KV_K : TFT_KV_V];
-    return all ? all + (size_t)j->head * tft_kv_groups(j->kv) : NULL;
+    return all ? all + (size_t)j->head * tft_kv_groups(j->kv, j->dim) : NULL;
 }
 
 static void put_keys(struct rows j, uint32_t b)
 {
     const struct tft_kv_layer *y = &j.kv->layer[j.layer];
     char *to = tft_kv_key_record(j.kv, j.layer, j.head, b);
-    j.channel = y->channel ? y->channel + j.head * j.kv->head_dim : NULL;
+    j.channel = y->channel ? y->channel + j.head * j.dim : NULL;
     if (y->k_bits == TFT_KV_BITS_F16) {
         uint16_t *panel = (uint16_t *)to;
-        uint32_t dim = j.kv->head_dim, step;
+        uint32_t dim = j.dim, step;
         for (uint32_t t = 0; t < j.kv->block; t++) {
             const uint16_t *from = row(&j, j.slot[t], &step);
             for (uint32_t d = 0; d < dim; d++)
@@ -204,7 +204,7 @@ static void put_keys(struct rows j, uint32_t b)
     put_half(&j, y->quads[j.head], y->k_bits);
     gather(&j);
     put_scales(&j, to + y->k_codes);
-    put_codes(&j, to, j.kv->block, j.kv->head_dim, y->quads[j.head]);
+    put_codes(&j, to, j.kv->block, j.dim, y->quads[j.head]);
 }
 
 static void put_values(struct rows j, uint32_t b)
@@ -215,21 +215,20 @@ static void put_values(struct rows j, uint32_t b)
     if (y->v_bits == TFT_KV_BITS_F16) {
         uint32_t step;
         for (uint32_t t = 0; t < j.kv->block; t++)
-            memcpy(to + (size_t)t * j.kv->head_dim * 2, row(&j, j.slot[t], &step),
-                   (size_t)j.kv->head_dim * 2);
+            memcpy(to + (size_t)t * j.dim * 2, row(&j, j.slot[t], &step), (size_t)j.dim * 2);
         return;
     }
     quads[y->v_bits] = (uint16_t)(j.kv->block / TFT_QUAD);
     put_half(&j, quads, y->v_bits);
     gather(&j);
     put_scales(&j, to + y->v_codes);
-    put_codes(&j, to, j.kv->head_dim, j.kv->block, quads);
+    put_codes(&j, to, j.dim, j.kv->block, quads);
 }
 
 /* Moves slots order: [n] to slots base .. base + n - 1. */
 static void close_up(const struct rows *j, const uint32_t *order, uint32_t base, uint32_t n)
 {
-    uint32_t dim = j->kv->head_dim, step;
+    uint32_t dim = j->dim, step;
     for (uint32_t i = 0; i < n; i++) {
         const uint16_t *from = row(j, order[i], &step);
         for (uint32_t d = 0; d < dim; d++)
@@ -252,6 +251,7 @@ void tft_kv_quantize(const struct tft_kv *kv, const struct tft_kernels *kern, ui
                      .w = &kv->scratch[tid],
                      .layer = layer,
                      .head = head,
+                     .dim = tft_kv_heads(kv, layer).dim,
                      .keys = which == TFT_KV_K};
     j.clip = clip_of(&j);
     for (uint32_t b = 0; b < e->n_blocks; b++) {

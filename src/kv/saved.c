@@ -135,10 +135,10 @@ static void ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
 }
 
 /* Bytes of a record without the padding, which may be unwritten. */
-static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits,
-                     size_t codes, size_t all)
+static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, uint32_t dim,
+                     unsigned bits, size_t codes, size_t all)
 {
-    size_t n = 2 * tft_kv_scales(kv, side);
+    size_t n = 2 * tft_kv_scales(kv, side, dim);
     return bits == TFT_KV_BITS_F16 ? all : codes + (kv->policy.f8 ? 2 + n : n * sizeof(uint16_t));
 }
 
@@ -146,8 +146,9 @@ static void blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                    const struct tft_kv_saved *a, struct tft_walk *w)
 {
     const struct tft_kv_layer *y = &kv->layer[layer];
-    size_t k = record(kv, &kv->policy.k, y->k_bits, y->k_codes, y->k_bytes),
-           v = record(kv, &kv->policy.v, y->v_bits, y->v_codes, y->v_bytes);
+    uint32_t dim = tft_kv_heads(kv, layer).dim;
+    size_t k = record(kv, &kv->policy.k, dim, y->k_bits, y->k_codes, y->k_bytes),
+           v = record(kv, &kv->policy.v, dim, y->v_bits, y->v_codes, y->v_bytes);
     for (uint32_t b = 0; b < a->side[TFT_KV_K].blocks; b++)
         tft_walk_part(w, tft_kv_key_record(kv, layer, head, b),
                       w->kv ? tft_kv_key_record(w->kv, layer, head, b) : NULL, k);

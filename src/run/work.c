@@ -134,9 +134,11 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
 {
     bool quantizes = tft_kv_quantizes(&kv->policy), split = tft_kv_split(&kv->policy) && kv->n_host,
          i8 = kv->policy.i8;
-    size_t dim = kv->head_dim, key_scales = quantizes ? 2 * tft_kv_scales(kv, &kv->policy.k) : 0,
+    size_t dim = kv->head_dim,
+           key_scales = quantizes ? 2 * tft_kv_scales(kv, &kv->policy.k, kv->head_dim) : 0,
            value_scales =
-               quantizes ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v) : 0;
+               quantizes ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v, kv->head_dim)
+                         : 0;
     struct tft_attend_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
     for (int i = 0; i < n_threads; i++) {
         struct tft_attend_scratch own;

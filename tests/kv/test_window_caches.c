@@ -171,7 +171,7 @@ static void *plain_cache(struct tft_kv *kv, const struct tft_session *s, const c
 
 static size_t scale_bytes(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits)
 {
-    size_t n = 2 * tft_kv_scales(kv, side);
+    size_t n = 2 * tft_kv_scales(kv, side, kv->head_dim);
     return bits == TFT_KV_BITS_F16 ? 0 : kv->policy.f8 ? 2 + n : 2 * n;
 }
 

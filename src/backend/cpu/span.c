@@ -22,7 +22,7 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
     uint32_t dim = t->dim;
     if (!t->side[TFT_KV_K].blocks || !kv->layer[t->layer].channel)
         return q;
-    const uint8_t *channel = kv->layer[t->layer].channel + t->head * dim;
+    const uint16_t *channel = kv->layer[t->layer].channel + t->head * dim;
     float *ordered = p->s->attend.scratch[p->tid].ordered_q;
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t d = 0; d < dim; d++)
@@ -171,7 +171,7 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
         return;
     }
     float *scales = p->s->attend.scratch[p->tid].value_scales;
-    size_t each = 2 * tft_kv_scales(kv, &kv->policy.v);
+    size_t each = 2 * tft_kv_scales(kv, &kv->policy.v, dim);
     for (uint32_t b = 0; b < span.n; b++)
         v[b] = tft_kv_value_codes(kv, kern, t->layer, t->head, span.from + b, scales + b * each);
     kern->mix_codes(&(struct tft_mix_codes){o, dim, weights, TFT_SPAN, v, span.n, rows});

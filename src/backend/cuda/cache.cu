@@ -96,9 +96,9 @@ struct quantization {
 
 /* The keys or the values of a head for one block. */
 struct source {
-    const uint16_t *k, *v;        /* the head's slots: one of the two, the other is NULL */
-    const uint32_t *order;        /* [block_tokens] slots */
-    const uint8_t *channel_order; /* [dim] of keys, or NULL */
+    const uint16_t *k, *v;         /* the head's slots: one of the two, the other is NULL */
+    const uint32_t *order;         /* [block_tokens] slots */
+    const uint16_t *channel_order; /* [dim] of keys, or NULL */
     uint32_t dim;
 };
 

@@ -91,9 +91,9 @@ struct device_session {
     /* if the policy has codes; all [layers, G, ...] */
     unsigned char *records;
     uint16_t (*quads)[TFT_BITS_COUNT];
-    uint8_t *channel_order; /* [E] */
-    float *clip[2];         /* [groups] of keys, of values */
-    uint16_t *quantize_rows;   /* tft_cuda_quantize_kv's workspace */
+    uint16_t *channel_order; /* [E] */
+    float *clip[2];          /* [groups] of keys, of values */
+    uint16_t *quantize_rows; /* tft_cuda_quantize_kv's workspace */
 
     /* if keys and values are apart */
     uint32_t *block_owner[2]; /* [n_blocks, block] as in struct tft_kv */

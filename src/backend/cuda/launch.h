@@ -140,13 +140,13 @@ struct tft_cuda_side {
 struct tft_cuda_blocks {
     struct tft_cuda_side k, v;
     const uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of keys by width: struct tft_coded */
-    const uint8_t *channel_order; /* [G, E] the channel of a head's keys at each place; NULL: in
-                                     order */
-    uint32_t n_blocks;            /* the capacity in blocks */
-    uint32_t block_tokens;        /* tokens of a block */
-    uint32_t group_channels;      /* channels that share a scale if scales are per token */
-    uint32_t heads, dim;          /* G, E */
-    bool f8;                      /* scales are E4M3; else f16 */
+    const uint16_t *channel_order; /* [G, E] the channel of a head's keys at each place; NULL: in
+                                      order */
+    uint32_t n_blocks;             /* the capacity in blocks */
+    uint32_t block_tokens;         /* tokens of a block */
+    uint32_t group_channels;       /* channels that share a scale if scales are per token */
+    uint32_t heads, dim;           /* G, E */
+    bool f8;                       /* scales are E4M3; else f16 */
 };
 
 /* Stores rows k, v: [M, G, E] in the slots from start->slot on (tft_kv_store_key, _value). */

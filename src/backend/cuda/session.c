@@ -59,9 +59,9 @@ static void layout_blocks(struct device_session *ds, struct tft_arena *a, size_t
     const struct tft_kv *kv = &ds->session->kv;
     ds->records = tft_arena_take(a, all_record_bytes(ds->session), 1);
     ds->quads = tft_arena_take(a, heads, sizeof *ds->quads);
-    ds->channel_order = tft_arena_take(a, heads, kv->head_dim);
+    ds->channel_order = tft_arena_take(a, heads, kv->head_dim * sizeof *ds->channel_order);
     for (int side = 0; side < 2; side++)
-        ds->clip[side] = tft_arena_take(a, heads, tft_kv_groups(kv) * sizeof(float));
+        ds->clip[side] = tft_arena_take(a, heads, tft_kv_groups(kv, kv->head_dim) * sizeof(float));
     uint32_t stay = max_u32(kv->stay[TFT_KV_K], kv->stay[TFT_KV_V]);
     ds->quantize_rows =
         tft_arena_take(a, (size_t)kv->n_head_kv * stay, kv->head_dim * sizeof *ds->quantize_rows);
@@ -211,8 +211,9 @@ static struct tft_cuda_side side_of(const struct device_session *ds, uint32_t la
         .code_bytes = side ? y->v_codes : y->k_codes,
         .bits = side ? y->v_bits : y->k_bits,
         .per_token = (side ? &kv->policy.v : &kv->policy.k)->axis == TFT_KV_TOKEN,
-        .clip =
-            y->clip[side] ? ds->clip[side] + heads_before(ds, layer) * tft_kv_groups(kv) : NULL,
+        .clip = y->clip[side]
+                    ? ds->clip[side] + heads_before(ds, layer) * tft_kv_groups(kv, kv->head_dim)
+                    : NULL,
     };
 }
 
@@ -297,14 +298,14 @@ static enum tft_status put_prefix(struct device_session *ds, struct tft_error *e
 static enum tft_status upload_layers(struct device_session *ds, struct tft_error *err)
 {
     const struct tft_kv *kv = &ds->session->kv;
-    uint32_t heads = kv->n_head_kv, groups = tft_kv_groups(kv);
+    uint32_t heads = kv->n_head_kv, groups = tft_kv_groups(kv, kv->head_dim);
     for (uint32_t l = ds->session->m->n_host; l < ds->session->m->n_layer; l++) {
         const struct tft_kv_layer *y = &kv->layer[l];
         size_t first = heads_before(ds, l);
         tft_cuda_upload(ds, ds->quads + first, y->quads, heads * sizeof *y->quads);
         if (y->channel)
             tft_cuda_upload(ds, ds->channel_order + first * kv->head_dim, y->channel,
-                            (size_t)heads * kv->head_dim);
+                            (size_t)heads * kv->head_dim * sizeof *y->channel);
         for (int side = 0; side < 2; side++)
             if (y->clip[side])
                 tft_cuda_upload(ds, ds->clip[side] + first * groups, y->clip[side],

@@ -381,7 +381,7 @@ static __device__ void fold_queries(const struct workspace<ROWS> &w, const struc
                                     const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = a.blocks;
-    const uint8_t *channel = b.channel_order ? b.channel_order + t.head * b.dim : NULL;
+    const uint16_t *channel = b.channel_order ? b.channel_order + t.head * b.dim : NULL;
     uint32_t vectors = b.k.per_token ? channel_groups(b) : n, scales = n_scales(b, b.k);
     for (uint32_t unit = threadIdx.x / LANES; unit < (ROWS * vectors + 1) / 2 * 2;
          unit += THREADS / LANES) {

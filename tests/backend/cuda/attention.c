@@ -28,7 +28,7 @@ struct shape {
     size_t group_channels;
     bool f8;
     uint16_t quads[TFT_BITS_COUNT]; /* of keys */
-    uint8_t *channel_order;         /* [heads, dim] or NULL */
+    uint16_t *channel_order;        /* [heads, dim] or NULL */
     struct side k, v;
 };
 
@@ -205,7 +205,9 @@ static struct tft_cuda_blocks put_blocks(const struct shape *s)
     b.k.records = gpu_copy(s->k.records, n * s->k.layout.record_bytes);
     b.v.records = gpu_copy(s->v.records, n * s->v.layout.record_bytes);
     b.quads = gpu_copy(quads, s->heads * sizeof *quads);
-    b.channel_order = s->channel_order ? gpu_copy(s->channel_order, s->heads * s->dim) : NULL;
+    b.channel_order = s->channel_order
+                          ? gpu_copy(s->channel_order, s->heads * s->dim * sizeof *s->channel_order)
+                          : NULL;
     b.group_channels = (uint32_t)s->group_channels;
     b.heads = (uint32_t)s->heads;
     b.dim = (uint32_t)s->dim;
@@ -306,14 +308,14 @@ static void floats(struct gpu *g)
 }
 
 /* A permutation of each head's channels. */
-static uint8_t *shuffled(struct check *c, size_t heads, size_t dim)
+static uint16_t *shuffled(struct check *c, size_t heads, size_t dim)
 {
-    uint8_t *channel = check_buf(c, heads * dim, 1);
+    uint16_t *channel = check_buf(c, heads * dim, sizeof *channel);
     for (size_t h = 0; h < heads; h++)
         for (size_t d = 0, other; d < dim; d++) {
             other = check_below(c, d + 1);
             channel[h * dim + d] = channel[h * dim + other];
-            channel[h * dim + other] = (uint8_t)d;
+            channel[h * dim + other] = (uint16_t)d;
         }
     return channel;
 }

@@ -203,7 +203,9 @@ static struct tft_cuda_side put_side(const struct tft_kv *kv, uint32_t layer, in
         .code_bytes = side ? y->v_codes : y->k_codes,
         .bits = side ? y->v_bits : y->k_bits,
         .per_token = (side ? &kv->policy.v : &kv->policy.k)->axis == TFT_KV_TOKEN,
-        .clip = clip ? gpu_copy(clip, kv->n_head_kv * tft_kv_groups(kv) * sizeof *clip) : NULL,
+        .clip = clip
+                    ? gpu_copy(clip, kv->n_head_kv * tft_kv_groups(kv, kv->head_dim) * sizeof *clip)
+                    : NULL,
     };
 }
 
@@ -214,8 +216,9 @@ static struct tft_cuda_blocks put_blocks(const struct tft_kv *kv, uint32_t layer
         .k = put_side(kv, layer, 0),
         .v = put_side(kv, layer, 1),
         .quads = gpu_copy(y->quads, kv->n_head_kv * sizeof *y->quads),
-        .channel_order =
-            y->channel ? gpu_copy(y->channel, (size_t)kv->n_head_kv * kv->head_dim) : NULL,
+        .channel_order = y->channel ? gpu_copy(y->channel, (size_t)kv->n_head_kv * kv->head_dim *
+                                                               sizeof *y->channel)
+                                    : NULL,
         .n_blocks = kv->n_blocks,
         .block_tokens = kv->block,
         .group_channels = kv->policy.group,

@@ -34,8 +34,9 @@ static size_t max_size(size_t a, size_t b)
 /* Room of a thread for the scales and the mids of a block. */
 static size_t scales_of(const struct coded_rows *r)
 {
-    return 2 * max_size(tft_kv_scales(&r->kv, &r->kv.policy.k),
-                        tft_kv_scales(&r->kv, &r->kv.policy.v));
+    uint32_t dim = r->kv.head_dim;
+    return 2 * max_size(tft_kv_scales(&r->kv, &r->kv.policy.k, dim),
+                        tft_kv_scales(&r->kv, &r->kv.policy.v, dim));
 }
 
 static size_t slots_of(const struct coded_rows *r)
@@ -49,9 +50,9 @@ static size_t slots_of(const struct coded_rows *r)
 struct block {
     struct tft_coded codes;
     bool keys;
-    const uint8_t *channel; /* [E] the order of channels; NULL: unchanged */
-    const uint32_t *token;  /* [tokens] */
-    real *to;               /* row `t` begins at t stride */
+    const uint16_t *channel; /* [E] the order of channels; NULL: unchanged */
+    const uint32_t *token;   /* [tokens] */
+    real *to;                /* row `t` begins at t stride */
     size_t stride;
 };
 
@@ -65,7 +66,7 @@ static void put(const struct block *b, size_t place, size_t d, float x)
 static void read_codes(const struct block *b)
 {
     const struct tft_coded *c = &b->codes;
-    uint8_t code[TFT_QUAD_CODES * TFT_CODED_SPAN / TFT_QUAD];
+    uint8_t code[TFT_QUAD_CODES * TFT_CODED_DIM / TFT_QUAD];
     const uint8_t *from = c->codes;
     for (size_t first = 0; first < (b->keys ? c->tokens : c->dim); first += TFT_PANEL) {
         size_t column = 0;
