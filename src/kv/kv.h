@@ -287,6 +287,9 @@ uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity
 /* Plans a pass of n <= n_batch tokens in kv->plan. The state does not change. */
 void tft_kv_plan(struct tft_kv *kv, uint32_t n);
 
+/* The most tokens of a pass that all see the same blocks: its plan has one chunk. */
+uint32_t tft_kv_room(const struct tft_kv *kv);
+
 /* A plan for n tokens that quantizes nothing and stores the first token in `slot`, for tools that
    run single layers. The plan refers to *chunk. */
 struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n);

@@ -108,6 +108,19 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
     plan->n_order = (uint32_t)(d.order - kv->order);
 }
 
+uint32_t tft_kv_room(const struct tft_kv *kv)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < tft_kv_planned_sides(&kv->policy); i++) {
+        struct tft_retained at = kv->at[i];
+        if (tft_retain_room(&kv->policy, i, &at) == 0)
+            tft_retain_quantize(&kv->policy, i, &at, NULL, NULL);
+        uint32_t room = tft_retain_room(&kv->policy, i, &at);
+        least = room < least ? room : least;
+    }
+    return least;
+}
+
 struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n)
 {
     *chunk = (struct tft_kv_chunk){

@@ -193,6 +193,7 @@ static void run_seqs(struct tft_batch *b)
                          .s = alone,
                          .work = alone ? alone->work : b->work,
                          .logits = alone ? alone->out.logits : b->logits,
+                         .hidden = alone ? alone->out.hidden : NULL,
                          .plan = alone ? &alone->kv.plan : NULL,
                          .seq = alone ? NULL : b->seq,
                          .n_seq = alone ? 0 : b->n_seq,

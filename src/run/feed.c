@@ -123,6 +123,7 @@ static enum tft_status after_prefix(struct tft_session *s)
                          .s = s,
                          .work = s->work,
                          .logits = s->out.logits,
+                         .hidden = s->out.hidden,
                          .plan = &plan,
                          .n_threads = s->n_threads,
                          .n = 1,
@@ -160,10 +161,37 @@ enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end,
     return passed(s, n, end, 0, n_logits, n_hidden);
 }
 
+/* Layers that share the keys and values of earlier layers run when these have stored the whole pass,
+   and see the cache as its last chunk does. So a pass ends with the chunk of the first token that
+   needs such layers. Returns the tokens of the pass; n tokens are planned, and outputs of the last
+   n_last are wanted. */
+static uint32_t cut(const struct tft_session *s, uint32_t n, uint32_t n_last)
+{
+    const struct tft_kv_plan *plan = &s->kv.plan;
+    for (uint32_t i = 0; s->m->n_shared && i < plan->n_chunk; i++)
+        if (plan->chunk[i].to + n_last > n)
+            return plan->chunk[i].to;
+    return n;
+}
+
+/* Of the outputs wanted of a call, the rows that a pass makes: `n` of them from row `at` on. */
+struct outputs {
+    uint32_t at, n;
+};
+
+/* The outputs of a pass of `step` tokens, with `after` tokens after it; the last n_last tokens want
+   outputs. */
+static struct outputs outputs_of(uint32_t step, uint32_t after, uint32_t n_last)
+{
+    uint32_t upto = n_last > after ? n_last - after : 0, n = upto < step ? upto : step;
+    return (struct outputs){upto - n, n};
+}
+
 /* Computes tokens from .. from + n - 1 of s->tokens. keep: the logits and hidden vectors of the
    last ones are wanted. */
 static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bool keep)
 {
+    const struct tft_model *m = s->m;
     uint32_t n_logits = keep ? least(n, s->out.n_logits) : 0,
              n_hidden = keep ? least(n, s->out.n_hidden) : 0,
              n_last = n_logits > n_hidden ? n_logits : n_hidden;
@@ -174,18 +202,25 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bo
         else if (n - step < n_last) /* these outputs are of one pass: leave enough tokens for the
                                        last */
             step = n - n_last;
-        n -= step;
         tft_kv_plan(&s->kv, step);
-        struct tft_pass p = {.m = s->m,
+        if (step == n && cut(s, step, n_last) < step) {
+            step = cut(s, step, n_last);
+            tft_kv_plan(&s->kv, step);
+        }
+        n -= step;
+        struct outputs logits = outputs_of(step, n, n_logits),
+                       hidden = outputs_of(step, n, n_hidden);
+        struct tft_pass p = {.m = m,
                              .s = s,
                              .work = s->work,
-                             .logits = s->out.logits,
+                             .logits = s->out.logits + (size_t)logits.at * m->n_vocab,
+                             .hidden = s->out.hidden + (size_t)hidden.at * m->n_embd,
                              .plan = &s->kv.plan,
                              .n_threads = s->n_threads,
                              .tokens = s->tokens + from,
                              .n = step,
-                             .n_logits = n ? 0 : n_logits,
-                             .n_hidden = n ? 0 : n_hidden,
+                             .n_logits = logits.n,
+                             .n_hidden = hidden.n,
                              .pos = s->kv.n_prefix + s->kv.dropped + from};
         enum tft_status status = run_or_stop(&p, 0);
         if (status != TFT_OK) {
@@ -193,7 +228,7 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, bo
             return status;
         }
         from += step;
-        status = tft_feed_passed(s, step, from, p.n_logits, p.n_hidden);
+        status = tft_feed_passed(s, step, from, logits.at + logits.n, hidden.at + hidden.n);
         if (status != TFT_OK)
             return status;
     }
@@ -358,7 +393,8 @@ static enum tft_status decode(struct tft_session *s, int32_t token)
 
 bool tft_feed_can_join(const struct tft_session *s, size_t n)
 {
-    return n && n <= s->n_batch && s->kv.held == s->pos && n <= s->capacity - s->pos;
+    bool one_chunk = !s->m->n_shared || n <= tft_kv_room(&s->kv); /* see cut */
+    return n && n <= s->n_batch && s->kv.held == s->pos && n <= s->capacity - s->pos && one_chunk;
 }
 
 /* Tells the lookup that n more tokens are listed, which a pass will compute: draft tokens that an

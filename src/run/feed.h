@@ -5,7 +5,8 @@
 #include "session.h"
 
 /* Whether the next n tokens can share a pass: they fit one pass, and no tokens have to be computed
-   again or dropped before them. */
+   again or dropped before them. In a model whose layers share keys and values they see the same
+   blocks, too. */
 bool tft_feed_can_join(const struct tft_session *s, size_t n);
 
 /* Whether the tokens are one that was computed as a draft token: tft_prefill then runs no pass. */

@@ -15,6 +15,18 @@ enum { DEFAULT_BATCH = 512, DEFAULT_CHECKPOINTS = 4 };
 
 /* -------------------------------------------------------------------------------------- options */
 
+/* The channels of heads that blocks of codes do not take: not whole quads, or more than `most`; 0:
+   they take all. Layers with a window have no blocks. */
+static uint32_t odd_heads(const struct tft_model *m, uint32_t most)
+{
+    for (uint32_t l = 0; l < m->n_kv_layer; l++) {
+        uint32_t dim = m->kv_heads ? m->kv_heads[l].dim : m->head_dim;
+        if (!tft_model_kv_window(m, l) && (dim % TFT_QUAD || dim > most))
+            return dim;
+    }
+    return 0;
+}
+
 /* Blocks of codes take heads of whole quads. Mixed keys and calibrated caches need the importance,
    or the calibration, of tuffet quantize in the file. */
 static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m,
@@ -27,17 +39,13 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
                         m->source.name);
     if (!tft_kv_quantizes(kv))
         return TFT_OK;
-    if (m->head_dim % TFT_QUAD || m->head_dim > TFT_SPAN)
+    bool device = !planned && m->n_host < m->n_layer;
+    uint32_t dim = odd_heads(m, device ? TFT_SPAN : TFT_CODED_DIM);
+    if (dim)
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
             "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
-            m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
-    const char *part = tft_parts_unknown(m, ~TFT_KV_PARTS);
-    if (part)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: has %s, which a quantized KV cache does not support yet: use f16 or "
-                        "f32",
-                        m->source.name, part);
+            m->source.name, dim, TFT_QUAD, device ? TFT_SPAN : TFT_CODED_DIM);
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
         return tft_fail(
             err, TFT_ERR_ARG,

@@ -36,6 +36,8 @@ struct tft_pass {
     struct tft_work *work;    /* the pass computes in its rows and tables */
     uint32_t row;             /* the first token's row there */
     float *logits;            /* [n_logits, V] of the last tokens */
+    float *hidden;            /* [n_hidden, D] of the last tokens. With sequences, each session has
+                                 its own */
     const struct tft_seq *seq; /* [n_seq] in the order of their tokens, without gaps; NULL: all
                                     tokens belong to s */
     uint32_t n_seq;

@@ -626,19 +626,19 @@ static void refused_by_name(void **state)
                                     .n_layer = 1,
                                     .n_head = 1,
                                     .n_head_kv = 1,
-                                    .head_dim = 260,
+                                    .head_dim = 516,
                                     .n_ff = 40,
                                     .n_rot = 20,
                                     .type = TFT_F32,
                                     .tied = true};
     struct tft_model *m = opened(written(&odd));
     refused(m, "kivi", TFT_ERR_UNSUPPORTED,
-            "m.gguf: heads of 10 channels: a quantized KV cache takes multiples of 4 up to 256");
+            "m.gguf: heads of 10 channels: a quantized KV cache takes multiples of 4 up to 512");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "f16"}));
     tft_model_close(m);
     m = opened(written(&wide));
     refused(m, "rtn", TFT_ERR_UNSUPPORTED,
-            "m.gguf: heads of 260 channels: a quantized KV cache takes multiples of 4 up to 256");
+            "m.gguf: heads of 516 channels: a quantized KV cache takes multiples of 4 up to 512");
     tft_model_close(m);
 
     m = opened(written(&toys[0]));

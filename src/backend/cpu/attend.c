@@ -282,14 +282,15 @@ static struct tft_seen seen_of(const struct tft_pass *p, uint32_t layer,
 }
 
 /* Each chunk attends before the next one is stored: its tokens may see some that are quantized for
-   the next chunk. */
+   the next chunk. A layer that shares keys and values stores none, and finds the cache as the last
+   chunk sees it. Then all tokens that attend are of the last chunk (feed.c, cut). */
 static void attend_chunks(struct tft_pass *p, const struct tft_layer *b)
 {
     uint32_t layer = (uint32_t)(b - p->m->layer);
     for (uint32_t i = 0; i < p->plan->n_chunk; i++) {
         const struct tft_kv_chunk *c = &p->plan->chunk[i];
         uint32_t skip = p->first > c->from ? p->first - c->from : 0, first = c->from + skip;
-        if (i) /* tft_cpu_kv_append has stored the first chunk */
+        if (i && b->k.w.rows) /* tft_cpu_kv_append has stored the first chunk */
             store_chunk(p, layer, c);
         if (first < c->to) {
             struct tft_queries queries = {

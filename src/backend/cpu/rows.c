@@ -101,9 +101,8 @@ void tft_cpu_keep_hidden(struct tft_pass *p)
     for (uint32_t i = 0; row < p->n_hidden; i++)
         for (uint32_t k = 0; k < seq[i].n_hidden; k++, row++)
             if (row >= begin && row < end)
-                tft_cpu_norm_row(p, &p->m->out_norm,
-                                 seq[i].at + seq[i].n - seq[i].n_hidden + k,
-                                 seq[i].s->out.hidden + k * width);
+                tft_cpu_norm_row(p, &p->m->out_norm, seq[i].at + seq[i].n - seq[i].n_hidden + k,
+                                 (p->seq ? seq[i].s->out.hidden : p->hidden) + k * width);
     if (!p->seq)
         p->first = p->n - p->n_logits;
 }
