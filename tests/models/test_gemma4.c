@@ -541,7 +541,6 @@ static void tools_refuse(void **state)
     struct activations a;
     struct activations_opts ao = {.text = tokens, .n_text = 200, .window = 100, .n_threads = 1};
     struct tft_error err;
-    struct tft_session *s;
     bool stopped;
     static const char *const why[] = {"no prefix for gemma4, which has layers that share keys",
                                       "no prefix for gemma4, which has layers of several sizes",
@@ -559,10 +558,6 @@ static void tools_refuse(void **state)
         assert_int_equal(activations_run(&a, m, &ao, &stopped, &err), TFT_ERR_UNSUPPORTED);
         assert_non_null(strstr(err.msg, experts ? "of a mixture of experts cannot be shown"
                                                 : "whose layers differ, cannot be shown"));
-        struct tft_session_opts so = {.size = sizeof so, .kv = "kivi"};
-        assert_int_equal(tft_session_open(&s, m, &so, &err), TFT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, "which a quantized KV cache does not support yet"));
-        assert_int_equal(tft_kv_bytes(m, "kivi", &err), 0);
         tft_model_close(m);
     }
 }
