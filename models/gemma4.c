@@ -105,7 +105,7 @@ static bool load_attention(struct tft_load *ld, unsigned layer)
     const char *k_norm = "blk.%u.attn_k_norm";
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = kv_heads_of(ld, layer);
-    b->kv_layer = shares(m, layer) ? shared_of(ld, layer) : m->n_kv_layer++;
+    b->kv_layer = shares(m, layer) ? shared_of(ld, layer) : tft_load_kv_layer(ld, b->kv);
     b->window = tft_transformer_window(ld, layer);
     uint32_t dim = b->kv.dim, q = m->n_head * dim;
     if (!tft_transformer_fused_qkv(ld, layer, q))

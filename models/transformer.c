@@ -179,7 +179,7 @@ void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
     const char *output = "blk.%u.attn_output";
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = (struct tft_kv_heads){m->n_head_kv, m->head_dim};
-    b->kv_layer = m->n_kv_layer++;
+    b->kv_layer = tft_load_kv_layer(ld, b->kv);
     b->window = tft_transformer_window(ld, layer);
     b->has_sinks = t->sinks;
     if (t->sinks)

@@ -233,6 +233,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
     ld->n_block = m->n_layer;
     m->n_kv_layer = m->n_shared = m->mixer_width = 0; /* until blocks are loaded */
+    m->kv_numbers = 0;
     m->n_ff_dense = 0;
     m->mamba_beside = false;
     m->qkv_bound = 0;
@@ -314,6 +315,12 @@ static void wrong_type(struct tft_load *ld, const struct tft_tensor *t, const ch
     ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
                              "the tensor %.*s has type %s and should have %s", TFT_STR_ARG(t->name),
                              tft_dtype_info(t->type)->name, wanted);
+}
+
+uint32_t tft_load_kv_layer(struct tft_load *ld, struct tft_kv_heads heads)
+{
+    ld->m->kv_numbers += (uint64_t)heads.n * heads.dim;
+    return ld->m->n_kv_layer++;
 }
 
 const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dtype type,

@@ -88,6 +88,9 @@ void tft_load_shape(struct tft_load *ld, bool differ);
 uint32_t tft_load_kv_heads(const struct tft_load *ld, unsigned layer);
 uint32_t tft_load_ff(const struct tft_load *ld, unsigned layer);
 
+/* A further layer of the cache, with these heads. Returns its number. */
+uint32_t tft_load_kv_layer(struct tft_load *ld, struct tft_kv_heads heads);
+
 /* Sets the size of the model's heads, at most TFT_MAX_HEAD_DIM. */
 enum { TFT_MAX_HEAD_DIM = 1 << 16 };
 void tft_load_head_dim(struct tft_load *ld, uint32_t dim);

@@ -6,15 +6,6 @@
 #include "base/options.h"
 #include "grammar/grammar.h"
 
-static uint64_t kv_width(const struct tft_model *m)
-{
-    const struct tft_kv_heads *heads = m->kv_heads, all = {m->n_head_kv, m->head_dim};
-    uint64_t n = 0;
-    for (uint32_t l = 0; l < m->n_kv_layer; l++)
-        n += heads ? (uint64_t)heads[l].n * heads[l].dim : (uint64_t)all.n * all.dim;
-    return 2 * n;
-}
-
 /* `pooling_type` of llama.cpp's files. */
 static enum tft_pooling pooling(const struct tft_model *m)
 {
@@ -48,7 +39,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_params = m->n_params,
         .weight_bytes = m->weight_bytes,
         .matmul_macs = m->matmul_macs,
-        .kv_width = kv_width(m),
+        .kv_width = 2 * m->kv_numbers,
         .n_vocab = m->tokenizer ? tft_tokenizer_size(m->tokenizer) : m->n_vocab,
         .n_ctx = m->n_ctx - m->n_prefix,
         .n_embd = m->n_embd,

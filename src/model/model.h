@@ -296,7 +296,7 @@ struct tft_named_prefix {
     const char *name, *system; /* NUL-terminated; system: NULL if the file has none */
     uint32_t n;                /* tokens of the text */
     const int32_t *tokens;     /* [n] */
-    const uint16_t *k, *v;     /* [n_kv_layer, n, G, E] f16, keys rotated */
+    const uint16_t *k, *v; /* [n_kv_layer, n, G, E] f16, keys rotated; G and E are the layer's */
     const float *x;            /* [D] as prefix_x, after the text */
 };
 
@@ -310,6 +310,7 @@ struct tft_model {
     const struct tft_kv_heads *kv_heads; /* [n_kv_layer] G and E of each layer; n_head_kv and
                                             head_dim are then the largest. NULL: layers do not
                                             differ */
+    uint64_t kv_numbers; /* keys of a token in all layers of the cache: the sum of their G E */
     float norm_eps;
 
     uint32_t n_expert;       /* experts of a layer; 0: feed-forward is dense */
@@ -375,7 +376,8 @@ struct tft_model {
     /* The prefix: keys and values that come before every sequence, at positions 0 .. n_prefix - 1.
        CushionCache (section 4), IntactKV */
     uint32_t n_prefix;
-    const uint16_t *prefix_k, *prefix_v; /* [n_kv_layer, n_prefix, G, E] f16, keys rotated */
+    const uint16_t *prefix_k, *prefix_v; /* [n_kv_layer, n_prefix, G, E] f16, keys rotated; G and E
+                                            are the layer's, as in the arrays below */
     const float *prefix_state; /* [state_size] the states after the prefix */
     const float *prefix_x; /* [D] the residual stream of the prefix's last token after the last
                               layer; NULL if unknown */
@@ -435,6 +437,34 @@ static inline bool tft_model_adds_y(const struct tft_model *m)
 static inline uint32_t tft_model_kv_window(const struct tft_model *m, uint32_t kv_layer)
 {
     return m->kv_window ? m->kv_window[kv_layer] : 0;
+}
+
+/* G and E of a layer of the cache. */
+static inline struct tft_kv_heads tft_model_kv_heads(const struct tft_model *m, uint32_t kv_layer)
+{
+    return m->kv_heads ? m->kv_heads[kv_layer] : (struct tft_kv_heads){m->n_head_kv, m->head_dim};
+}
+
+/* Numbers of a token's key in a layer of the cache, G E; and in all layers before it, which is its
+   place in arrays of [n_kv_layer, G, E]. */
+static inline size_t tft_model_kv_width(const struct tft_model *m, uint32_t kv_layer)
+{
+    struct tft_kv_heads own = tft_model_kv_heads(m, kv_layer);
+    return (size_t)own.n * own.dim;
+}
+
+static inline size_t tft_model_kv_before(const struct tft_model *m, uint32_t kv_layer)
+{
+    size_t n = 0;
+    for (uint32_t l = 0; l < kv_layer; l++)
+        n += tft_model_kv_width(m, l);
+    return n;
+}
+
+/* Whether the block has keys and values of its own. */
+static inline bool tft_layer_has_kv(const struct tft_layer *b)
+{
+    return b->mixer == TFT_MIX_ATTENTION && b->k.w.rows;
 }
 
 /* How many matrices the mixer's input is multiplied by: the block's `reads`. */

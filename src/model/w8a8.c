@@ -218,28 +218,54 @@ void tft_w8a8_inputs(struct tft_load *ld)
 
 /* ---------------------------------------------------------------------------------------- cache */
 
+/* In a model whose layers differ, tensors have one dimension: a layer after the other. */
+static bool layers_differ(const struct tft_model *m)
+{
+    return m->parts & TFT_BIT(TFT_PART_LAYER_SIZES);
+}
+
+/* The counting run does not know heads that differ. */
+static bool knows_heads(const struct tft_model *m)
+{
+    return m->kv_heads || m->kv_numbers == (uint64_t)m->n_kv_layer * m->n_head_kv * m->head_dim;
+}
+
+/* A number for each channel of the keys: [n_kv_layer, G, E]. */
+static const void *by_channel(struct tft_load *ld, const char *name, enum tft_dtype type)
+{
+    const struct tft_model *m = ld->m;
+    const uint64_t differ[4] = {m->kv_numbers, 1, 1, 1},
+                   equal[4] = {m->head_dim, m->n_head_kv, m->n_kv_layer, 1};
+    return tft_load_exactly(ld, name, type, layers_differ(m) ? differ : equal);
+}
+
+/* Whether order has each number below n once; n <= TFT_CODED_DIM. */
+static bool is_permutation(const int32_t *order, uint32_t n)
+{
+    bool seen[TFT_CODED_DIM] = {false};
+    for (uint32_t i = 0; i < n; i++) {
+        if (order[i] < 0 || (uint32_t)order[i] >= n || seen[order[i]])
+            return false;
+        seen[order[i]] = true;
+    }
+    return true;
+}
+
 /* Checks that the channels of each head are all there, each once. */
 static const int32_t *key_order(struct tft_load *ld)
 {
     const struct tft_model *m = ld->m;
-    const int32_t *order =
-        tft_load_exactly(ld, TFT_KEY_KV_ORDER, TFT_I32,
-                         (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_kv_layer, 1});
-    if (m->head_dim > TFT_CODED_SPAN)
+    const int32_t *order = by_channel(ld, TFT_KEY_KV_ORDER, TFT_I32), *at = order;
+    if (m->head_dim > TFT_CODED_DIM)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s: heads of %u channels; at most %d can be reordered",
-                      TFT_KEY_KV_ORDER, m->head_dim, TFT_CODED_SPAN);
-    for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_kv_layer * m->n_head_kv;
-         head++) {
-        bool seen[TFT_CODED_SPAN] = {false};
-        for (uint32_t i = 0; i < m->head_dim; i++) {
-            int32_t d = order[head * m->head_dim + i];
-            if (d < 0 || (uint32_t)d >= m->head_dim || seen[d])
+                      TFT_KEY_KV_ORDER, m->head_dim, TFT_CODED_DIM);
+    for (uint32_t l = 0; ld->status == TFT_OK && knows_heads(m) && l < m->n_kv_layer; l++) {
+        struct tft_kv_heads own = tft_model_kv_heads(m, l);
+        for (uint32_t h = 0; h < own.n; h++, at += own.dim)
+            if (!is_permutation(at, own.dim))
                 tft_load_fail(ld, TFT_ERR_FORMAT,
-                              "%s is not a permutation of the channels in layer %zu, KV head %zu",
-                              TFT_KEY_KV_ORDER, head / m->n_head_kv, head % m->n_head_kv);
-            else
-                seen[d] = true;
-        }
+                              "%s is not a permutation of the channels in layer %u, KV head %u",
+                              TFT_KEY_KV_ORDER, l, h);
     }
     return order;
 }
@@ -247,10 +273,16 @@ static const int32_t *key_order(struct tft_load *ld)
 static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
 {
     const struct tft_model *m = ld->m;
-    uint64_t n = (m->head_dim + group - 1) / group;
-    const float *alpha =
-        tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){n, m->n_head_kv, m->n_kv_layer, 1});
-    for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_kv_layer; i++)
+    uint64_t groups = (m->head_dim + group - 1) / group, n = 0;
+    if (!knows_heads(m))
+        return NULL;
+    for (uint32_t l = 0; l < m->n_kv_layer; l++) {
+        struct tft_kv_heads own = tft_model_kv_heads(m, l);
+        n += (uint64_t)own.n * ((own.dim + group - 1) / group);
+    }
+    const uint64_t differ[4] = {n, 1, 1, 1}, equal[4] = {groups, m->n_head_kv, m->n_kv_layer, 1};
+    const float *alpha = tft_load_exactly(ld, name, TFT_F32, layers_differ(m) ? differ : equal);
+    for (uint64_t i = 0; ld->status == TFT_OK && i < n; i++)
         if (!(alpha[i] > 0 && alpha[i] <= 1))
             tft_load_fail(ld, TFT_ERR_FORMAT, "%s has a number that is not above 0 and at most 1",
                           name);
@@ -289,7 +321,5 @@ void tft_w8a8_kv(struct tft_load *ld)
         load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
-        m->key_importance =
-            tft_load_exactly(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32,
-                             (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_kv_layer, 1});
+        m->key_importance = by_channel(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32);
 }

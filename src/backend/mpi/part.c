@@ -315,6 +315,7 @@ enum tft_status tft_mpi_cut(struct part *part, const struct tft_model *whole,
     part->vocab = own_range(part, whole->n_vocab, TFT_PANEL);
     part->m.n_head_kv = length(part->kv);
     part->m.n_head = part->m.n_head_kv * (whole->n_head / whole->n_head_kv);
+    part->m.kv_numbers = (uint64_t)whole->n_kv_layer * part->m.n_head_kv * whole->head_dim;
     part->m.mixed_width = part->m.n_head * part->m.head_dim;
     part->m.n_vocab = length(part->vocab);
 
