@@ -269,12 +269,6 @@ enum tft_formula_part {
     TFT_FORMULA_PARTS
 };
 
-/* The parts that quantized caches do not support. */
-#define TFT_KV_PARTS (TFT_BIT(TFT_PART_SHARED_KV) | TFT_BIT(TFT_PART_LAYER_SIZES))
-
-/* The parts that rule out a prefix, which has keys and values of one size for all layers. */
-#define TFT_PREFIX_PARTS (TFT_KV_PARTS | TFT_BIT(TFT_PART_LAYER_EMBED))
-
 /* The most experts of a layer. */
 enum { TFT_MAX_EXPERTS = 1024 };
 

@@ -5,27 +5,30 @@
 
 #include "base/options.h"
 #include "model/keys.h"
-#include "model/parts.h"
 
 /* ----------------------------------------------------------------------------------- the prefix */
 
 /* Keys or values of n positions as f16 [n_kv_layer, n, G, E]: in place, or expanded once, so that
-   sessions know f16 alone. */
+   sessions know f16 alone. In a model whose layers differ, the tensor has one dimension. */
 static const uint16_t *rows(struct tft_load *ld, const char *name, uint32_t n)
 {
     const struct tft_model *m = ld->m;
     const struct tft_tensor *t = tft_source_tensor(ld->s, name);
-    uint64_t width = (uint64_t)m->n_head_kv * m->head_dim;
-    if (!t || (t->type != TFT_Q8_0 && t->type != TFT_Q4_1))
-        return tft_load_exactly(ld, name, TFT_F16,
-                                (const uint64_t[4]){m->head_dim, m->n_head_kv, n, m->n_kv_layer});
-    if (!tft_load_exactly(ld, name, t->type, (const uint64_t[4]){width, n, m->n_kv_layer, 1}))
-        return NULL;
-    uint16_t *to =
-        tft_arena_take(&ld->arena, (size_t)m->n_kv_layer * n, (size_t)width * sizeof *to);
+    bool coded = t && (t->type == TFT_Q8_0 || t->type == TFT_Q4_1),
+         differ = m->parts & TFT_BIT(TFT_PART_LAYER_SIZES);
+    uint64_t width = (uint64_t)m->n_head_kv * m->head_dim, all = n * m->kv_numbers;
+    const uint64_t one[4] = {all, 1, 1, 1}, by_token[4] = {width, n, m->n_kv_layer, 1},
+                   by_head[4] = {m->head_dim, m->n_head_kv, n, m->n_kv_layer};
+    const void *data = tft_load_exactly(ld, name, coded ? t->type : TFT_F16,
+                                        differ  ? one
+                                        : coded ? by_token
+                                                : by_head);
+    if (!data || !coded)
+        return data;
+    uint16_t *to = tft_arena_take(&ld->arena, (size_t)all, sizeof *to);
     tft_load_convert_later(ld, &(struct tft_conversion){
                                    .tensor = t,
-                                   .rows = (uint64_t)m->n_kv_layer * n,
+                                   .rows = all / t->ne[0],
                                    .num = TFT_NUM_F16,
                                    .to = to,
                                });
@@ -93,10 +96,7 @@ void tft_prefix_load(struct tft_load *ld)
     m->prefix_state = NULL;
     if (!v || ld->status != TFT_OK)
         return;
-    if (m->parts & TFT_PREFIX_PARTS)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "a prefix in a model with %s is not supported",
-                      tft_parts_unknown(m, ~TFT_PREFIX_PARTS));
-    else if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
+    if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an array of 1 to %u tokens",
                       TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
     if (ld->status != TFT_OK)
@@ -194,10 +194,6 @@ void tft_prefix_load_named(struct tft_load *ld)
     if (m->state_size)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "prefixes with names in a model whose layers have a state are not supported");
-    if (m->parts & TFT_PREFIX_PARTS)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "prefixes with names in a model with %s are not supported",
-                      tft_parts_unknown(m, ~TFT_PREFIX_PARTS));
     m->n_named = (uint32_t)v->n;
     struct tft_named_prefix *list = tft_arena_take(&ld->arena, m->n_named, sizeof *list);
     const unsigned char *at = v->data;

@@ -5,7 +5,6 @@
 #include "base/options.h"
 #include "batch.h"
 #include "draft.h"
-#include "model/parts.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -20,7 +19,7 @@ enum { DEFAULT_BATCH = 512, DEFAULT_CHECKPOINTS = 4 };
 static uint32_t odd_heads(const struct tft_model *m, uint32_t most)
 {
     for (uint32_t l = 0; l < m->n_kv_layer; l++) {
-        uint32_t dim = m->kv_heads ? m->kv_heads[l].dim : m->head_dim;
+        uint32_t dim = tft_model_kv_heads(m, l).dim;
         if (!tft_model_kv_window(m, l) && (dim % TFT_QUAD || dim > most))
             return dim;
     }
@@ -293,19 +292,20 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
 void tft_session_put_prefix(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
-    uint32_t dim = m->head_dim;
     float *k = s->attend.scratch[0].q, *v = s->attend.scratch[0].o;
-    for (uint32_t l = 0; l < s->kv.n_host; l++)
+    for (uint32_t l = 0; l < s->kv.n_host; l++) {
+        struct tft_kv_heads heads = tft_model_kv_heads(m, l);
         for (uint32_t pos = 0; pos < s->kv.n_prefix; pos++) {
             const uint16_t *keys, *values;
             tft_session_prefix_row(s, l, pos, &keys, &values);
-            for (uint32_t h = 0; h < m->n_head_kv; h++) {
-                m->kern.widen[TFT_NUM_F16](k, keys + h * dim, dim);
-                m->kern.widen[TFT_NUM_F16](v, values + h * dim, dim);
+            for (uint32_t h = 0; h < heads.n; h++, keys += heads.dim, values += heads.dim) {
+                m->kern.widen[TFT_NUM_F16](k, keys, heads.dim);
+                m->kern.widen[TFT_NUM_F16](v, values, heads.dim);
                 tft_kv_store_key(&s->kv, &m->kern, l, h, pos, k);
                 tft_kv_store_value(&s->kv, &m->kern, l, h, pos, v);
             }
         }
+    }
 }
 
 static enum tft_status too_large(const struct tft_model *m, uint32_t capacity, size_t bytes,

@@ -131,10 +131,11 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
 {
     const struct tft_model *m = s->m;
     bool text = pos >= m->n_prefix;
-    size_t width = (size_t)m->n_head_kv * m->head_dim,
-           row = text ? (size_t)l * s->named->n + pos - m->n_prefix : (size_t)l * m->n_prefix + pos;
-    *k = (text ? s->named->k : m->prefix_k) + row * width;
-    *v = (text ? s->named->v : m->prefix_v) + row * width;
+    size_t width = tft_model_kv_width(m, l), before = tft_model_kv_before(m, l),
+           at = text ? s->named->n * before + (pos - m->n_prefix) * width
+                     : m->n_prefix * before + pos * width;
+    *k = (text ? s->named->k : m->prefix_k) + at;
+    *v = (text ? s->named->v : m->prefix_v) + at;
 }
 
 /* Opens a session. o, kv: checked, with a value in the place of each default. */

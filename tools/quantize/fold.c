@@ -9,7 +9,8 @@
 #include "tools/quantize/round/rotate.h"
 #include "tools/quantize/round/smooth.h"
 
-/* Numbers of a token's values: [G, E]. */
+/* Numbers of a token's values in the widest layer: [G, E]. In a model whose layers differ all
+   factors are 1, and values keep their order. */
 static size_t width_of_values(const struct fold *f)
 {
     return (size_t)f->m->n_head_kv * f->m->head_dim;
@@ -171,9 +172,9 @@ void fold_undo(const struct fold *f, struct tft_layer *b)
 
 /* ----------------------------------------------------------------------------------- the prefix */
 
-void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n)
+void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer)
 {
-    size_t width = width_of_values(f), rotated = quantize_head_block(f->m, f->o),
+    size_t width = tft_model_kv_width(f->m, kv_layer), rotated = quantize_head_block(f->m, f->o),
            block = rotated ? rotated : 1;
     for (size_t i = 0; i < n * width; i += block) {
         float part[ROTATE_MAX];
@@ -184,9 +185,9 @@ void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n)
     }
 }
 
-void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n)
+void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer)
 {
-    size_t width = width_of_values(f), dim = f->m->head_dim;
+    size_t width = tft_model_kv_width(f->m, kv_layer), dim = tft_model_kv_heads(f->m, kv_layer).dim;
     uint16_t old[CHANNEL_ORDER_MAX];
     for (size_t i = 0; f->value_order && i < n * width; i += dim) {
         memcpy(old, v + i, dim * sizeof *old);
@@ -195,9 +196,9 @@ void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n)
     }
 }
 
-static void restore_order(const struct fold *f, uint16_t *v, uint32_t n)
+static void restore_order(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer)
 {
-    size_t width = width_of_values(f), dim = f->m->head_dim;
+    size_t width = tft_model_kv_width(f->m, kv_layer), dim = tft_model_kv_heads(f->m, kv_layer).dim;
     uint16_t old[CHANNEL_ORDER_MAX];
     for (size_t i = 0; f->value_order && i < n * width; i += dim) {
         memcpy(old, v + i, dim * sizeof *old);
@@ -206,11 +207,11 @@ static void restore_order(const struct fold *f, uint16_t *v, uint32_t n)
     }
 }
 
-void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n)
+void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer)
 {
-    size_t width = width_of_values(f), rotated = quantize_head_block(f->m, f->o),
+    size_t width = tft_model_kv_width(f->m, kv_layer), rotated = quantize_head_block(f->m, f->o),
            block = rotated ? rotated : 1;
-    restore_order(f, v, n);
+    restore_order(f, v, n, kv_layer);
     for (size_t i = 0; i < n * width; i += block) {
         float part[ROTATE_MAX];
         f->m->kern.widen[TFT_NUM_F16](part, v + i, block);
@@ -223,11 +224,12 @@ void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n)
 
 void fold_keep(const struct fold *f, struct quantize_values *to, uint32_t l)
 {
-    size_t width = width_of_values(f);
+    const struct tft_layer *b = &f->m->layer[l];
+    size_t width = width_of_values(f),
+           dim = b->mixer == TFT_MIX_ATTENTION ? b->kv.dim : f->m->head_dim;
     memcpy(to->factor + l * width, f->values, width * sizeof *to->factor);
     for (size_t i = 0; i < width; i++)
-        to->order[l * width + i] =
-            f->value_order ? f->value_order[i] : (int32_t)(i % f->m->head_dim);
+        to->order[l * width + i] = f->value_order ? f->value_order[i] : (int32_t)(i % dim);
 }
 
 void fold_recall(const struct fold *f, const struct quantize_values *from, uint32_t l,
@@ -245,8 +247,12 @@ bool fold_restore_rows(const struct tft_model *m, const struct quantize_opts *o,
     int32_t *order = malloc(width * sizeof *order);
     bool room = fold_open(&f, m, o, order) && order;
     for (uint32_t l = 0; room && l < m->n_layer; l++) {
+        uint32_t kv_layer = m->layer[l].kv_layer;
+        if (!tft_layer_has_kv(&m->layer[l]))
+            continue;
         fold_recall(&f, o->values, l, order);
-        fold_prefix_restore(&f, v + l * o->n_prefix * width, o->n_prefix);
+        fold_prefix_restore(&f, v + o->n_prefix * tft_model_kv_before(m, kv_layer), o->n_prefix,
+                            kv_layer);
     }
     fold_close(&f);
     free(order);

@@ -35,15 +35,15 @@ void fold_scale(const struct fold *f, struct tft_layer *b);
 /* Undoes both steps. */
 void fold_undo(const struct fold *f, struct tft_layer *b);
 
-/* Do to values of a prefix, v: [n, G, E] f16, the same as the steps do to the rows of attn_v:
-   rotation and factors, and the order. restore undoes both. */
-void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n);
-void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n);
-void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n);
+/* Do to values of a prefix in a layer of the cache, v: [n, G, E] f16, the same as the steps do to the
+   rows of attn_v: rotation and factors, and the order. restore undoes both. */
+void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer);
+void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer);
+void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer);
 
 /* quantize() divides and reorders the values of the prefix, and records this in o->values. This
-   function undoes it in all layers and returns the float model's values. v: [n_layer, n_prefix, G,
-   E]. False if memory is short. */
+   function undoes it in all layers and returns the float model's values. v: [n_kv_layer, n_prefix,
+   G, E]. False if memory is short. */
 bool fold_restore_rows(const struct tft_model *m, const struct quantize_opts *o, uint16_t *v);
 
 /* Saves the factors and the order of layer l, or restores them. */

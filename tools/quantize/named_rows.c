@@ -19,21 +19,44 @@ struct work {
     struct layers y; /* y.text: [all tokens, stride], one prefix after another */
     struct fold fold;
     int32_t *value_order; /* [G, E] */
-    uint16_t *row;        /* [G, E] */
+    uint16_t *row;        /* [G, E] of the widest layer */
 };
 
+/* Numbers of a token's keys in the widest layer. */
 static size_t width(const struct work *w)
 {
     return (size_t)w->m->n_head_kv * w->m->head_dim;
 }
 
+/* Puts rows of a file, [n, G, E] from position `first` on, into the slots of layer l, with the float
+   model's values. */
+static void put_rows(struct work *w, uint32_t l, uint32_t first, uint32_t n, const uint16_t *k,
+                     const uint16_t *v)
+{
+    uint32_t kv_layer = w->m->layer[l].kv_layer;
+    size_t width = tft_model_kv_width(w->m, kv_layer);
+    for (uint32_t i = 0; i < n; i++, k += width, v += width) {
+        memcpy(w->row, v, width * sizeof *w->row);
+        fold_prefix_restore(&w->fold, w->row, 1, kv_layer);
+        layers_put_kv(&w->y, l, first + i, k, w->row);
+    }
+}
+
 /* Runs all prefixes through one part of the model, in passes, each prefix after the file's own.
-   After a prefix, its rows of the layer are copied: the next prefix overwrites its slots. */
+   After a prefix, its rows of the layer are copied: the next prefix overwrites its slots. A layer
+   that shares them gets them back. */
 static void run(struct work *w, struct layers_pass pass)
 {
+    const struct tft_layer *b = &w->m->layer[pass.layer];
+    bool own = pass.part == LAYERS_LAYER && tft_layer_has_kv(b),
+         shares = pass.part == LAYERS_LAYER && !own;
+    size_t before = own || shares ? tft_model_kv_before(w->m, b->kv_layer) : 0;
     float *x = w->y.text;
     for (uint32_t i = 0; i < w->n; i++) {
         struct named_prefix *p = &w->p[i];
+        size_t rows = p->n * before;
+        if (shares)
+            put_rows(w, pass.layer, w->made->n_prefix, p->n, p->k + rows, p->v + rows);
         for (uint32_t at = 0; at < p->n; at += pass.n, x += pass.n * w->y.stride) {
             pass.n = p->n - at < BATCH ? p->n - at : BATCH;
             pass.pos = w->made->n_prefix + at;
@@ -41,25 +64,21 @@ static void run(struct work *w, struct layers_pass pass)
             pass.x = x;
             layers_run_pass(&w->y, &pass);
         }
-        if (pass.part != LAYERS_LAYER)
+        if (!own)
             continue;
-        size_t rows = (size_t)pass.layer * p->n * width(w);
         layers_kv(&w->y, pass.layer, w->made->n_prefix, p->n, p->k + rows, p->v + rows);
-        fold_prefix(&w->fold, p->v + rows, p->n);
-        fold_prefix_order(&w->fold, p->v + rows, p->n);
+        fold_prefix(&w->fold, p->v + rows, p->n, b->kv_layer);
+        fold_prefix_order(&w->fold, p->v + rows, p->n, b->kv_layer);
     }
 }
 
-/* Puts the rows of the file's prefix into the first slots of layer l, with the float model's
-   values. */
+/* Puts the rows of the file's prefix into the first slots of layer l. */
 static void put_prefix(struct work *w, uint32_t l)
 {
-    for (uint32_t pos = 0; pos < w->made->n_prefix; pos++) {
-        size_t at = ((size_t)l * w->made->n_prefix + pos) * width(w);
-        memcpy(w->row, w->made->prefix_v + at, width(w) * sizeof *w->row);
-        fold_prefix_restore(&w->fold, w->row, 1);
-        layers_put_kv(&w->y, l, pos, w->made->prefix_k + at, w->row);
-    }
+    const struct tft_model *made = w->made;
+    size_t at = made->n_prefix * tft_model_kv_before(w->m, w->m->layer[l].kv_layer);
+    if (made->n_prefix)
+        put_rows(w, l, 0, made->n_prefix, made->prefix_k + at, made->prefix_v + at);
 }
 
 /* The residual stream after the last layer, rotated like the file's. */
@@ -97,7 +116,7 @@ static bool alloc(struct work *w)
 {
     for (uint32_t i = 0; i < w->n; i++) {
         struct named_prefix *p = &w->p[i];
-        size_t numbers = (size_t)w->m->n_layer * p->n * width(w);
+        size_t numbers = (size_t)(p->n * w->m->kv_numbers);
         p->k = malloc(numbers * sizeof *p->k);
         p->v = malloc(numbers * sizeof *p->v);
         p->x = malloc(w->m->n_embd * sizeof *p->x);

@@ -76,15 +76,10 @@ static void choose_smooth(struct conversion *c, struct tft_layer *b, uint32_t l)
     input_stats_clear(&c->stats);
 }
 
-static bool is_attention(const struct conversion *c, uint32_t l)
-{
-    return c->m->layer[l].mixer == TFT_MIX_ATTENTION;
-}
-
-/* Location of the prefix's keys and values of layer l, which has attention. */
+/* Location of the prefix's keys and values of layer l, which has its own. */
 static size_t prefix_at(const struct conversion *c, uint32_t l)
 {
-    return (size_t)c->m->layer[l].kv_layer * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
+    return c->o->n_prefix * tft_model_kv_before(c->m, c->m->layer[l].kv_layer);
 }
 
 /* Copies the layer's keys and values of the prefix, the values as the rotated and scaled weights
@@ -93,7 +88,7 @@ static void copy_prefix(struct conversion *c, uint32_t l)
 {
     size_t at = prefix_at(c, l);
     layers_prefix_kv(&c->y, l, c->prefix_k + at, c->prefix_v + at);
-    fold_prefix(&c->fold, c->prefix_v + at, c->o->n_prefix);
+    fold_prefix(&c->fold, c->prefix_v + at, c->o->n_prefix, c->m->layer[l].kv_layer);
 }
 
 /* ----------------------------------------------------------------------------------- measuring */
@@ -121,19 +116,15 @@ static bool step_progress(struct conversion *c, double done)
     return !c->stopped;
 }
 
-/* Whether a cache could use the importance of the keys' channels. */
-static bool has_importance(const struct tft_model *m) { return !(m->parts & TFT_KV_PARTS); }
-
 /* After each window. */
 static bool on_window(void *user, double done)
 {
     struct conversion *c = user;
-    if (c->measuring && is_attention(c, c->layers_done)) {
-        uint32_t l = c->m->layer[c->layers_done].kv_layer;
-        if (has_importance(c->m))
-            key_importance_add(&c->importance, c->y.s, l, c->o->window);
-        kv_calibrate_add(&c->kv, c->y.s, l);
-    }
+    const struct tft_layer *b = &c->m->layer[c->layers_done];
+    if (c->measuring && b->mixer == TFT_MIX_ATTENTION)
+        key_importance_add(&c->importance, c->y.s, c->layers_done, c->o->window);
+    if (c->measuring && tft_layer_has_kv(b))
+        kv_calibrate_add(&c->kv, c->y.s, b->kv_layer);
     if (c->stats.moments)
         moments_add(c->stats.moments);
     return step_progress(c, done);
@@ -303,7 +294,7 @@ static void finish_cache(struct conversion *c, uint32_t l)
     size_t at = prefix_at(c, l);
     copy_prefix(c, l);
     kv_calibrate_finish(&c->kv, c->m->layer[l].kv_layer, c->prefix_k + at, c->prefix_v + at);
-    fold_prefix_order(&c->fold, c->prefix_v + at, c->o->n_prefix);
+    fold_prefix_order(&c->fold, c->prefix_v + at, c->o->n_prefix, c->m->layer[l].kv_layer);
 }
 
 /* All work on layer l before its weights are rounded. */
@@ -331,7 +322,7 @@ static void prepare_layer(struct conversion *c, uint32_t l)
         choose_awq(c, b);
     if (failed(c))
         return;
-    if (is_attention(c, l))
+    if (tft_layer_has_kv(b))
         finish_cache(c, l);
     fold_scale(&c->fold, b);
     if (c->o->values)
@@ -471,7 +462,7 @@ static void put_tensors(struct conversion *c, enum write_pass pass)
     if (!failed(c) && pass == WRITE_DATA)
         key_importance_finish(&c->importance);
     if (!failed(c))
-        write_importance(&c->file, has_importance(c->m) ? c->importance.importance : NULL);
+        write_importance(&c->file, c->importance.importance);
     if (!failed(c))
         write_kv_calibration(&c->file, &c->kv);
 }
@@ -508,10 +499,8 @@ static bool alloc_low_bits(struct conversion *c)
 static bool alloc_all(struct conversion *c)
 {
     const struct tft_model *m = c->m;
-    uint64_t prefix = (uint64_t)m->n_kv_layer * c->o->n_prefix,
-             width = (uint64_t)m->n_head_kv * m->head_dim;
-    c->prefix_k = array_alloc(sizeof *c->prefix_k, prefix, width, 1);
-    c->prefix_v = array_alloc(sizeof *c->prefix_v, prefix, width, 1);
+    c->prefix_k = array_alloc(sizeof *c->prefix_k, m->kv_numbers, c->o->n_prefix, 1);
+    c->prefix_v = array_alloc(sizeof *c->prefix_v, m->kv_numbers, c->o->n_prefix, 1);
     c->w_max = malloc(m->n_embd * sizeof *c->w_max);
     c->x_max = malloc(m->n_embd * sizeof *c->x_max);
     return c->prefix_k && c->prefix_v && c->w_max && c->x_max &&
@@ -544,15 +533,9 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
 {
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
-    bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
+    bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_DIM;
     bool norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
          gate = m->parts & (TFT_BIT(TFT_PART_OUTPUT_GATE) | TFT_BIT(TFT_PART_OWN_GATE));
-    const char *part = tft_parts_unknown(m, ~TFT_KV_PARTS);
-    if (status == TFT_OK && tft_kv_quantizes(&kv) && part)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: has %s, which a quantized KV cache does not support yet: use f16 or "
-                        "f32",
-                        m->source.name, part);
     if (status == TFT_OK && kv.reorder && (gate || norm))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "

@@ -21,7 +21,7 @@ enum tft_status job_made_change_prefix(struct job_made *d)
 {
     struct tft_model *m = d->model;
     struct rewrite *c = &d->change;
-    size_t n = (size_t)m->n_kv_layer * m->n_prefix * m->n_head_kv * m->head_dim;
+    size_t n = (size_t)(m->n_prefix * m->kv_numbers);
     enum tft_status status = prefix_check_type(m, c->type, d->j->err);
     if (status != TFT_OK)
         return status;

@@ -108,8 +108,7 @@ enum tft_status job_prefix_choose(struct job_prefix *f, struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
     const struct tft_model *m = j->m;
-    const char *piece =
-        tft_parts_unknown(m, ~(TFT_PREFIX_PARTS | TFT_BIT(TFT_PART_ROPE_BY_CONTEXT)));
+    const char *piece = tft_parts_unknown(m, ~TFT_BIT(TFT_PART_ROPE_BY_CONTEXT));
     f->j = j;
     f->intact = o->intact;
     if (!is_asked(j) && piece) {
@@ -258,11 +257,10 @@ static bool all_below(const uint16_t *rows, size_t n, unsigned end)
     return true;
 }
 
-/* Runs the float model over the prefix alone. row: [2, n, G, E] of a layer */
+/* Runs the float model over the prefix alone. row: [2, n, G, E] of the widest layer */
 static bool layers_fit(struct layers *y, uint16_t *row)
 {
     const struct tft_model *m = y->m;
-    size_t each = (size_t)y->o->n_prefix * m->n_head_kv * m->head_dim;
     bool fit = true;
     layers_run_pass(y, &(struct layers_pass){.part = LAYERS_EMBED,
                                              .x = y->prefix,
@@ -272,8 +270,9 @@ static bool layers_fit(struct layers *y, uint16_t *row)
         layers_load(y, l);
         layers_run_prefix(y, l, false);
         layers_unload(y, l);
-        if (m->layer[l].mixer != TFT_MIX_ATTENTION)
+        if (!tft_layer_has_kv(&m->layer[l]))
             continue;
+        size_t each = y->o->n_prefix * tft_model_kv_width(m, m->layer[l].kv_layer);
         layers_prefix_kv(y, l, row, row + each);
         fit = all_below(row, each, INFINITE) && all_below(row + each, each, LARGE_VALUE);
     }

@@ -1,19 +1,23 @@
 #include "tools/quantize/measure/key_importance.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/arena.h"
 #include "run/pass.h"
+#include "tools/quantize/array.h"
+
+static void *zeros(uint64_t n, size_t size)
+{
+    void *p = array_alloc(size, n, 1, 1);
+    return p ? memset(p, 0, (size_t)n * size) : NULL;
+}
 
 bool key_importance_open(struct key_importance *ki, const struct tft_model *m)
 {
-    size_t width = (size_t)m->n_head_kv * m->head_dim, n;
     *ki = (struct key_importance){.m = m};
-    if (!tft_mul(m->n_kv_layer, width, &n))
-        return false;
-    ki->query = calloc(n, sizeof *ki->query);
-    ki->key = calloc(n, sizeof *ki->key);
-    ki->importance = calloc(n, sizeof *ki->importance);
+    ki->query = zeros(m->kv_numbers, sizeof *ki->query);
+    ki->key = zeros(m->kv_numbers, sizeof *ki->key);
+    ki->importance = zeros(m->kv_numbers, sizeof *ki->importance);
     return ki->query && ki->key && ki->importance;
 }
 
@@ -42,10 +46,11 @@ void key_importance_add(struct key_importance *ki, const struct tft_session *s, 
                         uint32_t n)
 {
     const struct tft_model *m = ki->m;
+    const struct tft_layer *b = &m->layer[l];
     struct tft_pass p = {.m = m, .work = s->work};
-    uint32_t dim = m->head_dim, width = m->n_head_kv * dim, group = m->n_head / m->n_head_kv;
-    size_t stride = tft_pass_stride(&p, TFT_K), at = (size_t)l * width;
-    for (uint32_t i = 0; i < width; i++)
+    uint32_t dim = b->kv.dim, width = b->kv.n * dim, group = m->n_head / b->kv.n;
+    size_t stride = tft_pass_stride(&p, TFT_K), at = tft_model_kv_before(m, b->kv_layer);
+    for (uint32_t i = 0; tft_layer_has_kv(b) && i < width; i++)
         for (uint32_t t = 0; t < n; t += KEY_IMPORTANCE_GROUP)
             ki->key[at + i] +=
                 squares_off_mean(tft_pass_row(&p, TFT_K, t) + i, stride,
@@ -59,6 +64,6 @@ void key_importance_add(struct key_importance *ki, const struct tft_session *s, 
 
 void key_importance_finish(struct key_importance *ki)
 {
-    for (size_t i = 0; i < (size_t)ki->m->n_kv_layer * ki->m->n_head_kv * ki->m->head_dim; i++)
+    for (size_t i = 0; i < ki->m->kv_numbers; i++)
         ki->importance[i] = (float)(ki->query[i] * ki->key[i]);
 }

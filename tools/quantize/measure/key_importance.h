@@ -6,7 +6,8 @@
  *
  *      importance_d = E[q_d^2] var(k_d in a group of KEY_IMPORTANCE_GROUP tokens)
  *
- * over the calibration text. q: of all heads that read the key. Both are taken after RoPE.
+ * over the calibration text. q: of all heads that read the key, in all layers that share it. Both are
+ * taken after RoPE.
  */
 #ifndef QUANTIZE_MEASURE_KEY_IMPORTANCE_H
 #define QUANTIZE_MEASURE_KEY_IMPORTANCE_H
@@ -17,7 +18,7 @@ enum { KEY_IMPORTANCE_GROUP = 64 };
 
 struct key_importance {
     const struct tft_model *m;
-    double *query;     /* [n_kv_layer, G, E] sums of q^2 */
+    double *query;     /* [n_kv_layer, G, E], each layer with its own G and E: sums of q^2 */
     double *key;       /* [n_kv_layer, G, E] sums of (k - mean of its group)^2 */
     float *importance; /* [n_kv_layer, G, E] */
 };
@@ -26,7 +27,7 @@ struct key_importance {
 bool key_importance_open(struct key_importance *ki, const struct tft_model *m);
 void key_importance_close(struct key_importance *ki);
 
-/* Adds the n tokens that layer l of s has just computed. */
+/* Adds the n tokens that layer l of the model, which has attention, has just computed with s. */
 void key_importance_add(struct key_importance *ki, const struct tft_session *s, uint32_t l,
                         uint32_t n);
 

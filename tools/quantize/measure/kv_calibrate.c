@@ -7,11 +7,23 @@
 #include "run/pass.h"
 #include "tools/quantize/array.h"
 
-uint32_t kv_calibrate_groups(const struct kv_calibration *c)
+uint32_t kv_calibrate_groups(const struct kv_calibration *c, uint32_t dim)
 {
-    return (c->m->head_dim + c->policy.group - 1) / c->policy.group;
+    return (dim + c->policy.group - 1) / c->policy.group;
 }
 
+size_t kv_calibrate_groups_before(const struct kv_calibration *c, uint32_t l)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < l; i++) {
+        struct tft_kv_heads own = tft_model_kv_heads(c->m, i);
+        n += (size_t)own.n * kv_calibrate_groups(c, own.dim);
+    }
+    return n;
+}
+
+/* Numbers of a token's keys in the widest layer. The channels of values have an order only where
+   all layers have this width. */
 static size_t width(const struct kv_calibration *c)
 {
     return (size_t)c->m->n_head_kv * c->m->head_dim;
@@ -39,8 +51,8 @@ static bool open_order(struct kv_calibration *c)
 static bool open_clip(struct kv_calibration *c, int n_threads)
 {
     for (int i = 0; i < 2; i++)
-        c->alpha[i] = array_alloc(sizeof *c->alpha[i], c->m->n_kv_layer, c->m->n_head_kv,
-                                  kv_calibrate_groups(c));
+        c->alpha[i] =
+            array_alloc(sizeof *c->alpha[i], kv_calibrate_groups_before(c, c->m->n_kv_layer), 1, 1);
     return c->alpha[0] && c->alpha[1] && kv_clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
 }
 
@@ -69,10 +81,10 @@ void kv_calibrate_close(struct kv_calibration *c)
     *c = (struct kv_calibration){0};
 }
 
-/* Copies the values of a window, rotated like the file's weights make them, not yet reordered. */
-static void copy_values(struct kv_calibration *c, const struct tft_pass *p)
+/* Copies the values of a window, n of each token, rotated like the file's weights make them, not yet reordered. */
+static void copy_values(struct kv_calibration *c, const struct tft_pass *p, size_t n)
 {
-    size_t n = width(c), block = quantize_head_block(c->m, c->o);
+    size_t block = quantize_head_block(c->m, c->o);
     for (uint32_t t = 0; t < c->o->window; t++) {
         float *v = memcpy(c->v + t * n, tft_pass_row(p, TFT_V, t), n * sizeof *v);
         if (!block)
@@ -85,19 +97,20 @@ static void copy_values(struct kv_calibration *c, const struct tft_pass *p)
 void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s, uint32_t l)
 {
     struct tft_pass p = {.m = c->m, .work = s->work};
-    size_t stride = tft_pass_stride(&p, TFT_K), n = width(c), window = c->o->window;
+    size_t stride = tft_pass_stride(&p, TFT_K), n = tft_model_kv_width(c->m, l),
+           window = c->o->window;
     /* sinks stay f16, so their range does not matter */
     uint32_t sinks = c->policy.sinks < window ? c->policy.sinks : (uint32_t)window;
     if (!c->v)
         return;
-    copy_values(c, &p);
+    copy_values(c, &p, n);
     if (c->policy.reorder) {
         channel_ranges_add(&c->ranges[0], tft_pass_row(&p, TFT_K, sinks), window - sinks, stride);
         channel_ranges_add(&c->ranges[1], c->v + sinks * n, window - sinks, n);
     }
     if (clips_layer(c, l))
-        kv_clip_add(&c->clip, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q),
-                 tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
+        kv_clip_add(&c->clip, l, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q),
+                    tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
 }
 
 static void finish_order(struct kv_calibration *c, uint32_t l)
@@ -116,10 +129,10 @@ static void finish_order(struct kv_calibration *c, uint32_t l)
 void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
                          const uint16_t *prefix_v)
 {
-    size_t all = (size_t)c->m->n_head_kv * kv_calibrate_groups(c), first = l * all;
+    size_t first = calibrates_clip(c) ? kv_calibrate_groups_before(c, l) : 0;
     if (c->policy.reorder)
         finish_order(c, l);
-    for (size_t i = first; calibrates_clip(c) && i < first + all; i++)
+    for (size_t i = first; calibrates_clip(c) && i < kv_calibrate_groups_before(c, l + 1); i++)
         c->alpha[0][i] = c->alpha[1][i] = 1;
     if (!clips_layer(c, l))
         return;

@@ -18,7 +18,8 @@ struct kv_calibration {
     int32_t *key_order;   /* [n_kv_layer, G, E]; NULL without reorder=calibrated */
     int32_t *value_order; /* [G, E] of the current layer, for the rows of v and the columns of o;
                              likewise */
-    float *alpha[2];      /* [n_kv_layer, G, groups] of keys and values; NULL unless the policy has
+    float *alpha
+        [2]; /* [n_kv_layer, G, groups] of keys and values, each layer with its own; NULL unless the policy has
                              clip=calibrated */
     float *v;             /* [window, G E] scratch; NULL if nothing is calibrated */
 };
@@ -38,7 +39,8 @@ void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s, uin
 void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
                          const uint16_t *prefix_v);
 
-/* Groups of channels in a head. */
-uint32_t kv_calibrate_groups(const struct kv_calibration *c);
+/* Groups of channels in a head of `dim`; of all heads in the layers of the cache before layer l. */
+uint32_t kv_calibrate_groups(const struct kv_calibration *c, uint32_t dim);
+size_t kv_calibrate_groups_before(const struct kv_calibration *c, uint32_t l);
 
 #endif

@@ -22,7 +22,7 @@ static int n_alphas(unsigned levels)
 struct head_work {
     const struct kv_clip *c;
     uint32_t tokens, padded; /* before padding; T */
-    uint32_t dim, group;
+    uint32_t heads, dim, group; /* of the layer: G, E, channels that share a scale */
     uint32_t rows;  /* queries of a window, of all query heads that read the KV head */
     float *k, *v;   /* [windows, E, T], channels in the order of the cache */
     float *coded;   /* [windows, E, T] numbers that the codes of the keys stand for, later of the
@@ -35,22 +35,35 @@ struct head_work {
     float *by_token; /* [T, E] */
 };
 
-static uint64_t work_floats(const struct kv_clip *c)
+/* Of a layer with these heads. */
+static uint64_t floats_of(const struct kv_clip *c, struct tft_kv_heads heads)
 {
-    const struct tft_model *m = c->m;
     uint64_t t = (c->n_prefix + c->window + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL,
-           rows = (uint64_t)KV_CLIP_QUERIES * (m->n_head / m->n_head_kv);
-    return KV_CLIP_WINDOWS * (3 * m->head_dim * t + 2 * rows * m->head_dim + rows * t) + t +
-           t * m->head_dim + m->head_dim * TFT_PANEL;
+             rows = (uint64_t)KV_CLIP_QUERIES * (c->m->n_head / heads.n);
+    return KV_CLIP_WINDOWS * (3 * heads.dim * t + 2 * rows * heads.dim + rows * t) + t +
+           t * heads.dim + heads.dim * TFT_PANEL;
 }
 
-static struct head_work work_of(const struct kv_clip *c, int tid)
+static uint64_t work_floats(const struct kv_clip *c)
 {
-    const struct tft_model *m = c->m;
-    struct head_work w = {
-        .c = c, .tokens = c->n_prefix + c->window, .dim = m->head_dim, .group = c->policy->group};
+    uint64_t most = 0;
+    for (uint32_t l = 0; l < c->m->n_kv_layer; l++) {
+        uint64_t n = floats_of(c, tft_model_kv_heads(c->m, l));
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static struct head_work work_of(const struct kv_clip *c, uint32_t layer, int tid)
+{
+    struct tft_kv_heads heads = tft_model_kv_heads(c->m, layer);
+    struct head_work w = {.c = c,
+                          .tokens = c->n_prefix + c->window,
+                          .heads = heads.n,
+                          .dim = heads.dim,
+                          .group = c->policy->group};
     w.padded = (w.tokens + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
-    w.rows = KV_CLIP_QUERIES * (m->n_head / m->n_head_kv);
+    w.rows = KV_CLIP_QUERIES * (c->m->n_head / heads.n);
     size_t keys = (size_t)KV_CLIP_WINDOWS * w.dim * w.padded,
            queries = (size_t)KV_CLIP_WINDOWS * w.rows * w.dim;
     float *at = c->work + (size_t)tid * (size_t)work_floats(c);
@@ -105,11 +118,11 @@ static uint32_t query_token(const struct kv_clip *c, uint32_t i)
     return (uint32_t)(((uint64_t)c->window * (i + 1) + KV_CLIP_QUERIES - 1) / KV_CLIP_QUERIES) - 1;
 }
 
-void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float *k,
+void kv_clip_add(struct kv_clip *c, uint32_t l, const float *q, size_t q_stride, const float *k,
                  size_t k_stride, const float *v, size_t v_stride)
 {
-    size_t width = (size_t)c->m->n_head_kv * c->m->head_dim,
-           queries = (size_t)c->m->n_head * c->m->head_dim;
+    size_t width = tft_model_kv_width(c->m, l),
+           queries = (size_t)c->m->n_head * tft_model_kv_heads(c->m, l).dim;
     if (c->windows == KV_CLIP_WINDOWS)
         return;
     for (uint32_t t = 0; t < c->window; t++) {
@@ -138,7 +151,7 @@ static void gather_side(const struct head_work *w, const struct kv_clip_layer *y
     const uint16_t *prefix = side ? y->prefix_v : y->prefix_k;
     const float *text = side ? c->v : c->k;
     float *to = side ? w->v : w->k;
-    size_t width = (size_t)c->m->n_head_kv * w->dim;
+    size_t width = (size_t)w->heads * w->dim;
     memset(to, 0, (size_t)c->windows * w->dim * w->padded * sizeof *to);
     for (uint32_t n = 0; n < c->windows; n++)
         for (uint32_t i = 0; i < w->dim; i++, to += w->padded) {
@@ -153,7 +166,7 @@ static void gather_side(const struct head_work *w, const struct kv_clip_layer *y
 static void gather_queries(const struct head_work *w, const struct kv_clip_layer *y, uint32_t head)
 {
     const struct kv_clip *c = w->c;
-    uint32_t each = c->m->n_head / c->m->n_head_kv;
+    uint32_t each = c->m->n_head / w->heads;
     bool scaled = c->m->parts & TFT_BIT(TFT_PART_ATTN_SCALE);
     float *to = w->q, divisor = scaled ? 1 / c->m->attn_scale : sqrtf((float)w->dim);
     for (uint32_t n = 0; n < c->windows * KV_CLIP_QUERIES; n++)
@@ -238,7 +251,7 @@ static void round_to_codes(const struct head_work *w, const float *x, float *y, 
 static double keys_error(const struct head_work *w, bool exact)
 {
     double sum = 0;
-    float o[TFT_CODED_SPAN];
+    float o[TFT_CODED_DIM];
     for (uint32_t n = 0; n < w->c->windows; n++) {
         const float *v = by_token(w, w->v + (size_t)n * w->dim * w->padded),
                     *k = exact ? w->k : w->coded;
@@ -258,7 +271,7 @@ static double keys_error(const struct head_work *w, bool exact)
 static double values_error(const struct head_work *w, uint32_t first, uint32_t n)
 {
     double sum = 0;
-    float o[TFT_CODED_SPAN];
+    float o[TFT_CODED_DIM];
     for (uint32_t i = 0; i < w->c->windows; i++) {
         const float *v = by_token(w, w->coded + (size_t)i * w->dim * w->padded);
         for (uint32_t r = 0; r < w->rows; r++) {
@@ -331,8 +344,8 @@ struct finish_task {
 static void finish(void *arg, int tid, int n_threads)
 {
     const struct finish_task *j = arg;
-    struct head_work w = work_of(j->c, tid);
-    for (uint32_t head = (uint32_t)tid; head < j->c->m->n_head_kv; head += (uint32_t)n_threads)
+    struct head_work w = work_of(j->c, j->y->layer, tid);
+    for (uint32_t head = (uint32_t)tid; head < w.heads; head += (uint32_t)n_threads)
         choose_head(&w, j->y, head);
 }
 

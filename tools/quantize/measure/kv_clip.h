@@ -28,7 +28,7 @@ struct kv_clip {
     uint32_t window, n_prefix;
     uint32_t windows; /* added so far */
     int n_threads;
-    float *k, *v; /* [KV_CLIP_WINDOWS, window, G, E] as the cache gets them */
+    float *k, *v; /* [KV_CLIP_WINDOWS, window, G, E] as the cache gets them; G and E: the layer's */
     float *q;     /* [KV_CLIP_WINDOWS, KV_CLIP_QUERIES, H, E] */
     float *work;  /* scratch of all threads */
 };
@@ -41,9 +41,9 @@ void kv_clip_close(struct kv_clip *c);
 /* Forgets all windows: call before the next layer. */
 void kv_clip_clear(struct kv_clip *c);
 
-/* Adds a window; q: [window, H E], k, v: [window, G E], rows `stride`s apart. Does nothing once
+/* Adds a window of layer l of the cache; q: [window, H E], k, v: [window, G E], rows `stride`s apart. Does nothing once
    KV_CLIP_WINDOWS were added. */
-void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float *k,
+void kv_clip_add(struct kv_clip *c, uint32_t l, const float *q, size_t q_stride, const float *k,
                  size_t k_stride, const float *v, size_t v_stride);
 
 /* Input and result of a layer's calibration. */

@@ -335,10 +335,23 @@ static const struct tft_seq *seqs_of(const struct layers *y, const struct layers
     return pass->n_seq ? y->lane : NULL;
 }
 
+/* Computes the per-layer embeddings of the pass's tokens again: storing those of all text would take
+   more memory than the text. The first layer computes them by itself. */
+static void embed_layers(const struct layers *y, const struct layers_pass *pass)
+{
+    struct layers_pass embed = *pass;
+    if (!y->embed_x || pass->part != LAYERS_LAYER || pass->layer == 0)
+        return;
+    embed.part = LAYERS_EMBED_LAYERS;
+    embed.x = y->embed_x;
+    layers_run_pass(y, &embed);
+}
+
 void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
 {
     const struct tft_layer *b = &y->m->layer[pass->layer];
     struct pass_task task = {.y = y, .pass = pass, .work = *y->s->work};
+    embed_layers(y, pass);
     task.work.buf[TFT_X] = pass->x;
     task.work.tap = y->tap;
     task.plan = tft_kv_plain_plan(&task.chunk, pass->pos,
@@ -386,8 +399,9 @@ void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint1
                    const uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
-    uint32_t dim = y->m->head_dim, in = y->m->layer[l].kv_layer;
-    for (uint32_t h = 0; h < y->m->n_head_kv; h++, k += dim, v += dim) {
+    struct tft_kv_heads heads = y->m->layer[l].kv;
+    uint32_t dim = heads.dim, in = y->m->layer[l].kv_layer;
+    for (uint32_t h = 0; h < heads.n; h++, k += dim, v += dim) {
         put_row(kv->num, key_at(kv, in, h, pos), TFT_KEY_PANEL, k, dim);
         put_row(kv->num, tft_kv_values(kv, in, h, pos), 1, v, dim);
     }
@@ -396,11 +410,14 @@ void layers_put_kv(const struct layers *y, uint32_t l, uint32_t pos, const uint1
 /* Gives the prefix its tuned keys and values. */
 static void put_tuned(const struct layers *y, uint32_t l)
 {
-    size_t width = (size_t)y->m->n_head_kv * y->m->head_dim;
-    for (uint32_t i = 0; y->o->rows_k && i < y->o->n_prefix; i++) {
-        size_t at = ((size_t)l * y->o->n_prefix + i) * width;
+    const struct tft_layer *b = &y->m->layer[l];
+    uint32_t n = y->o->n_prefix;
+    if (!y->o->rows_k || !tft_layer_has_kv(b))
+        return;
+    size_t width = tft_model_kv_width(y->m, b->kv_layer),
+           at = n * tft_model_kv_before(y->m, b->kv_layer);
+    for (uint32_t i = 0; i < n; i++, at += width)
         layers_put_kv(y, l, i, y->o->rows_k + at, y->o->rows_v + at);
-    }
 }
 
 /* The tap does not see the prefix: at run time the prefix is never computed. */
@@ -419,17 +436,6 @@ static void run_prefix(struct layers *y, struct layers_pass pass, bool dry)
     y->tap = tap;
 }
 
-/* Computes the per-layer embeddings of a window again: storing all windows' would take more memory
-   than the text. The first layer computes them by itself. */
-static void embed_layers(const struct layers *y, struct layers_pass pass)
-{
-    if (!y->m->layer_embed.n || pass.part != LAYERS_LAYER || pass.layer == 0)
-        return;
-    pass.part = LAYERS_EMBED_LAYERS;
-    pass.x = y->s->work->buf[TFT_X];
-    layers_run_pass(y, &pass);
-}
-
 static void run_windows(const struct layers *y, struct layers_pass pass, bool dry)
 {
     const struct tft_layer *b = &y->m->layer[pass.layer];
@@ -440,7 +446,6 @@ static void run_windows(const struct layers *y, struct layers_pass pass, bool dr
     for (size_t i = 0; i < y->n_windows; i++) {
         float *window = y->text + i * rows;
         pass.tokens = y->o->text + i * y->o->window;
-        embed_layers(y, pass);
         if (layer)
             shared_kv_restore(&y->shared, &y->s->kv, b, i);
         pass.x = dry ? memcpy(y->s->work->buf[TFT_X], window, rows * sizeof *window) : window;
@@ -478,10 +483,11 @@ void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, u
                uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
-    uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv, in = y->m->layer[l].kv_layer;
+    struct tft_kv_heads heads = y->m->layer[l].kv;
+    uint32_t dim = heads.dim, in = y->m->layer[l].kv_layer;
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t h = 0; h < heads; h++) {
-            size_t at = ((size_t)i * heads + h) * dim;
+        for (uint32_t h = 0; h < heads.n; h++) {
+            size_t at = ((size_t)i * heads.n + h) * dim;
             get_row(kv->num, key_at(kv, in, h, first + i), TFT_KEY_PANEL, k + at, dim);
             get_row(kv->num, tft_kv_values(kv, in, h, first + i), 1, v + at, dim);
         }
@@ -536,7 +542,8 @@ static void expand_embed(void *arg, int tid, int n_threads)
     expand_matrix(y->m, &y->original_embed, y->embed, tid, n_threads);
 }
 
-/* The matrix of per-layer embeddings, which is not in any layer's weights. */
+/* The matrix of per-layer embeddings, which is not in any layer's weights, and room for the
+   embeddings that it multiplies. */
 static bool open_embed(struct layers *y)
 {
     struct tft_mat *w = &y->m->layer_embed.w.w;
@@ -548,7 +555,8 @@ static bool open_embed(struct layers *y)
     y->original_embed = *w;
     tft_port_team(y->s->n_threads, expand_embed, y);
     use_expanded(w, y->embed);
-    return true;
+    y->embed_x = alloc_floats(y->s->work->n_batch, y->stride);
+    return y->embed_x;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -707,6 +715,7 @@ void layers_close(struct layers *y)
     tft_port_free(y->weights);
     tft_port_free(y->packed);
     tft_port_free(y->embed);
+    tft_port_free(y->embed_x);
     tft_port_free(y->ones);
     tft_port_free(y->bias[0]);
     tft_port_free(y->bias[1]);

@@ -32,6 +32,7 @@ struct layers {
     struct tft_norm original_norm;     /* the last norm before rotation */
     struct tft_mat original_embed;     /* the matrix of per-layer embeddings before expansion */
     float *embed;                      /* its expanded copy; NULL: no such matrix */
+    float *embed_x;                    /* [tokens of a pass, stride] embeddings; likewise */
     struct shared_kv shared;           /* of the windows; layers_open alone fills it */
     struct residual_rotation rotation; /* n is 0: the residual stream is not rotated */
     float *ones;    /* [D] weights of norms after their gain was moved into matrices; NULL if no
@@ -102,7 +103,7 @@ void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first
 struct layers_pass {
     enum { LAYERS_EMBED, LAYERS_EMBED_LAYERS, LAYERS_LAYER, LAYERS_HEAD } part;
     float *x;              /* [n, stride] the residual stream, updated in place */
-    const int32_t *tokens; /* [n], for the embeddings; also for layer 0, if the model has per-layer
+    const int32_t *tokens; /* [n], for the embeddings; also for layers, if the model has per-layer
                               embeddings */
     uint32_t n, pos;       /* pos: position of the first token of a sequence */
     uint32_t n_seq;        /* 0: the tokens are one sequence. Otherwise they are n_seq sequences of

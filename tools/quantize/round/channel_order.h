@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* CHANNEL_ORDER_MAX: channels of a head */
-enum { CHANNEL_ORDER_SPAN = 64, CHANNEL_ORDER_MAX = 256 };
+enum { CHANNEL_ORDER_SPAN = 64, CHANNEL_ORDER_MAX = 512 };
 
 /* The ranges of n channels. */
 struct channel_ranges {

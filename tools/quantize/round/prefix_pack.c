@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "model/parts.h"
 #include "simd/half.h"
 
 enum { BLOCK = 32 }; /* numbers of a block, for both types */
@@ -70,9 +69,13 @@ void prefix_pack(enum tft_dtype type, void *to, const float *x, size_t n)
 
 static enum tft_dtype or_f16(enum tft_dtype type) { return type == TFT_F32 ? TFT_F16 : type; }
 
-static uint32_t width(const struct tft_model *m)
+/* Whether the rows of every layer are whole blocks. */
+static bool whole_blocks(const struct tft_model *m, uint32_t block)
 {
-    return m->n_head_kv * m->head_dim;
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
+        if (tft_model_kv_width(m, l) % block)
+            return false;
+    return true;
 }
 
 enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type,
@@ -88,11 +91,7 @@ enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type
                         "%s: no prefix for %s: its RoPE depends on the length of the session, and "
                         "the prefix's keys are rotated once",
                         m->source.name, m->arch->name);
-    if (m->parts & TFT_PREFIX_PARTS)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: no prefix for %s, which has %s",
-                        m->source.name, m->arch->name,
-                        tft_parts_unknown(m, ~TFT_PREFIX_PARTS));
-    if (width(m) % tft_dtype_info(type)->block)
+    if (!whole_blocks(m, tft_dtype_info(type)->block))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
             "%s: a token has %u x %u keys, not a multiple of %d: store the prefix as F16, not %s",
@@ -111,12 +110,13 @@ static bool all_finite(const uint16_t *rows, size_t n)
 enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, const uint16_t *k,
                                      const uint16_t *v, struct tft_error *err)
 {
-    size_t each = (size_t)n * width(m);
-    for (uint32_t l = 0; l < m->n_kv_layer; l++)
-        if (!all_finite(k + l * each, each) || !all_finite(v + l * each, each))
+    for (uint32_t l = 0; l < m->n_kv_layer; l++) {
+        size_t at = n * tft_model_kv_before(m, l), each = n * tft_model_kv_width(m, l);
+        if (!all_finite(k + at, each) || !all_finite(v + at, each))
             return tft_fail(err, TFT_ERR_FORMAT,
                             "%s: NaN or infinity in the prefix's keys or values, layer %u",
                             m->source.name, l);
+    }
     return TFT_OK;
 }
 
@@ -124,9 +124,13 @@ void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struc
                      enum tft_dtype type, uint32_t n)
 {
     const uint64_t by_head[4] = {m->head_dim, m->n_head_kv, n, m->n_kv_layer},
-                   by_token[3] = {width(m), n, m->n_kv_layer};
+                   by_token[3] = {(uint64_t)m->n_head_kv * m->head_dim, n, m->n_kv_layer},
+                   all = n * m->kv_numbers;
     bool f16 = or_f16(type) == TFT_F16;
-    tft_gguf_put_tensor(w, name, or_f16(type), f16 ? 4 : 3, f16 ? by_head : by_token);
+    if (m->parts & TFT_BIT(TFT_PART_LAYER_SIZES))
+        tft_gguf_put_tensor(w, name, or_f16(type), 1, &all);
+    else
+        tft_gguf_put_tensor(w, name, or_f16(type), f16 ? 4 : 3, f16 ? by_head : by_token);
 }
 
 /* Packs a block of rows to `to`. */
@@ -141,7 +145,7 @@ static void pack_rows(const struct tft_model *m, enum tft_dtype type, unsigned c
 void prefix_round(const struct tft_model *m, enum tft_dtype type, uint32_t n, const uint16_t *rows,
                   uint16_t *to)
 {
-    size_t all = (size_t)m->n_kv_layer * n * width(m);
+    size_t all = (size_t)(n * m->kv_numbers);
     if (or_f16(type) == TFT_F16) {
         memcpy(to, rows, all * sizeof *to);
         return;
@@ -158,7 +162,7 @@ void prefix_round(const struct tft_model *m, enum tft_dtype type, uint32_t n, co
 void prefix_put(struct tft_gguf_writer *w, const struct tft_model *m, enum tft_dtype type,
                 uint32_t n, const uint16_t *rows)
 {
-    size_t all = (size_t)m->n_kv_layer * n * width(m);
+    size_t all = (size_t)(n * m->kv_numbers);
     if (or_f16(type) == TFT_F16) {
         tft_gguf_put_data(w, rows, all * sizeof *rows);
         return;

@@ -51,18 +51,31 @@ static void share_prefix(const struct sequences *q, uint32_t l, uint32_t n_prefi
 {
     const struct tft_kv *from = &q->y.s->kv;
     const struct tft_layer *b = &q->m->layer[l];
-    size_t row = from->head_dim * tft_num_bytes(from->num),
-           panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
-    if (b->mixer != TFT_MIX_ATTENTION || !b->k.w.rows)
+    size_t panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
+    if (!tft_layer_has_kv(b))
         return;
     uint32_t in = b->kv_layer;
+    size_t row = b->kv.dim * tft_num_bytes(from->num);
     for (uint32_t i = 0; i < q->y.n_seq; i++)
-        for (uint32_t h = 0; h < from->n_head_kv; h++) {
+        for (uint32_t h = 0; h < b->kv.n; h++) {
             const struct tft_kv *to = &q->y.seq[i]->kv;
             memcpy(tft_kv_keys(to, in, h, 0), tft_kv_keys(from, in, h, 0),
                    panels * TFT_KEY_PANEL * row);
             memcpy(tft_kv_values(to, in, h, 0), tft_kv_values(from, in, h, 0), n_prefix * row);
         }
+}
+
+/* Runs a pass of the sequences from `first` on. Their caches are those of other sequences before and
+   after, so keys and values that later layers share are kept beside them. */
+static void run_group(struct sequences *q, const struct layers_pass *pass, uint32_t first)
+{
+    const struct tft_layer *b = &q->m->layer[pass->layer];
+    uint32_t n = pass->part == LAYERS_LAYER ? pass->n_seq : 0;
+    for (uint32_t i = 0; i < n; i++)
+        shared_kv_restore(&q->shared, &q->y.seq[i]->kv, b, first + i);
+    layers_run_pass(&q->y, pass);
+    for (uint32_t i = 0; i < n; i++)
+        shared_kv_keep(&q->shared, &q->y.seq[i]->kv, b, first + i);
 }
 
 /* Runs a part of the model over all sequences, as many at a time as are open. */
@@ -73,17 +86,19 @@ static void run_all(struct sequences *q, struct layers_pass pass, bool report)
         pass.n = pass.n_seq * q->len;
         pass.x = q->y.text + (size_t)i * q->len * q->y.stride;
         pass.tokens = q->tokens + (size_t)i * q->len;
-        layers_run_pass(&q->y, &pass);
+        run_group(q, &pass, i);
         q->stopped = report && q->progress && !q->progress(q->user, pass.n);
     }
 }
 
-static void run_layer(struct sequences *q, uint32_t l, bool int8, uint32_t n_prefix)
+static void run_layer(struct sequences *q, uint32_t l, bool int8, const int32_t *prefix,
+                      uint32_t n_prefix)
 {
     struct layers_pass pass = {.part = LAYERS_LAYER, .layer = l};
     layers_load(&q->y, l);
     if (n_prefix) {
         pass.x = q->y.prefix;
+        pass.tokens = prefix;
         pass.n = n_prefix;
         layers_run_pass(&q->y, &pass);
     }
@@ -105,7 +120,7 @@ static void run(struct sequences *q, const int32_t *prefix, uint32_t n_prefix,
     embed.pos = n_prefix;
     run_all(q, embed, false);
     for (uint32_t l = 0; l < depth.layers && !q->stopped; l++) {
-        run_layer(q, l, depth.int8, n_prefix);
+        run_layer(q, l, depth.int8, prefix, n_prefix);
         tft_port_team(q->y.s->n_threads, add_losses, q);
         if (q->after_layer)
             q->after_layer(q->user, l);
@@ -117,10 +132,19 @@ void sequences_run(struct sequences *q, const int32_t *prefix, uint32_t n_prefix
 {
     uint32_t fit = q->capacity.batch / q->len;
     memset(q->loss, 0, q->n * sizeof *q->loss);
-    if (layers_open_sequences(&q->y, fit < q->n ? fit : q->n, n_prefix + q->len, &q->bad) == TFT_OK)
+    enum tft_status status =
+        layers_open_sequences(&q->y, fit < q->n ? fit : q->n, n_prefix + q->len, &q->bad);
+    if (status == TFT_OK && q->n && q->m->n_shared &&
+        !shared_kv_open(&q->shared, q->m, &q->y.seq[0]->kv, q->n))
+        status = tft_fail(&q->bad, TFT_ERR_NOMEM,
+                          "%s: out of memory for keys and values of %u "
+                          "sequences",
+                          q->m->source.name, q->n);
+    if (status == TFT_OK)
         run(q, prefix, n_prefix, depth);
     else
         q->stopped = true;
+    shared_kv_close(&q->shared);
     layers_close_sequences(&q->y);
 }
 

@@ -21,6 +21,7 @@ struct sequences {
     /* NULL, or called after each layer */
     void (*after_layer)(void *user, uint32_t layer);
     void *user;
+    struct shared_kv shared; /* of the sequences, while they run */
     bool stopped;
     struct tft_error bad; /* why, if not by `progress` */
 };

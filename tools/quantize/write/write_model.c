@@ -397,28 +397,32 @@ void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
         put_state(f);
 }
 
-/* data: [n_kv_layer, G, n], or NULL: no such tensor */
+/* data: [n_kv_layer, G, n], `all` numbers, or NULL: no such tensor. In a model whose layers differ,
+   the tensor has one dimension. */
 static void put_heads(struct model_writer *f, const char *name, enum tft_dtype type,
-                      const void *data, uint64_t n)
+                      const void *data, uint64_t n, uint64_t all)
 {
     const struct tft_model *m = f->m;
+    const uint64_t equal[3] = {n, m->n_head_kv, m->n_kv_layer};
+    bool differ = m->parts & TFT_BIT(TFT_PART_LAYER_SIZES);
     if (data && f->pass < WRITE_DATA)
-        describe(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_kv_layer}, name, 0, "");
+        describe(f, type, differ ? 1 : 3, differ ? &all : equal, name, 0, "");
     else if (data)
-        tft_gguf_put_data(f->w, data,
-                          n * m->n_head_kv * m->n_kv_layer * tft_dtype_info(type)->bytes);
+        tft_gguf_put_data(f->w, data, all * tft_dtype_info(type)->bytes);
 }
 
 void write_importance(struct model_writer *f, const float *importance)
 {
-    put_heads(f, TFT_KEY_KV_IMPORTANCE, TFT_F32, importance, f->m->head_dim);
+    put_heads(f, TFT_KEY_KV_IMPORTANCE, TFT_F32, importance, f->m->head_dim, f->m->kv_numbers);
 }
 
 void write_kv_calibration(struct model_writer *f, const struct kv_calibration *c)
 {
-    put_heads(f, TFT_KEY_KV_ORDER, TFT_I32, c->key_order, f->m->head_dim);
-    put_heads(f, TFT_KEY_KV_CLIP_K, TFT_F32, c->alpha[0], kv_calibrate_groups(c));
-    put_heads(f, TFT_KEY_KV_CLIP_V, TFT_F32, c->alpha[1], kv_calibrate_groups(c));
+    uint64_t groups = kv_calibrate_groups(c, f->m->head_dim),
+             all = c->alpha[0] ? kv_calibrate_groups_before(c, f->m->n_kv_layer) : 0;
+    put_heads(f, TFT_KEY_KV_ORDER, TFT_I32, c->key_order, f->m->head_dim, f->m->kv_numbers);
+    put_heads(f, TFT_KEY_KV_CLIP_K, TFT_F32, c->alpha[0], groups, all);
+    put_heads(f, TFT_KEY_KV_CLIP_V, TFT_F32, c->alpha[1], groups, all);
 }
 
 /* --------------------------------------------------------------------------------------- values */
