@@ -8,8 +8,11 @@
 #include "models/registry.h"
 #include "tools/inspect/activations.h"
 #include "tools/pack/pack.h"
+#include "simd/half.h"
 #include "tools/quantize/check.h"
+#include "tools/quantize/named_rows.h"
 #include "tools/quantize/tune/tune.h"
+#include "tools/quantize/write/rewrite_model.h"
 #include "ranges.h"
 
 /* ---- bits */
@@ -259,7 +262,6 @@ typedef struct toy make_toy(void);
 static make_toy *const converted[] = {large, small, mixed, small_of_codes};
 enum { N_CONVERTED = sizeof converted / sizeof *converted, MOST_LAYERS = 6 };
 
-/* Such a model has no prefix. */
 static struct quantize_opts without_prefix(const struct toy *t)
 {
     struct quantize_opts o = usual(t);
@@ -367,7 +369,7 @@ static void has_ranges(struct toy t, enum quantize_rotate rotate)
             assert_int_equal(q->layer[l].in[which].width, f->layer[l].in[which].width);
             has_range(q, &seen, l, which);
         }
-    assert_null(q->key_importance);
+    assert_non_null(q->key_importance);
     tft_model_close(q);
     tft_model_close(f);
 }
@@ -473,8 +475,8 @@ static void w8a8_refuses(void **state)
     o.rotate = QUANTIZE_ROTATE_ALL;
     no_file(&o, "its norms are after attention and feed-forward");
     o = without_prefix(&t);
-    o.kv = "kivi:group=16";
-    no_file(&o, "has layers of several sizes, which a quantized KV cache does not support yet");
+    o.kv = "skvq:group=16";
+    no_file(&o, "the channels of its values cannot be reordered, since its attention has a norm");
 }
 
 /* A Hadamard block must divide the hidden activations of every layer, not of the widest alone. */
@@ -499,6 +501,215 @@ static void a_block_that_does_not_fit(void **state)
     fclose(f);
     assert_int_equal(tft_model_open(&m, path, NULL, &err), TFT_ERR_FORMAT);
     assert_non_null(strstr(err.msg, "is not a power of two up to 256 that divides 40"));
+}
+
+/* ---- a prefix */
+
+/* to: [G, E] = the key, or the value, of a position in a cache of f16. */
+static void read_slot(const struct tft_session *s, uint32_t l, uint32_t pos,
+                      enum tft_kv_which which, float *to)
+{
+    struct tft_kv_heads heads = tft_model_kv_heads(s->m, l);
+    uint32_t column = pos % TFT_KEY_PANEL;
+    for (uint32_t h = 0; h < heads.n; h++) {
+        const uint16_t *k = tft_kv_keys(&s->kv, l, h, pos - column),
+                       *v = tft_kv_values(&s->kv, l, h, pos);
+        for (uint32_t d = 0; d < heads.dim; d++)
+            *to++ = tft_f16_to_f32(which == TFT_KV_K ? k[d * TFT_KEY_PANEL + column] : v[d]);
+    }
+}
+
+/* rows: of n positions from `first` on, as a file has them. */
+static void near_rows(const struct tft_session *s, uint32_t first, uint32_t n,
+                      enum tft_kv_which which, const uint16_t *rows)
+{
+    float want[4 * 64];
+    for (uint32_t l = 0; l < s->m->n_kv_layer; l++)
+        for (uint32_t i = 0; i < n; i++) {
+            size_t width = tft_model_kv_width(s->m, l);
+            assert_true(width <= sizeof want / sizeof *want);
+            read_slot(s, l, first + i, which, want);
+            for (size_t d = 0; d < width; d++, rows++)
+                if (!(fabsf(tft_f16_to_f32(*rows) - want[d]) < 0.01f))
+                    fail_msg("layer %u, position %u: %g is not %g", l, first + i,
+                             (double)tft_f16_to_f32(*rows), (double)want[d]);
+        }
+}
+
+/* The rows of a file are those that the model of floats computes, layer by layer; layers that share
+   them have none. After them the file's logits are near the floats'. */
+static void prefixes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CONVERTED; i++) {
+        struct toy t = converted[i]();
+        struct quantize_opts o = usual(&t);
+        const char *path = quantized(&t, &o);
+        struct tft_model *q = opened(path), *m = opened_as_floats(in_folder("m.gguf"));
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+        assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
+        assert_int_equal(q->n_prefix, 3);
+        near_rows(s, 0, 3, TFT_KV_K, q->prefix_k);
+        near_rows(s, 0, 3, TFT_KV_V, q->prefix_v);
+        tft_session_close(s);
+        tft_model_close(q);
+        tft_model_close(m);
+        near(&t, &o, 0.15, "after a prefix");
+    }
+}
+
+static void bits_after_a_prefix(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {"f16", "kivi:window=32", "i8",
+                                         "kivi:kr=fill:40,vr=window:20"};
+    for (int i = 0; i < 3; i++) {
+        struct toy t = converted[i]();
+        struct quantize_opts o = usual(&t);
+        const char *path = quantized(&t, &o);
+        for (int c = 0; c < 4; c++) {
+            uint64_t want = fed(path, 1, TOKENS, 512, caches[c]);
+            assert_int_equal(fed(path, 3, 97, 100, caches[c]), want);
+            assert_int_equal(fed(path, 2, 1, 512, caches[c]), want);
+        }
+    }
+}
+
+/* Rows of 32 and of 64 numbers. */
+static struct toy whole_blocks(void)
+{
+    static const struct toy_number numbers[] = {{"attention.sliding_window", TOY_U32, 30},
+                                                {"attention.key_length_swa", TOY_U32, 32},
+                                                {"attention.shared_kv_layers", TOY_U32, 3},
+                                                {"embedding_length_per_layer_input", TOY_U32, 20},
+                                                {0}};
+    struct toy t = layer_toys[0];
+    t.head_dim = t.n_rot = 16;
+    t.numbers = numbers;
+    return t;
+}
+
+static void prefixes_in_few_bits(void **state)
+{
+    (void)state;
+    static const enum tft_dtype types[] = {TFT_F16, TFT_Q8_0, TFT_Q4_1};
+    static const double most[] = {0, 0.02, 0.3};
+    struct toy t = whole_blocks();
+    struct quantize_opts o = usual(&t);
+    struct tft_error err;
+    struct tft_session *s[2];
+    struct tft_model *m[2];
+    m[0] = opened(quantized(&t, &o));
+    s[0] = session(m[0], (struct tft_session_opts){.n_threads = 1});
+    feed(s[0], text, 40, 40);
+    for (int i = 0; i < 3; i++) {
+        o.prefix_type = types[i];
+        m[1] = opened(quantized(&t, &o));
+        s[1] = session(m[1], (struct tft_session_opts){.n_threads = 1});
+        const struct tft_tensor *k = tft_source_tensor(&m[1]->source, TFT_KEY_PREFIX_K);
+        assert_int_equal(k->type, types[i]);
+        assert_int_equal(k->ne[0], 3 * (64 + 32 + 64));
+        feed(s[1], text, 40, 40);
+        double d = distance(s[1], s[0]);
+        if (!(d <= most[i]) || (i && d == 0))
+            fail_msg("a prefix of %s: off by %g", tft_dtype_name(types[i]), d);
+        tft_session_close(s[1]);
+        tft_model_close(m[1]);
+    }
+    tft_session_close(s[0]);
+    tft_model_close(m[0]);
+    t = small();
+    o = usual(&t);
+    o.prefix_type = TFT_Q8_0;
+    assert_int_equal(convert(written(&t), in_folder("no.gguf"), &o, &err), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "not a multiple of 32"));
+}
+
+/* Two texts, the first one longer than a pass: rows that layers share are of the right text. */
+static void named_prefixes(void **state)
+{
+    (void)state;
+    enum { LONG = 530, SHORT = 20, REST = 40 };
+    static int32_t ids[3 + LONG + SHORT + REST];
+    for (int i = 0; i < 3; i++) {
+        struct toy t = converted[i]();
+        struct quantize_opts o = usual(&t);
+        struct quantize_values values;
+        struct tft_error err;
+        struct tft_model *m;
+        bool stopped;
+        toy_tokens(29, t.n_vocab, ids, 3 + LONG + SHORT + REST);
+        struct named_prefix p[2] = {{.name = "long", .tokens = ids + 3, .n = LONG},
+                                    {.name = "s", .tokens = ids + 3 + LONG, .n = SHORT}};
+        assert_int_equal(tft_model_open_unexpanded(&m, written(&t), NULL, &err), TFT_OK);
+        assert_true(quantize_values_open(&values, m));
+        tft_model_close(m);
+        o.values = &values;
+        struct tft_model *made = opened(quantized(&t, &o));
+        assert_int_equal(tft_model_open_unexpanded(&m, in_folder("m.gguf"), NULL, &err), TFT_OK);
+        if (named_rows(m, made, &o, p, 2, &stopped, &err) != TFT_OK)
+            fail_msg("%s", err.msg);
+        struct rewrite change = {.named = p, .n_named = 2};
+        assert_int_equal(rewrite_model(made, in_folder("named.gguf"), &change, &err), TFT_OK);
+        struct tft_model *with = opened(in_folder("named.gguf"));
+        for (int j = 0; j < 2; j++) {
+            struct tft_session_opts so = {.n_threads = 2, .kv = "f16"};
+            struct tft_session *floats = session(m, so), *q;
+            so.prefix = p[j].name;
+            q = session(with, so);
+            feed(floats, prefix, 3, 3);
+            feed(floats, p[j].tokens, p[j].n, 200);
+            if (j) { /* rings have lost the first tokens of a long text */
+                near_rows(floats, 3, p[j].n, TFT_KV_K, p[j].k);
+                near_rows(floats, 3, p[j].n, TFT_KV_V, p[j].v);
+            }
+            assert_int_equal(tft_prefill(q, NULL, 0), TFT_OK);
+            double at_once = distance(q, floats);
+            feed(floats, ids + 3 + LONG + SHORT, REST, 7);
+            feed(q, ids + 3 + LONG + SHORT, REST, REST);
+            double later = distance(q, floats);
+            if (!(at_once < 0.15 && later < 0.15))
+                fail_msg("toy %d, %s: off by %g and %g", i, p[j].name, at_once, later);
+            tft_session_close(floats);
+            tft_session_close(q);
+        }
+        named_rows_free(p, 2);
+        quantize_values_close(&values);
+        tft_model_close(with);
+        tft_model_close(made);
+        tft_model_close(m);
+    }
+}
+
+/* ---- calibrated caches */
+
+/* The file has what its cache needs, for layers of several sizes, and the cache is near f16. */
+static void calibrated_caches(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {"kivi:bits=8,group=16,window=20",
+                                         "tuffet:k=4@mixed,v=8,group=16,window=20",
+                                         "skvq:bits=8,reorder=none,group=16,window=20"};
+    static const double most[] = {0.1, 0.7, 0.4}; /* 4 bits, and scales of 8 bits, are coarse */
+    for (int i = 0; i < 3; i++)
+        for (int c = 0; c < 3; c++) {
+            struct toy t = converted[i]();
+            struct quantize_opts o = usual(&t);
+            o.kv = caches[c];
+            struct tft_model *m = opened(quantized(&t, &o));
+            struct tft_session *own = session(m, (struct tft_session_opts){.n_threads = 2}),
+                               *f16 = session(m, (struct tft_session_opts){.kv = "f16"});
+            feed(own, text, 200, 60);
+            feed(f16, text, 200, 200);
+            assert_true(own->kv.at[TFT_KV_K].blocks > 0);
+            assert_true(m->key_importance && !m->kv_clip[0] == (c < 2));
+            double d = distance(own, f16);
+            if (!(d > 0 && d < most[c]))
+                fail_msg("toy %d, %s: off by %g", i, caches[c], d);
+            tft_session_close(own);
+            tft_session_close(f16);
+            tft_model_close(m);
+        }
 }
 
 /* ---- refusals */
@@ -537,20 +748,12 @@ static void tools_refuse(void **state)
 {
     (void)state;
     static const int32_t tokens[200] = {0};
-    struct quantize_opts o = usual(&toys[0]);
     struct activations a;
     struct activations_opts ao = {.text = tokens, .n_text = 200, .window = 100, .n_threads = 1};
     struct tft_error err;
     bool stopped;
-    static const char *const why[] = {"no prefix for gemma4, which has layers that share keys",
-                                      "no prefix for gemma4, which has layers of several sizes",
-                                      "no prefix for gemma4, which has layers of several sizes"};
     for (int i = 0; i < N_LAYER_TOYS; i++) {
-        const char *path = written(&layer_toys[i]);
-        assert_int_equal(convert(path, in_folder("no.gguf"), &o, &err), TFT_ERR_UNSUPPORTED);
-        if (!strstr(err.msg, why[i]))
-            fail_msg("%s", err.msg);
-        struct tft_model *m = opened(path);
+        struct tft_model *m = opened(written(&layer_toys[i]));
         assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
         bool experts = toy_has_experts(&layer_toys[i]);
         assert_non_null(strstr(err.msg, experts ? "tuning does not support mixtures of experts"
@@ -579,6 +782,11 @@ int main(void)
         cmocka_unit_test(losses_of_floats),
         cmocka_unit_test(w8a8_refuses),
         cmocka_unit_test(a_block_that_does_not_fit),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(bits_after_a_prefix),
+        cmocka_unit_test(prefixes_in_few_bits),
+        cmocka_unit_test(named_prefixes),
+        cmocka_unit_test(calibrated_caches),
         cmocka_unit_test(hostile_layers),
         cmocka_unit_test(tools_refuse),
     };
