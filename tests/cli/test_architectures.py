@@ -46,23 +46,23 @@ class Architectures(Case):
                           self.fails(*self.arguments("bitnet", *args)))
 
     def test_layers_that_share(self):
-        """A file without a prefix; what the architecture rules out is refused in a line."""
+        """With a prefix and without; what the architecture rules out is refused in a line."""
         none = "--intact=none"
-        for args in [], ["--bits=4", "--rounding=awq"], ["--bits-search=4.5"], ["--dynamic=all"]:
+        for args in ([none], [none, "--bits=4", "--rounding=awq"], [none, "--bits-search=4.5"],
+                     [none, "--dynamic=all"], [none, "--kv=kivi:window=16,group=16"],
+                     ["--intact-tokens=1,9"], CUSHION):
             with self.subTest(args):
-                found = self.json(*self.arguments("gemma4", none, *args))
+                found = self.json(*self.arguments("gemma4", *args))
                 self.assertLess(abs(found["check"]["text"]["percent"]), 40)
                 self.tuffet("ppl", self.path("out"), "-f", self.path("text"), "--ctx", "40")
-        for why, *args in [("no prefix for gemma4, which has layers that share", "--intact=bos"),
-                           ("no prefix for gemma4, which has layers that share", *CUSHION),
-                           ("tuning does not support norms of values", none, "--tune"),
-                           ("has layers that share keys and values, which", none, "--kv=kivi"),
+        for why, *args in [("tuning does not support norms of values", *CUSHION, "--tune"),
+                           ("the channels of its values cannot be reordered", none, "--kv=skvq"),
                            ("cannot rotate attention's output in gemma4", none, "--rotate=o")]:
             self.assertIn(why, self.fails(*self.arguments("gemma4", *args)))
 
     def test_kv_search(self):
         args = ["--intact=none", "--kv=tuffet:window=0,group=16", "--kv-search=60B"]
-        for arch in ["bitnet", *PREFIX, *NO_PREFIX]:
+        for arch in ["bitnet", "gemma4", *PREFIX, *NO_PREFIX]:
             with self.subTest(arch):
                 if arch == "gemma3":  # a toy with windows in both its layers
                     self.assertIn("all its layers have windows, which stay in floats",

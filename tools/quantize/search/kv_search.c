@@ -219,7 +219,15 @@ static void fill_costs(struct searcher *z)
     }
 }
 
-/* All units of a side take the same bytes. */
+/* Bytes of the keys, or the values, of a block in f16 in the n-th layer without a window. */
+static size_t f16_bytes(const struct searcher *z, uint32_t n)
+{
+    uint32_t l = 0;
+    for (; tft_model_kv_window(z->m, l) || n; l++)
+        n -= !tft_model_kv_window(z->m, l);
+    return tft_kv_block(&z->policy) * tft_model_kv_width(z->m, l) * sizeof(uint16_t);
+}
+
 static void fill_bytes(struct searcher *z)
 {
     char kv[TFT_KV_TEXT];
@@ -229,8 +237,7 @@ static void fill_bytes(struct searcher *z)
         const float *bits = bits_of(z, i % 2, &z->item[i].n);
         for (uint32_t j = 0; j < z->item[i].n && !failed(z); j++) {
             format_bits(z, i, z->n_units, bits[j], kv);
-            z->item[i].bytes[j] =
-                i > 1 ? z->item[i - 2].bytes[j] : block_bytes(z, kv) + all / z->n_units - all;
+            z->item[i].bytes[j] = block_bytes(z, kv) + f16_bytes(z, i / 2) - all;
         }
     }
 }
@@ -465,7 +472,9 @@ static void check(struct searcher *z)
 static void set_budget(struct searcher *z)
 {
     const struct tft_model *m = z->m;
-    double numbers = 1.0 * z->n_units * m->n_head_kv * m->head_dim;
+    double numbers = 0; /* of a token's keys and values */
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
+        numbers += tft_model_kv_window(m, l) ? 0 : 2.0 * (double)tft_model_kv_width(m, l);
     z->r->n_layer = z->n_units / 2;
     z->r->budget = z->o->bytes ? z->o->bytes : (size_t)(z->o->bits * numbers / 8 + 1e-6);
     size_t least = knapsack_least(z->item, z->n_units);
