@@ -350,8 +350,7 @@ static void w8a8_has_the_same_bits(void **state)
         has_the_same_bits(i, want[i]);
 }
 
-/* Inputs of each layer's own width, also in layers that use the keys of others. Heads of
-   attention's output are not rotated: values have a norm after the matrix that would be. */
+/* Inputs of each layer's own width, also in layers that use the keys of others. */
 static void has_ranges(struct toy t, enum quantize_rotate rotate)
 {
     struct quantize_opts o = without_prefix(&t);
@@ -380,6 +379,23 @@ static void w8a8_ranges(void **state)
     for (int rotated = 0; rotated < 2; rotated++)
         for (int i = 0; i < 3; i++)
             has_ranges(converted[i](), rotated ? QUANTIZE_ROTATE_O_DOWN : QUANTIZE_ROTATE_NONE);
+}
+
+/* Values may turn before their norm, which has no gain; also those that other layers read. */
+static void values_turn(void **state)
+{
+    (void)state;
+    struct toy t = small();
+    struct quantize_opts o = without_prefix(&t);
+    o.rotate = QUANTIZE_ROTATE_O;
+    near(&t, &o, 0.15, "attention's output is rotated");
+    struct tft_model *q = opened(in_folder("q.gguf"));
+    assert_int_equal(q->layer[0].down.in->hadamard, 0);
+    const struct tft_value *block = tft_source_value(&q->source, TFT_KEY_ROTATE_VALUES);
+    uint64_t n = 0;
+    assert_true(block && tft_value_uint(block, 0, &n));
+    assert_int_equal(n, 4); /* it divides heads of 12 and of 20 */
+    tft_model_close(q);
 }
 
 /* A file's values for layers that differ: widths of their own, values that are keys, layers without
@@ -471,7 +487,7 @@ static void w8a8_refuses(void **state)
     struct toy t = large();
     struct quantize_opts o = without_prefix(&t);
     o.rotate = QUANTIZE_ROTATE_O;
-    no_file(&o, "cannot rotate attention's output in gemma4, whose layers have norms of values");
+    no_file(&o, "cannot rotate attention's output in gemma4, whose layers have keys for values");
     o.rotate = QUANTIZE_ROTATE_ALL;
     no_file(&o, "its norms are after attention and feed-forward");
     o = without_prefix(&t);
@@ -544,6 +560,7 @@ static void prefixes(void **state)
     for (int i = 0; i < N_CONVERTED; i++) {
         struct toy t = converted[i]();
         struct quantize_opts o = usual(&t);
+        o.rotate = QUANTIZE_ROTATE_NONE;
         const char *path = quantized(&t, &o);
         struct tft_model *q = opened(path), *m = opened_as_floats(in_folder("m.gguf"));
         struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
@@ -555,6 +572,8 @@ static void prefixes(void **state)
         tft_model_close(q);
         tft_model_close(m);
         near(&t, &o, 0.15, "after a prefix");
+        o.rotate = QUANTIZE_ROTATE_O_DOWN;
+        near(&t, &o, 0.15, "after a prefix, rotated");
     }
 }
 
@@ -638,6 +657,7 @@ static void named_prefixes(void **state)
         struct tft_error err;
         struct tft_model *m;
         bool stopped;
+        o.rotate = i == 1 ? QUANTIZE_ROTATE_NONE : o.rotate; /* the others' values do not turn */
         toy_tokens(29, t.n_vocab, ids, 3 + LONG + SHORT + REST);
         struct named_prefix p[2] = {{.name = "long", .tokens = ids + 3, .n = LONG},
                                     {.name = "s", .tokens = ids + 3 + LONG, .n = SHORT}};
@@ -778,6 +798,7 @@ int main(void)
         cmocka_unit_test(w8a8_is_near_the_floats),
         cmocka_unit_test(w8a8_has_the_same_bits),
         cmocka_unit_test(w8a8_ranges),
+        cmocka_unit_test(values_turn),
         cmocka_unit_test(w8a8_tensors),
         cmocka_unit_test(losses_of_floats),
         cmocka_unit_test(w8a8_refuses),

@@ -45,11 +45,20 @@ bool quantize_rotate_all_possible(const struct tft_model *m)
            !(m->parts & (TFT_BIT(TFT_PART_NO_PRE_NORM) | TFT_BIT(TFT_PART_POST_NORM)));
 }
 
+/* Whether some layer uses keys, before their norm, as values. */
+static bool has_keys_as_values(const struct tft_model *m)
+{
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        if (tft_layer_has_kv(&m->layer[l]) && !m->layer[l].v.w.rows)
+            return true;
+    return false;
+}
+
 bool quantize_rotate_o_possible(const struct tft_model *m)
 {
     return !tft_model_has_states(m) && !(m->qkv_bound > 0) &&
-           !(m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM) |
-                         TFT_BIT(TFT_PART_OWN_GATE)));
+           !(m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_OWN_GATE))) &&
+           !has_keys_as_values(m);
 }
 
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
@@ -58,10 +67,17 @@ enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
     return quantize_rotate_all_possible(m) && !tied ? QUANTIZE_ROTATE_ALL : QUANTIZE_ROTATE_O_DOWN;
 }
 
+/* One block size for all layers: the smallest power of two divides all heads. */
 uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o)
 {
-    bool none = o->rotate == QUANTIZE_ROTATE_NONE || !quantize_rotate_o_possible(m);
-    return none ? 0 : (uint32_t)rotate_block(m->head_dim);
+    uint32_t block = ROTATE_MAX;
+    if (o->rotate == QUANTIZE_ROTATE_NONE || !quantize_rotate_o_possible(m))
+        return 0;
+    for (uint32_t l = 0; l < m->n_kv_layer; l++) {
+        uint32_t own = (uint32_t)rotate_block(tft_model_kv_heads(m, l).dim);
+        block = own < block ? own : block;
+    }
+    return block;
 }
 
 /* At least eight blocks, so that threads can share the transform. */

@@ -88,7 +88,8 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
 bool quantize_rotate_all_possible(const struct tft_model *m);
 
 /* Whether heads of attention's output can be rotated. They cannot if a gate or a norm lies between
-   attention, or a mixer with a state, and the matrix, or between values and attention. */
+   attention, or a mixer with a state, and the matrix, or if the matrix of values makes keys, too. A
+   norm of values has no gain, so values may turn before it. */
 bool quantize_rotate_o_possible(const struct tft_model *m);
 
 /* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: for a head

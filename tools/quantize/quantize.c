@@ -574,8 +574,8 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         tft_model_has_states(m)                   ? "gates"
                         : m->parts & TFT_BIT(TFT_PART_OWN_GATE)   ? "gates"
                         : m->qkv_bound > 0                        ? "bounded values"
-                        : m->parts & TFT_BIT(TFT_PART_VALUE_NORM) ? "norms of values"
-                                                                    : "a norm after attention");
+                        : m->parts & TFT_BIT(TFT_PART_VALUE_NORM) ? "keys for values"
+                                                                  : "a norm after attention");
     if (o->smooth > 0 && m->parts & TFT_BIT(TFT_PART_NO_PRE_NORM))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",
