@@ -16,6 +16,11 @@ struct shape {
     uint32_t rot;           /* rotated numbers of a head; 0: all */
     uint32_t long_context;  /* RoPE has divisors for sessions of more tokens than this; 0: none */
     uint32_t window;        /* tokens of the window, in layers that have one; 0: no layer has */
+    uint32_t period;        /* one layer of so many has no window, the last one; 0: all are alike */
+    uint32_t wide_head;     /* numbers of a head in layers without a window, if there is a period */
+    uint32_t shared;        /* the last layers, which use keys and values of earlier ones */
+    uint32_t wide_ffn;      /* hidden activations of these; 0: ffn */
+    uint32_t layer_embed;   /* numbers of a layer's own embedding; 0: layers have none */
     uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: no experts */
     const char *mixers;     /* a letter for each layer, repeated: a(ttention), c(onvolution), d(elta
                                net), m(amba-2); NULL: all layers have attention */
@@ -34,8 +39,8 @@ enum { MAMBA_TAPS = 4, MAMBA_HEADS = 48, MAMBA_DIM = 64, MAMBA_STATE = 128 };
 /* From the config.json of the models: HuggingFaceTB/SmolLM2-135M, Qwen/Qwen2.5-0.5B,
    meta-llama/Llama-3.2-1B, Qwen/Qwen3-0.6B, HuggingFaceTB/SmolLM3-3B,
    microsoft/Phi-4-mini-instruct, google/gemma-3-1b-it, google/gemma-2-2b-it;
-   and of Granite 3 1B A400M, Granite 4 H 1B, LFM2-1.2B, Qwen3.5-0.8B, Bonsai 1.7B and
-   Qwen3-30B-A3B. The embedding is also the head, which the last one has apart. */
+   and of Gemma 4 E2B and E4B, Granite 3 1B A400M, Granite 4 H 1B, LFM2-1.2B, Qwen3.5-0.8B,
+   Bonsai 1.7B and Qwen3-30B-A3B. The embedding is also the head, which the last one has apart. */
 static const struct shape shapes[] = {
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, .bias = false},
     {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, .bias = true},
@@ -46,6 +51,12 @@ static const struct shape shapes[] = {
     {"gemma-3-1b", "gemma3", 1152, 6912, 26, 4, 1, 256, 262144, .qk_norm = true, .post_norm = true,
      .window = 512},
     {"gemma-2-2b", "gemma2", 2304, 9216, 26, 8, 4, 256, 256000, .post_norm = true, .window = 4096},
+    {"gemma-4-e2b", "gemma4", 1536, 6144, 35, 8, 1, 256, 262144, .qk_norm = true, .post_norm = true,
+     .window = 512, .period = 5, .wide_head = 512, .shared = 20, .wide_ffn = 12288,
+     .layer_embed = 256},
+    {"gemma-4-e4b", "gemma4", 2560, 10240, 42, 8, 2, 256, 262144, .qk_norm = true,
+     .post_norm = true, .window = 512, .period = 6, .wide_head = 512, .shared = 18,
+     .layer_embed = 256},
     {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, .experts = 32, .used = 8},
     {"qwen3-30b-a3b", "qwen3moe", 2048, 768, 48, 32, 4, 128, 151936, .qk_norm = true,
      .experts = 128, .used = 8},
@@ -54,8 +65,7 @@ static const struct shape shapes[] = {
      .mixers = "ccaccaccacacacac", .out_norm = "token_embd_norm"},
     {"qwen3.5-0.8b", "qwen35", 1024, 3584, 24, 8, 2, 256, 248320, .qk_norm = true, .rot = 64,
      .mixers = "ddda", .output_gate = true, .ffn_norm = "post_attention_norm"},
-    {"bonsai-1.7b", "qwen3", 2048, 6144, 28, 16, 8, 128, 151936, .qk_norm = true,
-     .type = TFT_Q1_0},
+    {"bonsai-1.7b", "qwen3", 2048, 6144, 28, 16, 8, 128, 151936, .qk_norm = true, .type = TFT_Q1_0},
 };
 
 static char mixer(const struct shape *s, unsigned layer)
@@ -66,6 +76,24 @@ static char mixer(const struct shape *s, unsigned layer)
 static bool has_mixer(const struct shape *s, char which)
 {
     return s->mixers && strchr(s->mixers, which);
+}
+
+static bool has_window(const struct shape *s, unsigned layer)
+{
+    return s->period ? (layer + 1) % s->period : s->window;
+}
+
+/* Whether a layer has keys and values of its own. */
+static bool has_kv(const struct shape *s, unsigned layer) { return layer < s->layers - s->shared; }
+
+static uint32_t head_of(const struct shape *s, unsigned layer)
+{
+    return s->period && !has_window(s, layer) ? s->wide_head : s->head;
+}
+
+static uint32_t ffn_of(const struct shape *s, unsigned layer)
+{
+    return s->wide_ffn && !has_kv(s, layer) ? s->wide_ffn : s->ffn;
 }
 
 static void put_norm(struct shape_weights *w, unsigned layer, const char *norm, uint32_t n)
@@ -80,8 +108,9 @@ static void put_norms(struct shape_weights *w, const struct shape *s, unsigned l
     put_norm(w, layer, "attn_norm", s->width);
     put_norm(w, layer, s->ffn_norm ? s->ffn_norm : "ffn_norm", s->width);
     if (s->qk_norm && mixer(s, layer) == 'a') {
-        put_norm(w, layer, "attn_q_norm", s->head);
-        put_norm(w, layer, "attn_k_norm", s->head);
+        put_norm(w, layer, "attn_q_norm", head_of(s, layer));
+        if (has_kv(s, layer))
+            put_norm(w, layer, "attn_k_norm", head_of(s, layer));
     }
     if (s->post_norm) {
         put_norm(w, layer, "post_attention_norm", s->width);
@@ -109,15 +138,22 @@ static void put_router(struct shape_weights *w, const struct shape *s, unsigned 
    `mixed` keys with an average of 2 bits have channels of 1 to 4 bits. */
 static void put_importance(struct shape_weights *w, const struct shape *s)
 {
-    uint32_t layers = 0; /* the number of layers with attention */
-    for (unsigned l = 0; l < s->layers; l++)
-        layers += mixer(s, l) == 'a';
+    uint64_t layers = 0, all = 0; /* layers with keys, and their channels */
+    for (unsigned l = 0; l < s->layers; l++) {
+        bool keys = mixer(s, l) == 'a' && has_kv(s, l);
+        layers += keys;
+        all += keys ? s->kv_heads * head_of(s, l) : 0;
+    }
     if (!w->data)
-        shape_describe(w, TFT_KEY_KV_IMPORTANCE, "", TFT_F32, 3,
-                       (const uint64_t[]){s->head, s->kv_heads, layers});
-    for (uint32_t i = 0; w->data && i < layers * s->kv_heads * s->head; i++) {
-        float x = exp2f(-15.0f * (float)(i % s->head) / (float)s->head);
-        tft_gguf_put_data(w->gguf, &x, sizeof x);
+        shape_describe(w, TFT_KEY_KV_IMPORTANCE, "", TFT_F32, s->period ? 1 : 3,
+                       s->period ? &all : (const uint64_t[]){s->head, s->kv_heads, layers});
+    for (unsigned l = 0; w->data && l < s->layers; l++) {
+        uint32_t head = head_of(s, l),
+                 n = mixer(s, l) == 'a' && has_kv(s, l) ? s->kv_heads * head : 0;
+        for (uint32_t i = 0; i < n; i++) {
+            float x = exp2f(-15.0f * (float)(i % head) / (float)head);
+            tft_gguf_put_data(w->gguf, &x, sizeof x);
+        }
     }
 }
 
@@ -132,7 +168,7 @@ static void put_floats(struct shape_weights *w, unsigned layer, const char *what
 
 static void put_attention(struct shape_weights *w, const struct shape *s, unsigned layer)
 {
-    uint32_t q = s->heads * s->head, kv = s->kv_heads * s->head;
+    uint32_t q = s->heads * head_of(s, layer), kv = s->kv_heads * head_of(s, layer);
     struct shape_matrix x[] = {
         {.format = "blk.%u.attn_q",
          .rows = s->output_gate ? 2 * q : q,
@@ -142,7 +178,29 @@ static void put_attention(struct shape_weights *w, const struct shape *s, unsign
         {.format = "blk.%u.attn_v", .rows = kv, .cols = s->width, .bias = s->bias},
         {.format = "blk.%u.attn_output", .rows = s->width, .cols = q},
     };
-    shape_matrices(w, layer, x, sizeof x / sizeof *x);
+    if (!has_kv(s, layer))
+        x[1] = x[3];
+    shape_matrices(w, layer, x, has_kv(s, layer) ? 4 : 2);
+}
+
+/* The matrices of per-layer embeddings have types of GGUF files in all files. */
+static void put_layer_embed(struct shape_weights *w, const struct shape *s, unsigned layer)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.inp_gate", layer);
+    shape_blocks(w, name, TFT_Q8_0, s->layer_embed, s->width);
+    snprintf(name, sizeof name, "blk.%u.proj", layer);
+    shape_blocks(w, name, TFT_Q8_0, s->width, s->layer_embed);
+    put_norm(w, layer, "post_norm", s->width);
+    put_norm(w, layer, "layer_output_scale", 1);
+}
+
+static void put_all_layer_embeds(struct shape_weights *w, const struct shape *s)
+{
+    uint32_t all = s->layers * s->layer_embed;
+    shape_blocks(w, "per_layer_token_embd", TFT_Q4_0, s->vocab, all);
+    shape_blocks(w, "per_layer_model_proj", TFT_Q8_0, all, s->width);
+    shape_vector(w, "per_layer_proj_norm", ".weight", s->layer_embed, 1);
 }
 
 static void put_conv(struct shape_weights *w, const struct shape *s, unsigned layer)
@@ -190,10 +248,11 @@ static void put_mamba(struct shape_weights *w, const struct shape *s, unsigned l
 
 static void put_ffn(struct shape_weights *w, const struct shape *s, unsigned layer)
 {
+    uint32_t ffn = ffn_of(s, layer);
     struct shape_matrix x[] = {
-        {.format = "blk.%u.ffn_gate", .rows = s->ffn, .cols = s->width},
-        {.format = "blk.%u.ffn_up", .rows = s->ffn, .cols = s->width},
-        {.format = "blk.%u.ffn_down", .rows = s->width, .cols = s->ffn},
+        {.format = "blk.%u.ffn_gate", .rows = ffn, .cols = s->width},
+        {.format = "blk.%u.ffn_up", .rows = ffn, .cols = s->width},
+        {.format = "blk.%u.ffn_down", .rows = s->width, .cols = ffn},
     };
     static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
                                              "blk.%u.ffn_down_exps"};
@@ -219,7 +278,11 @@ static void put_tensors(struct shape_weights *w, const struct shape *s)
         }
         put_ffn(w, s, l);
         put_norms(w, s, l);
+        if (s->layer_embed)
+            put_layer_embed(w, s, l);
     }
+    if (s->layer_embed)
+        put_all_layer_embeds(w, s);
     shape_vector(w, s->out_norm ? s->out_norm : "output_norm", ".weight", s->width, 1);
     if (s->long_context) {
         shape_vector(w, "rope_factors_short", ".weight", s->rot / 2, 1);
@@ -272,6 +335,31 @@ static void put_kv_heads(struct shape_weights *w, const struct shape *s)
     tft_gguf_put_array(w->gguf, key, TFT_VALUE_I32, heads, s->layers);
 }
 
+/* What layers of several kinds have: arrays with an element for each layer, and the sizes of each
+   kind. */
+static void put_layers(struct shape_weights *w, const struct shape *s)
+{
+    enum { MOST = 64 };
+    uint32_t ffn[MOST];
+    bool window[MOST];
+    char key[80];
+    for (unsigned l = 0; l < s->layers; l++) {
+        ffn[l] = ffn_of(s, l);
+        window[l] = has_window(s, l);
+    }
+    snprintf(key, sizeof key, "%s.feed_forward_length", s->arch);
+    tft_gguf_put_array(w->gguf, key, TFT_VALUE_U32, ffn, s->layers);
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", s->arch);
+    tft_gguf_put_array(w->gguf, key, TFT_VALUE_BOOL, window, s->layers);
+    put_u32(w, s, "attention.key_length", s->wide_head);
+    put_u32(w, s, "attention.value_length", s->wide_head);
+    put_u32(w, s, "attention.key_length_swa", s->head);
+    put_u32(w, s, "attention.value_length_swa", s->head);
+    put_u32(w, s, "rope.dimension_count_swa", s->head);
+    put_u32(w, s, "attention.shared_kv_layers", s->shared);
+    put_u32(w, s, "embedding_length_per_layer_input", s->layer_embed);
+}
+
 static void put_state(struct shape_weights *w, const struct shape *s)
 {
     bool mamba = has_mixer(s, 'm'), delta = has_mixer(s, 'd');
@@ -297,7 +385,6 @@ static void put_values(struct shape_weights *w, const struct shape *s, enum tft_
     /* longer than in some of the models, to measure a cache at depth */
     put_u32(w, s, "context_length", 32768);
     put_u32(w, s, "embedding_length", s->width);
-    put_u32(w, s, "feed_forward_length", s->ffn);
     put_u32(w, s, "block_count", s->layers);
     put_u32(w, s, "attention.head_count", s->heads);
     put_kv_heads(w, s);
@@ -306,8 +393,13 @@ static void put_values(struct shape_weights *w, const struct shape *s, enum tft_
         put_u32(w, s, "expert_count", s->experts);
         put_u32(w, s, "expert_used_count", s->used);
     }
-    put_u32(w, s, "attention.key_length", s->head);
-    put_u32(w, s, "attention.value_length", s->head);
+    if (s->period) {
+        put_layers(w, s);
+    } else {
+        put_u32(w, s, "feed_forward_length", s->ffn);
+        put_u32(w, s, "attention.key_length", s->head);
+        put_u32(w, s, "attention.value_length", s->head);
+    }
     if (s->rot)
         put_u32(w, s, "rope.dimension_count", s->rot);
     if (s->long_context)
@@ -343,6 +435,16 @@ bool shape_has_type(const char *name)
     return s && s->type;
 }
 
+/* Columns of the longest row of a matrix. */
+static uint32_t longest_row(const struct shape *s)
+{
+    uint32_t head = s->wide_head ? s->wide_head : s->head,
+             all[] = {s->width, s->ffn, s->wide_ffn, s->heads * head}, n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        n = all[i] > n ? all[i] : n;
+    return n;
+}
+
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err)
 {
     static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN};
@@ -355,15 +457,17 @@ enum tft_status shape_write(const struct shape_opts *o, const char *path, struct
         return TFT_ERR_ARG;
     w.low = format->low;
     if (o->layers && o->layers < named->layers) {
+        uint32_t own = named->layers - named->shared;
         few = *named;
         few.layers = o->layers;
+        few.shared = o->layers > own ? o->layers - own : 0;
         s = &few;
     }
     w.type = s->type;
     enum tft_status status = tft_gguf_create(&w.gguf, path, err);
     if (status != TFT_OK)
         return status;
-    w.panel = malloc((size_t)TFT_PANEL * (s->width > s->ffn ? s->width : s->ffn));
+    w.panel = malloc((size_t)TFT_PANEL * longest_row(s));
     put_tensors(&w, s);
     w.counted = true;
     w.all = 0;

@@ -71,15 +71,15 @@ static size_t panel_bytes(const struct shape_weights *w, size_t cols)
     return w->low ? tft_low_panel(w->low, cols) : TFT_PANEL * cols;
 }
 
-/* Replaces the f16 factor, which is first in each block, of 16 rows of blocks: a power of two of
-   about 1 / sqrt(cols). */
-static void fill_factors(struct shape_weights *w, size_t bytes, size_t cols)
+/* Replaces the f16 factor, which is first in each block of a type, of rows of blocks: a power of two
+   of about 1 / sqrt(cols). */
+static void fill_factors(struct shape_weights *w, enum tft_dtype type, size_t bytes, size_t cols)
 {
     unsigned half = 0; /* of the logarithm of cols */
     while (cols >> 2 * half > 1)
         half++;
     const uint16_t factor = (uint16_t)((15 - half) << 10);
-    for (size_t at = 0; at < bytes; at += tft_dtype_info(w->type)->bytes)
+    for (size_t at = 0; at < bytes; at += tft_dtype_info(type)->bytes)
         memcpy(w->panel + at, &factor, sizeof factor);
 }
 
@@ -109,7 +109,7 @@ static void put_weights(struct shape_weights *w, struct shape_matrix *x)
     for (uint32_t i = 0; x->sum && i < all_rows(x) && !w->stopped; i += TFT_PANEL) {
         shape_fill(w, bytes);
         if (w->type)
-            fill_factors(w, bytes, x->cols);
+            fill_factors(w, w->type, bytes, x->cols);
         else if (w->low)
             fill_codes(w, x->cols, x->sum + i);
         else
@@ -117,6 +117,26 @@ static void put_weights(struct shape_weights *w, struct shape_matrix *x)
         tft_gguf_put_data(w->gguf, w->panel, bytes);
         w->done += (double)bytes;
         w->stopped = w->progress && !w->progress(w->done / w->all);
+    }
+}
+
+void shape_blocks(struct shape_weights *w, const char *name, enum tft_dtype type, uint32_t rows,
+                  uint32_t cols)
+{
+    uint64_t bytes;
+    if (!tft_dtype_bytes(type, cols, &bytes))
+        return;
+    if (!w->data) {
+        shape_describe(w, name, ".weight", type, 2, (const uint64_t[]){cols, rows});
+        w->all += (double)bytes * rows;
+        return;
+    }
+    for (uint32_t i = 0; i < rows && !w->stopped; i++) {
+        shape_fill(w, ((size_t)bytes + 7) / 8 * 8);
+        fill_factors(w, type, (size_t)bytes, cols);
+        tft_gguf_put_data(w->gguf, w->panel, (size_t)bytes);
+        w->done += (double)bytes;
+        w->stopped = w->progress && i % TFT_PANEL == 0 && !w->progress(w->done / w->all);
     }
 }
 

@@ -42,6 +42,10 @@ void shape_describe(struct shape_weights *w, const char *name, const char *suffi
 /* Fills w->panel with random numbers of -127 .. 127. bytes: a multiple of 8. */
 void shape_fill(struct shape_weights *w, size_t bytes);
 
+/* Puts a matrix of blocks of a type, in any file; a row is at most a panel. */
+void shape_blocks(struct shape_weights *w, const char *name, enum tft_dtype type, uint32_t rows,
+                  uint32_t cols);
+
 /* Puts `rows` vectors of n equal numbers; one vector. */
 void shape_vectors(struct shape_weights *w, const char *name, const char *suffix, uint32_t rows,
                    uint32_t n, float value);
