@@ -6,12 +6,15 @@
 
 #include "base/error.h"
 #include "backend/cpu/cpu.h"
+#include "models/layer_embed.h"
 #include "run/session.h"
 
 struct run {
     struct activations *a;
     const struct activations_opts *o;
     const struct tft_model *m;
+    struct tft_model plain; /* m, but its layers end before the per-layer embeddings; no layers: m
+                               has no such embeddings */
     struct tft_session *s;
     uint32_t window, layer; /* being computed */
     size_t widest;          /* numbers of the longest measured row */
@@ -31,7 +34,7 @@ struct run {
 static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf,
                                       const struct tft_linear *l)
 {
-    struct magnitudes_rows r = {.n = p->n, .width = tft_pass_width(p, buf)};
+    struct magnitudes_rows r = {.n = p->n, .width = l ? l->in->width : tft_pass_width(p, buf)};
     if (!p->work->buf[buf] && l->in->range == TFT_RANGE_GROUPS) {
         r.bytes = tft_pass_bytes(p, buf, 0);
         r.stride = tft_pass_byte_stride(p, buf);
@@ -100,21 +103,22 @@ static double weights_of(const struct run *k, const struct tft_pass *p, uint32_t
 {
     const struct tft_model *m = k->m;
     const struct tft_kv *kv = &k->s->kv;
-    uint32_t group = m->n_head / m->n_head_kv, n = p->pos + t + 1;
-    const float *q = tft_pass_row(p, TFT_Q, t) + (size_t)head * m->head_dim;
+    const struct tft_layer *b = &m->layer[k->layer];
+    uint32_t group = m->n_head / b->kv.n, n = p->pos + t + 1;
+    const float *q = tft_pass_row(p, TFT_Q, t) + (size_t)head * b->kv.dim;
     float max, sum;
     m->kern.score[kv->num](&(struct tft_score){
         .s = score,
         .lds = k->positions,
         .q = q,
-        .ldq = m->head_dim,
-        .k = tft_kv_keys(kv, k->layer, head / group, 0),
+        .ldq = b->kv.dim,
+        .k = tft_kv_keys(kv, b->kv_layer, head / group, 0),
         .nq = 1,
         .n = n,
-        .head_dim = m->head_dim,
+        .head_dim = b->kv.dim,
         .scale = m->attn_scale,
     });
-    uint32_t window = m->layer[k->layer].window;
+    uint32_t window = b->window;
     if (m->score_cap > 0)
         m->kern.softcap(score, n, m->score_cap, 1 / m->score_cap);
     for (uint32_t i = 0; window && i + window < n; i++)
@@ -128,11 +132,12 @@ static void head_rows(const struct run *k, uint32_t head, uint32_t n, float *pan
                       float *values)
 {
     const struct tft_kv *kv = &k->s->kv;
-    size_t e = kv->head_dim;
-    k->m->kern.widen[kv->num](values, tft_kv_values(kv, k->layer, head, 0), n * e);
+    const struct tft_layer *b = &k->m->layer[k->layer];
+    size_t e = b->kv.dim;
+    k->m->kern.widen[kv->num](values, tft_kv_values(kv, b->kv_layer, head, 0), n * e);
     for (uint32_t i = 0; i < n; i++) {
         if (i % TFT_KEY_PANEL == 0)
-            k->m->kern.widen[kv->num](panel, tft_kv_keys(kv, k->layer, head, i),
+            k->m->kern.widen[kv->num](panel, tft_kv_keys(kv, b->kv_layer, head, i),
                                       e * TFT_KEY_PANEL);
         for (size_t d = 0; d < e; d++)
             keys[i * e + d] = panel[d * TFT_KEY_PANEL + i % TFT_KEY_PANEL];
@@ -143,24 +148,24 @@ static void measure_head(struct run *k, const struct tft_pass *p, uint32_t head)
 {
     struct activations *a = k->a;
     const struct tft_model *m = k->m;
+    struct tft_kv_heads heads = m->layer[k->layer].kv;
     struct cache_cost_room *room = k->room[p->tid];
     float *score = k->score + (size_t)p->tid * k->positions;
     uint32_t skip = a->n_prefix ? 0 : 1; /* the first token can attend to itself only */
     uint32_t n_first = a->n_prefix ? a->n_prefix : 1, n = p->pos + p->n;
     size_t at = (size_t)k->layer * a->n_head + head;
-    float *keys = cache_cost_begin(room, n, a->n_prefix);
+    float *keys = cache_cost_begin(room, heads.dim, n, a->n_prefix);
     double total = 0;
-    head_rows(k, head / (m->n_head / m->n_head_kv), n,
+    head_rows(k, head / (m->n_head / heads.n), n,
               k->panel + (size_t)p->tid * m->head_dim * TFT_KEY_PANEL, keys,
-              keys + (size_t)n * m->head_dim);
+              keys + (size_t)n * heads.dim);
     for (uint32_t t = 0; t < p->n; t++) {
         double sum = weights_of(k, p, t, head, score), first = 0;
         for (uint32_t i = 0; i < n_first; i++)
             first += (double)score[i];
         total += t < skip ? 0 : first / sum;
-        cache_cost_row(room, &a->cost[at],
-                      tft_pass_row(p, TFT_Q, t) + (size_t)head * m->head_dim, score,
-                      p->pos + t + 1, sum);
+        cache_cost_row(room, &a->cost[at], tft_pass_row(p, TFT_Q, t) + (size_t)head * heads.dim,
+                       score, p->pos + t + 1, sum);
     }
     a->sink[at] += total / (p->n - skip) / a->n_window;
 }
@@ -188,6 +193,8 @@ static void run_embed(void *arg, int tid, int n_threads)
     struct tft_pass p = pass_of(arg, tid, n_threads);
     tft_pass_positions(&p);
     tft_embed(&p);
+    if (p.m->layer_embed.n)
+        tft_layer_embed_begin(&p);
 }
 
 /* Measures the residual stream and the input of l, on two threads if there are two. The barriers
@@ -218,7 +225,7 @@ static void measure_after(struct run *k, const struct tft_pass *p, const struct 
 
 /* The layer computes the input of attention itself, and overwrites it later, so it is computed here
    again to be measured. The inputs of the other linear layers, and the queries, stay in their
-   buffers until the end of the layer. */
+   buffers until the end of the layer, or until its per-layer embedding. */
 static void run_layer(void *arg, int tid, int n_threads)
 {
     struct run *k = arg;
@@ -226,8 +233,30 @@ static void run_layer(void *arg, int tid, int n_threads)
     const struct tft_layer *b = &k->m->layer[k->layer];
     tft_norm(&p, &b->attn_norm, &b->q);
     measure_before(k, &p, &b->q);
-    k->m->arch->layer(&p, k->layer);
+    p.m = k->plain.layer ? &k->plain : k->m;
+    p.m->arch->layer(&p, k->layer);
     measure_after(k, &p, b);
+    if (!k->plain.layer)
+        return;
+    tft_port_barrier();
+    p.m = k->m;
+    tft_layer_embed_add(&p, k->layer, b->scale);
+}
+
+/* Fills k->plain. False if memory is short. */
+static bool leave_embeds_out(struct run *k)
+{
+    const struct tft_model *m = k->m;
+    if (!m->layer_embed.n)
+        return true;
+    k->plain = *m;
+    k->plain.layer_embed.n = 0;
+    k->plain.layer = malloc(m->n_layer * sizeof *m->layer);
+    for (uint32_t l = 0; k->plain.layer && l < m->n_layer; l++) {
+        k->plain.layer[l] = m->layer[l];
+        k->plain.layer[l].scale = NULL; /* it comes after the embedding */
+    }
+    return k->plain.layer;
 }
 
 static void run_head(void *arg, int tid, int n_threads)
@@ -288,8 +317,8 @@ static bool allocate(struct run *k)
     for (size_t i = 0; rooms && i < threads; i++)
         rooms = (k->room[i] = cache_cost_open(m->n_prefix + a->window, m->head_dim,
                                             (double)m->attn_scale)) != NULL;
-    return rooms && k->row && k->score && a->tokens && a->stream && a->linear && a->token_top &&
-           a->sink && a->cost;
+    return rooms && leave_embeds_out(k) && k->row && k->score && a->tokens && a->stream &&
+           a->linear && a->token_top && a->sink && a->cost;
 }
 
 bool activations_bos(const struct tft_model *m)
@@ -320,11 +349,6 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     if (m->n_expert)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of a mixture of experts cannot be shown", m->source.name);
-    if (m->parts & (TFT_BIT(TFT_PART_SHARED_KV) | TFT_BIT(TFT_PART_LAYER_SIZES) |
-                     TFT_BIT(TFT_PART_LAYER_EMBED)))
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: activations of %s, whose layers differ, cannot be shown",
-                        m->source.name, m->arch->name);
     if (tft_model_has_states(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of %s, whose layers have a state, cannot be shown",
@@ -357,6 +381,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
         cache_cost_close(k.room[i]);
     free(k.room);
     free(k.panel);
+    free(k.plain.layer);
     free(k.row);
     free(k.score);
     tft_session_close(k.s);

@@ -28,7 +28,6 @@ struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim, d
     struct cache_cost_room *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    r->dim = head_dim;
     r->scale = scale;
     r->k = calloc(4 * n, e * sizeof *r->k);
     r->weight = malloc((6 * n + e) * sizeof *r->weight);
@@ -58,9 +57,10 @@ void cache_cost_close(struct cache_cost_room *r)
     free(r);
 }
 
-float *cache_cost_begin(struct cache_cost_room *r, uint32_t n, uint32_t n_prefix)
+float *cache_cost_begin(struct cache_cost_room *r, uint32_t head_dim, uint32_t n, uint32_t n_prefix)
 {
-    size_t size = (size_t)n * r->dim;
+    size_t size = (size_t)n * head_dim;
+    r->dim = head_dim;
     r->n = n;
     r->n_prefix = n_prefix;
     r->rows = 0;

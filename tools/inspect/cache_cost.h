@@ -57,16 +57,17 @@ struct cache_cost_found {
     double key_sizes[COST_BINS], value_sizes[COST_BINS];
 };
 
-/* Working memory for one head at a time, with the scores scale * q.k. cache_cost_open returns NULL
-   if memory is short. */
+/* Working memory for one head at a time, of at most head_dim numbers, with the scores scale * q.k.
+   cache_cost_open returns NULL if memory is short. */
 struct cache_cost_room;
 struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim, double scale);
 void cache_cost_close(struct cache_cost_room *r); /* accepts NULL */
 
-/* Begins a head of a window with n positions; the first n_prefix are the prefix's. Returns the
+/* Begins a head of head_dim numbers, E, in a window with n positions; the first n_prefix are the prefix's. Returns the
    place for its keys, [n, E], and its values, n E numbers later; the caller fills both before the
    first row. */
-float *cache_cost_begin(struct cache_cost_room *r, uint32_t n, uint32_t n_prefix);
+float *cache_cost_begin(struct cache_cost_room *r, uint32_t head_dim, uint32_t n,
+                        uint32_t n_prefix);
 
 /* The next row, for each token of the text in turn. q: [E]. weight: [n] output of softmax for the
    positions up to the token, which is at position n - 1; their sum is `sum`. */

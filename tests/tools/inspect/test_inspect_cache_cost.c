@@ -52,7 +52,7 @@ static struct cache_cost_found measured(void)
     struct cache_cost_found f = {0};
     struct cache_cost_room *room = cache_cost_open(N, DIM, 1 / sqrt(DIM));
     assert_non_null(room);
-    float *rows = cache_cost_begin(room, N, PREFIX);
+    float *rows = cache_cost_begin(room, DIM, N, PREFIX);
     memcpy(rows, k, sizeof k);
     memcpy(rows + N * DIM, v, sizeof v);
     for (int t = 0; t < TEXT; t++) {
