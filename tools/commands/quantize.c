@@ -12,7 +12,7 @@ static struct {
     int rotate, rounding;
     float smooth;
     bool json;
-} opt = {.group = 64};
+} opt;
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
@@ -25,7 +25,9 @@ static const struct cli_option options[] = {
      "bits per weight: 2, 3, 4 or 8 (default 8), with overrides by matrix or layer, like "
      "\"4,attn_v=8,0-3.ffn_down=8\""},
     {0, "group", CLI_COUNT, &opt.group, "N",
-     "group size: 32, 64 or 128 weights of 2 to 4 bits share a scale"},
+     "group size: 32, 64 or 128 weights of 2 to 4 bits share a scale (default 64; 32 where the "
+     "codes "
+     "of a Q4_0 file are kept)"},
     {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
      "round weights of 2 to 4 bits so that each makes up for the errors of others (gptq), to "
      "nearest, or to nearest after scaling weights of large inputs (awq)"},

@@ -13,6 +13,7 @@
 #include "tools/quantize/measure/layers.h"
 #include "tools/quantize/measure/moments.h"
 #include "tools/quantize/round/awq.h"
+#include "tools/quantize/round/keep_codes.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/round/smooth.h"
@@ -371,8 +372,11 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
         if (!l || bits == 8 || quantize_matrix_input(b, i) != which)
             continue;
         c->now = i;
-        if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, c->o->group) ||
-            !low_bits_round(q, layers_weights(l), &how))
+        const struct tft_mat *from = &layers_linear(&c->y.original, i)->w;
+        if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, c->o->group))
+            fail_memory(c);
+        else if (!keep_codes(q, from, layers_weights(l), how.n_threads) &&
+                 !low_bits_round(q, layers_weights(l), &how))
             fail_memory(c);
     }
     metric_close(&metric);

@@ -282,6 +282,25 @@ static enum tft_status check_options(struct job *j)
     return status == TFT_OK ? job_kv_check(j) : status;
 }
 
+/* Whether weights of Q4_0 get 4 bits, and nothing that was asked for changes them before: their codes
+   are kept then (round/keep_codes.h), if neither rotation nor a group of several blocks forbids it.
+   The first layer stands for all. */
+static bool keeps_codes(const struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    const struct tft_layer *b = &j->m->layer[0];
+    const struct tft_tensor *up = (tft_layer_has_experts(b) ? &b->experts.up : &b->up)->w.tensor;
+    return o->bits && o->bits[0] == '4' && o->rounding != TFT_ROUND_AWQ && !(o->smooth > 0) && up &&
+           up->type == TFT_Q4_0;
+}
+
+static enum quantize_rotate rotation(const struct job *j)
+{
+    return j->o->rotate != TFT_ROTATE_AUTO ? (enum quantize_rotate)(j->o->rotate - 1)
+           : keeps_codes(j)                ? QUANTIZE_ROTATE_NONE
+                                           : quantize_rotate_auto(j->m);
+}
+
 static struct quantize_opts opts_of(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
@@ -289,11 +308,12 @@ static struct quantize_opts opts_of(struct job *j)
         .method = j->lab->method,
         .param = j->lab->percentile,
         .smooth = o->smooth,
-        .rotate = o->rotate == TFT_ROTATE_AUTO ? quantize_rotate_auto(j->m)
-                                               : (enum quantize_rotate)(o->rotate - 1),
+        .rotate = rotation(j),
         .per_tensor = j->lab->per_tensor,
         .prefix_type = job_prefix_type(j),
-        .group = o->group,
+        .group = o->group         ? o->group
+                 : keeps_codes(j) ? 32
+                                  : 64,
         .rounding = (enum quantize_rounding)o->rounding,
         .kv = o->kv,
         .n_threads = o->n_threads,

@@ -82,7 +82,7 @@ enum tft_status job_bits_check(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
     struct bits_search_opts budget;
-    if (o->group != 32 && o->group != 64 && o->group != 128)
+    if (o->group && o->group != 32 && o->group != 64 && o->group != 128)
         return job_misuse(j, "--group must be 32, 64 or 128");
     if (o->bits && o->bits_search)
         return job_misuse(j, "--bits and --bits-search exclude each other");

@@ -16,7 +16,6 @@ static void complete_real(float *option, float usual)
 
 void job_complete(struct tft_quantize_opts *o)
 {
-    complete(&o->group, 64);
     complete(&o->calib_tokens, 8192);
     complete(&o->prefix_bits, 16);
     complete(&o->cushion_max, 4);
