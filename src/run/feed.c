@@ -161,10 +161,10 @@ enum tft_status tft_feed_passed(struct tft_session *s, uint32_t n, uint32_t end,
     return passed(s, n, end, 0, n_logits, n_hidden);
 }
 
-/* Layers that share the keys and values of earlier layers run when these have stored the whole pass,
-   and see the cache as its last chunk does. So a pass ends with the chunk of the first token that
-   needs such layers. Returns the tokens of the pass; n tokens are planned, and outputs of the last
-   n_last are wanted. */
+/* Layers that share the keys and values of earlier layers run when these have stored the whole
+   pass, and see the cache as its last chunk does. So a pass ends with the chunk of the first token
+   that needs such layers. Returns the tokens of the pass; n tokens are planned, and outputs of the
+   last n_last are wanted. */
 static uint32_t cut(const struct tft_session *s, uint32_t n, uint32_t n_last)
 {
     const struct tft_kv_plan *plan = &s->kv.plan;

@@ -71,8 +71,8 @@ static size_t panel_bytes(const struct shape_weights *w, size_t cols)
     return w->low ? tft_low_panel(w->low, cols) : TFT_PANEL * cols;
 }
 
-/* Replaces the f16 factor, which is first in each block of a type, of rows of blocks: a power of two
-   of about 1 / sqrt(cols). */
+/* Replaces the f16 factor, which is first in each block of a type, of rows of blocks: a power of
+   two of about 1 / sqrt(cols). */
 static void fill_factors(struct shape_weights *w, enum tft_dtype type, size_t bytes, size_t cols)
 {
     unsigned half = 0; /* of the logarithm of cols */

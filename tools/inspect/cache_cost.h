@@ -63,9 +63,9 @@ struct cache_cost_room;
 struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim, double scale);
 void cache_cost_close(struct cache_cost_room *r); /* accepts NULL */
 
-/* Begins a head of head_dim numbers, E, in a window with n positions; the first n_prefix are the prefix's. Returns the
-   place for its keys, [n, E], and its values, n E numbers later; the caller fills both before the
-   first row. */
+/* Begins a head of head_dim numbers, E, in a window with n positions; the first n_prefix are the
+   prefix's. Returns the place for its keys, [n, E], and its values, n E numbers later; the caller
+   fills both before the first row. */
 float *cache_cost_begin(struct cache_cost_room *r, uint32_t head_dim, uint32_t n,
                         uint32_t n_prefix);
 

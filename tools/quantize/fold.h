@@ -35,8 +35,8 @@ void fold_scale(const struct fold *f, struct tft_layer *b);
 /* Undoes both steps. */
 void fold_undo(const struct fold *f, struct tft_layer *b);
 
-/* Do to values of a prefix in a layer of the cache, v: [n, G, E] f16, the same as the steps do to the
-   rows of attn_v: rotation and factors, and the order. restore undoes both. */
+/* Do to values of a prefix in a layer of the cache, v: [n, G, E] f16, the same as the steps do to
+   the rows of attn_v: rotation and factors, and the order. restore undoes both. */
 void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer);
 void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer);
 void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n, uint32_t kv_layer);

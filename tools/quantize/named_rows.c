@@ -28,8 +28,8 @@ static size_t width(const struct work *w)
     return (size_t)w->m->n_head_kv * w->m->head_dim;
 }
 
-/* Puts rows of a file, [n, G, E] from position `first` on, into the slots of layer l, with the float
-   model's values. */
+/* Puts rows of a file, [n, G, E] from position `first` on, into the slots of layer l, with the
+   float model's values. */
 static void put_rows(struct work *w, uint32_t l, uint32_t first, uint32_t n, const uint16_t *k,
                      const uint16_t *v)
 {

@@ -282,9 +282,9 @@ static enum tft_status check_options(struct job *j)
     return status == TFT_OK ? job_kv_check(j) : status;
 }
 
-/* Whether weights of Q4_0 get 4 bits, and nothing that was asked for changes them before: their codes
-   are kept then (round/keep_codes.h), if neither rotation nor a group of several blocks forbids it.
-   The first layer stands for all. */
+/* Whether weights of Q4_0 get 4 bits, and nothing that was asked for changes them before: their
+   codes are kept then (round/keep_codes.h), if neither rotation nor a group of several blocks
+   forbids it. The first layer stands for all. */
 static bool keeps_codes(const struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;

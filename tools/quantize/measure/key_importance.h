@@ -6,8 +6,8 @@
  *
  *      importance_d = E[q_d^2] var(k_d in a group of KEY_IMPORTANCE_GROUP tokens)
  *
- * over the calibration text. q: of all heads that read the key, in all layers that share it. Both are
- * taken after RoPE.
+ * over the calibration text. q: of all heads that read the key, in all layers that share it. Both
+ * are taken after RoPE.
  */
 #ifndef QUANTIZE_MEASURE_KEY_IMPORTANCE_H
 #define QUANTIZE_MEASURE_KEY_IMPORTANCE_H

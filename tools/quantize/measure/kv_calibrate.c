@@ -81,7 +81,8 @@ void kv_calibrate_close(struct kv_calibration *c)
     *c = (struct kv_calibration){0};
 }
 
-/* Copies the values of a window, n of each token, rotated like the file's weights make them, not yet reordered. */
+/* Copies the values of a window, n of each token, rotated like the file's weights make them, not
+   yet reordered. */
 static void copy_values(struct kv_calibration *c, const struct tft_pass *p, size_t n)
 {
     size_t block = quantize_head_block(c->m, c->o);

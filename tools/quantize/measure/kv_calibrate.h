@@ -18,9 +18,8 @@ struct kv_calibration {
     int32_t *key_order;   /* [n_kv_layer, G, E]; NULL without reorder=calibrated */
     int32_t *value_order; /* [G, E] of the current layer, for the rows of v and the columns of o;
                              likewise */
-    float *alpha
-        [2]; /* [n_kv_layer, G, groups] of keys and values, each layer with its own; NULL unless the policy has
-                             clip=calibrated */
+    float *alpha[2];      /* [n_kv_layer, G, groups] of keys and values, each layer with its own;
+                             NULL unless the policy has clip=calibrated */
     float *v;             /* [window, G E] scratch; NULL if nothing is calibrated */
 };
 

@@ -41,8 +41,8 @@ void kv_clip_close(struct kv_clip *c);
 /* Forgets all windows: call before the next layer. */
 void kv_clip_clear(struct kv_clip *c);
 
-/* Adds a window of layer l of the cache; q: [window, H E], k, v: [window, G E], rows `stride`s apart. Does nothing once
-   KV_CLIP_WINDOWS were added. */
+/* Adds a window of layer l of the cache; q: [window, H E], k, v: [window, G E], rows `stride`s
+   apart. Does nothing once KV_CLIP_WINDOWS were added. */
 void kv_clip_add(struct kv_clip *c, uint32_t l, const float *q, size_t q_stride, const float *k,
                  size_t k_stride, const float *v, size_t v_stride);
 

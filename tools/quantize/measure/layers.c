@@ -335,8 +335,8 @@ static const struct tft_seq *seqs_of(const struct layers *y, const struct layers
     return pass->n_seq ? y->lane : NULL;
 }
 
-/* Computes the per-layer embeddings of the pass's tokens again: storing those of all text would take
-   more memory than the text. The first layer computes them by itself. */
+/* Computes the per-layer embeddings of the pass's tokens again: storing those of all text would
+   take more memory than the text. The first layer computes them by itself. */
 static void embed_layers(const struct layers *y, const struct layers_pass *pass)
 {
     struct layers_pass embed = *pass;

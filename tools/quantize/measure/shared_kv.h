@@ -1,5 +1,5 @@
-/* Keys and values that several layers share, over the windows of the text, or over sequences: a layer
-   runs over all windows before the next layer, and the cache has room for one window. */
+/* Keys and values that several layers share, over the windows of the text, or over sequences: a
+   layer runs over all windows before the next layer, and the cache has room for one window. */
 #ifndef QUANTIZE_MEASURE_SHARED_KV_H
 #define QUANTIZE_MEASURE_SHARED_KV_H
 

@@ -27,10 +27,10 @@ static int code_at(const unsigned char *block, size_t k)
 
 static float step_of(const unsigned char *block) { return tft_f16_to_f32(tft_load_u16(block)); }
 
-/* ------------------------------------------------------------------------------------------- a row */
+/* ---------------------------------------------------------------------------------------- a row */
 
-/* Copies the codes of a row, and the zeros of its groups. step: [groups] gets |d|, size: [groups] the
-   squares of the codes. False if the blocks are not w's numbers, or differ within a group. */
+/* Copies the codes of a row, and the zeros of its groups. step: [groups] gets |d|, size: [groups]
+   the squares of the codes. False if the blocks are not w's numbers, or differ within a group. */
 static bool copy_row(struct low_bits *q, size_t row, const unsigned char *block, const float *w,
                      float *step, float *size)
 {
@@ -87,8 +87,8 @@ static double refined(const float *step, const float *size, size_t n, double sca
     return square > 0 ? product / square : scale;
 }
 
-/* The scale with the least error. The largest |d| has a multiple of 8 to 15: smaller ones would only
-   make others coarser. */
+/* The scale with the least error. The largest |d| has a multiple of 8 to 15: smaller ones would
+   only make others coarser. */
 static double choose_scale(const float *step, const float *size, size_t n)
 {
     double largest = 0, best = 1, least = INFINITY;
@@ -107,7 +107,7 @@ static double choose_scale(const float *step, const float *size, size_t n)
     return best;
 }
 
-/* ----------------------------------------------------------------------------------------- a matrix */
+/* ------------------------------------------------------------------------------------- a matrix */
 
 struct keep_task {
     struct low_bits *q;

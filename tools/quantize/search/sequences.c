@@ -65,8 +65,8 @@ static void share_prefix(const struct sequences *q, uint32_t l, uint32_t n_prefi
         }
 }
 
-/* Runs a pass of the sequences from `first` on. Their caches are those of other sequences before and
-   after, so keys and values that later layers share are kept beside them. */
+/* Runs a pass of the sequences from `first` on. Their caches are those of other sequences before
+   and after, so keys and values that later layers share are kept beside them. */
 static void run_group(struct sequences *q, const struct layers_pass *pass, uint32_t first)
 {
     const struct tft_layer *b = &q->m->layer[pass->layer];
