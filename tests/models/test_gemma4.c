@@ -11,6 +11,7 @@
 #include "simd/half.h"
 #include "tools/quantize/check.h"
 #include "tools/quantize/named_rows.h"
+#include "tools/quantize/search/sequences.h"
 #include "tools/quantize/tune/tune.h"
 #include "tools/quantize/write/rewrite_model.h"
 #include "ranges.h"
@@ -751,6 +752,61 @@ static void named_prefixes(void **state)
     }
 }
 
+/* ---- many short texts */
+
+/* Runs n texts after the prefix, as many at a time as `batch` tokens have room for. x: [n, D] gets
+   the residual stream of their last tokens, after all layers. */
+static void run_texts(const char *path, const int32_t *tokens, uint32_t n, uint32_t len,
+                      uint32_t batch, float *x)
+{
+    struct layers_capacity capacity = {.batch = batch, .rows = n * len};
+    struct sequences q;
+    struct tft_error err;
+    struct tft_model *m;
+    assert_int_equal(tft_model_open_unexpanded(&m, path, NULL, &err), TFT_OK);
+    assert_int_equal(sequences_open(&q, m, 3, 2, &capacity, &err), TFT_OK);
+    q.n = n;
+    q.len = len;
+    memcpy(q.tokens, tokens, n * len * sizeof *tokens);
+    sequences_run(&q, prefix, 3, (struct sequences_depth){.layers = m->n_layer});
+    assert_int_equal(sequences_status(&q, &err), TFT_OK);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(x + i * m->n_embd, q.y.text + ((size_t)i * len + len - 1) * q.y.stride,
+               m->n_embd * sizeof *x);
+    sequences_close(&q);
+    tft_model_close(m);
+}
+
+/* A layer that shares keys finds those of its own text, also where a cache serves one text after
+   the other; and the per-layer embeddings of its own tokens. A session has the same stream. */
+static void texts_after_a_prefix(void **state)
+{
+    (void)state;
+    enum { N = 5, LEN = 40, MOST = N * 64 };
+    static float x[2][MOST];
+    int32_t tokens[N * LEN];
+    for (int i = 0; i < 3; i++) {
+        struct toy t = converted[i]();
+        const char *path = written(&t);
+        toy_tokens(37, t.n_vocab, tokens, N * LEN);
+        run_texts(path, tokens, N, LEN, 2 * LEN, x[0]);
+        run_texts(path, tokens, N, LEN, N * LEN, x[1]);
+        assert_memory_equal(x[0], x[1], N * t.n_embd * sizeof(float));
+        struct tft_model *m = opened(path);
+        for (int k = 0; k < N; k++) {
+            struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+            feed(s, prefix, 3, 3);
+            feed(s, tokens + k * LEN, LEN - 1, LEN);
+            assert_int_equal(tft_decode(s, tokens[k * LEN + LEN - 1]), TFT_OK);
+            double d = distance_of(x[0] + (size_t)k * t.n_embd, s->work->buf[TFT_X], t.n_embd);
+            if (!(d < 1e-3))
+                fail_msg("toy %d, text %d: off by %g", i, k, d);
+            tft_session_close(s);
+        }
+        tft_model_close(m);
+    }
+}
+
 /* ---- calibrated caches */
 
 /* The file has what its cache needs, for layers of several sizes, and the cache is near f16. */
@@ -859,6 +915,7 @@ int main(void)
         cmocka_unit_test(bits_after_a_prefix),
         cmocka_unit_test(prefixes_in_few_bits),
         cmocka_unit_test(named_prefixes),
+        cmocka_unit_test(texts_after_a_prefix),
         cmocka_unit_test(calibrated_caches),
         cmocka_unit_test(hostile_layers),
         cmocka_unit_test(tools_refuse),
