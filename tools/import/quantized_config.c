@@ -171,9 +171,8 @@ enum tft_status import_quantized_check(const struct import_folder *f, struct tft
         else if (q && is_output(&f->by_name[i], caches))
             status =
                 import_error(err, TFT_ERR_UNSUPPORTED,
-                             "%s: tensor \"%s\": a static range of outputs is part of what the "
-                             "model computes, and is not supported: import a folder without "
-                             "such ranges; --ignore-key quantization_config leaves them out",
+                             "%s: \"%s\": a static range of outputs is not supported: "
+                             "--ignore-key quantization_config leaves such ranges out",
                              f->path, name);
     }
     return status;

@@ -158,20 +158,21 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
                          const struct tft_input *in)
 {
     const struct tft_model *m = p->m;
-    uint32_t group = m->n_head / m->n_head_kv, step = tft_tile_tokens(group),
+    const struct tft_layer *block = &m->layer[layer];
+    uint32_t heads = block->kv.n, group = m->n_head / heads, step = tft_tile_tokens(group),
              tiles = (queries->n + step - 1) / step;
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_A));
-    for (uint32_t i = (uint32_t)p->tid; i < tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
-        uint32_t at = i / m->n_head_kv * step;
+    for (uint32_t i = (uint32_t)p->tid; i < tiles * heads; i += (uint32_t)p->n_threads) {
+        uint32_t at = i / heads * step;
         struct tft_tile t = {
-            .layer = m->layer[layer].kv_layer,
-            .head = i % m->n_head_kv,
-            .dim = m->head_dim,
+            .layer = block->kv_layer,
+            .head = i % heads,
+            .dim = block->kv.dim,
             .n_tokens = queries->n - at < step ? queries->n - at : step,
             .group = group,
             .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
                      tft_seen_from(&queries->side[TFT_KV_V], at)},
-            .sinks = m->layer[layer].sinks,
+            .sinks = block->sinks,
         };
         attend_tile(p, &t, queries->first + at, in);
     }
@@ -191,8 +192,8 @@ static void score_spans(struct tft_pass *p, struct tft_tile t, uint32_t token)
     float *q = p->s->attend.scratch[p->tid].q;
     const float *ordered_q = NULL;
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
-    for (uint32_t i = (uint32_t)p->tid; i < spans.all * p->m->n_head_kv;
-         i += (uint32_t)p->n_threads) {
+    uint32_t heads = p->m->n_head / t.group;
+    for (uint32_t i = (uint32_t)p->tid; i < spans.all * heads; i += (uint32_t)p->n_threads) {
         if (!ordered_q || t.head != i / spans.all) {
             t.head = i / spans.all;
             tft_load_queries(p, &t, token, q);
@@ -225,8 +226,8 @@ static void mix_spans(struct tft_pass *p, struct tft_tile t, struct spans spans)
     float *part = s->attend.scratch[p->tid].part;
     uint32_t dim = t.dim, unused;
     tft_pass_touch(p, BIT(TFT_PARTS) | BIT(TFT_KV), BIT(TFT_PARTS));
-    for (uint32_t i = (uint32_t)p->tid; i < spans.all * p->m->n_head_kv;
-         i += (uint32_t)p->n_threads) {
+    uint32_t heads = p->m->n_head / t.group;
+    for (uint32_t i = (uint32_t)p->tid; i < spans.all * heads; i += (uint32_t)p->n_threads) {
         uint32_t b = i % spans.all;
         t.head = i / spans.all;
         mix_span(p, &t, spans, b, head_scores(s, &t), part, &unused);
@@ -243,12 +244,13 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
 {
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
-    struct tft_tile t = {.layer = m->layer[layer].kv_layer,
-                         .dim = m->head_dim,
+    const struct tft_layer *block = &m->layer[layer];
+    struct tft_tile t = {.layer = block->kv_layer,
+                         .dim = block->kv.dim,
                          .n_tokens = 1,
-                         .group = m->n_head / m->n_head_kv,
+                         .group = m->n_head / block->kv.n,
                          .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]},
-                         .sinks = m->layer[layer].sinks};
+                         .sinks = block->sinks};
     struct spans spans = spans_of(&s->kv, &t, TFT_KV_V);
     size_t begin, end, dim = t.dim;
     score_spans(p, t, queries->first);

@@ -622,7 +622,7 @@ static void outputs(void **state)
     assert_int_equal(import_hf(&keep), TFT_OK);
     same_numbers("outputs without a range", TFT_Q4_0);
     v.outputs = 0.01f;
-    refused(&v, NULL, NULL, NULL, "a static range of outputs is part of what the model computes");
+    refused(&v, NULL, NULL, NULL, "a static range of outputs is not supported");
     assert_int_equal(import_hf(&o), TFT_OK);
     same_numbers("ignored outputs", TFT_Q4_0);
 }

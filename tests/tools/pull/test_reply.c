@@ -59,8 +59,8 @@ static void paths(void **state)
                                          "a\\b",
                                          "a\nb",
                                          "a\x7f",
-                                         "a\xc2\x9b"
-                                         "b"};
+                                         ("a\xc2\x9b"
+                                          "b")};
     for (size_t i = 0; i < sizeof safe / sizeof *safe; i++)
         assert_true(pull_path_is_safe(safe[i]));
     for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
