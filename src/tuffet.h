@@ -485,13 +485,14 @@ struct tft_session_opts {
  *
  * So callers only feed the tokens that they choose, by tft_sample or in another way. Results are
  * the same bits; only the time changes. The session counts accepted draft tokens, and verifies only
- * draft tokens that are likely enough. It takes memory for the logits of `lookup` more tokens
- * (tft_session_bytes); a rewind in a model with sliding windows, see tft_rewind, may compute all
- * tokens again if max(n_batch, 256) - lookup tokens are dropped.
+ * draft tokens that are likely enough. It takes memory for the logits of `lookup` more tokens, and
+ * for as many copies of the states (tft_session_bytes). All copies take an eighth of weight_bytes
+ * at most, so a model with large states has fewer draft tokens. A rewind in a model with sliding
+ * windows, see tft_rewind, may compute all tokens again if max(n_batch, 256) - lookup tokens are
+ * dropped.
  *
- * tft_step drafts only for a session that is alone in the call. `lookup` has no effect in models
- * with states or with ranges over all tokens of a pass, on a device, and with n_hidden or
- * no_logits.
+ * tft_step drafts only for a session that is alone in the call. `lookup` has no effect on a device,
+ * and with n_hidden or no_logits.
  *
  * opts.draft, a draft model (Leviathan et al. 2023), drafts its most likely tokens where the text
  * has no match, or a less likely one. The draft session belongs to this session from

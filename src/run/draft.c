@@ -62,6 +62,7 @@ uint32_t tft_draft_propose(struct tft_draft_model *d, const struct tft_model *m,
     uint32_t made = 0, want = worth(d, most);
     if (!want || tft_sync(d->s, tokens, n) != TFT_OK)
         return 0;
+    tft_states_keep(&d->s->states, d->s->pos); /* the next call rewinds to here */
     for (;;) {
         int32_t id = tft_sample(&likeliest, d->s);
         if (id < 0 || (uint32_t)id >= m->n_vocab)

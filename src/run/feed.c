@@ -252,6 +252,7 @@ static enum tft_status take_draft(struct tft_session *s)
     assert(!s->kv.plan.n_order); /* else the pass of the draft token would have ended before it */
     s->lookup.ahead--;
     s->guessed++;
+    tft_states_accept(&s->states);
     return passed(s, 1, s->pos + 1, s->out.first_valid + 1, 1, 0);
 }
 
@@ -284,6 +285,7 @@ static enum tft_status compute_ahead(struct tft_session *s)
                          .n_threads = s->n_threads,
                          .tokens = s->tokens + s->pos,
                          .n = n,
+                         .n_draft = n - 1,
                          .n_logits = n,
                          .pos = s->kv.n_prefix + s->kv.dropped + s->pos};
     enum tft_status status = run_or_stop(&p, 0);

@@ -218,25 +218,34 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* How many draft tokens a pass may compute. None if wrong ones could not be undone (states). */
+static uint64_t state_bytes(const struct tft_model *m)
+{
+    return m->state_size * (uint64_t)sizeof(float);
+}
+
+/* How many draft tokens a pass may compute. The states after them take an eighth of the weights'
+   memory at most. */
 static uint32_t drafts_of(const struct tft_model *m, const struct tft_session_opts *o)
 {
-    bool undone = !m->state_size && m->n_host == m->n_layer;
-    if (!undone || !o->n_logits || o->n_hidden)
+    if (m->n_host < m->n_layer || !o->n_logits || o->n_hidden)
         return 0;
-    return o->lookup < o->n_batch ? o->lookup : o->n_batch - 1;
+    uint32_t most = o->lookup < o->n_batch ? o->lookup : o->n_batch - 1;
+    uint64_t copies = m->state_size ? m->weight_bytes / 8 / state_bytes(m) : most;
+    return copies < most ? (uint32_t)copies : most;
 }
 
 /* The cost of a draft token, for tft_lookup_open. Three draft tokens with tinyllama, and stories15M
    in f32, took 0.06 to 0.13 of a pass each; 0.2 to 0.3 with stories2M, with weights in the CPU's
    cache (tools/lab/speed.md). With experts, each token of a pass goes to experts of its own, and
-   their weights have to be read. */
+   their weights have to be read. A copy of the states is read and written. */
 static uint32_t draft_costs(const struct tft_model *m)
 {
     const uint64_t cache = 32 << 20;
-    return m->n_expert               ? 65536 * 3 / 4
-           : m->weight_bytes < cache ? 65536 / 2
-                                     : 65536 / 8;
+    uint32_t weights = m->n_expert               ? 65536 * 3 / 4
+                       : m->weight_bytes < cache ? 65536 / 2
+                                                 : 65536 / 8;
+    uint64_t states = m->state_size ? 2 * state_bytes(m) * 65536 / (m->weight_bytes + 1) : 0;
+    return weights + (states < 65536 ? (uint32_t)states : 65536);
 }
 
 /* Counts, or places, all memory of a session; the session itself comes first. */
@@ -267,7 +276,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->slide,
                   s->n_threads);
-    tft_states_layout(&s->states, a, m->state_size, o->checkpoints);
+    tft_states_layout(&s->states, a, m->state_size, o->checkpoints, s->lookup.most);
     s->states.first = m->prefix_state;
     s->filter.named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->filter.named) : NULL;
     for (int i = 0; i < TFT_KV_SIDES; i++)

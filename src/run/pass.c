@@ -160,6 +160,42 @@ void tft_pass_by_seq(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer 
     p->by_head = 0;
 }
 
+/* Begins draft token own->draft with this thread's share of the states after the token before. */
+static void copy_state(struct tft_pass *own, const struct tft_layer *b)
+{
+    const struct tft_states *s = &own->s->states;
+    size_t begin, end;
+    tft_pass_touch(own, 0, BIT(TFT_STATES));
+    tft_pass_share(own, b->state_size, &begin, &end);
+    memcpy(tft_states_at(s, own->draft) + b->state + begin,
+           tft_states_at(s, own->draft - 1) + b->state + begin, (end - begin) * sizeof(float));
+}
+
+void tft_pass_by_state(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b)
+{
+    if (!p->n_draft) {
+        tft_pass_by_seq(p, op, b);
+        return;
+    }
+    struct tft_pass own = *p;
+    own.n -= p->n_draft;
+    own.n_draft = own.read = own.written = own.by_head = 0;
+    tft_port_barrier();
+    op(&own, b);
+    while (own.draft < p->n_draft) {
+        own.row += own.n;
+        own.tokens += own.n;
+        own.pos += own.n;
+        own.n = 1;
+        own.draft++;
+        copy_state(&own, b);
+        op(&own, b);
+    }
+    p->read = own.read;
+    p->written = own.written;
+    p->by_head = 0;
+}
+
 void tft_pass_gather(struct tft_pass *p)
 {
     uint32_t to = p->n;

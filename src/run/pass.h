@@ -49,6 +49,9 @@ struct tft_pass {
     uint32_t pos;          /* position of the first */
     uint32_t n_logits;     /* the logits of the last n_logits tokens are wanted */
     uint32_t n_hidden;     /* the hidden vectors of the last n_hidden; with sequences: of all */
+    uint32_t n_draft;      /* the last tokens that are draft tokens: layers with a state keep the
+                              states before them (tft_pass_by_state) */
+    uint32_t draft;        /* in a pass of one draft token alone: which one, from 1 on */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
     unsigned by_head;       /* of the written ones: by the heads that tft_pass_share gives each
@@ -87,6 +90,10 @@ const struct tft_seq *tft_pass_seq(const struct tft_pass *p, uint32_t t);
    of their own, so no thread waits for a thread in another sequence. */
 typedef void tft_seq_fn(struct tft_pass *p, const struct tft_layer *b);
 void tft_pass_by_seq(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b);
+
+/* The same for an operation that moves the states on (tft_states_at). Draft tokens go one by one:
+   each begins with a copy of the states after the token before. */
+void tft_pass_by_state(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b);
 
 /* The position of token t in its sequence. */
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);

@@ -2,9 +2,22 @@
 
 #include <string.h>
 
-void tft_states_layout(struct tft_states *s, struct tft_arena *a, size_t size, uint32_t most)
+static void layout_drafts(struct tft_states *s, struct tft_arena *a)
 {
-    *s = (struct tft_states){.size = size, .most = size ? most : 0};
+    float **draft = tft_arena_take(a, s->n_draft, sizeof(float *));
+    for (uint32_t i = 0; i < s->n_draft; i++) {
+        float *state = tft_arena_take(a, s->size, sizeof *state);
+        if (draft)
+            draft[i] = state;
+    }
+    s->draft = draft;
+}
+
+void tft_states_layout(struct tft_states *s, struct tft_arena *a, size_t size, uint32_t most,
+                       uint32_t n_draft)
+{
+    *s = (struct tft_states){
+        .size = size, .most = size ? most : 0, .n_draft = size ? n_draft : 0};
     if (!size)
         return;
     s->now = tft_arena_take(a, size, sizeof *s->now);
@@ -16,6 +29,7 @@ void tft_states_layout(struct tft_states *s, struct tft_arena *a, size_t size, u
             checkpoint[i] = (struct tft_checkpoint){.state = state};
     }
     s->checkpoint = checkpoint;
+    layout_drafts(s, a);
 }
 
 static void copy(const struct tft_states *s, float *to, const float *from)
@@ -42,6 +56,16 @@ void tft_states_undo(struct tft_states *s)
 {
     if (s->size)
         copy(s, s->now, s->undo);
+}
+
+void tft_states_accept(struct tft_states *s)
+{
+    if (!s->size)
+        return;
+    float *was = s->now;
+    s->now = s->draft[0];
+    memmove(s->draft, s->draft + 1, (s->n_draft - 1) * sizeof *s->draft);
+    s->draft[s->n_draft - 1] = was;
 }
 
 /* Frees a checkpoint: moves it after the used ones. */

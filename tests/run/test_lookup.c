@@ -325,13 +325,35 @@ static void every_architecture(void **state)
                                          .n_logits = 1 + i % 3,
                                          .n_batch = 4 + 30 * (i % 2),
                                          .capacity = CONTEXT};
-            uint64_t guessed = walk(m, o, 12);
             if (m->state_size)
-                assert_int_equal(guessed, 0);
-            else if (!m->n_expert)
+                m->weight_bytes = 1 << 30; /* else there may be no room for copies of the states */
+            uint64_t guessed = walk(m, o, 12);
+            if (!m->n_expert)
                 assert_true(guessed > 10);
             tft_model_close(m);
         }
+}
+
+/* Layers with a state, with full passes of draft tokens, all caches that are float or codes, and
+   sessions that slide. What the twins save includes the states. */
+static void with_states(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {"f16", "i8", "kivi:window=32,group=16",
+                                     "kivi:kr=fill:32,vr=window:16,group=16"};
+    for (int i = 0; i < N_STATE; i++) {
+        struct tft_model *m = opened(written(&state_toys[i]));
+        m->weight_bytes = 1 << 30;
+        for (int c = 0; c < 4; c++) {
+            struct tft_session_opts o = {.kv = kv[c],
+                                         .n_threads = 1 + (i + c) % 2 * 2,
+                                         .checkpoints = 1 + (uint32_t)c,
+                                         .capacity = 140,
+                                         .slide = c % 2 == 0};
+            assert_true(walk(m, o, 25) > 15);
+        }
+        tft_model_close(m);
+    }
 }
 
 /* The addition to a cache's name that keeps a prompt in f16; i8 has no knobs. */
@@ -448,10 +470,10 @@ static void the_prompt_ends(void **state)
 }
 
 /* The session gets other tokens; after these the same draft token has other logits. */
-static void other_tokens(void **state)
+static void gets_other_tokens(const struct toy *toy)
 {
-    (void)state;
-    struct tft_model *m = opened(written(&small));
+    struct tft_model *m = opened(written(toy));
+    m->weight_bytes = 1 << 30;
     int32_t words[200];
     toy_tokens(1, m->n_vocab, words, 200);
     for (int how = 0; how < 4; how++) {
@@ -481,6 +503,14 @@ static void other_tokens(void **state)
         close_twins(&t);
     }
     tft_model_close(m);
+}
+
+static void other_tokens(void **state)
+{
+    (void)state;
+    gets_other_tokens(&small);
+    for (int i = 0; i < N_STATE; i++)
+        gets_other_tokens(&state_toys[i]);
 }
 
 /* -------------------------------------------------------------------------------- saved passes */
@@ -585,12 +615,11 @@ static void follow_likeliest(struct twins *t, int n)
 
 /* The model itself proposes right, as often as there is a draft token; tokens that it would not
    choose are as they were. */
-static void the_model_as_its_own_draft(void **state)
+static void is_its_own_draft(const struct toy *toy)
 {
-    (void)state;
-    struct tft_model *m = opened(written(&small));
+    struct tft_model *m = opened(written(toy));
     m->weight_bytes = 1 << 30; /* draft tokens cost little in a pass */
-    struct tft_model *d = opened(written(&small));
+    struct tft_model *d = opened(written(toy));
     for (uint32_t most = 1; most <= 5; most += 2) {
         int threads = most == 1 ? 2 : 1;
         struct tft_session *draft =
@@ -601,8 +630,11 @@ static void the_model_as_its_own_draft(void **state)
         follow_likeliest(&t, 60);
         uint64_t before = tft_guessed(t.s);
         struct tft_sampler likeliest = {0};
-        for (int i = 0; i < 60; i++)
+        for (int i = 0; i < 60; i++) {
             both_decode(&t, tft_sample(&likeliest, t.plain));
+            if (d->state_size && t.s->draft.proposed && t.s->lookup.ahead) /* a near checkpoint */
+                assert_true(tft_states_before(&draft->states, CONTEXT) + most >= tft_pos(t.s));
+        }
         assert_in_range(tft_guessed(t.s) - before, 60 * most / (most + 1) - most,
                         60 * most / (most + 1) + most);
         for (int i = 0; i < 30; i++)
@@ -612,6 +644,14 @@ static void the_model_as_its_own_draft(void **state)
     }
     tft_model_close(d);
     tft_model_close(m);
+}
+
+static void the_model_as_its_own_draft(void **state)
+{
+    (void)state;
+    is_its_own_draft(&small);
+    is_its_own_draft(&state_toys[0]);
+    is_its_own_draft(&state_toys[2]);
 }
 
 /* Guesses of another model, which seldom hold; drafts with less room, and sessions that slide. */
@@ -749,7 +789,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follow_the_longest_text), cmocka_unit_test(are_as_many_as_hold),
         cmocka_unit_test(are_judged_by_the_growing_match),
-        cmocka_unit_test(every_architecture),      cmocka_unit_test(every_cache),
+        cmocka_unit_test(every_architecture),      cmocka_unit_test(with_states),
+        cmocka_unit_test(every_cache),
         cmocka_unit_test(every_range),             cmocka_unit_test(with_a_filter),
         cmocka_unit_test(in_sessions_that_slide),  cmocka_unit_test(the_prompt_ends),
         cmocka_unit_test(other_tokens),            cmocka_unit_test(passes_are_saved),

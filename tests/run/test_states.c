@@ -44,6 +44,26 @@ static void memory(void **state)
     tft_model_close(m);
 }
 
+/* A draft token takes a copy of the states and a row of logits. All copies take an eighth of the
+   weights' bytes at most, so there may be fewer draft tokens than asked for, or none. */
+static void memory_of_draft_tokens(void **state)
+{
+    (void)state;
+    struct tft_model *m = toy_model(0);
+    struct tft_session_opts o = {.size = sizeof o, .capacity = 100};
+    size_t bytes[5], each = (m->state_size + m->n_vocab) * sizeof(float);
+    m->weight_bytes = 3 * 8 * m->state_size * sizeof(float);
+    for (o.lookup = 0; o.lookup < 5; o.lookup++)
+        bytes[o.lookup] = tft_session_bytes(m, &o, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_in_range(bytes[i + 1] - bytes[i], each, each + 256);
+    assert_int_equal(bytes[4], bytes[3]);
+    m->weight_bytes = 8 * m->state_size * sizeof(float) - 1;
+    o.lookup = 4;
+    assert_int_equal(tft_session_bytes(m, &o, NULL), bytes[0]);
+    tft_model_close(m);
+}
+
 /* ---- stopped */
 
 struct caller {
@@ -174,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits_however_fed),
         cmocka_unit_test(memory),
+        cmocka_unit_test(memory_of_draft_tokens),
         cmocka_unit_test(stopped),
         cmocka_unit_test(slides),
         cmocka_unit_test(sizes),

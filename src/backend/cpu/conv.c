@@ -1,13 +1,15 @@
 /* Convolutions over time, a slice of channels at a time through all tokens. */
 #include "conv.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------------------------------- state */
 
 float *tft_cpu_state(const struct tft_pass *p, const struct tft_layer *b)
 {
-    return p->s->states.now + b->state;
+    assert(!p->n_draft); /* else the operation lacks tft_pass_by_state */
+    return tft_states_at(&p->s->states, p->draft) + b->state;
 }
 
 /* --------------------------------------------------------------------------------------- slices */
@@ -114,6 +116,6 @@ static void short_conv(struct tft_pass *p, const struct tft_layer *b)
 
 void tft_cpu_short_conv(struct tft_pass *p, const struct tft_layer *b)
 {
-    tft_pass_by_seq(p, short_conv, b);
+    tft_pass_by_state(p, short_conv, b);
     tft_cpu_quantize(p, TFT_A, b->o.in);
 }

@@ -87,6 +87,6 @@ static void delta_net(struct tft_pass *p, const struct tft_layer *b)
 
 void tft_cpu_delta_net(struct tft_pass *p, const struct tft_layer *b)
 {
-    tft_pass_by_seq(p, delta_net, b);
+    tft_pass_by_state(p, delta_net, b);
     tft_cpu_quantize(p, TFT_A, b->o.in);
 }
