@@ -40,7 +40,8 @@ enum { MAMBA_TAPS = 4, MAMBA_HEADS = 48, MAMBA_DIM = 64, MAMBA_STATE = 128 };
    meta-llama/Llama-3.2-1B, Qwen/Qwen3-0.6B, HuggingFaceTB/SmolLM3-3B,
    microsoft/Phi-4-mini-instruct, google/gemma-3-1b-it, google/gemma-2-2b-it;
    and of Gemma 4 E2B and E4B, Granite 3 1B A400M, Granite 4 H 1B, LFM2-1.2B, Qwen3.5-0.8B,
-   Bonsai 1.7B and Qwen3-30B-A3B. The embedding is also the head, which the last one has apart. */
+   Qwen3.5-2B, Bonsai 1.7B and Qwen3-30B-A3B. The embedding is also the head, which the last one has
+   apart. */
 static const struct shape shapes[] = {
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, .bias = false},
     {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, .bias = true},
@@ -64,6 +65,8 @@ static const struct shape shapes[] = {
     {"lfm2-1.2b", "lfm2", 2048, 8192, 16, 32, 8, 64, 65536, .qk_norm = true,
      .mixers = "ccaccaccacacacac", .out_norm = "token_embd_norm"},
     {"qwen3.5-0.8b", "qwen35", 1024, 3584, 24, 8, 2, 256, 248320, .qk_norm = true, .rot = 64,
+     .mixers = "ddda", .output_gate = true, .ffn_norm = "post_attention_norm"},
+    {"qwen3.5-2b", "qwen35", 2048, 6144, 24, 8, 2, 256, 248320, .qk_norm = true, .rot = 64,
      .mixers = "ddda", .output_gate = true, .ffn_norm = "post_attention_norm"},
     {"bonsai-1.7b", "qwen3", 2048, 6144, 28, 16, 8, 128, 151936, .qk_norm = true, .type = TFT_Q1_0},
 };

@@ -10,7 +10,7 @@
 #define SHAPE_NAMES                                                                                \
     "smollm2-135m, qwen2.5-0.5b, llama-3.2-1b, qwen3-0.6b, smollm3-3b, phi-4-mini, gemma-3-1b, "   \
     "gemma-2-2b, gemma-4-e2b, gemma-4-e4b, granite-3-1b-a400m, granite-4-h-1b, qwen3-30b-a3b, "    \
-    "lfm2-1.2b, qwen3.5-0.8b, bonsai-1.7b"
+    "lfm2-1.2b, qwen3.5-0.8b, qwen3.5-2b, bonsai-1.7b"
 
 /* The columns of a group of codes. */
 enum { SHAPE_GROUP = 64 };
