@@ -53,5 +53,6 @@ void tft_llama_layer(struct tft_pass *p, uint32_t l);
 void tft_nemotron_h_layer(struct tft_pass *p, uint32_t l);
 void tft_qwen3_layer(struct tft_pass *p, uint32_t l);
 void tft_qwen35_layer(struct tft_pass *p, uint32_t l);
+void tft_qwen35_predict(struct tft_pass *p);
 
 #endif

@@ -34,5 +34,6 @@ const struct tft_arch tft_arch_qwen35moe = {
     .parts = TFT_BIT(TFT_PART_OUTPUT_GATE),
     .load = tft_qwen35_load,
     .layer = tft_qwen35_layer,
+    .predict = tft_qwen35_predict,
     .transformer = &qwen35moe,
 };

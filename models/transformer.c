@@ -216,8 +216,9 @@ static void load_half_block(struct tft_load *ld, const struct tft_transformer *t
     ld->m->parts |= tft_parts_of(ld->m, b);
 }
 
-static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+void tft_transformer_block(struct tft_load *ld, unsigned layer)
 {
+    const struct tft_transformer *t = ld->m->arch->transformer;
     struct tft_layer *b = tft_load_layer(ld, layer);
     memset(b, 0, sizeof *b); /* in the counting run it was another layer's */
     if (formula_has(ld, TFT_PART_HALF_BLOCKS)) {
@@ -297,7 +298,7 @@ void tft_transformer_tensors(struct tft_load *ld)
         tft_mixture_shape(ld, t->mixture);
     tft_load_embedding(ld);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
-        load_block(ld, t, layer);
+        tft_transformer_block(ld, layer);
     if (!m->n_kv_layer && !formula_has(ld, TFT_PART_HALF_BLOCKS))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)

@@ -78,8 +78,11 @@ void tft_transformer_values(struct tft_load *ld);
 void tft_transformer_tensors(struct tft_load *ld);
 void tft_transformer_load(struct tft_load *ld);
 
-/* Blocks that predict further tokens come last (nextn_predict_layers), and are not computed. Comes
-   after tft_load_shape. */
+/* Loads block `layer`, as tft_transformer_tensors does for each. */
+void tft_transformer_block(struct tft_load *ld, unsigned layer);
+
+/* Blocks that predict further tokens come last (nextn_predict_layers), and are no layers of the
+   model (models/predictor.h). Comes after tft_load_shape. */
 void tft_transformer_drop_predicting(struct tft_load *ld);
 
 /* For `mixer`: attention, with q rows of queries. Or only q, k and v where the file has them in one

@@ -210,6 +210,10 @@ struct tft_model_opts {
                                 give their memory back. Results are the same bits. 0: no bound, but
                                 if the file does not fit in the memory of this process and its
                                 cgroup, the experts get what the rest of the file leaves */
+    bool predictor; /* open the block that predicts a further token, too: sessions with a lookup
+                       take its draft tokens. TFT_ERR_ARG: the file has none, or of another
+                       architecture than qwen35 and qwen35moe. TFT_ERR_UNSUPPORTED: a file of
+                       tuffet quantize, or on a device. */
 };
 
 /*
@@ -500,7 +504,8 @@ struct tft_session_opts {
  * nor closes it meanwhile. Its memory is its own. The first call of tft_decode feeds it the whole
  * prompt; its own progress callback can end this prefill, and there is then no draft. A full draft
  * session drafts nothing, so give it the same capacity. The gain depends on how alike the two
- * models are.
+ * models are. A model opened with its predictor (tft_model_opts.predictor) drafts by that in place
+ * of a draft model; it has one more layer in the cache, and a state.
  */
 
 /*

@@ -23,6 +23,7 @@ struct tft_load {
     enum tft_status status; /* sticky */
     enum tft_weights weights; /* the form of tensors that cannot be used in place */
     bool unexpanded;          /* nothing: tft_format_stored */
+    bool predictor;           /* tft_model_opts.predictor */
     bool w8a8;                      /* a file of `tuffet quantize`: see w8a8.h */
     const struct tft_value *codes;  /* [s->n_tensor] TFT_KEY_WEIGHT_CODES of such a file, checked;
                                        NULL: no matrix is held as codes */

@@ -28,6 +28,8 @@ struct tft_arch {
     uint64_t parts; /* mask of tft_formula_part: parts that its formula has in every file */
     void (*load)(struct tft_load *ld); /* reads dimensions and weights: model/load.h */
     void (*layer)(struct tft_pass *p, uint32_t l); /* computes block l: run/pass.h */
+    void (*predict)(struct tft_pass *p); /* computes the block of struct tft_predictor; NULL: the
+                                            architecture has none */
     const struct tft_transformer *transformer; /* parameters of these two, if architectures share
                                                   them */
 };
@@ -222,6 +224,15 @@ struct tft_layer {
     const float *scale; /* [1] factor of the block's output; NULL: 1 */
 };
 
+/* The block that predicts a further token (models/predictor.h). Its layer is layer[n_layer] of the
+   model, and the state of this layer is the hidden vector of the newest token, [D]. */
+struct tft_predictor {
+    struct tft_linear proj; /* [D, 2 D] */
+    struct tft_input in;
+    struct tft_norm embed, hidden, out; /* [D] */
+    uint64_t bytes;                     /* of weights that a draft token reads, the head's too */
+};
+
 /* Parts of a formula that came with later architectures: parts.c says which a model has. Masks have
    the bit of each. */
 #define TFT_BIT(part) (UINT64_C(1) << (part))
@@ -266,6 +277,7 @@ enum tft_formula_part {
     TFT_PART_OWN_GATE,
     TFT_PART_MAMBA,
     TFT_PART_HALF_BLOCKS,
+    TFT_PART_PREDICTOR,
     TFT_FORMULA_PARTS
 };
 
@@ -365,7 +377,8 @@ struct tft_model {
     struct tft_norm out_norm; /* [D] */
     struct tft_linear output; /* [V, D]; its matrix is the embedding where the head is tied to it */
     struct tft_input head_in;
-    struct tft_layer *layer;  /* [n_layer] */
+    struct tft_layer *layer;  /* [n_layer], and one more with a predictor */
+    struct tft_predictor predictor;
 
     /* The prefix: keys and values that come before every sequence, at positions 0 .. n_prefix - 1.
        CushionCache (section 4), IntactKV */
@@ -425,6 +438,12 @@ static inline bool tft_model_adds_y(const struct tft_model *m)
 {
     return m->parts & (TFT_BIT(TFT_PART_POST_NORM) | TFT_BIT(TFT_PART_RESIDUAL_SCALE) |
                         TFT_BIT(TFT_PART_WEIGHT_FACTOR));
+}
+
+/* Whether the model has a predictor. */
+static inline bool tft_model_predicts(const struct tft_model *m)
+{
+    return m->parts & TFT_BIT(TFT_PART_PREDICTOR);
 }
 
 /* The window of a layer of the cache; 0: it has none. */

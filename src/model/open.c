@@ -49,6 +49,8 @@ static void load(struct tft_load *ld, bool vocab_only)
     tft_w8a8_codes(ld);
     tft_packed_version(ld);
     m->arch->load(ld);
+    if (ld->predictor && !tft_model_predicts(m))
+        tft_load_fail(ld, TFT_ERR_ARG, "there is no block that predicts further tokens in it");
     tft_w8a8_inputs(ld);
     tft_prefix_load(ld);
     tft_prefix_load_named(ld);
@@ -162,6 +164,7 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
                           .err = err,
                           .weights = o->opts->weights,
                           .ignore = o->opts->ignore_keys,
+                          .predictor = o->opts->predictor,
                           .unexpanded = o->unexpanded};
     load(&ld, o->opts->vocab_only);
     /* the lists that only loading needs come last */

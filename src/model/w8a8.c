@@ -209,6 +209,11 @@ void tft_w8a8_inputs(struct tft_load *ld)
     m->group_inputs = m->float_hidden = false;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)
         layer_inputs(ld, &a, l);
+    if (tft_model_predicts(m) && ld->status == TFT_OK) {
+        layer_inputs(ld, &a, m->n_layer);
+        m->predictor.in = (struct tft_input){.index = TFT_NO_INDEX};
+        connect(m, &m->predictor.proj, &m->predictor.in);
+    }
     m->layer_embed.in.index = TFT_NO_INDEX;
     connect(m, &m->layer_embed.w, &m->layer_embed.in);
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);

@@ -4,9 +4,9 @@
 
 #include "model/model.h"
 
-/* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H and TFT_I are inputs of linear layers: they are bytes
-   where the weights are int8, and both where the weights take bytes in groups (TFT_RANGE_GROUPS).
-   Letters are as in model.h: H is the number of heads. Where layers differ in size, a row has the
+/* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H, TFT_I and TFT_J are inputs of linear layers: they are
+   bytes where the weights are int8, and both where the weights take bytes in groups
+   (TFT_RANGE_GROUPS). Letters are as in model.h: H is the number of heads. Where layers differ in size, a row has the
    numbers of the largest layer, and smaller layers use the first of them. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
@@ -26,6 +26,7 @@ enum tft_buf {
     TFT_Z,      /* [D] the output of a feed-forward beside experts */
     TFT_P,      /* [n_layer n] per-layer embeddings of the token: models/layer_embed.h */
     TFT_I,      /* [n] the embedding of one layer, times its gate */
+    TFT_J,      /* [2 D] the input of a block that predicts a further token: models/predictor.h */
     TFT_LOGITS, /* [V] for the tokens that need logits, without gaps */
     TFT_N_BUF,
     /* Not rows of tokens, but threads share them too: see tft_pass_touch. */
@@ -51,6 +52,7 @@ static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf
     case TFT_H: return m->n_ff_expert;
     case TFT_P: return m->n_layer * m->layer_embed.n;
     case TFT_I: return m->layer_embed.n;
+    case TFT_J: return 2 * m->n_embd;
     case TFT_LOGITS: return m->n_vocab;
     default: return m->n_embd;
     }

@@ -33,7 +33,8 @@ enum tft_status tft_draft_check(const struct tft_model *m, const struct tft_sess
 void tft_draft_open(struct tft_draft_model *d, const struct tft_model *m, struct tft_session *s,
                     uint32_t costs)
 {
-    uint64_t own = s && m->weight_bytes ? s->m->weight_bytes * TFT_LOOKUP_ONE / m->weight_bytes : 0;
+    uint64_t bytes = s ? s->m->weight_bytes : tft_model_predicts(m) ? m->predictor.bytes : 0;
+    uint64_t own = m->weight_bytes ? bytes * TFT_LOOKUP_ONE / m->weight_bytes : 0;
     *d = (struct tft_draft_model){
         .s = s, .costs = costs + (uint32_t)own, .rate = TFT_LOOKUP_ONE / 2};
 }
@@ -43,8 +44,7 @@ void tft_draft_learn(struct tft_draft_model *d, bool held)
     tft_lookup_learn(&d->rate, held);
 }
 
-/* How many draft tokens pay: all before one have to hold, too. */
-static uint32_t worth(struct tft_draft_model *d, uint32_t most)
+uint32_t tft_draft_worth(struct tft_draft_model *d, uint32_t most)
 {
     uint32_t n = 0;
     for (uint64_t chance = d->rate; chance >= d->costs && n < most; n++)
@@ -59,7 +59,7 @@ uint32_t tft_draft_propose(struct tft_draft_model *d, const struct tft_model *m,
                          uint32_t n, uint32_t most)
 {
     struct tft_sampler likeliest = {0};
-    uint32_t made = 0, want = worth(d, most);
+    uint32_t made = 0, want = tft_draft_worth(d, most);
     if (!want || tft_sync(d->s, tokens, n) != TFT_OK)
         return 0;
     tft_states_keep(&d->s->states, d->s->pos); /* the next call rewinds to here */

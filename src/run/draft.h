@@ -16,12 +16,16 @@ struct tft_session;
 enum tft_status tft_draft_check(const struct tft_model *m, const struct tft_session *draft,
                                 struct tft_error *err);
 
-/* costs: of a draft token in a pass of m, as in tft_lookup_open. */
+/* s: of a draft model; NULL: m has a predictor, or there are no such draft tokens. costs: of a
+   draft token in a pass of m, as in tft_lookup_open. */
 void tft_draft_open(struct tft_draft_model *d, const struct tft_model *m, struct tft_session *s,
                     uint32_t costs);
 
 /* A draft token was accepted, or not. */
 void tft_draft_learn(struct tft_draft_model *d, bool held);
+
+/* How many draft tokens pay, at most `most`: all before one have to be accepted, too. */
+uint32_t tft_draft_worth(struct tft_draft_model *d, uint32_t most);
 
 /* Writes the draft tokens that pay after tokens[n], at most `most`. Returns their number: 0 too if
    the draft's session is full or fails. */

@@ -4,6 +4,7 @@
 #include "backend.h"
 #include "base/error.h"
 #include "draft.h"
+#include "likely.h"
 
 #include <assert.h>
 #include <string.h>
@@ -256,14 +257,63 @@ static enum tft_status take_draft(struct tft_session *s)
     return passed(s, 1, s->pos + 1, s->out.first_valid + 1, 1, 0);
 }
 
-/* Lists draft tokens after the next token, which is listed: from the draft model or from the
-   lookup, by the rate of acceptance. Returns their number. */
+static int32_t likeliest(const struct tft_session *s)
+{
+    struct tft_likely l = {.kern = &s->m->kern,
+                           .logits = s->out.logits,
+                           .n = s->m->n_vocab,
+                           .tops = s->work->tops};
+    return tft_likely_begin(&l);
+}
+
+/* A pass of the predictor over the next n tokens, which the cache does not commit. n > 1: the draft
+   tokens before go along again, which takes little time, as one plan then serves all. False: the
+   cache would quantize. */
+static bool predict_after(struct tft_session *s, uint32_t n)
+{
+    size_t d = s->m->n_embd;
+    tft_kv_plan(&s->kv, n);
+    if (s->kv.plan.n_chunk > 1 || tft_kv_chunk_quantizes(s->kv.plan.chunk))
+        return false;
+    struct tft_pass p = {.m = s->m,
+                         .s = s,
+                         .work = s->work,
+                         .logits = s->out.logits,
+                         .plan = &s->kv.plan,
+                         .n_threads = s->n_threads,
+                         .tokens = s->tokens + s->pos,
+                         .n = n,
+                         .before = s->predicted,
+                         .n_logits = 1,
+                         .pos = s->kv.n_prefix + s->kv.dropped + s->pos};
+    if (run(&p, 0) != TFT_OK)
+        return false;
+    memcpy(s->predicted + n * d, tft_pass_row(&p, TFT_Y, n - 1), d * sizeof *s->predicted);
+    return true;
+}
+
+uint32_t tft_feed_predict(struct tft_session *s, uint32_t most)
+{
+    const struct tft_model *m = s->m;
+    uint32_t made = 0, want = tft_draft_worth(&s->draft, most);
+    memcpy(s->predicted, s->states.now + m->layer[m->n_layer].state,
+           m->n_embd * sizeof *s->predicted);
+    while (made < want && predict_after(s, made + 1))
+        s->tokens[s->pos + ++made] = likeliest(s);
+    return made;
+}
+
+/* Lists draft tokens after the next token, which is listed: from the draft model, the predictor or
+   the lookup, by the rate of acceptance. Returns their number. */
 static uint32_t propose(struct tft_session *s)
 {
     uint32_t n = s->pos + 1, most = least(s->capacity - n, s->lookup.most);
-    s->draft.proposed = s->draft.s && s->draft.rate > tft_lookup_chance(&s->lookup);
-    return s->draft.proposed ? tft_draft_propose(&s->draft, s->m, s->tokens, n, most)
-                            : tft_lookup_propose(&s->lookup, s->tokens, n, most);
+    bool drafts = s->draft.s || s->predicted;
+    s->draft.proposed = drafts && s->draft.rate > tft_lookup_chance(&s->lookup);
+    if (!s->draft.proposed)
+        return tft_lookup_propose(&s->lookup, s->tokens, n, most);
+    return s->draft.s ? tft_draft_propose(&s->draft, s->m, s->tokens, n, most)
+                      : tft_feed_predict(s, most);
 }
 
 /* Computes the next token, which is listed, and draft tokens after it in the same pass. The pass

@@ -12,6 +12,11 @@ bool tft_feed_can_join(const struct tft_session *s, size_t n);
 /* Whether the tokens are one that was computed as a draft token: tft_prefill then runs no pass. */
 bool tft_feed_drafted(const struct tft_session *s, const int32_t *tokens, size_t n);
 
+/* Writes draft tokens of the model's predictor after the next token, which is listed: the ones that
+   pay, at most `most`. Returns their number. The logits of the last one are row 0 of the session's
+   memory. */
+uint32_t tft_feed_predict(struct tft_session *s, uint32_t most);
+
 /* Begins such a call: checks and lists the tokens, and plans where they go in the cache. Fails as
    tft_prefill does. */
 enum tft_status tft_feed_begin(struct tft_session *s, const int32_t *tokens, uint32_t n);

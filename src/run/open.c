@@ -263,6 +263,9 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .max_threads = o->n_threads};
     tft_lookup_open(&s->lookup, drafts_of(m, o), draft_costs(m));
     tft_draft_open(&s->draft, m, o->draft, draft_costs(m));
+    s->predicted = tft_model_predicts(m) && s->lookup.most
+                       ? tft_arena_take(a, 1 + s->lookup.most, m->n_embd * sizeof(float))
+                       : NULL;
     s->out.logit_rows =
         s->out.n_logits && s->out.n_logits <= s->lookup.most ? 1 + s->lookup.most : s->out.n_logits;
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;

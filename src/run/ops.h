@@ -118,6 +118,13 @@ struct tft_ops {
        operations work only on tokens that need logits. NULL: the backend does not have it */
     void (*keep_hidden)(struct tft_pass *p);
 
+    /* Y = norm(X), as floats */
+    void (*norm_y)(struct tft_pass *p, const struct tft_norm *w);
+
+    /* X = the input of the predictor's layer (models/predictor.h), of tokens whose hidden vectors
+       are in Y; in a pass through the predictor alone they are those of p->before */
+    void (*predict_input)(struct tft_pass *p);
+
     /* tft_pass_gather, of a backend with sequences in its passes. (A plug-in has no sequences, and
        cannot call functions of the library.) */
     void (*gather)(struct tft_pass *p);
@@ -274,6 +281,22 @@ static inline void tft_embed_gate(struct tft_pass *p, uint32_t layer)
     p->ops->embed_gate(p, layer);
 }
 
+static inline void tft_predict_input(struct tft_pass *p)
+{
+    p->ops->predict_input(p);
+}
+
+/* The predictor's logits of X, of the last token; Y = its normalised X, which the next token
+   takes as a hidden vector. */
+static inline void tft_predict_head(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    p->first = p->n - 1;
+    p->ops->norm_y(p, &m->predictor.out);
+    tft_norm(p, &m->predictor.out, &m->output);
+    p->ops->logits(p, &m->output);
+}
+
 /* The logits of X. */
 static inline void tft_head(struct tft_pass *p)
 {
@@ -282,19 +305,31 @@ static inline void tft_head(struct tft_pass *p)
 }
 
 /* Layers first .. end - 1: the embedding comes before layer 0, the head after the last layer. With
-   first = end = n_layer it is the head alone. */
+   first = end = n_layer it is the head alone. A predictor comes after the head, and takes the
+   tokens into its part of the cache. */
 static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t end)
 {
+    bool predicts = tft_model_predicts(p->m);
+    if (p->before) {
+        p->m->arch->predict(p);
+        return;
+    }
     if (first == 0)
         tft_embed(p);
     for (uint32_t l = first; l < end; l++)
         p->m->arch->layer(p, l);
     if (end == p->m->n_layer) {
+        if (predicts)
+            p->ops->norm_y(p, &p->m->out_norm);
         if (p->n_hidden)
             p->ops->keep_hidden(p);
         if (p->seq)
             p->ops->gather(p);
+        else if (predicts)
+            p->first = p->n - p->n_logits;
         tft_head(p);
+        if (predicts)
+            p->m->arch->predict(p);
     }
 }
 

@@ -215,7 +215,7 @@ void tft_pass_gather(struct tft_pass *p)
 
 void tft_keep_last(struct tft_pass *p)
 {
-    if (p->seq)
+    if (p->seq || (tft_model_predicts(p->m) && !p->before))
         return;
     uint32_t wanted = p->n_logits > p->n_hidden ? p->n_logits : p->n_hidden;
     p->first = p->n > wanted ? p->n - wanted : 0;

@@ -52,6 +52,8 @@ struct tft_pass {
     uint32_t n_draft;      /* the last tokens that are draft tokens: layers with a state keep the
                               states before them (tft_pass_by_state) */
     uint32_t draft;        /* in a pass of one draft token alone: which one, from 1 on */
+    const float *before;   /* [n, D] a pass through the predictor alone: the hidden vector of the
+                              token before each; NULL: a pass through the model */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
     unsigned by_head;       /* of the written ones: by the heads that tft_pass_share gives each
@@ -102,8 +104,8 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 void tft_pass_positions(struct tft_pass *p);
 
 /* Keeps only the tokens that need logits or hidden vectors. Call it when the cache of the last
-   layer has been written. With sequences, such tokens are not side by side: then it does nothing,
-   and all tokens go through the rest of the layer. */
+   layer has been written. With sequences, such tokens are not side by side, and a predictor takes
+   all tokens: then it does nothing, and all go through the rest of the layer. */
 void tft_keep_last(struct tft_pass *p);
 
 /* With sequences: moves the rows of X that need logits to the end, sequence by sequence, and keeps

@@ -18,7 +18,7 @@ struct tft_thread_ends {
     unsigned char unused[64 - sizeof(struct tft_ends)];
 };
 
-/* A draft model's part in a session (draft.h). */
+/* A draft model's part in a session (draft.h), or a predictor's. */
 struct tft_draft_model {
     struct tft_session *s; /* the caller's; NULL: there is none */
     uint32_t costs;        /* of a draft token, as in tft_lookup_open: in the pass, and here */
@@ -85,6 +85,8 @@ struct tft_session {
        nothing but memory that the session does not use yet. */
     struct tft_lookup lookup;
     struct tft_draft_model draft;
+    float *predicted; /* [1 + lookup.most, D] the hidden vectors that the predictor reads, the first
+                         of the token before its first one; NULL: there is no predictor */
     uint64_t guessed; /* tokens that were computed as draft tokens, and that the caller then fed */
 
     bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,

@@ -29,8 +29,9 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
 {
     switch (b) {
     case TFT_M: return m->mixer_width;
-    case TFT_Y: return tft_model_adds_y(m) || m->n_expert;
-    case TFT_Z: return m->parts & TFT_BIT(TFT_PART_EXPERTS_BESIDE);
+    case TFT_Y: return tft_model_adds_y(m) || m->n_expert || tft_model_predicts(m);
+    case TFT_Z: return m->parts & TFT_BIT(TFT_PART_EXPERTS_BESIDE) || tft_model_predicts(m);
+    case TFT_J: return tft_model_predicts(m);
     case TFT_R:
     case TFT_E:
     case TFT_H: return m->n_expert;
@@ -80,7 +81,8 @@ static void layout_rows(struct tft_work *w, struct tft_arena *a)
     const struct tft_model *m = w->m;
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
-        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G || b == TFT_H || b == TFT_I;
+        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G || b == TFT_H || b == TFT_I ||
+                     b == TFT_J;
         size_t rows = rows_of(w, b);
         if (!is_used(m, b) || (has_device && !m->n_host && b != TFT_X))
             continue;

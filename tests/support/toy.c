@@ -347,9 +347,24 @@ static void mamba_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.ssm_norm.weight", l, TFT_F32, groups, width / groups, 1, 0.5f);
 }
 
+/* Whether block l predicts further tokens. */
+static bool predicts(const struct toy *t, unsigned l)
+{
+    return l >= t->n_layer - (uint32_t)number_or(t, "nextn_predict_layers", 0);
+}
+
+static void predictor_tensors(struct writer *w, unsigned l)
+{
+    uint32_t d = w->t->n_embd;
+    matrix(w, "blk.%u.nextn.eh_proj.weight", l, d, 2 * d);
+    vector(w, "blk.%u.nextn.enorm.weight", l, d, 1);
+    vector(w, "blk.%u.nextn.hnorm.weight", l, d, 1);
+    vector(w, "blk.%u.nextn.shared_head_norm.weight", l, d, 1);
+}
+
 static bool is_delta_net(const struct toy *t, unsigned l)
 {
-    bool some = is_one(t, " qwen35 qwen35moe ");
+    bool some = is_one(t, " qwen35 qwen35moe ") && !predicts(t, l);
     return some && (l + 1) % (uint32_t)number(t, "full_attention_interval");
 }
 
@@ -513,6 +528,8 @@ static void llama_tensors(struct writer *w)
             delta_net_tensors(w, l);
         else
             attention_tensors(w, l);
+        if (predicts(t, l))
+            predictor_tensors(w, l);
         if (post)
             vector(w, bare ? "blk.%u.post_attention_norm" : "blk.%u.post_attention_norm.weight", l,
                    d, 1);

@@ -135,7 +135,7 @@ extern struct cli_session_options {
     const char *kv;     /* NULL: the model's default */
     const char *prefix; /* of cli_prefix_option_list; NULL: chosen by the prompt */
     uint32_t lookup;    /* of cli_lookup_option_list: guesses, in sessions that generate */
-    const char *draft;  /* of cli_lookup_option_list: path of the draft model, or NULL */
+    const char *draft;  /* of cli_lookup_option_list: path of the draft model; "mtp"; or NULL */
 } cli_session_options;
 extern const struct cli_option cli_session_option_list[], cli_prefix_option_list[],
     cli_lookup_option_list[];
@@ -176,8 +176,8 @@ bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_pre
    CLI_OK, or CLI_FAILED without either. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
 
-/* Opens the model of --draft, if it is given, for sessions of m. Returns CLI_OK, CLI_FAILED or
-   CLI_USAGE. */
+/* Opens the model of --draft, if it is given and not "mtp", for sessions of m. Returns CLI_OK,
+   CLI_FAILED or CLI_USAGE. */
 int cli_open_draft(const struct tft_model *m);
 void cli_close_draft(void);
 

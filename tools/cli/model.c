@@ -81,7 +81,8 @@ const struct cli_option cli_lookup_option_list[] = {
      "guess up to N next tokens, at most 14, where the text repeats itself; 0: none. The output "
      "stays the same, in less time"},
     {0, "draft", CLI_TEXT, &cli_session_options.draft, "MODEL",
-     "guess next tokens with MODEL too, a smaller model with the same vocabulary"},
+     "guess next tokens with MODEL too, a smaller model with the same vocabulary; mtp: with the "
+     "block of the model's own file that predicts further tokens"},
     {0},
 };
 
@@ -169,6 +170,12 @@ static int opened_by_mpi(enum tft_status status, const struct tft_error *err)
     return status == TFT_OK ? CLI_OK : cli_fail("%s%s", err->msg, remedy(err->msg));
 }
 
+/* Whether the draft tokens are those of the model's own predictor. A file of this name is ./mtp. */
+static bool drafts_itself(void)
+{
+    return cli_session_options.draft && strcmp(cli_session_options.draft, "mtp") == 0;
+}
+
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     const struct cli_model_options *o = &cli_model_options;
@@ -194,6 +201,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         .gpu_layers = o->gpu_layers,
         .ignore_keys = o->ignore_keys,
         .experts_bytes = o->experts_bytes,
+        .predictor = drafts_itself(),
     };
     enum tft_status status = tft_model_open(m, path, &opts, &err);
     if (opts.device && strcmp(opts.device, "mpi") == 0) {
@@ -234,7 +242,7 @@ static bool keep_reading(void *user, double done)
     return !cli_interrupted();
 }
 
-/* The model of --draft; NULL: none. */
+/* The model of --draft; NULL: none, or the predictor. */
 static struct tft_model *draft_model;
 
 /* Ctrl-C ends the draft model's computation, which is long if it reads the prompt. */
@@ -283,6 +291,8 @@ int cli_open_draft(const struct tft_model *m)
         return CLI_OK;
     if (!cli_session_options.lookup)
         return cli_usage("--draft makes draft tokens, and --lookup 0 allows none: leave one out");
+    if (drafts_itself())
+        return CLI_OK;
     if (tft_model_open(&draft_model, cli_session_options.draft, &o, &err) != TFT_OK)
         return cli_fail("--draft: %s", err.msg);
     return check_draft(m);

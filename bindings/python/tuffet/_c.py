@@ -39,7 +39,7 @@ class tft_model_opts(Structure):
                 ("progress", PROGRESS), ("progress_user", c_void_p), ("device", c_char_p),
                 ("gpu_layers", c_uint32), ("tokenizer_data", c_void_p),
                 ("tokenizer_size", c_size_t), ("ignore_keys", c_char_p),
-                ("experts_bytes", c_uint64)]
+                ("experts_bytes", c_uint64), ("predictor", c_bool)]
 
 
 class tft_model_info(Structure):

@@ -47,6 +47,7 @@ pub struct tft_model_opts {
     pub tokenizer_size: usize,
     pub ignore_keys: *const c_char,
     pub experts_bytes: u64,
+    pub predictor: bool,
 }
 
 #[repr(C)]

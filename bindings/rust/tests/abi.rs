@@ -45,7 +45,7 @@ fn structs_are_those_of_the_header() {
     check!(t, tft_error { code os offset msg reserved });
     check!(t, tft_model_opts { size allocator tokenizer weights vocab_only n_threads progress
         progress_user device gpu_layers tokenizer_data tokenizer_size ignore_keys
-        experts_bytes });
+        experts_bytes predictor });
     check!(t, tft_model_info { size arch name n_params weight_bytes matmul_macs kv_width n_vocab
         n_ctx n_embd n_layer n_head n_head_kv head_dim n_ff weights n_prefix prefix_bos state_bytes
         n_expert n_expert_used n_device pooling add_eos });

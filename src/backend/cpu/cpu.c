@@ -85,6 +85,8 @@ const struct tft_backend tft_backend_cpu = {
         .layer_embed = tft_cpu_layer_embed,
         .embed_gate = tft_cpu_embed_gate,
         .keep_hidden = tft_cpu_keep_hidden,
+        .norm_y = tft_cpu_norm_y,
+        .predict_input = tft_cpu_predict_input,
         .gather = tft_pass_gather,
         .logits = tft_cpu_logits,
     },

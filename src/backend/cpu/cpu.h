@@ -7,6 +7,7 @@
  *                  the work on one span, for both;
  *                  int8.c on one of slots that are bytes
  *      conv.c      short convolutions; delta.c delta nets
+ *      predict.c   the input of a block that predicts a further token
  *      experts.c   mixtures of experts
  *      ahead.c     reading experts ahead of their use
  *      layer_embed.c  per-layer embeddings
@@ -86,6 +87,11 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
 /* ---- conv.c */
 
 void tft_cpu_short_conv(struct tft_pass *p, const struct tft_layer *b);
+
+/* ---- predict.c */
+
+void tft_cpu_norm_y(struct tft_pass *p, const struct tft_norm *w);
+void tft_cpu_predict_input(struct tft_pass *p);
 
 /* ---- delta.c */
 
