@@ -7,6 +7,7 @@
 #include "caches.h"
 #include "expert_toys.h"
 #include "fed.h"
+#include "half_toys.h"
 #include "layer_toys.h"
 #include "memory.h"
 #include "more_toys.h"
@@ -316,6 +317,7 @@ static void every_architecture(void **state)
         size_t n;
     } lists[] = {{more_toys, N_MORE},
                  {layer_toys, sizeof layer_toys / sizeof *layer_toys},
+                 {half_toys, N_HALF},
                  {expert_toys, sizeof expert_toys / sizeof *expert_toys}};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (size_t i = 0; i < lists[l].n; i++) {
@@ -652,6 +654,7 @@ static void the_model_as_its_own_draft(void **state)
     is_its_own_draft(&small);
     is_its_own_draft(&state_toys[0]);
     is_its_own_draft(&state_toys[2]);
+    is_its_own_draft(&state_toys[4]);
 }
 
 /* Guesses of another model, which seldom hold; drafts with less room, and sessions that slide. */

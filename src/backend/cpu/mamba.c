@@ -81,6 +81,6 @@ static void mamba(struct tft_pass *p, const struct tft_layer *b)
 
 void tft_cpu_mamba(struct tft_pass *p, const struct tft_layer *b)
 {
-    tft_pass_by_seq(p, mamba, b);
+    tft_pass_by_state(p, mamba, b);
     tft_cpu_quantize(p, TFT_A, tft_layer_mamba_out(b)->in);
 }
