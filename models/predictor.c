@@ -13,12 +13,13 @@ static bool has_own_tables(const struct tft_load *ld, unsigned layer)
 
 static void refuse(struct tft_load *ld, unsigned layer)
 {
-    if (layer >= ld->n_block)
+    if (layer >= ld->n_block || !tft_load_has_linear(ld, "blk.%u.nextn.eh_proj", layer))
         tft_load_fail(ld, TFT_ERR_ARG, "there is no block that predicts further tokens in it");
-    if (ld->w8a8)
+    if (tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS) ||
+        tft_source_value(ld->s, TFT_KEY_PREFIX_NAMES))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "the block that predicts further tokens is not computed in a file of tuffet "
-                      "quantize yet");
+                      "a block that predicts further tokens has no part in the file's prefix: make "
+                      "the file with --intact none");
     if (has_own_tables(ld, layer))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "a block that predicts further tokens with an embedding or a head of its own "
@@ -32,11 +33,13 @@ void tft_predictor_load(struct tft_load *ld)
     unsigned layer = m->n_layer;
     uint32_t d = m->n_embd;
     uint64_t before = m->weight_bytes;
+    bool w8a8 = ld->w8a8;
     if (!ld->predictor)
         return;
     refuse(ld, layer);
     if (ld->status != TFT_OK)
         return;
+    ld->w8a8 = false; /* tuffet quantize copies the block */
     tft_transformer_block(ld, layer);
     r->proj = tft_load_linear(ld, "blk.%u.nextn.eh_proj", layer, d, 2 * d, false);
     r->embed = tft_load_norm(ld, "blk.%u.nextn.enorm", layer, d, false);
@@ -45,6 +48,7 @@ void tft_predictor_load(struct tft_load *ld)
                  ? tft_load_norm(ld, "blk.%u.nextn.shared_head_norm", layer, d, false)
                  : m->out_norm;
     tft_load_state(ld, tft_load_layer(ld, layer), d);
+    ld->w8a8 = w8a8;
     m->parts |= TFT_BIT(TFT_PART_PREDICTOR);
     if (ld->status == TFT_OK)
         r->bytes = m->weight_bytes - before + m->output.w.format->bytes(&m->output.w);

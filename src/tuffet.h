@@ -212,8 +212,8 @@ struct tft_model_opts {
                                 cgroup, the experts get what the rest of the file leaves */
     bool predictor; /* open the block that predicts a further token, too: sessions with a lookup
                        take its draft tokens. TFT_ERR_ARG: the file has none, or of another
-                       architecture than qwen35 and qwen35moe. TFT_ERR_UNSUPPORTED: a file of
-                       tuffet quantize, or on a device. */
+                       architecture than qwen35 and qwen35moe. TFT_ERR_UNSUPPORTED: the file has
+                       a prefix, or the model is opened on a device. */
 };
 
 /*

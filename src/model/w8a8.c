@@ -210,7 +210,10 @@ void tft_w8a8_inputs(struct tft_load *ld)
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)
         layer_inputs(ld, &a, l);
     if (tft_model_predicts(m) && ld->status == TFT_OK) {
-        layer_inputs(ld, &a, m->n_layer);
+        bool w8a8 = ld->w8a8;
+        ld->w8a8 = false; /* of floats, or codes, in every file */
+        layer_inputs(ld, &(struct input_arrays){0}, m->n_layer);
+        ld->w8a8 = w8a8;
         m->predictor.in = (struct tft_input){.index = TFT_NO_INDEX};
         connect(m, &m->predictor.proj, &m->predictor.in);
     }
@@ -222,6 +225,27 @@ void tft_w8a8_inputs(struct tft_load *ld)
 }
 
 /* ---------------------------------------------------------------------------------------- cache */
+
+/* Layers of the cache that the file's numbers are for: not the predictor's, which is the last. */
+static uint32_t calibrated_layers(const struct tft_model *m)
+{
+    return m->n_kv_layer - tft_model_predicts(m);
+}
+
+/* data: [calibrated_layers, n] of 4 bytes; the predictor's layer gets the numbers of the layer
+   before. */
+static const void *for_all_layers(struct tft_load *ld, const void *data, size_t n)
+{
+    uint32_t layers = calibrated_layers(ld->m);
+    if (!tft_model_predicts(ld->m))
+        return data;
+    char *to = tft_arena_take(&ld->arena, layers + 1, 4 * n);
+    if (to && data) {
+        memcpy(to, data, layers * 4 * n);
+        memcpy(to + layers * 4 * n, to + (layers - 1) * 4 * n, 4 * n);
+    }
+    return to;
+}
 
 /* In a model whose layers differ, tensors have one dimension: a layer after the other. */
 static bool layers_differ(const struct tft_model *m)
@@ -240,7 +264,7 @@ static const void *by_channel(struct tft_load *ld, const char *name, enum tft_dt
 {
     const struct tft_model *m = ld->m;
     const uint64_t differ[4] = {m->kv_numbers, 1, 1, 1},
-                   equal[4] = {m->head_dim, m->n_head_kv, m->n_kv_layer, 1};
+                   equal[4] = {m->head_dim, m->n_head_kv, calibrated_layers(m), 1};
     return tft_load_exactly(ld, name, type, layers_differ(m) ? differ : equal);
 }
 
@@ -264,7 +288,7 @@ static const int32_t *key_order(struct tft_load *ld)
     if (m->head_dim > TFT_CODED_DIM)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s: heads of %u channels; at most %d can be reordered",
                       TFT_KEY_KV_ORDER, m->head_dim, TFT_CODED_DIM);
-    for (uint32_t l = 0; ld->status == TFT_OK && knows_heads(m) && l < m->n_kv_layer; l++) {
+    for (uint32_t l = 0; ld->status == TFT_OK && knows_heads(m) && l < calibrated_layers(m); l++) {
         struct tft_kv_heads own = tft_model_kv_heads(m, l);
         for (uint32_t h = 0; h < own.n; h++, at += own.dim)
             if (!is_permutation(at, own.dim))
@@ -272,7 +296,7 @@ static const int32_t *key_order(struct tft_load *ld)
                               "%s is not a permutation of the channels in layer %u, KV head %u",
                               TFT_KEY_KV_ORDER, l, h);
     }
-    return order;
+    return for_all_layers(ld, order, (size_t)m->n_head_kv * m->head_dim);
 }
 
 static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
@@ -281,17 +305,18 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
     uint64_t groups = (m->head_dim + group - 1) / group, n = 0;
     if (!knows_heads(m))
         return NULL;
-    for (uint32_t l = 0; l < m->n_kv_layer; l++) {
+    for (uint32_t l = 0; l < calibrated_layers(m); l++) {
         struct tft_kv_heads own = tft_model_kv_heads(m, l);
         n += (uint64_t)own.n * ((own.dim + group - 1) / group);
     }
-    const uint64_t differ[4] = {n, 1, 1, 1}, equal[4] = {groups, m->n_head_kv, m->n_kv_layer, 1};
+    const uint64_t differ[4] = {n, 1, 1, 1},
+                   equal[4] = {groups, m->n_head_kv, calibrated_layers(m), 1};
     const float *alpha = tft_load_exactly(ld, name, TFT_F32, layers_differ(m) ? differ : equal);
     for (uint64_t i = 0; ld->status == TFT_OK && i < n; i++)
         if (!(alpha[i] > 0 && alpha[i] <= 1))
             tft_load_fail(ld, TFT_ERR_FORMAT, "%s has a number that is not above 0 and at most 1",
                           name);
-    return alpha;
+    return for_all_layers(ld, alpha, (size_t)groups * m->n_head_kv);
 }
 
 /* The calibration by `tuffet quantize` for the file's own cache policy. A tensor that the policy
@@ -326,5 +351,7 @@ void tft_w8a8_kv(struct tft_load *ld)
         load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
-        m->key_importance = by_channel(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32);
+        m->key_importance =
+            for_all_layers(ld, by_channel(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32),
+                           (size_t)m->n_head_kv * m->head_dim);
 }

@@ -5,9 +5,9 @@
 #include "test.h"
 
 #include "base/splitmix64.h"
-#include "fed.h"
 #include "paths.h"
 #include "run/feed.h"
+#include "w8a8.h"
 
 enum { CAPACITY = 160, DRAFTS = 5, STEPS = 120 };
 
@@ -17,7 +17,7 @@ static const struct toy_number numbers[] = {
     {"ssm.state_size", TOY_U32, 32},    {"ssm.inner_size", TOY_U32, 96},
     {"ssm.conv_kernel", TOY_U32, 2},    {"full_attention_interval", TOY_U32, 2},
     {"nextn_predict_layers", TOY_U32, 1}, {0}};
-static const struct toy toy = {.arch = "qwen35",
+static const struct toy mtp = {.arch = "qwen35",
                                .n_vocab = 33,
                                .n_ctx = 400,
                                .n_embd = 52,
@@ -110,7 +110,7 @@ static void same(const struct pair *t)
     assert_int_equal(tft_pos(t->s), tft_pos(t->plain));
     assert_int_equal(!x, !y);
     if (x)
-        assert_memory_equal(x, y, toy.n_vocab * sizeof *x);
+        assert_memory_equal(x, y, mtp.n_vocab * sizeof *x);
 }
 
 /* The draft token, if there is one; or one that no block has proposed. */
@@ -118,7 +118,7 @@ static int32_t next(struct pair *t)
 {
     if (t->s->lookup.ahead && chance(t, 3))
         return t->s->tokens[t->s->pos];
-    return (int32_t)chance(t, toy.n_vocab);
+    return (int32_t)chance(t, mtp.n_vocab);
 }
 
 static void both(struct pair *t, const int32_t *tokens, size_t n)
@@ -137,7 +137,7 @@ static void step(struct pair *t)
     switch (chance(t, 8)) {
     case 0:
         for (size_t i = 0; i < more; i++)
-            tokens[i] = (int32_t)chance(t, toy.n_vocab);
+            tokens[i] = (int32_t)chance(t, mtp.n_vocab);
         both(t, tokens, more);
         break;
     case 1:
@@ -154,17 +154,19 @@ static void step(struct pair *t)
     }
 }
 
-static void the_bits_of_the_model_without(void **state)
+/* The last one needs the importance of channels, which quantize measures. */
+enum { CACHES = 6 };
+static const char *const kv[CACHES] = {"f16", "f32", "i8", "kivi:window=32,group=16",
+                                       "kivi:kr=fill:32,vr=window:16,group=16",
+                                       "tuffet:window=32,group=32"};
+
+static void without(const char *path, int caches)
 {
-    (void)state;
-    static const char *const kv[] = {"f16", "f32", "i8", "kivi:window=32,group=16",
-                                     "kivi:kr=fill:32,vr=window:16,group=16"};
-    const char *path = written(&toy);
     struct tft_model *m = predicting(path), *plain = opened(path);
     assert_int_equal(m->n_kv_layer, plain->n_kv_layer + 1);
-    assert_int_equal(m->state_size, plain->state_size + toy.n_embd);
-    for (int i = 0; i < 10; i++) {
-        struct tft_session_opts o = {.kv = kv[i % 5],
+    assert_int_equal(m->state_size, plain->state_size + mtp.n_embd);
+    for (int i = 0; i < 2 * caches; i++) {
+        struct tft_session_opts o = {.kv = kv[i % caches],
                                      .n_threads = 1 + i % 3,
                                      .n_batch = i % 2 ? 16 : 64,
                                      .capacity = CAPACITY,
@@ -188,16 +190,38 @@ static void the_bits_of_the_model_without(void **state)
     tft_model_close(m);
 }
 
+static void the_bits_of_the_model_without(void **state)
+{
+    (void)state;
+    without(written(&mtp), CACHES - 1);
+}
+
+/* tuffet quantize copies the block. */
+static void the_same_in_w8a8(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&mtp);
+    o.n_prefix = 0;
+    without(quantized(&mtp, &o), CACHES);
+    o.n_prefix = 3;
+    struct tft_model_opts mo = {.size = sizeof mo, .predictor = true};
+    struct tft_model *m;
+    struct tft_error err;
+    assert_int_equal(tft_model_open(&m, quantized(&mtp, &o), &mo, &err), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "has no part in the file's prefix"));
+    tft_model_close(opened(in_folder("q.gguf")));
+}
+
 /* Sessions that share passes: each proposes the same as alone. */
 static void beside_another(void **state)
 {
     (void)state;
-    struct tft_model *m = predicting(written(&toy));
+    struct tft_model *m = predicting(written(&mtp));
     struct tft_session_opts o = {.lookup = DRAFTS, .n_threads = 2, .capacity = CAPACITY};
     struct tft_session *s[2] = {session(m, o), session(m, o)}, *alone = session(m, o);
     struct tft_batch *batch;
     int32_t ids[60];
-    toy_tokens(3, toy.n_vocab, ids, 60);
+    toy_tokens(3, mtp.n_vocab, ids, 60);
     assert_int_equal(tft_batch_open(&batch, m, NULL, NULL), TFT_OK);
     struct tft_step steps[] = {{.session = s[0], .tokens = ids, .n = 20},
                                {.session = s[1], .tokens = ids + 20, .n = 39}};
@@ -211,7 +235,7 @@ static void beside_another(void **state)
     }
     assert_memory_equal(s[1]->tokens + 40, alone->tokens + 40, DRAFTS * sizeof(int32_t));
     assert_memory_equal(s[1]->predicted, alone->predicted,
-                        (1 + DRAFTS) * toy.n_embd * sizeof(float));
+                        (1 + DRAFTS) * mtp.n_embd * sizeof(float));
     for (int i = 0; i < 2; i++)
         tft_session_close(s[i]);
     tft_session_close(alone);
@@ -235,10 +259,13 @@ static void files_without_it(void **state)
 {
     (void)state;
     static const char why[] = "there is no block that predicts further tokens in it";
-    struct toy t = toy;
-    t.numbers = NULL;
+    struct toy_number fewer[sizeof numbers / sizeof *numbers] = {{0}};
+    struct toy t = mtp;
+    memcpy(fewer, numbers, sizeof numbers - 2 * sizeof *numbers); /* without nextn_predict_layers */
+    t.numbers = fewer;
     refuses(&t, why);
     t.arch = "llama";
+    t.numbers = NULL;
     refuses(&t, why);
 }
 
@@ -247,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_logits_of_the_peer),
         cmocka_unit_test(the_bits_of_the_model_without),
+        cmocka_unit_test(the_same_in_w8a8),
         cmocka_unit_test(beside_another),
         cmocka_unit_test(files_without_it),
     };

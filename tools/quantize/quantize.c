@@ -462,6 +462,8 @@ static void put_tensors(struct conversion *c, enum write_pass pass)
     if (!failed(c))
         put_head(c);
     if (!failed(c))
+        write_predictors(&c->file);
+    if (!failed(c))
         write_prefix(&c->file, c->prefix_k, c->prefix_v);
     if (!failed(c) && pass == WRITE_DATA)
         key_importance_finish(&c->importance);

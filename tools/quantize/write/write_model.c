@@ -362,6 +362,32 @@ void write_head(struct model_writer *f)
     put_vector(f, "output", 0, ".bias", m->output.bias, m->n_vocab, NULL);
 }
 
+/* Whether t belongs to a block after the layers. */
+static bool is_beyond(const struct tft_model *m, const struct tft_tensor *t)
+{
+    char name[80];
+    unsigned block;
+    snprintf(name, sizeof name, "%.*s", (int)(t->name.n < 79 ? t->name.n : 79), t->name.p);
+    return sscanf(name, "blk.%u.", &block) == 1 && block >= m->n_layer;
+}
+
+/* They read the residual stream, so they are left out where it is rotated. */
+void write_predictors(struct model_writer *f)
+{
+    const struct tft_source *s = &f->m->source;
+    for (size_t i = 0; i < s->n_tensor && !f->y->rotation.n; i++) {
+        const struct tft_tensor *t = &s->tensor[i];
+        if (!is_beyond(f->m, t))
+            continue;
+        if (f->pass == WRITE_DATA)
+            tft_gguf_put_data(f->w, t->data, (size_t)t->bytes);
+        else
+            f->n_tensors++;
+        if (f->pass == WRITE_DESCRIPTIONS)
+            tft_gguf_put_tensor(f->w, t->name, t->type, t->n_dims, t->ne);
+    }
+}
+
 /* The states after the prefix. */
 static void put_state(struct model_writer *f)
 {
