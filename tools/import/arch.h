@@ -50,6 +50,8 @@ enum {
     IMPORT_TURNED = 1 << 21,   /* matrices of experts have inputs as rows. With IMPORT_GATE or
                                   IMPORT_UP, columns of the gate and of up are in turns, and so are
                                   numbers of their biases */
+    IMPORT_PREDICTING = 1 << 23, /* the block that predicts a further token: its tensors are
+                                    "mtp.", and those of its layer "mtp.layers.0." */
     IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number */
 };
 
@@ -61,7 +63,7 @@ enum {
  *      2           2 F
  *      P           positions: n_ctx
  *      X M S       n_expert, n_ff_expert, n_ff_shared
- *      3 L         3 D, n_taps
+ *      3 T L       3 D, 2 D, n_taps
  *      R           2 Q: for each head, the rows of queries, then the rows of a gate
  *      N Y Z C     of a delta net: heads of values, numbers of one head, of all heads, channels
  *      O W U I     of Mamba-2: heads, numbers of all heads, channels, rows of the first matrix

@@ -197,7 +197,7 @@ void import_values(struct import *im)
         {"vocab_size", im->n_vocab},
         {"context_length", im->context},
         {"embedding_length", im->n_embd},
-        {"block_count", im->n_layer},
+        {"block_count", im->n_layer + im->n_predict},
         {"attention.head_count", im->n_head},
         {"attention.key_length", im->head_dim},
         {"attention.value_length", im->head_dim},

@@ -181,6 +181,14 @@ const struct import_tensor list_lfm2_ffn[] = {
     {0},
 };
 
+const struct import_tensor list_predictor[] = {
+    {"fc.weight", "blk.%u.nextn.eh_proj.weight", "DT", IMPORT_PREDICTING},
+    {"pre_fc_norm_embedding.weight", "blk.%u.nextn.enorm.weight", "D", IMPORT_PREDICTING},
+    {"pre_fc_norm_hidden.weight", "blk.%u.nextn.hnorm.weight", "D", IMPORT_PREDICTING},
+    {"norm.weight", "blk.%u.nextn.shared_head_norm.weight", "D", IMPORT_PREDICTING},
+    {0},
+};
+
 /* Layers have attention, with a gate, or a delta net. */
 const struct import_tensor list_qwen35[] = {
     {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},

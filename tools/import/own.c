@@ -389,8 +389,21 @@ static bool qwen35_attends(const struct import *im, size_t l)
                 : fmod((double)l + 1, interval > 0 ? interval : 4) == 0;
 }
 
+/* Blocks that predict further tokens, if their tensors are there. One with an embedding of its own
+   is left out, and one of a quantized folder. */
+static uint64_t predicting(const struct import *im)
+{
+    const unsigned char *data;
+    const json_t *n = import_find(im, "mtp_num_hidden_layers");
+    bool own = json_is_true(import_find(im, "mtp_use_dedicated_embeddings")),
+         quantized = import_find(im, "quantization_config");
+    return !own && !quantized && json_integer_value(n) == 1 &&
+           import_folder_find(&im->folder, "mtp.fc.weight", &data);
+}
+
 void import_qwen35_dimensions(struct import *im)
 {
+    im->n_predict = predicting(im);
     uint64_t values = import_whole(im, "linear_value_head_dim", IMPORT_NEEDED);
     im->n_taps = import_whole(im, "linear_conv_kernel_dim", IMPORT_NEEDED);
     im->delta.k_heads = import_whole(im, "linear_num_key_heads", IMPORT_NEEDED);
@@ -442,7 +455,8 @@ void import_qwen3vl_values(struct import *im)
 
 void import_qwen35_values(struct import *im)
 {
-    bool *state = calloc((size_t)im->n_layer, sizeof *state);
+    size_t blocks = (size_t)(im->n_layer + im->n_predict);
+    bool *state = calloc(blocks, sizeof *state);
     const struct {
         const char *key;
         uint64_t n;
@@ -460,7 +474,10 @@ void import_qwen35_values(struct import *im)
         state[l] = !im->kv_heads[l];
     if (state)
         tft_gguf_put_array(im->gguf, import_key(im, "attention.recurrent_layers"),
-                           TFT_VALUE_BOOL, state, (size_t)im->n_layer);
+                           TFT_VALUE_BOOL, state, blocks);
+    if (im->n_predict)
+        tft_gguf_put_u32(im->gguf, import_key(im, "nextn_predict_layers"),
+                         (uint32_t)im->n_predict);
     free(state);
 }
 

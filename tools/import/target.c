@@ -25,6 +25,7 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'A': return (im->n_head + 2 * im->n_head_kv) * im->head_dim;
     case '2': return 2 * im->n_ff;
     case '3': return 3 * im->n_embd;
+    case 'T': return 2 * im->n_embd;
     case 'R': return 2 * im->n_head * im->head_dim;
     case 'N': return im->delta.v_heads;
     case 'Y': return im->delta.dim;

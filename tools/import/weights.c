@@ -276,8 +276,10 @@ static void write(struct import *im, struct import_weights *w, const struct impo
 /* Whether layers of this kind have the tensor. */
 static bool has_tensor(const struct import *im, const struct import_tensor *rule, unsigned layer)
 {
-    bool attends = !im->kv_heads || im->kv_heads[layer], mixed = layer >= im->n_leading;
-    return !((rule->how & IMPORT_ATTENDING && !attends) ||
+    bool predicts = layer >= im->n_layer,
+         attends = predicts || !im->kv_heads || im->kv_heads[layer], mixed = layer >= im->n_leading;
+    return !((rule->how & IMPORT_PREDICTING && !predicts) ||
+             (rule->how & IMPORT_ATTENDING && !attends) ||
              (rule->how & IMPORT_STATEFUL && attends) || (rule->how & IMPORT_DENSE && mixed) ||
              (rule->how & IMPORT_MIXED && !mixed) ||
              (rule->how & IMPORT_SHARED && !im->n_ff_shared) ||
@@ -312,8 +314,8 @@ static struct safetensor *find_tensor(const struct import *im, const struct impo
 static void visit(struct import *im, struct import_weights *w, const struct import_tensor *rule,
                   unsigned layer)
 {
-    struct import_target t = {.rule = rule, .layer = layer};
-    struct safetensor *found = find_tensor(im, w, rule, layer, t.from, &t.data);
+    struct import_target t = {.rule = rule, .layer = layer - w->first};
+    struct safetensor *found = find_tensor(im, w, rule, t.layer, t.from, &t.data);
     if (found)
         found->used = true;
     if ((rule->how & IMPORT_HEAD && w->tied) ||
@@ -365,9 +367,16 @@ static bool visit_layer(struct import *im, struct import_weights *w, unsigned la
 /* Returns false after a failure, or if progress() does. */
 static bool walk(struct import *im, struct import_weights *w)
 {
+    const char *prefix = w->prefix;
     bool on = visit_layer(im, w, 0, false);
     for (uint64_t l = 0; l < im->n_layer && on; l++)
         on = visit_layer(im, w, (unsigned)l, true);
+    w->prefix = "mtp.";
+    w->first = (unsigned)im->n_layer;
+    for (uint64_t i = 0; i < im->n_predict && on; i++)
+        on = visit_layer(im, w, (unsigned)(im->n_layer + i), true);
+    w->prefix = prefix;
+    w->first = 0;
     return on;
 }
 

@@ -11,6 +11,7 @@ struct import_weights {
 
     /* private */
     const char *prefix; /* of the folder's names */
+    unsigned first;     /* the block of the file whose names in the folder have the number 0 */
     bool tied;
     enum { IMPORT_PLAN, IMPORT_DESCRIBE, IMPORT_WRITE } pass;
     struct import_plan {

@@ -197,6 +197,10 @@ static const struct {
     {" bitnet ", "ffn_down", "mlp.down_proj", WIDENED},
     {NULL, "attn_sub_norm", "self_attn.attn_sub_norm", AS_IT_IS},
     {NULL, "ffn_sub_norm", "mlp.ffn_sub_norm", AS_IT_IS},
+    {NULL, "nextn.eh_proj", "fc", AS_IT_IS},
+    {NULL, "nextn.enorm", "pre_fc_norm_embedding", AS_IT_IS},
+    {NULL, "nextn.hnorm", "pre_fc_norm_hidden", AS_IT_IS},
+    {NULL, "nextn.shared_head_norm", "norm", AS_IT_IS},
     {NULL, "attn_norm", "input_layernorm", AS_IT_IS},
     {NULL, "ffn_norm", "post_attention_layernorm", AS_IT_IS},
     {NULL, "post_attention_norm", "post_attention_layernorm", AS_IT_IS},
@@ -246,6 +250,15 @@ static bool is(const struct toy *t, const char *arch)
     return strcmp(t->arch, arch) == 0;
 }
 
+/* The last blocks that predict further tokens. */
+static uint32_t predicting(const struct toy *t)
+{
+    const struct toy_number *n = t->numbers;
+    while (n && n->key && strcmp(n->key, "nextn_predict_layers"))
+        n++;
+    return n && n->key ? (uint32_t)n->x : 0;
+}
+
 /* The name of a tensor in the folder. False: it is not one of the folder. */
 static bool name_of(const struct toy *t, const char *gguf, char name[160], enum how *how)
 {
@@ -291,8 +304,14 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         bool bare = is_in(" exp_probs_b ssm_a ssm_d ssm_dt layer_output_scale attn_sinks ", part) ||
                     (is(t, "qwen35moe") && strstr(part, "_exps")) ||
                     (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
-        snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
-                 bare ? "" : kind);
+        uint32_t layers = t->n_layer - predicting(t);
+        if (strncmp(part, "nextn.", 6) == 0)
+            snprintf(name, 160, "mtp.%s%s", last, kind);
+        else if (layer >= layers)
+            snprintf(name, 160, "mtp.layers.%u.%s%s", layer - layers, last, bare ? "" : kind);
+        else
+            snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
+                     bare ? "" : kind);
     } else {
         return false;
     }
@@ -834,6 +853,8 @@ static void put_own(FILE *f, const struct toy *t)
         fputs("\"quantization_config\":{\"quant_method\":\"bitnet\","
               "\"quantization_mode\":\"online\"},",
               f);
+    if (predicting(t))
+        fprintf(f, "\"mtp_num_hidden_layers\":%u,", predicting(t));
     if (is(t, "qwen35"))
         fprintf(f,
                 "\"linear_conv_kernel_dim\":%d,\"linear_num_key_heads\":%d,"
@@ -931,7 +952,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
                       : classes[c].class_name,
             inside ? "\"text_config\":{" : "");
     fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
-            t->n_layer, old ? "n_positions" : "max_position_embeddings", t->n_ctx,
+            t->n_layer - predicting(t), old ? "n_positions" : "max_position_embeddings", t->n_ctx,
             old ? "n_embd" : "hidden_size", t->n_embd, old ? "n_head" : "num_attention_heads",
             t->n_head);
     fprintf(f, "\"%s\":%u,\"%s\":\"%s\",", old ? "n_inner" : "intermediate_size", t->n_ff,

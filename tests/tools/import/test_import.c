@@ -162,6 +162,13 @@ static void as_in_folders(struct toy t)
         same_model(&t, 1);
 }
 
+/* The numbers of state_toys[3], and a block that predicts a further token. */
+static const struct toy_number one_block_more[] = {
+    {"ssm.group_count", TOY_U32, 3}, {"ssm.time_step_rank", TOY_U32, 3},
+    {"ssm.state_size", TOY_U32, 32}, {"ssm.inner_size", TOY_U32, 96},
+    {"ssm.conv_kernel", TOY_U32, 2}, {"full_attention_interval", TOY_U32, 2},
+    {"nextn_predict_layers", TOY_U32, 1}, {0}};
+
 static void every_architecture(void **state)
 {
     (void)state;
@@ -173,6 +180,10 @@ static void every_architecture(void **state)
     same_model(&state_toys[2], 1); /* qwen35 */
     same_model(&state_toys[3], 1);
     same_model(&state_toys[4], 1); /* granitehybrid */
+    struct toy predicts = state_toys[3];
+    predicts.n_layer = 5;
+    predicts.numbers = one_block_more;
+    same_model(&predicts, 1);
     for (int i = 0; i < N_LAYER_TOYS; i++)
         as_in_folders(layer_folder_toy(i));
     for (int i = 0; i < N_EXPERTS; i++)
