@@ -59,6 +59,7 @@ enum { TFT_FILE_VERSION = 1 };
 #define TFT_KEY_NAMED_K "tuffet.prefix.%s.k"
 #define TFT_KEY_NAMED_V "tuffet.prefix.%s.v"
 #define TFT_KEY_NAMED_X "tuffet.prefix.%s.x"
+#define TFT_KEY_NAMED_STATE "tuffet.prefix.%s.state"
 enum {
     TFT_PREFIX_NAMES = 64, /* most names */
     TFT_PREFIX_NAME = 32,  /* most bytes of a name */

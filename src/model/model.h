@@ -304,6 +304,7 @@ struct tft_named_prefix {
     const int32_t *tokens;     /* [n] */
     const uint16_t *k, *v; /* [n_kv_layer, n, G, E] f16, keys rotated; G and E are the layer's */
     const float *x;            /* [D] as prefix_x, after the text */
+    const float *state;        /* [state_size] as prefix_state, after the text */
 };
 
 struct tft_model {

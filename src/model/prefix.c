@@ -43,6 +43,13 @@ static const float *residual(struct tft_load *ld, const char *name)
                : NULL;
 }
 
+/* The states after a prefix; NULL: no layer has one. */
+static const float *states(struct tft_load *ld, const char *name)
+{
+    uint64_t n = ld->m->state_size;
+    return n ? tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){n, 1, 1, 1}) : NULL;
+}
+
 /* The last n elements of v, as tokens. */
 static const int32_t *tokens(struct tft_load *ld, const struct tft_value *v, uint64_t n)
 {
@@ -105,9 +112,7 @@ void tft_prefix_load(struct tft_load *ld)
     m->prefix_k = rows(ld, TFT_KEY_PREFIX_K, m->n_prefix);
     m->prefix_v = rows(ld, TFT_KEY_PREFIX_V, m->n_prefix);
     m->prefix_x = residual(ld, TFT_KEY_PREFIX_X);
-    if (m->state_size)
-        m->prefix_state = tft_load_exactly(ld, TFT_KEY_PREFIX_STATE, TFT_F32,
-                                           (const uint64_t[4]){m->state_size, 1, 1, 1});
+    m->prefix_state = states(ld, TFT_KEY_PREFIX_STATE);
     load_text(ld, v);
 }
 
@@ -158,6 +163,7 @@ static struct tft_named_prefix named_prefix(struct tft_load *ld, struct tft_str 
     p.k = rows(ld, tft_prefix_key(key, TFT_KEY_NAMED_K, name), p.n);
     p.v = rows(ld, tft_prefix_key(key, TFT_KEY_NAMED_V, name), p.n);
     p.x = residual(ld, tft_prefix_key(key, TFT_KEY_NAMED_X, name));
+    p.state = states(ld, tft_prefix_key(key, TFT_KEY_NAMED_STATE, name));
     v = tft_source_value(ld->s, tft_prefix_key(key, TFT_KEY_NAMED_SYSTEM, name));
     if (v && !tft_value_str(v, &system))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a string", key);
@@ -191,9 +197,6 @@ void tft_prefix_load_named(struct tft_load *ld)
                       TFT_KEY_PREFIX_NAMES, TFT_PREFIX_NAMES);
         return;
     }
-    if (m->state_size)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "prefixes with names in a model whose layers have a state are not supported");
     m->n_named = (uint32_t)v->n;
     struct tft_named_prefix *list = tft_arena_take(&ld->arena, m->n_named, sizeof *list);
     const unsigned char *at = v->data;

@@ -280,7 +280,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->slide,
                   s->n_threads);
     tft_states_layout(&s->states, a, m->state_size, o->checkpoints, s->lookup.most);
-    s->states.first = m->prefix_state;
+    s->states.first = s->named ? s->named->state : m->prefix_state;
     s->filter.named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->filter.named) : NULL;
     for (int i = 0; i < TFT_KV_SIDES; i++)
         s->kv.at[i].is_named = s->filter.named;

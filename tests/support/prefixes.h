@@ -17,15 +17,15 @@ struct prefix_text {
 enum { PREFIX_ROWS = 1 << 15 };
 struct prefix_rows {
     uint16_t k[PREFIX_ROWS], v[PREFIX_ROWS];
-    float x[64];
+    float x[64], state[PREFIX_ROWS];
 };
 
-/* The rows of the newest n tokens, and the residual stream of the last of them. */
+/* The rows of the newest n tokens, and the residual stream and the states of the last of them. */
 static inline void prefix_rows_of(const struct tft_session *s, uint32_t n, struct prefix_rows *r)
 {
     const struct tft_model *m = s->m;
     uint32_t dim = m->head_dim, at = 0, end = s->kv.n_prefix + (uint32_t)tft_pos(s);
-    for (uint32_t l = 0; l < m->n_layer; l++)
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
         for (uint32_t pos = end - n; pos < end; pos++)
             for (uint32_t h = 0; h < m->n_head_kv; h++, at += dim) {
                 const uint16_t *panel = tft_kv_keys(&s->kv, l, h, pos - pos % TFT_KEY_PANEL);
@@ -35,6 +35,9 @@ static inline void prefix_rows_of(const struct tft_session *s, uint32_t n, struc
                 memcpy(r->v + at, tft_kv_values(&s->kv, l, h, pos), dim * sizeof *r->v);
             }
     memcpy(r->x, s->work->buf[TFT_X], m->n_embd * sizeof *r->x);
+    assert_true(m->state_size <= PREFIX_ROWS);
+    if (m->state_size)
+        memcpy(r->state, s->states.now, m->state_size * sizeof *r->state);
 }
 
 static inline const char *prefix_key(const struct prefix_text *p, const char *what)
@@ -66,7 +69,8 @@ static inline void put_prefix_tensors(struct tft_gguf_writer *w, const struct tf
                                       const struct prefix_text *p, const struct prefix_rows *r,
                                       bool data)
 {
-    const uint64_t ne[4] = {m->head_dim, m->n_head_kv, p->n, m->n_layer}, d = m->n_embd;
+    const uint64_t ne[4] = {m->head_dim, m->n_head_kv, p->n, m->n_kv_layer}, d = m->n_embd,
+                   states = m->state_size;
     size_t bytes = (size_t)(ne[0] * ne[1] * ne[2] * ne[3]) * sizeof *r->k;
     const struct {
         const char *what;
@@ -84,6 +88,11 @@ static inline void put_prefix_tensors(struct tft_gguf_writer *w, const struct tf
         tft_gguf_put_data(w, r->x, d * sizeof *r->x);
     else if (!p->no_x)
         tft_gguf_put_tensor(w, (struct tft_str){key, strlen(key)}, TFT_F32, 1, &d);
+    key = prefix_key(p, "state");
+    if (states && data)
+        tft_gguf_put_data(w, r->state, states * sizeof *r->state);
+    else if (states)
+        tft_gguf_put_tensor(w, (struct tft_str){key, strlen(key)}, TFT_F32, 1, &states);
 }
 
 /* Writes `to`: the model file `from` with n prefixes. A named one is computed after the tokens of

@@ -42,33 +42,73 @@ static void put_rows(struct work *w, uint32_t l, uint32_t first, uint32_t n, con
     }
 }
 
+static void copy_state(float *to, const float *from, const struct tft_layer *b)
+{
+    memcpy(to + b->state, from + b->state, b->state_size * sizeof *to);
+}
+
+/* A prefix begins with the state of layer b after the file's own. Without one, it is at position 0,
+   and begins with zeros. */
+static void begin_state(struct work *w, const struct tft_layer *b)
+{
+    if (b->state_size && w->made->n_prefix)
+        copy_state(w->y.prefix_state, w->made->prefix_state, b);
+}
+
+/* Passes go on where the one before ended. */
+static void run_pass(struct work *w, const struct layers_pass *pass)
+{
+    const struct tft_layer *b = &w->m->layer[pass->layer];
+    layers_run_pass(&w->y, pass);
+    if (pass->part == LAYERS_LAYER && b->state_size)
+        copy_state(w->y.prefix_state, w->y.s->states.now, b);
+}
+
+/* Before a prefix runs through layer l, which may share the rows of an earlier layer. */
+static void begin(struct work *w, const struct named_prefix *p, uint32_t l)
+{
+    const struct tft_layer *b = &w->m->layer[l];
+    begin_state(w, b);
+    if (b->mixer != TFT_MIX_ATTENTION || tft_layer_has_kv(b))
+        return;
+    size_t rows = p->n * tft_model_kv_before(w->m, b->kv_layer);
+    put_rows(w, l, w->made->n_prefix, p->n, p->k + rows, p->v + rows);
+}
+
+/* After that: the prefix gets its rows and its state of layer l. */
+static void end(struct work *w, struct named_prefix *p, uint32_t l)
+{
+    const struct tft_layer *b = &w->m->layer[l];
+    if (b->state_size)
+        copy_state(p->state, w->y.prefix_state, b);
+    if (!tft_layer_has_kv(b))
+        return;
+    size_t rows = p->n * tft_model_kv_before(w->m, b->kv_layer);
+    layers_kv(&w->y, l, w->made->n_prefix, p->n, p->k + rows, p->v + rows);
+    fold_prefix(&w->fold, p->v + rows, p->n, b->kv_layer);
+    fold_prefix_order(&w->fold, p->v + rows, p->n, b->kv_layer);
+}
+
 /* Runs all prefixes through one part of the model, in passes, each prefix after the file's own.
-   After a prefix, its rows of the layer are copied: the next prefix overwrites its slots. A layer
-   that shares them gets them back. */
+   After a prefix, its rows and its state of the layer are copied: the next prefix overwrites them.
+   A layer that shares rows gets them back. */
 static void run(struct work *w, struct layers_pass pass)
 {
-    const struct tft_layer *b = &w->m->layer[pass.layer];
-    bool own = pass.part == LAYERS_LAYER && tft_layer_has_kv(b),
-         shares = pass.part == LAYERS_LAYER && !own;
-    size_t before = own || shares ? tft_model_kv_before(w->m, b->kv_layer) : 0;
+    bool layer = pass.part == LAYERS_LAYER;
     float *x = w->y.text;
     for (uint32_t i = 0; i < w->n; i++) {
         struct named_prefix *p = &w->p[i];
-        size_t rows = p->n * before;
-        if (shares)
-            put_rows(w, pass.layer, w->made->n_prefix, p->n, p->k + rows, p->v + rows);
+        if (layer)
+            begin(w, p, pass.layer);
         for (uint32_t at = 0; at < p->n; at += pass.n, x += pass.n * w->y.stride) {
             pass.n = p->n - at < BATCH ? p->n - at : BATCH;
             pass.pos = w->made->n_prefix + at;
             pass.tokens = p->tokens + at;
             pass.x = x;
-            layers_run_pass(&w->y, &pass);
+            run_pass(w, &pass);
         }
-        if (!own)
-            continue;
-        layers_kv(&w->y, pass.layer, w->made->n_prefix, p->n, p->k + rows, p->v + rows);
-        fold_prefix(&w->fold, p->v + rows, p->n, b->kv_layer);
-        fold_prefix_order(&w->fold, p->v + rows, p->n, b->kv_layer);
+        if (layer)
+            end(w, p, pass.layer);
     }
 }
 
@@ -76,9 +116,11 @@ static void run(struct work *w, struct layers_pass pass)
 static void put_prefix(struct work *w, uint32_t l)
 {
     const struct tft_model *made = w->made;
-    size_t at = made->n_prefix * tft_model_kv_before(w->m, w->m->layer[l].kv_layer);
-    if (made->n_prefix)
-        put_rows(w, l, 0, made->n_prefix, made->prefix_k + at, made->prefix_v + at);
+    const struct tft_layer *b = &w->m->layer[l];
+    if (!made->n_prefix || b->mixer != TFT_MIX_ATTENTION)
+        return;
+    size_t at = made->n_prefix * tft_model_kv_before(w->m, b->kv_layer);
+    put_rows(w, l, 0, made->n_prefix, made->prefix_k + at, made->prefix_v + at);
 }
 
 /* The residual stream after the last layer, rotated like the file's. */
@@ -116,11 +158,12 @@ static bool alloc(struct work *w)
 {
     for (uint32_t i = 0; i < w->n; i++) {
         struct named_prefix *p = &w->p[i];
-        size_t numbers = (size_t)(p->n * w->m->kv_numbers);
+        size_t numbers = (size_t)(p->n * w->m->kv_numbers) + 1; /* there may be no cache */
         p->k = malloc(numbers * sizeof *p->k);
         p->v = malloc(numbers * sizeof *p->v);
         p->x = malloc(w->m->n_embd * sizeof *p->x);
-        if (!p->k || !p->v || !p->x)
+        p->state = malloc((w->m->state_size + 1) * sizeof *p->state);
+        if (!p->k || !p->v || !p->x || !p->state)
             return false;
     }
     w->value_order = malloc(width(w) * sizeof *w->value_order);
@@ -162,7 +205,8 @@ void named_rows_free(struct named_prefix *p, uint32_t n)
         free(p[i].k);
         free(p[i].v);
         free(p[i].x);
+        free(p[i].state);
         p[i].k = p[i].v = NULL;
-        p[i].x = NULL;
+        p[i].x = p[i].state = NULL;
     }
 }

@@ -12,8 +12,10 @@ struct named_prefix {
     const char *name, *system; /* NUL-terminated; system: NULL if unknown */
     const int32_t *tokens;     /* [n] */
     uint32_t n;
-    uint16_t *k, *v; /* [n_layer, n, G, E] f16, and */
-    float *x;        /* [D]: of the file, allocated by named_rows and freed by named_rows_free */
+    /* Of the file, allocated by named_rows and freed by named_rows_free: */
+    uint16_t *k, *v; /* [n_kv_layer, n, G, E] f16 */
+    float *x;        /* [D] */
+    float *state;    /* [state_size] */
 };
 
 /* Computes the rows of p: [n]. m: the float model, opened by tft_model_open_unexpanded; made: the

@@ -5,14 +5,15 @@
 
 #include <math.h>
 
+#include "more_toys.h"
 #include "simd/half.h"
 #include "tools/quantize/write/rewrite_model.h"
 #include "w8a8.h"
 
 enum { LONG = 530, SHORT = 4, REST = 40, MOST = 2 * LONG * 96 }; /* LONG: more than one pass */
 static int32_t named_text[LONG + SHORT + REST];
-static float factor[2 * 96];
-static int32_t order[2 * 96];
+static float factor[5 * 96];
+static int32_t order[5 * 96];
 static struct quantize_values values = {factor, order};
 
 static struct quantize_opts with_values(const struct toy *t)
@@ -73,13 +74,15 @@ static void same_rows(const struct tft_session *s, uint32_t first, const struct 
 {
     const struct tft_model *m = s->m;
     size_t at = 0, bytes = m->head_dim * sizeof(uint16_t);
-    for (uint32_t l = 0; l < m->n_layer; l++)
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
         for (uint32_t i = 0; i < p->n; i++)
             for (uint32_t h = 0; h < m->n_head_kv; h++, at += m->head_dim) {
                 assert_memory_equal(p->k + at, key(s, l, h, first + i), bytes);
                 assert_memory_equal(p->v + at, tft_kv_values(&s->kv, l, h, first + i), bytes);
             }
     assert_memory_equal(p->x, s->work->buf[TFT_X], m->n_embd * sizeof *p->x);
+    if (m->state_size)
+        assert_memory_equal(p->state, s->states.now, m->state_size * sizeof *p->state);
 }
 
 /* Without rotation, a value of the file is one of the model of floats. The second time, the file's
@@ -111,6 +114,46 @@ static void rows_of_the_model_of_floats(void **state)
             tft_session_close(s);
         }
         named_rows_free(p, 2);
+        tft_model_close(made);
+        tft_model_close(m);
+    }
+}
+
+/* Layers with a state: it goes on from the state after the file's prefix, also from one pass to the
+   next. A file with named prefixes has their states. */
+static void states_of_the_model_of_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const struct toy *t = &state_toys[i / 2 * 2]; /* lfm2, qwen35 */
+        struct quantize_opts o = with_values(t);
+        struct named_prefix p[2];
+        struct tft_error err;
+        o.rotate = QUANTIZE_ROTATE_NONE;
+        o.n_prefix = i % 2 ? 3 : 0;
+        struct tft_model *made = opened(quantized(t, &o)),
+                         *m = opened_as_floats(in_folder("m.gguf"));
+        computed(made, &o, p);
+        for (int j = 0; j < 2; j++) {
+            m->prefix_state = made->prefix_state;
+            struct tft_session *s = floats(m, made->prefix_k, made->prefix_v, o.n_prefix,
+                                           p[j].tokens, p[j].n);
+            same_rows(s, o.n_prefix, &p[j]);
+            tft_session_close(s);
+        }
+        if (rewrite_model(made, in_folder("named.gguf"),
+                          &(struct rewrite){.named = p, .n_named = 2}, &err) != TFT_OK)
+            fail_msg("%s", err.msg);
+        struct tft_model *with = opened(in_folder("named.gguf"));
+        struct tft_session *s = session(with, (struct tft_session_opts){.prefix = "long"});
+        size_t bytes = with->state_size * sizeof(float);
+        assert_memory_equal(s->states.now, p[0].state, bytes);
+        assert_int_equal(tft_prefill(s, named_text, 5), TFT_OK);
+        assert_int_equal(tft_rewind(s, 0), TFT_OK);
+        assert_memory_equal(s->states.now, p[0].state, bytes);
+        tft_session_close(s);
+        named_rows_free(p, 2);
+        tft_model_close(with);
         tft_model_close(made);
         tft_model_close(m);
     }
@@ -318,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_the_model_of_floats),
+        cmocka_unit_test(states_of_the_model_of_floats),
         cmocka_unit_test(in_the_basis_of_the_file),
         cmocka_unit_test(the_same_bits_however_fed),
         cmocka_unit_test(rewriting),

@@ -77,11 +77,6 @@ enum tft_status job_system_choose(struct job_system *c, struct job *j,
     size_t n = j->o->n_system;
     if (!n)
         return TFT_OK;
-    if (tft_model_has_states(m))
-        return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
-                        "%s: %s cannot have named prefixes (--intact-system): its layers have a "
-                        "state",
-                        m->source.name, m->arch->name);
     c->j = j;
     c->type = job_prefix_type(j);
     enum tft_status status = job_format_need(j);

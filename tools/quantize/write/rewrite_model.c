@@ -38,13 +38,18 @@ static void put_named_values(struct tft_gguf_writer *w, const struct rewrite *r)
         tft_gguf_put_strs(w, TFT_KEY_PREFIX_NAMES, names, r->n_named);
 }
 
-enum { ROW_TENSORS = 3 }; /* k, v and x of a named prefix */
+enum { ROW_TENSORS = 4 }; /* k, v, x and, if layers have one, the state of a named prefix */
+
+static uint32_t row_tensors(const struct tft_model *m)
+{
+    return m->state_size ? ROW_TENSORS : ROW_TENSORS - 1;
+}
 
 /* The new tensors have no codes. */
-static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, uint32_t n_named)
+static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, uint32_t more)
 {
     uint64_t at = tft_gguf_put_array_later(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32,
-                                           (size_t)v->n + ROW_TENSORS * n_named);
+                                           (size_t)v->n + more);
     for (uint64_t i = 0; i < v->n; i++) {
         int64_t code = 0;
         tft_value_int(v, i, &code);
@@ -64,15 +69,16 @@ static void put_tuning(struct tft_gguf_writer *w, const struct rewrite *r)
     tft_gguf_put_u32(w, TFT_KEY_TUNE_KEPT, r->kept);
 }
 
-static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
+static void put_values(struct tft_gguf_writer *w, const struct tft_model *m,
                        const struct rewrite *r)
 {
+    const struct tft_source *s = &m->source;
     for (size_t i = 0; i < s->n_value; i++) {
         const struct tft_value *v = &s->value[i];
         if (tft_str_is(v->key, TFT_CHECKSUM_KEY))
             tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
         else if (r->n_named && tft_str_is(v->key, TFT_KEY_WEIGHT_CODES))
-            put_codes(w, v, r->n_named);
+            put_codes(w, v, row_tensors(m) * r->n_named);
         else if (!(r->k && describes_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
             tft_gguf_put_value(w, v);
     }
@@ -98,16 +104,18 @@ static void describe_named(struct tft_gguf_writer *w, const struct tft_model *m,
                            const struct rewrite *r)
 {
     static const char *const keys[ROW_TENSORS] = {TFT_KEY_NAMED_K, TFT_KEY_NAMED_V,
-                                                  TFT_KEY_NAMED_X};
+                                                  TFT_KEY_NAMED_X, TFT_KEY_NAMED_STATE};
     char key[TFT_PREFIX_KEY];
-    for (uint32_t i = 0; i < ROW_TENSORS * r->n_named; i++) {
-        const struct named_prefix *p = &r->named[i / ROW_TENSORS];
-        tft_prefix_key(key, keys[i % ROW_TENSORS], (struct tft_str){p->name, strlen(p->name)});
+    uint32_t n = row_tensors(m);
+    for (uint32_t i = 0; i < n * r->n_named; i++) {
+        const struct named_prefix *p = &r->named[i / n];
+        tft_prefix_key(key, keys[i % n], (struct tft_str){p->name, strlen(p->name)});
         struct tft_str name = {key, strlen(key)};
-        if (i % ROW_TENSORS < 2)
+        uint64_t floats = i % n == 2 ? m->n_embd : m->state_size;
+        if (i % n < 2)
             prefix_describe(w, name, m, r->type, p->n);
         else
-            tft_gguf_put_tensor(w, name, TFT_F32, 1, &(uint64_t){m->n_embd});
+            tft_gguf_put_tensor(w, name, TFT_F32, 1, &floats);
     }
 }
 
@@ -119,6 +127,8 @@ static void put_named(struct tft_gguf_writer *w, const struct tft_model *m,
         prefix_put(w, m, r->type, p->n, p->k);
         prefix_put(w, m, r->type, p->n, p->v);
         tft_gguf_put_data(w, p->x, m->n_embd * sizeof *p->x);
+        if (m->state_size)
+            tft_gguf_put_data(w, p->state, m->state_size * sizeof *p->state);
     }
 }
 
@@ -168,7 +178,7 @@ enum tft_status rewrite_temp(const struct tft_model *m, const char *path, const 
         status = tft_gguf_create(&w, path, err);
     if (status != TFT_OK)
         return status;
-    put_values(w, &m->source, r);
+    put_values(w, m, r);
     put_tensors(w, m, r);
     return tft_gguf_complete(w, temp, err);
 }
