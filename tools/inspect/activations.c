@@ -209,14 +209,26 @@ static void measure_before(struct run *k, const struct tft_pass *p, const struct
     tft_port_barrier();
 }
 
+/* A layer with a state has no heads to be measured. */
+static void leave_out_heads(struct run *k)
+{
+    struct activations *a = k->a;
+    for (uint32_t h = 0; h < a->n_head; h++)
+        a->sink[(size_t)k->layer * a->n_head + h] = NAN;
+}
+
 /* Measures the buffers of the layer that has just run, and its attention. */
 static void measure_after(struct run *k, const struct tft_pass *p, const struct tft_layer *b)
 {
     const struct tft_linear *const linear[] = {&b->down, &b->up, &b->o};
     const enum tft_buf buf[] = {TFT_G, TFT_XN, TFT_A};
     enum { LINEAR = sizeof buf / sizeof *buf };
+    bool attends = b->mixer == TFT_MIX_ATTENTION;
+    uint32_t n = LINEAR + (attends ? k->m->n_head : 0);
     tft_port_barrier();
-    for (uint32_t i = (uint32_t)p->tid; i < LINEAR + k->m->n_head; i += (uint32_t)p->n_threads)
+    if (!attends && p->tid == 0)
+        leave_out_heads(k);
+    for (uint32_t i = (uint32_t)p->tid; i < n; i += (uint32_t)p->n_threads)
         if (i < LINEAR)
             measure(k, p, buf[i], linear[i]);
         else
@@ -231,8 +243,8 @@ static void run_layer(void *arg, int tid, int n_threads)
     struct run *k = arg;
     struct tft_pass p = pass_of(k, tid, n_threads);
     const struct tft_layer *b = &k->m->layer[k->layer];
-    tft_norm(&p, &b->attn_norm, &b->q);
-    measure_before(k, &p, &b->q);
+    tft_norm(&p, &b->attn_norm, &b->reads[0]);
+    measure_before(k, &p, &b->reads[0]);
     p.m = k->plain.layer ? &k->plain : k->m;
     p.m->arch->layer(&p, k->layer);
     measure_after(k, &p, b);
@@ -271,6 +283,7 @@ static void run_head(void *arg, int tid, int n_threads)
 static bool run_window(struct run *k)
 {
     const struct activations *a = k->a;
+    tft_states_reset(&k->s->states);
     tft_port_team(k->s->n_threads, run_embed, k);
     for (k->layer = 0; k->layer < a->n_layer; k->layer++) {
         tft_port_team(k->s->n_threads, run_layer, k);
@@ -349,10 +362,10 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     if (m->n_expert)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of a mixture of experts cannot be shown", m->source.name);
-    if (tft_model_has_states(m))
+    if (m->parts & TFT_BIT(TFT_PART_MAMBA))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: activations of %s, whose layers have a state, cannot be shown",
-                        m->source.name, m->arch->name);
+                        "%s: activations of %s, with Mamba-2, cannot be shown", m->source.name,
+                        m->arch->name);
     *a = (struct activations){.n_layer = m->n_layer, .n_head = m->n_head, .n_prefix = m->n_prefix,
                               .n_window = (uint32_t)(o->n_text / o->window), .window = window};
     struct tft_session_opts so = {.size = sizeof so,
@@ -411,7 +424,8 @@ static void release_range(struct tft_input *in)
 /* Points the linear layers of a copied block to the copy's inputs. */
 static void own_inputs(struct tft_layer *b)
 {
-    b->q.in = b->k.in = b->v.in = &b->in[TFT_IN_ATTN];
+    for (uint32_t i = 0; i < tft_layer_reads(b); i++)
+        b->reads[i].in = &b->in[TFT_IN_ATTN];
     b->o.in = &b->in[TFT_IN_O];
     b->gate.in = b->up.in = &b->in[TFT_IN_FFN];
     b->down.in = &b->in[TFT_IN_DOWN];
@@ -423,7 +437,7 @@ bool activations_bare(struct tft_model *bare, const struct tft_model *m)
 {
     *bare = *m;
     bare->n_prefix = 0;
-    bare->prefix_x = NULL;
+    bare->prefix_x = bare->prefix_state = NULL;
     bare->prefix_bos = false;
     bare->float_inputs = bare->float_hidden = true;
     bare->layer = malloc(m->n_layer * sizeof *bare->layer);

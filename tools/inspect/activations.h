@@ -52,8 +52,8 @@ struct activations {
                                          magnitude of each token in `stream` */
     double *sink;                     /* [n_layer, n_head] the share of attention that the prefix
                                          receives, or else the first token: the average over the
-                                         tokens after it */
-    struct cache_cost_found *cost; /* [n_layer, n_head] sums over all windows */
+                                         tokens after it. NaN in layers without attention */
+    struct cache_cost_found *cost; /* [n_layer, n_head] sums over all windows; zeros likewise */
 };
 
 /* Whether a text begins with BOS for this model: it was trained with BOS, and its prefix does not
@@ -88,7 +88,7 @@ void activations_pivots(const struct activations *a, uint32_t layer, bool *pivot
    static range. */
 double activations_ends(const struct activations_input *in, uint32_t n);
 
-/* The average of `sink` over the heads of a layer. */
+/* The average of `sink` over the heads of a layer; NaN: it has no attention. */
 double activations_sink(const struct activations *a, uint32_t layer);
 
 #endif

@@ -1,5 +1,6 @@
 /* The report on activations as three drawings. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,7 +127,8 @@ static bool draw_attention(const struct report *r, FILE *f)
     if (!share)
         return false;
     for (int run = 0; run < r->n_runs; run++)
-        memcpy(share + (size_t)run * each, r->run[run].sink, each * sizeof *share);
+        for (size_t i = 0; i < each; i++) /* cells of layers without attention stay empty */
+            share[(size_t)run * each + i] = isnan(r->run[run].sink[i]) ? 0 : r->run[run].sink[i];
     snprintf(title, sizeof title, "Share of attention in %s", file_name(r->model_path));
     plot_heat(f, &(struct plot_heat){.title = title,
                                      .x_title = "head",

@@ -60,10 +60,11 @@ static void show_stream_row(const struct report *r, uint32_t layer, int run)
     put_row_name(r, report_stream_name(a, layer, name), run);
     printf("%9.4g %9.4g %9.4g %9.4g %9.4g", in->top[0], in->top[1], in->top[2], in->tenth,
            in->median);
-    if (layer < a->n_layer)
-        printf(" %8.1f %%", 100 * activations_sink(a, layer));
+    double sink = layer < a->n_layer ? activations_sink(a, layer) : NAN;
+    if (isnan(sink))
+        printf(" %10s", layer < a->n_layer ? "-" : "");
     else
-        printf(" %10s", "");
+        printf(" %8.1f %%", 100 * sink);
     printf("  channel %-5u ", in->channel);
     put_token(r, report_token(a, in->window, in->position));
     printf(" at %u", in->position);
@@ -181,7 +182,8 @@ static void show_cache(const struct report *r)
     printf(" %12s %12s %8s\n", "keys", "values", "ratio");
     for (uint32_t l = 0; l < a->n_layer; l++) {
         struct cache_cost_found f = cache_cost_mean(a->cost + (size_t)l * a->n_head, a->n_head);
-        show_cache_row(report_stream_name(a, l, name), &f);
+        if (f.queries > 0) /* the layer has attention */
+            show_cache_row(report_stream_name(a, l, name), &f);
     }
     show_cache_row("all", &all);
 }

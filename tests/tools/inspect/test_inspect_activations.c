@@ -8,6 +8,7 @@
 #include "tools/inspect/activations.h"
 #include "fed.h"
 #include "models/open.h"
+#include "more_toys.h"
 #include "tools/quantize/quantize.h"
 #include "random.h"
 
@@ -173,7 +174,7 @@ static const struct toy toys[] = {
      .type = TFT_BF16,
      .tied = true},
 };
-enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 620, WINDOW = 300, MOST_INPUTS = 13 };
+enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 620, WINDOW = 300, MOST_INPUTS = 21 };
 
 static int32_t text[TEXT];
 
@@ -215,11 +216,25 @@ static void tap(void *user, int tid, const struct tft_input *in, size_t first, s
                                               fabsf(rows[i * stride + k]));
 }
 
+/* Layers with a state have no attention to be shown. */
+static void check_heads(const struct tft_model *m, const struct activations *a)
+{
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        bool attends = m->layer[l].mixer == TFT_MIX_ATTENTION;
+        double queries = cache_cost_mean(a->cost + l * a->n_head, a->n_head).queries;
+        assert_true(attends == !isnan(activations_sink(a, l)) && attends == (queries > 0));
+        assert_true(!attends || activations_sink(a, l) < 1);
+    }
+}
+
+/* lfm2 and qwen35 have states, which begin anew in each window. */
 static void inputs_agree_with_the_runtime(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++) {
-        struct tft_model *m = opened_as_floats(written(&toys[i]));
+    const struct toy *const all[] = {&toys[0],       &toys[1],       &toys[2],       &toys[3],
+                                     &state_toys[0], &state_toys[1], &state_toys[2], &state_toys[3]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tft_model *m = opened_as_floats(written(all[i]));
         struct activations a = run(m, (struct activations_opts){.n_threads = 2});
         struct tft_session *s = session(
             m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
@@ -232,6 +247,7 @@ static void inputs_agree_with_the_runtime(void **state)
         }
         for (uint32_t k = 0; k < tft_model_inputs(m); k++)
             assert_true(a.linear[k].largest == shown.largest[k] && shown.largest[k] > 0);
+        check_heads(m, &a);
         tft_session_close(s);
         activations_close(&a);
         tft_model_close(m);
@@ -527,18 +543,18 @@ static void ends_agree_with_the_runtime(void **state)
                                                                      .n_logits = WINDOW,
                                                                      .count_ends = true});
         struct tft_ends ends;
-        uint64_t numbers = 0, at_ends = 0;
+        uint64_t numbers = 0, extreme = 0;
         for (uint32_t at = 0; at < a.n_window; at++) {
             tft_rewind(s, 0);
             assert_int_equal(tft_prefill(s, text + at * WINDOW, WINDOW), TFT_OK);
         }
         for (uint32_t k = 0; k < tft_model_inputs(m); k++) {
             numbers += a.linear[k].numbers;
-            at_ends += a.linear[k].at_ends;
+            extreme += a.linear[k].at_ends;
         }
         assert_true(tft_session_ends(s, &ends));
         assert_int_equal(numbers, ends.numbers);
-        assert_int_equal(at_ends, ends.at_ends);
+        assert_int_equal(extreme, ends.at_ends);
         assert_int_equal(a.linear[down->index].numbers,
                          (uint64_t)a.n_window * WINDOW * m->n_ff);
         assert_true(activations_ends(&a.linear[down->index], 1) > 0.1);
