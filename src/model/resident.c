@@ -235,7 +235,8 @@ static enum tft_status make(struct tft_model *m, uint64_t most, uint32_t n, uint
 
 enum tft_status tft_resident_open(struct tft_model *m, uint64_t most, struct tft_error *err)
 {
-    uint64_t units = (uint64_t)m->n_layer * TFT_EXPERT_HALVES * m->n_expert;
+    uint64_t layers = (uint64_t)m->n_layer + tft_model_predicts(m),
+             units = layers * TFT_EXPERT_HALVES * m->n_expert;
     bool mapped = tft_source_maps(&m->source, m->source.data) && units < UINT32_MAX;
     uint32_t n = mapped ? (uint32_t)units : 0;
     uint64_t all = sum_of_units(m, n), largest = largest_unit(m, n),
