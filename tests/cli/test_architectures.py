@@ -40,6 +40,14 @@ class Architectures(Case):
     def test_cushion(self):
         self.json(*self.arguments("bitnet", *CUSHION))
 
+    def test_layers_with_a_state(self):
+        """A prefix has their states: BOS by --intact auto, and what a search adds."""
+        for args in [], CUSHION:
+            with self.subTest(args):
+                made = self.json(*self.arguments("qwen35", *args))
+                self.assertEqual(made["prefix"][0], 1)
+                self.tuffet("ppl", self.path("out"), "-f", self.path("text"), "--ctx", "40")
+
     def test_tuning_does_not_know_sub_norms(self):
         for args in [*CUSHION, "--tune"], ["--intact-tokens=1,9", "--calibrate"]:
             self.assertIn("tuning does not support norms within attention and feed-forward",

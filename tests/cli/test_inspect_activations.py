@@ -57,6 +57,16 @@ class Activations(Case):
                       self.tuffet("inspect", DEMO, "--activations", self.text,
                                   "--tokens=250").decode())
 
+    def test_layers_with_a_state_have_no_attention(self):
+        model, args = self.toy(arch="qwen35", ctx=1024), ["--tokens=250"]
+        blocks = self.found(model, *args)["runs"][0]["blocks"][:-1]
+        self.assertEqual([block["attention"] is None for block in blocks],
+                         [True, True, True, False])
+        self.assertEqual(set(blocks[0]["heads"]), {None})
+        self.assertIsNone(blocks[0]["kept"]["fill"][0])
+        text = self.tuffet("inspect", model, "--activations", self.text, *args).decode()
+        self.assertEqual(len(re.findall(r"^blk\S+ .* -  channel", text, re.M)), 3)
+
     def test_json(self):
         found = self.found(DEMO, "--tokens=100")
         self.assertEqual(set(found), {"file", "text", "tokens", "windows", "runs"})

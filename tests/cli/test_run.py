@@ -172,6 +172,21 @@ class Run(Case):
         self.assertIn("--lookup 0 allows none",
                       self.fails("run", toy, "-phello", "--draft", toy, "--lookup=0", status=2))
 
+    def test_the_block_that_predicts_changes_nothing_but_time(self):
+        """Also in files of tuffet pack and tuffet quantize, which keep it."""
+        toy = self.toy(arch="qwen35-mtp", endless=1, type="q8_0", tied=1)
+        packed, made = self.path("mtp.packed"), self.path("mtp.w8a8")
+        self.tuffet("pack", toy, "-o", packed, "--json")
+        self.tuffet("quantize", toy, "-o", made, "--intact=none", "-t1", "--json", "--calib",
+                    self.write("text", b"hello world, once upon a time and the end. " * 40))
+        for model in toy, packed, made:
+            for args in [["--temp=0"], ["--temp=0.7", "-s1"], ["--temp=0", "--slide", "-c90"]]:
+                args = ["run", model, "-phello", "-n60", *args]
+                want, got = self.json(*args, "--lookup=0"), self.json(*args, "--draft=mtp")
+                self.assertEqual((got["text"], got["stop"]), (want["text"], want["stop"]))
+        self.assertIn("there is no block that predicts further tokens in it",
+                      self.fails("run", self.toy(), "-phello", "--draft=mtp"))
+
     def test_a_bound_on_experts_changes_no_text(self):
         model = self.toy(arch="qwen3moe", endless=1)
         args = ["run", model, "-phello world", "-s3", "-n30"]

@@ -30,6 +30,13 @@ static struct toy t = {
     .vocab = "llama",
 };
 
+/* The usual numbers of qwen35, and a block that predicts a further token. */
+static const struct toy_number mtp[] = {
+    {"ssm.group_count", TOY_U32, 2},  {"ssm.time_step_rank", TOY_U32, 4},
+    {"ssm.state_size", TOY_U32, 32},  {"ssm.inner_size", TOY_U32, 128},
+    {"ssm.conv_kernel", TOY_U32, 4},  {"full_attention_interval", TOY_U32, 4},
+    {"nextn_predict_layers", TOY_U32, 1}, {0}};
+
 /* gemma4 and qwen35 need more than a name; its settings replace earlier ones. */
 static void set_arch(const char *arch)
 {
@@ -38,9 +45,16 @@ static void set_arch(const char *arch)
         t.n_vocab = TOY_VOCAB;
         t.vocab = "llama";
     }
+    bool predicts = strcmp(arch, "qwen35-mtp") == 0;
+    if (predicts)
+        arch = "qwen35";
     if (strcmp(arch, "qwen35") == 0) { /* three layers with states, and one with attention */
         t.head_dim = 32;
         t.n_layer = 4;
+    }
+    if (predicts) {
+        t.n_layer++;
+        t.numbers = mtp;
     }
     t.arch = arch;
 }
