@@ -6,8 +6,8 @@
 
 /* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H, TFT_I and TFT_J are inputs of linear layers: they are
    bytes where the weights are int8, and both where the weights take bytes in groups
-   (TFT_RANGE_GROUPS). Letters are as in model.h: H is the number of heads. Where layers differ in size, a row has the
-   numbers of the largest layer, and smaller layers use the first of them. */
+   (TFT_RANGE_GROUPS). Letters are as in model.h: H is the number of heads. Where layers differ in
+   size, a row has the numbers of the largest layer, and smaller layers use the first of them. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_XN,     /* [D] the residual stream, normalised */

@@ -231,8 +231,9 @@ static void check_heads(const struct tft_model *m, const struct activations *a)
 static void inputs_agree_with_the_runtime(void **state)
 {
     (void)state;
-    const struct toy *const all[] = {&toys[0],       &toys[1],       &toys[2],       &toys[3],
-                                     &state_toys[0], &state_toys[1], &state_toys[2], &state_toys[3]};
+    const struct toy *const all[] = {
+        &toys[0],       &toys[1],       &toys[2],       &toys[3],
+        &state_toys[0], &state_toys[1], &state_toys[2], &state_toys[3]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct tft_model *m = opened_as_floats(written(all[i]));
         struct activations a = run(m, (struct activations_opts){.n_threads = 2});
