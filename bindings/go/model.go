@@ -30,6 +30,7 @@ type ModelOptions struct {
 	Device       string  // "cpu"; "cuda", or "cuda:1" for the second GPU
 	GPULayers    uint32  // how many of the last layers the device computes; 0: all
 	ExpertsBytes uint64  // the most bytes of experts in memory; 0: by the size of the file
+	Predictor    bool    // open the block that predicts a further token, too, for draft tokens
 }
 
 // Model is an open model: weights, tokenizer, architecture. It never changes.
@@ -125,6 +126,7 @@ func Open(path string, options *ModelOptions) (*Model, error) {
 	opts.device = device
 	opts.gpu_layers = C.uint32_t(options.GPULayers)
 	opts.experts_bytes = C.uint64_t(options.ExpertsBytes)
+	opts.predictor = C.bool(options.Predictor)
 	var raw *C.struct_tft_model
 	var e C.struct_tft_error
 	if err := failure(C.tft_model_open(&raw, name, &opts, &e), &e); err != nil {

@@ -20,6 +20,8 @@ export interface ModelOptions {
     gpuLayers?: number;
     /** The most bytes of experts in memory; 0: by the size of the file. */
     expertsBytes?: number | bigint;
+    /** Open the block that predicts a further token, too: draft tokens of sessions with a lookup. */
+    predictor?: boolean;
 }
 
 export interface ModelInfo {

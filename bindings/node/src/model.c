@@ -11,6 +11,7 @@ static const struct option options[] = {
     {"device", OPTION_TEXT, offsetof(struct tft_model_opts, device), 0, 0},
     {"gpuLayers", OPTION_U32, offsetof(struct tft_model_opts, gpu_layers), 0, UINT32_MAX},
     {"expertsBytes", OPTION_SEED, offsetof(struct tft_model_opts, experts_bytes), 0, 0},
+    {"predictor", OPTION_BOOL, offsetof(struct tft_model_opts, predictor), 0, 0},
     {NULL, OPTION_INT, 0, 0, 0}};
 
 struct opening {

@@ -170,20 +170,22 @@ class Model(Handle):
 
     weights: "stored", or "f32", "f16", "bf16" to expand quantized weights. device: "cuda".
     experts_bytes: the most bytes of experts that stay in memory; 0: by the size of the file.
+    predictor: open the block that predicts a further token, too: draft tokens for sessions with a
+    lookup.
     progress: called with 0..1 while quantized weights are laid out.
     """
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], *, tokenizer: Optional[str] = None,
                  weights: str = "stored", vocab_only: bool = False, threads: int = 0,
                  device: Optional[str] = None, gpu_layers: int = 0, experts_bytes: int = 0,
-                 progress: Optional[Callable[[float], None]] = None):
+                 predictor: bool = False, progress: Optional[Callable[[float], None]] = None):
         if weights not in _WEIGHTS[:4]:
             raise ValueError(f"weights: {weights!r} is none of {', '.join(_WEIGHTS[:4])}")
         opts = _c.tft_model_opts(size=ctypes.sizeof(_c.tft_model_opts),
                                  tokenizer=None if tokenizer is None else os.fsencode(tokenizer),
                                  weights=_WEIGHTS.index(weights), vocab_only=vocab_only,
                                  n_threads=threads, device=encoded(device), gpu_layers=gpu_layers,
-                                 experts_bytes=experts_bytes)
+                                 experts_bytes=experts_bytes, predictor=predictor)
         if progress is not None:
             call = progress
             opts.progress = _c.PROGRESS(lambda user, done: call(done))

@@ -51,6 +51,8 @@ pub struct ModelOptions {
     /// The most bytes of experts that stay in memory; 0: no bound, unless the file is larger than
     /// memory.
     pub experts_bytes: u64,
+    /// Open the block that predicts a further token, too: draft tokens for sessions with a lookup.
+    pub predictor: bool,
 }
 
 /// What a model is. Dimensions other than `n_vocab` are 0 if only the tokenizer is open.
@@ -117,6 +119,7 @@ impl Model {
         opts.device = device.as_ref().map_or(null(), |d| d.as_ptr());
         opts.gpu_layers = options.gpu_layers;
         opts.experts_bytes = options.experts_bytes;
+        opts.predictor = options.predictor;
         let mut raw = std::ptr::null_mut();
         check(|err| unsafe { sys::tft_model_open(&mut raw, path.as_ptr(), &opts, err) })?;
         Ok(Model { raw: NonNull::new(raw).expect("an open model") })
