@@ -351,7 +351,6 @@ void tft_w8a8_kv(struct tft_load *ld)
         load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
-        m->key_importance =
-            for_all_layers(ld, by_channel(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32),
-                           (size_t)m->n_head_kv * m->head_dim);
+        m->key_importance = for_all_layers(ld, by_channel(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32),
+                                           (size_t)m->n_head_kv * m->head_dim);
 }

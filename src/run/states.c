@@ -16,8 +16,7 @@ static void layout_drafts(struct tft_states *s, struct tft_arena *a)
 void tft_states_layout(struct tft_states *s, struct tft_arena *a, size_t size, uint32_t most,
                        uint32_t n_draft)
 {
-    *s = (struct tft_states){
-        .size = size, .most = size ? most : 0, .n_draft = size ? n_draft : 0};
+    *s = (struct tft_states){.size = size, .most = size ? most : 0, .n_draft = size ? n_draft : 0};
     if (!size)
         return;
     s->now = tft_arena_take(a, size, sizeof *s->now);

@@ -13,9 +13,9 @@ enum { CAPACITY = 160, DRAFTS = 5, STEPS = 120 };
 
 /* Two layers with a state, two with attention, and the block. */
 static const struct toy_number numbers[] = {
-    {"ssm.group_count", TOY_U32, 3},    {"ssm.time_step_rank", TOY_U32, 3},
-    {"ssm.state_size", TOY_U32, 32},    {"ssm.inner_size", TOY_U32, 96},
-    {"ssm.conv_kernel", TOY_U32, 2},    {"full_attention_interval", TOY_U32, 2},
+    {"ssm.group_count", TOY_U32, 3},      {"ssm.time_step_rank", TOY_U32, 3},
+    {"ssm.state_size", TOY_U32, 32},      {"ssm.inner_size", TOY_U32, 96},
+    {"ssm.conv_kernel", TOY_U32, 2},      {"full_attention_interval", TOY_U32, 2},
     {"nextn_predict_layers", TOY_U32, 1}, {0}};
 static const struct toy mtp = {.arch = "qwen35",
                                .n_vocab = 33,
@@ -73,8 +73,8 @@ static void the_logits_of_the_peer(void **state)
         fclose(f);
         snprintf(name, sizeof name, "models/random/%s.gguf", names[i]);
         struct tft_model *m = predicting(shared_path(name));
-        struct tft_session *s = session(
-            m, (struct tft_session_opts){.lookup = 1, .kv = "f32", .n_threads = 1 + i});
+        struct tft_session *s =
+            session(m, (struct tft_session_opts){.lookup = 1, .kv = "f32", .n_threads = 1 + i});
         double off = 0, size = 0;
         for (uint32_t k = 0; k < PEER_LAST; k++) {
             const float *got = predicted(s, ids, PEER_TOKENS - PEER_LAST + k);
@@ -156,7 +156,10 @@ static void step(struct pair *t)
 
 /* The last one needs the importance of channels, which quantize measures. */
 enum { CACHES = 6 };
-static const char *const kv[CACHES] = {"f16", "f32", "i8", "kivi:window=32,group=16",
+static const char *const kv[CACHES] = {"f16",
+                                       "f32",
+                                       "i8",
+                                       "kivi:window=32,group=16",
                                        "kivi:kr=fill:32,vr=window:16,group=16",
                                        "tuffet:window=32,group=32"};
 
@@ -272,10 +275,8 @@ static void files_without_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_logits_of_the_peer),
-        cmocka_unit_test(the_bits_of_the_model_without),
-        cmocka_unit_test(the_same_in_w8a8),
-        cmocka_unit_test(beside_another),
+        cmocka_unit_test(the_logits_of_the_peer), cmocka_unit_test(the_bits_of_the_model_without),
+        cmocka_unit_test(the_same_in_w8a8),       cmocka_unit_test(beside_another),
         cmocka_unit_test(files_without_it),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
