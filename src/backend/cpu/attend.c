@@ -145,7 +145,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
     const float *q = tft_ordered_queries(p, t, w->q);
     for (uint32_t b = 0; b < tft_code_spans(kv, t->side[TFT_KV_K].blocks); b++) {
         attend_codes(p, t, b, q, w->scores, w->part, part,
-                     (struct tft_next){t->head, (b + 1) * tft_span_blocks(kv)});
+                     (struct tft_next){tft_tile_kv_head(t), (b + 1) * tft_span_blocks(kv)});
         for (uint32_t i = 0; i < rows; i++)
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
@@ -160,13 +160,15 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
                          const struct tft_input *in)
 {
     const struct tft_layer *b = &p->m->layer[layer];
-    uint32_t n = queries->n, heads = b->kv.n, group = p->m->n_head / heads,
-             step = tft_tile_tokens(group), tiles = (n + step - 1) / step;
+    uint32_t n = queries->n, share = p->m->n_head / b->kv.n, group = tft_tile_group(share),
+             heads = p->m->n_head / group, step = tft_tile_tokens(group),
+             tiles = (n + step - 1) / step;
     for (uint32_t i = (uint32_t)p->tid; i < tiles * heads; i += (uint32_t)p->n_threads) {
         uint32_t at = i / heads * step;
         struct tft_tile t = {
             .layer = b->kv_layer,
             .head = i % heads,
+            .parts = share / group,
             .dim = b->kv.dim,
             .n_tokens = n - at < step ? n - at : step,
             .group = group,
@@ -187,7 +189,7 @@ static struct tft_next next_codes(const struct tft_pass *p, const struct tft_til
 {
     uint32_t head = i / spans, b = i % spans;
     bool codes = head < p->m->n_head / t->group && b >= slot_spans;
-    return (struct tft_next){head, codes ? (b - slot_spans) * tft_span_blocks(&p->s->kv)
+    return (struct tft_next){head / t->parts, codes ? (b - slot_spans) * tft_span_blocks(&p->s->kv)
                                          : t->side[TFT_KV_K].blocks};
 }
 
@@ -229,10 +231,12 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     const struct tft_session *s = p->s;
     const struct tft_seen *seen = &queries->side[TFT_KV_K];
     const struct tft_layer *block = &m->layer[layer];
+    uint32_t share = m->n_head / block->kv.n, group = tft_tile_group(share);
     struct tft_tile t = {.layer = block->kv_layer,
+                         .parts = share / group,
                          .dim = block->kv.dim,
                          .n_tokens = 1,
-                         .group = m->n_head / block->kv.n,
+                         .group = group,
                          .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]},
                          .window = block->window};
     uint32_t slot_spans = tft_spans(seen->slot + 1) - tft_first_span(&t, 0), dim = t.dim;

@@ -41,7 +41,7 @@ static void score(const struct tft_pass *p, const struct tft_tile *t, uint32_t s
                   uint32_t first, float *scores)
 {
     const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
-    struct tft_kv_int8 k = tft_kv_int8(&p->s->kv, t->layer, t->head, TFT_KV_K, start);
+    struct tft_kv_int8 k = tft_kv_int8(&p->s->kv, t->layer, tft_tile_kv_head(t), TFT_KV_K, start);
     uint32_t rows = tft_tile_rows(t);
     struct tft_panels keys = {.data = k.data,
                               .scale = k.scale,
@@ -70,7 +70,7 @@ static void mix(const struct tft_pass *p, const struct tft_tile *t, uint32_t sta
     enum { CHANNELS = 64 };
     static const float ones[CHANNELS] = {ONES, ONES, ONES, ONES};
     const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
-    struct tft_kv_int8 v = tft_kv_int8(&p->s->kv, t->layer, t->head, TFT_KV_V, start);
+    struct tft_kv_int8 v = tft_kv_int8(&p->s->kv, t->layer, tft_tile_kv_head(t), TFT_KV_V, start);
     for (uint32_t d = 0; d < t->dim; d += CHANNELS) {
         struct tft_panels values = {.data = v.data + d * TFT_SPAN,
                                     .scale = ones,
@@ -108,7 +108,7 @@ void tft_attend_int8(const struct tft_pass *p, const struct tft_tile *t, uint32_
         .ldy = TFT_SPAN,
         .p = scores + first * TFT_SPAN,
         .ldp = TFT_SPAN,
-        .scale = tft_kv_int8(&p->s->kv, t->layer, t->head, TFT_KV_V, start).scale,
+        .scale = tft_kv_int8(&p->s->kv, t->layer, tft_tile_kv_head(t), TFT_KV_V, start).scale,
         .n = seen + first,
         .rows = rows - first,
         .max = max + first,

@@ -22,7 +22,7 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
     uint32_t dim = t->dim;
     if (!t->side[TFT_KV_K].blocks || !kv->layer[t->layer].channel)
         return q;
-    const uint16_t *channel = kv->layer[t->layer].channel + t->head * dim;
+    const uint16_t *channel = kv->layer[t->layer].channel + tft_tile_kv_head(t) * dim;
     float *ordered = p->s->attend.scratch[p->tid].ordered_q;
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t d = 0; d < dim; d++)
@@ -48,7 +48,7 @@ void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_
         .lds = TFT_SPAN,
         .q = q + first * dim,
         .ldq = dim,
-        .k = tft_kv_keys(kv, t->layer, t->head, start),
+        .k = tft_kv_keys(kv, t->layer, tft_tile_kv_head(t), start),
         .nq = rows - first,
         .n = tft_visible(t, TFT_KV_K, rows - 1, start),
         .head_dim = dim,
@@ -73,7 +73,7 @@ void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t 
         .ldo = dim,
         .p = weights + first * TFT_SPAN,
         .ldp = TFT_SPAN,
-        .v = tft_kv_values(kv, t->layer, t->head, start),
+        .v = tft_kv_values(kv, t->layer, tft_tile_kv_head(t), start),
         .nq = rows - first,
         .n = common,
         .head_dim = dim,
@@ -85,7 +85,7 @@ void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t 
             .ldo = dim,
             .p = weights + i * TFT_SPAN + common,
             .ldp = TFT_SPAN,
-            .v = tft_kv_values(kv, t->layer, t->head, start + common),
+            .v = tft_kv_values(kv, t->layer, tft_tile_kv_head(t), start + common),
             .nq = n,
             .n = tft_visible(t, TFT_KV_V, i, start) - common,
             .head_dim = dim,
@@ -110,7 +110,7 @@ static void prefetch_codes(const struct tft_pass *p, const struct tft_tile *t, u
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_kv_layer *y = &kv->layer[t->layer];
     if (values)
-        prefetch(tft_kv_value_record(kv, t->layer, t->head, b), y->v_bytes);
+        prefetch(tft_kv_value_record(kv, t->layer, tft_tile_kv_head(t), b), y->v_bytes);
     if (next.block + i < t->side[TFT_KV_K].blocks)
         prefetch(tft_kv_key_record(kv, t->layer, next.head, next.block + i), y->k_bytes);
 }
@@ -131,7 +131,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
                 .lds = TFT_SPAN,
                 .q = q,
                 .ldq = dim,
-                .k = tft_kv_f16_keys(kv, t->layer, t->head, span.from + b),
+                .k = tft_kv_f16_keys(kv, t->layer, tft_tile_kv_head(t), span.from + b),
                 .nq = rows,
                 .n = kv->block,
                 .head_dim = dim,
@@ -139,7 +139,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
             });
         } else {
             struct tft_coded k =
-                tft_kv_key_codes(kv, kern, t->layer, t->head, span.from + b, key_scales);
+                tft_kv_key_codes(kv, kern, t->layer, tft_tile_kv_head(t), span.from + b, key_scales);
             kern->score_codes(
                 &(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
         }
@@ -163,7 +163,7 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
                 .ldo = dim,
                 .p = weights,
                 .ldp = TFT_SPAN,
-                .v = tft_kv_f16_values(kv, t->layer, t->head, span.from + b),
+                .v = tft_kv_f16_values(kv, t->layer, tft_tile_kv_head(t), span.from + b),
                 .nq = rows,
                 .n = kv->block,
                 .head_dim = dim,
@@ -173,7 +173,7 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
     float *scales = p->s->attend.scratch[p->tid].value_scales;
     size_t each = 2 * tft_kv_scales(kv, &kv->policy.v, dim);
     for (uint32_t b = 0; b < span.n; b++)
-        v[b] = tft_kv_value_codes(kv, kern, t->layer, t->head, span.from + b, scales + b * each);
+        v[b] = tft_kv_value_codes(kv, kern, t->layer, tft_tile_kv_head(t), span.from + b, scales + b * each);
     kern->mix_codes(&(struct tft_mix_codes){o, dim, weights, TFT_SPAN, v, span.n, rows});
 }
 

@@ -20,9 +20,11 @@ static inline struct tft_seen tft_seen_from(const struct tft_seen *s, uint32_t n
     return (struct tft_seen){s->slot + n, s->blocks, s->owner};
 }
 
-/* A tile of queries of one KV head: row i = token * group + query head, oldest token first. */
+/* A tile of queries of one KV head: row i = token * group + query head, oldest token first. If more
+   query heads share a KV head than a tile has rows, several tiles have a part of the heads each. */
 struct tft_tile {
-    uint32_t layer, head; /* layer of the cache; KV head */
+    uint32_t layer, head; /* layer of the cache; number of the group of query heads */
+    uint32_t parts;       /* groups that share a KV head */
     uint32_t dim;         /* E of the layer */
     uint32_t n_tokens, group;
     struct tft_seen side[TFT_KV_SIDES];
@@ -31,7 +33,23 @@ struct tft_tile {
     const float *sinks; /* [H] of the layer, or NULL */
 };
 
-/* The most tokens of a tile, where `group` query heads share a KV head. */
+/* Query heads of a tile, if `share` heads share a KV head: all, or the largest equal part that
+   fits. */
+static inline uint32_t tft_tile_group(uint32_t share)
+{
+    uint32_t group = share < TFT_TILE ? share : TFT_TILE;
+    while (share % group)
+        group--;
+    return group;
+}
+
+/* The KV head that a tile reads. */
+static inline uint32_t tft_tile_kv_head(const struct tft_tile *t)
+{
+    return t->head / t->parts;
+}
+
+/* The most tokens of a tile of `group` query heads. */
 static inline uint32_t tft_tile_tokens(uint32_t group)
 {
     return group >= TFT_TILE ? 1 : TFT_TILE / group;

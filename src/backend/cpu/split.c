@@ -46,7 +46,7 @@ static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uin
     struct tft_code_span span = tft_code_span(kv, &t->side[TFT_KV_K], b);
     const uint32_t *owner = kv->block_owner[TFT_KV_K] + span.from * kv->block;
     tft_score_blocks(p, t, span, q, scores,
-                     (struct tft_next){t->head, next * tft_span_blocks(kv)}, false);
+                     (struct tft_next){tft_tile_kv_head(t), next * tft_span_blocks(kv)}, false);
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < span.n * kv->block; j++)
             all[(size_t)i * kv->max_tokens + owner[j]] = scores[i * TFT_SPAN + j];
@@ -159,7 +159,8 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
 {
     const struct tft_model *m = p->m;
     const struct tft_layer *block = &m->layer[layer];
-    uint32_t heads = block->kv.n, group = m->n_head / heads, step = tft_tile_tokens(group),
+    uint32_t share = m->n_head / block->kv.n, group = tft_tile_group(share),
+             heads = m->n_head / group, step = tft_tile_tokens(group),
              tiles = (queries->n + step - 1) / step;
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_A));
     for (uint32_t i = (uint32_t)p->tid; i < tiles * heads; i += (uint32_t)p->n_threads) {
@@ -167,6 +168,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
         struct tft_tile t = {
             .layer = block->kv_layer,
             .head = i % heads,
+            .parts = share / group,
             .dim = block->kv.dim,
             .n_tokens = queries->n - at < step ? queries->n - at : step,
             .group = group,
@@ -245,10 +247,12 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
     const struct tft_layer *block = &m->layer[layer];
+    uint32_t share = m->n_head / block->kv.n, group = tft_tile_group(share);
     struct tft_tile t = {.layer = block->kv_layer,
+                         .parts = share / group,
                          .dim = block->kv.dim,
                          .n_tokens = 1,
-                         .group = m->n_head / block->kv.n,
+                         .group = group,
                          .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]},
                          .sinks = block->sinks};
     struct spans spans = spans_of(&s->kv, &t, TFT_KV_V);
