@@ -249,7 +249,9 @@ void tft_load_shape(struct tft_load *ld, bool differ)
                       m->n_embd);
     tft_load_head_dim(
         ld, tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, TFT_MAX_HEAD_DIM));
-    if (tft_load_dim(ld, "attention.value_length", m->head_dim, TFT_MAX_HEAD_DIM) != m->head_dim)
+    bool latent = m->arch->parts & TFT_BIT(TFT_PART_LATENT); /* see models/latent.h */
+    if (!latent &&
+        tft_load_dim(ld, "attention.value_length", m->head_dim, TFT_MAX_HEAD_DIM) != m->head_dim)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "heads whose values are not as long as their keys are not supported");
     if (m->n_head % m->n_head_kv)
@@ -257,7 +259,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
                       m->n_head);
     m->attn_scale = 1.0f / sqrtf((float)m->head_dim);
     m->embed_scale = m->residual_scale = m->logit_scale = 1;
-    if (m->n_head / m->n_head_kv > TFT_MAX_GROUP)
+    if (m->n_head / m->n_head_kv > TFT_MAX_GROUP && !latent)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_MAX_GROUP);
 
     struct tft_layer *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
@@ -335,6 +337,7 @@ const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dty
 enum use {
     FOR_PRODUCTS, /* in place if a format is for the tensor's type, else packed or expanded */
     AS_F32,       /* in place if the tensor is f32, else expanded */
+    AS_FLOATS,    /* in place if the tensor is floats, else expanded */
     BY_ROW,       /* always in place, for tft_mat_row alone */
 };
 
@@ -390,7 +393,7 @@ static struct tft_mat packed_panels(struct tft_load *ld, const struct part *p, e
                                     const struct tft_format *f)
 {
     struct tft_mat w = {.format = f, .rows = p->rows, .cols = p->cols};
-    if (use == AS_F32)
+    if (use == AS_F32 || use == AS_FLOATS)
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is packed and should have floats",
                       p->name);
     else if (p->rows != p->tensor_rows)
@@ -679,6 +682,84 @@ struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned la
     struct tft_mat w = tft_load_table(ld, name, rows, ld->m->n_embd);
     count_products(ld, &w, 1);
     return w;
+}
+
+/* ---------------------------------------------------------------------------- latent attention */
+
+/* Whether the matrices of all heads have so few rows that a number can count them. */
+static bool few_rows(struct tft_load *ld, const char *name, uint32_t heads, uint32_t rows)
+{
+    bool few = (uint64_t)heads * rows <= UINT32_MAX;
+    if (!few)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u rows in %s are too many", heads, rows,
+                      name);
+    return few;
+}
+
+struct tft_mat tft_load_heads(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows,
+                              uint32_t cols)
+{
+    char name[64];
+    uint32_t heads = ld->m->n_head;
+    struct tft_mat w = {0};
+    tensor_name(name, fmt, layer, ".weight");
+    if (!few_rows(ld, name, heads, rows))
+        return w;
+    w = matrix(ld, &(struct part){name, rows, 0, rows, cols, heads}, AS_FLOATS);
+    w.experts = heads;
+    count_products(ld, &w, heads);
+    return w;
+}
+
+/* One head of tft_load_latent_pair. k: [rank, nope], v: [v, rank] get rows of the file, whose type
+   reads `rank` numbers; v is scratch first. */
+static void split_head(float *k, float *v, const struct tft_tensor *t, size_t row, uint32_t nope,
+                       uint32_t n_v, uint32_t rank)
+{
+    const struct tft_dtype_info *type = tft_dtype_info(t->type);
+    size_t bytes = rank / type->block * type->bytes;
+    for (uint32_t i = 0; i < nope; i++, row++) {
+        type->to_f32(v, t->data + row * bytes, rank);
+        for (uint32_t r = 0; r < rank; r++)
+            k[(size_t)r * nope + i] = v[r];
+    }
+    for (uint32_t i = 0; i < n_v; i++, row++)
+        type->to_f32(v + (size_t)i * rank, t->data + row * bytes, rank);
+}
+
+void tft_load_latent_pair(struct tft_load *ld, const char *fmt, unsigned layer,
+                          struct tft_latent *x)
+{
+    char name[64];
+    const struct tft_latent_shape *s = &ld->m->latent;
+    uint32_t heads = ld->m->n_head, both = s->nope + s->v_dim;
+    tensor_name(name, fmt, layer, ".weight");
+    if (!few_rows(ld, name, heads, both))
+        return;
+    const struct tft_tensor *t =
+        find(ld, name, (const uint64_t[4]){s->rank, (uint64_t)heads * both, 1, 1});
+    if (t && !tft_dtype_info(t->type)->to_f32)
+        wrong_type(ld, t, "floats");
+    float *k = tft_arena_take(&ld->arena, (size_t)heads * s->nope, s->rank * sizeof *k),
+          *v = tft_arena_take(&ld->arena, (size_t)heads * s->v_dim, s->rank * sizeof *v);
+    for (size_t h = 0; k && v && ld->status == TFT_OK && h < heads; h++)
+        split_head(k + h * s->nope * s->rank, v + h * s->v_dim * s->rank, t, h * both, s->nope,
+                   s->v_dim, s->rank);
+    x->k_b = (struct tft_mat){.format = &tft_format_f32,
+                              .rows = s->rank,
+                              .cols = s->nope,
+                              .data = k,
+                              .experts = heads,
+                              .apart = s->rank,
+                              .tensor = t};
+    x->v_b = x->k_b;
+    x->v_b.rows = s->v_dim;
+    x->v_b.cols = s->rank;
+    x->v_b.data = v;
+    x->v_b.apart = s->v_dim;
+    ld->m->n_params += (uint64_t)heads * both * s->rank;
+    count_products(ld, &x->k_b, heads);
+    count_products(ld, &x->v_b, heads);
 }
 
 /* ------------------------------------------------------------------------- layers with a state */

@@ -144,6 +144,22 @@ static inline uint32_t tft_mamba_channels(const struct tft_mamba_shape *s)
     return s->heads * s->dim + 2 * s->groups * s->state;
 }
 
+/* Latent attention; all zero: the model has other attention. models/latent.h */
+struct tft_latent_shape {
+    uint32_t q_rank;    /* numbers of the vector that queries are made of; 0: of the layer's input */
+    uint32_t rank;      /* of the vector that keys and values are made of */
+    uint32_t nope, rot; /* of a head's query: not rotated, rotated */
+    uint32_t v_dim;     /* of a head's value */
+};
+
+/* The weights of latent attention beside q, k and o. Heads have a matrix each: tft_mat_expert. */
+struct tft_latent {
+    struct tft_norm q_norm, norm; /* [q_rank], [rank] */
+    struct tft_linear q_b;        /* [H (nope + rot), q_rank], if there is a q_rank */
+    struct tft_mat k_b, v_b;      /* [rank, nope], [v_dim, rank] floats */
+    struct tft_input in;          /* of q_b */
+};
+
 /* The weights of a convolution over time. */
 struct tft_taps {
     const float *w;    /* [n, channels], the oldest token first */
@@ -174,7 +190,7 @@ struct tft_layer {
             struct tft_linear q, k, v; /* [H E, D], [G E, D], [G E, D]. Without v, values are keys;
                                           without k, kv_layer belongs to an earlier layer. With
                                           OUTPUT_GATE q has a gate for each number of attention's
-                                          output, [H, 2, E, D] */
+                                          output, [H, 2, E, D]. In latent attention, of `latent` */
             union {
                 struct tft_linear out_gate; /* [H E, D] gates of attention's output; no rows: it has
                                                none, or q has them; */
@@ -218,6 +234,7 @@ struct tft_layer {
     struct tft_xielu xielu;     /* of hidden activations; all zero: they have another function */
     struct tft_experts experts; /* beside gate, up and down, or instead of them */
     struct tft_input in[TFT_INPUT_KINDS];
+    struct tft_latent latent;
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
     struct tft_input embed_in[2];            /* and the inputs of these two */
@@ -278,13 +295,15 @@ enum tft_formula_part {
     TFT_PART_MAMBA,
     TFT_PART_HALF_BLOCKS,
     TFT_PART_PREDICTOR,
+    TFT_PART_LATENT,
     TFT_FORMULA_PARTS
 };
 
 /* The most experts of a layer. */
 enum { TFT_MAX_EXPERTS = 1024 };
 
-/* The most heads that may share a KV head: attention takes them through a span together. */
+/* The most heads that may share a KV head: attention takes them through a span together. In latent
+   attention any number may. */
 enum { TFT_MAX_GROUP = 32 };
 
 /* Consecutive layers that one backend computes: run/backend.h. The first stage also embeds, the
@@ -343,6 +362,7 @@ struct tft_model {
     size_t state_size;    /* floats of the states of all layers */
     struct tft_delta_shape delta;
     struct tft_mamba_shape mamba;
+    struct tft_latent_shape latent;
     uint64_t parts;      /* mask of tft_formula_part */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
                              architecture's formula has it */

@@ -4,8 +4,8 @@
 
 #include "model/model.h"
 
-/* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H, TFT_I and TFT_J are inputs of linear layers: they are
-   bytes where the weights are int8, and both where the weights take bytes in groups
+/* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H, TFT_I, TFT_J and TFT_L are inputs of linear layers: they
+   are bytes where the weights are int8, and both where the weights take bytes in groups
    (TFT_RANGE_GROUPS). Letters are as in model.h: H is the number of heads. Where layers differ in
    size, a row has the numbers of the largest layer, and smaller layers use the first of them. */
 enum tft_buf {
@@ -27,6 +27,7 @@ enum tft_buf {
     TFT_P,      /* [n_layer n] per-layer embeddings of the token: models/layer_embed.h */
     TFT_I,      /* [n] the embedding of one layer, times its gate */
     TFT_J,      /* [2 D] the input of a block that predicts a further token: models/predictor.h */
+    TFT_L,      /* [q_rank] the vector that queries of latent attention are made of */
     TFT_LOGITS, /* [V] for the tokens that need logits, without gaps */
     TFT_N_BUF,
     /* Not rows of tokens, but threads share them too: see tft_pass_touch. */
@@ -53,6 +54,7 @@ static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf
     case TFT_P: return m->n_layer * m->layer_embed.n;
     case TFT_I: return m->layer_embed.n;
     case TFT_J: return 2 * m->n_embd;
+    case TFT_L: return m->latent.q_rank;
     case TFT_LOGITS: return m->n_vocab;
     default: return m->n_embd;
     }

@@ -58,6 +58,12 @@ struct tft_ops {
        the sigmoids of M, where the model has the part OWN_GATE */
     void (*attend)(struct tft_pass *p, uint32_t layer);
 
+    /* For latent attention (models/latent.h). latent_qkv: Q, K, V of XN, to be rotated. attend then
+       makes M, not A. latent_values: A = the heads' values of M, in the form that the block's o
+       takes */
+    void (*latent_qkv)(struct tft_pass *p, const struct tft_layer *b);
+    void (*latent_values)(struct tft_pass *p, const struct tft_layer *b);
+
     /* M = W XN + bias */
     void (*project)(struct tft_pass *p, const struct tft_linear *l);
 
@@ -190,6 +196,16 @@ static inline void tft_kv_append(struct tft_pass *p, uint32_t layer)
 static inline void tft_attend(struct tft_pass *p, uint32_t layer)
 {
     p->ops->attend(p, layer);
+}
+
+static inline void tft_latent_qkv(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->latent_qkv(p, b);
+}
+
+static inline void tft_latent_values(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->latent_values(p, b);
 }
 
 static inline void tft_project(struct tft_pass *p, const struct tft_linear *l)

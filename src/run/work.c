@@ -37,6 +37,7 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
     case TFT_H: return m->n_expert;
     case TFT_P:
     case TFT_I: return m->layer_embed.n;
+    case TFT_L: return m->latent.q_rank;
     case TFT_LOGITS: return false;
     default: return true;
     }
@@ -82,7 +83,7 @@ static void layout_rows(struct tft_work *w, struct tft_arena *a)
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
         bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G || b == TFT_H || b == TFT_I ||
-                     b == TFT_J;
+                     b == TFT_J || b == TFT_L;
         size_t rows = rows_of(w, b);
         if (!is_used(m, b) || (has_device && !m->n_host && b != TFT_X))
             continue;

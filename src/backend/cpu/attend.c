@@ -244,7 +244,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     attend_spans(p, t, queries->first, slot_spans, spans);
 
     size_t begin, end;
-    tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_A));
+    tft_pass_touch(p, BIT(TFT_PARTS), BIT(tft_attended(p)));
     tft_pass_share(p, m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++) {
         size_t at = h * spans;
@@ -271,7 +271,7 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
         tft_attend_split(p, layer, queries, in, split);
         return;
     }
-    tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), split ? BIT(TFT_PARTS) : BIT(TFT_A));
+    tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(split ? TFT_PARTS : tft_attended(p)));
     if (split)
         attend_split(p, layer, queries, in);
     else
@@ -312,5 +312,6 @@ void tft_cpu_attend(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_layer *b = &p->m->layer[layer];
     tft_pass_by_seq(p, attend_chunks, b);
-    p->ops->quantize(p, TFT_A, &b->o);
+    if (tft_attended(p) == TFT_A)
+        p->ops->quantize(p, TFT_A, &b->o);
 }

@@ -11,6 +11,7 @@
  *      experts.c   mixtures of experts
  *      ahead.c     reading experts ahead of their use
  *      layer_embed.c  per-layer embeddings
+ *      latent.c    latent attention
  *      ends.c      counts of bytes at the ends of static ranges
  *      cpu.c       the table
  */
@@ -127,6 +128,11 @@ void tft_cpu_ask(const struct tft_pass *p, uint32_t *asked, uint32_t used);
 
 void tft_cpu_layer_embed(struct tft_pass *p);
 void tft_cpu_embed_gate(struct tft_pass *p, uint32_t layer);
+
+/* ---- latent.c */
+
+void tft_cpu_latent_qkv(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_latent_values(struct tft_pass *p, const struct tft_layer *b);
 
 /* ---- ends.c */
 

@@ -194,8 +194,8 @@ void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t
     if (in_turns || own)
         kern->sigmoid_mul(result, result,
                           tft_pass_row(p, TFT_M, token) + (own ? head : 2 * head + 1) * dim, dim);
-    if (in->range == TFT_RANGE_STATIC && !in->norm)
+    if (in->range == TFT_RANGE_STATIC && !in->norm && tft_attended(p) == TFT_A)
         kern->quantize(tft_pass_bytes(p, TFT_A, token) + head * dim, result, dim, &in->affine);
     else
-        memcpy(tft_pass_row(p, TFT_A, token) + head * dim, result, dim * sizeof *result);
+        memcpy(tft_pass_row(p, tft_attended(p), token) + head * dim, result, dim * sizeof *result);
 }

@@ -152,6 +152,12 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 /* The sum of a head's weights exp(score - max), and that of its sink, a score without a value. */
 float tft_sum_with_sink(const float *sinks, size_t head, float max, float sum);
 
+/* The buffer of attention's results. In latent attention they are not values yet. */
+static inline enum tft_buf tft_attended(const struct tft_pass *p)
+{
+    return p->m->latent.rank ? TFT_M : TFT_A;
+}
+
 /* Stores a head's result [dim] in the form that `in` takes. First divides it by `sum` in place. */
 void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
                   uint32_t dim, float *result, float sum);

@@ -162,7 +162,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
     uint32_t share = m->n_head / block->kv.n, group = tft_tile_group(share),
              heads = m->n_head / group, step = tft_tile_tokens(group),
              tiles = (queries->n + step - 1) / step;
-    tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_A));
+    tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(tft_attended(p)));
     for (uint32_t i = (uint32_t)p->tid; i < tiles * heads; i += (uint32_t)p->n_threads) {
         uint32_t at = i / heads * step;
         struct tft_tile t = {
@@ -261,7 +261,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     softmax_rows(p, &t);
     mix_spans(p, t, spans);
 
-    tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_A));
+    tft_pass_touch(p, BIT(TFT_PARTS), BIT(tft_attended(p)));
     tft_pass_share(p, m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++) {
         float *o = s->attend.part_o + h * spans.all * dim;
