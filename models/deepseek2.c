@@ -6,7 +6,8 @@
  *      x = embed[token]
  *      per layer:
  *          h = rms(x) g_attn
- *          x = x + Wo latent(h)                        models/latent.h; rotated in neighbouring pairs
+ *          x = x + latent(h)                           models/latent.h; rotated in pairs of
+ *                                                      neighbours
  *          h = rms(x) g_ffn
  *          x = x + Wdown (silu(Wgate h) * Wup h)       leading_dense_block_count layers
  *          or x = x + mixture(h)                       models/mixture.h

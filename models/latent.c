@@ -34,10 +34,11 @@ void tft_latent_shape(struct tft_load *ld)
              rot = tft_load_dim(ld, "rope.dimension_count", 0, MOST);
     if (rot >= key)
         tft_load_fail(ld, TFT_ERR_FORMAT, "all %u numbers of a key are rotated", key);
-    if ((uint64_t)m->n_head * larger(key, value) > INT32_MAX / 4)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u numbers are too many", m->n_head,
-                      larger(key, value));
     tft_load_head_dim(ld, rot + rank);
+    if (larger(key, value) > rot + rank || q_rank > m->n_head * m->head_dim)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "heads of %u numbers of a latent vector of %u, queries of one of %u",
+                      larger(key, value), rank, q_rank);
     if (ld->status != TFT_OK)
         return;
     bool two_steps = tft_load_has_linear(ld, "blk.%u.attn_q_a", 0);

@@ -5,7 +5,7 @@
  *      x = e embed[token]
  *      per layer:
  *          h = rms(x) g_attn
- *          x = x + r Wo latent(h)            models/latent.h; rotated, partners half of rot apart
+ *          x = x + r latent(h)               models/latent.h; rotated, partners half of rot apart
  *          h = rms(x) g_ffn
  *          x = x + r Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out) / l

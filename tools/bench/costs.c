@@ -16,6 +16,8 @@ static double macs(const struct tft_linear *l) { return (double)l->w.rows * l->w
 static double mixed_macs(const struct tft_model *m, const struct tft_layer *b)
 {
     double n = 0;
+    if (b->latent.k_b.rows)
+        return macs(&b->k);
     if (b->mixer == TFT_MIX_ATTENTION)
         return 2.0 * b->kv.n * b->kv.dim * m->n_embd;
     for (uint32_t i = 0; i < tft_layer_reads(b); i++)

@@ -25,6 +25,9 @@ const char *quantize_matrix_format(const struct tft_layer *b, int which)
                                                   [MAT_O] = "blk.%u.ssm_out"};
     static const char *const mamba[LAYER_MATS] = {
         [MAT_Q] = "blk.%u.ssm_in", [MAT_O] = "blk.%u.ssm_out"};
+    static const char *const latent[LAYER_MATS] = {[MAT_K] = "blk.%u.attn_kv_a_mqa"},
+                            *const two_steps[LAYER_MATS] = {[MAT_Q] = "blk.%u.attn_q_a",
+                                                            [MAT_K] = "blk.%u.attn_kv_a_mqa"};
     static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
                                              "blk.%u.ffn_down_exps"};
     if (which >= MAT_GATE && tft_layer_has_experts(b))
@@ -36,6 +39,8 @@ const char *quantize_matrix_format(const struct tft_layer *b, int which)
     const char *own = b->mixer == TFT_MIX_SHORT_CONV  ? conv[which]
                       : b->mixer == TFT_MIX_DELTA_NET ? delta[which]
                       : b->mixer == TFT_MIX_MAMBA     ? mamba[which]
+                      : b->latent.q_b.w.rows          ? two_steps[which]
+                      : b->latent.k_b.rows            ? latent[which]
                                                       : NULL;
     return own ? own : attention[which];
 }

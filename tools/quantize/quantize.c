@@ -203,7 +203,8 @@ static bool can_scale(const struct conversion *c, const struct tft_layer *b, uin
     if (b->in[which].norm) /* a norm lies between the divided rows and the input */
         return false;
     if (which == TFT_IN_O)
-        return b->mixer == TFT_MIX_ATTENTION && !b->v_norm.w && !(c->m->qkv_bound > 0) &&
+        return b->mixer == TFT_MIX_ATTENTION && b->v.w.rows && !b->v_norm.w &&
+               !(c->m->qkv_bound > 0) &&
                !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w;
@@ -540,13 +541,17 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_DIM;
-    bool norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
+    bool latent = m->parts & TFT_BIT(TFT_PART_LATENT),
+         norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
          gate = m->parts & (TFT_BIT(TFT_PART_OUTPUT_GATE) | TFT_BIT(TFT_PART_OWN_GATE));
-    if (status == TFT_OK && kv.reorder && (gate || norm))
+    if (status == TFT_OK && kv.reorder && (gate || norm || latent))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "
                         "has a %s: use a cache with reorder=none",
-                        m->source.name, norm ? "norm within" : "gate");
+                        m->source.name,
+                        latent ? "matrix for each head's values"
+                        : norm ? "norm within"
+                               : "gate");
     if (status == TFT_OK && odd && (kv.reorder || kv.clip == TFT_KV_CALIBRATED))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: no quantized KV cache supports its heads of %u channels",
@@ -579,6 +584,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         m->source.name, m->arch->name,
                         tft_model_has_states(m)                   ? "gates"
                         : m->parts & TFT_BIT(TFT_PART_OWN_GATE)   ? "gates"
+                        : m->parts & TFT_BIT(TFT_PART_LATENT)     ? "matrices of heads for values"
                         : m->qkv_bound > 0                        ? "bounded values"
                         : m->parts & TFT_BIT(TFT_PART_VALUE_NORM) ? "keys for values"
                                                                   : "a norm after attention");

@@ -1,5 +1,5 @@
-/* Latent attention: models/latent.h has the formula. Queries, keys and mixes of attention have their
-   `rot` rotated numbers first. */
+/* Latent attention: models/latent.h has the formula. Queries, keys and mixes of attention have
+   their `rot` rotated numbers first. */
 #include "cpu.h"
 
 #include <string.h>

@@ -138,8 +138,8 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
                 .scale = factor,
             });
         } else {
-            struct tft_coded k =
-                tft_kv_key_codes(kv, kern, t->layer, tft_tile_kv_head(t), span.from + b, key_scales);
+            struct tft_coded k = tft_kv_key_codes(kv, kern, t->layer, tft_tile_kv_head(t),
+                                                  span.from + b, key_scales);
             kern->score_codes(
                 &(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
         }
@@ -173,7 +173,8 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
     float *scales = p->s->attend.scratch[p->tid].value_scales;
     size_t each = 2 * tft_kv_scales(kv, &kv->policy.v, dim);
     for (uint32_t b = 0; b < span.n; b++)
-        v[b] = tft_kv_value_codes(kv, kern, t->layer, tft_tile_kv_head(t), span.from + b, scales + b * each);
+        v[b] = tft_kv_value_codes(kv, kern, t->layer, tft_tile_kv_head(t), span.from + b,
+                                  scales + b * each);
     kern->mix_codes(&(struct tft_mix_codes){o, dim, weights, TFT_SPAN, v, span.n, rows});
 }
 

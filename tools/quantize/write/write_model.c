@@ -282,6 +282,18 @@ static void put_mamba(struct model_writer *f, uint32_t l, const struct tft_layer
                tft_mamba_width(s) / s->groups, NULL);
 }
 
+/* Latent attention's tensors that stay as they are; k_b and v_b may be one tensor. */
+static void put_latent(struct model_writer *f, uint32_t l, const struct tft_latent *x)
+{
+    const struct tft_latent_shape *s = &f->m->latent;
+    put_norm(f, "blk.%u.attn_q_a_norm", l, &x->q_norm, s->q_rank, NULL);
+    put_norm(f, "blk.%u.attn_kv_a_norm", l, &x->norm, s->rank, NULL);
+    put_same(f, "blk.%u.attn_q_b.weight", l, &x->q_b.w);
+    put_same(f, "blk.%u.attn_k_b.weight", l, &x->k_b);
+    put_same(f, "blk.%u.attn_v_b.weight", l, &x->v_b);
+    put_same(f, "blk.%u.attn_kv_b.weight", l, &x->k_b);
+}
+
 /* A mixer's tensors beside its matrices. */
 static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_layer *b)
 {
@@ -294,6 +306,7 @@ static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_layer
         put_vector(f, "blk.%u.ssm_dt", l, ".bias", b->delta.bias, m->delta.v_heads, NULL);
         put_norm(f, "blk.%u.ssm_norm", l, &b->delta.norm, m->delta.dim, NULL);
     } else if (b->mixer == TFT_MIX_ATTENTION) {
+        put_latent(f, l, &b->latent);
         put_vector(f, "blk.%u.attn_sinks", l, ".weight", b->sinks, m->n_head, NULL);
         put_qk_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->n_head);
         put_qk_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->n_head_kv);
