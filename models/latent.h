@@ -1,7 +1,7 @@
 /*
  * Multi-head latent attention: DeepSeek-V2 (arXiv 2405.04434, section 2.1). Keys and values of all
- * H heads are made of one vector c of `rank` numbers, and of one key of `rot` numbers that all heads
- * share and that alone is rotated:
+ * H heads are made of one vector c of `rank` numbers, and of one key of `rot` numbers that all
+ * heads share and that alone is rotated:
  *
  *      q = Wqb (rms(Wqa h) g_q)            or q = Wq h; per head q_n [nope], q_r [rot]
  *      c, k = Wkva h;  c = rms(c) g        [rank], [rot]

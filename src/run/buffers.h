@@ -17,7 +17,8 @@ enum tft_buf {
     TFT_A,      /* [mixed_width] the output of attention, or of another mixer */
     TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
     TFT_U,      /* [F] up, where there is a gate */
-    TFT_M,      /* [mixer_width] the projection of a mixer other than attention */
+    TFT_M,      /* [mixer_width] the projection of a mixer other than attention. In latent attention
+                   queries, then attention's mixes [H E] and values [H v_dim] */
     TFT_R,      /* [D] the residual stream, normalised, for the router of a mixture of experts */
     TFT_E,      /* [experts] the router's scores */
     TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each expert
