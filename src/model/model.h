@@ -146,7 +146,7 @@ static inline uint32_t tft_mamba_channels(const struct tft_mamba_shape *s)
 
 /* Latent attention; all zero: the model has other attention. models/latent.h */
 struct tft_latent_shape {
-    uint32_t q_rank;    /* numbers of the vector that queries are made of; 0: of the layer's input */
+    uint32_t q_rank;    /* numbers of the vector that queries are made of; 0: there is none */
     uint32_t rank;      /* of the vector that keys and values are made of */
     uint32_t nope, rot; /* of a head's query: not rotated, rotated */
     uint32_t v_dim;     /* of a head's value */
