@@ -49,6 +49,7 @@ void tft_latent_shape(struct tft_load *ld)
                                           .v_dim = value};
     m->n_head_kv = 1;
     m->attn_scale = 1 / sqrtf((float)key);
+    m->mixed_width = m->n_head * value;
     m->mixer_width = m->n_head * (m->head_dim + value); /* see buffers.h, TFT_M */
 }
 
