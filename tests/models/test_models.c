@@ -8,6 +8,7 @@
 #include "expert_toys.h"
 #include "folder.h"
 #include "half_toys.h"
+#include "latent_toys.h"
 #include "layer_toys.h"
 #include "model/model.h"
 #include "more_toys.h"
@@ -277,6 +278,21 @@ static void half_blocks(void **state)
         }
 }
 
+static void latent_attention(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LATENT; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            struct toy t = latent_toys[i];
+            enum tft_dtype type = kind == 0 ? TFT_F32 : kind == 1 ? TFT_F16 : TFT_BF16;
+            t.seed = 23 + i;
+            double off =
+                difference(written(&t, type), kind ? SHORT : LONG, "f32", TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("%s, toy %zu, type %d: off by %g", t.arch, i, kind, off);
+        }
+}
+
 static void f32_weights_f32_cache(void **state)
 {
     (void)state;
@@ -342,7 +358,7 @@ int main(void)
         cmocka_unit_test(half_weights),          cmocka_unit_test(quantized_weights),
         cmocka_unit_test(more_architectures),    cmocka_unit_test(experts),
         cmocka_unit_test(half_blocks),           cmocka_unit_test(dense_architectures),
-        cmocka_unit_test(factors_of_yarn),
+        cmocka_unit_test(factors_of_yarn),       cmocka_unit_test(latent_attention),
         cmocka_unit_test(layers_that_differ),    cmocka_unit_test(blocks_that_predict_more),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

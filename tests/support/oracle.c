@@ -15,6 +15,7 @@ struct oracle {
     char arch[16];
     size_t wide, kheads, vheads, sdim; /* of layers with a state */
     size_t d, layers, heads, kv_heads, dim, rot, vocab, capacity, pos;
+    size_t rank, key, value; /* of latent attention: c, and numbers of a head; rank 0: none */
     double eps, base, linear;
     double e, r, l, a; /* factors of embeddings, of additions to x, of logits, of scores */
     double amplitude;  /* of the rotation */
@@ -112,6 +113,14 @@ enum part {
     MSKIP,
     NORM2S,
     NORM2SB,
+    QA,
+    QAN,
+    QBW,
+    KVA,
+    KVN,
+    KVB,
+    KBW,
+    VBW,
     PARTS
 };
 
@@ -148,6 +157,14 @@ static const char *const part_name[PARTS] = {
     "ssm_d",
     "ffn_norm",
     "ffn_norm.bias",
+    "attn_q_a.weight",
+    "attn_q_a_norm.weight",
+    "attn_q_b.weight",
+    "attn_kv_a_mqa.weight",
+    "attn_kv_a_norm.weight",
+    "attn_kv_b.weight",
+    "attn_k_b.weight",
+    "attn_v_b.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -300,6 +317,17 @@ static void factors(struct oracle *o)
         o->r = number(o, "residual_scale", 1.4 / sqrt((double)o->layers));
         o->l = 1 / number(o, "logit_scale", (double)o->d / 256);
     }
+    if (is(o, "minicpm3")) {
+        o->e = 12;
+        o->r = 1.4 / sqrt((double)o->layers);
+        o->l = 256 / (double)o->d;
+    }
+    if (o->rank)
+        o->a = 1 / sqrt((double)o->key);
+    if (o->rank && o->yarn && m > 0) { /* m is a tenth of the file's mscale_all_dim */
+        o->amplitude = number(o, "rope.scaling.attn_factor", 1);
+        o->a *= pow(1 + m * log(f), 2);
+    }
     if (o->a == 0)
         o->a = usual;
     if (strncmp(o->arch, "granite", 7) == 0 && number(o, "rope.scaling.finetuned", 1) == 0)
@@ -352,6 +380,14 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->base = number(o, "rope.freq_base", 10000);
     o->linear = number(o, "rope.scaling.factor", 1);
     o->capacity = capacity;
+    o->rank = (size_t)number(o, "attention.kv_lora_rank", 0);
+    if (o->rank) { /* its cache has c and the shared key */
+        o->key = (size_t)number(o, "attention.key_length_mla", (double)o->dim);
+        o->value = (size_t)number(o, "attention.value_length_mla",
+                                  (double)o->d / (double)o->heads);
+        o->dim = o->rank + o->rot;
+        o->kv_heads = 1;
+    }
     factors(o);
 
     o->embed = tensor(o, "token_embd.weight");
@@ -476,7 +512,7 @@ static void rotate(const struct oracle *o, size_t l, double *head)
 {
     bool neighbours = is(o, "llama") || strncmp(o->arch, "granite", 7) == 0 || is(o, "minicpm") ||
                       is_one(o, " smollm3 ernie4_5 mistral3 internlm2 glm4 maincoder cohere2 "
-                                "command-r arcee ernie4_5-moe olmo ");
+                                "command-r arcee ernie4_5-moe olmo deepseek2 ");
     bool gemma = is_one(o, " gemma3 gemma4 plamo3 "), /* another base in windows */
         plain = window_of(o, l) && (gemma || is_one(o, " olmo2 mellum "));
     double base = plain && gemma ? number(o, "rope.freq_base_swa", 10000) : o->base;
@@ -723,6 +759,86 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     free(y);
 }
 
+/* Number `i` of head h's key (without the rotated numbers), or value, of the token with c. */
+static double latent_key(const struct oracle *o, const struct matrix *w, size_t h, size_t i,
+                         const double *c)
+{
+    size_t nope = o->key - o->rot;
+    double sum = 0;
+    for (size_t r = 0; r < o->rank; r++)
+        sum += c[r] * (w[KVB].w ? w[KVB].w[(h * (nope + o->value) + i) * o->rank + r]
+                                : w[KBW].w[(h * o->rank + r) * nope + i]);
+    return sum;
+}
+
+static double latent_value(const struct oracle *o, const struct matrix *w, size_t h, size_t i,
+                           const double *c)
+{
+    size_t nope = o->key - o->rot;
+    double sum = 0;
+    for (size_t r = 0; r < o->rank; r++)
+        sum += c[r] * (w[KVB].w ? w[KVB].w[(h * (nope + o->value) + nope + i) * o->rank + r]
+                                : w[VBW].w[(h * o->value + i) * o->rank + r]);
+    return sum;
+}
+
+/* deepseek2, minicpm3: out = the values of head h, mixed. q: [key], rotated; p: scratch [pos + 1] */
+static void latent_head(const struct oracle *o, size_t l, size_t h, const double *q, double *p,
+                        double *out)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    const double *past = o->k + l * o->capacity * o->dim;
+    size_t nope = o->key - o->rot;
+    double sum = 0, max = -INFINITY;
+    for (size_t t = 0; t <= o->pos; t++) {
+        const double *c = past + t * o->dim;
+        p[t] = 0;
+        for (size_t i = 0; i < nope; i++)
+            p[t] += q[i] * latent_key(o, w, h, i, c);
+        for (size_t i = 0; i < o->rot; i++)
+            p[t] += q[nope + i] * c[o->rank + i];
+        p[t] *= o->a;
+        max = fmax(max, p[t]);
+    }
+    for (size_t t = 0; t <= o->pos; t++)
+        sum += p[t] = exp(p[t] - max);
+    for (size_t i = 0; i < o->value; i++) {
+        out[i] = 0;
+        for (size_t t = 0; t <= o->pos; t++)
+            out[i] += p[t] / sum * latent_value(o, w, h, i, past + t * o->dim);
+    }
+}
+
+static void latent_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    double *q = malloc(o->heads * o->key * sizeof *q), *a = malloc(o->heads * o->value * sizeof *a),
+           *z = malloc((w[QA].rows + 1) * sizeof *z), *y = malloc(o->d * sizeof *y),
+           *p = malloc((o->pos + 1) * sizeof *p),
+           *c = o->k + (l * o->capacity + o->pos) * o->dim;
+    if (w[QA].w) {
+        product(z, w[QA], h, NULL);
+        rms(z, z, w[QAN].w, w[QA].rows, o->eps);
+        product(q, w[QBW], z, NULL);
+    } else {
+        product(q, w[QW], h, NULL);
+    }
+    product(c, w[KVA], h, NULL);
+    rms(c, c, w[KVN].w, o->rank, o->eps);
+    rotate(o, l, c + o->rank);
+    for (size_t i = 0; i < o->heads; i++) {
+        rotate(o, l, q + (i + 1) * o->key - o->rot);
+        latent_head(o, l, i, q + i * o->key, p, a + i * o->value);
+    }
+    product(y, w[OW], a, NULL);
+    add(o, x, y, NULL);
+    free(q);
+    free(a);
+    free(z);
+    free(y);
+    free(p);
+}
+
 /* The channel `i` of a convolution over the last tokens; x: its input now. w: [channels, taps] */
 static double conv(struct oracle *o, size_t l, struct matrix w, size_t i, double x)
 {
@@ -927,7 +1043,7 @@ static void add_expert(const struct oracle *o, double *y, double weight, struct 
 static bool renormalised(const struct oracle *o)
 {
     const struct tft_value *v = NULL;
-    if (is_one(o, " bailingmoe2 dots1 afmoe ")) {
+    if (is_one(o, " bailingmoe2 dots1 afmoe deepseek2 ")) {
         char key[96];
         snprintf(key, sizeof key, "%s.expert_weights_norm", o->arch);
         v = tft_source_value(o->s, key);
@@ -1057,6 +1173,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
             delta_block(o, l, x, h);
         else if (is(o, "gemma4"))
             layer_attention(o, l, x, h);
+        else if (w[KVA].w)
+            latent_block(o, l, x, h);
         else if (w[QW].w || w[QKV].w)
             attention_block(o, l, x, h);
         if (!parallel)

@@ -382,32 +382,72 @@ static void bitnet_tensors(struct writer *w, unsigned l)
         vector(w, factors[i], l, 1, 1);
 }
 
-static void attention_tensors(struct writer *w, unsigned l)
+/* n matrices in one tensor. */
+static void matrices(struct writer *w, const char *fmt, unsigned l, uint32_t n, uint32_t rows,
+                     uint32_t cols)
 {
-    const struct toy *t = w->t;
-    if (is_one(t, " gemma4 "))
-        layer_qkv_tensors(w, l);
-    else
-        qkv_tensors(w, l);
-    matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * head_dim(t, l));
-    if (is_one(t, " gptneox starcoder2 phi2 gpt-oss "))
-        vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
-    if (is_one(t, " afmoe "))
-        matrix(w, "blk.%u.attn_gate.weight", l, t->n_head * t->head_dim, t->n_embd);
-    if (is_one(t, " gpt-oss granite_swa "))
-        vector(w, "blk.%u.attn_sinks.weight", l, t->n_head, 0);
-}
-
-/* A matrix for each expert. */
-static void experts(struct writer *w, const char *fmt, unsigned l, uint32_t rows, uint32_t cols)
-{
-    uint32_t n = (uint32_t)number(w->t, "expert_count");
     char name[64];
     snprintf(name, sizeof name, fmt, l);
     if (w->data)
         matrix(w, fmt, l, n * rows, cols);
     else
         tft_gguf_put_tensor(w->w, str(name), w->t->type, 3, (const uint64_t[]){cols, rows, n});
+}
+
+/* A matrix for each expert. */
+static void experts(struct writer *w, const char *fmt, unsigned l, uint32_t rows, uint32_t cols)
+{
+    matrices(w, fmt, l, (uint32_t)number(w->t, "expert_count"), rows, cols);
+}
+
+/* Numbers of a head's value. */
+static uint32_t latent_value(const struct toy *t)
+{
+    return (uint32_t)number_or(t, "attention.value_length_mla", t->n_embd / t->n_head);
+}
+
+/* Of latent attention. The heads' matrices are two tensors, or one in files without
+   key_length_mla. */
+static void latent_tensors(struct writer *w, unsigned l)
+{
+    const struct toy *t = w->t;
+    uint32_t d = t->n_embd, h = t->n_head, q = (uint32_t)number(t, "attention.q_lora_rank"),
+             rank = (uint32_t)number(t, "attention.kv_lora_rank"),
+             key = (uint32_t)number_or(t, "attention.key_length_mla", t->head_dim),
+             nope = key - t->n_rot, value = latent_value(t);
+    if (q) {
+        matrix(w, "blk.%u.attn_q_a.weight", l, q, d);
+        vector(w, "blk.%u.attn_q_a_norm.weight", l, q, 1);
+    }
+    matrix(w, q ? "blk.%u.attn_q_b.weight" : "blk.%u.attn_q.weight", l, h * key, q ? q : d);
+    matrix(w, "blk.%u.attn_kv_a_mqa.weight", l, rank + t->n_rot, d);
+    vector(w, "blk.%u.attn_kv_a_norm.weight", l, rank, 1);
+    if (number(t, "attention.key_length_mla") > 0) {
+        matrices(w, "blk.%u.attn_k_b.weight", l, h, rank, nope);
+        matrices(w, "blk.%u.attn_v_b.weight", l, h, value, rank);
+    } else {
+        matrix(w, "blk.%u.attn_kv_b.weight", l, h * (nope + value), rank);
+    }
+}
+
+static void attention_tensors(struct writer *w, unsigned l)
+{
+    const struct toy *t = w->t;
+    if (is_one(t, " gemma4 "))
+        layer_qkv_tensors(w, l);
+    else if (number(t, "attention.kv_lora_rank") > 0)
+        latent_tensors(w, l);
+    else
+        qkv_tensors(w, l);
+    matrix(w, "blk.%u.attn_output.weight", l, t->n_embd,
+           number(t, "attention.kv_lora_rank") > 0 ? t->n_head * latent_value(t)
+                                                   : t->n_head * head_dim(t, l));
+    if (is_one(t, " gptneox starcoder2 phi2 gpt-oss "))
+        vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
+    if (is_one(t, " afmoe "))
+        matrix(w, "blk.%u.attn_gate.weight", l, t->n_head * t->head_dim, t->n_embd);
+    if (is_one(t, " gpt-oss granite_swa "))
+        vector(w, "blk.%u.attn_sinks.weight", l, t->n_head, 0);
 }
 
 static void mixture_tensors(struct writer *w, unsigned l)
@@ -424,7 +464,8 @@ static void mixture_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.ffn_up_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
         tensor(w, "blk.%u.ffn_down_exps.bias", l, TFT_F32, n, d, 0, 0.5f);
     }
-    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe nemotron_h_moe "))
+    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe nemotron_h_moe ") ||
+        (is_one(t, " deepseek2 ") && number(t, "expert_gating_func") == 2))
         tensor(w, "blk.%u.exp_probs_b.bias", l, TFT_F32, 1, n, 0, 0.3f);
     if (t->fused_experts) {
         experts(w, "blk.%u.ffn_gate_up_exps.weight", l, 2 * ff, d);
@@ -502,7 +543,7 @@ static void llama_tensors(struct writer *w)
     bool post = toy_has_post_norm(t), pre = toy_has_pre_norm(t);
     if (t->llama3_scaling)
         tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
-    if (is_one(t, " phi3 minicpm ")) {
+    if (is_one(t, " phi3 minicpm minicpm3 ")) {
         tensor(w, "rope_factors_short.weight", 0, TFT_F32, 1, t->n_rot / 2, 1.5f, 0.5f);
         tensor(w, "rope_factors_long.weight", 0, TFT_F32, 1, t->n_rot / 2, 6, 4);
     }
@@ -869,7 +910,11 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
         tft_gguf_put_u32(w, key(t, "attention.head_count_kv"), t->n_head_kv);
     if (t->n_head) {
         tft_gguf_put_u32(w, key(t, "attention.key_length"), t->head_dim);
-        tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
+        if (number(t, "attention.key_length_mla") > 0) /* of the cache */
+            tft_gguf_put_u32(w, key(t, "attention.value_length"),
+                             (uint32_t)number(t, "attention.kv_lora_rank"));
+        else if (!(number(t, "attention.kv_lora_rank") > 0))
+            tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
     }
     if (t->vocab)
         toy_put_vocab(w, t->vocab, t->endless);
