@@ -68,6 +68,8 @@ enum {
  *      N Y Z C     of a delta net: heads of values, numbers of one head, of all heads, channels
  *      O W U I     of Mamba-2: heads, numbers of all heads, channels, rows of the first matrix
  *      J B         numbers of a token's embedding for one layer, for all layers
+ *      q c k       of latent attention (struct import, `latent`): q_rank, rank, rank + rot
+ *      b o         H (E - rot + value), H value
  *      1           1, a dimension that the GGUF file does not have, unless it is the only one
  *      H G X       before the others: stacked tensors
  * With IMPORT_GATE or IMPORT_UP, it is the shape of one half; with IMPORT_TURNED, that of the GGUF

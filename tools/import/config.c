@@ -144,7 +144,8 @@ void import_dimensions(struct import *im)
                          "moe_intermediate_size|moe_ffn_hidden_size",
                          im->arch->ff_is_4d ? 4 * (int64_t)im->n_embd : IMPORT_NEEDED);
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));
-    if (!import_find(im, "head_dim|attention_head_dim") && im->n_embd % im->n_head)
+    if (!import_find(im, "head_dim|attention_head_dim|qk_nope_head_dim") &&
+        im->n_embd % im->n_head)
         fail(im, "hidden_size", "is not a multiple of the number of heads, without a head_dim");
     /* checked before memory and time are spent on them */
     if (im->n_layer > im->folder.n_tensor)
@@ -200,7 +201,7 @@ void import_values(struct import *im)
         {"block_count", im->n_layer + im->n_predict},
         {"attention.head_count", im->n_head},
         {"attention.key_length", im->head_dim},
-        {"attention.value_length", im->head_dim},
+        {"attention.value_length", im->latent.rank ? im->latent.value : im->head_dim},
     };
     bool layer_norm = im->arch->layer_norm;
     tft_gguf_put_str(im->gguf, "general.architecture",

@@ -231,10 +231,11 @@ void import_folder_forget(const struct import_folder *f, const char *name)
 }
 
 const struct safetensor *import_folder_unused(const struct import_folder *f,
-                                              bool (*known)(const char *name))
+                                              bool (*known)(const void *user, const char *name),
+                                              const void *user)
 {
     for (size_t i = 0; i < f->n_tensor; i++)
-        if (!f->by_name[i].tensor->used && !known(f->by_name[i].tensor->name))
+        if (!f->by_name[i].tensor->used && !known(user, f->by_name[i].tensor->name))
             return f->by_name[i].tensor;
     return NULL;
 }

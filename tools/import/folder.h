@@ -43,6 +43,7 @@ void import_folder_sort(struct import_folder *f);
 
 /* A tensor that was not used, and that `known` does not know; NULL if there is none. */
 const struct safetensor *import_folder_unused(const struct import_folder *f,
-                                              bool (*known)(const char *name));
+                                              bool (*known)(const void *user, const char *name),
+                                              const void *user);
 
 #endif

@@ -416,6 +416,20 @@ const struct import_tensor list_afmoe[] = {
     {0},
 };
 
+/* Latent attention. Queries are made in one step, or in two. */
+const struct import_tensor list_latent[] = {
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.q_a_proj.weight", "blk.%u.attn_q_a.weight", "qD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.q_a_layernorm.weight", "blk.%u.attn_q_a_norm.weight", "q",
+     IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.q_b_proj.weight", "blk.%u.attn_q_b.weight", "Qq", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.kv_a_proj_with_mqa.weight", "blk.%u.attn_kv_a_mqa.weight", "kD", 0},
+    {"layers.%u.self_attn.kv_a_layernorm.weight", "blk.%u.attn_kv_a_norm.weight", "c", 0},
+    {"layers.%u.self_attn.kv_b_proj.weight", "blk.%u.attn_kv_b.weight", "bc", 0},
+    {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "Do", 0},
+    {0},
+};
+
 const struct import_tensor list_bailing_all[] = {
     {"word_embeddings.weight", "token_embd.weight", "VD", 0},
     {"norm.weight", "output_norm.weight", "D", 0},

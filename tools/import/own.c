@@ -598,6 +598,110 @@ void import_afmoe_values(struct import *im)
 
 void import_ernie_moe_values(struct import *im) { late_values(im, 1); }
 
+/* ---- latent attention */
+
+void import_latent_dimensions(struct import *im)
+{
+    enum { MOST = 1 << 16 };
+    uint64_t nope = import_whole(im, "qk_nope_head_dim", IMPORT_NEEDED);
+    im->latent.rank = import_whole(im, "kv_lora_rank", IMPORT_NEEDED);
+    im->latent.q_rank = import_whole(im, "q_lora_rank", 0);
+    im->latent.rot = import_whole(im, "qk_rope_head_dim", IMPORT_NEEDED);
+    im->latent.value = import_whole(im, "v_head_dim", IMPORT_NEEDED);
+    if (im->status == TFT_OK &&
+        (!nope || !im->latent.rot || !im->latent.rank || !im->latent.value || nope > MOST ||
+         im->latent.rot > MOST || im->latent.rank > MOST || im->latent.value > MOST))
+        unsupported(im, "its latent attention has sizes that are 0, or above 65536");
+    im->head_dim = nope + im->latent.rot;
+    if (import_whole(im, "qk_head_dim", (int64_t)im->head_dim) != im->head_dim)
+        unsupported(im, "\"qk_head_dim\" is not the sum of its parts");
+}
+
+static void put_latent(struct import *im)
+{
+    tft_gguf_put_u32(im->gguf, import_key(im, "attention.kv_lora_rank"),
+                     (uint32_t)im->latent.rank);
+    if (im->latent.q_rank)
+        tft_gguf_put_u32(im->gguf, import_key(im, "attention.q_lora_rank"),
+                         (uint32_t)im->latent.q_rank);
+}
+
+/* How many layers come before the first that mlp_layer_types calls sparse; all later ones are. */
+static void leading_by_type(struct import *im)
+{
+    const json_t *types = import_find(im, "mlp_layer_types");
+    if (!types)
+        return;
+    im->n_leading = 0;
+    for (size_t l = 0; l < im->n_layer; l++) {
+        const char *type = json_string_value(json_array_get(types, l));
+        bool dense = type && strcmp(type, "dense") == 0;
+        if (dense && im->n_leading == l)
+            im->n_leading++;
+        else if (dense || !type || strcmp(type, "sparse") != 0)
+            unsupported(im, "\"mlp_layer_types\" is not dense layers, and then sparse ones");
+    }
+    if (im->n_leading >= im->n_layer)
+        unsupported(im, "none of its layers has experts");
+}
+
+/* Youtu-LLM has no experts. */
+void import_deepseek2_dimensions(struct import *im)
+{
+    import_latent_dimensions(im);
+    if (!import_find(im, "n_routed_experts|num_local_experts")) {
+        im->n_leading = im->n_layer;
+        return;
+    }
+    import_late_dimensions(im);
+    leading_by_type(im);
+}
+
+/* YaRN multiplies scores where mscale_all_dim says so, and then nothing else. */
+static void put_yarn_scores(struct import *im)
+{
+    const json_t *rope = import_rope(im);
+    double all = import_member(im, rope, "mscale_all_dim", 0),
+           own = import_member(im, rope, "mscale", all != 0 ? all : 1);
+    if (strcmp(import_rope_type(im), "yarn") != 0)
+        return;
+    if (own != (all != 0 ? all : 1))
+        unsupported(im, "YaRN with an \"mscale\" that is not \"mscale_all_dim\" is not supported");
+    if (all != 0)
+        tft_gguf_put_f32(im->gguf, import_key(im, "rope.scaling.yarn_log_multiplier"),
+                         (float)(0.1 * all));
+}
+
+void import_deepseek2_values(struct import *im)
+{
+    const char *how = json_string_value(import_find(im, "scoring_func")),
+               *method = json_string_value(import_find(im, "topk_method"));
+    bool sigmoid = how && strcmp(how, "sigmoid") == 0;
+    put_latent(im);
+    put_yarn_scores(im);
+    if (!import_flag(im, "rope_interleave", true))
+        unsupported(im, "RoPE of deepseek2 must pair neighbours");
+    if (!im->n_expert)
+        return;
+    if (how && !sigmoid && strcmp(how, "softmax") != 0)
+        unsupported(im, "weights of experts must be a softmax or sigmoids");
+    if (method && strcmp(method, "group_limited_greedy") == 0 && import_whole(im, "n_group", 1) > 1)
+        unsupported(im, "groups of experts by their largest weight are not supported");
+    late_values(im, sigmoid ? 2 : 1);
+    tft_gguf_put_bool(im->gguf, import_key(im, "expert_weights_norm"),
+                      import_flag(im, "norm_topk_prob", sigmoid));
+}
+
+/* The formula has these factors. */
+void import_minicpm3_values(struct import *im)
+{
+    if (import_real(im, "scale_emb", 12) != 12 || import_real(im, "scale_depth", 1.4) != 1.4 ||
+        import_real(im, "dim_model_base", 256) != 256)
+        unsupported(im, "minicpm3 must have a scale_emb of 12, a scale_depth of 1.4 and a "
+                        "dim_model_base of 256");
+    put_latent(im);
+}
+
 /* A number, or the one number of a list with one for each layer. */
 static uint64_t of_list(struct import *im, const char *names, int64_t def)
 {

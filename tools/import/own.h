@@ -25,6 +25,10 @@ void import_smallthinker_dimensions(struct import *im);
    side. */
 void import_late_dimensions(struct import *im);
 void import_gemma4_dimensions(struct import *im);
+void import_deepseek2_dimensions(struct import *im);
+
+/* Latent attention. */
+void import_latent_dimensions(struct import *im);
 void import_gemma4_layer(struct import *im, unsigned layer);
 
 /* For experts with weights that are always renormalised: Mixtral. */
@@ -73,6 +77,8 @@ void import_mellum_values(struct import *im);
 void import_smallthinker_values(struct import *im);
 void import_bitnet_values(struct import *im);
 void import_gemma4_values(struct import *im);
+void import_deepseek2_values(struct import *im);
+void import_minicpm3_values(struct import *im);
 
 /* ---- parts of them */
 

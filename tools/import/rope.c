@@ -144,8 +144,9 @@ static void yarn(struct import *im, double base)
     const json_t *p = import_rope(im);
     double factor = factor_of(im), usual = 0.1 * log(factor) + 1,
            amplitude = import_member(im, p, "attention_factor|attn_factor", usual);
-    /* only mistral3 has a key for mscale */
-    if (strcmp(im->arch->name, "mistral3") != 0 && !member_of(p, "attention_factor") &&
+    /* the others have no key for mscale */
+    bool has_key = strcmp(im->arch->name, "mistral3") == 0 || im->latent.rank;
+    if (!has_key && !member_of(p, "attention_factor") &&
         (member_of(p, "mscale") || member_of(p, "mscale_all_dim")))
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s/config.json: YaRN with \"mscale\" is not supported in %s", im->folder.path,
@@ -263,7 +264,9 @@ void import_rope_values(struct import *im)
                im, p, "partial_rotary_factor",
                import_real(im, "partial_rotary_factor|rotary_pct|rope_pct", 1));
     bool possible = share > 0 && share <= 1;
-    im->n_rot = possible ? (uint64_t)(share * (double)im->head_dim) : 0;
+    im->n_rot = im->latent.rank ? im->latent.rot
+                : possible      ? (uint64_t)(share * (double)im->head_dim)
+                                : 0;
     if (im->n_rot < 2)
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: RoPE of %g of a head is not possible",
                     im->folder.path, share);

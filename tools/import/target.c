@@ -43,6 +43,11 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'S': return im->n_ff_shared;
     case 'J': return im->layers.n_embed;
     case 'B': return im->layers.n_embed * im->n_layer;
+    case 'q': return im->latent.q_rank;
+    case 'c': return im->latent.rank;
+    case 'k': return im->latent.rank + im->latent.rot;
+    case 'b': return im->n_head * (im->head_dim - im->latent.rot + im->latent.value);
+    case 'o': return im->n_head * im->latent.value;
     default: return im->n_ctx; /* 'P' */
     }
 }

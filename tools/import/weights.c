@@ -513,6 +513,16 @@ void import_weights_values(struct import *im, const struct import_weights *w)
 
 /* ------------------------------------------------------------------------- description, writing */
 
+/* For import_folder_unused: also layers that predict further tokens, which come last. */
+static bool not_needed(const void *user, const char *name)
+{
+    const struct import *im = user;
+    unsigned layer;
+    return import_not_needed(name) ||
+           (json_number_value(import_find(im, "num_nextn_predict_layers")) > 0 &&
+            sscanf(name, "model.layers.%u.", &layer) == 1 && layer >= im->n_layer);
+}
+
 void import_weights_describe(struct import *im, struct import_weights *w)
 {
     w->pass = IMPORT_DESCRIBE;
@@ -524,7 +534,7 @@ void import_weights_describe(struct import *im, struct import_weights *w)
     }
     if (!walk(im, w))
         return;
-    const struct safetensor *unused = import_folder_unused(&im->folder, import_not_needed);
+    const struct safetensor *unused = import_folder_unused(&im->folder, not_needed, im);
     if (unused)
         import_fail(im, TFT_ERR_UNSUPPORTED, "%s: tensor \"%s\" is not known in a model of %s",
                     im->folder.path, unused->name, im->arch->name);

@@ -47,6 +47,10 @@ struct import {
     struct {
         uint64_t heads, dim, groups, state; /* of Mamba-2, as in struct tft_mamba_shape */
     } mamba;
+    struct {
+        uint64_t q_rank, rank, rot, value; /* of latent attention: struct tft_latent_shape; rank 0:
+                                              none */
+    } latent;
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
     uint32_t *ffs;      /* [n_layer]; NULL: n_ff in all of them */
     /* For a model whose layers differ; n_head_kv, head_dim and n_ff are then the current layer's

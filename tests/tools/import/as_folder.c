@@ -114,19 +114,25 @@ static const struct {
     {" afmoe ", "attn_gate", "self_attn.gate_proj", AS_IT_IS},
     {" afmoe ", "ffn_gate_inp", "mlp.router.gate", AS_IT_IS},
     {" afmoe ", "exp_probs_b", "mlp.expert_bias", AS_IT_IS},
-    {" dots1 ", "exp_probs_b", "mlp.gate.e_score_correction_bias", AS_IT_IS},
+    {" dots1 deepseek2 ", "exp_probs_b", "mlp.gate.e_score_correction_bias", AS_IT_IS},
     {" ernie4_5-moe ", "exp_probs_b", "mlp.moe_statics.e_score_correction_bias", AS_IT_IS},
     {" bailingmoe2 ", "exp_probs_b", "mlp.gate.expert_bias", AS_IT_IS},
-    {" dots1 ernie4_5-moe bailingmoe2 afmoe ", "ffn_gate_shexp", "mlp.shared_experts.gate_proj",
+    {" dots1 ernie4_5-moe bailingmoe2 afmoe deepseek2 ", "ffn_gate_shexp", "mlp.shared_experts.gate_proj",
      AS_IT_IS},
-    {" dots1 ernie4_5-moe bailingmoe2 afmoe ", "ffn_up_shexp", "mlp.shared_experts.up_proj",
+    {" dots1 ernie4_5-moe bailingmoe2 afmoe deepseek2 ", "ffn_up_shexp", "mlp.shared_experts.up_proj",
      AS_IT_IS},
-    {" dots1 ernie4_5-moe bailingmoe2 afmoe ", "ffn_down_shexp", "mlp.shared_experts.down_proj",
+    {" dots1 ernie4_5-moe bailingmoe2 afmoe deepseek2 ", "ffn_down_shexp", "mlp.shared_experts.down_proj",
      AS_IT_IS},
     {" bailingmoe2 ", "attn_qkv", "attention.query_key_value", AS_IT_IS},
     {" bailingmoe2 ", "attn_output", "attention.dense", AS_IT_IS},
     {" bailingmoe2 ", "attn_q_norm", "attention.query_layernorm", AS_IT_IS},
     {" bailingmoe2 ", "attn_k_norm", "attention.key_layernorm", AS_IT_IS},
+    {" deepseek2 minicpm3 ", "attn_q_a", "self_attn.q_a_proj", AS_IT_IS},
+    {" deepseek2 minicpm3 ", "attn_q_a_norm", "self_attn.q_a_layernorm", AS_IT_IS},
+    {" deepseek2 minicpm3 ", "attn_q_b", "self_attn.q_b_proj", AS_IT_IS},
+    {" deepseek2 minicpm3 ", "attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", AS_IT_IS},
+    {" deepseek2 minicpm3 ", "attn_kv_a_norm", "self_attn.kv_a_layernorm", AS_IT_IS},
+    {" deepseek2 minicpm3 ", "attn_kv_b", "self_attn.kv_b_proj", AS_IT_IS},
     {" smallthinker ", "ffn_gate_inp", "block_sparse_moe.primary_router", AS_IT_IS},
     {" smallthinker ", "ffn_gate_exps", "block_sparse_moe.experts.%u.gate", EXPERTS},
     {" smallthinker ", "ffn_up_exps", "block_sparse_moe.experts.%u.up", EXPERTS},
@@ -680,12 +686,17 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
                 "\"beta_slow\":0.5,\"mscale\":1,\"mscale_all_dim\":0.7,"
                 "\"llama_4_scaling_beta\":0.1},",
                 (double)t->yarn);
+    } else if (is(t, "deepseek2") && t->yarn > 0) {
+        fprintf(f,
+                "\"rope_theta\":10000,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":%g,"
+                "\"original_max_position_embeddings\":40,\"mscale\":0.7,\"mscale_all_dim\":0.7},",
+                (double)t->yarn);
     } else if (t->yarn > 0) {
         fprintf(f,
                 "\"rope_theta\":10000,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":%g,"
                 "\"original_max_position_embeddings\":40},",
                 (double)t->yarn);
-    } else if (is(t, "phi3") || is(t, "minicpm")) {
+    } else if (is_in(" phi3 minicpm minicpm3 ", t->arch)) {
         fputs("\"original_max_position_embeddings\":20,\"rope_scaling\":{\"type\":\"longrope\"", f);
         fprintf(f, ",\"attention_factor\":%g", is(t, "phi3") ? 1.19 : 1.0);
         put_list(f, s, "short_factor", "rope_factors_short.weight");
@@ -696,7 +707,9 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
     } else {
         fputs("\"rope_scaling\":null,\"rope_theta\":10000.0,", f);
     }
-    if (t->n_rot && (t->n_rot != t->head_dim || is_in(" qwen35 qwen35moe ", t->arch)))
+    bool latent = is_in(" deepseek2 minicpm3 ", t->arch); /* it has a member of its own */
+    if (t->n_rot && !latent &&
+        (t->n_rot != t->head_dim || is_in(" qwen35 qwen35moe ", t->arch)))
         fprintf(f, "\"%s\":%.17g,", is(t, "gptneox") ? "rotary_pct" : "partial_rotary_factor",
                 (double)t->n_rot / t->head_dim);
 }
@@ -793,8 +806,46 @@ static void put_own_experts(FILE *f, const struct toy *t)
 }
 
 /* Keys of one architecture alone. */
+static double number_of(const struct toy *t, const char *key)
+{
+    const struct toy_number *n = t->numbers;
+    while (n->key && strcmp(n->key, key))
+        n++;
+    return n->key ? n->x : 0;
+}
+
+/* Of latent attention, and deepseek2's experts. A toy with queries in two steps is like V3. */
+static void put_latent(FILE *f, const struct toy *t)
+{
+    double two = number_of(t, "attention.q_lora_rank");
+    fprintf(f,
+            "\"kv_lora_rank\":%g,\"qk_nope_head_dim\":%u,\"qk_rope_head_dim\":%u,"
+            "\"v_head_dim\":%u,",
+            number_of(t, "attention.kv_lora_rank"), t->head_dim - t->n_rot, t->n_rot,
+            t->n_embd / t->n_head);
+    if (two > 0)
+        fprintf(f, "\"q_lora_rank\":%g,", two);
+    else
+        fputs("\"q_lora_rank\":null,", f);
+    if (is(t, "minicpm3"))
+        fputs("\"scale_emb\":12,\"scale_depth\":1.4,\"dim_model_base\":256,", f);
+    else
+        fprintf(f,
+                "\"n_routed_experts\":%g,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+                "\"n_shared_experts\":%g,\"first_k_dense_replace\":1,\"moe_layer_freq\":1,%s",
+                number_of(t, "expert_count"), number_of(t, "expert_shared_count"),
+                two > 0 ? "\"routed_scaling_factor\":1.8,\"scoring_func\":\"sigmoid\","
+                          "\"topk_method\":\"noaux_tc\",\"norm_topk_prob\":true,\"n_group\":3,"
+                          "\"topk_group\":2,"
+                        : "\"routed_scaling_factor\":1.0,\"scoring_func\":\"softmax\","
+                          "\"topk_method\":\"greedy\",\"norm_topk_prob\":false,\"n_group\":1,"
+                          "\"topk_group\":1,");
+}
+
 static void put_own(FILE *f, const struct toy *t)
 {
+    if (is_in(" deepseek2 minicpm3 ", t->arch))
+        put_latent(f, t);
     bool windows = t->numbers && strstr(t->numbers->key, "window");
     if (strncmp(t->arch, "granite", 7) == 0)
         fputs("\"embedding_multiplier\":3,\"residual_multiplier\":0.4,\"logits_scaling\":1.7,"
@@ -933,6 +984,8 @@ static const struct {
     {"gpt-oss", "GptOssForCausalLM", "silu"},
     {"granite_swa", "GraniteSWAForCausalLM", "silu"},
     {"smallthinker", "SmallThinkerForCausalLM", "relu"},
+    {"deepseek2", "DeepseekV3ForCausalLM", "silu"},
+    {"minicpm3", "MiniCPM3ForCausalLM", "silu"},
     {"qwen35moe", "Qwen3_5MoeForConditionalGeneration", "silu"},
 };
 
@@ -945,10 +998,12 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     bool inside = is_in(" gemma3 gemma4 mistral3 qwen35 qwen35moe qwen3vl ", t->arch),
          old = is(t, "gpt2");
     bool mixtral = is(t, "llama") && toy_has_experts(t),
-         granite = is(t, "granite_swa") && toy_has_experts(t);
+         granite = is(t, "granite_swa") && toy_has_experts(t),
+         lite = is(t, "deepseek2") && !(number_of(t, "attention.q_lora_rank") > 0);
     fprintf(f, "{\"architectures\":[\"%s\"],%s",
             mixtral   ? "MixtralForCausalLM"
             : granite ? "GraniteMoeSWAForCausalLM"
+            : lite    ? "DeepseekV2ForCausalLM"
                       : classes[c].class_name,
             inside ? "\"text_config\":{" : "");
     fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
@@ -962,7 +1017,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
                 t->kv_heads && is(t, "gemma4") ? t->kv_heads[0] : t->n_head_kv);
     if (is(t, "gemma4"))
         put_gemma4(f, t);
-    else if (t->head_dim * t->n_head != t->n_embd)
+    else if (t->head_dim * t->n_head != t->n_embd && !is_in(" deepseek2 minicpm3 ", t->arch))
         fprintf(f, "\"head_dim\":%u,", t->head_dim);
     if (!old)
         put_rope(f, t, s);

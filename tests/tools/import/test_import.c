@@ -10,6 +10,7 @@
 #include "expert_toys.h"
 #include "fed.h"
 #include "hf.h"
+#include "latent_toys.h"
 #include "layer_toys.h"
 #include "more_toys.h"
 #include "oracle.h"
@@ -198,6 +199,24 @@ static void dense_architectures(void **state)
         t.llama3_scaling = false; /* config.json has no divisors */
         if (t.numbers != one_window && strcmp(t.arch, "plamo3"))
             as_in_folders(t);
+    }
+}
+
+/* A folder has keys and values of heads in one tensor. */
+static void latent_attention(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_LATENT; i++) {
+        struct toy t = latent_toys[i];
+        struct toy_number in_one[sizeof deepseek_v3 / sizeof *deepseek_v3];
+        size_t n = 0;
+        for (const struct toy_number *from = t.numbers; from->key; from++)
+            if (!strstr(from->key, "_mla"))
+                in_one[n++] = *from;
+        in_one[n] = (struct toy_number){0};
+        t.numbers = in_one;
+        t.n_head_kv = t.n_head;
+        as_in_folders(t);
     }
 }
 
@@ -436,6 +455,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_architecture),
         cmocka_unit_test(dense_architectures),
+        cmocka_unit_test(latent_attention),
         cmocka_unit_test(shards),
         cmocka_unit_test(types),
         cmocka_unit_test(llama3_factors),
