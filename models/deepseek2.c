@@ -1,5 +1,5 @@
 /*
- * deepseek2: DeepSeek-V2, V2-Lite, V3 (arXiv 2405.04434 and 2412.19437, section 2.1), and models of
+ * deepseek2: DeepSeek-V2-Lite, V3 (arXiv 2405.04434 and 2412.19437, section 2.1), and models of
  * that form: GLM-4.7-Flash, Kimi-VL's text, GigaChat 3. Latent attention, and a mixture of experts
  * in all layers but the first.
  *
@@ -15,7 +15,8 @@
  *
  * YaRN: where a file has rope.scaling.yarn_log_multiplier, m, cosines and sines have no factor, but
  * scores have (1 + m ln(rope.scaling.factor))^2. Elsewhere m is ten times that number. Blocks that
- * predict further tokens come last and are not computed. Youtu-LLM has no experts.
+ * predict further tokens come last and are not computed. Youtu-LLM has no experts. V2 of 236B
+ * chooses groups of experts by their largest weight, and is refused.
  */
 #include "model/load.h"
 #include "model/rope.h"
@@ -55,6 +56,8 @@ static void load(struct tft_load *ld)
     tft_transformer_values(ld);
     move_yarn_to_scores(ld);
     tft_transformer_tensors(ld);
+    if (ld->m->n_expert_group && !ld->m->expert_sigmoid)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "groups of experts by their largest weight");
 }
 
 const struct tft_arch tft_arch_deepseek2 = {

@@ -9,8 +9,8 @@
  *      a_i = softmax(s (q_n, rot(q_r)).k_i) v_i,  s = 1 / sqrt(nope + rot)
  *      Wo (a_1, ..., a_H)
  *
- * It is computed the other way round (appendix C there: "absorbed"), so that the cache has c and
- * rot(k) alone. It is attention with one KV head of rot + rank numbers for all heads:
+ * A head's matrices move to its query and to its output ("absorbed", section 2.1.2 there), so the
+ * cache has c and rot(k) alone. That is attention with one KV head of rot + rank numbers:
  *
  *      queries (rot(q_r), Kb_i q_n), keys (rot(k), c), values (0, c);  a_i = Vb_i (the mix's last
  *      rank numbers)
@@ -22,7 +22,6 @@
 #define TFT_LATENT_H
 
 #include "model/model.h"
-#include "models/transformer.h"
 
 /* Reads the numbers of heads: attention.q_lora_rank, kv_lora_rank, key_length_mla, value_length_mla
    and rope.dimension_count. Without key_length_mla, key_length and value_length are of heads, as in

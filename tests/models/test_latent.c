@@ -1,5 +1,5 @@
-/* Latent attention through the whole chain: caches, codes of GGUF files, packed and W8A8 files, saved
-   sessions, and what is refused. test_models.c has its formula. */
+/* Latent attention through the whole chain: caches, codes of GGUF files, packed and W8A8 files,
+   saved sessions, refusals. test_models.c compares it with its formula. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -256,6 +256,23 @@ static void sizes_that_make_no_sense(void **state)
     }
 }
 
+/* V2 of 236B: the largest weight decides, not the sum of two. */
+static void groups_of_softmax(void **state)
+{
+    (void)state;
+    struct toy t = latent_toys[V3];
+    struct toy_number numbers[sizeof deepseek_v3 / sizeof *deepseek_v3];
+    struct tft_model *m;
+    struct tft_error err;
+    memcpy(numbers, deepseek_v3, sizeof numbers);
+    for (struct toy_number *n = numbers; n->key; n++)
+        if (strcmp(n->key, "expert_gating_func") == 0)
+            n->x = 1;
+    t.numbers = numbers;
+    assert_int_equal(tft_model_open(&m, written(&t), NULL, &err), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "groups of experts by their largest weight"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +287,7 @@ int main(void)
         cmocka_unit_test(quantize_refuses),
         cmocka_unit_test(tuning_refuses),
         cmocka_unit_test(sizes_that_make_no_sense),
+        cmocka_unit_test(groups_of_softmax),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
