@@ -75,7 +75,7 @@ bool tft_latent_load(struct tft_load *ld, unsigned layer)
     const char *both = "blk.%u.attn_kv_b";
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = (struct tft_kv_heads){1, m->head_dim};
-    b->kv_layer = m->n_kv_layer++;
+    b->kv_layer = tft_load_kv_layer(ld, b->kv);
     load_queries(ld, layer);
     b->k = tft_load_linear(ld, "blk.%u.attn_kv_a_mqa", layer, s->rank + s->rot, m->n_embd, false);
     b->latent.norm = tft_load_norm(ld, "blk.%u.attn_kv_a_norm", layer, s->rank, false);
