@@ -16,7 +16,7 @@
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_mixture mixture = {.chosen = true, .biases = true};
+static const struct tft_mixture mixture = {.chosen = true, .biases = true, .everywhere = true};
 
 static const struct tft_transformer gpt_oss = {
     .rope = TFT_ROPE_HALVES,

@@ -18,6 +18,10 @@ static const struct tft_transformer mamba2 = {.mixer = tft_mamba_load_alone};
 static void load(struct tft_load *ld)
 {
     tft_load_shape(ld, false);
+    if (ld->m->n_ff)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "mamba2.feed_forward_length is %u, but mamba2 has no feed-forward",
+                      ld->m->n_ff);
     tft_mamba_shape(ld);
     tft_transformer_values(ld);
     tft_transformer_tensors(ld);

@@ -26,7 +26,7 @@ static void load_block(struct tft_load *ld, unsigned layer)
         layer % 4 == 0 && tft_load_has(ld, "attention.sliding_window");
 }
 
-static const struct tft_mixture mixture = {.renorm = true, .raw = true};
+static const struct tft_mixture mixture = {.renorm = true, .raw = true, .everywhere = true};
 
 static const struct tft_transformer smallthinker = {
     .rope = TFT_ROPE_HALVES,

@@ -575,6 +575,26 @@ static void dimensions_that_make_no_sense(void **state)
                "1000 heads of 65536");
 }
 
+/* Values that are possible in other architectures, but the formula has no such layers. */
+static void layers_without_a_formula(void **state)
+{
+    (void)state;
+    struct toy t = toys[LLAMA];
+    t.vocab = NULL;
+    t.arch = "gpt-oss";
+    is_refused(edited(written(&t),
+                      &(struct edit)WITH("gpt-oss.leading_dense_block_count", U32, 1)),
+               BAD, "gpt-oss.leading_dense_block_count is not an integer of a possible size");
+    t.arch = "smallthinker";
+    is_refused(edited(written(&t),
+                      &(struct edit)WITH("smallthinker.leading_dense_block_count", U32, 1)),
+               BAD, "smallthinker.leading_dense_block_count is not an integer of a possible size");
+    t.arch = "mamba2";
+    t.n_head = t.n_head_kv = t.head_dim = t.n_ff = t.n_rot = 0;
+    is_refused(edited(written(&t), &(struct edit)WITH("mamba2.feed_forward_length", U32, 40)),
+               UNSUPPORTED, "mamba2.feed_forward_length is 40, but mamba2 has no feed-forward");
+}
+
 /* ---- tensors: each one missing, of another shape, of a type that weights cannot have */
 
 static void check_tensors(const struct toy *toy)
@@ -985,6 +1005,7 @@ int main(void)
         cmocka_unit_test(ignored_keys),
         cmocka_unit_test(names_of_a_linear_scaling),
         cmocka_unit_test(dimensions_that_make_no_sense),
+        cmocka_unit_test(layers_without_a_formula),
         cmocka_unit_test(every_tensor_is_checked),
         cmocka_unit_test(gates_and_factors),
         cmocka_unit_test(strange_weights),
