@@ -67,6 +67,9 @@ uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32
     uint64_t n = def;
     if (!v && !def)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing", full);
+    else if (!v && def > max)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, and its default, %u, is out of range",
+                      full, def);
     else if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n < 1 || n > max))
         fail_at(ld, v, full, "is not an integer of a possible size");
     return ld->status == TFT_OK ? (uint32_t)n : 1;

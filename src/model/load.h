@@ -46,7 +46,7 @@ struct tft_load {
 /* ---- values of the file */
 
 /* "ARCH.key" as an integer in [1, max]. If the file has no such key: `def`, or an error if def
-   is 0. */
+   is 0 or above max. */
 uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32_t max);
 
 /* "ARCH.key" as an integer in [0, max]; `def` if the file has no such key. */

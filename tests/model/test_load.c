@@ -569,6 +569,10 @@ static void dimensions_that_make_no_sense(void **state)
     const char *path = edited(written(&t), &(struct edit)WITHOUT("qwen3.attention.key_length"));
     is_refused(path, BAD, "33 heads do not divide a width of 1000");
 
+    path = edited(path, &(struct edit)WITHOUT("qwen3.attention.value_length"));
+    path = edited(path, &(struct edit)WITH("qwen3.embedding_length", U32, 33 * 65537));
+    is_refused(path, BAD, "key_length is missing, and its default, 65537, is out of range");
+
     path = edited(written(&t), &(struct edit)WITH("qwen3.attention.head_count", U32, 1000));
     path = edited(path, &(struct edit)WITH("qwen3.attention.key_length", U32, 65536));
     is_refused(edited(path, &(struct edit)WITHOUT("qwen3.attention.value_length")), BAD,
