@@ -35,9 +35,9 @@ static bool is_half(double x) { return (double)tft_f16_to_f32(tft_f32_to_f16((fl
 /* The least code of a block of 16 levels with the minimum code * scale as a half. NAN: none. */
 static float least_code(const struct block *b)
 {
-    for (float least = b->low; least >= b->high - 15; least--)
-        if (is_half((double)least * (double)b->scale))
-            return least;
+    for (int i = 0; i <= 15 && b->low - (float)i >= b->high - 15; i++)
+        if (is_half((double)(b->low - (float)i) * (double)b->scale))
+            return b->low - (float)i;
     return NAN;
 }
 

@@ -31,6 +31,8 @@ static uint64_t window_period(struct import *im, uint64_t usual)
     uint64_t period = 1, from_config = usual;
     if (json_is_real(given) && (!import_json_whole(given, INT32_MAX, &from_config) || !from_config))
         unsupported(im, "\"sliding_window_pattern\" is not a period");
+    if (!usual)
+        unsupported(im, "the period of its windows is 0");
     if (im->status != TFT_OK)
         return usual;
     while (period < im->n_layer && import_has_window(im, period - 1, from_config))

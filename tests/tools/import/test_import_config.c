@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "dense_toys.h"
 #include "expert_toys.h"
 #include "fed.h"
 #include "hf.h"
@@ -21,6 +22,9 @@ static const struct toy *toy_of(const char *arch, int i)
     for (int k = 0; k < N_EXPERTS; k++)
         if (strcmp(expert_toys[k].arch, arch) == 0 && i-- == 0)
             return &expert_toys[k];
+    for (int k = 0; k < N_DENSE; k++)
+        if (strcmp(dense_toys[k].arch, arch) == 0 && i-- == 0)
+            return &dense_toys[k];
     assert_string_equal(arch, "gemma4");
     static struct toy layers;
     layers = layer_folder_toy(i);
@@ -491,6 +495,8 @@ static void refuses(void **state)
          "\"enable_moe_block\":true,\"num_experts\":4,\"moe_intermediate_size\":8,"
          "\"top_k_experts\":1,\"vocab_size\"",
          "layers.0.router.proj.weight\" is missing"},
+        {"afmoe", "\"global_attn_every_n_layers\":4", "\"global_attn_every_n_layers\":0",
+         "the period of its windows is 0"},
         {"bitnet", "\"online\"", "\"offline\"", "its weights are quantized"},
         {"bitnet", "\"relu2\"", "\"gelu\"", "activation \"gelu\" is not supported"},
     };

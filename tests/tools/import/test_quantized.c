@@ -85,6 +85,20 @@ static void check_matrix(const char *name, const struct import_matrix *m, const 
     }
 }
 
+/* Floats of a stack of which another part has codes: a whole number that has no neighbour. */
+static void large_numbers(void **state)
+{
+    (void)state;
+    float code[64], scale[64];
+    struct import_blocks b = import_blocks_all(64, 0);
+    for (int c = 0; c < 64; c++) {
+        code[c] = 0x1p60f;
+        scale[c] = 1;
+    }
+    assert_true(import_blocks_see(&b, code, scale, 64));
+    assert_int_equal(import_blocks_type(&b), TFT_BF16);
+}
+
 static void check_sample(size_t i, const char *dir)
 {
     static float want[OUT * IN];
@@ -718,6 +732,7 @@ int main(void)
         cmocka_unit_test(refuses_methods),  cmocka_unit_test(outputs),
         cmocka_unit_test(mixed_ranges),     cmocka_unit_test(stops),
         cmocka_unit_test(ranges_of_caches), cmocka_unit_test(experts_of_gpt_oss),
+        cmocka_unit_test(large_numbers),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
