@@ -327,6 +327,11 @@ class Pull(Case):
                                          "size": 1 << 60, "lfs": {"oid": digest, "size": 1 << 60}}]
         self.assertIn("no room", self.fails("pull", "some/model"))
         self.assertEqual(self.hub.main.asked("/resolve/"), [])
+        # the sum of these is 2^64
+        self.hub.lists["some/model"] = [
+            {"type": "file", "path": f"m-0000{i}-of-00003.gguf", "size": size, "oid": str(i) * 40}
+            for i, size in ((1, 2**63 - 1), (2, 2**63 - 1), (3, 2))]
+        self.assertIn("no room", self.fails("pull", "some/model"))
         del self.hub.lists["some/model"]
         # Python ignores SIGXFSZ, so a write over the limit fails
         code, said = self.ended(

@@ -131,8 +131,10 @@ static int check_room(struct job *j)
 {
     uint64_t left, need = 0;
     char path[PULL_PATH];
-    for (size_t i = 0; i < j->some.n; i++)
-        need += transfer_missing(&j->cache, &j->some.p[i]);
+    for (size_t i = 0; i < j->some.n; i++) {
+        uint64_t more = transfer_missing(&j->cache, &j->some.p[i]);
+        need = more < UINT64_MAX - need ? need + more : UINT64_MAX;
+    }
     j->bar.total = j->bar.done + need;
     if (!pull_path_print(path, "%s/blobs", j->cache.folder) || !system_disk_left(path, &left) ||
         need <= left)
