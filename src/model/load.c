@@ -687,30 +687,29 @@ struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned la
     return w;
 }
 
-/* ---------------------------------------------------------------------------- latent attention */
+/* --------------------------------------------------------------- several matrices of floats */
 
-/* Whether the matrices of all heads have so few rows that a number can count them. */
-static bool few_rows(struct tft_load *ld, const char *name, uint32_t heads, uint32_t rows)
+/* Whether n matrices have so few rows that a number can count them. */
+static bool few_rows(struct tft_load *ld, const char *name, uint32_t n, uint32_t rows)
 {
-    bool few = (uint64_t)heads * rows <= UINT32_MAX;
+    bool few = (uint64_t)n * rows <= UINT32_MAX;
     if (!few)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u rows in %s are too many", heads, rows,
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u matrices of %u rows in %s are too many", n, rows,
                       name);
     return few;
 }
 
-struct tft_mat tft_load_heads(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows,
-                              uint32_t cols)
+struct tft_mat tft_load_matrices(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
+                                 uint32_t rows, uint32_t cols)
 {
     char name[64];
-    uint32_t heads = ld->m->n_head;
     struct tft_mat w = {0};
     tensor_name(name, fmt, layer, ".weight");
-    if (!few_rows(ld, name, heads, rows))
+    if (!few_rows(ld, name, n, rows))
         return w;
-    w = matrix(ld, &(struct part){name, rows, 0, rows, cols, heads}, AS_FLOATS);
-    w.experts = heads;
-    count_products(ld, &w, heads);
+    w = matrix(ld, &(struct part){name, rows, 0, rows, cols, n}, AS_FLOATS);
+    w.experts = n;
+    count_products(ld, &w, n);
     return w;
 }
 

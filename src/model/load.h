@@ -164,12 +164,12 @@ const float *tft_load_expert_biases(struct tft_load *ld, const char *fmt, unsign
 /* A matrix [rows, D] of f32, expanded if need be, that each token is multiplied by. */
 struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows);
 
-/* For latent attention. tft_load_heads: a matrix [rows, cols] of floats for each head in one
-   tensor; the result is that of head 0, as of experts. tft_load_latent_pair: k_b and v_b of a tensor
+/* tft_load_matrices: n matrices [rows, cols] of floats in one tensor; the result is the first, as
+   of experts. For latent attention, tft_load_latent_pair: k_b and v_b of a tensor
    [H (nope + v_dim), rank], which has the rows of keys and of values head by head; the matrices of
    keys are transposed. */
-struct tft_mat tft_load_heads(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows,
-                              uint32_t cols);
+struct tft_mat tft_load_matrices(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
+                                 uint32_t rows, uint32_t cols);
 void tft_load_latent_pair(struct tft_load *ld, const char *fmt, unsigned layer,
                           struct tft_latent *x);
 

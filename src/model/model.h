@@ -86,6 +86,7 @@ struct tft_linear { /* y = W x + bias */
 
 struct tft_norm {
     const float *w, *b; /* [n]; b is NULL for RMSNorm. No w: there is no norm */
+    bool plain;         /* a product with w instead of a norm */
 };
 
 /* A mixture of experts: models/mixture.h. The matrices of all experts have the same shape. */
@@ -158,6 +159,24 @@ struct tft_latent {
     struct tft_linear q_b;        /* [H (nope + rot), q_rank], if there is a q_rank */
     struct tft_mat k_b, v_b;      /* [rank, nope], [v_dim, rank] floats */
     struct tft_input in;          /* of q_b */
+};
+
+/* Several residual streams, and a low-rank product beside attention: models/altup.h. */
+enum { TFT_MAX_STREAMS = 8 };
+struct tft_altup {
+    uint32_t n, rank;        /* streams; of the product. 0: the model has one stream */
+    struct tft_mat begin, end; /* [D, D] floats of stream 1; tft_mat_expert finds the others */
+};
+struct tft_altup_layer {
+    struct tft_norm router_norm; /* [D] */
+    struct tft_mat router;       /* [n, D] f32 */
+    const float *predict, *correct; /* [n, n, n], [n, n] */
+    struct tft_norm scale;          /* [D] of the input of per-layer embeddings' gate */
+    struct tft_linear left, right;  /* [rank, D], [D, rank] */
+    struct tft_norm norm;           /* [D] of their result */
+    struct tft_input in[2];         /* of these two */
+    float sparsity; /* gates of feed-forward below their mean and this many standard deviations are
+                       0; 0: none */
 };
 
 /* The weights of a convolution over time. */
@@ -235,6 +254,7 @@ struct tft_layer {
     struct tft_experts experts; /* beside gate, up and down, or instead of them */
     struct tft_input in[TFT_INPUT_KINDS];
     struct tft_latent latent;
+    struct tft_altup_layer altup;
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
     struct tft_input embed_in[2];            /* and the inputs of these two */
@@ -296,6 +316,7 @@ enum tft_formula_part {
     TFT_PART_HALF_BLOCKS,
     TFT_PART_PREDICTOR,
     TFT_PART_LATENT,
+    TFT_PART_ALTUP,
     TFT_FORMULA_PARTS
 };
 
@@ -363,6 +384,7 @@ struct tft_model {
     struct tft_delta_shape delta;
     struct tft_mamba_shape mamba;
     struct tft_latent_shape latent;
+    struct tft_altup altup;
     uint64_t parts;      /* mask of tft_formula_part */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
                              architecture's formula has it */

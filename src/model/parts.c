@@ -144,6 +144,7 @@ static const struct row rows[] = {
     [TFT_PART_HALF_BLOCKS] = {.name = "blocks without either a mixer or a feed-forward"},
     [TFT_PART_PREDICTOR] = {.name = "a block that predicts further tokens"},
     [TFT_PART_LATENT] = {.name = "latent attention"},
+    [TFT_PART_ALTUP] = {.name = "several residual streams"},
 };
 _Static_assert(sizeof rows / sizeof *rows == TFT_FORMULA_PARTS, "a row for each part");
 _Static_assert(TFT_FORMULA_PARTS <= 64, "a bit for each part");

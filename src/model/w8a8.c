@@ -131,6 +131,8 @@ static void connect_block(struct tft_model *m, struct tft_layer *b)
     if (experts)
         connect(m, &b->experts.down, &b->in[TFT_IN_DOWN]);
     connect(m, &b->latent.q_b, &b->latent.in);
+    connect(m, &b->altup.left, &b->altup.in[0]);
+    connect(m, &b->altup.right, &b->altup.in[1]);
     connect(m, &b->embed_gate, &b->embed_in[0]);
     connect(m, &b->embed_out, &b->embed_in[1]);
 }
@@ -190,9 +192,11 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
     b->in[TFT_IN_DOWN].hadamard = a->hadamard;
     b->in[TFT_IN_SHARED].hadamard = m->mamba_beside ? 0 : a->hadamard;
     b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
+    b->altup.in[0].index = b->altup.in[1].index = TFT_NO_INDEX;
     b->latent.in = (struct tft_input){.index = TFT_NO_INDEX, .norm = b->latent.q_norm.w};
     connect_block(m, b);
-    m->float_hidden |= is_floats_first(&b->down) || is_floats_first(&b->experts.down);
+    m->float_hidden |= is_floats_first(&b->down) || is_floats_first(&b->experts.down) ||
+                       b->altup.sparsity > 0;
 }
 
 void tft_w8a8_inputs(struct tft_load *ld)

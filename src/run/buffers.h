@@ -9,7 +9,7 @@
    (TFT_RANGE_GROUPS). Letters are as in model.h: H is the number of heads. Where layers differ in
    size, a row has the numbers of the largest layer, and smaller layers use the first of them. */
 enum tft_buf {
-    TFT_X,      /* [D] the residual stream */
+    TFT_X,      /* [D] the residual stream. With AltUp the others and a copy follow (altup.h) */
     TFT_XN,     /* [D] the residual stream, normalised */
     TFT_Q,      /* [H E] queries */
     TFT_K,      /* [G E] keys */
@@ -28,7 +28,8 @@ enum tft_buf {
     TFT_P,      /* [n_layer n] per-layer embeddings of the token: models/layer_embed.h */
     TFT_I,      /* [n] the embedding of one layer, times its gate */
     TFT_J,      /* [2 D] the input of a block that predicts a further token: models/predictor.h */
-    TFT_L,      /* [q_rank] the vector that queries of latent attention are made of */
+    TFT_L,      /* [q_rank] the vector that queries of latent attention are made of; or [rank] the
+                   inner one of Laurel */
     TFT_LOGITS, /* [V] for the tokens that need logits, without gaps */
     TFT_N_BUF,
     /* Not rows of tokens, but threads share them too: see tft_pass_touch. */
@@ -55,7 +56,8 @@ static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf
     case TFT_P: return m->n_layer * m->layer_embed.n;
     case TFT_I: return m->layer_embed.n;
     case TFT_J: return 2 * m->n_embd;
-    case TFT_L: return m->latent.q_rank;
+    case TFT_L: return m->latent.q_rank + m->altup.rank; /* a model has one of them */
+    case TFT_X: return (m->altup.n + 1) * m->n_embd;
     case TFT_LOGITS: return m->n_vocab;
     default: return m->n_embd;
     }

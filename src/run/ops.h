@@ -64,6 +64,21 @@ struct tft_ops {
     void (*latent_qkv)(struct tft_pass *p, const struct tft_layer *b);
     void (*latent_values)(struct tft_pass *p, const struct tft_layer *b);
 
+    /* For AltUp and Laurel (models/altup.h). X is the first stream; begin and end make the others
+       of it, and it of all. predict: all streams, and a copy of the first. laurel: Z = the product
+       beside attention, of XN. join: X = (norm(Y) + X + Z) / sqrt(2). correct: all streams. add:
+       the others += norm(Y) */
+    void (*altup_begin)(struct tft_pass *p);
+    void (*altup_predict)(struct tft_pass *p, const struct tft_layer *b);
+    void (*laurel)(struct tft_pass *p, const struct tft_layer *b);
+    void (*laurel_join)(struct tft_pass *p, const struct tft_layer *b);
+    void (*altup_correct)(struct tft_pass *p, const struct tft_layer *b);
+    void (*altup_add)(struct tft_pass *p, const struct tft_layer *b);
+    void (*altup_end)(struct tft_pass *p);
+
+    /* hidden with GELU, of gates of which the smaller ones become 0: `sparsity` of the block */
+    void (*sparse_hidden)(struct tft_pass *p, const struct tft_layer *b);
+
     /* M = W XN + bias */
     void (*project)(struct tft_pass *p, const struct tft_linear *l);
 
@@ -206,6 +221,46 @@ static inline void tft_latent_qkv(struct tft_pass *p, const struct tft_layer *b)
 static inline void tft_latent_values(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->latent_values(p, b);
+}
+
+static inline void tft_altup_begin(struct tft_pass *p)
+{
+    p->ops->altup_begin(p);
+}
+
+static inline void tft_altup_predict(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->altup_predict(p, b);
+}
+
+static inline void tft_laurel(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->laurel(p, b);
+}
+
+static inline void tft_laurel_join(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->laurel_join(p, b);
+}
+
+static inline void tft_altup_correct(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->altup_correct(p, b);
+}
+
+static inline void tft_altup_add(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->altup_add(p, b);
+}
+
+static inline void tft_altup_end(struct tft_pass *p)
+{
+    p->ops->altup_end(p);
+}
+
+static inline void tft_sparse_hidden(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->sparse_hidden(p, b);
 }
 
 static inline void tft_project(struct tft_pass *p, const struct tft_linear *l)

@@ -30,14 +30,16 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
     switch (b) {
     case TFT_M: return m->mixer_width;
     case TFT_Y: return tft_model_adds_y(m) || m->n_expert || tft_model_predicts(m);
-    case TFT_Z: return m->parts & TFT_BIT(TFT_PART_EXPERTS_BESIDE) || tft_model_predicts(m);
+    case TFT_Z:
+        return m->parts & (TFT_BIT(TFT_PART_EXPERTS_BESIDE) | TFT_BIT(TFT_PART_ALTUP)) ||
+               tft_model_predicts(m);
     case TFT_J: return tft_model_predicts(m);
     case TFT_R:
     case TFT_E:
     case TFT_H: return m->n_expert;
     case TFT_P:
     case TFT_I: return m->layer_embed.n;
-    case TFT_L: return m->latent.q_rank;
+    case TFT_L: return m->latent.q_rank + m->altup.rank;
     case TFT_LOGITS: return false;
     default: return true;
     }

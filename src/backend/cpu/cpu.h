@@ -12,6 +12,7 @@
  *      ahead.c     reading experts ahead of their use
  *      layer_embed.c  per-layer embeddings
  *      latent.c    latent attention
+ *      altup.c     several residual streams
  *      ends.c      counts of bytes at the ends of static ranges
  *      cpu.c       the table
  */
@@ -79,6 +80,7 @@ void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l);
 void tft_cpu_hidden(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                     const struct tft_linear *up, const struct tft_linear *down);
+void tft_cpu_sparse_hidden(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                         enum tft_buf from);
 void tft_cpu_linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
@@ -133,6 +135,16 @@ void tft_cpu_embed_gate(struct tft_pass *p, uint32_t layer);
 
 void tft_cpu_latent_qkv(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_latent_values(struct tft_pass *p, const struct tft_layer *b);
+
+/* ---- altup.c */
+
+void tft_cpu_altup_begin(struct tft_pass *p);
+void tft_cpu_altup_predict(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_laurel(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_laurel_join(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_altup_correct(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_altup_add(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_altup_end(struct tft_pass *p);
 
 /* ---- ends.c */
 

@@ -1,6 +1,7 @@
 /* Matrix products, and the hidden activations between the two products of a feed-forward layer. */
 #include "cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 /* y = rows [begin, end) of the product of l and tokens [t, t + n) of `from`; tokens are ldy apart
@@ -248,6 +249,40 @@ static void hidden_floats(struct tft_pass *p, enum tft_activation a, const struc
                  gate ? tft_pass_row(p, TFT_U, t) + part.from : NULL, part.to - part.from,
                  down->in);
     p->ops->quantize(p, TFT_G, down);
+}
+
+/* Numbers below the mean and `deviations` standard deviations (of a sample) become 0, the others
+   are what is above. */
+static void keep_largest(float *g, size_t n, float deviations)
+{
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += (double)g[i];
+    mean /= (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += ((double)g[i] - mean) * ((double)g[i] - mean);
+    float least = (float)(mean + (double)deviations * sqrt(squares / ((double)n - 1)));
+    for (size_t i = 0; i < n; i++)
+        g[i] = g[i] > least ? g[i] - least : 0;
+}
+
+void tft_cpu_sparse_hidden(struct tft_pass *p, const struct tft_layer *b)
+{
+    const struct tft_input *in = b->down.in;
+    size_t n = b->up.w.rows;
+    uint32_t begin, end;
+    tft_cpu_linear(p, TFT_G, &b->gate, TFT_XN, false);
+    tft_cpu_linear(p, TFT_U, &b->up, TFT_XN, false);
+    tft_pass_touch(p, BIT(TFT_U), BIT(TFT_G));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++) {
+        float *g = tft_pass_row(p, TFT_G, t);
+        keep_largest(g, n, b->altup.sparsity);
+        activate(&p->m->kern, TFT_GELU, g, tft_pass_row(p, TFT_U, t), n, in);
+        if (in->range == TFT_RANGE_STATIC)
+            p->m->kern.quantize(tft_pass_bytes(p, TFT_G, t), g, n, &in->affine);
+    }
+    p->ops->quantize(p, TFT_G, &b->down);
 }
 
 /* A slice of the hidden rows for a tile of tokens at a time: the results of the two products are

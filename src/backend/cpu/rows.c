@@ -32,6 +32,9 @@ void tft_cpu_norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32
     float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
     if (!w->w)
         memcpy(h, x, p->m->n_embd * sizeof *h);
+    else if (w->plain)
+        for (uint32_t i = 0; i < p->m->n_embd; i++)
+            h[i] = x[i] * w->w[i];
     else if (w->b)
         kern->layernorm(h, x, w->w, w->b, p->m->n_embd, eps);
     else
