@@ -98,7 +98,7 @@ static void load_qkv(struct tft_load *ld, unsigned layer)
         b->v = tft_load_linear(ld, v, layer, kv, d, false);
 }
 
-static bool load_attention(struct tft_load *ld, unsigned layer)
+bool tft_gemma4_attention(struct tft_load *ld, unsigned layer)
 {
     struct tft_model *m = ld->m;
     struct tft_layer *b = tft_load_layer(ld, layer);
@@ -136,7 +136,7 @@ static const struct tft_transformer gemma4 = {
     .window_period = 6,
     .mixture = &mixture,
     .caps = true,
-    .mixer = load_attention,
+    .mixer = tft_gemma4_attention,
     .block = load_block,
 };
 
@@ -169,7 +169,7 @@ static void load_kv_heads(struct tft_load *ld)
     m->kv_heads = heads;
 }
 
-static void load(struct tft_load *ld)
+void tft_gemma4_load(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     tft_load_shape(ld, true);
@@ -229,7 +229,7 @@ const struct tft_arch tft_arch_gemma4 = {
     .name = "gemma4",
     .parts = TFT_BIT(TFT_PART_GEGLU) | TFT_BIT(TFT_PART_POST_NORM) |
               TFT_BIT(TFT_PART_VALUE_NORM),
-    .load = load,
+    .load = tft_gemma4_load,
     .layer = layer,
     .transformer = &gemma4,
 };

@@ -40,6 +40,10 @@ void tft_add_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_act
 
 void tft_cohere_load(struct tft_load *ld);
 void tft_granite_load(struct tft_load *ld);
+
+/* gemma4's; its attention is for tft_transformer.mixer. */
+void tft_gemma4_load(struct tft_load *ld);
+bool tft_gemma4_attention(struct tft_load *ld, unsigned layer);
 void tft_nemotron_h_load(struct tft_load *ld);
 void tft_qwen35_load(struct tft_load *ld);
 bool tft_qwen35_mixer(struct tft_load *ld, unsigned layer);

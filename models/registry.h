@@ -17,7 +17,7 @@ extern const struct tft_arch tft_arch_afmoe, tft_arch_apertus, tft_arch_arcee, t
     tft_arch_maincoder, tft_arch_mellum, tft_arch_nemotron, tft_arch_olmo, tft_arch_phi2,
     tft_arch_plamo3, tft_arch_qwen2vl, tft_arch_qwen35moe, tft_arch_qwen3vl, tft_arch_seed_oss,
     tft_arch_smallthinker;
-extern const struct tft_arch tft_arch_deepseek2, tft_arch_minicpm3;
+extern const struct tft_arch tft_arch_deepseek2, tft_arch_gemma3n, tft_arch_minicpm3;
 
 /* With Mamba-2. */
 extern const struct tft_arch tft_arch_falcon_h1, tft_arch_granitehybrid, tft_arch_mamba2,

@@ -26,6 +26,7 @@ struct oracle {
     double *out_w, *out_b, *out_bias, *freq_div;
     double *k, *v;                     /* [layers, capacity, kv_heads * dim] */
     struct matrix own_embed, own_proj; /* of layers, and the gain of their norm */
+    struct matrix begin, end;          /* gemma3n: of streams 1 and on, one after the other */
     double *own_norm;
     double *states; /* [layers, heads, E, numbers of a state] of delta nets and of Mamba-2 */
     double *past;  /* [layers, capacity, wide] the input of a convolution for each token */
@@ -121,6 +122,14 @@ enum part {
     KVB,
     KBW,
     VBW,
+    AROUTERN,
+    AROUTER,
+    APREDICT,
+    ACORRECT,
+    ASCALE,
+    LLEFT,
+    LRIGHT,
+    LNORM,
     PARTS
 };
 
@@ -165,6 +174,14 @@ static const char *const part_name[PARTS] = {
     "attn_kv_b.weight",
     "attn_k_b.weight",
     "attn_v_b.weight",
+    "altup_router_norm.weight",
+    "altup_router.weight",
+    "altup_predict_coef.weight",
+    "altup_correct_coef.weight",
+    "altup_correct_scale.weight",
+    "laurel_l.weight",
+    "laurel_r.weight",
+    "laurel_post_norm.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -264,7 +281,7 @@ static size_t window_of(const struct oracle *o, size_t l)
     }
     if (is(o, "smallthinker"))
         return l % 4 != 0 ? (size_t)number(o, "attention.sliding_window", 0) : 0;
-    if (is(o, "gemma4"))
+    if (is_one(o, " gemma4 gemma3n "))
         return element(o, "attention.sliding_window_pattern", l) != 0
                    ? (size_t)number(o, "attention.sliding_window", 0)
                    : 0;
@@ -295,9 +312,9 @@ static void factors(struct oracle *o)
         o->score_cap = number(o, "attn_logit_softcapping", 50);
         o->logit_cap = number(o, "final_logit_softcapping", 30);
     }
-    if (is(o, "gemma4")) {
+    if (is_one(o, " gemma4 gemma3n ")) {
         o->a = 1;
-        o->logit_cap = number(o, "final_logit_softcapping", 0);
+        o->logit_cap = number(o, "final_logit_softcapping", is(o, "gemma4") ? 0 : 30);
     }
     double f = o->linear, m = number(o, "rope.scaling.yarn_log_multiplier", 0);
     o->yarn = text_is(o, "rope.scaling.type", "yarn");
@@ -409,6 +426,8 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     multiply_factors(o);
     o->own_embed = tensor(o, "per_layer_token_embd.weight");
     o->own_proj = tensor(o, "per_layer_model_proj.weight");
+    o->begin = tensor(o, "altup_proj.weight");
+    o->end = tensor(o, "altup_unembd_proj.weight");
     o->own_norm = tensor(o, "per_layer_proj_norm.weight").w;
     size_t kv = o->layers * capacity * o->kv_heads * o->dim;
     o->k = malloc(kv * sizeof *o->k);
@@ -435,7 +454,8 @@ void oracle_close(struct oracle *o)
     double *const all[] = {o->embed.w,     o->positions.w, o->out.w,    o->out_w,
                            o->out_b,       o->freq_div,    o->k,        o->v,
                            o->past,        o->states,      o->logits,   o->hidden,
-                           o->own_embed.w, o->own_proj.w,  o->own_norm, o->out_bias};
+                           o->own_embed.w, o->own_proj.w,  o->own_norm, o->out_bias,
+                           o->begin.w,     o->end.w};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(o->layer);
@@ -513,7 +533,7 @@ static void rotate(const struct oracle *o, size_t l, double *head)
     bool neighbours = is(o, "llama") || strncmp(o->arch, "granite", 7) == 0 || is(o, "minicpm") ||
                       is_one(o, " smollm3 ernie4_5 mistral3 internlm2 glm4 maincoder cohere2 "
                                 "command-r arcee ernie4_5-moe olmo deepseek2 ");
-    bool gemma = is_one(o, " gemma3 gemma4 plamo3 "), /* another base in windows */
+    bool gemma = is_one(o, " gemma3 gemma4 gemma3n plamo3 "), /* another base in windows */
         plain = window_of(o, l) && (gemma || is_one(o, " olmo2 mellum "));
     double base = plain && gemma ? number(o, "rope.freq_base_swa", 10000) : o->base;
     size_t rot = o->rot;
@@ -537,7 +557,8 @@ static void rotate(const struct oracle *o, size_t l, double *head)
 static void layer_attention(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    size_t dim = window_of(o, l) ? (size_t)number(o, "attention.key_length_swa", 0) : o->dim,
+    size_t dim = window_of(o, l) ? (size_t)number(o, "attention.key_length_swa", (double)o->dim)
+                                 : o->dim,
            groups = (size_t)element(o, "attention.head_count_kv", l), first = 0, from = l,
            most = o->kv_heads * o->dim, share = o->heads / groups;
     size_t shared = (size_t)number(o, "attention.shared_kv_layers", 0);
@@ -590,13 +611,14 @@ static void layer_attention(struct oracle *o, size_t l, double *x, const double 
 
 static double gelu(double x);
 
-/* gemma4: x += rms(W (gelu(Wgate x) * p)), p of the token's embedding x0 and of the table; then
-   x times the layer's factor */
-static void layer_end(struct oracle *o, size_t l, double *x, const double *x0, int32_t token)
+/* gemma4, gemma3n: y = rms(W (gelu(Wgate x) * p)), p of the token's embedding x0 and of the table;
+   nothing without per-layer embeddings */
+static void layer_embedding(struct oracle *o, size_t l, const double *x, const double *x0,
+                            int32_t token, double *y)
 {
     const struct matrix *w = o->layer + l * PARTS;
     size_t n = w[PGATE].rows;
-    double *p = malloc((2 * n + o->d) * sizeof *p), *g = p + n, *y = g + n;
+    double *p = malloc((2 * n + 1) * sizeof *p), *g = p + n;
     struct matrix rows = {n ? o->own_proj.w + l * n * o->d : NULL, n, o->d};
     product(p, rows, x0, NULL);
     for (size_t i = 0; i < n; i++)
@@ -613,9 +635,18 @@ static void layer_end(struct oracle *o, size_t l, double *x, const double *x0, i
         product(y, w[PPROJ], g, NULL);
         rms(y, y, w[PNORM].w, o->d, o->eps);
     }
-    for (size_t i = 0; i < o->d; i++)
-        x[i] = (x[i] + (n ? y[i] : 0)) * (w[PSCALE].w ? w[PSCALE].w[0] : 1);
     free(p);
+}
+
+/* gemma4: x += the layer's embedding; then x times the layer's factor. */
+static void layer_end(struct oracle *o, size_t l, double *x, const double *x0, int32_t token)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    double *y = calloc(o->d, sizeof *y);
+    layer_embedding(o, l, x, x0, token, y);
+    for (size_t i = 0; i < o->d; i++)
+        x[i] = (x[i] + y[i]) * (w[PSCALE].w ? w[PSCALE].w[0] : 1);
+    free(y);
 }
 
 static void attend(const struct oracle *o, size_t layer, const double *q, double *out)
@@ -978,6 +1009,18 @@ static double plain(const struct oracle *o, size_t l, double u)
     return (u > 0 ? p * u * u : n * (expm1(fmin(u, value[3])) - u)) + value[2] * u;
 }
 
+/* gemma3n: gates less their mean and some standard deviations, or 0. */
+static void keep_largest(const struct oracle *o, size_t l, double *g, size_t n)
+{
+    double mean = 0, var = 0, c = element(o, "activation_sparsity_scale", l);
+    for (size_t i = 0; i < n; i++)
+        mean += g[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        var += (g[i] - mean) * (g[i] - mean) / ((double)n - 1);
+    for (size_t i = 0; i < n && c > 0; i++)
+        g[i] = fmax(0, g[i] - mean - c * sqrt(var));
+}
+
 static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
@@ -992,6 +1035,8 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
     } else if (w[GATE].w) {
         product(g, w[GATE], h, NULL);
     }
+    if (is(o, "gemma3n"))
+        keep_largest(o, l, g, ff);
     for (size_t i = 0; i < ff; i++)
         u[i] = !w[GATE].w && !fused                ? plain(o, l, u[i])
                : strncmp(o->arch, "gemma", 5) == 0 ? u[i] * gelu(g[i])
@@ -1145,6 +1190,102 @@ static void beside_block(struct oracle *o, size_t l, double *x, const double *h)
     free(y);
 }
 
+/* ---- gemma3n: streams are [n, d] */
+
+static size_t streams(const struct oracle *o) { return o->begin.rows / o->d + 1; }
+
+static double length(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* y = matrix i of `all` times x, as long as `as`. */
+static void stream_of(const struct oracle *o, struct matrix all, size_t i, const double *x,
+                      const double *as, double *y)
+{
+    struct matrix one = {all.w + i * o->d * o->d, o->d, o->d};
+    product(y, one, x, NULL);
+    double factor = length(as, o->d) / length(y, o->d);
+    for (size_t k = 0; k < o->d; k++)
+        y[k] *= factor;
+}
+
+/* m: [n] */
+static void modalities(const struct oracle *o, const struct matrix *w, const double *x, double *m)
+{
+    double *r = malloc(o->d * sizeof *r);
+    rms(r, x, w[AROUTERN].w, o->d, o->eps);
+    for (size_t i = 0; i < o->d; i++)
+        r[i] /= (double)o->d;
+    product(m, w[AROUTER], r, NULL);
+    for (size_t i = 0; i < w[AROUTER].rows; i++)
+        m[i] = tanh(m[i]);
+    free(r);
+}
+
+static void altup_layer(struct oracle *o, size_t l, double *x, const double *x0, int32_t token)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t d = o->d, n = streams(o);
+    double *p = malloc(n * d * sizeof *p), *h = malloc(4 * d * sizeof *h), *y = h + d,
+           *lau = y + d, *z = lau + d, *low = malloc(w[LLEFT].rows * sizeof *low), m[8], c[64];
+    modalities(o, w, x, m);
+    product(c, w[APREDICT], m, NULL);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < d; k++) {
+            p[i * d + k] = x[i * d + k];
+            for (size_t j = 0; j < n; j++)
+                p[i * d + k] += c[i * n + j] * x[j * d + k];
+        }
+    rms(h, p, w[NORM1].w, d, o->eps);
+    product(low, w[LLEFT], h, NULL);
+    product(lau, w[LRIGHT], low, NULL);
+    rms(lau, lau, w[LNORM].w, d, o->eps);
+    memcpy(y, p, d * sizeof *y);
+    layer_attention(o, l, y, h);
+    for (size_t k = 0; k < d; k++)
+        y[k] = (y[k] + h[k] + lau[k]) / sqrt(2);
+    rms(h, y, w[NORM2].w, d, o->eps);
+    mlp_block(o, l, y, h);
+    modalities(o, w, y, m);
+    product(c, w[ACORRECT], m, NULL);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < d; k++)
+            x[i * d + k] = p[i * d + k] + (y[k] - p[k]) * (c[i] + 1);
+    for (size_t k = 0; k < d; k++)
+        h[k] = x[k] * w[ASCALE].w[k];
+    layer_embedding(o, l, h, x0, token, z);
+    for (size_t i = d; i < n * d; i++)
+        x[i] += z[i % d];
+    free(p);
+    free(h);
+    free(low);
+}
+
+/* x = the output of all layers, of the embedding x0. */
+static void altup_layers(struct oracle *o, double *x, const double *x0, int32_t token)
+{
+    size_t d = o->d, n = streams(o);
+    double *all = malloc((n + 1) * d * sizeof *all), *y = all + n * d;
+    memcpy(all, x0, d * sizeof *all);
+    for (size_t i = 1; i < n; i++)
+        stream_of(o, o->begin, i - 1, x0, x0, all + i * d);
+    for (size_t l = 0; l < o->layers; l++)
+        altup_layer(o, l, all, x0, token);
+    memcpy(x, all, d * sizeof *x);
+    for (size_t i = 1; i < n; i++) {
+        stream_of(o, o->end, i - 1, all + i * d, all, y);
+        for (size_t k = 0; k < d; k++)
+            x[k] += y[k];
+    }
+    for (size_t k = 0; k < d; k++)
+        x[k] /= (double)n;
+    free(all);
+}
+
 const double *oracle_step(struct oracle *o, int32_t token)
 {
     double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h),
@@ -1154,7 +1295,9 @@ const double *oracle_step(struct oracle *o, int32_t token)
         x[i] = o->e * o->embed.w[(size_t)token * o->d + i] +
                (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
     memcpy(x0, x, o->d * sizeof *x);
-    for (size_t l = 0; l < o->layers; l++) {
+    if (is(o, "gemma3n"))
+        altup_layers(o, x, x0, token);
+    for (size_t l = 0; l < o->layers && !is(o, "gemma3n"); l++) {
         const struct matrix *w = o->layer + l * PARTS;
         bool one = is_one(o, " falcon cohere2 command-r phi2 nemotron_h nemotron_h_moe mamba2 ") ||
                    (is(o, "stablelm") && !w[NORM2].w),

@@ -203,7 +203,7 @@ static bool has_bare_norms(const struct toy *t) { return is_one(t, " cohere2 com
 
 bool toy_has_post_norm(const struct toy *t)
 {
-    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 glm4 plamo3 afmoe ");
+    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 gemma3n glm4 plamo3 afmoe ");
 }
 
 bool toy_has_pre_norm(const struct toy *t)
@@ -250,7 +250,22 @@ static void layer_embed_tensors(struct writer *w, unsigned l)
         matrix(w, "blk.%u.proj.weight", l, d, n);
         vector(w, "blk.%u.post_norm.weight", l, d, 1);
     }
-    vector(w, "blk.%u.layer_output_scale.weight", l, 1, 1);
+    if (is_one(w->t, " gemma4 "))
+        vector(w, "blk.%u.layer_output_scale.weight", l, 1, 1);
+}
+
+/* Of gemma3n's streams, and of Laurel. */
+static void altup_tensors(struct writer *w, unsigned l)
+{
+    uint32_t d = w->t->n_embd, n = (uint32_t)number(w->t, "altup.num_inputs");
+    vector(w, "blk.%u.altup_router_norm.weight", l, d, 1);
+    tensor(w, "blk.%u.altup_router.weight", l, TFT_F32, n, d, 0, 1);
+    tensor(w, "blk.%u.altup_predict_coef.weight", l, TFT_F32, n * n, n, 0, 0.3f);
+    tensor(w, "blk.%u.altup_correct_coef.weight", l, TFT_F32, n, n, 0, 0.3f);
+    vector(w, "blk.%u.altup_correct_scale.weight", l, d, 1);
+    matrix(w, "blk.%u.laurel_l.weight", l, 64, d);
+    matrix(w, "blk.%u.laurel_r.weight", l, d, 64);
+    vector(w, "blk.%u.laurel_post_norm.weight", l, d, 1);
 }
 
 static void qkv_tensors(struct writer *w, unsigned l)
@@ -433,7 +448,7 @@ static void latent_tensors(struct writer *w, unsigned l)
 static void attention_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
-    if (is_one(t, " gemma4 "))
+    if (is_one(t, " gemma4 gemma3n "))
         layer_qkv_tensors(w, l);
     else if (number(t, "attention.kv_lora_rank") > 0)
         latent_tensors(w, l);
@@ -515,11 +530,16 @@ static void gemma4_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
     uint32_t own = (uint32_t)number(t, "embedding_length_per_layer_input"), n = t->n_rot / 2;
-    if (w->data) {
+    bool freqs = is_one(t, " gemma4 ");
+    if (w->data && freqs) {
         put_rows(w, TFT_F32, n / 2, 1, 0);
         put_rows(w, TFT_F32, n - n / 2, 1e30f, 0);
-    } else {
+    } else if (freqs) {
         tft_gguf_put_tensor(w->w, str("rope_freqs.weight"), TFT_F32, 1, (const uint64_t[]){n});
+    } else {
+        uint32_t others = (uint32_t)number(t, "altup.num_inputs") - 1;
+        matrices(w, "altup_proj.weight", 0, others, t->n_embd, t->n_embd);
+        matrices(w, "altup_unembd_proj.weight", 0, others, t->n_embd, t->n_embd);
     }
     if (!own)
         return;
@@ -547,7 +567,7 @@ static void llama_tensors(struct writer *w)
         tensor(w, "rope_factors_short.weight", 0, TFT_F32, 1, t->n_rot / 2, 1.5f, 0.5f);
         tensor(w, "rope_factors_long.weight", 0, TFT_F32, 1, t->n_rot / 2, 6, 4);
     }
-    if (is_one(t, " gemma4 "))
+    if (is_one(t, " gemma4 gemma3n "))
         gemma4_tensors(w);
     for (unsigned l = 0; l < t->n_layer; l++) {
         uint32_t ff = t->ffs ? t->ffs[l] : t->n_ff;
@@ -601,8 +621,10 @@ static void llama_tensors(struct writer *w)
             vector(w, bare ? "blk.%u.post_ffw_norm" : "blk.%u.post_ffw_norm.weight", l, d, 1);
         if (is_one(t, " bitnet "))
             bitnet_tensors(w, l);
-        if (is_one(t, " gemma4 "))
+        if (is_one(t, " gemma4 gemma3n "))
             layer_embed_tensors(w, l);
+        if (is_one(t, " gemma3n "))
+            altup_tensors(w, l);
     }
     if (toy_has_layer_norm(t) && !has_bare_norms(t))
         vector(w, "output_norm.bias", 0, d, 0);
@@ -872,6 +894,10 @@ static void arrays(struct tft_gguf_writer *w, const struct toy *t)
     }
     for (uint32_t l = 0; l < MOST; l++)
         rotates[l] = l % 3 != 2;
+    float sparsity[MOST] = {1.1f, 0.6f};
+    if (is_one(t, " gemma3n "))
+        tft_gguf_put_array(w, key(t, "activation_sparsity_scale"), TFT_VALUE_F32, sparsity,
+                           t->n_layer);
     if (is_one(t, " granite_swa "))
         tft_gguf_put_array(w, key(t, "attention.rope_pattern"), TFT_VALUE_BOOL, rotates,
                            t->n_layer);

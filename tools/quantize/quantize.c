@@ -207,7 +207,7 @@ static bool can_scale(const struct conversion *c, const struct tft_layer *b, uin
                !(c->m->qkv_bound > 0) &&
                !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
-        return b->attn_norm.w;
+        return b->attn_norm.w && !b->altup.left.w.rows; /* which reads the same norm */
     if (tft_layer_has_experts(b)) /* the router reads the same norm */
         return false;
     if (which == TFT_IN_FFN)
@@ -591,6 +591,10 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (o->smooth > 0 && m->parts & TFT_BIT(TFT_PART_NO_PRE_NORM))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",
+                        m->source.name, m->arch->name);
+    if (m->altup.n && o->smooth > 0)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: cannot smooth %s: its norms are inputs of matrices that stay floats",
                         m->source.name, m->arch->name);
     if (m->n_expert && o->smooth > 0)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,

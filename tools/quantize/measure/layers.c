@@ -40,13 +40,14 @@ size_t layers_readers(struct tft_layer *b, uint32_t which, struct tft_linear *l[
     return n;
 }
 
-enum { LOADED = LAYER_MATS + 3 };
+enum { LOADED = LAYER_MATS + 5 };
 
 /* Matrices that are expanded: layers_linear's, then those that are never rounded: of the per-layer
-   embeddings, and of latent attention's queries. NULL if the block has none. */
+   embeddings, of latent attention's queries, and of Laurel. NULL if the block has none. */
 static struct tft_mat *loaded(struct tft_layer *b, int which)
 {
-    struct tft_linear *const kept[] = {&b->embed_gate, &b->embed_out, &b->latent.q_b},
+    struct tft_linear *const kept[] = {&b->embed_gate, &b->embed_out, &b->latent.q_b,
+                                       &b->altup.left, &b->altup.right},
                       *l = which < LAYER_MATS ? layers_linear(b, which) : kept[which - LAYER_MATS];
     return l && l->w.rows ? &l->w : NULL;
 }

@@ -248,6 +248,8 @@ void write_embedding(struct model_writer *f)
     put_same(f, "per_layer_token_embd.weight", 0, &m->layer_embed.embed);
     put_same(f, "per_layer_model_proj.weight", 0, &m->layer_embed.w.w);
     put_norm(f, "per_layer_proj_norm", 0, &m->layer_embed.norm, m->layer_embed.n, NULL);
+    put_same(f, "altup_proj.weight", 0, &m->altup.begin);
+    put_same(f, "altup_unembd_proj.weight", 0, &m->altup.end);
     for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
         snprintf(name, sizeof name, "%s.weight", divisors[i]);
         const struct tft_tensor *t = tft_source_tensor(&m->source, name);
@@ -292,6 +294,18 @@ static void put_latent(struct model_writer *f, uint32_t l, const struct tft_late
     put_same(f, "blk.%u.attn_k_b.weight", l, &x->k_b);
     put_same(f, "blk.%u.attn_v_b.weight", l, &x->v_b);
     put_same(f, "blk.%u.attn_kv_b.weight", l, &x->k_b);
+}
+
+/* Of several residual streams; all stay as they are. */
+static void put_altup(struct model_writer *f, uint32_t l, const struct tft_altup_layer *a)
+{
+    static const char *const names[] = {
+        "blk.%u.altup_router_norm.weight",  "blk.%u.altup_router.weight",
+        "blk.%u.altup_predict_coef.weight", "blk.%u.altup_correct_coef.weight",
+        "blk.%u.altup_correct_scale.weight", "blk.%u.laurel_l.weight",
+        "blk.%u.laurel_r.weight",           "blk.%u.laurel_post_norm.weight"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        put_same(f, names[i], l, &a->router);
 }
 
 /* A mixer's tensors beside its matrices. */
@@ -343,6 +357,7 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_same(f, "blk.%u.inp_gate.weight", l, &b->embed_gate.w);
     put_same(f, "blk.%u.proj.weight", l, &b->embed_out.w);
     put_norm(f, "blk.%u.post_norm", l, &b->embed_norm, m->n_embd, NULL);
+    put_altup(f, l, &b->altup);
     put_vector(f, "blk.%u.layer_output_scale", l, ".weight", b->scale, 1, NULL);
     put_norm(f, "blk.%u.attn_sub_norm", l, &b->attn_sub_norm, (size_t)m->n_head * m->head_dim,
              NULL);
