@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "altup_toys.h"
 #include "dense_toys.h"
 #include "expert_toys.h"
 #include "folder.h"
@@ -293,6 +294,20 @@ static void latent_attention(void **state)
         }
 }
 
+static void several_streams(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_ALTUP; i++)
+        for (int half = 0; half < 2; half++) {
+            struct toy t = altup_toys[i];
+            t.seed = 29 + i;
+            double off = difference(written(&t, half ? TFT_F16 : TFT_F32), half ? SHORT : WINDOWED,
+                                    "f32", TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("%s, toy %zu: off by %g", t.arch, i, off);
+        }
+}
+
 static void f32_weights_f32_cache(void **state)
 {
     (void)state;
@@ -359,6 +374,7 @@ int main(void)
         cmocka_unit_test(more_architectures),    cmocka_unit_test(experts),
         cmocka_unit_test(half_blocks),           cmocka_unit_test(dense_architectures),
         cmocka_unit_test(factors_of_yarn),       cmocka_unit_test(latent_attention),
+        cmocka_unit_test(several_streams),
         cmocka_unit_test(layers_that_differ),    cmocka_unit_test(blocks_that_predict_more),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

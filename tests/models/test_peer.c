@@ -19,7 +19,7 @@
 #include "paths.h"
 #include "tuffet.h"
 
-enum { TOKENS = 96, LAST = 8, VOCAB = 283, CONTEXT = 512 /* at most */ };
+enum { TOKENS = 96, LAST = 8, VOCAB = 283 /* at most */, CONTEXT = 512 /* at most */ };
 #define MOST 1e-9 /* of the normalised mean squared error */
 
 static const char *file(const char *name, const char *suffix)
@@ -29,15 +29,16 @@ static const char *file(const char *name, const char *suffix)
     return shared_path(path);
 }
 
-static bool read_logits(const char *name, float want[LAST][VOCAB])
+/* Returns the size of the vocabulary; 0: the logits are missing. want: [LAST, that size] */
+static size_t read_logits(const char *name, float want[LAST * VOCAB])
 {
     const char *path = file(name, ".exact.f32");
     path = path ? path : file(name, ".f32");
     FILE *f = path ? fopen(path, "rb") : NULL;
-    size_t n = f ? fread(want, sizeof *want, LAST, f) : 0;
+    size_t n = f ? fread(want, sizeof *want, LAST * VOCAB, f) : 0;
     if (f)
         fclose(f);
-    return n == LAST;
+    return n % LAST ? 0 : n / LAST;
 }
 
 /*
@@ -68,8 +69,8 @@ static bool open_as_peer(struct tft_model **m, const char *path, enum tft_weight
 }
 
 /* The context is the peer's: some models depend on its length. */
-static bool compute(const char *path, enum tft_weights weights, float got[LAST][VOCAB],
-                    struct tft_error *err)
+static bool compute(const char *path, enum tft_weights weights, float got[LAST * VOCAB],
+                    size_t n_vocab, struct tft_error *err)
 {
     struct tft_session_opts so = {
         .size = sizeof so, .kv = "f32", .n_logits = LAST, .n_threads = 2};
@@ -81,12 +82,14 @@ static bool compute(const char *path, enum tft_weights weights, float got[LAST][
     if (good)
         tft_model_describe(m, &info);
     so.capacity = info.n_ctx < CONTEXT ? info.n_ctx : CONTEXT;
-    good = good && tft_session_open(&s, m, &so, err) == TFT_OK;
+    if (good && info.n_vocab != n_vocab)
+        snprintf(err->msg, sizeof err->msg, "its vocabulary has %u tokens", info.n_vocab);
+    good = good && info.n_vocab == n_vocab && tft_session_open(&s, m, &so, err) == TFT_OK;
     for (int i = 0; i < TOKENS; i++)
-        ids[i] = (i * i * 7 + i * 31 + 11) % VOCAB;
+        ids[i] = (i * i * 7 + i * 31 + 11) % (int)n_vocab;
     good = good && tft_prefill(s, ids, TOKENS) == TFT_OK;
     for (size_t i = 0; i < LAST && good; i++)
-        memcpy(got[i], tft_logits(s, LAST - 1 - i), sizeof *got);
+        memcpy(got + i * n_vocab, tft_logits(s, LAST - 1 - i), n_vocab * sizeof *got);
     tft_session_close(s);
     tft_model_close(m);
     return good;
@@ -94,21 +97,20 @@ static bool compute(const char *path, enum tft_weights weights, float got[LAST][
 
 /* Returns false if the logits with these weights are farther than `most` from the peer's. */
 static bool compare(const char *name, const char *path, enum tft_weights weights, double most,
-                    float want[LAST][VOCAB])
+                    const float want[LAST * VOCAB], size_t n_vocab)
 {
-    static float got[LAST][VOCAB];
+    static float got[LAST * VOCAB];
     struct tft_error err = {0};
     double off = 0, size = 0;
-    if (!compute(path, weights, got, &err)) {
+    if (!compute(path, weights, got, n_vocab, &err)) {
         printf("%-16s %s\n", name, err.msg);
         return false;
     }
-    for (int i = 0; i < LAST; i++)
-        for (int j = 0; j < VOCAB; j++) {
-            double d = (double)got[i][j] - (double)want[i][j];
-            off += d * d;
-            size += (double)want[i][j] * (double)want[i][j];
-        }
+    for (size_t i = 0; i < LAST * n_vocab; i++) {
+        double d = (double)got[i] - (double)want[i];
+        off += d * d;
+        size += (double)want[i] * (double)want[i];
+    }
     printf("%-16s NMSE %.1e%s\n", name, off / size, off / size <= most ? "" : ": too large");
     return off / size <= most;
 }
@@ -116,19 +118,20 @@ static bool compare(const char *name, const char *path, enum tft_weights weights
 /* Returns false if the model is not the peer's. */
 static bool check(const char *arg)
 {
-    static float want[LAST][VOCAB];
+    static float want[LAST * VOCAB];
     char name[64];
     const char *codes = strchr(arg, '=');
     snprintf(name, sizeof name, "%.*s", codes ? (int)(codes - arg) : (int)strlen(arg), arg);
     const char *path = file(name, ".gguf");
-    if (!path || !read_logits(name, want)) {
+    size_t n = path ? read_logits(name, want) : 0;
+    if (!n) {
         printf("%-16s the file or its logits are missing\n", name);
         return false;
     }
     if (!codes)
-        return compare(name, path, TFT_WEIGHTS_STORED, MOST, want);
-    bool good = compare(name, path, TFT_WEIGHTS_F32, MOST, want);
-    return compare(arg, path, TFT_WEIGHTS_STORED, strtod(codes + 1, NULL), want) && good;
+        return compare(name, path, TFT_WEIGHTS_STORED, MOST, want, n);
+    bool good = compare(name, path, TFT_WEIGHTS_F32, MOST, want, n);
+    return compare(arg, path, TFT_WEIGHTS_STORED, strtod(codes + 1, NULL), want, n) && good;
 }
 
 int main(int argc, char **argv)
