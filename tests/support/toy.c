@@ -894,7 +894,7 @@ static void arrays(struct tft_gguf_writer *w, const struct toy *t)
     }
     for (uint32_t l = 0; l < MOST; l++)
         rotates[l] = l % 3 != 2;
-    float sparsity[MOST] = {1.1f, 0.6f};
+    float sparsity[MOST] = {1.6448533535003662f, 1.6448533535003662f};
     if (is_one(t, " gemma3n "))
         tft_gguf_put_array(w, key(t, "activation_sparsity_scale"), TFT_VALUE_F32, sparsity,
                            t->n_layer);

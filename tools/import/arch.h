@@ -53,6 +53,7 @@ enum {
     IMPORT_PREDICTING = 1 << 23, /* the block that predicts a further token: its tensors are
                                     "mtp.", and those of its layer "mtp.layers.0." */
     IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number */
+    IMPORT_PADDED = 1 << 23,   /* rows that the folder's tensor lacks at its end are its first row */
 };
 
 /*
@@ -70,6 +71,7 @@ enum {
  *      J B         numbers of a token's embedding for one layer, for all layers
  *      q c k       of latent attention (struct import, `latent`): q_rank, rank, rank + rot
  *      b o         H (E - rot + value), H value
+ *      t r         of AltUp: the streams but one, all; n a      their square; Laurel's rank
  *      1           1, a dimension that the GGUF file does not have, unless it is the only one
  *      H G X       before the others: stacked tensors
  * With IMPORT_GATE or IMPORT_UP, it is the shape of one half; with IMPORT_TURNED, that of the GGUF

@@ -55,7 +55,8 @@ static const struct import_number gemma3_numbers[] = {
     .name = "gemma4", .activations = GELU, .tied = true, .numbers = gemma3_numbers,                \
     .dimensions = import_gemma4_dimensions, .values = import_gemma4_values,                        \
     .layer = import_gemma4_layer,                                                                  \
-    .tensors = {list_outside, list_four_norms, list_gemma4, list_ffn, list_gemma4_experts}
+    .tensors = {list_outside, list_four_norms, list_gemma4, list_gemma4_scale, list_ffn,           \
+                list_gemma4_experts}
 
 static const struct import_arch archs[] = {
     {.classes = " LlamaForCausalLM LLaMAForCausalLM ",
@@ -445,6 +446,17 @@ static const struct import_arch archs[] = {
      .dimensions = import_deepseek2_dimensions,
      .values = import_deepseek2_values,
      .tensors = {list_outside, list_pre_norms, list_latent, list_late_experts, list_late_shared}},
+    {.classes = " Gemma3nForCausalLM Gemma3nForConditionalGeneration ",
+     .name = "gemma3n",
+     .activations = GELU,
+     .defaults = "{\"rms_norm_eps\":1e-6,\"rope_theta\":1e6,\"rope_local_base_freq\":1e4,"
+                 "\"sliding_window\":512,\"final_logit_softcapping\":30,\"head_dim\":256}",
+     .tied = true,
+     .numbers = gemma3_numbers,
+     .dimensions = import_gemma3n_dimensions,
+     .values = import_gemma3n_values,
+     .layer = import_gemma4_layer,
+     .tensors = {list_outside, list_four_norms, list_gemma4, list_gemma3n, list_ffn}},
     {.classes = " MiniCPM3ForCausalLM ",
      .name = "minicpm3",
      .activations = SILU,

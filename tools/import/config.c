@@ -132,6 +132,20 @@ static void check_activation(struct import *im)
                     im->folder.path, act);
 }
 
+/* F, or that of the first layer if there is a list. */
+static uint64_t hidden_width(struct import *im)
+{
+    const char *names = "block_ff_dim|intermediate_size|n_inner|ffn_hidden_size|"
+                        "moe_intermediate_size|moe_ffn_hidden_size";
+    const json_t *list = import_find(im, "intermediate_size");
+    uint64_t first = 0;
+    if (json_is_array(list) && import_json_whole(json_array_get(list, 0), INT32_MAX, &first) &&
+        first)
+        return first;
+    return dimension(im, names,
+                     im->arch->ff_is_4d ? 4 * (int64_t)im->n_embd : IMPORT_NEEDED);
+}
+
 void import_dimensions(struct import *im)
 {
     im->n_layer = dimension(im, "num_hidden_layers|n_layer|num_layers|n_layers", IMPORT_NEEDED);
@@ -139,10 +153,7 @@ void import_dimensions(struct import *im)
     im->n_embd = dimension(im, "hidden_size|n_embd", IMPORT_NEEDED);
     im->n_head = dimension(im, "num_attention_heads|n_head", IMPORT_NEEDED);
     im->n_head_kv = dimension(im, "num_key_value_heads", (int64_t)im->n_head);
-    im->n_ff = dimension(im,
-                         "block_ff_dim|intermediate_size|n_inner|ffn_hidden_size|"
-                         "moe_intermediate_size|moe_ffn_hidden_size",
-                         im->arch->ff_is_4d ? 4 * (int64_t)im->n_embd : IMPORT_NEEDED);
+    im->n_ff = hidden_width(im);
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));
     if (!import_find(im, "head_dim|attention_head_dim|qk_nope_head_dim") &&
         im->n_embd % im->n_head)

@@ -124,3 +124,90 @@ void import_gemma4_values(struct import *im)
     if (strcmp(import_rope_type(im), "proportional") != 0)
         unsupported(im, "RoPE of layers without a window must be of type \"proportional\"");
 }
+
+/* ---- gemma3n: heads of one size, several residual streams, no experts */
+
+enum { STREAMS = 4, MOST_STREAMS = 8, LAUREL_RANK = 64 };
+
+/* The width of feed-forward may be a list. */
+static void list_widths(struct import *im)
+{
+    const json_t *list = import_find(im, "intermediate_size");
+    uint64_t n;
+    if (!json_is_array(list))
+        return;
+    im->ffs = calloc((size_t)im->n_layer, sizeof *im->ffs);
+    if (!im->ffs)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (size_t l = 0; l < im->n_layer && im->ffs; l++) {
+        if (!import_json_whole(json_array_get(list, l), INT32_MAX, &n) || !n)
+            unsupported(im, "\"intermediate_size\" is not a list of widths");
+        else
+            im->ffs[l] = (uint32_t)n;
+    }
+}
+
+void import_gemma3n_dimensions(struct import *im)
+{
+    im->layers.window_dim = im->layers.full_dim = im->head_dim;
+    im->layers.n_embed = import_whole(im, "hidden_size_per_layer_input", 256);
+    im->layers.n_shared = import_whole(im, "num_kv_shared_layers", 15);
+    im->n_streams = import_whole(im, "altup_num_inputs", STREAMS);
+    im->n_leading = im->n_layer;
+    import_whole(im, "vocab_size_per_layer_input", 0); /* the tensor has as many rows */
+    import_real(im, "altup_coef_clip", 0);             /* of training */
+    if (im->n_streams < 2 || im->n_streams > MOST_STREAMS ||
+        import_whole(im, "altup_active_idx", 0) != 0 ||
+        !import_flag(im, "altup_correct_scale", true) ||
+        import_whole(im, "laurel_rank", LAUREL_RANK) != LAUREL_RANK)
+        unsupported(im, "its residual streams, or its rank of Laurel, are not those of Gemma 3n");
+    if (im->layers.n_shared >= im->n_layer)
+        unsupported(im, "\"num_kv_shared_layers\" leaves no layer with keys and values");
+    if (im->status == TFT_OK)
+        list_widths(im);
+}
+
+/* Standard deviations above the mean that keep a share 1 - p of a normal distribution: 0 for a p of
+   0, and for 0.95 the number of llama.cpp's converter. */
+static void put_sparsity(struct import *im)
+{
+    const json_t *list = import_find(im, "activation_sparsity_pattern");
+    float *x = calloc((size_t)im->n_layer, sizeof *x);
+    if (!x)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (size_t l = 0; l < im->n_layer && x; l++) {
+        const json_t *of = json_is_array(list) ? json_array_get(list, l) : list;
+        double p = of ? json_number_value(of) : l < 10 ? 0.95 : 0;
+        if (p != 0 && p != 0.95)
+            unsupported(im, "\"activation_sparsity_pattern\" has numbers other than 0 and 0.95");
+        x[l] = p != 0 ? 1.6448533535003662f : 0;
+    }
+    if (x)
+        tft_gguf_put_array(im->gguf, import_key(im, "activation_sparsity_scale"), TFT_VALUE_F32, x,
+                           (size_t)im->n_layer);
+    free(x);
+}
+
+void import_gemma3n_values(struct import *im)
+{
+    const struct {
+        const char *key;
+        uint64_t n;
+    } numbers[] = {{"attention.shared_kv_layers", im->layers.n_shared},
+                   {"embedding_length_per_layer_input", im->layers.n_embed},
+                   {"altup.num_inputs", im->n_streams},
+                   {"altup.active_idx", 0}};
+    bool *windows = calloc((size_t)im->n_layer, sizeof *windows);
+    if (!windows)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (uint64_t l = 0; l < im->n_layer && windows; l++)
+        windows[l] = import_has_window(im, l, 5);
+    if (windows)
+        tft_gguf_put_array(im->gguf, import_key(im, "attention.sliding_window_pattern"),
+                           TFT_VALUE_BOOL, windows, (size_t)im->n_layer);
+    free(windows);
+    import_put_window(im);
+    put_sparsity(im);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
+}

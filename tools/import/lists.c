@@ -315,7 +315,8 @@ const struct import_tensor list_sinks[] = {
 /* ---- gemma4, with differing layers */
 
 const struct import_tensor list_gemma4[] = {
-    {"embed_tokens_per_layer.weight", "per_layer_token_embd.weight", "VB", IMPORT_EMBEDDED},
+    {"embed_tokens_per_layer.weight", "per_layer_token_embd.weight", "VB",
+     IMPORT_EMBEDDED | IMPORT_PADDED},
     {"per_layer_model_projection.weight", "per_layer_model_proj.weight", "BD", IMPORT_EMBEDDED},
     {"per_layer_projection_norm.weight", "per_layer_proj_norm.weight", "J", IMPORT_EMBEDDED},
     {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", 0},
@@ -329,7 +330,25 @@ const struct import_tensor list_gemma4[] = {
     {"layers.%u.per_layer_projection.weight", "blk.%u.proj.weight", "DJ", IMPORT_EMBEDDED},
     {"layers.%u.post_per_layer_input_norm.weight", "blk.%u.post_norm.weight", "D",
      IMPORT_EMBEDDED},
+    {0},
+};
+
+const struct import_tensor list_gemma4_scale[] = {
     {"layers.%u.layer_scalar", "blk.%u.layer_output_scale.weight", "1", 0},
+    {0},
+};
+
+const struct import_tensor list_gemma3n[] = {
+    {"altup_projections.%u.weight", "altup_proj.weight", "tDD", IMPORT_STACK},
+    {"altup_unembed_projections.%u.weight", "altup_unembd_proj.weight", "tDD", IMPORT_STACK},
+    {"layers.%u.altup.router_norm.weight", "blk.%u.altup_router_norm.weight", "D", 0},
+    {"layers.%u.altup.modality_router.weight", "blk.%u.altup_router.weight", "rD", 0},
+    {"layers.%u.altup.prediction_coefs.weight", "blk.%u.altup_predict_coef.weight", "nr", 0},
+    {"layers.%u.altup.correction_coefs.weight", "blk.%u.altup_correct_coef.weight", "rr", 0},
+    {"layers.%u.altup.correct_output_scale", "blk.%u.altup_correct_scale.weight", "D", 0},
+    {"layers.%u.laurel.linear_left.weight", "blk.%u.laurel_l.weight", "aD", 0},
+    {"layers.%u.laurel.linear_right.weight", "blk.%u.laurel_r.weight", "Da", 0},
+    {"layers.%u.laurel.post_laurel_norm.weight", "blk.%u.laurel_post_norm.weight", "D", 0},
     {0},
 };
 

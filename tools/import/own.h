@@ -25,6 +25,7 @@ void import_smallthinker_dimensions(struct import *im);
    side. */
 void import_late_dimensions(struct import *im);
 void import_gemma4_dimensions(struct import *im);
+void import_gemma3n_dimensions(struct import *im);
 void import_deepseek2_dimensions(struct import *im);
 
 /* Latent attention. */
@@ -77,6 +78,7 @@ void import_mellum_values(struct import *im);
 void import_smallthinker_values(struct import *im);
 void import_bitnet_values(struct import *im);
 void import_gemma4_values(struct import *im);
+void import_gemma3n_values(struct import *im);
 void import_deepseek2_values(struct import *im);
 void import_minicpm3_values(struct import *im);
 

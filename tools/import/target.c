@@ -43,6 +43,10 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'S': return im->n_ff_shared;
     case 'J': return im->layers.n_embed;
     case 'B': return im->layers.n_embed * im->n_layer;
+    case 't': return im->n_streams - 1;
+    case 'r': return im->n_streams;
+    case 'n': return im->n_streams * im->n_streams;
+    case 'a': return 64;
     case 'q': return im->latent.q_rank;
     case 'c': return im->latent.rank;
     case 'k': return im->latent.rank + im->latent.rot;
@@ -74,6 +78,8 @@ struct safetensor *import_find_rule(const struct import *im, const char *prefix,
 {
     bool head = rule->how & IMPORT_HEAD;
     struct safetensor *t = NULL;
+    if (rule->how & IMPORT_STACK && !strstr(rule->to, "%u")) /* of no layer */
+        layer = index;
     if (head)
         t = import_find_name(im, "language_model.", rule->from, layer, index, name, data);
     if (!t)
@@ -200,6 +206,8 @@ static const struct safetensor *source(const struct import *im, const char *pref
     }
     if (!(t->rule->how & IMPORT_STACK)) {
         *row = source_row(im, t, r);
+        if (t->rule->how & IMPORT_PADDED && *row >= t->tensor->ne[1])
+            *row = 0;
         return t->tensor;
     }
     uint64_t of_one = t->rows / import_dimension(im, t->rule->shape[0]);

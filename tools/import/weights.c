@@ -29,7 +29,8 @@ static void check_shape(struct import *im, const struct safetensor *t,
         uint64_t have = t->ne[n - 1 - i], want = import_dimension(im, letter);
         if (i + (turned ? 1 : 2) == n && rule->how & (IMPORT_GATE | IMPORT_UP))
             want *= 2;
-        fits = have == want || (letter == 'V' && have > want);
+        fits = have == want || (letter == 'V' && have > want) ||
+               (letter == 'V' && have && rule->how & IMPORT_PADDED && !t->matrix);
         if (!fits)
             import_fail(im, TFT_ERR_FORMAT,
                         "%s: tensor \"%s\" has %llu numbers where config.json says %llu",

@@ -51,6 +51,7 @@ struct import {
         uint64_t q_rank, rank, rot, value; /* of latent attention: struct tft_latent_shape; rank 0:
                                               none */
     } latent;
+    uint64_t n_streams; /* of AltUp; 0: none */
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
     uint32_t *ffs;      /* [n_layer]; NULL: n_ff in all of them */
     /* For a model whose layers differ; n_head_kv, head_dim and n_ff are then the current layer's

@@ -127,6 +127,14 @@ static const struct {
     {" bailingmoe2 ", "attn_output", "attention.dense", AS_IT_IS},
     {" bailingmoe2 ", "attn_q_norm", "attention.query_layernorm", AS_IT_IS},
     {" bailingmoe2 ", "attn_k_norm", "attention.key_layernorm", AS_IT_IS},
+    {" gemma3n ", "altup_router_norm", "altup.router_norm", AS_IT_IS},
+    {" gemma3n ", "altup_router", "altup.modality_router", AS_IT_IS},
+    {" gemma3n ", "altup_predict_coef", "altup.prediction_coefs", AS_IT_IS},
+    {" gemma3n ", "altup_correct_coef", "altup.correction_coefs", AS_IT_IS},
+    {" gemma3n ", "altup_correct_scale", "altup.correct_output_scale", AS_IT_IS},
+    {" gemma3n ", "laurel_l", "laurel.linear_left", AS_IT_IS},
+    {" gemma3n ", "laurel_r", "laurel.linear_right", AS_IT_IS},
+    {" gemma3n ", "laurel_post_norm", "laurel.post_laurel_norm", AS_IT_IS},
     {" deepseek2 minicpm3 ", "attn_q_a", "self_attn.q_a_proj", AS_IT_IS},
     {" deepseek2 minicpm3 ", "attn_q_a_norm", "self_attn.q_a_layernorm", AS_IT_IS},
     {" deepseek2 minicpm3 ", "attn_q_b", "self_attn.q_b_proj", AS_IT_IS},
@@ -185,11 +193,11 @@ static const struct {
     {NULL, "ffn_gate_exps", "mlp.experts.%u.gate_proj", EXPERTS},
     {NULL, "ffn_up_exps", "mlp.experts.%u.up_proj", EXPERTS},
     {NULL, "ffn_down_exps", "mlp.experts.%u.down_proj", EXPERTS},
-    {" gemma4 ", "inp_gate", "per_layer_input_gate", AS_IT_IS},
-    {" gemma4 ", "proj", "per_layer_projection", AS_IT_IS},
-    {" gemma4 ", "post_norm", "post_per_layer_input_norm", AS_IT_IS},
+    {" gemma4 gemma3n ", "inp_gate", "per_layer_input_gate", AS_IT_IS},
+    {" gemma4 gemma3n ", "proj", "per_layer_projection", AS_IT_IS},
+    {" gemma4 gemma3n ", "post_norm", "post_per_layer_input_norm", AS_IT_IS},
     {" gemma4 ", "layer_output_scale", "layer_scalar", AS_IT_IS},
-    {" gemma2 gemma3 gemma4 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
+    {" gemma2 gemma3 gemma4 gemma3n ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
     {" llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo ",
      "attn_q", "self_attn.q_proj", ROTATED},
     {" llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo ",
@@ -288,6 +296,10 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
     } else if (strncmp(gguf, "per_layer_", 10) == 0) {
         snprintf(name, 160, "%sper_layer_%s%s", before,
                  strstr(gguf, "norm") ? "projection_norm" : "model_projection", kind);
+    } else if (strncmp(gguf, "altup_", 6) == 0) {
+        snprintf(name, 160, "%saltup_%s.%%u%s", before,
+                 strstr(gguf, "unembd") ? "unembed_projections" : "projections", kind);
+        *how = EXPERTS;
     } else if (strncmp(gguf, "position_embd.", 14) == 0) {
         snprintf(name, 160, "%swpe%s", before, kind);
     } else if (sscanf(gguf, "blk.%u.%63s%n", &layer, part, &end) == 2 && end) {
@@ -307,7 +319,8 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
             last = strcmp(part, "ffn_gate_inp") ? "router.per_expert_scale" : "router.scale";
         if (is(t, "gpt-oss") && strstr(part, "_exps"))
             kind = strcmp(kind, ".bias") == 0 ? "_bias" : "";
-        bool bare = is_in(" exp_probs_b ssm_a ssm_d ssm_dt layer_output_scale attn_sinks ", part) ||
+        bool bare = is_in(" exp_probs_b ssm_a ssm_d ssm_dt layer_output_scale attn_sinks altup_correct_scale ",
+                          part) ||
                     (is(t, "qwen35moe") && strstr(part, "_exps")) ||
                     (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
         uint32_t layers = t->n_layer - predicting(t);
@@ -665,6 +678,14 @@ static void put_list(FILE *f, const struct tft_source *s, const char *name, cons
 }
 
 /* rope_parameters or rope_scaling, and the base */
+static double number_of(const struct toy *t, const char *key)
+{
+    const struct toy_number *n = t->numbers;
+    while (n->key && strcmp(n->key, key))
+        n++;
+    return n->key ? n->x : 0;
+}
+
 static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
 {
     if (is(t, "gemma3")) {
@@ -673,6 +694,9 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
                 "\"rope_theta\":10000.0},\"sliding_attention\":{\"rope_type\":\"default\","
                 "\"rope_theta\":500}},",
                 (double)t->linear_scaling);
+    } else if (is(t, "gemma3n")) {
+        fprintf(f, "\"rope_theta\":10000.0,\"rope_local_base_freq\":%d,",
+                number_of(t, "rope.freq_base_swa") > 0 ? 500 : 10000);
     } else if (is(t, "gemma4")) {
         fprintf(f,
                 "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"proportional\","
@@ -806,14 +830,6 @@ static void put_own_experts(FILE *f, const struct toy *t)
 }
 
 /* Keys of one architecture alone. */
-static double number_of(const struct toy *t, const char *key)
-{
-    const struct toy_number *n = t->numbers;
-    while (n->key && strcmp(n->key, key))
-        n++;
-    return n->key ? n->x : 0;
-}
-
 /* Of latent attention, and deepseek2's experts. A toy with queries in two steps is like V3. */
 static void put_latent(FILE *f, const struct toy *t)
 {
@@ -842,10 +858,31 @@ static void put_latent(FILE *f, const struct toy *t)
                           "\"topk_group\":1,");
 }
 
+static void put_gemma3n(FILE *f, const struct toy *t)
+{
+    double cap = number_of(t, "final_logit_softcapping");
+    fprintf(f,
+            "\"sliding_window\":30,\"num_kv_shared_layers\":%g,\"hidden_size_per_layer_input\":%g,"
+            "\"altup_num_inputs\":%g,\"altup_active_idx\":0,\"altup_coef_clip\":120.0,"
+            "\"altup_correct_scale\":true,\"laurel_rank\":64,\"vocab_size_per_layer_input\":%u,"
+            "\"final_logit_softcapping\":%g,",
+            number_of(t, "attention.shared_kv_layers"),
+            number_of(t, "embedding_length_per_layer_input"), number_of(t, "altup.num_inputs"),
+            t->n_vocab, cap > 0 ? cap : 30.0);
+    for (uint32_t l = 0; l < t->n_layer; l++)
+        fprintf(f, "%s\"%s_attention\"", l ? "," : "\"layer_types\":[",
+                t->windows[l] ? "sliding" : "full");
+    for (uint32_t l = 0; l < t->n_layer; l++)
+        fprintf(f, "%s%s", l ? "," : "],\"activation_sparsity_pattern\":[", l < 2 ? "0.95" : "0.0");
+    fputs("],", f);
+}
+
 static void put_own(FILE *f, const struct toy *t)
 {
     if (is_in(" deepseek2 minicpm3 ", t->arch))
         put_latent(f, t);
+    if (is(t, "gemma3n"))
+        put_gemma3n(f, t);
     bool windows = t->numbers && strstr(t->numbers->key, "window");
     if (strncmp(t->arch, "granite", 7) == 0)
         fputs("\"embedding_multiplier\":3,\"residual_multiplier\":0.4,\"logits_scaling\":1.7,"
@@ -986,6 +1023,7 @@ static const struct {
     {"smallthinker", "SmallThinkerForCausalLM", "relu"},
     {"deepseek2", "DeepseekV3ForCausalLM", "silu"},
     {"minicpm3", "MiniCPM3ForCausalLM", "silu"},
+    {"gemma3n", "Gemma3nForCausalLM", "gelu_pytorch_tanh"},
     {"qwen35moe", "Qwen3_5MoeForConditionalGeneration", "silu"},
 };
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/exp_log.h"
+#include "altup_toys.h"
 #include "dense_toys.h"
 #include "expert_toys.h"
 #include "fed.h"
@@ -218,6 +219,13 @@ static void latent_attention(void **state)
         t.n_head_kv = t.n_head;
         as_in_folders(t);
     }
+}
+
+static void several_streams(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_ALTUP; i++)
+        as_in_folders(altup_toys[i]);
 }
 
 static void shards(void **state)
@@ -456,6 +464,7 @@ int main(void)
         cmocka_unit_test(every_architecture),
         cmocka_unit_test(dense_architectures),
         cmocka_unit_test(latent_attention),
+        cmocka_unit_test(several_streams),
         cmocka_unit_test(shards),
         cmocka_unit_test(types),
         cmocka_unit_test(llama3_factors),
