@@ -82,8 +82,10 @@ bool tft_latent_load(struct tft_load *ld, unsigned layer)
     if (tft_load_has_linear(ld, both, layer)) {
         tft_load_latent_pair(ld, both, layer, &b->latent);
     } else {
-        b->latent.k_b = tft_load_matrices(ld, "blk.%u.attn_k_b", layer, m->n_head, s->rank, s->nope);
-        b->latent.v_b = tft_load_matrices(ld, "blk.%u.attn_v_b", layer, m->n_head, s->v_dim, s->rank);
+        b->latent.k_b =
+            tft_load_matrices(ld, "blk.%u.attn_k_b", layer, m->n_head, s->rank, s->nope);
+        b->latent.v_b =
+            tft_load_matrices(ld, "blk.%u.attn_v_b", layer, m->n_head, s->v_dim, s->rank);
     }
     b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, m->n_head * s->v_dim, false);
     return true;

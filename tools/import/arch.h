@@ -53,7 +53,7 @@ enum {
     IMPORT_PREDICTING = 1 << 23, /* the block that predicts a further token: its tensors are
                                     "mtp.", and those of its layer "mtp.layers.0." */
     IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number */
-    IMPORT_PADDED = 1 << 23,   /* rows that the folder's tensor lacks at its end are its first row */
+    IMPORT_PADDED = 1 << 23,   /* rows that the folder's tensor lacks at its end are its first */
 };
 
 /*

@@ -319,7 +319,8 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
             last = strcmp(part, "ffn_gate_inp") ? "router.per_expert_scale" : "router.scale";
         if (is(t, "gpt-oss") && strstr(part, "_exps"))
             kind = strcmp(kind, ".bias") == 0 ? "_bias" : "";
-        bool bare = is_in(" exp_probs_b ssm_a ssm_d ssm_dt layer_output_scale attn_sinks altup_correct_scale ",
+        bool bare = is_in(" exp_probs_b ssm_a ssm_d ssm_dt layer_output_scale attn_sinks "
+                          "altup_correct_scale ",
                           part) ||
                     (is(t, "qwen35moe") && strstr(part, "_exps")) ||
                     (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
