@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "altup_toys.h"
+#include "caches.h"
 #include "tools/pack/pack.h"
 #include "tools/quantize/tune/tune.h"
 #include "w8a8.h"
@@ -26,6 +27,20 @@ static void the_same_bits_on_every_isa(void **state)
         assert_int_equal(fed_until(TWO_SPANS, path, 4, 1, 512, "f16"), want);
         assert_int_equal(fed_until(TWO_SPANS, path, 1, 67, 60, "f32"),
                          fed_until(TWO_SPANS, path, 2, 1, 512, "f32"));
+    }
+}
+
+static void every_cache_has_the_same_bits_however_fed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_ALTUP; i++) {
+        const char *path = written(&altup_toys[i]);
+        for (int c = 0; c < N_CACHES; c++)
+            if (!caches[c].file && !strstr(caches[c].kv, "mixed") && in_turn(c, i, 5)) {
+                uint64_t want = fed(path, 2, TOKENS, 512, caches[c].kv);
+                if (fed(path, 1, 97, 60, caches[c].kv) != want)
+                    fail_msg("toy %d with --kv %s: other logits", i, caches[c].kv);
+            }
     }
 }
 
@@ -59,14 +74,6 @@ static void codes(void **state)
     }
 }
 
-/* Per-layer embeddings rule out a prefix. */
-static struct quantize_opts without_prefix(const struct toy *t)
-{
-    struct quantize_opts o = usual(t);
-    o.n_prefix = 0;
-    return o;
-}
-
 static void near_the_floats(void **state)
 {
     (void)state;
@@ -75,7 +82,8 @@ static void near_the_floats(void **state)
     for (int i = 0; i < N_ALTUP; i++) {
         const struct toy *t = &altup_toys[i];
         for (int kind = 0; kind < 4; kind++) {
-            struct quantize_opts o = without_prefix(t);
+            struct quantize_opts o = usual(t);
+            o.n_prefix = kind == 2 ? 0 : o.n_prefix;
             o.range = kind == 1 ? by_token : fixed;
             o.rotate = kind == 2 ? QUANTIZE_ROTATE_NONE : o.rotate;
             o.bits = kind == 3 ? bits : NULL;
@@ -93,7 +101,7 @@ static void w8a8_has_the_same_bits_however_fed(void **state)
     (void)state;
     for (int i = 0; i < N_ALTUP; i++) {
         const struct toy *t = &altup_toys[i];
-        struct quantize_opts o = without_prefix(t);
+        struct quantize_opts o = usual(t);
         const char *path = quantized(t, &o);
         uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
         assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
@@ -131,7 +139,7 @@ static void refusals(void **state)
     (void)state;
     struct tft_error err;
     const struct toy *t = &altup_toys[SHARED];
-    struct quantize_opts o = without_prefix(t);
+    struct quantize_opts o = usual(t);
     o.smooth = 0.5f;
     assert_int_equal(convert(written(t), in_folder("no.gguf"), &o, &err), TFT_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "cannot smooth gemma3n"));
@@ -153,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits_on_every_isa),
+        cmocka_unit_test(every_cache_has_the_same_bits_however_fed),
         cmocka_unit_test(codes),
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),

@@ -366,6 +366,11 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of %s, with Mamba-2, cannot be shown", m->source.name,
                         m->arch->name);
+    if (m->altup.n)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: activations of %s, which has several residual streams, cannot be "
+                        "shown",
+                        m->source.name, m->arch->name);
     *a = (struct activations){.n_layer = m->n_layer, .n_head = m->n_head, .n_prefix = m->n_prefix,
                               .n_window = (uint32_t)(o->n_text / o->window), .window = window};
     struct tft_session_opts so = {.size = sizeof so,

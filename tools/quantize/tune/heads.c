@@ -124,7 +124,7 @@ static struct tft_norm norm_at(const struct tft_model *m, const struct tft_layer
 {
     struct tft_norm norm = keys ? b->k_norm : b->q_norm;
     if (has(m, TFT_PART_OWN_QK_NORM))
-        norm = (struct tft_norm){norm.w + at, m->zeros};
+        norm = (struct tft_norm){.w = norm.w + at, .b = m->zeros};
     return norm;
 }
 
