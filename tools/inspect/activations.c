@@ -368,8 +368,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
                         m->arch->name);
     if (m->altup.n)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: activations of %s, which has several residual streams, cannot be "
-                        "shown",
+                        "%s: activations of %s, with several residual streams, cannot be shown",
                         m->source.name, m->arch->name);
     *a = (struct activations){.n_layer = m->n_layer, .n_head = m->n_head, .n_prefix = m->n_prefix,
                               .n_window = (uint32_t)(o->n_text / o->window), .window = window};
