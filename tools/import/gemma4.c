@@ -155,7 +155,8 @@ void import_gemma3n_dimensions(struct import *im)
     im->n_streams = import_whole(im, "altup_num_inputs", STREAMS);
     im->n_leading = im->n_layer;
     import_whole(im, "vocab_size_per_layer_input", 0); /* the tensor has as many rows */
-    import_real(im, "altup_coef_clip", 0);             /* of training */
+    import_real(im, "altup_coef_clip", 0);             /* of training, */
+    import_real(im, "altup_lr_multiplier", 1);         /* likewise */
     if (im->n_streams < 2 || im->n_streams > MOST_STREAMS ||
         import_whole(im, "altup_active_idx", 0) != 0 ||
         !import_flag(im, "altup_correct_scale", true) ||
