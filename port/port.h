@@ -102,8 +102,16 @@ void tft_port_unload(void *library);
 
 uint64_t tft_port_ns(void); /* nanoseconds of a monotonic clock */
 
-/* The number of CPUs that this process may use, by its affinity and its cgroup's quota, rounded
-   down; at least 1. */
+/* The CPUs that this process may use. All but quota are at least 1. */
+struct tft_cpus {
+    int allowed; /* by the affinity of the calling thread */
+    int cores;   /* of these: CPUs that share a core count once */
+    int fast;    /* of these cores: without much slower ones, as a phone has */
+    int quota;   /* of the cgroup, in CPUs, rounded down, at least 1; 0: none */
+};
+void tft_port_count_cpus(struct tft_cpus *out);
+
+/* The number of threads that is best: one for each fast core, within the quota; at least 1. */
 int tft_port_cpus(void);
 
 /* The features of a 64-bit ARM CPU beyond NEON, by the operating system; 0 on other CPUs. */

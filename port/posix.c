@@ -20,7 +20,11 @@
 #else
 #include <pthread.h>
 #endif
+#if defined __APPLE__
+#include <sys/sysctl.h>
+#endif
 
+#include "cpus.h"
 #include "team.h"
 
 /* A hint: a failure costs only speed or memory. */
@@ -462,20 +466,21 @@ static long cgroup_limit(limit_fn *limit, const char *controller)
     return least;
 }
 
-/* The number of CPUs in this thread's affinity, or 0. The kernel refuses a set without room for all
-   CPUs of the machine, and a machine may have more than the 1,024 CPUs of a cpu_set_t. */
-static long affine_cpus(void)
+/* The result of f for the set of CPUs in this thread's affinity, or 0 if the system does not say.
+   The kernel refuses a set without room for all CPUs of the machine, and a machine may have more
+   than the 1,024 CPUs of a cpu_set_t. */
+static int of_affinity(int (*f)(void *user, const cpu_set_t *set, size_t size), void *user)
 {
     cpu_set_t usual;
     if (sched_getaffinity(0, sizeof usual, &usual) == 0)
-        return CPU_COUNT(&usual);
-    long n = 0;
+        return f(user, &usual, sizeof usual);
+    int n = 0;
     bool retry = errno == EINVAL;
     for (int room = 4 * CPU_SETSIZE; retry && !n && room <= 1 << 20; room *= 4) {
         size_t size = CPU_ALLOC_SIZE(room);
         cpu_set_t *set = CPU_ALLOC(room);
         if (set && sched_getaffinity(0, size, set) == 0)
-            n = CPU_COUNT_S(size, set);
+            n = f(user, set, size);
         else
             retry = set && errno == EINVAL;
         CPU_FREE(set);
@@ -483,19 +488,40 @@ static long affine_cpus(void)
     return n;
 }
 
+static int count_set(void *user, const cpu_set_t *set, size_t size)
+{
+    (void)user;
+    return CPU_COUNT_S(size, set);
+}
+
 int tft_port_affinity(void)
 {
-    long n = affine_cpus();
+    long n = of_affinity(count_set, NULL);
     if (!n)
         n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : (int)n;
 }
 
-int tft_port_cpus(void)
+/* Counts the cores of a set of CPUs; returns the number of CPUs. */
+static int count_cores(void *user, const cpu_set_t *set, size_t size)
+{
+    int n = CPU_COUNT_S(size, set), found = 0;
+    int *id = malloc((size_t)n * sizeof *id);
+    for (int cpu = 0; id && found < n; cpu++)
+        if (CPU_ISSET_S((size_t)cpu, size, set))
+            id[found++] = cpu;
+    if (found)
+        tft_cpus_count(user, "/sys/devices/system/cpu", id, found);
+    free(id);
+    return n;
+}
+
+void tft_port_count_cpus(struct tft_cpus *out)
 {
     int n = tft_port_affinity();
-    long quota = cgroup_limit(quota_of, "cpu");
-    return quota && quota < n ? (int)quota : n;
+    int quota = (int)cgroup_limit(quota_of, "cpu");
+    *out = (struct tft_cpus){.allowed = n, .cores = n, .fast = n, .quota = quota};
+    of_affinity(count_cores, out);
 }
 
 static uint64_t cgroup_memory(void)
@@ -521,10 +547,32 @@ int tft_port_affinity(void)
     return n < 1 ? 1 : (int)n;
 }
 
-int tft_port_cpus(void)
+#if defined __APPLE__
+
+/* A number of the kernel; `otherwise` if this machine does not have it. */
+static int kernel_number(const char *name, int otherwise)
 {
-    return tft_port_affinity();
+    int value = 0;
+    size_t size = sizeof value;
+    return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value > 0 ? value : otherwise;
 }
+
+/* perflevel0 are the fast cores of Apple's own chips. */
+void tft_port_count_cpus(struct tft_cpus *out)
+{
+    int n = tft_port_affinity(), cores = kernel_number("hw.physicalcpu", n);
+    *out = (struct tft_cpus){n, cores, kernel_number("hw.perflevel0.physicalcpu", cores), 0};
+}
+
+#else
+
+void tft_port_count_cpus(struct tft_cpus *out)
+{
+    int n = tft_port_affinity();
+    *out = (struct tft_cpus){n, n, n, 0};
+}
+
+#endif
 
 static uint64_t cgroup_memory(void)
 {
@@ -575,19 +623,10 @@ unsigned tft_port_arm_features(void)
 
 #elif defined __APPLE__ && defined __aarch64__
 
-#include <sys/sysctl.h>
-
-static bool has(const char *name)
-{
-    int value = 0;
-    size_t size = sizeof value;
-    return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value;
-}
-
 unsigned tft_port_arm_features(void)
 {
-    return (has("hw.optional.arm.FEAT_DotProd") ? TFT_ARM_DOTPROD : 0) |
-           (has("hw.optional.arm.FEAT_I8MM") ? TFT_ARM_I8MM : 0);
+    return (kernel_number("hw.optional.arm.FEAT_DotProd", 0) ? TFT_ARM_DOTPROD : 0) |
+           (kernel_number("hw.optional.arm.FEAT_I8MM", 0) ? TFT_ARM_I8MM : 0);
 }
 
 #else

@@ -101,6 +101,19 @@ void tft_port_barrier(void)
 /* -------------------------------------------------------------------------------- size of teams */
 
 /*
+ * The threads of a pass get equal shares, and wait for the slowest. So a slow core delays all fast
+ * ones, and so do two threads on one core, which share its arithmetic units. Threads are not
+ * pinned: the system puts them on the fast cores while these are idle, and elsewhere beside other
+ * work.
+ */
+int tft_port_cpus(void)
+{
+    struct tft_cpus c;
+    tft_port_count_cpus(&c);
+    return c.quota && c.quota < c.fast ? c.quota : c.fast;
+}
+
+/*
  * A team is worth its threads if the threads mostly work. If other processes have the CPUs, the
  * threads mostly wait for a thread without a CPU, and fewer threads are faster. Times are summed
  * over teams that take WINDOW nanoseconds in all. If the thread that begins the teams waited more

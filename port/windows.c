@@ -269,9 +269,10 @@ int tft_port_affinity(void)
     return n ? n : 1;
 }
 
-int tft_port_cpus(void)
+void tft_port_count_cpus(struct tft_cpus *out)
 {
-    return tft_port_affinity();
+    int n = tft_port_affinity();
+    *out = (struct tft_cpus){n, n, n, 0};
 }
 
 void tft_port_sleep(atomic_uint *word, unsigned seen)

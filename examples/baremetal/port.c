@@ -73,9 +73,9 @@ void tft_port_unload(void *library)
 
 /* ---- CPUs: one, without extensions. Teams come from port/threads_none.c. */
 
-int tft_port_cpus(void)
+void tft_port_count_cpus(struct tft_cpus *out)
 {
-    return 1;
+    *out = (struct tft_cpus){1, 1, 1, 0};
 }
 
 unsigned tft_port_arm_features(void)
