@@ -7,13 +7,13 @@
 
 enum { TEXT = 256, LARGEST = 1000000000 };
 
-/* The line of a file of a CPU, without the newline; false if there is none. */
+/* The first line of a file of a CPU, without the newline; false if there is none, or a longer one. */
 static bool read_line(char line[TEXT], const char *folder, int cpu, const char *name)
 {
     char path[512];
     int len = snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, name);
     FILE *f = len < (int)sizeof path ? fopen(path, "re") : NULL;
-    bool found = f && fgets(line, TEXT, f);
+    bool found = f && fgets(line, TEXT, f) && (strchr(line, '\n') || feof(f));
     if (f)
         fclose(f);
     if (found)

@@ -1,5 +1,5 @@
-/* Limits of cgroups, played: this fopen has files of /proc and /sys that the table names, and this
-   sched_getaffinity a machine of 64 CPUs. */
+/* Limits of cgroups, played: of /proc and /sys this fopen has only the files that the table names,
+   and this sched_getaffinity a machine of 64 CPUs. */
 #define _GNU_SOURCE
 #include "test.h"
 
@@ -24,7 +24,7 @@ static bool starts(const char *path, const char *with)
 
 FILE *fopen(const char *path, const char *mode)
 {
-    if (!starts(path, "/proc/self/cgroup") && !starts(path, "/sys/fs/cgroup")) {
+    if (!starts(path, "/proc/self/cgroup") && !starts(path, "/sys/")) {
         int fd = open(path, *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0666);
         return fd < 0 ? NULL : fdopen(fd, *mode == 'r' ? "r" : "w");
     }
@@ -135,9 +135,40 @@ static void memory(void **state)
                     {NULL, NULL}}) == all);
 }
 
+#define CPU "/sys/devices/system/cpu/cpu"
+
+/* CPUs 0 and 1 are one core of 63. The quota counts if it is less than the cores. */
+static void quota_and_cores(void **state)
+{
+    (void)state;
+    const struct file wide[] = {{"/proc/self/cgroup", "0::/\n"},
+                                {"/sys/fs/cgroup/cpu.max", "6450000 100000\n"},
+                                {CPU "0/topology/thread_siblings_list", "0-1\n"},
+                                {CPU "1/topology/thread_siblings_list", "0-1\n"},
+                                {NULL, NULL}};
+    struct tft_cpus found;
+    assert_int_equal(cpus_with(wide), 63);
+    tft_port_count_cpus(&found);
+    assert_int_equal(found.allowed, 64);
+    assert_int_equal(found.cores, 63);
+    assert_int_equal(found.fast, 63);
+    assert_int_equal(found.quota, 64);
+    const struct file narrow[] = {wide[0],
+                                  {"/sys/fs/cgroup/cpu.max", "6250000 100000\n"},
+                                  wide[2],
+                                  wide[3],
+                                  {NULL, NULL}};
+    assert_int_equal(cpus_with(narrow), 62);
+    const struct file none[] = {wide[0], wide[2], wide[3], {NULL, NULL}};
+    assert_int_equal(cpus_with(none), 63);
+    tft_port_count_cpus(&found);
+    assert_int_equal(found.quota, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(version_1), cmocka_unit_test(version_2),
+                                       cmocka_unit_test(quota_and_cores),
                                        cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
