@@ -147,8 +147,9 @@ TFT_API const char *tft_cpu_name(void);
    no such level, and nothing changes. Not thread-safe: call it before anything is opened. */
 TFT_API enum tft_status tft_cpu_limit(const char *isa);
 
-/* The number of threads that 0 ("automatic") stands for: the CPUs that affinity and cgroup quota
-   allow this process, at least 1. */
+/* The number of threads that 0 ("automatic") stands for, at least 1: one for each fast core that the
+   affinity allows this process, and no more than the quota of its cgroup. Two CPUs of one core count
+   once, and much slower cores than the fastest of them do not count. */
 TFT_API int tft_cpu_threads(void);
 
 /* --------------------------------------------------------------------------------------- models */
@@ -282,6 +283,7 @@ struct tft_model_info {
     uint32_t n_device;                /* layers that a device computes, the last ones; 0: none */
     enum tft_pooling pooling;         /* of embeddings: see tft_hidden */
     bool add_eos; /* a text to embed ends with EOS, which tft_tokenize does not add */
+    const char *kv; /* the cache that tft_session_opts.kv NULL stands for; owned by the model */
 };
 
 /* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the

@@ -26,7 +26,7 @@ type ModelOptions struct {
 	Tokenizer    string  // the vocabulary file of a llama2.c model
 	Weights      Weights // how to hold weights that are quantized in the file
 	VocabOnly    bool    // open the tokenizer alone; such a model cannot have sessions
-	Threads      int     // for packing and expanding weights; 0: one for each CPU
+	Threads      int     // for packing and expanding weights; 0: one for each fast core
 	Device       string  // "cpu"; "cuda", or "cuda:1" for the second GPU
 	GPULayers    uint32  // how many of the last layers the device computes; 0: all
 	ExpertsBytes uint64  // the most bytes of experts in memory; 0: by the size of the file

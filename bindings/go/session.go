@@ -21,7 +21,7 @@ type SessionOptions struct {
 	Logits      uint32 // how many of the newest tokens of a call keep their logits; 0: 1
 	Hidden      uint32 // how many of the newest tokens of a call keep their hidden vector
 	NoLogits    bool   // compute no logits; Logits must be 0
-	Threads     int    // at most 1024; 0: one for each CPU
+	Threads     int    // at most 1024; 0: one for each fast core
 	Slide       bool   // when the session is full, drop old tokens instead of failing with Full
 	KV          string // the KV cache, such as "f16" or "kivi:bits=4"; "": as the model's file says
 	Prefix      string // name of the prefix that the session begins with; "": the model's own

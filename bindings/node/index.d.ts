@@ -12,7 +12,7 @@ export interface ModelOptions {
     weights?: 'stored' | 'f32' | 'f16' | 'bf16';
     /** Open the tokenizer alone; such a model has no sessions. */
     vocabOnly?: boolean;
-    /** For packing and expanding weights; 0: one for each CPU. */
+    /** For packing and expanding weights; 0: one for each fast core. */
     threads?: number;
     /** "cpu", "cuda", "cuda:1", "mpi". */
     device?: string;
@@ -30,6 +30,8 @@ export interface ModelInfo {
     readonly weights: string;
     readonly pooling: string;
     readonly addEos: boolean;
+    /** The cache of a session without another. */
+    readonly kv: string;
     readonly prefixBos: boolean;
     readonly nParams: number;
     readonly weightBytes: number;
@@ -80,7 +82,7 @@ export interface SessionOptions {
     kv?: string;
     /** The name of a prefix of the file. */
     prefix?: string;
-    /** At most 1024; 0: one for each CPU. */
+    /** At most 1024; 0: one for each fast core. */
     threads?: number;
     /** Tokens in one pass, at most; 0: 512. */
     nBatch?: number;

@@ -57,6 +57,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_device = m->n_layer - m->n_host,
         .pooling = pooling(m),
         .add_eos = adds_eos(m),
+        .kv = m->kv_text ? m->kv_text : "f16",
     };
     tft_options_give(info, &all, sizeof all);
 }

@@ -117,6 +117,7 @@ napi_value model_info(napi_env env, napi_callback_info info)
         !put(env, object, "name", text_value(env, i.name, strlen(i.name))) ||
         !put(env, object, "weights", text_value(env, w, strlen(w))) ||
         !put(env, object, "pooling", text_value(env, p, strlen(p))) ||
+        !put(env, object, "kv", text_value(env, i.kv, strlen(i.kv))) ||
         !put(env, object, "addEos", bool_value(env, i.add_eos)) ||
         !put(env, object, "prefixBos", bool_value(env, i.prefix_bos)))
         return NULL;

@@ -50,7 +50,8 @@ class tft_model_info(Structure):
                 ("n_head_kv", c_uint32), ("head_dim", c_uint32), ("n_ff", c_uint32),
                 ("weights", c_int), ("n_prefix", c_uint32), ("prefix_bos", c_bool),
                 ("state_bytes", c_uint64), ("n_expert", c_uint32), ("n_expert_used", c_uint32),
-                ("n_device", c_uint32), ("pooling", c_int), ("add_eos", c_bool)]
+                ("n_device", c_uint32), ("pooling", c_int), ("add_eos", c_bool),
+                ("kv", c_char_p)]
 
 
 class tft_span(Structure):

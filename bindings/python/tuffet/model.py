@@ -104,6 +104,7 @@ class Info:
     n_device: int
     pooling: str  # "none", "mean", "last" or "other"
     add_eos: bool
+    kv: str  # the cache of a session without another
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,8 @@ class Model(Handle):
         _c.lib.tft_model_describe(self._open, byref(raw))
         fields = {name: getattr(raw, name) for name, *_ in raw._fields_ if name != "size"}
         fields.update(arch=raw.arch.decode(), name=raw.name.decode("utf-8", "replace"),
-                      weights=_WEIGHTS[raw.weights], pooling=_POOLING[raw.pooling])
+                      weights=_WEIGHTS[raw.weights], pooling=_POOLING[raw.pooling],
+                      kv=raw.kv.decode())
         return Info(**fields)
 
     @property

@@ -42,7 +42,7 @@ pub struct ModelOptions {
     pub weights: Weights,
     /// Open the tokenizer alone. Such a model cannot have sessions.
     pub vocab_only: bool,
-    /// Threads for packing and expanding weights; 0: one for each CPU.
+    /// Threads for packing and expanding weights; 0: one for each fast core.
     pub threads: u16,
     /// Where to compute: `None` or "cpu"; "cuda", or "cuda:1" for the second GPU.
     pub device: Option<String>,

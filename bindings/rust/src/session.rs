@@ -20,7 +20,7 @@ pub struct SessionOptions {
     pub n_hidden: u32,
     /// Compute no logits. `n_logits` must be 0.
     pub no_logits: bool,
-    /// At most 1024; 0: one for each CPU.
+    /// At most 1024; 0: one for each fast core.
     pub threads: u16,
     /// When the session is full, drop old tokens instead of failing with [`Status::Full`].
     pub slide: bool,
