@@ -58,20 +58,11 @@ static void put_siblings(int cpu, const char *list)
 }
 
 /* A CPU that is the only one of its core. */
-static void put_alone(int cpu)
-{
-    put(cpu, "topology/thread_siblings_list", "%d\n", cpu);
-}
+static void put_alone(int cpu) { put(cpu, "topology/thread_siblings_list", "%d\n", cpu); }
 
-static void put_capacity(int cpu, int capacity)
-{
-    put(cpu, "cpu_capacity", "%d\n", capacity);
-}
+static void put_capacity(int cpu, int capacity) { put(cpu, "cpu_capacity", "%d\n", capacity); }
 
-static void put_clock(int cpu, int khz)
-{
-    put(cpu, "cpufreq/cpuinfo_max_freq", "%d\n", khz);
-}
+static void put_clock(int cpu, int khz) { put(cpu, "cpufreq/cpuinfo_max_freq", "%d\n", khz); }
 
 /* Checks the counts for a process that may use CPU i if bit i of `mask` is set. */
 static void check_mask(uint64_t mask, int cores, int fast)
@@ -264,10 +255,22 @@ static void one_capacity_is_missing(void **state)
 static void nonsense_in_lists(void **state)
 {
     (void)state;
-    static const char *const lists[] = {"",      ",",       "0",         "0-",    "0-1-2",
-                                        "1-0",   "-1-1",    "0,1x",      "x",     "0;1",
-                                        "0, 1",  "0,1,",    "0-99999999999999999999999999",
-                                        "99999999999999999999,0,1", "0x0-1", "\n0-1"};
+    static const char *const lists[] = {"",
+                                        ",",
+                                        "0",
+                                        "0-",
+                                        "0-1-2",
+                                        "1-0",
+                                        "-1-1",
+                                        "0,1x",
+                                        "x",
+                                        "0;1",
+                                        "0, 1",
+                                        "0,1,",
+                                        "0-99999999999999999999999999",
+                                        "99999999999999999999,0,1",
+                                        "0x0-1",
+                                        "\n0-1"};
     put_siblings(0, "0-1");
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         put_siblings(1, lists[i]);
@@ -296,8 +299,9 @@ static void endless_list(void **state)
 static void nonsense_in_numbers(void **state)
 {
     (void)state;
-    static const char *const numbers[] = {"",   "0",    "-5",  "-1024", "1e3",       "fast", " 300",
-                                          "0x", "300 ", "+300", "2000000000", "99999999999999999999",
+    static const char *const numbers[] = {"",      "0",    "-5",         "-1024",
+                                          "1e3",   "fast", " 300",       "0x",
+                                          "300 ",  "+300", "2000000000", "99999999999999999999",
                                           "300\nx"};
     for (int cpu = 0; cpu < 2; cpu++)
         put_alone(cpu);
@@ -307,7 +311,7 @@ static void nonsense_in_numbers(void **state)
         check_mask(3, 2, 2);
     }
     put(1, "cpu_capacity", "%s", numbers[sizeof numbers / sizeof *numbers - 1]);
-    check_mask(3, 2, 1); /* the first line counts */
+    check_mask(3, 2, 1);           /* the first line counts */
     put(1, "cpu_capacity", "300"); /* without a newline */
     check_mask(3, 2, 1);
 }
