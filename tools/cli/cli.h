@@ -126,9 +126,12 @@ extern struct cli_model_options {
     int weights; /* enum tft_weights */
     uint32_t threads, gpu_layers;
     uint64_t experts_bytes;
+    bool verbose; /* of cli_verbose_option_list: the functions that open say on standard error what
+                     they opened */
 } cli_model_options;
 extern const struct cli_option cli_model_option_list[], cli_thread_option_list[],
-    cli_tokenizer_option_list[], cli_cpu_option_list[], cli_key_option_list[];
+    cli_verbose_option_list[], cli_tokenizer_option_list[], cli_cpu_option_list[],
+    cli_key_option_list[];
 
 extern struct cli_session_options {
     uint32_t ctx;       /* 0: the model's context length */

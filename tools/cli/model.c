@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/splitmix64.h"
+#include "verbose.h"
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options = {.lookup = 14};
@@ -55,7 +56,7 @@ const struct cli_option cli_model_option_list[] = {
 
 const struct cli_option cli_thread_option_list[] = {
     {'t', "threads", CLI_COUNT, &cli_model_options.threads, "N",
-     "use N threads (default one for each CPU that the process may use)"},
+     "use N threads (default one for each fast core that the process may use)"},
     {0},
 };
 
@@ -176,7 +177,7 @@ static bool drafts_itself(void)
     return cli_session_options.draft && strcmp(cli_session_options.draft, "mtp") == 0;
 }
 
-int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
+static int open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     const struct cli_model_options *o = &cli_model_options;
     struct cli_progress progress;
@@ -191,6 +192,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     cli_progress_begin(&progress, "preparing weights");
     struct tft_model_opts opts = {
         .size = sizeof opts,
+        .allocator = verbose_allocator(),
         .tokenizer = o->tokenizer,
         .weights = (enum tft_weights)o->weights,
         .vocab_only = vocab_only,
@@ -216,6 +218,14 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     }
     cli_progress_end(&progress);
     return status == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
+}
+
+int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
+{
+    int status = open_model(m, path, vocab_only);
+    if (status == CLI_OK)
+        verbose_model(*m, path);
+    return status;
 }
 
 bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info)
@@ -327,8 +337,10 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
         status = open_draft_session(&o->draft, m, o->capacity, &err);
     if (status == TFT_OK)
         status = tft_session_open(s, m, o, &err);
-    if (status == TFT_OK)
+    if (status == TFT_OK) {
+        verbose_session(*s, m, o);
         return CLI_OK;
+    }
     tft_session_close(o->draft);
     o->draft = NULL;
     return cli_fail("%s", err.msg);

@@ -36,7 +36,7 @@ static const struct cli_option options[] = {
      "tokens in the KV cache before the first measured one (default 0)"},
     {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each measurement; the median counts"},
     {'t', "threads", CLI_TEXT, &opt.threads, "LIST",
-     "numbers of threads, \"1,2,4\" (default 1, and one for each CPU)"},
+     "numbers of threads, \"1,2,4\" (default 1, and one for each fast core)"},
     {0, "sessions", CLI_TEXT, &opt.sessions, "LIST",
      "measure this many sessions that generate at the same time, \"1,2,4,8\", instead of a prompt, "
      "with the last number of threads"},
@@ -468,6 +468,7 @@ const struct cli_command command_bench = {
             {"Context", cli_session_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
+            {NULL, cli_verbose_option_list},
             {0},
         },
     .notes = "The limits are the speed of memory reads and of int8 and float arithmetic, measured "

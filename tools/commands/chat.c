@@ -258,6 +258,7 @@ const struct cli_command command_chat = {
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, cli_verbose_option_list},
             {0},
         },
     .first = (const char *const[]){"system", "tools", "no-think", "temp", "ctx", "device", NULL},

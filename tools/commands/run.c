@@ -260,6 +260,7 @@ const struct cli_command command_run = {
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, cli_verbose_option_list},
             {0},
         },
     .first = (const char *const[]){"prompt", "file", "tokens", "temp", "ctx", "device", NULL},

@@ -125,6 +125,7 @@ const struct cli_command command_serve = {
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, cli_verbose_option_list},
             {0},
         },
     .first = (const char *const[]){"host", "port", "api-key", "slots", "ctx", "device", NULL},

@@ -25,6 +25,7 @@ const struct cli_command command_serve = {
             {"Context", cli_session_option_list},
             {"Model and machine", cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, cli_verbose_option_list},
             {0},
         },
     .notes = "",
