@@ -7,7 +7,7 @@
 
 enum { TEXT = 256, LARGEST = 1000000000 };
 
-/* The first line of a file of a CPU, without the newline; false if there is none, or it is longer. */
+/* The first line of a file of a CPU, without the newline; false: there is none, or a longer one. */
 static bool read_line(char line[TEXT], const char *folder, int cpu, const char *name)
 {
     char path[512];

@@ -147,9 +147,9 @@ TFT_API const char *tft_cpu_name(void);
    no such level, and nothing changes. Not thread-safe: call it before anything is opened. */
 TFT_API enum tft_status tft_cpu_limit(const char *isa);
 
-/* The number of threads that 0 ("automatic") stands for, at least 1: one for each fast core that the
-   affinity allows this process, and no more than the quota of its cgroup. Two CPUs of one core count
-   once, and much slower cores than the fastest of them do not count. */
+/* The number of threads that 0 ("automatic") stands for, at least 1: one for each fast core that
+   this process may use by its affinity, and no more than the quota of its cgroup. Two CPUs of one
+   core count once. Cores that are much slower than the fastest one do not count. */
 TFT_API int tft_cpu_threads(void);
 
 /* --------------------------------------------------------------------------------------- models */

@@ -111,21 +111,21 @@ static void append_default_threads(struct cli_text *t, const struct tft_cpus *c)
     const char *each = c->fast < c->cores      ? "one for each fast core"
                        : c->cores < c->allowed ? "one for each core"
                                                : "one for each CPU";
-    if (!tft_port_threaded()) {
-        append(t, "1, as this build has no threads");
-        return;
-    }
-    append(t, "%d, %s (%d CPUs, %d cores, %d fast", tft_cpu_threads(),
+    append(t, "%d, %s (CPUs %d, cores %d, fast cores %d", tft_cpu_threads(),
            c->quota && c->quota < c->fast ? "by the quota of the cgroup" : each, c->allowed,
            c->cores, c->fast);
     if (c->quota)
-        append(t, ", quota of %d CPUs", c->quota);
+        append(t, ", quota %d", c->quota);
     append(t, ")");
 }
 
 static void append_threads(struct cli_text *t, int n)
 {
     struct tft_cpus c;
+    if (!tft_port_threaded()) {
+        append(t, "threads  1, as this build has no others\n");
+        return;
+    }
     tft_port_count_cpus(&c);
     append(t, "threads  ");
     if (n) {
