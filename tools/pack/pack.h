@@ -5,7 +5,7 @@
 #include "model/model.h"
 
 struct pack_opts {
-    int n_threads; /* 0: all CPUs */
+    int n_threads; /* 0: tft_cpu_threads() */
     /* NULL, or called after each piece of a few MB; done: 0..1; false: stop */
     bool (*progress)(void *user, double done);
     void *user;

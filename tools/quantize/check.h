@@ -37,7 +37,7 @@ struct check_loss {
 };
 
 struct check_how {
-    int n_threads;                             /* 0: all CPUs */
+    int n_threads;                             /* 0: tft_cpu_threads() */
     bool (*progress)(void *user, double done); /* NULL, or told 0..1; false: stop */
     void *user;
 };

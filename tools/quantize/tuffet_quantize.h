@@ -87,7 +87,7 @@ struct tft_quantize_plan {
 struct tft_quantize_opts {
     size_t size;           /* sizeof(struct tft_quantize_opts) */
     const char *tokenizer; /* path of the tokenizer of a llama2.c model; NULL: none */
-    int n_threads;         /* 0: all CPUs */
+    int n_threads;         /* 0: tft_cpu_threads() */
 
     /* the weights */
     const char *bits;        /* bits of a weight with overrides, "4,attn_v=8,0-3.ffn_down=8"; NULL:

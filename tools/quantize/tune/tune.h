@@ -22,7 +22,7 @@ struct tune_opts {
     uint32_t epochs;
     float rate;
     float lambda;  /* weight of the quantization error; unused with float_outputs */
-    int n_threads; /* 0: all CPUs */
+    int n_threads; /* 0: tft_cpu_threads() */
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
 };
