@@ -152,7 +152,8 @@ class Verbose(Case):
     def test_serve(self):
         if b"server" not in self.tuffet("--version").split():
             self.skipTest("this build has no server")
-        server = subprocess.Popen([*TUFFET, "serve", self.toy(template=ZEPHYR), "--port=0", "--slots=2", "-c64",
+        toy = self.toy(template=ZEPHYR)
+        server = subprocess.Popen([*TUFFET, "serve", toy, "--port=0", "--slots=2", "-c64",
                                    "--verbose"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             server.stdout.readline()
