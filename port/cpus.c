@@ -115,7 +115,7 @@ static int count_high(const int *value, int n, int percent)
 void tft_cpus_count(struct tft_cpus *out, const char *folder, const int *id, int n)
 {
     enum { CAPACITY = 50, CLOCK = 80 }; /* percent */
-    int *core = malloc(2 * (size_t)n * sizeof *core);
+    int *core = calloc(2 * (size_t)n, sizeof *core);
     out->cores = out->fast = n;
     if (!core)
         return;

@@ -50,7 +50,7 @@ enum {
     IMPORT_TURNED = 1 << 21,   /* matrices of experts have inputs as rows. With IMPORT_GATE or
                                   IMPORT_UP, columns of the gate and of up are in turns, and so are
                                   numbers of their biases */
-    IMPORT_PREDICTING = 1 << 23, /* the block that predicts a further token: its tensors are
+    IMPORT_PREDICTING = 1 << 24, /* the block that predicts a further token: its tensors are
                                     "mtp.", and those of its layer "mtp.layers.0." */
     IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number */
     IMPORT_PADDED = 1 << 23,   /* rows that the folder's tensor lacks at its end are its first */

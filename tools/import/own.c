@@ -399,7 +399,7 @@ static uint64_t predicting(const struct import *im)
     const json_t *n = import_find(im, "mtp_num_hidden_layers");
     bool own = json_is_true(import_find(im, "mtp_use_dedicated_embeddings")),
          quantized = import_find(im, "quantization_config");
-    return !own && !quantized && json_integer_value(n) == 1 &&
+    return !own && !quantized && json_number_value(n) == 1 &&
            import_folder_find(&im->folder, "mtp.fc.weight", &data);
 }
 

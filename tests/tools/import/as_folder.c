@@ -1056,7 +1056,8 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
                 t->kv_heads && is(t, "gemma4") ? t->kv_heads[0] : t->n_head_kv);
     if (is(t, "gemma4"))
         put_gemma4(f, t);
-    else if (t->head_dim * t->n_head != t->n_embd && !is_in(" deepseek2 minicpm3 ", t->arch))
+    else if (is(t, "gemma3n") ||
+             (t->head_dim * t->n_head != t->n_embd && !is_in(" deepseek2 minicpm3 ", t->arch)))
         fprintf(f, "\"head_dim\":%u,", t->head_dim);
     if (!old)
         put_rope(f, t, s);

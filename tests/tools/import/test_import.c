@@ -97,7 +97,8 @@ static void same_tensors(const char *arch, const char *got_path, const char *wan
     struct tft_source got, want;
     assert_int_equal(tft_source_open(&got, got_path, NULL, NULL, NULL), TFT_OK);
     assert_int_equal(tft_source_open(&want, want_path, NULL, NULL, NULL), TFT_OK);
-    assert_int_equal(got.n_tensor, want.n_tensor);
+    if (got.n_tensor != want.n_tensor)
+        fail_msg("%s: %zu tensors, not %zu", arch, (size_t)got.n_tensor, (size_t)want.n_tensor);
     for (size_t i = 0; i < want.n_tensor; i++) {
         const struct tft_tensor *w = &want.tensor[i];
         char name[64];
