@@ -22,7 +22,8 @@
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_transformer nemotron_h = {.no_gate = true, .mixer = tft_mamba_load};
+static const struct tft_transformer nemotron_h = {
+    .no_gate = true, .mixer = tft_mamba_load, .ffn_norm = "blk.%u.attn_norm"};
 
 void tft_nemotron_h_load(struct tft_load *ld)
 {

@@ -13,7 +13,11 @@ static const struct tft_mixture mixture = {
     .renorm = true, .says_renorm = true, .sigmoid = true, .no_gate = true};
 
 static const struct tft_transformer nemotron_h_moe = {
-    .no_gate = true, .mixture = &mixture, .mixer = tft_mamba_load};
+    .no_gate = true,
+    .mixture = &mixture,
+    .mixer = tft_mamba_load,
+    .ffn_norm = "blk.%u.attn_norm",
+};
 
 const struct tft_arch tft_arch_nemotron_h_moe = {
     .name = "nemotron_h_moe",

@@ -204,13 +204,12 @@ static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, uns
 static void load_half_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     struct tft_layer *b = tft_load_layer(ld, layer);
-    struct tft_norm norm = load_norm(ld, t, "blk.%u.attn_norm", layer);
     if (tft_load_ff(ld, layer)) {
         b->mixer = TFT_MIX_NONE;
-        b->ffn_norm = norm;
+        b->ffn_norm = load_norm(ld, t, tft_transformer_ffn_norm(t), layer);
         load_ffn(ld, t, layer);
     } else {
-        b->attn_norm = norm;
+        b->attn_norm = load_norm(ld, t, "blk.%u.attn_norm", layer);
         load_mixer(ld, t, layer);
     }
     ld->m->parts |= tft_parts_of(ld->m, b);

@@ -87,7 +87,7 @@ static void restore_values(const struct fold *f, struct tft_layer *b)
 static void rotate_values(const struct fold *f, struct tft_layer *b)
 {
     uint32_t head = quantize_head_block(f->m, f->o);
-    if (!head)
+    if (!head || b->mixer != TFT_MIX_ATTENTION)
         return;
     rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
     rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);

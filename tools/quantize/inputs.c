@@ -63,6 +63,16 @@ uint32_t quantize_input_kind(uint32_t n_layer, uint32_t index)
     return index > head ? TFT_IN_SHARED + (index - head - 1) / n_layer : index % TFT_LAYER_INPUTS;
 }
 
+/* Of a block's normalized inputs: a block may lack one half. */
+static size_t norm_width(const struct tft_model *m, const struct tft_layer *layer, uint32_t which)
+{
+    const struct tft_norm *norm = layer && which == TFT_IN_ATTN ? &layer->attn_norm
+                                  : layer                       ? &layer->ffn_norm
+                                                                : NULL;
+    bool half = m->parts & TFT_BIT(TFT_PART_HALF_BLOCKS);
+    return half && norm && !norm->w ? 0 : m->n_embd;
+}
+
 static size_t hidden_width(const struct tft_model *m, const struct tft_layer *layer)
 {
     if (layer)
@@ -91,7 +101,7 @@ size_t quantize_input_width(const struct tft_model *m, const struct tft_layer *l
            : which == TFT_IN_DOWN   ? hidden_width(m, layer)
            : which == TFT_IN_SHARED ? shared_width(m, layer)
            : which == TFT_IN_BESIDE ? beside_width(m, layer)
-                                    : m->n_embd;
+                                    : norm_width(m, layer, which);
 }
 
 const char *quantize_part_name(uint32_t which)

@@ -100,5 +100,6 @@ uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_op
         uint32_t own = b->down.w.cols ? hidden_block(b->down.w.cols) : block;
         block = own < block ? own : block;
     }
-    return o->rotate < QUANTIZE_ROTATE_O_DOWN ? 0 : block;
+    bool none = o->rotate < QUANTIZE_ROTATE_O_DOWN || (!m->n_ff && !m->n_expert); /* mamba2 */
+    return none ? 0 : block;
 }

@@ -56,6 +56,8 @@ static void smooth_input(struct conversion *c, struct tft_layer *b, uint32_t whi
 {
     struct tft_linear *l[LAYER_READERS];
     size_t n = layers_readers(b, which, l), d = c->m->n_embd;
+    if (!n) /* the block lacks this half */
+        return;
     memset(c->w_max, 0, d * sizeof *c->w_max);
     for (size_t i = 0; i < n; i++)
         smooth_columns_max(c->w_max, layers_weights(l[i]), d, l[i]->w.rows, d);
@@ -469,7 +471,7 @@ static void put_tensors(struct conversion *c, enum write_pass pass)
     if (!failed(c) && pass == WRITE_DATA)
         key_importance_finish(&c->importance);
     if (!failed(c))
-        write_importance(&c->file, c->importance.importance);
+        write_importance(&c->file, c->m->n_kv_layer ? c->importance.importance : NULL);
     if (!failed(c))
         write_kv_calibration(&c->file, &c->kv);
 }
@@ -544,6 +546,10 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     bool latent = m->parts & TFT_BIT(TFT_PART_LATENT),
          norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
          gate = m->parts & (TFT_BIT(TFT_PART_OUTPUT_GATE) | TFT_BIT(TFT_PART_OWN_GATE));
+    if (status == TFT_OK && tft_kv_quantizes(&kv) && !m->n_kv_layer)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: %s has no attention, and so no KV cache to quantize", m->source.name,
+                        m->arch->name);
     if (status == TFT_OK && kv.reorder && (gate || norm || latent))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "
@@ -565,10 +571,6 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
-    if (m->parts & TFT_BIT(TFT_PART_HALF_BLOCKS))
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: quantize does not support %s yet: %s",
-                        m->source.name, m->arch->name,
-                        tft_parts_unknown(m, ~TFT_BIT(TFT_PART_HALF_BLOCKS)));
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

@@ -109,6 +109,8 @@ enum tft_status job_prefix_choose(struct job_prefix *f, struct job *j)
     const struct tft_quantize_opts *o = j->o;
     const struct tft_model *m = j->m;
     const char *piece = tft_parts_unknown(m, ~TFT_BIT(TFT_PART_ROPE_BY_CONTEXT));
+    if (!m->n_kv_layer)
+        piece = "no attention";
     f->j = j;
     f->intact = o->intact;
     if (!is_asked(j) && piece) {

@@ -18,11 +18,11 @@ struct tft_linear *layers_linear(struct tft_layer *b, int which)
     bool experts = tft_layer_has_experts(b);
     if (which < MAT_O && which >= (int)tft_layer_reads(b))
         return NULL;
-    if (which >= MAT_GATE && experts)
-        return of_experts[which - MAT_GATE];
     if (which > MAT_O && which < MAT_GATE && !experts)
         return which == MAT_SHARED_DOWN && b->side_out.w.rows ? &b->side_out : NULL;
-    struct tft_linear *l = which < MAT_O ? &b->reads[which] : after[which - MAT_O];
+    struct tft_linear *l = which < MAT_O                  ? &b->reads[which]
+                           : which >= MAT_GATE && experts ? of_experts[which - MAT_GATE]
+                                                          : after[which - MAT_O];
     return l->w.rows ? l : NULL;
 }
 
@@ -226,14 +226,19 @@ static void rotate_readers(struct layers *y, struct tft_layer *b, uint32_t which
                            struct tft_norm *norm)
 {
     struct tft_linear *l[LAYER_READERS];
+    if (!norm->w) /* the block lacks this half */
+        return;
     for (size_t i = 0, n = layers_readers(b, which, l); i < n; i++)
         rotate_residual_rows(&y->rotation, layers_weights(l[i]), l[i]->w.cols, l[i]->w.rows,
                              norm->w);
     norm->w = y->ones;
 }
 
+/* l: no rows if the block has no such matrix */
 static void rotate_writer(struct layers *y, struct tft_linear *l, float *bias)
 {
+    if (!l->w.rows)
+        return;
     rotate_residual_columns(&y->rotation, layers_weights(l), l->w.cols, l->w.cols);
     if (!l->bias)
         return;
@@ -249,8 +254,7 @@ void layers_rotate(struct layers *y, uint32_t l)
     rotate_readers(y, b, TFT_IN_ATTN, &b->attn_norm);
     rotate_readers(y, b, TFT_IN_FFN, &b->ffn_norm);
     rotate_writer(y, &b->o, y->bias[0]);
-    if (b->side_out.w.rows)
-        rotate_writer(y, &b->side_out, y->bias[2]);
+    rotate_writer(y, &b->side_out, y->bias[2]);
     rotate_writer(y, &b->down, y->bias[1]);
 }
 

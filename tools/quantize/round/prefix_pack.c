@@ -91,6 +91,9 @@ enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type
                         "%s: no prefix for %s: its RoPE depends on the length of the session, and "
                         "the prefix's keys are rotated once",
                         m->source.name, m->arch->name);
+    if (!m->n_kv_layer)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: no prefix for %s, which has no attention",
+                        m->source.name, m->arch->name);
     if (!whole_blocks(m, tft_dtype_info(type)->block))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
