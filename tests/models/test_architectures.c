@@ -42,7 +42,8 @@ static struct quantize_opts usual_for(const struct toy *t)
 static bool has_gates(const struct toy *t)
 {
     return is(t, "lfm2") || is(t, "qwen35") || is(t, "granitehybrid") ||
-           is(t, "falcon-h1");
+           is(t, "falcon-h1") || is(t, "mamba2") || is(t, "nemotron_h") ||
+           is(t, "nemotron_h_moe");
 }
 
 /* ---- caches */
@@ -202,6 +203,62 @@ static void awq_leaves_rows_before_a_norm(void **state)
     tft_model_close(b);
 }
 
+/* The usual options of a toy of half_toys.h. Without attention there is no prefix. */
+static struct quantize_opts usual_half(const struct toy *t)
+{
+    struct quantize_opts o = usual(t);
+    o.n_prefix = is(t, "mamba2") ? 0 : o.n_prefix;
+    return o;
+}
+
+static void half_blocks_near_the_floats(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 5];
+    memset(bits, 4, sizeof bits);
+    for (int i = 0; i < N_HALF; i++) {
+        const struct toy *t = &half_toys[i];
+        struct quantize_opts o = usual_half(t);
+        near(t, &o, "as usual");
+        o.range = by_token;
+        near(t, &o, "dynamic");
+        o.range = fixed;
+        if (!toy_has_experts(t)) {
+            o.smooth = 0.5f;
+            near(t, &o, "smoothed");
+            o.smooth = 0;
+            o.rotate = QUANTIZE_ROTATE_ALL;
+            near(t, &o, "all rotated");
+            o.rotate = QUANTIZE_ROTATE_O_DOWN;
+        }
+        o.bits = bits;
+        o.group = 32;
+        for (int awq = 0; awq < 2; awq++) {
+            o.rounding = awq ? QUANTIZE_AWQ : QUANTIZE_GPTQ;
+            double d = float_distance(t, quantized(t, &o), 40);
+            if (!(d > 0 && d < 0.9))
+                fail_msg("%s, %s: off by %.3f of the logits of floats", t->arch,
+                         awq ? "awq" : "gptq", d);
+        }
+    }
+}
+
+static void half_blocks_have_the_same_bits_however_fed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_HALF; i++) {
+        struct quantize_opts o = usual_half(&half_toys[i]);
+        o.range = in_turn(0, i, 2) ? by_token : fixed;
+        const char *path = quantized(&half_toys[i], &o);
+        uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
+        assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, "f16"), want);
+        assert_int_equal(tft_cpu_limit("c"), TFT_OK);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, TOKENS, 512, "f16"), want);
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+}
+
 static void w8a8_has_the_same_bits_however_fed(void **state)
 {
     (void)state;
@@ -267,10 +324,11 @@ static void quantize_refuses(void **state)
         o.rotate = QUANTIZE_ROTATE_O;
         refuses(&state_toys[i], &o, "cannot rotate attention's output in");
     }
-    for (int i = 0; i < N_HALF; i++) {
-        struct quantize_opts o = usual(&half_toys[i]);
-        refuses(&half_toys[i], &o, "yet: blocks without either a mixer or a feed-forward");
-    }
+    struct quantize_opts alone = usual(&half_toys[0]);
+    refuses(&half_toys[0], &alone, "no prefix for mamba2, which has no attention");
+    alone = usual_half(&half_toys[0]);
+    alone.kv = "kivi";
+    refuses(&half_toys[0], &alone, "mamba2 has no attention, and so no KV cache to quantize");
     struct quantize_opts reorder = usual(toy_of("qwen35"));
     reorder.kv = "skvq";
     refuses(toy_of("qwen35"), &reorder, "cannot be reordered, since its attention has a gate");
@@ -513,6 +571,8 @@ int main(void)
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(few_bits_near_the_floats),
         cmocka_unit_test(awq_leaves_rows_before_a_norm),
+        cmocka_unit_test(half_blocks_near_the_floats),
+        cmocka_unit_test(half_blocks_have_the_same_bits_however_fed),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
         cmocka_unit_test(prefixes_with_a_state),
         cmocka_unit_test(quantize_refuses),

@@ -716,7 +716,7 @@ static const struct {
       {"ssm.conv_kernel", TOY_U32, 4},
       {"expert_count", TOY_U32, 5},
       {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 40},
+      {"expert_feed_forward_length", TOY_U32, 48},
       {"expert_shared_feed_forward_length", TOY_U32, 56},
       {"expert_gating_func", TOY_U32, 2},
       {"expert_weights_scale", TOY_F32, 2.5}}},
