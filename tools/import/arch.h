@@ -32,7 +32,7 @@ enum {
     /* The tensor is only in layers of one kind. In other layers it is an error. */
     IMPORT_ATTENDING = 512, /* layers with attention */
     IMPORT_STATEFUL = 1024, /* layers with a state instead */
-    IMPORT_DENSE = 2048,    /* layers without experts */
+    IMPORT_DENSE = 2048,    /* layers with a feed-forward without experts */
     IMPORT_MIXED = 4096,    /* layers with experts */
     IMPORT_SHARED = 8192,   /* layers with a shared expert */
     /* For delta nets. In the folder, the heads of values that share a head of keys are neighbours.
@@ -50,10 +50,11 @@ enum {
     IMPORT_TURNED = 1 << 21,   /* matrices of experts have inputs as rows. With IMPORT_GATE or
                                   IMPORT_UP, columns of the gate and of up are in turns, and so are
                                   numbers of their biases */
-    IMPORT_PREDICTING = 1 << 24, /* the block that predicts a further token: its tensors are
+    IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number, */
+    IMPORT_GROUPED = 1 << 24,  /* or a row for each of Mamba-2's groups */
+    IMPORT_PREDICTING = 1 << 23, /* the block that predicts a further token: its tensors are
                                     "mtp.", and those of its layer "mtp.layers.0." */
-    IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number */
-    IMPORT_PADDED = 1 << 23,   /* rows that the folder's tensor lacks at its end are its first */
+    IMPORT_PADDED = 1 << 26,   /* rows that the folder's tensor lacks at its end are its first */
 };
 
 /*
@@ -102,9 +103,13 @@ struct import_arch {
     bool one_kv_number; /* the GGUF file has one number of KV heads, although only some layers have
                            attention */
     bool tied;        /* default of tie_word_embeddings in config.json */
+    bool (*fits)(const struct import *im); /* whether config.json is of this architecture: several
+                                              may have the same class. NULL: yes */
     const struct import_number *numbers; /* the last has no key; or NULL */
     void (*dimensions)(struct import *im); /* reads its particular values; or NULL */
     void (*values)(struct import *im);     /* writes them; or NULL */
+    /* The factor of a row of a tensor. NULL: 1 */
+    double (*factor)(const struct import *im, const char *to, uint64_t row);
     void (*layer)(struct import *im, unsigned layer); /* sets the dimensions of a layer, before its
                                                          tensors are visited; or NULL */
     const struct import_tensor *tensors[7]; /* lists, the last tensor of each without a name; NULL

@@ -168,6 +168,38 @@ static const struct import_arch archs[] = {
      .dimensions = import_granitehybrid_dimensions,
      .values = import_granitehybrid_values,
      .tensors = {list_outside, list_pre_norms, list_granitehybrid}},
+    {.classes = " FalconH1ForCausalLM ",
+     .name = "falcon-h1",
+     .activations = SILU,
+     .dimensions = import_falcon_h1_dimensions,
+     .values = import_mamba_values,
+     .factor = import_falcon_h1_factor,
+     .tensors = {list_falcon_h1}},
+    {.classes = " Mamba2ForCausalLM ",
+     .name = "mamba2",
+     .activations = SILU,
+     .defaults = "{\"max_position_embeddings\":1048576,\"num_attention_heads\":1,"
+                 "\"intermediate_size\":1}",
+     .no_rope = true,
+     .one_kv_number = true,
+     .dimensions = import_mamba2_dimensions,
+     .values = import_mamba_values,
+     .tensors = {list_backbone, list_backbone_mamba}},
+    {.classes = " NemotronHForCausalLM ",
+     .name = "nemotron_h_moe",
+     .activations = " relu2 ",
+     .no_rope = true,
+     .fits = import_nemotron_has_experts,
+     .dimensions = import_nemotron_h_moe_dimensions,
+     .values = import_nemotron_h_moe_values,
+     .tensors = {list_backbone, list_backbone_mamba, list_nemotron_h}},
+    {.classes = " NemotronHForCausalLM ",
+     .name = "nemotron_h",
+     .activations = " relu2 ",
+     .no_rope = true,
+     .dimensions = import_nemotron_h_dimensions,
+     .values = import_mamba_values,
+     .tensors = {list_backbone, list_backbone_mamba, list_nemotron_h}},
     {.classes = " MiniCPMForCausalLM ",
      .name = "minicpm",
      .activations = SILU,
@@ -474,12 +506,12 @@ static const struct import_arch archs[] = {
      .tensors = {list_gpt2_all}},
 };
 
-const struct import_arch *import_find_arch(const char *class_name)
+const struct import_arch *import_find_arch(const struct import *im, const char *class_name)
 {
     char word[80];
     snprintf(word, sizeof word, " %s ", class_name);
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        if (strstr(archs[i].classes, word))
+        if (strstr(archs[i].classes, word) && (!archs[i].fits || archs[i].fits(im)))
             return &archs[i];
     return NULL;
 }

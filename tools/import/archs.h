@@ -4,7 +4,7 @@
 
 #include "arch.h"
 
-/* The architecture of a class of transformers; NULL: unknown. */
-const struct import_arch *import_find_arch(const char *class_name);
+/* The architecture of a class of transformers and a config.json; NULL: unknown. */
+const struct import_arch *import_find_arch(const struct import *im, const char *class_name);
 
 #endif

@@ -148,7 +148,9 @@ static uint64_t hidden_width(struct import *im)
 
 void import_dimensions(struct import *im)
 {
-    im->n_layer = dimension(im, "num_hidden_layers|n_layer|num_layers|n_layers", IMPORT_NEEDED);
+    size_t listed = json_array_size(json_object_get(im->text, "layers_block_type"));
+    im->n_layer = dimension(im, "num_hidden_layers|n_layer|num_layers|n_layers",
+                            listed ? (int64_t)listed : IMPORT_NEEDED);
     im->n_ctx = dimension(im, "max_position_embeddings|n_positions|n_ctx", IMPORT_NEEDED);
     im->n_embd = dimension(im, "hidden_size|n_embd", IMPORT_NEEDED);
     im->n_head = dimension(im, "num_attention_heads|n_head", IMPORT_NEEDED);

@@ -28,9 +28,9 @@ static void choose_arch(struct import *im)
         return;
     }
     im->text = part ? part : config;
-    im->arch = name ? import_find_arch(name) : NULL;
+    im->arch = name ? import_find_arch(im, name) : NULL;
     if (!im->arch && inner)
-        im->arch = import_find_arch(inner);
+        im->arch = import_find_arch(im, inner);
     if (!im->arch)
         import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: the class %.64s is not supported",
                     im->folder.path, name ? name : inner);

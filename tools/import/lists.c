@@ -518,6 +518,15 @@ const struct import_tensor list_granite_experts[] = {
     {0},
 };
 
+#define MAMBA(at, how)                                                                             \
+    {"layers.%u." at ".in_proj.weight", "blk.%u.ssm_in.weight", "ID", how},                        \
+        {"layers.%u." at ".conv1d.weight", "blk.%u.ssm_conv1d.weight", "U1L", how},                \
+        {"layers.%u." at ".conv1d.bias", "blk.%u.ssm_conv1d.bias", "U", how},                      \
+        {"layers.%u." at ".A_log", "blk.%u.ssm_a", "O", (how) | IMPORT_MINUS_EXP | IMPORT_COLUMN}, \
+        {"layers.%u." at ".D", "blk.%u.ssm_d", "O", (how) | IMPORT_COLUMN},                        \
+        {"layers.%u." at ".dt_bias", "blk.%u.ssm_dt.bias", "O", how},                              \
+        {"layers.%u." at ".out_proj.weight", "blk.%u.ssm_out.weight", "DW", how}
+
 /* Layers have attention or Mamba-2; all have the matrices that Granite calls shared, which are a
    feed-forward of their own in layers without experts. */
 const struct import_tensor list_granitehybrid[] = {
@@ -527,15 +536,9 @@ const struct import_tensor list_granitehybrid[] = {
      IMPORT_ATTENDING | IMPORT_K},
     {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_ATTENDING},
     {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_ATTENDING},
-    {"layers.%u.mamba.in_proj.weight", "blk.%u.ssm_in.weight", "ID", IMPORT_STATEFUL},
-    {"layers.%u.mamba.conv1d.weight", "blk.%u.ssm_conv1d.weight", "U1L", IMPORT_STATEFUL},
-    {"layers.%u.mamba.conv1d.bias", "blk.%u.ssm_conv1d.bias", "U", IMPORT_STATEFUL},
-    {"layers.%u.mamba.A_log", "blk.%u.ssm_a", "O",
-     IMPORT_STATEFUL | IMPORT_MINUS_EXP | IMPORT_COLUMN},
-    {"layers.%u.mamba.D", "blk.%u.ssm_d", "O", IMPORT_STATEFUL | IMPORT_COLUMN},
-    {"layers.%u.mamba.dt_bias", "blk.%u.ssm_dt.bias", "O", IMPORT_STATEFUL},
-    {"layers.%u.mamba.norm.weight", "blk.%u.ssm_norm.weight", "W", IMPORT_STATEFUL},
-    {"layers.%u.mamba.out_proj.weight", "blk.%u.ssm_out.weight", "DW", IMPORT_STATEFUL},
+    MAMBA("mamba", IMPORT_STATEFUL),
+    {"layers.%u.mamba.norm.weight", "blk.%u.ssm_norm.weight", "W",
+     IMPORT_STATEFUL | IMPORT_GROUPED},
     {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_gate.weight", "FD",
      IMPORT_DENSE | IMPORT_GATE},
     {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_up.weight", "FD",
@@ -554,6 +557,62 @@ const struct import_tensor list_granitehybrid[] = {
     {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_up_shexp.weight", "SD",
      IMPORT_MIXED | IMPORT_UP | IMPORT_SHARED},
     {"layers.%u.shared_mlp.output_linear.weight", "blk.%u.ffn_down_shexp.weight", "DS",
+     IMPORT_MIXED | IMPORT_SHARED},
+    {0},
+};
+
+/* Mamba-2 beside attention. The name of a norm lacks ".weight" in GGUF files. */
+const struct import_tensor list_falcon_h1[] = {
+    {"embed_tokens.weight", "token_embd.weight", "VD", 0},
+    {"final_layernorm.weight", "output_norm.weight", "D", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", 0},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", 0},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", 0},
+    {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    MAMBA("mamba", 0),
+    {"layers.%u.mamba.norm.weight", "blk.%u.ssm_norm.weight", "W",
+     IMPORT_GROUPED | IMPORT_MAY_MISS},
+    {"layers.%u.pre_ff_layernorm.weight", "blk.%u.ffn_norm", "D", 0},
+    {"layers.%u.feed_forward.gate_proj.weight", "blk.%u.ffn_gate.weight", "FD", 0},
+    {"layers.%u.feed_forward.up_proj.weight", "blk.%u.ffn_up.weight", "FD", 0},
+    {"layers.%u.feed_forward.down_proj.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+/* Layers are one half of a block, which is named mixer: mamba2, nemotron_h. */
+const struct import_tensor list_backbone[] = {
+    {"embeddings.weight", "token_embd.weight", "VD", 0},
+    {"norm_f.weight", "output_norm.weight", "D", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"layers.%u.norm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {0},
+};
+
+const struct import_tensor list_backbone_mamba[] = {
+    MAMBA("mixer", IMPORT_STATEFUL),
+    {"layers.%u.mixer.norm.weight", "blk.%u.ssm_norm.weight", "W",
+     IMPORT_STATEFUL | IMPORT_GROUPED},
+    {0},
+};
+
+const struct import_tensor list_nemotron_h[] = {
+    {"layers.%u.mixer.q_proj.weight", "blk.%u.attn_q.weight", "QD", IMPORT_ATTENDING},
+    {"layers.%u.mixer.k_proj.weight", "blk.%u.attn_k.weight", "KD", IMPORT_ATTENDING},
+    {"layers.%u.mixer.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_ATTENDING},
+    {"layers.%u.mixer.o_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_ATTENDING},
+    WITH_BIAS("layers.%u.mixer.up_proj", "blk.%u.ffn_up", "FD", "F", IMPORT_DENSE),
+    WITH_BIAS("layers.%u.mixer.down_proj", "blk.%u.ffn_down", "DF", "D", IMPORT_DENSE),
+    {"layers.%u.mixer.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", IMPORT_MIXED},
+    {"layers.%u.mixer.gate.e_score_correction_bias", "blk.%u.exp_probs_b.bias", "X", IMPORT_MIXED},
+    {"layers.%u.mixer.experts.%u.up_proj.weight", "blk.%u.ffn_up_exps.weight", "XMD",
+     IMPORT_STACK | IMPORT_MIXED},
+    {"layers.%u.mixer.experts.%u.down_proj.weight", "blk.%u.ffn_down_exps.weight", "XDM",
+     IMPORT_STACK | IMPORT_MIXED},
+    {"layers.%u.mixer.shared_experts.up_proj.weight", "blk.%u.ffn_up_shexp.weight", "SD",
+     IMPORT_MIXED | IMPORT_SHARED},
+    {"layers.%u.mixer.shared_experts.down_proj.weight", "blk.%u.ffn_down_shexp.weight", "DS",
      IMPORT_MIXED | IMPORT_SHARED},
     {0},
 };

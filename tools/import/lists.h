@@ -17,6 +17,10 @@ extern const struct import_tensor list_plain_ffn[], list_seed_norms[], list_one_
     list_outside_bare[], list_glm4[], list_exaone_all[], list_internlm2_all[], list_phi2_all[],
     list_apertus_norms[], list_sinks[], list_bailing_all[];
 
+/* With Mamba-2. */
+extern const struct import_tensor list_falcon_h1[], list_backbone[], list_backbone_mamba[],
+    list_nemotron_h[];
+
 /* Mixtures of experts. */
 extern const struct import_tensor list_experts[], list_mixtral_experts[], list_lfm2_experts[],
     list_qwen2_shared[], list_granite_experts[], list_granitehybrid[], list_gemma4_experts[],

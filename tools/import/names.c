@@ -16,7 +16,9 @@ bool import_not_needed(const char *name)
                              *const parts[] = {
                                  "vision_tower.",          "vision_model.", "visual.",
                                  "multi_modal_projector.", "mtp.",          "audio_tower.",
-                                 "embed_vision.",          "embed_audio.",  "vision_embedder."};
+                                 "embed_vision.",          "embed_audio.",  "vision_embedder.",
+                                 "mtp_block.", "mtp_emb_norm.", "mtp_hidden_norm.",
+                                 "mtp_linear_proj."}; /* the last four: ernie4_5-moe */
     for (size_t i = 0; i < sizeof ends_with / sizeof *ends_with; i++)
         if (import_ends(name, ends_with[i]))
             return true;

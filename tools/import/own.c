@@ -8,7 +8,7 @@
 #include "config.h"
 #include "rope.h"
 
-static void unsupported(struct import *im, const char *what)
+void import_unsupported(struct import *im, const char *what)
 {
     import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: %s", im->folder.path, what);
 }
@@ -30,9 +30,9 @@ static uint64_t window_period(struct import *im, uint64_t usual)
     const json_t *given = import_find(im, "sliding_window_pattern");
     uint64_t period = 1, from_config = usual;
     if (json_is_real(given) && (!import_json_whole(given, INT32_MAX, &from_config) || !from_config))
-        unsupported(im, "\"sliding_window_pattern\" is not a period");
+        import_unsupported(im, "\"sliding_window_pattern\" is not a period");
     if (!usual)
-        unsupported(im, "the period of its windows is 0");
+        import_unsupported(im, "the period of its windows is 0");
     if (im->status != TFT_OK)
         return usual;
     while (period < im->n_layer && import_has_window(im, period - 1, from_config))
@@ -99,7 +99,7 @@ static void check_gemma_scale(struct import *im, uint64_t wide_layers)
     uint64_t want = im->n_layer == wide_layers ? im->n_embd / im->n_head : im->head_dim,
              have = import_whole(im, "query_pre_attn_scalar", (int64_t)want);
     if (have != want)
-        unsupported(im, "this \"query_pre_attn_scalar\" is not supported");
+        import_unsupported(im, "this \"query_pre_attn_scalar\" is not supported");
 }
 
 void import_gemma2_values(struct import *im)
@@ -107,7 +107,7 @@ void import_gemma2_values(struct import *im)
     check_gemma_scale(im, 46);
     import_put_window(im);
     if (window_period(im, 2) != 2)
-        unsupported(im, "gemma2 must have windows in every other layer");
+        import_unsupported(im, "gemma2 must have windows in every other layer");
 }
 
 void import_gemma3_values(struct import *im)
@@ -118,7 +118,7 @@ void import_gemma3_values(struct import *im)
         return;
     import_put_window(im);
     if (!period)
-        unsupported(im, "the windows of its layers have no period");
+        import_unsupported(im, "the windows of its layers have no period");
     else if (period != 6)
         tft_gguf_put_u32(im->gguf, import_key(im, "attention.sliding_window_pattern"),
                          (uint32_t)period);
@@ -157,9 +157,9 @@ void import_smollm3_values(struct import *im)
     const json_t *rope = import_find(im, "no_rope_layers");
     for (size_t l = 0; l < json_array_size(rope); l++)
         if ((json_number_value(json_array_get(rope, l)) != 0) != ((l + 1) % 4 != 0))
-            unsupported(im, "smollm3 must have RoPE in three layers of four");
+            import_unsupported(im, "smollm3 must have RoPE in three layers of four");
     if (!rope && import_whole(im, "no_rope_layer_interval", 4) != 4)
-        unsupported(im, "smollm3 must have RoPE in three layers of four");
+        import_unsupported(im, "smollm3 must have RoPE in three layers of four");
 }
 
 /* config.json does not have the original context of its scaled base. */
@@ -191,8 +191,8 @@ void import_parallel_values(struct import *im)
 void import_falcon_dimensions(struct import *im)
 {
     if (import_flag(im, "alibi", false) || !import_flag(im, "parallel_attn", true))
-        unsupported(im, "falcon with ALiBi, or with feed-forward after attention, is not "
-                        "supported");
+        import_unsupported(im, "falcon with ALiBi, or with feed-forward after attention, is not "
+                               "supported");
     im->n_head_kv =
         import_flag(im, "new_decoder_architecture", false)
             ? import_whole(im, "num_kv_heads|n_head_kv", (int64_t)im->n_head)
@@ -210,8 +210,8 @@ static bool lfm2_attends(const struct import *im, size_t l)
     return type ? strcmp(type, "full_attention") == 0 : listed;
 }
 
-/* Sets kv_heads from attends(), for a model with a state in all other layers. */
-static void attention_layers(struct import *im, bool (*attends)(const struct import *im, size_t l))
+void import_attention_layers(struct import *im,
+                             bool (*attends)(const struct import *im, size_t l))
 {
     im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
     if (!im->kv_heads)
@@ -223,7 +223,7 @@ static void attention_layers(struct import *im, bool (*attends)(const struct imp
 static void conv_dimensions(struct import *im)
 {
     im->n_taps = import_whole(im, "conv_L_cache", IMPORT_NEEDED);
-    attention_layers(im, lfm2_attends);
+    import_attention_layers(im, lfm2_attends);
 }
 
 void import_lfm2_dimensions(struct import *im)
@@ -247,28 +247,27 @@ void import_lfm2_values(struct import *im)
     tft_gguf_put_u32(im->gguf, import_key(im, "shortconv.l_cache"), (uint32_t)im->n_taps);
 }
 
-/* Experts in all layers; the formula decides whether their weights are renormalised. */
-static void expert_dimensions(struct import *im, bool renorm, bool def)
+void import_expert_dimensions(struct import *im, bool renorm, bool def)
 {
     im->n_expert = import_whole(im, "num_experts|num_local_experts", IMPORT_NEEDED);
     im->n_ff_expert = import_whole(im, "moe_intermediate_size", (int64_t)im->n_ff);
     if (import_flag(im, "norm_topk_prob", def) != renorm)
-        unsupported(im, "this \"norm_topk_prob\" is not supported");
+        import_unsupported(im, "this \"norm_topk_prob\" is not supported");
     if (import_whole(im, "decoder_sparse_step", 1) != 1 ||
         json_array_size(import_find(im, "mlp_only_layers")))
-        unsupported(im, "layers without experts are not supported");
+        import_unsupported(im, "layers without experts are not supported");
 }
 
 void import_qwen3moe_dimensions(struct import *im)
 {
-    expert_dimensions(im, true, false);
+    import_expert_dimensions(im, true, false);
 }
 
 void import_olmoe_dimensions(struct import *im)
 {
-    expert_dimensions(im, false, false);
+    import_expert_dimensions(im, false, false);
     if (import_find(im, "clip_qkv"))
-        unsupported(im, "clip_qkv is not supported");
+        import_unsupported(im, "clip_qkv is not supported");
 }
 
 void import_expert_values(struct import *im)
@@ -288,85 +287,28 @@ void import_expert_values(struct import *im)
 
 void import_renormalised_dimensions(struct import *im)
 {
-    expert_dimensions(im, true, true);
+    import_expert_dimensions(im, true, true);
 }
 
 void import_qwen2moe_dimensions(struct import *im)
 {
-    expert_dimensions(im, false, false);
+    import_expert_dimensions(im, false, false);
     im->n_ff_shared = import_whole(im, "shared_expert_intermediate_size", IMPORT_NEEDED);
 }
 
 void import_granitemoe_dimensions(struct import *im)
 {
-    expert_dimensions(im, true, true);
+    import_expert_dimensions(im, true, true);
     im->n_ff_shared = import_whole(im, "shared_intermediate_size", 0);
-}
-
-/* Whether layer l has attention; all others have Mamba-2. */
-static bool granitehybrid_attends(const struct import *im, size_t l)
-{
-    const char *type =
-        json_string_value(json_array_get(import_find(im, "layer_types|layers_block_type"), l));
-    return type && strcmp(type, "attention") == 0;
-}
-
-static void mamba_dimensions(struct import *im)
-{
-    enum { MOST = 1 << 12 };
-    im->n_taps = import_whole(im, "mamba_d_conv", IMPORT_NEEDED);
-    im->mamba.heads = import_whole(im, "mamba_n_heads", IMPORT_NEEDED);
-    im->mamba.dim = import_whole(im, "mamba_d_head", IMPORT_NEEDED);
-    im->mamba.groups = import_whole(im, "mamba_n_groups", 1);
-    im->mamba.state = import_whole(im, "mamba_d_state", IMPORT_NEEDED);
-    if (im->status == TFT_OK && (im->mamba.heads > MOST || im->mamba.dim > MOST ||
-                                 im->mamba.groups != 1 || im->mamba.state > MOST))
-        unsupported(im, "Mamba-2 with several groups, or of this size, is not supported");
-}
-
-/* Without experts, the matrices called shared are the feed-forward. */
-void import_granitehybrid_dimensions(struct import *im)
-{
-    uint64_t experts = import_whole(im, "num_local_experts", 0),
-             shared = import_whole(im, "shared_intermediate_size", (int64_t)im->n_ff);
-    mamba_dimensions(im);
-    attention_layers(im, granitehybrid_attends);
-    if (experts) {
-        expert_dimensions(im, true, true);
-        im->n_ff_shared = shared;
-    } else {
-        import_whole(im, "num_experts_per_tok", 0);
-        im->n_ff = shared;
-        im->n_leading = im->n_layer;
-    }
-}
-
-void import_granitehybrid_values(struct import *im)
-{
-    const char *positions = json_string_value(import_find(im, "position_embedding_type"));
-    const struct {
-        const char *key;
-        uint64_t n;
-    } numbers[] = {{"ssm.conv_kernel", im->n_taps},
-                   {"ssm.state_size", im->mamba.state},
-                   {"ssm.group_count", im->mamba.groups},
-                   {"ssm.time_step_rank", im->mamba.heads},
-                   {"ssm.inner_size", im->mamba.heads * im->mamba.dim}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
-    if (positions && strcmp(positions, "nope") == 0)
-        tft_gguf_put_bool(im->gguf, import_key(im, "rope.scaling.finetuned"), false);
-    if (im->n_expert)
-        import_expert_values(im);
 }
 
 void import_lfm2moe_dimensions(struct import *im)
 {
     conv_dimensions(im);
-    expert_dimensions(im, true, true);
+    import_expert_dimensions(im, true, true);
     im->n_leading = import_whole(im, "num_dense_layers", IMPORT_NEEDED);
     if (im->n_leading >= im->n_layer)
-        unsupported(im, "none of its layers has experts");
+        import_unsupported(im, "none of its layers has experts");
 }
 
 /* expert_gating_func 2: a sigmoid makes weights of the router's scores. */
@@ -411,17 +353,17 @@ void import_qwen35_dimensions(struct import *im)
     im->delta.k_heads = import_whole(im, "linear_num_key_heads", IMPORT_NEEDED);
     im->delta.v_heads = import_whole(im, "linear_num_value_heads", IMPORT_NEEDED);
     im->delta.dim = import_whole(im, "linear_key_head_dim", IMPORT_NEEDED);
-    attention_layers(im, qwen35_attends);
+    import_attention_layers(im, qwen35_attends);
     if (!import_flag(im, "attn_output_gate", true))
-        unsupported(im, "qwen35 without gates on attention's output is not supported");
+        import_unsupported(im, "qwen35 without gates on attention's output is not supported");
     if (values != im->delta.dim)
-        unsupported(im, "linear attention with values and keys of different lengths is not "
-                        "supported");
+        import_unsupported(im, "linear attention with values and keys of different lengths is not "
+                               "supported");
     if (im->status == TFT_OK &&
         (!im->delta.k_heads || im->delta.v_heads % im->delta.k_heads ||
          im->delta.v_heads > INT32_MAX / (3 * (im->delta.dim + 1))))
-        unsupported(im, "linear_num_value_heads is not a multiple of linear_num_key_heads, or is "
-                        "too large");
+        import_unsupported(im, "linear_num_value_heads is not a multiple of linear_num_key_heads, "
+                               "or is too large");
 }
 
 /* rope.dimension_sections: parts of a head for positions of images; text has none. usual: where
@@ -488,7 +430,7 @@ void import_cohere2_values(struct import *im)
 {
     import_put_window(im);
     if (window_period(im, 4) != 4)
-        unsupported(im, "cohere2 must have windows in three layers of four");
+        import_unsupported(im, "cohere2 must have windows in three layers of four");
 }
 
 /* Numbers of xIELU are tensors of one number in each layer. beta and eps may be missing. */
@@ -528,7 +470,7 @@ void import_apertus_values(struct import *im)
 void import_qwen35moe_dimensions(struct import *im)
 {
     import_qwen35_dimensions(im);
-    expert_dimensions(im, true, true);
+    import_expert_dimensions(im, true, true);
     im->n_ff_shared = import_whole(im, "shared_expert_intermediate_size", IMPORT_NEEDED);
 }
 
@@ -542,7 +484,7 @@ void import_qwen35moe_values(struct import *im)
 static void put_shared(struct import *im, uint64_t n)
 {
     if (n > INT32_MAX / (im->n_ff_expert + 1))
-        unsupported(im, "its shared experts are too wide");
+        import_unsupported(im, "its shared experts are too wide");
     else
         im->n_ff_shared = n * im->n_ff_expert;
 }
@@ -556,11 +498,10 @@ void import_late_dimensions(struct import *im)
     put_shared(im,
                import_whole(im, "n_shared_experts|num_shared_experts|moe_num_shared_experts", 0));
     if (im->n_leading >= im->n_layer)
-        unsupported(im, "none of its layers has experts");
+        import_unsupported(im, "none of its layers has experts");
 }
 
-/* gate: expert_gating_func */
-static void late_values(struct import *im, uint32_t gate)
+void import_late_values(struct import *im, uint32_t gate)
 {
     uint64_t groups = import_whole(im, "n_group", 1);
     double scale = import_real(im, "routed_scaling_factor|route_scale", 1);
@@ -582,8 +523,8 @@ void import_sigmoid_values(struct import *im)
 {
     const char *how = json_string_value(import_find(im, "scoring_func|score_function|score_func"));
     if (how && strcmp(how, "sigmoid") != 0 && strcmp(how, "noaux_tc") != 0)
-        unsupported(im, "weights of experts must be sigmoids");
-    late_values(im, 2);
+        import_unsupported(im, "weights of experts must be sigmoids");
+    import_late_values(im, 2);
     tft_gguf_put_bool(im->gguf, import_key(im, "expert_weights_norm"),
                       import_flag(im, "norm_topk_prob|route_norm", true));
 }
@@ -593,12 +534,12 @@ void import_afmoe_values(struct import *im)
     import_sigmoid_values(im);
     import_put_window(im);
     if (window_period(im, import_whole(im, "global_attn_every_n_layers", 4)) != 4)
-        unsupported(im, "afmoe must have windows in three layers of four");
-    if (!import_flag(im, "mup_enabled", true))
-        unsupported(im, "afmoe without scaled embeddings is not supported");
+        import_unsupported(im, "afmoe must have windows in three layers of four");
+    if (!import_flag(im, "mup_enabled", false))
+        import_unsupported(im, "afmoe without scaled embeddings is not supported");
 }
 
-void import_ernie_moe_values(struct import *im) { late_values(im, 1); }
+void import_ernie_moe_values(struct import *im) { import_late_values(im, 1); }
 
 /* ---- latent attention */
 
@@ -613,10 +554,10 @@ void import_latent_dimensions(struct import *im)
     if (im->status == TFT_OK &&
         (!nope || !im->latent.rot || !im->latent.rank || !im->latent.value || nope > MOST ||
          im->latent.rot > MOST || im->latent.rank > MOST || im->latent.value > MOST))
-        unsupported(im, "its latent attention has sizes that are 0, or above 65536");
+        import_unsupported(im, "its latent attention has sizes that are 0, or above 65536");
     im->head_dim = nope + im->latent.rot;
     if (import_whole(im, "qk_head_dim", (int64_t)im->head_dim) != im->head_dim)
-        unsupported(im, "\"qk_head_dim\" is not the sum of its parts");
+        import_unsupported(im, "\"qk_head_dim\" is not the sum of its parts");
 }
 
 static void put_latent(struct import *im)
@@ -641,10 +582,10 @@ static void leading_by_type(struct import *im)
         if (dense && im->n_leading == l)
             im->n_leading++;
         else if (dense || !type || strcmp(type, "sparse") != 0)
-            unsupported(im, "\"mlp_layer_types\" is not dense layers, and then sparse ones");
+            import_unsupported(im, "\"mlp_layer_types\" is not dense layers, and then sparse ones");
     }
     if (im->n_leading >= im->n_layer)
-        unsupported(im, "none of its layers has experts");
+        import_unsupported(im, "none of its layers has experts");
 }
 
 /* Youtu-LLM has no experts. */
@@ -668,7 +609,7 @@ static void put_yarn_scores(struct import *im)
     if (strcmp(import_rope_type(im), "yarn") != 0)
         return;
     if (own != (all != 0 ? all : 1))
-        unsupported(im, "YaRN with an \"mscale\" that is not \"mscale_all_dim\" is not supported");
+        import_unsupported(im, "YaRN with an \"mscale\" that is not \"mscale_all_dim\" is not supported");
     if (all != 0)
         tft_gguf_put_f32(im->gguf, import_key(im, "rope.scaling.yarn_log_multiplier"),
                          (float)(0.1 * all));
@@ -682,14 +623,14 @@ void import_deepseek2_values(struct import *im)
     put_latent(im);
     put_yarn_scores(im);
     if (!import_flag(im, "rope_interleave", true))
-        unsupported(im, "RoPE of deepseek2 must pair neighbours");
+        import_unsupported(im, "RoPE of deepseek2 must pair neighbours");
     if (!im->n_expert)
         return;
     if (how && !sigmoid && strcmp(how, "softmax") != 0)
-        unsupported(im, "weights of experts must be a softmax or sigmoids");
+        import_unsupported(im, "weights of experts must be a softmax or sigmoids");
     if (method && strcmp(method, "group_limited_greedy") == 0 && import_whole(im, "n_group", 1) > 1)
-        unsupported(im, "groups of experts by their largest weight are not supported");
-    late_values(im, sigmoid ? 2 : 1);
+        import_unsupported(im, "groups of experts by their largest weight are not supported");
+    import_late_values(im, sigmoid ? 2 : 1);
     tft_gguf_put_bool(im->gguf, import_key(im, "expert_weights_norm"),
                       import_flag(im, "norm_topk_prob", sigmoid));
 }
@@ -699,7 +640,7 @@ void import_minicpm3_values(struct import *im)
 {
     if (import_real(im, "scale_emb", 12) != 12 || import_real(im, "scale_depth", 1.4) != 1.4 ||
         import_real(im, "dim_model_base", 256) != 256)
-        unsupported(im, "minicpm3 must have a scale_emb of 12, a scale_depth of 1.4 and a "
+        import_unsupported(im, "minicpm3 must have a scale_emb of 12, a scale_depth of 1.4 and a "
                         "dim_model_base of 256");
     put_latent(im);
 }
@@ -713,7 +654,7 @@ static uint64_t of_list(struct import *im, const char *names, int64_t def)
         return import_whole(im, names, def);
     for (size_t i = 0; i < json_array_size(list); i++) {
         if (!import_json_whole(json_array_get(list, i), INT32_MAX, &n) || (i && n != first))
-            unsupported(im, "numbers of experts that differ by layer are not supported");
+            import_unsupported(im, "numbers of experts that differ by layer are not supported");
         first = n;
     }
     return first;
@@ -751,6 +692,8 @@ void import_granite_swa_values(struct import *im)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     if (im->n_expert)
         import_expert_values(im);
+    if (!import_find(im, "layer_types"))
+        import_unsupported(im, "granite_swa without \"layer_types\" is not supported");
     import_window_values(im);
     for (size_t l = 0; l < im->n_layer && rotates; l++)
         rotates[l] = !list || json_number_value(json_array_get(list, l)) != 0;
@@ -765,9 +708,9 @@ void import_gpt_oss_values(struct import *im)
     import_expert_values(im);
     import_put_window(im);
     if (window_period(im, 2) != 2)
-        unsupported(im, "gpt-oss must have windows in every other layer");
+        import_unsupported(im, "gpt-oss must have windows in every other layer");
     if (import_real(im, "swiglu_limit", 7) != 7)
-        unsupported(im, "gpt-oss with a \"swiglu_limit\" other than 7 is not supported");
+        import_unsupported(im, "gpt-oss with a \"swiglu_limit\" other than 7 is not supported");
 }
 
 void import_mellum_values(struct import *im)
@@ -806,8 +749,8 @@ void import_smallthinker_values(struct import *im)
                      import_flag(im, "moe_primary_router_apply_softmax", false) ? 1 : 2);
     if ((some && (!size || !is_smallthinker_layout(im, windows, true))) ||
         !is_smallthinker_layout(im, rope, some))
-        unsupported(im, "smallthinker must have windows and RoPE in three layers of four, or no "
-                        "windows");
+        import_unsupported(im, "smallthinker must have windows and RoPE in three layers of four, "
+                               "or no windows");
     else if (some)
         tft_gguf_put_u32(im->gguf, import_key(im, "attention.sliding_window"), (uint32_t)size);
 }

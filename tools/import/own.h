@@ -15,7 +15,6 @@ void import_olmoe_dimensions(struct import *im);
 void import_qwen2moe_dimensions(struct import *im);
 void import_granitemoe_dimensions(struct import *im);
 void import_lfm2moe_dimensions(struct import *im);
-void import_granitehybrid_dimensions(struct import *im);
 void import_qwen35_dimensions(struct import *im);
 void import_qwen35moe_dimensions(struct import *im);
 void import_hunyuan_moe_dimensions(struct import *im);
@@ -61,7 +60,6 @@ void import_smollm3_values(struct import *im);
 void import_hunyuan_values(struct import *im);
 void import_lfm2_values(struct import *im);
 void import_lfm2moe_values(struct import *im);
-void import_granitehybrid_values(struct import *im);
 void import_qwen35_values(struct import *im);
 void import_qwen35moe_values(struct import *im);
 void import_qwen2vl_values(struct import *im);
@@ -82,10 +80,39 @@ void import_gemma3n_values(struct import *im);
 void import_deepseek2_values(struct import *im);
 void import_minicpm3_values(struct import *im);
 
+/* ---- with Mamba-2: mamba.c */
+
+void import_granitehybrid_dimensions(struct import *im);
+void import_granitehybrid_values(struct import *im);
+void import_mamba2_dimensions(struct import *im);
+void import_falcon_h1_dimensions(struct import *im);
+void import_nemotron_h_dimensions(struct import *im);
+void import_nemotron_h_moe_dimensions(struct import *im);
+void import_mamba_values(struct import *im);
+void import_nemotron_h_moe_values(struct import *im);
+
+/* Whether some layer of nemotron_h has experts. */
+bool import_nemotron_has_experts(const struct import *im);
+
+/* The factor of row `row` of the tensor `to` of the GGUF file, with %u for the layer. */
+double import_falcon_h1_factor(const struct import *im, const char *to, uint64_t row);
+
 /* ---- parts of them */
 
 /* Whether layer l has a window: layer_types, or a pattern such as "LLLG", or a period. */
 bool import_has_window(const struct import *im, uint64_t l, uint64_t period);
+
+void import_unsupported(struct import *im, const char *what);
+
+/* Sets kv_heads from attends(), for a model with a state in all other layers. */
+void import_attention_layers(struct import *im,
+                             bool (*attends)(const struct import *im, size_t l));
+
+/* Experts in all layers; the formula decides whether their weights are renormalised. */
+void import_expert_dimensions(struct import *im, bool renorm, bool def);
+
+/* Keys of experts with a scale and groups. gate: expert_gating_func */
+void import_late_values(struct import *im, uint32_t gate);
 
 /* Writes the size of windows. */
 void import_put_window(struct import *im);

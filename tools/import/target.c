@@ -279,6 +279,9 @@ static void read_row(const struct import *im, const char *prefix, const struct i
         row[c] += 1;
     for (uint64_t c = 0; c < t->cols && t->rule->how & IMPORT_MINUS_EXP; c++)
         row[c] = -(float)tft_exp((double)row[c]);
+    double factor = im->arch->factor ? im->arch->factor(im, t->rule->to, r) : 1;
+    for (uint64_t c = 0; c < t->cols && factor != 1; c++)
+        row[c] = (float)((double)row[c] * factor);
 }
 
 static void refuse_infinite(struct import *im, const struct import_target *t, const float *row,

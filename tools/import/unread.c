@@ -73,6 +73,13 @@ static const char no_effect[] =
     "_sliding_window_pattern mrope_interleaved normalization_function norm_type "
     "mlp_type position_embedding_type is_decoder pruned_heads ";
 
+/* The same, of models that are mostly Mamba-2. */
+static const char mamba_no_effect[] =
+    " expand chunk_size time_step_rank residual_in_fp32 rescale_prenorm_residual use_conv_bias "
+    "norm_before_gate num_logits_to_keep mamba_ssm_cache_dtype use_mamba_kernels mamba_use_mlp "
+    "mlp_expansion_factor moe_shared_expert_overlap mtp_hybrid_override_pattern "
+    "mtp_layers_block_type ";
+
 /* Members that change nothing while they have this value. */
 static const struct {
     const char *name;
@@ -89,6 +96,8 @@ static const struct {
     {"apply_residual_connection_post_layernorm", MUST_BE_FALSE},
     {"conv_bias", MUST_BE_FALSE},
     {"mamba_proj_bias", MUST_BE_FALSE},
+    {"projectors_bias", MUST_BE_FALSE},
+    {"rms_norm", MUST_BE_TRUE},
     {"block_use_swiglu", MUST_BE_TRUE},
     {"use_pos_enc", MUST_BE_TRUE},
     {"use_rmsnorm", MUST_BE_TRUE},
@@ -204,7 +213,8 @@ void import_refuse_unread(struct import *im, const struct import_opts *o)
     json_object_foreach((json_t *)im->text, name, v)
     {
         if (json_is_null(v) || is_empty(v) || json_object_get(im->seen, name) ||
-            import_ignores(im, name) || is_listed(no_effect, name) || is_usual(name, v))
+            import_ignores(im, name) || is_listed(no_effect, name) ||
+            is_listed(mamba_no_effect, name) || is_usual(name, v))
             continue;
         if (strcmp(name, "sliding_window") == 0) { /* Mistral 7B v0.1, as in llama.cpp */
             if (has_short_window(im, v))

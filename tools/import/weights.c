@@ -83,6 +83,11 @@ static void set_shape(const struct import *im, struct import_target *t)
         t->ne[0] = 1;
         t->n_dims = 2;
     }
+    if (t->rule->how & IMPORT_GROUPED && im->mamba.groups > 1) {
+        t->ne[0] /= im->mamba.groups;
+        t->ne[1] = im->mamba.groups;
+        t->n_dims = 2;
+    }
     t->cols = t->ne[0];
     t->rows = 1;
     for (uint32_t d = 1; d < t->n_dims; d++)
@@ -278,11 +283,13 @@ static void write(struct import *im, struct import_weights *w, const struct impo
 static bool has_tensor(const struct import *im, const struct import_tensor *rule, unsigned layer)
 {
     bool predicts = layer >= im->n_layer,
-         attends = predicts || !im->kv_heads || im->kv_heads[layer], mixed = layer >= im->n_leading;
+         attends = predicts || !im->kv_heads || im->kv_heads[layer], mixed = layer >= im->n_leading,
+         ff = predicts || !im->ffs || im->ffs[layer], state = !attends && !(im->ffs && ff);
     return !((rule->how & IMPORT_PREDICTING && !predicts) ||
              (rule->how & IMPORT_ATTENDING && !attends) ||
-             (rule->how & IMPORT_STATEFUL && attends) || (rule->how & IMPORT_DENSE && mixed) ||
-             (rule->how & IMPORT_MIXED && !mixed) ||
+             (rule->how & IMPORT_STATEFUL && !state) ||
+             (rule->how & IMPORT_DENSE && (mixed || !ff)) ||
+             (rule->how & IMPORT_MIXED && (!mixed || !ff)) ||
              (rule->how & IMPORT_SHARED && !im->n_ff_shared) ||
              (rule->how & IMPORT_OWN_V && im->layers.keys_are_values) ||
              (rule->how & IMPORT_EMBEDDED && !im->layers.n_embed));
@@ -385,7 +392,7 @@ void import_weights_begin(struct import *im, struct import_weights *w)
 {
     static const char *const prefixes[] = {
         "model.",       "model.language_model.", "language_model.model.",
-        "transformer.", "gpt_neox.",             ""};
+        "transformer.", "gpt_neox.",             "backbone.", ""};
     const struct import_tensor *embedding = im->arch->tensors[0];
     char name[IMPORT_MOST_NAME];
     const unsigned char *data;

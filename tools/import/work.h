@@ -21,6 +21,13 @@ struct import_input {
     bool mixed;     /* its matrices have different ranges in the folder */
 };
 
+/* Factors that falcon-h1 has beside its weights; those of its GGUF files contain them. */
+struct import_multipliers {
+    double embedding, head, key, attn_in, attn_out, ssm_in, ssm_out;
+    double ffn[2]; /* of the gate, of down */
+    double ssm[5]; /* of z, x, b, c and the steps of Mamba-2 */
+};
+
 /*
  * D = n_embd, F = n_ff, H = n_head, G = n_head_kv, E = head_dim, V = n_vocab, as in model.h.
  */
@@ -52,8 +59,9 @@ struct import {
                                               none */
     } latent;
     uint64_t n_streams; /* of AltUp; 0: none */
+    struct import_multipliers by;
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
-    uint32_t *ffs;      /* [n_layer]; NULL: n_ff in all of them */
+    uint32_t *ffs;      /* [n_layer], 0: no feed-forward; NULL: n_ff in all of them */
     /* For a model whose layers differ; n_head_kv, head_dim and n_ff are then the current layer's
        (arch.h, `layer`). */
     struct {

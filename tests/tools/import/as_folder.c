@@ -30,6 +30,8 @@ enum how {
     TURNED_WITH_UP
 };
 
+#define HALF_BLOCKS " mamba2 nemotron_h nemotron_h_moe "
+
 /* The name after "model.layers.N." of the tensor blk.N.`gguf`, without .weight or .bias. Of several
    rows that fit, the first counts. */
 static const struct {
@@ -162,13 +164,37 @@ static const struct {
     {" granitehybrid ", "ffn_gate", "shared_mlp.input_linear", WITH_UP},
     {" granitehybrid ", "ffn_up", "", IN_GATE},
     {" granitehybrid ", "ffn_down", "shared_mlp.output_linear", AS_IT_IS},
-    {" granitehybrid ", "ssm_in", "mamba.in_proj", AS_IT_IS},
-    {" granitehybrid ", "ssm_out", "mamba.out_proj", AS_IT_IS},
-    {" granitehybrid ", "ssm_conv1d", "mamba.conv1d", AS_IT_IS},
-    {" granitehybrid ", "ssm_a", "mamba.A_log", AS_IT_IS},
-    {" granitehybrid ", "ssm_d", "mamba.D", AS_IT_IS},
-    {" granitehybrid ", "ssm_dt", "mamba.dt_bias", AS_IT_IS},
-    {" granitehybrid ", "ssm_norm", "mamba.norm", AS_IT_IS},
+    {" granitehybrid falcon-h1 ", "ssm_in", "mamba.in_proj", AS_IT_IS},
+    {" granitehybrid falcon-h1 ", "ssm_out", "mamba.out_proj", AS_IT_IS},
+    {" granitehybrid falcon-h1 ", "ssm_conv1d", "mamba.conv1d", AS_IT_IS},
+    {" granitehybrid falcon-h1 ", "ssm_a", "mamba.A_log", AS_IT_IS},
+    {" granitehybrid falcon-h1 ", "ssm_d", "mamba.D", AS_IT_IS},
+    {" granitehybrid falcon-h1 ", "ssm_dt", "mamba.dt_bias", AS_IT_IS},
+    {" granitehybrid falcon-h1 ", "ssm_norm", "mamba.norm", AS_IT_IS},
+    {HALF_BLOCKS, "ssm_in", "mixer.in_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ssm_out", "mixer.out_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ssm_conv1d", "mixer.conv1d", AS_IT_IS},
+    {HALF_BLOCKS, "ssm_a", "mixer.A_log", AS_IT_IS},
+    {HALF_BLOCKS, "ssm_d", "mixer.D", AS_IT_IS},
+    {HALF_BLOCKS, "ssm_dt", "mixer.dt_bias", AS_IT_IS},
+    {HALF_BLOCKS, "ssm_norm", "mixer.norm", AS_IT_IS},
+    {HALF_BLOCKS, "attn_norm", "norm", AS_IT_IS},
+    {HALF_BLOCKS, "attn_q", "mixer.q_proj", AS_IT_IS},
+    {HALF_BLOCKS, "attn_k", "mixer.k_proj", AS_IT_IS},
+    {HALF_BLOCKS, "attn_v", "mixer.v_proj", AS_IT_IS},
+    {HALF_BLOCKS, "attn_output", "mixer.o_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ffn_up", "mixer.up_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ffn_down", "mixer.down_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ffn_gate_inp", "mixer.gate", AS_IT_IS},
+    {HALF_BLOCKS, "exp_probs_b", "mixer.gate.e_score_correction_bias", AS_IT_IS},
+    {HALF_BLOCKS, "ffn_up_shexp", "mixer.shared_experts.up_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ffn_down_shexp", "mixer.shared_experts.down_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ffn_up_exps", "mixer.experts.%u.up_proj", EXPERTS},
+    {HALF_BLOCKS, "ffn_down_exps", "mixer.experts.%u.down_proj", EXPERTS},
+    {" falcon-h1 ", "ffn_norm", "pre_ff_layernorm", AS_IT_IS},
+    {" falcon-h1 ", "ffn_gate", "feed_forward.gate_proj", AS_IT_IS},
+    {" falcon-h1 ", "ffn_up", "feed_forward.up_proj", AS_IT_IS},
+    {" falcon-h1 ", "ffn_down", "feed_forward.down_proj", AS_IT_IS},
     {" gemma4 ", "ffn_gate_inp", "router.proj", AS_IT_IS},
     {" gemma4 ", "ffn_gate_exps", "experts.gate_up_proj", WITH_UP},
     {" gemma4 ", "ffn_up_exps", "", IN_GATE},
@@ -248,6 +274,10 @@ static const struct {
     {"mistral3", "language_model.model.", "layers", "embed_tokens", "norm",
      "language_model.lm_head"},
     {"lfm2", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
+    {"falcon-h1", "model.", "layers", "embed_tokens", "final_layernorm", "lm_head"},
+    {"mamba2", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
+    {"nemotron_h", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
+    {"nemotron_h_moe", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
     {"lfm2moe", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
     {NULL, "model.", "layers", "embed_tokens", "norm", "lm_head"},
 };
@@ -307,6 +337,8 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         char *dot = strrchr(part, '.');
         if (dot)
             *dot = 0;
+        else
+            kind = ".weight";
         while (!is_in(names[i].archs, t->arch) || strcmp(names[i].gguf, part))
             assert_true(++i < sizeof names / sizeof *names);
         *how = names[i].how;
@@ -410,6 +442,32 @@ static float log_of(float x)
     return y;
 }
 
+/* Multipliers of falcon-h1, as write_config has them: powers of two, so that quotients and products
+   have the same bits. Rows of in_proj belong to z, x, b, c and the steps. */
+static float multiplier_of(const struct toy *t, const char *name, uint64_t row)
+{
+    static const struct {
+        const char *part;
+        float by;
+    } parts[] = {{"embed_tokens", 4},  {"lm_head", 0.5f},      {"q_proj", 2},
+                 {"k_proj", 0.5f},     {"v_proj", 2},          {"o_proj", 0.25f},
+                 {"gate_proj", 8},     {"down_proj", 0.125f},  {"out_proj", 2}};
+    static const float ssm[] = {0.25f, 2, 4, 0.5f, 16};
+    enum { WIDTH = 64, SHARED = 2 * 24 };
+    if (!is(t, "falcon-h1"))
+        return 1;
+    if (strstr(name, "in_proj"))
+        return 0.5f * ssm[row < WIDTH                ? 0
+                          : row < 2 * WIDTH          ? 1
+                          : row < 2 * WIDTH + SHARED ? 2
+                          : row < 2 * (WIDTH + SHARED) ? 3
+                                                       : 4];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i].part))
+            return parts[i].by;
+    return 1;
+}
+
 /* The numbers of one row or column, and of norms of gemma and qwen35 less by 1. */
 static void put_numbers(struct out *out, const struct toy *t, const struct tft_tensor *from,
                         const char *name, uint64_t first, uint64_t step, uint64_t n)
@@ -418,13 +476,14 @@ static void put_numbers(struct out *out, const struct toy *t, const struct tft_t
     bool less = is_in(" gemma gemma2 gemma3 qwen35 qwen35moe nemotron ", t->arch) &&
                 strstr(name, "norm") && !strstr(name, "bias") && !strstr(name, "linear_attn.norm"),
          decay = strstr(name, "A_log");
+    float by = multiplier_of(t, name, first / from->ne[0]);
     for (uint64_t i = 0; i < n; i++) {
         unsigned char x[4];
         memcpy(x, from->data + (first + i * step) * size, size);
-        if (less || decay) {
+        if (less || decay || by != 1) {
             float f;
             memcpy(&f, x, 4);
-            f = decay ? log_of(f) : f - 1;
+            f = decay ? log_of(f) : less ? f - 1 : f / by;
             memcpy(x, &f, 4);
         }
         fwrite(x, size, 1, out->data);
@@ -460,8 +519,9 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
 {
     uint64_t cols = from->ne[0], rows = from->ne[1], matrices = from->ne[2];
     bool vector = from->n_dims == 1;
-    if (!vector && cols == 1) { /* of Mamba-2: a number in each row */
-        cols = rows;
+    if (!vector && (cols == 1 || strstr(name, "mixer.norm"))) { /* of Mamba-2: a row for each head,
+                                                                   or for each group */
+        cols *= rows;
         rows = 1;
         vector = true;
     }
@@ -830,6 +890,49 @@ static void put_own_experts(FILE *f, const struct toy *t)
                         "\"rope_layout\":[0,1],");
 }
 
+/* Those of models with Mamba-2 in all layers, or with halves of blocks. The kinds of layers are a
+   word, or a list. */
+static void put_own_mamba(FILE *f, const struct toy *t)
+{
+    if (is(t, "falcon-h1"))
+        fputs("\"mamba_d_conv\":4,\"mamba_n_heads\":4,\"mamba_d_head\":16,\"mamba_n_groups\":2,"
+              "\"mamba_d_state\":24,\"mamba_d_ssm\":64,\"mamba_rms_norm\":false,"
+              "\"mamba_norm_before_gate\":false,\"time_step_limit\":[0.0,Infinity],"
+              "\"embedding_multiplier\":4,\"lm_head_multiplier\":0.5,\"key_multiplier\":0.25,"
+              "\"attention_in_multiplier\":2,\"attention_out_multiplier\":0.25,"
+              "\"mlp_multipliers\":[8,0.125],\"ssm_in_multiplier\":0.5,"
+              "\"ssm_out_multiplier\":2,\"ssm_multipliers\":[0.25,2,4,0.5,16],",
+              f);
+    if (is(t, "mamba2"))
+        fputs("\"conv_kernel\":4,\"num_heads\":4,\"head_dim\":16,\"n_groups\":2,"
+              "\"state_size\":17,\"expand\":2,\"chunk_size\":256,\"rms_norm\":true,"
+              "\"residual_in_fp32\":true,\"use_conv_bias\":true,\"use_bias\":false,",
+              f);
+    if (!is_in(" nemotron_h nemotron_h_moe ", t->arch))
+        return;
+    bool experts = toy_has_experts(t), list = !experts && !t->kv_heads[1];
+    fprintf(f,
+            "\"conv_kernel\":4,\"mamba_num_heads\":%d,\"mamba_head_dim\":%d,\"n_groups\":%d,"
+            "\"ssm_state_size\":24,\"mlp_hidden_act\":\"relu2\",\"mamba_hidden_act\":\"silu\","
+            "\"%s\":%s",
+            experts ? 3 : 4, experts ? 16 : 32, experts ? 1 : 2,
+            list ? "layers_block_type" : "hybrid_override_pattern", list ? "[" : "\"");
+    for (uint32_t l = 0; l < t->n_layer; l++) {
+        bool ff = t->ffs[l], attends = !ff && t->kv_heads[l];
+        if (list)
+            fprintf(f, "%s\"%s\"", l ? "," : "", ff ? "mlp" : attends ? "attention" : "mamba");
+        else
+            fputc(ff ? experts ? 'E' : '-' : attends ? '*' : 'M', f);
+    }
+    fputs(list ? "]," : "\",", f);
+    if (experts)
+        fputs("\"n_routed_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":48,"
+              "\"moe_shared_expert_intermediate_size\":56,\"n_shared_experts\":1,"
+              "\"norm_topk_prob\":true,\"routed_scaling_factor\":2.5,\"n_group\":1,"
+              "\"topk_group\":1,",
+              f);
+}
+
 /* Keys of one architecture alone. */
 /* Of latent attention, and deepseek2's experts. A toy with queries in two steps is like V3. */
 static void put_latent(FILE *f, const struct toy *t)
@@ -896,6 +999,7 @@ static void put_own(FILE *f, const struct toy *t)
               "\"mamba_proj_bias\":false,\"position_embedding_type\":\"rope\",\"layer_types\":"
               "[\"mamba\",\"attention\",\"mamba\",\"attention\",\"mamba\"],",
               f);
+    put_own_mamba(f, t);
     if (is(t, "minicpm"))
         fprintf(f, "\"scale_emb\":3,\"scale_depth\":%.17g,\"dim_model_base\":%.17g,",
                 0.4 * sqrt(t->n_layer), t->n_embd / 1.7);
@@ -982,6 +1086,10 @@ static const struct {
     {"gemma4", "Gemma4ForConditionalGeneration", "gelu_pytorch_tanh"},
     {"granite", "GraniteForCausalLM", "silu"},
     {"granitehybrid", "GraniteMoeHybridForCausalLM", "silu"},
+    {"falcon-h1", "FalconH1ForCausalLM", "silu"},
+    {"mamba2", "Mamba2ForCausalLM", "silu"},
+    {"nemotron_h", "NemotronHForCausalLM", "relu2"},
+    {"nemotron_h_moe", "NemotronHForCausalLM", "relu2"},
     {"minicpm", "MiniCPMForCausalLM", "silu"},
     {"olmo2", "Olmo2ForCausalLM", "silu"},
     {"exaone4", "Exaone4ForCausalLM", "silu"},
@@ -1045,27 +1153,31 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
             : lite    ? "DeepseekV2ForCausalLM"
                       : classes[c].class_name,
             inside ? "\"text_config\":{" : "");
-    fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
+    bool mixers = is(t, "mamba2"); /* alone */
+    fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
             t->n_layer - predicting(t), old ? "n_positions" : "max_position_embeddings", t->n_ctx,
-            old ? "n_embd" : "hidden_size", t->n_embd, old ? "n_head" : "num_attention_heads",
-            t->n_head);
-    fprintf(f, "\"%s\":%u,\"%s\":\"%s\",", old ? "n_inner" : "intermediate_size", t->n_ff,
-            old ? "activation_function" : "hidden_act", t->relu2 ? "relu2" : classes[c].act);
-    if (!old && !is(t, "falcon"))
+            old ? "n_embd" : "hidden_size", t->n_embd);
+    if (!mixers)
+        fprintf(f, "\"%s\":%u,\"%s\":%u,", old ? "n_head" : "num_attention_heads", t->n_head,
+                old ? "n_inner" : "intermediate_size", t->n_ff);
+    fprintf(f, "\"%s\":\"%s\",", old ? "activation_function" : "hidden_act",
+            t->relu2 ? "relu2" : classes[c].act);
+    if (!old && !mixers && !is(t, "falcon"))
         fprintf(f, "\"num_key_value_heads\":%u,",
                 t->kv_heads && is(t, "gemma4") ? t->kv_heads[0] : t->n_head_kv);
     if (is(t, "gemma4"))
         put_gemma4(f, t);
-    else if (is(t, "gemma3n") ||
-             (t->head_dim * t->n_head != t->n_embd && !is_in(" deepseek2 minicpm3 ", t->arch)))
+    else if (is(t, "gemma3n") || (!mixers && t->head_dim * t->n_head != t->n_embd &&
+                                  !is_in(" deepseek2 minicpm3 ", t->arch)))
         fprintf(f, "\"head_dim\":%u,", t->head_dim);
-    if (!old)
+    if (!old && !mixers)
         put_rope(f, t, s);
     put_own(f, t);
     fprintf(f, "\"%s\":%s,",
             is(t, "starcoder2")      ? "norm_epsilon"
             : is(t, "nemotron")      ? "norm_eps"
             : is(t, "exaone")        ? "layer_norm_epsilon"
+            : is_in(HALF_BLOCKS, t->arch) ? "layer_norm_epsilon"
             : old || is(t, "falcon") ? "layer_norm_epsilon"
             : toy_has_layer_norm(t)  ? "layer_norm_eps"
                                      : "rms_norm_eps",

@@ -10,6 +10,7 @@
 #include "dense_toys.h"
 #include "expert_toys.h"
 #include "fed.h"
+#include "half_toys.h"
 #include "hf.h"
 #include "latent_toys.h"
 #include "layer_toys.h"
@@ -183,6 +184,9 @@ static void every_architecture(void **state)
     same_model(&state_toys[2], 1); /* qwen35 */
     same_model(&state_toys[3], 1);
     same_model(&state_toys[4], 1); /* granitehybrid */
+    same_model(&state_toys[6], 1); /* falcon-h1 */
+    for (int i = 0; i < N_HALF; i++)
+        same_model(&half_toys[i], 1);
     struct toy predicts = state_toys[3];
     predicts.n_layer = 5;
     predicts.numbers = one_block_more;
@@ -329,6 +333,35 @@ static void refused(const char *what, const char *with, const char *message)
     assert_int_equal(stat(in_folder("i.gguf"), &st), -1);
 }
 
+/* A folder of a model with Mamba-2, changed: the error has `part`. */
+static void refused_mamba(const struct toy *t, const char *what, const char *with,
+                          const char *part)
+{
+    empty_hf();
+    as_folder(t, written(t), hf(), 1);
+    edit(what, with);
+    assert_int_not_equal(import_hf(&keep), TFT_OK);
+    if (!strstr(err.msg, part))
+        fail_msg("%s", err.msg);
+}
+
+static void refuses_mamba(void **state)
+{
+    (void)state;
+    const struct toy *falcon = &state_toys[6], *list = &half_toys[1], *pattern = &half_toys[2],
+                     *experts = &half_toys[3];
+    refused_mamba(falcon, "\"tie_word_embeddings\":false", "\"tie_word_embeddings\":true",
+                  "a head tied to the embedding, with another multiplier");
+    refused_mamba(falcon, "\"ssm_multipliers\":[0.25,", "\"ssm_multipliers\":[",
+                  "\"ssm_multipliers\" is not a list of 5 numbers");
+    refused_mamba(falcon, "\"mamba_d_ssm\":64", "\"mamba_d_ssm\":128", "\"mamba_d_ssm\" is not");
+    refused_mamba(experts, "ME*", "M-*", "layer 1 of nemotron_h_moe has neither");
+    refused_mamba(list, "\"attention\"", "\"conv\"", "layer 2 of nemotron_h has neither");
+    refused_mamba(pattern, "-*M-*", "-*M-", "does not have a letter for each layer");
+    refused_mamba(experts, "\"n_group\":1,", "\"n_group\":1,\"moe_latent_size\":16,",
+                  "\"moe_latent_size\"");
+}
+
 static void refuses(void **state)
 {
     (void)state;
@@ -471,6 +504,7 @@ int main(void)
         cmocka_unit_test(llama3_factors),
         cmocka_unit_test(fewer_rows),
         cmocka_unit_test(refuses),
+        cmocka_unit_test(refuses_mamba),
         cmocka_unit_test(refuses_tensors),
         cmocka_unit_test(refuses_large_numbers),
         cmocka_unit_test(stops),
