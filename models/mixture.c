@@ -41,6 +41,15 @@ static void load_groups(struct tft_load *ld, const struct tft_mixture *x)
                       m->n_expert, m->n_expert_group, m->n_group_used, m->n_expert_used);
 }
 
+/* Whether some layer has shared experts. In halves of blocks, the last one need not have them. */
+static bool has_shared(const struct tft_load *ld)
+{
+    for (unsigned layer = ld->m->n_layer; layer-- > ld->m->n_leading;)
+        if (tft_load_has_linear(ld, "blk.%u.ffn_up_shexp", layer))
+            return true;
+    return false;
+}
+
 /* Sets the widths of feed-forward layers that are not experts, n_ff to the largest: that of experts
    if there are none. A file without the width of shared experts has as many experts side by side as
    expert_shared_count says, or is as wide as its dense layers. */
@@ -50,7 +59,7 @@ static void load_widths(struct tft_load *ld)
     uint32_t dense = m->n_ff, leading = m->n_leading ? dense : 0;
     m->n_ff_dense = leading;
     m->n_ff_shared = 0;
-    if (tft_load_has_linear(ld, "blk.%u.ffn_up_shexp", m->n_layer - 1)) {
+    if (has_shared(ld)) {
         uint32_t side = tft_load_count(ld, "expert_shared_count", 0, TFT_MAX_EXPERTS);
         uint64_t usual = side ? (uint64_t)side * m->n_ff_expert : dense;
         m->n_ff_shared =

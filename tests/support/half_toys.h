@@ -51,6 +51,18 @@ static const struct toy half_toys[] = {
      .head_dim = 12,
      .n_ff = 72,
      .type = TFT_F32},
+    {.arch = "nemotron_h_moe", /* attention comes last, after the shared experts */
+     .n_vocab = 33,
+     .n_ctx = 640,
+     .n_embd = 32,
+     .n_layer = 5,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .kv_heads = half_heads_last,
+     .ffs = half_experts,
+     .head_dim = 16,
+     .n_ff = 40,
+     .type = TFT_F16},
 };
 enum { N_HALF = sizeof half_toys / sizeof *half_toys };
 

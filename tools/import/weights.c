@@ -133,11 +133,12 @@ static void check_stack(struct import *im, const struct import_weights *w,
     }
 }
 
-/* Codes are not read down their columns, nor made ternary. */
+/* Codes are not read down their columns, nor made ternary, nor multiplied. */
 static void check_codes(struct import *im, const struct import_target *t)
 {
     bool ternary = t->rule->how & IMPORT_TERNARY && im->is_ternary;
-    if (t->tensor->matrix && (ternary || t->rule->how & IMPORT_TRANSPOSE))
+    if (t->tensor->matrix &&
+        (ternary || t->rule->how & IMPORT_TRANSPOSE || im->arch->factor))
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s: quantized matrices of %s are not read: import the folder of floats that "
                     "they come from",
