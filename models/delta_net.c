@@ -36,7 +36,7 @@ void tft_delta_net_shape(struct tft_load *ld)
                       "a state of %u heads of %u, with %u of keys: sizes are multiples of %d, and "
                       "the heads of the heads of keys",
                       d->v_heads, d->dim, d->k_heads, TFT_PANEL);
-    if (d->v_heads > m->n_head_kv * m->head_dim)
+    if (d->v_heads * (d->grouped ? 2 : 1) > m->n_head_kv * m->head_dim)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more heads with a state, %u, than keys are wide",
                       d->v_heads);
     if (ld->status != TFT_OK) /* nothing is allocated for sizes that make no sense */
@@ -57,8 +57,12 @@ bool tft_delta_net_load(struct tft_load *ld, unsigned layer)
     tft_load_mixer_width(ld, values, channels);
     b->mixer = TFT_MIX_DELTA_NET;
     b->delta.qkv = tft_load_linear(ld, "blk.%u.attn_qkv", layer, channels, d, false);
-    b->delta.alpha = tft_load_linear(ld, "blk.%u.ssm_alpha", layer, s->v_heads, d, false);
-    b->delta.beta = tft_load_linear(ld, "blk.%u.ssm_beta", layer, s->v_heads, d, false);
+    if (s->grouped) {
+        b->delta.alpha = tft_load_linear(ld, "blk.%u.ssm_ba", layer, 2 * s->v_heads, d, false);
+    } else {
+        b->delta.alpha = tft_load_linear(ld, "blk.%u.ssm_alpha", layer, s->v_heads, d, false);
+        b->delta.beta = tft_load_linear(ld, "blk.%u.ssm_beta", layer, s->v_heads, d, false);
+    }
     b->delta.z = tft_load_linear(ld, "blk.%u.attn_gate", layer, values, d, false);
     b->o = tft_load_linear(ld, "blk.%u.ssm_out", layer, d, values, false);
     b->taps = tft_load_taps(ld, "blk.%u.ssm_conv1d", layer, taps, channels);

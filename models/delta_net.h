@@ -1,7 +1,8 @@
 /*
  * Gated delta nets instead of attention: Yang et al. 2024 (arXiv 2412.06464), as in Qwen3-Next.
  * Each of n_v heads has a matrix S, which maps keys to values. n_k heads of queries and keys serve
- * them in turn: head j that of number j mod n_k.
+ * them in turn: head j that of number j mod n_k. In qwen3next, that of number j / (n_v / n_k), and
+ * Walpha and Wbeta are one matrix.
  *
  *      m = silu(conv(Wqkv h))                  over the last tokens, channel by channel
  *      q, k, v = m                             [n_k, E], [n_k, E], [n_v, E]

@@ -119,6 +119,8 @@ enum { TFT_READS = 4 }; /* the most matrices that a mixer's input is multiplied 
 /* Heads of delta nets; all zero: there are none. */
 struct tft_delta_shape {
     uint32_t k_heads, v_heads, dim; /* dim: numbers of a key, of a value */
+    bool grouped; /* neighbouring heads of values share a head of keys. alpha has the rows of beta,
+                     too: of each head of keys, beta's rows, then alpha's */
     const float *q_norm, *k_norm;   /* [dim] RMSNorm's factors of queries and keys */
 };
 

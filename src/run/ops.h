@@ -90,7 +90,8 @@ struct tft_ops {
        the model has such gates, attend multiplies A by their sigmoids */
     void (*gated_qkv)(struct tft_pass *p, const struct tft_layer *b);
 
-    /* Q, K, V = Wz XN, Walpha XN, Wbeta XN of a delta net (models/delta_net.h) */
+    /* Q, K, V = Wz XN, Walpha XN, Wbeta XN of a delta net (models/delta_net.h). Without Wbeta, K has
+       its numbers, too */
     void (*delta_gates)(struct tft_pass *p, const struct tft_layer *b);
 
     /* A = the block's delta net of M, Q, K and V, as short_conv */

@@ -21,8 +21,11 @@ static const struct toy *toy_of(const char *arch)
     return NULL;
 }
 
+/* Delta nets have states as wide as their heads. */
+static bool has_delta(const struct toy *t) { return is(t, "qwen35moe") || is(t, "qwen3next"); }
+
 /* Experts are chosen, and gates multiply numbers with each other: errors grow. */
-static bool is_rough(const struct toy *t) { return toy_has_experts(t) || is(t, "qwen35moe"); }
+static bool is_rough(const struct toy *t) { return toy_has_experts(t) || has_delta(t); }
 
 /* ---- caches */
 
@@ -66,7 +69,7 @@ static void codes(void **state)
     for (int i = 0; i < N_DENSE; i++)
         for (int four = 0; four < 2; four++) {
             struct toy t = dense_toys[i];
-            bool delta = is(&t, "qwen35moe"); /* its states are as wide as its heads */
+            bool delta = has_delta(&t);
             if (!in_turn(four, i, 2))
                 continue;
             t.n_embd = 64;
@@ -156,7 +159,7 @@ static void saved_sessions_go_on(void **state)
     for (int i = 0; i < N_DENSE; i++) {
         struct tft_model *m = opened(written(&dense_toys[i]));
         const char *kv =
-            i % 2 && !is(&dense_toys[i], "qwen35moe") ? "kivi:window=32,group=16" : "f16";
+            i % 2 && !has_delta(&dense_toys[i]) ? "kivi:window=32,group=16" : "f16";
         struct tft_session *a = session(m, (struct tft_session_opts){.kv = kv}),
                            *b = session(m, (struct tft_session_opts){.kv = kv});
         toy_tokens(3, m->n_vocab, tokens, 120);

@@ -171,6 +171,17 @@ static const struct toy dense_toys[] = {
      .n_ff = 96,
      .n_rot = 8,
      .type = TFT_F32},
+    {.arch = "qwen3next",
+     .n_vocab = 40,
+     .n_ctx = 1200,
+     .n_embd = 64,
+     .n_layer = 3,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 32,
+     .n_ff = 96,
+     .n_rot = 8,
+     .type = TFT_F32},
 };
 enum { N_DENSE = sizeof dense_toys / sizeof *dense_toys };
 

@@ -130,6 +130,7 @@ enum part {
     LLEFT,
     LRIGHT,
     LNORM,
+    DBA,
     PARTS
 };
 
@@ -138,6 +139,7 @@ static const char *const part_name[PARTS] = {
     "attn_k.weight",      "attn_k.bias",      "attn_v.weight",      "attn_v.bias",
     "attn_qkv.weight",    "attn_qkv.bias",    "attn_q_norm.weight", "attn_k_norm.weight",
     "attn_output.weight", "attn_output.bias", "ffn_norm.weight",    "ffn_norm.bias",
+    "ssm_ba.weight",
     "ffn_gate.weight",    "ffn_up.weight",    "ffn_up.bias",        "ffn_down.weight",
     "ffn_down.bias",      "post_attention_norm.weight", "post_ffw_norm.weight",
     "attn_norm_2.weight", "attn_norm_2.bias",
@@ -712,12 +714,12 @@ static bool rotates(const struct oracle *o, size_t l)
            !(is(o, "smollm3") && l % 4 == 3) && !global;
 }
 
-static bool is_qwen35(const struct oracle *o) { return is_one(o, " qwen35 qwen35moe "); }
+static bool is_qwen35(const struct oracle *o) { return is_one(o, " qwen35 qwen35moe qwen3next "); }
 
 /* post_attention_norm is the norm before feed-forward. */
 static bool norm_is_before(const struct oracle *o)
 {
-    return is_one(o, " qwen35 qwen35moe seed_oss gpt-oss ");
+    return is_one(o, " qwen35 qwen35moe qwen3next seed_oss gpt-oss ");
 }
 
 static void attention_block(struct oracle *o, size_t l, double *x, const double *h)
@@ -905,18 +907,28 @@ static void delta_step(double *s, const double *q, const double *k, const double
     }
 }
 
-/* qwen35: a gated delta net. Head j of the values uses head j mod kheads of the keys. */
+/* qwen35: a gated delta net. Head j of the values uses head j mod kheads of the keys; in qwen3next,
+   neighbours use the same. */
 static void delta_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    size_t n = o->sdim, keys = o->kheads * n, values = o->vheads * n, channels = 2 * keys + values;
+    size_t n = o->sdim, keys = o->kheads * n, values = o->vheads * n, channels = 2 * keys + values,
+           of_one = o->vheads / o->kheads;
     double *m = malloc(channels * sizeof *m), *z = malloc(values * sizeof *z),
            *gate = malloc(2 * o->vheads * sizeof *gate), *y = malloc(values * sizeof *y),
            *out = malloc(o->d * sizeof *out);
     product(m, w[DQKV], h, NULL);
+    if (w[DBA].w) { /* qwen3next: of each head of keys, beta of its heads of values, then alpha */
+        product(z, w[DBA], h, NULL);
+        for (size_t j = 0; j < 2 * o->vheads; j++) {
+            size_t group = j / (2 * of_one), i = j % (2 * of_one);
+            gate[group * of_one + i % of_one + (i < of_one ? o->vheads : 0)] = z[j];
+        }
+    } else {
+        product(gate, w[DALPHA], h, NULL);
+        product(gate + o->vheads, w[DBETA], h, NULL);
+    }
     product(z, w[DZ], h, NULL);
-    product(gate, w[DALPHA], h, NULL);
-    product(gate + o->vheads, w[DBETA], h, NULL);
     for (size_t i = 0; i < channels; i++) {
         double c = conv(o, l, w[DCONV], i, m[i]);
         m[i] = c * sigmoid(c);
@@ -926,7 +938,7 @@ static void delta_block(struct oracle *o, size_t l, double *x, const double *h)
         unit(m + keys + i * n, n, o->eps, 1);
     }
     for (size_t j = 0; j < o->vheads; j++) {
-        size_t key = j % o->kheads * n;
+        size_t key = (w[DBA].w ? j / of_one : j % o->kheads) * n;
         double decay = exp(w[DA].w[j] * log(1 + exp(gate[j] + w[DBIAS].w[j])));
         delta_step(o->states + (l * o->vheads + j) * n * n, m + key, m + keys + key,
                    m + 2 * keys + j * n, y + j * n, decay, sigmoid(gate[o->vheads + j]), n);
@@ -1097,7 +1109,7 @@ static bool renormalised(const struct oracle *o)
         return *v->data;
     return is_one(o, " llama qwen3moe granitemoe lfm2moe gemma4 qwen35moe hunyuan-moe ernie4_5-moe "
                      "bailingmoe2 dots1 mellum granite_swa smallthinker afmoe granitehybrid "
-                     "nemotron_h_moe ");
+                     "nemotron_h_moe qwen3next ");
 }
 
 /* Takes out the experts of all groups but those with the largest sums of two ranks. */
@@ -1312,7 +1324,7 @@ const double *oracle_step(struct oracle *o, int32_t token)
             mamba_block(o, l, x, h);
         if (w[CONV].w)
             conv_block(o, l, x, h);
-        else if (w[DALPHA].w)
+        else if (w[DALPHA].w || w[DBA].w)
             delta_block(o, l, x, h);
         else if (is(o, "gemma4"))
             layer_attention(o, l, x, h);

@@ -281,7 +281,8 @@ static void qkv_tensors(struct writer *w, unsigned l)
     if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
     } else {
-        matrix(w, "blk.%u.attn_q.weight", l, is_one(t, " qwen35 qwen35moe ") ? 2 * q : q, d);
+        bool gated = is_one(t, " qwen35 qwen35moe qwen3next ");
+        matrix(w, "blk.%u.attn_q.weight", l, gated ? 2 * q : q, d);
         matrix(w, "blk.%u.attn_k.weight", l, kv, d);
         matrix(w, "blk.%u.attn_v.weight", l, kv, d);
     }
@@ -297,8 +298,8 @@ static void qkv_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
     if (is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe "
-                  "qwen35 qwen35moe qwen3vl maincoder hunyuan-moe dots1 bailingmoe2 mellum plamo3 "
-                  "apertus afmoe ")) {
+                  "qwen35 qwen35moe qwen3next qwen3vl maincoder hunyuan-moe dots1 bailingmoe2 "
+                  "mellum plamo3 apertus afmoe ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -334,8 +335,12 @@ static void delta_net_tensors(struct writer *w, unsigned l)
              channels = 2 * dim * (uint32_t)number(w->t, "ssm.group_count") + values;
     matrix(w, "blk.%u.attn_qkv.weight", l, channels, d);
     matrix(w, "blk.%u.attn_gate.weight", l, values, d);
-    matrix(w, "blk.%u.ssm_alpha.weight", l, heads, d);
-    matrix(w, "blk.%u.ssm_beta.weight", l, heads, d);
+    if (is_one(w->t, " qwen3next ")) {
+        matrix(w, "blk.%u.ssm_ba.weight", l, 2 * heads, d);
+    } else {
+        matrix(w, "blk.%u.ssm_alpha.weight", l, heads, d);
+        matrix(w, "blk.%u.ssm_beta.weight", l, heads, d);
+    }
     matrix(w, "blk.%u.ssm_out.weight", l, d, values);
     tensor(w, "blk.%u.ssm_conv1d.weight", l, TFT_F32, channels,
            (uint32_t)number(w->t, "ssm.conv_kernel"), 0, 1);
@@ -379,7 +384,7 @@ static void predictor_tensors(struct writer *w, unsigned l)
 
 static bool is_delta_net(const struct toy *t, unsigned l)
 {
-    bool some = is_one(t, " qwen35 qwen35moe ") && !predicts(t, l);
+    bool some = is_one(t, " qwen35 qwen35moe qwen3next ") && !predicts(t, l);
     return some && (l + 1) % (uint32_t)number(t, "full_attention_interval");
 }
 
@@ -504,7 +509,7 @@ static void mixture_tensors(struct writer *w, unsigned l)
         matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
     matrix(w, "blk.%u.ffn_up_shexp.weight", l, fused ? 2 * shared : shared, d);
     matrix(w, "blk.%u.ffn_down_shexp.weight", l, d, shared);
-    if (is_one(t, " qwen2moe qwen35moe "))
+    if (is_one(t, " qwen2moe qwen35moe qwen3next "))
         tensor(w, "blk.%u.ffn_gate_inp_shexp.weight", l, TFT_F32, 1, d, 0, 0.5f);
 }
 
@@ -556,7 +561,7 @@ static void llama_tensors(struct writer *w)
              is_one(t, " falcon cohere2 command-r phi2 ") || (is_one(t, " stablelm ") && t->large),
          bias = is_one(t, " gptneox starcoder2 phi2 "),
          gated = !bias && !is_one(t, " falcon arcee nemotron apertus ");
-    const char *ffn_norm = is_one(t, " qwen35 qwen35moe seed_oss gpt-oss ")
+    const char *ffn_norm = is_one(t, " qwen35 qwen35moe qwen3next seed_oss gpt-oss ")
                                ? "blk.%u.post_attention_norm"
                                : "blk.%u.ffn_norm";
     bool bare = is_one(t, " plamo3 "); /* names of norms lack ".weight" */
@@ -785,6 +790,17 @@ static const struct {
       {"expert_used_count", TOY_U32, 3},
       {"expert_feed_forward_length", TOY_U32, 32}}},
     {"qwen35moe",
+     {{"ssm.group_count", TOY_U32, 2},
+      {"ssm.time_step_rank", TOY_U32, 4},
+      {"ssm.state_size", TOY_U32, 32},
+      {"ssm.inner_size", TOY_U32, 128},
+      {"ssm.conv_kernel", TOY_U32, 4},
+      {"full_attention_interval", TOY_U32, 2},
+      {"expert_count", TOY_U32, 5},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
+    {"qwen3next",
      {{"ssm.group_count", TOY_U32, 2},
       {"ssm.time_step_rank", TOY_U32, 4},
       {"ssm.state_size", TOY_U32, 32},

@@ -36,6 +36,8 @@ const char *quantize_matrix_format(const struct tft_layer *b, int which)
         return attention[which - MAT_SHARED_GATE + MAT_GATE];
     if (b->side_out.w.rows && (which == MAT_Z || which == MAT_SHARED_DOWN))
         return mamba[which == MAT_Z ? MAT_Q : MAT_O];
+    if (b->mixer == TFT_MIX_DELTA_NET && which == MAT_K && !b->delta.beta.w.rows)
+        return "blk.%u.ssm_ba";
     const char *own = b->mixer == TFT_MIX_SHORT_CONV  ? conv[which]
                       : b->mixer == TFT_MIX_DELTA_NET ? delta[which]
                       : b->mixer == TFT_MIX_MAMBA     ? mamba[which]

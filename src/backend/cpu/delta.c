@@ -21,14 +21,27 @@ static void normalize(struct tft_pass *p)
 
 enum { TILE = 64 }; /* tokens */
 
-/* The gates of head j for n tokens from t on. */
+/* The head of keys that serves head j of the values. */
+static uint32_t key_head(const struct tft_delta_shape *d, uint32_t j)
+{
+    return d->grouped ? j / (d->v_heads / d->k_heads) : j % d->k_heads;
+}
+
+/* The gates of head j for n tokens from t on: of K and V, or of K alone (struct
+   tft_delta_shape.grouped). */
 static void gates(const struct tft_pass *p, const struct tft_layer *b, uint32_t j, uint32_t t,
                   uint32_t n, float *decay, float *beta)
 {
+    const struct tft_delta_shape *d = &p->m->delta;
+    uint32_t of_one = d->v_heads / d->k_heads,
+             at_beta = d->grouped ? j + key_head(d, j) * of_one : j,
+             at_alpha = d->grouped ? at_beta + of_one : j;
+    enum tft_buf betas = d->grouped ? TFT_K : TFT_V;
     for (uint32_t i = 0; i < n; i++) {
-        double alpha = (double)tft_pass_row(p, TFT_K, t + i)[j] + (double)b->delta.bias[j];
+        double alpha = (double)tft_pass_row(p, TFT_K, t + i)[at_alpha] + (double)b->delta.bias[j],
+               y = (double)tft_pass_row(p, betas, t + i)[at_beta];
         decay[i] = (float)tft_exp((double)b->delta.decay[j] * tft_cpu_softplus(alpha));
-        beta[i] = (float)(1 / (1 + tft_exp(-(double)tft_pass_row(p, TFT_V, t + i)[j])));
+        beta[i] = (float)(1 / (1 + tft_exp(-y)));
     }
 }
 
@@ -51,7 +64,7 @@ static void put_head(const struct tft_pass *p, const struct tft_layer *b, uint32
 static void run_head(const struct tft_pass *p, const struct tft_layer *b, uint32_t j)
 {
     const struct tft_delta_shape *d = &p->m->delta;
-    size_t dim = d->dim, of_keys = (size_t)d->k_heads * dim, of_key = j % d->k_heads * dim,
+    size_t dim = d->dim, of_keys = (size_t)d->k_heads * dim, of_key = key_head(d, j) * dim,
            at = (b->taps.n - 1) * (size_t)b->taps.channels + j * dim * dim;
     float decay[TILE], beta[TILE];
     for (uint32_t t = 0; t < p->n; t += TILE) {

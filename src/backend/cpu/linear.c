@@ -94,7 +94,8 @@ void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_layer *b)
 {
     tft_cpu_linear(p, TFT_Q, &b->delta.z, TFT_XN, false);
     tft_cpu_linear(p, TFT_K, &b->delta.alpha, TFT_XN, false);
-    tft_cpu_linear(p, TFT_V, &b->delta.beta, TFT_XN, false);
+    if (b->delta.beta.w.rows)
+        tft_cpu_linear(p, TFT_V, &b->delta.beta, TFT_XN, false);
 }
 
 void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l)
