@@ -72,6 +72,25 @@ void tft_mixture_of(struct tft_pass *p, const struct tft_layer *b, enum tft_acti
     tft_add_y(p, &no_norm, NULL);
 }
 
+void tft_latent_mixture(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
+{
+    const struct tft_experts *x = &b->experts;
+    tft_norm(p, &b->ffn_norm, &x->latent_down);
+    tft_route(p, b);
+    if (b->up.w.rows) {
+        if (b->gate.w.rows)
+            tft_gated(p, b, a);
+        else
+            tft_plain(p, b, a);
+        tft_residual(p, &b->down, TFT_G);
+    }
+    tft_project(p, &x->latent_down);
+    tft_copy(p, TFT_XN, TFT_M, &x->up);
+    tft_experts(p, b, a);
+    tft_copy(p, TFT_A, TFT_Y, &x->latent_up);
+    tft_residual(p, &x->latent_up, TFT_A);
+}
+
 void tft_mixture(struct tft_pass *p, const struct tft_layer *b) { tft_mixture_of(p, b, TFT_SILU); }
 
 void tft_mixture_normed(struct tft_pass *p, const struct tft_layer *b, const struct tft_norm *g)

@@ -33,6 +33,9 @@ void tft_mixture(struct tft_pass *p, const struct tft_layer *b);
 void tft_mixture_normed(struct tft_pass *p, const struct tft_layer *b, const struct tft_norm *g);
 void tft_mixture_of(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
 
+/* The same of experts with latent_down. The shared expert is added by itself. */
+void tft_latent_mixture(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
+
 /* X += r (the sum of the experts of XN), for tokens that tft_route has given to experts */
 void tft_add_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a);
 

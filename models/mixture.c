@@ -135,6 +135,24 @@ static void load_beside(struct tft_load *ld, unsigned layer)
         x->factor = tft_load_vector(ld, "blk.%u.ffn_down_exps.scale", layer, ld->m->n_expert);
 }
 
+/* The width of the experts' input and output. */
+static uint32_t load_latent(struct tft_load *ld, const struct tft_mixture *t, unsigned layer)
+{
+    struct tft_experts *x = &tft_load_layer(ld, layer)->experts;
+    uint32_t d = ld->m->n_embd,
+             n = t->latent ? tft_load_count(ld, "moe_latent_size", 0, TFT_PANEL_MAX_K) : 0;
+    if (!n)
+        return d;
+    if (ld->w8a8 || n > d)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "experts of a width of their own, %u, are not supported %s", n,
+                      ld->w8a8 ? "in W8A8 files" : "where it is above the model's");
+    tft_load_mixer_room(ld, n, n);
+    x->latent_down = tft_load_linear(ld, "blk.%u.ffn_latent_down", layer, n, d, false);
+    x->latent_up = tft_load_linear(ld, "blk.%u.ffn_latent_up", layer, d, n, false);
+    return n;
+}
+
 /* A vector of each expert after its products. */
 static void load_biases(struct tft_load *ld, struct tft_experts *x, unsigned layer)
 {
@@ -148,7 +166,7 @@ void tft_mixture_load(struct tft_load *ld, const struct tft_mixture *t, unsigned
     const struct tft_model *m = ld->m;
     struct tft_experts *x = &tft_load_layer(ld, layer)->experts;
     const char *fused = "blk.%u.ffn_gate_up_exps";
-    uint32_t d = m->n_embd, ff = m->n_ff_expert;
+    uint32_t d = load_latent(ld, t, layer), ff = m->n_ff_expert;
     x->raw = t->raw;
     x->router = tft_load_router(ld, "blk.%u.ffn_gate_inp", layer, m->n_expert);
     if (t->biases)

@@ -11,6 +11,8 @@
  *      w = w / max(sum of chosen w, 2^-14)     if renorm
  *      w = w * expert_scale
  *      y = sum of w_e Wdown_e (silu(Wgate_e h) * Wup_e h)      over chosen experts, in their order
+ *                                              with moe_latent_size, v = Wlatent_down h in place of
+ *                                              h, and Wlatent_up y in place of y
  *      y = g ffn(h) + y                        where the block has a feed-forward of its own, the
  *                                              shared expert; g is 1, or sigmoid(Wg h)
  *
@@ -44,6 +46,7 @@ struct tft_mixture {
     bool biases;       /* the router and all matrices of experts have one */
     bool groups;       /* a file may have its experts in groups */
     bool no_gate;      /* neither experts nor the shared one have a gate */
+    bool latent;       /* a file may give them a width of their own: moe_latent_size */
     bool fused_shared; /* without ffn_gate_shexp, ffn_up_shexp has the rows of the gate, then of up.
                           W8A8 and packed files have two tensors */
 };

@@ -36,7 +36,10 @@ void tft_nemotron_h_load(struct tft_load *ld)
 static void feed_forward(struct tft_pass *p, const struct tft_layer *b)
 {
     if (tft_layer_has_experts(b)) { /* nemotron_h_moe */
-        tft_mixture_of(p, b, TFT_RELU2);
+        if (b->experts.latent_down.w.rows)
+            tft_latent_mixture(p, b, TFT_RELU2);
+        else
+            tft_mixture_of(p, b, TFT_RELU2);
         return;
     }
     tft_norm(p, &b->ffn_norm, &b->up);

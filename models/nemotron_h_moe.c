@@ -1,7 +1,7 @@
 /*
- * nemotron_h_moe: Nemotron 3 Nano 30B-A3B (NVIDIA 2025). The formula of models/nemotron_h.c; layers
- * with a feed-forward have experts instead (models/mixture.h), and one shared expert. All have
- * squared ReLU and no gate; a bias helps to choose.
+ * nemotron_h_moe: Nemotron 3 Nano 30B-A3B, Super (NVIDIA 2025). The formula of models/nemotron_h.c;
+ * layers with a feed-forward have experts instead (models/mixture.h), and one shared expert. All
+ * have squared ReLU and no gate; a bias helps to choose. Super's experts have a width of their own.
  */
 #include "models/layers.h"
 #include "models/mamba.h"
@@ -10,7 +10,7 @@
 #include "models/transformer.h"
 
 static const struct tft_mixture mixture = {
-    .renorm = true, .says_renorm = true, .sigmoid = true, .no_gate = true};
+    .renorm = true, .says_renorm = true, .sigmoid = true, .no_gate = true, .latent = true};
 
 static const struct tft_transformer nemotron_h_moe = {
     .no_gate = true,

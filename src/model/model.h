@@ -97,6 +97,9 @@ struct tft_experts {
     struct tft_mat shared_gate; /* [1, D] f32; no rows: the block's own feed-forward has no gate */
     struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert].
                                          Biases: [n_expert, rows] */
+    struct tft_linear latent_down, latent_up; /* [n, D], [D, n] before the experts, and after their
+                                                 sum; in place of D they have n then. No rows: there
+                                                 are none */
     bool raw;                         /* the router reads the residual stream as it is */
     bool beside; /* experts and the block's own feed-forward have norms of their own, [D]: of the
                     router's input, of the experts' input, of feed-forward's output, of the experts'
@@ -260,6 +263,7 @@ struct tft_layer {
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
     struct tft_input embed_in[2];            /* and the inputs of these two */
+    struct tft_input latent_in[2]; /* of experts with latent_down, of latent_up */
     const float *scale; /* [1] factor of the block's output; NULL: 1 */
 };
 
@@ -319,6 +323,7 @@ enum tft_formula_part {
     TFT_PART_PREDICTOR,
     TFT_PART_LATENT,
     TFT_PART_ALTUP,
+    TFT_PART_LATENT_EXPERTS,
     TFT_FORMULA_PARTS
 };
 

@@ -95,6 +95,12 @@ static bool experts_beside(const struct tft_model *m, const struct tft_layer *b)
     return tft_layer_has_experts_beside(b);
 }
 
+static bool latent_experts(const struct tft_model *m, const struct tft_layer *b)
+{
+    (void)m;
+    return b->experts.latent_down.w.rows;
+}
+
 static const struct row rows[] = {
     [TFT_PART_GEGLU] = {.name = "GEGLU"},
     [TFT_PART_EMBED_SCALE] = {.name = "scaled embeddings", .of_model = embed_scale},
@@ -141,6 +147,8 @@ static const struct row rows[] = {
     [TFT_PART_HEAD_BIAS] = {.name = "a bias of logits"},
     [TFT_PART_OWN_GATE] = {.name = "gates on attention's output of a matrix of their own"},
     [TFT_PART_MAMBA] = {.name = "layers with Mamba-2", .of_block = mamba},
+    [TFT_PART_LATENT_EXPERTS] = {.name = "experts of a width of their own",
+                                 .of_block = latent_experts},
     [TFT_PART_HALF_BLOCKS] = {.name = "blocks without either a mixer or a feed-forward"},
     [TFT_PART_PREDICTOR] = {.name = "a block that predicts further tokens"},
     [TFT_PART_LATENT] = {.name = "latent attention"},

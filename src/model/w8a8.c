@@ -126,8 +126,12 @@ static void connect_block(struct tft_model *m, struct tft_layer *b)
     connect(m, &b->gate, ffn);
     connect(m, &b->up, ffn);
     connect(m, &b->down, &b->in[experts ? TFT_IN_SHARED : TFT_IN_DOWN]);
-    connect(m, &b->experts.gate, &b->in[TFT_IN_FFN]);
-    connect(m, &b->experts.up, &b->in[TFT_IN_FFN]);
+    bool latent = b->experts.latent_down.w.rows;
+    struct tft_input *of_experts = latent ? &b->latent_in[0] : &b->in[TFT_IN_FFN];
+    connect(m, &b->experts.gate, of_experts);
+    connect(m, &b->experts.up, of_experts);
+    connect(m, &b->experts.latent_down, &b->in[TFT_IN_FFN]);
+    connect(m, &b->experts.latent_up, &b->latent_in[1]);
     if (experts)
         connect(m, &b->experts.down, &b->in[TFT_IN_DOWN]);
     connect(m, &b->latent.q_b, &b->latent.in);
@@ -194,6 +198,7 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
     b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
     b->altup.in[0].index = b->altup.in[1].index = TFT_NO_INDEX;
     b->latent.in = (struct tft_input){.index = TFT_NO_INDEX, .norm = b->latent.q_norm.w};
+    b->latent_in[0].index = b->latent_in[1].index = TFT_NO_INDEX;
     connect_block(m, b);
     m->float_hidden |= is_floats_first(&b->down) || is_floats_first(&b->experts.down) ||
                        b->altup.sparsity > 0;

@@ -90,8 +90,8 @@ struct tft_ops {
        the model has such gates, attend multiplies A by their sigmoids */
     void (*gated_qkv)(struct tft_pass *p, const struct tft_layer *b);
 
-    /* Q, K, V = Wz XN, Walpha XN, Wbeta XN of a delta net (models/delta_net.h). Without Wbeta, K has
-       its numbers, too */
+    /* Q, K, V = Wz XN, Walpha XN, Wbeta XN of a delta net (models/delta_net.h). Without Wbeta, K
+       has its numbers, too */
     void (*delta_gates)(struct tft_pass *p, const struct tft_layer *b);
 
     /* A = the block's delta net of M, Q, K and V, as short_conv */
@@ -129,6 +129,10 @@ struct tft_ops {
        without the norm if w is empty, and without the factor if scale is NULL */
     void (*linear_y)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
     void (*add_y)(struct tft_pass *p, const struct tft_norm *w, const float *scale);
+
+    /* The first numbers of to, in the form that l takes, = those of from. to is XN or A */
+    void (*copy)(struct tft_pass *p, enum tft_buf to, enum tft_buf from,
+                 const struct tft_linear *l);
 
     /* layer_embed: P = per-layer embeddings of the tokens, where XN is X (models/layer_embed.h).
        embed_gate: I = the embedding of layer `layer` times the layer's gate of XN, in the form that
@@ -331,6 +335,12 @@ static inline void tft_set_aside(struct tft_pass *p, const struct tft_norm *w)
 static inline void tft_add_aside(struct tft_pass *p, const struct tft_norm *w)
 {
     p->ops->add_aside(p, w);
+}
+
+static inline void tft_copy(struct tft_pass *p, enum tft_buf to, enum tft_buf from,
+                            const struct tft_linear *l)
+{
+    p->ops->copy(p, to, from, l);
 }
 
 static inline void tft_linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)

@@ -259,6 +259,24 @@ static void half_blocks_have_the_same_bits_however_fed(void **state)
     }
 }
 
+static void experts_of_a_width_of_their_own(void **state)
+{
+    (void)state;
+    static const enum tft_dtype types[] = {TFT_F32, TFT_Q8_0, TFT_Q4_0};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct toy t = latent_toy;
+        t.type = types[i];
+        t.ffs = half_experts;
+        const char *path = written(&t);
+        double off = from_floats(path);
+        if (i && !(off > 1e-6 && off < 0.3))
+            fail_msg("type %d: off by %g", (int)t.type, off);
+        uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
+        assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, "f16"), want);
+    }
+}
+
 static void w8a8_has_the_same_bits_however_fed(void **state)
 {
     (void)state;
@@ -324,6 +342,8 @@ static void quantize_refuses(void **state)
         o.rotate = QUANTIZE_ROTATE_O;
         refuses(&state_toys[i], &o, "cannot rotate attention's output in");
     }
+    struct quantize_opts latent = usual(&latent_toy);
+    refuses(&latent_toy, &latent, "yet: experts of a width of their own");
     struct quantize_opts alone = usual(&half_toys[0]);
     refuses(&half_toys[0], &alone, "no prefix for mamba2, which has no attention");
     alone = usual_half(&half_toys[0]);
@@ -572,6 +592,7 @@ int main(void)
         cmocka_unit_test(few_bits_near_the_floats),
         cmocka_unit_test(awq_leaves_rows_before_a_norm),
         cmocka_unit_test(half_blocks_near_the_floats),
+        cmocka_unit_test(experts_of_a_width_of_their_own),
         cmocka_unit_test(half_blocks_have_the_same_bits_however_fed),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
         cmocka_unit_test(prefixes_with_a_state),

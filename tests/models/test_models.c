@@ -277,6 +277,7 @@ static void half_blocks(void **state)
             if (!(off < 2e-5))
                 fail_msg("%s, toy %zu: off by %g", half_toys[i].arch, i, off);
         }
+    assert_true(difference(written(&latent_toy, TFT_F32), LONG, "f32", TFT_WEIGHTS_F32) < 2e-5);
 }
 
 static void latent_attention(void **state)

@@ -64,6 +64,37 @@ static const struct toy half_toys[] = {
      .n_ff = 40,
      .type = TFT_F16},
 };
+
+static const struct toy_number latent_numbers[] = {
+    {"ssm.group_count", TOY_U32, 1},
+    {"ssm.time_step_rank", TOY_U32, 3},
+    {"ssm.state_size", TOY_U32, 24},
+    {"ssm.inner_size", TOY_U32, 96},
+    {"ssm.conv_kernel", TOY_U32, 4},
+    {"expert_count", TOY_U32, 5},
+    {"expert_used_count", TOY_U32, 2},
+    {"expert_feed_forward_length", TOY_U32, 32},
+    {"expert_shared_feed_forward_length", TOY_U32, 96},
+    {"expert_gating_func", TOY_U32, 2},
+    {"expert_weights_scale", TOY_F32, 2.5},
+    {"moe_latent_size", TOY_U32, 32},
+    {0}};
+
+/* Experts of a width of their own. */
+static const struct toy latent_toy = {.arch = "nemotron_h_moe",
+                                      .n_vocab = 37,
+                                      .n_ctx = 640,
+                                      .n_embd = 64,
+                                      .n_layer = 5,
+                                      .n_head = 4,
+                                      .n_head_kv = 2,
+                                      .kv_heads = half_heads,
+                                      .ffs = half_widths,
+                                      .head_dim = 16,
+                                      .n_ff = 72,
+                                      .type = TFT_F32,
+                                      .numbers = latent_numbers};
+
 enum { N_HALF = sizeof half_toys / sizeof *half_toys };
 
 #endif

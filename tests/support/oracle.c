@@ -131,6 +131,8 @@ enum part {
     LRIGHT,
     LNORM,
     DBA,
+    LATENTDOWN,
+    LATENTUP,
     PARTS
 };
 
@@ -140,6 +142,8 @@ static const char *const part_name[PARTS] = {
     "attn_qkv.weight",    "attn_qkv.bias",    "attn_q_norm.weight", "attn_k_norm.weight",
     "attn_output.weight", "attn_output.bias", "ffn_norm.weight",    "ffn_norm.bias",
     "ssm_ba.weight",
+    "ffn_latent_down.weight",
+    "ffn_latent_up.weight",
     "ffn_gate.weight",    "ffn_up.weight",    "ffn_up.bias",        "ffn_down.weight",
     "ffn_down.bias",      "post_attention_norm.weight", "post_ffw_norm.weight",
     "attn_norm_2.weight", "attn_norm_2.bias",
@@ -1074,12 +1078,12 @@ static double gated(const struct oracle *o, double g, double u)
 
 /* y += weight Wdown (silu(Wgate h) * Wup h), or another function, of rows [e n, (e + 1) n) of the
    first two; fused: gate has n rows of the gate and n of up for each e. bias: NULL, or those of
-   gate, up and down */
+   gate, up and down. d: numbers of h and of y */
 static void add_expert(const struct oracle *o, double *y, double weight, struct matrix gate,
-                       struct matrix up, struct matrix down, size_t e, const double *h,
+                       struct matrix up, struct matrix down, size_t e, const double *h, size_t d,
                        const struct matrix *bias)
 {
-    size_t n = down.cols, d = o->d;
+    size_t n = down.cols;
     double *a = malloc(2 * n * sizeof *a), *one = malloc(d * sizeof *one);
     bool has_gate = gate.w;
     gate = has_gate ? gate : up;
@@ -1164,7 +1168,7 @@ static void add_experts(const struct oracle *o, size_t l, double *y, const doubl
                    p[chosen[i]] * scale / (after || renormalised(o) ? sum : 1) *
                        (w[ESCALE].w ? w[ESCALE].w[chosen[i]] : 1),
                    w[w[EGATE].w ? EGATE : EFUSED], w[EUP], w[EDOWN], chosen[i], h,
-                   w[EGATEB].w ? &w[EGATEB] : NULL);
+                   w[LATENTDOWN].w ? w[LATENTDOWN].rows : o->d, w[EGATEB].w ? &w[EGATEB] : NULL);
     free(p);
 }
 
@@ -1174,12 +1178,21 @@ static void mixture_block(struct oracle *o, size_t l, double *x, const double *r
     const struct matrix *w = o->layer + l * PARTS, none = {0};
     double *y = calloc(o->d, sizeof *y), gate = 0;
     bool fused = w[SUP].rows > w[SDOWN].cols; /* else without SGATE there is no gate */
-    add_experts(o, l, y, r, h);
+    if (w[LATENTDOWN].w) { /* the experts have a width of their own */
+        size_t n = w[LATENTDOWN].rows;
+        double *in = calloc(2 * n, sizeof *in), *sum = in + n;
+        product(in, w[LATENTDOWN], h, NULL);
+        add_experts(o, l, sum, r, in);
+        product(y, w[LATENTUP], sum, NULL);
+        free(in);
+    } else {
+        add_experts(o, l, y, r, h);
+    }
     if (w[SGATEW].w)
         product(&gate, w[SGATEW], h, NULL);
     if (w[SUP].w)
         add_expert(o, y, w[SGATEW].w ? 1 / (1 + exp(-gate)) : 1, w[fused ? SUP : SGATE],
-                   fused ? none : w[SUP], w[SDOWN], 0, h, NULL);
+                   fused ? none : w[SUP], w[SDOWN], 0, h, o->d, NULL);
     add(o, x, y, w[POST2].w);
     free(y);
 }

@@ -477,7 +477,12 @@ static void mixture_tensors(struct writer *w, unsigned l)
              ff = (uint32_t)number_or(t, "expert_feed_forward_length", t->n_ff),
              side = (uint32_t)number_or(t, "expert_shared_count", 0) * ff,
              shared = (uint32_t)number_or(t, "expert_shared_feed_forward_length", side);
+    uint32_t latent = (uint32_t)number_or(t, "moe_latent_size", 0), in = latent ? latent : d;
     tensor(w, "blk.%u.ffn_gate_inp.weight", l, TFT_F32, n, d, 0, 0.5f);
+    if (latent) {
+        matrix(w, "blk.%u.ffn_latent_down.weight", l, latent, d);
+        matrix(w, "blk.%u.ffn_latent_up.weight", l, d, latent);
+    }
     if (is_one(t, " gpt-oss ")) {
         vector(w, "blk.%u.ffn_gate_inp.bias", l, n, 0);
         tensor(w, "blk.%u.ffn_gate_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
@@ -492,9 +497,9 @@ static void mixture_tensors(struct writer *w, unsigned l)
     } else {
         if (!is_one(t, " nemotron_h_moe "))
             experts(w, "blk.%u.ffn_gate_exps.weight", l, ff, d);
-        experts(w, "blk.%u.ffn_up_exps.weight", l, ff, d);
+        experts(w, "blk.%u.ffn_up_exps.weight", l, ff, in);
     }
-    experts(w, "blk.%u.ffn_down_exps.weight", l, d, ff);
+    experts(w, "blk.%u.ffn_down_exps.weight", l, in, ff);
     if (is_one(t, " gemma4 ")) {
         vector(w, "blk.%u.pre_ffw_norm_2.weight", l, d, 1);
         vector(w, "blk.%u.post_ffw_norm_1.weight", l, d, 1);

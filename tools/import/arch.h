@@ -64,7 +64,7 @@ enum {
  *      A           Q + 2 K
  *      2           2 F
  *      P           positions: n_ctx
- *      X M S       n_expert, n_ff_expert, n_ff_shared
+ *      X M S 4     n_expert, n_ff_expert, n_ff_shared, n_latent or D
  *      3 T L       3 D, 2 D, n_taps
  *      R           2 Q: for each head, the rows of queries, then the rows of a gate
  *      N Y Z C     of a delta net: heads of values, numbers of one head, of all heads, channels

@@ -264,12 +264,10 @@ void import_nemotron_h_moe_dimensions(struct import *im)
     im->n_expert = import_whole(im, "n_routed_experts", IMPORT_NEEDED);
     im->n_ff_expert = im->n_ff = import_whole(im, "moe_intermediate_size", IMPORT_NEEDED);
     im->n_ff_shared = import_whole(im, "moe_shared_expert_intermediate_size", IMPORT_NEEDED);
+    im->n_latent = import_whole(im, "moe_latent_size", 0);
     nemotron_dimensions(im, 'E');
     if (import_whole(im, "n_shared_experts", 1) != 1)
         import_unsupported(im, "nemotron_h must have one shared expert");
-    if (import_whole(im, "moe_latent_size", 0))
-        import_unsupported(im, "experts of a width of their own, \"moe_latent_size\", are not "
-                               "supported");
 }
 
 void import_nemotron_h_moe_values(struct import *im)
@@ -278,4 +276,6 @@ void import_nemotron_h_moe_values(struct import *im)
     import_late_values(im, 2);
     tft_gguf_put_bool(im->gguf, import_key(im, "expert_weights_norm"),
                       import_flag(im, "norm_topk_prob", true));
+    if (im->n_latent)
+        tft_gguf_put_u32(im->gguf, import_key(im, "moe_latent_size"), (uint32_t)im->n_latent);
 }

@@ -41,6 +41,7 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'X': return im->n_expert;
     case 'M': return im->n_ff_expert;
     case 'S': return im->n_ff_shared;
+    case '4': return im->n_latent ? im->n_latent : im->n_embd;
     case 'J': return im->layers.n_embed;
     case 'B': return im->layers.n_embed * im->n_layer;
     case 't': return im->n_streams - 1;

@@ -45,6 +45,7 @@ struct import {
     uint64_t n_vocab; /* imported rows of the embedding */
     uint64_t n_expert, n_ff_expert, n_taps; /* of experts, of short convolutions; 0: none */
     uint64_t n_ff_shared; /* hidden activations of shared experts; 0: none */
+    uint64_t n_latent;    /* width of experts that differs from the model's; 0: it does not */
     uint64_t n_leading;   /* the first n_leading layers have no experts */
     uint64_t n_predict;   /* blocks after the layers, which predict further tokens: 0 or 1 */
     bool is_ternary;      /* weights of tensors with IMPORT_TERNARY become ternary */

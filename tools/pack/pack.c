@@ -82,7 +82,8 @@ static void note_all(const struct tft_model *m, struct use *use)
         const struct tft_linear *all[] = {&b->o,    &b->gate, &b->up,   &b->down,       &x->gate,
                                           &x->up,   &x->down, &b->embed_gate, &b->embed_out,
                                           &b->side_out, &b->latent.q_b,
-                                          &b->altup.left, &b->altup.right};
+                                          &b->altup.left, &b->altup.right, &x->latent_down,
+                                          &x->latent_up};
         for (uint32_t j = 0; j < tft_layer_reads(b); j++)
             note(m, use, &b->reads[j].w, b, i);
         for (size_t j = 0; j < sizeof all / sizeof *all; j++)

@@ -92,6 +92,7 @@ const struct tft_backend tft_backend_cpu = {
         .linear_add = tft_cpu_linear_add,
         .linear_y = tft_cpu_linear_y,
         .add_y = tft_cpu_add_y,
+        .copy = tft_cpu_copy,
         .layer_embed = tft_cpu_layer_embed,
         .embed_gate = tft_cpu_embed_gate,
         .keep_hidden = tft_cpu_keep_hidden,

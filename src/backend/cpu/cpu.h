@@ -47,6 +47,9 @@ bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tf
    bytes of them if `in` has a norm or a dynamic range. */
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
+void tft_cpu_copy(struct tft_pass *p, enum tft_buf to, enum tft_buf from,
+                  const struct tft_linear *l);
+
 /* The operation: that of l->in. */
 void tft_cpu_quantize_for(struct tft_pass *p, enum tft_buf from, const struct tft_linear *l);
 

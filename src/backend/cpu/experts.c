@@ -238,14 +238,20 @@ static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft
     return x;
 }
 
-/* Y of all tokens begins with the block's own feed-forward, or with 0 if there is none, or it was
-   set aside: rows [begin, end). */
+/* Whether Y begins with the block's own feed-forward, which read the same input. Otherwise there is
+   none, or it was set aside, or added. */
+static bool begins_with_own(const struct tft_layer *b)
+{
+    return b->up.w.rows && !tft_layer_has_experts_beside(b) && !b->experts.latent_down.w.rows;
+}
+
+/* Y of all tokens begins with the block's own feed-forward, or with 0: rows [begin, end). */
 static void begin_sums(const struct tft_pass *p, const struct tft_layer *b, size_t begin,
                        size_t end)
 {
     for (uint32_t t = p->first; t < p->n; t++) {
         float *y = tft_pass_row(p, TFT_Y, t) + begin;
-        if (!b->up.w.rows || tft_layer_has_experts_beside(b))
+        if (!begins_with_own(b))
             memset(y, 0, (end - begin) * sizeof *y);
         else if (b->experts.shared_gate.rows)
             p->m->kern.scale(y, p->work->routes.shared[t], end - begin);
@@ -259,9 +265,8 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_layer *b, enum tft_act
     float *sum = p->work->hidden[p->tid].gate;
     size_t begin, end;
     uint32_t asked;
-    if (!b->up.w.rows ||
-        tft_layer_has_experts_beside(b)) { /* otherwise the block's own feed-forward has shown it,
-                                              and counted it */
+    if (!begins_with_own(b)) { /* otherwise the block's own feed-forward has shown the input, and
+                                  counted it */
         tft_pass_tap(p, &x->up, TFT_XN);
         tft_cpu_count_ends(p, x->up.in, TFT_XN);
     }

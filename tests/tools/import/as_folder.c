@@ -191,6 +191,8 @@ static const struct {
     {HALF_BLOCKS, "ffn_down_shexp", "mixer.shared_experts.down_proj", AS_IT_IS},
     {HALF_BLOCKS, "ffn_up_exps", "mixer.experts.%u.up_proj", EXPERTS},
     {HALF_BLOCKS, "ffn_down_exps", "mixer.experts.%u.down_proj", EXPERTS},
+    {HALF_BLOCKS, "ffn_latent_down", "mixer.fc1_latent_proj", AS_IT_IS},
+    {HALF_BLOCKS, "ffn_latent_up", "mixer.fc2_latent_proj", AS_IT_IS},
     {" falcon-h1 ", "ffn_norm", "pre_ff_layernorm", AS_IT_IS},
     {" falcon-h1 ", "ffn_gate", "feed_forward.gate_proj", AS_IT_IS},
     {" falcon-h1 ", "ffn_up", "feed_forward.up_proj", AS_IT_IS},
@@ -910,12 +912,13 @@ static void put_own_mamba(FILE *f, const struct toy *t)
               f);
     if (!is_in(" nemotron_h nemotron_h_moe ", t->arch))
         return;
-    bool experts = toy_has_experts(t), list = !experts && !t->kv_heads[1];
+    bool experts = toy_has_experts(t), list = !experts && !t->kv_heads[1],
+         latent = experts && t->numbers; /* Super */
     fprintf(f,
             "\"conv_kernel\":4,\"mamba_num_heads\":%d,\"mamba_head_dim\":%d,\"n_groups\":%d,"
             "\"ssm_state_size\":24,\"mlp_hidden_act\":\"relu2\",\"mamba_hidden_act\":\"silu\","
             "\"%s\":%s",
-            experts ? 3 : 4, experts ? 16 : 32, experts ? 1 : 2,
+            experts ? 3 : 4, experts && !latent ? 16 : 32, experts ? 1 : 2,
             list ? "layers_block_type" : "hybrid_override_pattern", list ? "[" : "\"");
     for (uint32_t l = 0; l < t->n_layer; l++) {
         bool ff = t->ffs[l], attends = !ff && t->kv_heads[l];
@@ -926,11 +929,12 @@ static void put_own_mamba(FILE *f, const struct toy *t)
     }
     fputs(list ? "]," : "\",", f);
     if (experts)
-        fputs("\"n_routed_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":48,"
-              "\"moe_shared_expert_intermediate_size\":56,\"n_shared_experts\":1,"
-              "\"norm_topk_prob\":true,\"routed_scaling_factor\":2.5,\"n_group\":1,"
-              "\"topk_group\":1,",
-              f);
+        fprintf(f,
+                "\"n_routed_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":%d,"
+                "\"moe_shared_expert_intermediate_size\":%d,\"n_shared_experts\":1,"
+                "\"norm_topk_prob\":true,\"routed_scaling_factor\":2.5,\"n_group\":1,"
+                "\"topk_group\":1,\"moe_latent_size\":%s,",
+                latent ? 32 : 48, latent ? 96 : 56, latent ? "32" : "null");
 }
 
 /* Keys of one architecture alone. */
