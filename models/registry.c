@@ -14,7 +14,7 @@ const struct tft_arch *const tft_archs[] = {
     &tft_arch_maincoder, &tft_arch_mellum, &tft_arch_nemotron, &tft_arch_olmo, &tft_arch_phi2,
     &tft_arch_plamo3, &tft_arch_qwen2vl, &tft_arch_qwen35moe, &tft_arch_qwen3vl, &tft_arch_seed_oss,
     &tft_arch_smallthinker,
-    &tft_arch_qwen3next,
+    &tft_arch_nanbeige, &tft_arch_qwen3next,
     &tft_arch_falcon_h1, &tft_arch_granitehybrid, &tft_arch_mamba2, &tft_arch_nemotron_h,
     &tft_arch_nemotron_h_moe,
     &tft_arch_deepseek2, &tft_arch_gemma3n, &tft_arch_minicpm3,

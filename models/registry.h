@@ -19,7 +19,7 @@ extern const struct tft_arch tft_arch_afmoe, tft_arch_apertus, tft_arch_arcee, t
     tft_arch_smallthinker;
 extern const struct tft_arch tft_arch_deepseek2, tft_arch_gemma3n, tft_arch_minicpm3;
 
-extern const struct tft_arch tft_arch_qwen3next;
+extern const struct tft_arch tft_arch_nanbeige, tft_arch_qwen3next;
 
 /* With Mamba-2. */
 extern const struct tft_arch tft_arch_falcon_h1, tft_arch_granitehybrid, tft_arch_mamba2,

@@ -237,6 +237,14 @@ void tft_transformer_block(struct tft_load *ld, unsigned layer)
     ld->m->parts |= tft_parts_of(ld->m, b);
 }
 
+/* A block of a round after the first: weights of the block of the first round. */
+static void repeat_block(struct tft_load *ld, unsigned layer)
+{
+    struct tft_layer *b = tft_load_layer(ld, layer);
+    *b = *tft_load_layer(ld, layer % ld->m->n_round);
+    b->kv_layer = tft_load_kv_layer(ld, b->kv);
+}
+
 /* Sets kv_window, from which the cache takes the windows of layers. */
 static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
 {
@@ -297,7 +305,10 @@ void tft_transformer_tensors(struct tft_load *ld)
         tft_mixture_shape(ld, t->mixture);
     tft_load_embedding(ld);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
-        tft_transformer_block(ld, layer);
+        if (m->n_round && layer >= m->n_round)
+            repeat_block(ld, layer);
+        else
+            tft_transformer_block(ld, layer);
     if (!m->n_kv_layer && !formula_has(ld, TFT_PART_HALF_BLOCKS))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)

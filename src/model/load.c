@@ -222,6 +222,16 @@ static uint32_t load_heads(struct tft_load *ld)
     return n ? n : 1;
 }
 
+static void take_layers(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    struct tft_layer *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
+    block = block ? block : ld->blocks;
+    if (block)
+        memset(block, 0, m->n_layer * sizeof *block);
+    m->layer = block;
+}
+
 void tft_load_shape(struct tft_load *ld, bool differ)
 {
     struct tft_model *m = ld->m;
@@ -236,6 +246,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
     ld->n_block = m->n_layer;
     m->n_kv_layer = m->n_shared = m->mixer_width = 0; /* until blocks are loaded */
+    m->n_round = 0;
     m->kv_numbers = 0;
     m->n_ff_dense = 0;
     m->mamba_beside = false;
@@ -264,12 +275,19 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     m->embed_scale = m->residual_scale = m->logit_scale = 1;
     if (m->n_head / m->n_head_kv > TFT_MAX_GROUP && !latent)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_MAX_GROUP);
+    take_layers(ld);
+}
 
-    struct tft_layer *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
-    block = block ? block : ld->blocks;
-    if (block)
-        memset(block, 0, m->n_layer * sizeof *block);
-    m->layer = block;
+void tft_load_rounds(struct tft_load *ld, uint32_t n)
+{
+    struct tft_model *m = ld->m;
+    if (ld->w8a8 && n > 1)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "rounds of layers are not supported in W8A8 files");
+    if (ld->status != TFT_OK || n < 2)
+        return;
+    m->n_round = m->n_layer;
+    m->n_layer = m->n_host = ld->n_block = n * m->n_round;
+    take_layers(ld);
 }
 
 struct tft_layer *tft_load_layer(struct tft_load *ld, unsigned layer)

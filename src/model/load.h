@@ -85,6 +85,9 @@ extern const char tft_load_not_causal[];
    feed-forward; m->n_head_kv and m->n_ff are then the largest of any layer. */
 void tft_load_shape(struct tft_load *ld, bool differ);
 
+/* The blocks run in n rounds: m->n_round. Comes after tft_load_shape. */
+void tft_load_rounds(struct tft_load *ld, uint32_t n);
+
 /* Number of KV heads of a layer, 0 without attention; width of its feed-forward. */
 uint32_t tft_load_kv_heads(const struct tft_load *ld, unsigned layer);
 uint32_t tft_load_ff(const struct tft_load *ld, unsigned layer);

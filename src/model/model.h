@@ -324,6 +324,7 @@ enum tft_formula_part {
     TFT_PART_LATENT,
     TFT_PART_ALTUP,
     TFT_PART_LATENT_EXPERTS,
+    TFT_PART_ROUNDS,
     TFT_FORMULA_PARTS
 };
 
@@ -358,6 +359,9 @@ struct tft_model {
     const struct tft_arch *arch; /* NULL if opened for its vocabulary only */
     struct tft_kernels kern;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    uint32_t n_round; /* the layers run in rounds of n_round, which have the same weights, but keys
+                         and values of their own; 0: there is one round */
+    bool round_norm;  /* out_norm is between the rounds, too */
     uint32_t n_kv_layer; /* layers with attention that have keys and values */
     uint32_t n_shared;   /* the last n_shared layers use keys and values of earlier layers */
     const uint32_t *kv_window; /* [n_kv_layer] their windows; NULL: no layer has one */

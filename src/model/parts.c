@@ -95,6 +95,8 @@ static bool experts_beside(const struct tft_model *m, const struct tft_layer *b)
     return tft_layer_has_experts_beside(b);
 }
 
+static bool rounds(const struct tft_model *m) { return m->n_round; }
+
 static bool latent_experts(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
@@ -147,6 +149,7 @@ static const struct row rows[] = {
     [TFT_PART_HEAD_BIAS] = {.name = "a bias of logits"},
     [TFT_PART_OWN_GATE] = {.name = "gates on attention's output of a matrix of their own"},
     [TFT_PART_MAMBA] = {.name = "layers with Mamba-2", .of_block = mamba},
+    [TFT_PART_ROUNDS] = {.name = "rounds of layers with the same weights", .of_model = rounds},
     [TFT_PART_LATENT_EXPERTS] = {.name = "experts of a width of their own",
                                  .of_block = latent_experts},
     [TFT_PART_HALF_BLOCKS] = {.name = "blocks without either a mixer or a feed-forward"},

@@ -130,7 +130,7 @@ struct tft_ops {
     void (*linear_y)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
     void (*add_y)(struct tft_pass *p, const struct tft_norm *w, const float *scale);
 
-    /* The first numbers of to, in the form that l takes, = those of from. to is XN or A */
+    /* The first numbers of to, in the form that l takes, = those of from. to is XN, A or X */
     void (*copy)(struct tft_pass *p, enum tft_buf to, enum tft_buf from,
                  const struct tft_linear *l);
 

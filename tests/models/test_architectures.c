@@ -277,6 +277,26 @@ static void experts_of_a_width_of_their_own(void **state)
     }
 }
 
+static void rounds_of_layers(void **state)
+{
+    (void)state;
+    static const enum tft_dtype types[] = {TFT_F32, TFT_Q8_0, TFT_Q4_0};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct toy t = round_toys[i % N_ROUND];
+        t.type = types[i];
+        const char *path = written(&t);
+        uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
+        assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, "f16"), want);
+    }
+    struct tft_model *m = opened(written(&round_toys[0]));
+    assert_int_equal(m->n_layer, 6);
+    assert_int_equal(m->n_kv_layer, 6);
+    assert_ptr_equal(m->layer[5].q.w.data, m->layer[1].q.w.data);
+    assert_int_equal(m->layer[5].kv_layer, 5);
+    tft_model_close(m);
+}
+
 static void w8a8_has_the_same_bits_however_fed(void **state)
 {
     (void)state;
@@ -344,6 +364,8 @@ static void quantize_refuses(void **state)
     }
     struct quantize_opts latent = usual(&latent_toy);
     refuses(&latent_toy, &latent, "yet: experts of a width of their own");
+    struct quantize_opts rounds = usual(&round_toys[0]);
+    refuses(&round_toys[0], &rounds, "yet: rounds of layers with the same weights");
     struct quantize_opts alone = usual(&half_toys[0]);
     refuses(&half_toys[0], &alone, "no prefix for mamba2, which has no attention");
     alone = usual_half(&half_toys[0]);
@@ -593,6 +615,7 @@ int main(void)
         cmocka_unit_test(awq_leaves_rows_before_a_norm),
         cmocka_unit_test(half_blocks_near_the_floats),
         cmocka_unit_test(experts_of_a_width_of_their_own),
+        cmocka_unit_test(rounds_of_layers),
         cmocka_unit_test(half_blocks_have_the_same_bits_however_fed),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
         cmocka_unit_test(prefixes_with_a_state),

@@ -1,4 +1,4 @@
-/* Toys of which a layer is one half of a block. */
+/* Toys of which a layer is one half of a block, and others that quantize does not support. */
 #ifndef TFT_TEST_HALF_TOYS_H
 #define TFT_TEST_HALF_TOYS_H
 
@@ -94,6 +94,17 @@ static const struct toy latent_toy = {.arch = "nemotron_h_moe",
                                       .n_ff = 72,
                                       .type = TFT_F32,
                                       .numbers = latent_numbers};
+
+static const struct toy_number bare_rounds[] = {
+    {"num_loops", TOY_U32, 2}, {"skip_loop_final_norm", TOY_BOOL, 1}, {0}};
+
+/* Layers that run several times, with a norm between the rounds, or without one. */
+#define ROUNDS                                                                                     \
+    .arch = "nanbeige", .n_vocab = 38, .n_ctx = 640, .n_embd = 64, .n_layer = 2, .n_head = 4,      \
+    .n_head_kv = 2, .head_dim = 16, .n_ff = 96, .n_rot = 16, .type = TFT_F32
+static const struct toy round_toys[] = {{ROUNDS}, {ROUNDS, .numbers = bare_rounds}};
+enum { N_ROUND = sizeof round_toys / sizeof *round_toys };
+#undef ROUNDS
 
 enum { N_HALF = sizeof half_toys / sizeof *half_toys };
 

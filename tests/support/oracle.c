@@ -13,6 +13,7 @@ struct matrix {
 struct oracle {
     const struct tft_source *s;
     char arch[16];
+    size_t blocks; /* layers of a round: nanbeige */
     size_t wide, kheads, vheads, sdim; /* of layers with a state */
     size_t d, layers, heads, kv_heads, dim, rot, vocab, capacity, pos;
     size_t rank, key, value; /* of latent attention: c, and numbers of a head; rank 0: none */
@@ -141,9 +142,6 @@ static const char *const part_name[PARTS] = {
     "attn_k.weight",      "attn_k.bias",      "attn_v.weight",      "attn_v.bias",
     "attn_qkv.weight",    "attn_qkv.bias",    "attn_q_norm.weight", "attn_k_norm.weight",
     "attn_output.weight", "attn_output.bias", "ffn_norm.weight",    "ffn_norm.bias",
-    "ssm_ba.weight",
-    "ffn_latent_down.weight",
-    "ffn_latent_up.weight",
     "ffn_gate.weight",    "ffn_up.weight",    "ffn_up.bias",        "ffn_down.weight",
     "ffn_down.bias",      "post_attention_norm.weight", "post_ffw_norm.weight",
     "attn_norm_2.weight", "attn_norm_2.bias",
@@ -188,6 +186,7 @@ static const char *const part_name[PARTS] = {
     "laurel_l.weight",
     "laurel_r.weight",
     "laurel_post_norm.weight",
+    "ssm_ba.weight", "ffn_latent_down.weight", "ffn_latent_up.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -211,6 +210,15 @@ static double number(const struct oracle *o, const char *key, double missing)
     const struct tft_value *v = tft_source_value(o->s, full);
     double x;
     return v && tft_value_real(v, 0, &x) ? x : missing;
+}
+
+static bool flag(const struct oracle *o, const char *key)
+{
+    char full[96];
+    uint64_t is = 0;
+    snprintf(full, sizeof full, "%s.%s", o->arch, key);
+    const struct tft_value *v = tft_source_value(o->s, full);
+    return v && tft_value_uint(v, 0, &is) && is;
 }
 
 /* The largest element of ARCH.attention.head_count_kv: layers without attention have 0. */
@@ -393,6 +401,8 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     memcpy(o->arch, arch.p, arch.n);
     o->d = (size_t)number(o, "embedding_length", 0);
     o->layers = (size_t)(number(o, "block_count", 0) - number(o, "nextn_predict_layers", 0));
+    o->blocks = o->layers;
+    o->layers *= (size_t)number(o, "num_loops", 1); /* rounds of the same blocks */
     o->heads = (size_t)number(o, "attention.head_count", 0);
     o->kv_heads = kv_heads(o);
     o->dim = (size_t)number(o, "attention.key_length",
@@ -426,7 +436,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     for (size_t l = 0; l < o->layers; l++)
         for (size_t i = 0; i < PARTS; i++) {
             char name[64];
-            snprintf(name, sizeof name, "blk.%zu.%s", l, part_name[i]);
+            snprintf(name, sizeof name, "blk.%zu.%s", l % o->blocks, part_name[i]);
             o->layer[l * PARTS + i] = tensor(o, name);
         }
     multiply_factors(o);
@@ -536,9 +546,9 @@ static double yarn(const struct oracle *o, size_t i, double f)
 
 static void rotate(const struct oracle *o, size_t l, double *head)
 {
-    bool neighbours = is(o, "llama") || strncmp(o->arch, "granite", 7) == 0 || is(o, "minicpm") ||
-                      is_one(o, " smollm3 ernie4_5 mistral3 internlm2 glm4 maincoder cohere2 "
-                                "command-r arcee ernie4_5-moe olmo deepseek2 ");
+    bool neighbours = strncmp(o->arch, "granite", 7) == 0 ||
+                      is_one(o, " llama nanbeige minicpm smollm3 ernie4_5 mistral3 internlm2 glm4 "
+                                "maincoder cohere2 command-r arcee ernie4_5-moe olmo deepseek2 ");
     bool gemma = is_one(o, " gemma3 gemma4 gemma3n plamo3 "), /* another base in windows */
         plain = window_of(o, l) && (gemma || is_one(o, " olmo2 mellum "));
     double base = plain && gemma ? number(o, "rope.freq_base_swa", 10000) : o->base;
@@ -1324,6 +1334,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
         altup_layers(o, x, x0, token);
     for (size_t l = 0; l < o->layers && !is(o, "gemma3n"); l++) {
         const struct matrix *w = o->layer + l * PARTS;
+        if (l && l % o->blocks == 0 && !flag(o, "skip_loop_final_norm"))
+            norm(o, x, x, o->out_w, NULL);
         bool one = is_one(o, " falcon cohere2 command-r phi2 nemotron_h nemotron_h_moe mamba2 ") ||
                    (is(o, "stablelm") && !w[NORM2].w),
              parallel = one || (is(o, "gptneox") && number(o, "use_parallel_residual", 1) != 0);

@@ -805,6 +805,7 @@ static const struct {
       {"expert_used_count", TOY_U32, 2},
       {"expert_feed_forward_length", TOY_U32, 32},
       {"expert_shared_feed_forward_length", TOY_U32, 64}}},
+    {"nanbeige", {{"num_loops", TOY_U32, 3}}},
     {"qwen3next",
      {{"ssm.group_count", TOY_U32, 2},
       {"ssm.time_step_rank", TOY_U32, 4},

@@ -382,6 +382,14 @@ static void put_sections(struct import *im, const int32_t usual[4])
                        4);
 }
 
+void import_nanbeige_values(struct import *im)
+{
+    tft_gguf_put_u32(im->gguf, import_key(im, "num_loops"),
+                     (uint32_t)import_whole(im, "num_loops", 1));
+    tft_gguf_put_bool(im->gguf, import_key(im, "skip_loop_final_norm"),
+                      import_flag(im, "skip_loop_final_norm", false));
+}
+
 void import_qwen2vl_values(struct import *im)
 {
     put_sections(im, (const int32_t[4]){16, 24, 24, 0});

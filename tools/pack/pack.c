@@ -76,7 +76,8 @@ static void note_all(const struct tft_model *m, struct use *use)
 {
     note(m, use, &m->output.w, NULL, 0);
     note(m, use, &m->layer_embed.w.w, NULL, 0);
-    for (uint32_t i = 0; i < m->n_layer; i++) {
+    uint32_t layers = m->n_round ? m->n_round : m->n_layer; /* later rounds have the same weights */
+    for (uint32_t i = 0; i < layers; i++) {
         const struct tft_layer *b = &m->layer[i];
         const struct tft_experts *x = &b->experts;
         const struct tft_linear *all[] = {&b->o,    &b->gate, &b->up,   &b->down,       &x->gate,

@@ -571,10 +571,11 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
-    if (m->parts & TFT_BIT(TFT_PART_LATENT_EXPERTS))
+    const char *part =
+        tft_parts_unknown(m, ~(TFT_BIT(TFT_PART_LATENT_EXPERTS) | TFT_BIT(TFT_PART_ROUNDS)));
+    if (part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: quantize does not support %s yet: %s",
-                        m->source.name, m->arch->name,
-                        tft_parts_unknown(m, ~TFT_BIT(TFT_PART_LATENT_EXPERTS)));
+                        m->source.name, m->arch->name, part);
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

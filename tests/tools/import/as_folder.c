@@ -30,6 +30,9 @@ enum how {
     TURNED_WITH_UP
 };
 
+#define ROTATED_ARCHS                                                                              \
+    " llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo "     \
+    "nanbeige "
 #define HALF_BLOCKS " mamba2 nemotron_h nemotron_h_moe "
 
 /* The name after "model.layers.N." of the tensor blk.N.`gguf`, without .weight or .bias. Of several
@@ -226,10 +229,8 @@ static const struct {
     {" gemma4 gemma3n ", "post_norm", "post_per_layer_input_norm", AS_IT_IS},
     {" gemma4 ", "layer_output_scale", "layer_scalar", AS_IT_IS},
     {" gemma2 gemma3 gemma4 gemma3n ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
-    {" llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo ",
-     "attn_q", "self_attn.q_proj", ROTATED},
-    {" llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo ",
-     "attn_k", "self_attn.k_proj", ROTATED},
+    {ROTATED_ARCHS, "attn_q", "self_attn.q_proj", ROTATED},
+    {ROTATED_ARCHS, "attn_k", "self_attn.k_proj", ROTATED},
     {" bitnet ", "attn_q", "self_attn.q_proj", WIDENED},
     {" bitnet ", "attn_k", "self_attn.k_proj", WIDENED},
     {" bitnet ", "attn_v", "self_attn.v_proj", WIDENED},
@@ -1003,6 +1004,9 @@ static void put_own(FILE *f, const struct toy *t)
               "\"mamba_proj_bias\":false,\"position_embedding_type\":\"rope\",\"layer_types\":"
               "[\"mamba\",\"attention\",\"mamba\",\"attention\",\"mamba\"],",
               f);
+    if (is(t, "nanbeige"))
+        fputs(t->numbers ? "\"num_loops\":2,\"skip_loop_final_norm\":true," : "\"num_loops\":3,",
+              f);
     put_own_mamba(f, t);
     if (is(t, "minicpm"))
         fprintf(f, "\"scale_emb\":3,\"scale_depth\":%.17g,\"dim_model_base\":%.17g,",
@@ -1094,6 +1098,7 @@ static const struct {
     {"mamba2", "Mamba2ForCausalLM", "silu"},
     {"nemotron_h", "NemotronHForCausalLM", "relu2"},
     {"nemotron_h_moe", "NemotronHForCausalLM", "relu2"},
+    {"nanbeige", "NanbeigeForCausalLM", "silu"},
     {"minicpm", "MiniCPMForCausalLM", "silu"},
     {"olmo2", "Olmo2ForCausalLM", "silu"},
     {"exaone4", "Exaone4ForCausalLM", "silu"},
