@@ -42,5 +42,6 @@ const struct tft_arch tft_arch_qwen3next = {
     .parts = TFT_BIT(TFT_PART_OUTPUT_GATE),
     .load = load,
     .layer = tft_qwen35_layer,
+    .predict = tft_qwen35_predict,
     .transformer = &qwen3next,
 };

@@ -617,7 +617,8 @@ static void put_yarn_scores(struct import *im)
     if (strcmp(import_rope_type(im), "yarn") != 0)
         return;
     if (own != (all != 0 ? all : 1))
-        import_unsupported(im, "YaRN with an \"mscale\" that is not \"mscale_all_dim\" is not supported");
+        import_unsupported(im, "YaRN with an \"mscale\" that is not \"mscale_all_dim\" is not "
+                               "supported");
     if (all != 0)
         tft_gguf_put_f32(im->gguf, import_key(im, "rope.scaling.yarn_log_multiplier"),
                          (float)(0.1 * all));

@@ -300,7 +300,8 @@ void tft_cpu_quantize_for(struct tft_pass *p, enum tft_buf from, const struct tf
 }
 
 /* Of floats and of groups: no W8A8 file has such an input. */
-void tft_cpu_copy(struct tft_pass *p, enum tft_buf to, enum tft_buf from, const struct tft_linear *l)
+void tft_cpu_copy(struct tft_pass *p, enum tft_buf to, enum tft_buf from,
+                  const struct tft_linear *l)
 {
     size_t bytes = l->w.cols * sizeof(float);
     uint32_t begin, end, own = (uint32_t)p->tid;
