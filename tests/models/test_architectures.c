@@ -243,6 +243,17 @@ static void half_blocks_near_the_floats(void **state)
     }
 }
 
+static void mamba_with_experts(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&hybrid_toy);
+    near(&hybrid_toy, &o, "as usual");
+    const char *path = quantized(&hybrid_toy, &o);
+    uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
+    assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
+    assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, "f16"), want);
+}
+
 static void half_blocks_have_the_same_bits_however_fed(void **state)
 {
     (void)state;
@@ -614,6 +625,7 @@ int main(void)
         cmocka_unit_test(few_bits_near_the_floats),
         cmocka_unit_test(awq_leaves_rows_before_a_norm),
         cmocka_unit_test(half_blocks_near_the_floats),
+        cmocka_unit_test(mamba_with_experts),
         cmocka_unit_test(experts_of_a_width_of_their_own),
         cmocka_unit_test(rounds_of_layers),
         cmocka_unit_test(half_blocks_have_the_same_bits_however_fed),

@@ -278,6 +278,7 @@ static void half_blocks(void **state)
                 fail_msg("%s, toy %zu: off by %g", half_toys[i].arch, i, off);
         }
     assert_true(difference(written(&latent_toy, TFT_F32), LONG, "f32", TFT_WEIGHTS_F32) < 2e-5);
+    assert_true(difference(written(&hybrid_toy, TFT_F32), LONG, "f32", TFT_WEIGHTS_F32) < 2e-5);
     for (int i = 0; i < N_ROUND; i++)
         assert_true(difference(written(&round_toys[i], TFT_F32), LONG, "f32", TFT_WEIGHTS_F32) <
                     2e-5);

@@ -95,6 +95,39 @@ static const struct toy latent_toy = {.arch = "nemotron_h_moe",
                                       .type = TFT_F32,
                                       .numbers = latent_numbers};
 
+static const uint32_t every_second[] = {0, 2, 0, 2};
+static const struct toy_number hybrid_numbers[] = {
+    {"embedding_scale", TOY_F32, 3},
+    {"residual_scale", TOY_F32, 0.4},
+    {"logit_scale", TOY_F32, 1.7},
+    {"attention.scale", TOY_F32, 0.21},
+    {"ssm.group_count", TOY_U32, 1},
+    {"ssm.time_step_rank", TOY_U32, 3},
+    {"ssm.state_size", TOY_U32, 20},
+    {"ssm.inner_size", TOY_U32, 96},
+    {"ssm.conv_kernel", TOY_U32, 4},
+    {"expert_count", TOY_U32, 5},
+    {"expert_used_count", TOY_U32, 2},
+    {"expert_feed_forward_length", TOY_U32, 48},
+    {"expert_shared_feed_forward_length", TOY_U32, 64},
+    {0}};
+
+/* Mamba-2 and experts in one model: Granite 4 H Tiny. */
+static const struct toy hybrid_toy = {.arch = "granitehybrid",
+                                      .n_vocab = 36,
+                                      .n_ctx = 640,
+                                      .n_embd = 48,
+                                      .n_layer = 4,
+                                      .n_head = 4,
+                                      .n_head_kv = 2,
+                                      .kv_heads = every_second,
+                                      .head_dim = 12,
+                                      .n_ff = 48,
+                                      .n_rot = 12,
+                                      .type = TFT_F32,
+                                      .tied = true,
+                                      .numbers = hybrid_numbers};
+
 static const struct toy_number bare_rounds[] = {
     {"num_loops", TOY_U32, 2}, {"skip_loop_final_norm", TOY_BOOL, 1}, {0}};
 

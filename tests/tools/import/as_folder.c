@@ -33,6 +33,7 @@ enum how {
 #define ROTATED_ARCHS                                                                              \
     " llama mistral3 smollm3 granite granitemoe granite_swa granitehybrid minicpm arcee olmo "     \
     "nanbeige "
+#define GRANITES " granitemoe granite_swa granitehybrid "
 #define HALF_BLOCKS " mamba2 nemotron_h nemotron_h_moe "
 
 /* The name after "model.layers.N." of the tensor blk.N.`gguf`, without .weight or .bias. Of several
@@ -157,13 +158,13 @@ static const struct {
     {" llama ", "ffn_gate_exps", "block_sparse_moe.experts.%u.w1", EXPERTS},
     {" llama ", "ffn_up_exps", "block_sparse_moe.experts.%u.w3", EXPERTS},
     {" llama ", "ffn_down_exps", "block_sparse_moe.experts.%u.w2", EXPERTS},
-    {" granitemoe granite_swa ", "ffn_gate_inp", "block_sparse_moe.router.layer", AS_IT_IS},
-    {" granitemoe granite_swa ", "ffn_gate_exps", "block_sparse_moe.input_linear", WITH_UP},
-    {" granitemoe granite_swa ", "ffn_up_exps", "", IN_GATE},
-    {" granitemoe granite_swa ", "ffn_down_exps", "block_sparse_moe.output_linear", AS_IT_IS},
-    {" granitemoe granite_swa ", "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
-    {" granitemoe granite_swa ", "ffn_up_shexp", "", IN_GATE},
-    {" granitemoe granite_swa ", "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
+    {GRANITES, "ffn_gate_inp", "block_sparse_moe.router.layer", AS_IT_IS},
+    {GRANITES, "ffn_gate_exps", "block_sparse_moe.input_linear", WITH_UP},
+    {GRANITES, "ffn_up_exps", "", IN_GATE},
+    {GRANITES, "ffn_down_exps", "block_sparse_moe.output_linear", AS_IT_IS},
+    {GRANITES, "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
+    {GRANITES, "ffn_up_shexp", "", IN_GATE},
+    {GRANITES, "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
     {" granitehybrid ", "ffn_gate", "shared_mlp.input_linear", WITH_UP},
     {" granitehybrid ", "ffn_up", "", IN_GATE},
     {" granitehybrid ", "ffn_down", "shared_mlp.output_linear", AS_IT_IS},
@@ -998,12 +999,16 @@ static void put_own(FILE *f, const struct toy *t)
               "\"attention_multiplier\":0.21,",
               f);
     if (is(t, "granitehybrid"))
-        fputs("\"num_local_experts\":0,\"shared_intermediate_size\":72,\"mamba_d_conv\":4,"
-              "\"mamba_n_heads\":3,\"mamba_d_head\":32,\"mamba_n_groups\":1,"
-              "\"mamba_d_state\":20,\"mamba_expand\":2,\"mamba_conv_bias\":true,"
-              "\"mamba_proj_bias\":false,\"position_embedding_type\":\"rope\",\"layer_types\":"
-              "[\"mamba\",\"attention\",\"mamba\",\"attention\",\"mamba\"],",
-              f);
+        fprintf(f,
+                "%s,\"mamba_d_conv\":4,\"mamba_n_heads\":3,\"mamba_d_head\":32,"
+                "\"mamba_n_groups\":1,\"mamba_d_state\":20,\"mamba_expand\":2,"
+                "\"mamba_conv_bias\":true,\"mamba_proj_bias\":false,"
+                "\"position_embedding_type\":\"rope\",\"layer_types\":[\"mamba\",\"attention\","
+                "\"mamba\",\"attention\"%s],",
+                toy_has_experts(t) ? "\"num_local_experts\":5,\"num_experts_per_tok\":2,"
+                                     "\"shared_intermediate_size\":64"
+                                   : "\"num_local_experts\":0,\"shared_intermediate_size\":72",
+                toy_has_experts(t) ? "" : ",\"mamba\"");
     if (is(t, "nanbeige"))
         fputs(t->numbers ? "\"num_loops\":2,\"skip_loop_final_norm\":true," : "\"num_loops\":3,",
               f);

@@ -188,6 +188,7 @@ static void every_architecture(void **state)
     for (int i = 0; i < N_HALF; i++)
         same_model(&half_toys[i], 1);
     same_model(&latent_toy, 1);
+    same_model(&hybrid_toy, 1);
     for (int i = 0; i < N_ROUND; i++)
         same_model(&round_toys[i], 1);
     struct toy predicts = state_toys[3];
