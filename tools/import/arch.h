@@ -52,6 +52,9 @@ enum {
                                   numbers of their biases */
     IMPORT_COLUMN = 1 << 22,   /* numbers in a row become rows of one number, */
     IMPORT_GROUPED = 1 << 24,  /* or a row for each of Mamba-2's groups */
+    IMPORT_QKVZ = 1 << 25, /* a delta net's rows are grouped by head of keys: its query, its key,
+                              its heads of values, and as many of z. Queries, keys and values
+                              become one matrix, z another one */
     IMPORT_PREDICTING = 1 << 23, /* the block that predicts a further token: its tensors are
                                     "mtp.", and those of its layer "mtp.layers.0." */
     IMPORT_PADDED = 1 << 26,   /* rows that the folder's tensor lacks at its end are its first */
@@ -68,6 +71,7 @@ enum {
  *      3 T L       3 D, 2 D, n_taps
  *      R           2 Q: for each head, the rows of queries, then the rows of a gate
  *      N Y Z C     of a delta net: heads of values, numbers of one head, of all heads, channels
+ *      5           2 N
  *      O W U I     of Mamba-2: heads, numbers of all heads, channels, rows of the first matrix
  *      J B         numbers of a token's embedding for one layer, for all layers
  *      q c k       of latent attention (struct import, `latent`): q_rank, rank, rank + rot

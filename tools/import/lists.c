@@ -190,7 +190,7 @@ const struct import_tensor list_predictor[] = {
 };
 
 /* Layers have attention, with a gate, or a delta net. */
-const struct import_tensor list_qwen35[] = {
+const struct import_tensor list_gated_attention[] = {
     {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
     {"layers.%u.post_attention_layernorm.weight", "blk.%u.post_attention_norm.weight", "D", 0},
     {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "RD", IMPORT_ATTENDING},
@@ -199,6 +199,10 @@ const struct import_tensor list_qwen35[] = {
     {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_ATTENDING},
     {"layers.%u.self_attn.q_norm.weight", "blk.%u.attn_q_norm.weight", "E", IMPORT_ATTENDING},
     {"layers.%u.self_attn.k_norm.weight", "blk.%u.attn_k_norm.weight", "E", IMPORT_ATTENDING},
+    {0},
+};
+
+const struct import_tensor list_qwen35[] = {
     {"layers.%u.linear_attn.in_proj_qkv.weight", "blk.%u.attn_qkv.weight", "CD",
      IMPORT_STATEFUL | IMPORT_V_ROWS},
     {"layers.%u.linear_attn.in_proj_z.weight", "blk.%u.attn_gate.weight", "ZD",
@@ -215,6 +219,20 @@ const struct import_tensor list_qwen35[] = {
     {"layers.%u.linear_attn.norm.weight", "blk.%u.ssm_norm.weight", "Y", IMPORT_STATEFUL},
     {"layers.%u.linear_attn.out_proj.weight", "blk.%u.ssm_out.weight", "DZ",
      IMPORT_STATEFUL | IMPORT_V_COLUMNS},
+    {0},
+};
+
+const struct import_tensor list_qwen3next[] = {
+    {"layers.%u.linear_attn.in_proj_qkvz.weight", "blk.%u.attn_qkv.weight", "CD",
+     IMPORT_STATEFUL | IMPORT_QKVZ},
+    {"layers.%u.linear_attn.in_proj_qkvz.weight", "blk.%u.attn_gate.weight", "ZD",
+     IMPORT_STATEFUL | IMPORT_QKVZ},
+    {"layers.%u.linear_attn.in_proj_ba.weight", "blk.%u.ssm_ba.weight", "5D", IMPORT_STATEFUL},
+    {"layers.%u.linear_attn.conv1d.weight", "blk.%u.ssm_conv1d.weight", "C1L", IMPORT_STATEFUL},
+    {"layers.%u.linear_attn.A_log", "blk.%u.ssm_a", "N", IMPORT_STATEFUL | IMPORT_MINUS_EXP},
+    {"layers.%u.linear_attn.dt_bias", "blk.%u.ssm_dt.bias", "N", IMPORT_STATEFUL},
+    {"layers.%u.linear_attn.norm.weight", "blk.%u.ssm_norm.weight", "Y", IMPORT_STATEFUL},
+    {"layers.%u.linear_attn.out_proj.weight", "blk.%u.ssm_out.weight", "DZ", IMPORT_STATEFUL},
     {0},
 };
 

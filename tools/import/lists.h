@@ -11,7 +11,8 @@ extern const struct import_tensor list_outside[], list_attention[], list_ffn[], 
 /* Tensors of one architecture. */
 extern const struct import_tensor list_gemma4[], list_phi3_fused[], list_stablelm_norms[],
     list_starcoder2_ffn[], list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2[],
-    list_lfm2_ffn[], list_qwen35[], list_predictor[], list_bitnet[];
+    list_lfm2_ffn[], list_gated_attention[], list_qwen35[], list_qwen3next[], list_predictor[],
+    list_bitnet[];
 extern const struct import_tensor list_latent[], list_gemma3n[], list_gemma4_scale[];
 extern const struct import_tensor list_plain_ffn[], list_seed_norms[], list_one_norm[],
     list_outside_bare[], list_glm4[], list_exaone_all[], list_internlm2_all[], list_phi2_all[],

@@ -405,7 +405,7 @@ void import_qwen3vl_values(struct import *im)
         tft_gguf_put_u32(im->gguf, import_key(im, "n_deepstack_layers"), (uint32_t)n);
 }
 
-void import_qwen35_values(struct import *im)
+static void put_delta(struct import *im)
 {
     size_t blocks = (size_t)(im->n_layer + im->n_predict);
     bool *state = calloc(blocks, sizeof *state);
@@ -419,7 +419,6 @@ void import_qwen35_values(struct import *im)
                    {"ssm.inner_size", im->delta.v_heads * im->delta.dim}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
-    put_sections(im, (const int32_t[4]){11, 11, 10, 0});
     if (!state)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     for (uint64_t l = 0; l < im->n_layer && state; l++)
@@ -431,6 +430,12 @@ void import_qwen35_values(struct import *im)
         tft_gguf_put_u32(im->gguf, import_key(im, "nextn_predict_layers"),
                          (uint32_t)im->n_predict);
     free(state);
+}
+
+void import_qwen35_values(struct import *im)
+{
+    put_delta(im);
+    put_sections(im, (const int32_t[4]){11, 11, 10, 0});
 }
 
 /* Windows in three layers of four; the others do not rotate queries and keys. */
@@ -485,6 +490,12 @@ void import_qwen35moe_dimensions(struct import *im)
 void import_qwen35moe_values(struct import *im)
 {
     import_qwen35_values(im);
+    import_expert_values(im);
+}
+
+void import_qwen3next_values(struct import *im)
+{
+    put_delta(im);
     import_expert_values(im);
 }
 

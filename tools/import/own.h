@@ -62,6 +62,7 @@ void import_lfm2_values(struct import *im);
 void import_lfm2moe_values(struct import *im);
 void import_qwen35_values(struct import *im);
 void import_qwen35moe_values(struct import *im);
+void import_qwen3next_values(struct import *im);
 void import_nanbeige_values(struct import *im);
 void import_qwen2vl_values(struct import *im);
 void import_qwen3vl_values(struct import *im);

@@ -28,6 +28,7 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'T': return 2 * im->n_embd;
     case 'R': return 2 * im->n_head * im->head_dim;
     case 'N': return im->delta.v_heads;
+    case '5': return 2 * im->delta.v_heads;
     case 'Y': return im->delta.dim;
     case 'Z': return im->delta.v_heads * im->delta.dim;
     case 'C': return (2 * im->delta.k_heads + im->delta.v_heads) * im->delta.dim;
@@ -101,6 +102,17 @@ static uint64_t source_head(const struct import *im, uint64_t j)
     return j % keys * (im->delta.v_heads / keys) + j / keys;
 }
 
+/* The row that becomes row r of queries, keys and values, or of z. */
+static uint64_t qkvz_row(const struct import *im, bool z, uint64_t r)
+{
+    uint64_t dim = im->delta.dim, keys = im->delta.k_heads, of_one = im->delta.v_heads / keys,
+             head = r / dim, unit = 2 + 2 * of_one; /* heads of a group */
+    if (!z && head < 2 * keys)
+        return (head % keys * unit + head / keys) * dim + r % dim;
+    head -= z ? 0 : 2 * keys;
+    return (head / of_one * unit + 2 + (z ? of_one : 0) + head % of_one) * dim + r % dim;
+}
+
 /* The row of the tensor in the folder that becomes row r. */
 static uint64_t source_row(const struct import *im, const struct import_target *t, uint64_t r)
 {
@@ -112,6 +124,8 @@ static uint64_t source_row(const struct import *im, const struct import_target *
         bool turned = im->arch->permuted && head < q + kv;
         return (group * (of_one + 2) + place) * e + (turned ? x % 2 * (e / 2) + x / 2 : x);
     }
+    if (t->rule->how & IMPORT_QKVZ)
+        return qkvz_row(im, t->rule->shape[0] == 'Z', r);
     if (t->rule->how & (IMPORT_GATE | IMPORT_UP)) {
         uint64_t half = t->ne[1];
         return r / half * 2 * half + (t->rule->how & IMPORT_UP ? half : 0) + r % half;

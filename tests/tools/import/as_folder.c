@@ -27,7 +27,8 @@ enum how {
     V_COLUMNS,
     WIDENED,
     TURNED,
-    TURNED_WITH_UP
+    TURNED_WITH_UP,
+    QKVZ
 };
 
 #define ROTATED_ARCHS                                                                              \
@@ -208,6 +209,14 @@ static const struct {
     {" gemma4 ", "pre_ffw_norm_2", "pre_feedforward_layernorm_2", AS_IT_IS},
     {" gemma4 ", "post_ffw_norm_1", "post_feedforward_layernorm_1", AS_IT_IS},
     {" gemma4 ", "post_ffw_norm_2", "post_feedforward_layernorm_2", AS_IT_IS},
+    {" qwen3next ", "attn_qkv", "linear_attn.in_proj_qkvz", QKVZ},
+    {" qwen3next ", "attn_gate", "", IN_GATE},
+    {" qwen3next ", "ssm_ba", "linear_attn.in_proj_ba", AS_IT_IS},
+    {" qwen3next ", "ssm_conv1d", "linear_attn.conv1d", AS_IT_IS},
+    {" qwen3next ", "ssm_a", "linear_attn.A_log", AS_IT_IS},
+    {" qwen3next ", "ssm_dt", "linear_attn.dt_bias", AS_IT_IS},
+    {" qwen3next ", "ssm_norm", "linear_attn.norm", AS_IT_IS},
+    {" qwen3next ", "ssm_out", "linear_attn.out_proj", AS_IT_IS},
     {" qwen35 qwen35moe ", "attn_qkv", "linear_attn.in_proj_qkv", V_ROWS},
     {" qwen35 qwen35moe ", "attn_gate", "linear_attn.in_proj_z", V_ROWS},
     {" qwen35 qwen35moe ", "ssm_alpha", "linear_attn.in_proj_a", V_ROWS},
@@ -477,7 +486,7 @@ static void put_numbers(struct out *out, const struct toy *t, const struct tft_t
                         const char *name, uint64_t first, uint64_t step, uint64_t n)
 {
     uint32_t size = from->type == TFT_F32 ? 4 : 2;
-    bool less = is_in(" gemma gemma2 gemma3 qwen35 qwen35moe nemotron ", t->arch) &&
+    bool less = is_in(" gemma gemma2 gemma3 qwen35 qwen35moe qwen3next nemotron ", t->arch) &&
                 strstr(name, "norm") && !strstr(name, "bias") && !strstr(name, "linear_attn.norm"),
          decay = strstr(name, "A_log");
     float by = multiplier_of(t, name, first / from->ne[0]);
@@ -581,6 +590,18 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
                 put_numbers(out, t, from, name, x * rows * cols + c, cols, rows);
         return;
     }
+    if (how == QKVZ) { /* up: z */
+        uint64_t keys = out->heads.keys, of_one = out->heads.values / keys,
+                 n = out->heads.dim * cols; /* numbers of a head */
+        put_head(out, name, from->type, 1, rows + up->ne[1], cols, false, from->bytes + up->bytes);
+        for (uint64_t k = 0; k < keys; k++) {
+            put_numbers(out, t, from, name, k * n, 1, n);
+            put_numbers(out, t, from, name, (keys + k) * n, 1, n);
+            put_numbers(out, t, from, name, (2 * keys + k * of_one) * n, 1, of_one * n);
+            put_numbers(out, t, up, name, k * of_one * n, 1, of_one * n);
+        }
+        return;
+    }
     if (how == WITH_UP) {
         put_head(out, name, from->type, matrices, 2 * rows, cols, false, 2 * from->bytes);
         for (uint64_t x = 0; x < 2 * matrices; x++)
@@ -614,7 +635,11 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
 static const struct tft_tensor *up_of(const struct tft_source *s, const char *gate)
 {
     char name[64];
-    const char *at = strstr(gate, "gate");
+    const char *at = strstr(gate, "gate"), *qkv = strstr(gate, "attn_qkv");
+    if (qkv) { /* of a delta net: z */
+        snprintf(name, sizeof name, "%.*sattn_gate.weight", (int)(qkv - gate), gate);
+        return tft_source_tensor(s, name);
+    }
     if (!at)
         return NULL;
     snprintf(name, sizeof name, "%.*sup%s", (int)(at - gate), gate, at + 4);
@@ -833,7 +858,7 @@ static void put_gemma4(FILE *f, const struct toy *t)
 static void put_own_experts(FILE *f, const struct toy *t)
 {
     bool other = t->numbers; /* than the usual numbers */
-    if (is(t, "qwen35moe"))
+    if (is_in(" qwen35moe qwen3next ", t->arch))
         fputs("\"linear_conv_kernel_dim\":4,\"linear_num_key_heads\":2,"
               "\"linear_num_value_heads\":4,\"linear_key_head_dim\":32,"
               "\"linear_value_head_dim\":32,\"full_attention_interval\":2,\"num_experts\":5,"
@@ -1148,6 +1173,7 @@ static const struct {
     {"minicpm3", "MiniCPM3ForCausalLM", "silu"},
     {"gemma3n", "Gemma3nForCausalLM", "gelu_pytorch_tanh"},
     {"qwen35moe", "Qwen3_5MoeForConditionalGeneration", "silu"},
+    {"qwen3next", "Qwen3NextForCausalLM", "silu"},
 };
 
 static void write_config(const struct toy *t, const struct tft_source *s, const char *path)
