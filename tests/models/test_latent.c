@@ -5,6 +5,7 @@
 
 #include "caches.h"
 #include "latent_toys.h"
+#include "model/parts.h"
 #include "tools/pack/pack.h"
 #include "tools/quantize/tune/tune.h"
 #include "w8a8.h"
