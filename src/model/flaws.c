@@ -44,9 +44,10 @@ static struct tft_mat matrix(const struct tft_model *m, size_t i)
     if (at < DENSE_MATS)
         return after[at - TFT_READS]->w;
     at -= DENSE_MATS;
-    if (!tft_layer_has_experts(b))
+    const struct tft_mat *w = &of_expert[at % EXPERT_MATS]->w;
+    if (!tft_layer_has_experts(b) || !w->rows) /* experts may have no gate */
         return (struct tft_mat){0};
-    return tft_mat_expert(&of_expert[at % EXPERT_MATS]->w, (uint32_t)(at / EXPERT_MATS));
+    return tft_mat_expert(w, (uint32_t)(at / EXPERT_MATS));
 }
 
 /* Stops at the first flaw in the thread's share of each matrix. */

@@ -172,6 +172,7 @@ static const struct toy dense_toys[] = {
      .n_rot = 8,
      .type = TFT_F32},
     {.arch = "qwen3next",
+     .seed = 4, /* rounding makes few tokens choose other experts */
      .n_vocab = 40,
      .n_ctx = 1200,
      .n_embd = 64,

@@ -445,6 +445,7 @@ static void put_head(struct conversion *c)
 {
     if (c->file.pass == WRITE_DATA) {
         c->stats.untransformed = true; /* the head's input is neither smoothed nor rotated */
+        input_stats_begin(&c->stats, NULL); /* the last layer may lack a half */
         layers_run_head(&c->y);
         if (!failed(c))
             finish_input(c, c->m->n_layer * TFT_LAYER_INPUTS);

@@ -407,7 +407,7 @@ static uint64_t v_row_of(struct heads h, uint64_t n, uint64_t r)
 /* The row of the GGUF file's tensor that is row r of the folder's. */
 static uint64_t row_of(const struct toy *t, enum how how, uint64_t r)
 {
-    uint32_t e = t->head_dim;
+    uint32_t e = t->head_dim ? t->head_dim : 1; /* 0: no attention */
     uint64_t head = r / e, x = r % e;
     if (how == ROTATED) /* first all first partners of a head, then all second ones */
         return head * e + (x < e / 2 ? 2 * x : 2 * (x - e / 2) + 1);
