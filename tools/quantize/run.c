@@ -141,8 +141,8 @@ static enum tft_status try_start(struct quantize_run *run, struct job_made *tria
     return status;
 }
 
-/* The work of the first candidate in that of another: it has a run of the float model before it, and
-   a search for ranges after it. */
+/* The work of the first candidate, in units of another one's: it has a run of the float model
+   before it, and a search for ranges after it. */
 #define FIRST 4.0
 
 /* Tries each candidate. A prefix of words makes the model expect other text. *best: the prefix of

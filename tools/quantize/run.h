@@ -37,8 +37,9 @@ struct quantize_run {
 };
 
 /* begin opens the model and applies the options, make does the rest of tft_quantize: call it if
-   begin succeeded. Both return run->status. Strings of `given`, and err, must outlive the run. quantize_run_free must follow, also on
-   failure; until then the run has the results of the steps that are done. */
+   begin succeeded. Both return run->status. Strings of `given`, and err, must outlive the run.
+   quantize_run_free must follow, also on failure; until then the run has the results of the steps
+   that are done. */
 enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, const char *out,
                                    const struct tft_quantize_opts *given,
                                    const struct quantize_lab *lab, struct tft_error *err);

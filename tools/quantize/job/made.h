@@ -11,7 +11,7 @@
 struct job_made {
     struct job *j;
     struct tft_new_file *temp; /* of quantize_temp; NULL: none */
-    struct tft_model *model;    /* opened from the temporary file, with the changed prefix; or NULL */
+    struct tft_model *model;    /* opened from that file, with the changed prefix; or NULL */
     uint16_t *rows;             /* of the changed prefix, as the file will give them; or NULL */
     struct rewrite change;
     bool changed;

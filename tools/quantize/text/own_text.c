@@ -23,8 +23,8 @@ static const char TOOLS[] =
     "\"The current weather of a city\",\"parameters\":{\"type\":\"object\",\"properties\":{"
     "\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}},{\"type\":\"function\","
     "\"function\":{\"name\":\"calculator\",\"description\":\"Computes an expression\","
-    "\"parameters\":{\"type\":\"object\",\"properties\":{\"expression\":{\"type\":\"string\"}},\"required\":["
-    "\"expression\"]}}}]";
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"expression\":{\"type\":\"string\"}},"
+    "\"required\":[\"expression\"]}}}]";
 
 /* ------------------------------------------------------------------------------------- messages */
 
