@@ -100,8 +100,9 @@ class Campaign:
         with open(self.path("tools"), "w", encoding="utf-8") as f:
             json.dump([{"type": "function", "command": ["true"], "function": {
                 "name": "f", "description": "x" * 1022, "parameters": {"type": "object"}}}], f)
-        for name, setting in (("f32", "endless=1"), ("q8_0", "type=q8_0")):
-            subprocess.run([self.toy, "write", self.path(name), setting], check=True)
+        for name, *settings in (("f32", "endless=1"), ("q8_0", "type=q8_0"),
+                                ("server", "endless=1", "ctx=2048")):  # for long requests
+            subprocess.run([self.toy, "write", self.path(name), *settings], check=True)
         self.run_plainly(*self.quantize("w8a8", "--intact-system=Be brief", "--template=chatml",
                                         "--kv=tuffet:group=16,window=16"))
         self.run_plainly("pack", self.path("q8_0"), "-o", self.path("packed"))

@@ -145,7 +145,7 @@ class ServerParts:
 
     def __init__(self, campaign):
         self.c = campaign
-        self.model = campaign.path("f32")
+        self.model = campaign.path("server")
         self.args = [self.model, "--template=chatml", "--slots=4", "-t1"]
         self.sweeps, self.hostile_server = self.sweep(), None
 
