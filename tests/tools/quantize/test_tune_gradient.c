@@ -10,6 +10,7 @@
 #include "piece_toys.h"
 #include "tools/quantize/quantize.h"
 #include "random.h"
+#include "tools/quantize/tune/attention.h"
 #include "tools/quantize/tune/sequence_loss.h"
 #include "tune_rounding.h"
 #include "tune_toys.h"
@@ -171,6 +172,91 @@ static void pieces(void **state)
     }
 }
 
+/* Queries of the second tile alone have a gradient: rows far enough before the tile get all of
+   theirs from it, later rows none. */
+static void far_rows(void **state)
+{
+    enum { FAR = 5, FIRST = 32, WIDTH = 4 * 32 };
+    static double q[N * WIDTH], k[N * WIDTH], v[N * WIDTH], dy[N * WIDTH], prefix[4][2 * WIDTH],
+        d[5][N * WIDTH];
+    (void)state;
+    struct tft_model *m = quantized(&toys[0]);
+    size_t heads = (size_t)m->n_head * m->head_dim, width = (size_t)m->n_head_kv * m->head_dim,
+           zeros = 0;
+    struct attention *a = attention_open(m, 2, N, 1);
+    assert_true(heads <= WIDTH);
+    for (size_t i = 0; i < N * WIDTH; i++) {
+        q[i] = (double)random_normal();
+        k[i] = (double)random_normal();
+        v[i] = (double)random_normal();
+        dy[i] = i < FIRST * heads ? 0 : (double)random_normal();
+    }
+    struct attention_rows x = {
+        .q = q, .k = k, .v = v, .prefix_k = prefix[0], .prefix_v = prefix[1]};
+    struct attention_gradients g = {.q = d[0],
+                                    .k = d[1],
+                                    .v = d[2],
+                                    .prefix_k = prefix[2],
+                                    .prefix_v = prefix[3],
+                                    .far_k = d[3],
+                                    .far_v = d[4],
+                                    .far = FAR};
+    attention_back(a, &g, dy, &x, N);
+    for (size_t i = 0; i < N * width; i++) {
+        bool far = i / width + FAR <= FIRST;
+        assert_true(d[3][i] == (far ? d[1][i] : 0));
+        assert_true(d[4][i] == (far ? d[2][i] : 0));
+        zeros += far && d[1][i] == 0;
+    }
+    assert_int_equal(zeros, 0);
+    attention_close(a);
+    tft_model_close(m);
+}
+
+static void count_rows(void *user, uint32_t l, const double *k, const double *v,
+                       const double *far_k, const double *far_v)
+{
+    *(unsigned *)user |= 1u << l;
+    assert_true(k && v && far_k && far_v);
+}
+
+/* The gradient of -log p of a token that the model draws is 0 on average, unlike that of a token of
+   the text. */
+static void drawn_tokens(void **state)
+{
+    enum { TRIES = 100 };
+    (void)state;
+    unsigned seen = 0;
+    struct tft_model *m = quantized(&toys[0]);
+    struct block_watch watch = {.far = 5, .take = count_rows, .user = &seen};
+    struct problem p = {.n = sequence_params(m), .s = sequence_open(m, N, 0, 1)};
+    p.params = malloc(p.n * sizeof *p.params);
+    p.gradient = malloc(p.n * sizeof *p.gradient);
+    double *mean = calloc(p.n, sizeof *mean), one = 0, all = 0;
+    toy_tokens(3, toys[0].n_vocab, p.token, N);
+    for (size_t i = 0; i < p.n; i++)
+        p.params[i] = (double)random_normal() / 2;
+    for (uint64_t seed = 0; seed < TRIES; seed++) {
+        sequence_watch(p.s, &watch, &seed);
+        memset(p.gradient, 0, p.n * sizeof *p.gradient);
+        assert_true(rounding_begin(ROUND));
+        sequence_run(p.s, p.token, NULL, p.params, p.gradient);
+        for (size_t i = 0; i < p.n; i++) {
+            mean[i] += p.gradient[i] / TRIES;
+            one += p.gradient[i] * p.gradient[i] / TRIES;
+        }
+    }
+    for (size_t i = 0; i < p.n; i++)
+        all += mean[i] * mean[i];
+    assert_true(one > 0 && all < 4 * one / TRIES);
+    assert_int_equal(seen, (1u << toys[0].n_layer) - 1);
+    sequence_close(p.s);
+    tft_model_close(m);
+    free(p.params);
+    free(p.gradient);
+    free(mean);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +264,8 @@ int main(void)
         cmocka_unit_test(prediction_and_quantization_error),
         cmocka_unit_test(layer_outputs),
         cmocka_unit_test(pieces),
+        cmocka_unit_test(far_rows),
+        cmocka_unit_test(drawn_tokens),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -14,6 +14,7 @@ enum { TILE = 32 };
 /* Buffers of one thread. N: tokens of prefix and sequence. */
 struct scratch {
     real *k, *v, *dk, *dv; /* [N, E] of a KV head */
+    real *far_k, *far_v;   /* [N, E] */
     real *q, *dq, *dy;     /* [TILE, E] */
     real *p, *dp;          /* [TILE, N] */
     real *slope;           /* [TILE, N] of the cap of scores, in a model that has one */
@@ -35,7 +36,9 @@ static struct scratch carve(real *at, size_t all, size_t dim)
     s.v = s.k + all * dim;
     s.dk = s.v + all * dim;
     s.dv = s.dk + all * dim;
-    s.q = s.dv + all * dim;
+    s.far_k = s.dv + all * dim;
+    s.far_v = s.far_k + all * dim;
+    s.q = s.far_v + all * dim;
     s.dq = s.q + TILE * dim;
     s.dy = s.dq + TILE * dim;
     s.p = s.dy + TILE * dim;
@@ -49,7 +52,7 @@ struct attention *attention_open(const struct tft_model *m, size_t n_prefix, siz
                                  int n_threads)
 {
     size_t all = n_prefix + n, dim = m->head_dim,
-           each = 4 * all * dim + 3 * TILE * dim + (m->score_cap > 0 ? 4 : 3) * TILE * all, bytes;
+           each = 6 * all * dim + 3 * TILE * dim + (m->score_cap > 0 ? 4 : 3) * TILE * all, bytes;
     struct attention *a = calloc(1, sizeof *a);
     if (!a)
         return NULL;
@@ -167,6 +170,15 @@ static void transpose(real *to, const real *from, size_t rows, size_t cols)
             to[j * rows + i] = from[i * cols + j];
 }
 
+/* The number of the tile's keys that are at least dx->far tokens before its first query; 0 if the
+   caller does not ask for them. */
+static size_t far_keys(const struct attention *a, const struct attention_gradients *dx,
+                       const struct tile *t)
+{
+    size_t end = a->n_prefix + t->from + 1, far = dx->far + t->first;
+    return dx->far_k && end > far ? end - far : 0;
+}
+
 /*
  * With S = scale Q K^T, P = softmax(S), Y = P V:
  *      dV = P^T dY            dP = dY V^T     dS = P (dP - sum_j P dP)
@@ -174,15 +186,18 @@ static void transpose(real *to, const real *from, size_t rows, size_t cols)
  * With P = softmax(c tanh(S / c)), dS has a factor of tanh' = 1 - tanh^2 (Gemma 2, section 2). Keys
  * that a query does not see have P = 0, and so dS = 0.
  */
-static void tile_back(const struct attention *a, const struct scratch *s, real *dq, const real *dy,
+static void tile_back(const struct attention *a, const struct scratch *s,
+                      const struct attention_gradients *dx, const real *dy,
                       const struct attention_rows *x, const struct tile *t)
 {
+    size_t far = far_keys(a, dx, t);
     size_t dim = a->m->head_dim, width = a->m->n_head * dim, at = t->from * width + t->head * dim;
     probabilities(a, s, x, t);
     gather(s->dy, dy + at, width, t->rows, dim);
     matmul_plain(a->m, s->dp, t->keys, s->dy, s->v + t->first * dim, t->rows, t->keys, dim);
     transpose(s->transposed, s->p, t->rows, t->keys);
     matmul_mix(a->m, s->dv + t->first * dim, s->transposed, t->rows, s->dy, t->keys, dim, t->rows);
+    matmul_mix(a->m, s->far_v + t->first * dim, s->transposed, t->rows, s->dy, far, dim, t->rows);
     for (size_t i = 0; i < t->rows; i++) {
         real *p = s->p + i * t->keys, *dp = s->dp + i * t->keys, sum = 0;
         for (size_t j = 0; j < t->keys; j++)
@@ -194,9 +209,10 @@ static void tile_back(const struct attention *a, const struct scratch *s, real *
     }
     memset(s->dq, 0, t->rows * dim * sizeof *s->dq);
     matmul_mix(a->m, s->dq, s->dp, t->keys, s->k + t->first * dim, t->rows, dim, t->keys);
-    scatter(dq + at, width, s->dq, t->rows, dim);
+    scatter(dx->q + at, width, s->dq, t->rows, dim);
     transpose(s->transposed, s->dp, t->rows, t->keys);
     matmul_mix(a->m, s->dk + t->first * dim, s->transposed, t->rows, s->q, t->keys, dim, t->rows);
+    matmul_mix(a->m, s->far_k + t->first * dim, s->transposed, t->rows, s->q, far, dim, t->rows);
 }
 
 /* ------------------------------------------------------------------------------------ all heads */
@@ -249,6 +265,8 @@ static void kv_head(const struct attention_task *task, const struct scratch *s, 
     if (task->dx) {
         memset(s->dk, 0, (m + task->n) * dim * sizeof *s->dk);
         memset(s->dv, 0, (m + task->n) * dim * sizeof *s->dv);
+        memset(s->far_k, 0, (m + task->n) * dim * sizeof *s->far_k);
+        memset(s->far_v, 0, (m + task->n) * dim * sizeof *s->far_v);
     }
     for (struct tile t = {0}; t.from < task->n; t.from += t.rows) {
         t.rows = rows_until_quantization(task->x->coded, t.from, task->n);
@@ -258,7 +276,7 @@ static void kv_head(const struct attention_task *task, const struct scratch *s, 
         see_codes(task, s, at, t.from);
         for (t.head = h * group; t.head < (h + 1) * group; t.head++)
             if (task->dx)
-                tile_back(a, s, task->dx->q, task->dy, task->x, &t);
+                tile_back(a, s, task->dx, task->dy, task->x, &t);
             else
                 tile_run(a, s, task->y, task->x, &t);
     }
@@ -268,6 +286,10 @@ static void kv_head(const struct attention_task *task, const struct scratch *s, 
     scatter_add(task->dx->prefix_v + at, width, s->dv, m, dim);
     scatter(task->dx->k + at, width, s->dk + m * dim, task->n, dim);
     scatter(task->dx->v + at, width, s->dv + m * dim, task->n, dim);
+    if (!task->dx->far_k)
+        return;
+    scatter(task->dx->far_k + at, width, s->far_k + m * dim, task->n, dim);
+    scatter(task->dx->far_v + at, width, s->far_v + m * dim, task->n, dim);
 }
 
 static void run(void *arg, int tid, int n_threads)

@@ -33,6 +33,10 @@ void attention_run(struct attention *a, real *y, const struct attention_rows *x,
    section 3.1). */
 struct attention_gradients {
     real *q, *k, *v, *prefix_k, *prefix_v;
+    /* [n, G, E] the part of k and v that comes from tiles of queries that all are at least `far`
+       tokens after the row; NULL: none */
+    real *far_k, *far_v;
+    size_t far;
 };
 void attention_back(struct attention *a, const struct attention_gradients *dx, const real *dy,
                     const struct attention_rows *x, size_t n);

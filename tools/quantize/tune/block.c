@@ -173,11 +173,21 @@ static void attention_half_back(struct tape *t, const struct tft_layer *b,
                                 const real *dy, const real *x)
 {
     const struct attention_rows in = attention_in(t, b, prefix);
-    const struct attention_gradients out = {t->dq, t->dk, t->dv, dprefix.k, dprefix.v};
+    const struct block_watch *watch = t->watch;
+    const struct attention_gradients out = {.q = t->dq,
+                                            .k = t->dk,
+                                            .v = t->dv,
+                                            .prefix_k = dprefix.k,
+                                            .prefix_v = dprefix.v,
+                                            .far_k = watch ? t->far_k : NULL,
+                                            .far_v = t->far_v,
+                                            .far = watch ? watch->far : 0};
     dy = add_back(t, dy, t->y, &b->attn_post_norm);
     matmul_back(t->matmul, t->da, dy, t->n, &b->o, false);
     quantize_back(t, t->da, t->a, t->q_width, &b->o);
     attention_back(t->attention, &out, t->da, &in, t->n);
+    if (watch)
+        watch->take(watch->user, (uint32_t)(b - t->m->layer), t->k, t->v, t->far_k, t->far_v);
     each_row(t, t->n, queries_and_keys_back_row, b);
     matmul_back(t->matmul, t->dh, t->dq0, t->n, &b->q, false);
     matmul_back(t->matmul, t->dh, t->dk0, t->n, &b->k, true);

@@ -16,6 +16,15 @@ struct prefix_rows {
     real *k, *v;
 };
 
+/* Sees the keys (after RoPE) and values of each block during block_back, [n, G, E], and their
+   gradients from queries at least `far` tokens later: attention_gradients.far_k and .far_v. */
+struct block_watch {
+    size_t far;
+    void (*take)(void *user, uint32_t l, const real *k, const real *v, const real *far_k,
+                 const real *far_v);
+    void *user;
+};
+
 /* x, y: [n, D] the residual stream before and after block l. Returns the sum of |x - q(x)|^2 over
    the inputs of its linear layers. */
 double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y, const real *x);

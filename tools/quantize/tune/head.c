@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "base/exp_log.h"
+#include "base/splitmix64.h"
 #include "tools/quantize/tune/tape.h"
 
 /* Rows of logits. */
 struct logit_rows {
     const int32_t *next; /* the token after each row's */
+    size_t first;        /* the number of the first row */
     size_t total;        /* rows in the mean of the loss */
 };
 
@@ -20,6 +22,19 @@ static void finish(const struct tft_model *m, real *x, size_t n)
         x[j] = row_softcap(x[j], (real)m->logit_cap);
 }
 
+/* The token at a random place of the softmax of x: [n]. */
+static size_t draw(const real *x, size_t n, real max, uint64_t seed, size_t row)
+{
+    uint64_t state = seed ^ row * 0xd1342543de82ef95;
+    double u = (double)(tft_splitmix64(&state) >> 11) * 0x1p-53, sum = 0, at = 0;
+    size_t j = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)real_exp(x[i] - max);
+    for (at = (double)real_exp(x[0] - max); j + 1 < n && at <= u * sum; j++)
+        at += (double)real_exp(x[j + 1] - max);
+    return j;
+}
+
 /*
  * Row i of the logits becomes the gradient of the loss with respect to the head's products, and
  * t->error[i] the row's -log p. With z the logits, p their softmax and w the next token:
@@ -30,13 +45,15 @@ static void logit_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct logit_rows *g = arg;
     const struct tft_model *m = t->m;
-    size_t n = m->n_vocab, want = (size_t)g->next[i];
+    size_t n = m->n_vocab;
     real *x = t->logits + i * n, scale = (real)m->logit_scale, cap = (real)m->logit_cap;
     double sum = 0;
     finish(m, x, n);
-    real max = x[0], at = x[want], at_slope = scale * row_softcap_slope(at, cap);
+    real max = x[0];
     for (size_t j = 1; j < n; j++)
         max = x[j] > max ? x[j] : max;
+    size_t want = t->drawn ? draw(x, n, max, *t->drawn, g->first + i) : (size_t)g->next[i];
+    real at = x[want], at_slope = scale * row_softcap_slope(at, cap);
     for (size_t j = 0; j < n; j++) {
         real p = real_exp(x[j] - max);
         sum += (double)p;
@@ -61,7 +78,7 @@ double head_run(struct tape *t, const int32_t *token, const real *x, real *dx)
         size_t step = choose_affine(t, t->h + i * d, n, d, m->output.in);
         matmul_take(t->matmul, t->h + i * d, n, d, t->affine, step);
         matmul_run(t->matmul, t->logits, &m->output, false);
-        each_row(t, n, logit_row, &(struct logit_rows){token + i + 1, total});
+        each_row(t, n, logit_row, &(struct logit_rows){token + i + 1, i, total});
         for (size_t j = 0; j < n; j++)
             loss += t->error[j];
         if (!dx)

@@ -59,6 +59,12 @@ void sequence_close(struct sequence *s)
     free(s);
 }
 
+void sequence_watch(struct sequence *s, const struct block_watch *watch, const uint64_t *seed)
+{
+    s->tape->watch = watch;
+    s->tape->drawn = seed;
+}
+
 /* tft_embed in `real`. */
 static void embed(const struct sequence *s, const int32_t *token)
 {

@@ -27,6 +27,11 @@ struct sequence;
 struct sequence *sequence_open(const struct tft_model *m, size_t n, real lambda, int n_threads);
 void sequence_close(struct sequence *s);
 
+/* For the runs that follow: watch sees each block of a run with a gradient. The first loss is then
+   -log p of tokens that the model draws from its own predictions, with the numbers of seed, so that
+   the mean of squared gradients is the Fisher information. Both must stay valid. */
+void sequence_watch(struct sequence *s, const struct block_watch *watch, const uint64_t *seed);
+
 /* Number of a prefix's keys and values: [2, n_layer, n_prefix, G, E], keys first. */
 size_t sequence_params(const struct tft_model *m);
 

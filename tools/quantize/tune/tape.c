@@ -136,7 +136,7 @@ static void layout(struct tape *t, struct tft_arena *a)
                      {&t->q, q},   {&t->a, q},  {&t->da, q}, {&t->dq, q},  {&t->dq0, q},
                      {&t->k0, kv}, {&t->k, kv}, {&t->v, kv}, {&t->dk, kv}, {&t->dk0, kv},
                      {&t->dv, kv}, {&t->g, f},  {&t->u, f},  {&t->c, f},   {&t->dc, f},
-                     {&t->dg, f},  {&t->du, f}, {&t->dout, d}};
+                     {&t->dg, f},  {&t->du, f}, {&t->dout, d}, {&t->far_k, kv}, {&t->far_v, kv}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i].at = tft_arena_take(a, n, all[i].width * sizeof(real));
     size_t apart = tft_model_adds_y(m) ? n : 0;

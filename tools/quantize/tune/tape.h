@@ -11,6 +11,8 @@
 /* Rows of logits computed at a time. */
 enum { LOGITS = 128 };
 
+struct block_watch;
+
 struct tape {
     const struct tft_model *m;
     size_t n, n_prefix;
@@ -21,6 +23,9 @@ struct tape {
     struct attention *attention;
     struct coded_rows *coded_rows;
     struct heads *heads;
+    const struct block_watch *watch; /* NULL: none */
+    const uint64_t *drawn; /* the seed of next tokens that the model draws, in place of the text's;
+                              NULL: the text's */
     void *memory; /* of all buffers below */
 
     struct tft_affine *affine; /* [n] of the current input */
@@ -36,6 +41,7 @@ struct tape {
     real *dh, *dy, *dout;   /* [n, D] */
     real *da, *dq, *dq0;    /* [n, H E] */
     real *dk, *dk0, *dv;    /* [n, G E] */
+    real *far_k, *far_v;    /* [n, G E] */
     real *dc, *dg, *du;     /* [n, F] */
     real *logits;           /* [LOGITS, V] */
 };
