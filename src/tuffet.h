@@ -536,10 +536,13 @@ struct tft_session_opts {
  *      skvq              2@token     2@token   the newest 128 and the  SKVQ
  *                                              first 5
  *      tuffet            2@mixed     2@token   the newest 128          2 bits on average
+ *      fisher            1.5@fisher  1.5       the newest 64 and the   1.5 bits on average
+ *                                    @fisher   first 4
  *
  * skvq needs a file that `tuffet quantize --kv` calibrated for it; "skvq:reorder=none,clip=zero"
  * runs on any file. tuffet (and every @mixed cache) needs a file in which tuffet quantize recorded
- * the importance of the channels.
+ * the importance of the channels. fisher needs a file that `tuffet quantize --kv fisher` made, and
+ * runs on the CPU alone.
  *
  *      knob             value
  *      k, v             BITS@AXIS of the keys, of the values; either half may be left out
@@ -549,6 +552,9 @@ struct tft_session_opts {
  *                       token: each token has a scale, which `group` channels share
  *                       mixed: as channel, and each channel has 1 to 4 bits by its importance; BITS
  *                       is their average, any number from 1 to 4. Keys only.
+ *                       fisher: each channel has 0 to 4 bits by the cost of an error, each token a
+ *                       gain. Keys and values both, with the same BITS, any number from 0.25 to 4:
+ *                       the average over all layers, keys and values, gains included.
  *      bits             BITS of keys and values
  *      high,low,lk,lv   asymkv alone: HIGH bits for keys in the first LK layers and values in the
  *                       first LV, LOW bits in the others: k=HIGHxLK/LOW,v=HIGHxLV/LOW
@@ -576,7 +582,8 @@ struct tft_session_opts {
  *      sinks            the first N tokens stay f16 too (0; 4 in a session that slides and
  *                       has no prefix)
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
- *                       and window. A session without a filter refuses it.
+ *                       and window. A session without a filter refuses it, but with @fisher it
+ *                       names special tokens.
  *      prefill          N: quantize nothing until the prompt exceeds N tokens, then catch up (0).
  *                       Takes f16 slots for N tokens.
  *                       prompt: the same until tft_prompt_end. Takes f16 slots for the session's

@@ -1,18 +1,38 @@
 /* Blocks of codes: the addresses of their records, and their form for kernels. */
-#include "kv.h"
+#include "fisher.h"
 
 #include <math.h>
 #include <string.h>
 
+static const struct tft_fisher_head *fisher_of(const struct tft_kv_layer *y, uint32_t head,
+                                               enum tft_kv_which which)
+{
+    return y->fisher[which] ? &y->fisher[which][head] : NULL;
+}
+
+size_t tft_kv_record_bytes(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                           enum tft_kv_which which)
+{
+    const struct tft_kv_layer *y = &kv->layer[layer];
+    const struct tft_fisher_head *h = fisher_of(y, head, which);
+    return h ? h->codes : which == TFT_KV_K ? y->k_bytes : y->v_bytes;
+}
+
 char *tft_kv_key_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b)
 {
     const struct tft_kv_layer *y = &kv->layer[layer];
+    const struct tft_fisher_head *h = fisher_of(y, head, TFT_KV_K);
+    if (h)
+        return tft_fisher_block(kv, h, b).codes;
     return kv->codes + y->k_at + ((size_t)head * kv->n_blocks + b) * y->k_bytes;
 }
 
 char *tft_kv_value_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b)
 {
     const struct tft_kv_layer *y = &kv->layer[layer];
+    const struct tft_fisher_head *h = fisher_of(y, head, TFT_KV_V);
+    if (h)
+        return tft_fisher_block(kv, h, b).codes;
     return kv->codes + y->v_at + ((size_t)head * kv->n_blocks + b) * y->v_bytes;
 }
 
@@ -72,11 +92,19 @@ struct tft_coded tft_kv_value_codes(const struct tft_kv *kv, const struct tft_ke
     return c;
 }
 
+static void drop_gains(const struct tft_kv *kv, const struct tft_fisher_head *h, uint32_t used,
+                       uint32_t n)
+{
+    memmove(tft_fisher_block(kv, h, 0).gains, tft_fisher_block(kv, h, n).gains,
+            (size_t)(used - n) * TFT_FISHER_GAIN_BYTES);
+}
+
 void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)
 {
-    const struct tft_kv_layer *y = &kv->layer[layer];
     memmove(tft_kv_key_record(kv, layer, head, 0), tft_kv_key_record(kv, layer, head, n),
-            (kv->at[TFT_KV_K].blocks - n) * y->k_bytes);
+            (kv->at[TFT_KV_K].blocks - n) * tft_kv_record_bytes(kv, layer, head, TFT_KV_K));
     memmove(tft_kv_value_record(kv, layer, head, 0), tft_kv_value_record(kv, layer, head, n),
-            (kv->at[TFT_KV_V].blocks - n) * y->v_bytes);
+            (kv->at[TFT_KV_V].blocks - n) * tft_kv_record_bytes(kv, layer, head, TFT_KV_V));
+    for (enum tft_kv_which i = 0; tft_kv_is_fisher(&kv->policy) && i < TFT_KV_SIDES; i++)
+        drop_gains(kv, &kv->layer[layer].fisher[i][head], kv->at[i].blocks, n);
 }

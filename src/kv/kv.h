@@ -69,6 +69,8 @@ struct tft_kv_shape {
     const int32_t *key_order;     /* [n_layer, G, E], for a policy with `reorder`; else NULL */
     const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED
                                      clips; else NULL */
+    const float *fisher[TFT_KV_SIDES]; /* [n_layer, G, rows, E] tables of fisher.h, for FISHER keys
+                                          and values; else NULL */
 };
 
 /*
@@ -92,6 +94,8 @@ struct tft_kv_layer {
     uint16_t *channel;       /* [G, E] the order of a key's channels in blocks: by bits, or the
                                 file's order. NULL: unchanged */
     const float *clip[2];    /* [G, groups] of keys and of values, for CALIBRATED clips */
+    struct tft_fisher_head *fisher[TFT_KV_SIDES]; /* [G] for FISHER keys and values, with the places
+                                                     and sizes of records; else NULL */
 };
 
 /*
@@ -406,11 +410,14 @@ const uint16_t *tft_kv_f16_keys(const struct tft_kv *kv, uint32_t layer, uint32_
 const uint16_t *tft_kv_f16_values(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                                   uint32_t b);
 
-/* The start of the record of block b. */
+/* The start of the record of block b, and the size of a record; FISHER: of its codes. */
 char *tft_kv_key_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
 char *tft_kv_value_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+size_t tft_kv_record_bytes(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                           enum tft_kv_which which);
 
-/* The number of scales, and of mids, of a block of keys or values of a head of `dim` channels. */
+/* The number of scales, and of mids, of a block of keys or values of a head of `dim` channels;
+   FISHER: of gains. */
 size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side, uint32_t dim);
 
 /* `dim` channels of a head rounded up to whole panels; their groups that share a scale. */

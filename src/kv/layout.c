@@ -1,5 +1,5 @@
 /* The size and memory layout of a cache. */
-#include "kv.h"
+#include "fisher.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,6 +28,8 @@ uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity
 
 size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side, uint32_t dim)
 {
+    if (side->axis == TFT_KV_FISHER)
+        return kv->block;
     return side->axis == TFT_KV_TOKEN ? (size_t)tft_kv_groups(kv, dim) * kv->block : dim;
 }
 
@@ -60,6 +62,8 @@ static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l, uint32_
 {
     const struct tft_kv_side *k = &kv->policy.k, *v = &kv->policy.v;
     struct tft_kv_layer y = {.k_bits = tft_kv_held(k, l), .v_bits = tft_kv_held(v, l)};
+    if (tft_kv_is_fisher(&kv->policy)) /* records differ by head */
+        return y;
     if (y.k_bits != TFT_KV_BITS_F16) {
         if (k->axis == TFT_KV_MIXED)
             y.mixed = (uint32_t)lrintf(tft_kv_bits(k, l) * (float)(dim / TFT_QUAD));
@@ -102,6 +106,8 @@ uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_k
 {
     struct tft_kv kv = {.policy = *policy, .block = tft_kv_block(policy)};
     uint64_t bytes = 0;
+    if (tft_kv_is_fisher(policy))
+        return tft_fisher_block_bytes(shape, tft_fisher_price(shape, tft_kv_bits(&policy->k, 0)));
     for (uint32_t l = 0; l < shape->n_layer; l++) {
         struct tft_kv_heads own = heads_of(shape, l);
         if (window_of(shape, l))
@@ -204,6 +210,8 @@ static void layout_owners(struct tft_kv *kv, struct tft_arena *a)
 
 static void layout_blocks(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape)
 {
+    bool fisher = tft_kv_is_fisher(&kv->policy);
+    float price = fisher ? tft_fisher_price(shape, tft_kv_bits(&kv->policy.k, 0)) : 0;
     struct tft_kv_layer *layers = tft_arena_take(a, kv->n_layer, sizeof *layers);
     size_t used = 0, host = 0;
     for (uint32_t l = 0; l < kv->n_layer; l++) {
@@ -221,6 +229,8 @@ static void layout_blocks(struct tft_kv *kv, struct tft_arena *a, const struct t
             !tft_mul(records, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
             a->failed = true;
         y.v_at = y.k_at + records * y.k_bytes;
+        for (enum tft_kv_which i = 0; fisher && coded && i < TFT_KV_SIDES; i++)
+            y.fisher[i] = tft_fisher_layout(a, shape, i, l, price, kv->n_blocks, &used);
         host = l < kv->n_host ? used : host;
         if (layers)
             layers[l] = y;

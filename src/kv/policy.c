@@ -22,6 +22,7 @@ static const struct {
     {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,"
              "reorder=calibrated,clip=calibrated"},
     {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
+    {"fisher", "k=1.5@fisher,v=1.5@fisher,retain=window:64,sinks=4"},
 };
 
 /* ---- parsing values */
@@ -103,11 +104,15 @@ static unsigned held_as(float bits)
 unsigned tft_kv_held(const struct tft_kv_side *s, uint32_t layer)
 {
     float bits = tft_kv_bits(s, layer);
+    if (s->axis == TFT_KV_FISHER)
+        return TFT_BITS_4;
     return s->axis == TFT_KV_MIXED && bits != 16 ? (unsigned)TFT_BITS_4 : held_as(bits);
 }
 
 static bool can_have(enum tft_kv_axis axis, float bits)
 {
+    if (axis == TFT_KV_FISHER)
+        return bits >= 0.25f && bits <= 4;
     return axis == TFT_KV_MIXED ? (bits >= 1 && bits <= 4) || bits == 16 : held_as(bits) < N_BITS;
 }
 
@@ -140,10 +145,10 @@ static bool set_runs(struct tft_kv_side *s, struct piece a)
 
 static bool set_side(struct tft_kv_side *s, struct piece a)
 {
-    static const char *const axes[] = {"channel", "token", "mixed"};
+    static const char *const axes[] = {"channel", "token", "mixed", "fisher"};
     struct piece axis, bits = cut(a, '@', &axis);
     unsigned which = s->axis;
-    if (axis.s && !one_of(axis, axes, 3, &which))
+    if (axis.s && !one_of(axis, axes, 4, &which))
         return false;
     s->axis = (enum tft_kv_axis)which;
     return bits.n ? set_runs(s, bits) : axis.s != NULL;
@@ -247,9 +252,12 @@ static const struct {
     const char *takes;
 } knobs[] = {
     {"k", set_k,
-     "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2"},
-    {"v", set_v, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or such by layer, 3x4/2"},
-    {"bits", set_bits, "1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2"},
+     "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2, "
+     "or 0.25..4@fisher"},
+    {"v", set_v,
+     "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or such by layer, 3x4/2, or 0.25..4@fisher"},
+    {"bits", set_bits,
+     "1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, or 0.25..4 with @fisher"},
     {"high", set_high, "1, 1.5, 2, 3, 4, 8 or 16"},
     {"low", set_low, "1, 1.5, 2, 3, 4, 8 or 16"},
     {"lk", set_lk, "a number of layers"},
@@ -334,8 +342,27 @@ static const struct tft_kv_side *short_window(const struct tft_kv_policy *p)
     return NULL;
 }
 
+/* What a FISHER policy cannot have, as a line; NULL: it is valid, or not FISHER. */
+static const char *fisher_fault(const struct tft_kv_policy *p)
+{
+    bool k = p->k.axis == TFT_KV_FISHER, v = p->v.axis == TFT_KV_FISHER;
+    if (!k && !v)
+        return NULL;
+    if (k != v)
+        return "keys and values are both @fisher, or neither";
+    if (p->k.run[0].layers != TFT_KV_REST || p->v.run[0].layers != TFT_KV_REST ||
+        p->k.run[0].bits != p->v.run[0].bits)
+        return "@fisher takes one number of bits for all layers, keys and values: bits=1.5";
+    if (tft_kv_split(p))
+        return "@fisher takes retain, not a different kr and vr";
+    if (p->f8 || p->reorder || p->clip != TFT_KV_WHOLE)
+        return "@fisher has no scales, clip or reorder";
+    return NULL;
+}
+
 static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *err)
 {
+    const char *fault = fisher_fault(p);
     const struct tft_kv_run *k = odd_run(&p->k), *v = odd_run(&p->v);
     if (p->v.axis == TFT_KV_MIXED)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's values cannot be mixed");
@@ -343,6 +370,8 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s cannot have %g bits",
                         !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
                         (double)(k ? k : v)->bits);
+    if (fault)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache: %s", fault);
     if ((p->reorder || p->clip == TFT_KV_CALIBRATED) &&
         (p->k.axis != TFT_KV_TOKEN || p->v.axis != TFT_KV_TOKEN))
         return tft_fail(
@@ -411,7 +440,7 @@ enum tft_status tft_kv_check(const char *kv, bool filter, struct tft_error *err)
 {
     struct tft_kv_policy p;
     enum tft_status status = tft_kv_parse(&p, kv, err);
-    if (status == TFT_OK && p.keep && !filter)
+    if (status == TFT_OK && p.keep && !filter && !tft_kv_is_fisher(&p))
         return tft_fail(err, TFT_ERR_ARG,
                         "keep=%u needs a filter, which only a program can have "
                         "(tft_session_opts.keep): leave keep out",
@@ -449,5 +478,5 @@ uint32_t tft_kv_block(const struct tft_kv_policy *p)
     if (!tft_kv_quantizes(p))
         return TFT_KEY_PANEL;
     bool by_token = p->k.axis == TFT_KV_TOKEN && p->v.axis == TFT_KV_TOKEN;
-    return by_token ? 32 : p->group;
+    return by_token || tft_kv_is_fisher(p) ? 32 : p->group;
 }

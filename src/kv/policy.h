@@ -21,12 +21,15 @@ enum tft_kv_axis {
     TFT_KV_CHANNEL, /* a scale for each channel, shared by the tokens of a block: KIVI's keys */
     TFT_KV_TOKEN,   /* a scale for each token, shared by a group of channels: KIVI's values, SKVQ */
     TFT_KV_MIXED,   /* as CHANNEL, with 1 to 4 bits for each channel, by the channel's importance */
+    TFT_KV_FISHER,  /* levels of the file, 0 to 4 bits for each channel by the cost of an error, and
+                       a gain for each token: fisher.h. Keys and values both, or neither */
 };
 
 /* A run of consecutive layers with the same bits. */
 struct tft_kv_run {
     uint32_t layers; /* TFT_KV_REST: all other layers */
-    float bits;      /* 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16); MIXED: the average, 1 to 4 */
+    float bits;      /* 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16); MIXED: the average, 1 to 4;
+                        FISHER: of all layers, keys and values, gains included, 0.25 to 4 */
 };
 #define TFT_KV_REST UINT32_MAX
 enum { TFT_KV_RUNS = 128 };
@@ -139,6 +142,12 @@ static inline float tft_kv_bits(const struct tft_kv_side *s, uint32_t layer)
     for (; layer >= r->layers; r++)
         layer -= r->layers;
     return r->bits;
+}
+
+/* Whether keys and values are FISHER. */
+static inline bool tft_kv_is_fisher(const struct tft_kv_policy *p)
+{
+    return p->k.axis == TFT_KV_FISHER;
 }
 
 /* The format of a layer's numbers: an enum tft_bits, with mixed channels the widest of a channel;

@@ -1,5 +1,5 @@
 /* Quantizations on the CPU: quantizes tokens in slots into blocks of codes. */
-#include "kv.h"
+#include "fisher.h"
 
 #include <math.h>
 #include <string.h>
@@ -185,6 +185,16 @@ static const float *clip_of(const struct rows *j)
     return all ? all + (size_t)j->head * tft_kv_groups(j->kv, j->dim) : NULL;
 }
 
+static void put_fisher(struct rows j, uint32_t b)
+{
+    enum tft_kv_which which = j.keys ? TFT_KV_K : TFT_KV_V;
+    const struct tft_fisher_head *h = &j.kv->layer[j.layer].fisher[which][j.head];
+    j.channel = h->channel;
+    gather(&j);
+    tft_fisher_put(h, which, j.w->x, tft_kv_padded_dim(j.dim), j.w->code,
+                   tft_fisher_block(j.kv, h, b));
+}
+
 static void put_keys(struct rows j, uint32_t b)
 {
     const struct tft_kv_layer *y = &j.kv->layer[j.layer];
@@ -256,7 +266,9 @@ void tft_kv_quantize(const struct tft_kv *kv, const struct tft_kernels *kern, ui
     j.clip = clip_of(&j);
     for (uint32_t b = 0; b < e->n_blocks; b++) {
         j.slot = e->order + b * kv->block;
-        if (j.keys)
+        if (tft_kv_is_fisher(&kv->policy))
+            put_fisher(j, e->first + b);
+        else if (j.keys)
             put_keys(j, e->first + b);
         else
             put_values(j, e->first + b);

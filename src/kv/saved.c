@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "fisher.h"
 
 struct tft_kv_saved tft_kv_save(const struct tft_kv *kv)
 {
@@ -142,11 +143,28 @@ static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, ui
     return bits == TFT_KV_BITS_F16 ? all : codes + (kv->policy.f8 ? 2 + n : n * sizeof(uint16_t));
 }
 
+/* The codes and gains of n blocks. */
+static void fisher(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer, uint32_t head,
+                   uint32_t n, struct tft_walk *w)
+{
+    const struct tft_fisher_head *h = &kv->layer[layer].fisher[which][head],
+                                 *copied = w->kv ? &w->kv->layer[layer].fisher[which][head] : NULL;
+    struct tft_fisher_block at = tft_fisher_block(kv, h, 0), from = {0};
+    if (copied)
+        from = tft_fisher_block(w->kv, copied, 0);
+    tft_walk_part(w, at.codes, from.codes, n * h->codes);
+    tft_walk_part(w, at.gains, from.gains, (size_t)n * TFT_FISHER_GAIN_BYTES);
+}
+
 static void blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                    const struct tft_kv_saved *a, struct tft_walk *w)
 {
     const struct tft_kv_layer *y = &kv->layer[layer];
     uint32_t dim = tft_kv_heads(kv, layer).dim;
+    for (enum tft_kv_which i = 0; tft_kv_is_fisher(&kv->policy) && i < TFT_KV_SIDES; i++)
+        fisher(kv, i, layer, head, a->side[i].blocks, w);
+    if (tft_kv_is_fisher(&kv->policy))
+        return;
     size_t k = record(kv, &kv->policy.k, dim, y->k_bits, y->k_codes, y->k_bytes),
            v = record(kv, &kv->policy.v, dim, y->v_bits, y->v_codes, y->v_bytes);
     for (uint32_t b = 0; b < a->side[TFT_KV_K].blocks; b++)

@@ -84,6 +84,11 @@ enum {
 #define TFT_KEY_KV_CLIP_K "tuffet.kv.clip.k"
 #define TFT_KEY_KV_CLIP_V "tuffet.kv.clip.v"
 
+/* Tensors F32 [n_layer, G, 11, E], optional, both or neither: for keys and for values, rows of the
+   mean, the weight in the gain, 4 steps and 5 losses of each channel: kv/fisher.h */
+#define TFT_KEY_KV_FISHER_K "tuffet.kv.fisher.k"
+#define TFT_KEY_KV_FISHER_V "tuffet.kv.fisher.v"
+
 /* ---- packed files */
 
 /* u32: TFT_PACKED_VERSION, of the layout in simd/packed.h. A file with this key has packed

@@ -458,6 +458,8 @@ struct tft_model {
                                        which the cache holds them; likewise */
     const float *kv_clip[2];        /* [n_kv_layer, G, groups of kv_policy] for keys and for values:
                                        SKVQ eq. 2's alpha; likewise */
+    const float *kv_fisher[TFT_KV_SIDES]; /* [n_kv_layer, G, rows, E] tables of kv/fisher.h for keys
+                                             and for values; likewise */
 
     bool float_inputs; /* the input of some linear layer is computed as floats first */
     bool byte_inputs;  /* some linear layer takes 8-bit activations of one scale */

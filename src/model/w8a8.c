@@ -1,10 +1,11 @@
 #include "model/w8a8.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "kv/policy.h"
+#include "kv/fisher.h"
 #include "model/keys.h"
 
 void tft_w8a8_version(struct tft_load *ld)
@@ -330,6 +331,34 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
     return for_all_layers(ld, alpha, (size_t)groups * m->n_head_kv);
 }
 
+/* Tables of kv/fisher.h: finite, and not negative but for the means. NULL: the file has none. */
+static const float *fisher(struct tft_load *ld, const char *name)
+{
+    const struct tft_model *m = ld->m;
+    const uint32_t layers = calibrated_layers(m);
+    const uint64_t shape[4] = {m->head_dim, TFT_FISHER_ROWS, m->n_head_kv, layers};
+    const float *table = tft_load_exactly(ld, name, TFT_F32, shape);
+    size_t rows = (size_t)layers * m->n_head_kv * TFT_FISHER_ROWS;
+    for (size_t r = 0; ld->status == TFT_OK && r < rows; r++)
+        for (uint32_t d = 0; d < m->head_dim; d++) {
+            float x = table[r * m->head_dim + d];
+            bool mean = r % TFT_FISHER_ROWS == TFT_FISHER_MEAN;
+            if (!isfinite(x) || (!mean && x < 0))
+                tft_load_fail(ld, TFT_ERR_FORMAT, "%s has a number that is %s", name,
+                              mean ? "not finite" : "negative or not finite");
+        }
+    return for_all_layers(ld, table, (size_t)m->n_head_kv * TFT_FISHER_ROWS * m->head_dim);
+}
+
+static void load_fisher(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    if (ld->status != TFT_OK || !tft_source_tensor(ld->s, TFT_KEY_KV_FISHER_K))
+        return;
+    m->kv_fisher[TFT_KV_K] = fisher(ld, TFT_KEY_KV_FISHER_K);
+    m->kv_fisher[TFT_KV_V] = fisher(ld, TFT_KEY_KV_FISHER_V);
+}
+
 /* The calibration by `tuffet quantize` for the file's own cache policy. A tensor that the policy
    does not use stays unused, which tft_load_check_all_used refuses. */
 static void load_calibrated(struct tft_load *ld)
@@ -354,6 +383,7 @@ void tft_w8a8_kv(struct tft_load *ld)
     m->key_importance = NULL;
     m->key_order = NULL;
     m->kv_clip[0] = m->kv_clip[1] = NULL;
+    m->kv_fisher[TFT_KV_K] = m->kv_fisher[TFT_KV_V] = NULL;
     tft_kv_parse(&m->kv_policy, NULL, &err);
     if (ld->status == TFT_OK && v && tft_value_str(v, &text)) {
         snprintf(kv, sizeof kv, "%.*s", (int)(text.n < sizeof kv ? text.n : sizeof kv), text.p);
@@ -364,4 +394,5 @@ void tft_w8a8_kv(struct tft_load *ld)
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
         m->key_importance = for_all_layers(ld, by_channel(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32),
                                            (size_t)m->n_head_kv * m->head_dim);
+    load_fisher(ld);
 }

@@ -20,6 +20,7 @@ struct tft_backend {
     const char *name;
     uint64_t parts; /* mask of tft_formula_part: parts that it computes beside the common block */
     bool has_i8;     /* it has the cache i8 */
+    bool has_fisher; /* it has FISHER keys and values: kv/fisher.h */
     struct tft_ops ops;
 
     /* Prepares a model that is complete for the which-th device of this kind. close, limits and

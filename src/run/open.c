@@ -36,6 +36,11 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a device has no int8 KV cache yet: use f16, or the CPU",
                         m->source.name);
+    if (tft_kv_is_fisher(kv) && !planned && !m->stage[m->n_stage - 1].backend->has_fisher)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: a device or several processes cannot have the KV cache fisher yet: "
+                        "use another cache, or the CPU",
+                        m->source.name);
     if (!tft_kv_quantizes(kv))
         return TFT_OK;
     bool device = !planned && m->n_host < m->n_layer;
@@ -51,6 +56,16 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
             "%s: this KV cache has mixed keys, and the file lacks the importance of its "
             "channels: make it with tuffet quantize",
             m->source.name);
+    if (tft_kv_is_fisher(kv) && (m->kv_heads || m->head_dim > TFT_CODED_SPAN))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: the KV cache fisher takes the same heads in all layers, of at most %d "
+                        "channels",
+                        m->source.name, TFT_CODED_SPAN);
+    if (tft_kv_is_fisher(kv) && !m->kv_fisher[TFT_KV_K])
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: not calibrated for the KV cache fisher: make the file with tuffet "
+                        "quantize --kv fisher",
+                        m->source.name);
     if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) &&
         !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_kv_layer))
         return tft_fail(
@@ -140,7 +155,7 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         status = resolve_kv(kv, m, o->kv, err);
     if (status != TFT_OK)
         return status;
-    if (kv->keep && !o->keep)
+    if (kv->keep && !o->keep && !tft_kv_is_fisher(kv))
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: this KV cache's keep=%u needs a filter that names tokens: set "
                         "tft_session_opts.keep, or leave keep out",
@@ -248,6 +263,16 @@ static uint32_t draft_costs(const struct tft_model *m)
     return weights + (states < 65536 ? (uint32_t)states : 65536);
 }
 
+/* The filter of FISHER caches, if the program has none: special tokens, such as those of the chat
+   template, which many models use as sinks. user: the model */
+static bool is_special(void *user, uint64_t position, int32_t token)
+{
+    const struct tft_model *m = user;
+    size_t len;
+    (void)position;
+    return m->tokenizer && !(tft_token_text(m, token, false, &len) && len);
+}
+
 /* Counts, or places, all memory of a session; the session itself comes first. */
 static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m,
                                   const struct tft_session_opts *o, const struct tft_kv_policy *kv)
@@ -270,8 +295,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
         s->out.n_logits && s->out.n_logits <= s->lookup.most ? 1 + s->lookup.most : s->out.n_logits;
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;
     s->whole_prompt = kv->prefill == TFT_KV_PROMPT;
-    s->filter.keep = o->keep;
-    s->filter.user = o->keep_user;
+    s->filter.keep = o->keep ? o->keep : is_special;
+    s->filter.user = o->keep ? o->keep_user : (void *)(uintptr_t)m;
     s->call.progress = o->progress;
     s->call.user = o->progress_user;
 

@@ -116,6 +116,7 @@ static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
         .key_importance = m->key_importance,
         .key_order = m->key_order,
         .clip = {m->kv_clip[0], m->kv_clip[1]},
+        .fisher = {m->kv_fisher[TFT_KV_K], m->kv_fisher[TFT_KV_V]},
     };
 }
 

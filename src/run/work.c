@@ -138,7 +138,7 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
                             const struct tft_model *m, const struct tft_kv *kv, int n_threads)
 {
     bool quantizes = tft_kv_quantizes(&kv->policy), split = tft_kv_split(&kv->policy) && kv->n_host,
-         i8 = kv->policy.i8;
+         i8 = kv->policy.i8, fisher = tft_kv_is_fisher(&kv->policy);
     size_t dim = kv->head_dim,
            key_scales = quantizes ? 2 * tft_kv_scales(kv, &kv->policy.k, kv->head_dim) : 0,
            value_scales =
@@ -158,6 +158,9 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
         own.ordered_q = tft_arena_take(a, quantizes ? TFT_TILE : 0, dim * sizeof(float));
         own.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         own.value_scales = tft_arena_take(a, value_scales, sizeof(float));
+        own.query_means = tft_arena_take(a, fisher ? TFT_TILE : 0, sizeof(float));
+        own.coded_o = tft_arena_take(a, fisher ? TFT_TILE : 0,
+                                     tft_kv_padded_dim(kv->head_dim) * sizeof(float));
         if (scratch)
             scratch[i] = own;
     }

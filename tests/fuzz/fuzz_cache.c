@@ -30,7 +30,7 @@ struct text {
 
 static void add_runs(struct text *t, const char *knob, const struct tft_kv_side *s)
 {
-    static const char *const axes[] = {"channel", "token", "mixed"};
+    static const char *const axes[] = {"channel", "token", "mixed", "fisher"};
     t->n += (size_t)snprintf(t->p + t->n, TEXT - t->n, ",%s=", knob);
     for (const struct tft_kv_run *r = s->run;; r++) {
         /* a run of no layers may have bits that its axis does not allow */
@@ -101,7 +101,8 @@ static void check_policy(const struct tft_kv_policy *p)
     for (enum tft_kv_which i = TFT_KV_K; i < TFT_KV_SIDES; i++)
         for (uint32_t l = 0; l < LAYERS; l++) {
             float bits = tft_kv_bits(tft_kv_side(p, i), l);
-            MUST((bits >= 1 && bits <= 4) || bits == 8 || bits == 16);
+            bool fisher = tft_kv_is_fisher(p) && bits >= 0.25f;
+            MUST(((fisher || bits >= 1) && bits <= 4) || bits == 8 || bits == 16);
             MUST(tft_kv_held(tft_kv_side(p, i), l) <= TFT_KV_BITS_F16);
         }
     if (tft_kv_quantizes(p))

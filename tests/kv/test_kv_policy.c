@@ -31,7 +31,8 @@ struct says {
 
 static void print_side(char *to, size_t size, const struct tft_kv_side *side)
 {
-    static const char axis[] = {[TFT_KV_CHANNEL] = 'C', [TFT_KV_TOKEN] = 'T', [TFT_KV_MIXED] = 'M'};
+    static const char axis[] = {[TFT_KV_CHANNEL] = 'C', [TFT_KV_TOKEN] = 'T', [TFT_KV_MIXED] = 'M',
+                                [TFT_KV_FISHER] = 'F'};
     double first = (double)tft_kv_bits(side, 0), later = (double)tft_kv_bits(side, 40);
     int n = snprintf(to, size, "%c%.9g", axis[side->axis], first);
     if (later != first)
@@ -66,6 +67,9 @@ static void presets_are_what_tuffet_h_says(void **state)
         {"logquant", "log2:42 0 64/64 f16 whole C2 T2"},
         {"asymkv", "fill:128 0 32/32 f16 whole C2-1 T1"},
         {"skvq", "window:128 5 32/32 f8 calibrated T2 T2"},
+        {"fisher", "window:64 4 32/32 f16 whole F1.5 F1.5"},
+        {"fisher:bits=0.25,group=256,window=7,sinks=0", "window:7 0 256/32 f16 whole F0.25 F0.25"},
+        {"bits=3.999@fisher", "fill:128 0 32/32 f16 whole F3.99900007 F3.99900007"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
@@ -98,6 +102,7 @@ static void checked_without_a_model(void **state)
     assert_int_equal(tft_kv_check("kivi:keep=9", true, &err), TFT_OK);
     assert_int_equal(tft_kv_check("kivi:keep=9", false, &err), TFT_ERR_ARG);
     assert_ptr_equal(strstr(err.msg, "keep=9 "), err.msg);
+    assert_int_equal(tft_kv_check("fisher:keep=9", false, &err), TFT_OK);
 }
 
 static void keys_and_values_may_be_apart(void **state)
@@ -284,16 +289,18 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:", "no knob \"\""},
         {"kivi:bits=2,", "no knob \"\""},
         {"kivi:,bits=2", "no knob \"\""},
-        {"kivi:bits", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, not \"\""},
+        {"kivi:bits", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, or 0.25..4 with "
+                       "@fisher, not \"\""},
         {"kivi:bits=", "not \"\""},
-        {"kivi:bits=5", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, not \"5\""},
+        {"kivi:bits=5", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, or 0.25..4 "
+                        "with @fisher, not \"5\""},
         {"kivi:bits=2.5", "not \"2.5\""},
         {"kivi:bits= 2", "not \" 2\""},
         {"kivi:bits=2=2", "not \"2=2\""},
         {"kivi:Bits=2", "no knob \"Bits\""},
         {"kivi:colour=2", "no knob \"colour\""},
         {"kivi:k=2@row", "k is 1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or "
-                         "such by layer, 3x4/2, not \"2@row\""},
+                         "such by layer, 3x4/2, or 0.25..4@fisher, not \"2@row\""},
         {"kivi:k=2@", "not \"2@\""},
         {"kivi:k=@", "not \"@\""},
         {"kivi:k=", "not \"\""},
@@ -323,6 +330,19 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:k=nan@mixed", "not \"nan@mixed\""},
         {"tuffet:bits=8", "not \"8\""},
         {"kivi:v=2@mixed", "values cannot be mixed"},
+        {"fisher:bits=0.24", "not \"0.24\""},
+        {"fisher:bits=4.01", "not \"4.01\""},
+        {"fisher:bits=8", "not \"8\""},
+        {"fisher:k=2", "one number of bits for all layers, keys and values"},
+        {"fisher:bits=2x3/1", "one number of bits for all layers, keys and values"},
+        {"fisher:k=1.5@mixed", "keys and values are both @fisher, or neither"},
+        {"kivi:v=2@fisher", "keys and values are both @fisher, or neither"},
+        {"fisher:kr=window:3", "@fisher takes retain, not a different kr and vr"},
+        {"fisher:scales=f8", "@fisher has no scales, clip or reorder"},
+        {"fisher:clip=centre", "@fisher has no scales, clip or reorder"},
+        {"fisher:reorder=calibrated", "@fisher has no scales, clip or reorder"},
+        {"fisher:bits=8,k=2@channel,v=2@token", "not \"8\""},
+        {"bits=8,k=@fisher,v=@fisher", "keys cannot have 8 bits"},
         {"kivi:bits=2@mixed", "values cannot be mixed"},
         {"asymkv:high=0", "high is 1, 1.5, 2, 3, 4, 8 or 16, not \"0\""},
         {"asymkv:low=-1", "low is 1, 1.5, 2, 3, 4, 8 or 16, not \"-1\""},
@@ -424,7 +444,10 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
                  v[1] <= TFT_KV_BITS_F16;
     for (uint32_t l = 0; l < 40; l++) {
         float bits = tft_kv_bits(&p->k, l);
-        sound = sound && (p->k.axis != TFT_KV_MIXED || bits == 16 || (bits >= 1 && bits <= 4));
+        sound = sound && (p->k.axis != TFT_KV_MIXED || bits == 16 || (bits >= 1 && bits <= 4)) &&
+                (p->k.axis != TFT_KV_FISHER ||
+                 (p->v.axis == TFT_KV_FISHER && bits >= 0.25f && bits <= 4 && !tft_kv_split(p) &&
+                  tft_kv_bits(&p->v, l) == bits));
     }
     bool log2 = p->k.retain == LOG2 || p->v.retain == LOG2;
     sound = sound && (p->prefill <= 1 << 20 || p->prefill == TFT_KV_PROMPT) &&
@@ -446,6 +469,7 @@ static void any_bytes_are_a_cache_or_refused(void **state)
                                        "asymkv:lk=16,lv=0,high=2,low=1",
                                        "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5",
                                        "logquant:retain=window:0,clip=centre",
+                                       "fisher:bits=1.25,window=9,sinks=0",
                                        "rtn"};
     static const char *const pieces[] = {"@mixed",  "@token", "k=",     "v=", "bits=", ":",
                                          ",",       "=",      "@",      "0",  "16",    "1.5",

@@ -23,7 +23,7 @@ doors = {
     "src/text": {"tokenizer.h"},
     "src/grammar": {"grammar.h", "saved.h"},
     "src/weights": {"format.h"},
-    "src/kv": {"kv.h", "policy.h", "saved.h"},
+    "src/kv": {"fisher.h", "kv.h", "policy.h", "saved.h"},
     "src/model": {"model.h", "open.h", "load.h", "convert.h", "ends.h", "keys.h", "parts.h",
                   "rope.h", "identity.h", "resident.h"},
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},

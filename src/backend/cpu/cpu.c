@@ -55,6 +55,7 @@ const struct tft_backend tft_backend_cpu = {
     .name = "cpu",
     .parts = UINT64_MAX,
     .has_i8 = true,
+    .has_fisher = true,
     .ops = {
         .embed = tft_cpu_embed,
         .norm = tft_cpu_norm,

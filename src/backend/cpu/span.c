@@ -20,7 +20,11 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
 {
     const struct tft_kv *kv = &p->s->kv;
     uint32_t dim = t->dim;
-    if (!t->side[TFT_KV_K].blocks || !kv->layer[t->layer].channel)
+    if (!t->side[TFT_KV_K].blocks)
+        return q;
+    if (kv->layer[t->layer].fisher[TFT_KV_K])
+        return tft_fisher_queries(p, t, q);
+    if (!kv->layer[t->layer].channel)
         return q;
     const uint16_t *channel = kv->layer[t->layer].channel + tft_tile_kv_head(t) * dim;
     float *ordered = p->s->attend.scratch[p->tid].ordered_q;
@@ -108,11 +112,23 @@ static void prefetch_codes(const struct tft_pass *p, const struct tft_tile *t, u
                            uint32_t i, struct tft_next next, bool values)
 {
     const struct tft_kv *kv = &p->s->kv;
-    const struct tft_kv_layer *y = &kv->layer[t->layer];
     if (values)
-        prefetch(tft_kv_value_record(kv, t->layer, tft_tile_kv_head(t), b), y->v_bytes);
+        prefetch(tft_kv_value_record(kv, t->layer, tft_tile_kv_head(t), b),
+                 tft_kv_record_bytes(kv, t->layer, tft_tile_kv_head(t), TFT_KV_V));
     if (next.block + i < t->side[TFT_KV_K].blocks)
-        prefetch(tft_kv_key_record(kv, t->layer, next.head, next.block + i), y->k_bytes);
+        prefetch(tft_kv_key_record(kv, t->layer, next.head, next.block + i),
+                 tft_kv_record_bytes(kv, t->layer, next.head, TFT_KV_K));
+}
+
+static void score_fisher(const struct tft_pass *p, const struct tft_tile *t,
+                         struct tft_code_span span, const float *q, float *scores,
+                         struct tft_next next, bool values)
+{
+    for (uint32_t b = 0; b < span.n; b++)
+        prefetch_codes(p, t, span.from + b, b, next, values);
+    tft_score_fisher(p, t, span, q, scores);
+    for (uint32_t i = 0; i < tft_tile_rows(t); i++)
+        tft_cap_scores(p->m, scores + i * TFT_SPAN, span.n * p->s->kv.block);
 }
 
 void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
@@ -123,6 +139,10 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
     const struct tft_kv *kv = &p->s->kv;
     uint32_t dim = t->dim, rows = tft_tile_rows(t);
     float factor = p->m->attn_scale, *key_scales = p->s->attend.scratch[p->tid].key_scales;
+    if (kv->layer[t->layer].fisher[TFT_KV_K]) {
+        score_fisher(p, t, span, q, scores, next, values);
+        return;
+    }
     for (uint32_t b = 0; b < span.n; b++, scores += kv->block) {
         prefetch_codes(p, t, span.from + b, b, next, values);
         if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
@@ -155,6 +175,10 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
     const struct tft_kv *kv = &p->s->kv;
     uint32_t dim = t->dim, rows = tft_tile_rows(t);
     struct tft_coded v[TFT_SPAN / TFT_PANEL];
+    if (kv->layer[t->layer].fisher[TFT_KV_V]) {
+        tft_mix_fisher(p, t, span, weights, o);
+        return;
+    }
     memset(o, 0, (size_t)rows * dim * sizeof *o);
     if (kv->layer[t->layer].v_bits == TFT_KV_BITS_F16) {
         for (uint32_t b = 0; b < span.n; b++, weights += kv->block)

@@ -233,7 +233,7 @@ struct coded_rows *coded_rows_open(const struct tft_model *m, size_t n, int n_th
     if (!r)
         return NULL;
     *r = (struct coded_rows){.m = m, .n = (uint32_t)n, .n_threads = n_threads};
-    if (!tft_kv_quantizes(&m->kv_policy))
+    if (!tft_kv_quantizes(&m->kv_policy) || tft_kv_is_fisher(&m->kv_policy))
         return r;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
     struct tft_arena a = {0};

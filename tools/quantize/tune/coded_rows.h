@@ -19,8 +19,9 @@ struct coded_view {
 
 struct coded_rows;
 
-/* For sequences of n tokens after the prefix of m, in m's default cache. NULL if memory is short.
-   close accepts NULL. */
+/* For sequences of n tokens after the prefix of m, in m's default cache; codes of the cache fisher
+   are not computed yet: such a sequence sees no codes. NULL if memory is short. close accepts
+   NULL. */
 struct coded_rows *coded_rows_open(const struct tft_model *m, size_t n, int n_threads);
 void coded_rows_close(struct coded_rows *r);
 

@@ -1,0 +1,380 @@
+#include "fisher.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "simd/half.h"
+
+/* ----------------------------------------------------------------------------- bits of channels */
+
+/* The code width of 1 to 4 bits. */
+static const enum tft_bits width_of[TFT_FISHER_BITS + 1] = {0, TFT_BITS_1, TFT_BITS_2, TFT_BITS_3,
+                                                            TFT_BITS_4};
+
+/* Channels that have the same bits. */
+static uint32_t unit_of(enum tft_kv_which which)
+{
+    return which == TFT_KV_K ? TFT_QUAD : TFT_PANEL;
+}
+
+uint32_t tft_fisher_places(enum tft_kv_which which, uint32_t dim)
+{
+    uint32_t unit = unit_of(which);
+    return (dim + unit - 1) / unit * unit;
+}
+
+/* Sorts channels by their loss with 1 bit: by insertion. table: [rows, E] */
+static void sort(uint16_t *channel, const float *table, uint32_t dim)
+{
+    const float *loss = table + (size_t)(TFT_FISHER_LOSS + 1) * dim;
+    for (uint32_t d = 0; d < dim; d++) {
+        uint32_t i = d;
+        for (; i && loss[channel[i - 1]] > loss[d]; i--)
+            channel[i] = channel[i - 1];
+        channel[i] = (uint16_t)d;
+    }
+}
+
+/* The bits of a unit, by its losses with 0 to 4 bits and the price of a bit. */
+static unsigned cheapest(const double loss[TFT_FISHER_BITS + 1], double price)
+{
+    unsigned best = 0;
+    for (unsigned bits = 1; bits <= TFT_FISHER_BITS; bits++)
+        if (loss[best] - loss[bits] > price * (bits - best))
+            best = bits;
+    return best;
+}
+
+/* loss = that of the n channels with 0 to 4 bits. */
+static void sum_losses(double loss[TFT_FISHER_BITS + 1], const float *table, uint32_t dim,
+                       const uint16_t *channel, uint32_t n)
+{
+    for (unsigned bits = 0; bits <= TFT_FISHER_BITS; bits++) {
+        loss[bits] = 0;
+        for (uint32_t i = 0; i < n; i++)
+            loss[bits] += (double)table[(TFT_FISHER_LOSS + bits) * dim + channel[i]];
+    }
+}
+
+/* bits: [units] of a head, ascending. Returns the units. channel: [E] as sort() leaves it */
+static uint32_t bits_of_units(uint8_t *bits, enum tft_kv_which which, uint32_t dim,
+                              const float *table, const uint16_t *channel, float price)
+{
+    uint32_t unit = unit_of(which), places = tft_fisher_places(which, dim), pad = places - dim;
+    double loss[TFT_FISHER_BITS + 1];
+    for (uint32_t u = 0; u < places / unit; u++) {
+        uint32_t from = u ? u * unit - pad : 0, n = u ? unit : unit - pad;
+        sum_losses(loss, table, dim, channel + from, n);
+        bits[u] = (uint8_t)cheapest(loss, (double)price * unit);
+        if (u && bits[u] < bits[u - 1])
+            bits[u] = bits[u - 1];
+    }
+    return places / unit;
+}
+
+/* Bits of all codes of a token at a price. */
+static uint64_t code_bits(const struct tft_kv_shape *shape, float price)
+{
+    uint32_t dim = shape->head_dim;
+    uint16_t channel[TFT_CODED_SPAN];
+    uint8_t bits[TFT_CODED_SPAN / TFT_QUAD];
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < TFT_KV_SIDES * shape->n_layer * shape->n_head_kv; i++) {
+        enum tft_kv_which which = i % TFT_KV_SIDES ? TFT_KV_V : TFT_KV_K;
+        uint32_t l = i / TFT_KV_SIDES / shape->n_head_kv, h = i / TFT_KV_SIDES % shape->n_head_kv;
+        if (shape->window && shape->window[l])
+            continue;
+        const float *table = tft_fisher_table(shape, which, l, h);
+        sort(channel, table, dim);
+        uint32_t units = bits_of_units(bits, which, dim, table, channel, price);
+        for (uint32_t u = 0; u < units; u++)
+            all += bits[u] * unit_of(which);
+    }
+    return all;
+}
+
+static uint32_t coded_layers(const struct tft_kv_shape *shape)
+{
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < shape->n_layer; l++)
+        n += !(shape->window && shape->window[l]);
+    return n;
+}
+
+/* The budget without the gains. */
+static double budget(const struct tft_kv_shape *shape, float bits)
+{
+    double heads = (double)coded_layers(shape) * shape->n_head_kv * TFT_KV_SIDES,
+           gain = 8.0 * TFT_FISHER_GAIN_BYTES / TFT_FISHER_BLOCK;
+    return heads * ((double)bits * shape->head_dim - gain);
+}
+
+/* Floats that are not negative have the order of their bits, so the price is found by halving a
+   range of integers. */
+float tft_fisher_price(const struct tft_kv_shape *shape, float bits)
+{
+    double most = budget(shape, bits);
+    uint32_t low = 0, high = tft_f32_bits(INFINITY);
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if ((double)code_bits(shape, tft_f32_of_bits(middle)) > most)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return tft_f32_of_bits(high);
+}
+
+/* Sets the places of a unit. */
+static void set_unit(struct tft_fisher_head *h, uint32_t dim, const float *table, uint32_t from,
+                     uint32_t n, unsigned bits)
+{
+    for (uint32_t p = from; p < from + n; p++) {
+        bool empty = p < h->pad;
+        uint32_t d = empty ? 0 : h->channel[p - h->pad];
+        h->mean[p] = empty ? 0 : table[TFT_FISHER_MEAN * dim + d];
+        h->gain[p] = empty ? 0 : table[TFT_FISHER_GAIN * dim + d];
+        h->step[p] = empty || !bits ? 0 : table[(TFT_FISHER_STEP + bits - 1) * dim + d];
+        h->half[p] = bits ? (float)((1u << bits) - 1) / 2 : 0;
+    }
+}
+
+void tft_fisher_share(struct tft_fisher_head *h, enum tft_kv_which which, uint32_t dim,
+                      const float *table, float price)
+{
+    uint16_t channel[TFT_CODED_SPAN];
+    uint8_t bits[TFT_CODED_SPAN / TFT_QUAD];
+    uint32_t unit = unit_of(which);
+    sort(channel, table, dim);
+    uint32_t units = bits_of_units(bits, which, dim, table, channel, price);
+    h->end = units * unit;
+    h->pad = h->end - dim;
+    h->first = 0;
+    memset(h->units, 0, sizeof h->units);
+    if (h->channel)
+        memcpy(h->channel, channel, dim * sizeof *channel);
+    for (uint32_t u = 0; u < units; u++) {
+        if (bits[u])
+            h->units[width_of[bits[u]]]++;
+        else
+            h->first += unit;
+        if (h->channel)
+            set_unit(h, dim, table, u * unit, unit, bits[u]);
+    }
+    h->codes = 0;
+    for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
+        h->codes += which == TFT_KV_K
+                        ? TFT_FISHER_BLOCK / TFT_PANEL * tft_codes_bytes(b, h->units[b])
+                        : h->units[b] * tft_codes_bytes(b, TFT_FISHER_BLOCK / TFT_QUAD);
+}
+
+struct tft_fisher_block tft_fisher_block(const struct tft_kv *kv, const struct tft_fisher_head *h,
+                                         uint32_t b)
+{
+    return (struct tft_fisher_block){
+        .codes = kv->codes + h->codes_at + b * h->codes,
+        .gains = kv->codes + h->gains_at + (size_t)b * TFT_FISHER_GAIN_BYTES,
+    };
+}
+
+struct tft_fisher_head *tft_fisher_layout(struct tft_arena *a, const struct tft_kv_shape *shape,
+                                          enum tft_kv_which which, uint32_t layer, float price,
+                                          uint32_t n_blocks, size_t *used)
+{
+    uint32_t dim = shape->head_dim, places = tft_fisher_places(which, dim);
+    struct tft_fisher_head *heads = tft_arena_take(a, shape->n_head_kv, sizeof *heads);
+    for (uint32_t i = 0; i < shape->n_head_kv; i++) {
+        struct tft_fisher_head h = {.codes_at = *used};
+        size_t codes, gains;
+        h.channel = tft_arena_take(a, dim, sizeof *h.channel);
+        h.mean = tft_arena_take(a, places, sizeof *h.mean);
+        h.gain = tft_arena_take(a, places, sizeof *h.gain);
+        h.step = tft_arena_take(a, places, sizeof *h.step);
+        h.half = tft_arena_take(a, places, sizeof *h.half);
+        tft_fisher_share(&h, which, dim, tft_fisher_table(shape, which, layer, i), price);
+        if (!tft_mul(n_blocks, h.codes, &codes) || !tft_add(*used, codes, &h.gains_at) ||
+            !tft_mul(n_blocks, TFT_FISHER_GAIN_BYTES, &gains) || !tft_add(h.gains_at, gains, used))
+            a->failed = true;
+        if (heads)
+            heads[i] = h;
+    }
+    return heads;
+}
+
+uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < TFT_KV_SIDES * shape->n_layer * shape->n_head_kv; i++) {
+        enum tft_kv_which which = i % TFT_KV_SIDES ? TFT_KV_V : TFT_KV_K;
+        uint32_t l = i / TFT_KV_SIDES / shape->n_head_kv;
+        struct tft_fisher_head h = {0};
+        if (shape->window && shape->window[l])
+            continue;
+        tft_fisher_share(&h, which, shape->head_dim,
+                         tft_fisher_table(shape, which, l, i / TFT_KV_SIDES % shape->n_head_kv),
+                         price);
+        bytes += h.codes + TFT_FISHER_GAIN_BYTES;
+    }
+    return bytes;
+}
+
+/* ---------------------------------------------------------------------------------------- gains */
+
+/* A gain's code is n + 32, n = -32 .. 31: the gain is 2^(n / 8). */
+enum { GAIN_CODES = 64, GAIN_ZERO = 32 };
+
+/* The code of the gain whose square this is: 8 log2 of the gain is 4 log2 of the square. */
+static unsigned gain_code(float square)
+{
+    static const float least[] = {0.545253866f, 0.648419777f, 0.771105413f, 0.917004043f};
+    int e, n;
+    if (!(square > 0))
+        return 0;
+    if (square > 0x1p20f)
+        return GAIN_CODES - 1;
+    float part = frexpf(square, &e); /* 0.5 <= part < 1 */
+    n = 4 * e - 4;
+    for (size_t i = 0; i < sizeof least / sizeof *least; i++)
+        n += part > least[i];
+    n = n > -GAIN_ZERO ? n : -GAIN_ZERO;
+    return (unsigned)((n < GAIN_CODES - 1 - GAIN_ZERO ? n : GAIN_CODES - 1 - GAIN_ZERO) +
+                      GAIN_ZERO);
+}
+
+static float gain_of(unsigned code)
+{
+    static const float root[] = {1,           1.09050773f, 1.18920712f, 1.29683955f,
+                                 1.41421356f, 1.54221083f, 1.68179283f, 1.83400809f},
+                       power[] = {0.0625f, 0.125f, 0.25f, 0.5f, 1, 2, 4, 8};
+    return root[code % 8] * power[code / 8];
+}
+
+static void pack_gains(uint8_t *to, const uint8_t *code)
+{
+    for (int i = 0; i < TFT_FISHER_BLOCK; i += 4, to += 3) {
+        uint32_t four = code[i] | (uint32_t)code[i + 1] << 6 | (uint32_t)code[i + 2] << 12 |
+                        (uint32_t)code[i + 3] << 18;
+        for (int b = 0; b < 3; b++)
+            to[b] = (uint8_t)(four >> 8 * b);
+    }
+}
+
+void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain)
+{
+    const uint8_t *from = (const uint8_t *)gains;
+    for (uint32_t i = 0; i < n_blocks * TFT_FISHER_BLOCK; i += 4, from += 3) {
+        uint32_t four = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16;
+        for (uint32_t k = 0; k < 4; k++)
+            gain[i + k] = gain_of(four >> 6 * k & (GAIN_CODES - 1));
+    }
+}
+
+/* ---------------------------------------------------------------------------------------- codes */
+
+/* Codes of a token, [end], from x: [E]. Returns the code of the gain. */
+static uint8_t put_token(const struct tft_fisher_head *h, const float *x, uint8_t *code)
+{
+    float square = 0;
+    for (uint32_t p = h->pad; p < h->end; p++) {
+        float y = x[p - h->pad] - h->mean[p];
+        square += h->gain[p] * y * y;
+    }
+    unsigned g = gain_code(square);
+    memset(code, 0, h->end);
+    for (uint32_t p = h->pad > h->first ? h->pad : h->first; p < h->end; p++) {
+        float unit = gain_of(g) * h->step[p], inverse = unit >= 0x1p-100f ? 1 / unit : 0;
+        float c = (x[p - h->pad] - h->mean[p]) * inverse + h->half[p], top = 2 * h->half[p];
+        c = c > 0 ? c : 0;
+        code[p] = (uint8_t)rintf(c < top ? c : top);
+    }
+    return (uint8_t)g;
+}
+
+/* quad: [columns / 4, 64] codes of 16 rows; code + row * down + column * across */
+static void fill_panel(uint8_t *quad, const uint8_t *code, size_t down, size_t across,
+                       uint32_t columns)
+{
+    for (uint32_t c = 0; c < columns; c++)
+        for (uint32_t r = 0; r < TFT_PANEL; r++)
+            quad[c / TFT_QUAD * TFT_QUAD_CODES + r * TFT_QUAD + c % TFT_QUAD] =
+                code[r * down + c * across];
+}
+
+static void pack_keys(const struct tft_fisher_head *h, const uint8_t *code, uint8_t *to)
+{
+    uint8_t quads[TFT_CODED_SPAN / TFT_QUAD * TFT_QUAD_CODES];
+    for (uint32_t t = 0; t < TFT_FISHER_BLOCK; t += TFT_PANEL) {
+        const uint8_t *from = quads;
+        fill_panel(quads, code + (size_t)t * h->end + h->first, h->end, 1, h->end - h->first);
+        for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++) {
+            tft_codes_pack(to, from, b, h->units[b]);
+            to += tft_codes_bytes(b, h->units[b]);
+            from += (size_t)h->units[b] * TFT_QUAD_CODES;
+        }
+    }
+}
+
+static void pack_values(const struct tft_fisher_head *h, const uint8_t *code, uint8_t *to)
+{
+    uint8_t quads[TFT_FISHER_BLOCK / TFT_QUAD * TFT_QUAD_CODES];
+    uint32_t p = h->first;
+    for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
+        for (uint32_t u = 0; u < h->units[b]; u++, p += TFT_PANEL) {
+            fill_panel(quads, code + p, 1, h->end, TFT_FISHER_BLOCK);
+            tft_codes_pack(to, quads, b, TFT_FISHER_BLOCK / TFT_QUAD);
+            to += tft_codes_bytes(b, TFT_FISHER_BLOCK / TFT_QUAD);
+        }
+}
+
+void tft_fisher_put(const struct tft_fisher_head *h, enum tft_kv_which which, const float *x,
+                    size_t ldx, uint8_t *code, struct tft_fisher_block to)
+{
+    uint8_t gain[TFT_FISHER_BLOCK];
+    for (uint32_t t = 0; t < TFT_FISHER_BLOCK; t++)
+        gain[t] = put_token(h, x + t * ldx, code + (size_t)t * h->end);
+    if (which == TFT_KV_K)
+        pack_keys(h, code, (uint8_t *)to.codes);
+    else
+        pack_values(h, code, (uint8_t *)to.codes);
+    pack_gains((uint8_t *)to.gains, gain);
+}
+
+/* ---------------------------------------------------------------------------------- for kernels */
+
+/* The middle of the levels is 0, in steps. */
+static const float no_mid[TFT_CODED_SPAN] = {0};
+
+struct tft_coded tft_fisher_keys(const struct tft_fisher_head *h, const char *codes,
+                                 uint32_t n_blocks)
+{
+    struct tft_coded c = {
+        .codes = (const uint8_t *)codes,
+        .tokens = n_blocks * TFT_FISHER_BLOCK,
+        .dim = h->end - h->first,
+        .scale = h->step + h->first,
+        .mid = no_mid,
+    };
+    memcpy(c.quads, h->units, sizeof c.quads);
+    return c;
+}
+
+struct tft_coded tft_fisher_values(const struct tft_fisher_head *h, const char *codes,
+                                   enum tft_bits bits, const float *gain, uint32_t *from)
+{
+    size_t at = 0;
+    *from = h->first;
+    for (enum tft_bits b = 0; b < bits; b++) {
+        at += h->units[b] * tft_codes_bytes(b, TFT_FISHER_BLOCK / TFT_QUAD);
+        *from += h->units[b] * TFT_PANEL;
+    }
+    struct tft_coded c = {
+        .codes = (const uint8_t *)codes + at,
+        .tokens = TFT_FISHER_BLOCK,
+        .dim = h->units[bits] * TFT_PANEL,
+        .group = h->units[bits] * TFT_PANEL,
+        .scale = gain,
+        .mid = no_mid,
+    };
+    c.quads[bits] = TFT_FISHER_BLOCK / TFT_QUAD;
+    return c;
+}

@@ -1,0 +1,129 @@
+/*
+ * Keys and values with bits by the cost of an error: the axis TFT_KV_FISHER.
+ *
+ * Levels and bits of a channel are constants of the file. So a token's codes depend on the token
+ * alone. A head of a layer has a table for its keys, and one for its values, [rows, E]:
+ *
+ *      mean    of the channel
+ *      gain    the channel's weight in a token's gain
+ *      step    4 rows: the distance of the levels of 1 to 4 bits, of (x - mean) / g, where g is
+ *              the token's gain
+ *      loss    5 rows: the mean loss, in any unit, with 0 to 4 bits: half the Fisher information
+ *              of an error, times the mean square of the error
+ *
+ * A token's key, or value, x has one gain, a power of 2^(1/8) in 6 bits, and a code c for each
+ * channel of b bits:
+ *
+ *      g    = sqrt(sum over the channels of gain (x - mean)^2), rounded
+ *      x    is about mean + g step (c - (2^b - 1) / 2)
+ *
+ * and a channel of 0 bits has no code: x is about its mean. A unit of channels has 0 to 4 bits:
+ * quads of keys, panels of 16 values, in the order of the channels' losses with 1 bit. A unit has
+ * the bits at which its loss, plus a price for each bit, is least, and at least the bits of the
+ * unit before. The price is the same for all layers, heads, keys and values (reverse
+ * water-filling): the least at which codes and gains fit in the policy's bits a number.
+ *
+ * Keys are coded after RoPE, as slots have them. Then a query is multiplied by the steps once, and
+ * scores are integer products of codes, by the kernels of the other caches. Before RoPE, a key has
+ * fewer means to pay for (a prototype lost 0.019 nats against 0.031 at 1.5 bits), but each
+ * key must be rebuilt and turned when read, and no kernel does this yet.
+ *
+ * A block, 32 tokens of a head's keys or values. The codes of a head's blocks are consecutive, as
+ * are their gains, so the keys of a span are one matrix of codes:
+ *
+ *      keys    codes.h, two panels of 16 tokens, columns are the coded channels, narrow codes first
+ *      values  codes.h, the panels of 16 channels, narrow codes first, columns are tokens
+ *      gains   6 bits a token: 3 bytes for 4 tokens, the first token in the lowest bits
+ *
+ * With the gains of the tokens, y = (x - mean) / g, the kernels compute (kernels.h)
+ *
+ *      q.k_j = g_j sum over d of (q[d] step[d]) (c_j[d] - half[d]) + q.mean          score_codes
+ *      sum of p_j v_j[d] = step[d] sum over j of (p_j g_j) (c_j[d] - half[d])        mix_codes
+ *                          + mean[d] sum of p_j
+ */
+#ifndef TFT_FISHER_H
+#define TFT_FISHER_H
+
+#include "kv.h"
+
+/* Rows of a head's table. */
+enum { TFT_FISHER_BITS = 4 }; /* the most of a code */
+enum tft_fisher_row {
+    TFT_FISHER_MEAN,
+    TFT_FISHER_GAIN,
+    TFT_FISHER_STEP,                                     /* of 1 bit, and so on */
+    TFT_FISHER_LOSS = TFT_FISHER_STEP + TFT_FISHER_BITS, /* of 0 bits, and so on */
+    TFT_FISHER_ROWS = TFT_FISHER_LOSS + TFT_FISHER_BITS + 1
+};
+
+enum { TFT_FISHER_BLOCK = 32, TFT_FISHER_GAIN_BYTES = TFT_FISHER_BLOCK / 4 * 3 };
+
+/* A head's keys, or values. A place is a channel in the order of codes, narrow first. The last
+   place has the last channel: if E is no multiple of the unit, the first places have no channel. */
+struct tft_fisher_head {
+    uint16_t units[TFT_BITS_COUNT]; /* by width: quads of a panel of keys, panels of values */
+    uint32_t first;                 /* the first place with a code */
+    uint32_t pad;                   /* the first place with a channel */
+    uint32_t end;                   /* the places: pad + E */
+    uint16_t *channel;              /* [E] the channel of place pad + i */
+    float *mean, *gain;             /* [end] of the file; a place without a channel has zeros */
+    float *step, *half;             /* [end] 0 before `first` */
+    size_t codes_at, gains_at;      /* the first byte in kv->codes of the head's codes and gains */
+    size_t codes;                   /* bytes of the codes of a block */
+};
+
+/* Places of a head of `dim` channels. */
+uint32_t tft_fisher_places(enum tft_kv_which which, uint32_t dim);
+
+/* The price of a bit at which codes and gains of the layers without a window take at most `bits` a
+   number. shape->fisher must have tables. */
+float tft_fisher_price(const struct tft_kv_shape *shape, float bits);
+
+/* Sets all of *h but the first bytes at a price. table: [rows, E]; the arrays of *h have memory, or
+   are all NULL and stay so. */
+void tft_fisher_share(struct tft_fisher_head *h, enum tft_kv_which which, uint32_t dim,
+                      const float *table, float price);
+
+/* Takes memory for the heads of a layer's keys, or values, and room for n_blocks of them from byte
+   *used on. Sets all if the arena has memory; else NULL. */
+struct tft_fisher_head *tft_fisher_layout(struct tft_arena *a, const struct tft_kv_shape *shape,
+                                          enum tft_kv_which which, uint32_t layer, float price,
+                                          uint32_t n_blocks, size_t *used);
+
+/* Bytes of a block over all heads of the layers without a window. */
+uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price);
+
+/* The table of a head. */
+static inline const float *tft_fisher_table(const struct tft_kv_shape *shape,
+                                            enum tft_kv_which which, uint32_t layer, uint32_t head)
+{
+    return shape->fisher[which] +
+           ((size_t)layer * shape->n_head_kv + head) * TFT_FISHER_ROWS * shape->head_dim;
+}
+
+/* The bytes of a block. */
+struct tft_fisher_block {
+    char *codes; /* [codes] */
+    char *gains; /* [TFT_FISHER_GAIN_BYTES] */
+};
+struct tft_fisher_block tft_fisher_block(const struct tft_kv *kv, const struct tft_fisher_head *h,
+                                         uint32_t b);
+
+/* Makes a block. x: [32, E] with the channels in the order of h->channel, rows ldx apart; code:
+   [32, end] a workspace. */
+void tft_fisher_put(const struct tft_fisher_head *h, enum tft_kv_which which, const float *x,
+                    size_t ldx, uint8_t *code, struct tft_fisher_block to);
+
+/* gain: [n_blocks, 32] of consecutive blocks' bytes */
+void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain);
+
+/* Consecutive blocks of keys for score_codes, without gains: h->end - h->first channels. */
+struct tft_coded tft_fisher_keys(const struct tft_fisher_head *h, const char *codes,
+                                 uint32_t n_blocks);
+
+/* The panels of one width of a block of values for mix_codes; gain: [32]; *from: their first place.
+   There is at least one panel. */
+struct tft_coded tft_fisher_values(const struct tft_fisher_head *h, const char *codes,
+                                   enum tft_bits bits, const float *gain, uint32_t *from);
+
+#endif

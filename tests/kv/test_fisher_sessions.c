@@ -1,0 +1,328 @@
+/*
+ * Sessions with the cache fisher: the same bits however tokens are fed and on every ISA level;
+ * attention on codes against a session of floats that holds the decoded numbers; saved, copied,
+ * rewound and slid.
+ */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "fed.h"
+#include "fisher_records.h"
+#include "simd/half.h"
+
+enum { LAYERS = 2, G = 2, E = 20, N = 300, ROWS = TFT_FISHER_ROWS };
+
+static const struct toy toy = {.arch = "llama",
+                               .n_vocab = 31,
+                               .n_ctx = 640,
+                               .n_embd = 24,
+                               .n_layer = LAYERS,
+                               .n_head = 6,
+                               .n_head_kv = G,
+                               .head_dim = E,
+                               .n_ff = 32,
+                               .n_rot = E,
+                               .type = TFT_F32};
+
+static float tables[TFT_KV_SIDES][LAYERS * G * ROWS * E];
+static int32_t text[N];
+
+/* A number of a slot of an f32 cache. */
+static float *number(const struct tft_session *s, enum tft_kv_which which, uint32_t layer,
+                     uint32_t head, uint32_t slot, uint32_t d)
+{
+    if (which == TFT_KV_V)
+        return (float *)tft_kv_values(&s->kv, layer, head, slot) + d;
+    return (float *)tft_kv_keys(&s->kv, layer, head, slot - slot % 16) + d * 16 + slot % 16;
+}
+
+/* Of a Gaussian, by bits: Max 1960, table II. */
+static const double error[] = {1, 0.3634, 0.1188, 0.03744, 0.01154},
+                    gauss[] = {0, 1.596, 0.9957, 0.5860, 0.3352};
+
+/* Means and spreads of the toy's own keys and values; costs that differ by channel and head. */
+static struct tft_model *model(void)
+{
+    struct tft_model *m = opened(written(&toy));
+    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f32", .n_threads = 1});
+    toy_tokens(3, m->n_vocab, text, N);
+    assert_int_equal(tft_prefill(s, text, N), TFT_OK);
+    for (uint32_t i = 0; i < TFT_KV_SIDES * LAYERS * G; i++) {
+        enum tft_kv_which which = i % 2 ? TFT_KV_V : TFT_KV_K;
+        uint32_t l = i / 2 / G, h = i / 2 % G;
+        float *table = tables[which] + (l * G + h) * ROWS * E;
+        for (uint32_t d = 0; d < E; d++) {
+            double sum = 0, squares = 0;
+            for (uint32_t t = 0; t < N; t++) {
+                double x = (double)*number(s, which, l, h, t, d);
+                sum += x / N;
+                squares += x * x / N;
+            }
+            double var = squares - sum * sum;
+            table[TFT_FISHER_MEAN * E + d] = (float)sum;
+            table[TFT_FISHER_GAIN * E + d] = (float)(1 / (var * E));
+            for (int bits = 0; bits <= TFT_FISHER_BITS; bits++)
+                table[(TFT_FISHER_LOSS + bits) * E + d] =
+                    (float)(error[bits] * var * (1 + d * 7 % 11) * (1 + i));
+            for (int bits = 1; bits <= TFT_FISHER_BITS; bits++)
+                table[(TFT_FISHER_STEP + bits - 1) * E + d] = (float)(sqrt(var) * gauss[bits]);
+        }
+        m->kv_fisher[which] = tables[which];
+    }
+    tft_session_close(s);
+    return m;
+}
+
+static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, uint32_t chunk,
+                        uint32_t batch)
+{
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = kv});
+    uint64_t h = 1;
+    for (uint32_t stop = 60; tft_pos(s) < N; stop += 80) {
+        feed(s, text + tft_pos(s), stop - tft_pos(s), chunk);
+        h = hash_logits(h, s);
+    }
+    tft_session_close(s);
+    return h;
+}
+
+static const char *const caches[] = {"fisher:window=20", "fisher:bits=3,retain=fill:40,sinks=0",
+                                     "fisher:bits=0.5,retain=log2:16", "fisher:bits=4,window=1"};
+enum { N_CACHES = sizeof caches / sizeof *caches };
+
+static void same_bits_however_fed(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    for (int i = 0; i < N_CACHES; i++) {
+        uint64_t want = hash_of(m, caches[i], 1, N, 512);
+        assert_int_equal(hash_of(m, caches[i], 1, 1, 512), want);
+        assert_int_equal(hash_of(m, caches[i], 1, 7, 5), want);
+        assert_int_equal(hash_of(m, caches[i], 3, N, 45), want);
+        for (int isa = 0; isa < tft_kernels_isas(); isa++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(isa)), TFT_OK);
+            struct tft_model *other = model();
+            assert_int_equal(hash_of(other, caches[i], 2, N, 512), want);
+            tft_model_close(other);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+    tft_model_close(m);
+}
+
+/* A number of a slot of an f16 cache. */
+static float slot_number(const struct tft_session *s, enum tft_kv_which which, uint32_t layer,
+                         uint32_t head, uint32_t slot, uint32_t d)
+{
+    const uint16_t *row = which == TFT_KV_V ? tft_kv_values(&s->kv, layer, head, slot)
+                                            : tft_kv_keys(&s->kv, layer, head, slot - slot % 16);
+    return tft_f16_to_f32(which == TFT_KV_V ? row[d] : row[d * 16 + slot % 16]);
+}
+
+/* Puts the keys, or values, of n tokens of a head of s into the slots of an f32 session: blocks
+   decoded, and slots. Tokens are quantized in order, after the sinks. */
+static void put_head(const struct tft_session *s, const struct tft_session *f32,
+                     enum tft_kv_which which, uint32_t l, uint32_t h, uint32_t n)
+{
+    const struct tft_kv *kv = &s->kv;
+    const struct tft_fisher_head *head = &kv->layer[l].fisher[which][h];
+    uint32_t sinks = kv->policy.sinks, coded = kv->at[which].blocks * TFT_FISHER_BLOCK;
+    for (uint32_t t = 0; t < coded; t++) {
+        uint32_t b = t / TFT_FISHER_BLOCK;
+        struct tft_fisher_block block = tft_fisher_block(kv, head, b);
+        for (uint32_t p = head->pad; p < head->end; p++)
+            *number(f32, which, l, h, sinks + t, head->channel[p - head->pad]) =
+                (float)fisher_decoded(head, which, block, t % TFT_FISHER_BLOCK, p);
+    }
+    for (uint32_t slot = 0; slot + coded < n; slot++)
+        for (uint32_t d = 0; d < E; d++)
+            *number(f32, which, l, h, slot < sinks ? slot : slot + coded, d) =
+                slot_number(s, which, l, h, slot, d);
+}
+
+static void put_decoded(const struct tft_session *s, const struct tft_session *f32, uint32_t n)
+{
+    for (uint32_t i = 0; i < TFT_KV_SIDES * LAYERS * G; i++)
+        put_head(s, f32, i % 2 ? TFT_KV_V : TFT_KV_K, i / 2 / G, i / 2 % G, n);
+}
+
+/* A token's attention on codes differs from that on the decoded numbers only as queries and weights
+   are rounded to 7 bits. On exact numbers it differs more. */
+static void attention_reads_the_codes(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    for (int i = 0; i < 2; i++) {
+        struct tft_session *s =
+            session(m, (struct tft_session_opts){.kv = i ? "fisher:bits=3,window=33,sinks=0"
+                                                         : "fisher:window=20",
+                                                 .n_threads = 1});
+        struct tft_session *f32 = session(m, (struct tft_session_opts){.kv = "f32"}),
+                           *exact = session(m, (struct tft_session_opts){.kv = "f32"});
+        assert_int_equal(tft_prefill(s, text, N - 1), TFT_OK);
+        assert_int_equal(tft_prefill(f32, text, N - 1), TFT_OK);
+        assert_int_equal(tft_prefill(exact, text, N - 1), TFT_OK);
+        assert_true(s->kv.at[TFT_KV_K].blocks >= 7);
+        put_decoded(s, f32, N - 1);
+        assert_int_equal(tft_decode(s, text[N - 1]), TFT_OK);
+        assert_int_equal(tft_decode(f32, text[N - 1]), TFT_OK);
+        assert_int_equal(tft_decode(exact, text[N - 1]), TFT_OK);
+        double d = distance(s, f32), lost = distance(s, exact);
+        if (!(d < 0.02 && d < lost / 2))
+            fail_msg("cache %d: %g from the decoded numbers, %g from the exact ones", i, d, lost);
+        tft_session_close(s);
+        tft_session_close(f32);
+        tft_session_close(exact);
+    }
+    tft_model_close(m);
+}
+
+static void more_bits_lose_less(void **state)
+{
+    static const char *const kv[] = {"fisher:bits=0.75,window=8", "fisher:bits=1.5,window=8",
+                                     "fisher:bits=2.5,window=8", "fisher:bits=4,window=8"};
+    (void)state;
+    struct tft_model *m = model();
+    struct tft_session *f16 = session(m, (struct tft_session_opts){.n_threads = 1});
+    assert_int_equal(tft_prefill(f16, text, N), TFT_OK);
+    double last = INFINITY;
+    size_t bytes = 0;
+    for (int i = 0; i < 4; i++) {
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = kv[i]});
+        assert_int_equal(tft_prefill(s, text, N), TFT_OK);
+        double d = distance(s, f16);
+        assert_true(d > 0 && d < last);
+        last = d;
+        tft_session_close(s);
+        size_t token = tft_kv_bytes(m, kv[i], NULL);
+        assert_true(token > bytes);
+        bytes = token;
+    }
+    assert_true(last < 0.1);
+    /* 1.5 bits a number, in whole bytes a block */
+    assert_true(tft_kv_bytes(m, "fisher", NULL) <= (size_t)(LAYERS * G * 2 * E * 1.5 / 8 + 1));
+    tft_session_close(f16);
+    tft_model_close(m);
+}
+
+static void go_on_alike(struct tft_session *a, struct tft_session *b)
+{
+    for (uint32_t i = 0; i < 90; i++) {
+        assert_int_equal(tft_decode(a, text[i]), TFT_OK);
+        assert_int_equal(tft_decode(b, text[i]), TFT_OK);
+    }
+    assert_int_equal(hash_logits(1, a), hash_logits(1, b));
+}
+
+static void saved_copied_rewound(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    struct tft_session_opts o = {.kv = "fisher:window=20", .n_threads = 1, .capacity = 500},
+                            more = {.kv = "fisher:window=20", .n_threads = 2, .capacity = 620};
+    struct tft_session *s = session(m, o), *loaded = session(m, more), *copy = session(m, more),
+                       *fresh = session(m, o);
+    assert_int_equal(tft_prefill(s, text, 200), TFT_OK);
+    size_t n = tft_session_save_bytes(s, NULL);
+    void *p = malloc(n);
+    assert_non_null(p);
+    assert_int_equal(tft_session_save_mem(s, NULL, p, n, NULL), TFT_OK);
+    assert_int_equal(tft_session_load_mem(loaded, NULL, p, n, NULL), TFT_OK);
+    assert_int_equal(tft_session_copy(copy, s, NULL), TFT_OK);
+    assert_int_equal(tft_prefill(fresh, text, 200), TFT_OK);
+    go_on_alike(s, loaded);
+    go_on_alike(copy, fresh);
+    assert_int_equal(hash_logits(1, s), hash_logits(1, copy));
+    assert_int_equal(tft_rewind(s, 100), TFT_OK); /* to before a quantization */
+    assert_int_equal(tft_rewind(fresh, 0), TFT_OK);
+    assert_int_equal(tft_prefill(fresh, text, 100), TFT_OK);
+    go_on_alike(s, fresh);
+    tft_session_close(s);
+    tft_session_close(loaded);
+    tft_session_close(copy);
+    tft_session_close(fresh);
+    tft_model_close(m);
+    free(p);
+}
+
+static uint64_t slid(const struct tft_model *m, int threads, uint32_t chunk)
+{
+    struct tft_session *s = session(
+        m, (struct tft_session_opts){
+               .kv = "fisher:window=20", .capacity = 160, .n_threads = threads, .slide = true});
+    for (int i = 0; i < 2; i++)
+        feed(s, text, N, chunk);
+    assert_true(s->kv.dropped > 0);
+    uint64_t h = hash_logits(1, s);
+    tft_session_close(s);
+    return h;
+}
+
+static void slides(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    uint64_t want = slid(m, 1, N);
+    assert_int_equal(slid(m, 1, 1), want);
+    assert_int_equal(slid(m, 3, 70), want);
+    tft_model_close(m);
+}
+
+/* keep=N without a filter: at most N special tokens stay in slots. */
+static void special_tokens_stay(void **state)
+{
+    (void)state;
+    struct toy talker = toy;
+    talker.n_vocab = TOY_VOCAB;
+    talker.vocab = "gpt2";
+    struct tft_model *m = opened(written(&talker));
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        m->kv_fisher[i] = tables[i];
+    int32_t special = 0, plain = 0;
+    size_t len;
+    while (special < TOY_VOCAB && tft_token_text(m, special, false, &len) && len)
+        special++;
+    while (!(tft_token_text(m, plain, false, &len) && len))
+        plain++;
+    assert_in_range(special, 0, TOY_VOCAB - 1);
+    for (uint32_t keep = 0; keep <= 8; keep += 4) {
+        char kv[64];
+        snprintf(kv, sizeof kv, "fisher:window=20,keep=%u", keep);
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = kv, .n_threads = 1});
+        for (int i = 0; i < 150; i++)
+            assert_int_equal(tft_decode(s, i % 30 == 7 ? special : plain), TFT_OK);
+        assert_true(s->kv.at[TFT_KV_K].blocks >= 2);
+        /* at 7, 37, 67, 97, 127; the last one is in the window */
+        assert_int_equal(s->kv.at[TFT_KV_K].named, keep < 4 ? keep : 4);
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
+static void refused_without_tables(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&toy));
+    struct tft_error err;
+    assert_int_equal(tft_kv_bytes(m, "fisher", &err), 0);
+    assert_non_null(strstr(err.msg, "not calibrated for the KV cache fisher"));
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_however_fed),
+        cmocka_unit_test(attention_reads_the_codes),
+        cmocka_unit_test(more_bits_lose_less),
+        cmocka_unit_test(saved_copied_rewound),
+        cmocka_unit_test(slides),
+        cmocka_unit_test(special_tokens_stay),
+        cmocka_unit_test(refused_without_tables),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
