@@ -84,6 +84,7 @@
  *     knapsack.h              the exact optimum within a budget of bytes
  *   tune/                     training of the prefix
  *     tune.h                  the training loop
+ *     kv_fisher.h             what an error costs in each channel of the KV cache
  *     sequence_loss.h         loss of one sequence, and its gradient
  *     block.h                 a transformer block and the head, forward and back
  *     attention.h, matmul.h, row_ops.h, real.h     their parts
@@ -101,6 +102,7 @@
  *     prefix.h, system.h      tokens of the prefix; prefixes of system messages
  *     check.h, ranges.h       held-out text: trials, and the choice of ranges
  *     bits.h, kv.h, tune.h    searches of bits and of the cache; training
+ *     fisher.h                calibration of the cache fisher
  *   run.h                     a run: all steps in order, and their results
  *   plan.h                    what a run takes
  *   report.h, sink.h          its results, as lines and as JSON

@@ -79,6 +79,8 @@ static enum tft_status finish(struct quantize_run *run)
     if (status == TFT_OK)
         status = job_kv_finish(&run->kv, made);
     if (status == TFT_OK)
+        status = job_fisher_finish(&run->fisher, made);
+    if (status == TFT_OK)
         status = job_made_finish(made);
     if (status == TFT_OK)
         status = check(run, made->changed);
@@ -97,6 +99,7 @@ static enum tft_status make(struct quantize_run *run)
         status = job_system_begin(&run->system, &run->o);
     if (status == TFT_OK)
         status = job_tune_begin(&run->tune, j, &run->o);
+    job_fisher_begin(&run->fisher, j, &run->o);
     job_enter(j, JOB_BITS);
     if (status == TFT_OK)
         status = job_bits_run(j, &run->o, run->matrix_bits, &run->bits);
@@ -254,11 +257,12 @@ static enum tft_status check_kv(struct job *j)
         return TFT_OK;
     if (tft_kv_parse(&kv, j->o->kv, &err) != TFT_OK)
         return job_misuse(j, "--kv: %s", err.msg);
-    return kv.keep ? job_misuse(j,
-                                "--kv: keep=%u goes with a filter, which only a program that "
-                                "embeds tuffet can have: leave keep out",
-                                kv.keep)
-                   : TFT_OK;
+    if (kv.keep && !tft_kv_is_fisher(&kv))
+        return job_misuse(j,
+                          "--kv: keep=%u goes with a filter, which only a program that embeds "
+                          "tuffet can have: leave keep out",
+                          kv.keep);
+    return TFT_OK;
 }
 
 static enum tft_status check_options(struct job *j)
@@ -315,7 +319,7 @@ static struct quantize_opts opts_of(struct job *j)
                  : keeps_codes(j) ? 32
                                   : 64,
         .rounding = (enum quantize_rounding)o->rounding,
-        .kv = o->kv,
+        .kv = kv_fisher_wanted(o->kv) ? NULL : o->kv, /* job/fisher.h sets it later */
         .n_threads = o->n_threads,
         .progress = job_progress,
         .user = j,
@@ -346,6 +350,8 @@ static enum tft_status prepare(struct quantize_run *run)
     enum tft_status status = job_prefix_choose(&run->prefix, j);
     if (status == TFT_OK)
         status = job_tune_look(j);
+    if (status == TFT_OK)
+        status = job_fisher_look(j);
     if (status == TFT_OK)
         status = job_system_choose(&run->system, j, &run->prefix);
     job_enter(j, JOB_TEXT);
@@ -384,7 +390,8 @@ static enum tft_status tell_plan(struct quantize_run *run)
 {
     const struct tft_quantize_opts *o = &run->given;
     struct tft_quantize_plan plan = quantize_plan_of(
-        run->m, &run->o, o->calib_tokens, o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE);
+        run->m, &run->o, o->calib_tokens,
+        o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE || kv_fisher_wanted(o->kv));
     plan.imported = run->job.imported_bytes;
     return !o->plan || o->plan(o->user, &plan)
                ? TFT_OK
@@ -410,6 +417,7 @@ void quantize_run_free(struct quantize_run *run)
     bits_search_free(&run->bits);
     job_made_drop(&run->made);
     job_kv_free(&run->kv);
+    job_fisher_free(&run->fisher);
     job_tune_free(&run->tune);
     job_system_free(&run->system);
     job_prefix_free(&run->prefix, run->status);

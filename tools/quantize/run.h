@@ -4,6 +4,7 @@
 
 #include "tools/quantize/job/bits.h"
 #include "tools/quantize/job/check.h"
+#include "tools/quantize/job/fisher.h"
 #include "tools/quantize/job/kv.h"
 #include "tools/quantize/job/made.h"
 #include "tools/quantize/job/prefix.h"
@@ -29,6 +30,7 @@ struct quantize_run {
     struct job_ranges ranges;
     struct job_tune tune;
     struct job_kv kv;
+    struct job_fisher fisher;
     struct job_made made; /* the new model, until it is finished */
     struct bits_search bits;
     uint32_t n_start; /* first tokens of the prefix that the float model has in the check */

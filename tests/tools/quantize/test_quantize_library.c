@@ -145,6 +145,67 @@ static void makes_a_model(void **state)
     remove(out);
 }
 
+static char *whole_file(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    *n = (size_t)ftell(f);
+    char *bytes = malloc(*n);
+    assert_non_null(bytes);
+    rewind(f);
+    assert_int_equal(fread(bytes, 1, *n, f), *n);
+    fclose(f);
+    return bytes;
+}
+
+/* The file has tables, which serve any number of bits, and the same bytes with any number of
+   threads. */
+static void calibrates_a_cache(void **state)
+{
+    (void)state;
+    char *bytes[2];
+    size_t n[2];
+    for (int i = 0; i < 2; i++) {
+        struct seen seen;
+        struct tft_quantize_opts o = small(&seen);
+        struct tft_error err;
+        const char *out = in_folder("library.gguf");
+        o.kv = "fisher:bits=2,window=16";
+        o.n_threads = 1 + i;
+        if (tft_quantize(written(&talker), out, &o, NULL, &err) != TFT_OK)
+            fail_msg("%s", err.msg);
+        assert_true(has_step(&seen, "calibrating the KV cache"));
+        bytes[i] = whole_file(out, &n[i]);
+    }
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+    struct tft_model *m = opened(in_folder("library.gguf"));
+    assert_string_equal(m->kv_text, "fisher:bits=2,window=16");
+    assert_true(m->kv_fisher[TFT_KV_K] && m->kv_fisher[TFT_KV_V]);
+    size_t few = tft_kv_bytes(m, NULL, NULL), more = tft_kv_bytes(m, "fisher:bits=4", NULL);
+    assert_true(few > 0 && more > few && more < tft_kv_bytes(m, "f16", NULL));
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+    int32_t tokens[100];
+    toy_tokens(3, m->n_vocab, tokens, 100);
+    assert_int_equal(tft_prefill(s, tokens, 100), TFT_OK);
+    assert_true(s->kv.at[TFT_KV_K].blocks > 0 && isfinite(tft_logits(s, 0)[0]));
+    tft_session_close(s);
+    tft_model_close(m);
+
+    struct seen seen;
+    struct tft_quantize_opts o = small(&seen);
+    struct tft_error err;
+    o.kv = "fisher";
+    o.kv_search = "2.5";
+    assert_int_equal(tft_quantize(written(&talker), in_folder("library.gguf"), &o, NULL, &err),
+                     TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "does not search a KV cache fisher"));
+    remove(in_folder("library.gguf"));
+}
+
 static void finds_bits_and_a_cache(void **state)
 {
     (void)state;
@@ -266,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(imports), cmocka_unit_test(makes_a_model),
         cmocka_unit_test(refuses), cmocka_unit_test(finds_bits_and_a_cache),
+        cmocka_unit_test(calibrates_a_cache),
         cmocka_unit_test(cancels),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -32,7 +32,7 @@ enum job_phase {
     JOB_RANGES,
     JOB_TUNE, /* and quantizing again */
     JOB_SYSTEM,
-    JOB_KV, /* searching bits of the cache */
+    JOB_KV, /* searching bits of the cache, or calibrating it */
     JOB_CHECK,
     JOB_PHASES
 };

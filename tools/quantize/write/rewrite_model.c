@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "file/file.h"
+#include "kv/fisher.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "model/keys.h"
 
@@ -45,11 +46,16 @@ static uint32_t row_tensors(const struct tft_model *m)
     return m->state_size ? ROW_TENSORS : ROW_TENSORS - 1;
 }
 
+static size_t new_tensors(const struct tft_model *m, const struct rewrite *r)
+{
+    return (size_t)row_tensors(m) * r->n_named + (r->fisher[0] ? TFT_KV_SIDES : 0);
+}
+
 /* The new tensors have no codes. */
-static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, uint32_t more)
+static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, size_t n_new)
 {
     uint64_t at = tft_gguf_put_array_later(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32,
-                                           (size_t)v->n + more);
+                                           (size_t)v->n + n_new);
     for (uint64_t i = 0; i < v->n; i++) {
         int64_t code = 0;
         tft_value_int(v, i, &code);
@@ -77,8 +83,8 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_model *m,
         const struct tft_value *v = &s->value[i];
         if (tft_str_is(v->key, TFT_CHECKSUM_KEY))
             tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
-        else if (r->n_named && tft_str_is(v->key, TFT_KEY_WEIGHT_CODES))
-            put_codes(w, v, row_tensors(m) * r->n_named);
+        else if (new_tensors(m, r) && tft_str_is(v->key, TFT_KEY_WEIGHT_CODES))
+            put_codes(w, v, new_tensors(m, r));
         else if (!(r->k && describes_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
             tft_gguf_put_value(w, v);
     }
@@ -132,6 +138,25 @@ static void put_named(struct tft_gguf_writer *w, const struct tft_model *m,
     }
 }
 
+static void describe_fisher(struct tft_gguf_writer *w, const struct tft_model *m,
+                            const struct rewrite *r)
+{
+    static const char *const keys[TFT_KV_SIDES] = {TFT_KEY_KV_FISHER_K, TFT_KEY_KV_FISHER_V};
+    const uint64_t shape[] = {m->head_dim, TFT_FISHER_ROWS, m->n_head_kv,
+                              m->n_kv_layer - tft_model_predicts(m)};
+    for (int i = 0; r->fisher[0] && i < TFT_KV_SIDES; i++)
+        tft_gguf_put_tensor(w, (struct tft_str){keys[i], strlen(keys[i])}, TFT_F32, 4, shape);
+}
+
+static void put_fisher(struct tft_gguf_writer *w, const struct tft_model *m,
+                       const struct rewrite *r)
+{
+    size_t n = (size_t)(m->n_kv_layer - tft_model_predicts(m)) * m->n_head_kv * TFT_FISHER_ROWS *
+               m->head_dim;
+    for (int i = 0; r->fisher[0] && i < TFT_KV_SIDES; i++)
+        tft_gguf_put_data(w, r->fisher[i], n * sizeof *r->fisher[i]);
+}
+
 static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
                         const struct rewrite *r)
 {
@@ -144,6 +169,7 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
             tft_gguf_put_tensor(w, t->name, t->type, t->n_dims, t->ne);
     }
     describe_named(w, m, r);
+    describe_fisher(w, m, r);
     for (size_t i = 0; i < s->n_tensor; i++) {
         const struct tft_tensor *t = &s->tensor[i];
         if (replacement(t, r))
@@ -152,6 +178,7 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
             tft_gguf_put_data(w, t->data, (size_t)t->bytes);
     }
     put_named(w, m, r);
+    put_fisher(w, m, r);
 }
 
 /* ------------------------------------------------------------------------------------ the whole */

@@ -1,0 +1,297 @@
+/* The tables of the cache fisher: their equations again, the loss that they predict for codes, and
+   a measurement of a whole model. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kv/fisher.h"
+#include "random.h"
+#include "tools/quantize/round/low_bits.h"
+#include "tools/quantize/tune/kv_fisher.h"
+#include "tools/quantize/write/rewrite_model.h"
+#include "w8a8.h"
+
+enum { T = 640, E = 24, STRIDE = 30, ROWS = TFT_FISHER_ROWS };
+
+struct tokens {
+    float x[T * STRIDE];
+    double square[E], output[E];
+};
+
+/* Tokens of different gains, and channels of different means, spreads and costs. */
+static void random_tokens(struct tokens *k)
+{
+    float mean[E], sd[E];
+    for (int d = 0; d < E; d++) {
+        mean[d] = random_normal();
+        sd[d] = expf(random_normal());
+        k->square[d] = (double)expf(2 * random_normal());
+        k->output[d] = (double)expf(random_normal());
+    }
+    for (int t = 0; t < T; t++) {
+        float g = expf(0.4f * random_normal());
+        for (int d = 0; d < STRIDE; d++)
+            k->x[t * STRIDE + d] = d < E ? mean[d] + g * sd[d] * random_normal() : NAN;
+    }
+}
+
+static const double gauss[] = {0, 1.596, 0.9957, 0.5860, 0.3352}; /* Max 1960, table II */
+
+static void near(double is, double want)
+{
+    if (!(fabs(is - want) <= 1e-5 * fabs(want) + 1e-6))
+        fail_msg("%g, not %g", is, want);
+}
+
+/* The mean squared error of (x - mean) / gain in 2^bits levels: the nearest of all. */
+static double error_of(const struct tokens *k, int d, const double *gain, double mean, double step,
+                       int bits)
+{
+    double sum = 0;
+    for (int t = 0; t < T; t++) {
+        double z = ((double)k->x[t * STRIDE + d] - mean) / gain[t], least = INFINITY;
+        for (int c = 0; c < 1 << bits; c++)
+            least = fmin(least, fabs(z - step * (c - ((1 << bits) - 1) / 2.0)));
+        sum += least * least / T;
+    }
+    return sum;
+}
+
+static void equations(void **state)
+{
+    static struct tokens k;
+    (void)state;
+    for (int values = 0; values < 2; values++) {
+        double mean[E] = {0}, var[E] = {0}, w[E], b[E], spread[E] = {0}, squares = 0, sum = 0,
+               all = 0, fisher = 0, output = 0;
+        float table[ROWS * E];
+        static double gain[T];
+        random_tokens(&k);
+        kv_fisher_table(table, &(struct kv_fisher_rows){.x = k.x,
+                                                        .n = T,
+                                                        .stride = STRIDE,
+                                                        .dim = E,
+                                                        .square = k.square,
+                                                        .output = values ? k.output : NULL});
+        for (int t = 0; t < T; t++)
+            for (int d = 0; d < E; d++)
+                mean[d] += (double)k.x[t * STRIDE + d] / T;
+        for (int t = 0; t < T; t++)
+            for (int d = 0; d < E; d++)
+                var[d] += pow((double)k.x[t * STRIDE + d] - mean[d], 2) / T;
+        for (int d = 0; d < E; d++) {
+            fisher += k.square[d] * var[d];
+            output += k.output[d] * var[d];
+        }
+        for (int d = 0; d < E; d++) {
+            w[d] = values ? k.output[d] * fisher / output : k.square[d];
+            all += w[d] / E;
+        }
+        for (int d = 0; d < E; d++) {
+            w[d] += (values ? 0.05 : 0.3) * all;
+            sum += sqrt(w[d]) * sqrt(var[d]);
+        }
+        for (int d = 0; d < E; d++)
+            b[d] = sqrt(w[d]) / sqrt(var[d]) / sum;
+        for (int t = 0; t < T; t++) {
+            double square = 0;
+            for (int d = 0; d < E; d++)
+                square += b[d] * pow((double)k.x[t * STRIDE + d] - mean[d], 2);
+            gain[t] = sqrt(square);
+            for (int d = 0; d < E; d++)
+                spread[d] += pow((double)k.x[t * STRIDE + d] - mean[d], 2) / square / T;
+            squares += square / T;
+        }
+        for (int d = 0; d < E; d++) {
+            near((double)table[TFT_FISHER_MEAN * E + d], mean[d]);
+            near((double)table[TFT_FISHER_GAIN * E + d], b[d]);
+            near((double)table[TFT_FISHER_LOSS * E + d], w[d] / 2 * squares * spread[d]);
+            for (int bits = 1; bits <= TFT_FISHER_BITS; bits++) {
+                double step = (double)table[(TFT_FISHER_STEP + bits - 1) * E + d], least = INFINITY,
+                       of = sqrt(spread[d]) * gauss[bits];
+                for (int i = 10; i <= 30; i++)
+                    least = fmin(least, error_of(&k, d, gain, mean[d], of * i / 20, bits));
+                near((double)table[(TFT_FISHER_LOSS + bits) * E + d], w[d] / 2 * squares * least);
+                near(error_of(&k, d, gain, mean[d], step, bits), least);
+            }
+        }
+    }
+}
+
+/* Codes at a price lose about the cost times the squared error that the tables predict. */
+static void predicted_loss(void **state)
+{
+    static struct tokens k;
+    (void)state;
+    float table[TFT_KV_SIDES][ROWS * E], mean[32], gain[32], step[32], half[32], gains[32];
+    uint16_t channel[E];
+    uint8_t code[32 * 32], levels[E];
+    random_tokens(&k);
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        kv_fisher_table(table[i],
+                        &(struct kv_fisher_rows){
+                            .x = k.x, .n = T, .stride = STRIDE, .dim = E, .square = k.square});
+    struct tft_kv_shape shape = {
+        .n_layer = 1, .n_head_kv = 1, .head_dim = E, .fisher = {table[0], table[1]}};
+    struct tft_fisher_head h = {
+        .channel = channel, .mean = mean, .gain = gain, .step = step, .half = half};
+    tft_fisher_share(&h, TFT_KV_K, E, table[0], tft_fisher_price(&shape, 1.75f));
+    char *record = malloc(h.codes + TFT_FISHER_GAIN_BYTES);
+    struct tft_fisher_block to = {record, record + h.codes};
+    double lost = 0, want = 0, all = 0;
+    for (int d = 0; d < E; d++)
+        all += k.square[d] / E;
+    for (int i = 0; i < E; i++) {
+        levels[i] = (uint8_t)(2 * half[i] + 1);
+        unsigned bits = levels[i] == 1   ? 0
+                        : levels[i] == 2 ? 1
+                        : levels[i] == 4 ? 2
+                        : levels[i] == 8 ? 3
+                                         : 4;
+        want += (double)table[0][(TFT_FISHER_LOSS + bits) * E + channel[i]];
+    }
+    for (int from = 0; from < T; from += 32) {
+        float x[32][E];
+        for (int t = 0; t < 32; t++)
+            for (int i = 0; i < E; i++)
+                x[t][i] = k.x[(from + t) * STRIDE + channel[i]];
+        tft_fisher_put(&h, TFT_KV_K, x[0], E, code, to);
+        tft_fisher_gains(to.gains, 1, gains);
+        for (int t = 0; t < 32; t++)
+            for (int i = 0; i < E; i++) {
+                float is = mean[i] + gains[t] * step[i] * ((float)code[t * E + i] - half[i]);
+                double e = (double)(x[t][i] - is);
+                lost += e * e * (k.square[channel[i]] + 0.3 * all) / 2 / T;
+            }
+    }
+    free(record);
+    if (!(fabs(lost / want - 1) < 0.2))
+        fail_msg("lost %g, predicted %g", lost, want);
+}
+
+static void same(const struct kv_fisher *a, const struct kv_fisher *b, size_t n)
+{
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        assert_memory_equal(a->table[i], b->table[i], n * sizeof(float));
+}
+
+/* Any number of threads measures the same; another far distance measures other costs. */
+static void whole_model(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts q = usual(&toys[i]);
+        struct tft_model *m = opened(quantized(&toys[i], &q));
+        struct kv_fisher_opts o = {.text = text,
+                                   .n_windows = TEXT / WINDOW,
+                                   .window = WINDOW,
+                                   .far = 40,
+                                   .sinks = 4,
+                                   .n_threads = 1};
+        struct kv_fisher r[3];
+        struct tft_error err;
+        bool stopped;
+        size_t n = (size_t)m->n_kv_layer * m->n_head_kv * ROWS * m->head_dim, positive = 0;
+        for (int k = 0; k < 3; k++) {
+            o.n_threads = k == 1 ? 3 : 1;
+            o.far = k == 2 ? 10 : 40;
+            if (kv_fisher_measure(m, &o, &r[k], &stopped, &err) != TFT_OK)
+                fail_msg("%s", err.msg);
+            assert_false(stopped);
+        }
+        same(&r[0], &r[1], n);
+        assert_memory_not_equal(r[0].table[0], r[2].table[0], n * sizeof(float));
+        for (size_t k = 0; k < n; k++)
+            for (int side = 0; side < TFT_KV_SIDES; side++) {
+                float x = r[0].table[side][k];
+                bool mean = k / m->head_dim % ROWS == TFT_FISHER_MEAN;
+                assert_true(isfinite(x) && (mean || x >= 0));
+                positive += !mean && x > 0;
+            }
+        assert_true(positive > n); /* of 20 n / 11 */
+        for (int k = 0; k < 3; k++)
+            kv_fisher_free(&r[k]);
+        o.far = WINDOW;
+        assert_int_equal(kv_fisher_measure(m, &o, &r[0], &stopped, &err), TFT_ERR_ARG);
+        assert_non_null(strstr(err.msg, "too short"));
+        tft_model_close(m);
+    }
+}
+
+/* The error of opening a copy of m with these tables; NULL: it opens. */
+static const char *reopened(const struct tft_model *m, float *const table[TFT_KV_SIDES],
+                            struct tft_model **copy)
+{
+    static struct tft_error err;
+    const char *path = in_folder("tables.gguf");
+    struct rewrite r = {.kv = "fisher:bits=2", .fisher = {table[0], table[1]}};
+    assert_int_equal(rewrite_model(m, path, &r, &err), TFT_OK);
+    if (tft_model_open(copy, path, NULL, &err) == TFT_OK)
+        return NULL;
+    assert_int_equal(err.code, TFT_ERR_FORMAT);
+    return err.msg;
+}
+
+/* Tables in a file, also beside weights of codes; wrong numbers are refused. */
+static void stored(void **state)
+{
+    (void)state;
+    for (int low = 0; low < 2; low++) {
+        struct quantize_opts q = usual(&toys[2]);
+        static uint8_t bits[2 * LAYER_MATS];
+        memset(bits, 4, sizeof bits);
+        if (low) {
+            q.bits = bits;
+            q.group = 32;
+        }
+        struct tft_model *m = opened(quantized(&toys[2], &q)), *copy;
+        size_t n = (size_t)m->n_kv_layer * m->n_head_kv * ROWS * m->head_dim;
+        float *table[TFT_KV_SIDES] = {malloc(n * sizeof **table), malloc(n * sizeof **table)};
+        for (size_t i = 0; i < n; i++) {
+            table[0][i] = 1 + random_even();
+            table[1][i] = 1 + random_even();
+        }
+        assert_null(reopened(m, table, &copy));
+        assert_string_equal(copy->kv_text, "fisher:bits=2");
+        for (int side = 0; side < TFT_KV_SIDES; side++)
+            assert_memory_equal(copy->kv_fisher[side], table[side], n * sizeof **table);
+        struct tft_session *a = session(m, (struct tft_session_opts){.kv = "f16"}),
+                           *b = session(copy, (struct tft_session_opts){.kv = "f16"}),
+                           *c = session(copy, (struct tft_session_opts){0});
+        assert_int_equal(tft_prefill(a, text, 150), TFT_OK);
+        assert_int_equal(tft_prefill(b, text, 150), TFT_OK);
+        assert_int_equal(tft_prefill(c, text, 150), TFT_OK);
+        same_last_logits(a, b);
+        assert_true(c->kv.at[TFT_KV_K].blocks > 0);
+        tft_session_close(a);
+        tft_session_close(b);
+        tft_session_close(c);
+        tft_model_close(copy);
+
+        table[0][0] = -3; /* a mean */
+        assert_null(reopened(m, table, &copy));
+        tft_model_close(copy);
+        table[0][0] = NAN;
+        assert_non_null(strstr(reopened(m, table, &copy), "fisher.k has a number that is not"));
+        table[0][0] = 0;
+        table[1][n - 1] = -1; /* a loss */
+        assert_non_null(
+            strstr(reopened(m, table, &copy), "fisher.v has a number that is negative"));
+        free(table[0]);
+        free(table[1]);
+        tft_model_close(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equations),
+        cmocka_unit_test(predicted_loss),
+        cmocka_unit_test(whole_model),
+        cmocka_unit_test(stored),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

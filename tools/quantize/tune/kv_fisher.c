@@ -1,0 +1,369 @@
+#include "tools/quantize/tune/kv_fisher.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "kv/fisher.h"
+#include "port/port.h"
+#include "tools/quantize/array.h"
+#include "tools/quantize/tune/sequence_loss.h"
+
+enum { TOKENS = 4096, SAMPLES = KV_FISHER_SAMPLES }; /* read, and kept of them in each layer */
+
+/* -------------------------------------------------------------------------------------- a table */
+
+static double mean_of(const double *x, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / n;
+}
+
+static void moments(const struct kv_fisher_rows *x, double *mean, double *var)
+{
+    for (uint32_t d = 0; d < x->dim; d++) {
+        double sum = 0, squares = 0;
+        for (size_t t = 0; t < x->n; t++)
+            sum += (double)x->x[t * x->stride + d];
+        mean[d] = (double)(float)(sum / (double)x->n);
+        for (size_t t = 0; t < x->n; t++) {
+            double y = (double)x->x[t * x->stride + d] - mean[d];
+            squares += y * y;
+        }
+        var[d] = squares / (double)x->n;
+    }
+}
+
+/* w: [dim] the cost of an error of 1 in a channel, times 2. */
+static void costs(const struct kv_fisher_rows *x, const double *var, double *w)
+{
+    double fisher = 0, output = 0, part = x->output ? 0.05 : 0.3;
+    for (uint32_t d = 0; x->output && d < x->dim; d++) {
+        fisher += x->square[d] * var[d];
+        output += x->output[d] * var[d];
+    }
+    for (uint32_t d = 0; d < x->dim; d++)
+        w[d] = !x->output ? x->square[d] : output > 0 ? x->output[d] * (fisher / output) : 0;
+    double more = part * mean_of(w, x->dim);
+    for (uint32_t d = 0; d < x->dim; d++)
+        w[d] += more;
+}
+
+/* b: [dim] the weights of channels in a token's gain. */
+static void gains(uint32_t dim, const double *w, const double *var, double *b)
+{
+    double sum = 0;
+    for (uint32_t d = 0; d < dim; d++)
+        sum += sqrt(w[d] * var[d]);
+    for (uint32_t d = 0; d < dim; d++)
+        b[d] = sum > 0 && var[d] > 0 ? sqrt(w[d] / var[d]) / sum : 0;
+}
+
+/* gain: [n] of the tokens. Returns the mean of their squares. */
+static double token_gains(const struct kv_fisher_rows *x, const double *mean, const double *b,
+                          double *gain)
+{
+    double squares = 0;
+    for (size_t t = 0; t < x->n; t++) {
+        double square = 0;
+        for (uint32_t d = 0; d < x->dim; d++) {
+            double y = (double)x->x[t * x->stride + d] - mean[d];
+            square += b[d] * y * y;
+        }
+        gain[t] = sqrt(square);
+        squares += square / (double)x->n;
+    }
+    return squares;
+}
+
+/* The mean squared error of z: [n] in levels of this step; half: half the steps between the first
+   and the last. */
+static double error_of(const double *z, size_t n, double step, double half)
+{
+    double sum = 0;
+    for (size_t t = 0; t < n; t++) {
+        double c = rint(z[t] / step + half);
+        c = c < 0 ? 0 : c > 2 * half ? 2 * half : c;
+        double e = z[t] - step * (c - half);
+        sum += e * e;
+    }
+    return sum / (double)n;
+}
+
+/* The best step of a channel. */
+static double fit_step(const double *z, size_t n, double spread, unsigned bits, double *error)
+{
+    static const double gauss[TFT_FISHER_BITS + 1] = {0, 1.596, 0.9957, 0.5860, 0.3352};
+    double best = 0, half = ((1 << bits) - 1) / 2.0;
+    *error = spread * spread;
+    for (int i = 10; i <= 30 && spread > 0; i++) {
+        double step = spread * gauss[bits] * i / 20, e = error_of(z, n, step, half);
+        if (e < *error) {
+            *error = e;
+            best = step;
+        }
+    }
+    return best;
+}
+
+/* A number that a float holds. */
+static float held(double x) { return x < 0x1p-100 ? 0 : x > 0x1p100 ? 0x1p100f : (float)x; }
+
+/* Steps and losses of channel d. half_cost: the loss of a squared error of z */
+static void fit_channel(float *table, const struct kv_fisher_rows *x, uint32_t d, double mean,
+                        const double *gain, double half_cost)
+{
+    double z[KV_FISHER_SAMPLES], square = 0;
+    uint32_t dim = x->dim;
+    for (size_t t = 0; t < x->n; t++) {
+        z[t] = gain[t] > 0 ? ((double)x->x[t * x->stride + d] - mean) / gain[t] : 0;
+        square += z[t] * z[t] / (double)x->n;
+    }
+    table[TFT_FISHER_LOSS * dim + d] = held(half_cost * square);
+    for (unsigned bits = 1; bits <= TFT_FISHER_BITS; bits++) {
+        double error, step = fit_step(z, x->n, sqrt(square), bits, &error);
+        table[(TFT_FISHER_STEP + bits - 1) * dim + d] = held(step);
+        table[(TFT_FISHER_LOSS + bits) * dim + d] = held(half_cost * error);
+    }
+}
+
+void kv_fisher_table(float *table, const struct kv_fisher_rows *x)
+{
+    double mean[TFT_CODED_SPAN], var[TFT_CODED_SPAN], w[TFT_CODED_SPAN], b[TFT_CODED_SPAN],
+        gain[KV_FISHER_SAMPLES];
+    moments(x, mean, var);
+    costs(x, var, w);
+    gains(x->dim, w, var, b);
+    double squares = token_gains(x, mean, b, gain);
+    for (uint32_t d = 0; d < x->dim; d++) {
+        table[TFT_FISHER_MEAN * x->dim + d] = (float)mean[d];
+        table[TFT_FISHER_GAIN * x->dim + d] = held(b[d]);
+        fit_channel(table, x, d, mean[d], gain, w[d] / 2 * squares);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------- text */
+
+struct meter {
+    const struct tft_model *m;
+    const struct kv_fisher_opts *o;
+    uint32_t n_windows;           /* read */
+    size_t width, step;           /* of G E numbers; of tokens between samples */
+    uint32_t window;              /* the number of the current one */
+    const int32_t *token;         /* its tokens */
+    float *x[TFT_KV_SIDES];       /* [n_kv_layer, SAMPLES, G E] */
+    double *square[TFT_KV_SIDES]; /* [n_kv_layer, G E] sums of squared gradients */
+    uint32_t *n;                  /* [n_kv_layer] samples */
+    float *norm, *sorted;         /* [window] squares of a token's value over all heads */
+    float *params, *gradient;     /* of the prefix */
+    struct sequence *s;
+};
+
+static int ascending(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sets z->norm; returns the least square of a token that is not left out. */
+static float least_norm(struct meter *z, const float *v)
+{
+    uint32_t n = z->o->window;
+    for (uint32_t t = 0; t < n; t++) {
+        double sum = 0;
+        for (size_t i = 0; i < z->width; i++)
+            sum += (double)v[t * z->width + i] * (double)v[t * z->width + i];
+        z->norm[t] = (float)sum;
+    }
+    memcpy(z->sorted, z->norm, n * sizeof *z->sorted);
+    qsort(z->sorted, n, sizeof *z->sorted, ascending);
+    return 0.45f * 0.45f * z->sorted[n / 2];
+}
+
+static void add_squares(double *to, const float *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += (double)g[i] * (double)g[i];
+}
+
+static bool is_special(const struct tft_model *m, int32_t token)
+{
+    size_t len;
+    return m->tokenizer && !(tft_token_text(m, token, false, &len) && len);
+}
+
+/* block_watch.take */
+static void take(void *user, uint32_t l, const float *k, const float *v, const float *far_k,
+                 const float *far_v)
+{
+    struct meter *z = user;
+    const struct tft_layer *b = &z->m->layer[l];
+    size_t layer = b->kv_layer, width = z->width;
+    if (b->window)
+        return;
+    float least = least_norm(z, v);
+    for (uint32_t t = z->o->sinks; t < z->o->window; t++) {
+        if (z->norm[t] < least || is_special(z->m, z->token[t]))
+            continue;
+        add_squares(z->square[TFT_KV_K] + layer * width, far_k + t * width, width);
+        add_squares(z->square[TFT_KV_V] + layer * width, far_v + t * width, width);
+        if (((size_t)z->window * z->o->window + t) % z->step || z->n[layer] == SAMPLES)
+            continue;
+        size_t at = (layer * SAMPLES + z->n[layer]++) * width;
+        memcpy(z->x[TFT_KV_K] + at, k + t * width, width * sizeof *k);
+        memcpy(z->x[TFT_KV_V] + at, v + t * width, width * sizeof *v);
+    }
+}
+
+static bool open_meter(struct meter *z)
+{
+    const struct tft_model *m = z->m;
+    const struct kv_fisher_opts *o = z->o;
+    size_t params = sequence_params(m);
+    int n_threads = !tft_port_threaded() ? 1 : o->n_threads ? o->n_threads : tft_port_cpus();
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
+        z->x[i] = array_alloc(sizeof *z->x[i], m->n_kv_layer, SAMPLES, z->width);
+        z->square[i] = calloc((size_t)m->n_kv_layer * z->width, sizeof *z->square[i]);
+    }
+    z->n = calloc(m->n_kv_layer, sizeof *z->n);
+    z->norm = malloc(2 * (size_t)o->window * sizeof *z->norm);
+    z->sorted = z->norm ? z->norm + o->window : NULL;
+    z->params = calloc(2 * params + 1, sizeof *z->params);
+    z->gradient = z->params ? z->params + params : NULL;
+    z->s = sequence_open(m, o->window, 0, n_threads);
+    if (!z->x[0] || !z->x[1] || !z->square[0] || !z->square[1] || !z->n || !z->norm || !z->params ||
+        !z->s)
+        return false;
+    m->kern.widen[TFT_NUM_F16](z->params, m->prefix_k, params / 2);
+    m->kern.widen[TFT_NUM_F16](z->params + params / 2, m->prefix_v, params / 2);
+    return true;
+}
+
+static void close_meter(struct meter *z)
+{
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
+        free(z->x[i]);
+        free(z->square[i]);
+    }
+    free(z->n);
+    free(z->norm);
+    free(z->params);
+    sequence_close(z->s);
+}
+
+/* Returns false if the caller stops it. */
+static bool read_text(struct meter *z)
+{
+    const struct kv_fisher_opts *o = z->o;
+    uint64_t seed;
+    struct block_watch watch = {.far = o->far, .take = take, .user = z};
+    sequence_watch(z->s, &watch, &seed);
+    for (z->window = 0; z->window < z->n_windows; z->window++) {
+        size_t i = (size_t)z->window * o->n_windows / z->n_windows;
+        seed = z->window;
+        z->token = o->text + i * o->window;
+        sequence_run(z->s, z->token, NULL, z->params, z->gradient);
+        if (o->progress && !o->progress(o->user, (z->window + 1.0) / z->n_windows))
+            return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------ the whole */
+
+bool kv_fisher_wanted(const char *kv)
+{
+    struct tft_kv_policy policy;
+    return kv && tft_kv_parse(&policy, kv, NULL) == TFT_OK && tft_kv_is_fisher(&policy);
+}
+
+/* u: [G, E] of a layer. row: [H E] */
+static void output_columns(const struct tft_model *m, const struct tft_layer *b, float *row,
+                           double *u)
+{
+    size_t dim = m->head_dim, group = m->n_head / m->n_head_kv;
+    memset(u, 0, m->n_head_kv * dim * sizeof *u);
+    for (uint32_t r = 0; r < b->o.w.rows; r++) {
+        tft_mat_row(m, &b->o.w, r, row);
+        for (size_t i = 0; i < m->n_head * dim; i++)
+            u[i / dim / group * dim + i % dim] += (double)row[i] * (double)row[i];
+    }
+}
+
+static void make_layer(const struct meter *z, const struct tft_layer *b, float *row, double *u,
+                       struct kv_fisher *r)
+{
+    const struct tft_model *m = z->m;
+    size_t l = b->kv_layer, dim = m->head_dim;
+    output_columns(m, b, row, u);
+    for (size_t h = 0; z->n[l] && h < m->n_head_kv; h++)
+        for (int side = 0; side < TFT_KV_SIDES; side++)
+            kv_fisher_table(r->table[side] + (l * m->n_head_kv + h) * TFT_FISHER_ROWS * dim,
+                            &(struct kv_fisher_rows){
+                                .x = z->x[side] + l * SAMPLES * z->width + h * dim,
+                                .n = z->n[l],
+                                .stride = z->width,
+                                .dim = m->head_dim,
+                                .square = z->square[side] + l * z->width + h * dim,
+                                .output = side == TFT_KV_V ? u + h * dim : NULL,
+                            });
+}
+
+/* False if memory is short. */
+static bool make_tables(const struct meter *z, struct kv_fisher *r)
+{
+    const struct tft_model *m = z->m;
+    size_t heads = (size_t)m->n_kv_layer * m->n_head_kv;
+    float *row = malloc((size_t)m->n_head * m->head_dim * sizeof *row);
+    double *u = malloc(z->width * sizeof *u);
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        r->table[i] = calloc(heads, (size_t)TFT_FISHER_ROWS * m->head_dim * sizeof *r->table[i]);
+    bool good = row && u && r->table[0] && r->table[1];
+    for (uint32_t l = 0; good && l < m->n_layer; l++)
+        if (!m->layer[l].window)
+            make_layer(z, &m->layer[l], row, u, r);
+    free(row);
+    free(u);
+    return good;
+}
+
+enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fisher_opts *o,
+                                  struct kv_fisher *r, bool *stopped, struct tft_error *err)
+{
+    uint32_t most = TOKENS / o->window;
+    struct meter z = {.m = m,
+                      .o = o,
+                      .n_windows = most < 1              ? 1
+                                   : most < o->n_windows ? most
+                                                         : o->n_windows,
+                      .width = (size_t)m->n_head_kv * m->head_dim};
+    *r = (struct kv_fisher){0};
+    *stopped = false;
+    if (o->window <= o->far + o->sinks)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: windows of %u tokens are too short to calibrate a KV cache with a "
+                        "window of %u: use a larger --calib-window",
+                        m->source.name, o->window, o->far);
+    z.step = ((size_t)z.n_windows * o->window + SAMPLES - 1) / SAMPLES;
+    bool good = open_meter(&z);
+    if (good)
+        *stopped = !read_text(&z);
+    if (good && !*stopped)
+        good = make_tables(&z, r);
+    close_meter(&z);
+    if (good)
+        return TFT_OK;
+    kv_fisher_free(r);
+    return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to calibrate the KV cache",
+                    m->source.name);
+}
+
+void kv_fisher_free(struct kv_fisher *r)
+{
+    free(r->table[0]);
+    free(r->table[1]);
+    *r = (struct kv_fisher){0};
+}

@@ -1,0 +1,72 @@
+/*
+ * Measures the tables of the cache fisher (kv/fisher.h): mean, gain and steps of each channel of
+ * keys and values, and the cost of an error in it.
+ *
+ * The cost is the Fisher information: the model reads windows of text, draws a next token at each
+ * position, and -log p of these tokens is backpropagated to the keys (after RoPE) and values, from
+ * the queries that would read their codes. With g the gradient of a token's key or value, u the sum
+ * of squares of a channel's column in the output matrix, over the query heads, var its variance,
+ * and E the channels of a head:
+ *
+ *      key      w = F + 0.3 mean of F over the head             F = sum of g^2
+ *      value    w = u r + 0.05 mean of u r over the head        r = sum of F var / sum of u var
+ *
+ *      gain     sqrt(w) / sd, over the head's sum of sqrt(w) sd
+ *      step     z = (x - mean) / (the token's gain, not rounded); of 21 steps, 0.5 to 1.5 of the
+ *               best one for a Gaussian of the deviation of z (Max 1960, table II), the one with
+ *               the least mean squared error
+ *      loss     w / 2 * the mean square of the gains * this error; with 0 bits, the error is the
+ *               mean square of z
+ *
+ * The first tokens of a window are left out, since they stay in slots, and with them special tokens
+ * and tokens whose value is less than 0.45 of the median norm: such a token takes attention as a
+ * sink does, and its gradient would outweigh all others.
+ */
+#ifndef QUANTIZE_TUNE_KV_FISHER_H
+#define QUANTIZE_TUNE_KV_FISHER_H
+
+#include "model/model.h"
+
+struct kv_fisher_opts {
+    const int32_t *text;        /* [n_windows, window] */
+    uint32_t n_windows, window; /* about 4,096 tokens of it are read, in whole windows */
+    uint32_t far;               /* tokens between a key and the first query that reads its code */
+    uint32_t sinks;             /* first tokens of a window that are left out */
+    int n_threads;              /* 0: all CPUs */
+    bool (*progress)(void *user, double done); /* false: stop */
+    void *user;
+};
+
+/* [n_kv_layer, G, rows, E] of keys and of values, zeros in layers with a window; kv_fisher_free
+   frees them. */
+struct kv_fisher {
+    float *table[TFT_KV_SIDES];
+};
+
+/* Whether a cache is fisher; kv may be NULL, or invalid. */
+bool kv_fisher_wanted(const char *kv);
+
+/* m: an open W8A8 model whose formula tune_check takes. If *stopped: TFT_OK, and *r is all
+   zeros. */
+enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fisher_opts *o,
+                                  struct kv_fisher *r, bool *stopped, struct tft_error *err);
+
+/* Accepts all zeros. */
+void kv_fisher_free(struct kv_fisher *r);
+
+enum { KV_FISHER_SAMPLES = 2048 }; /* tokens that make the tables of a layer, at most */
+
+/* A head's keys, or values, of n tokens, 0 < n <= KV_FISHER_SAMPLES. Rows of x are `stride`
+   apart. */
+struct kv_fisher_rows {
+    const float *x;
+    size_t n, stride;
+    uint32_t dim;         /* at most TFT_CODED_SPAN */
+    const double *square; /* [dim] F */
+    const double *output; /* [dim] u; NULL: keys */
+};
+
+/* table: [rows, dim] */
+void kv_fisher_table(float *table, const struct kv_fisher_rows *x);
+
+#endif
