@@ -160,6 +160,38 @@ static void put_importance(struct shape_weights *w, const struct shape *s)
     }
 }
 
+/* A row of the tables of the cache fisher, for channels of variance 1; losses fall as the
+   importance does. Rows as in kv/fisher.h: mean, gain, the steps of 1 to 4 bits, the losses of 0 to
+   4 bits (Max 1960, table II). */
+static float fisher_number(const struct shape *s, unsigned row, uint32_t channel)
+{
+    static const float numbers[] = {0,    0,       1.596f,  0.9957f,  0.5860f, 0.3352f,
+                                    1.0f, 0.3634f, 0.1188f, 0.03744f, 0.01154f};
+    float x = numbers[row];
+    if (row == 1)
+        return 1 / (float)s->head;
+    return row < 6 ? x : x * exp2f(-15.0f * (float)channel / (float)s->head);
+}
+
+/* Only where all layers have the same heads. */
+static void put_fisher(struct shape_weights *w, const struct shape *s)
+{
+    enum { ROWS = 11 };
+    static const char *const keys[] = {TFT_KEY_KV_FISHER_K, TFT_KEY_KV_FISHER_V};
+    uint64_t layers = 0;
+    for (unsigned l = 0; l < s->layers; l++)
+        layers += mixer(s, l) == 'a' && has_kv(s, l);
+    for (int side = 0; !s->period && side < 2; side++) {
+        if (!w->data)
+            shape_describe(w, keys[side], "", TFT_F32, 4,
+                           (const uint64_t[]){s->head, ROWS, s->kv_heads, layers});
+        for (uint64_t i = 0; w->data && i < layers * s->kv_heads * ROWS * s->head; i++) {
+            float x = fisher_number(s, (unsigned)(i / s->head % ROWS), (uint32_t)(i % s->head));
+            tft_gguf_put_data(w->gguf, &x, sizeof x);
+        }
+    }
+}
+
 /* Puts vectors of equal floats for a layer. */
 static void put_floats(struct shape_weights *w, unsigned layer, const char *what, uint32_t rows,
                        uint32_t n, float value)
@@ -291,8 +323,10 @@ static void put_tensors(struct shape_weights *w, const struct shape *s)
         shape_vector(w, "rope_factors_short", ".weight", s->rot / 2, 1);
         shape_vector(w, "rope_factors_long", ".weight", s->rot / 2, 2);
     }
-    if (!s->type)
+    if (!s->type) {
         put_importance(w, s);
+        put_fisher(w, s);
+    }
 }
 
 /* The number "ARCH.key". */
