@@ -23,7 +23,7 @@ static float tables[TFT_KV_SIDES][LAYERS * HEADS * TFT_FISHER_ROWS * MOST];
 static const double error[] = {1, 0.3634, 0.1188, 0.03744, 0.01154};
 static const float gauss[] = {0, 1.596f, 0.9957f, 0.5860f, 0.3352f};
 
-/* Steps, and losses that are not quite those of a Gaussian. */
+/* Steps, and losses near the losses of a Gaussian. */
 static void set_levels(float *table, uint32_t dim, uint32_t d, float spread, float loss)
 {
     table[TFT_FISHER_LOSS * dim + d] = loss;
@@ -118,7 +118,7 @@ static void more_bits_cost_less(void **state)
 }
 
 /* Channels are in the order of their losses with 1 bit. A unit has the bits of the least loss and
-   price, or those of the unit before. */
+   price, or the bits of the unit before. */
 static void prices(void **state)
 {
     (void)state;
