@@ -537,7 +537,8 @@ struct tft_session_opts {
  *                                              first 5
  *      tuffet            2@mixed     2@token   the newest 128          2 bits on average
  *      fisher            1.5@fisher  1.5       the newest 64 and the   1.5 bits on average
- *                                    @fisher   first 4
+ *                                    @fisher   first 4, and 64 special
+ *                                              tokens
  *
  * skvq needs a file that `tuffet quantize --kv` calibrated for it; "skvq:reorder=none,clip=zero"
  * runs on any file. tuffet (and every @mixed cache) needs a file in which tuffet quantize recorded

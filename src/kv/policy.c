@@ -22,7 +22,7 @@ static const struct {
     {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,"
              "reorder=calibrated,clip=calibrated"},
     {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
-    {"fisher", "k=1.5@fisher,v=1.5@fisher,retain=window:64,sinks=4"},
+    {"fisher", "k=1.5@fisher,v=1.5@fisher,retain=window:64,sinks=4,keep=64"},
 };
 
 /* ---- parsing values */

@@ -91,7 +91,8 @@ static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, 
 }
 
 static const char *const caches[] = {"fisher:window=20", "fisher:bits=3,retain=fill:40,sinks=0",
-                                     "fisher:bits=0.5,retain=log2:16", "fisher:bits=4,window=1"};
+                                     "fisher:bits=0.5,retain=log2:16,keep=0",
+                                     "fisher:bits=4,window=1"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
 static void same_bits_however_fed(void **state)
@@ -281,7 +282,10 @@ static uint64_t slid(const struct tft_model *m, int threads, uint32_t chunk)
 {
     struct tft_session *s = session(
         m, (struct tft_session_opts){
-               .kv = "fisher:window=20", .capacity = 160, .n_threads = threads, .slide = true});
+               .kv = "fisher:window=20,keep=0",
+               .capacity = 160,
+               .n_threads = threads,
+               .slide = true});
     for (int i = 0; i < 2; i++)
         feed(s, text, N, chunk);
     assert_true(s->kv.dropped > 0);

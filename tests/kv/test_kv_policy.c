@@ -81,6 +81,7 @@ static void presets_are_what_tuffet_h_says(void **state)
     assert_true(p.prefill == 1024 && p.keep == 7);
     assert_int_equal(parsed("skvq:prefill=1048576").prefill, 1 << 20);
     assert_true(parsed("skvq:prefill=prompt").prefill == TFT_KV_PROMPT);
+    assert_int_equal(parsed("fisher").keep, 64);
     p = parsed("tuffet");
     assert_true(tft_kv_quantizes(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
     assert_true(p.k.retain == TFT_KV_WINDOW && p.k.window == 128 && p.group == 64 &&

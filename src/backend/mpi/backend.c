@@ -256,7 +256,7 @@ static enum tft_status session_open(void **out, void *device, struct tft_session
                               .n_threads = s->n_threads,
                               .slide = s->slide != 0},
                      .prefix = s->named ? (uint32_t)(s->named - d->m->named) + 1 : 0};
-    if (s->filter.keep)
+    if (s->filter.named)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: mpi has no caches with a filter that names tokens: leave keep out",
                         d->m->source.name);
