@@ -88,6 +88,12 @@ void reply_event(struct exchange *x, json_t *part)
     reply_part(x, "", 0);
 }
 
+void reply_typed(struct exchange *x, json_t *part)
+{
+    MUST(json_string_length(json_object_get(part, "type")));
+    reply_event(x, part);
+}
+
 void reply_line(struct exchange *x, json_t *part) { reply_event(x, part); }
 
 void reply_end(struct exchange *x)

@@ -168,14 +168,11 @@ static void ends(struct exchange *x)
         reply_header(x, "Connection", "close");
 }
 
-static const char type_of_json[] = "application/json; charset=utf-8",
-                  no_memory[] = "{\"error\":{\"code\":500,\"message\":\"out of memory\","
-                                "\"type\":\"server_error\",\"param\":null}}",
-                  no_memory_ollama[] = "{\"error\":\"out of memory\"}";
+static const char type_of_json[] = "application/json; charset=utf-8";
 
 static const char *no_memory_of(const struct exchange *x)
 {
-    return x->dialect == DIALECT_OLLAMA ? no_memory_ollama : no_memory;
+    return dialect_no_memory(x->dialect, x->streaming);
 }
 
 /* evhttp may have ended the exchange already. */
@@ -282,14 +279,22 @@ static void send_json(struct exchange *x, const char *before, json_t *part, cons
 
 void reply_event(struct exchange *x, json_t *part) { send_json(x, "data: ", part, "\n\n"); }
 
+void reply_typed(struct exchange *x, json_t *part)
+{
+    const char *type = json_string_value(json_object_get(part, "type"));
+    char before[80];
+    snprintf(before, sizeof before, "event: %s\ndata: ", type ? type : "error");
+    send_json(x, before, part, "\n\n");
+}
+
 void reply_line(struct exchange *x, json_t *part) { send_json(x, "", part, "\n"); }
 
 /* In place of parts that are missing. */
 static void say_lost(struct exchange *x)
 {
-    const char *p = no_memory_of(x);
     char line[160];
-    int n = snprintf(line, sizeof line, x->dialect == DIALECT_OLLAMA ? "%s\n" : "data: %s\n\n", p);
+    int n = snprintf(line, sizeof line, "%s%s%s", dialect_before(x->dialect), no_memory_of(x),
+                     dialect_after(x->dialect));
     x->lost = false;
     reply_part(x, line, (size_t)n);
 }
@@ -311,17 +316,11 @@ void reply_error(struct exchange *x, int code, const char *type, const char *fmt
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
     json_t *text = json_bytes(message, strlen(message)); /* a name may be cut within a character */
-    json_t *body = x->dialect == DIALECT_OLLAMA
-                       ? json_pack("{s:o}", "error", text)
-                       : json_pack("{s:{s:i,s:o,s:s,s:n}}", "error", "code", code, "message", text,
-                                   "type", type, "param");
+    json_t *body = dialect_error(x->dialect, x->streaming, code, type, text);
     if (!x->streaming) {
         reply_json(x, code, body);
         return;
     }
-    if (x->dialect == DIALECT_OLLAMA)
-        reply_line(x, body);
-    else
-        reply_event(x, body);
+    send_json(x, dialect_before(x->dialect), body, dialect_after(x->dialect));
     reply_end(x);
 }

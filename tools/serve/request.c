@@ -205,17 +205,23 @@ void request_too_many(struct exchange *x)
     reply_error(x, 429, "rate_limit_error", "too many requests wait: try again later");
 }
 
+/* Agents look for Anthropic's words, and then shorten the conversation. */
 void request_too_long(struct exchange *x, size_t n, size_t room)
 {
     char text[100];
-    snprintf(text, sizeof text, "the prompt has %zu tokens, but the context holds only %zu", n,
-             room);
-    reply_json(x, 400,
-               x->dialect == DIALECT_OLLAMA
-                   ? json_pack("{s:s}", "error", text)
-                   : json_pack("{s:{s:i,s:s,s:s,s:I,s:I}}", "error", "code", 400, "message", text,
-                               "type", "exceed_context_size_error", "n_prompt_tokens",
-                               (json_int_t)n, "n_ctx", (json_int_t)room));
+    snprintf(text, sizeof text,
+             x->dialect == DIALECT_ANTHROPIC
+                 ? "prompt is too long: %zu tokens > %zu maximum"
+                 : "the prompt has %zu tokens, but the context holds only %zu",
+             n, room);
+    json_t *body = dialect_error(x->dialect, false, 400, "exceed_context_size_error",
+                                 json_string(text));
+    json_t *error = json_object_get(body, "error");
+    if (json_is_object(error)) {
+        json_object_set_new(error, "n_prompt_tokens", json_integer((json_int_t)n));
+        json_object_set_new(error, "n_ctx", json_integer((json_int_t)room));
+    }
+    reply_json(x, 400, body);
 }
 
 bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job **jobs, size_t n)

@@ -78,7 +78,16 @@ bool route_is_public(const char *path)
 
 enum dialect route_dialect(const char *path)
 {
-    return strncmp(path, "/api/", 5) == 0 ? DIALECT_OLLAMA : DIALECT_OPENAI;
+    static const struct {
+        const char *begins;
+        enum dialect is;
+    } all[] = {{"/api/", DIALECT_OLLAMA},
+               {"/v1/messages", DIALECT_ANTHROPIC},
+               {"/v1/responses", DIALECT_RESPONSES}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strncmp(path, all[i].begins, strlen(all[i].begins)) == 0)
+            return all[i].is;
+    return DIALECT_OPENAI;
 }
 
 /* A path that ends in a slash matches all paths that begin with it. */

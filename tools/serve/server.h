@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "dialect.h"
 #include "engine.h"
 #include "tools/cli/template.h"
 
@@ -42,13 +43,10 @@ int server_run(struct server *s);
 
 /* ---- a request and its reply */
 
-/* The format of errors. */
-enum dialect { DIALECT_OPENAI, DIALECT_OLLAMA };
-
 struct exchange {
     struct server *server;
     struct evhttp_request *request;
-    enum dialect dialect;
+    enum dialect dialect; /* of errors */
     const char *path, *query; /* query: after the question mark; or NULL */
     uint64_t client; /* the same for all requests from one address */
 
@@ -85,10 +83,12 @@ void reply_text(struct exchange *x, int code, const char *type, const char *p, s
 void reply_error(struct exchange *x, int code, const char *type, const char *fmt, ...)
     CLI_PRINTF(4, 5);
 
-/* A reply in parts. reply_event writes JSON as server-sent events, reply_line one object a line;
-   both take the reference. reply_end ends the exchange. */
+/* A reply in parts. reply_event writes JSON as server-sent events, reply_typed as events with the
+   name in the member `type`, reply_line one object a line; all take the reference. reply_end ends
+   the exchange. */
 void reply_begin(struct exchange *x, const char *type);
 void reply_event(struct exchange *x, json_t *part);
+void reply_typed(struct exchange *x, json_t *part);
 void reply_line(struct exchange *x, json_t *part);
 void reply_part(struct exchange *x, const char *p, size_t n);
 void reply_end(struct exchange *x);
