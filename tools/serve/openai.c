@@ -98,7 +98,7 @@ static struct call *new_call(struct exchange *x, bool chat, struct request *r)
     c->stream = field_flag(&r->f, "stream", false);
     c->progress = field_flag(&r->f, "return_progress", false);
     c->usage = json_is_true(json_object_get(field(&r->f, "stream_options"), "include_usage"));
-    call_name(c->id, sizeof c->id, chat ? "chatcmpl-" : "cmpl-", 16);
+    name_make(c->id, chat ? "chatcmpl-" : "cmpl-", 16);
     return c;
 }
 

@@ -2,22 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/splitmix64.h"
 #include "fields.h"
 #include "lost.h"
+#include "naming.h"
 #include "request.h"
 
 enum { PING = 5 }; /* silent seconds, after which a stream sends a sign of life */
-
-void call_name(char *out, size_t size, const char *before, int digits)
-{
-    static uint64_t state;
-    state += (uint64_t)time(NULL) ^ cli_ns();
-    snprintf(out, size, "%s%0*llx", before, digits,
-             (unsigned long long)(tft_splitmix64(&state) >> (64 - 4 * digits)));
-}
 
 void call_free(struct call *c)
 {
@@ -77,11 +68,11 @@ static json_t *frame(const struct call *c, json_t *choices)
                      "choices", choices);
 }
 
-/* Begins a call. Its name has nine letters, as Mistral's template requires. */
+/* Begins a call. */
 static json_t *new_call(const char *name)
 {
-    char id[16];
-    call_name(id, sizeof id, "", 9);
+    char id[NAME_ROOM];
+    name_call(id);
     return json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name",
                      name, "arguments", "");
 }

@@ -2,6 +2,7 @@
 #ifndef SERVE_OPENAI_REPLY_H
 #define SERVE_OPENAI_REPLY_H
 
+#include "naming.h"
 #include "openai_logprobs.h"
 
 enum { CALL_CHOICES = 64 };
@@ -24,7 +25,7 @@ struct call {
     struct exchange *x; /* NULL: the reply is complete, but jobs have not ended */
     struct server *server;
     bool chat, stream, usage, progress;
-    char id[40];
+    char id[NAME_ROOM];
     int64_t created;
     struct choice choice[CALL_CHOICES];
     size_t n, n_left;          /* choices; choices that have not ended */
@@ -43,8 +44,5 @@ void call_take(void *user, const struct item *item);
 
 /* `gone` of the exchange; user: the call. */
 void call_gone(void *user);
-
-/* A random name such as "chatcmpl-0123456789abcdef". */
-void call_name(char *out, size_t size, const char *before, int digits);
 
 #endif
