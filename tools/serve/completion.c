@@ -65,6 +65,8 @@ static void end(struct talk *t)
     }
 }
 
+static const struct talk_kind completion = {.part = part, .end = end};
+
 void native_completion(struct exchange *x)
 {
     struct request r;
@@ -81,6 +83,6 @@ void native_completion(struct exchange *x)
     else
         fields_fail(&r.f, "prompt must be a string, or a list of tokens");
     const char *stream = field_flag(&r.f, "stream", false) ? "text/event-stream" : NULL;
-    talk_begin(x, &r, true, stream, part, end);
+    talk_begin(x, &r, true, stream, &completion, NULL);
     request_end(&r);
 }

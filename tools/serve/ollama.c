@@ -263,6 +263,7 @@ static void reply_loaded(struct exchange *x, struct request *r, const char *memb
 
 void ollama_chat(struct exchange *x)
 {
+    static const struct talk_kind chat = {.part = chat_part, .end = chat_end};
     struct request r;
     if (!request_begin(&r, x, API_OLLAMA_CHAT))
         return;
@@ -277,7 +278,7 @@ void ollama_chat(struct exchange *x)
     request_tools(&r, x->server);
     if (!r.f.failed)
         prompt_chat(&r.prompt, x, &r.f, r.tools);
-    talk_begin(x, &r, false, stream_type(&r.f), chat_part, chat_end);
+    talk_begin(x, &r, false, stream_type(&r.f), &chat, NULL);
     request_end(&r);
 }
 
@@ -298,6 +299,7 @@ static json_t *prompt_messages(const struct fields *f)
 
 void ollama_generate(struct exchange *x)
 {
+    static const struct talk_kind generate = {.part = generate_part, .end = generate_end};
     struct request r;
     if (!request_begin(&r, x, API_OLLAMA_TEXT))
         return;
@@ -317,6 +319,6 @@ void ollama_generate(struct exchange *x)
         json_object_set_new(r.f.body, "messages", prompt_messages(&r.f));
         prompt_chat(&r.prompt, x, &r.f, NULL);
     }
-    talk_begin(x, &r, raw, stream_type(&r.f), generate_part, generate_end);
+    talk_begin(x, &r, raw, stream_type(&r.f), &generate, NULL);
     request_end(&r);
 }

@@ -9,6 +9,8 @@ static void free_talk(struct talk *t)
 {
     job_free(t->job);
     tft_chat_tools_close(t->tools);
+    if (t->kind->drop)
+        t->kind->drop(t->own);
     free(t->text.p);
     free(t->thought.p);
     json_decref(t->calls);
@@ -62,11 +64,14 @@ static void begin_stream(struct talk *t)
 static void end(struct talk *t)
 {
     const struct job *j = t->job;
-    if (!j->finish || strcmp(j->finish, "cancelled") == 0) {
+    bool failed = !j->finish || strcmp(j->finish, "cancelled") == 0;
+    if (failed && t->x->streaming && t->kind->fail) {
+        t->kind->fail(t);
+    } else if (failed) {
         reply_failure(t->x, j);
     } else {
         begin_stream(t);
-        t->end(t);
+        t->kind->end(t);
     }
     free_talk(t);
 }
@@ -79,29 +84,30 @@ static void take(void *user, const struct item *item)
         end(t);
         return;
     }
-    keep(t, item);
-    if (t->stream) {
-        begin_stream(t);
-        t->part(t, item);
-    }
+    if (!t->kind->keeps)
+        keep(t, item);
+    begin_stream(t);
+    if (t->stream || t->kind->keeps)
+        t->kind->part(t, item);
 }
 
 void talk_begin(struct exchange *x, struct request *r, bool plain, const char *stream,
-                void (*part)(struct talk *t, const struct item *item),
-                void (*finish)(struct talk *t))
+                const struct talk_kind *kind, void *own)
 {
     struct talk *t = calloc(1, sizeof *t);
     if (!t) {
         tft_chat_tools_close(r->tools);
+        if (kind->drop)
+            kind->drop(own);
         reply_error(x, 500, "server_error", "out of memory");
         return;
     }
     *t = (struct talk){.x = x,
                        .server = x->server,
+                       .kind = kind,
+                       .own = own,
                        .tools = r->tools,
                        .stream = stream,
-                       .part = part,
-                       .end = finish,
                        .calls = json_array(),
                        .tokens = json_array()};
     t->n_held = r->prompt.n_held;
@@ -111,6 +117,7 @@ void talk_begin(struct exchange *x, struct request *r, bool plain, const char *s
         free_talk(t);
         return;
     }
+    t->job->progress = stream && kind->keeps;
     t->job->take = take;
     t->job->user = t;
     x->gone = gone;
