@@ -198,12 +198,6 @@ static json_t *copy_calls(const json_t *calls, size_t at)
     return all;
 }
 
-static void lacks(struct fields *f, const char *name)
-{
-    fields_fail(f, "%s is not supported", name);
-    f->unsupported = true;
-}
-
 /* The same message in OpenAI's form. */
 static json_t *copy_message(struct fields *f, json_t *x, size_t at)
 {
@@ -211,7 +205,7 @@ static json_t *copy_message(struct fields *f, json_t *x, size_t at)
     json_t *name = json_object_get(x, "tool_name"), *thinking = json_object_get(x, "thinking");
     const json_t *content = json_object_get(x, "content");
     if (json_array_size(json_object_get(x, "images")))
-        lacks(f, "images");
+        request_lacks(f, "images");
     if (json_array_size(calls))
         json_object_set_new(made, "tool_calls", copy_calls(calls, at));
     if (json_string_length(name))

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "request.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,17 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
     j->client = x->client;
     put_form(r, j);
     return j;
+}
+
+void request_lacks(struct fields *f, const char *fmt, ...)
+{
+    char name[200];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(name, sizeof name, fmt, args);
+    va_end(args);
+    f->unsupported |= !f->failed;
+    fields_fail(f, "%s is not supported", name);
 }
 
 void request_fail(struct exchange *x, const struct fields *f)

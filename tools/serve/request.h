@@ -40,6 +40,9 @@ bool request_start(struct exchange *x, struct job **jobs, size_t n);
 /* The error of a job that failed or was cancelled. */
 void reply_failure(struct exchange *x, const struct job *j);
 
+/* Fails, with status 501: the server lacks what the request asks for. */
+void request_lacks(struct fields *f, const char *fmt, ...) CLI_PRINTF(2, 3);
+
 /* Errors of requests: the one in f; a prompt of n tokens, more than `room`; too many waiting. */
 void request_fail(struct exchange *x, const struct fields *f);
 void request_too_long(struct exchange *x, size_t n, size_t room);

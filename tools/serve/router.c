@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "anthropic.h"
 #include "embeddings.h"
 #include "native.h"
 #include "ollama.h"
@@ -28,6 +29,9 @@ static const struct route routes[] = {
     {"POST", "/v1/embeddings", openai_embeddings},
     {"POST", "/embeddings", openai_embeddings},
 
+    {"POST", "/v1/messages", anthropic_messages},
+    {"POST", "/v1/messages/count_tokens", anthropic_count},
+
     {"POST", "/completion", native_completion},
     {"POST", "/completions", native_completion},
     {"POST", "/embedding", native_embedding},
@@ -49,8 +53,6 @@ static const struct route routes[] = {
     {"POST", "/api/embeddings", ollama_embeddings},
 
     {"POST", "/v1/responses", NULL},
-    {"POST", "/v1/messages", NULL},
-    {"POST", "/v1/messages/count_tokens", NULL},
     {"POST", "/v1/audio/transcriptions", NULL},
     {"POST", "/v1/rerank", NULL},
     {"POST", "/rerank", NULL},

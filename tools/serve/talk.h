@@ -15,7 +15,7 @@ struct talk_kind {
     /* Ends a stream with the error of the job; NULL: with the error of the dialect. */
     void (*fail)(struct talk *t);
     void (*drop)(void *own); /* frees talk->own; NULL: there is none */
-    bool keeps; /* `own` keeps the answer; streams also have ITEM_PROMPT */
+    bool keeps;              /* `own` keeps the answer; streams also have ITEM_PROMPT */
 };
 
 struct talk {

@@ -41,6 +41,9 @@ static void apis(void **state)
     assert_int_equal(status("{\"n\": 1}", API_OLLAMA_CHAT), 200);
     assert_int_equal(status("{\"tools\": [1]}", API_OLLAMA_CHAT), 200);
     assert_int_equal(status("{\"tools\": [1]}", API_OLLAMA_TEXT), 501);
+    assert_int_equal(status("{\"tools\": [1], \"thinking\": {\"a\": 1}}", API_MESSAGES), 200);
+    assert_int_equal(status("{\"container\": \"x\"}", API_MESSAGES), 501);
+    assert_int_equal(status("{\"n\": 2}", API_MESSAGES), 501);
     assert_true(parameters_honours("tokens", API_TOKENS));
     assert_false(parameters_honours("tokens", API_NATIVE));
     assert_true(parameters_honours("frequency_penalty", API_OPTIONS));

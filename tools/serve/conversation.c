@@ -1,0 +1,76 @@
+#include "conversation.h"
+
+#include <stdlib.h>
+
+struct conversation conversation_begin(struct fields *f)
+{
+    return (struct conversation){.f = f, .all = json_array()};
+}
+
+json_t *text_part(const json_t *text)
+{
+    if (!json_is_string(text))
+        return NULL;
+    return json_pack("{s:s,s:O}", "type", "text", "text", (json_t *)(uintptr_t)text);
+}
+
+void conversation_close(struct conversation *c)
+{
+    if (c->answer && c->thought.n)
+        json_object_set_new(c->answer, "reasoning_content",
+                            json_stringn(c->thought.p, c->thought.n));
+    c->thought.n = 0;
+    c->answer = NULL;
+}
+
+json_t *conversation_end(struct conversation *c)
+{
+    conversation_close(c);
+    free(c->thought.p);
+    return c->all;
+}
+
+json_t *conversation_add(struct conversation *c, const char *role, json_t *content)
+{
+    conversation_close(c);
+    json_t *message = json_pack("{s:s,s:o}", "role", role, "content", content);
+    if (json_array_append_new(c->all, message) == 0)
+        return message;
+    fields_fail(c->f, "out of memory");
+    return NULL;
+}
+
+/* NULL: out of memory. */
+static json_t *answer(struct conversation *c)
+{
+    if (!c->answer)
+        c->answer = conversation_add(c, "assistant", json_array());
+    return c->answer;
+}
+
+void conversation_say(struct conversation *c, json_t *part)
+{
+    json_t *to = answer(c);
+    if (json_array_append_new(json_object_get(to, "content"), part) != 0)
+        fields_fail(c->f, "out of memory");
+}
+
+void conversation_think(struct conversation *c, const json_t *text)
+{
+    if (!answer(c) ||
+        !cli_text_append(&c->thought, json_string_value(text), json_string_length(text)))
+        fields_fail(c->f, "out of memory");
+}
+
+void conversation_call(struct conversation *c, json_t *id, json_t *name, json_t *arguments)
+{
+    json_t *to = answer(c), *calls = json_object_get(to, "tool_calls");
+    if (!calls) {
+        json_object_set_new(to, "tool_calls", json_array());
+        calls = json_object_get(to, "tool_calls");
+    }
+    json_t *call = json_pack("{s:O,s:s,s:{s:O,s:O}}", "id", id, "type", "function", "function",
+                             "name", name, "arguments", arguments);
+    if (json_array_append_new(calls, call) != 0)
+        fields_fail(c->f, "out of memory");
+}
