@@ -11,12 +11,6 @@
 
 static const char version[] = "2023-06-01"; /* of the header anthropic-version */
 
-static const char *type_of(const json_t *block)
-{
-    const char *type = json_string_value(json_object_get(block, "type"));
-    return type ? type : "none";
-}
-
 /* ---- messages */
 
 /* Texts as OpenAI's parts. where: the name of `content` in errors. */
@@ -28,14 +22,15 @@ static json_t *read_texts(struct fields *f, const json_t *content, const char *w
     if (content && !json_is_array(content) && !json_is_string(content))
         fields_fail(f, "%s must be a string or a list of blocks", where);
     if (json_is_string(content))
-        json_array_append_new(parts, text_part(content));
+        json_array_append_new(parts, conversation_text(content));
     json_array_foreach((json_t *)(uintptr_t)content, i, block)
     {
-        json_t *part =
-            strcmp(type_of(block), "text") == 0 ? text_part(json_object_get(block, "text")) : NULL;
+        json_t *part = strcmp(conversation_type(block), "text") == 0
+                           ? conversation_text(json_object_get(block, "text"))
+                           : NULL;
         if (!part)
             fields_fail(f, "%s[%zu]: only blocks of text are supported here, not %s", where, i,
-                        type_of(block));
+                        conversation_type(block));
         else
             json_array_append_new(parts, part);
     }
@@ -52,7 +47,7 @@ static void read_result(struct conversation *c, const json_t *block, const char 
     snprintf(content, sizeof content, "%s.content", where);
     json_t *parts = read_texts(c->f, json_object_get(block, "content"), content);
     if (json_is_true(json_object_get(block, "is_error")))
-        json_array_insert_new(parts, 0, text_part(error));
+        json_array_insert_new(parts, 0, conversation_text(error));
     json_decref(error);
     json_object_set(conversation_add(c, "tool", parts), "tool_call_id", id);
 }
@@ -67,11 +62,11 @@ static void read_user(struct conversation *c, const json_t *content, const char 
     {
         char name[100];
         snprintf(name, sizeof name, "%s[%zu]", where, i);
-        json_t *part = text_part(json_object_get(block, "text"));
-        bool is_text = part && strcmp(type_of(block), "text") == 0;
+        json_t *part = conversation_text(json_object_get(block, "text"));
+        bool is_text = part && strcmp(conversation_type(block), "text") == 0;
         if (is_text) {
             json_array_append(parts, part);
-        } else if (strcmp(type_of(block), "tool_result") == 0) {
+        } else if (strcmp(conversation_type(block), "tool_result") == 0) {
             if (json_array_size(parts)) {
                 conversation_add(c, "user", parts);
                 parts = json_array();
@@ -79,7 +74,7 @@ static void read_user(struct conversation *c, const json_t *content, const char 
             read_result(c, block, name);
         } else {
             fields_fail(c->f, "%s: only blocks of text and tool_result are supported here, not %s",
-                        name, type_of(block));
+                        name, conversation_type(block));
         }
         json_decref(part);
     }
@@ -105,8 +100,8 @@ static void read_call(struct conversation *c, const json_t *block, const char *w
 
 static void read_block(struct conversation *c, const json_t *block, const char *where)
 {
-    const char *type = type_of(block);
-    json_t *part = text_part(json_object_get(block, "text"));
+    const char *type = conversation_type(block);
+    json_t *part = conversation_text(json_object_get(block, "text"));
     if (part && strcmp(type, "text") == 0)
         conversation_say(c, json_incref(part));
     else if (strcmp(type, "thinking") == 0)
@@ -181,8 +176,8 @@ static json_t *read_tool(struct fields *f, const json_t *tool, size_t at)
     json_object_set(of, "parameters", json_object_get(tool, "input_schema"));
     if (!json_is_object(tool))
         fields_fail(f, "tools[%zu] is not an object", at);
-    else if (type && !json_is_null(type) && strcmp(type_of(tool), "custom") != 0)
-        request_lacks(f, "tools[%zu].type %s", at, type_of(tool));
+    else if (type && !json_is_null(type) && strcmp(conversation_type(tool), "custom") != 0)
+        request_lacks(f, "tools[%zu].type %s", at, conversation_type(tool));
     return json_pack("{s:s,s:o}", "type", "function", "function", of);
 }
 
@@ -201,7 +196,7 @@ static void read_tools(struct fields *f)
 static void read_choice(struct fields *f)
 {
     const json_t *choice = field(f, "tool_choice");
-    const char *type = type_of(choice);
+    const char *type = conversation_type(choice);
     if (!choice)
         return;
     if (json_is_true(json_object_get(choice, "disable_parallel_tool_use")))
@@ -220,30 +215,20 @@ static void read_choice(struct fields *f)
 
 /* ---- other members */
 
-/* Gives the body a member of another name, if the value is there. */
-static void rename_to(struct fields *f, const char *to, const char *from, json_t *value)
-{
-    if (!value || json_is_null(value))
-        return;
-    if (field(f, to))
-        fields_fail(f, "%s and %s say the same: send one of them", from, to);
-    json_object_set(f->body, to, value);
-}
-
 static void read_thinking(struct fields *f)
 {
     const json_t *thinking = field(f, "thinking");
-    const char *type = type_of(thinking);
+    const char *type = conversation_type(thinking);
     bool on = strcmp(type, "enabled") == 0, off = strcmp(type, "disabled") == 0;
     if (!thinking)
         return;
     if (on || off)
-        rename_to(f, "enable_thinking", "thinking", on ? json_true() : json_false());
+        request_rename(f, "enable_thinking", "thinking", on ? json_true() : json_false());
     else if (strcmp(type, "adaptive") != 0)
         fields_fail(f, "thinking.type must be enabled, disabled or adaptive");
     if (on)
-        rename_to(f, "thinking_budget_tokens", "thinking.budget_tokens",
-                  json_object_get(thinking, "budget_tokens"));
+        request_rename(f, "thinking_budget_tokens", "thinking.budget_tokens",
+                       json_object_get(thinking, "budget_tokens"));
 }
 
 static void read_output(struct fields *f)
@@ -256,9 +241,9 @@ static void read_output(struct fields *f)
     json_object_foreach((json_t *)(uintptr_t)config, name, value)
     {
         if (strcmp(name, "effort") == 0)
-            rename_to(f, "reasoning_effort", "output_config.effort", value);
+            request_rename(f, "reasoning_effort", "output_config.effort", value);
         else if (strcmp(name, "format") == 0)
-            rename_to(f, "response_format", "output_config.format", value);
+            request_rename(f, "response_format", "output_config.format", value);
         else if (!json_is_null(value))
             request_lacks(f, "output_config.%s", name);
     }
@@ -275,7 +260,7 @@ static bool begin(struct request *r, struct exchange *x)
     read_messages(&r->f);
     read_tools(&r->f);
     read_choice(&r->f);
-    rename_to(&r->f, "stop", "stop_sequences", json_object_get(r->f.body, "stop_sequences"));
+    request_rename(&r->f, "stop", "stop_sequences", json_object_get(r->f.body, "stop_sequences"));
     read_thinking(&r->f);
     read_output(&r->f);
     params_read(&r->p, &r->f, x->server->m);

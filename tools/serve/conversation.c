@@ -7,11 +7,17 @@ struct conversation conversation_begin(struct fields *f)
     return (struct conversation){.f = f, .all = json_array()};
 }
 
-json_t *text_part(const json_t *text)
+json_t *conversation_text(const json_t *text)
 {
     if (!json_is_string(text))
         return NULL;
     return json_pack("{s:s,s:O}", "type", "text", "text", (json_t *)(uintptr_t)text);
+}
+
+const char *conversation_type(const json_t *part)
+{
+    const char *type = json_string_value(json_object_get(part, "type"));
+    return type ? type : "none";
 }
 
 void conversation_close(struct conversation *c)

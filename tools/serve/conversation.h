@@ -29,6 +29,9 @@ void conversation_close(struct conversation *c);
 json_t *conversation_end(struct conversation *c);
 
 /* A part of text; NULL if the value is not a string. */
-json_t *text_part(const json_t *text);
+json_t *conversation_text(const json_t *text);
+
+/* The member `type` of a part; "none" if it is not a string. */
+const char *conversation_type(const json_t *part);
 
 #endif

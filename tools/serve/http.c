@@ -74,9 +74,9 @@ static void allow_origin(struct exchange *x)
 static void preflight(struct exchange *x)
 {
     const char *asked = exchange_header(x, "Access-Control-Request-Headers");
-    reply_header(x, "Access-Control-Allow-Methods", "GET, POST");
+    reply_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE");
     reply_header(x, "Access-Control-Allow-Headers",
-                 asked ? asked : "Authorization, Content-Type, X-Api-Key");
+                 asked ? asked : "Authorization, Content-Type, X-Api-Key, Anthropic-Version");
     reply_header(x, "Access-Control-Max-Age", "86400");
     reply_text(x, 204, "text/plain", NULL, 0);
 }
@@ -306,6 +306,7 @@ int server_run(struct server *s)
     if (status == CLI_OK && event_base_dispatch(l.base) < 0)
         status = cli_fail("the event loop has failed");
     engine_close(s->engine);
+    kept_free(&s->kept);
     close_loop(&l);
     return status;
 }

@@ -180,6 +180,15 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
     return j;
 }
 
+void request_rename(struct fields *f, const char *to, const char *from, json_t *value)
+{
+    if (!value || json_is_null(value))
+        return;
+    if (field(f, to))
+        fields_fail(f, "%s and %s say the same: send one of them", from, to);
+    json_object_set(f->body, to, value);
+}
+
 void request_lacks(struct fields *f, const char *fmt, ...)
 {
     char name[200];

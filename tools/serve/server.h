@@ -10,6 +10,7 @@
 
 #include "dialect.h"
 #include "engine.h"
+#include "kept.h"
 #include "tools/cli/template.h"
 
 struct server_options {
@@ -35,6 +36,7 @@ struct server {
     const struct template_format *template; /* NULL: the model has no template, and cannot chat */
     const struct template_format *tool_template; /* of conversations with tools; likewise */
     struct engine *engine;
+    struct kept kept;  /* responses of /v1/responses; of the clients' thread */
     struct loop *loop; /* http.c's */
 };
 
