@@ -7,10 +7,11 @@
 
 enum {
     CHATS = API_CHAT | API_OLLAMA_CHAT | API_MESSAGES,
-    TEMPLATED = CHATS | API_OLLAMA_TEXT,
+    TALKS = CHATS | API_RESPONSES,
+    TEMPLATED = TALKS | API_OLLAMA_TEXT,
     OPENAI = API_CHAT | API_TEXT,
     OLLAMA = API_OLLAMA_CHAT | API_OLLAMA_TEXT,
-    REQUESTS = OPENAI | API_NATIVE | OLLAMA | API_MESSAGES,
+    REQUESTS = OPENAI | API_NATIVE | OLLAMA | API_MESSAGES | API_RESPONSES,
     ANSWERS = REQUESTS | API_OPTIONS,
     ALL = ANSWERS | API_EMBED | API_TOKENS,
 };
@@ -28,7 +29,12 @@ static const struct parameter {
     /* the prompt */
     {"messages", CHATS, HONOURED, NULL},
     {"prompt", API_TEXT | API_NATIVE | API_OLLAMA_TEXT | API_EMBED, HONOURED, NULL},
-    {"input", API_EMBED, HONOURED, NULL},
+    {"input", API_EMBED | API_RESPONSES, HONOURED, NULL},
+    {"instructions", API_RESPONSES, HONOURED, NULL},
+    {"previous_response_id", API_RESPONSES, HONOURED, NULL},
+    {"conversation", API_RESPONSES, REFUSED, NULL},
+    {"prompt", API_RESPONSES, REFUSED, NULL}, /* a template at OpenAI */
+    {"truncation", API_RESPONSES, REFUSED, "\"disabled\""},
     {"content", API_EMBED | API_TOKENS, HONOURED, NULL},
     {"tokens", API_TOKENS, HONOURED, NULL},
     {"add_special", API_TOKENS, HONOURED, NULL},
@@ -41,12 +47,14 @@ static const struct parameter {
     {"reasoning_effort", TEMPLATED, HONOURED, NULL},
     {"think", OLLAMA, HONOURED, NULL},
     {"thinking", API_MESSAGES, HONOURED, NULL},
-    {"tools", CHATS, HONOURED, NULL},
-    {"tool_choice", CHATS, HONOURED, NULL},
-    {"parallel_tool_calls", CHATS, HONOURED, NULL},
+    {"reasoning", API_RESPONSES, HONOURED, NULL},
+    {"tools", TALKS, HONOURED, NULL},
+    {"tool_choice", TALKS, HONOURED, NULL},
+    {"parallel_tool_calls", TALKS, HONOURED, NULL},
     {"tools", ANSWERS, REFUSED, NULL},
     {"tool_choice", ANSWERS, ACCEPTED, NULL}, /* there are no tools */
     {"parallel_tool_calls", ANSWERS, ACCEPTED, NULL},
+    {"max_tool_calls", API_RESPONSES, ACCEPTED, NULL}, /* of tools that the server would call */
     {"functions", ANSWERS, REFUSED, NULL},
     {"function_call", ANSWERS, ACCEPTED, NULL},
     {"add_generation_prompt", TEMPLATED, HONOURED, NULL},
@@ -56,7 +64,7 @@ static const struct parameter {
     {"chat_template", ANSWERS, REFUSED, NULL},
     {"template", ANSWERS, REFUSED, NULL},
     {"context", ANSWERS, REFUSED, NULL},
-    {"context_management", API_MESSAGES, REFUSED, NULL},
+    {"context_management", API_MESSAGES | API_RESPONSES, REFUSED, NULL},
     {"mcp_servers", API_MESSAGES, REFUSED, NULL},
     {"container", API_MESSAGES, REFUSED, NULL},
     {"documents", ANSWERS, REFUSED, NULL},
@@ -116,6 +124,7 @@ static const struct parameter {
     /* its length */
     {"max_tokens", ANSWERS, HONOURED, NULL},
     {"max_completion_tokens", ANSWERS, HONOURED, NULL},
+    {"max_output_tokens", API_RESPONSES, HONOURED, NULL},
     {"n_predict", ANSWERS, HONOURED, NULL},
     {"num_predict", ANSWERS, HONOURED, NULL},
     {"stop", ANSWERS, HONOURED, NULL},
@@ -134,6 +143,7 @@ static const struct parameter {
     {"grammar", REQUESTS, HONOURED, NULL},
     {"format", OLLAMA, HONOURED, NULL},
     {"output_config", API_MESSAGES, HONOURED, NULL},
+    {"text", API_RESPONSES, HONOURED, NULL},
     {"grammar_lazy", ANSWERS, REFUSED, NULL},
     {"regex", ANSWERS, REFUSED, NULL},
     {"guided_json", ANSWERS, REFUSED, NULL},
@@ -150,6 +160,8 @@ static const struct parameter {
 
     /* the reply */
     {"stream", REQUESTS, HONOURED, NULL},
+    {"background", API_RESPONSES, REFUSED, NULL},
+    {"include", API_RESPONSES, HONOURED, NULL},
     {"stream_options", OPENAI, HONOURED, NULL},
     {"stream_options", ANSWERS, ACCEPTED, NULL},
     {"return_progress", OPENAI, HONOURED, NULL},
@@ -182,6 +194,7 @@ static const struct parameter {
     /* who asks, and for how long the model stays: always */
     {"model", ALL, ACCEPTED, NULL},
     {"user", ALL, ACCEPTED, NULL},
+    {"store", API_RESPONSES, HONOURED, NULL},
     {"store", ALL, ACCEPTED, NULL},
     {"metadata", ALL, ACCEPTED, NULL},
     {"service_tier", ALL, ACCEPTED, NULL},

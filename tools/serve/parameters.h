@@ -18,6 +18,7 @@ enum api {
     API_EMBED = 64,       /* embeddings, of all APIs */
     API_TOKENS = 128,     /* /tokenize, /detokenize */
     API_MESSAGES = 256,   /* /v1/messages */
+    API_RESPONSES = 512,  /* /v1/responses */
 };
 
 /* Fails, with status 501, if a member of `all` is refused. A member that the table does not have is

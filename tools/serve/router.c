@@ -8,6 +8,7 @@
 #include "ollama.h"
 #include "openai.h"
 #include "page.h"
+#include "responses.h"
 
 struct route {
     const char *method, *path;
@@ -29,6 +30,10 @@ static const struct route routes[] = {
     {"POST", "/v1/embeddings", openai_embeddings},
     {"POST", "/embeddings", openai_embeddings},
 
+    {"POST", "/v1/responses", responses_create},
+    {"POST", "/v1/responses/input_tokens", responses_count},
+    {"GET", "/v1/responses/", responses_get}, /* and a name */
+    {"DELETE", "/v1/responses/", responses_delete},
     {"POST", "/v1/messages", anthropic_messages},
     {"POST", "/v1/messages/count_tokens", anthropic_count},
 
@@ -52,7 +57,6 @@ static const struct route routes[] = {
     {"POST", "/api/embed", ollama_embed},
     {"POST", "/api/embeddings", ollama_embeddings},
 
-    {"POST", "/v1/responses", NULL},
     {"POST", "/v1/audio/transcriptions", NULL},
     {"POST", "/v1/rerank", NULL},
     {"POST", "/rerank", NULL},
