@@ -352,6 +352,12 @@ TFT_API const char *tft_token_text(const struct tft_model *m, int32_t id, bool s
 TFT_API int32_t tft_token_bos(const struct tft_model *m);
 TFT_API int32_t tft_token_eos(const struct tft_model *m);
 
+/* The token before a part of a text with a gap, for models that fill gaps; -1 if the vocabulary has
+   none. The prompt is BOS, the token of the prefix and the text before the gap, the token of the
+   suffix and the text after the gap, and the token of the middle, which the model writes. */
+enum tft_fim { TFT_FIM_PREFIX, TFT_FIM_SUFFIX, TFT_FIM_MIDDLE };
+TFT_API int32_t tft_token_fim(const struct tft_model *m, enum tft_fim part);
+
 /* Returns whether generation stops at this token: end of sequence, of turn, or of text. */
 TFT_API bool tft_token_ends(const struct tft_model *m, int32_t id);
 

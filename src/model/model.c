@@ -123,6 +123,11 @@ int32_t tft_token_eos(const struct tft_model *m)
     return m->tokenizer ? tft_tokenizer_eos(m->tokenizer) : -1;
 }
 
+int32_t tft_token_fim(const struct tft_model *m, enum tft_fim part)
+{
+    return m->tokenizer ? tft_tokenizer_fim(m->tokenizer, part) : -1;
+}
+
 bool tft_token_ends(const struct tft_model *m, int32_t id)
 {
     return m->tokenizer && tft_tokenizer_ends(m->tokenizer, id);

@@ -35,6 +35,11 @@ int32_t tft_tokenizer_eos(const struct tft_tokenizer *t)
     return t->eos;
 }
 
+int32_t tft_tokenizer_fim(const struct tft_tokenizer *t, enum tft_fim part)
+{
+    return (unsigned)part <= TFT_FIM_MIDDLE ? t->fim[part] : -1;
+}
+
 const int32_t *tft_tokenizer_suppressed(const struct tft_tokenizer *t, uint32_t *n)
 {
     *n = t->n_suppressed;

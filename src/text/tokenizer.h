@@ -38,6 +38,7 @@ const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool s
                                size_t *len);
 int32_t tft_tokenizer_bos(const struct tft_tokenizer *t);
 int32_t tft_tokenizer_eos(const struct tft_tokenizer *t);
+int32_t tft_tokenizer_fim(const struct tft_tokenizer *t, enum tft_fim part);
 bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id);
 size_t tft_tokenizer_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id,
                           char out[TFT_TEXT_MAX]);

@@ -72,6 +72,7 @@ struct tft_tokenizer {
     char *bytes;             /* the texts of the tokens, decoded: with real spaces */
     uint32_t n_token, longest; /* number of tokens, bytes of the longest text */
     int32_t bos, eos, unknown; /* ids, or -1 */
+    int32_t fim[TFT_FIM_MIDDLE + 1]; /* likewise */
     bool add_bos;              /* with TFT_ADD_BOS, a text begins with BOS */
     int32_t *suppressed;       /* [n_suppressed] tokens that generation never chooses */
     uint32_t n_suppressed;

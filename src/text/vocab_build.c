@@ -174,6 +174,14 @@ static bool is_raw(const struct tft_tokenizer *t, struct tft_str s, const char *
     return false;
 }
 
+/* Without a key, the first token with one of the names begins a part of fill-in-the-middle. */
+static void note_fim(struct tft_tokenizer *t, uint32_t i, struct tft_str s)
+{
+    int part = tft_build_fim(s);
+    if (part >= 0 && t->fim[part] < 0)
+        t->fim[part] = (int32_t)i;
+}
+
 static void fill_tokens(struct tft_build *b)
 {
     struct tft_tokenizer *t = b->t;
@@ -194,6 +202,7 @@ static void fill_tokens(struct tft_build *b)
             t->unknown = (int32_t)i;
         if (n > t->longest)
             t->longest = (uint32_t)n;
+        note_fim(t, i, s);
         used += n;
     }
 }

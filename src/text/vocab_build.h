@@ -32,6 +32,9 @@ struct tft_build {
     size_t n_late;    /* of t->late.name */
 };
 
+/* The part of fill-in-the-middle that a token of this name begins; -1: none. */
+int tft_build_fim(struct tft_str name);
+
 #define TFT_BAD_AT(b, pos, ...)                                                                    \
     tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, pos, __VA_ARGS__)
 #define TFT_BAD(b, v, ...) TFT_BAD_AT(b, (v)->offset, __VA_ARGS__)

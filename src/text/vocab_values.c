@@ -168,6 +168,9 @@ static enum tft_status read_special_ids(struct tft_build *b)
     static const char *const fim[] = {"tokenizer.ggml.fim_pad_token_id",
                                       "tokenizer.ggml.fim_rep_token_id",
                                       "tokenizer.ggml.fim_sep_token_id"};
+    static const char *const parts[TFT_FIM_MIDDLE + 1] = {"tokenizer.ggml.fim_pre_token_id",
+                                                          "tokenizer.ggml.fim_suf_token_id",
+                                                          "tokenizer.ggml.fim_mid_token_id"};
     struct tft_tokenizer *t = b->t;
     enum tft_status status = read_id(b, "tokenizer.ggml.bos_token_id", &t->bos);
     if (!status)
@@ -180,6 +183,8 @@ static enum tft_status read_special_ids(struct tft_build *b)
         status = read_id(b, "tokenizer.ggml.eom_token_id", &b->eom);
     for (size_t i = 0; !status && i < sizeof fim / sizeof *fim; i++)
         status = read_id(b, fim[i], &b->fim[i]);
+    for (size_t i = 0; !status && i < sizeof parts / sizeof *parts; i++)
+        status = read_id(b, parts[i], &t->fim[i]);
     return status;
 }
 

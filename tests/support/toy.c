@@ -965,7 +965,7 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
             tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
     }
     if (t->vocab)
-        toy_put_vocab(w, t->vocab, t->endless);
+        toy_put_vocab(w, t->vocab, t->endless, t->fim);
     if (t->vocab && t->adds_eos)
         tft_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", true);
     if (t->vocab && t->n_suppress)

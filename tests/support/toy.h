@@ -29,6 +29,7 @@ struct toy {
     uint32_t n_suppress;
     bool adds_eos;     /* tokenizer.ggml.add_eos_token, if there is a vocab */
     bool endless;      /* the vocabulary has no token that ends generation */
+    bool fim;          /* the vocabulary has tokens for fill-in-the-middle */
     bool uniform;      /* all logits are 0: every token is equally likely. Not if tied */
     const char *chat_template, *tool_template; /* tool_template: the one named tool_use */
     const struct toy_number *numbers; /* instead of the usual ones of the architecture; the last has
@@ -58,7 +59,7 @@ bool toy_has_experts(const struct toy *t);
 enum { TOY_VOCAB = 420 };
 
 struct tft_gguf_writer;
-void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless);
+void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless, bool fim);
 
 /* Writes the model to a file. False if that fails. */
 bool toy_write(const struct toy *t, const char *path);

@@ -98,6 +98,8 @@ static int set(const char *arg)
         t.tied = true;
     else if (strcmp(name, "endless") == 0)
         t.endless = true;
+    else if (strcmp(name, "fim") == 0)
+        t.fim = true;
     else if (strcmp(name, "uniform") == 0)
         t.uniform = true;
     else if (strcmp(name, "pooling") == 0)

@@ -30,6 +30,9 @@ static const char *const marks[] = {"<|im_start|>",     "<|system|>",      "<|us
 static const char *const ends[] = {"<|endoftext|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
                                    "<|eot_id|>"};
 
+/* Tokens before the parts of a text with a gap. */
+static const char *const fims[] = {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"};
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static int32_t add(struct vocab *v, const char *text, int32_t type)
@@ -110,7 +113,7 @@ static void put(struct tft_gguf_writer *w, const struct vocab *v)
         tft_gguf_put_strs(w, "tokenizer.ggml.merges", merge, v->n_merge);
 }
 
-void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless)
+void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless, bool fim)
 {
     static struct vocab v;
     v = (struct vocab){.spm = strcmp(kind, "llama") == 0};
@@ -129,6 +132,8 @@ void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless)
             bos = eos = (int32_t)v.n - 1;
     add(&v, "<think>", CONTROL);
     add(&v, "</think>", CONTROL);
+    for (size_t i = 0; i < COUNT(fims) && fim; i++)
+        add(&v, fims[i], CONTROL);
     while (v.n < TOY_VOCAB) {
         char text[TEXT_MAX];
         snprintf(text, sizeof text, "<unused %u>", v.n);

@@ -154,6 +154,37 @@ static void the_file_says_which_names_end(void **state)
     tft_tokenizer_close(t);
 }
 
+/* Tokens of fill-in-the-middle: by keys, else by names. */
+static void parts_of_a_text_with_a_gap(void **state)
+{
+    (void)state;
+    static struct values values;
+    struct tft_tokenizer *t = open_spm();
+    for (int part = TFT_FIM_PREFIX; part <= TFT_FIM_MIDDLE; part++)
+        assert_int_equal(tft_tokenizer_fim(t, part), -1);
+    tft_tokenizer_close(t);
+
+    struct vocab v = spm_vocab();
+    const int32_t suffix = vocab_add(&v, "<fim_suffix>", 0, TFT_TOKEN_CONTROL),
+                  prefix = vocab_add(&v, "<fim_prefix>", 0, TFT_TOKEN_USER);
+    vocab_add(&v, "<fim_prefix", 0, TFT_TOKEN_USER);
+    vocab_values(&v, &values);
+    values_u32(&values, "tokenizer.ggml.fim_mid_token_id", TOOL);
+    t = open_values(&values);
+    assert_int_equal(tft_tokenizer_fim(t, TFT_FIM_PREFIX), prefix);
+    assert_int_equal(tft_tokenizer_fim(t, TFT_FIM_SUFFIX), suffix);
+    assert_int_equal(tft_tokenizer_fim(t, TFT_FIM_MIDDLE), TOOL);
+    assert_int_equal(tft_tokenizer_fim(t, TFT_FIM_MIDDLE + 1), -1);
+    tft_tokenizer_close(t);
+
+    vocab_values(&v, &values);
+    values_u32(&values, "tokenizer.ggml.fim_suf_token_id", A);
+    t = open_values(&values);
+    assert_int_equal(tft_tokenizer_fim(t, TFT_FIM_SUFFIX), A);
+    assert_int_equal(tft_tokenizer_fim(t, TFT_FIM_MIDDLE), -1);
+    tft_tokenizer_close(t);
+}
+
 /* The kinds of tokens then follow from their ids and names. */
 static void a_vocabulary_without_types(void **state)
 {
@@ -705,6 +736,7 @@ int main(void)
         cmocka_unit_test(bos_goes_first_if_the_model_wants_it),
         cmocka_unit_test(generation_ends_by_id_or_by_name),
         cmocka_unit_test(the_file_says_which_names_end),
+        cmocka_unit_test(parts_of_a_text_with_a_gap),
         cmocka_unit_test(a_vocabulary_without_types),
         cmocka_unit_test(text_of_a_token),
         cmocka_unit_test(never_half_a_character),

@@ -195,6 +195,7 @@ CORE = {
     "tft_token_text": (c_void_p, c_void_p, c_int32, c_bool, COUNT),
     "tft_token_bos": (c_int32, c_void_p),
     "tft_token_eos": (c_int32, c_void_p),
+    "tft_token_fim": (c_int32, c_void_p, c_int),
     "tft_token_ends": (c_bool, c_void_p, c_int32),
     "tft_text_push": (c_size_t, POINTER(tft_text), c_void_p, c_int32, c_char_p),
     "tft_prefix_describe": (c_int, c_void_p, c_size_t, POINTER(tft_prefix_info)),

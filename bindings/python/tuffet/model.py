@@ -10,7 +10,7 @@ import warnings
 from ctypes import byref, c_bool, c_int32, c_size_t, c_void_p
 from dataclasses import dataclass
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
-                    Set, Union)
+                    Set, Tuple, Union)
 
 from . import _c
 from .errors import ArgumentError, Error, check
@@ -276,6 +276,12 @@ class Model(Handle):
     def eos(self) -> Optional[int]:
         token = _c.lib.tft_token_eos(self._open)
         return None if token < 0 else token
+
+    @property
+    def fim(self) -> Optional[Tuple[int, int, int]]:
+        """The tokens before the prefix, the suffix and the middle of a text with a gap."""
+        prefix, suffix, middle = (_c.lib.tft_token_fim(self._open, part) for part in range(3))
+        return None if min(prefix, suffix, middle) < 0 else (prefix, suffix, middle)
 
     def ends(self, token: int) -> bool:
         """Whether generation stops at this token."""

@@ -198,6 +198,12 @@ impl Model {
         Some(unsafe { sys::tft_token_eos(self.raw()) }).filter(|&id| id >= 0)
     }
 
+    /// The tokens before the prefix, the suffix and the middle of a text with a gap.
+    pub fn fim(&self) -> Option<[i32; 3]> {
+        Some([0, 1, 2].map(|part| unsafe { sys::tft_token_fim(self.raw(), part) }))
+            .filter(|ids| ids.iter().all(|&id| id >= 0))
+    }
+
     /// Whether generation stops at this token.
     pub fn token_ends(&self, id: i32) -> bool {
         unsafe { sys::tft_token_ends(self.raw(), id) }

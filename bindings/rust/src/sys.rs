@@ -149,6 +149,7 @@ extern "C" {
     ) -> tft_status;
     pub fn tft_token_bos(m: *const tft_model) -> i32;
     pub fn tft_token_eos(m: *const tft_model) -> i32;
+    pub fn tft_token_fim(m: *const tft_model, part: c_uint) -> i32;
     pub fn tft_token_ends(m: *const tft_model, id: i32) -> bool;
     pub fn tft_text_push(t: *mut tft_text, m: *const tft_model, id: i32, out: *mut c_char)
         -> usize;
