@@ -239,6 +239,7 @@ static struct server *server(void)
                                    .n_rot = 8,
                                    .type = TFT_F32,
                                    .vocab = "llama",
+                                   .fim = true,
                                    .chat_template = JINJA};
     if (!s.m) {
         s.m = fuzz_toy(&toy);

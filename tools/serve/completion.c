@@ -1,7 +1,9 @@
-/* llama.cpp's /completion, which continues a text. */
+/* llama.cpp's /completion, which continues a text, and /infill, which fills a gap in one. */
 #define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
 #include <string.h>
 
+#include "gap.h"
 #include "native.h"
 #include "talk.h"
 
@@ -67,13 +69,20 @@ static void end(struct talk *t)
 
 static const struct talk_kind completion = {.part = part, .end = end};
 
+/* Makes the job of a request with its prompt. */
+static void begin(struct exchange *x, struct request *r)
+{
+    const char *stream = field_flag(&r->f, "stream", false) ? "text/event-stream" : NULL;
+    params_read(&r->p, &r->f, x->server->m);
+    r->p.logprobs = field_flag(&r->f, "return_tokens", false) ? 0 : -1;
+    talk_begin(x, r, true, stream, &completion, NULL);
+}
+
 void native_completion(struct exchange *x)
 {
     struct request r;
     if (!request_begin(&r, x, API_NATIVE))
         return;
-    params_read(&r.p, &r.f, x->server->m);
-    r.p.logprobs = field_flag(&r.f, "return_tokens", false) ? 0 : -1;
     const json_t *prompt = field(&r.f, "prompt");
     if (json_is_string(prompt))
         prompt_text(&r.prompt, x->server, &r.f, json_string_value(prompt),
@@ -82,7 +91,31 @@ void native_completion(struct exchange *x)
         prompt_tokens(&r.prompt, x->server, &r.f, prompt);
     else
         fields_fail(&r.f, "prompt must be a string, or a list of tokens");
-    const char *stream = field_flag(&r.f, "stream", false) ? "text/event-stream" : NULL;
-    talk_begin(x, &r, true, stream, &completion, NULL);
+    begin(x, &r);
+    request_end(&r);
+}
+
+static void add_member(struct cli_text *t, struct fields *f, const char *name)
+{
+    const char *text = field_text(f, name, "");
+    if (!cli_text_append(t, text, json_string_length(field(f, name))))
+        fields_fail(f, "out of memory");
+}
+
+/* `prompt` is the end of the text before the gap. */
+void native_infill(struct exchange *x)
+{
+    struct request r;
+    struct cli_text before = {0}, after = {0};
+    if (!request_begin(&r, x, API_INFILL))
+        return;
+    add_member(&before, &r.f, "input_prefix");
+    add_member(&before, &r.f, "prompt");
+    add_member(&after, &r.f, "input_suffix");
+    if (!r.f.failed)
+        prompt_gap(&r.prompt, x->server, &r.f, &before, &after);
+    free(before.p);
+    free(after.p);
+    begin(x, &r);
     request_end(&r);
 }

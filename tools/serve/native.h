@@ -10,6 +10,7 @@ void native_apply_template(struct exchange *x);
 void native_props(struct exchange *x);
 void native_metrics(struct exchange *x);
 void native_completion(struct exchange *x);
+void native_infill(struct exchange *x);
 void native_slots(struct exchange *x); /* GET /slots */
 void native_slot(struct exchange *x);  /* POST /slots/NUMBER?action=... */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "gap.h"
 #include "openai_reply.h"
 #include "request.h"
 
@@ -130,12 +131,30 @@ void openai_chat(struct exchange *x)
 
 /* ---- completions */
 
+/* A text before a gap, and `suffix` after it. */
+static void read_gap(struct request *r, const struct server *s, const json_t *prompt)
+{
+    const json_t *suffix = field(&r->f, "suffix");
+    const struct cli_text before = {.p = (char *)(uintptr_t)json_string_value(prompt),
+                                    .n = json_string_length(prompt)},
+                          after = {.p = (char *)(uintptr_t)json_string_value(suffix),
+                                   .n = json_string_length(suffix)};
+    if (!json_is_string(suffix))
+        fields_fail(&r->f, "suffix must be a string");
+    else if (prompt && !json_is_string(prompt))
+        fields_fail(&r->f, "prompt must be a string beside suffix");
+    else
+        prompt_gap(&r->prompt, s, &r->f, &before, &after);
+}
+
 /* A string, or a list of tokens; NULL: the empty text. */
 static void read_prompt(struct request *r, const struct server *s, const json_t *prompt)
 {
     free(r->prompt.ids);
     r->prompt = (struct prompt){0};
-    if (!prompt || json_is_string(prompt))
+    if (field(&r->f, "suffix") && !json_void(field(&r->f, "suffix")))
+        read_gap(r, s, prompt);
+    else if (!prompt || json_is_string(prompt))
         prompt_text(&r->prompt, s, &r->f, prompt ? json_string_value(prompt) : "",
                     json_string_length(prompt), true);
     else if (json_is_number(json_array_get(prompt, 0)))
@@ -228,6 +247,8 @@ void openai_completions(struct exchange *x)
     size_t n = (size_t)field_integer(&r.f, "n", 1, MOST_ANSWERS, 1);
     r.p.logprobs = (int)field_integer(&r.f, "logprobs", 0, JOB_LOGPROBS, -1);
     bool echo = field_flag(&r.f, "echo", false);
+    if (echo && json_string_length(field(&r.f, "suffix")))
+        fields_fail(&r.f, "echo and suffix cannot come together");
     struct call *c = new_call(x, false, &r);
     if (c && add_prompts(c, &r, n, echo))
         start(c);

@@ -11,7 +11,7 @@ enum {
     TEMPLATED = TALKS | API_OLLAMA_TEXT,
     OPENAI = API_CHAT | API_TEXT,
     OLLAMA = API_OLLAMA_CHAT | API_OLLAMA_TEXT,
-    REQUESTS = OPENAI | API_NATIVE | OLLAMA | API_MESSAGES | API_RESPONSES,
+    REQUESTS = OPENAI | API_NATIVE | OLLAMA | API_MESSAGES | API_RESPONSES | API_INFILL,
     ANSWERS = REQUESTS | API_OPTIONS,
     ALL = ANSWERS | API_EMBED | API_TOKENS,
 };
@@ -28,7 +28,7 @@ static const struct parameter {
 } table[] = {
     /* the prompt */
     {"messages", CHATS, HONOURED, NULL},
-    {"prompt", API_TEXT | API_NATIVE | API_OLLAMA_TEXT | API_EMBED, HONOURED, NULL},
+    {"prompt", API_TEXT | API_NATIVE | API_OLLAMA_TEXT | API_EMBED | API_INFILL, HONOURED, NULL},
     {"input", API_EMBED | API_RESPONSES, HONOURED, NULL},
     {"instructions", API_RESPONSES, HONOURED, NULL},
     {"previous_response_id", API_RESPONSES, HONOURED, NULL},
@@ -70,6 +70,10 @@ static const struct parameter {
     {"documents", ANSWERS, REFUSED, NULL},
     {"images", ANSWERS, REFUSED, NULL},
     {"image_data", ANSWERS, REFUSED, NULL},
+    {"input_prefix", API_INFILL, HONOURED, NULL},
+    {"input_suffix", API_INFILL, HONOURED, NULL},
+    {"input_extra", API_INFILL, REFUSED, NULL},
+    {"suffix", API_TEXT, HONOURED, NULL},
     {"input_prefix", ANSWERS, REFUSED, NULL},
     {"input_suffix", ANSWERS, REFUSED, NULL},
     {"suffix", ANSWERS, REFUSED, NULL},
@@ -178,7 +182,7 @@ static const struct parameter {
     {"prompt_logprobs", ANSWERS, REFUSED, "null"},
     {"n_probs", ANSWERS, REFUSED, NULL},
     {"post_sampling_probs", ANSWERS, ACCEPTED, NULL}, /* of no effect without n_probs */
-    {"return_tokens", API_NATIVE, HONOURED, NULL},
+    {"return_tokens", API_NATIVE | API_INFILL, HONOURED, NULL},
     {"return_tokens", ANSWERS, REFUSED, NULL},
     {"options", OLLAMA, HONOURED, NULL},
     {"options", API_EMBED, ACCEPTED, NULL},

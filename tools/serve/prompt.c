@@ -282,7 +282,7 @@ static bool describe_tools(struct fields *f, json_t *messages, const struct tft_
 
 /* ---- tokens */
 
-static void hold(struct prompt *p, const struct server *s)
+void prompt_hold(struct prompt *p, const struct server *s)
 {
     p->n_held = tft_prefix_held(s->m, NULL, p->ids, p->n);
     p->n -= p->n_held;
@@ -309,7 +309,7 @@ static void tokenize(struct prompt *p, const struct server *s, struct fields *f,
     if (status != TFT_OK)
         fields_fail(f, "the conversation cannot be tokenized: %s", tft_status_text(status));
     else
-        hold(p, s);
+        prompt_hold(p, s);
 }
 
 /* The template's input. */
@@ -437,7 +437,7 @@ void prompt_text(struct prompt *p, const struct server *s, struct fields *f, con
     if (status != TFT_OK)
         fields_fail(f, "the prompt cannot be tokenized: %s", tft_status_text(status));
     else
-        hold(p, s);
+        prompt_hold(p, s);
 }
 
 void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, const json_t *list)
@@ -459,7 +459,7 @@ void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, c
     if (!f->failed && p->n) {
         tft_token_text(s->m, p->ids[p->n - 1], false, &len);
         p->text_goes_on = len;
-        hold(p, s);
+        prompt_hold(p, s);
     }
 }
 

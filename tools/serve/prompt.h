@@ -34,6 +34,9 @@ void prompt_text(struct prompt *p, const struct server *s, struct fields *f, con
 /* The prompt of tokens, a list of numbers. */
 void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, const json_t *list);
 
+/* Counts the tokens that the model's prefix holds, of the n of a new prompt. */
+void prompt_hold(struct prompt *p, const struct server *s);
+
 /* Gives job number i of a request its copy; false: out of memory. */
 bool prompt_put(const struct prompt *p, struct job *j);
 

@@ -40,8 +40,8 @@ bool request_start(struct exchange *x, struct job **jobs, size_t n);
 /* The error of a job that failed or was cancelled. */
 void reply_failure(struct exchange *x, const struct job *j);
 
-/* Gives the body the member `to`, which the client names `from`, if the value is there; fails if the
-   body has both. */
+/* Gives the body the member `to`, which the client names `from`, if the value is there; fails if
+   the body has both. */
 void request_rename(struct fields *f, const char *to, const char *from, json_t *value);
 
 /* Fails, with status 501: the server lacks what the request asks for. */

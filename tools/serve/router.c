@@ -39,6 +39,7 @@ static const struct route routes[] = {
 
     {"POST", "/completion", native_completion},
     {"POST", "/completions", native_completion},
+    {"POST", "/infill", native_infill},
     {"POST", "/embedding", native_embedding},
     {"POST", "/tokenize", native_tokenize},
     {"POST", "/detokenize", native_detokenize},
@@ -60,7 +61,6 @@ static const struct route routes[] = {
     {"POST", "/v1/audio/transcriptions", NULL},
     {"POST", "/v1/rerank", NULL},
     {"POST", "/rerank", NULL},
-    {"POST", "/infill", NULL},
     {"GET", "/lora-adapters", NULL},
     {"POST", "/lora-adapters", NULL},
     {"POST", "/models/load", NULL},

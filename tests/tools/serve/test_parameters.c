@@ -20,7 +20,8 @@ static void values_without_effect(void **state)
     assert_int_equal(status("{\"min_tokens\": 1}", API_TEXT), 501);
     assert_int_equal(status("{\"min_tokens\": 0.0, \"ignore_eos\": false}", API_TEXT), 200);
     assert_int_equal(status("{\"ignore_eos\": null, \"suffix\": \"\"}", API_TEXT), 200);
-    assert_int_equal(status("{\"suffix\": \"x\"}", API_TEXT), 501);
+    assert_int_equal(status("{\"suffix\": \"x\"}", API_CHAT), 501);
+    assert_int_equal(status("{\"suffix\": \"x\"}", API_TEXT), 200);
     assert_int_equal(status("{\"typical_p\": 1}", API_NATIVE), 200);
     assert_int_equal(status("{\"typical_p\": 1.0}", API_NATIVE), 200);
     assert_int_equal(status("{\"typical_p\": 0}", API_NATIVE), 501);
