@@ -84,6 +84,23 @@ class Server:
         assert parts[-2:] == ["data: [DONE]", ""], text[-2000:]
         return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
 
+    def events(self, path, **body):
+        """The events of a stream that has names for them: each is the `type` of its data."""
+        c = self.connect()
+        c.request("POST", path, json.dumps({"stream": True, **body}))
+        r = c.getresponse()
+        text = r.read().decode()
+        c.close()
+        kind = r.headers["Content-Type"]
+        assert r.status == 200 and kind == "text/event-stream", (r.status, kind, text)
+        events = []
+        for event in text.split("\n\n")[:-1]:
+            if not event.startswith(":"):
+                name, data = event.split("\n")
+                events.append(json.loads(data.removeprefix("data: ")))
+                assert name == "event: " + events[-1]["type"], event
+        return events
+
     def raw(self, data, until=None, ends=False):
         """What comes back for these bytes, up to the text `until` or to the end of the connection.
         ends: the client closes its side."""

@@ -88,7 +88,7 @@ static void read_call(struct conversation *c, const json_t *block, const char *w
 {
     json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name");
     const json_t *input = json_object_get(block, "input");
-    char *text = json_dumps(input, 0);
+    char *text = conversation_json(input);
     json_t *arguments = json_string(text ? text : "{}");
     if (!json_is_string(id) || !json_is_string(name) || !json_is_object(input))
         fields_fail(c->f, "%s: tool_use must have an id, a name and an object `input`", where);

@@ -14,6 +14,20 @@ json_t *conversation_text(const json_t *text)
     return json_pack("{s:s,s:O}", "type", "text", "text", (json_t *)(uintptr_t)text);
 }
 
+char *conversation_json(const json_t *value)
+{
+    char *text = NULL;
+    bool same = false;
+    for (size_t digits = 15; digits <= 17 && !same; digits++) {
+        free(text);
+        text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        json_t *back = text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+        same = json_equal(back, value);
+        json_decref(back);
+    }
+    return text;
+}
+
 const char *conversation_type(const json_t *part)
 {
     const char *type = json_string_value(json_object_get(part, "type"));

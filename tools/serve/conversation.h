@@ -31,6 +31,10 @@ json_t *conversation_end(struct conversation *c);
 /* A part of text; NULL if the value is not a string. */
 json_t *conversation_text(const json_t *text);
 
+/* JSON as answers have it: spaces after "," and ":", and no more digits than the number needs. The
+   caller frees it. */
+char *conversation_json(const json_t *value);
+
 /* The member `type` of a part; "none" if it is not a string. */
 const char *conversation_type(const json_t *part);
 
