@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conversation.h"
 #include "lost.h"
 #include "pieces.h"
 #include "talk.h"
@@ -162,6 +163,18 @@ static void end_stream(struct talk *t)
     reply_end(t->x);
 }
 
+/* Not by reply_json, which rounds numbers: arguments keep their digits. */
+static void send_whole(struct talk *t, json_t *message)
+{
+    char *text = message ? conversation_json(message) : NULL;
+    json_decref(message);
+    if (text)
+        reply_text(t->x, 200, "application/json; charset=utf-8", text, strlen(text));
+    else
+        reply_error(t->x, 500, "server_error", "out of memory");
+    free(text);
+}
+
 static void end(struct talk *t)
 {
     const struct message *m = t->own;
@@ -172,7 +185,7 @@ static void end(struct talk *t)
     json_t *content = json_array();
     for (size_t i = 0; i < m->pieces.n; i++)
         json_array_append_new(content, block_of(m->pieces.p + i, true));
-    reply_json(t->x, 200, message_of(t, content, stop_reason(t->job)));
+    send_whole(t, message_of(t, content, stop_reason(t->job)));
 }
 
 void anthropic_reply(struct exchange *x, struct request *r, bool stream)
