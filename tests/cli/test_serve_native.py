@@ -47,6 +47,46 @@ class Native(Case):
             self.assertRegex(got, r"^<\|user\|>\nhello\S*\n<\|assistant\|>\n$")
             self.assertEqual(s.ask("/apply-template", {"messages": []})[0], 400)
 
+    def test_a_text_with_a_gap(self):
+        body = {"temperature": 0, "n_predict": 9}
+        with self.serve(fim=1) as s:
+            def ids(text):
+                return s.answer("/tokenize", content=text)["tokens"]
+            prefix, suffix, middle = (ids(f"<fim_{part}>")
+                                      for part in ("prefix", "suffix", "middle"))
+            self.assertEqual([len(prefix), len(suffix), len(middle)], [1, 1, 1])
+            bos = s.answer("/tokenize", content="", add_special=True)["tokens"]
+            # no space comes before the first word after the gap, which follows another text
+            after = ids("hello time")[1:]
+            self.assertEqual(s.answer("/detokenize", tokens=after)["content"], " time")
+            prompt = bos + prefix + ids("once upon a") + suffix + after + middle
+            want = s.answer("/completion", prompt=prompt, return_tokens=True, **body)
+            got = s.answer("/infill", input_prefix="once upon", prompt=" a", input_suffix=" time",
+                           return_tokens=True, **body)
+            for name in "content", "tokens", "tokens_evaluated":
+                self.assertEqual(got[name], want[name])
+            got = s.answer("/v1/completions", prompt="once upon a", suffix=" time", temperature=0,
+                           max_tokens=9)
+            self.assertEqual((got["choices"][0]["text"], got["usage"]["prompt_tokens"]),
+                             (want["content"], len(prompt)))
+            plain = s.answer("/v1/completions", prompt="once", suffix="", max_tokens=1)
+            self.assertEqual(plain["usage"]["prompt_tokens"], len(bos + ids("once")))
+            for path, more, status, says in [
+                    ("/infill", {"input_extra": [{"text": "x"}]}, 501, "input_extra"),
+                    ("/infill", {"input_prefix": 7}, 400, "input_prefix must be a string"),
+                    ("/v1/completions", {"prompt": [1], "suffix": "x"}, 400, "beside suffix"),
+                    ("/v1/completions", {"prompt": "a", "suffix": 7}, 400, "suffix must be"),
+                    ("/v1/completions", {"prompt": "a", "suffix": "x", "echo": True}, 400,
+                     "echo and suffix")]:
+                got, _, answer = s.ask(path, more)
+                self.assertEqual(got, status, more)
+                self.assertIn(says, answer["error"]["message"])
+        with self.serve() as s:
+            for path, more in [("/infill", {}), ("/v1/completions", {"suffix": "x"})]:
+                status, _, answer = s.ask(path, more)
+                self.assertEqual(status, 400)
+                self.assertIn("fill-in-the-middle", answer["error"]["message"])
+
     def test_a_completion(self):
         with self.serve() as s:
             body = {"prompt": "hello", "temperature": 0, "n_predict": 20}
