@@ -4,7 +4,8 @@
  *      NODE_PATH=FOLDER/node_modules node clients.js TUFFET TOY
  *
  * TUFFET and TOY are programs of build/test. FOLDER has the packages of the clients (npm install
- * --prefix FOLDER openai ollama @langchain/openai @langchain/core ai @ai-sdk/openai-compatible).
+ * --prefix FOLDER openai @anthropic-ai/sdk ollama @langchain/openai @langchain/core ai
+ * @ai-sdk/openai-compatible).
  * A client that is not there is said and left out; exit status 77 if none is there, 1 if a case
  * fails. An answer that is aborted would be far longer than clients take to abort it.
  */
@@ -18,6 +19,7 @@ const SCHEMA = {type: 'object', properties: {city: {enum: ['Oslo', 'Rome']},
 additionalProperties: false};
 const TOOL = {type: 'function', function: {name: 'weather', description: 'The weather',
     parameters: SCHEMA}};
+const TURNS = 10;
 const TEXTS = ['Once upon a time', 'a tuffet'];
 const MESSAGES = [{role: 'user', content: 'Once upon a time'}];
 const CONTEXT = 100000, LONG = CONTEXT - 1000;
@@ -110,12 +112,123 @@ const clients = {
                 const after = await c.chat.completions.create(base);
                 assert.strictEqual(after.usage.completion_tokens, 12);
             }],
+            ['responses, plain and streamed, are the same', async () => {
+                const asked = {model: MODEL, input: TEXTS[0], temperature: 0, max_output_tokens: 12};
+                const plain = await c.responses.create(asked);
+                assert.strictEqual(plain.status, 'incomplete');
+                assert.strictEqual(plain.incomplete_details.reason, 'max_output_tokens');
+                assert.strictEqual(plain.usage.output_tokens, 12);
+                const chat = await c.chat.completions.create(base);
+                assert.strictEqual(plain.output_text, chat.choices[0].message.content);
+                let text = '';
+                for await (const event of await c.responses.create({...asked, stream: true}))
+                    text += event.type === 'response.output_text.delta' ? event.delta : '';
+                assert.strictEqual(text, plain.output_text);
+                const last = await c.responses.stream(asked).finalResponse();
+                assert.strictEqual(last.output[0].content[0].text, plain.output_text);
+            }],
+            ['responses that call tools in ten turns', async () => {
+                const asked = {model: MODEL, temperature: 0, max_output_tokens: 200,
+                    tools: [{type: 'function', ...TOOL.function, strict: true}],
+                    tool_choice: 'required', parallel_tool_calls: false};
+                const input = [...MESSAGES];
+                let earlier = {};
+                for (let turn = 0; turn < TURNS; turn++) {
+                    const plain = await c.responses.create({...asked, input});
+                    const [call] = plain.output.filter(item => item.type === 'function_call');
+                    right(JSON.parse(call.arguments));
+                    const streamed = await c.responses.stream({...asked, input}).finalResponse();
+                    assert.strictEqual(streamed.output.at(-1).arguments, call.arguments);
+                    const result = {type: 'function_call_output', call_id: call.call_id, output: 'rain'};
+                    earlier = {previous_response_id: plain.id, input: [result]};
+                    input.push(...plain.output, result);
+                }
+                const ends = {...asked, tool_choice: 'none', max_output_tokens: 12};
+                const whole = await c.responses.create({...ends, input});
+                const short = await c.responses.create({...ends, ...earlier});
+                assert.strictEqual(short.output_text, whole.output_text);
+                assert.strictEqual(short.usage.input_tokens, whole.usage.input_tokens);
+                assert.ok(short.usage.input_tokens_details.cached_tokens > 0);
+            }],
+            ['responses that are kept', async () => {
+                const asked = {model: MODEL, input: TEXTS[0], max_output_tokens: 3};
+                const {id, output} = await c.responses.create(asked);
+                assert.deepStrictEqual((await c.responses.retrieve(id)).output, output);
+                await c.responses.delete(id);
+                for (const gone of [() => c.responses.retrieve(id),
+                    () => c.responses.create({...asked, previous_response_id: id})])
+                    await assert.rejects(gone(), e => e instanceof OpenAI.NotFoundError);
+            }],
             ['errors', async () => {
                 await assert.rejects(c.chat.completions.create({...base, messages: 'x'}),
                     e => e.status === 400 && e instanceof OpenAI.BadRequestError && e.message.length > 5);
                 await assert.rejects(c.chat.completions.create({...base,
                     messages: [{role: 'user', content: TOO_LONG}]}),
                 e => e.status === 400 && /context/.test(e.message + e.type));
+            }],
+        ];
+    },
+
+    '@anthropic-ai/sdk'(Anthropic, url) {
+        const c = new Anthropic({baseURL: url, apiKey: 'none', maxRetries: 0});
+        const base = {model: MODEL, messages: MESSAGES, temperature: 0, max_tokens: 12};
+        const asked = {...base, max_tokens: 200, tool_choice: {type: 'any',
+            disable_parallel_tool_use: true}, tools: [{name: 'weather', description: 'The weather',
+            input_schema: SCHEMA}]};
+        return [
+            ['plain and streamed are the same', async () => {
+                const plain = await c.messages.create(base);
+                assert.strictEqual(plain.stop_reason, 'max_tokens');
+                assert.strictEqual(plain.usage.output_tokens, 12);
+                let text = '';
+                for await (const event of await c.messages.create({...base, stream: true}))
+                    text += event.type === 'content_block_delta' ? event.delta.text : '';
+                assert.strictEqual(text, plain.content[0].text);
+                const last = await c.messages.stream(base).finalMessage();
+                assert.deepStrictEqual(last.content, plain.content);
+                assert.strictEqual(last.usage.output_tokens, 12);
+            }],
+            ['tokens are counted', async () => {
+                const {usage} = await c.messages.create(asked);
+                const {max_tokens, temperature, ...prompt} = asked;
+                assert.ok(max_tokens && temperature === 0);
+                assert.strictEqual((await c.messages.countTokens(prompt)).input_tokens,
+                    usage.input_tokens + usage.cache_read_input_tokens);
+            }],
+            ['tools in ten turns', async () => {
+                const messages = [...MESSAGES];
+                for (let turn = 0; turn < TURNS; turn++) {
+                    const plain = await c.messages.create({...asked, messages});
+                    assert.strictEqual(plain.stop_reason, 'tool_use');
+                    const call = plain.content.at(-1);
+                    assert.strictEqual(call.name, 'weather');
+                    right(call.input);
+                    const streamed = await c.messages.stream({...asked, messages}).finalMessage();
+                    assert.strictEqual(JSON.stringify(streamed.content.at(-1).input),
+                        JSON.stringify(call.input));
+                    const {content} = turn % 2 ? streamed : plain;
+                    messages.push({role: 'assistant', content}, {role: 'user', content: [{
+                        type: 'tool_result', tool_use_id: content.at(-1).id, content: 'rain'}]});
+                }
+                const end = await c.messages.create({...asked, messages, max_tokens: 12,
+                    tool_choice: {type: 'none'}});
+                assert.strictEqual(end.stop_reason, 'max_tokens');
+                assert.ok(end.usage.cache_read_input_tokens > 0);
+            }],
+            ['abort', async () => {
+                const stream = await c.messages.create({...base, max_tokens: LONG, stream: true});
+                let n = 0;
+                for await (const event of stream)
+                    if (event.type === 'content_block_delta' && ++n === 5)
+                        stream.controller.abort();
+                assert.strictEqual((await c.messages.create(base)).usage.output_tokens, 12);
+            }],
+            ['errors', async () => {
+                await assert.rejects(c.messages.create({...base,
+                    messages: [{role: 'user', content: TOO_LONG}]}),
+                e => e instanceof Anthropic.BadRequestError && /prompt is too long/.test(e.message));
+                await assert.rejects(c.messages.create({...base, container: 'x'}),
+                    e => e.status === 501 && /container/.test(e.message));
             }],
         ];
     },
