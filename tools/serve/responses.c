@@ -118,7 +118,9 @@ static void read_item(struct conversation *c, const json_t *item, size_t at)
     bool bare = !json_object_get(item, "type") && json_object_get(item, "role");
     char where[40];
     snprintf(where, sizeof where, "input[%zu]", at);
-    if (bare || strcmp(type, "message") == 0)
+    if (!json_is_object(item))
+        fields_fail(c->f, "%s is not an object", where);
+    else if (bare || strcmp(type, "message") == 0)
         read_message(c, item, where);
     else if (strcmp(type, "reasoning") == 0)
         read_reasoning(c, item);
