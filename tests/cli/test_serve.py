@@ -423,6 +423,7 @@ class Serve(Case):
             self.assertEqual((status, headers["Access-Control-Allow-Origin"]),
                              (204, "https://a.org"))
             self.assertIn("Authorization", headers["Access-Control-Allow-Headers"])
+            self.assertIn("DELETE", headers["Access-Control-Allow-Methods"])
             asked = "authorization,content-type,x-stainless-arch,x-stainless-timeout,x-own"
             headers = s.ask("/v1/chat/completions", method="OPTIONS", Origin="https://a.org",
                             Access_Control_Request_Method="POST",

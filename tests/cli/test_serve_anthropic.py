@@ -195,6 +195,11 @@ class Anthropic(Case):
             self.assertIn("container is not supported", fails(501, bad, container="x"))
             self.assertIn("web_search_20250305", fails(501, bad, tools=[
                 {"type": "web_search_20250305", "name": "web_search"}]))
+            keep = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+            drop = {"edits": [*keep["edits"], {"type": "clear_tool_uses_20250919"}]}
+            self.assertEqual(s.ask(PATH, {"messages": HELLO, "max_tokens": 1,
+                                          "context_management": keep}, x_api_key="secret")[0], 200)
+            self.assertIn("context_management.edits[1]", fails(501, bad, context_management=drop))
             self.assertIn("prompt is too long", fails(
                 400, bad, messages=[{"role": "user", "content": "x" * 300}]))
             image = {"type": "image", "source": {"type": "url", "url": "http://x"}}

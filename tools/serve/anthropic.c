@@ -249,6 +249,23 @@ static void read_output(struct fields *f)
     }
 }
 
+/* Agents ask to keep all thoughts. Nothing is ever cleared here, so this is the only edit taken. */
+static void read_management(struct fields *f)
+{
+    const json_t *management = field(f, "context_management"),
+                 *edits = json_object_get(management, "edits"), *edit;
+    size_t i;
+    if (management && !json_is_object(management))
+        fields_fail(f, "context_management must be an object");
+    json_array_foreach((json_t *)(uintptr_t)edits, i, edit)
+    {
+        const char *keep = json_string_value(json_object_get(edit, "keep"));
+        if (strncmp(conversation_type(edit), "clear_thinking_", strlen("clear_thinking_")) != 0 ||
+            !keep || strcmp(keep, "all") != 0)
+            request_lacks(f, "context_management.edits[%zu]", i);
+    }
+}
+
 /* Makes the request of the exchange; false after a reply with its error. */
 static bool begin(struct request *r, struct exchange *x)
 {
@@ -263,6 +280,7 @@ static bool begin(struct request *r, struct exchange *x)
     request_rename(&r->f, "stop", "stop_sequences", json_object_get(r->f.body, "stop_sequences"));
     read_thinking(&r->f);
     read_output(&r->f);
+    read_management(&r->f);
     params_read(&r->p, &r->f, x->server->m);
     request_tools(r, x->server);
     if (!r->f.failed)
