@@ -188,8 +188,9 @@ class Anthropic(Case):
                 return answer["error"]["message"]
             bad = "invalid_request_error"
             fails(401, "authentication_error", headers={"x_api_key": "wrong"})
-            self.assertEqual(s.ask(PATH + "/count_tokens", {"messages": HELLO}, x_api_key="secret",
-                                   anthropic_version="2023-06-01")[0], 200)
+            for version in "2023-06-01", "2026-10-21":
+                self.assertEqual(s.ask(PATH + "/count_tokens", {"messages": HELLO},
+                                       x_api_key="secret", anthropic_version=version)[0], 200)
             self.assertIn("2023-06-01", fails(400, bad,
                                               headers={"anthropic_version": "2023-01-01"}))
             self.assertIn("container is not supported", fails(501, bad, container="x"))

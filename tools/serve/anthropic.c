@@ -9,7 +9,8 @@
 #include "conversation.h"
 #include "request.h"
 
-static const char version[] = "2023-06-01"; /* of the header anthropic-version */
+/* The first anthropic-version with these events. The later one, 2026-10-21, has the same form. */
+static const char version[] = "2023-06-01";
 
 /* ---- messages */
 
@@ -272,8 +273,8 @@ static bool begin(struct request *r, struct exchange *x)
     const char *asked = exchange_header(x, "anthropic-version");
     if (!request_begin(r, x, API_MESSAGES))
         return false;
-    if (asked && strcmp(asked, version) != 0)
-        fields_fail(&r->f, "anthropic-version must be %s", version);
+    if (asked && strcmp(asked, version) < 0)
+        fields_fail(&r->f, "anthropic-version must be %s or later", version);
     read_messages(&r->f);
     read_tools(&r->f);
     read_choice(&r->f);
