@@ -1,8 +1,9 @@
 """OpenAI's /v1/responses in tuffet serve, and the same request to four APIs."""
 import json
+import threading
 
-from program import Case, main
-from test_serve import HELLO, ZEPHYR, Server
+from program import PATIENCE, Case, main
+from test_serve import ENDLESS, HELLO, ZEPHYR, Server
 from test_serve_anthropic import SAME_TOOL, SCHEMA, THINKS, TOOL
 from test_tools import HERMES
 
@@ -186,6 +187,33 @@ class Responses(Case):
                          include=["reasoning.encrypted_content"], truncation="disabled")
             self.assertEqual(n, {"object": "response.input_tokens", "input_tokens":
                                  s.chat(max_tokens=0)["usage"]["prompt_tokens"]})
+
+    def test_streams_that_are_cancelled(self):
+        """A second signal ends the answers under way: the last event of each is an error."""
+        asked = {PATH: {"input": "hello"}, "/v1/messages": {"messages": HELLO}}
+        begun, last = threading.Semaphore(0), {}
+        with self.serve(ZEPHYR, "--slots=2", ctx=ENDLESS) as s:
+            def read(path, body):
+                c = s.connect()
+                c.request("POST", path, json.dumps({"stream": True, **body}))
+                r = c.getresponse()
+                begun.release()
+                text = r.read().decode()
+                c.close()
+                last[path] = json.loads(text[text.rindex("data: "):].removeprefix("data: "))
+            threads = [threading.Thread(target=read, args=item) for item in asked.items()]
+            for t in threads:
+                t.start()
+                self.assertTrue(begun.acquire(timeout=PATIENCE))
+            s.send_first_signal()
+        for t in threads:
+            t.join()
+        self.assertEqual(last["/v1/messages"], {"type": "error", "error": {
+            "type": "overloaded_error", "message": "the answer was cancelled"}})
+        failed = last[PATH]
+        self.assertEqual((failed["type"], failed["response"]["status"],
+                          failed["response"]["error"]["message"]),
+                         ("response.failed", "failed", "the answer was cancelled"))
 
     def test_four_apis_give_the_same_tokens(self):
         said = [{"role": "system", "content": "once"}, *HELLO]
