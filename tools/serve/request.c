@@ -235,8 +235,8 @@ void request_too_long(struct exchange *x, size_t n, size_t room)
                  ? "prompt is too long: %zu tokens > %zu maximum"
                  : "the prompt has %zu tokens, but the context holds only %zu",
              n, room);
-    json_t *body = dialect_error(x->dialect, false, 400, "exceed_context_size_error",
-                                 json_string(text));
+    json_t *body =
+        dialect_error(x->dialect, false, 400, "exceed_context_size_error", json_string(text));
     json_t *error = json_object_get(body, "error");
     if (json_is_object(error)) {
         json_object_set_new(error, "n_prompt_tokens", json_integer((json_int_t)n));
