@@ -112,6 +112,10 @@ class Models(Case):
         self.assertEqual(model.tokenize(PROMPT, bos=False), ids[1:])
         self.assertEqual(model.detokenize(ids), PROMPT)
         self.assertEqual(model.detokenize(ids[1:], goes_on=True), " " + PROMPT)
+        self.assertIsNone(model.fim)
+        gap = self.model(self.toy("gap", "fim=1"))
+        self.assertEqual([gap.token_bytes(token, special=True) for token in gap.fim],
+                         [b"<fim_prefix>", b"<fim_suffix>", b"<fim_middle>"])
         self.assertIn(model.eos, model.tokenize("a</s>", special=True))
         self.assertNotIn(model.eos, model.tokenize("a</s>"))
         self.assertTrue(model.ends(model.eos))

@@ -104,6 +104,7 @@ fn tokens_are_text_again() {
     let model = open();
     let ids = model.tokenize(PROMPT, BOS).unwrap();
     assert_eq!(Some(ids[0]), model.bos());
+    assert_eq!(model.fim(), None);
     assert_eq!(model.detokenize(&ids), PROMPT);
     assert_eq!(model.tokenize(PROMPT, Tokenize::default()).unwrap(), ids[1..]);
     assert!(model.token_ends(model.eos().unwrap()) && !model.token_ends(ids[1]));
