@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "anthropic_reply.h"
-#include "conversation.h"
+#include "turns.h"
 #include "request.h"
 
 /* The first anthropic-version with these events. The later one, 2026-10-21, has the same form. */
@@ -23,15 +23,15 @@ static json_t *read_texts(struct fields *f, const json_t *content, const char *w
     if (content && !json_is_array(content) && !json_is_string(content))
         fields_fail(f, "%s must be a string or a list of blocks", where);
     if (json_is_string(content))
-        json_array_append_new(parts, conversation_text(content));
+        json_array_append_new(parts, turns_text(content));
     json_array_foreach((json_t *)(uintptr_t)content, i, block)
     {
-        json_t *part = strcmp(conversation_type(block), "text") == 0
-                           ? conversation_text(json_object_get(block, "text"))
+        json_t *part = strcmp(turns_type(block), "text") == 0
+                           ? turns_text(json_object_get(block, "text"))
                            : NULL;
         if (!part)
             fields_fail(f, "%s[%zu]: only blocks of text are supported here, not %s", where, i,
-                        conversation_type(block));
+                        turns_type(block));
         else
             json_array_append_new(parts, part);
     }
@@ -39,22 +39,22 @@ static json_t *read_texts(struct fields *f, const json_t *content, const char *w
 }
 
 /* OpenAI's messages have no member for an error: its text says so. */
-static void read_result(struct conversation *c, const json_t *block, const char *where)
+static void read_result(struct turns *c, const json_t *block, const char *where)
 {
     json_t *id = json_object_get(block, "tool_use_id"), *error = json_string("Error: ");
     if (!json_is_string(id))
         fields_fail(c->f, "%s.tool_use_id must be a string", where);
-    char content[100];
+    char content[128];
     snprintf(content, sizeof content, "%s.content", where);
     json_t *parts = read_texts(c->f, json_object_get(block, "content"), content);
     if (json_is_true(json_object_get(block, "is_error")))
-        json_array_insert_new(parts, 0, conversation_text(error));
+        json_array_insert_new(parts, 0, turns_text(error));
     json_decref(error);
-    json_object_set(conversation_add(c, "tool", parts), "tool_call_id", id);
+    json_object_set(turns_add(c, "tool", parts), "tool_call_id", id);
 }
 
 /* Results of tools are messages of their own, between the texts of the user. */
-static void read_user(struct conversation *c, const json_t *content, const char *where)
+static void read_user(struct turns *c, const json_t *content, const char *where)
 {
     json_t *parts = json_array();
     const json_t *block;
@@ -63,50 +63,50 @@ static void read_user(struct conversation *c, const json_t *content, const char 
     {
         char name[100];
         snprintf(name, sizeof name, "%s[%zu]", where, i);
-        json_t *part = conversation_text(json_object_get(block, "text"));
-        bool is_text = part && strcmp(conversation_type(block), "text") == 0;
+        json_t *part = turns_text(json_object_get(block, "text"));
+        bool is_text = part && strcmp(turns_type(block), "text") == 0;
         if (is_text) {
             json_array_append(parts, part);
-        } else if (strcmp(conversation_type(block), "tool_result") == 0) {
+        } else if (strcmp(turns_type(block), "tool_result") == 0) {
             if (json_array_size(parts)) {
-                conversation_add(c, "user", parts);
+                turns_add(c, "user", parts);
                 parts = json_array();
             }
             read_result(c, block, name);
         } else {
             fields_fail(c->f, "%s: only blocks of text and tool_result are supported here, not %s",
-                        name, conversation_type(block));
+                        name, turns_type(block));
         }
         json_decref(part);
     }
     if (json_array_size(parts) || !i)
-        conversation_add(c, "user", parts);
+        turns_add(c, "user", parts);
     else
         json_decref(parts);
 }
 
-static void read_call(struct conversation *c, const json_t *block, const char *where)
+static void read_call(struct turns *c, const json_t *block, const char *where)
 {
     json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name");
     const json_t *input = json_object_get(block, "input");
-    char *text = conversation_json(input);
+    char *text = turns_json(input);
     json_t *arguments = json_string(text ? text : "{}");
     if (!json_is_string(id) || !json_is_string(name) || !json_is_object(input))
         fields_fail(c->f, "%s: tool_use must have an id, a name and an object `input`", where);
     else
-        conversation_call(c, id, name, arguments);
+        turns_call(c, id, name, arguments);
     json_decref(arguments);
     free(text);
 }
 
-static void read_block(struct conversation *c, const json_t *block, const char *where)
+static void read_block(struct turns *c, const json_t *block, const char *where)
 {
-    const char *type = conversation_type(block);
-    json_t *part = conversation_text(json_object_get(block, "text"));
+    const char *type = turns_type(block);
+    json_t *part = turns_text(json_object_get(block, "text"));
     if (part && strcmp(type, "text") == 0)
-        conversation_say(c, json_incref(part));
+        turns_say(c, json_incref(part));
     else if (strcmp(type, "thinking") == 0)
-        conversation_think(c, json_object_get(block, "thinking"));
+        turns_think(c, json_object_get(block, "thinking"));
     else if (strcmp(type, "tool_use") == 0)
         read_call(c, block, where);
     else if (strcmp(type, "redacted_thinking") != 0) /* nobody but its author can read it */
@@ -117,11 +117,11 @@ static void read_block(struct conversation *c, const json_t *block, const char *
     json_decref(part);
 }
 
-static void read_answer(struct conversation *c, const json_t *content, const char *where)
+static void read_answer(struct turns *c, const json_t *content, const char *where)
 {
     const json_t *block;
     size_t i;
-    conversation_close(c);
+    turns_close(c);
     json_array_foreach((json_t *)(uintptr_t)content, i, block)
     {
         char name[100];
@@ -129,10 +129,10 @@ static void read_answer(struct conversation *c, const json_t *content, const cha
         read_block(c, block, name);
     }
     if (!i)
-        conversation_add(c, "assistant", json_string(""));
+        turns_add(c, "assistant", json_string(""));
 }
 
-static void read_message(struct conversation *c, const json_t *message, size_t at)
+static void read_message(struct turns *c, const json_t *message, size_t at)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
     const json_t *content = json_object_get(message, "content");
@@ -142,7 +142,7 @@ static void read_message(struct conversation *c, const json_t *message, size_t a
     if (!role || (!answers && strcmp(role, "user") != 0 && strcmp(role, "system") != 0))
         fields_fail(c->f, "messages[%zu].role must be user, assistant or system", at);
     else if (json_is_string(content))
-        conversation_add(c, role, json_copy((json_t *)(uintptr_t)content));
+        turns_add(c, role, json_copy((json_t *)(uintptr_t)content));
     else if (!json_is_array(content))
         fields_fail(c->f, "%s must be a string or a list of blocks", where);
     else if (answers)
@@ -150,20 +150,20 @@ static void read_message(struct conversation *c, const json_t *message, size_t a
     else if (strcmp(role, "user") == 0)
         read_user(c, content, where);
     else
-        conversation_add(c, role, read_texts(c->f, content, where));
+        turns_add(c, role, read_texts(c->f, content, where));
 }
 
 static void read_messages(struct fields *f)
 {
-    struct conversation c = conversation_begin(f);
+    struct turns c = turns_begin(f);
     const json_t *system = field(f, "system"), *list = field(f, "messages"), *message;
     size_t i;
     if (!json_is_array(list) || !json_array_size(list))
         fields_fail(f, "messages must be a list, and not empty");
     if (system && !json_void(system))
-        conversation_add(&c, "system", read_texts(f, system, "system"));
+        turns_add(&c, "system", read_texts(f, system, "system"));
     json_array_foreach((json_t *)(uintptr_t)list, i, message) read_message(&c, message, i);
-    json_object_set_new(f->body, "messages", conversation_end(&c));
+    json_object_set_new(f->body, "messages", turns_end(&c));
 }
 
 /* ---- tools */
@@ -177,8 +177,8 @@ static json_t *read_tool(struct fields *f, const json_t *tool, size_t at)
     json_object_set(of, "parameters", json_object_get(tool, "input_schema"));
     if (!json_is_object(tool))
         fields_fail(f, "tools[%zu] is not an object", at);
-    else if (type && !json_is_null(type) && strcmp(conversation_type(tool), "custom") != 0)
-        request_lacks(f, "tools[%zu].type %s", at, conversation_type(tool));
+    else if (type && !json_is_null(type) && strcmp(turns_type(tool), "custom") != 0)
+        request_lacks(f, "tools[%zu].type %s", at, turns_type(tool));
     return json_pack("{s:s,s:o}", "type", "function", "function", of);
 }
 
@@ -197,7 +197,7 @@ static void read_tools(struct fields *f)
 static void read_choice(struct fields *f)
 {
     const json_t *choice = field(f, "tool_choice");
-    const char *type = conversation_type(choice);
+    const char *type = turns_type(choice);
     if (!choice)
         return;
     if (json_is_true(json_object_get(choice, "disable_parallel_tool_use")))
@@ -219,7 +219,7 @@ static void read_choice(struct fields *f)
 static void read_thinking(struct fields *f)
 {
     const json_t *thinking = field(f, "thinking");
-    const char *type = conversation_type(thinking);
+    const char *type = turns_type(thinking);
     bool on = strcmp(type, "enabled") == 0, off = strcmp(type, "disabled") == 0;
     if (!thinking)
         return;
@@ -261,7 +261,7 @@ static void read_management(struct fields *f)
     json_array_foreach((json_t *)(uintptr_t)edits, i, edit)
     {
         const char *keep = json_string_value(json_object_get(edit, "keep"));
-        if (strncmp(conversation_type(edit), "clear_thinking_", strlen("clear_thinking_")) != 0 ||
+        if (strncmp(turns_type(edit), "clear_thinking_", strlen("clear_thinking_")) != 0 ||
             !keep || strcmp(keep, "all") != 0)
             request_lacks(f, "context_management.edits[%zu]", i);
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conversation.h"
+#include "turns.h"
 #include "lost.h"
 #include "pieces.h"
 #include "talk.h"
@@ -166,7 +166,7 @@ static void end_stream(struct talk *t)
 /* Not by reply_json, which rounds numbers: arguments keep their digits. */
 static void send_whole(struct talk *t, json_t *message)
 {
-    char *text = message ? conversation_json(message) : NULL;
+    char *text = message ? turns_json(message) : NULL;
     json_decref(message);
     if (text)
         reply_text(t->x, 200, "application/json; charset=utf-8", text, strlen(text));

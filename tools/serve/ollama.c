@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "conversation.h"
+#include "turns.h"
 #include "talk.h"
 
 static json_t *frame(const struct server *s, const char *member, json_t *value, bool done)
@@ -185,7 +185,7 @@ static json_t *copy_calls(const json_t *calls, size_t at)
         const json_t *arguments = json_object_get(made, "arguments");
         char *text = json_is_string(arguments)
                          ? strdup(json_string_value(arguments))
-                         : conversation_json(arguments);
+                         : turns_json(arguments);
         json_t *name = json_object_get(made, "name");
         json_array_append_new(
             all, json_pack("{s:o, s:s, s:{s:O, s:s}}", "id",

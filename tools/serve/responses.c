@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conversation.h"
+#include "turns.h"
 #include "responses_reply.h"
 
 /* ---- the input */
@@ -16,12 +16,12 @@
 static json_t *part_of(const json_t *part)
 {
     static const char *const types[] = {"input_text", "output_text", "text"};
-    const char *type = conversation_type(part);
+    const char *type = turns_type(part);
     if (strcmp(type, "refusal") == 0)
-        return conversation_text(json_object_get(part, "refusal"));
+        return turns_text(json_object_get(part, "refusal"));
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i]) == 0)
-            return conversation_text(json_object_get(part, "text"));
+            return turns_text(json_object_get(part, "text"));
     return NULL;
 }
 
@@ -32,7 +32,7 @@ static json_t *read_content(struct fields *f, const json_t *content, const char 
     const json_t *part;
     size_t i;
     if (json_is_string(content))
-        json_array_append_new(parts, conversation_text(content));
+        json_array_append_new(parts, turns_text(content));
     else if (!json_is_array(content))
         fields_fail(f, "%s must be a string or a list of parts", where);
     json_array_foreach((json_t *)(uintptr_t)content, i, part)
@@ -42,20 +42,20 @@ static json_t *read_content(struct fields *f, const json_t *content, const char 
             json_array_append_new(parts, text);
         else
             fields_fail(f, "%s[%zu]: only parts of text are supported, not %s", where, i,
-                        conversation_type(part));
+                        turns_type(part));
     }
     return parts;
 }
 
 /* An answer is its reasoning, then a message, then calls. */
-static void close_after_text(struct conversation *c)
+static void close_after_text(struct turns *c)
 {
     if (json_array_size(json_object_get(c->answer, "content")) ||
         json_object_get(c->answer, "tool_calls"))
-        conversation_close(c);
+        turns_close(c);
 }
 
-static void read_message(struct conversation *c, const json_t *item, const char *where)
+static void read_message(struct turns *c, const json_t *item, const char *where)
 {
     static const char *const roles[] = {"user", "system", "developer", "assistant"};
     const char *role = json_string_value(json_object_get(item, "role"));
@@ -70,16 +70,16 @@ static void read_message(struct conversation *c, const json_t *item, const char 
     }
     json_t *parts = read_content(c->f, json_object_get(item, "content"), name), *part;
     if (i < 3) {
-        conversation_add(c, role, parts);
+        turns_add(c, role, parts);
         return;
     }
     close_after_text(c);
-    json_array_foreach(parts, i, part) conversation_say(c, json_incref(part));
+    json_array_foreach(parts, i, part) turns_say(c, json_incref(part));
     json_decref(parts);
 }
 
 /* The thoughts, or what the client has of them. */
-static void read_reasoning(struct conversation *c, const json_t *item)
+static void read_reasoning(struct turns *c, const json_t *item)
 {
     const json_t *content = json_object_get(item, "content"), *part;
     size_t i;
@@ -87,21 +87,21 @@ static void read_reasoning(struct conversation *c, const json_t *item)
         content = json_object_get(item, "summary");
     close_after_text(c);
     json_array_foreach((json_t *)(uintptr_t)content, i, part)
-        conversation_think(c, json_object_get(part, "text"));
+        turns_think(c, json_object_get(part, "text"));
 }
 
-static void read_call(struct conversation *c, const json_t *item, const char *where)
+static void read_call(struct turns *c, const json_t *item, const char *where)
 {
     json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name"),
            *arguments = json_object_get(item, "arguments");
     if (json_is_string(id) && json_is_string(name) && json_is_string(arguments))
-        conversation_call(c, id, name, arguments);
+        turns_call(c, id, name, arguments);
     else
         fields_fail(c->f, "%s: function_call must have the texts call_id, name and arguments",
                     where);
 }
 
-static void read_result(struct conversation *c, const json_t *item, const char *where)
+static void read_result(struct turns *c, const json_t *item, const char *where)
 {
     json_t *id = json_object_get(item, "call_id");
     char name[60];
@@ -109,12 +109,12 @@ static void read_result(struct conversation *c, const json_t *item, const char *
     if (!json_is_string(id))
         fields_fail(c->f, "%s.call_id must be a string", where);
     json_t *parts = read_content(c->f, json_object_get(item, "output"), name);
-    json_object_set(conversation_add(c, "tool", parts), "tool_call_id", id);
+    json_object_set(turns_add(c, "tool", parts), "tool_call_id", id);
 }
 
-static void read_item(struct conversation *c, const json_t *item, size_t at)
+static void read_item(struct turns *c, const json_t *item, size_t at)
 {
-    const char *type = conversation_type(item);
+    const char *type = turns_type(item);
     bool bare = !json_object_get(item, "type") && json_object_get(item, "role");
     char where[40];
     snprintf(where, sizeof where, "input[%zu]", at);
@@ -135,7 +135,7 @@ static void read_item(struct conversation *c, const json_t *item, size_t at)
 /* The messages before the instructions: those of an earlier response, and the input. */
 static json_t *read_input(struct fields *f, const char *earlier)
 {
-    struct conversation c = conversation_begin(f);
+    struct turns c = turns_begin(f);
     const json_t *input = field(f, "input"), *item;
     size_t i;
     if (earlier) {
@@ -145,11 +145,11 @@ static json_t *read_input(struct fields *f, const char *earlier)
             fields_fail(f, "out of memory");
     }
     if (json_is_string(input))
-        conversation_add(&c, "user", json_copy((json_t *)(uintptr_t)input));
+        turns_add(&c, "user", json_copy((json_t *)(uintptr_t)input));
     else if (!json_is_array(input) || (!json_array_size(input) && !earlier))
         fields_fail(f, "input must be a string or a list of items, and not empty");
     json_array_foreach((json_t *)(uintptr_t)input, i, item) read_item(&c, item, i);
-    return conversation_end(&c);
+    return turns_end(&c);
 }
 
 static void read_messages(struct fields *f, const json_t *history)
@@ -172,8 +172,8 @@ static json_t *read_tool(struct fields *f, const json_t *tool, size_t at)
 {
     static const char *const names[] = {"name", "description", "parameters"};
     json_t *of = json_object();
-    if (strcmp(conversation_type(tool), "function") != 0)
-        request_lacks(f, "tools[%zu]: a tool of the type %s", at, conversation_type(tool));
+    if (strcmp(turns_type(tool), "function") != 0)
+        request_lacks(f, "tools[%zu]: a tool of the type %s", at, turns_type(tool));
     for (size_t i = 0; i < 3; i++)
         json_object_set(of, names[i], json_object_get(tool, names[i]));
     return json_pack("{s:s,s:o}", "type", "function", "function", of);
@@ -196,8 +196,8 @@ static void read_choice(struct fields *f)
     const json_t *choice = field(f, "tool_choice");
     if (!json_is_object(choice))
         return;
-    if (strcmp(conversation_type(choice), "function") != 0)
-        request_lacks(f, "tool_choice.type %s", conversation_type(choice));
+    if (strcmp(turns_type(choice), "function") != 0)
+        request_lacks(f, "tool_choice.type %s", turns_type(choice));
     else
         json_object_set_new(f->body, "tool_choice",
                             json_pack("{s:s,s:{s:O?}}", "type", "function", "function", "name",

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "conversation.h"
+#include "turns.h"
 #include "lost.h"
 #include "pieces.h"
 #include "talk.h"
@@ -120,16 +120,16 @@ static json_t *whole_of(const struct talk *t)
 
 /* ---- later requests continue it */
 
-static void add_piece(struct conversation *c, const struct piece *p)
+static void add_piece(struct turns *c, const struct piece *p)
 {
     json_t *text = text_of(p, true), *id = json_string(p->call),
            *name = json_string(p->name ? p->name : "");
     if (p->kind == ITEM_THOUGHT)
-        conversation_think(c, text);
+        turns_think(c, text);
     else if (p->kind == ITEM_TEXT)
-        conversation_say(c, conversation_text(text));
+        turns_say(c, turns_text(text));
     else
-        conversation_call(c, id, name, text);
+        turns_call(c, id, name, text);
     json_decref(text);
     json_decref(id);
     json_decref(name);
@@ -139,12 +139,12 @@ static void add_piece(struct conversation *c, const struct piece *p)
 static char *messages_of(const struct response *r)
 {
     struct fields f = {0};
-    struct conversation c = {.f = &f, .all = json_incref(r->asked.history)};
+    struct turns c = {.f = &f, .all = json_incref(r->asked.history)};
     if (r->goes_on)
         c.answer = json_array_get(c.all, json_array_size(c.all) - 1);
     for (size_t i = 0; i < r->pieces.n; i++)
         add_piece(&c, r->pieces.p + i);
-    json_t *all = conversation_end(&c);
+    json_t *all = turns_end(&c);
     char *text = f.failed ? NULL : json_dumps(all, JSON_COMPACT);
     json_decref(all);
     return text;

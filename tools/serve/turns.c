@@ -1,20 +1,20 @@
-#include "conversation.h"
+#include "turns.h"
 
 #include <stdlib.h>
 
-struct conversation conversation_begin(struct fields *f)
+struct turns turns_begin(struct fields *f)
 {
-    return (struct conversation){.f = f, .all = json_array()};
+    return (struct turns){.f = f, .all = json_array()};
 }
 
-json_t *conversation_text(const json_t *text)
+json_t *turns_text(const json_t *text)
 {
     if (!json_is_string(text))
         return NULL;
     return json_pack("{s:s,s:O}", "type", "text", "text", (json_t *)(uintptr_t)text);
 }
 
-char *conversation_json(const json_t *value)
+char *turns_json(const json_t *value)
 {
     char *text = NULL;
     bool same = false;
@@ -28,13 +28,13 @@ char *conversation_json(const json_t *value)
     return text;
 }
 
-const char *conversation_type(const json_t *part)
+const char *turns_type(const json_t *part)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
     return type ? type : "none";
 }
 
-void conversation_close(struct conversation *c)
+void turns_close(struct turns *c)
 {
     if (c->answer && c->thought.n)
         json_object_set_new(c->answer, "reasoning_content",
@@ -43,16 +43,16 @@ void conversation_close(struct conversation *c)
     c->answer = NULL;
 }
 
-json_t *conversation_end(struct conversation *c)
+json_t *turns_end(struct turns *c)
 {
-    conversation_close(c);
+    turns_close(c);
     free(c->thought.p);
     return c->all;
 }
 
-json_t *conversation_add(struct conversation *c, const char *role, json_t *content)
+json_t *turns_add(struct turns *c, const char *role, json_t *content)
 {
-    conversation_close(c);
+    turns_close(c);
     json_t *message = json_pack("{s:s,s:o}", "role", role, "content", content);
     if (json_array_append_new(c->all, message) == 0)
         return message;
@@ -61,28 +61,28 @@ json_t *conversation_add(struct conversation *c, const char *role, json_t *conte
 }
 
 /* NULL: out of memory. */
-static json_t *answer(struct conversation *c)
+static json_t *answer(struct turns *c)
 {
     if (!c->answer)
-        c->answer = conversation_add(c, "assistant", json_array());
+        c->answer = turns_add(c, "assistant", json_array());
     return c->answer;
 }
 
-void conversation_say(struct conversation *c, json_t *part)
+void turns_say(struct turns *c, json_t *part)
 {
     json_t *to = answer(c);
     if (json_array_append_new(json_object_get(to, "content"), part) != 0)
         fields_fail(c->f, "out of memory");
 }
 
-void conversation_think(struct conversation *c, const json_t *text)
+void turns_think(struct turns *c, const json_t *text)
 {
     if (!answer(c) ||
         !cli_text_append(&c->thought, json_string_value(text), json_string_length(text)))
         fields_fail(c->f, "out of memory");
 }
 
-void conversation_call(struct conversation *c, json_t *id, json_t *name, json_t *arguments)
+void turns_call(struct turns *c, json_t *id, json_t *name, json_t *arguments)
 {
     json_t *to = answer(c), *calls = json_object_get(to, "tool_calls");
     if (!calls) {
