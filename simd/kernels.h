@@ -374,6 +374,23 @@ struct tft_scan {
 };
 typedef void tft_scan_fn(const struct tft_scan *g);
 
+/*
+ * One head of RWKV-7 (Peng et al. 2025, arXiv 2503.14456, section 4) for one token. The state maps
+ * keys to values: it decays channel by channel, forgets at key c, and learns v at key k. For each
+ * column j:
+ *
+ *   d = 0 - chain over i of c[i] and S[i][j]
+ *   S[i][j] = fma(k[i], v[j], fma(a[i], d, S[i][j] * w[i]))      for i < E
+ *   o[j] = chain over i of r[i] and S[i][j]
+ */
+struct tft_wkv {
+    float *s; /* [E / 16, E, 16] the state: 16 columns side by side */
+    const float *r, *w, *k, *v, *c, *a; /* [E] */
+    float *o;                           /* [E] may be v */
+    size_t E;                           /* a multiple of 16 */
+};
+typedef void tft_wkv_fn(const struct tft_wkv *g);
+
 /* ---------------------------------------------------------------------------------- conversions */
 
 /* To f32. y: [n]; x: [n] of the type that the kernel is for. Exact. */
@@ -697,6 +714,7 @@ struct tft_kernels {
     tft_conv_fn *conv;
     tft_delta_fn *delta;
     tft_scan_fn *scan;
+    tft_wkv_fn *wkv;
 
     tft_widen_fn *widen[TFT_NUM_COUNT];
     tft_narrow_fn *narrow[TFT_NUM_COUNT];

@@ -491,6 +491,7 @@ void tft_isa_c(struct tft_kernels *k)
         .conv = tft_ref_conv,
         .delta = tft_ref_delta,
         .scan = tft_ref_scan,
+        .wkv = tft_ref_wkv,
         .widen =
             {
                 [TFT_NUM_F32] = widen_f32_c,

@@ -68,3 +68,19 @@ void tft_ref_scan(const struct tft_scan *g)
         }
     }
 }
+
+void tft_ref_wkv(const struct tft_wkv *g)
+{
+    for (size_t j = 0; j < g->E; j++) {
+        float *s = g->s + j / TFT_PANEL * g->E * TFT_PANEL + j % TFT_PANEL, d = 0, o = 0;
+        for (size_t i = 0; i < g->E; i++)
+            d = fmaf(g->c[i], s[i * TFT_PANEL], d);
+        d = 0 - d;
+        for (size_t i = 0; i < g->E; i++) {
+            float *x = &s[i * TFT_PANEL];
+            *x = fmaf(g->k[i], g->v[j], fmaf(g->a[i], d, *x * g->w[i]));
+            o = fmaf(g->r[i], *x, o);
+        }
+        g->o[j] = o;
+    }
+}

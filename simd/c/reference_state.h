@@ -9,5 +9,6 @@ tft_sigmoid_mul_fn tft_ref_sigmoid_mul;
 tft_conv_fn tft_ref_conv;
 tft_delta_fn tft_ref_delta;
 tft_scan_fn tft_ref_scan;
+tft_wkv_fn tft_ref_wkv;
 
 #endif

@@ -66,6 +66,7 @@ static void fill_floats(struct tft_kernels *k)
     k->conv = ISA(conv);
     k->delta = ISA(delta);
     k->scan = ISA(scan);
+    k->wkv = ISA(wkv);
     k->peak_fma = ISA(peak_fma);
     k->read = ISA(read);
 }

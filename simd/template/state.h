@@ -1,4 +1,5 @@
-/* The kernels of layers with a state: mul, sigmoid_mul, conv, delta and scan of kernels.h.
+/* The kernels of layers with a state: mul, sigmoid_mul, conv, delta, scan and wkv of
+   kernels.h.
    Parameters: ISA(name) and lanes.h. */
 #ifndef TFT_TEMPLATE_STATE_H
 #define TFT_TEMPLATE_STATE_H
@@ -28,7 +29,7 @@ static void ISA(conv)(const struct tft_conv *g)
     }
 }
 
-/* Panels of columns that delta and scan process together: the number of sums in flight, with a part
+/* Panels of columns that delta, scan and wkv process together: the number of sums in flight, with a part
    of the state that stays in an L1 cache from one token to the next. */
 enum { STATE_PANELS = LANES == 16 ? 4 : 2 };
 
@@ -112,6 +113,47 @@ static void ISA(scan)(const struct tft_scan *g)
         scan_panels(g, i, STATE_PANELS);
     for (; i < panels; i++)
         scan_panels(g, i, 1);
+}
+
+/* Computes panels [panel, panel + n) of the state and of the output. */
+FORCE_INLINE void wkv_panels(const struct tft_wkv *g, size_t panel, int n)
+{
+    size_t E = g->E;
+    float *s = g->s + panel * E * 16;
+    v16 d[STATE_PANELS], v[STATE_PANELS], o[STATE_PANELS];
+    UNROLL for (int p = 0; p < n; p++)
+        d[p] = v_set(0);
+    for (size_t i = 0; i < E; i++) {
+        v16 at = v_set(g->c[i]);
+        UNROLL for (int p = 0; p < n; p++)
+            d[p] = v_fma(at, v_load(s + ((size_t)p * E + i) * 16), d[p]);
+    }
+    UNROLL for (int p = 0; p < n; p++) {
+        d[p] = v_sub(v_set(0), d[p]);
+        v[p] = v_load(g->v + (panel + (size_t)p) * 16);
+        o[p] = v_set(0);
+    }
+    for (size_t i = 0; i < E; i++) {
+        v16 decay = v_set(g->w[i]), old = v_set(g->a[i]), key = v_set(g->k[i]),
+            query = v_set(g->r[i]);
+        UNROLL for (int p = 0; p < n; p++) {
+            float *at = s + ((size_t)p * E + i) * 16;
+            v16 x = v_fma(key, v[p], v_fma(old, d[p], v_mul(v_load(at), decay)));
+            v_store(at, x);
+            o[p] = v_fma(query, x, o[p]);
+        }
+    }
+    UNROLL for (int p = 0; p < n; p++)
+        v_store(g->o + (panel + (size_t)p) * 16, o[p]);
+}
+
+static void ISA(wkv)(const struct tft_wkv *g)
+{
+    size_t panels = g->E / 16, i = 0;
+    for (; i + STATE_PANELS <= panels; i += STATE_PANELS)
+        wkv_panels(g, i, STATE_PANELS);
+    for (; i < panels; i++)
+        wkv_panels(g, i, 1);
 }
 
 #endif

@@ -194,9 +194,69 @@ static void scan(struct check *c)
                now->scan(&g));
 }
 
+/* The rule in double precision; S: [E, E]. size: of the numbers that are added up */
+static void exact_wkv(const struct tft_wkv *g, double *S, const float *v, size_t j, double *o,
+                      double *size)
+{
+    size_t E = g->E;
+    double d = 0;
+    *o = *size = 0;
+    for (size_t i = 0; i < E; i++)
+        d += (double)g->c[i] * S[i * E + j];
+    for (size_t i = 0; i < E; i++) {
+        double *x = &S[i * E + j];
+        *x = *x * (double)g->w[i] - (double)g->a[i] * d + (double)g->k[i] * (double)v[j];
+        *o += (double)g->r[i] * *x;
+        *size += fabs((double)g->r[i]) * 3;
+    }
+}
+
+static void wkv(struct check *c)
+{
+    enum { MOST = 144, DIM = 64 };
+    CASE(c, "wkv", wkv);
+    static double S[MOST * MOST];
+    for (int i = 0; i < 12; i++) {
+        size_t E = 16 * (1 + check_below(c, MOST / 16));
+        float *s[2] = {check_buf(c, E * E, 4), check_buf(c, E * E, 4)};
+        float *x = check_buf(c, 6 * E, 4), *y[2] = {check_buf(c, E, 4), check_buf(c, E, 4)};
+        for (size_t k = 0; k < 6; k++)
+            fill_unit(c, x + k * E, E);
+        for (size_t k = 0; k < E; k++)
+            x[E + k] = (float)check_below(c, 1001) / 1000;
+        for (size_t k = 0; k < E * E; k++)
+            s[0][k] = (float)check_below(c, 2001) / 1000 - 1;
+        for (size_t j = 0; j < E; j++)
+            for (size_t k = 0; k < E; k++)
+                S[k * E + j] = (double)s[0][(j / 16 * E + k) * 16 + j % 16];
+        memcpy(s[1], s[0], E * E * 4);
+        struct tft_wkv g;
+        for (int r = 0; r < 2; r++) { /* o is v */
+            memcpy(y[r], x + 3 * E, E * 4);
+            g = (struct tft_wkv){.s = s[r], .r = x, .w = x + E, .k = x + 2 * E, .v = y[r],
+                                 .c = x + 4 * E, .a = x + 5 * E, .o = y[r], .E = E};
+            (r ? now : ref)->wkv(&g);
+        }
+        check_same(c, y[0], y[1], E * 4, "E %zu", E);
+        check_same(c, s[0], s[1], E * E * 4, "state, E %zu", E);
+        for (size_t j = 0; j < E; j++) {
+            double o, size;
+            exact_wkv(&g, S, x + 3 * E, j, &o, &size);
+            check_near(c, o, (double)y[1][j], size, TOL((double)E + 16), "E %zu", E);
+        }
+    }
+    float *s = check_buf(c, DIM * DIM, 4), *x = check_buf(c, 7 * DIM, 4);
+    memset(s, 0, DIM * DIM * 4);
+    fill_unit(c, x, 7 * DIM);
+    struct tft_wkv g = {.s = s, .r = x, .w = x + DIM, .k = x + 2 * DIM, .v = x + 3 * DIM,
+                        .c = x + 4 * DIM, .a = x + 5 * DIM, .o = x + 6 * DIM, .E = DIM};
+    CHECK_TIME(c, "a head of 64", 9.0 * DIM * DIM, 8.0 * DIM * DIM, ref->wkv(&g), now->wkv(&g));
+}
+
 void check_state(struct check *c)
 {
     conv(c);
     delta(c);
     scan(c);
+    wkv(c);
 }
