@@ -160,18 +160,25 @@ void tft_pass_by_seq(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer 
     p->by_head = 0;
 }
 
-/* Begins draft token own->draft with this thread's share of the states after the token before. */
-static void copy_state(struct tft_pass *own, const struct tft_layer *b)
+/* Begins draft token own->draft with this thread's share of n numbers of the states after the token
+   before. */
+static void copy_state(struct tft_pass *own, size_t from, size_t n)
 {
     const struct tft_states *s = &own->s->states;
     size_t begin, end;
     tft_pass_touch(own, 0, BIT(TFT_STATES));
-    tft_pass_share(own, b->state_size, &begin, &end);
-    memcpy(tft_states_at(s, own->draft) + b->state + begin,
-           tft_states_at(s, own->draft - 1) + b->state + begin, (end - begin) * sizeof(float));
+    tft_pass_share(own, n, &begin, &end);
+    memcpy(tft_states_at(s, own->draft) + from + begin,
+           tft_states_at(s, own->draft - 1) + from + begin, (end - begin) * sizeof(float));
 }
 
 void tft_pass_by_state(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b)
+{
+    tft_pass_by_state_part(p, op, b, 0, b->state_size);
+}
+
+void tft_pass_by_state_part(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b,
+                            size_t from, size_t n)
 {
     if (!p->n_draft) {
         tft_pass_by_seq(p, op, b);
@@ -188,7 +195,7 @@ void tft_pass_by_state(struct tft_pass *p, tft_seq_fn *op, const struct tft_laye
         own.pos += own.n;
         own.n = 1;
         own.draft++;
-        copy_state(&own, b);
+        copy_state(&own, b->state + from, n);
         op(&own, b);
     }
     p->read = own.read;

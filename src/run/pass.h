@@ -97,6 +97,10 @@ void tft_pass_by_seq(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer 
    each begins with a copy of the states after the token before. */
 void tft_pass_by_state(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b);
 
+/* The same for an operation that moves n numbers of the layer's state on, from number `from` on. */
+void tft_pass_by_state_part(struct tft_pass *p, tft_seq_fn *op, const struct tft_layer *b,
+                            size_t from, size_t n);
+
 /* The position of token t in its sequence. */
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 
