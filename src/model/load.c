@@ -215,7 +215,7 @@ static uint32_t load_heads(struct tft_load *ld)
 {
     const char *key = "attention.head_count";
     uint32_t width = ld->m->n_embd, n = 0;
-    if (ld->m->arch->parts & TFT_BIT(TFT_PART_HALF_BLOCKS))
+    if (ld->m->arch->parts & (TFT_BIT(TFT_PART_HALF_BLOCKS) | TFT_BIT(TFT_PART_RWKV)))
         n = tft_load_count(ld, key, 0, width);
     else
         n = tft_load_dim(ld, key, 0, width);
@@ -819,6 +819,16 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
     ld->m->n_params += (uint64_t)n * channels;
     ld->m->weight_bytes += (uint64_t)n * channels * sizeof *w;
     return (struct tft_taps){.w = w, .n = n, .channels = channels};
+}
+
+const float *tft_load_planes(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
+                             uint32_t cols)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".weight");
+    ld->m->n_params += (uint64_t)n * cols;
+    ld->m->weight_bytes += (uint64_t)n * cols * sizeof(float);
+    return tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){cols, 1, 1, n});
 }
 
 void tft_load_state(struct tft_load *ld, struct tft_layer *b, uint64_t n)

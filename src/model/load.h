@@ -149,6 +149,10 @@ const float *tft_load_vector(struct tft_load *ld, const char *fmt, unsigned laye
 struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
                               uint32_t channels);
 
+/* [n, cols] floats of NAME.weight, which a file has as [n, 1, 1, cols]. */
+const float *tft_load_planes(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
+                             uint32_t cols);
+
 /* [n] equal numbers that the file does not have. */
 const float *tft_load_equal(struct tft_load *ld, uint32_t n, float x);
 

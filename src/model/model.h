@@ -109,12 +109,13 @@ struct tft_experts {
 };
 
 /* The operation that mixes the tokens of a block. All but attention have a state:
-   models/short_conv.h, models/delta_net.h, models/mamba.h */
+   models/short_conv.h, models/delta_net.h, models/mamba.h, models/rwkv7.c */
 enum tft_mixer {
     TFT_MIX_ATTENTION,
     TFT_MIX_SHORT_CONV,
     TFT_MIX_DELTA_NET,
     TFT_MIX_MAMBA,
+    TFT_MIX_RWKV,
     TFT_MIX_NONE, /* the block is a feed-forward alone */
 };
 enum { TFT_READS = 4 }; /* the most matrices that a mixer's input is multiplied by */
@@ -149,6 +150,30 @@ static inline uint32_t tft_mamba_channels(const struct tft_mamba_shape *s)
 {
     return s->heads * s->dim + 2 * s->groups * s->state;
 }
+
+/* Heads of RWKV-7; all zero: there are none. */
+struct tft_rwkv_shape {
+    uint32_t heads, dim;
+    uint32_t decay_rank, rate_rank, value_rank, gate_rank; /* of the products of two matrices */
+    const float *ones;                                     /* [dim] */
+};
+
+/* A product of two matrices of floats, with a bias; no rows: there is none. */
+struct tft_low_rank {
+    struct tft_mat in, out; /* [rank, D], [D, rank] */
+    const float *bias;      /* [D] or NULL */
+};
+
+/* The weights of RWKV-7's time mixing beside r, k, v and o, and of its channel mixing beside up and
+   down. */
+enum tft_rwkv_input { TFT_RWKV_R, TFT_RWKV_W, TFT_RWKV_K, TFT_RWKV_V, TFT_RWKV_A, TFT_RWKV_G };
+struct tft_rwkv {
+    const float *lerp;         /* [6, D] of its inputs, enum tft_rwkv_input */
+    const float *channel_lerp; /* [D] */
+    struct tft_low_rank decay, rate, value, gate; /* value: none in layer 0 */
+    const float *k_k, *k_a, *r_k;                 /* [D] */
+    struct tft_norm norm;                         /* [D] of heads */
+};
 
 /* Latent attention; all zero: the model has other attention. models/latent.h */
 struct tft_latent_shape {
@@ -237,6 +262,9 @@ struct tft_layer {
         struct { /* MAMBA */
             struct tft_linear proj; /* [width + channels + heads, D] */
         } scan;
+        struct { /* RWKV */
+            struct tft_linear r, k, v; /* [D, D] */
+        } mix;
         struct { /* DELTA_NET */
             struct tft_linear qkv, alpha, beta, z; /* [channels, D], [v_heads, D] twice,
                                                       [v_heads dim, D] */
@@ -259,6 +287,7 @@ struct tft_layer {
     struct tft_experts experts; /* beside gate, up and down, or instead of them */
     struct tft_input in[TFT_INPUT_KINDS];
     struct tft_latent latent;
+    struct tft_rwkv rwkv;
     struct tft_altup_layer altup;
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
@@ -325,6 +354,7 @@ enum tft_formula_part {
     TFT_PART_ALTUP,
     TFT_PART_LATENT_EXPERTS,
     TFT_PART_ROUNDS,
+    TFT_PART_RWKV,
     TFT_FORMULA_PARTS
 };
 
@@ -395,6 +425,7 @@ struct tft_model {
     struct tft_delta_shape delta;
     struct tft_mamba_shape mamba;
     struct tft_latent_shape latent;
+    struct tft_rwkv_shape rwkv;
     struct tft_altup altup;
     uint64_t parts;      /* mask of tft_formula_part */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
@@ -428,7 +459,8 @@ struct tft_model {
     struct tft_mat embed;     /* [V, D] */
     struct tft_mat pos_embed; /* [n_ctx, D] f32, learned positions; data is NULL without them */
     struct tft_layer_embed layer_embed;
-    struct tft_norm out_norm; /* [D] */
+    struct tft_norm embed_norm; /* [D] of embeddings, in RWKV-7; no w: there is none */
+    struct tft_norm out_norm;   /* [D] */
     struct tft_linear output; /* [V, D]; its matrix is the embedding where the head is tied to it */
     struct tft_input head_in;
     struct tft_layer *layer;  /* [n_layer], and one more with a predictor */
@@ -541,6 +573,8 @@ static inline uint32_t tft_layer_reads(const struct tft_layer *b)
 {
     if (b->mixer == TFT_MIX_ATTENTION)
         return b->out_gate.w.rows ? 4 : 3;
+    if (b->mixer == TFT_MIX_RWKV)
+        return 3;
     return b->mixer == TFT_MIX_DELTA_NET ? 4 : b->mixer == TFT_MIX_NONE ? 0 : 1;
 }
 
@@ -597,7 +631,8 @@ static inline uint32_t tft_model_inputs(const struct tft_model *m)
 static inline bool tft_model_has_states(const struct tft_model *m)
 {
     return m->parts &
-           (TFT_BIT(TFT_PART_SHORT_CONV) | TFT_BIT(TFT_PART_DELTA_NET) | TFT_BIT(TFT_PART_MAMBA));
+           (TFT_BIT(TFT_PART_SHORT_CONV) | TFT_BIT(TFT_PART_DELTA_NET) | TFT_BIT(TFT_PART_MAMBA) |
+            TFT_BIT(TFT_PART_RWKV));
 }
 
 /* Whether n bytes may be the name of a prefix. */

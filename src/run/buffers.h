@@ -18,13 +18,15 @@ enum tft_buf {
     TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
     TFT_U,      /* [F] up, where there is a gate */
     TFT_M,      /* [mixer_width] the projection of a mixer other than attention. In latent attention
-                   queries, then attention's mixes [H E] and values [H v_dim] */
+                   queries, then attention's mixes [H E] and values [H v_dim]. In RWKV-7 see
+                   src/backend/cpu/rwkv.c */
     TFT_R,      /* [D] the residual stream, normalised, for the router of a mixture of experts */
     TFT_E,      /* [experts] the router's scores */
     TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each expert
                    of a token, the rows of an expert one after the other (routes.h) */
     TFT_Y,      /* [D] an output that is normalised or scaled before the residual stream gets it */
-    TFT_Z,      /* [D] the output of a feed-forward beside experts */
+    TFT_Z,      /* [D] the output of a feed-forward beside experts; or the difference between two
+                   tokens of RWKV-7 */
     TFT_P,      /* [n_layer n] per-layer embeddings of the token: models/layer_embed.h */
     TFT_I,      /* [n] the embedding of one layer, times its gate */
     TFT_J,      /* [2 D] the input of a block that predicts a further token: models/predictor.h */

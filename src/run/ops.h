@@ -101,6 +101,13 @@ struct tft_ops {
        last matrix takes */
     void (*mamba)(struct tft_pass *p, const struct tft_layer *b);
 
+    /* For RWKV-7 (models/rwkv7.c). shift: Z = Y of the token before - Y, and moves the state on;
+       channel: of channel mixing, otherwise of time mixing. lerp: XN = Y + w Z, in the form that l
+       takes. time_mix: A = time mixing of Y and Z, as short_conv */
+    void (*shift)(struct tft_pass *p, const struct tft_layer *b, bool channel);
+    void (*lerp)(struct tft_pass *p, const float *w, const struct tft_linear *l);
+    void (*time_mix)(struct tft_pass *p, const struct tft_layer *b);
+
     /* G = a(Wgate XN) * Wup XN, or a(Wup XN) where gate is NULL, in the form that down takes */
     void (*hidden)(struct tft_pass *p, enum tft_activation a, const struct tft_linear *gate,
                    const struct tft_linear *up, const struct tft_linear *down);
@@ -294,6 +301,26 @@ static inline void tft_delta_net(struct tft_pass *p, const struct tft_layer *b)
 }
 
 static inline void tft_mamba(struct tft_pass *p, const struct tft_layer *b) { p->ops->mamba(p, b); }
+
+static inline void tft_norm_y(struct tft_pass *p, const struct tft_norm *w)
+{
+    p->ops->norm_y(p, w);
+}
+
+static inline void tft_shift(struct tft_pass *p, const struct tft_layer *b, bool channel)
+{
+    p->ops->shift(p, b, channel);
+}
+
+static inline void tft_lerp(struct tft_pass *p, const float *w, const struct tft_linear *l)
+{
+    p->ops->lerp(p, w, l);
+}
+
+static inline void tft_time_mix(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->time_mix(p, b);
+}
 
 static inline void tft_gated(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
 {

@@ -29,9 +29,12 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
 {
     switch (b) {
     case TFT_M: return m->mixer_width;
-    case TFT_Y: return tft_model_adds_y(m) || m->n_expert || tft_model_predicts(m);
+    case TFT_Y:
+        return tft_model_adds_y(m) || m->n_expert || tft_model_predicts(m) ||
+               m->parts & TFT_BIT(TFT_PART_RWKV);
     case TFT_Z:
-        return m->parts & (TFT_BIT(TFT_PART_EXPERTS_BESIDE) | TFT_BIT(TFT_PART_ALTUP)) ||
+        return m->parts & (TFT_BIT(TFT_PART_EXPERTS_BESIDE) | TFT_BIT(TFT_PART_ALTUP) |
+                           TFT_BIT(TFT_PART_RWKV)) ||
                tft_model_predicts(m);
     case TFT_J: return tft_model_predicts(m);
     case TFT_R:

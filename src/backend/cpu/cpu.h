@@ -6,7 +6,7 @@
  *      attend.c    the cache and attention over it; split.c where keys and values are apart; span.c
  *                  the work on one span, for both;
  *                  int8.c on one of slots that are bytes
- *      conv.c      short convolutions; delta.c delta nets
+ *      conv.c      short convolutions; delta.c delta nets; rwkv.c RWKV-7
  *      predict.c   the input of a block that predicts a further token
  *      experts.c   mixtures of experts
  *      ahead.c     reading experts ahead of their use
@@ -106,6 +106,12 @@ void tft_cpu_delta_net(struct tft_pass *p, const struct tft_layer *b);
 /* ---- mamba.c */
 
 void tft_cpu_mamba(struct tft_pass *p, const struct tft_layer *b);
+
+/* ---- rwkv.c */
+
+void tft_cpu_shift(struct tft_pass *p, const struct tft_layer *b, bool channel);
+void tft_cpu_lerp(struct tft_pass *p, const float *w, const struct tft_linear *l);
+void tft_cpu_time_mix(struct tft_pass *p, const struct tft_layer *b);
 
 /* ---- experts.c */
 
