@@ -25,6 +25,8 @@ extern const struct tft_arch tft_arch_nanbeige, tft_arch_qwen3next;
 extern const struct tft_arch tft_arch_falcon_h1, tft_arch_granitehybrid, tft_arch_mamba2,
     tft_arch_nemotron_h, tft_arch_nemotron_h_moe;
 
+extern const struct tft_arch tft_arch_rwkv7;
+
 /* All of them, then NULL. */
 extern const struct tft_arch *const tft_archs[];
 
