@@ -29,7 +29,8 @@ struct oracle {
     struct matrix own_embed, own_proj; /* of layers, and the gain of their norm */
     struct matrix begin, end;          /* gemma3n: of streams 1 and on, one after the other */
     double *own_norm;
-    double *states; /* [layers, heads, E, numbers of a state] of delta nets and of Mamba-2 */
+    double *states; /* [layers, heads, E, numbers of a state] of delta nets and of Mamba-2; or
+                       [layers, (2 + E) d] of RWKV-7 */
     double *past;  /* [layers, capacity, wide] the input of a convolution for each token */
     double *logits, *hidden; /* hidden: [d] their source */
 };
@@ -134,6 +135,30 @@ enum part {
     DBA,
     LATENTDOWN,
     LATENTUP,
+    TLERP,
+    TW0,
+    TW1,
+    TW2,
+    TA0,
+    TA1,
+    TA2,
+    TV0,
+    TV1,
+    TV2,
+    TG1,
+    TG2,
+    TKK,
+    TKA,
+    TRK,
+    TR,
+    TK,
+    TV,
+    TLN,
+    TLNB,
+    TO,
+    CLERP,
+    CK,
+    CV,
     PARTS
 };
 
@@ -187,6 +212,13 @@ static const char *const part_name[PARTS] = {
     "laurel_r.weight",
     "laurel_post_norm.weight",
     "ssm_ba.weight", "ffn_latent_down.weight", "ffn_latent_up.weight",
+    "time_mix_lerp_fused.weight", "time_mix_w0.weight", "time_mix_w1.weight", "time_mix_w2.weight",
+    "time_mix_a0.weight", "time_mix_a1.weight", "time_mix_a2.weight", "time_mix_v0.weight",
+    "time_mix_v1.weight", "time_mix_v2.weight", "time_mix_g1.weight", "time_mix_g2.weight",
+    "time_mix_k_k.weight", "time_mix_k_a.weight", "time_mix_r_k.weight",
+    "time_mix_receptance.weight", "time_mix_key.weight", "time_mix_value.weight",
+    "time_mix_ln.weight", "time_mix_ln.bias", "time_mix_output.weight", "channel_mix_lerp_k.weight",
+    "channel_mix_key.weight", "channel_mix_value.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -241,7 +273,7 @@ static struct matrix tensor(const struct oracle *o, const char *name)
     if (!t)
         return m;
     m.cols = (size_t)t->ne[0];
-    m.rows = (size_t)(t->ne[1] * t->ne[2]);
+    m.rows = (size_t)(t->ne[1] * t->ne[2] * t->ne[3]);
     size_t n = m.rows * m.cols;
     float *f = malloc(n * sizeof *f);
     m.w = malloc(n * sizeof *m.w);
@@ -454,8 +486,10 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->wide = 2 * o->kheads * o->sdim + (size_t)number(o, "ssm.inner_size", 0);
     o->wide = o->d > o->wide ? o->d : o->wide;
     o->past = malloc(o->layers * capacity * o->wide * sizeof *o->past);
-    o->states = calloc(o->layers * (size_t)number(o, "ssm.inner_size", 0) * o->sdim + 1,
-                       sizeof *o->states);
+    size_t rwkv = is(o, "rwkv7") ? o->d * (2 + (size_t)number(o, "wkv.head_size", 0)) : 0;
+    o->states =
+        calloc(o->layers * ((size_t)number(o, "ssm.inner_size", 0) * o->sdim + rwkv) + 1,
+               sizeof *o->states);
     o->logits = malloc(o->vocab * sizeof *o->logits);
     o->hidden = malloc(o->d * sizeof *o->hidden);
     return o;
@@ -1321,6 +1355,136 @@ static void altup_layers(struct oracle *o, double *x, const double *x0, int32_t 
     free(all);
 }
 
+/* ---- RWKV-7: Peng et al. 2025. A state is h of the last token, twice, then S [d, E], a row for each
+   number of a value. */
+
+/* y = h + (last - h) * w */
+static void shifted(const struct oracle *o, double *y, const double *h, const double *last,
+                    const double *w)
+{
+    for (size_t i = 0; i < o->d; i++)
+        y[i] = h[i] + (last[i] - h[i]) * w[i];
+}
+
+/* y = W2 f(W1 x) + bias; f: 't' tanh, 's' sigmoid, or nothing */
+static void two_steps(double *y, struct matrix one, struct matrix two, const double *bias,
+                      const double *x, char f)
+{
+    double *low = malloc(one.rows * sizeof *low);
+    product(low, one, x, NULL);
+    for (size_t i = 0; i < one.rows; i++)
+        low[i] = f == 't' ? tanh(low[i]) : f == 's' ? sigmoid(low[i]) : low[i];
+    product(y, two, low, bias);
+    free(low);
+}
+
+/* Head j: y = its output. r, w, k, v, a: [d] */
+static void rwkv_head(const struct oracle *o, const struct matrix *part, size_t j, double *s,
+                      const double *r, const double *w, const double *k, const double *v,
+                      const double *a, double *y)
+{
+    size_t n = (size_t)number(o, "wkv.head_size", 0), at = j * n;
+    double *c = malloc(2 * n * sizeof *c), *kk = c + n, bonus = 0;
+    for (size_t i = 0; i < n; i++) {
+        c[i] = k[at + i] * part[TKK].w[at + i];
+        kk[i] = k[at + i] * (1 + (a[at + i] - 1) * part[TKA].w[at + i]);
+        bonus += r[at + i] * kk[i] * part[TRK].w[at + i];
+    }
+    double size = length(c, n);
+    for (size_t i = 0; i < n; i++)
+        c[i] /= size;
+    for (size_t q = 0; q < n; q++) {
+        double *row = s + (at + q) * n, forget = 0;
+        for (size_t i = 0; i < n; i++)
+            forget += row[i] * c[i];
+        y[at + q] = 0;
+        for (size_t i = 0; i < n; i++) {
+            row[i] = row[i] * w[at + i] - forget * c[i] * a[at + i] + v[at + q] * kk[i];
+            y[at + q] += row[i] * r[at + i];
+        }
+    }
+    layernorm(y + at, y + at, part[TLN].w + at, part[TLNB].w + at, n, 64e-5);
+    for (size_t i = 0; i < n; i++)
+        y[at + i] += v[at + i] * bonus;
+    free(c);
+}
+
+/* x += the time mixing of h; first: [d] values of layer 0 */
+static void time_mix(const struct oracle *o, size_t l, double *x, const double *h, double *state,
+                     double *first)
+{
+    const struct matrix *part = o->layer + l * PARTS;
+    size_t d = o->d, n = (size_t)number(o, "wkv.head_size", 0);
+    double *in = malloc(8 * d * sizeof *in), *r = in + d, *w = r + d, *k = w + d, *v = k + d,
+           *a = v + d, *g = a + d, *y = g + d, *m = part[TLERP].w;
+    shifted(o, in, h, state, m);
+    product(r, part[TR], in, NULL);
+    shifted(o, in, h, state, m + d);
+    two_steps(w, part[TW1], part[TW2], part[TW0].w, in, 't');
+    shifted(o, in, h, state, m + 2 * d);
+    product(k, part[TK], in, NULL);
+    shifted(o, in, h, state, m + 3 * d);
+    product(v, part[TV], in, NULL);
+    two_steps(y, part[TV1], part[TV2], part[TV0].w, in, 0);
+    for (size_t i = 0; i < d && l; i++)
+        v[i] += (first[i] - v[i]) * sigmoid(y[i]);
+    if (!l)
+        memcpy(first, v, d * sizeof *v);
+    shifted(o, in, h, state, m + 4 * d);
+    two_steps(a, part[TA1], part[TA2], part[TA0].w, in, 0);
+    shifted(o, in, h, state, m + 5 * d);
+    two_steps(g, part[TG1], part[TG2], NULL, in, 's');
+    for (size_t i = 0; i < d; i++) {
+        w[i] = exp(-exp(-0.5) * sigmoid(w[i]));
+        a[i] = sigmoid(a[i]);
+    }
+    for (size_t j = 0; j < d / n; j++)
+        rwkv_head(o, part, j, state + 2 * d, r, w, k, v, a, y);
+    for (size_t i = 0; i < d; i++)
+        y[i] *= g[i];
+    product(in, part[TO], y, NULL);
+    for (size_t i = 0; i < d; i++)
+        x[i] += in[i];
+    memcpy(state, h, d * sizeof *h);
+    free(in);
+}
+
+static void channel_mix(const struct oracle *o, size_t l, double *x, const double *h,
+                        double *state)
+{
+    const struct matrix *part = o->layer + l * PARTS;
+    size_t d = o->d, ff = part[CK].rows;
+    double *in = malloc((2 * d + ff) * sizeof *in), *y = in + d, *u = y + d;
+    shifted(o, in, h, state, part[CLERP].w);
+    product(u, part[CK], in, NULL);
+    for (size_t i = 0; i < ff; i++)
+        u[i] = fmax(0, u[i]) * fmax(0, u[i]);
+    product(y, part[CV], u, NULL);
+    for (size_t i = 0; i < d; i++)
+        x[i] += y[i];
+    memcpy(state, h, d * sizeof *h);
+    free(in);
+}
+
+static void rwkv_layers(const struct oracle *o, double *x)
+{
+    size_t d = o->d, all = d * (2 + (size_t)number(o, "wkv.head_size", 0));
+    double *h = malloc(2 * d * sizeof *h), *first = h + d;
+    struct matrix w = tensor(o, "token_embd_norm.weight"), b = tensor(o, "token_embd_norm.bias");
+    layernorm(x, x, w.w, b.w, d, o->eps);
+    for (size_t l = 0; l < o->layers; l++) {
+        const struct matrix *part = o->layer + l * PARTS;
+        double *state = o->states + l * all;
+        layernorm(h, x, part[NORM1].w, part[NORM1B].w, d, o->eps);
+        time_mix(o, l, x, h, state, first);
+        layernorm(h, x, part[NORM_2].w, part[NORM_2B].w, d, o->eps);
+        channel_mix(o, l, x, h, state + d);
+    }
+    free(h);
+    free(w.w);
+    free(b.w);
+}
+
 const double *oracle_step(struct oracle *o, int32_t token)
 {
     double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h),
@@ -1330,9 +1494,12 @@ const double *oracle_step(struct oracle *o, int32_t token)
         x[i] = o->e * o->embed.w[(size_t)token * o->d + i] +
                (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
     memcpy(x0, x, o->d * sizeof *x);
+    bool whole = is_one(o, " gemma3n rwkv7 ");
     if (is(o, "gemma3n"))
         altup_layers(o, x, x0, token);
-    for (size_t l = 0; l < o->layers && !is(o, "gemma3n"); l++) {
+    if (is(o, "rwkv7"))
+        rwkv_layers(o, x);
+    for (size_t l = 0; l < o->layers && !whole; l++) {
         const struct matrix *w = o->layer + l * PARTS;
         if (l && l % o->blocks == 0 && !flag(o, "skip_loop_final_norm"))
             norm(o, x, x, o->out_w, NULL);
