@@ -14,6 +14,7 @@
 #include "model/model.h"
 #include "more_toys.h"
 #include "oracle.h"
+#include "rwkv_toys.h"
 #include "toy.h"
 #include "tuffet.h"
 
@@ -299,6 +300,20 @@ static void latent_attention(void **state)
         }
 }
 
+static void rwkv(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_RWKV; i++)
+        for (int half = 0; half < 2; half++) {
+            struct toy t = rwkv_toys[i];
+            t.seed = 31 + i;
+            double off = difference(written(&t, half ? TFT_F16 : TFT_F32), half ? SHORT : WINDOWED,
+                                    "f32", TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("rwkv7, toy %zu: off by %g", i, off);
+        }
+}
+
 static void several_streams(void **state)
 {
     (void)state;
@@ -380,6 +395,7 @@ int main(void)
         cmocka_unit_test(half_blocks),           cmocka_unit_test(dense_architectures),
         cmocka_unit_test(factors_of_yarn),       cmocka_unit_test(latent_attention),
         cmocka_unit_test(several_streams),
+        cmocka_unit_test(rwkv),
         cmocka_unit_test(layers_that_differ),    cmocka_unit_test(blocks_that_predict_more),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -11,6 +11,7 @@
 #include "layer_toys.h"
 #include "memory.h"
 #include "more_toys.h"
+#include "rwkv_toys.h"
 #include "run/lookup.h"
 #include "w8a8.h"
 
@@ -318,6 +319,7 @@ static void every_architecture(void **state)
     } lists[] = {{more_toys, N_MORE},
                  {layer_toys, sizeof layer_toys / sizeof *layer_toys},
                  {half_toys, N_HALF},
+                 {rwkv_toys, N_RWKV},
                  {expert_toys, sizeof expert_toys / sizeof *expert_toys}};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (size_t i = 0; i < lists[l].n; i++) {

@@ -194,7 +194,7 @@ static bool is_one(const struct toy *t, const char *names)
 bool toy_has_layer_norm(const struct toy *t)
 {
     return is_one(t, " gpt2 stablelm gptneox falcon starcoder2 nemotron phi2 cohere2 command-r "
-                     "olmo ");
+                     "olmo rwkv7 ");
 }
 
 /* Norms are missing, or LayerNorm without a bias. */
@@ -642,12 +642,70 @@ static void llama_tensors(struct writer *w)
         vector(w, "output.bias", 0, t->n_vocab, 0);
 }
 
+/* The six vectors of RWKV-7, which files have in four dimensions. */
+static void lerp_tensor(struct writer *w, unsigned l)
+{
+    char name[64];
+    uint32_t d = w->t->n_embd;
+    snprintf(name, sizeof name, "blk.%u.time_mix_lerp_fused.weight", l);
+    if (w->data)
+        put_rows(w, TFT_F32, 6 * (uint64_t)d, 0.5f, 0.5f);
+    else
+        tft_gguf_put_tensor(w->w, str(name), TFT_F32, 4, (const uint64_t[]){d, 1, 1, 6});
+}
+
+/* Two matrices of floats, blk.l.time_mix_X1 and X2, and unless it is the gate X0. Layer 0 has those
+   of `a` in place of those of `v`, which nothing reads. */
+static void low_rank_tensors(struct writer *w, unsigned l, char x, const char *key)
+{
+    char name[64];
+    uint32_t d = w->t->n_embd, rank = (uint32_t)number(w->t, key);
+    snprintf(name, sizeof name, "blk.%%u.time_mix_%c1.weight", x);
+    tensor(w, name, l, TFT_F32, rank, d, 0, 0.5f);
+    snprintf(name, sizeof name, "blk.%%u.time_mix_%c2.weight", x);
+    tensor(w, name, l, TFT_F32, d, rank, 0, 0.5f);
+    snprintf(name, sizeof name, "blk.%%u.time_mix_%c0.weight", x);
+    if (x != 'g')
+        vector(w, name, l, d, 0);
+}
+
+static void rwkv_tensors(struct writer *w)
+{
+    const struct toy *t = w->t;
+    uint32_t d = t->n_embd;
+    norm(w, "token_embd_norm", 0);
+    for (unsigned l = 0; l < t->n_layer; l++) {
+        norm(w, "blk.%u.attn_norm", l);
+        norm(w, "blk.%u.attn_norm_2", l);
+        lerp_tensor(w, l);
+        low_rank_tensors(w, l, 'w', "attention.decay_lora_rank");
+        low_rank_tensors(w, l, 'a', "attention.iclr_lora_rank");
+        low_rank_tensors(w, l, 'v', l ? "attention.value_residual_mix_lora_rank"
+                                      : "attention.iclr_lora_rank");
+        low_rank_tensors(w, l, 'g', "attention.gate_lora_rank");
+        vector(w, "blk.%u.time_mix_k_k.weight", l, d, 1);
+        vector(w, "blk.%u.time_mix_k_a.weight", l, d, 1);
+        vector(w, "blk.%u.time_mix_r_k.weight", l, d, 0);
+        norm(w, "blk.%u.time_mix_ln", l);
+        matrix(w, "blk.%u.time_mix_receptance.weight", l, d, d);
+        matrix(w, "blk.%u.time_mix_key.weight", l, d, d);
+        matrix(w, "blk.%u.time_mix_value.weight", l, d, d);
+        matrix(w, "blk.%u.time_mix_output.weight", l, d, d);
+        vector(w, "blk.%u.channel_mix_lerp_k.weight", l, d, 0.5f);
+        matrix(w, "blk.%u.channel_mix_key.weight", l, t->n_ff, d);
+        matrix(w, "blk.%u.channel_mix_value.weight", l, d, t->n_ff);
+    }
+    vector(w, "output_norm.bias", 0, d, 0);
+}
+
 static void tensors(struct writer *w)
 {
     const struct toy *t = w->t;
     matrix(w, "token_embd.weight", 0, t->n_vocab, t->n_embd);
     if (is_one(t, " gpt2 "))
         gpt2_tensors(w);
+    else if (is_one(t, " rwkv7 "))
+        rwkv_tensors(w);
     else
         llama_tensors(w);
     if (!has_no_norms(t))
@@ -805,6 +863,12 @@ static const struct {
       {"expert_used_count", TOY_U32, 2},
       {"expert_feed_forward_length", TOY_U32, 32},
       {"expert_shared_feed_forward_length", TOY_U32, 64}}},
+    {"rwkv7",
+     {{"wkv.head_size", TOY_U32, 32},
+      {"attention.decay_lora_rank", TOY_U32, 12},
+      {"attention.iclr_lora_rank", TOY_U32, 9},
+      {"attention.value_residual_mix_lora_rank", TOY_U32, 7},
+      {"attention.gate_lora_rank", TOY_U32, 20}}},
     {"nanbeige", {{"num_loops", TOY_U32, 3}}},
     {"qwen3next",
      {{"ssm.group_count", TOY_U32, 2},
