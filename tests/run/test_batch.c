@@ -9,6 +9,7 @@
 #include "layer_toys.h"
 #include "memory.h"
 #include "more_toys.h"
+#include "rwkv_toys.h"
 #include "w8a8.h"
 
 enum { PAIRS = 6, LONG = 640, MOST_STEP = 40, SHARED_EXPERT = 4 };
@@ -142,6 +143,8 @@ static void architectures(void **state)
         model_goes(written(&layer_toys[i]), 6, i);
     for (int i = 0; i < N_EXPERTS; i++)
         model_goes(written(&expert_toys[i]), 6, i);
+    for (int i = 0; i < N_RWKV; i++)
+        model_goes(written(&rwkv_toys[i]), 6, i);
 }
 
 /* Sessions with every kind of cache in one batch; some slide, some have a filter. */
