@@ -157,6 +157,10 @@ static enum tft_status encode_plain(const struct tft_tokenizer *t, struct tft_me
         return encode_spaced(t, m, text, n, first, out);
     if (t->unigram)
         return tft_unigram_encode(t, text, n, first, out);
+    if (t->trie) {
+        tft_longest_encode(t, text, n, out);
+        return TFT_OK;
+    }
     return t->by_character ? tft_spm_encode(t, m, text, n, first, out)
                            : tft_bpe_encode(t, m, text, n, out);
 }

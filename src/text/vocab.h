@@ -1,7 +1,7 @@
 /*
  * The data of a tokenizer, shared by the files of this folder: vocab_build.c builds the data from a
- * source, special.c finds special tokens in a text, spm.c, bpe.c and unigram.c encode the text
- * between special tokens, tokenizer.c is the interface.
+ * source, special.c finds special tokens in a text, spm.c, bpe.c, unigram.c and longest.c encode the
+ * text between special tokens, tokenizer.c is the interface.
  */
 #ifndef TFT_VOCAB_H
 #define TFT_VOCAB_H
@@ -36,7 +36,7 @@ enum {
     TFT_TOKEN_SPACED = 32, /* ... and only with a space before it, which it takes */
 };
 
-enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE, TFT_VOCAB_UNIGRAM };
+enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE, TFT_VOCAB_UNIGRAM, TFT_VOCAB_LONGEST };
 _Static_assert(TFT_TOKEN_MAX <= UINT16_MAX, "the length of a token fits tft_token.n");
 
 /* An entry of the hash table of tokens. */
@@ -103,6 +103,7 @@ struct tft_tokenizer {
     uint32_t *rank; /* [n_token], of a merge into this token: the higher its score, the lower */
 
     struct tft_unigram *unigram; /* SentencePiece's Unigram model, or NULL */
+    struct tft_trie *trie;       /* of a vocabulary of which the longest token goes first, or NULL */
 
     /* BPE by a list of merges */
     struct tft_pretokenizer rules;
@@ -154,6 +155,10 @@ void tft_special_sort(struct tft_names *names);
 size_t tft_vocab_decode(const struct tft_tokenizer *t, struct tft_str s, char *out);
 size_t tft_bpe_decode(struct tft_str s, char *out);
 
+/* The same for RWKV's vocabulary; *n: the number of bytes. False if the name is damaged. out may be
+   NULL. */
+bool tft_longest_decode(struct tft_str s, char *out, size_t *n);
+
 /* Fills t->pair from tokenizer.ggml.merges; the caller has checked the type. */
 enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_source *s,
                                     const struct tft_value *merges, struct tft_error *err);
@@ -173,6 +178,10 @@ enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *
                                size_t n, struct tft_ids *out);
 enum tft_status tft_unigram_encode(const struct tft_tokenizer *t, const char *text, size_t n,
                                    bool first, struct tft_ids *out);
+
+/* The same by the longest tokens. */
+void tft_longest_encode(const struct tft_tokenizer *t, const char *text, size_t n,
+                        struct tft_ids *out);
 
 /* ---- for the encoders */
 

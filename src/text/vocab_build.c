@@ -15,6 +15,7 @@
  *     bos_token_id.
  *   - SentencePiece: there must be scores, and an unknown token or all 256 byte tokens, so every
  *     text can be encoded.
+ *   - RWKV: there must be an unknown token or all 256 bytes, likewise.
  *   - Byte-level BPE: a byte without a token is dropped from the text before its neighbours merge,
  *     as in Hugging Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in
  *     it.
@@ -123,6 +124,12 @@ static enum tft_status check_token(struct tft_build *b, uint32_t i, struct tft_s
                       "token %u of tokenizer.ggml.tokens has the type byte, but its name is "
                       "\"%.*s\", not \"<0xHH>\"",
                       i, TFT_STR_ARG(s));
+    if (b->t->kind == TFT_VOCAB_LONGEST && kind == TFT_TOKEN_NORMAL &&
+        !tft_longest_decode(s, NULL, &(size_t){0}))
+        return TFT_BAD_AT(b, pos,
+                          "token %u of tokenizer.ggml.tokens has a \"\\x\" without two digits after "
+                          "it, or a backslash at its end",
+                          i);
     if (b->scores && tft_value_real(b->scores, i, &score) && isnan(score))
         return TFT_BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
                       "tokenizer.ggml.scores of token %u is not a number", i);
@@ -168,6 +175,8 @@ static bool is_raw(const struct tft_tokenizer *t, struct tft_str s, const char *
 {
     if (t->by_character)
         return memchr(s.p, ' ', s.n) != NULL;
+    if (t->kind == TFT_VOCAB_LONGEST)
+        return false;
     for (size_t i = 0; n == s.n && i < n; i++)
         if ((unsigned char)p[i] <= ' ' || (unsigned char)p[i] >= 0x7f)
             return true;
@@ -263,6 +272,23 @@ static enum tft_status finish_by_character(struct tft_build *b)
     return TFT_OK;
 }
 
+static enum tft_status no_memory(struct tft_build *b)
+{
+    return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
+                    b->t->n_token);
+}
+
+/* Every text must become tokens. */
+static enum tft_status finish_longest(struct tft_build *b)
+{
+    const struct tft_tokenizer *t = b->t;
+    for (int byte = 0; byte < 256; byte++)
+        if (t->byte[byte] < 0 && t->unknown < 0)
+            return TFT_BAD(b, b->tokens,
+                           "tokenizer.ggml.tokens has neither an unknown token nor \"\\x%02x\"", byte);
+    return tft_trie_build(t->trie, t) ? no_memory(b) : TFT_OK;
+}
+
 /* SentencePiece's penalty of an unknown character, below the lowest score. */
 static enum tft_status finish_unigram(struct tft_build *b)
 {
@@ -278,10 +304,7 @@ static enum tft_status finish_unigram(struct tft_build *b)
     u->unknown = lowest - 10;
     enum tft_status status = tft_build_bool(b, "tokenizer.ggml.remove_extra_whitespaces",
                                        &u->merges_spaces);
-    if (!status && tft_trie_build(&u->trie, t))
-        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
-                        t->n_token);
-    return status;
+    return !status && tft_trie_build(&u->trie, t) ? no_memory(b) : status;
 }
 
 /* ---- special tokens */
@@ -416,6 +439,8 @@ static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct tft
     t->rank = tft_arena_take(a, t->kind == TFT_VOCAB_SPM ? t->n_token : 0, sizeof *t->rank);
     if (t->kind == TFT_VOCAB_UNIGRAM)
         place_unigram(t, a, b);
+    t->trie = tft_arena_take(a, t->kind == TFT_VOCAB_LONGEST, sizeof *t->trie);
+    t->trie = t->kind == TFT_VOCAB_LONGEST ? t->trie : NULL;
     t->pair = tft_arena_take(a, t->n_pair, sizeof *t->pair);
 }
 
@@ -430,11 +455,12 @@ static enum tft_status allocate(struct tft_build *b)
     t->size = count.used;
     struct tft_tokenizer *block = count.failed ? NULL : tft_alloc(t->allocator, count.used);
     if (!block)
-        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
-                        t->n_token);
+        return no_memory(b);
     *block = *t;
     b->t = block;
     place(block, &(struct tft_arena){.base = (char *)block}, b);
+    if (block->trie)
+        *block->trie = (struct tft_trie){0};
     memset(block->entry, -1, block->n_entry * sizeof *block->entry);
     memset(block->pair, -1, block->n_pair * sizeof *block->pair);
     return TFT_OK;
@@ -469,6 +495,8 @@ static enum tft_status fill(struct tft_build *b)
         status = finish_by_character(b);
     if (!status && b->t->unigram)
         status = finish_unigram(b);
+    if (!status && b->t->trie)
+        status = finish_longest(b);
     if (!status && b->merges)
         status = tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
     return status;
@@ -497,5 +525,7 @@ void tft_vocab_free(struct tft_tokenizer *t)
 {
     if (t->unigram)
         tft_trie_free(&t->unigram->trie, t);
+    if (t->trie)
+        tft_trie_free(t->trie, t);
     tft_free(t->allocator, t, t->size);
 }

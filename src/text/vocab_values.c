@@ -95,11 +95,15 @@ static enum tft_status read_model(struct tft_build *b)
         b->t->by_character = true;
         return TFT_OK;
     }
+    if (tft_str_is(name, "rwkv")) {
+        b->t->kind = TFT_VOCAB_LONGEST;
+        return TFT_OK;
+    }
     b->t->kind = TFT_VOCAB_BPE;
     if (tft_str_is(name, "gemma4"))
         pre = (struct tft_str){"gemma4", 6};
     else if (!tft_str_is(name, "gpt2"))
-        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2 gemma4 t5");
+        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2 gemma4 t5 rwkv");
     if (!tft_pretokenize_find(pre, &b->t->rules))
         return unsupported(b, "tokenizer.ggml.pre", pre, tft_pretokenize_known);
     b->t->add_bos = b->t->rules.add_bos;
@@ -139,6 +143,12 @@ static enum tft_status read_late(struct tft_build *b)
     return TFT_OK;
 }
 
+/* SentencePiece's vocabularies. */
+static bool has_scores(const struct tft_tokenizer *t)
+{
+    return t->kind == TFT_VOCAB_SPM || t->kind == TFT_VOCAB_UNIGRAM;
+}
+
 static enum tft_status read_arrays(struct tft_build *b)
 {
     enum tft_status status =
@@ -157,10 +167,11 @@ static enum tft_status read_arrays(struct tft_build *b)
         status = read_late(b);
     if (!status && b->t->kind == TFT_VOCAB_UNIGRAM)
         status = read_charsmap(b);
-    if (!status && b->t->kind != TFT_VOCAB_BPE)
+    if (!status && has_scores(b->t))
         return read_per_token(b, "tokenizer.ggml.scores", TFT_VALUE_F32, true, &b->scores);
-    return status ? status
-                  : tft_build_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
+    if (status || b->t->kind == TFT_VOCAB_LONGEST)
+        return status;
+    return tft_build_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
 }
 
 static enum tft_status read_special_ids(struct tft_build *b)
@@ -192,7 +203,7 @@ static enum tft_status read_flags(struct tft_build *b)
 {
     const struct tft_value *v = tft_source_value(b->s, "tokenizer.ggml.add_bos_token");
     enum tft_status status = tft_build_bool(b, "tokenizer.ggml.add_bos_token", &b->t->add_bos);
-    if (!status && b->t->kind != TFT_VOCAB_BPE)
+    if (!status && has_scores(b->t))
         status = tft_build_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
     if (!status)
         status = tft_build_bool(b, TFT_KEY_SPACE_AT_START, &b->t->space_at_start);
