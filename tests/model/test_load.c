@@ -475,7 +475,7 @@ static const struct {
 
     {LLAMA, WITH_SHAPE("token_embd.weight", 24, 419, 1), BAD,
      "output.weight is 420 x 24 and should be 419 x 24"},
-    {LLAMA, WITH_STR("tokenizer.ggml.model", "rwkv"), UNSUPPORTED, "\"rwkv\" is not supported"},
+    {LLAMA, WITH_STR("tokenizer.ggml.model", "plamo2"), UNSUPPORTED, "\"plamo2\" is not supported"},
     {LLAMA, WITH("tokenizer.ggml.model", U32, 5), BAD, "tokenizer.ggml.model is not a string"},
     {LLAMA, WITH("tokenizer.ggml.bos_token_id", U32, 420), BAD, "only 420 tokens"},
     {LLAMA, WITH_SHAPE("blk.0.attn_q.bias", 32, 1, 1), BAD,
