@@ -70,6 +70,15 @@ static void load_widths(struct tft_load *ld)
     m->n_ff = most ? most : m->n_ff_expert;
 }
 
+/* Layers before the first one with a router. */
+static uint32_t dense(const struct tft_load *ld)
+{
+    uint32_t n = 0;
+    while (n + 1 < ld->m->n_layer && !tft_load_has_linear(ld, "blk.%u.ffn_gate_inp", n))
+        n++;
+    return n;
+}
+
 void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
 {
     struct tft_model *m = ld->m;
@@ -81,8 +90,8 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
     m->n_expert = tft_load_dim(ld, "expert_count", 0, TFT_MAX_EXPERTS);
     m->n_expert_used = tft_load_dim(ld, "expert_used_count", 0, m->n_expert);
     m->n_ff_expert = tft_load_dim(ld, "expert_feed_forward_length", m->n_ff, 1 << 24);
-    m->n_leading =
-        tft_load_count(ld, "leading_dense_block_count", 0, x->everywhere ? 0 : m->n_layer - 1);
+    m->n_leading = tft_load_count(ld, "leading_dense_block_count", x->finds_dense ? dense(ld) : 0,
+                                  x->everywhere ? 0 : m->n_layer - 1);
     m->expert_renorm =
         x->says_renorm ? tft_load_flag(ld, "expert_weights_norm", x->renorm) : x->renorm;
     m->expert_scale = tft_load_factor(ld, "expert_weights_scale", 1);

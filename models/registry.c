@@ -17,7 +17,7 @@ const struct tft_arch *const tft_archs[] = {
     &tft_arch_nanbeige, &tft_arch_qwen3next,
     &tft_arch_falcon_h1, &tft_arch_granitehybrid, &tft_arch_mamba2, &tft_arch_nemotron_h,
     &tft_arch_nemotron_h_moe,
-    &tft_arch_rwkv7,
+    &tft_arch_mimo2, &tft_arch_rwkv7, &tft_arch_spark2_5,
     &tft_arch_deepseek2, &tft_arch_gemma3n, &tft_arch_minicpm3,
     NULL,
 };

@@ -25,7 +25,7 @@ extern const struct tft_arch tft_arch_nanbeige, tft_arch_qwen3next;
 extern const struct tft_arch tft_arch_falcon_h1, tft_arch_granitehybrid, tft_arch_mamba2,
     tft_arch_nemotron_h, tft_arch_nemotron_h_moe;
 
-extern const struct tft_arch tft_arch_rwkv7;
+extern const struct tft_arch tft_arch_mimo2, tft_arch_rwkv7, tft_arch_spark2_5;
 
 /* All of them, then NULL. */
 extern const struct tft_arch *const tft_archs[];

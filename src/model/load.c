@@ -263,8 +263,9 @@ void tft_load_shape(struct tft_load *ld, bool differ)
                       m->n_embd);
     tft_load_head_dim(
         ld, tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, TFT_MAX_HEAD_DIM));
-    bool latent = m->arch->parts & TFT_BIT(TFT_PART_LATENT); /* see models/latent.h */
-    if (!latent &&
+    bool latent = m->arch->parts & TFT_BIT(TFT_PART_LATENT), /* see models/latent.h */
+        own = latent || m->arch->parts & TFT_BIT(TFT_PART_SHORT_VALUES);
+    if (!own &&
         tft_load_dim(ld, "attention.value_length", m->head_dim, TFT_MAX_HEAD_DIM) != m->head_dim)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
                       "heads whose values are not as long as their keys are not supported");

@@ -241,8 +241,9 @@ struct tft_layer {
                                           OUTPUT_GATE q has a gate for each number of attention's
                                           output, [H, 2, E, D]. In latent attention, of `latent` */
             union {
-                struct tft_linear out_gate; /* [H E, D] gates of attention's output; no rows: it has
-                                               none, or q has them; */
+                struct tft_linear out_gate; /* [H E, D] gates of attention's output, or with
+                                               HEAD_GATE [H, D]; no rows: it has none, or q has
+                                               them; */
                 struct tft_linear side;     /* or proj of MAMBA, where side_out has rows */
             };
             struct tft_norm q_norm, k_norm; /* [E], or all heads: [H, E], [G, E] */
@@ -355,6 +356,8 @@ enum tft_formula_part {
     TFT_PART_LATENT_EXPERTS,
     TFT_PART_ROUNDS,
     TFT_PART_RWKV,
+    TFT_PART_SHORT_VALUES,
+    TFT_PART_HEAD_GATE,
     TFT_FORMULA_PARTS
 };
 
@@ -439,6 +442,9 @@ struct tft_model {
     const float *ones;    /* [E] for RMSNorm without a gain; NULL: there is none */
     const float *zeros;   /* [E] for LayerNorm without a bias; NULL: there is none */
     float attn_scale;     /* of scores: 1 / sqrt(E), unless the file has its own */
+    uint32_t v_dim;       /* numbers of a head's value, where values are shorter than keys: with
+                             SHORT_VALUES. They are multiplied by */
+    float value_scale;
     float qkv_bound;      /* queries, keys and values become at most this far from 0; 0: none do */
     float score_cap, logit_cap; /* soft caps (kernels.h); 0: none */
     float query_growth;   /* queries are multiplied by 1 + query_growth ln(1 + floor(position /

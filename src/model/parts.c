@@ -149,6 +149,8 @@ static const struct row rows[] = {
     [TFT_PART_HEAD_BIAS] = {.name = "a bias of logits"},
     [TFT_PART_OWN_GATE] = {.name = "gates on attention's output of a matrix of their own"},
     [TFT_PART_MAMBA] = {.name = "layers with Mamba-2", .of_block = mamba},
+    [TFT_PART_SHORT_VALUES] = {.name = "values that are shorter than keys"},
+    [TFT_PART_HEAD_GATE] = {.name = "a gate for each head of attention's output"},
     [TFT_PART_RWKV] = {.name = "layers of RWKV-7"},
     [TFT_PART_ROUNDS] = {.name = "rounds of layers with the same weights", .of_model = rounds},
     [TFT_PART_LATENT_EXPERTS] = {.name = "experts of a width of their own",

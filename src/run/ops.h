@@ -46,6 +46,9 @@ struct tft_ops {
     /* Q, K, V = each number between -qkv_bound and qkv_bound of the model */
     void (*bound_qkv)(struct tft_pass *p, const struct tft_layer *b);
 
+    /* V = value_scale V, with zeros after each head's v_dim numbers: V is then as wide as K */
+    void (*pad_values)(struct tft_pass *p, const struct tft_layer *b);
+
     /* Multiplies Q by the factor of its tokens' positions: query_growth of the model */
     void (*scale_queries)(struct tft_pass *p);
 
@@ -55,7 +58,8 @@ struct tft_ops {
 
     /* A = softmax(cap(attn_scale Q K^T)) V over the cache, each token seeing the positions up to
        its own, or the window of the layer before it, in the form that the block's o takes; times
-       the sigmoids of M, where the model has the part OWN_GATE */
+       the sigmoids of M, where the model has the part OWN_GATE or HEAD_GATE. With SHORT_VALUES, the
+       first v_dim numbers of each head */
     void (*attend)(struct tft_pass *p, uint32_t layer);
 
     /* For latent attention (models/latent.h). latent_qkv: Q, K, V of XN, to be rotated. attend then
@@ -211,6 +215,11 @@ static inline void tft_rope(struct tft_pass *p, const struct tft_layer *b)
 static inline void tft_bound_qkv(struct tft_pass *p, const struct tft_layer *b)
 {
     p->ops->bound_qkv(p, b);
+}
+
+static inline void tft_pad_values(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->pad_values(p, b);
 }
 
 static inline void tft_scale_queries(struct tft_pass *p) { p->ops->scale_queries(p); }

@@ -65,6 +65,7 @@ const struct tft_backend tft_backend_cpu = {
         .layernorm_heads = tft_cpu_layernorm_heads,
         .rope = tft_cpu_rope,
         .bound_qkv = tft_cpu_bound_qkv,
+        .pad_values = tft_cpu_pad_values,
         .scale_queries = tft_cpu_scale_queries,
         .kv_append = tft_cpu_kv_append,
         .attend = tft_cpu_attend,

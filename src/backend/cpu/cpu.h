@@ -37,6 +37,7 @@ void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_rope(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_bound_qkv(struct tft_pass *p, const struct tft_layer *b);
+void tft_cpu_pad_values(struct tft_pass *p, const struct tft_layer *b);
 void tft_cpu_scale_queries(struct tft_pass *p);
 
 /* Whether each thread makes the one row of `buf` for itself: one token's normalised row takes less

@@ -187,6 +187,27 @@ void tft_cpu_bound_qkv(struct tft_pass *p, const struct tft_layer *b)
     bound_heads(p, TFT_V, b->kv.dim);
 }
 
+/* From the last head on, since a head moves towards the end of its row. */
+static void pad_heads(const struct tft_model *m, float *row, size_t heads, size_t dim)
+{
+    size_t n = m->v_dim;
+    for (size_t h = heads; h-- > 0;) {
+        memmove(row + h * dim, row + h * n, n * sizeof *row);
+        memset(row + h * dim + n, 0, (dim - n) * sizeof *row);
+        if (m->value_scale != 1)
+            m->kern.scale(row + h * dim, m->value_scale, n);
+    }
+}
+
+void tft_cpu_pad_values(struct tft_pass *p, const struct tft_layer *b)
+{
+    uint32_t begin, end;
+    tft_pass_touch(p, 0, BIT(TFT_V));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++)
+        pad_heads(p->m, tft_pass_row(p, TFT_V, t), b->kv.n, b->kv.dim);
+}
+
 void tft_cpu_add_y(struct tft_pass *p, const struct tft_norm *w, const float *scale)
 {
     const struct tft_model *m = p->m;

@@ -209,13 +209,19 @@ float tft_sum_with_sink(const float *sinks, size_t head, float max, float sum)
     return sinks ? sum + tft_expf(sinks[head] - max) : sum;
 }
 
+static float sigmoid(float x) { return 1 / (1 + tft_expf(-x)); }
+
 void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
                   uint32_t dim, float *result, float sum)
 {
     const struct tft_kernels *kern = &p->m->kern;
     bool in_turns = p->m->parts & TFT_BIT(TFT_PART_OUTPUT_GATE),
          own = p->m->parts & TFT_BIT(TFT_PART_OWN_GATE);
+    if (p->m->parts & TFT_BIT(TFT_PART_SHORT_VALUES))
+        dim = p->m->v_dim;
     kern->scale(result, 1.0f / sum, dim);
+    if (p->m->parts & TFT_BIT(TFT_PART_HEAD_GATE))
+        kern->scale(result, sigmoid(tft_pass_row(p, TFT_M, token)[head]), dim);
     if (in_turns || own)
         kern->sigmoid_mul(result, result,
                           tft_pass_row(p, TFT_M, token) + (own ? head : 2 * head + 1) * dim, dim);
