@@ -58,7 +58,7 @@ bool quantize_rotate_o_possible(const struct tft_model *m)
 {
     return !tft_model_has_states(m) && !(m->qkv_bound > 0) &&
            !(m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_OWN_GATE) |
-                         TFT_BIT(TFT_PART_LATENT))) &&
+                         TFT_BIT(TFT_PART_LATENT) | TFT_BIT(TFT_PART_SHORT_VALUES))) &&
            !has_keys_as_values(m);
 }
 

@@ -206,7 +206,7 @@ static bool can_scale(const struct conversion *c, const struct tft_layer *b, uin
         return false;
     if (which == TFT_IN_O)
         return b->mixer == TFT_MIX_ATTENTION && b->v.w.rows && !b->v_norm.w &&
-               !(c->m->qkv_bound > 0) &&
+               !(c->m->qkv_bound > 0) && !(c->m->parts & TFT_BIT(TFT_PART_SHORT_VALUES)) &&
                !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w && !b->altup.left.w.rows; /* which reads the same norm */
@@ -545,20 +545,22 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_DIM;
     bool latent = m->parts & TFT_BIT(TFT_PART_LATENT),
+         shorter = m->parts & TFT_BIT(TFT_PART_SHORT_VALUES),
          norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
          gate = m->parts & (TFT_BIT(TFT_PART_OUTPUT_GATE) | TFT_BIT(TFT_PART_OWN_GATE));
     if (status == TFT_OK && tft_kv_quantizes(&kv) && !m->n_kv_layer)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: %s has no attention, and so no KV cache to quantize", m->source.name,
                         m->arch->name);
-    if (status == TFT_OK && kv.reorder && (gate || norm || latent))
+    if (status == TFT_OK && kv.reorder && (gate || norm || latent || shorter))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "
                         "has a %s: use a cache with reorder=none",
                         m->source.name,
-                        latent ? "matrix for each head's values"
-                        : norm ? "norm within"
-                               : "gate");
+                        latent    ? "matrix for each head's values"
+                        : norm    ? "norm within"
+                        : shorter ? "key longer than its value"
+                                  : "gate");
     if (status == TFT_OK && odd && (kv.reorder || kv.clip == TFT_KV_CALIBRATED))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: no quantized KV cache supports its heads of %u channels",
@@ -594,6 +596,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         tft_model_has_states(m)                   ? "gates"
                         : m->parts & TFT_BIT(TFT_PART_OWN_GATE)   ? "gates"
                         : m->parts & TFT_BIT(TFT_PART_LATENT)     ? "matrices of heads for values"
+                        : m->parts & TFT_BIT(TFT_PART_SHORT_VALUES) ? "values shorter than keys"
                         : m->qkv_bound > 0                        ? "bounded values"
                         : m->parts & TFT_BIT(TFT_PART_VALUE_NORM) ? "keys for values"
                                                                   : "a norm after attention");
