@@ -200,6 +200,14 @@ static void quantize_refuses(void **state)
     o = usual(toy_of("afmoe"));
     o.kv = "skvq";
     refuses(toy_of("afmoe"), &o, "cannot be reordered, since its attention has a gate");
+    o = usual(toy_of("mimo2"));
+    o.rotate = QUANTIZE_ROTATE_O;
+    refuses(toy_of("mimo2"), &o,
+            "cannot rotate attention's output in mimo2, whose layers have values shorter than keys");
+    o = usual(toy_of("mimo2"));
+    o.kv = "skvq";
+    refuses(toy_of("mimo2"), &o,
+            "cannot be reordered, since its attention has a key longer than its value");
     o = usual(toy_of("cohere2"));
     o.rotate = QUANTIZE_ROTATE_ALL;
     refuses(toy_of("cohere2"), &o, "its norms are not RMSNorm");
@@ -216,6 +224,7 @@ static void tuning_refuses(void **state)
                    {"olmo", "bounded queries, keys and values"},
                    {"apertus", "xIELU"},
                    {"granite_swa", "attention with sinks"},
+                   {"spark2_5", "a gate for each head of attention's output"},
                    {"gpt-oss", "mixtures of experts"},
                    {"dots1", "mixtures of experts"}};
     static const char *const known[] = {"cohere2",   "command-r", "exaone",  "glm4",    "internlm2",
@@ -300,6 +309,55 @@ static void a_group_counts_its_two_best(void **state)
 }
 
 /* gpt-oss: weights are the softmax of the chosen scores. */
+/* Values that mimo2 cannot have. */
+static void values_that_make_no_sense(void **state)
+{
+    (void)state;
+    static const struct {
+        double length;
+        bool windows;
+        uint32_t heads;
+        const char *why;
+    } bad[] = {{17, true, 2, "values of 17 numbers are longer than keys of 16"},
+               {8, false, 2, "mimo2.attention.sliding_window_pattern is not a list of bools"},
+               {8, true, 3, "layer 1 has 3 KV heads for 4 heads"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct toy t = *toy_of("mimo2");
+        struct tft_model *m;
+        struct tft_error err;
+        const uint32_t heads[] = {4, bad[i].heads, 2, 1};
+        const struct toy_number numbers[] = {{"attention.value_length", TOY_U32, bad[i].length},
+                                             {"attention.sliding_window", TOY_U32, 30},
+                                             {"expert_count", TOY_U32, 6},
+                                             {"expert_used_count", TOY_U32, 2},
+                                             {"expert_feed_forward_length", TOY_U32, 32},
+                                             {0}};
+        t.numbers = numbers;
+        t.kv_heads = heads;
+        t.windows = bad[i].windows ? t.windows : NULL;
+        assert_int_not_equal(tft_model_open(&m, written(&t), NULL, &err), TFT_OK);
+        if (!strstr(err.msg, bad[i].why))
+            fail_msg("\"%s\" is not \"%s\"", err.msg, bad[i].why);
+    }
+}
+
+/* The cache has values as long as keys, with zeros at their ends. */
+static void short_values_end_in_zeros(void **state)
+{
+    (void)state;
+    const int32_t tokens[] = {3, 1, 4};
+    struct tft_model *m = opened(written(toy_of("mimo2")));
+    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f32"});
+    assert_int_equal(tft_prefill(s, tokens, 3), TFT_OK);
+    for (uint32_t h = 0; h < 2; h++) {
+        const float *v = tft_kv_values(&s->kv, 1, h, 2);
+        for (uint32_t k = 0; k < 16; k++)
+            assert_int_equal(v[k] == 0, k >= 8);
+    }
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 static void weights_of_the_chosen(void **state)
 {
     (void)state;
@@ -345,6 +403,8 @@ int main(void)
         cmocka_unit_test(tuning_refuses),
         cmocka_unit_test(groups_that_make_no_sense),
         cmocka_unit_test(a_group_counts_its_two_best),
+        cmocka_unit_test(values_that_make_no_sense),
+        cmocka_unit_test(short_values_end_in_zeros),
         cmocka_unit_test(weights_of_the_chosen),
         cmocka_unit_test(plans_have_the_parts_of_models),
     };

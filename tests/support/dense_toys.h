@@ -12,6 +12,9 @@
 
 static const bool granite_windows[] = {false, true, true};
 
+static const uint32_t mimo_heads[] = {1, 2, 2, 1};
+static const bool mimo_windows[] = {false, true, true, false};
+
 static const struct toy_number nine_experts[] = {{"embedding_scale", TOY_F32, 3},
                                                  {"residual_scale", TOY_F32, 0.4},
                                                  {"logit_scale", TOY_F32, 1.7},
@@ -160,6 +163,9 @@ static const struct toy dense_toys[] = {
     {DENSE("afmoe", 4), .seed = 2}, /* rounding makes few tokens choose other experts */
     {DENSE("smallthinker", 2)},
     {DENSE("smallthinker", 2), .numbers = no_windows},
+    {DENSE("spark2_5", 3), .windows = granite_windows, .seed = 3},
+    /* rounding makes few tokens choose other experts */
+    {DENSE("mimo2", 4), .kv_heads = mimo_heads, .windows = mimo_windows, .seed = 5},
     {.arch = "qwen35moe",
      .n_vocab = 40,
      .n_ctx = 1200,

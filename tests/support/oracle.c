@@ -317,7 +317,7 @@ static bool has_array(const struct oracle *o, const char *key)
 /* Tokens that layer l attends to; 0: all. */
 static size_t window_of(const struct oracle *o, size_t l)
 {
-    if (is_one(o, " granite_swa mellum ") && has_array(o, "attention.sliding_window_pattern"))
+    if (is_one(o, " granite_swa mellum mimo2 spark2_5 ") && has_array(o, "attention.sliding_window_pattern"))
         return element(o, "attention.sliding_window_pattern", l) != 0
                    ? (size_t)number(o, "attention.sliding_window", 0)
                    : 0;
@@ -583,11 +583,11 @@ static void rotate(const struct oracle *o, size_t l, double *head)
     bool neighbours = strncmp(o->arch, "granite", 7) == 0 ||
                       is_one(o, " llama nanbeige minicpm smollm3 ernie4_5 mistral3 internlm2 glm4 "
                                 "maincoder cohere2 command-r arcee ernie4_5-moe olmo deepseek2 ");
-    bool gemma = is_one(o, " gemma3 gemma4 gemma3n plamo3 "), /* another base in windows */
+    bool gemma = is_one(o, " gemma3 gemma4 gemma3n plamo3 mimo2 spark2_5 "), /* another base in windows */
         plain = window_of(o, l) && (gemma || is_one(o, " olmo2 mellum "));
     double base = plain && gemma ? number(o, "rope.freq_base_swa", 10000) : o->base;
     size_t rot = o->rot;
-    if (plain && is(o, "gemma4"))
+    if (plain && is_one(o, " gemma4 spark2_5 "))
         rot = (size_t)number(o, "rope.dimension_count_swa", 0);
     for (size_t i = 0; i < rot / 2; i++) {
         double freq = pow(base, -2.0 * (double)i / (double)rot);
@@ -825,10 +825,11 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     attend(o, l, q, a);
     for (size_t i = 0; i < nq && is_qwen35(o); i++)
         a[i] *= sigmoid(gate[i]);
-    if (is(o, "afmoe"))
+    bool head_gate = is(o, "spark2_5");
+    if (is(o, "afmoe") || head_gate)
         product(gate, w[DZ], h, NULL);
-    for (size_t i = 0; i < nq && is(o, "afmoe"); i++)
-        a[i] *= sigmoid(gate[i]);
+    for (size_t i = 0; i < nq && (is(o, "afmoe") || head_gate); i++)
+        a[i] *= sigmoid(gate[head_gate ? i / o->dim : i]);
     if (w[SUBNORM1].w)
         rms(a, a, w[SUBNORM1].w, nq, o->eps);
     product(y, w[OW], a, w[OB].w);
@@ -838,6 +839,44 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     free(q);
     free(a);
     free(y);
+}
+
+/* mimo2: values shorter than keys, and KV heads by layer. */
+static void short_value_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t dim = o->dim, n = (size_t)number(o, "attention.value_length", 0), window = window_of(o, l),
+           kv = (size_t)element(o, "attention.head_count_kv", l), width = o->kv_heads * dim,
+           first = window && o->pos >= window ? o->pos - window + 1 : 0;
+    double *q = malloc(w[QKV].rows * sizeof *q), *k = q + o->heads * dim, *v = k + kv * dim,
+           *a = calloc(o->heads * n, sizeof *a), *y = malloc(o->d * sizeof *y),
+           *p = malloc((o->pos + 1) * sizeof *p), *keys = o->k + l * o->capacity * width,
+           *values = o->v + l * o->capacity * width;
+    product(q, w[QKV], h, NULL);
+    for (size_t i = 0; i < o->heads + kv; i++)
+        rotate(o, l, q + i * dim);
+    memcpy(keys + o->pos * width, k, kv * dim * sizeof *k);
+    memcpy(values + o->pos * width, v, kv * n * sizeof *v);
+    for (size_t j = 0; j < o->heads; j++) {
+        size_t g = j / (o->heads / kv);
+        double sum = w[SINKS].w ? exp(w[SINKS].w[j]) : 0;
+        for (size_t t = first; t <= o->pos; t++) {
+            p[t] = 0;
+            for (size_t i = 0; i < dim; i++)
+                p[t] += q[j * dim + i] * keys[t * width + g * dim + i];
+            sum += p[t] = exp(p[t] / sqrt((double)dim)); /* of toys: small */
+        }
+        for (size_t t = first; t <= o->pos; t++)
+            for (size_t i = 0; i < n; i++)
+                a[j * n + i] += p[t] / sum * values[t * width + g * n + i];
+    }
+    product(y, w[OW], a, NULL);
+    for (size_t i = 0; i < o->d; i++)
+        x[i] += number(o, "attention.value_scale", 1) * y[i];
+    free(q);
+    free(a);
+    free(y);
+    free(p);
 }
 
 /* Number `i` of head h's key (without the rotated numbers), or value, of the token with c. */
@@ -1099,7 +1138,7 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
         keep_largest(o, l, g, ff);
     for (size_t i = 0; i < ff; i++)
         u[i] = !w[GATE].w && !fused                ? plain(o, l, u[i])
-               : strncmp(o->arch, "gemma", 5) == 0 ? u[i] * gelu(g[i])
+               : strncmp(o->arch, "gemma", 5) == 0 || is(o, "spark2_5") ? u[i] * gelu(g[i])
                : relu2                             ? u[i] * fmax(0, g[i]) * fmax(0, g[i])
                                                    : u[i] * g[i] / (1 + exp(-g[i]));
     if (w[SUBNORM2].w)
@@ -1157,7 +1196,7 @@ static bool renormalised(const struct oracle *o)
         return *v->data;
     return is_one(o, " llama qwen3moe granitemoe lfm2moe gemma4 qwen35moe hunyuan-moe ernie4_5-moe "
                      "bailingmoe2 dots1 mellum granite_swa smallthinker afmoe granitehybrid "
-                     "nemotron_h_moe qwen3next ");
+                     "nemotron_h_moe qwen3next mimo2 ");
 }
 
 /* Takes out the experts of all groups but those with the largest sums of two ranks. */
@@ -1520,6 +1559,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
             delta_block(o, l, x, h);
         else if (is(o, "gemma4"))
             layer_attention(o, l, x, h);
+        else if (is(o, "mimo2"))
+            short_value_block(o, l, x, h);
         else if (w[KVA].w)
             latent_block(o, l, x, h);
         else if (w[QW].w || w[QKV].w)

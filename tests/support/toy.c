@@ -277,7 +277,8 @@ static void qkv_tensors(struct writer *w, unsigned l)
     bool bias = is_one(t, " qwen2 qwen2moe gptneox starcoder2 qwen2vl seed_oss glm4 phi2 "
                           "gpt-oss ") ||
                 (is_one(t, " stablelm ") && !t->large);
-    bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon internlm2 plamo3 bailingmoe2 ");
+    bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon internlm2 plamo3 bailingmoe2 "
+                                         "spark2_5 ");
     if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
     } else {
@@ -450,9 +451,26 @@ static void latent_tensors(struct writer *w, unsigned l)
     }
 }
 
+/* Of mimo2: values shorter than keys, KV heads by layer. */
+static void short_value_tensors(struct writer *w, unsigned l)
+{
+    const struct toy *t = w->t;
+    uint32_t kv = t->kv_heads ? t->kv_heads[l] : t->n_head_kv,
+             v = (uint32_t)number(t, "attention.value_length");
+    matrix(w, "blk.%u.attn_qkv.weight", l,
+           t->n_head * t->head_dim + kv * (t->head_dim + v), t->n_embd);
+    matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * v);
+    if (t->windows && t->windows[l])
+        vector(w, "blk.%u.attn_sinks.weight", l, t->n_head, 0);
+}
+
 static void attention_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
+    if (is_one(t, " mimo2 ")) {
+        short_value_tensors(w, l);
+        return;
+    }
     if (is_one(t, " gemma4 gemma3n "))
         layer_qkv_tensors(w, l);
     else if (number(t, "attention.kv_lora_rank") > 0)
@@ -464,8 +482,9 @@ static void attention_tensors(struct writer *w, unsigned l)
                                                    : t->n_head * head_dim(t, l));
     if (is_one(t, " gptneox starcoder2 phi2 gpt-oss "))
         vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
-    if (is_one(t, " afmoe "))
-        matrix(w, "blk.%u.attn_gate.weight", l, t->n_head * t->head_dim, t->n_embd);
+    if (is_one(t, " afmoe spark2_5 "))
+        matrix(w, "blk.%u.attn_gate.weight", l,
+               t->n_head * (is_one(t, " afmoe ") ? t->head_dim : 1), t->n_embd);
     if (is_one(t, " gpt-oss granite_swa "))
         vector(w, "blk.%u.attn_sinks.weight", l, t->n_head, 0);
 }
@@ -489,7 +508,7 @@ static void mixture_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.ffn_up_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
         tensor(w, "blk.%u.ffn_down_exps.bias", l, TFT_F32, n, d, 0, 0.5f);
     }
-    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe nemotron_h_moe ") ||
+    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe nemotron_h_moe mimo2 ") ||
         (is_one(t, " deepseek2 ") && number(t, "expert_gating_func") == 2))
         tensor(w, "blk.%u.exp_probs_b.bias", l, TFT_F32, 1, n, 0, 0.3f);
     if (t->fused_experts) {
@@ -558,6 +577,12 @@ static void gemma4_tensors(struct writer *w)
     vector(w, "per_layer_proj_norm.weight", 0, own, 1);
 }
 
+/* Layers that come first and have no experts: in files of mimo2, no key says it. */
+static uint32_t leading(const struct toy *t)
+{
+    return (uint32_t)number_or(t, "leading_dense_block_count", is_one(t, " mimo2 ") ? 1 : 0);
+}
+
 static void llama_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
@@ -608,7 +633,7 @@ static void llama_tensors(struct writer *w)
             vector(w, ffn_norm, l, d, 1);
         else if (pre && !one)
             norm(w, ffn_norm, l);
-        if (toy_has_experts(t) && l >= number_or(t, "leading_dense_block_count", 0)) {
+        if (toy_has_experts(t) && l >= leading(t)) {
             mixture_tensors(w, l);
             if (is_one(t, " afmoe "))
                 vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
@@ -869,6 +894,19 @@ static const struct {
       {"attention.iclr_lora_rank", TOY_U32, 9},
       {"attention.value_residual_mix_lora_rank", TOY_U32, 7},
       {"attention.gate_lora_rank", TOY_U32, 20}}},
+    {"mimo2",
+     {{"attention.value_length", TOY_U32, 8},
+      {"attention.value_scale", TOY_F32, 0.7},
+      {"attention.sliding_window", TOY_U32, 30},
+      {"rope.freq_base_swa", TOY_F32, 500},
+      {"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_gating_func", TOY_U32, 2}}},
+    {"spark2_5",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"rope.freq_base_swa", TOY_F32, 500},
+      {"rope.dimension_count_swa", TOY_U32, 12}}},
     {"nanbeige", {{"num_loops", TOY_U32, 3}}},
     {"qwen3next",
      {{"ssm.group_count", TOY_U32, 2},
@@ -1025,7 +1063,8 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
         if (number(t, "attention.key_length_mla") > 0) /* of the cache */
             tft_gguf_put_u32(w, key(t, "attention.value_length"),
                              (uint32_t)number(t, "attention.kv_lora_rank"));
-        else if (!(number(t, "attention.kv_lora_rank") > 0))
+        else if (!(number(t, "attention.kv_lora_rank") > 0) &&
+                 !(number(t, "attention.value_length") > 0))
             tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
     }
     if (t->vocab)
