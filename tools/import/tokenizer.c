@@ -1,6 +1,6 @@
 /*
- * A folder's tokenizer: tokenizer.json, or else tokenizer.model, and tokens that are in
- * tokenizer_config.json or added_tokens.json alone. Names of special tokens come from
+ * A folder's tokenizer: tokenizer.json, or else tokenizer.model, or else RWKV's list of tokens, and
+ * tokens that are in tokenizer_config.json or added_tokens.json alone, but for RWKV. Names of special tokens come from
  * tokenizer_config.json, or else special_tokens_map.json; the tokens at which generation ends from
  * generation_config.json and config.json; the chat template from chat_template.jinja, or else
  * tokenizer_config.json, or else chat_template.json.
@@ -18,8 +18,10 @@
 /* The files of the folder that are open. */
 struct files {
     json_t *tokenizer, *config, *special, *chat, *added;
-    struct tft_map model;
+    struct tft_map model, rwkv;
 };
+
+static const char rwkv_file[] = "rwkv_vocab_v20230424.txt";
 
 static struct tft_str string_of(const json_t *s)
 {
@@ -56,8 +58,9 @@ static void read_tokens(struct import_vocabulary *v, struct files *f)
 {
     struct import *im = v->im;
     char *json = import_path(im->folder.path, "tokenizer.json");
-    char *model = import_path(im->folder.path, "tokenizer.model");
-    if (!json || !model) {
+    char *model = import_path(im->folder.path, "tokenizer.model"),
+         *rwkv = import_path(im->folder.path, rwkv_file);
+    if (!json || !model || !rwkv) {
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     } else if (f->tokenizer) {
         v->path = json;
@@ -65,6 +68,9 @@ static void read_tokens(struct import_vocabulary *v, struct files *f)
     } else if (f->model.size) {
         v->path = model;
         vocabulary_read_model(v, f->model.data, f->model.size);
+    } else if (f->rwkv.size) {
+        v->path = rwkv;
+        vocabulary_read_rwkv(v, f->rwkv.data, f->rwkv.size);
     } else {
         import_fail(im, TFT_ERR_FORMAT, "%s: there is no tokenizer.json and no tokenizer.model",
                     im->folder.path);
@@ -81,6 +87,7 @@ static void read_tokens(struct import_vocabulary *v, struct files *f)
     v->path = im->folder.path;
     free(json);
     free(model);
+    free(rwkv);
 }
 
 /* ---- added tokens of other files */
@@ -336,7 +343,7 @@ static void put_vocabulary(struct import_vocabulary *v)
     if (v->scored)
         tft_gguf_put_array(w, "tokenizer.ggml.scores", TFT_VALUE_F32, v->score, v->n);
     tft_gguf_put_array(w, "tokenizer.ggml.token_type", TFT_VALUE_I32, v->type, v->n);
-    if (!v->scored)
+    if (!v->scored && strcmp(v->model, "rwkv") != 0)
         tft_gguf_put_strs(w, "tokenizer.ggml.merges", v->merge, v->n_merge);
     if (v->charsmap)
         tft_gguf_put_array(w, "tokenizer.ggml.precompiled_charsmap", TFT_VALUE_U8, v->charsmap,
@@ -445,8 +452,11 @@ static void convert(struct import_vocabulary *v, struct files *f)
     read_tokens(v, f);
     if (v->im->status)
         return;
-    read_config_tokens(v, f);
-    read_special(v, f);
+    bool rwkv = strcmp(v->model, "rwkv") == 0; /* its list says all */
+    if (!rwkv) {
+        read_config_tokens(v, f);
+        read_special(v, f);
+    }
     finish_names(v);
     read_bytes(v->im, "chat_template.jinja", &jinja);
     if (!fill_gaps(v, &names))
@@ -473,6 +483,7 @@ void import_tokenizer(struct import *im)
     read_json(im, "chat_template.json", &f.chat);
     read_json(im, "added_tokens.json", &f.added);
     read_bytes(im, "tokenizer.model", &f.model);
+    read_bytes(im, rwkv_file, &f.rwkv);
     if (ok && !im->status)
         convert(&v, &f);
     json_decref(f.tokenizer);
@@ -482,5 +493,7 @@ void import_tokenizer(struct import *im)
     json_decref(f.added);
     if (f.model.size)
         tft_port_unmap(&f.model);
+    if (f.rwkv.size)
+        tft_port_unmap(&f.rwkv);
     vocabulary_end(&v);
 }

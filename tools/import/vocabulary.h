@@ -79,6 +79,7 @@ bool vocabulary_is_byte(struct tft_str s);
 /* Each reads a file, given as `root` or data[size], and fills in v. */
 void vocabulary_read_json(struct import_vocabulary *v, const json_t *root);
 void vocabulary_read_model(struct import_vocabulary *v, const unsigned char *data, size_t size);
+void vocabulary_read_rwkv(struct import_vocabulary *v, const unsigned char *data, size_t size);
 
 /* The pre-tokenizer of tokenizer.json: v->pre. */
 void vocabulary_read_pre(struct import_vocabulary *v, const json_t *pre, bool whole_pieces);

@@ -44,7 +44,7 @@ static int remove_files(void **state)
     static const char *const names[] = {
         "tokenizer.json",        "tokenizer.model",         "out.gguf",
         "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-        "chat_template.json",    "added_tokens.json"};
+        "chat_template.json",    "added_tokens.json",       "rwkv_vocab_v20230424.txt"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
@@ -666,6 +666,75 @@ static void unreadable(void **state)
     }
 }
 
+/* ---- RWKV's list */
+
+static const char rwkv[] = "rwkv_vocab_v20230424.txt";
+
+/* All bytes as literals of bytes, with ids from 1 on, then `more`. */
+static void write_rwkv(const char *more)
+{
+    char text[8192];
+    size_t n = 0;
+    for (int b = 0; b < 256; b++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%d b'\\x%02x' 1\n", b + 1, b);
+    snprintf(text + n, sizeof text - n, "%s", more);
+    write_text(rwkv, text);
+}
+
+static void lists_of_rwkv(void **state)
+{
+    (void)state;
+    static const char more[] = "257 '\\n\\n' 2\n"
+                               "258 ' the' 4\r\n"
+                               "259 \"it's\" 4\n"
+                               "260 '\xc3\xa9' 2\n"
+                               "261 b'\\xe5\\xa4' 2\n"
+                               "262 '\\x85' 2\n"
+                               "263 '\\u2028' 3\n"
+                               "264 '\\U0001f600a' 5\n"
+                               "265 '\\\\\\'' 2\n"
+                               "266 '   ' 3";
+    struct tft_source s;
+    write_rwkv(more);
+    struct tft_tokenizer *t = imported(&s);
+    is_str(&s, "tokenizer.ggml.model", "rwkv");
+    is_number(&s, "tokenizer.ggml.bos_token_id", 0);
+    is_number(&s, "tokenizer.ggml.eos_token_id", 0);
+    is_number(&s, "tokenizer.ggml.eot_token_id", 257);
+    assert_true(tft_tokenizer_ends(t, 0) && tft_tokenizer_ends(t, 257));
+    assert_false(tft_tokenizer_ends(t, 258));
+    encodes(t, "it's the\n\n\n", "it's| the|\n\n|\n");
+    encodes(t, "\xc3\xa9\xe5\xa4\xc2\x85", "\xc3\xa9|\xe5\xa4|\xc2\x85");
+    encodes(t, "\xe2\x80\xa8\xf0\x9f\x98\x80" "a\\'    ",
+            "\xe2\x80\xa8|\xf0\x9f\x98\x80" "a|\\'|   | ");
+    encodes(t, "a<s>b", "a|<s>|b");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
+static void damaged_lists_of_rwkv(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "257", "257 ", "257 'a'", "257 'a' ", "257 'a' 2", "257 'a' x", "x 'a' 1", " 'a' 1",
+        "257 a 1", "257 'a 1", "257 'a\" 1", "257 '' 0", "257 ' 1", "257 '\\' 1", "257 '\\x4' 1",
+        "257 '\\q' 1", "257 b'\\u0041' 1", "257 '\\U00110000' 4", "257 'a' 99999999999",
+        "99999999999 'a' 1", "-1 'a' 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_rwkv(bad[i]);
+        if (import("{}", "{}") != TFT_ERR_FORMAT || !strstr(err.msg, "is not an id, a literal"))
+            fail_msg("\"%s\": \"%s\"", bad[i], err.msg);
+    }
+    write_rwkv("0 'a' 1");
+    assert_int_equal(import("{}", "{}"), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "have the same id 0"));
+    write_rwkv("5000 'a' 1");
+    assert_int_equal(import("{}", "{}"), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "has no row in the embedding of 300"));
+    write_text(rwkv, "1 'a' 1\n"); /* not all bytes: the file is written, and does not open */
+    assert_int_equal(import("{}", "{}"), TFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -684,6 +753,8 @@ int main(void)
         cmocka_unit_test_teardown(damaged_models, remove_files),
         cmocka_unit_test_teardown(refusals, remove_files),
         cmocka_unit_test_teardown(unreadable, remove_files),
+        cmocka_unit_test_teardown(lists_of_rwkv, remove_files),
+        cmocka_unit_test_teardown(damaged_lists_of_rwkv, remove_files),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
