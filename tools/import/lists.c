@@ -657,3 +657,47 @@ const struct import_tensor list_gemma4_experts[] = {
      IMPORT_MIXED},
     {0},
 };
+
+/* Two matrices, the second with a bias. */
+#define LOW_RANK(from, to, rank, how)                                                              \
+    {"layers.%u.attn." from "_lora.lora.0.weight", "blk.%u.time_mix_" to "1.weight", rank "D", how}, \
+        {"layers.%u.attn." from "_lora.lora.2.weight", "blk.%u.time_mix_" to "2.weight", "D" rank,   \
+         how}
+
+/* fla's names. Layer 0 has no matrices for values: the GGUF file has others there, which nothing
+   reads, since llama.cpp does not open a file without them. */
+const struct import_tensor list_rwkv7[] = {
+    {"embeddings.weight", "token_embd.weight", "VD", 0},
+    {"layers.0.pre_norm.weight", "token_embd_norm.weight", "D", 0},
+    {"layers.0.pre_norm.bias", "token_embd_norm.bias", "D", 0},
+    WITH_BIAS("norm", "output_norm", "D", "D", 0),
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    WITH_BIAS("layers.%u.attn_norm", "blk.%u.attn_norm", "D", "D", 0),
+    WITH_BIAS("layers.%u.ffn_norm", "blk.%u.attn_norm_2", "D", "D", 0),
+    {"layers.%u.attn.x_%c", "blk.%u.time_mix_lerp_fused.weight", "611D",
+     IMPORT_STACK | IMPORT_LERPS},
+    {"layers.%u.attn.k_k", "blk.%u.time_mix_k_k.weight", "D", 0},
+    {"layers.%u.attn.k_a", "blk.%u.time_mix_k_a.weight", "D", 0},
+    {"layers.%u.attn.r_k", "blk.%u.time_mix_r_k.weight", "hE", IMPORT_FLAT},
+    {"layers.%u.attn.r_proj.weight", "blk.%u.time_mix_receptance.weight", "DD", 0},
+    {"layers.%u.attn.k_proj.weight", "blk.%u.time_mix_key.weight", "DD", 0},
+    {"layers.%u.attn.v_proj.weight", "blk.%u.time_mix_value.weight", "DD", 0},
+    {"layers.%u.attn.o_proj.weight", "blk.%u.time_mix_output.weight", "DD", 0},
+    LOW_RANK("w", "w", "w", 0),
+    {"layers.%u.attn.w_lora.lora.2.bias", "blk.%u.time_mix_w0.weight", "D", 0},
+    LOW_RANK("a", "a", "i", 0),
+    {"layers.%u.attn.a_lora.lora.2.bias", "blk.%u.time_mix_a0.weight", "D", 0},
+    {"layers.0.attn.a_lora.lora.0.weight", "blk.0.time_mix_v1.weight", "iD", 0},
+    {"layers.0.attn.a_lora.lora.2.weight", "blk.0.time_mix_v2.weight", "Di", 0},
+    {"layers.0.attn.a_lora.lora.2.bias", "blk.0.time_mix_v0.weight", "D", 0},
+    LOW_RANK("v", "v", "v", IMPORT_MAY_MISS),
+    {"layers.%u.attn.v_lora.lora.2.bias", "blk.%u.time_mix_v0.weight", "D", IMPORT_MAY_MISS},
+    LOW_RANK("g", "g", "g", 0),
+    WITH_BIAS("layers.%u.attn.g_norm", "blk.%u.time_mix_ln", "D", "D", 0),
+    {"layers.%u.ffn.x_k", "blk.%u.channel_mix_lerp_k.weight", "D", 0},
+    {"layers.%u.ffn.key.weight", "blk.%u.channel_mix_key.weight", "FD", 0},
+    {"layers.%u.ffn.value.weight", "blk.%u.channel_mix_value.weight", "DF", 0},
+    {0},
+};
+
+#undef LOW_RANK

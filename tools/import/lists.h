@@ -22,6 +22,8 @@ extern const struct import_tensor list_plain_ffn[], list_seed_norms[], list_one_
 extern const struct import_tensor list_falcon_h1[], list_backbone[], list_backbone_mamba[],
     list_nemotron_h[];
 
+extern const struct import_tensor list_rwkv7[];
+
 /* Mixtures of experts. */
 extern const struct import_tensor list_experts[], list_mixtral_experts[], list_lfm2_experts[],
     list_qwen2_shared[], list_granite_experts[], list_granitehybrid[], list_gemma4_experts[],

@@ -87,6 +87,8 @@ void import_minicpm3_values(struct import *im);
 void import_granitehybrid_dimensions(struct import *im);
 void import_granitehybrid_values(struct import *im);
 void import_mamba2_dimensions(struct import *im);
+void import_rwkv7_dimensions(struct import *im);
+void import_rwkv7_values(struct import *im);
 void import_falcon_h1_dimensions(struct import *im);
 void import_nemotron_h_dimensions(struct import *im);
 void import_nemotron_h_moe_dimensions(struct import *im);

@@ -37,6 +37,12 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'U': return im->mamba.heads * im->mamba.dim + 2 * im->mamba.groups * im->mamba.state;
     case 'I':
         return im->mamba.heads * (2 * im->mamba.dim + 1) + 2 * im->mamba.groups * im->mamba.state;
+    case '6': return sizeof IMPORT_LERP_NAMES - 1;
+    case 'h': return im->n_embd / im->head_dim;
+    case 'w': return im->rwkv.decay;
+    case 'i': return im->rwkv.rate;
+    case 'v': return im->rwkv.value;
+    case 'g': return im->rwkv.gate;
     case '1': return 1;
     case 'L': return im->n_taps;
     case 'X': return im->n_expert;
@@ -80,6 +86,8 @@ struct safetensor *import_find_rule(const struct import *im, const char *prefix,
 {
     bool head = rule->how & IMPORT_HEAD;
     struct safetensor *t = NULL;
+    if (rule->how & IMPORT_LERPS)
+        index = (unsigned char)IMPORT_LERP_NAMES[index];
     if (rule->how & IMPORT_STACK && !strstr(rule->to, "%u")) /* of no layer */
         layer = index;
     if (head)

@@ -80,6 +80,11 @@ static const char mamba_no_effect[] =
     "mlp_expansion_factor moe_shared_expert_overlap mtp_hybrid_override_pattern "
     "mtp_layers_block_type ";
 
+/* The same, of fla's classes. */
+static const char fla_no_effect[] =
+    " attn_mode fuse_norm fuse_cross_entropy fuse_linear_cross_entropy use_l2warp hidden_ratio "
+    "value_dim attn ";
+
 /* Members that change nothing while they have this value. */
 static const struct {
     const char *name;
@@ -98,6 +103,8 @@ static const struct {
     {"mamba_proj_bias", MUST_BE_FALSE},
     {"projectors_bias", MUST_BE_FALSE},
     {"rms_norm", MUST_BE_TRUE},
+    {"norm_first", MUST_BE_TRUE},
+    {"norm_bias", MUST_BE_TRUE},
     {"block_use_swiglu", MUST_BE_TRUE},
     {"use_pos_enc", MUST_BE_TRUE},
     {"use_rmsnorm", MUST_BE_TRUE},
@@ -214,7 +221,8 @@ void import_refuse_unread(struct import *im, const struct import_opts *o)
     {
         if (json_is_null(v) || is_empty(v) || json_object_get(im->seen, name) ||
             import_ignores(im, name) || is_listed(no_effect, name) ||
-            is_listed(mamba_no_effect, name) || is_usual(name, v))
+            is_listed(mamba_no_effect, name) || is_listed(fla_no_effect, name) ||
+            is_usual(name, v))
             continue;
         if (strcmp(name, "sliding_window") == 0) { /* Mistral 7B v0.1, as in llama.cpp */
             if (has_short_window(im, v))

@@ -53,7 +53,8 @@ static bool stays_f32(const struct import_target *t)
     return t->n_dims == 1 || import_ends(t->name, "norm.weight") ||
            import_ends(t->name, "ffn_gate_inp.weight") || import_ends(t->name, "_exps.bias") ||
            import_ends(t->name, "shortconv.conv.weight") ||
-           import_ends(t->name, "ssm_conv1d.weight") || t->rule->how & IMPORT_COLUMN ||
+           import_ends(t->name, "ssm_conv1d.weight") ||
+           t->rule->how & (IMPORT_COLUMN | IMPORT_LERPS) ||
            strcmp(t->name, "position_embd.weight") == 0;
 }
 
@@ -89,6 +90,15 @@ static void set_shape(const struct import *im, struct import_target *t)
         t->ne[0] /= im->mamba.groups;
         t->ne[1] = im->mamba.groups;
         t->n_dims = 2;
+    }
+    if (t->rule->how & IMPORT_FLAT) {
+        t->ne[0] *= t->ne[1];
+        t->n_dims = 1;
+    }
+    if (t->rule->how & IMPORT_LERPS) {
+        t->ne[3] = t->ne[1];
+        t->ne[1] = t->ne[2] = 1;
+        t->n_dims = 4;
     }
     t->cols = t->ne[0];
     t->rows = 1;

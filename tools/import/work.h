@@ -59,6 +59,9 @@ struct import {
         uint64_t q_rank, rank, rot, value; /* of latent attention: struct tft_latent_shape; rank 0:
                                               none */
     } latent;
+    struct {
+        uint64_t decay, rate, value, gate; /* of RWKV-7: ranks, as in struct tft_rwkv_shape */
+    } rwkv;
     uint64_t n_streams; /* of AltUp; 0: none */
     struct import_multipliers by;
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */

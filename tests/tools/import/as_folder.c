@@ -28,7 +28,9 @@ enum how {
     WIDENED,
     TURNED,
     TURNED_WITH_UP,
-    QKVZ
+    QKVZ,
+    LERPS,
+    HEADS
 };
 
 #define ROTATED_ARCHS                                                                              \
@@ -226,6 +228,31 @@ static const struct {
     {" qwen35 qwen35moe ", "ssm_dt", "linear_attn.dt_bias", V_ROWS},
     {" qwen35 qwen35moe ", "ssm_norm", "linear_attn.norm", AS_IT_IS},
     {" qwen35 qwen35moe ", "ssm_out", "linear_attn.out_proj", V_COLUMNS},
+    {" rwkv7 ", "attn_norm", "attn_norm", AS_IT_IS},
+    {" rwkv7 ", "attn_norm_2", "ffn_norm", AS_IT_IS},
+    {" rwkv7 ", "time_mix_lerp_fused", "attn.x_%c", LERPS},
+    {" rwkv7 ", "time_mix_w0", "attn.w_lora.lora.2", AS_IT_IS},
+    {" rwkv7 ", "time_mix_w1", "attn.w_lora.lora.0", AS_IT_IS},
+    {" rwkv7 ", "time_mix_w2", "attn.w_lora.lora.2", AS_IT_IS},
+    {" rwkv7 ", "time_mix_a0", "attn.a_lora.lora.2", AS_IT_IS},
+    {" rwkv7 ", "time_mix_a1", "attn.a_lora.lora.0", AS_IT_IS},
+    {" rwkv7 ", "time_mix_a2", "attn.a_lora.lora.2", AS_IT_IS},
+    {" rwkv7 ", "time_mix_v0", "attn.v_lora.lora.2", AS_IT_IS},
+    {" rwkv7 ", "time_mix_v1", "attn.v_lora.lora.0", AS_IT_IS},
+    {" rwkv7 ", "time_mix_v2", "attn.v_lora.lora.2", AS_IT_IS},
+    {" rwkv7 ", "time_mix_g1", "attn.g_lora.lora.0", AS_IT_IS},
+    {" rwkv7 ", "time_mix_g2", "attn.g_lora.lora.2", AS_IT_IS},
+    {" rwkv7 ", "time_mix_k_k", "attn.k_k", AS_IT_IS},
+    {" rwkv7 ", "time_mix_k_a", "attn.k_a", AS_IT_IS},
+    {" rwkv7 ", "time_mix_r_k", "attn.r_k", HEADS},
+    {" rwkv7 ", "time_mix_ln", "attn.g_norm", AS_IT_IS},
+    {" rwkv7 ", "time_mix_receptance", "attn.r_proj", AS_IT_IS},
+    {" rwkv7 ", "time_mix_key", "attn.k_proj", AS_IT_IS},
+    {" rwkv7 ", "time_mix_value", "attn.v_proj", AS_IT_IS},
+    {" rwkv7 ", "time_mix_output", "attn.o_proj", AS_IT_IS},
+    {" rwkv7 ", "channel_mix_lerp_k", "ffn.x_k", AS_IT_IS},
+    {" rwkv7 ", "channel_mix_key", "ffn.key", AS_IT_IS},
+    {" rwkv7 ", "channel_mix_value", "ffn.value", AS_IT_IS},
     {NULL, "ffn_gate_shexp", "mlp.shared_expert.gate_proj", AS_IT_IS},
     {NULL, "ffn_up_shexp", "mlp.shared_expert.up_proj", AS_IT_IS},
     {NULL, "ffn_down_shexp", "mlp.shared_expert.down_proj", AS_IT_IS},
@@ -289,6 +316,7 @@ static const struct {
     {"lfm2", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
     {"falcon-h1", "model.", "layers", "embed_tokens", "final_layernorm", "lm_head"},
     {"mamba2", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
+    {"rwkv7", "model.", "layers", "embeddings", "norm", "lm_head"},
     {"nemotron_h", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
     {"nemotron_h_moe", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
     {"lfm2moe", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
@@ -329,6 +357,8 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
     *how = AS_IT_IS;
     if (strncmp(gguf, "token_embd.", 11) == 0) {
         snprintf(name, 160, "%s%s%s", before, outside[o].embedding, kind);
+    } else if (is(t, "rwkv7") && strncmp(gguf, "token_embd_norm.", 16) == 0) {
+        snprintf(name, 160, "model.layers.0.pre_norm%s", kind);
     } else if (strncmp(gguf, "output_norm.", 12) == 0 ||
                strncmp(gguf, "token_embd_norm.", 16) == 0) {
         snprintf(name, 160, "%s%s%s", before, outside[o].norm, kind);
@@ -358,14 +388,18 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         const char *last = names[i].name;
         if (is(t, "falcon") && t->large && strcmp(part, "attn_norm") == 0)
             last = "ln_mlp";
-        if (*how == IN_GATE)
+        bool of_values = strncmp(part, "time_mix_v", 10) == 0 && !part[11];
+        if (*how == IN_GATE || (of_values && !layer)) /* fla's layer 0 has none */
             return false;
+        if (strncmp(part, "time_mix_", 9) == 0 && part[10] == '0')
+            kind = ".bias";
         if (is(t, "gemma4") && strcmp(kind, ".scale") == 0)
             last = strcmp(part, "ffn_gate_inp") ? "router.per_expert_scale" : "router.scale";
         if (is(t, "gpt-oss") && strstr(part, "_exps"))
             kind = strcmp(kind, ".bias") == 0 ? "_bias" : "";
         bool bare = is_in(" exp_probs_b ssm_a ssm_d ssm_dt layer_output_scale attn_sinks "
-                          "altup_correct_scale ",
+                          "altup_correct_scale time_mix_lerp_fused time_mix_k_k time_mix_k_a "
+                          "time_mix_r_k channel_mix_lerp_k ",
                           part) ||
                     (is(t, "qwen35moe") && strstr(part, "_exps")) ||
                     (is(t, "gemma4") && (strstr(part, "_exps") || strcmp(kind, ".scale") == 0));
@@ -438,6 +472,8 @@ static void put_head(struct out *out, const char *name, enum tft_dtype type, uin
         fprintf(out->header, "%llu,", (unsigned long long)matrices);
     if (strstr(name, "shared_expert_gate") || strstr(name, "moe_statics"))
         fputs("1,", out->header);
+    if (strstr(name, ".attn.x_"))
+        fputs("1,1,", out->header);
     if (!vector)
         fprintf(out->header, "%llu,%s", (unsigned long long)rows,
                 strstr(name, "conv.conv") || strstr(name, "conv1d") ? "1," : "");
@@ -560,6 +596,22 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
             put_head(out, one, from->type, 1, rows, cols, false, from->bytes / from->ne[2]);
             put_numbers(out, t, from, name, x * rows * cols, 1, rows * cols);
         }
+        return;
+    }
+    if (how == LERPS) {
+        for (const char *letter = "rwkvag"; *letter; letter++) {
+            char one[160];
+            snprintf(one, sizeof one, name, *letter);
+            put_head(out, one, from->type, 1, 1, cols, true, from->bytes / 6);
+            put_numbers(out, t, from, name, (uint64_t)(strchr("rwkvag", *letter) - "rwkvag") * cols,
+                        1, cols);
+        }
+        return;
+    }
+    if (how == HEADS) {
+        uint64_t n = t->numbers ? 16 : 32;
+        put_head(out, name, from->type, 1, cols / n, n, false, from->bytes);
+        put_numbers(out, t, from, name, 0, 1, cols);
         return;
     }
     if (how == TRANSPOSED && !vector) {
@@ -937,6 +989,14 @@ static void put_own_mamba(FILE *f, const struct toy *t)
               "\"state_size\":17,\"expand\":2,\"chunk_size\":256,\"rms_norm\":true,"
               "\"residual_in_fp32\":true,\"use_conv_bias\":true,\"use_bias\":false,",
               f);
+    if (is(t, "rwkv7"))
+        fprintf(f,
+                "\"head_dim\":%d,\"decay_low_rank_dim\":%g,\"a_low_rank_dim\":%g,"
+                "\"v_low_rank_dim\":%g,\"gate_low_rank_dim\":%g,\"norm_first\":true,"
+                "\"norm_bias\":true,\"attn\":null,\"attn_mode\":\"chunk\",\"fuse_norm\":false,"
+                "\"value_dim\":[64],\"hidden_ratio\":4.0,\"intermediate_size\":%u,",
+                t->numbers ? 16 : 32, t->numbers ? 5.0 : 12.0, t->numbers ? 33.0 : 9.0,
+                t->numbers ? 16.0 : 7.0, t->numbers ? 3.0 : 20.0, t->n_ff);
     if (!is_in(" nemotron_h nemotron_h_moe ", t->arch))
         return;
     bool experts = toy_has_experts(t), list = !experts && !t->kv_heads[1],
@@ -1126,6 +1186,7 @@ static const struct {
     {"granitehybrid", "GraniteMoeHybridForCausalLM", "silu"},
     {"falcon-h1", "FalconH1ForCausalLM", "silu"},
     {"mamba2", "Mamba2ForCausalLM", "silu"},
+    {"rwkv7", "RWKV7ForCausalLM", "sqrelu"},
     {"nemotron_h", "NemotronHForCausalLM", "relu2"},
     {"nemotron_h_moe", "NemotronHForCausalLM", "relu2"},
     {"nanbeige", "NanbeigeForCausalLM", "silu"},
@@ -1193,7 +1254,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
             : lite    ? "DeepseekV2ForCausalLM"
                       : classes[c].class_name,
             inside ? "\"text_config\":{" : "");
-    bool mixers = is(t, "mamba2"); /* alone */
+    bool mixers = is_in(" mamba2 rwkv7 ", t->arch); /* alone */
     fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
             t->n_layer - predicting(t), old ? "n_positions" : "max_position_embeddings", t->n_ctx,
             old ? "n_embd" : "hidden_size", t->n_embd);
@@ -1215,7 +1276,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     put_own(f, t);
     fprintf(f, "\"%s\":%s,",
             is(t, "starcoder2")      ? "norm_epsilon"
-            : is(t, "nemotron")      ? "norm_eps"
+            : is_in(" nemotron rwkv7 ", t->arch) ? "norm_eps"
             : is(t, "exaone")        ? "layer_norm_epsilon"
             : is_in(HALF_BLOCKS, t->arch) ? "layer_norm_epsilon"
             : old || is(t, "falcon") ? "layer_norm_epsilon"
