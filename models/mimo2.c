@@ -10,11 +10,11 @@
  *          x = x + Wo attend(q, K, s V)      s: attention.value_scale
  *          h = rms(x) g_ffn
  *          x = x + Wdown (silu(Wgate h) * Wup h)
- *          or x = x + mixture(h)             models/mixture.h: sigmoids, which a bias helps to choose
+ *          or x = x + mixture(h)             models/mixture.h: sigmoids, and a bias helps to choose
  *      logits = Wout (rms(x) g_out)
  *
- * In the cache, a value has zeros after its numbers: keys and values are as long there. Files have q,
- * k and v in one tensor. Blocks that predict further tokens come last and are not computed.
+ * In the cache, a value has zeros after its numbers: keys and values are as long there. Files have
+ * q, k and v in one tensor. Blocks that predict further tokens come last and are not computed.
  */
 #include "model/load.h"
 #include "models/layers.h"

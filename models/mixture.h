@@ -42,7 +42,8 @@ struct tft_mixture {
     bool beside;       /* feed-forward and experts have norms of their own, as above */
     bool chosen;       /* weights are softmax of the scores of chosen experts alone */
     bool raw;          /* the router reads x without a norm */
-    bool finds_dense;  /* without leading_dense_block_count, layers before the first router are dense */
+    bool finds_dense;  /* without leading_dense_block_count, layers before the first router are
+                          dense */
     bool everywhere;   /* no layer is dense: leading_dense_block_count is 0 */
     bool biases;       /* the router and all matrices of experts have one */
     bool groups;       /* a file may have its experts in groups */

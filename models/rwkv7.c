@@ -20,6 +20,7 @@
  * All ln have a bias. The state is h of the last token, twice, and S of all heads. Files have the
  * six m in one tensor, and A0, A1, A2 in place of V0, V1, V2 in layer 0, where nothing reads them.
  */
+#include <math.h>
 #include <string.h>
 
 #include "model/load.h"
@@ -52,9 +53,9 @@ static void load_shape(struct tft_load *ld)
     s->heads = m->n_head = m->n_head_kv = m->n_embd / s->dim;
     s->ones = tft_load_equal(ld, s->dim, 1);
     tft_load_head_dim(ld, s->dim);
-    tft_load_mixer_room(ld, m->n_embd,
-                        5 * m->n_embd + s->decay_rank + s->rate_rank + s->value_rank +
-                            s->gate_rank);
+    m->attn_scale = 1 / sqrtf((float)s->dim); /* as if a layer had attention */
+    tft_load_mixer_room(
+        ld, m->n_embd, 5 * m->n_embd + s->decay_rank + s->rate_rank + s->value_rank + s->gate_rank);
 }
 
 /* [D] of a tensor of this whole name. */
@@ -76,15 +77,15 @@ static struct tft_low_rank low_rank(struct tft_load *ld, unsigned layer, const c
 
 static void load_value(struct tft_load *ld, unsigned layer, struct tft_rwkv *x)
 {
-    const char *in = "blk.%u.time_mix_v1", *out = "blk.%u.time_mix_v2", *bias = "blk.%u.time_mix_v0";
+    const char *in = "blk.%u.time_mix_v1", *out = "blk.%u.time_mix_v2";
     if (layer) {
-        x->value = low_rank(ld, layer, in, out, "blk.%u.time_mix_v0.weight",
-                            ld->m->rwkv.value_rank);
+        x->value =
+            low_rank(ld, layer, in, out, "blk.%u.time_mix_v0.weight", ld->m->rwkv.value_rank);
         return;
     }
     tft_load_ignore(ld, in, layer);
     tft_load_ignore(ld, out, layer);
-    tft_load_ignore(ld, bias, layer);
+    tft_load_ignore(ld, "blk.%u.time_mix_v0", layer);
 }
 
 static void load_time_mix(struct tft_load *ld, unsigned layer)
@@ -99,8 +100,8 @@ static void load_time_mix(struct tft_load *ld, unsigned layer)
     x->rate = low_rank(ld, layer, "blk.%u.time_mix_a1", "blk.%u.time_mix_a2",
                        "blk.%u.time_mix_a0.weight", m->rwkv.rate_rank);
     load_value(ld, layer, x);
-    x->gate = low_rank(ld, layer, "blk.%u.time_mix_g1", "blk.%u.time_mix_g2", NULL,
-                       m->rwkv.gate_rank);
+    x->gate =
+        low_rank(ld, layer, "blk.%u.time_mix_g1", "blk.%u.time_mix_g2", NULL, m->rwkv.gate_rank);
     x->k_k = vector(ld, "blk.%u.time_mix_k_k.weight", layer);
     x->k_a = vector(ld, "blk.%u.time_mix_k_a.weight", layer);
     x->r_k = vector(ld, "blk.%u.time_mix_r_k.weight", layer);

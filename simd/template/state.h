@@ -29,8 +29,8 @@ static void ISA(conv)(const struct tft_conv *g)
     }
 }
 
-/* Panels of columns that delta, scan and wkv process together: the number of sums in flight, with a part
-   of the state that stays in an L1 cache from one token to the next. */
+/* Panels of columns that delta, scan and wkv process together: the number of sums in flight, with a
+   part of the state that stays in an L1 cache from one token to the next. */
 enum { STATE_PANELS = LANES == 16 ? 4 : 2 };
 
 /* Computes panels [panel, panel + n) of the state and of the output, token by token. */

@@ -1,8 +1,8 @@
 /*
  * The folder text/ turns text into tokens and tokens into text: SentencePiece-style BPE with byte
  * fallback (spm.c), SentencePiece's Unigram model (unigram.c), byte-level BPE (bpe.c, with the
- * pre-tokenizers of pretokenize.c), and RWKV's longest match (longest.c). Other folders include only
- * this header of text/.
+ * pre-tokenizers of pretokenize.c), and RWKV's longest match (longest.c). Other folders include
+ * only this header of text/.
  *
  * A tokenizer is built from the tokenizer.ggml.* values of a source; the source may be closed
  * afterwards. A tokenizer never changes, so any number of threads may use it.

@@ -1,7 +1,7 @@
 /*
  * The data of a tokenizer, shared by the files of this folder: vocab_build.c builds the data from a
- * source, special.c finds special tokens in a text, spm.c, bpe.c, unigram.c and longest.c encode the
- * text between special tokens, tokenizer.c is the interface.
+ * source, special.c finds special tokens in a text, spm.c, bpe.c, unigram.c and longest.c encode
+ * the text between special tokens, tokenizer.c is the interface.
  */
 #ifndef TFT_VOCAB_H
 #define TFT_VOCAB_H
@@ -103,7 +103,7 @@ struct tft_tokenizer {
     uint32_t *rank; /* [n_token], of a merge into this token: the higher its score, the lower */
 
     struct tft_unigram *unigram; /* SentencePiece's Unigram model, or NULL */
-    struct tft_trie *trie;       /* of a vocabulary of which the longest token goes first, or NULL */
+    struct tft_trie *trie;       /* of a vocabulary where the longest token goes first, or NULL */
 
     /* BPE by a list of merges */
     struct tft_pretokenizer rules;

@@ -127,8 +127,8 @@ static enum tft_status check_token(struct tft_build *b, uint32_t i, struct tft_s
     if (b->t->kind == TFT_VOCAB_LONGEST && kind == TFT_TOKEN_NORMAL &&
         !tft_longest_decode(s, NULL, &(size_t){0}))
         return TFT_BAD_AT(b, pos,
-                          "token %u of tokenizer.ggml.tokens has a \"\\x\" without two digits after "
-                          "it, or a backslash at its end",
+                          "token %u of tokenizer.ggml.tokens has a \"\\x\" without two digits "
+                          "after it, or a backslash at its end",
                           i);
     if (b->scores && tft_value_real(b->scores, i, &score) && isnan(score))
         return TFT_BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
@@ -285,7 +285,8 @@ static enum tft_status finish_longest(struct tft_build *b)
     for (int byte = 0; byte < 256; byte++)
         if (t->byte[byte] < 0 && t->unknown < 0)
             return TFT_BAD(b, b->tokens,
-                           "tokenizer.ggml.tokens has neither an unknown token nor \"\\x%02x\"", byte);
+                           "tokenizer.ggml.tokens has neither an unknown token nor \"\\x%02x\"",
+                           byte);
     return tft_trie_build(t->trie, t) ? no_memory(b) : TFT_OK;
 }
 

@@ -99,7 +99,8 @@ static void make_up(struct input *in)
     unsigned kind = take(in);
     size_t n = 1 + take(in) % 80;
     static const char *const model[] = {"gpt2", "llama", "t5", "llama", "gemma4", "t5"};
-    values_str(&values, "tokenizer.ggml.model", kind == 254 ? "bert" : kind == 253 ? "rwkv" : model[kind % 6]);
+    values_str(&values, "tokenizer.ggml.model",
+               kind == 254 ? "bert" : kind == 253 ? "rwkv" : model[kind % 6]);
     if (kind / 2 % 8 < 6)
         values_str(&values, "tokenizer.ggml.pre", pre[kind / 2 % 8]);
     make_strings(in, "tokenizer.ggml.tokens", n, 12);

@@ -203,7 +203,8 @@ static void quantize_refuses(void **state)
     o = usual(toy_of("mimo2"));
     o.rotate = QUANTIZE_ROTATE_O;
     refuses(toy_of("mimo2"), &o,
-            "cannot rotate attention's output in mimo2, whose layers have values shorter than keys");
+            "cannot rotate attention's output in mimo2, whose layers have values shorter than "
+            "keys");
     o = usual(toy_of("mimo2"));
     o.kv = "skvq";
     refuses(toy_of("mimo2"), &o,

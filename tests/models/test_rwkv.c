@@ -1,5 +1,5 @@
-/* RWKV-7 through the whole chain: codes of GGUF files, packed files, saved sessions, guesses, passes
-   that several sessions share, refusals. test_models.c compares it with its formula. */
+/* RWKV-7 through the whole chain: codes of GGUF files, packed files, saved sessions, refusals.
+   test_models.c compares it with its formula; test_lookup.c and test_batch.c have its toys, too. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -137,6 +137,7 @@ static void refusals(void **state)
         fail_msg("%s", err.msg);
     struct tft_model *m = opened(written(t));
     assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
+    assert_true(m->parts == (TFT_BIT(TFT_PART_RWKV) | TFT_BIT(TFT_PART_PLAIN_RELU2)));
     assert_string_equal(tft_parts_unknown(m, ~TFT_BIT(TFT_PART_RWKV)), "layers of RWKV-7");
     tft_model_close(m);
 }
@@ -158,14 +159,13 @@ static void sizes_that_make_no_sense(void **state)
         struct toy t = rwkv_toys[WIDE];
         struct tft_model *m;
         struct tft_error err;
-        const struct toy_number numbers[] = {
-            {"attention.decay_lora_rank", TOY_U32, 5},
-            {"wkv.head_size", TOY_U32, bad[i].size},
-            {"attention.iclr_lora_rank", TOY_U32, 4},
-            {"attention.value_residual_mix_lora_rank", TOY_U32, 4},
-            {"attention.gate_lora_rank", TOY_U32, 4},
-            {"token_shift_count", TOY_U32, bad[i].shifts},
-            {0}};
+        const struct toy_number numbers[] = {{"attention.decay_lora_rank", TOY_U32, 5},
+                                             {"wkv.head_size", TOY_U32, bad[i].size},
+                                             {"attention.iclr_lora_rank", TOY_U32, 4},
+                                             {"attention.value_residual_mix_lora_rank", TOY_U32, 4},
+                                             {"attention.gate_lora_rank", TOY_U32, 4},
+                                             {"token_shift_count", TOY_U32, bad[i].shifts},
+                                             {0}};
         t.numbers = numbers;
         assert_int_not_equal(tft_model_open(&m, written(&t), NULL, &err), TFT_OK);
         if (!strstr(err.msg, bad[i].why))

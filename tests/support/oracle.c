@@ -317,7 +317,8 @@ static bool has_array(const struct oracle *o, const char *key)
 /* Tokens that layer l attends to; 0: all. */
 static size_t window_of(const struct oracle *o, size_t l)
 {
-    if (is_one(o, " granite_swa mellum mimo2 spark2_5 ") && has_array(o, "attention.sliding_window_pattern"))
+    if (is_one(o, " granite_swa mellum mimo2 spark2_5 ") &&
+        has_array(o, "attention.sliding_window_pattern"))
         return element(o, "attention.sliding_window_pattern", l) != 0
                    ? (size_t)number(o, "attention.sliding_window", 0)
                    : 0;
@@ -583,7 +584,8 @@ static void rotate(const struct oracle *o, size_t l, double *head)
     bool neighbours = strncmp(o->arch, "granite", 7) == 0 ||
                       is_one(o, " llama nanbeige minicpm smollm3 ernie4_5 mistral3 internlm2 glm4 "
                                 "maincoder cohere2 command-r arcee ernie4_5-moe olmo deepseek2 ");
-    bool gemma = is_one(o, " gemma3 gemma4 gemma3n plamo3 mimo2 spark2_5 "), /* another base in windows */
+    /* another base in windows */
+    bool gemma = is_one(o, " gemma3 gemma4 gemma3n plamo3 mimo2 spark2_5 "),
         plain = window_of(o, l) && (gemma || is_one(o, " olmo2 mellum "));
     double base = plain && gemma ? number(o, "rope.freq_base_swa", 10000) : o->base;
     size_t rot = o->rot;
@@ -845,8 +847,9 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
 static void short_value_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    size_t dim = o->dim, n = (size_t)number(o, "attention.value_length", 0), window = window_of(o, l),
-           kv = (size_t)element(o, "attention.head_count_kv", l), width = o->kv_heads * dim,
+    size_t dim = o->dim, n = (size_t)number(o, "attention.value_length", 0),
+           window = window_of(o, l), kv = (size_t)element(o, "attention.head_count_kv", l),
+           width = o->kv_heads * dim,
            first = window && o->pos >= window ? o->pos - window + 1 : 0;
     double *q = malloc(w[QKV].rows * sizeof *q), *k = q + o->heads * dim, *v = k + kv * dim,
            *a = calloc(o->heads * n, sizeof *a), *y = malloc(o->d * sizeof *y),
@@ -1394,8 +1397,8 @@ static void altup_layers(struct oracle *o, double *x, const double *x0, int32_t 
     free(all);
 }
 
-/* ---- RWKV-7: Peng et al. 2025. A state is h of the last token, twice, then S [d, E], a row for each
-   number of a value. */
+/* ---- RWKV-7: Peng et al. 2025. A state is h of the last token, twice, then S [d, E], a row for
+   each number of a value. */
 
 /* y = h + (last - h) * w */
 static void shifted(const struct oracle *o, double *y, const double *h, const double *last,

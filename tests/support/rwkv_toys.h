@@ -5,14 +5,14 @@
 #include "toy.h"
 
 /* More heads than threads, of a panel each. */
-static const struct toy_number small_heads[] = {{"wkv.head_size", TOY_U32, 16},
-                                                {"attention.decay_lora_rank", TOY_U32, 5},
-                                                {"attention.iclr_lora_rank", TOY_U32, 33},
-                                                {"attention.value_residual_mix_lora_rank", TOY_U32,
-                                                 16},
-                                                {"attention.gate_lora_rank", TOY_U32, 3},
-                                                {"token_shift_count", TOY_U32, 2},
-                                                {0}};
+static const struct toy_number small_heads[] = {
+    {"wkv.head_size", TOY_U32, 16},
+    {"attention.decay_lora_rank", TOY_U32, 5},
+    {"attention.iclr_lora_rank", TOY_U32, 33},
+    {"attention.value_residual_mix_lora_rank", TOY_U32, 16},
+    {"attention.gate_lora_rank", TOY_U32, 3},
+    {"token_shift_count", TOY_U32, 2},
+    {0}};
 
 static const struct toy rwkv_toys[] = {
     {.arch = "rwkv7",

@@ -679,8 +679,8 @@ static void lerp_tensor(struct writer *w, unsigned l)
         tft_gguf_put_tensor(w->w, str(name), TFT_F32, 4, (const uint64_t[]){d, 1, 1, 6});
 }
 
-/* Two matrices of floats, blk.l.time_mix_X1 and X2, and unless it is the gate X0. Layer 0 has those
-   of `a` in place of those of `v`, which nothing reads. */
+/* Two matrices of floats, blk.l.time_mix_X1 and X2, and unless it is the gate X0. Layer 0 has the
+   rank of `a` in place of that of `v`, and nothing reads its matrices. */
 static void low_rank_tensors(struct writer *w, unsigned l, char x, const char *key)
 {
     char name[64];

@@ -15,8 +15,8 @@ static struct vocab start(void)
 
 static void add(struct vocab *v, const char *name) { vocab_add(v, name, 0, TFT_TOKEN_NORMAL); }
 
-/* All bytes but those of printable ASCII have a name of four characters, as repr() of Python's bytes
-   writes them. */
+/* Bytes have names as repr() of Python's bytes writes them: four characters, but for printable
+   ASCII. */
 static void add_bytes(struct vocab *v)
 {
     char name[8];
@@ -38,10 +38,10 @@ static void names_are_literals(void **state)
     static const struct {
         const char *name, *text;
         size_t n;
-    } cases[] = {{"\\t", "\t", 1},        {"a\\n\\r", "a\n\r", 3}, {"\\\\x41", "\\x41", 4},
-                 {"\\x00b", "\0b", 2},    {"\\xE5\\xa4", "\xe5\xa4", 2},
-                 {"\\'\\\"q", "'\"q", 3}, {"\\q", "q", 1},         {" a b", " a b", 4},
-                 {"\\x411", "A1", 2},     {"", "", 0}};
+    } cases[] = {{"\\t", "\t", 1},     {"a\\n\\r", "a\n\r", 3},       {"\\\\x41", "\\x41", 4},
+                 {"\\x00b", "\0b", 2}, {"\\xE5\\xa4", "\xe5\xa4", 2}, {"\\'\\\"q", "'\"q", 3},
+                 {"\\q", "q", 1},      {" a b", " a b", 4},           {"\\x411", "A1", 2},
+                 {"", "", 0}};
     enum { N = sizeof cases / sizeof *cases };
     struct vocab v = start();
     int32_t id[N];
@@ -76,8 +76,8 @@ static void refused(const char *name, const char *why)
 static void damaged_names_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"\\", "a\\", "\\x", "\\x4", "ab\\x4", "\\xg1", "\\x1g",
-                                      "\\x \x31", "\\\\\\"};
+    static const char *const bad[] = {"\\",    "a\\",   "\\x",      "\\x4",  "ab\\x4",
+                                      "\\xg1", "\\x1g", "\\x \x31", "\\\\\\"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refused(bad[i], "without two digits after it");
 }

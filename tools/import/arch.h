@@ -60,9 +60,10 @@ enum {
                               become one matrix, z another one */
     IMPORT_PREDICTING = 1 << 23, /* the block that predicts a further token: its tensors are
                                     "mtp.", and those of its layer "mtp.layers.0." */
-    IMPORT_LERPS = 1 << 27, /* with IMPORT_STACK: the second %u is %c, a letter of IMPORT_LERP_NAMES;
-                               the dimensions of the GGUF file are D, 1, 1, and their number */
-    IMPORT_FLAT = 1 << 28,     /* rows become one vector */
+    IMPORT_LERPS = 1 << 27, /* with IMPORT_STACK: the second %u is %c, a letter of
+                               IMPORT_LERP_NAMES; the GGUF file has the dimensions D, 1, 1, and
+                               their number */
+    IMPORT_FLAT = 1 << 28,  /* rows become one vector */
     IMPORT_PADDED = 1 << 26,   /* rows that the folder's tensor lacks at its end are its first */
 };
 
@@ -83,8 +84,8 @@ enum {
  *      q c k       of latent attention (struct import, `latent`): q_rank, rank, rank + rot
  *      b o         H (E - rot + value), H value
  *      t r         of AltUp: the streams but one, all; n a      their square; Laurel's rank
- *      6 h         of RWKV-7: the inputs of time mixing, heads; w i v g  ranks of decay, of rate, of
- *                  value, of gate
+ *      6 h         of RWKV-7: the inputs of time mixing, heads
+ *      w i v g     ranks of decay, of rate, of value, of gate
  *      1           1, a dimension that the GGUF file does not have, unless it is the only one
  *      H G X       before the others: stacked tensors
  * With IMPORT_GATE or IMPORT_UP, it is the shape of one half; with IMPORT_TURNED, that of the GGUF

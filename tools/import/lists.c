@@ -659,9 +659,9 @@ const struct import_tensor list_gemma4_experts[] = {
 };
 
 /* Two matrices, the second with a bias. */
-#define LOW_RANK(from, to, rank, how)                                                              \
-    {"layers.%u.attn." from "_lora.lora.0.weight", "blk.%u.time_mix_" to "1.weight", rank "D", how}, \
-        {"layers.%u.attn." from "_lora.lora.2.weight", "blk.%u.time_mix_" to "2.weight", "D" rank,   \
+#define LOW_RANK(of, rank, how)                                                                    \
+    {"layers.%u.attn." of "_lora.lora.0.weight", "blk.%u.time_mix_" of "1.weight", rank "D", how}, \
+        {"layers.%u.attn." of "_lora.lora.2.weight", "blk.%u.time_mix_" of "2.weight", "D" rank,   \
          how}
 
 /* fla's names. Layer 0 has no matrices for values: the GGUF file has others there, which nothing
@@ -683,16 +683,16 @@ const struct import_tensor list_rwkv7[] = {
     {"layers.%u.attn.k_proj.weight", "blk.%u.time_mix_key.weight", "DD", 0},
     {"layers.%u.attn.v_proj.weight", "blk.%u.time_mix_value.weight", "DD", 0},
     {"layers.%u.attn.o_proj.weight", "blk.%u.time_mix_output.weight", "DD", 0},
-    LOW_RANK("w", "w", "w", 0),
+    LOW_RANK("w", "w", 0),
     {"layers.%u.attn.w_lora.lora.2.bias", "blk.%u.time_mix_w0.weight", "D", 0},
-    LOW_RANK("a", "a", "i", 0),
+    LOW_RANK("a", "i", 0),
     {"layers.%u.attn.a_lora.lora.2.bias", "blk.%u.time_mix_a0.weight", "D", 0},
     {"layers.0.attn.a_lora.lora.0.weight", "blk.0.time_mix_v1.weight", "iD", 0},
     {"layers.0.attn.a_lora.lora.2.weight", "blk.0.time_mix_v2.weight", "Di", 0},
     {"layers.0.attn.a_lora.lora.2.bias", "blk.0.time_mix_v0.weight", "D", 0},
-    LOW_RANK("v", "v", "v", IMPORT_MAY_MISS),
+    LOW_RANK("v", "v", IMPORT_MAY_MISS),
     {"layers.%u.attn.v_lora.lora.2.bias", "blk.%u.time_mix_v0.weight", "D", IMPORT_MAY_MISS},
-    LOW_RANK("g", "g", "g", 0),
+    LOW_RANK("g", "g", 0),
     WITH_BIAS("layers.%u.attn.g_norm", "blk.%u.time_mix_ln", "D", "D", 0),
     {"layers.%u.ffn.x_k", "blk.%u.channel_mix_lerp_k.weight", "D", 0},
     {"layers.%u.ffn.key.weight", "blk.%u.channel_mix_key.weight", "FD", 0},

@@ -1,9 +1,10 @@
 /*
- * A folder's tokenizer: tokenizer.json, or else tokenizer.model, or else RWKV's list of tokens, and
- * tokens that are in tokenizer_config.json or added_tokens.json alone, but for RWKV. Names of special tokens come from
+ * A folder's tokenizer: tokenizer.json, or else tokenizer.model, and tokens that are in
+ * tokenizer_config.json or added_tokens.json alone. Names of special tokens come from
  * tokenizer_config.json, or else special_tokens_map.json; the tokens at which generation ends from
- * generation_config.json and config.json; the chat template from chat_template.jinja, or else
- * tokenizer_config.json, or else chat_template.json.
+ * generation_config.json and config.json. RWKV's list of tokens, without these two files, has all
+ * that. The chat template is from chat_template.jinja, or else tokenizer_config.json, or else
+ * chat_template.json.
  */
 #include "tokenizer.h"
 

@@ -135,7 +135,7 @@ static size_t read_line(struct import_vocabulary *v, const char *line, size_t n,
         last--;
     bool good = first && last > first + 1 && number(line, first, &id) && number(last, end, &want) &&
                 literal_of(first + 1, last - 1, &l);
-    char *text = to + NAME_BYTES * n; /* the line's last part, behind any name */
+    char *text = to + NAME_BYTES * n; /* after the longest name */
     if (!good || !evaluate(l, text, &have) || have != want || !have) {
         VOCABULARY_BAD(v, "\"%.*s\" is not an id, a literal and the number of its bytes",
                        n < 60 ? (int)n : 60, line);

@@ -82,8 +82,7 @@ void tft_cpu_lerp(struct tft_pass *p, const float *w, const struct tft_linear *l
 static const struct {
     enum place place;
     enum tft_rwkv_input input;
-} products[] = {
-    {DECAY, TFT_RWKV_W}, {RATE, TFT_RWKV_A}, {VALUE, TFT_RWKV_V}, {GATE, TFT_RWKV_G}};
+} products[] = {{DECAY, TFT_RWKV_W}, {RATE, TFT_RWKV_A}, {VALUE, TFT_RWKV_V}, {GATE, TFT_RWKV_G}};
 enum { PRODUCTS = sizeof products / sizeof *products };
 
 static const struct tft_low_rank *matrices(const struct tft_layer *b, enum place at)
@@ -258,9 +257,8 @@ static void run_head(const struct tft_pass *p, const struct tft_layer *b, uint32
 static void run_heads(struct tft_pass *p, const struct tft_layer *b)
 {
     size_t begin, end;
-    tft_pass_touch(p, 0,
-                   BIT(TFT_Q) | BIT(TFT_K) | BIT(TFT_V) | BIT(TFT_M) | BIT(TFT_A) |
-                       BIT(TFT_STATES));
+    tft_pass_touch(
+        p, 0, BIT(TFT_Q) | BIT(TFT_K) | BIT(TFT_V) | BIT(TFT_M) | BIT(TFT_A) | BIT(TFT_STATES));
     tft_pass_share(p, p->m->rwkv.heads, &begin, &end);
     for (size_t j = begin; j < end; j++)
         for (uint32_t t = 0; t < p->n; t++)
