@@ -368,7 +368,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
                         m->arch->name);
     if (m->parts & TFT_BIT(TFT_PART_RWKV))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: activations of %s, whose layers read mixes of two tokens, cannot be "
+                        "%s: activations of %s, where layers read mixes of two tokens, cannot be "
                         "shown",
                         m->source.name, m->arch->name);
     if (m->altup.n)
