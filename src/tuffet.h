@@ -853,7 +853,8 @@ TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, si
  * models are told apart, docs/file-format.md has the format.
  */
 
-/* Bytes of the session if it is saved now. z: NULL, or its sampler. */
+/* Bytes of the session if it is saved now. z: NULL, or its sampler, of which neither z->more nor
+   z->min_tokens are saved. */
 TFT_API size_t tft_session_save_bytes(const struct tft_session *s, const struct tft_sampler *z);
 
 /* Saves the session, and z where it is not NULL, to data[size]. TFT_ERR_FULL: size is less than
@@ -984,26 +985,66 @@ TFT_API size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, siz
 
 /*
  * Settings to choose the next token: a plain value, all zero is greedy. The same seed, logits and
- * settings give the same tokens on every machine:
+ * settings give the same tokens on every machine. Steps with a star need `more`:
  *
  *   1. The logits of recent tokens are divided by repeat_penalty, negative ones multiplied; once
  *      each.
- *   2. Tokens are ranked by logit, and of equal ones by id, the smaller first. A token with a NaN
+ *   2. *DRY: a token that would continue a repetition loses
+ *      dry_multiplier * dry_base ^ (n - dry_allowed_length) of its logit. n is the length of the
+ *      longest text that ends at the session's newest token, and that came before, followed by this
+ *      token; if n is below dry_allowed_length, the token loses nothing. 256 tokens is the longest
+ *      text that counts. Neither the text nor the token has a breaker.
+ *   3. Tokens are ranked by logit, and of equal ones by id, the smaller first. A token with a NaN
  *      logit has no rank; if all are NaN, the token is 0. A token that the file suppresses
  *      (tokenizer.ggml.suppress_tokens) has no rank either: it is never chosen, even if a grammar
- *      allows it. Greedy takes the first and draws nothing.
- *   3. Each token has a weight, its probability relative to the first one's:
+ *      allows it. Nor has a token that ends generation while min_tokens is above 0, unless the
+ *      grammar allows no other. Greedy takes the first and draws nothing.
+ *   4. top_k keeps the first k.
+ *   5. *top_n_sigma keeps logits of at least the first one's less top_n_sigma times the standard
+ *      deviation of all finite logits of step 3, those too that a grammar forbids.
+ *   6. *Dynamic temperature: with h, the entropy at temperature 1 of the n tokens that are left,
+ *      divided by ln n, the temperature becomes low + (high - low) * h ^ dynatemp_exponent. high is
+ *      temperature + dynatemp_range, low is temperature - dynatemp_range, at least 0.
+ *   7. Each token has a weight, its probability relative to the first one's:
  *      exp((logit - first logit) * (1 / temperature)), in float; 1 if the logits are equal. The
- *      inverse is at most FLT_MAX.
- *   4. top_k keeps the first k. Let `sum` be the sum of their weights.
- *   5. top_p and min_p keep the first of these tokens, at least one: top_p keeps as few as have
- *      top_p * sum of the weights, min_p keeps weights of at least min_p.
- *   6. A number from [0, 1) is drawn from the seed, and multiplied by the sum of the weights kept.
+ *      inverse is at most FLT_MAX. Let `sum` be the sum of the weights that are left.
+ *   8. *typical_p: h is the entropy of the tokens that are left, and a token's surprise is
+ *      ln(sum / weight). The tokens with a surprise nearest to h stay, of equally near ones those
+ *      below h, as few as have typical_p * sum of the weights. `sum` becomes the sum of their
+ *      weights.
+ *   9. top_p and min_p keep the first of these tokens, at least one: top_p keeps as few as have
+ *      top_p * sum of the weights, min_p keeps weights of at least min_p times the first one's.
+ *      `sum` becomes the sum of the weights kept.
+ *  10. *XTC: a number from [0, 1) is drawn from the seed. If it is below xtc_probability, all tokens
+ *      with at least xtc_threshold * sum of the weights are dropped but the last of them.
+ *  11. A number from [0, 1) is drawn from the seed, and multiplied by the sum of the weights kept.
  *      The token is the first at which the running sum of weights is above it. A token of weight
  *      0 is never drawn.
+ *
+ * *Mirostat 2 replaces steps 4, 5 and 8 to 10: it keeps the first tokens with a surprise of at most
+ * mirostat_mu bits, at least one. The drawn token's surprise S changes the bound, which begins at
+ * 2 mirostat_tau: mirostat_mu -= mirostat_eta * (S - mirostat_tau).
  */
+struct tft_sampler_more {
+    size_t size;                  /* sizeof(struct tft_sampler_more) */
+    float dry_multiplier;         /* step 2; 0: off */
+    float dry_base;               /* 0: 1.75 */
+    uint32_t dry_allowed_length;  /* 0: 2 */
+    uint32_t dry_last;            /* how many of the newest tokens count; 0: all */
+    const int32_t *dry_breakers;  /* [n_dry_breakers] tokens, in ascending order */
+    uint32_t n_dry_breakers;
+    float xtc_probability;        /* step 10; 0: off */
+    float xtc_threshold;          /* 0: 0.1; above 0.5: off */
+    float typical_p;              /* step 8; 0 or 1: off */
+    float top_n_sigma;            /* step 5; 0: off */
+    float mirostat_tau;           /* bits of surprise to aim at; 0: off */
+    float mirostat_eta;           /* 0: 0.1 */
+    float dynatemp_range;         /* step 6; 0: off */
+    float dynatemp_exponent;      /* 0: 1 */
+};
+
 struct tft_sampler {
-    float temperature;    /* step 3; 0: greedy, the most likely token */
+    float temperature;    /* step 7; 0: greedy, the most likely token */
     int32_t top_k;        /* choose among the k most likely; 0: all */
     float top_p;          /* choose among the most likely that together have this probability; 0 or
                              1: all; FLT_MIN: the most likely alone */
@@ -1015,18 +1056,22 @@ struct tft_sampler {
     uint64_t seed;        /* state of the random generator; every draw changes it */
     struct tft_grammar_state *grammar; /* only its tokens may come, and the chosen token advances
                                           it; NULL: every token may come */
-    uint64_t reserved[3]; /* for later versions: zero */
+    const struct tft_sampler_more *more; /* settings of further steps; NULL: none */
+    float mirostat_mu;    /* state of mirostat, which changes it; 0: before the first token */
+    uint32_t min_tokens;  /* how many tokens must come before one that ends generation: each chosen
+                             token lowers it. UINT32_MAX: it stays */
+    uint64_t reserved[1]; /* for later versions: zero */
 };
 
 /* Chooses the next token from the logits of the session's last call; -1 if there are none, as for
-   tft_logits, if z->reserved is not zero, or if no token may come. Allocates nothing without a
-   grammar. */
+   tft_logits, if z->reserved is not zero or z->more has an option that this library does not know,
+   or if no token may come. Allocates nothing without a grammar. */
 TFT_API int32_t tft_sample(struct tft_sampler *z, struct tft_session *s);
 
 /* The same from logits[n_vocab] of the caller, which do not change: for example tft_logits with a
    bias, or with a mask, -infinity for each token that may not come. (If all are -infinity, all have
-   the same chance.) The session lends its memory, and its tokens for repeat_penalty; it need not
-   have logits of its own. */
+   the same chance.) The session lends its memory, and its tokens for repeat_penalty and DRY; it
+   need not have logits of its own. */
 TFT_API int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s,
                                   const float *logits);
 

@@ -128,6 +128,7 @@ static void restore_sampler(struct tft_sampler *z, const struct tft_saved *h)
     z->repeat_penalty = h->repeat_penalty;
     z->top_k = h->top_k;
     z->repeat_last = h->repeat_last;
+    z->mirostat_mu = h->mirostat_mu;
 }
 
 static void take(struct tft_walk *w, void *p, size_t n)

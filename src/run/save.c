@@ -77,6 +77,7 @@ struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_samp
         h.repeat_penalty = z->repeat_penalty;
         h.top_k = z->top_k;
         h.repeat_last = z->repeat_last;
+        h.mirostat_mu = z->mirostat_mu;
     }
     if (z && z->grammar)
         h.grammar_bytes = grammar_bytes(z->grammar);

@@ -19,7 +19,8 @@ struct tft_saved {
     uint64_t seed;          /* of the sampler */
     uint32_t cache, prefix; /* CRC-32 of the policy; of the named prefix's name and tokens, or 0 */
     uint32_t pos, n_checkpoint, has_logits, has_sampler;
-    uint32_t grammar_bytes, unused; /* of the state of a grammar, or 0; 0 */
+    uint32_t grammar_bytes; /* of the state of a grammar, or 0 */
+    float mirostat_mu;
     struct tft_kv_saved kv;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last;

@@ -92,10 +92,20 @@ class tft_step(Structure):
                 ("status", c_int)]
 
 
+class tft_sampler_more(Structure):
+    _fields_ = [("size", c_size_t), ("dry_multiplier", c_float), ("dry_base", c_float),
+                ("dry_allowed_length", c_uint32), ("dry_last", c_uint32),
+                ("dry_breakers", POINTER(c_int32)), ("n_dry_breakers", c_uint32),
+                ("xtc_probability", c_float), ("xtc_threshold", c_float), ("typical_p", c_float),
+                ("top_n_sigma", c_float), ("mirostat_tau", c_float), ("mirostat_eta", c_float),
+                ("dynatemp_range", c_float), ("dynatemp_exponent", c_float)]
+
+
 class tft_sampler(Structure):
     _fields_ = [("temperature", c_float), ("top_k", c_int32), ("top_p", c_float),
                 ("min_p", c_float), ("repeat_penalty", c_float), ("repeat_last", c_int32),
-                ("seed", c_uint64), ("grammar", c_void_p), ("reserved", c_uint64 * 3)]
+                ("seed", c_uint64), ("grammar", c_void_p), ("more", POINTER(tft_sampler_more)),
+                ("mirostat_mu", c_float), ("min_tokens", c_uint32), ("reserved", c_uint64 * 1)]
 
 
 class tft_choice(Structure):

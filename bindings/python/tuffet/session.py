@@ -27,15 +27,30 @@ def _floats(p: Any, n: int) -> Any:
 
 class Sampler:
     """How the next token is chosen; without arguments the most likely. The same seed gives the same
-    tokens on every machine; without a seed they differ from run to run."""
+    tokens on every machine; without a seed they differ from run to run.
+
+    min_tokens: how many tokens come before one that ends generation. dry_breakers: tokens that end
+    repetitions. more: other fields of struct tft_sampler_more in tuffet.h, such as dry_multiplier
+    and xtc_probability.
+    """
 
     def __init__(self, temperature: float = 0, *, top_k: int = 0, top_p: float = 0,
                  min_p: float = 0, repeat_penalty: float = 0, repeat_last: int = 0,
-                 seed: Optional[int] = None, grammar: Optional[Grammar] = None):
+                 seed: Optional[int] = None, grammar: Optional[Grammar] = None,
+                 min_tokens: int = 0, dry_breakers: Sequence[int] = (), **more: float):
+        names = [field[0] for field in _c.tft_sampler_more._fields_]
+        unknown = more.keys() - set(names) | more.keys() & {"size", "dry_breakers", "n_dry_breakers"}
+        if unknown:
+            raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
+        self._more = _c.tft_sampler_more(size=ctypes.sizeof(_c.tft_sampler_more), **more)
+        self._more.n_dry_breakers = len(dry_breakers)
+        self._more.dry_breakers = (ctypes.c_int32 * len(dry_breakers))(*sorted(dry_breakers))
         self._grammar = None if grammar is None else GrammarState(grammar)
         self._c = _c.tft_sampler(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
                                  repeat_penalty=repeat_penalty, repeat_last=repeat_last,
                                  seed=secrets.randbits(64) if seed is None else seed,
+                                 min_tokens=min_tokens,
+                                 more=ctypes.pointer(self._more) if more else None,
                                  grammar=self._grammar and self._grammar._open)
 
     @property

@@ -1,6 +1,6 @@
 use std::marker::PhantomData;
 use std::os::raw::c_uint;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null, null_mut, NonNull};
 
 use crate::error::check;
 use crate::{sys, Error, Model, Result};
@@ -46,7 +46,10 @@ impl Sampler<'_> {
             repeat_last: self.repeat_last,
             seed: self.seed,
             grammar,
-            reserved: [0; 3],
+            more: null(),
+            mirostat_mu: 0.0,
+            min_tokens: 0,
+            reserved: [0; 1],
         })
     }
 

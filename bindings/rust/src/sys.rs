@@ -122,7 +122,29 @@ pub struct tft_sampler {
     pub repeat_last: i32,
     pub seed: u64,
     pub grammar: *mut tft_grammar_state,
-    pub reserved: [u64; 3],
+    pub more: *const tft_sampler_more,
+    pub mirostat_mu: f32,
+    pub min_tokens: u32,
+    pub reserved: [u64; 1],
+}
+
+#[repr(C)]
+pub struct tft_sampler_more {
+    pub size: usize,
+    pub dry_multiplier: f32,
+    pub dry_base: f32,
+    pub dry_allowed_length: u32,
+    pub dry_last: u32,
+    pub dry_breakers: *const i32,
+    pub n_dry_breakers: u32,
+    pub xtc_probability: f32,
+    pub xtc_threshold: f32,
+    pub typical_p: f32,
+    pub top_n_sigma: f32,
+    pub mirostat_tau: f32,
+    pub mirostat_eta: f32,
+    pub dynatemp_range: f32,
+    pub dynatemp_exponent: f32,
 }
 
 #[repr(C)]

@@ -54,6 +54,9 @@ fn structs_are_those_of_the_header() {
         keep_user prefix progress progress_user checkpoints n_hidden no_logits
         lookup draft count_ends batch });
     check!(t, tft_sampler { temperature top_k top_p min_p repeat_penalty repeat_last seed grammar
-        reserved });
+        more mirostat_mu min_tokens reserved });
+    check!(t, tft_sampler_more { size dry_multiplier dry_base dry_allowed_length dry_last
+        dry_breakers n_dry_breakers xtc_probability xtc_threshold typical_p top_n_sigma mirostat_tau
+        mirostat_eta dynatemp_range dynatemp_exponent });
     check!(t, tft_choice { id logprob });
 }
