@@ -22,10 +22,7 @@ struct choice {
 };
 
 /* A random number in [0, 1). */
-static double draw(uint64_t *state)
-{
-    return (double)(tft_splitmix64(state) >> 11) * 0x1p-53;
-}
+static double draw(uint64_t *state) { return (double)(tft_splitmix64(state) >> 11) * 0x1p-53; }
 
 float tft_inverse(float temperature)
 {

@@ -8,7 +8,7 @@
 /* The end of the text, read backwards: newest[-i] is token i of it. */
 struct end {
     const int32_t *newest;
-    uint32_t n;                  /* tokens before a breaker, at most TFT_DRY_MOST */
+    uint32_t n;                   /* tokens before a breaker, at most TFT_DRY_MOST */
     uint32_t match[TFT_DRY_MOST]; /* [n] how many tokens from i on are those from 0 on */
 };
 
