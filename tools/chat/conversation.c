@@ -36,6 +36,7 @@ static int generate(struct conversation *c, struct conversation_answer *a)
                           .user = c,
                           .in_line = c->print,
                           .n = a->n_tokens,
+                          .loops = c->stop_loops ? &c->loops : NULL,
                           .most = c->n_tokens < 0 ? SIZE_MAX : (size_t)c->n_tokens};
     int status = form_generate(&c->form, &c->sampler, c->x.s, &t);
     a->n_tokens = (uint32_t)t.n;
@@ -90,6 +91,9 @@ static int answer_from(struct conversation *c, struct conversation_answer *a,
     a->state = (struct tft_text){.started = p->text_goes_on};
     if (form_begin(&c->form, p->ids, p->n, thinks) != CLI_OK)
         return CLI_FAILED;
+    thinking_begin(&c->form.thinking, c->x.m, c->think_budget, p->in_thought);
+    c->loops = (struct loops){0};
+    c->sampler.min_tokens = c->min_tokens;
     if (c->begin)
         c->begin(a->in_thought);
     while (room) {

@@ -11,7 +11,7 @@ struct conversation_answer {
     struct cli_text text; /* owned by the conversation, valid until it changes */
     struct tft_text state;
     bool in_thought;  /* the answer began after <think> */
-    const char *stop; /* "end", "length", "context", "interrupt" */
+    const char *stop; /* "end", "length", "loop", "context", "interrupt" */
     uint32_t n_tokens;
     double seconds;          /* spent on generating */
     size_t n_prompt, n_held; /* tokens of the prompt; how many the session need not compute */
@@ -34,7 +34,10 @@ struct conversation {
     struct context x; /* its fields up to `o` */
     struct conversation_tools tools;
     struct tft_sampler sampler;
-    int32_t n_tokens; /* most tokens for a message, with its calls; -1: no limit */
+    uint32_t min_tokens;  /* sampler.min_tokens at the beginning of an answer */
+    int32_t n_tokens;     /* most tokens for a message, with its calls; -1: no limit */
+    int32_t think_budget; /* most tokens of thoughts of an answer; -1: no limit */
+    bool stop_loops;      /* an answer that repeats itself ends */
     /* Called before an answer. in_thought: the template has written <think> already. NULL: not
        called. */
     void (*begin)(bool in_thought);
@@ -45,6 +48,7 @@ struct conversation {
     bool (*end)(void);
 
     struct form form;                /* the form of each answer */
+    struct loops loops;              /* of the answer */
     struct reader reader;            /* of an answer, if there are tools */
     struct cli_text shown;           /* the printed part of the answer */
     int calls;                       /* the choice of the form; -1: the form has no calls */

@@ -148,6 +148,16 @@ extern struct cli_sampling_options {
     uint32_t top_k;
     int32_t repeat_last; /* 0: a penalty is for no token; -1: for all */
     uint64_t seed; /* CLI_ANY_SEED until cli_sampler takes one from the clock */
+    float typical_p, top_n_sigma, xtc_probability, xtc_threshold;
+    float dynatemp_range, dynatemp_exponent;
+    int mirostat; /* 0: off, 1: mirostat 2 */
+    float mirostat_tau, mirostat_eta;
+    float dry_multiplier, dry_base;
+    uint32_t dry_allowed_length;
+    int32_t dry_last; /* 0: DRY is off; -1: all of the context */
+    struct cli_texts dry_breakers;
+    uint32_t min_tokens;
+    bool ignore_eos;
 } cli_sampling_options;
 #define CLI_ANY_SEED UINT64_MAX
 extern const struct cli_option cli_sampling_option_list[];
@@ -195,9 +205,24 @@ const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n);
 uint64_t cli_random_seed(void);
 
 /* The sampler of the options. If no seed is given, cli_sampler sets a random one in the options;
-   cli_sampler_given leaves CLI_ANY_SEED. */
+   cli_sampler_given leaves CLI_ANY_SEED. Call cli_open_sampling before, once, for the breakers of
+   DRY: it returns CLI_OK or CLI_FAILED. */
 struct tft_sampler cli_sampler(void);
 struct tft_sampler cli_sampler_given(void);
+int cli_open_sampling(const struct tft_model *m);
+void cli_close_sampling(void);
+
+/* Its further settings, also those that are off; and whether one of `o` is on. */
+struct tft_sampler_more cli_sampler_more(void);
+bool cli_has_more(const struct tft_sampler_more *o);
+
+/* Breakers of DRY: finds the tokens that have one of the texts in their own, or else the last token
+   of the text. The caller frees *ids: [*n] in ascending order. Returns false if memory is short. */
+bool cli_breakers(const struct tft_model *m, const char *const *texts, size_t n_texts,
+                  int32_t **ids, uint32_t *n);
+
+/* The breakers of the options: [*n] texts. */
+const char *const *cli_breaker_texts(size_t *n);
 
 /* An upper bound for the tokens of len bytes. A token takes at least one byte, except BOS and the
    spaces that some vocabularies put before and after special tokens. */

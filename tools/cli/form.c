@@ -215,6 +215,23 @@ static size_t forced(struct form *f, int32_t *ids, size_t most)
     return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;
 }
 
+/* The tokens that end thoughts, if the budget is spent. */
+static size_t end_thoughts(struct form *f, int32_t *ids)
+{
+    size_t n = thinking_forced(&f->thinking, ids);
+    if (n && f->grammar && f->phase == FORM_THINKING)
+        f->phase = FORM_CLOSED;
+    f->outside = n > 0;
+    return n;
+}
+
+/* Counts forced tokens for the sampler. */
+static void count(struct tft_sampler *z, size_t n)
+{
+    if (z->min_tokens < UINT32_MAX)
+        z->min_tokens -= n < z->min_tokens ? (uint32_t)n : z->min_tokens;
+}
+
 const char *form_error(const struct tft_session *s)
 {
     const struct tft_error *err = tft_session_error(s);
@@ -232,19 +249,26 @@ bool form_is_done(const struct form *f)
 int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
               size_t *n)
 {
+    size_t come = 0; /* tokens that the sampler has counted */
     *n = 0;
     f->outside = false;
     if (form_is_done(f))
         return 0;
-    *n = forced(f, ids, FORM_MOST);
-    if (*n)
-        return 1;
-    *ids = sample(f, z, s);
-    if (*ids < 0)
-        return -1;
-    if (tft_token_ends(f->m, *ids))
-        return 0;
-    *n = 1 + forced(f, ids + 1, FORM_MOST - 1);
+    *n = end_thoughts(f, ids);
+    if (!*n)
+        *n = forced(f, ids, FORM_MOST);
+    if (!*n) {
+        *ids = sample(f, z, s);
+        if (*ids < 0)
+            return -1;
+        if (tft_token_ends(f->m, *ids))
+            return 0;
+        *n = 1 + forced(f, ids + 1, FORM_MOST - 1);
+        come = 1;
+    }
+    for (size_t i = 0; i < *n; i++)
+        thinking_take(&f->thinking, ids[i]);
+    count(z, *n - come);
     return 1;
 }
 
@@ -269,6 +293,8 @@ int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s, 
             written = t->put(t->user, f->outside && !i ? -1 : ids[i], piece, len);
             if (++t->n == t->most)
                 t->stop = "length";
+            else if (t->loops && loops_take(t->loops, ids[i]))
+                t->stop = "loop";
         }
         if (written && more > 0 && !t->stop && !form_is_done(f))
             status = tft_prefill(s, ids, n); /* not if !written: errno has the reason */

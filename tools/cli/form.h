@@ -6,6 +6,8 @@
 #define FORM_H
 
 #include "cli.h"
+#include "loops.h"
+#include "thinking.h"
 
 extern const struct cli_option form_option_list[];
 
@@ -23,8 +25,9 @@ struct form {
         FORM_THINKING, /* until </think> */
         FORM_CLOSED,   /* after </think>: white space may come before the form */
     } phase;
-    const float *logits; /* [n_vocab] tokens are chosen from these; NULL: from the session's */
-    bool outside;        /* the last sampled token is outside the form */
+    const float *logits;      /* [n_vocab] tokens are chosen from these; NULL: from the session's */
+    bool outside;             /* the last sampled token is outside the form */
+    struct thinking thinking; /* the budget of thoughts; all zero: there is none */
 };
 
 /* Checks the options without a model. Returns CLI_OK or CLI_USAGE. */
@@ -49,7 +52,8 @@ int form_replace(struct form *f, const char *where, const char *gbnf, size_t n);
 int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
 
 /* Chooses the next token from the session's logits, as by tft_sample, within the form, with the
-   forced tokens before or after it: ids[*n]. f->outside: the first one is of the thoughts. Returns
+   forced tokens before or after it: ids[*n]. Tokens that end thoughts of the budget are forced
+   too. f->outside: the first one is of the thoughts. Returns
    1; 0: the text is complete, without further tokens; -1: no token can come, and form_error has the
    reason. */
 enum { FORM_MOST = 256 };
@@ -68,9 +72,10 @@ struct form_text {
        the thoughts before it. Returns false, with errno, if the text cannot be written. */
     bool (*put)(void *user, int32_t id, const char *p, size_t n);
     void *user;
-    bool in_line;     /* the text is on the terminal's line: an error message begins another */
-    size_t n, most;   /* tokens so far, and the number at which to stop, or SIZE_MAX */
-    const char *stop; /* "end", "length", "interrupt"; NULL: not yet */
+    bool in_line;        /* the text is on the terminal's line: an error message begins another */
+    size_t n, most;      /* tokens so far, and the number at which to stop, or SIZE_MAX */
+    struct loops *loops; /* a loop stops the text; NULL: it does not */
+    const char *stop;    /* "end", "length", "loop", "interrupt"; NULL: not yet */
 };
 
 /* Generates from the session's logits until the text stops, or until the session is full: t->stop

@@ -1,20 +1,14 @@
-/* The options that several commands have for models, sessions and sampling, and functions that open
-   them. */
+/* The options that several commands have for models and sessions, and functions that open them. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/splitmix64.h"
 #include "verbose.h"
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options = {.lookup = 14};
-struct cli_sampling_options cli_sampling_options = {
-    .temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .repeat_last = 64, .seed = CLI_ANY_SEED};
 
 const struct cli_option cli_tokenizer_option_list[] = {
     {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
@@ -84,25 +78,6 @@ const struct cli_option cli_lookup_option_list[] = {
     {0, "draft", CLI_TEXT, &cli_session_options.draft, "MODEL",
      "guess next tokens with MODEL too, a smaller model with the same vocabulary; mtp: with the "
      "block of the model's own file that predicts further tokens"},
-    {0},
-};
-
-const struct cli_option cli_sampling_option_list[] = {
-    {0, "temp", CLI_REAL, &cli_sampling_options.temperature, "T",
-     "temperature; 0 always takes the most likely token"},
-    {0, "top-k", CLI_NUMBER, &cli_sampling_options.top_k, "K",
-     "choose among the K most likely tokens; 0: among all (default all)"},
-    {0, "top-p", CLI_SHARE, &cli_sampling_options.top_p, "P",
-     "choose among the most likely tokens that together have the probability P; 0 always takes the "
-     "most likely, 1 chooses among all"},
-    {0, "min-p", CLI_SHARE, &cli_sampling_options.min_p, "P",
-     "choose among tokens at least P times as likely as the most likely one"},
-    {0, "repeat-penalty", CLI_REAL, &cli_sampling_options.repeat_penalty, "R",
-     "divide the logits of recent tokens by R (default off)"},
-    {0, "repeat-last", CLI_LIMIT, &cli_sampling_options.repeat_last, "N",
-     "count the last N tokens as recent; 0: none, -1: all of the context"},
-    {'s', "seed", CLI_SEED, &cli_sampling_options.seed, "N",
-     "seed of the random generator; the same seed gives the same text (default from the clock)"},
     {0},
 };
 
@@ -355,36 +330,6 @@ const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n)
 {
     const char *name = cli_session_options.prefix;
     return !name ? tft_prefix_best(m, ids, n) : strcmp(name, "main") == 0 ? NULL : name;
-}
-
-uint64_t cli_random_seed(void)
-{
-    static uint64_t state;
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    state ^= (uint64_t)t.tv_sec * 1000000007 + (uint64_t)t.tv_nsec;
-    return tft_splitmix64(&state) % 1000000; /* short enough for a user to type it again */
-}
-
-struct tft_sampler cli_sampler(void)
-{
-    if (cli_sampling_options.seed == CLI_ANY_SEED)
-        cli_sampling_options.seed = cli_random_seed();
-    return cli_sampler_given();
-}
-
-struct tft_sampler cli_sampler_given(void)
-{
-    const struct cli_sampling_options *o = &cli_sampling_options;
-    return (struct tft_sampler){
-        .temperature = o->temperature,
-        .top_k = (int32_t)o->top_k,
-        .top_p = o->top_p > 0 ? o->top_p : FLT_MIN, /* in a sampler, 0 stands for all */
-        .min_p = o->min_p,
-        .repeat_penalty = o->repeat_last ? o->repeat_penalty : 0,
-        .repeat_last = o->repeat_last < 0 ? INT32_MAX : o->repeat_last,
-        .seed = o->seed,
-    };
 }
 
 size_t cli_most_tokens(size_t len) { return 2 * len + 2; }

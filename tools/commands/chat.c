@@ -15,18 +15,24 @@
 
 static struct {
     const char *prompt, *system;
-    int32_t n_tokens;
+    int32_t n_tokens, think;
+    int stop_loops;
     bool no_think, no_history, json;
     const char *tools, *tool_choice;
     uint32_t tool_calls;
     bool yes;
-} opt = {.n_tokens = -1, .tool_calls = 8};
+} opt = {.n_tokens = -1, .think = -1, .stop_loops = 1, .tool_calls = 8};
 
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "send this message, print the answer and exit"},
     {0, "system", CLI_TEXT, &opt.system, "TEXT", "system message: how the model should behave"},
     {0, "no-think", CLI_FLAG, &opt.no_think, NULL,
      "answer without thinking first, if the template knows enable_thinking"},
+    {0, "think", CLI_LIMIT, &opt.think, "N",
+     "end thoughts after N tokens: write </think>, and let the answer follow; 0: as --no-think, if "
+     "the template knows enable_thinking (default no limit)"},
+    {0, "stop-loops", CLI_WORD, &opt.stop_loops, "off|on",
+     "on: end an answer when the same 8 to 256 tokens come four times in a row"},
     {'n', "tokens", CLI_LIMIT, &opt.n_tokens, "N",
      "stop an answer after N tokens; 0: generate nothing (default when the model ends it)"},
     {0, "no-history", CLI_FLAG, &opt.no_history, NULL,
@@ -70,8 +76,14 @@ static void print_calls(const struct messages *m)
 static bool finish(const struct conversation *c)
 {
     const struct conversation_answer *a = &c->last;
+    if (!opt.json && !cli_put("\n", 1))
+        return false;
+    if (strcmp(a->stop, "loop") == 0)
+        fputs("tuffet: the answer ends here, since it repeats itself; --stop-loops off lets it go "
+              "on\n",
+              stderr);
     if (!opt.json)
-        return cli_put("\n", 1);
+        return true;
     printf("{\"role\":\"assistant\",\"content\":");
     cli_json_string(stdout, a->text.p, a->text.n);
     if (opt.tools)
@@ -195,13 +207,18 @@ static int converse_with(struct tft_model *m, const char *path)
     struct calls calls = {.tools = &tools, .yes = opt.yes, .in = &in};
     struct conversation c = {
         .x = {.m = m, .format = template_choose(m, path, opt.tools), .o.no_think = opt.no_think},
-        .sampler = cli_sampler(),
         .n_tokens = opt.n_tokens,
+        .think_budget = opt.think,
+        .stop_loops = opt.stop_loops,
         .begin = opt.json ? NULL : display_begin,
         .print = opt.json ? NULL : display_print,
         .end = opt.json ? NULL : end_line,
     };
-    int status = c.x.format ? CLI_OK : CLI_FAILED;
+    int status = c.x.format ? cli_open_sampling(m) : CLI_FAILED;
+    c.sampler = cli_sampler();
+    c.min_tokens = c.sampler.min_tokens;
+    if (status == CLI_OK && !opt.think && template_thinks(c.x.format))
+        c.x.o.no_think = true;
     if (status == CLI_OK && opt.no_think && !template_thinks(c.x.format))
         status = cli_fail("--no-think: the chat template %s does not use enable_thinking",
                           template_name(c.x.format));
@@ -219,6 +236,7 @@ static int converse_with(struct tft_model *m, const char *path)
     conversation_close(&c);
     calls_close(&calls);
     tools_close(&tools);
+    cli_close_sampling();
     return status;
 }
 

@@ -11,9 +11,10 @@
 
 static struct {
     const char *prompt, *file, *cache;
-    int32_t n_tokens;
+    int32_t n_tokens, think;
     bool json, special, echo, slide;
-} opt = {.n_tokens = -1};
+    int stop_loops;
+} opt = {.n_tokens = -1, .think = -1};
 
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "continue this text"},
@@ -24,6 +25,10 @@ static const struct cli_option options[] = {
      "reuse the part of the prompt that FILE holds, and save the computed prompt in FILE"},
     {'n', "tokens", CLI_LIMIT, &opt.n_tokens, "N",
      "stop after N tokens; 0: generate nothing (default when the model ends the text)"},
+    {0, "think", CLI_LIMIT, &opt.think, "N",
+     "end thoughts after N tokens: write </think>, and let the text go on (default no limit)"},
+    {0, "stop-loops", CLI_WORD, &opt.stop_loops, "off|on",
+     "on: stop when the same 8 to 256 tokens come four times in a row"},
     {0, "slide", CLI_FLAG, &opt.slide, NULL,
      "drop the oldest tokens except the first when the context is full, and go on"},
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
@@ -45,7 +50,7 @@ static bool put(struct cli_text *t, const char *p, size_t n)
 
 struct completion {
     struct cli_text text; /* with --json */
-    const char *stop;     /* "end", "length", "context", "interrupt" */
+    const char *stop;     /* "end", "length", "loop", "context", "interrupt" */
     size_t n_prompt, n;   /* tokens */
     size_t held, cached;  /* tokens of the prompt that are in the prefix, in the prompt cache */
     uint64_t guessed;     /* accepted draft tokens among the n */
@@ -70,12 +75,14 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
                     struct tft_text *state, struct completion *c)
 {
     struct tft_sampler sampler = cli_sampler();
+    struct loops loops = {0};
     char piece[TFT_TEXT_MAX];
     uint64_t start = cli_ns();
     struct form_text t = {.text = state,
                           .put = put_next,
                           .user = c,
                           .in_line = !opt.json,
+                          .loops = opt.stop_loops ? &loops : NULL,
                           .most = opt.n_tokens < 0 ? SIZE_MAX : (size_t)opt.n_tokens};
     int status = form_generate(form, &sampler, s, &t);
     c->n = t.n;
@@ -204,6 +211,7 @@ static int complete(const struct tft_model *m, struct form *form, const int32_t 
         status = cli_fail("standard output: %s", strerror(errno));
     if (status == CLI_OK)
         status = form_begin(form, NULL, 0, false);
+    thinking_begin(&form->thinking, m, opt.think, thinking_ends(prompt, len));
     if (status == CLI_OK)
         status = generate(m, s, form, &state, &c);
     if (status == CLI_OK)
@@ -233,6 +241,8 @@ static int run(const char *path)
         status = cli_open_draft(m);
     if (status == CLI_OK)
         status = form_open(&form, m);
+    if (status == CLI_OK)
+        status = cli_open_sampling(m);
     if (status == CLI_OK) {
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
         status = ids ? complete(m, &form, ids, n, prompt, len) : CLI_FAILED;
@@ -240,6 +250,7 @@ static int run(const char *path)
     form_close(&form);
     free(ids);
     free(prompt);
+    cli_close_sampling();
     cli_close_draft();
     tft_model_close(m);
     return status;

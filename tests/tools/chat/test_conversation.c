@@ -41,7 +41,8 @@ static void begin(struct conversation *c, const struct toy *toy, const char *kv,
     cli_session_options.kv = kv;
     *c = (struct conversation){.x = {.m = m, .format = template_choose(m, path, false)},
                                .sampler = {.temperature = 1, .seed = 7},
-                               .n_tokens = 24};
+                               .n_tokens = 24,
+                               .think_budget = -1};
     assert_non_null(c->x.format);
     assert_int_equal(conversation_open(c, system, path), CLI_OK);
 }
