@@ -248,7 +248,8 @@ class Serve(Case):
                 {"grammar": "root ::= ("}]]
             for body in bad:
                 fails(400, "invalid_request_error", body=body)
-            fails(501, "not_supported_error", body={"messages": HELLO, "typical_p": 0.5})
+            fails(501, "not_supported_error", body={"messages": HELLO, "tfs_z": 0.5})
+            fails(501, "not_supported_error", body={"messages": HELLO, "mirostat": 1})
             for kind in ["\u00e9" * 300, "x" + "\u00e9" * 300]: # the message is cut
                 parts = [{"role": "user", "content": [{"type": kind, "text": 1}]}]
                 self.assertIn(kind[:50], fails(400, "invalid_request_error",

@@ -33,6 +33,7 @@ void job_free(struct job *j)
     free(j->answer.tag.p);
     free(j->answer.held.p);
     bias_free(&j->bias);
+    steps_free(&j->steps);
     texts_free(j->texts);
     free(j->ids);
     free(j->end);

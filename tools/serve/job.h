@@ -10,6 +10,7 @@
 
 #include "bias.h"
 #include "chat/tuffet_chat.h"
+#include "steps.h"
 #include "texts.h"
 #include "tools/cli/form.h"
 
@@ -70,7 +71,9 @@ struct job {
     int logprobs;      /* ITEM_TOKEN is wanted, with this many of the most likely tokens; -1: no */
     bool of_prompt;    /* and first for each token of the prompt but the first */
     struct tft_sampler sampler;
+    struct steps steps; /* sampler.more is in it */
     struct bias bias;
+    bool stop_loops; /* a loop ends the answer */
     int64_t most; /* tokens; -1: as many as there is room for */
     struct shape *shape; /* the form that is wanted; NULL: any text. One owner of it */
     bool thinks;         /* the answer may begin with thoughts, before its form */
@@ -86,6 +89,7 @@ struct job {
 
     /* Results, to be read after ITEM_END. */
     const char *finish; /* "stop", "length", "tool_calls", "cancelled"; NULL: see error */
+    bool looped;        /* finish is "length" because of a loop */
     char error[256];
     bool refused; /* the error is one of the request, in its form */
     size_t n_cached, n_tokens; /* cached tokens of the prompt; tokens of the answer */
@@ -93,6 +97,7 @@ struct job {
 
     /* The engine's. */
     struct answer answer;
+    struct loops loops;
     uint64_t start;
     struct slot *slot; /* while it has one */
     struct item *end;  /* ITEM_END, allocated with the job: it comes even if memory is short */

@@ -149,6 +149,18 @@ void native_props(struct exchange *x)
                   "top_k", (int)z->top_k, "top_p", (double)z->top_p, "min_p", (double)z->min_p,
                   "repeat_penalty", z->repeat_penalty > 0 ? (double)z->repeat_penalty : 1,
                   "repeat_last_n", (int)z->repeat_last, "n_predict", -1, "max_tokens", -1);
+    json_t *steps = json_pack(
+        "{s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:f, s:I, s:b}",
+        "dry_multiplier", (double)z->dry_multiplier, "dry_base", (double)z->dry_base,
+        "dry_allowed_length", (json_int_t)z->dry_allowed_length, "dry_penalty_last_n",
+        (json_int_t)z->dry_last, "xtc_probability", (double)z->xtc_probability, "xtc_threshold",
+        (double)z->xtc_threshold, "typical_p", (double)z->typical_p, "top_n_sigma",
+        (double)z->top_n_sigma, "mirostat", z->mirostat ? 2 : 0, "mirostat_tau",
+        (double)z->mirostat_tau, "mirostat_eta", (double)z->mirostat_eta, "dynatemp_range",
+        (double)z->dynatemp_range, "dynatemp_exponent", (double)z->dynatemp_exponent, "min_tokens",
+        (json_int_t)z->min_tokens, "ignore_eos", z->ignore_eos);
+    json_object_update(params, steps);
+    json_decref(steps);
     json_t *each =
         json_pack("{s:I, s:o}", "n_ctx", (json_int_t)engine_capacity(s->engine), "params", params);
     json_t *all = json_pack(

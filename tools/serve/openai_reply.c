@@ -99,6 +99,8 @@ static void send_choice(struct call *c, struct choice *k, const char *member, js
     json_t *one = json_pack("{s:i,s:o,s:o,s:s?}", "index", (int)(k - c->choice), member, body,
                             "logprobs", logprobs_take(c->server->m, &k->logprobs, shown_of(c, k)),
                             "finish_reason", finish);
+    if (finish && k->looped)
+        json_object_set_new(one, "tuffet_stop", json_string("loop"));
     json_t *part = frame(c, json_pack("[o]", one));
     if (c->usage)
         json_object_set_new(part, "usage", json_null());
@@ -223,7 +225,7 @@ static json_t *mark(const struct choice *k)
     return k->logprobs.kept.n ? json_string("") : json_null();
 }
 
-static json_t *whole_choice(struct call *c, struct choice *k)
+static json_t *text_or_message(struct call *c, struct choice *k)
 {
     struct cli_text all = {0};
     int index = (int)(k - c->choice);
@@ -245,6 +247,14 @@ static json_t *whole_choice(struct call *c, struct choice *k)
         json_object_set(message, "tool_calls", k->calls);
     return json_pack("{s:i,s:o,s:o,s:s}", "index", index, "message", message, "logprobs",
                      mark(k), "finish_reason", k->finish);
+}
+
+static json_t *whole_choice(struct call *c, struct choice *k)
+{
+    json_t *one = text_or_message(c, k);
+    if (k->looped)
+        json_object_set_new(one, "tuffet_stop", json_string("loop"));
+    return one;
 }
 
 /* Writes the reply with the log-probabilities; false: out of memory. */
@@ -317,6 +327,7 @@ static void end_choice(struct call *c, struct choice *k)
 {
     struct job *j = k->job;
     k->finish = j->finish;
+    k->looped = j->looped;
     c->n_left--;
     c->n_tokens += j->n_tokens;
     c->n_cached += k->first ? j->n_cached : 0;

@@ -18,6 +18,7 @@ struct choice {
     bool first;               /* of its prompt */
     bool begun;
     const char *finish;
+    bool looped; /* as job->looped */
 };
 
 /* A request in progress, and the results of its jobs. */

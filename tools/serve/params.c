@@ -9,6 +9,7 @@ struct params params_default(void)
     return (struct params){.sampler = cli_sampler_given(),
                            .any_seed = cli_sampling_options.seed == CLI_ANY_SEED,
                            .most = -1,
+                           .think_budget = -1,
                            .logprobs = -1};
 }
 
@@ -83,7 +84,29 @@ static void read_variables(struct fields *f)
     json_decref(all);
 }
 
-void params_free(struct params *p) { bias_free(&p->bias); }
+void params_free(struct params *p)
+{
+    bias_free(&p->bias);
+    steps_free(&p->steps);
+}
+
+int32_t params_think_budget(struct fields *f)
+{
+    int64_t n = field_integer(f, "reasoning_budget", -1, INT32_MAX, -1),
+            same = field_integer(f, "thinking_budget_tokens", -1, INT32_MAX, n);
+    if (field(f, "reasoning_budget") && same != n)
+        fields_fail(f, "reasoning_budget and thinking_budget_tokens differ: send one of them");
+    return (int32_t)same;
+}
+
+/* How many tokens come before one that ends the answer. */
+static void read_least(struct tft_sampler *z, struct fields *f)
+{
+    int64_t least = z->min_tokens < UINT32_MAX ? z->min_tokens : 0;
+    least = field_integer(f, "min_tokens", 0, INT32_MAX, least);
+    bool ignores = field_flag(f, "ignore_eos", z->min_tokens == UINT32_MAX);
+    z->min_tokens = ignores ? UINT32_MAX : (uint32_t)least;
+}
 
 void params_read(struct params *p, struct fields *f, const struct tft_model *m)
 {
@@ -99,6 +122,10 @@ void params_read(struct params *p, struct fields *f, const struct tft_model *m)
         p->any_seed = seed == -1; /* llama.cpp's "any" */
         z->seed = (uint64_t)seed;
     }
+    read_least(z, f);
+    steps_read(&p->steps, f, m);
+    p->think_budget = params_think_budget(f);
+    p->stop_loops = field_flag(f, "stop_loops", false);
     read_stops(p, f);
     bias_read(&p->bias, f, m);
     p->most = read_most(f, p->most);
@@ -110,9 +137,10 @@ bool params_put(const struct params *p, struct job *j, size_t i)
     j->sampler = p->sampler;
     j->sampler.seed = (p->any_seed ? cli_random_seed() : p->sampler.seed) + i;
     j->most = p->most;
+    j->stop_loops = p->stop_loops;
     j->logprobs = p->logprobs;
     for (size_t k = 0; k < p->n_stop; k++)
         if (!(j->stop[k] = strdup(p->stop[k])))
             return false;
-    return bias_copy(&j->bias, &p->bias);
+    return bias_copy(&j->bias, &p->bias) && steps_copy(&j->steps, &p->steps, &j->sampler);
 }

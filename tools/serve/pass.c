@@ -86,7 +86,8 @@ static void choose(struct engine *e, struct slot *s)
                 engine_complete(e, j, "stop");
             return;
         }
-        if ((int64_t)j->n_tokens == j->most) {
+        j->looped = j->stop_loops && loops_take(&j->loops, s->next[i]);
+        if ((int64_t)j->n_tokens == j->most || j->looped) {
             engine_complete(e, j, "length");
             return;
         }

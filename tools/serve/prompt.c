@@ -326,6 +326,8 @@ static char *template_input(struct fields *f, const json_t *messages, bool *thin
         json_object_set_new(in, "add_generation_prompt", json_false());
     if (tools)
         json_object_set(in, "tools", (json_t *)(uintptr_t)tools);
+    if (!params_think_budget(f) && !json_object_get(in, "enable_thinking"))
+        json_object_set_new(in, "enable_thinking", json_false());
     *thinks = !json_is_false(json_object_get(in, "enable_thinking"));
     char *text = json_dumps(in, 0);
     json_decref(in);

@@ -176,6 +176,7 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
     j->plain = plain || (r->prompt.goes_on && !r->prompt.in_thought);
     j->lead = !plain && !r->prompt.goes_on && template_lead(r->prompt.template, " ", 1);
     j->client = x->client;
+    thinking_begin(&j->form.thinking, s->m, r->p.think_budget, r->prompt.in_thought);
     put_form(r, j);
     return j;
 }

@@ -17,16 +17,16 @@ static int status(const char *members, enum api api)
 static void values_without_effect(void **state)
 {
     (void)state;
-    assert_int_equal(status("{\"min_tokens\": 1}", API_TEXT), 501);
-    assert_int_equal(status("{\"min_tokens\": 0.0, \"ignore_eos\": false}", API_TEXT), 200);
-    assert_int_equal(status("{\"ignore_eos\": null, \"suffix\": \"\"}", API_TEXT), 200);
+    assert_int_equal(status("{\"top_a\": 1}", API_TEXT), 501);
+    assert_int_equal(status("{\"top_a\": 0.0, \"grammar_lazy\": false}", API_TEXT), 200);
+    assert_int_equal(status("{\"grammar_lazy\": null, \"suffix\": \"\"}", API_TEXT), 200);
     assert_int_equal(status("{\"suffix\": \"x\"}", API_CHAT), 501);
     assert_int_equal(status("{\"suffix\": \"x\"}", API_TEXT), 200);
-    assert_int_equal(status("{\"typical_p\": 1}", API_NATIVE), 200);
-    assert_int_equal(status("{\"typical_p\": 1.0}", API_NATIVE), 200);
-    assert_int_equal(status("{\"typical_p\": 0}", API_NATIVE), 501);
-    assert_int_equal(status("{\"typical_p\": \"1\"}", API_NATIVE), 501);
-    assert_int_equal(status("{\"top_n_sigma\": -1}", API_NATIVE), 200);
+    assert_int_equal(status("{\"tfs_z\": 1}", API_NATIVE), 200);
+    assert_int_equal(status("{\"tfs_z\": 1.0}", API_NATIVE), 200);
+    assert_int_equal(status("{\"tfs_z\": 0}", API_NATIVE), 501);
+    assert_int_equal(status("{\"tfs_z\": \"1\"}", API_NATIVE), 501);
+    assert_int_equal(status("{\"t_max_predict_ms\": -1}", API_NATIVE), 200);
     assert_int_equal(status("{\"modalities\": [\"text\"]}", API_CHAT), 200);
     assert_int_equal(status("{\"modalities\": [\"text\", \"audio\"]}", API_CHAT), 501);
     assert_int_equal(status("{\"prompt_logprobs\": 0}", API_TEXT), 501);
