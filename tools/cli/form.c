@@ -215,11 +215,11 @@ static size_t forced(struct form *f, int32_t *ids, size_t most)
     return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;
 }
 
-/* The tokens that end thoughts, if the budget is spent. */
+/* The tokens that end thoughts, if the budget is spent. A form that has begun has no thoughts. */
 static size_t end_thoughts(struct form *f, int32_t *ids)
 {
-    size_t n = thinking_forced(&f->thinking, ids);
-    if (n && f->grammar && f->phase == FORM_THINKING)
+    size_t n = f->grammar && f->phase != FORM_THINKING ? 0 : thinking_forced(&f->thinking, ids);
+    if (n && f->grammar)
         f->phase = FORM_CLOSED;
     f->outside = n > 0;
     return n;

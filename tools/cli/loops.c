@@ -13,5 +13,5 @@ bool loops_take(struct loops *l, int32_t id)
             found |= filled >= LOOPS_TIMES * span && fills < LOOPS_TIMES * span;
     }
     l->last[l->n++ % LOOPS_MOST] = id;
-    return found || fills >= LOOPS_MOST;
+    return found || fills >= LOOPS_FILL;
 }

@@ -1,7 +1,7 @@
 /*
  * Finds loops in an answer: the same span of 8 to 256 tokens four times over, at its end. A model
  * that has begun a loop rarely leaves it. Rules of dashes, indents and rows of zeros are no loops:
- * a span of fewer than 8 tokens counts once it fills 256 tokens.
+ * a span of fewer than 8 tokens counts once it fills 128 tokens.
  */
 #ifndef LOOPS_H
 #define LOOPS_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LOOPS_LEAST = 8, LOOPS_MOST = 256, LOOPS_TIMES = 4 };
+enum { LOOPS_LEAST = 8, LOOPS_MOST = 256, LOOPS_TIMES = 4, LOOPS_FILL = 128 };
 
 /* Starts from all zero. */
 struct loops {

@@ -28,7 +28,7 @@ static bool is_short(const int32_t *ids, size_t n, size_t length)
 
 static bool ends_in_loop(const int32_t *ids, size_t n)
 {
-    if (is_short(ids, n, 256))
+    if (is_short(ids, n, 128))
         return true;
     for (size_t span = 8; span <= 256; span++)
         if (is_filled(ids, n, span, 4 * span) && !is_short(ids, n, 4 * span))
@@ -83,7 +83,7 @@ static void spans_of_all_lengths(void **state)
 {
     (void)state;
     for (size_t span = 1; span <= 256; span++)
-        assert_int_equal(found_after(span), span < 8 ? 256 : 4 * span);
+        assert_int_equal(found_after(span), span < 8 ? 128 : 4 * span);
     assert_int_equal(found_after(257), 4 * MOST);
 }
 
