@@ -216,12 +216,26 @@ static bool is_mark(const struct job *j, int32_t id)
     return j->answer.calls && !n && j->answer.at != ANSWER_THOUGHT;
 }
 
+/* The tag that a special token stands for, which has no text; NULL: none, or no tag counts here. */
+static const char *tag_of(const struct job *j, int32_t id)
+{
+    size_t n;
+    tft_token_text(j->form.m, id, false, &n);
+    return n || j->answer.at == ANSWER_TEXT ? NULL
+           : id == j->form.think            ? think
+           : id == j->form.think_end        ? think_end
+                                            : NULL;
+}
+
 bool answer_token(struct job *j, int32_t id)
 {
     struct answer *a = &j->answer;
     char piece[TFT_TEXT_MAX];
+    const char *tag = tag_of(j, id);
     take(j, piece, tft_text_push(&a->text, j->form.m, id, piece));
-    if (is_mark(j, id)) {
+    if (tag) {
+        take(j, tag, strlen(tag));
+    } else if (is_mark(j, id)) {
         release(j);
         a->at = ANSWER_TEXT;
         check(j, tft_chat_answer_token(a->calls, j->form.m, id));
