@@ -45,10 +45,12 @@ class Sampling(Case):
 
     def test_breakers(self):
         args = ["--dry-multiplier=2", "--dry-allowed-length=1", "--temp=0"]
-        texts = {self.story(*args, *more, n=300) for more in [
-            [], ["--dry-sequence-breaker=none"], ["--dry-sequence-breaker=e"],
-            ["--dry-sequence-breaker=e", "--dry-sequence-breaker=o"]]}
-        self.assertEqual(len(texts), 4)
+        every = [f"--dry-sequence-breaker={letter}" for letter in "aeioutnsrh.,"]
+        usual = [f"--dry-sequence-breaker={text}" for text in ["\n", ":", '"', "*"]]
+        none, default, same, some, most = (self.story(*args, *breakers, n=300) for breakers in [
+            ["--dry-sequence-breaker=none"], [], usual, every[:1], every])
+        self.assertEqual(default, same)
+        self.assertEqual(len({none, some, most}), 3)
 
     def test_the_text_does_not_end_early(self):
         args = ["run", SHIPPED, "-pOnce", "--temp=0"]
@@ -61,7 +63,7 @@ class Sampling(Case):
         self.assertEqual((endless["stop"], endless["tokens"]), ("length", 350))
 
     def test_each_answer_has_its_least_tokens(self):
-        toy = self.toy(template=PLAIN, uniform=1)
+        toy = self.toy(template="{% for m in messages %}{{ m.content }}\n{% endfor %}", uniform=1)
         said = self.tuffet("chat", toy, "-n6", "--min-tokens=6", "--json", "-s1",
                            stdin=b"a\nb\nc\n").splitlines()
         self.assertEqual(len(said), 3)
@@ -91,7 +93,8 @@ class Sampling(Case):
             self.assertLess(said["tokens"], 30)
 
     def test_no_thoughts(self):
-        thinks = self.toy(endless=1, template=PLAIN + "{% if enable_thinking is defined %}n{% endif %}")
+        thinks = self.toy(endless=1,
+                          template=PLAIN + "{% if enable_thinking is defined %}n{% endif %}")
         args = ["chat", thinks, "-phello", "-s1", "-n9"]
         none = self.tuffet(*args, "--no-think")
         self.assertEqual(self.tuffet(*args, "--think=0"), none)
@@ -105,14 +108,14 @@ class Sampling(Case):
         self.assertTrue(self.json(*args)["text"].startswith(said["text"]))
 
     def test_loops_of_a_chat(self):
-        toy = self.toy(template=PLAIN, endless=1, ctx=3000)
-        args = [*TUFFET, "chat", toy, "-phello", "--temp=0", "--json", "-n2500"]
-        done = subprocess.run(args, capture_output=True, timeout=PATIENCE)
-        self.assertIn(b'"stop":"loop"', done.stdout)
+        args = ["chat", self.toy(template=PLAIN, ctx=900), "-phello", "-s1",
+                "--regex=(0123456789){60}", "--json"]
+        done = subprocess.run([*TUFFET, *args], capture_output=True, timeout=PATIENCE)
+        self.assertIn(b'"stop":"loop","tokens":40,', done.stdout)
         self.assertRegex(done.stderr, rb"\Atuffet: the answer ends here, since it repeats itself")
         self.assertEqual(done.stderr.count(b"\n"), 1)
-        said = self.json("chat", toy, "-phello", "--temp=0", "-n2500", "--stop-loops=off")
-        self.assertEqual((said["stop"], said["tokens"]), ("length", 2500))
+        said = self.json(*args[:-1], "--stop-loops=off")
+        self.assertEqual((said["stop"], said["content"]), ("end", "0123456789" * 60))
 
 
 if __name__ == "__main__":
