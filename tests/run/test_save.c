@@ -467,7 +467,8 @@ static void files_and_samplers(void **state)
     struct tft_session *s = session(m, (struct tft_session_opts){0}),
                        *t = session(m, (struct tft_session_opts){0});
     struct tft_sampler z = {.temperature = 0.7f, .top_k = 9, .top_p = 0.9f, .min_p = 0.01f,
-                            .repeat_penalty = 1.1f, .repeat_last = 20, .seed = 12345},
+                            .repeat_penalty = 1.1f, .repeat_last = 20, .mirostat_mu = 3.5f,
+                            .seed = 12345},
                        y = {0};
     struct tft_error err;
     const char *path = in_folder("a.session");

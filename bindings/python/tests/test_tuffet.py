@@ -228,6 +228,11 @@ class Sessions(Case):
         self.assertAlmostEqual(logprob, -total, places=4)
         self.assertEqual(session.logprob(best), logprob)
         self.assertEqual(session.sample(tuffet.Sampler()), best)
+        other = session.sample(tuffet.Sampler(1, seed=1, xtc_probability=1, xtc_threshold=1e-9))
+        self.assertNotEqual(other, best)
+        self.assertEqual(session.sample(tuffet.Sampler(1, seed=1, top_n_sigma=1e-3)), best)
+        with self.assertRaisesRegex(TypeError, "unknown arguments: size, xtc"):
+            tuffet.Sampler(xtc=1, size=1)
         session.decode(best)
         self.assertNotEqual(list(session.logits()), last)
         session.rewind(len(ids) - 1)
