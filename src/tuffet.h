@@ -1015,8 +1015,8 @@ TFT_API size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, siz
  *   9. top_p and min_p keep the first of these tokens, at least one: top_p keeps as few as have
  *      top_p * sum of the weights, min_p keeps weights of at least min_p times the first one's.
  *      `sum` becomes the sum of the weights kept.
- *  10. *XTC: a number from [0, 1) is drawn from the seed. If it is below xtc_probability, all tokens
- *      with at least xtc_threshold * sum of the weights are dropped but the last of them.
+ *  10. *XTC: a number from [0, 1) is drawn from the seed. If it is below xtc_probability, all
+ *      tokens with at least xtc_threshold * sum of the weights are dropped but the last of them.
  *  11. A number from [0, 1) is drawn from the seed, and multiplied by the sum of the weights kept.
  *      The token is the first at which the running sum of weights is above it. A token of weight
  *      0 is never drawn.

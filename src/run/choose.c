@@ -144,7 +144,7 @@ static void sum_up(struct choice *c)
         c->sum += (double)weight(c, i);
 }
 
-/* ------------------------------------------------------------------------------- step 8: typical */
+/* ------------------------------------------------------------------------------ step 8: typical */
 
 /* A token's surprise less the entropy. rest: ln of the sum of weights, less the entropy. */
 static double above(const struct choice *c, double rest, size_t rank)
@@ -177,7 +177,7 @@ static void keep_typical(struct choice *c)
     c->counted = true;
 }
 
-/* ------------------------------------------------------------------------ step 9: top-p and min-p */
+/* ---------------------------------------------------------------------- step 9: top-p and min-p */
 
 /* Keeps the tokens that top-p and min-p keep. Returns false if they depend on logits that are not
    known, or if an error of known->rest could change them. */
@@ -199,7 +199,7 @@ static bool keep_likeliest(struct choice *c)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------- step 10: XTC */
+/* --------------------------------------------------------------------------------- step 10: XTC */
 
 static void drop_top_choices(struct choice *c)
 {
@@ -211,7 +211,7 @@ static void drop_top_choices(struct choice *c)
         c->sum -= (double)weight(c, c->first++);
 }
 
-/* ----------------------------------------------------------------------------- step 11: the draw */
+/* ---------------------------------------------------------------------------- step 11: the draw */
 
 /* Returns the rank of the token. */
 static size_t draw_rank(const struct choice *c)
@@ -246,7 +246,7 @@ static size_t mirostat(struct choice *c)
     return rank;
 }
 
-/* ----------------------------------------------------------------------------------------- chain */
+/* ---------------------------------------------------------------------------------------- chain */
 
 static bool has_typical(const struct tft_sampler_more *o)
 {

@@ -31,8 +31,8 @@ void thinking_begin(struct thinking *t, const struct tft_model *m, int32_t budge
 /* Follows a token of the answer. */
 void thinking_take(struct thinking *t, int32_t id);
 
-/* Writes the tokens to force next to ids[THINKING_TAG], and returns how many: 0 if none are. Thoughts
-   do not end within a character or within the tag. */
+/* Writes the tokens to force next to ids[THINKING_TAG], and returns how many: 0 if none are.
+   Thoughts do not end within a character or within the tag. */
 size_t thinking_forced(const struct thinking *t, int32_t *ids);
 
 /* Whether a text ends in <think>, and perhaps white space. */

@@ -23,8 +23,8 @@ struct params {
 struct params params_default(void);
 
 /* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, the settings of steps.h,
-   seed, stop, biases and the lengths, by the names in all clients. Members that are variables of templates become members of
-   `chat_template_kwargs`. */
+   seed, stop, biases and the lengths, by the names in all clients. Members that are variables of
+   templates become members of `chat_template_kwargs`. */
 void params_read(struct params *p, struct fields *f, const struct tft_model *m);
 
 void params_free(struct params *p);
