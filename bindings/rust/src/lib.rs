@@ -27,7 +27,7 @@ pub mod sys;
 
 pub use error::{Error, Result, Status};
 pub use model::{Model, ModelInfo, ModelOptions, Tokenize, Weights};
-pub use sampler::{Grammar, GrammarKind, GrammarState, Sampler};
+pub use sampler::{Grammar, GrammarKind, GrammarState, More, Sampler};
 pub use session::{Generate, Session, SessionOptions};
 
 /// The version of the library, "0.1.0".

@@ -1,6 +1,6 @@
 use std::marker::PhantomData;
 use std::os::raw::c_uint;
-use std::ptr::{null, null_mut, NonNull};
+use std::ptr::{null_mut, NonNull};
 
 use crate::error::check;
 use crate::{sys, Error, Model, Result};
@@ -25,11 +25,74 @@ pub struct Sampler<'g> {
     pub seed: u64,
     /// Only its tokens may come, and it moves on with the one that is chosen.
     pub grammar: Option<GrammarState<'g>>,
+    /// Further steps.
+    pub more: More,
+    /// The state of mirostat, which changes it; 0: before the first token.
+    pub mirostat_mu: f32,
+    /// How many tokens must come before one that ends generation. Each chosen token lowers it.
+    pub min_tokens: u32,
+}
+
+/// Settings of further steps; `default()` switches all of them off. tuffet.h defines them.
+#[derive(Clone, Debug, Default)]
+pub struct More {
+    /// A penalty for tokens that would continue a repetition (DRY); 0: off.
+    pub dry_multiplier: f32,
+    /// 0: 1.75.
+    pub dry_base: f32,
+    /// 0: 2.
+    pub dry_allowed_length: u32,
+    /// How many of the newest tokens count; 0: all.
+    pub dry_last: u32,
+    /// Tokens that end repetitions, in ascending order.
+    pub dry_breakers: Vec<i32>,
+    /// How often the most likely tokens are dropped (XTC); 0: never.
+    pub xtc_probability: f32,
+    /// 0: 0.1.
+    pub xtc_threshold: f32,
+    /// Keeps the tokens with the most typical surprise; 0 or 1: all.
+    pub typical_p: f32,
+    /// Keeps logits at most so many standard deviations below the largest one; 0: all.
+    pub top_n_sigma: f32,
+    /// Bits of surprise that mirostat 2 aims at; 0: off.
+    pub mirostat_tau: f32,
+    /// 0: 0.1.
+    pub mirostat_eta: f32,
+    /// Moves the temperature by at most this much; 0: off.
+    pub dynatemp_range: f32,
+    /// 0: 1.
+    pub dynatemp_exponent: f32,
+}
+
+impl More {
+    /// The C struct, which points to the breakers.
+    pub(crate) fn raw(&self) -> sys::tft_sampler_more {
+        sys::tft_sampler_more {
+            size: std::mem::size_of::<sys::tft_sampler_more>(),
+            dry_multiplier: self.dry_multiplier,
+            dry_base: self.dry_base,
+            dry_allowed_length: self.dry_allowed_length,
+            dry_last: self.dry_last,
+            dry_breakers: self.dry_breakers.as_ptr(),
+            n_dry_breakers: self.dry_breakers.len() as u32,
+            xtc_probability: self.xtc_probability,
+            xtc_threshold: self.xtc_threshold,
+            typical_p: self.typical_p,
+            top_n_sigma: self.top_n_sigma,
+            mirostat_tau: self.mirostat_tau,
+            mirostat_eta: self.mirostat_eta,
+            dynatemp_range: self.dynatemp_range,
+            dynatemp_exponent: self.dynatemp_exponent,
+        }
+    }
 }
 
 impl Sampler<'_> {
-    /// For a session of `model`. A grammar must have the model's tokens.
-    pub(crate) fn raw(&self, model: &Model) -> Result<sys::tft_sampler> {
+    /// For a session of `model`. A grammar must have the model's tokens. The result points to
+    /// `more`, that of the sampler.
+    pub(crate) fn raw(
+        &self, model: &Model, more: &sys::tft_sampler_more,
+    ) -> Result<sys::tft_sampler> {
         let grammar = match &self.grammar {
             Some(state) if !std::ptr::eq(state.model, model) => {
                 return Err(Error::argument("the sampler's grammar is one of another model"))
@@ -46,9 +109,9 @@ impl Sampler<'_> {
             repeat_last: self.repeat_last,
             seed: self.seed,
             grammar,
-            more: null(),
-            mirostat_mu: 0.0,
-            min_tokens: 0,
+            more,
+            mirostat_mu: self.mirostat_mu,
+            min_tokens: self.min_tokens,
             reserved: [0; 1],
         })
     }
@@ -61,6 +124,7 @@ impl Sampler<'_> {
         self.repeat_penalty = z.repeat_penalty;
         self.repeat_last = z.repeat_last;
         self.seed = z.seed;
+        self.mirostat_mu = z.mirostat_mu;
     }
 }
 

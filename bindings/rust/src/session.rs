@@ -150,9 +150,12 @@ impl<'m> Session<'m> {
     /// Chooses the next token, which is not fed. `None` if no token may come, or there are no
     /// logits.
     pub fn sample(&mut self, sampler: &mut Sampler<'_>) -> Result<Option<i32>> {
-        let mut z = sampler.raw(self.model)?;
+        let more = sampler.more.raw();
+        let mut z = sampler.raw(self.model, &more)?;
         let id = unsafe { sys::tft_sample(&mut z, self.raw()) };
         sampler.seed = z.seed;
+        sampler.mirostat_mu = z.mirostat_mu;
+        sampler.min_tokens = z.min_tokens;
         Ok(Some(id).filter(|&id| id >= 0))
     }
 
@@ -180,7 +183,8 @@ impl<'m> Session<'m> {
     /// complete.
     pub fn save(&self, sampler: &Sampler<'_>, path: impl AsRef<Path>) -> Result<()> {
         let path = c_path(path.as_ref())?;
-        let z = sampler.raw(self.model)?;
+        let more = sampler.more.raw();
+        let z = sampler.raw(self.model, &more)?;
         check(|err| unsafe { sys::tft_session_save(self.raw(), &z, path.as_ptr(), err) })
     }
 
@@ -188,7 +192,8 @@ impl<'m> Session<'m> {
     /// model, prefix and cache. After an error both are as they were.
     pub fn load(&mut self, sampler: &mut Sampler<'_>, path: impl AsRef<Path>) -> Result<()> {
         let path = c_path(path.as_ref())?;
-        let mut z = sampler.raw(self.model)?;
+        let more = sampler.more.raw();
+        let mut z = sampler.raw(self.model, &more)?;
         check(|err| unsafe { sys::tft_session_load(self.raw(), &mut z, path.as_ptr(), err) })?;
         sampler.set(&z);
         Ok(())

@@ -1,7 +1,7 @@
 //! With the model that ships, or the one that TUFFET_TEST_MODEL names.
 use std::process::Command;
 use tuffet::{
-    GrammarKind, Model, ModelOptions, Sampler, SessionOptions, Status, Tokenize, Weights,
+    GrammarKind, Model, ModelOptions, More, Sampler, SessionOptions, Status, Tokenize, Weights,
 };
 
 fn path() -> String {
@@ -31,6 +31,16 @@ fn text_is_that_of_the_program() {
     let cut =
         Sampler { top_k: 40, top_p: 0.7, min_p: 0.02, temperature: 1.5, ..Sampler::default() };
     let new = Sampler { repeat_penalty: 1.3, repeat_last: 20, ..Sampler::default() };
+    let dry = More { dry_multiplier: 1.5, dry_breakers: vec![3, 5], ..More::default() };
+    let spread = More { xtc_probability: 0.5, typical_p: 0.6, mirostat_eta: 0.2, ..dry };
+    let steady = More { mirostat_tau: 3.0, ..spread.clone() };
+    assert_ne!(
+        generate(&mut session, &mut hot_with(7), 60),
+        generate(&mut session, &mut Sampler { more: spread, ..hot_with(7) }, 60)
+    );
+    let mut surprised = Sampler { more: steady, ..hot_with(7) };
+    generate(&mut session, &mut surprised, 60);
+    assert!(surprised.mirostat_mu != 0.0);
     for mut z in [plain, hot_with(7), few, cut, new] {
         let options = format!(
             "--temp {} --seed {} --top-k {} --top-p {} --min-p {} --repeat-penalty {} --repeat-last {}",
