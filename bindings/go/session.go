@@ -4,6 +4,17 @@ package tuffet
 // #include <tuffet.h>
 //
 // bool tuffetGoProgress(void *user, double done);
+//
+// static int32_t sample(struct tft_sampler *z, struct tft_sampler_more more,
+//                       const int32_t *breakers, struct tft_session *s)
+// {
+//     more.size = sizeof more;
+//     more.dry_breakers = breakers;
+//     z->more = &more;
+//     int32_t id = tft_sample(z, s);
+//     z->more = NULL;
+//     return id;
+// }
 import "C"
 
 import (
@@ -282,7 +293,45 @@ type Sampler struct {
 	MinP          float32
 	RepeatPenalty float32
 	RepeatLast    int32
-	Seed          uint64 // every draw changes it
+	Seed          uint64  // every draw changes it
+	More          *More   // settings of further steps; nil: none
+	MirostatMu    float32 // state of mirostat, which changes it; 0: before the first token
+	MinTokens     uint32  // how many tokens come before one that ends generation; each lowers it
+}
+
+// More is the settings of the sampler's further steps: DRY, XTC, typical, top-n-sigma, mirostat 2
+// and dynamic temperature. The zero value switches all of them off.
+type More struct {
+	DryMultiplier    float32
+	DryBase          float32
+	DryAllowedLength uint32
+	DryLast          uint32
+	DryBreakers      []int32 // tokens, in ascending order
+	XTCProbability   float32
+	XTCThreshold     float32
+	TypicalP         float32
+	TopNSigma        float32
+	MirostatTau      float32
+	MirostatEta      float32
+	DynatempRange    float32
+	DynatempExponent float32
+}
+
+func (m *More) raw() (r C.struct_tft_sampler_more) {
+	r.dry_multiplier = C.float(m.DryMultiplier)
+	r.dry_base = C.float(m.DryBase)
+	r.dry_allowed_length = C.uint32_t(m.DryAllowedLength)
+	r.dry_last = C.uint32_t(m.DryLast)
+	r.n_dry_breakers = C.uint32_t(len(m.DryBreakers))
+	r.xtc_probability = C.float(m.XTCProbability)
+	r.xtc_threshold = C.float(m.XTCThreshold)
+	r.typical_p = C.float(m.TypicalP)
+	r.top_n_sigma = C.float(m.TopNSigma)
+	r.mirostat_tau = C.float(m.MirostatTau)
+	r.mirostat_eta = C.float(m.MirostatEta)
+	r.dynatemp_range = C.float(m.DynatempRange)
+	r.dynatemp_exponent = C.float(m.DynatempExponent)
+	return r
 }
 
 func (z *Sampler) raw() (r C.struct_tft_sampler) {
@@ -293,12 +342,15 @@ func (z *Sampler) raw() (r C.struct_tft_sampler) {
 	r.repeat_penalty = C.float(z.RepeatPenalty)
 	r.repeat_last = C.int32_t(z.RepeatLast)
 	r.seed = C.uint64_t(z.Seed)
+	r.mirostat_mu = C.float(z.MirostatMu)
+	r.min_tokens = C.uint32_t(z.MinTokens)
 	return r
 }
 
 func (z *Sampler) set(r *C.struct_tft_sampler) {
 	*z = Sampler{float32(r.temperature), int32(r.top_k), float32(r.top_p), float32(r.min_p),
-		float32(r.repeat_penalty), int32(r.repeat_last), uint64(r.seed)}
+		float32(r.repeat_penalty), int32(r.repeat_last), uint64(r.seed), z.More,
+		float32(r.mirostat_mu), z.MinTokens}
 }
 
 // Sample chooses the next token, which is not fed; -1 if there are no logits, or if no token may
@@ -308,8 +360,18 @@ func (s *Session) Sample(z *Sampler) int32 {
 		return -1
 	}
 	raw := z.raw()
-	id := int32(C.tft_sample(&raw, s.raw))
+	more := z.More
+	if more == nil {
+		more = &More{}
+	}
+	var breakers *C.int32_t
+	if len(more.DryBreakers) > 0 {
+		breakers = (*C.int32_t)(&more.DryBreakers[0])
+	}
+	id := int32(C.sample(&raw, more.raw(), breakers, s.raw))
 	z.Seed = uint64(raw.seed)
+	z.MirostatMu = float32(raw.mirostat_mu)
+	z.MinTokens = uint32(raw.min_tokens)
 	return id
 }
 

@@ -251,6 +251,27 @@ func TestGuessesChangeNothingButTime(t *testing.T) {
 	is(t, guessing.Guessed() > 20, true)
 }
 
+func TestFurtherStepsHaveAnEffect(t *testing.T) {
+	session := begin(t, open(t), nil)
+	text := func(z Sampler) string {
+		z.Temperature, z.Seed = 1.3, 7
+		out, err := generate(session, prompt, 60, &z)
+		must(t, err)
+		is(t, z.MirostatMu != 0, z.More != nil && z.More.MirostatTau > 0)
+		return out
+	}
+	plain := text(Sampler{})
+	is(t, text(Sampler{More: &More{DryBase: 2}}), plain)
+	for _, more := range []More{
+		{XTCProbability: 1},
+		{DryMultiplier: 3, DryAllowedLength: 1, DryBreakers: []int32{3, 5}},
+		{TypicalP: 0.2},
+		{MirostatTau: 1},
+	} {
+		is(t, text(Sampler{More: &more}) != plain, true)
+	}
+}
+
 func TestSavedAndCopiedSessionsGoOnAlike(t *testing.T) {
 	model := open(t)
 	session, copied, loaded := begin(t, model, nil), begin(t, model, nil), begin(t, model, nil)
