@@ -108,6 +108,21 @@ export interface SamplerOptions {
     minP?: number;
     repeatPenalty?: number;
     repeatLast?: number;
+    /** How many tokens come before one that ends the text. */
+    minTokens?: number;
+    /** Further steps, which tuffet.h defines; 0: off, or the default. */
+    dryMultiplier?: number;
+    dryBase?: number;
+    dryAllowedLength?: number;
+    dryLast?: number;
+    xtcProbability?: number;
+    xtcThreshold?: number;
+    typicalP?: number;
+    topNSigma?: number;
+    mirostatTau?: number;
+    mirostatEta?: number;
+    dynatempRange?: number;
+    dynatempExponent?: number;
     /** The same seed gives the same tokens on every machine; without one they differ. */
     seed?: number | bigint;
     /** What the text may be. */

@@ -153,6 +153,7 @@ struct grammar { /* of a model */
 struct sampler { /* of a grammar, or of nothing */
     struct handle handle;
     struct tft_sampler z;
+    struct tft_sampler_more more; /* without breakers of DRY */
 };
 
 /* Functions, as JavaScript and as C name them. */

@@ -496,6 +496,10 @@ test('what a prefix holds is not fed', async () => {
     while (made.push(byHand.sample(sampler)) < 9)
         await byHand.feed(made.at(-1));
     const session = model.session({prefix: 'brief'});
+    for (const steps of [{xtcProbability: 1}, {mirostatTau: 0.1}, {typicalP: 0.1}])
+        assert.notStrictEqual(
+            await textOf(session.chat(said, {maxTokens: 9, temperature: 2, seed: 1, ...steps})),
+            model.detokenize(made, {goesOn}));
     assert.strictEqual(
         await textOf(session.chat(said, {maxTokens: 9, temperature: 2, seed: 1})),
         model.detokenize(made, {goesOn}));
