@@ -2,6 +2,8 @@
 from program import Case, main
 from test_sampling import PLAIN, SHIPPED
 from test_serve import HELLO, ZEPHYR, Server
+from test_serve_ollama import TOOLS
+from test_tools import HERMES
 
 STORIES = [SHIPPED, "--template=chatml"]
 STEPS = [{"dry_multiplier": 1, "dry_allowed_length": 1}, {"xtc_probability": 1},
@@ -103,6 +105,18 @@ class Sampling(Case):
             form = s.chat(**ask, grammar="root ::= [0-9]{3}")["choices"][0]["message"]
             self.assertRegex(form["content"], r"\A\d{3}\Z")
             self.assertTrue(form["reasoning_content"])
+
+    def test_thoughts_before_a_call_end(self):
+        template = HERMES + "{{ '<think>\n' }}"
+        with Server(self.toy(template=template, endless=1, ctx=1000)) as s:
+            ask = {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False,
+                   "max_tokens": 200, "temperature": 0}
+            message = s.chat(**ask, reasoning_budget=4)["choices"][0]["message"]
+            (call,) = message["tool_calls"]
+            self.assertEqual(call["function"]["name"], "weather")
+            self.assertTrue(message["reasoning_content"])
+            parts = s.stream(messages=HELLO, seed=1, **ask, reasoning_budget=4)
+            self.assertEqual(parts[-1]["choices"][0]["finish_reason"], "tool_calls")
 
     def test_no_thoughts(self):
         thinks = ZEPHYR + "{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}"
