@@ -121,10 +121,8 @@ struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_
         *n = all.k;
         return all;
     }
-    return (struct tft_asked){.k = *n + lost,
-                              .inverse = !by_rank && tft_has_top_p(z)
-                                             ? tft_inverse(z->temperature)
-                                             : 0};
+    float inverse = !by_rank && tft_has_top_p(z) ? tft_inverse(z->temperature) : 0;
+    return (struct tft_asked){.k = *n + lost, .inverse = inverse};
 }
 
 static bool is_valid(const struct tft_sampler *z, const struct tft_session *s)

@@ -102,15 +102,6 @@ const char *const *cli_breaker_texts(size_t *n)
     return t->n ? t->p : usual;
 }
 
-static bool contains(const char *p, size_t n, const char *text)
-{
-    size_t len = strlen(text);
-    for (size_t i = 0; i + len <= n; i++)
-        if (p[i] == *text && memcmp(p + i, text, len) == 0)
-            return true;
-    return false;
-}
-
 /* The last token of a text that no token contains; -1: it has none. */
 static int32_t last_token(const struct tft_model *m, const char *text)
 {
@@ -121,20 +112,43 @@ static int32_t last_token(const struct tft_model *m, const char *text)
     return good ? ids[n - 1] : -1;
 }
 
-/* Marks the tokens of a breaker. */
-static void mark(bool *marked, uint32_t n_vocab, const struct tft_model *m, const char *text)
+/* The breakers, by their first bytes: most bytes of a vocabulary begin none. */
+struct breakers {
+    const char *const *texts; /* [n] */
+    size_t n;
+    bool first[256];
+    bool found[CLI_MOST_TEXTS]; /* a token contains the text */
+};
+
+/* Whether a token's text contains a breaker. */
+static bool breaks(struct breakers *b, const char *p, size_t n)
 {
-    uint32_t found = 0;
-    for (uint32_t id = 0; id < n_vocab && *text; id++) {
+    bool any = false;
+    for (size_t i = 0; i < n; i++)
+        for (size_t t = 0; b->first[(unsigned char)p[i]] && t < b->n; t++) {
+            size_t len = strlen(b->texts[t]);
+            bool here = len && len <= n - i && memcmp(p + i, b->texts[t], len) == 0;
+            b->found[t] |= here;
+            any |= here;
+        }
+    return any;
+}
+
+/* Marks the tokens that contain a breaker, or else the last token of the breaker. */
+static void mark(bool *marked, uint32_t n_vocab, const struct tft_model *m, struct breakers *b)
+{
+    for (size_t t = 0; t < b->n; t++)
+        b->first[(unsigned char)*b->texts[t]] = true;
+    for (uint32_t id = 0; id < n_vocab; id++) {
         size_t len;
         const char *p = tft_token_text(m, (int32_t)id, false, &len);
-        bool breaks = contains(p, len, text);
-        marked[id] |= breaks;
-        found += breaks;
+        marked[id] = breaks(b, p, len);
     }
-    int32_t last = found ? -1 : last_token(m, text);
-    if (last >= 0)
-        marked[last] = true;
+    for (size_t t = 0; t < b->n; t++) {
+        int32_t last = b->found[t] ? -1 : last_token(m, b->texts[t]);
+        if (last >= 0)
+            marked[last] = true;
+    }
 }
 
 bool cli_breakers(const struct tft_model *m, const char *const *texts, size_t n_texts,
@@ -144,8 +158,8 @@ bool cli_breakers(const struct tft_model *m, const char *const *texts, size_t n_
     tft_model_describe(m, &info);
     bool *marked = calloc(info.n_vocab + 1, sizeof *marked);
     *n = 0;
-    for (size_t i = 0; marked && i < n_texts; i++)
-        mark(marked, info.n_vocab, m, texts[i]);
+    if (marked)
+        mark(marked, info.n_vocab, m, &(struct breakers){.texts = texts, .n = n_texts});
     for (uint32_t id = 0; marked && id < info.n_vocab; id++)
         *n += marked[id];
     *ids = marked ? malloc((*n + 1) * sizeof **ids) : NULL;
