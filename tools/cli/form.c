@@ -219,9 +219,12 @@ static size_t forced(struct form *f, int32_t *ids, size_t most)
 static size_t end_thoughts(struct form *f, int32_t *ids)
 {
     size_t n = f->grammar && f->phase != FORM_THINKING ? 0 : thinking_forced(&f->thinking, ids);
-    if (n && f->grammar)
+    if (!n)
+        return 0;
+    if (f->grammar)
         f->phase = FORM_CLOSED;
-    f->outside = n > 0;
+    f->thinking.at = THINKING_OVER; /* once, whatever the tokens' text is */
+    f->outside = true;
     return n;
 }
 
