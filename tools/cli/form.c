@@ -195,7 +195,7 @@ static int32_t draw(const struct form *f, struct tft_sampler *z, struct tft_sess
 
 static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session *s)
 {
-    uint64_t seed = z->seed;
+    const struct tft_sampler before = *z;
     z->grammar = f->phase == FORM_TEXT ? f->now : NULL;
     int32_t id = draw(f, z, s);
     if (f->phase == FORM_TEXT || id < 0)
@@ -204,7 +204,7 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
     f->outside = id >= 0;
     if (id >= 0)
         return id;
-    z->seed = seed;
+    *z = before; /* the first token does not count */
     z->grammar = f->now;
     return draw(f, z, s);
 }
