@@ -105,6 +105,10 @@ class Sampling(Case):
             form = s.chat(**ask, grammar="root ::= [0-9]{3}")["choices"][0]["message"]
             self.assertRegex(form["content"], r"\A\d{3}\Z")
             self.assertTrue(form["reasoning_content"])
+            said = s.answer("/v1/messages", messages=HELLO, max_tokens=40, temperature=0, seed=1,
+                            thinking={"type": "enabled", "budget_tokens": 4})["content"]
+            self.assertEqual([block["type"] for block in said], ["thinking", "text"])
+            self.assertEqual(said[0]["thinking"], message["reasoning_content"])
 
     def test_thoughts_before_a_call_end(self):
         template = HERMES + "{{ '<think>\n' }}"
@@ -140,6 +144,11 @@ class Sampling(Case):
             self.assertEqual((native["stop_type"], native["tuffet_stop"]), ("limit", "loop"))
             ollama = s.answer("/api/chat", messages=HELLO, stream=False, **ask)
             self.assertEqual((ollama["done_reason"], ollama["tuffet_stop"]), ("length", "loop"))
+            message = s.answer("/v1/messages", messages=HELLO, max_tokens=800, **ask)
+            self.assertEqual((message["stop_reason"], message["tuffet_stop"]),
+                             ("max_tokens", "loop"))
+            response = s.answer("/v1/responses", input="hello", **ask)
+            self.assertEqual((response["status"], response["tuffet_stop"]), ("incomplete", "loop"))
             (choice,) = s.chat(grammar=TENS, max_tokens=-1)["choices"]
             self.assertEqual(choice["finish_reason"], "stop")
             self.assertNotIn("tuffet_stop", choice)

@@ -156,8 +156,11 @@ static void end_stream(struct talk *t)
 {
     begin(t);
     end_block(t, 0);
-    send(t, json_pack("{s:s,s:{s:s,s:s?},s:o}", "type", "message_delta", "delta", "stop_reason",
-                      stop_reason(t->job), "stop_sequence", t->job->answer.stopped, "usage",
+    json_t *delta = json_pack("{s:s,s:s?}", "stop_reason", stop_reason(t->job), "stop_sequence",
+                              t->job->answer.stopped);
+    if (t->job->looped)
+        json_object_set_new(delta, "tuffet_stop", json_string("loop"));
+    send(t, json_pack("{s:s,s:o,s:o}", "type", "message_delta", "delta", delta, "usage",
                       usage(t, t->job->n_tokens)));
     send(t, json_pack("{s:s}", "type", "message_stop"));
     reply_end(t->x);
@@ -185,7 +188,10 @@ static void end(struct talk *t)
     json_t *content = json_array();
     for (size_t i = 0; i < m->pieces.n; i++)
         json_array_append_new(content, block_of(m->pieces.p + i, true));
-    send_whole(t, message_of(t, content, stop_reason(t->job)));
+    json_t *message = message_of(t, content, stop_reason(t->job));
+    if (t->job->looped)
+        json_object_set_new(message, "tuffet_stop", json_string("loop"));
+    send_whole(t, message);
 }
 
 void anthropic_reply(struct exchange *x, struct request *r, bool stream)
