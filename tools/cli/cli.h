@@ -217,7 +217,8 @@ struct tft_sampler_more cli_sampler_more(void);
 bool cli_has_more(const struct tft_sampler_more *o);
 
 /* Breakers of DRY: finds the tokens that have one of the texts, at most CLI_MOST_TEXTS, in their
-   own, or else the last token of the text. The caller frees *ids: [*n] in ascending order. Returns false if memory is short. */
+   own, or else the last token of the text. The caller frees *ids: [*n] in ascending order. Returns
+   false if memory is short. */
 bool cli_breakers(const struct tft_model *m, const char *const *texts, size_t n_texts,
                   int32_t **ids, uint32_t *n);
 
