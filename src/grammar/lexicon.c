@@ -119,7 +119,7 @@ static void build(struct tft_lexicon *lx, uint32_t *path)
     size_t depth = 0, n;
     path[0] = 0;
     if (lx->node)
-        lx->node[0] = (struct tft_trie_node){0};
+        lx->node[0] = (struct tft_lexicon_node){0};
     for (uint32_t i = 0; i < lx->n_token; i++) {
         const unsigned char *p = bytes_of(lx, lx->token[i], &n);
         size_t shared = i ? common(lx, lx->token[i - 1], lx->token[i]) : 0;
@@ -130,13 +130,13 @@ static void build(struct tft_lexicon *lx, uint32_t *path)
             path[depth] = n_node;
             if (lx->node)
                 lx->node[n_node] =
-                    (struct tft_trie_node){.token = i, .depth = depth & 0x3fff, .byte = byte};
+                    (struct tft_lexicon_node){.token = i, .depth = depth & 0x3fff, .byte = byte};
         }
     }
     if (lx->node) {
         for (size_t i = 0; i <= depth; i++)
             lx->node[path[i]].end = n_node;
-        lx->node[n_node] = (struct tft_trie_node){.token = lx->n_token};
+        lx->node[n_node] = (struct tft_lexicon_node){.token = lx->n_token};
     }
     lx->n_node = n_node;
 }
@@ -149,7 +149,7 @@ static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
     state[0] = 0;
     path[0] = 0;
     for (uint32_t i = 1; i < lx->n_node; i++) {
-        struct tft_trie_node *node = &lx->node[i];
+        struct tft_lexicon_node *node = &lx->node[i];
         int before = state[path[node->depth - 1]];
         state[i] = (int8_t)(before < 0 ? -1 : tft_utf8_step(before, node->byte));
         path[node->depth] = i;
@@ -160,7 +160,7 @@ static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
             node->kinds = 1u << (node->byte < 0x80 ? lx->kind[node->byte] : TFT_KIND_WIDE);
     }
     for (uint32_t i = lx->n_node; i-- > 0;) {
-        struct tft_trie_node *node = &lx->node[i];
+        struct tft_lexicon_node *node = &lx->node[i];
         unsigned most = 0;
         for (uint32_t c = i + 1; c < node->end; c = lx->node[c].end) {
             most = lx->node[c].chars > most ? lx->node[c].chars : most;

@@ -15,7 +15,7 @@ enum {
     TFT_LEXICON_LONG = 255,
 };
 
-struct tft_trie_node {
+struct tft_lexicon_node {
     uint32_t end;   /* the subtree is nodes [this, end) */
     uint32_t token; /* this node's tokens are token[token .. the next node's `token`) */
     uint32_t kinds; /* a bit for each kind of the characters at this node and below; the last
@@ -31,7 +31,7 @@ struct tft_lexicon {
     const struct tft_tokenizer *t;
     uint32_t n_vocab, n_node, n_token; /* n_token: text tokens */
     uint32_t n_word;            /* words of 32 bits, with a bit for each token of the vocabulary */
-    struct tft_trie_node *node; /* [n_node + 1]; the last marks the end of tokens */
+    struct tft_lexicon_node *node; /* [n_node + 1]; the last marks the end of tokens */
     int32_t *token;             /* [n_token] sorted by their bytes */
     uint32_t *ends;             /* [n_word] tokens that end generation */
     uint32_t *within[2]; /* within.c: masks of tokens by their characters; [1]: of tokens that begin

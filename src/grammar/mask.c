@@ -21,7 +21,7 @@ static void set_bits(const struct tft_lexicon *lx, uint32_t *bits, uint32_t firs
 
 /* Whether a state allows all tokens at trie node `node` and below. */
 static bool allows_all(const struct tft_grammar *g, uint32_t state,
-                       const struct tft_trie_node *node)
+                       const struct tft_lexicon_node *node)
 {
     const struct tft_auto_state *a = tft_auto_state(g, state);
     return !(node->kinds & ~a->kinds) &&
@@ -36,7 +36,7 @@ static unsigned run_chars(const struct tft_auto_state *run)
 }
 
 /* Enters a node: s->inside for its depth. */
-static void enter(struct tft_grammar_state *s, const struct tft_trie_node *node)
+static void enter(struct tft_grammar_state *s, const struct tft_lexicon_node *node)
 {
     unsigned before = s->inside[node->depth - 1], byte = node->byte;
     unsigned kind = byte < 0x80 ? s->g->lexicon->kind[byte] : TFT_KIND_WIDE;
@@ -47,21 +47,21 @@ static void enter(struct tft_grammar_state *s, const struct tft_trie_node *node)
 }
 
 /* Whether no token at a node and below has more characters of the run than the set tokens. */
-static bool is_short(const struct tft_grammar_state *s, const struct tft_trie_node *node)
+static bool is_short(const struct tft_grammar_state *s, const struct tft_lexicon_node *node)
 {
     return s->inside[node->depth - 1] + node->chars <= run_chars(&s->run);
 }
 
 /* Whether all allowed tokens at a node and below are set. All characters so far are of the run, and
    the state is the run's. Tokens that are not UTF-8 are not allowed. */
-static bool is_done(const struct tft_grammar_state *s, const struct tft_trie_node *node)
+static bool is_done(const struct tft_grammar_state *s, const struct tft_lexicon_node *node)
 {
     return s->inside[node->depth - 1] != TFT_PLACE_LEFT && !(node->kinds & s->run.exits) &&
            (is_short(s, node) || (s->run.run <= TFT_WITHIN_CHARS && !(node->kinds & s->run.after)));
 }
 
 /* Sets the bits of the tokens at a node and below, unless begin_run has set them. */
-static void set_all(const struct tft_grammar_state *s, const struct tft_trie_node *node,
+static void set_all(const struct tft_grammar_state *s, const struct tft_lexicon_node *node,
                     uint32_t *bits)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
@@ -120,7 +120,7 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
 static void walk_below(struct tft_grammar_state *s, uint32_t c, uint32_t start, uint32_t stacks,
                        uint32_t *bits, bool keeps)
 {
-    const struct tft_trie_node *node = &s->g->lexicon->node[c];
+    const struct tft_lexicon_node *node = &s->g->lexicon->node[c];
     if (keeps && s->reached_open && node->end > c + 1) {
         uint32_t *open = tft_vec_add(&s->open, s->g->a, sizeof *open, 1);
         if (open)
@@ -144,7 +144,7 @@ static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config
     uint32_t c = at + 1, end = lx->node[at].end, *path = s->path;
     path[lx->node[at].depth] = config.state;
     while (c < end && !s->status) {
-        const struct tft_trie_node *node = &lx->node[c];
+        const struct tft_lexicon_node *node = &lx->node[c];
         uint32_t from = path[node->depth - 1], to;
         if (node->depth == 1)
             s->run = run;
@@ -191,7 +191,7 @@ static const struct tft_config *only_reader(const struct tft_grammar_state *s, u
 }
 
 static bool some_allows_all(const struct tft_grammar_state *s, uint32_t from, uint32_t end,
-                            const struct tft_trie_node *node)
+                            const struct tft_lexicon_node *node)
 {
     for (uint32_t i = from; i < end; i++)
         if (allows_all(s->g, tft_configs(&s->set)[i].state, node))
@@ -211,7 +211,7 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
         return;
     }
     for (uint32_t c = at + 1; c < lx->node[at].end && !s->status; c = lx->node[c].end) {
-        const struct tft_trie_node *node = &lx->node[c];
+        const struct tft_lexicon_node *node = &lx->node[c];
         uint32_t stacks = s->stack.n, start = s->set.n;
         if (some_allows_all(s, from, end, node)) {
             set_all(s, node, bits);

@@ -68,7 +68,7 @@ void tft_place_add(struct tft_grammar_state *s, uint32_t from, uint32_t state, u
     }
     struct tft_config *c = tft_vec_add(&s->set, s->g->a, sizeof *c, 1);
     if (c)
-        *c = (s->seen[i] = (struct tft_seen){{state, stack}, s->n_sets}).c;
+        *c = (s->seen[i] = (struct tft_place_seen){{state, stack}, s->n_sets}).c;
     else
         s->status = TFT_ERR_NOMEM;
 }

@@ -27,7 +27,7 @@ struct tft_stack {
                                     chain: the next stack of the same hash, 0: none */
 };
 
-struct tft_seen { /* the configuration is in the current set if `set` is n_sets */
+struct tft_place_seen { /* the configuration is in the current set if `set` is n_sets */
     struct tft_config c;
     uint32_t set;
 };
@@ -55,7 +55,7 @@ struct tft_grammar_state {
     struct tft_kept *kept;           /* [tft_kept_count] */
     size_t kept_bytes;
     uint32_t *mask;                       /* [n_word] */
-    struct tft_seen seen[TFT_PLACE_SEEN]; /* a hash table */
+    struct tft_place_seen seen[TFT_PLACE_SEEN]; /* a hash table */
     uint32_t n_sets, work;                /* n_sets: sets begun so far; work: configurations visited
                                              for the current mask or token */
     enum tft_status status;               /* sticky: after an error no token is allowed */

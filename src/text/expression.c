@@ -125,7 +125,7 @@ static bool may_lead(struct tft_position a)
 
 /* ---- expressions that match everywhere */
 
-const char *tft_match_gpt2(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_gpt2(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     const char *end = contraction(a, false);
@@ -141,7 +141,7 @@ const char *tft_match_gpt2(struct tft_position a, const struct tft_stage *s)
         .p;
 }
 
-const char *tft_match_llama3(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_llama3(struct tft_position a, const struct tft_piece_stage *s)
 {
     const char *end = s->no_contractions ? NULL : contraction(a, true);
     if (end)
@@ -189,7 +189,7 @@ static const char *case_word(struct tft_position a)
     return NULL;
 }
 
-const char *tft_match_case(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_case(struct tft_position a, const struct tft_piece_stage *s)
 {
     const char *end = case_word(a);
     if (end) {
@@ -215,7 +215,7 @@ static const char *phrase(struct tft_position a)
     return end;
 }
 
-const char *tft_match_phrase(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_phrase(struct tft_position a, const struct tft_piece_stage *s)
 {
     struct tft_position word = may_lead(a) ? look_next(a) : a;
     const char *end = contraction(a, true);
@@ -228,7 +228,7 @@ const char *tft_match_phrase(struct tft_position a, const struct tft_stage *s)
 
 static bool is_ascii_letter(struct tft_position a) { return a.code < 0x80 && a.kind & TFT_LETTERS; }
 
-const char *tft_match_deepseek3(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_deepseek3(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     struct tft_position word = look_next(a);
@@ -246,12 +246,12 @@ const char *tft_match_deepseek3(struct tft_position a, const struct tft_stage *s
     return end ? end : white(a);
 }
 
-const char *tft_match_digits(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_digits(struct tft_position a, const struct tft_piece_stage *s)
 {
     return a.kind & TFT_NUMBERS ? digits(a, s->digits) : NULL;
 }
 
-const char *tft_match_3_digits(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_3_digits(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     for (int i = 0; i < 3; i++, a = look_next(a))
@@ -260,13 +260,13 @@ const char *tft_match_3_digits(struct tft_position a, const struct tft_stage *s)
     return a.p;
 }
 
-const char *tft_match_newline(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_newline(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     return tft_is_newline(a) ? a.p + 1 : NULL;
 }
 
-const char *tft_match_line(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_line(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     const char *p = a.p;
@@ -326,7 +326,7 @@ static bool in_falcon(struct tft_position a)
 }
 
 /* [\p{P}$+<=>^~|`]+ : the symbols are ASCII's. */
-const char *tft_match_falcon(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_falcon(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     return run(a, in_falcon);
@@ -344,13 +344,13 @@ static bool in_bloom(struct tft_position a)
     return true;
 }
 
-const char *tft_match_bloom(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_bloom(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     return run(is(a, ' ') ? look_next(a) : a, in_bloom);
 }
 
-const char *tft_match_space_word(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_space_word(struct tft_position a, const struct tft_piece_stage *s)
 {
     struct tft_position word = a.kind & TFT_SPACES ? look_next(a) : a;
     return word.kind & s->letters ? skip(word, s->letters).p : NULL;
@@ -385,7 +385,7 @@ static bool in_latin(struct tft_position a)
     return a.kind && (a.code < 0x80 ? (bool)(a.kind & TFT_LETTERS) : IN(a.code, set));
 }
 
-const char *tft_match_latin(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_latin(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     return space_run(a, in_latin);
@@ -399,7 +399,7 @@ static bool in_marks(struct tft_position a)
     return a.kind && IN(a.code, set);
 }
 
-const char *tft_match_marks(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_marks(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     return space_run(a, in_marks);
@@ -411,7 +411,7 @@ static bool in_cjk(struct tft_position a)
     return a.kind && IN(a.code, set);
 }
 
-const char *tft_match_cjk(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_cjk(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     return run(a, in_cjk);
@@ -423,7 +423,7 @@ static bool in_cjk3(struct tft_position a)
     return a.kind && IN(a.code, set);
 }
 
-const char *tft_match_cjk3(struct tft_position a, const struct tft_stage *s)
+const char *tft_match_cjk3(struct tft_position a, const struct tft_piece_stage *s)
 {
     (void)s;
     return run(a, in_cjk3);
@@ -440,7 +440,7 @@ static const char *cut_last_spaces(struct tft_position a)
     return start && start > first ? start : a.end;
 }
 
-const char *tft_stage_cut(const struct tft_stage *s, struct tft_position a)
+const char *tft_stage_cut(const struct tft_piece_stage *s, struct tft_position a)
 {
     if (!s->match)
         return cut_last_spaces(a);

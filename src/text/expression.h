@@ -6,10 +6,10 @@
 #include "character.h"
 
 /* An expression with its parameters; the comment on each function below names the parameters. */
-struct tft_stage {
+struct tft_piece_stage {
     /* The end of the match that begins at `a`, before the end of the text; NULL: no match. A NULL
        function means \s+$ */
-    const char *(*match)(struct tft_position a, const struct tft_stage *s);
+    const char *(*match)(struct tft_position a, const struct tft_piece_stage *s);
     unsigned letters;        /* the classes of a word's characters */
     unsigned digits;         /* most digits of a piece; 0: any number */
     bool no_contractions;    /* 's, 't and so on are not separate pieces */
@@ -17,7 +17,7 @@ struct tft_stage {
     bool after_once;         /* ... at most one character */
 };
 
-typedef const char *tft_match(struct tft_position a, const struct tft_stage *s);
+typedef const char *tft_match(struct tft_position a, const struct tft_piece_stage *s);
 
 tft_match tft_match_gpt2;
 tft_match tft_match_llama3; /* letters, digits, no_contractions, after_marks, after_once */
@@ -38,6 +38,6 @@ tft_match tft_match_cjk3;       /* the same of DeepSeek 3 */
 
 /* The end of the first piece of a split by the expression, from `a` on: the end of a match that
    begins at `a`; else the start of the first match, or the end of the text. */
-const char *tft_stage_cut(const struct tft_stage *s, struct tft_position a);
+const char *tft_stage_cut(const struct tft_piece_stage *s, struct tft_position a);
 
 #endif

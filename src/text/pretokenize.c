@@ -15,7 +15,7 @@
     {.match = tft_match_llama3, .letters = l, .digits = n, .after_marks = after,                   \
      .no_contractions = together}
 #define LLAMA3(n) WORDS(TFT_LETTERS, n, "\r\n", false)
-#define STAGES static const struct tft_stage
+#define STAGES static const struct tft_piece_stage
 
 STAGES gpt2[] = {{.match = tft_match_gpt2}};
 STAGES gpt2_digits[] = {DIGITS(1), {.match = tft_match_gpt2}};

@@ -8,7 +8,8 @@
 enum { TFT_STAGE_MAX = 6 };
 
 struct tft_pretokenizer {
-    const struct tft_stage *stage; /* [n_stage] each stage splits the previous stage's pieces */
+    /* [n_stage] each stage splits the previous stage's pieces */
+    const struct tft_piece_stage *stage;
     unsigned n_stage;
     bool whole_pieces; /* a piece that is a token becomes that token, without merging */
     bool add_bos;      /* the default of tokenizer.ggml.add_bos_token */

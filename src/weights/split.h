@@ -1,7 +1,7 @@
 /* Splits blocks of GGUF's quantized types into the parts of one row in a record of packed weights
    (simd/packed.h). file/dequant.c describes the blocks. */
-#ifndef TFT_SPLIT_H
-#define TFT_SPLIT_H
+#ifndef TFT_WEIGHTS_SPLIT_H
+#define TFT_WEIGHTS_SPLIT_H
 
 #include <stdint.h>
 
