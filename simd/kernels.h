@@ -736,6 +736,8 @@ struct tft_kernels {
 
     tft_peak_fn *peak_fma, *peak_int8; /* of floats; of int8 products with exact sums */
     tft_read_fn *read;
+
+    size_t contracted; /* ISA levels with contract.h's tft_contracts(): 0, or no model opens */
 };
 
 /*

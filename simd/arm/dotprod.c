@@ -227,6 +227,7 @@ TFT_PEAK(peak_int8_dotprod, int32x4_t, vdupq_n_s32(0x01010101),
 
 void tft_isa_dotprod(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_dotprod;

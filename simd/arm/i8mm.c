@@ -155,6 +155,7 @@ TFT_PEAK(peak_int8_i8mm, int32x4_t, vdupq_n_s32(0x01010101),
 
 void tft_isa_i8mm(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     k->gemm_i8 = gemm_i8_mm;
     k->gemm_low = gemm_low_i8mm;
     k->peak_int8 = peak_int8_i8mm;

@@ -333,6 +333,7 @@ TFT_PEAK(peak_int8_neon, int16x8_t, vdupq_n_s16(0x0101),
 
 void tft_isa_neon(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     fill_floats(k);
     fill_codes(k);
     fill_packed(k);

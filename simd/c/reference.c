@@ -519,5 +519,6 @@ void tft_isa_c(struct tft_kernels *k)
         .peak_fma = peak_fma_c,
         .peak_int8 = peak_int8_c,
         .read = read_c,
+        .contracted = tft_contracts(),
     };
 }

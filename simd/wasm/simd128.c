@@ -86,6 +86,7 @@ TFT_PEAK(peak_int8_simd128, v128_t, wasm_i16x8_splat(1),
 
 void tft_isa_simd128(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     fill_floats(k);
     k->gemm_i8 = gemm_i8_simd128;
     k->peak_int8 = peak_int8_simd128;

@@ -82,6 +82,7 @@ TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1),
 
 void tft_isa_avx2(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     fill_floats(k);
     fill_codes(k);
     fill_packed(k);

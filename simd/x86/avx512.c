@@ -43,6 +43,7 @@ TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1),
 
 void tft_isa_avx512(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     fill_floats(k);
     fill_codes(k);
     fill_packed(k);

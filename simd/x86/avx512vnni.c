@@ -74,6 +74,7 @@ TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32
 
 void tft_isa_avx512vnni(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_avx512vnni;

@@ -64,6 +64,7 @@ TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi3
 
 void tft_isa_avxvnni(struct tft_kernels *k)
 {
+    k->contracted += tft_contracts();
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_avxvnni;

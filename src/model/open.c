@@ -209,6 +209,10 @@ static enum tft_status build(struct tft_model *m, const struct tft_opening *o,
                              struct tft_error *err)
 {
     tft_kernels_fill(&m->kern, tft_kernels_best());
+    if (m->kern.contracted)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "this build of tuffet makes fma of products and sums, and would compute "
+                        "other numbers: compile it with -ffp-contract=off");
     if (!o->opts->vocab_only) {
         enum tft_status status = choose_arch(m, o->archs, err);
         if (status != TFT_OK)
