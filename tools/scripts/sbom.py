@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes what a program was linked with, as SPDX 2.3: sbom.py BUILD PROGRAM OUTPUT
+"""Writes what a program was linked with, as SPDX 2.3: sbom.py BUILD PROGRAM OUTPUT [FILE]
 
-BUILD is a folder of meson, PROGRAM a program in it by its path there. Shared libraries are those
+BUILD is a folder of meson, PROGRAM a program in it by its path there. FILE is the stripped copy that
+users get, if it is another file: the document has its name and checksums. Shared libraries are those
 that the program asks the system's linker for; a static program has those that its link was given.
 Versions are from pkg-config, as the build used it. A library without a row in `known` is an error.
 SOURCE_DATE_EPOCH is the time of making, else it is that of the program.
@@ -110,8 +111,8 @@ def package(name, version, licence):
             "copyrightText": "NOASSERTION"}
 
 
-def document(build, target):
-    program = pathlib.Path(build, target)
+def document(build, target, file):
+    program = pathlib.Path(file or pathlib.Path(build, target))
     data = program.read_bytes()
     words = link_line(build, target)
     shared = asked_for(program)
@@ -123,7 +124,7 @@ def document(build, target):
     def relation(one, kind, other):
         return {"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
 
-    own, file = "SPDXRef-Package-tuffet", "SPDXRef-File-tuffet"
+    own, made = "SPDXRef-Package-tuffet", "SPDXRef-File-tuffet"
     kind = "DYNAMIC_LINK" if shared else "STATIC_LINK"
     return {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
@@ -135,23 +136,23 @@ def document(build, target):
         "packages": [package("tuffet", version, OWN)] + [
             package(name, *what) for name, what in linked.items()],
         "files": [{
-            "SPDXID": file, "fileName": f"./{program.name}", "fileTypes": ["BINARY"],
+            "SPDXID": made, "fileName": f"./{program.name}", "fileTypes": ["BINARY"],
             "checksums": [
                 {"algorithm": "SHA1", "checksumValue": hashlib.sha1(data).hexdigest()},
                 {"algorithm": "SHA256", "checksumValue": sha256}],
             "licenseConcluded": OWN, "licenseInfoInFiles": OWN.split(" AND "),
             "copyrightText": "NOASSERTION"}],
         "relationships": [relation("SPDXRef-DOCUMENT", "DESCRIBES", own),
-                          relation(file, "GENERATED_FROM", own)] + [
-            relation(file, kind, f"SPDXRef-Package-{name}") for name in linked],
+                          relation(made, "GENERATED_FROM", own)] + [
+            relation(made, kind, f"SPDXRef-Package-{name}") for name in linked],
     }
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (4, 5):
         sys.exit(__doc__)
-    build, target, out = sys.argv[1:]
-    text = json.dumps(document(build, target), indent=2) + "\n"
+    build, target, out, file = [*sys.argv[1:], None][:4]
+    text = json.dumps(document(build, target, file), indent=2) + "\n"
     pathlib.Path(out).write_text(text, encoding="utf-8", newline="\n")
 
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds a static program with musl, which needs nothing of the Linux that runs it, and packs it with
 # the model that ships: sh tools/scripts/static.sh [x86_64|aarch64]...
-# Makes build/static/tuffet-VERSION-ARCH.tar.gz. Unpacked into an empty root, it must tell the story
-# that the other architectures tell, and serve. Needs Debian on x86-64, and root.
+# Makes build/static/tuffet-VERSION-ARCH.tar.gz, with a list of the linked software. Unpacked into an
+# empty root, it must tell the story that the other architectures tell, and serve. Needs Debian on
+# x86-64, and root.
 # jansson and libevent are built from Debian's sources, since Debian has them for glibc alone. The
 # program lacks libedit: tuffet chat has no history of lines.
 set -eu
@@ -12,7 +13,7 @@ version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 out=$PWD/build/static
 mkdir -p "$out"
 sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf cmake curl musl-tools \
-    linux-libc-dev
+    linux-libc-dev binutils python3
 
 rm -rf "$out/sources"
 sh tools/scripts/source.sh "$out/sources" jansson libevent
@@ -94,6 +95,8 @@ pack() {
     mkdir "$out/$name"
     cp LICENSE models/demo/stories2M.gguf "$out/$name"
     "${gcc%gcc}strip" -o "$out/$name/tuffet" "$out/$1/tools/tuffet"
+    SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH-0} python3 tools/scripts/sbom.py "$out/$1" tools/tuffet \
+        "$out/$name/tuffet.spdx.json" "$out/$name/tuffet"
     tar -C "$out" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go=rX -c "$name" |
         gzip -n9 >"$out/$name.tar.gz"
 }
