@@ -11,7 +11,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit
 
 all="whole sanitizers alone arm72 arm76 i386 armhf riscv64 musl tsan msan cuda thorough campaign
-hostile fuzz commands wasm windows static amalgamation deb debian baremetal steady"
+hostile fuzz commands wasm windows static amalgamation abi deb debian baremetal
+steady"
 out=build/everywhere
 mkdir -p "$out"
 commit=$(git rev-parse --short HEAD)
@@ -44,7 +45,7 @@ step() {
             python3 tests/tree/commands.py . build/test --everywhere
         ;;
     fuzz) sh tools/scripts/oss_fuzz.sh 60 ;;
-    musl | wasm | windows | static | amalgamation | deb | debian | baremetal | steady)
+    musl | wasm | windows | static | amalgamation | abi | deb | debian | baremetal | steady)
         sh "tools/scripts/$1.sh"
         ;;
     *)
