@@ -243,6 +243,11 @@ def whole():
 
     names = {path: Names(text) for path, text in texts.items()}
     shared = [Names(read(header)) for header in sorted(made.seen)]
+    for kind in ("words", "tags"):
+        twice = [n for n, k in collections.Counter(
+            n for one in shared for n in getattr(one, kind)).items() if k > 1]
+        if twice:
+            sys.exit(f"amalgamate.py: two headers declare {', '.join(sorted(twice))}")
     count = {kind: collections.Counter(n for one in [*names.values(), *shared]
                                        for n in getattr(one, kind) | (
                                            one.macros | one.linked if kind == "words" else set()))

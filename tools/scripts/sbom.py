@@ -30,6 +30,7 @@ known = {
     "curl": ("curl", "curl", "libcurl"),
     "crypto": ("openssl", "Apache-2.0", "libcrypto"),
     "gomp": ("gcc", "GPL-3.0-or-later WITH GCC-exception-3.1", None),
+    "atomic": ("gcc", "GPL-3.0-or-later WITH GCC-exception-3.1", None),
     "gcc_s": ("gcc", "GPL-3.0-or-later WITH GCC-exception-3.1", None),
 }
 C_LIBRARY = {"glibc": "LGPL-2.1-or-later", "musl": "MIT"}
