@@ -1,7 +1,8 @@
 #!/bin/sh -eu
-# Builds the fuzz targets as OSS-Fuzz asks: CC, CFLAGS, CXX, CXXFLAGS, SANITIZER, LIB_FUZZING_ENGINE,
-# WORK and OUT are set, and the sources are the current folder. Each target gets its corpus as seeds,
-# and its options. tools/scripts/oss_fuzz.sh sets them for a build without OSS-Fuzz.
+# Builds the fuzz targets as OSS-Fuzz asks: CC, CFLAGS, CXX, CXXFLAGS, SANITIZER,
+# LIB_FUZZING_ENGINE, WORK and OUT are set, and the sources are the current folder. Each target gets
+# its corpus as seeds, and its options. tools/scripts/oss_fuzz.sh sets them for a build without
+# OSS-Fuzz.
 
 sanitize=$SANITIZER
 libraries=
@@ -19,7 +20,8 @@ rm -rf "$WORK/tuffet"
 meson setup "$WORK/tuffet" --buildtype=plain -Ddefault_library=static \
     -Dfuzz=true -Dfuzz_engine="$LIB_FUZZING_ENGINE" -Db_sanitize="$sanitize" -Db_lundef=false \
     -Dthreads=posix -Dmpi=disabled -Dlibcurl=disabled -Dlibedit=disabled $libraries
-targets=$(ninja -C "$WORK/tuffet" -t targets all | sed -n 's|^\(tests/fuzz/fuzz_[a-z0-9_]*\): .*|\1|p')
+targets=$(ninja -C "$WORK/tuffet" -t targets all |
+    sed -n 's|^\(tests/fuzz/fuzz_[a-z0-9_]*\): .*|\1|p')
 # shellcheck disable=SC2086
 ninja -C "$WORK/tuffet" $targets
 

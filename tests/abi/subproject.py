@@ -1,7 +1,7 @@
 """A project of meson that has the sources in its folder: subproject.py MESON SOURCE TOY COMPILER...
 
-The sources are a link in subprojects/, without a wrap file. They are compiled for speed of compiling
-alone, and the example tells a text of a random model.
+The sources are a link in subprojects/, without a wrap file. They are compiled without optimization,
+to be quick, and the example tells a text of a random model.
 """
 import os
 import pathlib

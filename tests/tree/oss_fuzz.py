@@ -21,7 +21,7 @@ for path in sorted(folder.glob("*.options")):
     assert set(options["libfuzzer"]) <= {"dict", "max_len"}, path.name
     largest = max(p.stat().st_size for p in
                   (source / "tests/fuzz/corpus" / path.stem.removeprefix("fuzz_")).iterdir())
-    assert largest <= int(options["libfuzzer"]["max_len"]), f"{path.name}: a seed has {largest} bytes"
+    assert largest <= int(options["libfuzzer"]["max_len"]), f"{path.name}: a seed has {largest}"
     used.add(options["libfuzzer"].get("dict"))
 assert used == {p.name for p in folder.glob("*.dict")}, used
 

@@ -35,7 +35,8 @@ class Release(unittest.TestCase):
                 shutil.copytree(SOURCE / name, to, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(SOURCE / name, to)
-        (cls.tree / "NEWS").write_text("0.1.0 (not yet released)\n\nOne thing.\n\n0.0.9 (old)\n\nNo.\n")
+        (cls.tree / "NEWS").write_text(
+            "0.1.0 (not yet released)\n\nOne thing.\n\n0.0.9 (old)\n\nNo.\n")
         cls.version("0.1.0")
         cls.git("init", "--quiet")
         cls.commit("first")

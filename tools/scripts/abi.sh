@@ -2,9 +2,9 @@
 # Compares the binary interface of the shared libraries with that of the last tag, by abidiff:
 #     sh tools/scripts/abi.sh [TAG]
 #     sh tools/scripts/abi.sh --compare OLD NEW      two installations that were made before
-# Prints what was added, and fails if a program that was built with the tag's libraries might not run
-# with the tree's. Libraries with another soname may differ. Before the first tag there is nothing to
-# compare. docs/embedding.md says what may change. Needs Debian.
+# Prints what was added, and fails if a program that was built with the tag's libraries might not
+# run with the tree's. Libraries with another soname may differ. Before the first tag there is
+# nothing to compare. docs/embedding.md says what may change. Needs Debian.
 set -eu
 cd "$(dirname "$0")/../.."
 

@@ -5,9 +5,9 @@ FOLDER gets tuffet.h, tuffet.c, a file tuffet_NAME.c for each ISA level that nee
 CMakeLists.txt, LICENSE, and a README that says how to compile them. The same sources make the same
 bytes.
 
-Files of the library may have static functions, types and macros of the same name. In tuffet.c such a
-name gets that of its file as prefix: `check` of src/kv/policy.c is `policy_check`. A macro of a file
-ends with the file. Headers come once, before the first file that includes them.
+Files of the library may have static functions, types and macros of the same name. In tuffet.c such
+a name gets that of its file as prefix: `check` of src/kv/policy.c is `policy_check`. A macro of a
+file ends with the file. Headers come once, before the first file that includes them.
 """
 import collections
 import pathlib
@@ -66,10 +66,11 @@ def read(path):
 
 
 def sources():
-    """The C files of the library that are the same for every machine, in the order of meson.build."""
+    """The C files of the library that are the same for every machine, as meson.build has them."""
     found = []
     for folder in ("src", "models", "."):
-        for block in re.findall(r"sources \+?= files\((.*?)\)", read(f"{folder}/meson.build"), re.S):
+        lists = re.findall(r"sources \+?= files\((.*?)\)", read(f"{folder}/meson.build"), re.S)
+        for block in lists:
             found += [pathlib.Path(folder, name) for name in re.findall(r"'([\w/]+\.c)'", block)]
     others = {pathlib.Path(path) for _, path in CHOICES}
     return [p for p in found if p not in others]
@@ -152,7 +153,7 @@ def resolve(name, path):
 
 
 def prefixed(text, words, tags, prefix):
-    """The text of a file with other names for `words` and `tags`; members of structs keep theirs."""
+    """The text of a file with other names for `words` and `tags`; members of structs stay."""
     out, before, inside = [], "", []
     found = TOKEN.findall(text)
     code = [at for at, t in enumerate(found) if not t.isspace() and not t.startswith(("/*", "//"))]
@@ -191,7 +192,7 @@ class File:
                 self.put(header)
 
     def put(self, path, text=None):
-        """Puts a file, with the files that it includes in place. A header with a guard comes once."""
+        """Puts a file, with those that it includes in place. A header with a guard comes once."""
         text = text or read(path)
         guard = GUARD.match(text)
         if guard:

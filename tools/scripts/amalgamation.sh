@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compiles the library in a few files as its README says, for x86-64 and 64-bit ARM, and as a part of
-# a project of CMake: sh tools/scripts/amalgamation.sh [BUILD]
-# Logits must have the bits of the library of BUILD (default build/test), on each ISA level that this
-# CPU and qemu have. Needs Debian on x86-64.
+# Compiles the library in a few files as its README says, for x86-64 and 64-bit ARM, and as a part
+# of a project of CMake: sh tools/scripts/amalgamation.sh [BUILD]
+# Logits must have the bits of the library of BUILD (default build/test), on each ISA level that
+# this CPU and qemu have. Needs Debian on x86-64.
 set -eu
 cd "$(dirname "$0")/../.."
 build=${1:-build/test}
@@ -17,8 +17,9 @@ want=$("$build/tests/abi/logits" "$model")
 
 # block N: the N-th indented block of the README.
 block() {
-    awk -v n="$1" '/^    / { if (!inside) at++; inside = 1; if (at == n) print; next } { inside = 0 }' \
-        "$out/source/README.md"
+    awk -v n="$1" '
+        /^    / { if (!inside) at++; inside = 1; if (at == n) print; next }
+        { inside = 0 }' "$out/source/README.md"
 }
 
 # compare PROGRAM ISA...: runs with each ISA level.
@@ -57,7 +58,7 @@ compare "$out/gcc/app" c avx2 avxvnni avx512 avx512vnni
 
 echo "== 64-bit ARM"
 as_said 2 aarch64-linux-gnu-gcc
-compare "qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu max $out/aarch64-linux-gnu-gcc/app" c neon \
+compare "qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu max $out/aarch64-linux-gnu-gcc/app" neon \
     dotprod i8mm
 
 echo "== CMake, which fetches the sources"

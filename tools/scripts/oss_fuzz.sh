@@ -14,7 +14,8 @@ export CC=clang CXX=clang++ SANITIZER=address LIB_FUZZING_ENGINE=-fsanitize=fuzz
 export CFLAGS='-O1 -fno-omit-frame-pointer -gline-tables-only -fsanitize=address
     -fsanitize-address-use-after-scope -fsanitize=fuzzer-no-link'
 export CXXFLAGS="$CFLAGS" WORK="$PWD/build/oss-fuzz/work" OUT="$PWD/build/oss-fuzz/out"
-export ASAN_OPTIONS=intercept_tls_get_addr=0 LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp"
+export ASAN_OPTIONS=intercept_tls_get_addr=0
+export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp"
 rm -rf "$OUT"
 mkdir -p "$WORK" "$OUT"
 sh -eu packaging/oss-fuzz/build.sh

@@ -3,7 +3,7 @@
 #
 #   --key FILE      secret key of signify-openbsd, which signs SHA256SUMS
 #   --parts "..."   of source, static, deb, windows and wheels (default: all)
-#   --tests LOG     what tools/scripts/test.sh printed for this commit; without it, the tests run here
+#   --tests LOG     output of tools/scripts/test.sh at this commit; without it, the tests run here
 #
 # Everything is made twice, in clones of the tag in two folders, under another umask, language and
 # time zone, and must have the same bytes. Refused are a tree with changes, a tag that is not the

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes what a program was linked with, as SPDX 2.3: sbom.py BUILD PROGRAM OUTPUT [FILE]
 
-BUILD is a folder of meson, PROGRAM a program in it by its path there. FILE is the stripped copy that
-users get, if it is another file: the document has its name and checksums. Shared libraries are those
-that the program asks the system's linker for; a static program has those that its link was given.
+BUILD is a folder of meson, PROGRAM a program in it by its path there. FILE is the stripped copy
+that users get, if it is another file: the document has its name and checksums. Shared libraries are
+those that the program asks the system's linker for; a static program has those that its link was
+given.
 Versions are from pkg-config, as the build used it. A library without a row in `known` is an error.
 SOURCE_DATE_EPOCH is the time of making, else it is that of the program.
 """

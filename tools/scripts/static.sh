@@ -1,11 +1,10 @@
 #!/bin/sh
-# Builds a static program with musl, which needs nothing of the Linux that runs it, and packs it with
-# the model that ships: sh tools/scripts/static.sh [x86_64|aarch64]...
-# Makes build/static/tuffet-VERSION-ARCH.tar.gz, with a list of the linked software. Unpacked into an
+# Builds a static program with musl, which needs nothing of the Linux that runs it, and packs it
+# with the model that ships: sh tools/scripts/static.sh [x86_64|aarch64]... Makes
+# build/static/tuffet-VERSION-ARCH.tar.gz, with a list of the linked software. Unpacked into an
 # empty root, it must tell the story that the other architectures tell, and serve. Needs Debian on
-# x86-64, and root.
-# jansson and libevent are built from Debian's sources, since Debian has them for glibc alone. The
-# program lacks libedit: tuffet chat has no history of lines.
+# x86-64, and root. jansson and libevent are built from Debian's sources, since Debian has them for
+# glibc alone. The program lacks libedit: tuffet chat has no history of lines.
 set -eu
 cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- x86_64 aarch64
@@ -19,7 +18,8 @@ rm -rf "$out/sources"
 sh tools/scripts/source.sh "$out/sources" jansson libevent
 
 # Sets gcc, specs, headers: Debian's musl-gcc is gcc with a file of specs, which leads from the
-# headers and libraries of glibc to those of musl. gcc for ARM takes the same file with other folders.
+# headers and libraries of glibc to those of musl. gcc for ARM takes the same file with other
+# folders.
 compiler() {
     gcc=gcc
     [ "$1" = x86_64 ] || {
