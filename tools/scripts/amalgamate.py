@@ -277,6 +277,8 @@ def level(name):
                     f"{', compiled with ' + flags if flags else ''}. */\n"
                     f"#if !defined TFT_SIMD || TFT_SIMD\n#if {cpu}\n#if !defined {defined}\n"
                     f'#error "compile this file with {flags}"\n#endif\n')
+    if cpu == WASM:  # as packaging/amalgamation/first.h.in; x86 has the instruction
+        made.out.append("#define fmaf tft_fmaf\n")
     made.put(pathlib.Path(path))
     made.out.append("#endif\n#endif\n")
     return made.text()
