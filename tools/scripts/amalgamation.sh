@@ -74,6 +74,6 @@ add_executable(logits logits.c)
 target_link_libraries(logits tuffet::tuffet)
 END
 tar -C "$out" -cf "$out/source.tar" source
-cmake -S "$out/mine" -B "$out/cmake" >"$out/cmake.log"
+cmake -Wno-dev -S "$out/mine" -B "$out/cmake" >"$out/cmake.log"
 cmake --build "$out/cmake" >>"$out/cmake.log"
 compare "$out/cmake/logits" c avx2 avxvnni avx512 avx512vnni
