@@ -103,11 +103,26 @@ struct tft_affine tft_kv_affine(const struct tft_kernels *kern, const float *x, 
     return (struct tft_affine){in_range ? r / 127 : 0, in_range ? 127 / r : 0, 128};
 }
 
+/* The key x less the offset of its head: x, or in `room`. */
+static const float *less_offset(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                                const float *x, size_t dim, float room[TFT_KV_OFFSET_DIM])
+{
+    const float *offset = tft_kv_key_offset(kv, layer, head);
+    if (!offset)
+        return x;
+    for (size_t d = 0; d < dim; d++)
+        room[d] = x[d] - offset[d];
+    return room;
+}
+
 void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                        uint32_t head, enum tft_kv_which which, uint32_t slot, const float *x)
 {
     enum { PART = 256 };
+    float room[TFT_KV_OFFSET_DIM];
     size_t dim = tft_kv_heads(kv, layer).dim, cols = tft_panel_cols(dim);
+    if (which == TFT_KV_K)
+        x = less_offset(kv, layer, head, x, dim, room);
     struct tft_kv_int8 to = tft_kv_int8(kv, layer, head, which, 0);
     struct tft_affine q = tft_kv_affine(kern, x, dim);
     int32_t sum = 0;

@@ -201,6 +201,7 @@ struct tft_kv {
     char *v;     /* [n_host, G, V capacity, E] slots: values. Slots of bytes: struct tft_kv_int8 */
     struct tft_kv_ring *ring; /* [n_layer] the slots of each layer, instead of `capacity`; NULL if
                                  all layers are alike */
+    float *key_offset; /* [n_host, G, E] what slots of bytes have keys less of; NULL: nothing */
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL if the policy quantizes nothing; zeros for a layer
                                    with a ring */
@@ -376,6 +377,9 @@ void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint
  *
  * A head has its bytes, the scales of its slots, and the sums of its rows. The first slot of a
  * panel of keys, or of a span of values, clears the whole panel or span.
+ *
+ * With key offsets, a key is rounded after the subtraction of a vector, the same for all keys of a
+ * head. All scores of a query move by one number then, which leaves the probabilities alone.
  */
 struct tft_kv_int8 {
     int8_t *data;
@@ -386,6 +390,17 @@ struct tft_kv_int8 {
 /* The slots of a head from `from` on: a multiple of 16 for keys, of TFT_SPAN for values. */
 struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                                enum tft_kv_which which, uint32_t from);
+
+/* The offset of a head's keys, [E]; NULL: none. */
+static inline float *tft_kv_key_offset(const struct tft_kv *kv, uint32_t layer, uint32_t head)
+{
+    return kv->key_offset
+               ? kv->key_offset + ((size_t)layer * kv->n_head_kv + head) * kv->head_dim
+               : NULL;
+}
+
+/* The most channels of a head that can have an offset. */
+enum { TFT_KV_OFFSET_DIM = 256 };
 
 /* The quantization of the numbers x, [n], to bytes with zero point 128: the largest magnitude
    becomes 127. If the magnitude is infinite or less than TFT_FOLD_LEAST, the scale is 0. */

@@ -304,6 +304,9 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->slide,
                   s->n_threads);
+    if (kv->i8)
+        s->kv.key_offset = tft_arena_take(a, (size_t)s->kv.n_host * s->kv.n_head_kv,
+                                          s->kv.head_dim * sizeof *s->kv.key_offset);
     tft_states_layout(&s->states, a, m->state_size, o->checkpoints, s->lookup.most);
     s->states.first = s->named ? s->named->state : m->prefix_state;
     s->filter.named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->filter.named) : NULL;
@@ -409,6 +412,7 @@ enum tft_status tft_session_open_resolved(struct tft_session **out, const struct
         tft_work_open(s->work);
     if (s->ends)
         memset(s->ends, 0, (size_t)s->max_threads * sizeof *s->ends);
+    tft_session_key_offsets(s);
     tft_session_put_prefix(s);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_open(&s->kv, &shape);

@@ -28,6 +28,8 @@ static uint32_t cache_of(const struct tft_session *s)
             crc = tft_crc32(crc, &bits, sizeof bits);
         }
     }
+    if (s->kv.key_offset)
+        return tft_crc32(crc, "i8 less offsets", 15);
     return p->i8 ? tft_crc32(crc, "i8", 2) : crc;
 }
 

@@ -141,6 +141,9 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
     *v = (text ? s->named->v : m->prefix_v) + at;
 }
 
+/* Fills the offsets of keys in a cache with slots of bytes (kv.h), or finds that there are none. */
+void tft_session_key_offsets(struct tft_session *s);
+
 /* Opens a session. o, kv: checked, with a value in the place of each default. */
 enum tft_status tft_session_open_resolved(struct tft_session **out, const struct tft_model *m,
                                           const struct tft_session_opts *o,

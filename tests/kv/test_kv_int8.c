@@ -219,6 +219,98 @@ static void attention_is_that_of_the_numbers(void **state)
     tft_model_close(m);
 }
 
+/* ---- keys with a large bias */
+
+enum { LATER = 60 };
+
+/* As qwen2's keys: a bias in slow channels that is `size`, where the rest of a key is about 1. */
+static const char *biased(const char *arch, float size)
+{
+    const struct toy model = {.arch = arch,
+                              .n_vocab = 61,
+                              .n_ctx = 640,
+                              .n_embd = 64,
+                              .n_layer = 2,
+                              .n_head = 4,
+                              .n_head_kv = 2,
+                              .head_dim = 16,
+                              .n_ff = 96,
+                              .n_rot = 16,
+                              .type = TFT_F32};
+    const char *path = written(&model);
+    if (size > 0)
+        assert_true(toy_give_key_bias(path, model.head_dim, size));
+    return path;
+}
+
+/* The mean distance of the logits with a cache from the logits with f32. plain: without offsets. */
+static double loss(const char *path, const char *kv, bool plain)
+{
+    double sum = 0;
+    int32_t tokens[N];
+    struct tft_model *m = opened(path);
+    struct tft_session *f32 = session(m, (struct tft_session_opts){.kv = "f32", .n_threads = 1}),
+                       *s = session(m, (struct tft_session_opts){.kv = kv, .n_threads = 1});
+    if (plain)
+        s->kv.key_offset = NULL;
+    toy_tokens(13, m->n_vocab, tokens, N);
+    feed(f32, tokens, N - LATER, N);
+    feed(s, tokens, N - LATER, N);
+    for (int i = N - LATER; i < N; i++) {
+        assert_int_equal(tft_decode(f32, tokens[i]), TFT_OK);
+        assert_int_equal(tft_decode(s, tokens[i]), TFT_OK);
+        sum += distance(s, f32) / LATER;
+    }
+    tft_session_close(s);
+    tft_session_close(f32);
+    tft_model_close(m);
+    return sum;
+}
+
+/* A bias of 100 hardly takes accuracy of i8: without offsets it would take most of it. The rounding
+   of f16 is 16 times as coarse with it. */
+static void biases_take_no_accuracy(void **state)
+{
+    (void)state;
+    double i8 = loss(biased("qwen2", 0), "i8", false), f16 = loss(biased("qwen2", 0), "f16", false),
+           with = loss(biased("qwen2", 100), "i8", false),
+           f16_with = loss(biased("qwen2", 100), "f16", false),
+           plain = loss(biased("qwen2", 100), "i8", true);
+    if (!(with < 2 * i8))
+        fail_msg("with a bias i8 loses %g, without %g", with, i8);
+    if (!(plain > 5 * i8))
+        fail_msg("a bias loses %g without offsets, no bias %g: the test tests nothing", plain, i8);
+    if (!(f16_with > 2 * f16))
+        fail_msg("f16 loses %g, %g without a bias: the bias is small", f16_with, f16);
+}
+
+/* Only a bias makes an offset, which is the bias where RoPE does not turn it. */
+static void offsets_are_of_biases(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(biased("qwen2", 100));
+    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "i8", .n_threads = 1}),
+                       *f16 = session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1});
+    assert_null(f16->kv.key_offset);
+    for (uint32_t l = 0; l < 2; l++)
+        for (uint32_t h = 0; h < 2; h++) {
+            const float *offset = tft_kv_key_offset(&s->kv, l, h),
+                        *bias = m->layer[l].k.bias + (size_t)16 * h;
+            /* turned by a tenth of a radian at the middle of the context */
+            assert_true(fabsf(offset[7] - 89.5f) < 1 && fabsf(offset[15] - 109.5f) < 1);
+            assert_true(fabsf(offset[0]) < 0.02f * (fabsf(bias[0]) + fabsf(bias[8])));
+        }
+    tft_session_close(s);
+    tft_session_close(f16);
+    tft_model_close(m);
+
+    m = opened(biased("llama", 0));
+    s = session(m, (struct tft_session_opts){.kv = "i8", .n_threads = 1});
+    assert_null(s->kv.key_offset);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 /* ---- numbers that are none */
 
 static void strange_numbers(void **state)
@@ -263,6 +355,8 @@ int main(void)
         cmocka_unit_test(slots_are_rounded),
         cmocka_unit_test(slides),
         cmocka_unit_test(attention_is_that_of_the_numbers),
+        cmocka_unit_test(biases_take_no_accuracy),
+        cmocka_unit_test(offsets_are_of_biases),
         cmocka_unit_test(strange_numbers),
         cmocka_unit_test(takes_half_of_f16),
     };

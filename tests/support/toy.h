@@ -69,6 +69,11 @@ bool toy_write(const struct toy *t, const char *path);
    */
 bool toy_give_outlier(const char *path, int32_t token);
 
+/* Gives the keys' bias in a file, a toy of f32 with two layers, `size` in the pair of channels that
+   RoPE turns most slowly, as qwen2 has it: head_dim / 2 apart, in each head. False if that fails.
+   */
+bool toy_give_key_bias(const char *path, uint32_t head_dim, float size);
+
 /* Multiplies the attention's values in a file, a toy of f32 with two layers, and divides the
    matrices that read them: the model computes the same, but for rounding. False if that fails. */
 bool toy_enlarge_values(const char *path, float factor);

@@ -101,3 +101,30 @@ bool toy_enlarge_values(const char *path, float factor)
     tft_source_close(&s);
     return good;
 }
+
+/* Of layer l. */
+static bool give_bias(const struct tft_source *s, FILE *f, int l, size_t head_dim, float size)
+{
+    char key[64];
+    struct place p;
+    snprintf(key, sizeof key, "blk.%d.attn_k.bias", l);
+    bool good = find(s, key, &p);
+    for (size_t at = head_dim / 2 - 1; good && at < p.cols; at += head_dim / 2)
+        good = put(f, &p, 0, at, &size, 1);
+    return good;
+}
+
+bool toy_give_key_bias(const char *path, uint32_t head_dim, float size)
+{
+    struct tft_source s;
+    if (tft_source_open(&s, path, NULL, NULL, NULL) != TFT_OK)
+        return false;
+    FILE *f = fopen(path, "r+b");
+    bool good = f;
+    for (int l = 0; l < 2 && good; l++)
+        good = give_bias(&s, f, l, head_dim, size);
+    if (f && fclose(f))
+        good = false;
+    tft_source_close(&s);
+    return good;
+}
