@@ -30,6 +30,19 @@ static bool adds_eos(const struct tft_model *m)
     return tft_token_eos(m) >= 0 && v && v->type == TFT_VALUE_BOOL && !v->is_array && *v->data;
 }
 
+bool tft_model_only_windows(const struct tft_model *m)
+{
+    uint32_t l = 0;
+    while (l < m->n_kv_layer && tft_model_kv_window(m, l))
+        l++;
+    return l == m->n_kv_layer;
+}
+
+const char *tft_model_kv(const struct tft_model *m)
+{
+    return m->kv_text ? m->kv_text : m->no_i8 || tft_model_only_windows(m) ? "f16" : "i8";
+}
+
 void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
 {
     struct tft_model_info all = {
@@ -57,7 +70,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_device = m->n_layer - m->n_host,
         .pooling = pooling(m),
         .add_eos = adds_eos(m),
-        .kv = m->kv_text ? m->kv_text : "f16",
+        .kv = tft_model_kv(m),
     };
     tft_options_give(info, &all, sizeof all);
 }

@@ -489,6 +489,7 @@ struct tft_model {
 
     /* The KV cache of sessions that do not name one, and its calibration */
     const char *kv_text;            /* as in tft_session_opts; NULL if the file has none */
+    bool no_i8;                     /* a device that computes layers has no cache of 8 bits */
     struct tft_kv_policy kv_policy; /* the same, parsed; f16 if the file has none */
     const float *key_importance;    /* [n_kv_layer, G, E] the cost of an error in a channel of the
                                        keys; NULL if the file has none */
@@ -545,6 +546,12 @@ static inline uint32_t tft_model_kv_window(const struct tft_model *m, uint32_t k
 {
     return m->kv_window ? m->kv_window[kv_layer] : 0;
 }
+
+/* Whether all layers of the cache have a window, or there is none. */
+bool tft_model_only_windows(const struct tft_model *m);
+
+/* The cache of sessions that name none: the file's, or i8, or f16 where i8 cannot be. */
+const char *tft_model_kv(const struct tft_model *m);
 
 /* G and E of a layer of the cache. */
 static inline struct tft_kv_heads tft_model_kv_heads(const struct tft_model *m, uint32_t kv_layer)

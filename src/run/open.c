@@ -76,14 +76,6 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
     return TFT_OK;
 }
 
-static bool has_only_rings(const struct tft_model *m)
-{
-    uint32_t l = 0;
-    while (l < m->n_kv_layer && tft_model_kv_window(m, l))
-        l++;
-    return l == m->n_kv_layer;
-}
-
 /* Layers with windows are floats in every cache. If all layers have one, every cache but f32 is
    f16. */
 static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_model *m,
@@ -93,8 +85,8 @@ static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_mod
         return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
                         m->source.name);
     enum tft_status status =
-        text ? tft_kv_parse(kv, text, err) : tft_kv_parse_stored(kv, m->kv_text, err);
-    if (status == TFT_OK && (tft_kv_quantizes(kv) || kv->i8) && has_only_rings(m))
+        text ? tft_kv_parse(kv, text, err) : tft_kv_parse_stored(kv, tft_model_kv(m), err);
+    if (status == TFT_OK && (tft_kv_quantizes(kv) || kv->i8) && tft_model_only_windows(m))
         return tft_kv_parse(kv, "f16", err);
     return status == TFT_OK ? check_kv(kv, m, err) : status;
 }

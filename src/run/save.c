@@ -13,24 +13,35 @@ const char tft_saved_magic[8] = "TFTSAVE\n";
 
 /* -------------------------------------------------------------------- requirements of a session */
 
-static uint32_t cache_of(const struct tft_session *s)
+/* n_layer: layers of the cache, if it quantizes. */
+static uint32_t policy_of(const struct tft_kv_policy *p, bool whole_prompt, uint32_t n_layer)
 {
-    const struct tft_kv_policy *p = &s->kv.policy;
-    uint32_t knobs[] = {p->num, p->sinks, s->whole_prompt ? TFT_KV_PROMPT : p->prefill, p->keep,
+    uint32_t knobs[] = {p->num, p->sinks, whole_prompt ? TFT_KV_PROMPT : p->prefill, p->keep,
                         p->group, p->f8, p->clip, p->reorder};
     uint32_t crc = tft_crc32(0, knobs, sizeof knobs);
     for (enum tft_kv_which i = TFT_KV_K; i < TFT_KV_SIDES; i++) {
         const struct tft_kv_side *side = tft_kv_side(p, i);
         uint32_t rule[] = {side->axis, side->retain, side->window};
         crc = tft_crc32(crc, rule, sizeof rule);
-        for (uint32_t l = 0; tft_kv_quantizes(p) && l < s->kv.n_layer; l++) {
+        for (uint32_t l = 0; tft_kv_quantizes(p) && l < n_layer; l++) {
             float bits = tft_kv_bits(side, l);
             crc = tft_crc32(crc, &bits, sizeof bits);
         }
     }
-    if (s->kv.key_offset)
-        return tft_crc32(crc, "i8 less offsets", 15);
     return p->i8 ? tft_crc32(crc, "i8", 2) : crc;
+}
+
+static uint32_t cache_of(const struct tft_session *s)
+{
+    uint32_t crc = policy_of(&s->kv.policy, s->whole_prompt, s->kv.n_layer);
+    return s->kv.key_offset ? tft_crc32(crc, "offsets", 7) : crc;
+}
+
+static bool is_f16(uint32_t cache)
+{
+    struct tft_kv_policy f16;
+    tft_kv_parse(&f16, "f16", NULL);
+    return cache == policy_of(&f16, false, 0);
 }
 
 static uint32_t prefix_of(const struct tft_session *s)
@@ -91,7 +102,9 @@ const char *tft_saved_differs(const struct tft_saved *h, const struct tft_saved 
     return memcmp(&h->model, &own->model, sizeof h->model) != 0
                ? "another model, or with weights in another form"
            : h->prefix != own->prefix ? "another prefix than the session has"
-           : h->cache != own->cache   ? "another KV cache than the session has"
+           : h->cache != own->cache
+               ? (is_f16(h->cache) ? "the KV cache f16, and the session has another"
+                                   : "another KV cache than the session has")
            : h->flags != own->flags   ? "a capacity for which RoPE has other frequencies"
                                       : NULL;
 }

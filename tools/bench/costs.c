@@ -93,7 +93,7 @@ static double more_experts(const struct tft_model *m, double n)
 
 const char *costs_kv(const struct tft_model *m)
 {
-    return cli_session_options.kv ? cli_session_options.kv : m->kv_text ? m->kv_text : "f16";
+    return cli_session_options.kv ? cli_session_options.kv : tft_model_kv(m);
 }
 
 struct costs costs_of(const struct tft_model *m, const struct work *w)

@@ -32,7 +32,8 @@ static const struct cli_option options[] = {
      "round weights of 2 to 4 bits so that each makes up for the errors of others (gptq), to "
      "nearest, or to nearest after scaling weights of large inputs (awq)"},
     {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
-     "set the model's default KV cache, as --kv of tuffet run does (default f16)"},
+     "set the model's default KV cache, as --kv of tuffet run does (default none: sessions then "
+     "have i8, or f16 on a device without i8)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
      "cushion, tune, system, kv_search, bits_search, dynamic, check, and inputs with their ranges"},

@@ -203,7 +203,8 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
 }
 
 /* The cache of a session with these options. */
-static void choose_cache(struct facts *f, const struct tft_session_opts *so)
+static void choose_cache(struct facts *f, const struct tft_model *m,
+                         const struct tft_session_opts *so)
 {
     const struct tft_value *v = tft_source_value(&f->s, TFT_KEY_KV);
     struct tft_str text;
@@ -213,7 +214,7 @@ static void choose_cache(struct facts *f, const struct tft_session_opts *so)
         snprintf(f->kv, sizeof f->kv, "%.*s", (int)(text.n < sizeof f->kv ? text.n : sizeof f->kv),
                  text.p);
     else
-        snprintf(f->kv, sizeof f->kv, "f16");
+        snprintf(f->kv, sizeof f->kv, "%s", tft_model_kv(m));
 }
 
 static void plan_session(struct facts *f, const struct tft_model *m,
@@ -242,7 +243,7 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
         return;
     }
     f->runs = tft_open_plan(&m, tft_archs, weights, windows, heads, &f->why_not) == TFT_OK;
-    choose_cache(f, given);
+    choose_cache(f, &m, given);
     m.kv_text = f->kv; /* which a plan does not keep */
     if (f->runs)
         plan_session(f, &m, given);

@@ -79,7 +79,7 @@ static void open_model(struct evaluation *e, const char *path, const char *token
         die("%s", err.msg);
     tft_model_describe(e->model, &info);
     struct tft_session_opts all = {
-        .size = sizeof all, .n_batch = info.n_ctx, .n_logits = info.n_ctx};
+        .size = sizeof all, .n_batch = info.n_ctx, .n_logits = info.n_ctx, .kv = "f16"};
     if (tft_session_open(&e->session, e->model, &all, &err))
         die("%s", err.msg);
     e->n_vocab = info.n_vocab;

@@ -439,7 +439,8 @@ static void open_all(struct writer *w)
     struct tft_session_opts so = {.size = sizeof so,
                                   .capacity = info.n_ctx < CAPACITY ? info.n_ctx : CAPACITY,
                                   .n_batch = PIECE,
-                                  .n_threads = w->o->n_threads};
+                                  .n_threads = w->o->n_threads,
+                                  .kv = strcmp(info.kv, "f32") == 0 ? "f32" : "f16"};
     tft_batch_open(&w->batch, w->m, &bo, w->err);
     so.batch = w->batch;
     for (int i = 0; i < LANES && !failed(w); i++)
