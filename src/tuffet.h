@@ -439,7 +439,7 @@ struct tft_session_opts {
     bool slide;        /* when the session is full, drop old tokens instead of returning
                           TFT_ERR_FULL; see below */
     const char *kv;    /* how the cache holds keys and values, see below; NULL: as the model file
-                          says, or else "f16" */
+                          says, or else "i8"; "f16" on a device without i8 */
     /*
      * NULL, or a filter: returns whether a token stays f16 when the cache would quantize the token.
      * The knob `keep` limits how many tokens may stay; at the limit, the filter is no longer
@@ -517,11 +517,12 @@ struct tft_session_opts {
  */
 
 /*
- * The KV cache. A new token's keys and values are f16, in a slot. In a quantized cache the rule
- * `retain` chooses which tokens stay f16. The cache quantizes the others, in blocks of 16 to 256
- * tokens, to codes that attention reads directly. The cache i8 rounds each key and value, also of
- * the prefix, to int8 numbers times a float when the token comes, and attention sums products of
- * integers; i8 runs on the CPU alone. The string tft_session_opts.kv names a cache:
+ * The KV cache. A new token's keys and values take a slot. The cache i8, the default, rounds each
+ * key and value, also of the prefix, to int8 numbers times a float when the token comes, and
+ * attention sums products of integers; i8 runs on the CPU alone, and a device has the default f16.
+ * With other caches slots are f16. In a quantized cache the rule `retain` chooses which tokens stay
+ * f16. The cache quantizes the others, in blocks of 16 to 256 tokens, to codes that attention reads
+ * directly. The string tft_session_opts.kv names a cache:
  *
  *      PRESET                     "kivi"
  *      PRESET:KNOB=VALUE,...      "kivi:bits=4,window=64"

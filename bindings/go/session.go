@@ -34,7 +34,7 @@ type SessionOptions struct {
 	NoLogits    bool   // compute no logits; Logits must be 0
 	Threads     int    // at most 1024; 0: one for each fast core
 	Slide       bool   // when the session is full, drop old tokens instead of failing with Full
-	KV          string // the KV cache, such as "f16" or "kivi:bits=4"; "": as the model's file says
+	KV          string // the KV cache, such as "f16" or "kivi:bits=4"; "": the file's, or "i8"
 	Prefix      string // name of the prefix that the session begins with; "": the model's own
 	Checkpoints uint32 // copies of the state to which the session can go back; 0: 4
 	Lookup      uint32 // how many guesses of the next tokens a pass may compute, at most 14

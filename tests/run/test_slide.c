@@ -111,7 +111,7 @@ static void with_windows_too(void **state)
     for (size_t i = 0; i < N_MORE; i++) {
         struct tft_model *m = opened(written(&more_toys[i]));
         bool windows = m->parts & TFT_BIT(TFT_PART_WINDOW);
-        for (int f = 0; windows && f < 2; f++) {
+        for (int f = 0; windows && f < 3; f++) {
             uint64_t want = hash_of(m, caches[f], 1, FED, 512);
             assert_int_equal(hash_of(m, caches[f], 1, 1, 512), want);
             assert_int_equal(hash_of(m, caches[f], 3, 70, 512), want);
@@ -126,7 +126,7 @@ static void the_first_and_the_newest_stay(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&one_layer));
-    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}),
+    struct tft_session *all = session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1}),
                        *s = sliding(m, "f16", 1, 50);
     assert_int_equal(tft_prefill(all, tokens, FED), TFT_OK);
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
@@ -170,7 +170,7 @@ static void four_tokens_stay_with_any_cache(void **state)
     };
     static uint16_t prefix[2][8];
     struct tft_model *m = opened(written(&one_layer));
-    struct tft_session *f16 = session(m, (struct tft_session_opts){.n_threads = 1});
+    struct tft_session *f16 = session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1});
     toy_tokens(4, m->n_vocab, tokens, FED);
     assert_int_equal(tft_prefill(f16, tokens, FED), TFT_OK);
     m->prefix_k = prefix[0];
@@ -200,7 +200,7 @@ static void what_a_filter_names_stays(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&one_layer));
-    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}),
+    struct tft_session *all = session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1}),
                        *s = sliding(m, caches[N_CACHES - 1], 1, 50);
     assert_int_equal(tft_prefill(all, tokens, FED), TFT_OK);
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
@@ -230,7 +230,7 @@ static void what_is_left_counts(void **state)
     struct tft_model *m = opened(written(&one_layer));
     const char *kv = "k=16@channel,v=16@channel,group=16,retain=window:20,sinks=0";
     struct tft_session *s = sliding(m, kv, 1, 512),
-                       *fresh = session(m, (struct tft_session_opts){.n_threads = 1});
+                       *fresh = session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1});
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
     size_t n = tft_pos(s);
     assert_int_equal(tft_prefill(fresh, tokens + FED - n, n), TFT_OK);
@@ -352,7 +352,7 @@ static void what_is_held_is_listed(void **state)
                                      "bits=16,retain=fill:30,group=16,sinks=1",
                                      "bits=16,retain=window:20,group=16,sinks=4"};
     struct tft_model *m = opened(written(&one_layer));
-    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1});
+    struct tft_session *all = session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1});
     for (size_t c = 0; c < sizeof kv / sizeof *kv; c++) {
         struct tft_session *s = sliding(m, kv[c], 1, 50), *fresh = sliding(m, kv[c], 1, 512);
         int32_t want[CAPACITY];

@@ -24,7 +24,8 @@ pub struct SessionOptions {
     pub threads: u16,
     /// When the session is full, drop old tokens instead of failing with [`Status::Full`].
     pub slide: bool,
-    /// The KV cache, such as "f16" or "kivi:bits=4"; `None`: as the model's file says.
+    /// The KV cache, such as "f16" or "kivi:bits=4"; `None`: as the model's file
+    /// says, or else "i8".
     pub kv: Option<String>,
     /// The name of the prefix that the session begins with; `None`: the model's own.
     pub prefix: Option<String>,

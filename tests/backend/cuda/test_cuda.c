@@ -43,7 +43,8 @@ static void same_logits(const struct tft_session *want, const struct tft_session
     }
 }
 
-/* A model file opened on the CPU, [0], and on the device, [1]. */
+/* A model file opened on the CPU, [0], and on the device, [1]. Without a cache in the options both
+   have the device's default, f16. */
 struct pair {
     struct tft_model *m[2];
     struct tft_session *s[2];
@@ -53,8 +54,11 @@ static struct pair pair(const char *path, uint32_t layers, struct tft_session_op
 {
     struct pair p;
     for (int i = 0; i < 2; i++) {
+        struct tft_session_opts own = o;
+        if (!i && !o.kv)
+            own.kv = "f16";
         p.m[i] = opened_on(path, i ? "cuda" : "cpu", layers);
-        p.s[i] = session(p.m[i], o);
+        p.s[i] = session(p.m[i], own);
     }
     return p;
 }
@@ -436,6 +440,29 @@ static void hidden_vectors_are_refused(void **state)
         }
 }
 
+/* It has no cache of 8 bits, and says so; f16 is the default. */
+static void what_cache_is_the_default(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    const char *path = quantized(&toys[0], &o);
+    for (uint32_t layers = 0; layers < 2; layers++) {
+        struct tft_session_opts so = {.size = sizeof so, .kv = "i8"};
+        struct tft_model_info info = {.size = sizeof info};
+        struct tft_model *m = opened_on(path, "cuda", layers);
+        struct tft_session *s;
+        struct tft_error err;
+        tft_model_describe(m, &info);
+        assert_string_equal(info.kv, "f16");
+        assert_int_equal(tft_session_open(&s, m, &so, &err), TFT_ERR_UNSUPPORTED);
+        assert_null(s);
+        assert_non_null(strstr(err.msg, "q.gguf: a device has no int8 KV cache yet"));
+        assert_int_equal(tft_kv_bytes(m, "i8", NULL), 0);
+        assert_int_equal(tft_kv_bytes(m, NULL, NULL), tft_kv_bytes(m, "f16", NULL));
+        tft_model_close(m);
+    }
+}
+
 /* Whether the GPU is played by a CPU, which obeys PLAYER_GPUS. */
 static bool is_played(const char *path)
 {
@@ -601,6 +628,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_session_that_slides),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(hidden_vectors_are_refused),
+        cmocka_unit_test(what_cache_is_the_default),
         cmocka_unit_test(what_a_gpu_lacks),
         cmocka_unit_test(what_a_gpu_that_fails_leaves),
         cmocka_unit_test(what_the_callers_gpu_is),
