@@ -3,6 +3,7 @@
 #include "saved.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* The slots to clear together: a panel of keys, a span of values. */
@@ -126,6 +127,7 @@ void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, 
     struct tft_kv_int8 to = tft_kv_int8(kv, layer, head, which, 0);
     struct tft_affine q = tft_kv_affine(kern, x, dim);
     int32_t sum = 0;
+    bool is_number = true;
     if (slot % unit_of(which) == 0)
         clear(kv, layer, head, which, slot);
     for (size_t first = 0; first < dim; first += PART) {
@@ -133,8 +135,9 @@ void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, 
         int8_t number[PART] = {0};
         size_t n = dim - first < PART ? dim - first : PART;
         kern->quantize(byte, x + first, n, &q);
+        is_number = is_number && !tft_kv_has_nan(byte, n);
         for (size_t i = 0; i < n; i++)
-            number[i] = (int8_t)(byte[i] ? byte[i] - q.zero : -127); /* a NaN is byte 0 */
+            number[i] = (int8_t)(byte[i] ? byte[i] - q.zero : -127);
         for (size_t i = 0; i < n; i += TFT_PANEL)
             if (which == TFT_KV_K)
                 sum += put_keys(&to, slot, first + i, cols, number + i);
@@ -144,6 +147,9 @@ void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, 
     if (which == TFT_KV_K)
         to.sum[slot] = sum;
     to.scale[slot] = q.scale;
+    if (!is_number)
+        tft_kv_int8(kv, layer, head, TFT_KV_K, slot - slot % TFT_KEY_PANEL)
+            .scale[slot % TFT_KEY_PANEL] = NAN;
 }
 
 void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,

@@ -25,6 +25,8 @@
 #ifndef TFT_KV_H
 #define TFT_KV_H
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "policy.h"
 #include "retain.h"
@@ -406,7 +408,15 @@ enum { TFT_KV_OFFSET_DIM = 256 };
    becomes 127. If the magnitude is infinite or less than TFT_FOLD_LEAST, the scale is 0. */
 struct tft_affine tft_kv_affine(const struct tft_kernels *kern, const float *x, size_t n);
 
-/* For tft_kv_store_key and _value: stores x, [E]. */
+/* Whether the bytes of such a quantization are of a NaN, or of an infinity: no number has the byte
+   0. */
+static inline bool tft_kv_has_nan(const uint8_t *bytes, size_t n)
+{
+    return memchr(bytes, 0, n);
+}
+
+/* For tft_kv_store_key and _value: stores x, [E]. If x has a NaN or an infinity, the scale of the
+   slot's key becomes NaN, so that attention has no numbers either: a value comes after its key. */
 void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                        uint32_t head, enum tft_kv_which which, uint32_t slot, const float *x);
 
