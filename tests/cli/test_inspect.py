@@ -28,7 +28,9 @@ class Inspect(Case):
                          [64, 32])
         self.assertEqual(facts["values"]["llama.block_count"], 2)
         self.assertEqual(len(facts["values"]["tokenizer.ggml.tokens"]), 420)
-        self.assertEqual(facts["memory"]["kv_per_token"], 2 * 2 * 8 * 2 * 2)
+        # i8: 16 bytes of keys, their scale and their sum; 16 of values, their scale and a part of
+        # the sums of 256 slots
+        self.assertEqual(facts["memory"]["kv_per_token"], 2 * 2 * (16 + 4 + 4 + 16 + 4 + 1))
 
     def test_memory_depends_on_the_options(self):
         def memory(*args):
@@ -42,10 +44,9 @@ class Inspect(Case):
         self.assertEqual(f32["weights"] - f16["weights"], expanded // 34 * 32 * 2)
         # codes are held as they are, with rows padded to multiples of 16
         self.assertLess(stored["weights"], 1.3 * expanded)
-        self.assertEqual(memory("--kv=f32")["kv_per_token"], 2 * stored["kv_per_token"])
-        # 16 bytes of keys, their scale and their sum; 16 of values, their scale and a part of the
-        # sums of 256 slots
-        self.assertEqual(memory("--kv=i8")["kv_per_token"], 2 * 2 * (16 + 4 + 4 + 16 + 4 + 1))
+        token = {kv: memory(f"--kv={kv}")["kv_per_token"] for kv in ("f32", "f16", "i8")}
+        self.assertEqual(token, {"f32": 2 * token["f16"], "f16": 2 * 2 * 8 * 2 * 2,
+                                 "i8": stored["kv_per_token"]})
         self.assertEqual(memory("--ctx=100")["context"], 100)
         self.assertLess(memory("--ctx=100")["session"], stored["session"])
         self.assertIsNone(memory("--ctx=257")["session"])
@@ -55,14 +56,14 @@ class Inspect(Case):
     def test_memory_of_windows(self):
         """A longer session has more of the layer without a window alone."""
         toy = self.toy(arch="gemma2", ctx=4096)
-        memory = [self.json("inspect", toy, f"-c{n}")["memory"] for n in (2048, 4096)]
+        memory = [self.json("inspect", toy, "--kv=f16", f"-c{n}")["memory"] for n in (2048, 4096)]
         token = 2 * 2 * 8 * 2  # keys and values of two heads in f16
         self.assertEqual([(m["windows"], m["kv_per_token"]) for m in memory], 2 * [(1, token)])
         more = memory[1]["session"] - memory[0]["session"]
         self.assertGreaterEqual(more, 2048 * (token + 4))
         self.assertLess(more, 2048 * (token + 4) + 4096)
         self.assertIn(b"f16, 64 bytes a token; 1 of 2 layers have windows, in floats\n",
-                      self.tuffet("inspect", toy))
+                      self.tuffet("inspect", toy, "--kv=f16"))
 
     def test_windows_of_layers_that_share(self):
         """Three of its six layers have no cache of their own, and count in neither number."""

@@ -519,12 +519,12 @@ class Quantize(Case):
         asked = self.tuffet("run", plain, *args, "--kv=tuffet:window=0,group=16,k=1@mixed,v=1")
         self.assertNotEqual(self.tuffet("run", plain, *args), asked)
         self.assertEqual(self.tuffet("run", named, *args), asked)
-        self.assertEqual(self.tuffet("run", named, *args, "--kv=f16"),
+        self.assertEqual(self.tuffet("run", named, *args, "--kv=i8"),
                          self.tuffet("run", plain, *args))
         per_token = [self.json("inspect", i)["memory"]["kv_per_token"] for i in (plain, named)]
         # keys, then values in groups of 16 channels: codes and scales of each
         block = (8 * 16 // 8 + 4 * 8) + (16 * 16 // 8 + 4 * 16)
-        self.assertEqual(per_token, [2 * 2 * 8 * 2 * 2, 2 * 2 * block // 16])
+        self.assertEqual(per_token, [2 * 2 * (16 + 4 + 4 + 16 + 4 + 1), 2 * 2 * block // 16])
         data = self.read(named)
         at = data.index(b"tuffet:window=0")
         broken = self.write("broken", data[:at] + b"taffet" + data[at + 6:])
@@ -668,7 +668,7 @@ class Quantize(Case):
         text = self.tuffet("run", named, *args)
         self.assertEqual(self.tuffet("run", named, *args, f"--kv={kv}"), text)
         self.assertNotEqual(self.tuffet("run", named, *args, f"--kv={kv},clip=none"), text)
-        self.assertEqual(self.tuffet("run", named, *args, "--kv=f16"),
+        self.assertEqual(self.tuffet("run", named, *args, "--kv=i8"),
                          self.tuffet("run", plain, *args))
         self.assertIn(f"not calibrated for this KV cache, but for {kv}",
                       self.fails("run", named, *args, "--kv=skvq"))

@@ -336,8 +336,8 @@ static void prefixes_with_a_state(void **state)
         struct quantize_opts o = usual(&state_toys[i]);
         struct tft_model *m = opened(quantized(&state_toys[i], &o)),
                          *floats = opened(written(&state_toys[i]));
-        struct tft_session *s = session(m, (struct tft_session_opts){0}),
-                           *f = session(floats, (struct tft_session_opts){0});
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f16"}),
+                           *f = session(floats, (struct tft_session_opts){.kv = "f16"});
         assert_int_equal(tft_prefill(f, prefix, 3), TFT_OK);
         assert_memory_equal(s->states.now, m->prefix_state, m->state_size * sizeof(float));
         double off = distance_of(m->prefix_state, f->states.now, m->state_size);
@@ -442,7 +442,7 @@ static void tuning_refuses(void **state)
 static uint64_t logits_of(const struct toy *t, uint32_t capacity)
 {
     struct tft_model *m = opened(written(t));
-    struct tft_session *s = session(m, (struct tft_session_opts){.capacity = capacity});
+    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f16", .capacity = capacity});
     int32_t tokens[100];
     toy_tokens(5, t->n_vocab, tokens, 100);
     assert_int_equal(tft_prefill(s, tokens, 100), TFT_OK);

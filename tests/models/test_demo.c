@@ -97,11 +97,11 @@ static const char prompt[] = "Once upon a time",
                             "hiding behind the tree. I'm scared.\" Her mom said, \"Don't worry, "
                             "Lily. I'll help you find your way back.\"\n"
                             "Lily and her mom searched for the dog's owner. They looked under the "
-                            "tree, behind the bushes, and even in the "
-                            "bushes. Finally, they found the dog's owner. The owner was so happy "
-                            "and said, \"Thank you, Lily! You're a "
+                            "tree, behind the bushes, and behind the "
+                            "bushes. Finally, they found the dog's owner. The owner was very happy "
+                            "and said, \"Thank you, Lily. You're a "
                             "good friend.\" Lily smiled and said, \"I'm glad I could help.\"";
-static const uint64_t contract = 0x4836f713efabec0c;
+static const uint64_t contract = 0x69005ef7a92ccee8;
 
 static uint64_t hash_logits(uint64_t h, const struct tft_session *s, uint32_t n_vocab)
 {

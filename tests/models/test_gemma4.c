@@ -186,7 +186,8 @@ static void activations_of_layers(void **state)
         if (activations_run(&a, m, &o, &stopped, &err) != TFT_OK)
             fail_msg("%s", err.msg);
         struct tft_session *s =
-            session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = N, .n_logits = N});
+            session(m, (struct tft_session_opts){
+                           .kv = "f16", .n_threads = 1, .n_batch = N, .n_logits = N});
         s->work->tap = (struct tft_tap){see_largest, &seen};
         assert_int_equal(tft_prefill(s, tokens, N), TFT_OK);
         for (uint32_t k = 0; k < tft_model_inputs(m); k++)
@@ -214,7 +215,7 @@ static void bytes(void **state)
     tft_model_describe(m, &info);
     assert_int_equal(info.kv_width, 2 * width);
     assert_int_equal(tft_kv_bytes(m, "f32", NULL), 2 * 2 * 20 * sizeof(float)); /* no windows */
-    struct tft_session_opts o = {.size = sizeof o, .capacity = 1184, .n_batch = 16};
+    struct tft_session_opts o = {.size = sizeof o, .kv = "f16", .capacity = 1184, .n_batch = 16};
     struct tft_session *s = session(m, o);
     const struct tft_kv_ring *ring = s->kv.ring;
     assert_int_equal(s->kv.n_layer, 3);
@@ -616,7 +617,7 @@ static void prefixes(void **state)
         o.rotate = QUANTIZE_ROTATE_NONE;
         const char *path = quantized(&t, &o);
         struct tft_model *q = opened(path), *m = opened_as_floats(in_folder("m.gguf"));
-        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1});
         assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
         assert_int_equal(q->n_prefix, 3);
         near_rows(s, 0, 3, TFT_KV_K, q->prefix_k);
@@ -806,7 +807,8 @@ static void texts_after_a_prefix(void **state)
         assert_memory_equal(x[0], x[1], N * t.n_embd * sizeof(float));
         struct tft_model *m = opened(path);
         for (int k = 0; k < N; k++) {
-            struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+            struct tft_session *s =
+                session(m, (struct tft_session_opts){.kv = "f16", .n_threads = 1});
             feed(s, prefix, 3, 3);
             feed(s, tokens + k * LEN, LEN - 1, LEN);
             assert_int_equal(tft_decode(s, tokens[k * LEN + LEN - 1]), TFT_OK);

@@ -117,7 +117,7 @@ static inline double float_distance(const struct toy *t, const char *path, uint3
     int32_t tokens[TEXT];
     toy_tokens(5, t->n_vocab, tokens, TEXT);
     for (int i = 0; i < 2; i++)
-        s[i] = session(m[i], (struct tft_session_opts){.n_threads = 1});
+        s[i] = session(m[i], (struct tft_session_opts){.kv = "f16", .n_threads = 1});
     if (m[1]->n_prefix)
         assert_int_equal(tft_prefill(s[0], prefix, m[1]->n_prefix), TFT_OK);
     for (int i = 0; i < 2; i++)

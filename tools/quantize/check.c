@@ -145,7 +145,8 @@ static enum tft_status add_window(struct comparison *k, size_t window, struct tf
                                   .capacity = n,
                                   .n_batch = batch,
                                   .n_logits = batch,
-                                  .n_threads = k->how->n_threads};
+                                  .n_threads = k->how->n_threads,
+                                  .kv = k->file->kv_text ? NULL : "f16"}; /* as the floats have */
     struct tft_session *s;
     enum tft_status status = tft_session_open(&s, k->file, &so, err);
     if (status != TFT_OK)

@@ -267,7 +267,7 @@ static void in_the_basis_of_the_file(void **state)
 static uint64_t hash_of(const struct tft_model *m, const char *name, int threads, uint32_t chunk)
 {
     struct tft_session *s =
-        session(m, (struct tft_session_opts){.n_threads = threads, .prefix = name});
+        session(m, (struct tft_session_opts){.kv = "f16", .n_threads = threads, .prefix = name});
     uint64_t h = 0xcbf29ce484222325;
     feed(s, named_text + LONG + SHORT, REST, chunk);
     h = hash_logits(h, s);
