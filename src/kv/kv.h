@@ -396,9 +396,8 @@ struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t
 /* The offset of a head's keys, [E]; NULL: none. */
 static inline float *tft_kv_key_offset(const struct tft_kv *kv, uint32_t layer, uint32_t head)
 {
-    return kv->key_offset
-               ? kv->key_offset + ((size_t)layer * kv->n_head_kv + head) * kv->head_dim
-               : NULL;
+    return kv->key_offset ? kv->key_offset + ((size_t)layer * kv->n_head_kv + head) * kv->head_dim
+                          : NULL;
 }
 
 /* The most channels of a head that can have an offset. */
@@ -410,10 +409,7 @@ struct tft_affine tft_kv_affine(const struct tft_kernels *kern, const float *x, 
 
 /* Whether the bytes of such a quantization are of a NaN, or of an infinity: no number has the byte
    0. */
-static inline bool tft_kv_has_nan(const uint8_t *bytes, size_t n)
-{
-    return memchr(bytes, 0, n);
-}
+static inline bool tft_kv_has_nan(const uint8_t *bytes, size_t n) { return memchr(bytes, 0, n); }
 
 /* For tft_kv_store_key and _value: stores x, [E]. If x has a NaN or an infinity, the scale of the
    slot's key becomes NaN, so that attention has no numbers either: a value comes after its key. */

@@ -105,8 +105,8 @@ const char *tft_saved_differs(const struct tft_saved *h, const struct tft_saved 
            : h->cache != own->cache
                ? (is_f16(h->cache) ? "the KV cache f16, and the session has another"
                                    : "another KV cache than the session has")
-           : h->flags != own->flags   ? "a capacity for which RoPE has other frequencies"
-                                      : NULL;
+           : h->flags != own->flags ? "a capacity for which RoPE has other frequencies"
+                                    : NULL;
 }
 
 /* ---------------------------------------------------------------------------------------- parts */

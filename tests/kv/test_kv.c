@@ -535,8 +535,7 @@ static void bytes_of_a_token(void **state)
         const char *kv;
         double bytes; /* of a head: codes of keys, their scales and middles; the same of values */
     } all[] = {
-        {NULL, 24 + 21}, /* i8: 16 numbers and a scale; a sum for each key, a byte of those of the
-                            values */
+        {NULL, 24 + 21}, /* i8: 16 numbers and a scale; the key's sum, a byte of the values' sums */
         {"i8", 24 + 21},
         {"f16", 32 + 32},
         {"f32", 64 + 64},

@@ -442,7 +442,8 @@ static void tuning_refuses(void **state)
 static uint64_t logits_of(const struct toy *t, uint32_t capacity)
 {
     struct tft_model *m = opened(written(t));
-    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f16", .capacity = capacity});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.kv = "f16", .capacity = capacity});
     int32_t tokens[100];
     toy_tokens(5, t->n_vocab, tokens, 100);
     assert_int_equal(tft_prefill(s, tokens, 100), TFT_OK);

@@ -185,9 +185,8 @@ static void activations_of_layers(void **state)
         toy_tokens(31, m->n_vocab, tokens, N);
         if (activations_run(&a, m, &o, &stopped, &err) != TFT_OK)
             fail_msg("%s", err.msg);
-        struct tft_session *s =
-            session(m, (struct tft_session_opts){
-                           .kv = "f16", .n_threads = 1, .n_batch = N, .n_logits = N});
+        struct tft_session *s = session(
+            m, (struct tft_session_opts){.kv = "f16", .n_threads = 1, .n_batch = N, .n_logits = N});
         s->work->tap = (struct tft_tap){see_largest, &seen};
         assert_int_equal(tft_prefill(s, tokens, N), TFT_OK);
         for (uint32_t k = 0; k < tft_model_inputs(m); k++)

@@ -135,7 +135,7 @@ struct tft_quantize_opts {
     float tune_lambda;    /* weight of the 8-bit error in the loss of PREDICTION; 0: 0.01 */
 
     /* the KV cache */
-    const char *kv;        /* the file's default cache, as in tft_session_opts.kv; NULL: f16 */
+    const char *kv;        /* the file's default cache, as in tft_session_opts.kv; NULL: none */
     const char *kv_search; /* a budget: choose the bits of each layer within "2.5" bits of a number,
                               "5632B" of a token, or "2.5@8192" at a depth; NULL: no search */
 

@@ -33,8 +33,8 @@ void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const 
         struct tft_affine step = tft_kv_affine(kern, q, t->dim);
         kern->quantize(w->bytes + i * cols, q, t->dim, &step);
         memset(w->bytes + i * cols + t->dim, step.zero, cols - t->dim);
-        step.scale = tft_kv_has_nan(w->bytes + i * cols, t->dim) ? NAN
-                                                                 : step.scale * p->m->attn_scale;
+        step.scale =
+            tft_kv_has_nan(w->bytes + i * cols, t->dim) ? NAN : step.scale * p->m->attn_scale;
         query_steps(w)[i] = step;
     }
 }

@@ -136,8 +136,8 @@ static void the_loss_is_that_of_the_paper(void **state)
         struct cushion_opts o = usual(&toys[i]);
         for (uint32_t n = 0; n <= 3; n++) {
             struct tft_model *whole = opened_as_floats(written(&toys[i]));
-            struct tft_session *s =
-                session(whole, (struct tft_session_opts){.kv = "f16", .n_threads = 1, .n_batch = 64});
+            struct tft_session *s = session(
+                whole, (struct tft_session_opts){.kv = "f16", .n_threads = 1, .n_batch = 64});
             int32_t all[3 + SAMPLE];
             struct seen seen = {.s = s, .tokens = all, .n = n + SAMPLE, .skip = n};
             memcpy(all, prefix, n * sizeof *all);
@@ -216,8 +216,8 @@ static void halving_tells_the_truth_of_what_it_finds(void **state)
 static double surprise(const struct tft_model *m, const int32_t *before, uint32_t n_before,
                        const int32_t *words, uint32_t n)
 {
-    struct tft_session *s = session(m, (struct tft_session_opts){
-                                           .kv = "f16", .n_threads = 1, .n_batch = 64, .n_logits = n});
+    struct tft_session *s = session(
+        m, (struct tft_session_opts){.kv = "f16", .n_threads = 1, .n_batch = 64, .n_logits = n});
     double sum = 0;
     if (n_before)
         assert_int_equal(tft_prefill(s, before, n_before), TFT_OK);
