@@ -98,7 +98,7 @@ class Bench(Case):
         model = self.toy(arch="olmoe")
         m = self.json("inspect", model)
         one, all_but_ff = 4 * 3 * m["width"] * m["feed_forward"] * m["layers"], []
-        rows = self.json("bench", model, "-d56", "-n1", "-r1", "-t1")["rows"]
+        rows = self.json("bench", model, "-d56", "-n1", "-r1", "-t1", "--kv=f16")["rows"]
         self.assertEqual([row["tokens"] for row in rows], [200, 1])
         for row, experts in zip(rows, [19, 4]):
             n = row["tokens"]

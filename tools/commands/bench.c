@@ -104,10 +104,11 @@ static struct row evaluate(const struct tft_model *m, const struct limits *l, co
     struct costs c = costs_of(m, w);
     tft_model_describe(m, &info);
     double flops = c.products + c.whole + c.windows,
-           by_int8 = c.products + (strcmp(costs_kv(m), "i8") == 0 ? c.whole : 0);
-    double by_bytes = c.bytes / 1e9 / l->read_gbps;
+           attention = strcmp(costs_kv(m), "i8") == 0 ? c.whole : 0; /* of integers */
+    double by_bytes = c.bytes / 1e9 / l->read_gbps, by_int8 = attention / 1e9 / l->int8_gops;
     bool integers = info.weights == TFT_WEIGHTS_I8 || info.weights == TFT_WEIGHTS_PACKED;
-    double by_flops = integers ? by_int8 / 1e9 / l->int8_gops : flops / 1e9 / l->fma_gflops;
+    double by_flops = by_int8 + (integers ? c.products / 1e9 / l->int8_gops
+                                          : (flops - attention) / 1e9 / l->fma_gflops);
     return (struct row){
         .what = w->decode ? "decode" : "prefill",
         .tokens = w->n,
