@@ -238,7 +238,8 @@ static void inputs_agree_with_the_runtime(void **state)
         struct tft_model *m = opened_as_floats(written(all[i]));
         struct activations a = run(m, (struct activations_opts){.n_threads = 2});
         struct tft_session *s = session(
-            m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
+            m, (struct tft_session_opts){
+                   .kv = "f16", .n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
         struct shown shown = {.m = m};
         s->work->tap = (struct tft_tap){tap, &shown};
         assert_int_equal(a.n_window, TEXT / WINDOW);
@@ -448,7 +449,8 @@ static void attention_agrees_with_the_runtime(void **state)
     give_prefix(m);
     struct activations a = run(m, (struct activations_opts){.n_threads = 2, .n_text = WINDOW});
     struct tft_session *s = session(
-        m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
+        m, (struct tft_session_opts){
+               .kv = "f16", .n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
     double share[3 * 4] = {0};
     s->work->tap = (struct tft_tap){add_shares, share};
     assert_int_equal(tft_prefill(s, text, WINDOW), TFT_OK);
@@ -539,7 +541,8 @@ static void ends_agree_with_the_runtime(void **state)
         down->affine.scale /= 16;
         down->affine.inverse *= 16;
         struct activations a = run(m, (struct activations_opts){.n_threads = 2});
-        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1,
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f16",
+                                                                     .n_threads = 1,
                                                                      .n_batch = WINDOW,
                                                                      .n_logits = WINDOW,
                                                                      .count_ends = true});
