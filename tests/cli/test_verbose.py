@@ -63,7 +63,7 @@ class Verbose(Case):
         self.assertRegex(found["weights"], r"\Af32; a token reads \d+\.\d kB\Z")
         self.assertEqual(found["kernels"], self.machine()[0])
         self.assertEqual(found["prefix"], "none")
-        self.assertEqual(found["cache"], "f16, the default of the model; "
+        self.assertEqual(found["cache"], "i8, the default of the model; "
                          f"{m['memory']['kv_per_token']} bytes a token")
         self.assertRegex(found["session"], r"\A\d+\.\d [kM]B of memory for 100 tokens\Z")
         # the vocabulary too
