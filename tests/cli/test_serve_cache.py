@@ -97,7 +97,7 @@ class Cache(Case):
             self.assertGreater(again[0]["tokens_cached"], 150)
             self.assertLess(again[1]["tokens_cached"], 40, "0 was the oldest")
             self.assertEqual([x["content"] for x in again], [want[1], want[0]])
-        with self.serve(f"--cache-mem={int(one) - 1}") as s:
+        with self.serve(f"--cache-mem={int(0.8 * one)}") as s:  # texts differ by some tokens
             for i in (0, 1, 0):
                 self.assertEqual(self.ask(s, i)["content"], want[i])
             self.assertEqual(s.metrics()["cache_memory_bytes"], 0, "it did not fit")
