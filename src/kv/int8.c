@@ -109,7 +109,7 @@ static const float *less_offset(const struct tft_kv *kv, uint32_t layer, uint32_
                                 const float *x, size_t dim, float room[TFT_KV_OFFSET_DIM])
 {
     const float *offset = tft_kv_key_offset(kv, layer, head);
-    if (!offset)
+    if (!offset || dim > TFT_KV_OFFSET_DIM) /* layers may differ in their heads */
         return x;
     for (size_t d = 0; d < dim; d++)
         room[d] = x[d] - offset[d];
