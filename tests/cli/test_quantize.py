@@ -227,7 +227,7 @@ class Quantize(Case):
     def test_the_other_commands_take_it(self):
         model, ids = self.quantized(), "-phello world"
         texts = {self.tuffet("run", model, ids, "-s3", "-n30", *args) for args
-                 in [["-t1"], ["-t3"], ["--cpu=c"], ["--kv=f16"]]}
+                 in [["-t1"], ["-t3"], ["--cpu=c"], ["--kv=i8"]]}
         self.assertEqual(len(texts), 1)
         self.assertGreater(len(texts.pop()), 10)
         # the prefix is the prompt
