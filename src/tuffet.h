@@ -164,12 +164,15 @@ enum tft_weights {
     TFT_WEIGHTS_PACKED, /* codes of 1 to 8 bits of a quantized GGUF file; likewise */
 };
 
-/* How the hidden vectors of a text's tokens become one vector, an embedding, by the file. */
+/* How the hidden vectors of a text's tokens become one vector, an embedding. */
 enum tft_pooling {
-    TFT_POOLING_NONE,  /* the file does not say: the model was not trained for embeddings */
-    TFT_POOLING_MEAN,  /* the mean */
-    TFT_POOLING_LAST,  /* the last one */
-    TFT_POOLING_OTHER, /* another one, such as the first one */
+    TFT_POOLING_NONE,   /* of a file: it does not say, so the model was not trained for embeddings */
+    TFT_POOLING_MEAN,   /* the mean */
+    TFT_POOLING_LAST,   /* the last one */
+    TFT_POOLING_OTHER,  /* of a file: another one, which tuffet does not know */
+    TFT_POOLING_CLS,    /* the first one */
+    TFT_POOLING_RANK,   /* scores by the classifier of a reranker: tft_rerank */
+    TFT_POOLING_TOKENS, /* none: a vector for each token. No file says so */
 };
 
 struct tft_model; /* weights, tokenizer, architecture: immutable */
@@ -281,8 +284,11 @@ struct tft_model_info {
     uint32_t n_expert, n_expert_used; /* experts of a layer, and experts that compute a token:
                                          weight_bytes and matmul_macs count these. 0: it has none */
     uint32_t n_device;                /* layers that a device computes, the last ones; 0: none */
-    enum tft_pooling pooling;         /* of embeddings: see tft_hidden */
+    enum tft_pooling pooling;         /* of embeddings: see tft_embed. RANK also if the file does
+                                         not say, and has a classifier */
     bool add_eos; /* a text to embed ends with EOS, which tft_tokenize does not add */
+    bool encoder; /* attention sees later tokens, too: the model makes embeddings, and has neither
+                     logits nor sessions. See tft_embedder_open. */
     const char *kv; /* the cache that tft_session_opts.kv NULL stands for; owned by the model */
 };
 
@@ -761,8 +767,7 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
 /* The hidden vector [n_embd] of the newest token (back = 0), the one before it (1), ... of the last
    call: the output of the model's last norm, from which the head computes the logits. It describes
-   the token and the text before it. An embedding of a text is the mean of the hidden vectors of its
-   tokens, or the last one, as the model was trained (tft_model_info.pooling). A file of tuffet
+   the token and the text before it. tft_embed makes embeddings of them. A file of tuffet
    quantize --rotate all has hidden vectors rotated, and without the gains of the norm. Owned by the
    session, valid until the next call on it. NULL if it was not kept, as for tft_logits: back must
    be below n_hidden. Saved sessions do not have them. */
@@ -832,6 +837,124 @@ TFT_API void tft_batch_close(struct tft_batch *b);
    no more threads than the batch has, nor than any of its sessions. One thread at a time may use a
    batch, and one a session. */
 TFT_API enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n);
+
+/* --------------------------------------------------------------------- embeddings, reranking */
+
+/*
+ * An embedder makes a vector of each text, or a score of each pair of texts:
+ *
+ *      struct tft_embedder *e;
+ *      struct tft_embedder_info info = {sizeof info};
+ *      struct tft_text_tokens texts[] = {{.ids = a, .n = 9}, {.ids = b, .n = 30}};
+ *      if (tft_embedder_open(&e, m, NULL, &err) != TFT_OK)
+ *          return puts(err.msg), 1;
+ *      tft_embedder_describe(e, &info);
+ *      float *v = malloc(2 * info.width * sizeof *v);
+ *      if (tft_embed(e, texts, 2, v) == TFT_OK)
+ *          ...                                          // cosine: the sum of v[i] * v[width + i]
+ *      tft_embedder_close(e);
+ *
+ * An encoder (tft_model_info.encoder) takes several texts of any lengths in a pass, without
+ * padding, and keeps nothing of them. Other models make embeddings, too: there, a session inside
+ * the embedder computes one text after the other. The bits of a vector depend on its text alone:
+ * not on the texts beside it, their order, the size of passes, the number of threads, or the CPU.
+ */
+struct tft_embedder; /* memory to compute in: one thread at a time may use it */
+
+struct tft_embedder_opts {
+    size_t size;                           /* sizeof(struct tft_embedder_opts) */
+    const struct tft_allocator *allocator; /* must outlive the embedder; NULL: the C library */
+    enum tft_pooling pooling; /* MEAN, LAST, CLS, RANK or TOKENS; 0: as tft_model_info.pooling says,
+                                 and MEAN if that is NONE */
+    bool raw;          /* results as computed: vectors are not brought to length 1, and tft_rerank
+                          applies no sigmoid */
+    uint32_t n_dims;   /* keep the first n_dims numbers of a vector, before it is brought to length
+                          1, of a model that was trained for it (Matryoshka); 0: all */
+    uint32_t max_text; /* tokens of a text, at most; 0: the model's context, or 2048 if that is
+                          less */
+    uint32_t n_tokens; /* tokens of a pass, at most; 0: 2048. Of an encoder, a pass takes whole
+                          texts: at least max_text. At most 1048576 */
+    int n_threads;     /* 1 to 1024; 0: tft_cpu_threads() */
+    /* NULL, or a callback that the thread in tft_embed or tft_rerank calls before each pass and
+       before each of its layers, if the pass has 16 tokens or more. `done` is 0..1 of the call's
+       tokens. If it returns false, the call ends with TFT_ERR_CANCELLED. It must not use the
+       embedder. */
+    bool (*progress)(void *user, double done);
+    void *progress_user;
+};
+
+/* Bytes that tft_embedder_open takes from the allocator; the embedder takes no more later. 0 if
+   tft_embedder_open would refuse opts; err has the reason. */
+TFT_API size_t tft_embedder_bytes(const struct tft_model *m, const struct tft_embedder_opts *opts,
+                                  struct tft_error *err);
+
+/* Opens an embedder. The caller closes *out with tft_embedder_close; the model must outlive it. On
+   failure *out is NULL. TFT_ERR_ARG: an option outside its limits, pooling RANK of a file without a
+   classifier, a vocab_only model. TFT_ERR_UNSUPPORTED: the file names a pooling that tuffet does
+   not know and opts names none, or the model is on a device. TFT_ERR_NOMEM. */
+TFT_API enum tft_status tft_embedder_open(struct tft_embedder **out, const struct tft_model *m,
+                                          const struct tft_embedder_opts *opts,
+                                          struct tft_error *err);
+
+/* e may be NULL. */
+TFT_API void tft_embedder_close(struct tft_embedder *e);
+
+struct tft_embedder_info {
+    size_t size;              /* sizeof(struct tft_embedder_info), set by the caller */
+    enum tft_pooling pooling; /* never NONE or OTHER */
+    uint32_t width;   /* floats of a result: of a vector, or with RANK the number of scores of a
+                         text */
+    uint32_t n_types; /* token types that the model knows; 0: it has none and ignores them */
+    uint32_t max_text, n_tokens; /* as the embedder uses them */
+};
+
+/* Fills the struct as far as info->size goes. */
+TFT_API void tft_embedder_describe(const struct tft_embedder *e, struct tft_embedder_info *info);
+
+/* A text, or a pair of texts with what stands between them. All special tokens are in it, as the
+   model was trained: CLS and SEP, or EOS at the end if tft_model_info.add_eos. The caller keeps the
+   arrays. */
+struct tft_text_tokens {
+    const int32_t *ids;   /* [n] */
+    const uint8_t *types; /* [n] the type of each token: of a pair for BERT, 0 in the first text
+                             and 1 in the second; NULL: all 0 */
+    size_t n;             /* at least 1 */
+};
+
+/* Writes a result for each of texts[n] to out: [n, width]. With TFT_POOLING_TOKENS it is a vector
+   for each token of each text, one text after the other: [sum of the texts' n, width]. Vectors have
+   length 1 (a vector of zeros stays), except with opts.raw, RANK, or TOKENS. With RANK they are the
+   scores of the classifier; of yes and no (Qwen3-Reranker), their probabilities. n may be 0.
+   Allocates nothing.
+
+   All texts are checked first: after TFT_ERR_ARG and TFT_ERR_FULL nothing has been computed. After
+   other errors, the contents of out are not defined. TFT_ERR_ARG: a text without tokens, a token
+   outside the vocabulary, a type that the model does not know. TFT_ERR_FULL: a text of more than
+   max_text tokens. TFT_ERR_NUMBERS: a result is NaN or infinity, as in a damaged model.
+   TFT_ERR_CANCELLED. */
+TFT_API enum tft_status tft_embed(struct tft_embedder *e, const struct tft_text_tokens *texts,
+                                  size_t n, float *out);
+
+/* Writes how well each of pairs[n], a query and a document, belongs together to scores: [n], the
+   higher the better, and from 0 to 1: the sigmoid of the classifier's one score, or the probability
+   of yes. With opts.raw it is the score itself. Otherwise as tft_embed. TFT_ERR_UNSUPPORTED: the
+   embedder's pooling is not RANK, or the classifier has several scores that are not yes and no. */
+TFT_API enum tft_status tft_rerank(struct tft_embedder *e, const struct tft_text_tokens *pairs,
+                                   size_t n, float *scores);
+
+/* Ends the call that computes with TFT_ERR_CANCELLED, where its progress callback could; if none
+   does, the next one ends before it computes anything. Any thread, or a signal handler, may call it
+   while the embedder is open. */
+TFT_API void tft_embedder_cancel(struct tft_embedder *e);
+
+/* Computes with n threads from now on, at most as many as the embedder was opened with.
+   TFT_ERR_ARG: n is outside, and nothing changes. */
+TFT_API enum tft_status tft_embedder_threads(struct tft_embedder *e, int n);
+
+/* The error of the last call of tft_embed, tft_rerank or tft_embedder_threads; without a failure,
+   the code is TFT_OK and the line is empty. Owned by the embedder, valid until the next call on
+   it. */
+TFT_API const struct tft_error *tft_embedder_error(const struct tft_embedder *e);
 
 /* ------------------------------------------------------------------------------- saved sessions */
 
