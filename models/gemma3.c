@@ -13,11 +13,16 @@
  *          h = rms(x) g3
  *          x = x + rms(Wdown (gelu(Wgate h) * Wup h)) g4
  *      logits = embed (rms(x) g_out)
+ *
+ * gemma-embedding: EmbeddingGemma (Schechter Vera et al. 2025, arXiv 2509.20354). The same as an
+ * encoder: tokens see all tokens of their text, or in a layer with a window as many on each side as
+ * its half. Two products of the pooled vector follow (pooled.h).
  */
 #include <math.h>
 
 #include "model/load.h"
 #include "models/layers.h"
+#include "models/pooled.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
@@ -27,6 +32,13 @@ static const struct tft_transformer gemma3 = {
     .scaled_embedding = true,
     .window_period = 6,
     .caps = true,
+};
+
+static const struct tft_transformer gemma_embedding = {
+    .rope = TFT_ROPE_HALVES,
+    .qk_norm = TFT_QK_NORM_HEADS,
+    .scaled_embedding = true,
+    .window_period = 6,
 };
 
 static void load(struct tft_load *ld)
@@ -39,6 +51,15 @@ static void load(struct tft_load *ld)
     tft_transformer_tensors(ld);
     if (tft_load_has(ld, "attention.sliding_window"))
         tft_load_rope_window(ld, 10000, m->head_dim);
+}
+
+static void load_embedding(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    tft_transformer_load(ld);
+    if (tft_load_has(ld, "attention.sliding_window"))
+        tft_load_rope_window(ld, 10000, m->head_dim);
+    tft_pooled_load(ld, (struct tft_pooled){.from = TFT_POOLING_CLS});
 }
 
 static void layer(struct tft_pass *p, uint32_t l)
@@ -62,4 +83,12 @@ const struct tft_arch tft_arch_gemma3 = {
     .load = load,
     .layer = layer,
     .transformer = &gemma3,
+};
+
+const struct tft_arch tft_arch_gemma_embedding = {
+    .name = "gemma-embedding",
+    .parts = TFT_BIT(TFT_PART_ENCODER) | TFT_BIT(TFT_PART_GEGLU) | TFT_BIT(TFT_PART_POST_NORM),
+    .load = load_embedding,
+    .layer = layer,
+    .transformer = &gemma_embedding,
 };

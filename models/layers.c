@@ -5,6 +5,10 @@ static const struct tft_norm no_norm = {0};
 void tft_attention(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
+    if (m->encoder) {
+        tft_attend_texts(p, &m->layer[layer]);
+        return;
+    }
     if (m->layer[layer].k.w.rows)
         tft_kv_append(p, layer);
     if (layer + 1 == m->n_layer - m->n_shared) /* the later layers add nothing to the cache */
@@ -45,6 +49,13 @@ void tft_feed_forward(struct tft_pass *p, const struct tft_layer *b)
     tft_residual(p, &b->down, TFT_G);
 }
 
+void tft_residual_then_norm(struct tft_pass *p, const struct tft_linear *w, enum tft_buf from,
+                            const struct tft_norm *g)
+{
+    tft_linear_y(p, w, from);
+    tft_norm_sum(p, g, &no_norm);
+}
+
 /* Y = y */
 static void mixture(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)
 {
@@ -70,6 +81,13 @@ void tft_mixture_of(struct tft_pass *p, const struct tft_layer *b, enum tft_acti
 {
     mixture(p, b, a);
     tft_add_y(p, &no_norm, NULL);
+}
+
+void tft_mixture_then_norm(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a,
+                           const struct tft_norm *g)
+{
+    mixture(p, b, a);
+    tft_norm_sum(p, g, &no_norm);
 }
 
 void tft_latent_mixture(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a)

@@ -10,7 +10,7 @@
 #include "run/ops.h"
 
 /* A = softmax(Q K^T) V over the cache, which gets K and V of this pass. Of the last layer that adds
-   to the cache, only tokens that need logits go on. */
+   to the cache, only tokens that need logits go on. In an encoder it is over whole texts. */
 void tft_attention(struct tft_pass *p, uint32_t layer);
 
 /* X += r W from. r is the model's residual_scale, 1 in most. */
@@ -19,6 +19,12 @@ void tft_residual(struct tft_pass *p, const struct tft_linear *w, enum tft_buf f
 /* X += rms(W from) g */
 void tft_residual_normed(struct tft_pass *p, const struct tft_linear *w, enum tft_buf from,
                          const struct tft_norm *g);
+
+/* X = norm(X + W from); X = norm(X + y), of the mixture of experts of models/mixture.h */
+void tft_residual_then_norm(struct tft_pass *p, const struct tft_linear *w, enum tft_buf from,
+                            const struct tft_norm *g);
+void tft_mixture_then_norm(struct tft_pass *p, const struct tft_layer *b, enum tft_activation a,
+                           const struct tft_norm *g);
 
 /* Between the halves of a block: X += Wo A, XN = norm(X). Where the model's halves are parallel
    (Wang & Komatsuzaki 2021, GPT-J), the norm reads X as it was before. */

@@ -56,7 +56,7 @@ static bool has_shared(const struct tft_load *ld)
 static void load_widths(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
-    uint32_t dense = m->n_ff, leading = m->n_leading ? dense : 0;
+    uint32_t dense = m->n_ff, leading = m->n_leading || m->expert_period ? dense : 0;
     m->n_ff_dense = leading;
     m->n_ff_shared = 0;
     if (has_shared(ld)) {
@@ -79,11 +79,21 @@ static uint32_t dense(const struct tft_load *ld)
     return n;
 }
 
+/* 1 would be no layer, and 0 is not a period. */
+static uint32_t load_period(struct tft_load *ld)
+{
+    uint32_t n = tft_load_dim(ld, "moe_every_n_layers", 2, INT32_MAX);
+    if (n < 2)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "moe_every_n_layers is %u", n);
+    return n > 1 ? n : 2;
+}
+
 void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
 {
     struct tft_model *m = ld->m;
     m->n_expert = m->n_expert_used = m->n_ff_expert = 0;
     m->n_expert_group = m->n_ff_dense = m->n_ff_shared = 0;
+    m->expert_period = 0;
     m->shared_expert = false;
     if (x->optional && !tft_load_count(ld, "expert_count", 0, TFT_MAX_EXPERTS))
         return;
@@ -92,6 +102,8 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
     m->n_ff_expert = tft_load_dim(ld, "expert_feed_forward_length", m->n_ff, 1 << 24);
     m->n_leading = tft_load_count(ld, "leading_dense_block_count", x->finds_dense ? dense(ld) : 0,
                                   x->everywhere ? 0 : m->n_layer - 1);
+    if (x->alternate)
+        m->expert_period = load_period(ld);
     m->expert_renorm =
         x->says_renorm ? tft_load_flag(ld, "expert_weights_norm", x->renorm) : x->renorm;
     m->expert_scale = tft_load_factor(ld, "expert_weights_scale", 1);
@@ -104,7 +116,9 @@ void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x)
 
 bool tft_mixture_has(const struct tft_load *ld, unsigned layer)
 {
-    return ld->m->n_expert && layer >= ld->m->n_leading;
+    const struct tft_model *m = ld->m;
+    bool of_period = !m->expert_period || layer % m->expert_period == 1;
+    return m->n_expert && layer >= m->n_leading && of_period;
 }
 
 static void load_shared(struct tft_load *ld, const struct tft_mixture *t, unsigned layer)

@@ -27,7 +27,7 @@
  * Keys of a file: expert_count, expert_used_count, expert_feed_forward_length,
  * expert_shared_feed_forward_length, expert_shared_count, expert_gating_func (1: softmax, 2:
  * sigmoid), expert_weights_scale, expert_group_count, expert_group_used_count,
- * leading_dense_block_count (the first N layers have no experts).
+ * leading_dense_block_count (the first N layers have no experts), moe_every_n_layers.
  */
 #ifndef TFT_MIXTURE_H
 #define TFT_MIXTURE_H
@@ -48,6 +48,7 @@ struct tft_mixture {
     bool biases;       /* the router and all matrices of experts have one */
     bool groups;       /* a file may have its experts in groups */
     bool no_gate;      /* neither experts nor the shared one have a gate */
+    bool alternate;    /* layer l has experts if l % moe_every_n_layers is 1 */
     bool latent;       /* a file may give them a width of their own: moe_latent_size */
     bool fused_shared; /* without ffn_gate_shexp, ffn_up_shexp has the rows of the gate, then of up.
                           W8A8 and packed files have two tensors */

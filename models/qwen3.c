@@ -11,12 +11,22 @@
  *          h = rms(x) g_ffn
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
+ *
+ * Qwen3-Embedding takes the last hidden vector; Qwen3-Reranker the softmax of the logits of "yes" and
+ * "no", which its files have as a classifier (pooled.h): Zhang et al. 2025 (arXiv 2506.05176).
  */
 #include "models/layers.h"
+#include "models/pooled.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
 static const struct tft_transformer qwen3 = {.rope = TFT_ROPE_HALVES, .qk_norm = TFT_QK_NORM_HEADS};
+
+static void load(struct tft_load *ld)
+{
+    tft_transformer_load(ld);
+    tft_pooled_load(ld, (struct tft_pooled){.from = TFT_POOLING_LAST, .softmax = true});
+}
 
 void tft_qwen3_layer(struct tft_pass *p, uint32_t l)
 {
@@ -36,7 +46,7 @@ void tft_qwen3_layer(struct tft_pass *p, uint32_t l)
 
 const struct tft_arch tft_arch_qwen3 = {
     .name = "qwen3",
-    .load = tft_transformer_load,
+    .load = load,
     .layer = tft_qwen3_layer,
     .transformer = &qwen3,
 };

@@ -19,5 +19,8 @@ const struct tft_arch *const tft_archs[] = {
     &tft_arch_nemotron_h_moe,
     &tft_arch_mimo2, &tft_arch_rwkv7, &tft_arch_spark2_5,
     &tft_arch_deepseek2, &tft_arch_gemma3n, &tft_arch_minicpm3,
+    &tft_arch_bert, &tft_arch_eurobert, &tft_arch_gemma_embedding, &tft_arch_jina_bert_v2,
+    &tft_arch_jina_bert_v3, &tft_arch_llama_embed, &tft_arch_modern_bert, &tft_arch_neo_bert,
+    &tft_arch_nomic_bert, &tft_arch_nomic_bert_moe,
     NULL,
 };

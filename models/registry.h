@@ -21,6 +21,11 @@ extern const struct tft_arch tft_arch_deepseek2, tft_arch_gemma3n, tft_arch_mini
 
 extern const struct tft_arch tft_arch_nanbeige, tft_arch_qwen3next;
 
+/* Encoders. */
+extern const struct tft_arch tft_arch_bert, tft_arch_eurobert, tft_arch_gemma_embedding,
+    tft_arch_jina_bert_v2, tft_arch_jina_bert_v3, tft_arch_llama_embed, tft_arch_modern_bert,
+    tft_arch_neo_bert, tft_arch_nomic_bert, tft_arch_nomic_bert_moe;
+
 /* With Mamba-2. */
 extern const struct tft_arch tft_arch_falcon_h1, tft_arch_granitehybrid, tft_arch_mamba2,
     tft_arch_nemotron_h, tft_arch_nemotron_h_moe;

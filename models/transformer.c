@@ -179,7 +179,8 @@ void tft_transformer_attention(struct tft_load *ld, unsigned layer, uint32_t q)
     const char *output = "blk.%u.attn_output";
     b->mixer = TFT_MIX_ATTENTION;
     b->kv = (struct tft_kv_heads){m->n_head_kv, m->head_dim};
-    b->kv_layer = tft_load_kv_layer(ld, b->kv);
+    if (!m->encoder) /* it has no cache */
+        b->kv_layer = tft_load_kv_layer(ld, b->kv);
     b->window = tft_transformer_window(ld, layer);
     b->has_sinks = t->sinks;
     if (t->sinks)
@@ -309,11 +310,17 @@ void tft_transformer_tensors(struct tft_load *ld)
             repeat_block(ld, layer);
         else
             tft_transformer_block(ld, layer);
+    m->out_norm = (struct tft_norm){0};
+    if (!t->no_out_norm)
+        m->out_norm = load_norm(ld, t, tft_transformer_out_norm(t), 0);
+    if (m->encoder) {
+        tft_load_ignore(ld, "output", 0);
+        return;
+    }
     if (!m->n_kv_layer && !formula_has(ld, TFT_PART_HALF_BLOCKS))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)
         load_windows(ld, t);
-    m->out_norm = load_norm(ld, t, tft_transformer_out_norm(t), 0);
     tft_load_head(ld);
 }
 

@@ -53,6 +53,7 @@ struct tft_transformer {
     /* Names in files of the norm before feed-forward and of the last norm. NULL: ffn_norm and
        output_norm */
     const char *ffn_norm, *out_norm;
+    bool no_out_norm; /* there is no last norm: the norms of blocks come after their halves */
     /* Loads the mixer of a layer that is not attention as others have it, or returns false. NULL:
        all layers have attention */
     bool (*mixer)(struct tft_load *ld, unsigned layer);

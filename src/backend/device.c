@@ -38,7 +38,7 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
             "%s: has weights of %s; %s computes W8A8 files: make one with tuffet quantize",
-            m->source.name, m->output.w.format->name, name);
+            m->source.name, m->embed.format->name, name);
     return TFT_OK;
 }
 

@@ -119,6 +119,24 @@ bool tft_load_flag(struct tft_load *ld, const char *key, bool def)
 const char tft_load_not_causal[] =
     "its attention is not causal, as in an encoder: such models are not supported";
 
+bool tft_load_is_encoder(const struct tft_load *ld)
+{
+    return ld->m->arch->parts & TFT_BIT(TFT_PART_ENCODER);
+}
+
+static void load_direction(struct tft_load *ld)
+{
+    bool encoder = ld->m->encoder = tft_load_is_encoder(ld),
+         causal = tft_load_flag(ld, "attention.causal", !encoder);
+    if (!causal && !encoder)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s", tft_load_not_causal);
+    if (causal && encoder)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s.attention.causal is true: not supported",
+                      ld->m->arch->name);
+    if (encoder && ld->w8a8)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "W8A8 files of encoders are not supported");
+}
+
 static const char kv_heads_key[] = "attention.head_count_kv", ff_key[] = "feed_forward_length";
 
 const struct tft_value *tft_load_by_layer(struct tft_load *ld, const char *key)
@@ -237,8 +255,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     struct tft_model *m = ld->m;
     if (!ld->s->n_tensor)
         tft_load_fail(ld, TFT_ERR_FORMAT, "there are no weights in it");
-    if (!tft_load_flag(ld, "attention.causal", true))
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s", tft_load_not_causal);
+    load_direction(ld);
     m->n_ctx = tft_load_dim(ld, "context_length", 0, MAX_CONTEXT);
     m->n_embd = tft_load_dim(ld, "embedding_length", 0, MAX_WIDTH);
     m->n_head = load_heads(ld);

@@ -77,7 +77,7 @@ bool tft_load_has_norm(const struct tft_load *ld, const char *fmt, unsigned laye
    block. */
 const struct tft_value *tft_load_by_layer(struct tft_load *ld, const char *key);
 
-/* The message about a model that looks at later tokens. */
+/* The message about a model that looks at later tokens, although its architecture does not. */
 extern const char tft_load_not_causal[];
 
 /* The keys that all architectures share: context length, widths, numbers of layers and heads.
@@ -188,6 +188,9 @@ void tft_load_ignore(struct tft_load *ld, const char *fmt, unsigned layer);
 
 /* token_embd.weight */
 void tft_load_embedding(struct tft_load *ld);
+
+/* Whether the architecture is an encoder's. */
+bool tft_load_is_encoder(const struct tft_load *ld);
 
 /* output.weight, or the embedding if the file has no such tensor; output.bias, if it has that. */
 void tft_load_head(struct tft_load *ld);

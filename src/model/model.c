@@ -6,22 +6,28 @@
 #include "base/options.h"
 #include "grammar/grammar.h"
 
-/* `pooling_type` of llama.cpp's files. */
-static enum tft_pooling pooling(const struct tft_model *m)
+/* `pooling_type` of llama.cpp's files. Most files of rerankers have none. */
+enum tft_pooling tft_model_pooling(const struct tft_model *m)
 {
-    enum { NONE, MEAN, LAST = 3 };
-    uint64_t type = NONE;
+    static const enum tft_pooling types[] = {TFT_POOLING_NONE, TFT_POOLING_MEAN, TFT_POOLING_CLS,
+                                             TFT_POOLING_LAST, TFT_POOLING_RANK};
+    uint64_t type = 0;
     char key[128];
     if (!m->arch)
         return TFT_POOLING_NONE;
     snprintf(key, sizeof key, "%s.pooling_type", m->arch->name);
     const struct tft_value *v = tft_source_value(&m->source, key);
-    if (v && !tft_value_uint(v, 0, &type))
-        return TFT_POOLING_OTHER;
-    return type == NONE   ? TFT_POOLING_NONE
-           : type == MEAN ? TFT_POOLING_MEAN
-           : type == LAST ? TFT_POOLING_LAST
-                          : TFT_POOLING_OTHER;
+    if (!v)
+        return m->pooled.n_labels ? TFT_POOLING_RANK : TFT_POOLING_NONE;
+    bool known = tft_value_uint(v, 0, &type) && type < sizeof types / sizeof *types;
+    return known ? types[type] : TFT_POOLING_OTHER;
+}
+
+/* Of the linear layers; an encoder has no head. */
+static enum tft_weights weights(const struct tft_model *m)
+{
+    const struct tft_linear *l = m->encoder ? &m->layer[0].o : &m->output;
+    return l->w.format ? l->w.format->weights : TFT_WEIGHTS_STORED;
 }
 
 static bool adds_eos(const struct tft_model *m)
@@ -61,15 +67,16 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
         .n_ff = m->n_ff,
-        .weights = m->output.w.format ? m->output.w.format->weights : TFT_WEIGHTS_STORED,
+        .weights = weights(m),
         .n_prefix = m->n_prefix,
         .prefix_bos = m->prefix_bos,
         .state_bytes = m->state_size * sizeof(float),
         .n_expert = m->n_expert,
         .n_expert_used = m->n_expert_used,
         .n_device = m->n_layer - m->n_host,
-        .pooling = pooling(m),
+        .pooling = tft_model_pooling(m),
         .add_eos = adds_eos(m),
+        .encoder = m->encoder,
         .kv = tft_model_kv(m),
     };
     tft_options_give(info, &all, sizeof all);

@@ -306,6 +306,20 @@ struct tft_predictor {
     uint64_t bytes;                     /* of weights that a draft token reads, the head's too */
 };
 
+/* What is computed of a pooled vector (models/pooled.h): an embedding takes `dense`, one after
+   the other; a reranker has a classifier. Matrices are f32. */
+enum { TFT_DENSE = 2 };
+struct tft_pooled {
+    struct tft_mat dense[TFT_DENSE]; /* [n, width of the vector before]; no rows: it has none */
+    struct tft_mat cls, out;         /* [D, D], [n_labels, D]; no rows: it has none */
+    const float *cls_bias, *out_bias; /* [D], [n_labels]; or NULL */
+    struct tft_norm cls_norm;         /* [D] */
+    enum tft_pooling from; /* the vector that the classifier takes: CLS, MEAN or LAST */
+    bool gelu;             /* after cls; otherwise tanh */
+    bool softmax;          /* scores are probabilities of the labels */
+    uint32_t n_labels;     /* 0: there is no classifier */
+};
+
 /* Parts of a formula that came with later architectures: parts.c says which a model has. Masks have
    the bit of each. */
 #define TFT_BIT(part) (UINT64_C(1) << (part))
@@ -358,6 +372,7 @@ enum tft_formula_part {
     TFT_PART_RWKV,
     TFT_PART_SHORT_VALUES,
     TFT_PART_HEAD_GATE,
+    TFT_PART_ENCODER,
     TFT_FORMULA_PARTS
 };
 
@@ -413,6 +428,8 @@ struct tft_model {
     uint32_t n_expert_group; /* groups that the experts are in; 0: they are in none */
     uint32_t n_group_used;   /* groups that a token's experts may be of */
     uint32_t n_leading;      /* layers that come first and have no experts */
+    uint32_t expert_period;  /* layer l has experts if l % expert_period is 1; 0: all after the
+                                leading ones have */
     bool mamba_beside;       /* Mamba-2 is beside attention in all layers */
     bool shared_expert;      /* some layer has a feed-forward of its own beside its experts */
     bool expert_sigmoid;     /* the router's scores become weights by sigmoid; otherwise softmax, */
@@ -431,6 +448,11 @@ struct tft_model {
     struct tft_rwkv_shape rwkv;
     struct tft_altup altup;
     uint64_t parts;      /* mask of tft_formula_part */
+    bool encoder;        /* attention sees whole texts: there are no sessions, no cache and no head */
+    bool gelu_erf;       /* GELU is by erf; otherwise by tanh */
+    bool hidden_silu;    /* hidden activations of modern-bert are SiLU's; otherwise GELU's */
+    const float *slopes; /* [H] ALiBi (Press et al. 2022): scores of a head fall by its slope with
+                            each token of distance; NULL: they do not */
     bool relu2;           /* hidden activations are gated by squared ReLU; otherwise as the
                              architecture's formula has it */
     float embed_scale;    /* embeddings are multiplied by it, */
@@ -464,6 +486,9 @@ struct tft_model {
 
     struct tft_mat embed;     /* [V, D] */
     struct tft_mat pos_embed; /* [n_ctx, D] f32, learned positions; data is NULL without them */
+    struct tft_mat type_embed;  /* [types of tokens, D] f32; no rows: it has none */
+    struct tft_norm token_norm; /* [D] of embeddings of an encoder */
+    struct tft_pooled pooled;
     struct tft_layer_embed layer_embed;
     struct tft_norm embed_norm; /* [D] of embeddings, in RWKV-7; no w: there is none */
     struct tft_norm out_norm;   /* [D] */
@@ -523,6 +548,9 @@ struct tft_model {
     void *memory;                          /* everything above that is not in the file */
     size_t memory_size;
 };
+
+/* How its file says that embeddings are made. */
+enum tft_pooling tft_model_pooling(const struct tft_model *m);
 
 /* The prefix of that name; NULL if there is none, or name is NULL. */
 const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const char *name);

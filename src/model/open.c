@@ -76,14 +76,10 @@ static const char *why_no_model(struct tft_str arch, struct tft_str type)
 /* Whether the file has an encoder: it says so, or its architecture is one. */
 static bool is_encoder(const struct tft_source *s, struct tft_str arch)
 {
-    static const char *const encoders[] = {
-        "bert",         "modern-bert",  "nomic-bert", "nomic-bert-moe",  "neo-bert",
-        "jina-bert-v2", "jina-bert-v3", "eurobert",   "gemma-embedding", "t5encoder"};
     char key[96];
     uint64_t causal = 1;
-    for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
-        if (tft_str_is(arch, encoders[i]))
-            return true;
+    if (tft_str_is(arch, "t5encoder"))
+        return true;
     snprintf(key, sizeof key, "%.*s.attention.causal", TFT_STR_ARG(arch));
     const struct tft_value *v = tft_source_value(s, key);
     return v && tft_value_uint(v, 0, &causal) && !causal;

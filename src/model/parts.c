@@ -152,6 +152,7 @@ static const struct row rows[] = {
     [TFT_PART_SHORT_VALUES] = {.name = "values that are shorter than keys"},
     [TFT_PART_HEAD_GATE] = {.name = "a gate for each head of attention's output"},
     [TFT_PART_RWKV] = {.name = "layers of RWKV-7"},
+    [TFT_PART_ENCODER] = {.name = "attention to later tokens"},
     [TFT_PART_ROUNDS] = {.name = "rounds of layers with the same weights", .of_model = rounds},
     [TFT_PART_LATENT_EXPERTS] = {.name = "experts of a width of their own",
                                  .of_block = latent_experts},

@@ -16,10 +16,12 @@ enum tft_activation {
     TFT_BOUNDED_SWIGLU, /* of gate g and up u: a sigmoid(1.702 a) (c + 1), a = min(g, 7), c = u
                            between -7 and 7: OpenAI 2025 (arXiv 2508.10925, section 2.3) */
     TFT_XIELU,          /* without a gate: struct tft_xielu */
+    TFT_GELU_ERF,       /* x (1 + erf(x / sqrt(2))) / 2 */
 };
 
 struct tft_ops {
-    /* X = embedding of the tokens, plus the embedding of their positions where the model has one */
+    /* X = embedding of the tokens, plus those of their types and of their positions where the model
+       has such, normalised where it has token_norm */
     void (*embed)(struct tft_pass *p);
 
     /* XN = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, RMSNorm
@@ -33,7 +35,8 @@ struct tft_ops {
        of V where the block has v_norm */
     void (*rmsnorm_heads)(struct tft_pass *p, const struct tft_layer *b);
 
-    /* RMSNorm of Q over all its heads, and of K likewise, in place */
+    /* RMSNorm of Q over all its heads, LayerNorm where the norm has a bias, and of K likewise, in
+       place */
     void (*rmsnorm_whole)(struct tft_pass *p, const struct tft_layer *b);
 
     /* LayerNorm without a bias of each head of Q and K by itself, with its own gains, in place */
@@ -61,6 +64,11 @@ struct tft_ops {
        the sigmoids of M, where the model has the part OWN_GATE or HEAD_GATE. With SHORT_VALUES, the
        first v_dim numbers of each head */
     void (*attend)(struct tft_pass *p, uint32_t layer);
+
+    /* The same within whole texts, the sequences of the pass, of which nothing stays: each token
+       sees all tokens of its text or, in a layer with a window, as many as the half of it, rounded
+       down, on each side. Less the slopes of the model times the distance, before the softmax */
+    void (*attend_texts)(struct tft_pass *p, const struct tft_layer *b);
 
     /* For latent attention (models/latent.h). latent_qkv: Q, K, V of XN, to be rotated. attend then
        makes M, not A. latent_values: A = the heads' values of M, in the form that the block's o
@@ -141,6 +149,9 @@ struct tft_ops {
     void (*linear_y)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
     void (*add_y)(struct tft_pass *p, const struct tft_norm *w, const float *scale);
 
+    /* X = norm(X + Y); then, where `again` is not empty, X = again(the same + X as it was) */
+    void (*norm_sum)(struct tft_pass *p, const struct tft_norm *w, const struct tft_norm *again);
+
     /* The first numbers of to, in the form that l takes, = those of from. to is XN, A or X */
     void (*copy)(struct tft_pass *p, enum tft_buf to, enum tft_buf from,
                  const struct tft_linear *l);
@@ -170,7 +181,7 @@ struct tft_ops {
     void (*logits)(struct tft_pass *p, const struct tft_linear *output);
 };
 
-static inline void tft_embed(struct tft_pass *p)
+static inline void tft_embed_tokens(struct tft_pass *p)
 {
     p->ops->embed(p);
 }
@@ -232,6 +243,11 @@ static inline void tft_kv_append(struct tft_pass *p, uint32_t layer)
 static inline void tft_attend(struct tft_pass *p, uint32_t layer)
 {
     p->ops->attend(p, layer);
+}
+
+static inline void tft_attend_texts(struct tft_pass *p, const struct tft_layer *b)
+{
+    p->ops->attend_texts(p, b);
 }
 
 static inline void tft_latent_qkv(struct tft_pass *p, const struct tft_layer *b)
@@ -389,6 +405,12 @@ static inline void tft_add_y(struct tft_pass *p, const struct tft_norm *w, const
     p->ops->add_y(p, w, scale);
 }
 
+static inline void tft_norm_sum(struct tft_pass *p, const struct tft_norm *w,
+                                const struct tft_norm *again)
+{
+    p->ops->norm_sum(p, w, again);
+}
+
 static inline void tft_layer_embed(struct tft_pass *p)
 {
     p->ops->layer_embed(p);
@@ -424,7 +446,8 @@ static inline void tft_head(struct tft_pass *p)
 
 /* Layers first .. end - 1: the embedding comes before layer 0, the head after the last layer. With
    first = end = n_layer it is the head alone. A predictor comes after the head, and takes the
-   tokens into its part of the cache. */
+   tokens into its part of the cache. An encoder has no head: Y = the hidden vectors of all
+   tokens. */
 static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t end)
 {
     bool predicts = tft_model_predicts(p->m);
@@ -433,10 +456,12 @@ static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t 
         return;
     }
     if (first == 0)
-        tft_embed(p);
+        tft_embed_tokens(p);
     for (uint32_t l = first; l < end; l++)
         p->m->arch->layer(p, l);
-    if (end == p->m->n_layer) {
+    if (end == p->m->n_layer && p->m->encoder) {
+        p->ops->norm_y(p, &p->m->out_norm);
+    } else if (end == p->m->n_layer) {
         if (predicts)
             p->ops->norm_y(p, &p->m->out_norm);
         if (p->n_hidden)

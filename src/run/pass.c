@@ -9,12 +9,12 @@
 
 bool tft_pass_goes_on(const struct tft_pass *p, uint32_t layer)
 {
-    struct tft_session *s = p->s;
-    if (tft_port_lower(&s->call.cancelled))
+    struct tft_call *call = p->call ? p->call : &p->s->call;
+    if (tft_port_lower(&call->cancelled))
         return false;
-    double done = (double)s->call.done + (double)p->n * layer / p->m->n_layer;
-    return !s->call.progress || p->n < TFT_LONG_PASS ||
-           s->call.progress(s->call.user, done / (double)s->call.tokens);
+    double done = (double)call->done + (double)p->n * layer / p->m->n_layer;
+    return !call->progress || p->n < TFT_LONG_PASS ||
+           call->progress(call->user, done / (double)call->tokens);
 }
 
 /* ------------------------------------------------------------------------------------- barriers */
@@ -89,6 +89,14 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t)
     return seq ? seq->pos + t - seq->at : p->pos + t;
 }
 
+/* The frequencies of the session that token t belongs to. */
+static const double *frequencies(const struct tft_pass *p, uint32_t t)
+{
+    const struct tft_seq *seq = tft_pass_seq(p, t);
+    const struct tft_session *s = seq ? seq->s : p->s;
+    return s ? s->rope_freq : p->m->rope_freq;
+}
+
 void tft_pass_positions(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
@@ -104,9 +112,8 @@ void tft_pass_positions(struct tft_pass *p)
                         m->n_rot_window, m->rope_halves, tft_pass_position(p, (uint32_t)t));
     }
     for (size_t t = begin; t < end; t++) {
-        const struct tft_seq *seq = tft_pass_seq(p, (uint32_t)t);
         float *cos = work->rope_cos + t * m->n_rot, *sin = work->rope_sin + t * m->n_rot;
-        tft_rope_angles(cos, sin, (seq ? seq->s : p->s)->rope_freq, m->n_rot, m->rope_halves,
+        tft_rope_angles(cos, sin, frequencies(p, (uint32_t)t), m->n_rot, m->rope_halves,
                         tft_pass_position(p, (uint32_t)t));
         if (m->rope_amplitude == 1)
             continue;

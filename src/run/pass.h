@@ -14,25 +14,27 @@
 
 #include "work.h"
 
+struct tft_call;
 struct tft_ops;
 struct tft_session;
 
-
-/* The tokens of one session in a pass that several sessions share: tokens at .. at + n - 1 of the
-   pass. */
+/* The tokens of one session in a pass that several sessions share, or in an encoder those of one
+   whole text: tokens at .. at + n - 1 of the pass. */
 struct tft_seq {
-    struct tft_session *s;
+    struct tft_session *s; /* NULL: a whole text */
     const struct tft_kv_plan *plan; /* where the tokens go in its cache */
     uint32_t at, n;
     uint32_t pos;      /* position of the first */
     uint32_t n_logits; /* the logits of the last n_logits of them are wanted */
     uint32_t n_hidden; /* the hidden vectors of the last n_hidden */
+    uint32_t panel;    /* of a whole text: its first panel of keys in the workspace */
 };
 
 struct tft_pass {
     const struct tft_ops *ops; /* of the backend that runs this part of the pass */
     const struct tft_model *m;
     struct tft_session *s;    /* its cache and states take the tokens. NULL with sequences */
+    struct tft_call *call;    /* who may stop the pass; NULL: s->call */
     struct tft_work *work;    /* the pass computes in its rows and tables */
     uint32_t row;             /* the first token's row there */
     float *logits;            /* [n_logits, V] of the last tokens */
@@ -45,6 +47,7 @@ struct tft_pass {
     const struct tft_kv_plan *plan; /* where the tokens go in the cache; see kv.h */
     int tid, n_threads; /* of the team that runs the pass */
     const int32_t *tokens; /* [n] */
+    const uint8_t *types;  /* [n] types of tokens, where the model has such; NULL: all 0 */
     uint32_t n;            /* tokens in the pass */
     uint32_t pos;          /* position of the first */
     uint32_t n_logits;     /* the logits of the last n_logits tokens are wanted */

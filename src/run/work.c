@@ -30,7 +30,7 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
     switch (b) {
     case TFT_M: return m->mixer_width;
     case TFT_Y:
-        return tft_model_adds_y(m) || m->n_expert || tft_model_predicts(m) ||
+        return tft_model_adds_y(m) || m->n_expert || tft_model_predicts(m) || m->encoder ||
                m->parts & TFT_BIT(TFT_PART_RWKV);
     case TFT_Z:
         return m->parts & (TFT_BIT(TFT_PART_EXPERTS_BESIDE) | TFT_BIT(TFT_PART_ALTUP) |
@@ -111,6 +111,26 @@ static void layout_rows(struct tft_work *w, struct tft_arena *a)
         layout_hidden(w, a);
 }
 
+static void layout_texts(struct tft_work *w, struct tft_arena *a)
+{
+    struct tft_texts_work *x = &w->texts;
+    size_t dim = w->m->head_dim;
+    x->n_panels = tft_text_panels(w->n_batch);
+    size_t rows = (size_t)w->m->n_head_kv * x->n_panels * TFT_KEY_PANEL;
+    x->keys = tft_arena_take(a, rows, dim * sizeof *x->keys);
+    x->values = tft_arena_take(a, rows, dim * sizeof *x->values);
+    x->scratch = tft_arena_take(a, (size_t)w->n_threads, sizeof *x->scratch);
+    for (int i = 0; i < w->n_threads; i++) {
+        struct tft_attend_scratch own = {0};
+        own.q = tft_arena_take(a, TFT_TILE, dim * sizeof *own.q);
+        own.o = tft_arena_take(a, TFT_TILE, dim * sizeof *own.o);
+        own.part = tft_arena_take(a, TFT_TILE, dim * sizeof *own.part);
+        own.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof *own.scores);
+        if (x->scratch)
+            x->scratch[i] = own;
+    }
+}
+
 struct tft_work *tft_work_layout(struct tft_arena *a, const struct tft_model *m, uint32_t n_batch,
                                  int n_threads)
 {
@@ -121,6 +141,10 @@ struct tft_work *tft_work_layout(struct tft_arena *a, const struct tft_model *m,
     size_t angles = (size_t)m->n_rot + m->n_rot_window;
     w->rope_cos = tft_arena_take(a, n_batch, angles * sizeof(float));
     w->rope_sin = tft_arena_take(a, n_batch, angles * sizeof(float));
+    if (m->encoder) {
+        layout_texts(w, a);
+        return place;
+    }
     w->candidates = tft_arena_take(a, m->n_vocab, sizeof *w->candidates);
     w->tops = tft_arena_take(a, tft_likely_layers(m->n_vocab), sizeof *w->tops);
     w->penalized = tft_arena_take(a, m->n_vocab, sizeof *w->penalized);

@@ -29,6 +29,19 @@ struct tft_tap {
     void *user;
 };
 
+/* Queries that attention takes through a span together: their scores fill 32 KiB. */
+enum { TFT_TILE = 32 };
+_Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head are in one tile");
+
+/* Keys and values of the whole texts of a pass. A text begins with a panel of its own, and the
+   last panel of keys is padded with zeros. */
+struct tft_texts_work {
+    uint32_t n_panels;
+    float *keys;   /* [G, n_panels, E, 16] */
+    float *values; /* [G, n_panels * 16, E] */
+    struct tft_attend_scratch *scratch; /* [n_threads] q, o, part and scores */
+};
+
 struct tft_work {
     const struct tft_model *m;
     uint32_t n_batch; /* tokens of a pass, at most */
@@ -50,25 +63,30 @@ struct tft_work {
        their own */
     float *rope_cos, *rope_sin;
 
+    struct tft_texts_work texts; /* of an encoder; all NULL: sessions attend */
+
     struct tft_tap tap;
 
-    /* for sampling */
+    /* for sampling; an encoder has none of it */
     struct tft_candidate *candidates; /* [V] */
     float *tops;                      /* [tft_likely_layers(V)] */
     float *penalized;                 /* [V] logits with the repetition penalty */
 };
 
-/* Counts, or places, a workspace and its memory. NULL while counting. */
+/* Counts, or places, a workspace and its memory. NULL while counting. A pass of an encoder has
+   tft_text_panels(n_batch) panels of keys, one for each 16 tokens of a text. */
 struct tft_work *tft_work_layout(struct tft_arena *a, const struct tft_model *m, uint32_t n_batch,
                                  int n_threads);
+
+/* Twice as many as one text of n_batch tokens has: short texts do not fill their panels. */
+static inline uint32_t tft_text_panels(uint32_t n_batch)
+{
+    return n_batch / 8 + 1;
+}
 
 /* Clears the padding of rows of bytes, which meets weights of zero: no kernel should read memory
    that was never written. Call it once when the workspace is placed. */
 void tft_work_open(struct tft_work *w);
-
-/* Queries that attention takes through a span together: their scores fill 32 KiB. */
-enum { TFT_TILE = 32 };
-_Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head are in one tile");
 
 /* A thread's workspace in attention. */
 struct tft_attend_scratch {

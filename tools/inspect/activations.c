@@ -192,7 +192,7 @@ static void run_embed(void *arg, int tid, int n_threads)
 {
     struct tft_pass p = pass_of(arg, tid, n_threads);
     tft_pass_positions(&p);
-    tft_embed(&p);
+    tft_embed_tokens(&p);
     if (p.m->layer_embed.n)
         tft_layer_embed_begin(&p);
 }

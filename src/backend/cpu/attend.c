@@ -25,8 +25,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "simd/expf.h"
-
 /* ------------------------------------------------------------------------------------ the cache */
 
 /* Carries out the chunk's quantizations and stores its tokens, by heads: a panel of keys belongs
@@ -103,22 +101,6 @@ static void attend_codes(const struct tft_pass *p, const struct tft_tile *t, uin
     tft_mix_blocks(p, t, span, scores, o);
 }
 
-/* e^x. A merge needs it for two numbers, of which one is always 0. */
-static float weight(float x)
-{
-    return x == 0 ? 1 : tft_expf(x);
-}
-
-static void merge(const struct tft_kernels *kern, float *o, struct tft_span_part *into,
-                  const float *o_b, struct tft_span_part b, uint32_t dim)
-{
-    float max = into->max > b.max ? into->max : b.max;
-    float old = weight(into->max - max), new = weight(b.max - max);
-    kern->blend(o, old, o_b, new, dim);
-    into->sum = fmaf(b.sum, new, into->sum * old);
-    into->max = max;
-}
-
 /* ---------------------------------------------------------------------------------- many tokens */
 
 static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint32_t token,
@@ -136,7 +118,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
         attend_span(p, t, b * TFT_SPAN, w->q, w->scores, w->part, part, &first);
         for (uint32_t i = first; i < rows; i++)
             if (tft_first_span(t, i) < b) {
-                merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
+                tft_merge_span(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
             } else if (tft_first_span(t, i) == b) { /* a window that begins here */
                 memcpy(w->o + i * dim, w->part + i * dim, dim * sizeof *w->o);
                 total[i] = part[i];
@@ -147,7 +129,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
         attend_codes(p, t, b, q, w->scores, w->part, part,
                      (struct tft_next){tft_tile_kv_head(t), (b + 1) * tft_span_blocks(kv)});
         for (uint32_t i = 0; i < rows; i++)
-            merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
+            tft_merge_span(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t head = t->head * t->group + i % t->group;
@@ -252,7 +234,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
         struct tft_span_part total = {s->attend.part_max[at], s->attend.part_sum[at]};
         for (uint32_t b = 1; b < spans; b++) {
             struct tft_span_part part = {s->attend.part_max[at + b], s->attend.part_sum[at + b]};
-            merge(&m->kern, o, &total, s->attend.part_o + (at + b) * dim, part, dim);
+            tft_merge_span(&m->kern, o, &total, s->attend.part_o + (at + b) * dim, part, dim);
         }
         tft_put_head(p, in, queries->first, h, dim, o,
                      tft_sum_with_sink(block->sinks, h, total.max, total.sum));

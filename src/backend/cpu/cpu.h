@@ -6,6 +6,7 @@
  *      attend.c    the cache and attention over it; split.c where keys and values are apart; span.c
  *                  the work on one span, for both;
  *                  int8.c on one of slots that are bytes
+ *      texts.c     attention within whole texts
  *      conv.c      short convolutions; delta.c delta nets; rwkv.c RWKV-7
  *      predict.c   the input of a block that predicts a further token
  *      experts.c   mixtures of experts
@@ -89,6 +90,7 @@ void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_li
                         enum tft_buf from);
 void tft_cpu_linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
 void tft_cpu_add_y(struct tft_pass *p, const struct tft_norm *w, const float *scale);
+void tft_cpu_norm_sum(struct tft_pass *p, const struct tft_norm *w, const struct tft_norm *again);
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
 
 /* ---- conv.c */
@@ -173,5 +175,9 @@ void tft_cpu_count_pair_ends(const struct tft_pass *p, const struct tft_input *i
 
 void tft_cpu_kv_append(struct tft_pass *p, uint32_t layer);
 void tft_cpu_attend(struct tft_pass *p, uint32_t layer);
+
+/* ---- texts.c */
+
+void tft_cpu_attend_texts(struct tft_pass *p, const struct tft_layer *b);
 
 #endif

@@ -33,7 +33,7 @@ bool tft_cpu_counts_ends(const struct tft_pass *p)
 {
     bool counts = p->s && p->s->ends;
     for (uint32_t i = 0; i < p->n_seq; i++)
-        counts |= p->seq[i].s->ends != NULL;
+        counts |= p->seq[i].s && p->seq[i].s->ends;
     return counts;
 }
 

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "simd/gelu_erf.h"
+
 /* y = rows [begin, end) of the product of l and tokens [t, t + n) of `from`; tokens are ldy apart
    in y. `begin` is a multiple of TFT_PANEL. If the matrix has a factor, l has no bias and nothing
    is added. */
@@ -180,12 +182,23 @@ static void xielu(const struct tft_kernels *kern, float *g, size_t n, const stru
     }
 }
 
+/* g = gelu(g), of the form with erf, times u where there is a gate */
+static void gelu_erf_mul(float *g, const float *u, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        g[i] = tft_gelu_erf(g[i]);
+    for (size_t i = 0; i < n && u; i++)
+        g[i] *= u[i];
+}
+
 /* Floats, in place: g: [n], and u: [n] where there is a gate. */
 static void activate(const struct tft_kernels *kern, enum tft_activation a, float *g,
                      const float *u, size_t n, const struct tft_input *in)
 {
     if (a == TFT_XIELU)
         xielu(kern, g, n, &in->xielu);
+    else if (a == TFT_GELU_ERF)
+        gelu_erf_mul(g, u, n);
     else if (a == TFT_BOUNDED_SWIGLU)
         bounded_swiglu(kern, g, u, n);
     else if (a == TFT_RELU)

@@ -7,6 +7,22 @@
 #include "model/rope.h"
 #include "simd/affine.h"
 
+/* y = norm(x): LayerNorm where w has a bias, RMSNorm where it has none; y may be x. */
+static void norm_floats(const struct tft_model *m, const struct tft_norm *w, size_t n,
+                        const float *x, float *y)
+{
+    if (w->b)
+        m->kern.layernorm(y, x, w->w, w->b, n, m->norm_eps);
+    else
+        m->kern.rmsnorm(y, x, w->w, n, m->norm_eps);
+}
+
+/* Row `row` of a table of floats. */
+static const float *table_row(const struct tft_mat *w, uint32_t row)
+{
+    return (const float *)w->data + (size_t)row * w->cols;
+}
+
 void tft_cpu_embed(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
@@ -19,8 +35,12 @@ void tft_cpu_embed(struct tft_pass *p)
         tft_mat_row(m, &m->embed, (uint32_t)p->tokens[t], x);
         if (m->embed_scale != 1)
             m->kern.scale(x, m->embed_scale, m->n_embd);
+        if (m->type_embed.rows)
+            m->kern.add(x, table_row(&m->type_embed, p->types ? p->types[t] : 0), m->n_embd);
         if (positions)
             m->kern.add(x, positions + (size_t)tft_pass_position(p, t) * m->n_embd, m->n_embd);
+        if (m->token_norm.w)
+            norm_floats(m, &m->token_norm, m->n_embd, x, x);
     }
 }
 
@@ -132,21 +152,21 @@ void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_layer *b)
         rmsnorm_heads(p, TFT_V, &b->v_norm, b->kv.n, b->kv.dim);
 }
 
-static void rmsnorm_whole(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
+static void norm_whole(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
 {
     uint32_t begin, end;
     tft_pass_touch(p, 0, BIT(buf));
     tft_pass_share_tokens(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++) {
         float *row = tft_pass_row(p, buf, t);
-        p->m->kern.rmsnorm(row, row, w->w, tft_pass_width(p, buf), p->m->norm_eps);
+        norm_floats(p->m, w, tft_pass_width(p, buf), row, row);
     }
 }
 
 void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_layer *b)
 {
-    rmsnorm_whole(p, TFT_Q, &b->q_norm);
-    rmsnorm_whole(p, TFT_K, &b->k_norm);
+    norm_whole(p, TFT_Q, &b->q_norm);
+    norm_whole(p, TFT_K, &b->k_norm);
 }
 
 static void layernorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
@@ -223,6 +243,24 @@ void tft_cpu_add_y(struct tft_pass *p, const struct tft_norm *w, const float *sc
         m->kern.add(x, y, m->n_embd);
         if (scale)
             m->kern.scale(x, *scale, m->n_embd);
+    }
+}
+
+void tft_cpu_norm_sum(struct tft_pass *p, const struct tft_norm *w, const struct tft_norm *again)
+{
+    const struct tft_model *m = p->m;
+    uint32_t begin, end;
+    size_t n = m->n_embd;
+    tft_pass_touch(p, BIT(TFT_Y), BIT(TFT_X) | BIT(TFT_Y));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++) {
+        float *x = tft_pass_row(p, TFT_X, t), *y = tft_pass_row(p, TFT_Y, t);
+        m->kern.add(y, x, n);
+        norm_floats(m, w, n, y, again->w ? y : x);
+        if (!again->w)
+            continue;
+        m->kern.add(y, x, n);
+        norm_floats(m, again, n, y, x);
     }
 }
 

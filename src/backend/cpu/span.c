@@ -1,5 +1,6 @@
 #include "span.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "simd/expf.h"
@@ -203,6 +204,22 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 }
 
 /* --------------------------------------------------------------------------------------- result */
+
+/* e^x. A merge needs it for two numbers, of which one is always 0. */
+static float weight(float x)
+{
+    return x == 0 ? 1 : tft_expf(x);
+}
+
+void tft_merge_span(const struct tft_kernels *kern, float *o, struct tft_span_part *into,
+                    const float *o_b, struct tft_span_part b, uint32_t dim)
+{
+    float max = into->max > b.max ? into->max : b.max;
+    float old = weight(into->max - max), new = weight(b.max - max);
+    kern->blend(o, old, o_b, new, dim);
+    into->sum = fmaf(b.sum, new, into->sum * old);
+    into->max = max;
+}
 
 float tft_sum_with_sink(const float *sinks, size_t head, float max, float sum)
 {

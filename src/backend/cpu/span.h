@@ -179,6 +179,10 @@ struct tft_span_part {
     float max, sum;
 };
 
+/* Merges the result of a span, o_b and b, into that of the spans before it, o: [dim] and *into. */
+void tft_merge_span(const struct tft_kernels *kern, float *o, struct tft_span_part *into,
+                    const float *o_b, struct tft_span_part b, uint32_t dim);
+
 /* ---- int8.c: slots of bytes */
 
 /* Makes bytes of the tile's queries q, [rows, E], in this thread's workspace. */

@@ -109,7 +109,7 @@ static void block_by_block(void *arg, int tid, int n_threads)
                          .n = s->n,
                          .n_logits = s->n};
     tft_pass_positions(&p);
-    tft_embed(&p);
+    tft_embed_tokens(&p);
     for (uint32_t l = 0; l < m->n_layer; l++) {
         double low = 0, high = 0;
         m->arch->layer(&p, l);

@@ -297,7 +297,7 @@ static void run_part(void *arg, int tid, int n_threads)
                          .pos = in->pos,
                          .n_logits = in->n};
     if (in->part == LAYERS_EMBED || in->part == LAYERS_EMBED_LAYERS) {
-        tft_embed(&p);
+        tft_embed_tokens(&p);
         if (in->part == LAYERS_EMBED_LAYERS)
             tft_layer_embed_begin(&p);
     } else if (in->part == LAYERS_LAYER) {
