@@ -166,7 +166,7 @@ enum tft_weights {
 
 /* How the hidden vectors of a text's tokens become one vector, an embedding. */
 enum tft_pooling {
-    TFT_POOLING_NONE,   /* of a file: it does not say, so the model was not trained for embeddings */
+    TFT_POOLING_NONE,   /* of a file: it does not say. Most models were not trained for it */
     TFT_POOLING_MEAN,   /* the mean */
     TFT_POOLING_LAST,   /* the last one */
     TFT_POOLING_OTHER,  /* of a file: another one, which tuffet does not know */
@@ -632,9 +632,9 @@ TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_ses
    tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity
    beyond the model's context length, a vocab_only model, n_threads outside 0..1024, a lookup above
    14, a draft without a lookup or with another vocabulary, a prefix that the file does not have, a
-   `kv` that is invalid or that the file is not calibrated for. TFT_ERR_UNSUPPORTED: a quantized
-   cache that does not support the head size. TFT_ERR_NOMEM: too little memory, here or on the
-   device. TFT_ERR_DEVICE: the device has failed. */
+   `kv` that is invalid or that the file is not calibrated for. TFT_ERR_UNSUPPORTED: an encoder
+   (tft_embedder_open), or a quantized cache that does not support the head size. TFT_ERR_NOMEM: too
+   little memory, here or on the device. TFT_ERR_DEVICE: the device has failed. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
                                          const struct tft_session_opts *opts,
                                          struct tft_error *err);
@@ -872,8 +872,9 @@ struct tft_embedder_opts {
                           1, of a model that was trained for it (Matryoshka); 0: all */
     uint32_t max_text; /* tokens of a text, at most; 0: the model's context, or 2048 if that is
                           less */
-    uint32_t n_tokens; /* tokens of a pass, at most; 0: 2048. Of an encoder, a pass takes whole
-                          texts: at least max_text. At most 1048576 */
+    uint32_t n_tokens; /* tokens of a pass, at most 1048576; 0: 2048 of an encoder, or max_text if
+                          that is more, and 512 of other models. A pass of an encoder takes whole
+                          texts, so n_tokens is at least max_text. More takes memory */
     int n_threads;     /* 1 to 1024; 0: tft_cpu_threads() */
     /* NULL, or a callback that the thread in tft_embed or tft_rerank calls before each pass and
        before each of its layers, if the pass has 16 tokens or more. `done` is 0..1 of the call's

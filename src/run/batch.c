@@ -63,6 +63,8 @@ static enum tft_status resolve(struct tft_batch_opts *o, const struct tft_model 
     if (!m->arch)
         return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
                         m->source.name);
+    if (m->encoder)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: %s", m->source.name, tft_encoder_text);
     if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
         return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads,
                         TFT_PORT_THREADS);

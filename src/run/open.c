@@ -84,6 +84,8 @@ static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_mod
     if (!m->arch)
         return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
                         m->source.name);
+    if (m->encoder)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: %s", m->source.name, tft_encoder_text);
     enum tft_status status =
         text ? tft_kv_parse(kv, text, err) : tft_kv_parse_stored(kv, tft_model_kv(m), err);
     if (status == TFT_OK && (tft_kv_quantizes(kv) || kv->i8) && tft_model_only_windows(m))

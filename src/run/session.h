@@ -143,6 +143,8 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
 
 /* Fills the offsets of keys in a cache with slots of bytes (kv.h), or finds that there are none. */
 void tft_session_key_offsets(struct tft_session *s);
+/* The message about an encoder where a session is asked for. */
+extern const char tft_encoder_text[];
 
 /* Opens a session. o, kv: checked, with a value in the place of each default. */
 enum tft_status tft_session_open_resolved(struct tft_session **out, const struct tft_model *m,
