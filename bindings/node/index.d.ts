@@ -30,6 +30,7 @@ export interface ModelInfo {
     readonly weights: string;
     readonly pooling: string;
     readonly addEos: boolean;
+    readonly encoder: boolean;
     /** The cache of a session without another. */
     readonly kv: string;
     readonly prefixBos: boolean;

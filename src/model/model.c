@@ -77,7 +77,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .pooling = tft_model_pooling(m),
         .add_eos = adds_eos(m),
         .encoder = m->encoder,
-        .kv = tft_model_kv(m),
+        .kv = m->encoder ? "" : tft_model_kv(m),
     };
     tft_options_give(info, &all, sizeof all);
 }

@@ -300,7 +300,9 @@ static const struct {
     {LLAMA, WITHOUT("general.architecture"), BAD, "general.architecture is missing"},
     {LLAMA, WITH("general.architecture", U32, 1), BAD, "general.architecture is missing"},
     {LLAMA, WITH_STR("general.architecture", "mamba"), UNSUPPORTED, "\"mamba\" is not supported"},
-    {LLAMA, WITH_STR("general.architecture", "bert"), UNSUPPORTED, "its attention is not causal"},
+    {LLAMA, WITH_STR("general.architecture", "bert"), BAD, "bert.context_length is missing"},
+    {LLAMA, WITH_STR("general.architecture", "t5encoder"), UNSUPPORTED,
+     "its attention is not causal"},
     {LLAMA, WITH("llama.attention.causal", U32, 0), UNSUPPORTED, "its attention is not causal"},
     {LLAMA, WITH("llama.attention.causal", U32, 2), BAD, "llama.attention.causal is not a bool"},
     {LLAMA, WITH("llama.attn_logit_softcapping", F32, 50), UNSUPPORTED,
@@ -964,11 +966,12 @@ static void a_vocabulary_alone(void **state)
 static void a_model_for_embeddings(void **state)
 {
     (void)state;
-    const enum tft_pooling pooling[] = {TFT_POOLING_NONE, TFT_POOLING_MEAN, TFT_POOLING_OTHER,
-                                        TFT_POOLING_LAST, TFT_POOLING_OTHER};
-    struct toy_number numbers[5][2] = {{{0}}}; /* written() tells toys apart by their pointers */
-    char identity[5][TFT_IDENTITY];
-    for (uint32_t i = 0; i < 5; i++) {
+    const enum tft_pooling pooling[] = {TFT_POOLING_NONE, TFT_POOLING_MEAN, TFT_POOLING_CLS,
+                                        TFT_POOLING_LAST, TFT_POOLING_RANK, TFT_POOLING_OTHER};
+    enum { N = sizeof pooling / sizeof *pooling };
+    struct toy_number numbers[N][2] = {{{0}}}; /* written() tells toys apart by their pointers */
+    char identity[N][TFT_IDENTITY];
+    for (uint32_t i = 0; i < N; i++) {
         struct toy t = toys[LLAMA];
         struct tft_model_info info = {.size = sizeof info};
         numbers[i][0] = (struct toy_number){"pooling_type", TOY_U32, i};

@@ -14,7 +14,9 @@ bool pooling_choose(enum tft_pooling *p, const char *name, const struct tft_mode
     tft_model_describe(m, &info);
     if (name)
         *p = *name == 'm' ? TFT_POOLING_MEAN : TFT_POOLING_LAST;
+    else if (info.pooling == TFT_POOLING_NONE)
+        *p = TFT_POOLING_MEAN;
     else
-        *p = info.pooling == TFT_POOLING_NONE ? TFT_POOLING_MEAN : info.pooling;
+        *p = info.pooling <= TFT_POOLING_LAST ? info.pooling : TFT_POOLING_OTHER;
     return true;
 }

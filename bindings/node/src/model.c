@@ -80,7 +80,8 @@ napi_value model_open(napi_env env, napi_callback_info info)
 napi_value model_info(napi_env env, napi_callback_info info)
 {
     static const char *const weights[] = {"stored", "f32", "f16", "bf16", "i8", "packed"};
-    static const char *const pooling[] = {"none", "mean", "last", "other"};
+    static const char *const pooling[] = {"none",  "mean", "last",
+                                          "other", "cls",  "rank"};
     napi_value argv[1], object;
     struct tft_model_info i = {.size = sizeof i};
     const struct model *model =
@@ -119,6 +120,7 @@ napi_value model_info(napi_env env, napi_callback_info info)
         !put(env, object, "pooling", text_value(env, p, strlen(p))) ||
         !put(env, object, "kv", text_value(env, i.kv, strlen(i.kv))) ||
         !put(env, object, "addEos", bool_value(env, i.add_eos)) ||
+        !put(env, object, "encoder", bool_value(env, i.encoder)) ||
         !put(env, object, "prefixBos", bool_value(env, i.prefix_bos)))
         return NULL;
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)

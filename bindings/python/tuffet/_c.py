@@ -16,7 +16,8 @@ from typing import Any
 (OK, ERR_ARG, ERR_NOMEM, ERR_IO, ERR_FORMAT, ERR_UNSUPPORTED, ERR_FULL, ERR_DEVICE, ERR_NUMBERS,
  ERR_CANCELLED) = range(10)
 ADD_BOS, PARSE_SPECIAL, CONTINUE = 1, 2, 4
-POOLING_NONE, POOLING_MEAN, POOLING_LAST, POOLING_OTHER = range(4)
+(POOLING_NONE, POOLING_MEAN, POOLING_LAST, POOLING_OTHER, POOLING_CLS, POOLING_RANK,
+ POOLING_TOKENS) = range(7)
 TEXT_MAX = 4096
 IDENTITY = 49
 GBNF, REGEX = range(2)
@@ -51,7 +52,7 @@ class tft_model_info(Structure):
                 ("weights", c_int), ("n_prefix", c_uint32), ("prefix_bos", c_bool),
                 ("state_bytes", c_uint64), ("n_expert", c_uint32), ("n_expert_used", c_uint32),
                 ("n_device", c_uint32), ("pooling", c_int), ("add_eos", c_bool),
-                ("kv", c_char_p)]
+                ("encoder", c_bool), ("kv", c_char_p)]
 
 
 class tft_span(Structure):

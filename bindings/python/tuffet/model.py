@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .session import Batch, Session
 
 _WEIGHTS = ("stored", "f32", "f16", "bf16", "i8", "packed")
-_POOLING = ("none", "mean", "last", "other")
+_POOLING = ("none", "mean", "last", "other", "cls", "rank")
 
 
 class Cell:
@@ -102,8 +102,9 @@ class Info:
     n_expert: int
     n_expert_used: int
     n_device: int
-    pooling: str  # "none", "mean", "last" or "other"
+    pooling: str  # "none", "mean", "last", "cls", "rank" or "other"
     add_eos: bool
+    encoder: bool
     kv: str  # the cache of a session without another
 
 

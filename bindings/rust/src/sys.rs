@@ -76,6 +76,7 @@ pub struct tft_model_info {
     pub n_device: u32,
     pub pooling: c_uint,
     pub add_eos: bool,
+    pub encoder: bool,
     pub kv: *const c_char,
 }
 
