@@ -85,7 +85,7 @@ static void show_stream(const struct report *r)
 static void show_linear(const struct report *r)
 {
     char name[64];
-    bool bytes = r->m->output.w.format->takes_bytes;
+    bool bytes = r->m->embed.format->takes_bytes;
     printf("\nInputs of linear layers%s: top-1, median\n%-*s", bytes ? ", dequantized" : "",
            name_width(r), "");
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)

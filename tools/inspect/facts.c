@@ -258,7 +258,7 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     f->bits = 8.0 * (double)tensors_bytes(&f->s) / (double)f->parameters;
     if (tft_source_value(&f->s, TFT_KEY_PACKED))
         f->packed = tft_source_value(&f->s, TFT_KEY_PACKED_TYPES);
-    if (m.output.w.format->takes_bytes)
+    if (m.embed.format->takes_bytes)
         read_quantized(f, &m);
 }
 

@@ -302,7 +302,7 @@ static enum tft_status check(const struct packing *p, struct tft_error *err)
     size_t n = 0;
     for (size_t i = 0; i < p->r->tensors; i++)
         n += p->item[i].packed != NULL;
-    if (p->m->output.w.format->takes_bytes)
+    if (p->m->embed.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: is a W8A8 model, which runs as it is: there is nothing to pack", name);
     return n ? TFT_OK
