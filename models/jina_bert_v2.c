@@ -1,8 +1,8 @@
 /*
- * jina-bert-v2: jina-embeddings-v2 (Günther et al. 2023, arXiv 2310.19923, section 3). The block of
- * encoder.h without positions, with a gate, and with ALiBi (Press et al. 2022, arXiv 2108.12409) in
- * both directions: the score of tokens i and j falls by m |i - j|. Of H heads, n being the largest
- * power of two up to H:
+ * jina-bert-v2: jina-embeddings-v2 (Günther et al. 2023, arXiv 2310.19923, section 3). The block
+ * of encoder.h without positions, with a gate, and with ALiBi (Press et al. 2022, arXiv 2108.12409)
+ * in both directions: the score of tokens i and j falls by m |i - j|. Of H heads, n being the
+ * largest power of two up to H:
  *
  *          m = 2^(-8 (h + 1) / n)  for h < n,  2^(-4 (2 (h - n) + 1) / n)  for the others
  *          x = layernorm(x + Wdown (gelu(Wgate x) * Wup x) + bdown)
@@ -25,8 +25,8 @@ static void block(struct tft_load *ld, unsigned layer)
     tft_encoder_post_norms(ld, layer);
     if (tft_load_has_norm(ld, "blk.%u.attn_q_norm", layer)) {
         b->q_norm = tft_load_norm(ld, "blk.%u.attn_q_norm", layer, d, true);
-        b->k_norm =
-            tft_load_norm(ld, "blk.%u.attn_k_norm", layer, ld->m->n_head_kv * ld->m->head_dim, true);
+        b->k_norm = tft_load_norm(ld, "blk.%u.attn_k_norm", layer,
+                                  ld->m->n_head_kv * ld->m->head_dim, true);
     }
     if (tft_load_has_norm(ld, "blk.%u.attn_norm_2", layer))
         b->attn_norm = tft_load_norm(ld, "blk.%u.attn_norm_2", layer, d, true);
@@ -48,8 +48,7 @@ static const float *slopes(struct tft_load *ld)
     while (n <= heads / 2)
         n *= 2;
     for (uint32_t h = 0; m && h < heads; h++)
-        m[h] = (float)tft_rope_exp(
-            -ln2 * bias * (h < n ? h + 1.0 : (2 * (h - n) + 1) / 2.0) / n);
+        m[h] = (float)tft_rope_exp(-ln2 * bias * (h < n ? h + 1.0 : (2 * (h - n) + 1) / 2.0) / n);
     return m;
 }
 

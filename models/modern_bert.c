@@ -1,8 +1,8 @@
 /*
  * modern-bert: ModernBERT (Warner et al. 2024, arXiv 2412.13663, section 2.1): gte-modernbert,
  * Granite Embedding R2. Norms are LayerNorm without a bias. Two layers in three see a window, as
- * many tokens on each side as its half, and are rotated with a base of their own. A reranker of this
- * kind takes the mean, and has GELU and a norm before its classifier (pooled.h).
+ * many tokens on each side as its half, and are rotated with a base of their own. A reranker of
+ * this kind takes the mean, and has GELU and a norm before its classifier (pooled.h).
  *
  *      x = layernorm(embed[token])
  *      per layer:

@@ -9,7 +9,8 @@
  * encoder.h with such a rotation. Every second layer, from the second on, has a mixture of experts
  * (mixture.h) with GELU, without gates; weights are not renormalised.
  *
- * jina-bert-v3: jina-embeddings-v3 (Sturua et al. 2024, arXiv 2409.10173). The same without experts.
+ * jina-bert-v3: jina-embeddings-v3 (Sturua et al. 2024, arXiv 2409.10173). The same without
+ * experts.
  */
 #include "models/encoder.h"
 #include "models/mixture.h"

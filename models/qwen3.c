@@ -12,8 +12,8 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  *
- * Qwen3-Embedding takes the last hidden vector; Qwen3-Reranker the softmax of the logits of "yes" and
- * "no", which its files have as a classifier (pooled.h): Zhang et al. 2025 (arXiv 2506.05176).
+ * Qwen3-Embedding takes the last hidden vector; Qwen3-Reranker the softmax of the logits of "yes"
+ * and "no", which its files have as a classifier (pooled.h): Zhang et al. 2025 (arXiv 2506.05176).
  */
 #include "models/layers.h"
 #include "models/pooled.h"

@@ -289,8 +289,8 @@ struct tft_model_info {
     bool add_eos; /* a text to embed ends with EOS, which tft_tokenize does not add */
     bool encoder; /* attention sees later tokens, too: the model makes embeddings, and has neither
                      logits nor sessions. See tft_embedder_open. */
-    const char *kv; /* the cache that tft_session_opts.kv NULL stands for, "" of an encoder; owned by
-                       the model */
+    const char *kv; /* the cache that tft_session_opts.kv NULL stands for, "" of an encoder; owned
+                       by the model */
 };
 
 /* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the

@@ -172,8 +172,7 @@ static bool session_progress(void *user, double done)
 {
     const struct tft_embedder *e = user;
     const struct tft_call *call = &e->call;
-    return call->progress(call->user,
-                          ((double)call->done + done * e->step) / (double)call->tokens);
+    return call->progress(call->user, ((double)call->done + done * e->step) / (double)call->tokens);
 }
 
 static enum tft_status open_session(struct tft_embedder *e, const struct tft_embedder_opts *o,

@@ -50,12 +50,8 @@ void tft_pool_layout(struct tft_pool *p, struct tft_arena *a, const struct tft_m
 /* x = W x + bias */
 static void multiply(struct tft_pool *p, const struct tft_mat *w, const float *bias)
 {
-    struct tft_product product = {.y = p->y,
-                                  .ldy = w->rows,
-                                  .x = p->x,
-                                  .ldx = w->cols,
-                                  .bias = bias,
-                                  .n = 1};
+    struct tft_product product = {
+        .y = p->y, .ldy = w->rows, .x = p->x, .ldx = w->cols, .bias = bias, .n = 1};
     float *x = p->x;
     w->format->product(&p->m->kern, w, &product, 0, w->rows);
     p->x = p->y;

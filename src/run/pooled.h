@@ -1,4 +1,5 @@
-/* From the hidden vectors of a text to its embedding, or to its scores: model.h, struct tft_pooled. */
+/* From the hidden vectors of a text to its embedding, or to its scores: struct tft_pooled of
+   model.h. */
 #ifndef TFT_RUN_POOLED_H
 #define TFT_RUN_POOLED_H
 

@@ -34,16 +34,34 @@ static const struct kind kinds[] = {
     {.arch = "bert", .gelu = "erf", .d = 64, .heads = 4, .positions = true, .biases = true},
     {.arch = "bert", .d = 64, .heads = 4, .positions = true, .biases = true, .type = TFT_Q8_0},
     {.arch = "nomic-bert", .d = 64, .heads = 4, .types = true, .rope = true, .gate = true},
-    {.arch = "jina-bert-v2", .d = 96, .heads = 6, .types = true, .biases = true, .gate = true,
-     .fused = true, .alibi = true},
-    {.arch = "jina-bert-v2", .d = 96, .heads = 6, .types = true, .biases = true, .gate = true,
-     .fused = true, .alibi = true, .norms = true},
-    {.arch = "modern-bert", .d = 64, .heads = 4, .rope = true, .gate = true, .fused = true,
+    {.arch = "jina-bert-v2",
+     .d = 96,
+     .heads = 6,
+     .types = true,
+     .biases = true,
+     .gate = true,
+     .fused = true,
+     .alibi = true},
+    {.arch = "jina-bert-v2",
+     .d = 96,
+     .heads = 6,
+     .types = true,
+     .biases = true,
+     .gate = true,
+     .fused = true,
+     .alibi = true,
+     .norms = true},
+    {.arch = "modern-bert",
+     .d = 64,
+     .heads = 4,
+     .rope = true,
+     .gate = true,
+     .fused = true,
      .pre = true},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* ------------------------------------------------------------------------------------- the files */
+/* ------------------------------------------------------------------------------------ the files */
 
 /* A tensor of the file; it is described first, and then written. */
 struct item {
@@ -143,8 +161,8 @@ static void put_item(struct tft_gguf_writer *w, const struct item *t, uint64_t *
     const struct tft_dtype_info *type = tft_dtype_info(t->type);
     unsigned char block[64];
     for (uint64_t i = 0; i < t->ne[0] * t->ne[1]; i += type->block) {
-        float x = t->about +
-                  t->spread * ((float)(int32_t)(uint32_t)tft_splitmix64(seed) * 0x1p-31f);
+        float x =
+            t->about + t->spread * ((float)(int32_t)(uint32_t)tft_splitmix64(seed) * 0x1p-31f);
         if (t->type == TFT_F32)
             memcpy(block, &x, sizeof x);
         else
@@ -194,8 +212,7 @@ static const char *write_with(const struct kind *k, const struct item *more)
     assert_int_equal(tft_gguf_create(&w, to, NULL), TFT_OK);
     put_values(w, k);
     for (size_t i = 0; i < all.n; i++)
-        tft_gguf_put_tensor(w,
-                            (struct tft_str){all.item[i].name, strlen(all.item[i].name)},
+        tft_gguf_put_tensor(w, (struct tft_str){all.item[i].name, strlen(all.item[i].name)},
                             all.item[i].type, all.item[i].ne[1] > 1 ? 2 : 1, all.item[i].ne);
     for (size_t i = 0; i < all.n; i++)
         put_item(w, &all.item[i], &seed);
@@ -215,13 +232,13 @@ static struct tft_model *opened(const char *path, enum tft_weights weights)
     return m;
 }
 
-/* ----------------------------------------------------------------------------------- the formula */
+/* ---------------------------------------------------------------------------------- the formula */
 
 struct formula {
     const struct kind *k;
     struct tft_source s;
     uint32_t n;
-    double x[LONG][D_MOST], y[LONG][D_MOST];                        /* rows of tokens */
+    double x[LONG][D_MOST], y[LONG][D_MOST]; /* rows of tokens */
     double q[LONG][D_MOST], key[LONG][D_MOST], v[LONG][D_MOST], a[LONG][D_MOST];
 };
 static struct formula f;
@@ -440,7 +457,7 @@ static void compute(const struct kind *k, const char *path, const struct tft_tex
     tft_source_close(&f.s);
 }
 
-/* ------------------------------------------------------------------------------------- the tests */
+/* ------------------------------------------------------------------------------------ the tests */
 
 enum { TEXTS = 7, ALL = 1 + LONG + 17 + 16 + 64 + 2 + 33 };
 static const size_t lengths[TEXTS] = {1, LONG, 17, 16, 64, 2, 33};
@@ -615,8 +632,10 @@ static void refused_texts(void **state)
     const struct {
         struct tft_text_tokens text;
         enum tft_status status;
-    } rows[] = {{{ids, NULL, 0}, TFT_ERR_ARG},     {{outside, NULL, 3}, TFT_ERR_ARG},
-                {{negative, NULL, 1}, TFT_ERR_ARG}, {{ids, type, 3}, TFT_ERR_ARG},
+    } rows[] = {{{ids, NULL, 0}, TFT_ERR_ARG},
+                {{outside, NULL, 3}, TFT_ERR_ARG},
+                {{negative, NULL, 1}, TFT_ERR_ARG},
+                {{ids, type, 3}, TFT_ERR_ARG},
                 {{ids, NULL, 21}, TFT_ERR_FULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tft_text_tokens two[] = {texts[3], rows[i].text};
@@ -665,9 +684,16 @@ static void refused_options(void **state)
 static void memory_is_counted(void **state)
 {
     (void)state;
-    const struct toy decoder = {.arch = "qwen3", .n_vocab = VOCAB, .n_ctx = CONTEXT, .n_embd = 32,
-                                .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 8,
-                                .n_ff = 64, .n_rot = 8};
+    const struct toy decoder = {.arch = "qwen3",
+                                .n_vocab = VOCAB,
+                                .n_ctx = CONTEXT,
+                                .n_embd = 32,
+                                .n_layer = 2,
+                                .n_head = 4,
+                                .n_head_kv = 2,
+                                .head_dim = 8,
+                                .n_ff = 64,
+                                .n_rot = 8};
     char path[64];
     snprintf(path, sizeof path, "%s/decoder.gguf", folder);
     assert_true(toy_write(&decoder, path));
@@ -730,9 +756,16 @@ static void cancelled_calls(void **state)
 static void other_models(void **state)
 {
     (void)state;
-    const struct toy decoder = {.arch = "qwen3", .n_vocab = VOCAB, .n_ctx = CONTEXT, .n_embd = 32,
-                                .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 8,
-                                .n_ff = 64, .n_rot = 8};
+    const struct toy decoder = {.arch = "qwen3",
+                                .n_vocab = VOCAB,
+                                .n_ctx = CONTEXT,
+                                .n_embd = 32,
+                                .n_layer = 2,
+                                .n_head = 4,
+                                .n_head_kv = 2,
+                                .head_dim = 8,
+                                .n_ff = 64,
+                                .n_rot = 8};
     enum { D = 32 };
     char path[64];
     float last[TEXTS * D], mean[TEXTS * D], other[TEXTS * D];
@@ -806,11 +839,16 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agree_with_the_formula), cmocka_unit_test(same_bits),
-        cmocka_unit_test(poolings),               cmocka_unit_test(types_of_tokens),
-        cmocka_unit_test(scores),                 cmocka_unit_test(refused_texts),
-        cmocka_unit_test(refused_options),        cmocka_unit_test(memory_is_counted),
-        cmocka_unit_test(cancelled_calls),        cmocka_unit_test(other_models),
+        cmocka_unit_test(agree_with_the_formula),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(poolings),
+        cmocka_unit_test(types_of_tokens),
+        cmocka_unit_test(scores),
+        cmocka_unit_test(refused_texts),
+        cmocka_unit_test(refused_options),
+        cmocka_unit_test(memory_is_counted),
+        cmocka_unit_test(cancelled_calls),
+        cmocka_unit_test(other_models),
         cmocka_unit_test(refused_files),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -44,8 +44,8 @@ static const char *file(const char *name)
 
 /* ---- reading */
 
-/* A copy of the file, aligned as tft_model_open_mem wants it, with the key tuffet.gelu if `erf`. Two
-   values of 64 bytes together come first, so that tensors stay aligned. */
+/* A copy of the file, aligned as tft_model_open_mem wants it, with the key tuffet.gelu if `erf`.
+   Two values of 64 bytes together come first, so that tensors stay aligned. */
 static unsigned char *read_model(const char *name, bool erf, size_t *n)
 {
     static const unsigned char values[64] = "\013\0\0\0\0\0\0\0tuffet.gelu\010\0\0\0"
@@ -157,8 +157,8 @@ static bool embed(const struct tft_model *m, struct tft_embedder_opts o,
     struct tft_error err = {0};
     o.size = sizeof o;
     o.n_threads = o.n_threads ? o.n_threads : 2;
-    bool good = m && tft_embedder_open(&e, m, &o, &err) == TFT_OK &&
-                tft_embed(e, texts, n, out) == TFT_OK;
+    bool good =
+        m && tft_embedder_open(&e, m, &o, &err) == TFT_OK && tft_embed(e, texts, n, out) == TFT_OK;
     if (!good)
         printf("%s\n", e ? tft_embedder_error(e)->msg : err.msg);
     tft_embedder_close(e);
@@ -215,8 +215,8 @@ static void pack(const struct tft_model *m, const struct texts *all)
                       other + i * WIDTH);
     }
     expect(good && memcmp(whole, other, n * vector) == 0, "one by one, one thread", 0);
-    good = embed(m, (struct tft_embedder_opts){.n_tokens = MOST_TOKENS, .n_threads = 3}, reversed, n,
-                 other);
+    good = embed(m, (struct tft_embedder_opts){.n_tokens = MOST_TOKENS, .n_threads = 3}, reversed,
+                 n, other);
     for (size_t i = 0; i < n; i++)
         good &= memcmp(whole + i * WIDTH, other + (n - 1 - i) * WIDTH, vector) == 0;
     expect(good, "in other passes, three threads", 0);

@@ -3,11 +3,12 @@
  *
  *      test_peer_embed NAME...
  *
- * NAME.gguf and NAME.f32 are in shared/models/random: the hidden vectors of the last 8 of 96 tokens.
- * NAME.f32.pooled is by the pooling of the file, NAME.f32.pooled.mean, .cls and .last by others; none
- * of them has length 1. NAME.exact.f32 and so on, where they exist, are by a build of llama.cpp that
- * does not round GELU to f16; where only NAME.exact.f32 exists, a pooled vector is a little off. If
- * the folder does not exist, the exit status is 77, which meson takes for a skipped test.
+ * NAME.gguf and NAME.f32 are in shared/models/random: the hidden vectors of the last 8 of 96
+ * tokens. NAME.f32.pooled is by the pooling of the file, NAME.f32.pooled.mean, .cls and .last by
+ * others; none of them has length 1. NAME.exact.f32 and so on, where they exist, are by a build of
+ * llama.cpp that does not round GELU to f16; where only NAME.exact.f32 exists, a pooled vector is a
+ * little off. If the folder does not exist, the exit status is 77, which meson takes for a skipped
+ * test.
  *
  * The tokenizer plays no part: its key is renamed, so that it is not read.
  */

@@ -118,7 +118,8 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
         attend_span(p, t, b * TFT_SPAN, w->q, w->scores, w->part, part, &first);
         for (uint32_t i = first; i < rows; i++)
             if (tft_first_span(t, i) < b) {
-                tft_merge_span(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
+                tft_merge_span(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i],
+                               dim);
             } else if (tft_first_span(t, i) == b) { /* a window that begins here */
                 memcpy(w->o + i * dim, w->part + i * dim, dim * sizeof *w->o);
                 total[i] = part[i];

@@ -1,13 +1,13 @@
 /*
- * Attention within whole texts, of an encoder: as in attend.c, span by span of 256 tokens of the
- * text, but a token sees the tokens after it, too. Keys and values of the pass lie in the workspace,
- * as floats, and nothing of them stays.
+ * Attention within whole texts, of an encoder: as in attend.c, span by span of at most 256 tokens,
+ * but a token sees the tokens after it, too. Keys and values of the pass lie in the workspace, as
+ * floats, and nothing of them stays.
  *
  *   a token t of a layer with window w sees tokens t - w / 2 .. t + w / 2
  *   with slopes (ALiBi: Press et al. 2022, section 3), a score of head h falls by
  *   slope[h] * |t - j|
  *
- * A text's results depend on the text alone: its spans and its tiles of queries begin with its first
+ * A text's results depend on the text alone: spans and tiles of queries are counted from its first
  * token, wherever that is in the pass.
  */
 #include "span.h"
