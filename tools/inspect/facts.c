@@ -225,7 +225,9 @@ static void plan_session(struct facts *f, const struct tft_model *m,
     for (uint32_t l = 0; l < m->n_kv_layer; l++)
         f->windows += tft_model_kv_window(m, l) != 0;
     f->session_context = so->capacity ? so->capacity : m->n_ctx - m->n_prefix;
-    f->session = tft_session_bytes(m, so, NULL);
+    f->encoder = m->encoder;
+    struct tft_embedder_opts eo = {.size = sizeof eo, .max_text = so->capacity};
+    f->session = m->encoder ? tft_embedder_bytes(m, &eo, NULL) : tft_session_bytes(m, so, NULL);
 }
 
 /* Finds out whether the model runs, and how much memory it takes. */

@@ -36,6 +36,7 @@ struct facts {
     char kv[TFT_KV_TEXT];     /* the cache of the next three */
     size_t kv_per_token;      /* bytes of a token in the layers without a window */
     uint32_t cached, windows; /* layers that have keys and values; how many of them have a window */
+    bool encoder;             /* instead of a session it has an embedder */
     size_t session;           /* bytes; 0: such a session is not possible */
     uint32_t session_context; /* tokens */
 

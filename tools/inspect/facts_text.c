@@ -95,7 +95,7 @@ static void show_packed(const struct facts *f)
     putchar('\n');
 }
 
-static void show_memory(const struct facts *f)
+static void show_cache(const struct facts *f)
 {
     put_label("KV cache");
     printf("%s, %zu bytes a token", f->kv, f->kv_per_token);
@@ -103,10 +103,20 @@ static void show_memory(const struct facts *f)
         printf("; %" PRIu32 " of %" PRIu32 " layers have windows, in floats", f->windows,
                f->cached);
     putchar('\n');
+}
+
+static void show_memory(const struct facts *f)
+{
+    if (!f->encoder)
+        show_cache(f);
     put_label("memory");
     put_bytes(f->weights);
     fputs(" for weights", stdout);
-    if (f->session) {
+    if (f->encoder && f->session) {
+        fputs(", ", stdout);
+        put_bytes(f->session);
+        fputs(" to embed texts", stdout);
+    } else if (f->session) {
         fputs(", ", stdout);
         put_bytes(f->session);
         printf(" for a session of %" PRIu32 " tokens", f->session_context);
