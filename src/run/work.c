@@ -116,9 +116,9 @@ static void layout_texts(struct tft_work *w, struct tft_arena *a)
     struct tft_texts_work *x = &w->texts;
     size_t dim = w->m->head_dim;
     x->n_panels = tft_text_panels(w->n_batch);
-    size_t rows = (size_t)w->m->n_head_kv * x->n_panels * TFT_KEY_PANEL;
-    x->keys = tft_arena_take(a, rows, dim * sizeof *x->keys);
-    x->values = tft_arena_take(a, rows, dim * sizeof *x->values);
+    size_t tokens = (size_t)x->n_panels * TFT_KEY_PANEL;
+    x->keys = tft_arena_take(a, tokens, w->m->n_head_kv * dim * sizeof *x->keys);
+    x->values = tft_arena_take(a, tokens, w->m->n_head_kv * dim * sizeof *x->values);
     x->scratch = tft_arena_take(a, (size_t)w->n_threads, sizeof *x->scratch);
     for (int i = 0; i < w->n_threads; i++) {
         struct tft_attend_scratch own = {0};
