@@ -212,6 +212,34 @@ class Sessions(Case):
         self.assertNotEqual(*("".join(session.generate(PROMPT, max_tokens=20, temperature=9))
                               for _ in range(2)))
 
+    def test_embedders(self):
+        model = self.model()
+        ids = model.tokenize(PROMPT)
+        session = model.session(n_hidden=1, kv="f32")
+        session.prefill(ids)
+        last = tuffet.Embedder(model, pooling="last", raw=True)
+        self.assertEqual((last.pooling, last.width, last.n_types), ("last", model.info.n_embd, 0))
+        self.assertEqual(list(last.embed([ids, ids[:2]])[0]), list(session.hidden()))
+        mean = tuffet.Embedder(model)
+        [vector] = mean.embed([ids])
+        self.assertEqual(mean.pooling, "mean")
+        self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
+        rows = tuffet.Embedder(model, pooling="none").embed([ids, ids[:2]])
+        self.assertEqual([len(text) for text in rows], [len(ids), 2])
+        self.assertEqual(list(rows[0][-1]), list(session.hidden()))
+        with self.assertRaises(tuffet.ArgumentError):
+            tuffet.Embedder(model, pooling="rank")  # it has no classifier
+        with self.assertRaises(tuffet.ArgumentError):
+            mean.embed([[]])
+        with self.assertRaises(tuffet.Full):
+            tuffet.Embedder(model, max_text=2).embed([ids])
+        with self.assertRaises(tuffet.Unsupported):
+            mean.rerank([ids])
+        mean.cancel()
+        with self.assertRaises(tuffet.Cancelled):
+            mean.embed([ids])
+        mean.close()
+
     def test_what_it_holds(self):
         model = self.model()
         session, ids = model.session(n_logits=2, n_hidden=1), model.tokenize(PROMPT)

@@ -7,13 +7,14 @@
 The library's header, tuffet.h, is the manual of what each call means.
 """
 from . import _c
+from .embedding import Embedder
 from .errors import (ArgumentError, Cancelled, DeviceError, Error, FileError, FormatError, Full,
                      NoMemory, NumbersError, Unsupported)
 from .model import Grammar, Info, Model, Prefix, Prompt
 from .quantizing import Input, Loss, Plan, Quantized, import_folder, quantize
 from .session import Batch, Sampler, Session
 
-__all__ = ["ArgumentError", "Batch", "Cancelled", "DeviceError", "Error", "FileError",
+__all__ = ["ArgumentError", "Batch", "Cancelled", "DeviceError", "Embedder", "Error", "FileError",
            "FormatError", "Full", "Grammar", "Info", "Input", "Loss", "Model", "NoMemory",
            "NumbersError", "Prefix", "Prompt", "Quantized", "Sampler", "Session", "Unsupported",
            "cpu_name", "features", "import_folder", "quantize", "version"]

@@ -93,6 +93,21 @@ class tft_step(Structure):
                 ("status", c_int)]
 
 
+class tft_embedder_opts(Structure):
+    _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("pooling", c_int), ("raw", c_bool),
+                ("n_dims", c_uint32), ("max_text", c_uint32), ("n_tokens", c_uint32),
+                ("n_threads", c_int), ("progress", GOES_ON), ("progress_user", c_void_p)]
+
+
+class tft_embedder_info(Structure):
+    _fields_ = [("size", c_size_t), ("pooling", c_int), ("width", c_uint32),
+                ("n_types", c_uint32), ("max_text", c_uint32), ("n_tokens", c_uint32)]
+
+
+class tft_text_tokens(Structure):
+    _fields_ = [("ids", POINTER(c_int32)), ("types", POINTER(c_uint8)), ("n", c_size_t)]
+
+
 class tft_sampler_more(Structure):
     _fields_ = [("size", c_size_t), ("dry_multiplier", c_float), ("dry_base", c_float),
                 ("dry_allowed_length", c_uint32), ("dry_last", c_uint32),
@@ -234,6 +249,13 @@ CORE = {
     "tft_batch_open": (c_int, OUT, c_void_p, POINTER(tft_batch_opts), ERR),
     "tft_batch_close": (None, c_void_p),
     "tft_step": (c_int, c_void_p, POINTER(tft_step), c_size_t),
+    "tft_embedder_open": (c_int, OUT, c_void_p, POINTER(tft_embedder_opts), ERR),
+    "tft_embedder_close": (None, c_void_p),
+    "tft_embedder_describe": (None, c_void_p, POINTER(tft_embedder_info)),
+    "tft_embed": (c_int, c_void_p, POINTER(tft_text_tokens), c_size_t, POINTER(c_float)),
+    "tft_rerank": (c_int, c_void_p, POINTER(tft_text_tokens), c_size_t, POINTER(c_float)),
+    "tft_embedder_cancel": (None, c_void_p),
+    "tft_embedder_error": (ERR, c_void_p),
     "tft_session_save_bytes": (c_size_t, c_void_p, POINTER(tft_sampler)),
     "tft_session_save_mem": (c_int, c_void_p, POINTER(tft_sampler), c_void_p, c_size_t, ERR),
     "tft_session_save": (c_int, c_void_p, POINTER(tft_sampler), c_char_p, ERR),

@@ -19,7 +19,7 @@ except ImportError:
     numpy = None  # type: ignore[assignment]
 
 
-def _floats(p: Any, n: int) -> Any:
+def floats_of(p: Any, n: int) -> Any:
     """A copy of n floats: numpy.ndarray where numpy is installed, else array.array."""
     data = ctypes.string_at(p, 4 * n)
     return array("f", data) if numpy is None else numpy.frombuffer(data, numpy.float32)
@@ -204,13 +204,13 @@ class Session(Handle):
         """A copy of the logits [n_vocab] after the newest token, the one before it (1), ... of the
         last call; None if they were not kept."""
         p = _c.lib.tft_logits(self._open, back)
-        return _floats(p, self.model.info.n_vocab) if p else None
+        return floats_of(p, self.model.info.n_vocab) if p else None
 
     def hidden(self, back: int = 0) -> Any:
         """A copy of the hidden vector [n_embd] of the newest token, ...; None if it was not kept.
         """
         p = _c.lib.tft_hidden(self._open, back)
-        return _floats(p, self.model.info.n_embd) if p else None
+        return floats_of(p, self.model.info.n_embd) if p else None
 
     def likeliest(self, k: int) -> List[Tuple[int, float]]:
         """The k most likely next tokens, and the logarithms of their probabilities."""
