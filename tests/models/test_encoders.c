@@ -12,6 +12,8 @@
 #include "file/file.h"
 #include "file/gguf_write.h"
 #include "memory.h"
+#include "models/open.h"
+#include "tools/pack/pack.h"
 #include "toy.h"
 #include "tuffet.h"
 
@@ -543,6 +545,35 @@ static void same_bits(void **state)
     }
 }
 
+/* A packed file gives the bits of the file that it was made of, also where tensors held parts of
+   several matrices. */
+static void packed(void **state)
+{
+    (void)state;
+    static float whole[TEXTS * D_MOST], other[TEXTS * D_MOST];
+    for (int i = 0; i < KINDS; i++) {
+        struct kind k = kinds[i];
+        struct pack_result r;
+        struct tft_error err = {0};
+        struct tft_model *m;
+        char path[64];
+        k.type = TFT_Q8_0;
+        snprintf(path, sizeof path, "%s/packed.gguf", folder);
+        m = opened(written(&k), TFT_WEIGHTS_STORED);
+        embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, whole);
+        tft_model_close(m);
+        assert_int_equal(tft_model_open_unexpanded(&m, written(&k), NULL, &err), TFT_OK);
+        if (pack(m, path, &(struct pack_opts){.n_threads = 1}, &r, &err) != TFT_OK)
+            fail_msg("%s", err.msg);
+        assert_true(r.packed >= LAYERS * 6);
+        tft_model_close(m);
+        m = opened(path, TFT_WEIGHTS_STORED);
+        embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, other);
+        assert_memory_equal(whole, other, TEXTS * k.d * sizeof *whole);
+        tft_model_close(m);
+    }
+}
+
 /* Poolings follow from the vectors of tokens; n_dims cuts before the length becomes 1. */
 static void poolings(void **state)
 {
@@ -833,6 +864,8 @@ static int teardown(void **state)
     unlink(path);
     snprintf(path, sizeof path, "%s/decoder.gguf", folder);
     unlink(path);
+    snprintf(path, sizeof path, "%s/packed.gguf", folder);
+    unlink(path);
     return rmdir(folder);
 }
 
@@ -850,6 +883,7 @@ int main(void)
         cmocka_unit_test(cancelled_calls),
         cmocka_unit_test(other_models),
         cmocka_unit_test(refused_files),
+        cmocka_unit_test(packed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
