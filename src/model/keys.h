@@ -35,8 +35,8 @@ enum { TFT_FILE_VERSION = 1 };
 /* u32: block size of the Hadamard transform of ffn_down's input; 0 or absent: none */
 #define TFT_KEY_HADAMARD "tuffet.hadamard"
 
-/* string, optional: "erf" or "tanh", the form of GELU. Without it, tanh: llama.cpp computes tanh for
-   all files. tuffet import writes what config.json says. */
+/* string, optional: "erf" or "tanh", the form of GELU. Without it, tanh: llama.cpp computes tanh
+   for all files. tuffet import writes what config.json says. */
 #define TFT_KEY_GELU "tuffet.gelu"
 
 /* i32[]: the tokens of the prefix; -1: a position without a token. Absent: no prefix. */

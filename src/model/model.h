@@ -448,7 +448,7 @@ struct tft_model {
     struct tft_rwkv_shape rwkv;
     struct tft_altup altup;
     uint64_t parts;      /* mask of tft_formula_part */
-    bool encoder;        /* attention sees whole texts: there are no sessions, no cache and no head */
+    bool encoder;        /* attention sees whole texts: there are no sessions, cache and head */
     bool gelu_erf;       /* GELU is by erf; otherwise by tanh */
     bool hidden_silu;    /* hidden activations of modern-bert are SiLU's; otherwise GELU's */
     const float *slopes; /* [H] ALiBi (Press et al. 2022): scores of a head fall by its slope with
