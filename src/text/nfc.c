@@ -57,7 +57,7 @@ bool tft_nfc_may_change(const char *text, size_t n)
 
 /* ---- a part of the text, decomposed */
 
-enum { SHORT = 64, MOST_PARTS = 4 }; /* no code point has more than 4 parts */
+enum { SHORT = 64 };
 
 struct parts {
     uint64_t *code; /* [n] class << 56 | position << 24 | code point: the order of sorted marks */
@@ -93,23 +93,36 @@ static void add(struct parts *p, uint32_t c)
 }
 
 /* The first part of a pair may have parts again, at most twice. */
-static void decompose(struct parts *p, uint32_t c)
+size_t tft_nfd(uint32_t c, uint32_t parts[TFT_NFD_MAX])
 {
-    uint32_t second[MOST_PARTS], n = 0;
+    uint32_t second[TFT_NFD_MAX];
+    size_t n = 0, n_second = 0;
     if (c - SYLLABLE < N_SYLLABLE) {
         uint32_t s = c - SYLLABLE;
-        add(p, L + s / (N_V * N_T));
-        add(p, V + s / N_T % N_V);
+        parts[n++] = L + s / (N_V * N_T);
+        parts[n++] = V + s / N_T % N_V;
         if (s % N_T)
-            add(p, T + s % N_T);
-        return;
+            parts[n++] = T + s % N_T;
+        return n;
     }
-    for (const uint32_t *r; n < MOST_PARTS && (r = FIND(tft_nfc_parts, c, 0, false)); c = r[1])
+    for (const uint32_t *r;
+         n_second + 1 < TFT_NFD_MAX && (r = FIND(tft_nfc_parts, c, 0, false)); c = r[1])
         if (r[2])
-            second[n++] = r[2];
-    add(p, c);
-    while (n)
-        add(p, second[--n]);
+            second[n_second++] = r[2];
+    parts[n++] = c;
+    while (n_second)
+        parts[n++] = second[--n_second];
+    return n;
+}
+
+unsigned tft_nfd_class(uint32_t c) { return properties(c) >> 1; }
+
+static void decompose(struct parts *p, uint32_t c)
+{
+    uint32_t part[TFT_NFD_MAX];
+    size_t n = tft_nfd(c, part);
+    for (size_t i = 0; i < n; i++)
+        add(p, part[i]);
 }
 
 static bool comes_before(const void *ctx, const void *a, const void *b)
@@ -208,7 +221,7 @@ static size_t part_end(const char *text, size_t n, size_t at, bool *changes, siz
 enum tft_status tft_nfc(const char *text, size_t n, const struct tft_allocator *a, char *out,
                         size_t *n_out)
 {
-    uint64_t few[SHORT * MOST_PARTS];
+    uint64_t few[SHORT * TFT_NFD_MAX];
     *n_out = 0;
     for (size_t at = 0, end, characters; at < n; at = end) {
         bool changes;
@@ -219,7 +232,7 @@ enum tft_status tft_nfc(const char *text, size_t n, const struct tft_allocator *
             continue;
         }
         size_t size = 0;
-        bool fits = tft_mul(characters, MOST_PARTS * sizeof *few, &size);
+        bool fits = tft_mul(characters, TFT_NFD_MAX * sizeof *few, &size);
         uint64_t *code = characters <= SHORT ? few : fits ? tft_alloc(a, size) : NULL;
         if (!code)
             return TFT_ERR_NOMEM;
