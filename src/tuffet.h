@@ -286,7 +286,7 @@ struct tft_model_info {
     uint32_t n_device;                /* layers that a device computes, the last ones; 0: none */
     enum tft_pooling pooling;         /* of embeddings: see tft_embed. RANK also if the file does
                                          not say, and has a classifier */
-    bool add_eos; /* a text to embed ends with EOS, which tft_tokenize does not add */
+    bool add_eos; /* a text to embed ends with EOS, which tft_tokenize adds with TFT_ADD_EOS */
     bool encoder; /* attention sees later tokens, too: the model makes embeddings, and has neither
                      logits nor sessions. See tft_embedder_open. */
     const char *kv; /* the cache that tft_session_opts.kv NULL stands for, "" of an encoder; owned
@@ -320,6 +320,8 @@ enum {
     TFT_ADD_BOS = 1,       /* begin with the BOS token (beginning of sequence), if the vocabulary
                               asks for one and the model's prefix does not include it. BOS comes
                               once: its name at the start of trusted text adds no second BOS */
+    TFT_ADD_EOS = 8,       /* end with EOS or, for BERT, [SEP], if tft_model_info.add_eos says that
+                              the model wants it: for a text to embed */
     TFT_CONTINUE = 4,      /* the text continues another text: SentencePiece puts no space before
                               the first word */
     TFT_PARSE_SPECIAL = 2, /* turn names such as "<|im_end|>" in the text into special tokens. Not
@@ -348,6 +350,17 @@ struct tft_span {
 TFT_API enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, size_t len,
                                            const struct tft_span *spans, size_t n_spans,
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n);
+
+/* Encodes two texts, a[len_a] and b[len_b], as one input for a reranker or a classifier of pairs,
+   with the special tokens of the model's pairs: [CLS] a [SEP] b [SEP] for BERT, <s> a </s></s> b
+   </s> for RoBERTa and XLM-R. Writes tokens to ids[cap], their number to *n, and the type of each
+   token to types[cap], unless types is NULL: 1 for b and the token at its end if the model has two
+   types, else 0. flags: TFT_PARSE_SPECIAL or 0. As tft_tokenize otherwise: TFT_ERR_FULL, counting
+   with ids NULL, and errors; TFT_ERR_UNSUPPORTED also: the vocabulary has no token that separates
+   two texts. */
+TFT_API enum tft_status tft_tokenize_pair(const struct tft_model *m, const char *a, size_t len_a,
+                                          const char *b, size_t len_b, unsigned flags, int32_t *ids,
+                                          unsigned char *types, size_t cap, size_t *n);
 
 /* The *len bytes that a token stands for, perhaps a part of a character; owned by the model, no NUL
    at the end. A special token has 0 bytes, or the bytes of its name if `special`. NULL and *len = 0

@@ -30,12 +30,6 @@ static enum tft_weights weights(const struct tft_model *m)
     return l->w.format ? l->w.format->weights : TFT_WEIGHTS_STORED;
 }
 
-static bool adds_eos(const struct tft_model *m)
-{
-    const struct tft_value *v = tft_source_value(&m->source, "tokenizer.ggml.add_eos_token");
-    return tft_token_eos(m) >= 0 && v && v->type == TFT_VALUE_BOOL && !v->is_array && *v->data;
-}
-
 bool tft_model_only_windows(const struct tft_model *m)
 {
     uint32_t l = 0;
@@ -75,7 +69,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_expert_used = m->n_expert_used,
         .n_device = m->n_layer - m->n_host,
         .pooling = tft_model_pooling(m),
-        .add_eos = adds_eos(m),
+        .add_eos = m->tokenizer && tft_tokenizer_adds_eos(m->tokenizer),
         .encoder = m->encoder,
         .kv = m->encoder ? "" : tft_model_kv(m),
     };
@@ -124,6 +118,21 @@ enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, 
     enum tft_status status =
         tft_tokenizer_encode_spans(m->tokenizer, text, len, spans, n_spans, with_prefix(m, flags),
                                    ids, ids ? cap : 0, n);
+    return status == TFT_OK && ids && *n > cap ? TFT_ERR_FULL : status;
+}
+
+enum tft_status tft_tokenize_pair(const struct tft_model *m, const char *a, size_t len_a,
+                                  const char *b, size_t len_b, unsigned flags, int32_t *ids,
+                                  unsigned char *types, size_t cap, size_t *n)
+{
+    *n = 0;
+    if (!m->tokenizer)
+        return TFT_ERR_UNSUPPORTED;
+    if (flags & ~(unsigned)TFT_PARSE_SPECIAL)
+        return TFT_ERR_ARG;
+    enum tft_status status = tft_tokenizer_encode_pair(
+        m->tokenizer, (struct tft_str){a, len_a}, (struct tft_str){b, len_b},
+        with_prefix(m, flags | TFT_ADD_BOS), ids, types, ids ? cap : 0, n);
     return status == TFT_OK && ids && *n > cap ? TFT_ERR_FULL : status;
 }
 

@@ -54,9 +54,9 @@ static const struct {
 } known[] = {
 #define RULES(s) .stage = s, .n_stage = sizeof(s) / sizeof *(s)
     {"gpt-2 gpt2 default mpt olmo phi-2 jais trillion granite-docling exaone4 gigachat a.x-4.0 "
-     "mellum modern-bert jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code "
-     "roberta-bpe ",
+     "mellum modern-bert jina-es jina-de jina-v2-es jina-v2-de ",
      {RULES(gpt2)}},
+    {"jina-v1-en jina-v2-code roberta-bpe ", {RULES(gpt2), .add_sep = true}},
     {"refact starcoder command-r smollm codeshell exaone minerva-7b mellum2 ",
      {RULES(gpt2_digits)}},
     {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",

@@ -13,6 +13,7 @@ struct tft_pretokenizer {
     unsigned n_stage;
     bool whole_pieces; /* a piece that is a token becomes that token, without merging */
     bool add_bos;      /* the default of tokenizer.ggml.add_bos_token */
+    bool add_sep;      /* that of tokenizer.ggml.add_sep_token: RoBERTa's pairs */
     bool characters;   /* as Gemma 4: symbols are characters, not bytes; U+2581 is a space */
 };
 

@@ -51,6 +51,11 @@ static bool is_token(const struct tft_tokenizer *t, int32_t id)
     return id >= 0 && (uint32_t)id < t->n_token;
 }
 
+bool tft_tokenizer_adds_eos(const struct tft_tokenizer *t)
+{
+    return t->add_eos;
+}
+
 bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id)
 {
     return is_token(t, id) && t->token[id].flags & TFT_TOKEN_ENDS;
@@ -157,6 +162,10 @@ static enum tft_status encode_plain(const struct tft_tokenizer *t, struct tft_me
         return encode_spaced(t, m, text, n, first, out);
     if (t->unigram)
         return tft_unigram_encode(t, text, n, first, out);
+    if (t->wordpiece) {
+        tft_wordpiece_encode(t, text, n, out);
+        return TFT_OK;
+    }
     if (t->trie) {
         tft_longest_encode(t, text, n, out);
         return TFT_OK;
@@ -242,7 +251,8 @@ enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const 
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
-    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_CONTINUE | TFT_HAS_BOS)) ||
+    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_ADD_EOS | TFT_CONTINUE |
+                                                TFT_HAS_BOS)) ||
         !valid_spans(span, n_span, len))
         return TFT_ERR_ARG;
     bool adds_bos = (flags & TFT_ADD_BOS) && t->add_bos;
@@ -256,6 +266,52 @@ enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const 
     tft_merge_init(&m, t->allocator);
     enum tft_status status = encode(t, &m, &marked, &out);
     tft_merge_free(&m);
+    if ((flags & TFT_ADD_EOS) && t->add_eos)
+        tft_ids_push(&out, t->eos);
+    if (!status)
+        *n = out.n;
+    return status;
+}
+
+/* Appends a text of a pair, and its EOS. */
+static enum tft_status encode_of_pair(const struct tft_tokenizer *t, struct tft_merge *m,
+                                      struct tft_str text, bool trusted, bool drops_bos,
+                                      struct tft_ids *out)
+{
+    const struct tft_span all = {0, text.n};
+    struct marked marked = {text.p, text.n, &all, trusted, false, drops_bos};
+    enum tft_status status = encode(t, m, &marked, out);
+    if (t->add_eos)
+        tft_ids_push(out, t->eos);
+    return status;
+}
+
+enum tft_status tft_tokenizer_encode_pair(const struct tft_tokenizer *t, struct tft_str first,
+                                          struct tft_str second, unsigned flags, int32_t *ids,
+                                          unsigned char *types, size_t cap, size_t *n)
+{
+    *n = 0;
+    if (!t->add_eos && !t->add_sep)
+        return TFT_ERR_UNSUPPORTED;
+    if (first.n > INT32_MAX || second.n > INT32_MAX ||
+        (flags & ~(unsigned)(TFT_ADD_BOS | TFT_PARSE_SPECIAL | TFT_HAS_BOS)))
+        return TFT_ERR_ARG;
+    struct tft_ids out = {.ids = ids, .cap = cap, .last = -1};
+    bool adds_bos = (flags & TFT_ADD_BOS) && t->add_bos, trusted = flags & TFT_PARSE_SPECIAL;
+    struct tft_merge m;
+    tft_merge_init(&m, t->allocator);
+    if (adds_bos)
+        tft_ids_push(&out, t->bos);
+    enum tft_status status =
+        encode_of_pair(t, &m, first, trusted, adds_bos || (flags & TFT_HAS_BOS), &out);
+    if (t->add_sep)
+        tft_ids_push(&out, t->sep);
+    size_t n_first = out.n;
+    if (!status)
+        status = encode_of_pair(t, &m, second, trusted, false, &out);
+    tft_merge_free(&m);
+    for (size_t i = 0; types && i < out.n && i < cap; i++)
+        types[i] = i >= n_first && t->two_types;
     if (!status)
         *n = out.n;
     return status;
@@ -287,6 +343,13 @@ const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool s
     return t->bytes + t->token[id].offset;
 }
 
+/* Whether WordPiece's p[n] is a mark that has no space before it in most texts: the token says
+   nothing of the space that was there. */
+static bool ends_a_phrase(const char *p, size_t n)
+{
+    return n == 2 && *p == ' ' && memchr(".,!?", p[1], 4);
+}
+
 /* The text of a token, without the space that encoding put before the first word. A space of a user
    token was in the text and stays. */
 static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id,
@@ -295,8 +358,9 @@ static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *
     const char *p = tft_tokenizer_text(t, id, false, n);
     if (!*n)
         return p;
-    bool drop = t->space_first && !state->started && *p == ' ' &&
-                t->token[id].kind != TFT_TOKEN_USER;
+    bool first = t->space_first && !state->started && *p == ' ' &&
+                 t->token[id].kind != TFT_TOKEN_USER;
+    bool drop = first || (t->wordpiece && ends_a_phrase(p, *n));
     state->started = true;
     *n -= drop;
     return p + drop;

@@ -82,15 +82,17 @@ uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v,
 
 size_t tft_vocab_decode(const struct tft_tokenizer *t, struct tft_str s, char *out)
 {
+    bool wordpiece = t->kind == TFT_VOCAB_WORDPIECE;
     size_t n = 0;
     if (t->kind == TFT_VOCAB_LONGEST) {
         tft_longest_decode(s, out, &n);
         return n;
     }
-    if (!t->by_character)
+    if (!t->by_character && !wordpiece)
         return tft_bpe_decode(s, out);
     for (size_t i = 0; i < s.n; n++) {
         bool space = s.n - i >= 3 && memcmp(s.p + i, "\xe2\x96\x81", 3) == 0;
+        space = space && (!i || !wordpiece); /* WordPiece: at the start of a word alone */
         out[n] = space ? ' ' : s.p[i];
         i += space ? 3 : 1;
     }

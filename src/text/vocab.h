@@ -1,6 +1,7 @@
 /*
  * The data of a tokenizer, shared by the files of this folder: vocab_build.c builds the data from a
- * source, special.c finds special tokens in a text, spm.c, bpe.c, unigram.c and longest.c encode
+ * source, special.c finds special tokens in a text, spm.c, bpe.c, unigram.c, wordpiece.c and
+ * longest.c encode
  * the text between special tokens, tokenizer.c is the interface.
  */
 #ifndef TFT_VOCAB_H
@@ -36,7 +37,13 @@ enum {
     TFT_TOKEN_SPACED = 32, /* ... and only with a space before it, which it takes */
 };
 
-enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE, TFT_VOCAB_UNIGRAM, TFT_VOCAB_LONGEST };
+enum tft_vocab_kind {
+    TFT_VOCAB_SPM,
+    TFT_VOCAB_BPE,
+    TFT_VOCAB_UNIGRAM,
+    TFT_VOCAB_LONGEST,
+    TFT_VOCAB_WORDPIECE
+};
 _Static_assert(TFT_TOKEN_MAX <= UINT16_MAX, "the length of a token fits tft_token.n");
 
 /* An entry of the hash table of tokens. */
@@ -73,7 +80,12 @@ struct tft_tokenizer {
     uint32_t n_token, longest; /* number of tokens, bytes of the longest text */
     int32_t bos, eos, unknown; /* ids, or -1 */
     int32_t fim[TFT_FIM_MIDDLE + 1]; /* likewise */
+    int32_t sep;               /* the separator of a pair of texts, or -1 */
     bool add_bos;              /* with TFT_ADD_BOS, a text begins with BOS */
+    bool add_eos;              /* with TFT_ADD_EOS, a text ends with EOS */
+    bool add_sep;              /* a separator is between the EOS of the first text of a pair and the
+                                  second text */
+    bool two_types;            /* tokens of the second text of a pair have the type 1 */
     int32_t *suppressed;       /* [n_suppressed] tokens that generation never chooses */
     uint32_t n_suppressed;
 
@@ -104,6 +116,8 @@ struct tft_tokenizer {
 
     struct tft_unigram *unigram; /* SentencePiece's Unigram model, or NULL */
     struct tft_trie *trie;       /* of a vocabulary where the longest token goes first, or NULL */
+
+    struct tft_wordpiece *wordpiece; /* or NULL */
 
     /* BPE by a list of merges */
     struct tft_pretokenizer rules;
@@ -171,13 +185,15 @@ size_t tft_special_match(const struct tft_tokenizer *t, const struct tft_names *
                          const char *text, size_t n, size_t trusted, int32_t *id);
 
 /* Encode text[n], n >= 1, without looking for special tokens: BPE by character, by byte; the
-   Unigram model. TFT_ERR_NOMEM. */
+   Unigram model; WordPiece, which takes no memory. TFT_ERR_NOMEM. */
 enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, bool first, struct tft_ids *out);
 enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, struct tft_ids *out);
 enum tft_status tft_unigram_encode(const struct tft_tokenizer *t, const char *text, size_t n,
                                    bool first, struct tft_ids *out);
+void tft_wordpiece_encode(const struct tft_tokenizer *t, const char *text, size_t n,
+                          struct tft_ids *out);
 
 /* The same by the longest tokens. */
 void tft_longest_encode(const struct tft_tokenizer *t, const char *text, size_t n,

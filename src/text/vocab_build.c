@@ -16,6 +16,8 @@
  *   - SentencePiece: there must be scores, and an unknown token or all 256 byte tokens, so every
  *     text can be encoded.
  *   - RWKV: there must be an unknown token or all 256 bytes, likewise.
+ *   - WordPiece: there must be tokens for the start of a text, its end and unknown words. Without
+ *     their keys they are tokens 101, 102 and 100, as in BERT's vocabularies.
  *   - Byte-level BPE: a byte without a token is dropped from the text before its neighbours merge,
  *     as in Hugging Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in
  *     it.
@@ -173,7 +175,7 @@ static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_st
    themselves. */
 static bool is_raw(const struct tft_tokenizer *t, struct tft_str s, const char *p, size_t n)
 {
-    if (t->by_character)
+    if (t->by_character || t->kind == TFT_VOCAB_WORDPIECE)
         return memchr(s.p, ' ', s.n) != NULL;
     if (t->kind == TFT_VOCAB_LONGEST)
         return false;
@@ -308,6 +310,14 @@ static enum tft_status finish_unigram(struct tft_build *b)
     return !status && tft_trie_build(&u->trie, t) ? no_memory(b) : status;
 }
 
+static enum tft_status finish_wordpiece(struct tft_build *b)
+{
+    if (tft_trie_build(&b->t->wordpiece->trie, b->t))
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
+                        b->t->n_token);
+    return TFT_OK;
+}
+
 /* ---- special tokens */
 
 /* Writes the name of a token of t->late to `to`, and returns its length: at most a byte more. */
@@ -427,6 +437,13 @@ static void place_unigram(struct tft_tokenizer *t, struct tft_arena *a, const st
     }
 }
 
+static void place_wordpiece(struct tft_tokenizer *t, struct tft_arena *a, const struct tft_build *b)
+{
+    t->wordpiece = tft_arena_take(a, 1, sizeof *t->wordpiece);
+    if (t->wordpiece)
+        *t->wordpiece = b->wordpiece;
+}
+
 static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct tft_build *b)
 {
     tft_arena_take(a, 1, sizeof *t);
@@ -442,6 +459,8 @@ static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct tft
         place_unigram(t, a, b);
     t->trie = tft_arena_take(a, t->kind == TFT_VOCAB_LONGEST, sizeof *t->trie);
     t->trie = t->kind == TFT_VOCAB_LONGEST ? t->trie : NULL;
+    if (t->kind == TFT_VOCAB_WORDPIECE)
+        place_wordpiece(t, a, b);
     t->pair = tft_arena_take(a, t->n_pair, sizeof *t->pair);
 }
 
@@ -498,6 +517,8 @@ static enum tft_status fill(struct tft_build *b)
         status = finish_unigram(b);
     if (!status && b->t->trie)
         status = finish_longest(b);
+    if (!status && b->t->wordpiece)
+        status = finish_wordpiece(b);
     if (!status && b->merges)
         status = tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
     return status;
@@ -528,5 +549,7 @@ void tft_vocab_free(struct tft_tokenizer *t)
         tft_trie_free(&t->unigram->trie, t);
     if (t->trie)
         tft_trie_free(t->trie, t);
+    if (t->wordpiece)
+        tft_trie_free(&t->wordpiece->trie, t);
     tft_free(t->allocator, t, t->size);
 }

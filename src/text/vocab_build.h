@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "vocab.h"
+#include "wordpiece.h"
 
 /* Builds a tokenizer from the tokenizer.ggml.* values of a source.
    TFT_ERR_FORMAT, TFT_ERR_UNSUPPORTED, TFT_ERR_NOMEM. */
@@ -27,6 +28,7 @@ struct tft_build {
     int32_t eot, eom;
     int32_t fim[3]; /* tokens for fill-in-the-middle at which generation ends: padding, the next
                        repository, the next file */
+    struct tft_wordpiece wordpiece; /* its rules */
     uint64_t n_bytes; /* size of t->bytes, at most */
     size_t n_special; /* size of t->special.name */
     size_t n_late;    /* of t->late.name */

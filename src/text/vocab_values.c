@@ -90,6 +90,11 @@ static enum tft_status read_model(struct tft_build *b)
         b->t->add_bos = b->t->space_first = b->t->by_character = true;
         return TFT_OK;
     }
+    if (tft_str_is(name, "bert")) { /* tokenizer.ggml.pre means nothing */
+        b->t->kind = TFT_VOCAB_WORDPIECE;
+        b->t->space_first = true;
+        return TFT_OK;
+    }
     if (tft_str_is(name, "t5")) {
         b->t->kind = TFT_VOCAB_UNIGRAM;
         b->t->by_character = true;
@@ -103,10 +108,11 @@ static enum tft_status read_model(struct tft_build *b)
     if (tft_str_is(name, "gemma4"))
         pre = (struct tft_str){"gemma4", 6};
     else if (!tft_str_is(name, "gpt2"))
-        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2 gemma4 t5 rwkv");
+        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2 gemma4 t5 rwkv bert");
     if (!tft_pretokenize_find(pre, &b->t->rules))
         return unsupported(b, "tokenizer.ggml.pre", pre, tft_pretokenize_known);
     b->t->add_bos = b->t->rules.add_bos;
+    b->t->add_sep = b->t->rules.add_sep;
     b->t->by_character = b->t->rules.characters;
     return TFT_OK;
 }
@@ -169,9 +175,45 @@ static enum tft_status read_arrays(struct tft_build *b)
         status = read_charsmap(b);
     if (!status && has_scores(b->t))
         return read_per_token(b, "tokenizer.ggml.scores", TFT_VALUE_F32, true, &b->scores);
-    if (status || b->t->kind == TFT_VOCAB_LONGEST)
+    if (status || b->t->kind != TFT_VOCAB_BPE)
         return status;
     return tft_build_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
+}
+
+/* A token that WordPiece needs: by its key, or else by BERT's id. */
+static enum tft_status default_id(struct tft_build *b, const char *key, uint32_t id, int32_t *out)
+{
+    if (*out >= 0)
+        return TFT_OK;
+    if (id >= b->t->n_token)
+        return TFT_BAD(b, b->tokens, "%s is missing, and there is no token %u", key, id);
+    *out = (int32_t)id;
+    return TFT_OK;
+}
+
+/* The ends of texts and the separator of a pair. "seperator" is the key's spelling. */
+static enum tft_status read_ends(struct tft_build *b)
+{
+    static const char sep[] = "tokenizer.ggml.seperator_token_id";
+    struct tft_tokenizer *t = b->t;
+    int32_t cls = -1;
+    enum tft_status status = read_id(b, "tokenizer.ggml.cls_token_id", &cls);
+    if (!status)
+        status = read_id(b, sep, &t->sep);
+    if (!status && t->kind == TFT_VOCAB_WORDPIECE) {
+        t->bos = cls >= 0 ? cls : t->bos;
+        status = default_id(b, "tokenizer.ggml.cls_token_id", 101, &t->bos);
+        if (!status)
+            status = default_id(b, sep, 102, &t->sep);
+        if (!status)
+            status = default_id(b, "tokenizer.ggml.unknown_token_id", 100, &t->unknown);
+        t->eos = t->sep;
+        return status;
+    }
+    t->bos = t->bos < 0 ? cls : t->bos;
+    t->eos = t->eos < 0 ? t->sep : t->eos;
+    t->sep = t->sep < 0 ? t->eos : t->sep;
+    return status;
 }
 
 static enum tft_status read_special_ids(struct tft_build *b)
@@ -189,6 +231,8 @@ static enum tft_status read_special_ids(struct tft_build *b)
     if (!status)
         status = read_id(b, "tokenizer.ggml.unknown_token_id", &t->unknown);
     if (!status)
+        status = read_ends(b);
+    if (!status)
         status = read_id(b, "tokenizer.ggml.eot_token_id", &b->eot);
     if (!status)
         status = read_id(b, "tokenizer.ggml.eom_token_id", &b->eom);
@@ -199,11 +243,48 @@ static enum tft_status read_special_ids(struct tft_build *b)
     return status;
 }
 
+/* WordPiece's rules; its texts always have both ends. */
+static enum tft_status read_wordpiece(struct tft_build *b)
+{
+    struct tft_wordpiece *w = &b->wordpiece;
+    b->t->add_bos = b->t->add_eos = true;
+    w->lowercase = true;
+    enum tft_status status =
+        tft_build_bool(b, "tokenizer.ggml.normalizer.lowercase", &w->lowercase);
+    w->strip_accents = w->lowercase;
+    return status ? status
+                  : tft_build_bool(b, "tokenizer.ggml.normalizer.strip_accents", &w->strip_accents);
+}
+
+/* What is between the texts of a pair, and the types of tokens. Some files say add_sep_token for
+   models with one separator, of BERT's name, between the texts: it is the end of the first text. */
+static enum tft_status read_pair(struct tft_build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    uint64_t types = t->kind == TFT_VOCAB_WORDPIECE ? 2 : 1;
+    const struct tft_value *v = tft_source_value(b->s, "tokenizer.ggml.token_type_count");
+    struct tft_str sep = {0};
+    if (v && (v->is_array || !tft_value_uint(v, 0, &types)))
+        return TFT_BAD(b, v, "%s is not a number", "tokenizer.ggml.token_type_count");
+    t->add_sep = t->add_sep || (t->kind == TFT_VOCAB_UNIGRAM && t->add_bos && t->add_eos);
+    enum tft_status status = tft_build_bool(b, "tokenizer.ggml.add_sep_token", &t->add_sep);
+    const unsigned char *next = b->tokens->data;
+    for (int32_t i = 0; i <= t->sep; i++)
+        sep = tft_value_next_str(&next);
+    t->add_sep = t->add_sep && t->sep >= 0 && !(t->add_eos && tft_str_is(sep, "[SEP]"));
+    t->two_types = types > 1 && !t->add_sep; /* RoBERTa has one type in use */
+    return status;
+}
+
 static enum tft_status read_flags(struct tft_build *b)
 {
     const struct tft_value *v = tft_source_value(b->s, "tokenizer.ggml.add_bos_token");
     enum tft_status status = tft_build_bool(b, "tokenizer.ggml.add_bos_token", &b->t->add_bos);
-    if (!status && has_scores(b->t))
+    if (!status)
+        status = tft_build_bool(b, "tokenizer.ggml.add_eos_token", &b->t->add_eos);
+    if (!status && b->t->kind == TFT_VOCAB_WORDPIECE)
+        status = read_wordpiece(b);
+    else if (!status && has_scores(b->t))
         status = tft_build_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
     if (!status)
         status = tft_build_bool(b, TFT_KEY_SPACE_AT_START, &b->t->space_at_start);
@@ -224,7 +305,8 @@ static enum tft_status read_flags(struct tft_build *b)
     /* Early files of Gemma 4 say false, but the model needs BOS (llama.cpp overrides it too). */
     bool always = b->t->rules.characters && b->t->rules.add_bos;
     b->t->add_bos = (b->t->add_bos || always) && b->t->bos >= 0;
-    return TFT_OK;
+    b->t->add_eos = b->t->add_eos && b->t->eos >= 0;
+    return read_pair(b);
 }
 
 enum tft_status tft_build_values(struct tft_build *b)

@@ -1,6 +1,12 @@
 """tuffet tokenize"""
+import json
+import os
+import pathlib
+
 from program import Case, main
 
+SHARED = os.environ.get("TUFFET_SHARED") or os.path.join(
+    os.environ.get("TUFFET_SOURCE", "."), "../shared")
 TEXT = "hello world, once upon ä time\n\n<|user|>"
 
 
@@ -63,6 +69,34 @@ class Tokenize(Case):
                         ("99999999999999999999", 0), ("365;381", 0)]:
             self.assertIn(f"byte {at} of the text is not",
                           self.fails("tokenize", self.toy(), "--decode", "-p", ids))
+
+    def test_eos_and_pairs(self):
+        toy = self.toy()
+        bare = self.tuffet("tokenize", toy, "-p", "hello")
+        self.assertEqual(self.tuffet("tokenize", toy, "--eos", "-p", "hello"), bare)
+        self.assertIn("no token between", self.fails("tokenize", toy, "-phello", "--pair", "a"))
+        self.assertIn("--pair", self.fails("tokenize", toy, "--decode", "-p1", "--pair", "a",
+                                           status=2))
+        self.assertIn("--eos", self.fails("tokenize", toy, "--decode", "-p1", "--eos", status=2))
+
+    def test_bert(self):
+        """Texts and pairs of a real model with the tokens of an independent tokenizer."""
+        folder = pathlib.Path(SHARED, "models/embed")
+        model = folder / "all-minilm-l6-v2.f16.gguf"
+        if not model.exists():
+            self.skipTest("shared/models/embed is not there")
+        texts = [json.loads(line) for line in (folder / "ids").read_text("utf-8").splitlines()]
+        self.assertEqual(len(texts), 20)
+        for one in texts:
+            got = self.json("tokenize", model, "--bos", "--eos", "-f", "-",
+                            stdin=one["text"].encode())["tokens"]
+            self.assertEqual(len(got) > 512, one["cut"])
+            self.assertEqual(got[:511] + got[-1:] if one["cut"] else got, one["ids"])
+        pairs = [json.loads(line) for line in (folder / "pairs").read_text("utf-8").splitlines()]
+        self.assertEqual(len(pairs), 15)
+        for one in pairs:
+            got = self.json("tokenize", model, "-p", one["query"], "--pair", one["document"])
+            self.assertEqual((got["tokens"], got["types"]), (one["ids"], one["types"]))
 
     def test_needs_only_a_vocabulary(self):
         self.assertIn("no tokenizer in it", self.fails("tokenize", self.toy(vocab=""), "-phello"))

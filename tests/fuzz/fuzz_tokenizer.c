@@ -157,7 +157,7 @@ static void check_restored(const struct tft_tokenizer *t, const int32_t *ids, si
 
 static void check_text(const struct tft_tokenizer *t, const char *text, size_t len, bool complete)
 {
-    for (unsigned flags = 0; flags < 4; flags++) {
+    for (unsigned flags = 0; flags < 4; flags++) { /* TFT_ADD_BOS, TFT_PARSE_SPECIAL */
         size_t n, count, some = len / 2 + 1;
         MUST(tft_tokenizer_encode(t, text, len, flags, NULL, 0, &count) == TFT_OK);
         int32_t *ids = malloc((count + 1) * sizeof *ids), *few = malloc(some * sizeof *few);
@@ -176,6 +176,29 @@ static void check_text(const struct tft_tokenizer *t, const char *text, size_t l
             check_restored(t, ids, n, text, len);
         free(ids);
         free(few);
+    }
+}
+
+/* Cuts the text into a pair. */
+static void check_pair(const struct tft_tokenizer *t, const char *text, size_t len)
+{
+    struct tft_str first = {text, len / 2}, second = {text + len / 2, len - len / 2};
+    for (unsigned flags = 0; flags < 4; flags++) {
+        size_t n, count;
+        enum tft_status status =
+            tft_tokenizer_encode_pair(t, first, second, flags, NULL, NULL, 0, &count);
+        MUST(status == (t->add_eos || t->add_sep ? TFT_OK : TFT_ERR_UNSUPPORTED));
+        if (status)
+            return;
+        int32_t *ids = malloc((count + 1) * sizeof *ids);
+        unsigned char *types = malloc(count + 1);
+        MUST(ids && types && tft_tokenizer_encode_pair(t, first, second, flags, ids, types, count,
+                                                       &n) == TFT_OK && n == count);
+        for (size_t i = 0; i < n; i++)
+            MUST(ids[i] >= 0 && (uint32_t)ids[i] < tft_tokenizer_size(t) && types[i] <= 1 &&
+                 (!i || types[i] >= types[i - 1]));
+        free(ids);
+        free(types);
     }
 }
 
@@ -217,6 +240,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (in.n)
         memcpy(text, in.p, in.n);
     check_text(t, text, in.n, which < N_SOUND);
+    check_pair(t, text, in.n);
     check_any_ids(t, in.p, in.n);
     /* Unigram: 17 bytes for each byte of normalised text. A byte that is not UTF-8 becomes three,
        and a table may make more of it. */

@@ -100,7 +100,7 @@ static void make_up(struct input *in)
     size_t n = 1 + take(in) % 80;
     static const char *const model[] = {"gpt2", "llama", "t5", "llama", "gemma4", "t5"};
     values_str(&values, "tokenizer.ggml.model",
-               kind == 254 ? "bert" : kind == 253 ? "rwkv" : model[kind % 6]);
+               kind == 253 ? "rwkv" : kind >= 248 ? "bert" : model[kind % 6]);
     if (kind / 2 % 8 < 6)
         values_str(&values, "tokenizer.ggml.pre", pre[kind / 2 % 8]);
     make_strings(in, "tokenizer.ggml.tokens", n, 12);
@@ -116,6 +116,14 @@ static void make_up(struct input *in)
     make_bool(in, "tokenizer.ggml.add_space_prefix");
     make_bool(in, "tokenizer.ggml.remove_extra_whitespaces");
     make_charsmap(in);
+    if (kind >= 248) {
+        make_id(in, "tokenizer.ggml.cls_token_id");
+        make_id(in, "tokenizer.ggml.seperator_token_id");
+        make_bool(in, "tokenizer.ggml.normalizer.lowercase");
+        make_bool(in, "tokenizer.ggml.normalizer.strip_accents");
+    }
+    make_bool(in, "tokenizer.ggml.add_eos_token");
+    make_bool(in, "tokenizer.ggml.add_sep_token");
     if (take(in) % 4 != 1)
         return;
     make_numbers(in, "tokenizer.tuffet.normalized", TFT_VALUE_I32, take(in) % 8, 0, (unsigned)n);

@@ -8,6 +8,7 @@
 #include "port/port.h"
 #include "base/utf8.h"
 #include "model/model.h"
+#include "text/vocab.h"
 #include "vocabs.h"
 
 #define LOW "\xe2\x96\x81" /* U+2581 */
@@ -370,6 +371,103 @@ static void text_max_is_enough(void **state)
     tft_tokenizer_close(t);
 }
 
+/* ---- ends and pairs */
+
+/* The texts a and b as a pair; `want`: names of tokens and, after each name, its type. */
+static void pairs(const struct tft_tokenizer *t, const char *want)
+{
+    const struct tft_str a = {"a", 1}, b = {"b", 1};
+    int32_t ids[8];
+    unsigned char types[8];
+    char have[128] = "";
+    size_t n, count, used = 0;
+    assert_int_equal(tft_tokenizer_encode_pair(t, a, b, TFT_ADD_BOS, ids, types, 8, &n), TFT_OK);
+    assert_int_equal(tft_tokenizer_encode_pair(t, a, b, TFT_ADD_BOS, NULL, NULL, 0, &count),
+                     TFT_OK);
+    assert_int_equal(n, count);
+    assert_in_range(n, 1, 8);
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *p = tft_tokenizer_text(t, ids[i], true, &len);
+        used += (size_t)snprintf(have + used, sizeof have - used, "%s%.*s%d", i ? "|" : "",
+                                 (int)len, p, types[i]);
+    }
+    assert_string_equal(have, want);
+}
+
+static void eos_goes_last_if_the_model_wants_it(void **state)
+{
+    (void)state;
+    static struct values values;
+    spm_values(&values);
+    struct tft_tokenizer *t = open_values(&values);
+    encodes(t, "a", TFT_ADD_EOS, " a");
+    assert_false(tft_tokenizer_adds_eos(t));
+    tft_tokenizer_close(t);
+    values_bool(&values, "tokenizer.ggml.add_eos_token", true);
+    t = open_values(&values);
+    encodes(t, "a", TFT_ADD_BOS | TFT_ADD_EOS, "<s>| a|</s>");
+    encodes(t, "", TFT_ADD_EOS, "</s>");
+    encodes(t, "a", 0, " a");
+    assert_true(tft_tokenizer_adds_eos(t));
+    tft_tokenizer_close(t);
+    values_remove(&values, "tokenizer.ggml.eos_token_id"); /* the separator is the end */
+    values_u32(&values, "tokenizer.ggml.seperator_token_id", EOS);
+    t = open_values(&values);
+    encodes(t, "a", TFT_ADD_EOS, " a|</s>");
+    tft_tokenizer_close(t);
+}
+
+/* RoBERTa has two separators between the texts, and one type of tokens. */
+static void pairs_as_the_model_has_them(void **state)
+{
+    (void)state;
+    static struct values values;
+    const struct tft_str a = {"a", 1};
+    size_t n;
+    spm_values(&values);
+    struct tft_tokenizer *t = open_values(&values);
+    assert_int_equal(tft_tokenizer_encode_pair(t, a, a, TFT_ADD_BOS, NULL, NULL, 0, &n),
+                     TFT_ERR_UNSUPPORTED);
+    tft_tokenizer_close(t);
+    values_bool(&values, "tokenizer.ggml.add_eos_token", true);
+    t = open_values(&values);
+    pairs(t, "<s>0| a0|</s>0| 0|b0|</s>0");
+    tft_tokenizer_close(t);
+    values_u32(&values, "tokenizer.ggml.token_type_count", 2);
+    t = open_values(&values);
+    pairs(t, "<s>0| a0|</s>0| 1|b1|</s>1");
+    tft_tokenizer_close(t);
+    values_bool(&values, "tokenizer.ggml.add_sep_token", true);
+    t = open_values(&values);
+    pairs(t, "<s>0| a0|</s>0|</s>0| 0|b0|</s>0");
+    tft_tokenizer_close(t);
+}
+
+/* Unigram, of XLM-R, and files of ModernBERT, which have the key although one separator is between
+   the texts. */
+static void pairs_of_special_files(void **state)
+{
+    (void)state;
+    static struct values values;
+    for (int bert = 0; bert < 2; bert++) {
+        struct vocab v = spm_vocab();
+        v.model = bert ? "llama" : "t5";
+        vocab_copy(v.text[EOS], bert ? "[SEP]" : "</s>");
+        vocab_values(&v, &values);
+        values_u32(&values, "tokenizer.ggml.bos_token_id", BOS);
+        values_u32(&values, "tokenizer.ggml.eos_token_id", EOS);
+        values_bool(&values, "tokenizer.ggml.add_bos_token", true);
+        values_bool(&values, "tokenizer.ggml.add_eos_token", true);
+        values_bool(&values, "tokenizer.ggml.add_space_prefix", true);
+        if (bert)
+            values_bool(&values, "tokenizer.ggml.add_sep_token", true);
+        struct tft_tokenizer *t = open_values(&values);
+        pairs(t, bert ? "<s>0| a0|[SEP]0| 0|b0|[SEP]0" : "<s>0| a0|</s>0|</s>0| 0|b0|</s>0");
+        tft_tokenizer_close(t);
+    }
+}
+
 /* ---- calls */
 
 static void an_array_that_is_too_short_is_an_error(void **state)
@@ -387,6 +485,16 @@ static void an_array_that_is_too_short_is_an_error(void **state)
     assert_int_equal(n, 4);
     assert_int_equal(tft_tokenize(&m, "a a a", 5, TFT_ADD_BOS, ids, 4, &n), TFT_OK);
     assert_int_equal(n, 4);
+    assert_int_equal(tft_tokenize_pair(&m, "a", 1, "a", 1, 0, ids, NULL, 4, &n),
+                     TFT_ERR_UNSUPPORTED);
+    m.tokenizer->add_eos = true;
+    ids[2] = -7;
+    assert_int_equal(tft_tokenize_pair(&m, "a", 1, "a", 1, 0, ids, NULL, 2, &n), TFT_ERR_FULL);
+    assert_int_equal(n, 5);
+    assert_int_equal(ids[1], SPACE_A);
+    assert_int_equal(ids[2], -7);
+    assert_int_equal(tft_tokenize_pair(&m, "a", 1, "a", 1, TFT_ADD_BOS, NULL, NULL, 0, &n),
+                     TFT_ERR_ARG);
     tft_tokenizer_close(m.tokenizer);
 }
 
@@ -407,7 +515,7 @@ static void counts_like_snprintf(void **state)
     assert_int_equal(tft_tokenizer_encode(t, "a", (size_t)INT32_MAX + 1, 0, NULL, 0, &n),
                      TFT_ERR_ARG);
     assert_int_equal(n, 0);
-    assert_int_equal(tft_tokenizer_encode(t, "a", 1, 8, NULL, 0, &n), TFT_ERR_ARG);
+    assert_int_equal(tft_tokenizer_encode(t, "a", 1, 16, NULL, 0, &n), TFT_ERR_ARG);
     tft_tokenizer_close(t);
     tft_tokenizer_close(NULL);
 }
@@ -550,8 +658,8 @@ static void unknown_models(void **state)
 {
     (void)state;
     spm_values(&bad);
-    values_str(&bad, "tokenizer.ggml.model", "bert");
-    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.model", "\"bert\" is not supported");
+    values_str(&bad, "tokenizer.ggml.model", "rwkv");
+    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.model", "\"rwkv\" is not supported");
     values_remove(&bad, "tokenizer.ggml.model");
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.model", "is missing");
     values_u32(&bad, "tokenizer.ggml.model", 1);
@@ -743,6 +851,9 @@ int main(void)
         cmocka_unit_test(the_first_space_goes),
         cmocka_unit_test(pieces_add_up),
         cmocka_unit_test(text_max_is_enough),
+        cmocka_unit_test(eos_goes_last_if_the_model_wants_it),
+        cmocka_unit_test(pairs_as_the_model_has_them),
+        cmocka_unit_test(pairs_of_special_files),
         cmocka_unit_test(counts_like_snprintf),
         cmocka_unit_test(an_array_that_is_too_short_is_an_error),
         cmocka_unit_test(no_memory_is_an_error),

@@ -9,14 +9,18 @@
 #include "tools/commands/commands.h"
 
 static struct {
-    const char *text, *file;
-    bool pieces, decode, bos, special, json;
+    const char *text, *file, *pair;
+    bool pieces, decode, bos, eos, special, json;
 } opt;
 
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.text, "TEXT", "convert this text"},
     {'f', "file", CLI_TEXT, &opt.file, "FILE", "convert the text of FILE; - is standard input"},
     {0, "bos", CLI_FLAG, &opt.bos, NULL, "put BOS first, if the model was trained with it"},
+    {0, "eos", CLI_FLAG, &opt.eos, NULL,
+     "put EOS last, if the model wants it after a text to embed; [SEP] of BERT"},
+    {0, "pair", CLI_TEXT, &opt.pair, "TEXT",
+     "convert the text and TEXT to one input, as for a reranker, with all special tokens"},
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read <|names|> of special tokens as these tokens; with --decode, print the names"},
     {0, "decode", CLI_FLAG, &opt.decode, NULL,
@@ -24,7 +28,7 @@ static const struct cli_option options[] = {
     {0, "pieces", CLI_FLAG, &opt.pieces, NULL,
      "print a line for each token: its id, a tab, and its text"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: tokens and pieces; with --decode, text"},
+     "print one JSON object: tokens and pieces, with --pair types of tokens; with --decode, text"},
     {0},
 };
 
@@ -46,7 +50,9 @@ static void print_pieces(const struct tft_model *m, const int32_t *ids, size_t n
     }
 }
 
-static void print_json(const struct tft_model *m, const int32_t *ids, size_t n)
+/* types: NULL if there are none. */
+static void print_json(const struct tft_model *m, const int32_t *ids, const unsigned char *types,
+                       size_t n)
 {
     printf("{\"tokens\":[");
     for (size_t i = 0; i < n; i++)
@@ -58,22 +64,56 @@ static void print_json(const struct tft_model *m, const int32_t *ids, size_t n)
         fputs(i ? "," : "", stdout);
         cli_json_string(stdout, p, len);
     }
+    for (size_t i = 0; types && i < n; i++)
+        printf("%s%d", i ? "," : "],\"types\":[", types[i]);
     puts("]}");
 }
 
-static int encode(const struct tft_model *m, const char *text, size_t len)
+static void print_tokens(const struct tft_model *m, const int32_t *ids, const unsigned char *types,
+                         size_t n)
 {
-    size_t n;
-    int32_t *ids = cli_tokenize(
-        m, text, len, (opt.bos ? TFT_ADD_BOS : 0) | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
-    if (!ids)
-        return CLI_FAILED;
     if (opt.json)
-        print_json(m, ids, n);
+        print_json(m, ids, types, n);
     else if (opt.pieces)
         print_pieces(m, ids, n);
     else
         print_ids(ids, n);
+}
+
+static int encode_pair(const struct tft_model *m, const char *text, size_t len)
+{
+    size_t n = 0, len_pair = strlen(opt.pair);
+    const unsigned flags = opt.special ? TFT_PARSE_SPECIAL : 0;
+    enum tft_status status =
+        tft_tokenize_pair(m, text, len, opt.pair, len_pair, flags, NULL, NULL, 0, &n);
+    int32_t *ids = malloc((n + 1) * sizeof *ids);
+    unsigned char *types = malloc(n + 1);
+    if (status == TFT_OK && (!ids || !types))
+        status = TFT_ERR_NOMEM;
+    if (status == TFT_OK)
+        status = tft_tokenize_pair(m, text, len, opt.pair, len_pair, flags, ids, types, n, &n);
+    if (status == TFT_OK)
+        print_tokens(m, ids, types, n);
+    free(ids);
+    free(types);
+    if (status == TFT_ERR_UNSUPPORTED)
+        return cli_fail("the model's vocabulary has no token between the texts of a pair");
+    return status == TFT_OK ? CLI_OK
+                            : cli_fail("cannot tokenize the texts: %s", tft_status_text(status));
+}
+
+static int encode(const struct tft_model *m, const char *text, size_t len)
+{
+    if (opt.pair)
+        return encode_pair(m, text, len);
+    size_t n;
+    int32_t *ids = cli_tokenize(m, text, len,
+                                (opt.bos ? TFT_ADD_BOS : 0) | (opt.eos ? TFT_ADD_EOS : 0) |
+                                    (opt.special ? TFT_PARSE_SPECIAL : 0),
+                                &n);
+    if (!ids)
+        return CLI_FAILED;
+    print_tokens(m, ids, NULL, n);
     free(ids);
     return CLI_OK;
 }
@@ -160,8 +200,11 @@ static int tokenize(const char *path)
     size_t len;
     if (opt.text && opt.file)
         return cli_usage("-p and -f give two texts: use one of them");
-    if (opt.decode && (opt.pieces || opt.bos))
-        return cli_usage("--decode cannot be combined with --%s", opt.pieces ? "pieces" : "bos");
+    if (opt.decode && (opt.pieces || opt.bos || opt.eos || opt.pair))
+        return cli_usage("--decode cannot be combined with --%s", opt.pieces ? "pieces"
+                                                                  : opt.bos  ? "bos"
+                                                                  : opt.eos  ? "eos"
+                                                                             : "pair");
     if (!opt.text && !opt.file && system_is_terminal(STDIN_FILENO))
         return cli_usage("there is no text: give one with -p TEXT or -f FILE, or through a pipe");
 
@@ -189,6 +232,8 @@ const struct cli_command command_tokenize = {
              "bytes that are not a printable character are \\xHH; in JSON they are U+FFFD.\n",
     .examples = "tuffet tokenize model.gguf -p \"Once upon a time\" --pieces\n"
                 "tuffet tokenize model.gguf -f book.txt | wc -w\n"
+                "tuffet tokenize bert.gguf --bos --eos -p \"A text to embed\"\n"
+                "tuffet tokenize bert.gguf -p \"A question\" --pair \"A passage\" --json\n"
                 "echo 1 9038 2501 263 931 | tuffet tokenize model.gguf --decode\n",
     .run = tokenize,
 };
