@@ -1,8 +1,7 @@
 /*
  * The data of a tokenizer, shared by the files of this folder: vocab_build.c builds the data from a
  * source, special.c finds special tokens in a text, spm.c, bpe.c, unigram.c, wordpiece.c and
- * longest.c encode
- * the text between special tokens, tokenizer.c is the interface.
+ * longest.c encode the text between special tokens, tokenizer.c is the interface.
  */
 #ifndef TFT_VOCAB_H
 #define TFT_VOCAB_H

@@ -210,6 +210,14 @@ static void read_special(struct import_vocabulary *v, const struct files *f)
     take(&v->eos, named(v, f, "eos_token"));
     take(&v->unknown, named(v, f, "unk_token"));
     take(&v->pad, named(v, f, "pad_token"));
+    take(&v->cls, named(v, f, "cls_token"));
+    take(&v->sep, named(v, f, "sep_token"));
+    take(&v->mask, named(v, f, "mask_token"));
+    if (v->last >= 0 && v->last != v->eos) { /* the post-processor counts: generation ends at both */
+        end_at(v, v->eos);
+        v->eot = v->eos;
+        v->eos = v->last;
+    }
     if (v->bos < 0)
         v->bos = id_at(v, json_object_get(v->im->folder.config, "bos_token_id"), 0);
     if (json_is_boolean(add_bos))
@@ -283,6 +291,35 @@ static void rename_tokens(struct import_vocabulary *v, int32_t type, const char 
         }
 }
 
+/* In GGUF files WordPiece's pieces are marked where a word begins, with U+2581, and no longer where
+   it goes on, with "##". */
+static void mark_words(struct import_vocabulary *v)
+{
+    static const char low[] = "\xe2\x96\x81";
+    size_t bytes = 0;
+    for (size_t i = 0; i < v->n; i++)
+        bytes += v->token[i].n + 3;
+    char *p = v->symbols = malloc(bytes + 1);
+    if (!p) {
+        import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
+        return;
+    }
+    for (size_t i = 0; i < v->n; i++) {
+        struct tft_str s = v->token[i];
+        if (!s.p || v->type[i] != TFT_TOKEN_NORMAL)
+            continue;
+        bool goes_on = s.n > 2 && memcmp(s.p, "##", 2) == 0;
+        memcpy(p, low, 3);
+        memcpy(p + 3, s.p, s.n);
+        v->token[i] = (struct tft_str){p + (goes_on ? 5 : 0), goes_on ? s.n - 2 : s.n + 3};
+        p += s.n + 3;
+        if (v->token[i].n > VOCABULARY_MOST_NAME)
+            import_fail(v->im, TFT_ERR_UNSUPPORTED,
+                        "%s: token %zu has %zu bytes; at most %d are supported", v->path, i, s.n,
+                        VOCABULARY_MOST_NAME - 3);
+    }
+}
+
 /* NULs get back into names and merges; SentencePiece's symbols are texts with spaces. */
 static void finish_names(struct import_vocabulary *v)
 {
@@ -292,6 +329,8 @@ static void finish_names(struct import_vocabulary *v)
                                 IMPORT_JSON_NUL, 0);
     if (v->of_pieces)
         rename_tokens(v, TFT_TOKEN_USER, "\xe2\x96\x81", ' ', &v->symbols);
+    else if (v->of_bert)
+        mark_words(v);
 }
 
 static void put_id(struct tft_gguf_writer *w, const char *key, int64_t id)
@@ -344,8 +383,12 @@ static void put_vocabulary(struct import_vocabulary *v)
     if (v->scored)
         tft_gguf_put_array(w, "tokenizer.ggml.scores", TFT_VALUE_F32, v->score, v->n);
     tft_gguf_put_array(w, "tokenizer.ggml.token_type", TFT_VALUE_I32, v->type, v->n);
-    if (!v->scored && strcmp(v->model, "rwkv") != 0)
+    if (!v->scored && !v->of_bert && strcmp(v->model, "rwkv") != 0)
         tft_gguf_put_strs(w, "tokenizer.ggml.merges", v->merge, v->n_merge);
+    if (v->of_bert)
+        tft_gguf_put_bool(w, "tokenizer.ggml.normalizer.lowercase", v->lowercase);
+    if (v->of_bert && v->strip_accents >= 0)
+        tft_gguf_put_bool(w, "tokenizer.ggml.normalizer.strip_accents", v->strip_accents);
     if (v->charsmap)
         tft_gguf_put_array(w, "tokenizer.ggml.precompiled_charsmap", TFT_VALUE_U8, v->charsmap,
                            v->n_charsmap);
@@ -368,11 +411,16 @@ static void put_special(struct import_vocabulary *v)
     put_id(w, "tokenizer.ggml.eom_token_id", v->eom);
     put_id(w, "tokenizer.ggml.unknown_token_id", v->unknown);
     put_id(w, "tokenizer.ggml.padding_token_id", v->pad);
-    bool by_default = !strcmp(v->model, "llama");
+    put_id(w, "tokenizer.ggml.cls_token_id", v->of_bert && v->bos >= 0 ? v->bos : v->cls);
+    put_id(w, "tokenizer.ggml.seperator_token_id", v->of_bert && v->last >= 0 ? v->last : v->sep);
+    put_id(w, "tokenizer.ggml.mask_token_id", v->mask);
+    bool by_default = !strcmp(v->model, "llama") || v->of_bert;
     if (v->add_bos >= 0 || !by_default)
         tft_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", v->add_bos > 0 && v->bos >= 0);
     if (v->add_eos >= 0)
         tft_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", v->add_eos > 0 && v->eos >= 0);
+    if (v->add_sep >= 0)
+        tft_gguf_put_bool(w, "tokenizer.ggml.add_sep_token", v->add_sep);
     if (v->nfc)
         tft_gguf_put_bool(w, TFT_KEY_NFC, true);
     if (v->strip_left)

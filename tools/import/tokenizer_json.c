@@ -1,6 +1,6 @@
 /*
  * tokenizer.json (huggingface/tokenizers): byte-level BPE, BPE of characters with byte fallback,
- * and Unigram. Unsupported features of a file are refused by name.
+ * Unigram, and WordPiece. Unsupported features of a file are refused by name.
  *
  * BPE of characters is SentencePiece's if its list of merges follows from SentencePiece's scores:
  * all pairs that make a token are together, and none is missing. Then a token's score is its place
@@ -53,6 +53,20 @@ static unsigned char *base64(struct tft_str s, size_t *n)
     return out;
 }
 
+/* BertNormalizer. Its other steps are always on in src/text. */
+static void read_bert_normalizer(struct import_vocabulary *v, const json_t *part)
+{
+    static const char *const always[] = {"clean_text", "handle_chinese_chars"};
+    const json_t *strip = json_object_get(part, "strip_accents");
+    for (size_t i = 0; i < 2; i++)
+        if (json_is_false(json_object_get(part, always[i])))
+            VOCABULARY_UNSUPPORTED(v, "BertNormalizer without \"%s\" is not supported", always[i]);
+    v->of_bert = true;
+    v->lowercase = !json_is_false(json_object_get(part, "lowercase"));
+    if (json_is_boolean(strip))
+        v->strip_accents = json_is_true(strip);
+}
+
 static void read_normalizer(struct import_vocabulary *v, const json_t *part)
 {
     struct tft_str type = member(part, "type");
@@ -68,6 +82,8 @@ static void read_normalizer(struct import_vocabulary *v, const json_t *part)
         }
     } else if (is(type, "NFC")) {
         v->nfc = true;
+    } else if (is(type, "BertNormalizer")) {
+        read_bert_normalizer(v, part);
     } else if (is(type, "Prepend") && is(member(part, "prepend"), LOW)) {
         v->space_first = v->prepends = true;
     } else if (is(type, "Replace") && is(member(pattern, "String"), " ") &&
@@ -338,7 +354,32 @@ static void read_unigram(struct import_vocabulary *v, const json_t *root, const 
     }
 }
 
-/* ---- added tokens and BOS */
+/* WordPiece with the rules that src/text has. Names get the form of a GGUF file later, since other
+   files of the folder name the tokens as here. */
+static void read_wordpiece(struct import_vocabulary *v, const json_t *root, const json_t *model)
+{
+    const json_t *most = json_object_get(model, "max_input_chars_per_word");
+    struct tft_str pre = member(json_object_get(root, "pre_tokenizer"), "type"),
+                   prefix = member(model, "continuing_subword_prefix");
+    v->model = "bert";
+    if (!v->of_bert || v->nfc || v->by_character || v->charsmap || v->merges_spaces ||
+        v->strip_left || v->strip_right)
+        VOCABULARY_UNSUPPORTED(v, "model.type \"%s\" is supported with BertNormalizer alone",
+                               "WordPiece");
+    if (!is(pre, "BertPreTokenizer"))
+        VOCABULARY_UNSUPPORTED(v, "the pre-tokenizer \"%.*s\" is not supported with WordPiece",
+                               TFT_STR_ARG(pre));
+    if (prefix.p && !is(prefix, "##"))
+        VOCABULARY_UNSUPPORTED(v, "a continuing_subword_prefix of \"%.*s\" is not supported",
+                               TFT_STR_ARG(prefix));
+    if (json_is_real(most) && json_real_value(most) != 100)
+        VOCABULARY_UNSUPPORTED(v, "a max_input_chars_per_word of %g is not supported, but 100 is",
+                               json_real_value(most));
+    if (!v->im->status)
+        read_vocab(v, model);
+}
+
+/* ---- added tokens, and the ends of texts */
 
 static bool has_low(struct tft_str text)
 {
@@ -421,24 +462,64 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
         v->flags[id] |= VOCABULARY_ADDED;
 }
 
-/* A TemplateProcessing of the post-processor lists the special tokens around a text. */
+/* The name of a special token in a template; p is NULL if the part is no special token. */
+static struct tft_str special_of(const json_t *part)
+{
+    return member(json_object_get(part, "SpecialToken"), "id");
+}
+
+/* The special tokens between the texts of a pair. */
+static size_t count_between(const json_t *pair)
+{
+    size_t count = 0, n = json_array_size(pair), i = 0;
+    while (i < n && !json_object_get(json_array_get(pair, i), "Sequence"))
+        i++;
+    for (i++; i < n && special_of(json_array_get(pair, i)).p; i++)
+        count++;
+    return i < n ? count : 0;
+}
+
+/* A TemplateProcessing lists the special tokens around a text and around a pair. */
 static void read_template(struct import_vocabulary *v, const json_t *part)
 {
-    const json_t *list = json_object_get(part, "processors"), *single;
+    const json_t *single = json_object_get(part, "single"), *pair = json_object_get(part, "pair");
+    size_t n = json_array_size(single);
+    struct tft_str first = special_of(json_array_get(single, 0)), last = {0};
+    if (n > 1)
+        last = special_of(json_array_get(single, n - 1));
+    v->add_bos = first.p != NULL;
+    v->add_eos = last.p != NULL;
+    if (json_is_array(pair))
+        v->add_sep = count_between(pair) > 1;
+    if (first.p && v->bos < 0)
+        v->bos = vocabulary_find(v, first);
+    if (last.p)
+        v->last = vocabulary_find(v, last);
+}
+
+/* BertProcessing and RobertaProcessing name a token before a text, and a token after it, as
+   "cls":["[CLS]",101]. */
+static void read_processing(struct import_vocabulary *v, const json_t *part, bool roberta)
+{
+    v->add_bos = v->add_eos = true;
+    v->add_sep = roberta;
+    v->bos = vocabulary_find(v, string_of(json_array_get(json_object_get(part, "cls"), 0)));
+    v->last = vocabulary_find(v, string_of(json_array_get(json_object_get(part, "sep"), 0)));
+    if (v->bos < 0 || v->last < 0)
+        VOCABULARY_BAD(v, "the post-processor has tokens that are not in the vocabulary%s", "");
+}
+
+static void read_post_processor(struct import_vocabulary *v, const json_t *part)
+{
+    const json_t *list = json_object_get(part, "processors");
+    struct tft_str type = member(part, "type");
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!json_object_get(json_array_get(list, i), "processors"))
-            read_template(v, json_array_get(list, i));
-    if (!is(member(part, "type"), "TemplateProcessing"))
-        return;
-    single = json_object_get(part, "single");
-    size_t n = json_array_size(single);
-    const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
-    const json_t *last =
-        n > 1 ? json_object_get(json_array_get(single, n - 1), "SpecialToken") : NULL;
-    v->add_bos = first != NULL;
-    v->add_eos = last != NULL;
-    if (first && v->bos < 0)
-        v->bos = vocabulary_find(v, member(first, "id"));
+            read_post_processor(v, json_array_get(list, i));
+    if (is(type, "TemplateProcessing"))
+        read_template(v, part);
+    else if (is(type, "BertProcessing") || is(type, "RobertaProcessing"))
+        read_processing(v, part, is(type, "RobertaProcessing"));
 }
 
 void vocabulary_read_json(struct import_vocabulary *v, const json_t *root)
@@ -455,9 +536,14 @@ void vocabulary_read_json(struct import_vocabulary *v, const json_t *root)
         read_bpe(v, root, model);
     else if (is(type, "Unigram"))
         read_unigram(v, root, model);
+    else if (is(type, "WordPiece"))
+        read_wordpiece(v, root, model);
     else
-        VOCABULARY_UNSUPPORTED(v, "model.type \"%.*s\" is not supported, but BPE and Unigram are",
-                               TFT_STR_ARG(type));
+        VOCABULARY_UNSUPPORTED(
+            v, "model.type \"%.*s\" is not supported, but BPE, Unigram and WordPiece are",
+            TFT_STR_ARG(type));
+    if (v->of_bert && v->model && strcmp(v->model, "bert") != 0)
+        VOCABULARY_UNSUPPORTED(v, "%s is supported with WordPiece alone", "BertNormalizer");
     if (v->im->status)
         return;
     if (unknown.p) {
@@ -468,5 +554,5 @@ void vocabulary_read_json(struct import_vocabulary *v, const json_t *root)
     for (size_t i = 0; i < json_array_size(added) && !v->im->status; i++)
         read_added(v, json_array_get(added, i));
     if (!v->im->status)
-        read_template(v, json_object_get(root, "post_processor"));
+        read_post_processor(v, json_object_get(root, "post_processor"));
 }

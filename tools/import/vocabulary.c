@@ -15,8 +15,14 @@ bool vocabulary_start(struct import_vocabulary *v, struct import *im, size_t n)
                                     .pad = -1,
                                     .eot = -1,
                                     .eom = -1,
+                                    .cls = -1,
+                                    .sep = -1,
+                                    .mask = -1,
+                                    .last = -1,
+                                    .strip_accents = -1,
                                     .add_bos = -1,
-                                    .add_eos = -1};
+                                    .add_eos = -1,
+                                    .add_sep = -1};
     v->token = calloc(n, sizeof *v->token);
     v->type = calloc(n, sizeof *v->type);
     v->score = calloc(n, sizeof *v->score);

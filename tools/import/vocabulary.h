@@ -28,10 +28,11 @@ struct import_vocabulary {
     float *score;            /* [n] */
     unsigned char *flags;    /* [n] */
     bool scored;             /* scores are written */
-    struct tft_str *merge;   /* [n_merge] */
+    struct tft_str *merge;   /* [n_merge]; without scores, they are written, but for WordPiece */
     size_t n_merge;
     char *text;              /* of merges and names made here */
-    char *nul, *symbols;     /* of names with a NUL, and of SentencePiece's symbols */
+    char *nul, *symbols;     /* of names with a NUL, and of SentencePiece's symbols, or of
+                                WordPiece's pieces */
     unsigned char *charsmap; /* [n_charsmap] */
     size_t n_charsmap;
     bool nfc, strip_left, strip_right;
@@ -42,9 +43,14 @@ struct import_vocabulary {
     bool space_at_start, space_if_none; /* text/keys.h */
     bool prepends;  /* the normalizer puts a space first, also before names of added tokens */
     bool splits;    /* no token has a space after another character */
+    bool of_bert;   /* the normalizer is BERT's, with */
+    bool lowercase;
+    int strip_accents; /* -1: unknown, as the two below */
 
-    int64_t bos, eos, unknown, pad, eot, eom;
-    int add_bos, add_eos; /* -1: unknown */
+    int64_t bos, eos, unknown, pad, eot, eom, cls, sep, mask;
+    int64_t last; /* the special token that the post-processor puts after a text */
+    int add_bos, add_eos;
+    int add_sep; /* two tokens are between the texts of a pair */
 };
 
 #define VOCABULARY_FAIL(v, code, ...) import_fail((v)->im, code, __VA_ARGS__)

@@ -352,6 +352,107 @@ static void unigram(void **state)
     tft_source_close(&s);
 }
 
+/* ---- WordPiece, ends and pairs */
+
+#define WORDPIECE(normalizer, model, more)                                                         \
+    "{\"normalizer\":{\"type\":\"BertNormalizer\"," normalizer "},\"pre_tokenizer\":{\"type\":"     \
+    "\"BertPreTokenizer\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\"," model       \
+    ",\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"##b\":4,\"##\":5,\"[x]\":6,"      \
+    "\"\xc3\xa9\":7,\"A\":8,\"#\":9}},\"added_tokens\":[{\"id\":0,\"content\":\"[UNK]\","        \
+    "\"special\":true},{\"id\":1,\"content\":\"[CLS]\",\"special\":true},{\"id\":2,\"content\":"   \
+    "\"[SEP]\",\"special\":true}]" more "}"
+#define SPECIAL(name) "{\"SpecialToken\":{\"id\":\"" name "\",\"type_id\":0}}"
+#define THE_TEXT(name) "{\"Sequence\":{\"id\":\"" name "\",\"type_id\":0}}"
+#define TEMPLATE(first, last, between)                                                             \
+    ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" SPECIAL(first) ","         \
+    THE_TEXT("A") "," SPECIAL(last) "],\"pair\":[" SPECIAL(first) "," THE_TEXT("A") "," between    \
+    "," THE_TEXT("B") "," SPECIAL(last) "]}"
+
+static void pair_is(const struct tft_tokenizer *t, const int32_t *want, size_t n_want)
+{
+    const struct tft_str a = {"a", 1};
+    int32_t ids[8];
+    size_t n;
+    assert_int_equal(tft_tokenizer_encode_pair(t, a, a, TFT_ADD_BOS, ids, NULL, 8, &n), TFT_OK);
+    assert_int_equal(n, n_want);
+    assert_memory_equal(ids, want, n * sizeof *want);
+}
+
+static void wordpiece(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    write_text("tokenizer.json",
+               WORDPIECE("\"lowercase\":true,\"strip_accents\":null", "\"x\":0",
+                         TEMPLATE("[CLS]", "[SEP]", SPECIAL("[SEP]"))));
+    write_text("tokenizer_config.json",
+               "{\"cls_token\":\"[CLS]\",\"sep_token\":\"[SEP]\",\"unk_token\":\"[UNK]\"}");
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "Abb x a", "[CLS]| a|b|b|[UNK]| a");
+    encodes(t, "#", "[CLS]| #");
+    encodes(t, "\xc3\xa9", "[CLS]|[UNK]"); /* e */
+    pair_is(t, (const int32_t[]){1, 3, 2, 3, 2}, 5);
+    is_str(&s, "tokenizer.ggml.model", "bert");
+    is_str(&s, "tokenizer.ggml.pre", NULL);
+    is_number(&s, "tokenizer.ggml.cls_token_id", 1);
+    is_number(&s, "tokenizer.ggml.seperator_token_id", 2);
+    is_number(&s, "tokenizer.ggml.unknown_token_id", 0);
+    is_number(&s, "tokenizer.ggml.normalizer.lowercase", 1);
+    is_number(&s, "tokenizer.ggml.normalizer.strip_accents", -1);
+    assert_null(tft_source_value(&s, "tokenizer.ggml.merges"));
+    assert_null(tft_source_value(&s, "tokenizer.ggml.scores"));
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+
+    write_text("tokenizer.json",
+               WORDPIECE("\"lowercase\":false,\"strip_accents\":false",
+                         "\"max_input_chars_per_word\":100,\"continuing_subword_prefix\":\"##\"",
+                         ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],"
+                         "\"cls\":[\"[CLS]\",1]}"));
+    t = imported(&s);
+    encodes(t, "Ab \xc3\xa9", "[CLS]| A|b| \xc3\xa9");
+    is_number(&s, "tokenizer.ggml.normalizer.strip_accents", 0);
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
+/* A BPE with ends around a text: RoBERTa's has two tokens between the texts of a pair. */
+static void ends_around_texts(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    static const struct {
+        const char *post;
+        int32_t want[6];
+        size_t n;
+    } cases[] = {
+        {TEMPLATE("<s>", "\xc4\xa0", SPECIAL("\xc4\xa0")), {9, 0, 3, 0, 3}, 5},
+        {TEMPLATE("<s>", "\xc4\xa0", SPECIAL("\xc4\xa0") "," SPECIAL("\xc4\xa0")),
+         {9, 0, 3, 3, 0, 3}, 6},
+        {",\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},{"
+         "\"type\":\"RobertaProcessing\",\"sep\":[\"\xc4\xa0\",3],\"cls\":[\"<s>\",9]}]}",
+         {9, 0, 3, 3, 0, 3}, 6},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static char text[2048];
+        const char *base = BPE(BYTE_LEVEL, "null", MERGES);
+        snprintf(text, sizeof text, "%.*s%s}", (int)strlen(base) - 1, base, cases[i].post);
+        write_text("tokenizer.json", text);
+        write_text("tokenizer_config.json",
+                   "{\"eos_token\":\"ab\",\"sep_token\":\"\xc4\xa0\",\"cls_token\":\"<s>\"}");
+        struct tft_tokenizer *t = imported(&s);
+        pair_is(t, cases[i].want, cases[i].n);
+        assert_int_equal(tft_tokenizer_eos(t), 3); /* the post-processor's */
+        assert_true(tft_tokenizer_ends(t, 2) && tft_tokenizer_ends(t, 3));
+        is_number(&s, "tokenizer.ggml.eot_token_id", 2);
+        is_number(&s, "tokenizer.ggml.add_eos_token", 1);
+        is_number(&s, "tokenizer.ggml.add_sep_token", cases[i].n == 6);
+        is_number(&s, "tokenizer.ggml.cls_token_id", 9);
+        tft_tokenizer_close(t);
+        tft_source_close(&s);
+    }
+}
+
 /* ---- pre-tokenizers, as the files of models have them */
 
 #define SPLIT(regex)                                                                               \
@@ -596,7 +697,20 @@ static void refusals(void **state)
          "precompiled_charsmap, which normalises text, is not supported with BPE"},
         {"{\"model\":", "line 1, column"},
         {"{}", "model.type \"\" is not supported"},
-        {"{\"model\":{\"type\":\"WordPiece\"}}", "\"WordPiece\" is not supported"},
+        {"{\"model\":{\"type\":\"WordLevel\"}}", "\"WordLevel\" is not supported"},
+        {"{\"model\":{\"type\":\"WordPiece\"}}", "is supported with BertNormalizer alone"},
+        {WORDPIECE("\"clean_text\":false", "\"x\":0", ""), "without \"clean_text\""},
+        {WORDPIECE("\"handle_chinese_chars\":false", "\"x\":0", ""),
+         "without \"handle_chinese_chars\""},
+        {WORDPIECE("\"x\":0", "\"max_input_chars_per_word\":99", ""),
+         "a max_input_chars_per_word of 99"},
+        {WORDPIECE("\"x\":0", "\"continuing_subword_prefix\":\"@@\"", ""),
+         "a continuing_subword_prefix of \"@@\""},
+        {WORDPIECE("\"x\":0", "\"x\":0",
+                   ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[S]\",1]}"),
+         "tokens that are not in the vocabulary"},
+        {BPE(BYTE_LEVEL, "{\"type\":\"BertNormalizer\"}", MERGES),
+         "BertNormalizer is supported with WordPiece alone"},
         {"{\"model\":{\"type\":\"BPE\"}}", "model.vocab is not an object"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", "model.merges is not an array"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":300},\"merges\":[]}}",
@@ -746,6 +860,8 @@ int main(void)
         cmocka_unit_test_teardown(strip, remove_files),
         cmocka_unit_test_teardown(metaspace, remove_files),
         cmocka_unit_test_teardown(unigram, remove_files),
+        cmocka_unit_test_teardown(wordpiece, remove_files),
+        cmocka_unit_test_teardown(ends_around_texts, remove_files),
         cmocka_unit_test_teardown(pre_tokenizers, remove_files),
         cmocka_unit_test_teardown(sentencepiece, remove_files),
         cmocka_unit_test_teardown(user_symbols, remove_files),
