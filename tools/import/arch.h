@@ -65,6 +65,9 @@ enum {
                                their number */
     IMPORT_FLAT = 1 << 28,  /* rows become one vector */
     IMPORT_PADDED = 1 << 26,   /* rows that the folder's tensor lacks at its end are its first */
+    IMPORT_BARE = 1 << 27,     /* its name has no prefix */
+    IMPORT_SKIPPED = 1 << 28,  /* the first rows of the folder's tensor are left out */
+    IMPORT_RANKING = 1 << 29,  /* models with a classifier, for pairs of texts */
 };
 
 /*
@@ -83,6 +86,7 @@ enum {
  *      J B         numbers of a token's embedding for one layer, for all layers
  *      q c k       of latent attention (struct import, `latent`): q_rank, rank, rank + rot
  *      b o         H (E - rot + value), H value
+ *      y l d e     of encoders: types of tokens, labels, rows of the matrices after pooling
  *      t r         of AltUp: the streams but one, all; n a      their square; Laurel's rank
  *      6 h         of RWKV-7: the inputs of time mixing, heads
  *      w i v g     ranks of decay, of rate, of value, of gate
@@ -115,6 +119,7 @@ struct import_arch {
     } ternary;                /* for tensors with IMPORT_TERNARY; 0: they stay */
     bool one_kv_number; /* the GGUF file has one number of KV heads, although only some layers have
                            attention */
+    bool encoder;     /* it has no output matrix, and heads of its training are left out */
     bool tied;        /* default of tie_word_embeddings in config.json */
     bool (*fits)(const struct import *im); /* whether config.json is of this architecture: several
                                               may have the same class. NULL: yes */

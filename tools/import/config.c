@@ -142,18 +142,22 @@ static uint64_t hidden_width(struct import *im)
     if (json_is_array(list) && import_json_whole(json_array_get(list, 0), INT32_MAX, &first) &&
         first)
         return first;
-    return dimension(im, names,
+    return dimension(im, im->arch->encoder ? "intermediate_size|n_inner|hidden_dim" : names,
                      im->arch->ff_is_4d ? 4 * (int64_t)im->n_embd : IMPORT_NEEDED);
 }
 
 void import_dimensions(struct import *im)
 {
     size_t listed = json_array_size(json_object_get(im->text, "layers_block_type"));
+    bool encoder = im->arch->encoder; /* DistilBERT has names of its own */
     im->n_layer = dimension(im, "num_hidden_layers|n_layer|num_layers|n_layers",
                             listed ? (int64_t)listed : IMPORT_NEEDED);
     im->n_ctx = dimension(im, "max_position_embeddings|n_positions|n_ctx", IMPORT_NEEDED);
-    im->n_embd = dimension(im, "hidden_size|n_embd", IMPORT_NEEDED);
-    im->n_head = dimension(im, "num_attention_heads|n_head", IMPORT_NEEDED);
+    im->n_embd = dimension(im, encoder ? "hidden_size|n_embd|dim" : "hidden_size|n_embd",
+                           IMPORT_NEEDED);
+    im->n_head = dimension(im, encoder ? "num_attention_heads|n_head|n_heads"
+                                    : "num_attention_heads|n_head",
+                           IMPORT_NEEDED);
     im->n_head_kv = dimension(im, "num_key_value_heads", (int64_t)im->n_head);
     im->n_ff = hidden_width(im);
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));

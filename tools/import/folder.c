@@ -198,6 +198,24 @@ enum tft_status import_folder_open(struct import_folder *f, const char *path,
     return status == TFT_OK ? open_weights(f, err) : status;
 }
 
+/* The list of tensors points to the shards, which have moved: it is made anew. */
+enum tft_status import_folder_add(struct import_folder *f, const char *file, const char *tensor,
+                                  const char *name, struct tft_error *err)
+{
+    enum tft_status status = open_shard(f, file, err);
+    free(f->by_name);
+    f->by_name = NULL;
+    f->n_tensor = 0;
+    if (status != TFT_OK)
+        return status;
+    struct safetensors *s = &f->shard[f->n_shard - 1];
+    if (s->n != 1 || strcmp(s->tensor[0].name, tensor) != 0)
+        return import_error(err, TFT_ERR_UNSUPPORTED, "%s: tensors other than \"%s\" are not "
+                            "supported", s->name, tensor);
+    s->tensor[0].name = name;
+    return sort_tensors(f, err);
+}
+
 void import_folder_close(struct import_folder *f)
 {
     for (size_t i = 0; i < f->n_shard; i++)

@@ -5,6 +5,7 @@
 
 #include "archs.h"
 #include "config.h"
+#include "modules.h"
 #include "quantized.h"
 #include "quantized_config.h"
 #include "rope.h"
@@ -39,11 +40,13 @@ static void choose_arch(struct import *im)
                                        strlen(im->arch->defaults), 0, im->err);
 }
 
-static void write_values(struct import *im, const struct import_opts *o)
+static void write_values(struct import *im, const struct import_modules *m,
+                         const struct import_opts *o)
 {
     static const uint32_t file_type[] = {[IMPORT_F32] = 0, [IMPORT_F16] = 1, [IMPORT_BF16] = 32};
     im->context = import_context(im);
     import_values(im);
+    import_modules_values(im, m);
     if (!im->arch->no_rope && im->status == TFT_OK)
         import_rope_values(im);
     if (o->type != IMPORT_KEEP)
@@ -94,9 +97,12 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
 {
     struct import im = {.err = err, .ignore = o->ignore_keys, .seen = json_object()};
     struct import_weights w = {.o = o, .r = r};
+    struct import_modules modules = {0};
     *r = (struct import_result){0};
     *temp = NULL;
     im.status = import_folder_open(&im.folder, folder, err);
+    if (im.status == TFT_OK)
+        im.status = import_modules_open(&modules, &im.folder, err);
     if (im.status == TFT_OK)
         choose_arch(&im);
     if (im.status == TFT_OK)
@@ -110,7 +116,7 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
     if (im.status == TFT_OK)
         im.status = tft_gguf_create(&im.gguf, path, err);
     if (im.status == TFT_OK)
-        write_values(&im, o);
+        write_values(&im, &modules, o);
     if (im.status == TFT_OK)
         import_weights_plan(&im, &w);
     if (goes_on(&im, r))
@@ -133,6 +139,7 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
     free(im.ffs);
     json_decref(im.seen);
     json_decref(im.defaults);
+    import_modules_close(&modules);
     import_folder_close(&im.folder);
     return keep ? closed : im.status;
 }

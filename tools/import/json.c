@@ -94,7 +94,7 @@ static enum tft_status parse_file(json_t **out, const char *path, const char *te
     return status;
 }
 
-enum tft_status import_json_read(json_t **out, const char *path, bool optional,
+static enum tft_status read_file(json_t **out, const char *path, bool optional, json_type type,
                                  struct tft_error *err)
 {
     struct tft_map map;
@@ -107,12 +107,24 @@ enum tft_status import_json_read(json_t **out, const char *path, bool optional,
     enum tft_status status =
         parse_file(out, path, map.data ? (const char *)map.data : "", map.size, err);
     tft_port_unmap(&map);
-    if (status == TFT_OK && !json_is_object(*out)) {
+    if (status == TFT_OK && json_typeof(*out) != type) {
         json_decref(*out);
         *out = NULL;
-        status = import_error(err, TFT_ERR_FORMAT, "%s: this is not a JSON object", path);
+        status = import_error(err, TFT_ERR_FORMAT, "%s: this is not a JSON %s", path,
+                              type == JSON_OBJECT ? "object" : "array");
     }
     return status;
+}
+
+enum tft_status import_json_read(json_t **out, const char *path, bool optional,
+                                 struct tft_error *err)
+{
+    return read_file(out, path, optional, JSON_OBJECT, err);
+}
+
+enum tft_status import_json_read_list(json_t **out, const char *path, struct tft_error *err)
+{
+    return read_file(out, path, true, JSON_ARRAY, err);
 }
 
 char *import_path(const char *folder, const char *name)

@@ -29,6 +29,9 @@ enum tft_status import_json_parse(json_t **out, const char *name, const void *te
 enum tft_status import_json_read(json_t **out, const char *path, bool optional,
                                  struct tft_error *err);
 
+/* The same for a list in a file that may be absent. */
+enum tft_status import_json_read_list(json_t **out, const char *path, struct tft_error *err);
+
 /* "FOLDER/NAME", which the caller frees; NULL: out of memory. */
 char *import_path(const char *folder, const char *name);
 

@@ -18,6 +18,12 @@ extern const struct import_tensor list_plain_ffn[], list_seed_norms[], list_one_
     list_outside_bare[], list_glm4[], list_exaone_all[], list_internlm2_all[], list_phi2_all[],
     list_apertus_norms[], list_sinks[], list_bailing_all[];
 
+/* Encoders: encoder_lists.c. */
+extern const struct import_tensor list_dense[], list_bert_outside[], list_positions[],
+    list_bert_attention[], list_bert_ffn[], list_bert_classifier[], list_roberta_classifier[],
+    list_distilbert[], list_nomic_bert[], list_jina_bert_ffn[], list_modern_bert[],
+    list_outside_encoder[];
+
 /* With Mamba-2. */
 extern const struct import_tensor list_falcon_h1[], list_backbone[], list_backbone_mamba[],
     list_nemotron_h[];

@@ -11,4 +11,7 @@ bool import_ends(const char *name, const char *with);
    predicts further tokens, or can be computed from config.json. */
 bool import_not_needed(const char *name);
 
+/* Whether an encoder does not need the tensor: it is of the heads that it was trained with. */
+bool import_not_needed_to_embed(const char *name);
+
 #endif

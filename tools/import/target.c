@@ -60,6 +60,10 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'k': return im->latent.rank + im->latent.rot;
     case 'b': return im->n_head * (im->head_dim - im->latent.rot + im->latent.value);
     case 'o': return im->n_head * im->latent.value;
+    case 'y': return im->encoder.types;
+    case 'l': return im->encoder.labels;
+    case 'd': return im->encoder.dense[0];
+    case 'e': return im->encoder.dense[1];
     default: return im->n_ctx; /* 'P' */
     }
 }
@@ -84,7 +88,7 @@ struct safetensor *import_find_rule(const struct import *im, const char *prefix,
                                     unsigned index, char name[IMPORT_MOST_NAME],
                                     const unsigned char **data)
 {
-    bool head = rule->how & IMPORT_HEAD;
+    bool head = rule->how & IMPORT_HEAD, bare = head || rule->how & IMPORT_BARE;
     struct safetensor *t = NULL;
     if (rule->how & IMPORT_LERPS)
         index = (unsigned char)IMPORT_LERP_NAMES[index];
@@ -93,7 +97,7 @@ struct safetensor *import_find_rule(const struct import *im, const char *prefix,
     if (head)
         t = import_find_name(im, "language_model.", rule->from, layer, index, name, data);
     if (!t)
-        t = import_find_name(im, head ? "" : prefix, rule->from, layer, index, name, data);
+        t = import_find_name(im, bare ? "" : prefix, rule->from, layer, index, name, data);
     return t;
 }
 
@@ -145,7 +149,7 @@ static uint64_t source_row(const struct import *im, const struct import_target *
     }
     if (import_moves_rows(im, t->rule))
         return head * e + x % 2 * (e / 2) + x / 2;
-    return r;
+    return t->rule->how & IMPORT_SKIPPED ? r + im->encoder.skipped : r;
 }
 
 /* s of IMPORT_TERNARY: the mean magnitude (Ma et al. 2024, arXiv 2402.17764, eq. 3), summed row by

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch.h"
 #include "config.h"
 #include "rope.h"
 
@@ -73,6 +74,15 @@ static const char no_effect[] =
     "_sliding_window_pattern mrope_interleaved normalization_function norm_type "
     "mlp_type position_embedding_type is_decoder pruned_heads ";
 
+/* The same, of encoders. */
+static const char encoder_no_effect[] =
+    " classifier_pooling classifier_bias classifier_activation decoder_bias reference_compile "
+    "deterministic_flash_attn sparse_prediction sparse_pred_ignore_index repad_logits_with_grad "
+    "emb_pooler dense_seq_output fused_bias_fc fused_dropout_add_ln use_xentropy "
+    "pad_vocab_size_multiple rotary_emb_scale_base tie_weights_ seq_classif_dropout qa_dropout "
+    "dropout sinusoidal_pos_embds output_past gradient_checkpointing sentence_transformers "
+    "layer_norm_eps norm_eps clf_pooling ";
+
 /* The same, of models that are mostly Mamba-2. */
 static const char mamba_no_effect[] =
     " expand chunk_size time_step_rank residual_in_fp32 rescale_prenorm_residual use_conv_bias "
@@ -91,6 +101,17 @@ static const struct {
     enum { MUST_BE_FALSE, MUST_BE_TRUE, MUST_BE_ONE, MUST_BE_ZERO, MUST_BE_FULL } value;
 } usual[] = {
     {"is_causal", MUST_BE_TRUE},
+    {"causal", MUST_BE_FALSE},
+    {"prenorm", MUST_BE_FALSE},
+    {"parallel_block", MUST_BE_FALSE},
+    {"parallel_block_tied_norm", MUST_BE_FALSE},
+    {"use_rms_norm", MUST_BE_FALSE},
+    {"qkv_proj_bias", MUST_BE_FALSE},
+    {"mlp_fc1_bias", MUST_BE_FALSE},
+    {"mlp_fc2_bias", MUST_BE_FALSE},
+    {"norm_bias", MUST_BE_FALSE},
+    {"rotary_emb_interleaved", MUST_BE_FALSE},
+    {"rotary_emb_fraction", MUST_BE_ONE},
     {"scale_attn_weights", MUST_BE_TRUE},
     {"scale_attn_by_inverse_layer_idx", MUST_BE_FALSE},
     {"use_sliding_window", MUST_BE_FALSE},
@@ -222,7 +243,7 @@ void import_refuse_unread(struct import *im, const struct import_opts *o)
         if (json_is_null(v) || is_empty(v) || json_object_get(im->seen, name) ||
             import_ignores(im, name) || is_listed(no_effect, name) ||
             is_listed(mamba_no_effect, name) || is_listed(fla_no_effect, name) ||
-            is_usual(name, v))
+            (im->arch->encoder && is_listed(encoder_no_effect, name)) || is_usual(name, v))
             continue;
         if (strcmp(name, "sliding_window") == 0) { /* Mistral 7B v0.1, as in llama.cpp */
             if (has_short_window(im, v))

@@ -29,6 +29,8 @@ static void check_shape(struct import *im, const struct safetensor *t,
         uint64_t have = t->ne[n - 1 - i], want = import_dimension(im, letter);
         if (i + (turned ? 1 : 2) == n && rule->how & (IMPORT_GATE | IMPORT_UP))
             want *= 2;
+        if (i == 0 && rule->how & IMPORT_SKIPPED)
+            want += im->encoder.skipped;
         if (i == 0 && rule->how & IMPORT_QKVZ)
             want = import_dimension(im, 'C') + import_dimension(im, 'Z');
         fits = have == want || (letter == 'V' && have > want) ||
@@ -55,7 +57,8 @@ static bool stays_f32(const struct import_target *t)
            import_ends(t->name, "shortconv.conv.weight") ||
            import_ends(t->name, "ssm_conv1d.weight") ||
            t->rule->how & (IMPORT_COLUMN | IMPORT_LERPS) ||
-           strcmp(t->name, "position_embd.weight") == 0;
+           strcmp(t->name, "position_embd.weight") == 0 ||
+           strcmp(t->name, "token_types.weight") == 0;
 }
 
 /* The type that is asked for, or else the folder's. */
@@ -305,15 +308,17 @@ static bool has_tensor(const struct import *im, const struct import_tensor *rule
              (rule->how & IMPORT_MIXED && (!mixed || !ff)) ||
              (rule->how & IMPORT_SHARED && !im->n_ff_shared) ||
              (rule->how & IMPORT_OWN_V && im->layers.keys_are_values) ||
-             (rule->how & IMPORT_EMBEDDED && !im->layers.n_embed));
+             (rule->how & IMPORT_EMBEDDED && !im->layers.n_embed) ||
+             (rule->how & IMPORT_RANKING && !im->encoder.labels));
 }
 
+/* NULL: it has none. */
 static const struct import_tensor *head_rule(const struct import *im)
 {
     const struct import_tensor *rule = im->arch->tensors[0];
-    while (!(rule->how & IMPORT_HEAD))
+    while (rule->from && !(rule->how & IMPORT_HEAD))
         rule++;
-    return rule;
+    return rule->from ? rule : NULL;
 }
 
 /* The tensor of a rule. A tied model may have its embedding under the name of the head alone. */
@@ -323,9 +328,10 @@ static struct safetensor *find_tensor(const struct import *im, const struct impo
 {
     char other[IMPORT_MOST_NAME];
     struct safetensor *t = import_find_rule(im, w->prefix, rule, layer, 0, name, data);
-    if (t || rule != im->arch->tensors[0] || !w->tied)
+    const struct import_tensor *head = head_rule(im);
+    if (t || rule != im->arch->tensors[0] || !w->tied || !head)
         return t;
-    t = import_find_rule(im, w->prefix, head_rule(im), layer, 0, other, data);
+    t = import_find_rule(im, w->prefix, head, layer, 0, other, data);
     if (t)
         strcpy(name, other);
     return t;
@@ -405,7 +411,8 @@ void import_weights_begin(struct import *im, struct import_weights *w)
 {
     static const char *const prefixes[] = {
         "model.",       "model.language_model.", "language_model.model.",
-        "transformer.", "gpt_neox.",             "backbone.", ""};
+        "transformer.", "gpt_neox.",             "backbone.",
+        "bert.",        "roberta.",              "distilbert.", ""};
     const struct import_tensor *embedding = im->arch->tensors[0];
     char name[IMPORT_MOST_NAME];
     const unsigned char *data;
@@ -539,7 +546,7 @@ static bool not_needed(const void *user, const char *name)
 {
     const struct import *im = user;
     unsigned layer;
-    return import_not_needed(name) ||
+    return import_not_needed(name) || (im->arch->encoder && import_not_needed_to_embed(name)) ||
            (json_number_value(import_find(im, "num_nextn_predict_layers")) > 0 &&
             sscanf(name, "model.layers.%u.", &layer) == 1 && layer >= im->n_layer);
 }

@@ -63,6 +63,12 @@ struct import {
         uint64_t decay, rate, value, gate; /* of RWKV-7: ranks, as in struct tft_rwkv_shape */
     } rwkv;
     uint64_t n_streams; /* of AltUp; 0: none */
+    struct {
+        uint64_t types;    /* of tokens; 0: none */
+        uint64_t skipped;  /* the folder's first positions, which no token has */
+        uint64_t labels;   /* scores of a reranker; 0: it is none */
+        uint64_t dense[2]; /* rows of the matrices after pooling; 0: there is none */
+    } encoder;
     struct import_multipliers by;
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
     uint32_t *ffs;      /* [n_layer], 0: no feed-forward; NULL: n_ff in all of them */
