@@ -65,9 +65,8 @@ enum {
                                their number */
     IMPORT_FLAT = 1 << 28,  /* rows become one vector */
     IMPORT_PADDED = 1 << 26,   /* rows that the folder's tensor lacks at its end are its first */
-    IMPORT_BARE = 1 << 27,     /* its name has no prefix */
-    IMPORT_SKIPPED = 1 << 28,  /* the first rows of the folder's tensor are left out */
     IMPORT_RANKING = 1 << 29,  /* models with a classifier, for pairs of texts */
+    IMPORT_BARE = 1 << 30,     /* its name has no prefix */
 };
 
 /*
@@ -76,7 +75,7 @@ enum {
  *      Q K         H E, G E: the rows of queries, of keys or values
  *      A           Q + 2 K
  *      2           2 F
- *      P           positions: n_ctx
+ *      P           positions: n_ctx, after those of the folder that no token has
  *      X M S 4     n_expert, n_ff_expert, n_ff_shared, n_latent or D
  *      3 T L       3 D, 2 D, n_taps
  *      R           2 Q: for each head, the rows of queries, then the rows of a gate

@@ -31,7 +31,7 @@ const struct import_tensor list_bert_outside[] = {
 };
 
 const struct import_tensor list_positions[] = {
-    {"embeddings.position_embeddings.weight", "position_embd.weight", "PD", IMPORT_SKIPPED},
+    {"embeddings.position_embeddings.weight", "position_embd.weight", "PD", 0},
     {0},
 };
 

@@ -149,7 +149,7 @@ static uint64_t source_row(const struct import *im, const struct import_target *
     }
     if (import_moves_rows(im, t->rule))
         return head * e + x % 2 * (e / 2) + x / 2;
-    return t->rule->how & IMPORT_SKIPPED ? r + im->encoder.skipped : r;
+    return t->rule->shape[0] == 'P' ? r + im->encoder.skipped : r;
 }
 
 /* s of IMPORT_TERNARY: the mean magnitude (Ma et al. 2024, arXiv 2402.17764, eq. 3), summed row by

@@ -29,7 +29,7 @@ static void check_shape(struct import *im, const struct safetensor *t,
         uint64_t have = t->ne[n - 1 - i], want = import_dimension(im, letter);
         if (i + (turned ? 1 : 2) == n && rule->how & (IMPORT_GATE | IMPORT_UP))
             want *= 2;
-        if (i == 0 && rule->how & IMPORT_SKIPPED)
+        if (letter == 'P')
             want += im->encoder.skipped;
         if (i == 0 && rule->how & IMPORT_QKVZ)
             want = import_dimension(im, 'C') + import_dimension(im, 'Z');
