@@ -135,6 +135,23 @@ static enum choice add_parts(const struct pull_files *all, const struct pull_fil
     return result;
 }
 
+/* Whether a path is of a module of sentence-transformers, such as 1_Pooling/config.json. */
+static bool is_of_module(const char *path)
+{
+    size_t n = strspn(path, "0123456789");
+    const char *slash = strchr(path, '/');
+    return n && path[n] == '_' && slash &&
+           (strcmp(slash, "/config.json") == 0 || strcmp(slash, "/model.safetensors") == 0);
+}
+
+static bool add_modules(const struct pull_files *all, struct pull_files *some)
+{
+    for (size_t i = 0; i < all->n && pull_files_find(all, "modules.json"); i++)
+        if (is_of_module(all->p[i].path) && !pull_files_add(some, &all->p[i]))
+            return false;
+    return true;
+}
+
 static enum choice add_folder(const struct pull_files *all, struct pull_files *some)
 {
     static const char *const names[] = {
@@ -150,6 +167,8 @@ static enum choice add_folder(const struct pull_files *all, struct pull_files *s
         "vocab.json",
         "merges.txt",
         "model.safetensors.index.json",
+        "modules.json",
+        "config_sentence_transformers.json",
     };
     bool indexed = pull_files_find(all, index_name) != NULL;
     const struct pull_file *whole = pull_files_find(all, "model.safetensors");
@@ -160,7 +179,7 @@ static enum choice add_folder(const struct pull_files *all, struct pull_files *s
         if (f && !pull_files_add(some, f))
             return CHOICE_MEMORY;
     }
-    if (!indexed && !pull_files_add(some, whole))
+    if (!add_modules(all, some) || (!indexed && !pull_files_add(some, whole)))
         return CHOICE_MEMORY;
     return CHOICE_FOLDER;
 }

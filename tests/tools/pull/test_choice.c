@@ -78,6 +78,13 @@ static void folders(void **state)
           "config.json tokenizer.json model.safetensors");
     check("model-00001-of-00002.safetensors model.safetensors.index.json config.json", "",
           CHOICE_FOLDER, "config.json model.safetensors.index.json");
+    check("1_Pooling/config.json 2_Dense/model.safetensors onnx/config.json 2_Dense/config.json "
+          "1_Pooling/a/config.json _x/config.json config.json model.safetensors modules.json",
+          "", CHOICE_FOLDER,
+          "config.json modules.json 1_Pooling/config.json 2_Dense/model.safetensors "
+          "2_Dense/config.json model.safetensors");
+    check("1_Pooling/config.json config.json model.safetensors", "", CHOICE_FOLDER,
+          "config.json model.safetensors");
     check("model.safetensors", "", CHOICE_NONE, "");
     check("config.json", "", CHOICE_NONE, "");
     check("config.json model.safetensors a.gguf", "", CHOICE_GGUF, "a.gguf");
