@@ -168,6 +168,8 @@ const (
 	// AddBOS begins with BOS, if the vocabulary asks for one and the model's prefix does not
 	// include it.
 	AddBOS Flags = C.TFT_ADD_BOS
+	// AddEOS ends with EOS, or [SEP] of BERT, if the model wants it after a text to embed.
+	AddEOS Flags = C.TFT_ADD_EOS
 	// Continue: the text continues another one.
 	Continue Flags = C.TFT_CONTINUE
 	// ParseSpecial turns names such as <|im_end|> into special tokens. Not for text that a user

@@ -75,6 +75,12 @@ class Tokenize(Case):
         bare = self.tuffet("tokenize", toy, "-p", "hello")
         self.assertEqual(self.tuffet("tokenize", toy, "--eos", "-p", "hello"), bare)
         self.assertIn("no token between", self.fails("tokenize", toy, "-phello", "--pair", "a"))
+        toy = self.toy(adds_eos=1)
+        self.assertEqual(self.tuffet("tokenize", toy, "--eos", "-p", "hello"), bare[:-1] + b" 2\n")
+        pair = self.tuffet("tokenize", toy, "-phello", "--pair", "hello")
+        self.assertEqual(pair, b"1 " + (bare[:-1] + b" 2 ") + bare[:-1] + b" 2\n")
+        self.assertEqual(set(self.json("tokenize", toy, "-phello", "--pair", "hello")["types"]),
+                         {0})
         self.assertIn("--pair", self.fails("tokenize", toy, "--decode", "-p1", "--pair", "a",
                                            status=2))
         self.assertIn("--eos", self.fails("tokenize", toy, "--decode", "-p1", "--eos", status=2))

@@ -119,6 +119,14 @@ class Models(Case):
                          [b"<fim_prefix>", b"<fim_suffix>", b"<fim_middle>"])
         self.assertIn(model.eos, model.tokenize("a</s>", special=True))
         self.assertNotIn(model.eos, model.tokenize("a</s>"))
+        self.assertEqual(model.tokenize(PROMPT, eos=True), ids)  # the model does not want it
+        with self.assertRaises(tuffet.Unsupported):
+            model.tokenize_pair(PROMPT, "a")
+        other = self.model(self.toy("adds_eos", "adds_eos=1"))
+        self.assertEqual(other.tokenize(PROMPT, eos=True), [*other.tokenize(PROMPT), other.eos])
+        first, second = other.tokenize(PROMPT, eos=True), other.tokenize("é" * 50, bos=False)
+        self.assertEqual(other.tokenize_pair(PROMPT, "é" * 50),
+                         ([*first, *second, other.eos], [0] * (len(first) + len(second) + 1)))
         self.assertTrue(model.ends(model.eos))
         self.assertEqual(model.token_bytes(model.eos, special=True), b"</s>")
         self.assertEqual(model.token_bytes(model.eos), b"")

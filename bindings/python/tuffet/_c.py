@@ -15,7 +15,7 @@ from typing import Any
 # enum tft_status
 (OK, ERR_ARG, ERR_NOMEM, ERR_IO, ERR_FORMAT, ERR_UNSUPPORTED, ERR_FULL, ERR_DEVICE, ERR_NUMBERS,
  ERR_CANCELLED) = range(10)
-ADD_BOS, PARSE_SPECIAL, CONTINUE = 1, 2, 4
+ADD_BOS, PARSE_SPECIAL, CONTINUE, ADD_EOS = 1, 2, 4, 8
 (POOLING_NONE, POOLING_MEAN, POOLING_LAST, POOLING_OTHER, POOLING_CLS, POOLING_RANK,
  POOLING_TOKENS) = range(7)
 TEXT_MAX = 4096
@@ -218,6 +218,8 @@ CORE = {
     "tft_model_chat_template": (c_char_p, c_void_p),
     "tft_model_tool_template": (c_char_p, c_void_p),
     "tft_tokenize": (c_int, c_void_p, c_char_p, c_size_t, c_uint, IDS, c_size_t, COUNT),
+    "tft_tokenize_pair": (c_int, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_uint, IDS,
+                          POINTER(c_uint8), c_size_t, COUNT),
     "tft_token_text": (c_void_p, c_void_p, c_int32, c_bool, COUNT),
     "tft_token_bos": (c_int32, c_void_p),
     "tft_token_eos": (c_int32, c_void_p),

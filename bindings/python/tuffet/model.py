@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import warnings
-from ctypes import byref, c_bool, c_int32, c_size_t, c_void_p
+from ctypes import byref, c_bool, c_int32, c_size_t, c_uint8, c_void_p
 from dataclasses import dataclass
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
                     Set, Tuple, Union)
@@ -226,12 +226,15 @@ class Model(Handle):
 
     # -- tokens
 
-    def tokenize(self, text: str, *, bos: bool = True, special: bool = False,
+    def tokenize(self, text: str, *, bos: bool = True, eos: bool = False, special: bool = False,
                  goes_on: bool = False) -> List[int]:
-        """bos: begin with BOS if the model was trained with it. special: names such as <|im_end|>
-        become special tokens; not for text that a user wrote. goes_on: the text continues another.
+        """bos: begin with BOS if the model was trained with it. eos: end with EOS, or BERT's [SEP],
+        if the model wants it after a text to embed (info.add_eos). special: names such as
+        <|im_end|> become special tokens; not for text that a user wrote. goes_on: the text
+        continues another.
         """
-        flags = bos * _c.ADD_BOS | special * _c.PARSE_SPECIAL | goes_on * _c.CONTINUE
+        flags = (bos * _c.ADD_BOS | eos * _c.ADD_EOS | special * _c.PARSE_SPECIAL
+                 | goes_on * _c.CONTINUE)
         data, n = text.encode("utf-8"), c_size_t()
         ids = (c_int32 * (len(data) + 8))()
         status = _c.lib.tft_tokenize(self._open, data, len(data), flags, ids, len(ids), byref(n))
@@ -241,6 +244,23 @@ class Model(Handle):
                                          byref(n))
         check(status)
         return ids[:n.value]
+
+    def tokenize_pair(self, first: str, second: str, *, special: bool = False
+                      ) -> Tuple[List[int], List[int]]:
+        """The tokens of two texts as one input, for a reranker, with the model's special tokens,
+        and the type of each token: 1 for the second text if the model has two types, else 0."""
+        a, b = first.encode("utf-8"), second.encode("utf-8")
+        n, cap = c_size_t(), 0
+        while True:
+            ids, types = (c_int32 * cap)(), (c_uint8 * cap)()
+            status = _c.lib.tft_tokenize_pair(self._open, a, len(a), b, len(b),
+                                              special * _c.PARSE_SPECIAL, ids, types, cap,
+                                              byref(n))
+            if status != _c.ERR_FULL or n.value <= cap:
+                break
+            cap = n.value
+        check(status)
+        return ids[:n.value], types[:n.value]
 
     def detokenize(self, tokens: Sequence[int], *, goes_on: bool = False) -> str:
         """The text of tokens; special tokens have none. goes_on: the tokens continue a text."""

@@ -81,6 +81,8 @@ pub struct ModelInfo {
 pub struct Tokenize {
     /// Begin with BOS, if the vocabulary asks for one and the model's prefix does not include it.
     pub add_bos: bool,
+    /// End with EOS, or `[SEP]` of BERT, if the model wants it after a text to embed.
+    pub add_eos: bool,
     /// The text continues another one.
     pub continues: bool,
     /// Turn names such as `<|im_end|>` into special tokens. Not for text that a user wrote.
@@ -151,6 +153,7 @@ impl Model {
     pub fn tokenize(&self, text: impl AsRef<[u8]>, how: Tokenize) -> Result<Vec<i32>> {
         let text = text.as_ref();
         let flags = if how.add_bos { sys::TFT_ADD_BOS } else { 0 }
+            | if how.add_eos { sys::TFT_ADD_EOS } else { 0 }
             | if how.continues { sys::TFT_CONTINUE } else { 0 }
             | if how.parse_special { sys::TFT_PARSE_SPECIAL } else { 0 };
         // enough for most texts; if there are more tokens, n says how many

@@ -8,6 +8,7 @@ pub const TFT_OK: tft_status = 0;
 pub const TFT_ERR_FULL: tft_status = 6;
 
 pub const TFT_ADD_BOS: c_uint = 1;
+pub const TFT_ADD_EOS: c_uint = 8;
 pub const TFT_PARSE_SPECIAL: c_uint = 2;
 pub const TFT_CONTINUE: c_uint = 4;
 pub const TFT_TEXT_MAX: usize = 4096;

@@ -15,7 +15,8 @@ fn open() -> Model {
 }
 
 const PROMPT: &str = "Once upon a time";
-const BOS: Tokenize = Tokenize { add_bos: true, continues: false, parse_special: false };
+const BOS: Tokenize =
+    Tokenize { add_bos: true, add_eos: false, continues: false, parse_special: false };
 
 fn generate(session: &mut tuffet::Session, sampler: &mut Sampler, n: usize) -> String {
     session.generate(PROMPT, n, sampler).unwrap().map(Result::unwrap).collect()
