@@ -26,8 +26,8 @@ struct import_folder {
 enum tft_status import_folder_open(struct import_folder *f, const char *path,
                                    struct tft_error *err);
 
-/* Adds a further file, below the folder: its one tensor, called `tensor` there, gets the name `name`,
-   which outlives f. */
+/* Adds a further file, below the folder: its one tensor, called `tensor` there, gets the name
+   `name`, which outlives f. */
 enum tft_status import_folder_add(struct import_folder *f, const char *file, const char *tensor,
                                   const char *name, struct tft_error *err);
 

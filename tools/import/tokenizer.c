@@ -213,7 +213,7 @@ static void read_special(struct import_vocabulary *v, const struct files *f)
     take(&v->cls, named(v, f, "cls_token"));
     take(&v->sep, named(v, f, "sep_token"));
     take(&v->mask, named(v, f, "mask_token"));
-    if (v->last >= 0 && v->last != v->eos) { /* the post-processor counts: generation ends at both */
+    if (v->last >= 0 && v->last != v->eos) { /* generation ends at both */
         end_at(v, v->eos);
         v->eot = v->eos;
         v->eos = v->last;

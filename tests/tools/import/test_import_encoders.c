@@ -440,7 +440,8 @@ static void eurobert(void **state)
 
 /* ---- modules */
 
-#define MODULE(name, path) "{\"path\":\"" path "\",\"type\":\"sentence_transformers.models." name "\"}"
+#define MODULE(name, path)                                                                         \
+    "{\"path\":\"" path "\",\"type\":\"sentence_transformers.models." name "\"}"
 #define MODULES(more) "[" MODULE("Transformer", "") "," MODULE("Pooling", "1_Pooling") more "]"
 #define DENSE(act)                                                                                 \
     "{\"in_features\":32,\"out_features\":48,\"bias\":false,\"activation_function\":"              \
@@ -537,7 +538,8 @@ static void poolings(void **state)
     write_tensors("2_Dense/model.safetensors", dense);
     make_modules(MODULES("," MODULE("Dense", "2_Dense")), good[0].config);
     refused("tensors other than \"linear.weight\"");
-    write_tensors("2_Dense/model.safetensors", (const struct part[]){{"linear.weight", 48, D}, {0}});
+    write_tensors("2_Dense/model.safetensors",
+                  (const struct part[]){{"linear.weight", 48, D}, {0}});
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
         make_modules(modules[i][0], good[0].config);
         refused(modules[i][1]);

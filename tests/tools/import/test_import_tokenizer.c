@@ -355,12 +355,12 @@ static void unigram(void **state)
 /* ---- WordPiece, ends and pairs */
 
 #define WORDPIECE(normalizer, model, more)                                                         \
-    "{\"normalizer\":{\"type\":\"BertNormalizer\"," normalizer "},\"pre_tokenizer\":{\"type\":"     \
-    "\"BertPreTokenizer\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\"," model       \
-    ",\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"##b\":4,\"##\":5,\"[x]\":6,"      \
-    "\"\xc3\xa9\":7,\"A\":8,\"#\":9}},\"added_tokens\":[{\"id\":0,\"content\":\"[UNK]\","        \
-    "\"special\":true},{\"id\":1,\"content\":\"[CLS]\",\"special\":true},{\"id\":2,\"content\":"   \
-    "\"[SEP]\",\"special\":true}]" more "}"
+    "{\"normalizer\":{\"type\":\"BertNormalizer\"," normalizer                                     \
+    "},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"type\":\"WordPiece\","       \
+    "\"unk_token\":\"[UNK]\"," model ",\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,"    \
+    "\"##b\":4,\"##\":5,\"[x]\":6,\"\xc3\xa9\":7,\"A\":8,\"#\":9}},\"added_tokens\":[{\"id\":0,"   \
+    "\"content\":\"[UNK]\",\"special\":true},{\"id\":1,\"content\":\"[CLS]\",\"special\":true},{"  \
+    "\"id\":2,\"content\":\"[SEP]\",\"special\":true}]" more "}"
 #define SPECIAL(name) "{\"SpecialToken\":{\"id\":\"" name "\",\"type_id\":0}}"
 #define THE_TEXT(name) "{\"Sequence\":{\"id\":\"" name "\",\"type_id\":0}}"
 #define TEMPLATE(first, last, between)                                                             \
