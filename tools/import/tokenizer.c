@@ -411,8 +411,8 @@ static void put_special(struct import_vocabulary *v)
     put_id(w, "tokenizer.ggml.eom_token_id", v->eom);
     put_id(w, "tokenizer.ggml.unknown_token_id", v->unknown);
     put_id(w, "tokenizer.ggml.padding_token_id", v->pad);
-    put_id(w, "tokenizer.ggml.cls_token_id", v->of_bert && v->bos >= 0 ? v->bos : v->cls);
-    put_id(w, "tokenizer.ggml.seperator_token_id", v->of_bert && v->last >= 0 ? v->last : v->sep);
+    put_id(w, "tokenizer.ggml.cls_token_id", v->cls >= 0 || !v->of_bert ? v->cls : v->bos);
+    put_id(w, "tokenizer.ggml.seperator_token_id", v->sep >= 0 || !v->of_bert ? v->sep : v->last);
     put_id(w, "tokenizer.ggml.mask_token_id", v->mask);
     bool by_default = !strcmp(v->model, "llama") || v->of_bert;
     if (v->add_bos >= 0 || !by_default)
