@@ -44,9 +44,8 @@ static uint32_t lower(uint32_t c)
    U+2B920 there. */
 static bool is_chinese(uint32_t c)
 {
-    static const uint32_t ranges[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},
-                                         {0xf900, 0xfaff},   {0x20000, 0x2a6df},
-                                         {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f},
+    static const uint32_t ranges[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},
+                                         {0x20000, 0x2a6df}, {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f},
                                          {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (c >= ranges[i][0] && c <= ranges[i][1])

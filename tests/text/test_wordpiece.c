@@ -43,10 +43,7 @@ static struct values *with_ids(const struct vocab *v)
     return &values;
 }
 
-static struct tft_tokenizer *open_bert(const struct vocab *v)
-{
-    return open_values(with_ids(v));
-}
+static struct tft_tokenizer *open_bert(const struct vocab *v) { return open_values(with_ids(v)); }
 
 static void the_longest_piece_comes_first(void **state)
 {
@@ -84,14 +81,26 @@ static void words_are_cut_at_spaces_and_punctuation(void **state)
     (void)state;
     struct vocab v = start();
     add(&v, LOW "a " LOW "b " LOW ". " LOW "' " LOW "$ " LOW "\xe2\x82\xac " LOW "\xe2\x80\x94 "
-            "\xe2\x82\xac b " LOW "\xe4\xbd\xa0 " LOW "\xe3\x81\x82");
+                "\xe2\x82\xac b " LOW "\xe4\xbd\xa0 " LOW "\xe3\x81\x82");
     struct tft_tokenizer *t = open_bert(&v);
-    encodes(t, " a\tb\r\n\xc2\xa0\xe3\x80\x80" "a  ", 0, " a| b| a");
+    encodes(t,
+            " a\tb\r\n\xc2\xa0\xe3\x80\x80"
+            "a  ",
+            0, " a| b| a");
     encodes(t, "a.b'..", 0, " a| .| b| '| .| .");
-    encodes(t, "a$b", 0, " a| $| b");                    /* a symbol of ASCII */
-    encodes(t, "a\xe2\x82\xac" "b", 0, " a|\xe2\x82\xac|b"); /* another symbol does not cut */
-    encodes(t, "a\xe2\x80\x94" "b", 0, " a| \xe2\x80\x94| b");
-    encodes(t, "a\xe4\xbd\xa0\xe4\xbd\xa0" "b", 0, " a| \xe4\xbd\xa0| \xe4\xbd\xa0| b");
+    encodes(t, "a$b", 0, " a| $| b"); /* a symbol of ASCII */
+    encodes(t,
+            "a\xe2\x82\xac"
+            "b",
+            0, " a|\xe2\x82\xac|b"); /* another symbol does not cut */
+    encodes(t,
+            "a\xe2\x80\x94"
+            "b",
+            0, " a| \xe2\x80\x94| b");
+    encodes(t,
+            "a\xe4\xbd\xa0\xe4\xbd\xa0"
+            "b",
+            0, " a| \xe4\xbd\xa0| \xe4\xbd\xa0| b");
     encodes(t, "\xe3\x81\x82\xe3\x81\x82", 0, "[UNK]"); /* kana are letters of a word */
     encodes(t, "", 0, "");
     encodes(t, " \t", 0, "");
@@ -106,12 +115,30 @@ static void text_is_cleaned(void **state)
     struct tft_tokenizer *t = open_bert(&v);
     int32_t ids[MAX_IDS];
     assert_int_equal(encode(t, "a\0b", 3, 0, ids), 1);
-    encodes(t, "a\x01" "b", 0, " ab");
-    encodes(t, "a\x0b" "b", 0, " ab");             /* dropped, and no space */
-    encodes(t, "a\xc2\x85" "b", 0, " ab");
-    encodes(t, "a\xc2\xad\xe2\x80\x8d" "b", 0, " ab"); /* soft hyphen, zero-width joiner */
-    encodes(t, "a\xef\xbf\xbd\xff\xe2\x82" "b", 0, " ab");
-    encodes(t, "a\xe2\x80\xa8" "b", 0, " a| b"); /* U+2028 */
+    encodes(t,
+            "a\x01"
+            "b",
+            0, " ab");
+    encodes(t,
+            "a\x0b"
+            "b",
+            0, " ab"); /* dropped, and no space */
+    encodes(t,
+            "a\xc2\x85"
+            "b",
+            0, " ab");
+    encodes(t,
+            "a\xc2\xad\xe2\x80\x8d"
+            "b",
+            0, " ab"); /* soft hyphen, zero-width joiner */
+    encodes(t,
+            "a\xef\xbf\xbd\xff\xe2\x82"
+            "b",
+            0, " ab");
+    encodes(t,
+            "a\xe2\x80\xa8"
+            "b",
+            0, " a| b"); /* U+2028 */
     tft_tokenizer_close(t);
 }
 
@@ -122,8 +149,8 @@ static void case_and_accents(void **state)
 {
     (void)state;
     struct vocab v = start();
-    add(&v, LOW "ab " LOW "Ab " LOW "e " LOW "\xc3\xa9 " LOW "\xcf\x83 " LOW "\xce\xa3 "
-            LOW "i " LOW "I " LOW "i\xcc\x87 " LOW "\xc4\xb0");
+    add(&v, LOW "ab " LOW "Ab " LOW "e " LOW "\xc3\xa9 " LOW "\xcf\x83 " LOW "\xce\xa3 " LOW
+                "i " LOW "I " LOW "i\xcc\x87 " LOW "\xc4\xb0");
     struct tft_tokenizer *t = open_bert(&v);
     encodes(t, CASES, 0, " ab| e| \xcf\x83| i");
     tft_tokenizer_close(t);
@@ -151,12 +178,11 @@ static void marks_are_sorted(void **state)
 {
     (void)state;
     struct vocab v = start();
-    add(&v, LOW "a\xf0\x9d\x85\xa5\xe3\x80\xae " LOW "a\xe3\x80\xae\xf0\x9d\x85\xa5 "
-            LOW "\xe1\x84\x80\xe1\x85\xa1");
+    add(&v, LOW "a\xf0\x9d\x85\xa5\xe3\x80\xae " LOW "a\xe3\x80\xae\xf0\x9d\x85\xa5 " LOW
+                "\xe1\x84\x80\xe1\x85\xa1");
     struct tft_tokenizer *t = open_bert(&v);
     encodes(t, "a\xe3\x80\xae\xf0\x9d\x85\xa5", 0, " a\xf0\x9d\x85\xa5\xe3\x80\xae");
-    encodes(t, "a\xe3\x80\xae\xe0\xa4\xba\xf0\x9d\x85\xa5", 0,
-            " a\xe3\x80\xae\xf0\x9d\x85\xa5");
+    encodes(t, "a\xe3\x80\xae\xe0\xa4\xba\xf0\x9d\x85\xa5", 0, " a\xe3\x80\xae\xf0\x9d\x85\xa5");
     encodes(t, "\xea\xb0\x80", 0, " \xe1\x84\x80\xe1\x85\xa1"); /* Hangul becomes its letters */
     tft_tokenizer_close(t);
 }

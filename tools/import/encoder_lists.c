@@ -4,17 +4,23 @@
 #include "lists.h"
 
 #define BOTH(from, to, matrix, vector)                                                             \
-    {from ".weight", to ".weight", matrix, 0}, {from ".bias", to ".bias", vector, 0}
+    {from ".weight", to ".weight", matrix, 0}, { from ".bias", to ".bias", vector, 0 }
 /* Older folders call the gain of a norm gamma, and its bias beta. */
 #define NORM(from, to)                                                                             \
     {from ".weight|" from ".gamma", to ".weight", "D", 0},                                         \
-        {from ".bias|" from ".beta", to ".bias", "D", 0}
+    {                                                                                              \
+        from ".bias|" from ".beta", to ".bias", "D", 0                                             \
+    }
 #define HEAD(from, to, matrix, vector)                                                             \
     {from ".weight", to ".weight", matrix, IMPORT_RANKING},                                        \
-        {from ".bias", to ".bias", vector, IMPORT_RANKING | IMPORT_MAY_MISS}
+    {                                                                                              \
+        from ".bias", to ".bias", vector, IMPORT_RANKING | IMPORT_MAY_MISS                         \
+    }
 #define BARE_HEAD(from, to, matrix, vector)                                                        \
     {from ".weight", to ".weight", matrix, IMPORT_RANKING | IMPORT_BARE},                          \
-        {from ".bias", to ".bias", vector, IMPORT_RANKING | IMPORT_BARE | IMPORT_MAY_MISS}
+    {                                                                                              \
+        from ".bias", to ".bias", vector, IMPORT_RANKING | IMPORT_BARE | IMPORT_MAY_MISS           \
+    }
 
 /* Modules after pooling, by the names that modules.c gives them. */
 const struct import_tensor list_dense[] = {

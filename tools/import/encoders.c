@@ -114,8 +114,8 @@ static void put_labels(struct import *im)
 /* "gelu" is erf in transformers, and the other names are tanh's. */
 static void put_gelu(struct import *im)
 {
-    const char *act = json_string_value(import_find(
-                   im, "hidden_activation|hidden_act|activation_function|activation")),
+    const char *act = json_string_value(
+                   import_find(im, "hidden_activation|hidden_act|activation_function|activation")),
                *form = !act || strcmp(act, "gelu") == 0 ? "erf" : "tanh";
     if (!act || strncmp(act, "gelu", 4) == 0)
         tft_gguf_put_str(im->gguf, TFT_KEY_GELU, (struct tft_str){form, strlen(form)});

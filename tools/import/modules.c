@@ -58,9 +58,9 @@ static enum tft_status check_dense(const struct import_folder *f, const char *mo
                               "supported",
                               f->path, module, act);
     if (status == TFT_OK && !act)
-        status = import_error(err, TFT_ERR_FORMAT,
-                              "%s/%s/config.json: there is no \"activation_function\"", f->path,
-                              module);
+        status =
+            import_error(err, TFT_ERR_FORMAT,
+                         "%s/%s/config.json: there is no \"activation_function\"", f->path, module);
     json_decref(config);
     return status;
 }
@@ -221,8 +221,7 @@ static void put_prompts(struct import *im, const json_t *config)
     if (n)
         tft_gguf_put_strs(im->gguf, "tuffet.prompts", names, n);
     if (n && usual)
-        tft_gguf_put_str(im->gguf, "tuffet.default_prompt",
-                         (struct tft_str){usual, strlen(usual)});
+        tft_gguf_put_str(im->gguf, "tuffet.default_prompt", (struct tft_str){usual, strlen(usual)});
     free(names);
 }
 

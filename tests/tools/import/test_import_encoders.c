@@ -38,11 +38,19 @@ static int make_folder(void **state)
 
 static int empty_folder(void **state)
 {
-    static const char *const names[] = {
-        "config.json",   "model.safetensors",   "modules.json",
-        "i.gguf",        "1_Pooling/config.json", "config_sentence_transformers.json",
-        "2_Dense/config.json", "2_Dense/model.safetensors", "3_Dense/config.json",
-        "3_Dense/model.safetensors", "1_Pooling", "2_Dense", "3_Dense"};
+    static const char *const names[] = {"config.json",
+                                        "model.safetensors",
+                                        "modules.json",
+                                        "i.gguf",
+                                        "1_Pooling/config.json",
+                                        "config_sentence_transformers.json",
+                                        "2_Dense/config.json",
+                                        "2_Dense/model.safetensors",
+                                        "3_Dense/config.json",
+                                        "3_Dense/model.safetensors",
+                                        "1_Pooling",
+                                        "2_Dense",
+                                        "3_Dense"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         remove(in_folder(names[i]));
@@ -80,10 +88,10 @@ static void describe(struct writer *w, const char *name, const struct part *p)
     char shape[32];
     size_t bytes = sizeof(float) * p->rows * (p->cols ? p->cols : 1);
     snprintf(shape, sizeof shape, p->cols ? "%u,%u" : "%u", p->rows, p->cols);
-    w->n_head += (size_t)snprintf(
-        w->head + w->n_head, sizeof w->head - w->n_head,
-        "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
-        w->n ? "," : "{", name, shape, w->bytes, w->bytes + bytes);
+    w->n_head +=
+        (size_t)snprintf(w->head + w->n_head, sizeof w->head - w->n_head,
+                         "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                         w->n ? "," : "{", name, shape, w->bytes, w->bytes + bytes);
     assert_true(w->n_head < sizeof w->head - 2);
     w->bytes += bytes;
     w->n++;
@@ -175,8 +183,10 @@ static void refused(const char *what)
 #define CONFIG(classes, more)                                                                      \
     "{\"architectures\":[\"" classes "\"],\"hidden_size\":32,\"num_attention_heads\":2,"           \
     "\"num_hidden_layers\":2,\"intermediate_size\":64,\"vocab_size\":20," more "}"
-#define LINEAR(name, rows, cols) {name ".weight", rows, cols}, {name ".bias", rows, 0}
-#define NORM(name) {name ".weight", D, 0}, {name ".bias", D, 0}
+#define LINEAR(name, rows, cols)                                                                   \
+    {name ".weight", rows, cols}, { name ".bias", rows, 0 }
+#define NORM(name)                                                                                 \
+    {name ".weight", D, 0}, { name ".bias", D, 0 }
 #define EMBEDDINGS(p, types)                                                                       \
     {p "embeddings.word_embeddings.weight", VOCAB, D},                                             \
         {p "embeddings.token_type_embeddings.weight", types, D}, NORM(p "embeddings.LayerNorm")
@@ -187,9 +197,10 @@ static void refused(const char *what)
         LINEAR(p "encoder.layer.%u.attention.output.dense", D, D),                                 \
         NORM(p "encoder.layer.%u.attention.output.LayerNorm")
 #define BERT(p, types, positions)                                                                  \
-    EMBEDDINGS(p, types), {p "embeddings.position_embeddings.weight", positions, D},               \
-        ATTENTION(p), LINEAR(p "encoder.layer.%u.intermediate.dense", F, D),                       \
-        LINEAR(p "encoder.layer.%u.output.dense", D, F), NORM(p "encoder.layer.%u.output.LayerNorm")
+    EMBEDDINGS(p, types), {p "embeddings.position_embeddings.weight", positions, D}, ATTENTION(p), \
+        LINEAR(p "encoder.layer.%u.intermediate.dense", F, D),                                     \
+        LINEAR(p "encoder.layer.%u.output.dense", D, F),                                           \
+        NORM(p "encoder.layer.%u.output.LayerNorm")
 
 static const struct part bert_parts[] = {BERT("", 2, CTX), LINEAR("pooler.dense", D, D), {0}};
 static const char bert_config[] =
@@ -231,8 +242,8 @@ static void bert(void **state)
 
 static void bert_that_ranks(void **state)
 {
-    static const struct part parts[] = {BERT("bert.", 2, CTX), LINEAR("bert.pooler.dense", D, D),
-                                        LINEAR("classifier", 3, D), {0}};
+    static const struct part parts[] = {
+        BERT("bert.", 2, CTX), LINEAR("bert.pooler.dense", D, D), LINEAR("classifier", 3, D), {0}};
     (void)state;
     write_tensors("model.safetensors", parts);
     write_text("config.json",
@@ -256,7 +267,8 @@ static void roberta(void **state)
 {
     static const struct part parts[] = {BERT("roberta.", 1, CTX + 2),
                                         LINEAR("classifier.dense", D, D),
-                                        LINEAR("classifier.out_proj", 1, D), {0}};
+                                        LINEAR("classifier.out_proj", 1, D),
+                                        {0}};
     (void)state;
     write_tensors("model.safetensors", parts);
     write_text("config.json", CONFIG("XLMRobertaForSequenceClassification",
@@ -345,7 +357,8 @@ static void nomic_bert(void **state)
 
 static void jina_bert(void **state)
 {
-    static const struct part parts[] = {EMBEDDINGS("", 2), ATTENTION(""),
+    static const struct part parts[] = {EMBEDDINGS("", 2),
+                                        ATTENTION(""),
                                         {"encoder.layer.%u.mlp.gated_layers.weight", 2 * F, D},
                                         LINEAR("encoder.layer.%u.mlp.wo", D, F),
                                         NORM("encoder.layer.%u.mlp.layernorm"),
@@ -354,7 +367,8 @@ static void jina_bert(void **state)
     (void)state;
     write_tensors("model.safetensors", parts);
 #define JINA(ffn)                                                                                  \
-    CONFIG("JinaBertForMaskedLM", "\"max_position_embeddings\":8192,\"hidden_act\":\"gelu\","      \
+    CONFIG("JinaBertForMaskedLM",                                                                  \
+           "\"max_position_embeddings\":8192,\"hidden_act\":\"gelu\","                             \
            "\"position_embedding_type\":\"alibi\",\"feed_forward_type\":\"" ffn "\"")
     write_text("config.json", JINA("geglu"));
     const struct tft_source *s = imported();
@@ -385,9 +399,9 @@ static void modern_bert(void **state)
 #undef L
 #define MODERN(class_name, more)                                                                   \
     CONFIG(class_name, "\"max_position_embeddings\":8192,\"hidden_activation\":\"gelu\","          \
-           "\"norm_eps\":1e-5,\"norm_bias\":false,\"local_attention\":128,"                        \
-           "\"global_attn_every_n_layers\":3,\"global_rope_theta\":160000.0,"                      \
-           "\"local_rope_theta\":10000.0,\"classifier_pooling\":" more)
+                       "\"norm_eps\":1e-5,\"norm_bias\":false,\"local_attention\":128,"            \
+                       "\"global_attn_every_n_layers\":3,\"global_rope_theta\":160000.0,"          \
+                       "\"local_rope_theta\":10000.0,\"classifier_pooling\":" more)
     (void)state;
     write_tensors("model.safetensors", parts);
     write_text("config.json", MODERN("ModernBertForSequenceClassification", "\"mean\""));
@@ -419,7 +433,10 @@ static void modern_bert(void **state)
         {p "layers.%u.self_attn.k_proj.weight", D / 2, D},                                         \
         {p "layers.%u.self_attn.v_proj.weight", D / 2, D},                                         \
         {p "layers.%u.self_attn.o_proj.weight", D, D}, {p "layers.%u.mlp.gate_proj.weight", F, D}, \
-        {p "layers.%u.mlp.up_proj.weight", F, D}, {p "layers.%u.mlp.down_proj.weight", D, F}
+        {p "layers.%u.mlp.up_proj.weight", F, D},                                                  \
+    {                                                                                              \
+        p "layers.%u.mlp.down_proj.weight", D, F                                                   \
+    }
 
 static void eurobert(void **state)
 {
@@ -467,7 +484,8 @@ static void gemma_embedding(void **state)
     (void)state;
     write_tensors("model.safetensors", parts);
 #define GEMMA(both)                                                                                \
-    CONFIG("Gemma3TextModel", "\"max_position_embeddings\":2048,\"num_key_value_heads\":1,"        \
+    CONFIG("Gemma3TextModel",                                                                      \
+           "\"max_position_embeddings\":2048,\"num_key_value_heads\":1,"                           \
            "\"head_dim\":16,\"query_pre_attn_scalar\":16,\"sliding_window\":512,\"rope_theta\":"   \
            "1e6,\"rope_local_base_freq\":1e4,\"hidden_activation\":\"gelu_pytorch_tanh\","         \
            "\"use_bidirectional_attention\":" both)
