@@ -51,10 +51,7 @@ static bool is_token(const struct tft_tokenizer *t, int32_t id)
     return id >= 0 && (uint32_t)id < t->n_token;
 }
 
-bool tft_tokenizer_adds_eos(const struct tft_tokenizer *t)
-{
-    return t->add_eos;
-}
+bool tft_tokenizer_adds_eos(const struct tft_tokenizer *t) { return t->add_eos; }
 
 bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id)
 {
@@ -251,8 +248,8 @@ enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const 
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
-    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_ADD_EOS | TFT_CONTINUE |
-                                                TFT_HAS_BOS)) ||
+    if (len > INT32_MAX ||
+        (flags & ~(unsigned)(TFT_ADD_BOS | TFT_ADD_EOS | TFT_CONTINUE | TFT_HAS_BOS)) ||
         !valid_spans(span, n_span, len))
         return TFT_ERR_ARG;
     bool adds_bos = (flags & TFT_ADD_BOS) && t->add_bos;
@@ -358,8 +355,8 @@ static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *
     const char *p = tft_tokenizer_text(t, id, false, n);
     if (!*n)
         return p;
-    bool first = t->space_first && !state->started && *p == ' ' &&
-                 t->token[id].kind != TFT_TOKEN_USER;
+    bool first =
+        t->space_first && !state->started && *p == ' ' && t->token[id].kind != TFT_TOKEN_USER;
     bool drop = first || (t->wordpiece && ends_a_phrase(p, *n));
     state->started = true;
     *n -= drop;

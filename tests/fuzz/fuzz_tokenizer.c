@@ -192,8 +192,9 @@ static void check_pair(const struct tft_tokenizer *t, const char *text, size_t l
             return;
         int32_t *ids = malloc((count + 1) * sizeof *ids);
         unsigned char *types = malloc(count + 1);
-        MUST(ids && types && tft_tokenizer_encode_pair(t, first, second, flags, ids, types, count,
-                                                       &n) == TFT_OK && n == count);
+        MUST(ids && types &&
+             tft_tokenizer_encode_pair(t, first, second, flags, ids, types, count, &n) == TFT_OK &&
+             n == count);
         for (size_t i = 0; i < n; i++)
             MUST(ids[i] >= 0 && (uint32_t)ids[i] < tft_tokenizer_size(t) && types[i] <= 1 &&
                  (!i || types[i] >= types[i - 1]));

@@ -153,11 +153,11 @@ void import_dimensions(struct import *im)
     im->n_layer = dimension(im, "num_hidden_layers|n_layer|num_layers|n_layers",
                             listed ? (int64_t)listed : IMPORT_NEEDED);
     im->n_ctx = dimension(im, "max_position_embeddings|n_positions|n_ctx", IMPORT_NEEDED);
-    im->n_embd = dimension(im, encoder ? "hidden_size|n_embd|dim" : "hidden_size|n_embd",
-                           IMPORT_NEEDED);
-    im->n_head = dimension(im, encoder ? "num_attention_heads|n_head|n_heads"
-                                    : "num_attention_heads|n_head",
-                           IMPORT_NEEDED);
+    im->n_embd =
+        dimension(im, encoder ? "hidden_size|n_embd|dim" : "hidden_size|n_embd", IMPORT_NEEDED);
+    im->n_head =
+        dimension(im, encoder ? "num_attention_heads|n_head|n_heads" : "num_attention_heads|n_head",
+                  IMPORT_NEEDED);
     im->n_head_kv = dimension(im, "num_key_value_heads", (int64_t)im->n_head);
     im->n_ff = hidden_width(im);
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));

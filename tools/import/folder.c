@@ -210,8 +210,9 @@ enum tft_status import_folder_add(struct import_folder *f, const char *file, con
         return status;
     struct safetensors *s = &f->shard[f->n_shard - 1];
     if (s->n != 1 || strcmp(s->tensor[0].name, tensor) != 0)
-        return import_error(err, TFT_ERR_UNSUPPORTED, "%s: tensors other than \"%s\" are not "
-                            "supported", s->name, tensor);
+        return import_error(err, TFT_ERR_UNSUPPORTED,
+                            "%s: tensors other than \"%s\" are not supported",
+                            s->name, tensor);
     s->tensor[0].name = name;
     return sort_tensors(f, err);
 }
