@@ -151,7 +151,7 @@ typedef void tft_gemm_low_fn(const struct tft_gemm_i8 *g, const struct tft_low_p
  *   v = v + bias[n]                                       unless bias is NULL
  * and for each group g of columns, in order; step is that of the 32 columns that it is part of:
  *   acc = sum over k in g of q[m][k] * (number[n][k] - zero)         exact
- *   v = fma(min[n][g], (float)minus[m][g] * step, v)                 if has_min
+ *   v = fma(min[n][g], fall[m][g], v)                                if has_min
  *   v = fma((float)acc * scale[n][g], step, v)
  * at the end:
  *   y[m][n] = v

@@ -66,7 +66,7 @@ enum { TFT_SHIFT_BOOK = 2048 };
 struct tft_packing {
     uint16_t block; /* 32, 64, 128 or 256 */
     uint8_t group;  /* 16 or 32 */
-    uint8_t zero;   /* 0 or a power of two */
+    uint8_t zero;   /* 0, as with has_min, or a power of two */
     bool wide;      /* numbers may exceed 63 */
     bool exponent;  /* factors are bytes */
     bool has_min;
@@ -131,12 +131,14 @@ TFT_INLINE size_t tft_packed_panel(const struct tft_packing *p, size_t K)
  *   step:     [K / 32] f32: the float is q[k] * step[k / 32]
  *   minus32:  [K / 32] int32: the sum of 32 q, negated
  *   minus16:  [K / 16] int32: the sum of 16 q, negated
+ *   fall32:   [K / 32] f32: minus32 * step
+ *   fall16:   [K / 16] f32: minus16 * step
  */
 enum { TFT_STEP_GROUP = 32 };
 
 TFT_INLINE size_t tft_groups_bytes(size_t K)
 {
-    return K + K / TFT_STEP_GROUP * 16;
+    return K + K / TFT_STEP_GROUP * 28;
 }
 
 TFT_INLINE const float *tft_groups_step(const uint8_t *row, size_t K)
@@ -148,6 +150,12 @@ TFT_INLINE const float *tft_groups_step(const uint8_t *row, size_t K)
 TFT_INLINE const int32_t *tft_groups_minus(const uint8_t *row, size_t K, size_t group)
 {
     return (const int32_t *)(const void *)(row + K + K / TFT_STEP_GROUP * (group == 16 ? 8 : 4));
+}
+
+/* fall16 or fall32 of a row, by `group`. */
+TFT_INLINE const float *tft_groups_fall(const uint8_t *row, size_t K, size_t group)
+{
+    return (const float *)(const void *)(row + K + K / TFT_STEP_GROUP * (group == 16 ? 20 : 16));
 }
 
 #endif

@@ -153,9 +153,8 @@ static void add_record(float v[TFT_PANEL], const struct tft_gemm_packed *g, cons
                 acc += q[first + j] * (w - u->how->zero);
             }
             if (u->how->has_min) {
-                int32_t minus =
-                    tft_groups_minus(x, g->K, u->how->group)[(first + k) / u->how->group];
-                v[row] = fmaf(u->min[i], (float)minus * step, v[row]);
+                float fall = tft_groups_fall(x, g->K, u->how->group)[(first + k) / u->how->group];
+                v[row] = fmaf(u->min[i], fall, v[row]);
             }
             v[row] = fmaf((float)acc * u->scale[i], step, v[row]);
         }
@@ -201,6 +200,7 @@ void tft_ref_quantize_groups(uint8_t *y, size_t K, size_t first, const float *x,
     float *step = (float *)(void *)(y + K);
     int32_t *minus32 = (int32_t *)(void *)(step + K / TFT_STEP_GROUP),
             *minus16 = minus32 + K / TFT_STEP_GROUP;
+    float *fall32 = (float *)(void *)(minus16 + K / 16), *fall16 = fall32 + K / TFT_STEP_GROUP;
     for (size_t k = first; k < first + n; k += TFT_STEP_GROUP) {
         int32_t q[TFT_STEP_GROUP], sum[2] = {0, 0};
         step[k / TFT_STEP_GROUP] = fold(q, x + k - first, TFT_STEP_GROUP, 127);
@@ -209,7 +209,10 @@ void tft_ref_quantize_groups(uint8_t *y, size_t K, size_t first, const float *x,
             sum[i / 16] += q[i];
         }
         minus32[k / 32] = -(sum[0] + sum[1]);
-        minus16[k / 16] = -sum[0];
-        minus16[k / 16 + 1] = -sum[1];
+        fall32[k / 32] = (float)minus32[k / 32] * step[k / 32];
+        for (size_t i = 0; i < 2; i++) {
+            minus16[k / 16 + i] = -sum[i];
+            fall16[k / 16 + i] = (float)-sum[i] * step[k / 32];
+        }
     }
 }

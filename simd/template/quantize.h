@@ -16,6 +16,7 @@ static void ISA(quantize_groups)(uint8_t *y, size_t K, size_t first, const float
 {
     float *step = (float *)(void *)(y + K);
     int32_t *minus32 = (int32_t *)(void *)(step + K / 32), *minus16 = minus32 + K / 32;
+    float *fall32 = (float *)(void *)(minus16 + K / 16), *fall16 = fall32 + K / 32;
     for (size_t g = first / 32; g < (first + n) / 32; g++, x += 32) {
         v16 a[2] = {v_load(x), v_load(x + 16)}, most = v_set(0);
         UNROLL for (int i = 0; i < 2; i++)
@@ -38,8 +39,10 @@ static void ISA(quantize_groups)(uint8_t *y, size_t K, size_t first, const float
                 to[k] ^= 128;
             }
             minus16[2 * g + i] = -sum;
+            fall16[2 * g + i] = (float)-sum * step[g];
             minus32[g] -= sum;
         }
+        fall32[g] = (float)minus32[g] * step[g];
     }
 }
 

@@ -182,6 +182,8 @@ static void gemm_packed(struct check *c)
         const struct tft_format *format = &tft_packed_formats[f];
         for (size_t M = 0; M <= 14; M++) /* every tile */
             one_product(c, format, M, check_size(c, 50), columns(c, format->packing));
+        for (size_t M = 1; M <= 14; M += 1 + f % 3) /* of whole panels, more than a range of columns */
+            one_product(c, format, M, 32 + 16 * (M % 2), 1024 + format->packing->block);
         one_product(c, format, 20, 37, 2048);
         for (size_t M = 1; M <= 5; M++) /* a few tokens go through 64 rows at a time */
             if (c->thorough || M == 1 || M == 2 + f % 4)
@@ -230,6 +232,10 @@ static void quantize_groups(struct check *c)
                 sum32 -= (int8_t)got[k / 32 * 32 + j];
             check_same(c, &sum16, tft_groups_minus(got, n, 16) + k / 16, 4, "sum at %zu", k);
             check_same(c, &sum32, tft_groups_minus(got, n, 32) + k / 32, 4, "sum of 32 at %zu", k);
+            float step = tft_groups_step(got, n)[k / 32], fall16 = (float)sum16 * step,
+                  fall32 = (float)sum32 * step;
+            check_same(c, &fall16, tft_groups_fall(got, n, 16) + k / 16, 4, "fall at %zu", k);
+            check_same(c, &fall32, tft_groups_fall(got, n, 32) + k / 32, 4, "fall of 32 at %zu", k);
         }
     }
     enum { N = 2048 };
