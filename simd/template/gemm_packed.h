@@ -20,7 +20,10 @@
 
 #include "packed_unpack.h"
 
-enum { PACKED_RANGE = 512, PACKED_GROUPS = PACKED_RANGE / TFT_PACKED_GROUP };
+enum {
+    PACKED_RANGE = 512,
+    PACKED_SCALES = PACKED_RANGE / TFT_PACKED_GROUP * TFT_PANEL /* of a panel, at most */
+};
 
 _Static_assert(PACKED_RANGE % TFT_PACKED_BLOCK == 0, "a range is a whole number of records");
 _Static_assert(PACKED_TOKENS >= 1 && PACKED_TOKENS <= 6, "packed_tokens has the smaller tiles");
@@ -29,18 +32,18 @@ _Static_assert(PACKED_PANELS == 1 || PACKED_PANELS == 2, "packed_tokens has a ca
 /* A range of columns of some panels, unpacked. */
 struct packed_range {
     _Alignas(64) uint8_t number[PACKED_PANELS][PACKED_RANGE * TFT_PANEL];
-    _Alignas(64) float scale[PACKED_PANELS][PACKED_GROUPS * TFT_PANEL];
-    _Alignas(64) float min[PACKED_PANELS][PACKED_GROUPS * TFT_PANEL];
+    _Alignas(64) float scale[PACKED_PANELS][PACKED_SCALES];
+    _Alignas(64) float min[PACKED_PANELS][PACKED_SCALES];
     size_t first, end; /* columns */
     size_t n;          /* the first panel's first row of W */
 };
 
-/* y before the first column. */
+/* y before a range of columns; `first`: the range is the first. */
 FORCE_INLINE v16 packed_begin(const struct tft_gemm_packed *g, const float *y, size_t n,
-                              size_t rows)
+                              size_t rows, bool first)
 {
-    v16 v = g->add ? v_load_n(y, rows) : v_set(0);
-    return g->bias ? v_add(v, v_load_n(g->bias + n, rows)) : v;
+    v16 v = g->add || !first ? v_load_n(y, rows) : v_set(0);
+    return g->bias && first ? v_add(v, v_load_n(g->bias + n, rows)) : v;
 }
 
 FORCE_INLINE p_quads packed_load(const uint8_t *number, bool wide, uint8_t zero)
@@ -52,101 +55,211 @@ FORCE_INLINE p_quads packed_load(const uint8_t *number, bool wide, uint8_t zero)
     return p_take(a[0], a[1], wide, zero);
 }
 
-/* Tokens m .. m + mt - 1, and np panels from panel `first` of the range on; mt, np, group and wide
-   are constants after inlining. */
-FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct packed_range *w,
-                              size_t m, size_t first, size_t mt, size_t np, size_t group,
-                              bool wide)
-{
-    const int32_t zero = PACKED_SIGNED && wide ? 0 : g->how->zero;
-    const bool has_min = g->how->has_min;
-    const size_t n = w->n + first * TFT_PANEL, end = n + np * TFT_PANEL,
-                 last = end <= g->N ? TFT_PANEL : TFT_PANEL - (end - g->N);
-    v16 v[PACKED_TOKENS][PACKED_PANELS];
-    UNROLL for (size_t i = 0; i < mt; i++)
-        UNROLL for (size_t p = 0; p < np; p++) {
-            size_t at = n + p * TFT_PANEL, rows = p + 1 < np ? TFT_PANEL : last;
-            const float *y = g->y + (m + i) * g->ldy + at;
-            v[i][p] = w->first ? v_load_n(y, rows) : packed_begin(g, y, at, rows);
-        }
+/* How a tile sums; a constant after inlining. With `min`, zero is 0. */
+struct packed_kind {
+    size_t group;
+    bool wide, min;
+};
 
-    const uint8_t *row = g->x + m * g->ldx;
-    for (size_t k = w->first; k < w->end; k += group) {
-        size_t at = (k - w->first) / group * TFT_PANEL;
-        p_acc acc[PACKED_TOKENS][PACKED_PANELS];
-        UNROLL for (size_t i = 0; i < mt; i++) {
-            int32_t minus = tft_groups_minus(row + i * g->ldx, g->K, group)[k / group];
-            UNROLL for (size_t p = 0; p < np; p++)
-                acc[i][p] = p_start(minus * zero, wide);
-        }
-        UNROLL for (size_t j = 0; j < group; j += 2 * TFT_QUAD) {
-            p_quads q[PACKED_PANELS];
-            UNROLL for (size_t p = 0; p < np; p++)
-                q[p] = packed_load(w->number[first + p] + (k - w->first + j) * TFT_PANEL, wide,
-                                   g->how->zero);
-            UNROLL for (size_t i = 0; i < mt; i++)
-                UNROLL for (size_t p = 0; p < np; p++)
-                    acc[i][p] = p_dot(acc[i][p], q[p], row + i * g->ldx + k + j, wide);
-        }
-        UNROLL for (size_t i = 0; i < mt; i++) {
-            float step = tft_groups_step(row + i * g->ldx, g->K)[k / TFT_STEP_GROUP];
-            if (has_min) {
-                int32_t minus = tft_groups_minus(row + i * g->ldx, g->K, group)[k / group];
-                v16 t = v_set((float)minus * step);
-                UNROLL for (size_t p = 0; p < np; p++)
-                    v[i][p] = v_fma(v_load(w->min[first + p] + at), t, v[i][p]);
-            }
-            UNROLL for (size_t p = 0; p < np; p++) {
-                v16 sum = v_mul(p_floats(acc[i][p], wide), v_load(w->scale[first + p] + at));
-                v[i][p] = v_fma(sum, v_set(step), v[i][p]);
-            }
-        }
-    }
-    UNROLL for (size_t i = 0; i < mt; i++)
-        UNROLL for (size_t p = 0; p < np; p++)
-            v_store_n(g->y + (m + i) * g->ldy + n + p * TFT_PANEL, v[i][p],
-                      p + 1 < np ? TFT_PANEL : last);
+/* The tokens of a tile: pointers for every third token, as in gemm_i8.h. They point to the bytes,
+   to the steps, and to minus or, with `min`, to fall (packed.h). */
+struct packed_x {
+    const uint8_t *row[PACKED_TOKENS], *step[PACKED_TOKENS], *sum[PACKED_TOKENS];
+    size_t ldx;
+};
+
+FORCE_INLINE const void *packed_of(const struct packed_x *x, const uint8_t *const *third, size_t i)
+{
+    return third[i - i % 3] + i % 3 * x->ldx;
 }
 
-#define PACKED_CASE(mt)                                                                            \
-    case mt:                                                                                       \
-        if (mt <= PACKED_TOKENS)                                                                   \
-            packed_tile(g, w, m, p, mt <= PACKED_TOKENS ? mt : 1, 1, group, wide);                 \
-        break
-
-/* All tokens with np panels. */
-FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
-                                size_t np, size_t group, bool wide)
+/* mt tokens from m on, at column k. */
+FORCE_INLINE void packed_point(struct packed_x *x, const struct tft_gemm_packed *g, size_t m,
+                               size_t mt, size_t k, struct packed_kind kind)
 {
-    size_t begin = 0;
-    if (np == PACKED_PANELS)
-        for (; begin + PACKED_TOKENS <= g->M; begin += PACKED_TOKENS)
-            packed_tile(g, w, begin, 0, PACKED_TOKENS, PACKED_PANELS, group, wide);
-    for (size_t p = 0; p < np; p++)
-        for (size_t m = begin; m < g->M; m += PACKED_TOKENS)
-            switch (min_size(PACKED_TOKENS, g->M - m)) {
-                PACKED_CASE(1);
-                PACKED_CASE(2);
-                PACKED_CASE(3);
-                PACKED_CASE(4);
-                PACKED_CASE(5);
-                PACKED_CASE(6);
-            }
+    x->ldx = g->ldx;
+    UNROLL for (size_t i = 0; i < mt; i += 3) {
+        const uint8_t *row = g->x + (m + i) * g->ldx;
+        const void *step = tft_groups_step(row, g->K) + k / TFT_STEP_GROUP,
+                   *fall = tft_groups_fall(row, g->K, kind.group) + k / kind.group,
+                   *minus = tft_groups_minus(row, g->K, kind.group) + k / kind.group;
+        x->row[i] = row + k;
+        x->step[i] = step;
+        x->sum[i] = kind.min ? fall : minus;
+    }
+}
+
+/* To the next TFT_STEP_GROUP columns. */
+FORCE_INLINE void packed_next(struct packed_x *x, size_t mt, struct packed_kind kind)
+{
+    UNROLL for (size_t i = 0; i < mt; i += 3) {
+        x->row[i] += TFT_STEP_GROUP;
+        x->step[i] += sizeof(float);
+        x->sum[i] += TFT_STEP_GROUP / kind.group * sizeof(int32_t);
+        /* keeps the compiler from making pointers for each token */
+        __asm__("" : "+r"(x->row[i]), "+r"(x->step[i]), "+r"(x->sum[i]));
+    }
+}
+
+/* A group of a panel in the range, and the same group of the next panel after it. */
+struct packed_group {
+    const uint8_t *number;
+    const float *scale, *min;
+};
+
+/* acc = the integer sums of a group; h: which one of TFT_STEP_GROUP columns. */
+FORCE_INLINE void packed_sums(p_acc acc[PACKED_TOKENS][PACKED_PANELS], const struct packed_x *x,
+                              const uint8_t *number, size_t h, size_t mt, size_t np, uint8_t zero,
+                              struct packed_kind kind)
+{
+    UNROLL for (size_t i = 0; i < mt; i++) {
+        const int32_t *minus = packed_of(x, x->sum, i);
+        int32_t start = kind.min || kind.wide ? 0 : minus[h] * zero;
+        UNROLL for (size_t p = 0; p < np; p++)
+            acc[i][p] = p_start(start, kind.wide);
+    }
+    UNROLL for (size_t j = 0; j < kind.group; j += 2 * TFT_QUAD) {
+        p_quads q[PACKED_PANELS];
+        UNROLL for (size_t p = 0; p < np; p++)
+            q[p] = packed_load(number + (p * PACKED_RANGE + j) * TFT_PANEL, kind.wide, zero);
+        UNROLL for (size_t i = 0; i < mt; i++) {
+            const uint8_t *row = packed_of(x, x->row, i);
+            UNROLL for (size_t p = 0; p < np; p++)
+                acc[i][p] = p_dot(acc[i][p], q[p], row + h * kind.group + j, kind.wide);
+        }
+    }
+}
+
+/* Adds the sums of a group to v. */
+FORCE_INLINE void packed_add(v16 v[PACKED_TOKENS][PACKED_PANELS],
+                             p_acc acc[PACKED_TOKENS][PACKED_PANELS], const struct packed_x *x,
+                             struct packed_group w, size_t h, size_t mt, size_t np,
+                             struct packed_kind kind)
+{
+    UNROLL for (size_t i = 0; i < mt; i++) {
+        const float *step = packed_of(x, x->step, i), *fall = packed_of(x, x->sum, i);
+        if (kind.min)
+            UNROLL for (size_t p = 0; p < np; p++)
+                v[i][p] = v_fma(v_load(w.min + p * PACKED_SCALES), v_set(fall[h]), v[i][p]);
+        UNROLL for (size_t p = 0; p < np; p++) {
+            v16 sum = v_mul(p_floats(acc[i][p], kind.wide), v_load(w.scale + p * PACKED_SCALES));
+            v[i][p] = v_fma(sum, v_set(*step), v[i][p]);
+        }
+    }
+}
+
+/* v = y; whole: all of np panels' rows are there. */
+FORCE_INLINE void packed_take(v16 v[PACKED_TOKENS][PACKED_PANELS], const struct tft_gemm_packed *g,
+                              const float *y, size_t n, size_t mt, size_t np, bool first,
+                              bool whole)
+{
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t p = 0; p < np; p++) {
+            size_t at = n + p * TFT_PANEL;
+            const float *from = y + i * g->ldy + p * TFT_PANEL;
+            v[i][p] = whole && !first ? v_load(from)
+                                      : packed_begin(g, from, at, g->N - at, first);
+        }
+}
+
+FORCE_INLINE void packed_put(v16 v[PACKED_TOKENS][PACKED_PANELS], const struct tft_gemm_packed *g,
+                             float *y, size_t n, size_t mt, size_t np, bool whole)
+{
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t p = 0; p < np; p++) {
+            float *to = y + i * g->ldy + p * TFT_PANEL;
+            if (whole)
+                v_store(to, v[i][p]);
+            else
+                v_store_n(to, v[i][p], g->N - n - p * TFT_PANEL);
+        }
+}
+
+/* Tokens m .. m + mt - 1, and np panels from panel p of the range on; mt, np and kind are constants
+   after inlining. Few instructions come before the loop and after it: they would wait for the sums
+   of the tile before. */
+FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct packed_range *w,
+                              size_t m, size_t p, size_t mt, size_t np, struct packed_kind kind)
+{
+    const size_t n = w->n + p * TFT_PANEL, each = TFT_STEP_GROUP / kind.group;
+    const bool whole = g->N - n >= np * TFT_PANEL;
+    float *y = g->y + m * g->ldy + n;
+    v16 v[PACKED_TOKENS][PACKED_PANELS];
+    if (w->first == 0)
+        packed_take(v, g, y, n, mt, np, true, whole);
+    else if (whole)
+        packed_take(v, g, y, n, mt, np, false, true);
+    else
+        packed_take(v, g, y, n, mt, np, false, false);
+
+    struct packed_x x;
+    struct packed_group at = {w->number[p], w->scale[p], w->min[p]};
+    packed_point(&x, g, m, mt, w->first, kind);
+    for (size_t k = w->first; k < w->end; k += TFT_STEP_GROUP) {
+        UNROLL for (size_t i = 0; i < mt; i++) /* of the next tile */
+            __builtin_prefetch((const uint8_t *)packed_of(&x, x.row, i) + mt * x.ldx);
+        UNROLL for (size_t h = 0; h < each; h++) {
+            p_acc acc[PACKED_TOKENS][PACKED_PANELS];
+            packed_sums(acc, &x, at.number, h, mt, np, g->how->zero, kind);
+            packed_add(v, acc, &x, at, h, mt, np, kind);
+            at.number += kind.group * TFT_PANEL;
+            at.scale += TFT_PANEL;
+            at.min += TFT_PANEL;
+        }
+        packed_next(&x, mt, kind);
+    }
+    if (whole)
+        packed_put(v, g, y, n, mt, np, true);
+    else
+        packed_put(v, g, y, n, mt, np, false);
+}
+
+#define PACKED_CASE(tokens)                                                                        \
+    case tokens:                                                                                   \
+        if (tokens > PACKED_TOKENS)                                                                \
+            break;                                                                                 \
+        if (2 * tokens >= PACKED_TOKENS && np == PACKED_PANELS)                                    \
+            packed_tile(g, w, m, 0, PACKED_MOST(tokens), PACKED_PANELS, kind);                     \
+        else                                                                                       \
+            for (size_t p = 0; p < np; p++)                                                        \
+                packed_tile(g, w, m, p, PACKED_MOST(tokens), 1, kind);                             \
+        break
+#define PACKED_MOST(tokens) ((tokens) <= PACKED_TOKENS ? (tokens) : 1)
+
+/* All tokens with np panels, in tiles of about equal size. Fewer tokens than half of PACKED_TOKENS
+   are a single tile, and take one panel at a time. */
+FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
+                                size_t np, struct packed_kind kind)
+{
+    size_t tiles = (g->M + PACKED_TOKENS - 1) / PACKED_TOKENS;
+    for (size_t m = 0, mt; m < g->M; m += mt, tiles--) {
+        mt = (g->M - m + tiles - 1) / tiles;
+        switch (mt) {
+            PACKED_CASE(1);
+            PACKED_CASE(2);
+            PACKED_CASE(3);
+            PACKED_CASE(4);
+            PACKED_CASE(5);
+            PACKED_CASE(6);
+        }
+    }
 }
 
 /* A function for each kind of tile: the compiler gives up on one function with all kinds. */
-#define PACKED_TOKENS_OF(name, group, wide)                                                        \
+#define PACKED_TOKENS_OF(name, ...)                                                                \
     static __attribute__((noinline)) void ISA(name)(const struct tft_gemm_packed *g,               \
                                                     const struct packed_range *w, size_t np)       \
     {                                                                                              \
-        packed_tokens(g, w, np, group, wide);                                                      \
+        packed_tokens(g, w, np, (struct packed_kind){__VA_ARGS__});                                \
     }
 
-PACKED_TOKENS_OF(packed_narrow16, 16, false)
-PACKED_TOKENS_OF(packed_narrow32, 32, false)
+PACKED_TOKENS_OF(packed_narrow16, 16, false, false)
+PACKED_TOKENS_OF(packed_narrow32, 32, false, false)
+PACKED_TOKENS_OF(packed_min16, 16, false, true)
+PACKED_TOKENS_OF(packed_min32, 32, false, true)
 #if PACKED_SIGNED
-PACKED_TOKENS_OF(packed_wide16, 16, true)
-PACKED_TOKENS_OF(packed_wide32, 32, true)
+PACKED_TOKENS_OF(packed_wide16, 16, true, false)
+PACKED_TOKENS_OF(packed_wide32, 32, true, false)
 #endif
 
 static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct packed_range *w,
@@ -159,7 +272,11 @@ static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct pa
         ISA(packed_wide32)(g, w, np);
     else
 #endif
-    if (g->how->group == 16)
+    if (g->how->has_min && g->how->group == 16)
+        ISA(packed_min16)(g, w, np);
+    else if (g->how->has_min)
+        ISA(packed_min32)(g, w, np);
+    else if (g->how->group == 16)
         ISA(packed_narrow16)(g, w, np);
     else
         ISA(packed_narrow32)(g, w, np);

@@ -57,7 +57,7 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
     const size_t size = tft_packed_record(p),
                  share = size / (p->block / group); /* of a group: within a line of low + high */
     const int32_t *minus = tft_groups_minus(g->x, g->K, group);
-    const float *step = tft_groups_step(g->x, g->K);
+    const float *step = tft_groups_step(g->x, g->K), *fall = tft_groups_fall(g->x, g->K, group);
     uint8_t above[16];
     packed_above(above, p->low);
     for (size_t k = 0; k < g->K; k += p->block, record += size) {
@@ -72,7 +72,7 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
                              record + rest + i * high, above, p, low_bits, high_bits, group, wide);
             packed_scale(&scale, &min, record + scales, i, factor, minimum, p);
             if (p->has_min)
-                v = v_fma(min, v_mul(v_set((float)minus[at]), s), v);
+                v = v_fma(min, v_set(fall[at]), v);
             v = v_fma(v_mul(p_floats(acc, wide), scale), s, v);
         }
     }
@@ -97,7 +97,7 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     if (!levels)
         p.levels = NULL;
     for (size_t n = 0; n < g->N; n += TFT_PANEL, w += size) {
-        v16 v = packed_begin(g, g->y + n, n, g->N - n);
+        v16 v = packed_begin(g, g->y + n, n, g->N - n, true);
         v_store_n(g->y + n, packed_panel(v, g, w, &p, low, high, group, wide), g->N - n);
     }
 }
@@ -144,7 +144,7 @@ FORCE_INLINE void packed_direct_rows(const struct tft_gemm_packed *g, const uint
     v16 v[DIRECT_PANELS];
     UNROLL for (size_t j = 0; j < np; j++) {
         size_t at = n + j * TFT_PANEL;
-        v[j] = packed_begin(g, g->y + at, at, g->N - at);
+        v[j] = packed_begin(g, g->y + at, at, g->N - at, true);
     }
     packed_direct(v, g, w, p, np, bits);
     UNROLL for (size_t j = 0; j < np; j++)
