@@ -264,7 +264,29 @@ FORCE_INLINE void packed_scales(float *scale, float *min, const uint8_t *record,
     }
 }
 
-static void ISA(unpack)(const struct tft_unpack *u)
+/* Blocks of 32 codes with a factor and perhaps a minimum. `low` and `min` are constants after
+   inlining: to find them out for each block would take most of the time. */
+FORCE_INLINE void packed_blocks(const struct tft_unpack *u, enum tft_bits low, bool min)
+{
+    const struct tft_packing p = {
+        .block = 32,
+        .group = 32,
+        .has_min = min,
+        .unit = u->how->unit,
+        .low = low,
+        .high = TFT_BITS_COUNT,
+    };
+    const size_t codes = tft_packed_factor_bytes(&p), size = tft_packed_record(&p);
+    const uint8_t *record = u->w;
+    float *scale = u->scale, *least = u->min;
+    for (size_t k = 0; k < u->K; k += 32, record += size, scale += TFT_PANEL, least += TFT_PANEL) {
+        packed_scales(scale, least, record, &p);
+        packed_bits(u->number + k * TFT_PANEL, record + codes, 32 / TFT_QUAD, low, TFT_BITS_COUNT,
+                    NULL);
+    }
+}
+
+static void ISA(unpack_records)(const struct tft_unpack *u)
 {
     const struct tft_packing *p = u->how;
     size_t codes = tft_packed_factor_bytes(p) + tft_packed_scale_bytes(p),
@@ -275,6 +297,21 @@ static void ISA(unpack)(const struct tft_unpack *u)
         packed_scales(u->scale + g, u->min + g, record, p);
         packed_numbers(u->number + k * TFT_PANEL, record + codes, p);
     }
+}
+
+static void ISA(unpack)(const struct tft_unpack *u)
+{
+    const struct tft_packing *p = u->how;
+    bool plain = p->block == 32 && p->scales == TFT_SCALES_NONE && !p->exponent && !p->levels &&
+                 p->high == TFT_BITS_COUNT;
+    if (plain && p->low == TFT_BITS_8 && !p->has_min)
+        packed_blocks(u, TFT_BITS_8, false);
+    else if (plain && p->low == TFT_BITS_4 && p->has_min)
+        packed_blocks(u, TFT_BITS_4, true);
+    else if (plain && p->low == TFT_BITS_4)
+        packed_blocks(u, TFT_BITS_4, false);
+    else
+        ISA(unpack_records)(u);
 }
 
 #endif

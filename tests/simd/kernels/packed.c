@@ -182,7 +182,7 @@ static void gemm_packed(struct check *c)
         const struct tft_format *format = &tft_packed_formats[f];
         for (size_t M = 0; M <= 14; M++) /* every tile */
             one_product(c, format, M, check_size(c, 50), columns(c, format->packing));
-        for (size_t M = 1; M <= 14; M += 1 + f % 3) /* of whole panels, more than a range of columns */
+        for (size_t M = 1; M <= 14; M += 1 + f % 3) /* whole panels, several ranges of columns */
             one_product(c, format, M, 32 + 16 * (M % 2), 1024 + format->packing->block);
         one_product(c, format, 20, 37, 2048);
         for (size_t M = 1; M <= 5; M++) /* a few tokens go through 64 rows at a time */
