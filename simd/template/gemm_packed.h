@@ -34,8 +34,10 @@ struct packed_range {
     _Alignas(64) uint8_t number[PACKED_PANELS][PACKED_RANGE * TFT_PANEL];
     _Alignas(64) float scale[PACKED_PANELS][PACKED_SCALES];
     _Alignas(64) float min[PACKED_PANELS][PACKED_SCALES];
-    size_t first, end; /* columns */
-    size_t n;          /* the first panel's first row of W */
+    size_t first, end;                   /* columns */
+    size_t n;                            /* the first panel's first row of W */
+    const uint8_t *next[PACKED_PANELS];  /* the codes to unpack after this range, */
+    size_t next_bytes;                   /* of each panel; 0: none */
 };
 
 /* y before a range of columns; `first`: the range is the first. */
@@ -175,11 +177,26 @@ FORCE_INLINE void packed_put(v16 v[PACKED_TOKENS][PACKED_PANELS], const struct t
         }
 }
 
+/* Bytes of a panel's next codes to prefetch with each TFT_STEP_GROUP columns of a tile. Three tiles
+   prefetch a range of 4 bits: else 16 tokens would wait for memory. */
+enum { PACKED_FETCH = 192, PACKED_LINE = 64 };
+
+FORCE_INLINE size_t packed_fetch(const struct packed_range *w, size_t at)
+{
+    if (at >= w->next_bytes)
+        return at;
+    UNROLL for (size_t p = 0; p < PACKED_PANELS; p++)
+        UNROLL for (size_t line = 0; line < PACKED_FETCH; line += PACKED_LINE)
+            __builtin_prefetch(w->next[p] + at + line, 0, 2);
+    return at + PACKED_FETCH;
+}
+
 /* Tokens m .. m + mt - 1, and np panels from panel p of the range on; mt, np and kind are constants
    after inlining. Few instructions come before the loop and after it: they would wait for the sums
    of the tile before. */
 FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct packed_range *w,
-                              size_t m, size_t p, size_t mt, size_t np, struct packed_kind kind)
+                              size_t m, size_t p, size_t mt, size_t np, size_t *fetched,
+                              struct packed_kind kind)
 {
     const size_t n = w->n + p * TFT_PANEL, each = TFT_STEP_GROUP / kind.group;
     const bool whole = g->N - n >= np * TFT_PANEL;
@@ -198,6 +215,7 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
     for (size_t k = w->first; k < w->end; k += TFT_STEP_GROUP) {
         UNROLL for (size_t i = 0; i < mt; i++) /* of the next tile */
             __builtin_prefetch((const uint8_t *)packed_of(&x, x.row, i) + mt * x.ldx);
+        *fetched = packed_fetch(w, *fetched);
         UNROLL for (size_t h = 0; h < each; h++) {
             p_acc acc[PACKED_TOKENS][PACKED_PANELS];
             packed_sums(acc, &x, at.number, h, mt, np, g->how->zero, kind);
@@ -219,10 +237,10 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
         if (tokens > PACKED_TOKENS)                                                                \
             break;                                                                                 \
         if (2 * tokens >= PACKED_TOKENS && np == PACKED_PANELS)                                    \
-            packed_tile(g, w, m, 0, PACKED_MOST(tokens), PACKED_PANELS, kind);                     \
+            packed_tile(g, w, m, 0, PACKED_MOST(tokens), PACKED_PANELS, &fetched, kind);           \
         else                                                                                       \
             for (size_t p = 0; p < np; p++)                                                        \
-                packed_tile(g, w, m, p, PACKED_MOST(tokens), 1, kind);                             \
+                packed_tile(g, w, m, p, PACKED_MOST(tokens), 1, &fetched, kind);                   \
         break
 #define PACKED_MOST(tokens) ((tokens) <= PACKED_TOKENS ? (tokens) : 1)
 
@@ -231,7 +249,7 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
 FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
                                 size_t np, struct packed_kind kind)
 {
-    size_t tiles = (g->M + PACKED_TOKENS - 1) / PACKED_TOKENS;
+    size_t tiles = (g->M + PACKED_TOKENS - 1) / PACKED_TOKENS, fetched = 0;
     for (size_t m = 0, mt; m < g->M; m += mt, tiles--) {
         mt = (g->M - m + tiles - 1) / tiles;
         switch (mt) {
@@ -318,15 +336,21 @@ static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
         size_t np = min_size(PACKED_PANELS, (g->N - w.n + TFT_PANEL - 1) / TFT_PANEL);
         for (w.first = 0; w.first < g->K; w.first = w.end) {
             w.end = min_size(g->K, w.first + PACKED_RANGE);
-            for (size_t p = 0; p < np; p++)
-                ISA(unpack)(&(struct tft_unpack){
-                    .number = w.number[p],
-                    .scale = w.scale[p],
-                    .min = w.min[p],
-                    .how = how,
-                    .w = g->w + (w.n / TFT_PANEL + p) * panel + w.first / how->block * record,
-                    .K = w.end - w.first,
-                });
+            size_t bytes = (w.end - w.first) / how->block * record;
+            bool done = w.end == g->K;
+            w.next_bytes = done && w.n + PACKED_PANELS * TFT_PANEL >= g->N ? 0 : bytes;
+            for (size_t p = 0; p < PACKED_PANELS; p++) {
+                const uint8_t *from =
+                    g->w + (w.n / TFT_PANEL + p) * panel + w.first / how->block * record;
+                w.next[p] = from + bytes + (done ? (PACKED_PANELS - 1) * panel : 0);
+                if (p < np)
+                    ISA(unpack)(&(struct tft_unpack){.number = w.number[p],
+                                                     .scale = w.scale[p],
+                                                     .min = w.min[p],
+                                                     .how = how,
+                                                     .w = from,
+                                                     .K = w.end - w.first});
+            }
             ISA(packed_product)(g, &w, np);
         }
     }

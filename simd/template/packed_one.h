@@ -17,7 +17,7 @@
 #include "packed_unpack.h"
 
 /* Bytes between a prefetch and the use: two pages, as in gemm_i8.h. */
-enum { PACKED_AHEAD = 8192, PACKED_LINE = 64 };
+enum { PACKED_AHEAD = 8192 };
 
 /* Bytes of `quads` quads; none for TFT_BITS_COUNT. */
 FORCE_INLINE size_t packed_plane(enum tft_bits bits, size_t quads)
