@@ -7,6 +7,8 @@
  *   b_shift(a, n)          64-bit lane i shifted right by n[i]
  *   b_repeat(p, r, period) register r of `period` repeated bytes
  *
+ * With HAVE_ROTATE: b_rotate(a, n), 64-bit lane i rotated right by n[i] bits of 64.
+ *
  * An ISA level with a faster way defines HAVE_UNPACK_BITS, unpack_bits and unpack_above, and needs
  * no b_shift.
  */
@@ -34,11 +36,21 @@ FORCE_INLINE void unpack_bits(breg *a, const uint8_t *from, int bits)
 /* Adds the codes of a quad of 1 or 2 bits, times 2^n, to a. above: [16] c << n of each code c. */
 FORCE_INLINE void unpack_above(breg *a, const uint8_t *from, int bits, int n, const uint8_t *above)
 {
+#ifdef HAVE_ROTATE
+    uint64_t turn[8];
+    (void)above;
+    UNROLL for (int i = 0; i < 8; i++)
+        turn[i] = (uint64_t)(i / bits * bits + 64 - n) % 64;
+    UNROLL for (int r = 0; r < QUAD_REGS; r++)
+        a[r] = b_add(a[r], b_and(b_rotate(b_repeat(from, r, 8 * bits), turn + r * BYTES / 8),
+                                 b_set((uint8_t)(((1 << bits) - 1) << n))));
+#else
     breg b[QUAD_REGS];
     (void)n;
     unpack_bits(b, from, bits);
     UNROLL for (int r = 0; r < QUAD_REGS; r++)
         a[r] = b_add(a[r], b_lookup(above, b[r]));
+#endif
 }
 #endif
 

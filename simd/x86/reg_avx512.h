@@ -171,6 +171,8 @@ static inline breg b_lookup(const uint8_t *table, breg a)
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), a);
 }
 static inline breg b_shift(breg a, const uint64_t *n) { return _mm512_srlv_epi64(a, i_load(n)); }
+#define HAVE_ROTATE
+static inline breg b_rotate(breg a, const uint64_t *n) { return _mm512_rorv_epi64(a, i_load(n)); }
 static inline breg b_repeat(const uint8_t *p, int r, int period)
 {
     (void)r;
