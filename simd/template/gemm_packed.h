@@ -38,6 +38,7 @@ struct packed_range {
     size_t n;                            /* the first panel's first row of W */
     const uint8_t *next[PACKED_PANELS];  /* the codes to unpack after this range, */
     size_t next_bytes;                   /* of each panel; 0: none */
+    size_t fetch; /* how many of them to prefetch for each TFT_STEP_GROUP columns of a tile */
 };
 
 /* y before a range of columns; `first`: the range is the first. */
@@ -177,18 +178,17 @@ FORCE_INLINE void packed_put(v16 v[PACKED_TOKENS][PACKED_PANELS], const struct t
         }
 }
 
-/* Bytes of a panel's next codes to prefetch with each TFT_STEP_GROUP columns of a tile. Three tiles
-   prefetch a range of 4 bits: else 16 tokens would wait for memory. */
-enum { PACKED_FETCH = 192, PACKED_LINE = 64 };
+enum { PACKED_LINE = 64 };
 
+/* Prefetches a part of the next codes, from byte `at` of each panel on; else a few tokens would
+   wait for memory. Returns the end of the part. */
 FORCE_INLINE size_t packed_fetch(const struct packed_range *w, size_t at)
 {
-    if (at >= w->next_bytes)
-        return at;
-    UNROLL for (size_t p = 0; p < PACKED_PANELS; p++)
-        UNROLL for (size_t line = 0; line < PACKED_FETCH; line += PACKED_LINE)
-            __builtin_prefetch(w->next[p] + at + line, 0, 2);
-    return at + PACKED_FETCH;
+    size_t end = min_size(w->next_bytes, at + w->fetch);
+    for (; at < end; at += PACKED_LINE)
+        UNROLL for (size_t p = 0; p < PACKED_PANELS; p++)
+            __builtin_prefetch(w->next[p] + at, 0, 2);
+    return at;
 }
 
 /* Tokens m .. m + mt - 1, and np panels from panel p of the range on; mt, np and kind are constants
@@ -322,6 +322,13 @@ static void ISA(packed_few)(const struct tft_gemm_packed *g, tft_gemm_packed_fn 
         }
 }
 
+/* The bytes of packed_range.fetch: all tiles together prefetch `bytes`. */
+FORCE_INLINE size_t packed_part(size_t bytes, size_t M, size_t steps)
+{
+    size_t times = (M + PACKED_TOKENS - 1) / PACKED_TOKENS * steps;
+    return (bytes / times + PACKED_LINE) / PACKED_LINE * PACKED_LINE;
+}
+
 static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
 {
     const struct tft_packing *how = g->how;
@@ -330,6 +337,8 @@ static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
         ISA(packed_few)(g, one);
         return;
     }
+    if (!g->M)
+        return;
     size_t panel = tft_packed_panel(how, g->K), record = tft_packed_record(how);
     struct packed_range w;
     for (w.n = 0; w.n < g->N; w.n += PACKED_PANELS * TFT_PANEL) {
@@ -338,6 +347,7 @@ static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
             w.end = min_size(g->K, w.first + PACKED_RANGE);
             size_t bytes = (w.end - w.first) / how->block * record;
             bool done = w.end == g->K;
+            w.fetch = packed_part(bytes, g->M, (w.end - w.first) / TFT_STEP_GROUP);
             w.next_bytes = done && w.n + PACKED_PANELS * TFT_PANEL >= g->N ? 0 : bytes;
             for (size_t p = 0; p < PACKED_PANELS; p++) {
                 const uint8_t *from =
