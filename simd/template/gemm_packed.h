@@ -303,8 +303,14 @@ static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct pa
 #include "packed_one.h"
 
 /* A few tokens one by one, 64 rows at a time: the codes come from memory for the first token, and
-   from a cache for the others. To unpack the codes once for all tokens would take longer. */
-enum { PACKED_FEW = 4, PACKED_FEW_ROWS = 4 * TFT_PANEL };
+   from a cache for the others. */
+enum { PACKED_FEW_ROWS = 4 * TFT_PANEL };
+
+/* The most tokens for which to unpack the codes once for all would take longer. */
+FORCE_INLINE size_t packed_most_few(const struct tft_packing *p)
+{
+    return packed_is_direct(p, TFT_BITS_1) ? 4 : 2;
+}
 
 static void ISA(packed_few)(const struct tft_gemm_packed *g, tft_gemm_packed_fn *one)
 {
@@ -332,7 +338,7 @@ FORCE_INLINE size_t packed_part(size_t bytes, size_t M, size_t steps)
 static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
 {
     const struct tft_packing *how = g->how;
-    tft_gemm_packed_fn *one = g->M <= PACKED_FEW ? ISA(packed_one)(how) : NULL;
+    tft_gemm_packed_fn *one = g->M <= packed_most_few(how) ? ISA(packed_one)(how) : NULL;
     if (one) {
         ISA(packed_few)(g, one);
         return;
