@@ -151,8 +151,8 @@ static void models_of_every_type(void **state)
                 fail_msg("%s: other logits", name);
 
             /* blocks, frequencies and lists, but no matrix */
-            assert_in_range(memory_of(to), 1, 8192);
-            assert_in_range(planned(to), 1, 8192);
+            assert_in_range(memory_of(to), 1, 12288);
+            assert_in_range(planned(to), 1, 12288);
             assert_true(memory_of(from) > 16384);
 
             struct tft_model *m = opened(to);
