@@ -91,9 +91,9 @@ static void item(struct items *all, const char *name, uint64_t cols, uint64_t ro
 static void norm_item(struct items *all, const char *name, uint32_t d, bool bias)
 {
     char full[40];
-    snprintf(full, sizeof full, "%s.weight", name);
+    snprintf(full, sizeof full, "%.30s.weight", name);
     item(all, full, d, 1, TFT_F32, 1, 0.3f);
-    snprintf(full, sizeof full, "%s.bias", name);
+    snprintf(full, sizeof full, "%.30s.bias", name);
     if (bias)
         item(all, full, d, 1, TFT_F32, 0, 0.3f);
 }
@@ -280,9 +280,9 @@ static void layernorm(double *to, const double *x, const float *w, const float *
 static void norm(double to[][D_MOST], double from[][D_MOST], const char *name)
 {
     char full[64];
-    snprintf(full, sizeof full, "%s.weight", name);
+    snprintf(full, sizeof full, "%.30s.weight", name);
     float *w = numbers(full);
-    snprintf(full, sizeof full, "%s.bias", name);
+    snprintf(full, sizeof full, "%.30s.bias", name);
     float *b = numbers(full);
     for (uint32_t t = 0; t < f.n; t++)
         if (w)
