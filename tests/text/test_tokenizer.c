@@ -658,8 +658,8 @@ static void unknown_models(void **state)
 {
     (void)state;
     spm_values(&bad);
-    values_str(&bad, "tokenizer.ggml.model", "rwkv");
-    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.model", "\"rwkv\" is not supported");
+    values_str(&bad, "tokenizer.ggml.model", "plamo2");
+    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.model", "\"plamo2\" is not supported");
     values_remove(&bad, "tokenizer.ggml.model");
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.model", "is missing");
     values_u32(&bad, "tokenizer.ggml.model", 1);
