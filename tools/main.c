@@ -8,23 +8,12 @@
 #include "tools/pull/operand.h"
 
 static const struct cli_command *const commands[] = {
-    &command_run,
-    &command_chat,
-    &command_serve,
-    &command_pull,
-    &command_list,
-    &command_rm,
-    &command_quantize,
-    &command_pack,
-    &command_ppl,
+    &command_demo,  &command_run,     &command_chat,     &command_serve, &command_pull,
+    &command_list,  &command_rm,      &command_quantize, &command_pack,  &command_ppl,
 #if TUFFET_JSON
-    &command_eval,
-    &command_import,
+    &command_eval,  &command_import,
 #endif
-    &command_bench,
-    &command_inspect,
-    &command_tokenize,
-    NULL,
+    &command_bench, &command_inspect, &command_tokenize, NULL,
 };
 
 static const struct cli_program program = {
@@ -113,11 +102,8 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
 static void print_version(void)
 {
     static const char *const parts[] = {
-        TUFFET_LIBEDIT ? " libedit" : "",
-        TUFFET_JSON ? " json" : "",
-        TUFFET_SERVE ? " server" : "",
-        TUFFET_PULL ? " libcurl" : "",
-        TUFFET_MPI ? " mpi" : "",
+        TUFFET_LIBEDIT ? " libedit" : "", TUFFET_JSON ? " json" : "", TUFFET_SERVE ? " server" : "",
+        TUFFET_PULL ? " libcurl" : "",    TUFFET_MPI ? " mpi" : "",
     };
     printf("tuffet %s (%s, %d threads)\nbuilt with", tft_version(), tft_cpu_name(),
            tft_cpu_threads());

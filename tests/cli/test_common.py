@@ -7,10 +7,10 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = {"run": "[MODEL]", "chat": "MODEL", "serve": "MODEL", "pull": "USER/REPO[:QUANT]",
-            "list": "[NAME]", "rm": "USER/REPO[:QUANT]", "quantize": "MODEL", "pack": "MODEL",
-            "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL",
-            "eval": "MODEL", "import": "FOLDER"}
+COMMANDS = {"demo": "[MODEL]", "run": "[MODEL]", "chat": "MODEL", "serve": "MODEL",
+            "pull": "USER/REPO[:QUANT]", "list": "[NAME]", "rm": "USER/REPO[:QUANT]",
+            "quantize": "MODEL", "pack": "MODEL", "ppl": "MODEL", "bench": "[MODEL]",
+            "inspect": "MODEL", "tokenize": "MODEL", "eval": "MODEL", "import": "FOLDER"}
 
 
 class Common(Case):

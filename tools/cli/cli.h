@@ -177,7 +177,9 @@ int cli_limit_cpu(void);
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
 
 /* The path of the bundled model, stories2M.gguf: beside the program, if it was called by a path, or
-   else its installed place. If it is at neither place, prints this and returns NULL. */
+   its installed place, or its place in the sources if the program is in a folder of builds there.
+   NULL if it is nowhere; cli_shipped_model prints an error message then. */
+const char *cli_find_shipped_model(void);
 const char *cli_shipped_model(void);
 extern const char *cli_program_path; /* by which the program was called; set by main */
 
