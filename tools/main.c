@@ -2,18 +2,32 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/welcome.h"
 #include "tools/pull/operand.h"
 
 static const struct cli_command *const commands[] = {
-    &command_demo,  &command_run,     &command_chat,     &command_serve, &command_pull,
-    &command_list,  &command_rm,      &command_quantize, &command_pack,  &command_ppl,
+    &command_demo,
+    &command_run,
+    &command_chat,
+    &command_serve,
+    &command_pull,
+    &command_list,
+    &command_rm,
+    &command_quantize,
+    &command_pack,
+    &command_ppl,
 #if TUFFET_JSON
-    &command_eval,  &command_import,
+    &command_eval,
+    &command_import,
 #endif
-    &command_bench, &command_inspect, &command_tokenize, NULL,
+    &command_bench,
+    &command_inspect,
+    &command_tokenize,
+    NULL,
 };
 
 static const struct cli_program program = {
@@ -102,8 +116,11 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
 static void print_version(void)
 {
     static const char *const parts[] = {
-        TUFFET_LIBEDIT ? " libedit" : "", TUFFET_JSON ? " json" : "", TUFFET_SERVE ? " server" : "",
-        TUFFET_PULL ? " libcurl" : "",    TUFFET_MPI ? " mpi" : "",
+        TUFFET_LIBEDIT ? " libedit" : "",
+        TUFFET_JSON ? " json" : "",
+        TUFFET_SERVE ? " server" : "",
+        TUFFET_PULL ? " libcurl" : "",
+        TUFFET_MPI ? " mpi" : "",
     };
     printf("tuffet %s (%s, %d threads)\nbuilt with", tft_version(), tft_cpu_name(),
            tft_cpu_threads());
@@ -138,6 +155,8 @@ static int run(int argc, char **argv)
     }
     if (*name)
         return no_command(name);
+    if (argc == 1 && system_is_terminal(STDIN_FILENO) && system_is_terminal(STDOUT_FILENO))
+        return welcome();
     cli_print_program_help(stderr, &program);
     return CLI_USAGE;
 }

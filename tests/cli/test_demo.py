@@ -1,4 +1,4 @@
-"""tuffet demo"""
+"""tuffet demo, and the screen of tuffet without arguments."""
 import json
 import os
 import pathlib
@@ -6,10 +6,11 @@ import re
 import shlex
 import subprocess
 
-from program import PATIENCE, TUFFET, Case, main
+from program import PATIENCE, TUFFET, Case, Terminal, main
 
 SHIPPED = str(pathlib.Path(__file__).resolve().parents[2] / "models/demo/stories2M.gguf")
 VERSION = subprocess.run([*TUFFET, "--version"], capture_output=True).stdout.decode()
+PULLS = " libcurl" in VERSION
 
 
 class Demo(Case):
@@ -83,6 +84,40 @@ class Demo(Case):
             self.assertEqual((done.returncode, done.stdout), (2, b""))
             self.assertIn(b"neither beside the program nor in", done.stderr)
             self.assertIn(b"name a GGUF file", done.stderr)
+
+
+class Welcome(Case):
+    def screen(self, home):
+        os.makedirs(home, exist_ok=True)
+        t = Terminal(HOME=home, XDG_CACHE_HOME=home, HF_HOME=home + "/hf", LLAMA_CACHE=home,
+                     OLLAMA_MODELS=home + "/ollama")
+        self.assertEqual(t.end(), 0)
+        lines = t.screen.decode().replace("\r\n", "\n").splitlines()
+        self.assertLessEqual(len(lines), 24)
+        self.assertLessEqual(max(map(len, lines)), 80)
+        return "\n".join(lines)
+
+    def test_commands_are_there(self):
+        text = self.screen(self.path("empty"))
+        listed = re.findall(r"^  (\w+) +\w", self.tuffet("help").decode(), re.M)
+        shown = re.findall(r"^  tuffet (\w+)", text, re.M)
+        self.assertLessEqual({"demo", "run", "chat", "quantize"}, set(shown))
+        self.assertLessEqual(set(shown), {*listed, "help"})
+
+    def test_models_and_the_next_command(self):
+        home = self.path("home")
+        empty = self.screen(home)
+        self.assertRegex(empty, "\nNext:\n  tuffet (demo|chat )")
+        if not PULLS:
+            return
+        for i in range(7):
+            pathlib.Path(home, f"some {i}.gguf").write_bytes(bytes(10))
+        pathlib.Path(home, "some_last.gguf").write_bytes(bytes(20_000_000))
+        text = self.screen(home)
+        self.assertIn("\n  and 3 more: tuffet list\n", text)
+        self.assertEqual(text.count("some "), 5)
+        # a name that needs quotes is not offered
+        self.assertTrue(text.endswith(f"\nNext:\n  tuffet chat {home}/some_last.gguf"), text)
 
 
 main()

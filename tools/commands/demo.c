@@ -106,9 +106,8 @@ static int print_cache_bytes(const char *model, const char *path)
         printf("{\"f16\":%zu,\"i8\":%zu,\"" SMALL_CACHE "\":%zu}\n", floats, bytes, small);
         return CLI_OK;
     }
-    printf("A token takes %zu bytes in a cache of f16, %zu of i8, the default, and %zu of 1.5 "
-           "bits.\n",
-           floats, bytes, small);
+    printf("A token takes %zu bytes in a cache of f16, %zu of i8, and %zu of 1.5 bits.\n", floats,
+           bytes, small);
     print_command("inspect", model ? model : path, "--kv " SMALL_CACHE);
     return CLI_OK;
 }
