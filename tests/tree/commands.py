@@ -34,7 +34,7 @@ TEXT_WORDS = {"location", "panel", "group", "text", "check:"}  # lines of drawin
 
 # Blocks by page and the beginning of the first line. A reason may name the step of everywhere.sh.
 NOT_RUN = {
-    ("README.md", "tuffet run      MODEL"): "a list of commands; pages have each",
+    ("README.md", "tuffet demo      "): "a list of commands; pages have each",
     ("README.md", "build/demo/tools/tuffet chat hf:"): "docs/models.md has the command",
     ("docs/architecture.md", "meson test -C build/test cuda"): "a part of the suite",
     ("docs/chat.md", "npm install"): "the step web of .ci/run",
