@@ -189,6 +189,9 @@ class Common(Case):
             for command in ["run", "chat", "inspect", "tokenize"]:
                 line = self.fails(command, path)
                 self.assertTrue(line.startswith(f"tuffet: {path}: cannot be read: {why}"))
+        for command in ["run", "chat", "bench"]:
+            line = self.fails(command, "gone.gguf")
+            self.assertTrue(line.endswith("(tuffet list shows the models on this machine)"), line)
         self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f",
                                                                "no such text"))
 

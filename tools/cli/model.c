@@ -2,8 +2,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "verbose.h"
 
@@ -152,6 +154,14 @@ static bool drafts_itself(void)
     return cli_session_options.draft && strcmp(cli_session_options.draft, "mtp") == 0;
 }
 
+/* What to do if the file is not there. The error may also be about another file. */
+static const char *missing(const char *path, const struct tft_error *err)
+{
+    return err->code == TFT_ERR_IO && err->os == ENOENT && access(path, F_OK) != 0
+               ? " (tuffet list shows the models on this machine)"
+               : "";
+}
+
 static int open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     const struct cli_model_options *o = &cli_model_options;
@@ -192,7 +202,7 @@ static int open_model(struct tft_model **m, const char *path, bool vocab_only)
         status = tft_model_open(m, path, &opts, &err);
     }
     cli_progress_end(&progress);
-    return status == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
+    return status == TFT_OK ? CLI_OK : cli_fail("%s%s", err.msg, missing(path, &err));
 }
 
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
