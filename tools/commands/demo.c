@@ -30,14 +30,22 @@ static const char *program(void)
     return strchr(cli_program_path, '/') ? cli_program_path : "tuffet";
 }
 
+/* A path, in quotes if a shell needs them. */
+static void print_path(const char *path)
+{
+    const char *quote = path[strcspn(path, " \"()<>|&;$`\\*?!#~")] ? "'" : "";
+    printf("%s%s%s ", quote, path, quote);
+}
+
 /* Prints a command line for the user to type. words: after the model; model: or NULL. */
 static void print_command(const char *command, const char *model, const char *words)
 {
-    const char *quote = model && model[strcspn(model, " \"()<>|&;$`\\*?!#~")] ? "'" : "";
-    printf("    $ %s %s", program(), command);
+    fputs("    $ ", stdout);
+    print_path(program());
+    printf("%s ", command);
     if (model)
-        printf(" %s%s%s", quote, model, quote);
-    printf(" %s\n\n", words);
+        print_path(model);
+    printf("%s\n\n", words);
 }
 
 /* Cuts a line at its spaces outside of quotes, and removes the quotes. Returns how many words it

@@ -54,6 +54,7 @@ chroot "$root" sh -ec '
     apt-get install -y -qq --no-install-recommends ./*.deb bash zsh fish >/dev/null 2>&1
     tuffet --version
     tuffet run --temp 0 -n 40 --echo -p "Once upon a time" </dev/null
+    tuffet demo -t 1 | grep "are the same"
     tuffet quantize --help >/dev/null
     cc $(pkg-config --cflags tuffet) /usr/share/doc/libtuffet-dev/examples/embed.c -o embed \
         $(pkg-config --libs tuffet)
