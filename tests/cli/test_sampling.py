@@ -101,7 +101,7 @@ class Sampling(Case):
         self.assertNotEqual(self.tuffet(*args, "--think=5"), none)
 
     def test_loops(self):
-        args = ["run", SHIPPED, "-pOnce", "--temp=0", "--ignore-eos", "-n500"]
+        args = ["run", SHIPPED, "-pOnce", "--temp=0", "--ignore-eos", "-n500", "--kv=f16"]
         self.assertEqual(self.json(*args)["stop"], "length")
         said = self.json(*args, "--stop-loops=on")
         self.assertEqual(said["stop"], "loop")
