@@ -100,6 +100,8 @@ void native_completion(struct exchange *x)
 static void add_member(struct cli_text *t, struct fields *f, const char *name)
 {
     const char *text = field_text(f, name, "");
+    if (f->failed) /* then the text is not the member's */
+        return;
     if (!cli_text_append(t, text, json_string_length(field(f, name))))
         fields_fail(f, "out of memory");
 }
