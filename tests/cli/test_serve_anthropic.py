@@ -218,6 +218,8 @@ class Anthropic(Case):
                     ({"system": 7}, "system must be a string"),
                     ({"tool_choice": {"type": "any"}}, "there are no tools"),
                     ({"tool_choice": {"type": "x"}}, "tool_choice.type"),
+                    ({"tool_choice": {"name": "x"}}, "tool_choice.type"),
+                    ({"tool_choice": "auto"}, "tool_choice.type"),
                     ({"thinking": {"type": "x"}}, "thinking.type"),
                     ({"stop_sequences": ["a"], "stop": "b"}, "stop_sequences and stop"),
                     ({"max_tokens": -5}, "max_tokens must be"),

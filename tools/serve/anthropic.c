@@ -200,6 +200,8 @@ static void read_choice(struct fields *f)
     const char *type = turns_type(choice);
     if (!choice)
         return;
+    if (!json_is_string(json_object_get(choice, "type"))) /* "none" is a choice */
+        type = "";
     if (json_is_true(json_object_get(choice, "disable_parallel_tool_use")))
         json_object_set_new(f->body, "parallel_tool_calls", json_false());
     if (strcmp(type, "tool") == 0)
