@@ -221,6 +221,7 @@ class Anthropic(Case):
                     ({"tool_choice": {"name": "x"}}, "tool_choice.type"),
                     ({"tool_choice": "auto"}, "tool_choice.type"),
                     ({"thinking": {"type": "x"}}, "thinking.type"),
+                    ({"context_management": {"edits": 5}}, "context_management.edits"),
                     ({"stop_sequences": ["a"], "stop": "b"}, "stop_sequences and stop"),
                     ({"max_tokens": -5}, "max_tokens must be"),
                     ({"stream": 1}, "stream must be")]:

@@ -260,6 +260,8 @@ static void read_management(struct fields *f)
     size_t i;
     if (management && !json_is_object(management))
         fields_fail(f, "context_management must be an object");
+    if (edits && !json_is_array(edits))
+        fields_fail(f, "context_management.edits must be a list");
     json_array_foreach((json_t *)(uintptr_t)edits, i, edit)
     {
         const char *keep = json_string_value(json_object_get(edit, "keep"));
