@@ -33,7 +33,7 @@ static json_t *text_of(const struct piece *p) { return json_bytes(p->text.p, p->
 static json_t *input_of(const struct piece *p)
 {
     json_error_t e;
-    json_t *input = json_text(p->text.n ? p->text.p : "", p->text.n, 0, &e);
+    json_t *input = json_text(p->text.n ? p->text.p : "", p->text.n, JSON_ALLOW_NUL, &e);
     return input ? input : json_object();
 }
 

@@ -53,7 +53,8 @@ static json_t *calls_of(const struct talk *t)
     {
         const char *text = json_string_value(json_object_get(call, "arguments"));
         json_error_t e;
-        json_t *arguments = json_text(text ? text : "", text ? strlen(text) : 0, 0, &e);
+        json_t *arguments =
+            json_text(text ? text : "", text ? strlen(text) : 0, JSON_ALLOW_NUL, &e);
         json_array_append_new(all, json_pack("{s:{s:O, s:o}}", "function", "name",
                                              json_object_get(call, "name"), "arguments",
                                              arguments ? arguments : json_object()));
