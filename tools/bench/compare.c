@@ -13,7 +13,7 @@ enum { ROWS_MOST = 64, PATIENCE = 24 * 3600, OUTPUT_MOST = 1 << 20 };
 
 /* One row of bench --json. */
 struct measured {
-    char what[96]; /* its beginning, by which the programs' rows are held together */
+    char what[96];           /* its beginning, by which the programs' rows are held together */
     double tok_s, cpu_tok_s; /* NaN: the program does not tell */
 };
 
@@ -96,8 +96,8 @@ static int measure_pair(struct table *t, const struct compare *c, uint32_t pair)
     int n[2], status = CLI_OK;
     for (uint32_t k = 0; k < 2 && status == CLI_OK; k++) {
         bool other = (k + pair) % 2;
-        status = measure(other ? t->other[pair] : t->own[pair], &n[other], c,
-                         other ? c->other : c->own);
+        status =
+            measure(other ? t->other[pair] : t->own[pair], &n[other], c, other ? c->other : c->own);
     }
     if (status != CLI_OK)
         return status;
@@ -183,11 +183,12 @@ static void print_row(const char *what, const struct ratios *wall, const struct 
 
 static void print_table(const struct table *t, const struct compare *c)
 {
-    printf("%s against %s, %u pair%s\n\n%-8s %6s %6s %7s  %-4s %10s %10s %6s %12s %6s %12s\n", c->own,
-           c->other, c->pairs, c->pairs > 1 ? "s" : "", "", "tokens", "depth", "threads", "kv",
-           "tokens/s", "other", "ratio", "range", "by CPU", "range");
+    printf("%s against %s, %u pair%s\n\n%-8s %6s %6s %7s  %-4s %10s %10s %6s %12s %6s %12s\n",
+           c->own, c->other, c->pairs, c->pairs > 1 ? "s" : "", "", "tokens", "depth", "threads",
+           "kv", "tokens/s", "other", "ratio", "range", "by CPU", "range");
     for (int i = 0; i < t->n; i++) {
-        struct ratios wall = ratios_of(t, i, c->pairs, false), cpu = ratios_of(t, i, c->pairs, true);
+        struct ratios wall = ratios_of(t, i, c->pairs, false),
+                      cpu = ratios_of(t, i, c->pairs, true);
         print_row(t->own[0][i].what, &wall, &cpu, c->pairs);
     }
 }
@@ -205,9 +206,10 @@ static void print_json(const struct table *t, const struct compare *c)
 {
     printf("{\"pairs\":%u,\"rows\":[", c->pairs);
     for (int i = 0; i < t->n; i++) {
-        struct ratios wall = ratios_of(t, i, c->pairs, false), cpu = ratios_of(t, i, c->pairs, true);
-        printf("%s%s,\"tok_s\":%.6g,\"other_tok_s\":%.6g", i ? "," : "", t->own[0][i].what, wall.own,
-               wall.other);
+        struct ratios wall = ratios_of(t, i, c->pairs, false),
+                      cpu = ratios_of(t, i, c->pairs, true);
+        printf("%s%s,\"tok_s\":%.6g,\"other_tok_s\":%.6g", i ? "," : "", t->own[0][i].what,
+               wall.own, wall.other);
         print_ratio("ratio", &wall);
         print_ratio("cpu_ratio", &cpu);
         printf(",\"verdict\":\"%s\"}", verdict(&wall.ratio, c->pairs));

@@ -9,8 +9,8 @@
 enum { COMPARE_FEWEST = 5, COMPARE_ARGS = 64 };
 
 struct compare {
-    const char *own, *other;         /* the programs */
-    const char *args[COMPARE_ARGS];  /* [n_args] of "bench", for both: the model, then options */
+    const char *own, *other;        /* the programs */
+    const char *args[COMPARE_ARGS]; /* [n_args] of "bench", for both: the model, then options */
     int n_args;
     uint32_t pairs; /* at most RUNS_MOST */
     bool json;

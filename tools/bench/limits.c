@@ -8,7 +8,7 @@ enum { RUNS = 3, CHUNK = 64 };
 
 struct measurement {
     struct tft_kernels kern;
-    float *x;                      /* LIMITS_BUFFER bytes */
+    float *x; /* LIMITS_BUFFER bytes */
     size_t int8_rounds, fma_rounds;
     double work[TFT_PORT_THREADS]; /* by thread: bytes or operations of one run */
     double read, int8, fma;        /* bytes or operations a second, the best of RUNS */
@@ -30,7 +30,8 @@ static void take_best(struct measurement *m, int tid, int n, uint64_t start, dou
 static void measure(void *arg, int tid, int n)
 {
     struct measurement *m = arg;
-    size_t chunks = LIMITS_BUFFER / sizeof *m->x / CHUNK, begin = chunks * (size_t)tid / (size_t)n * CHUNK;
+    size_t chunks = LIMITS_BUFFER / sizeof *m->x / CHUNK,
+           begin = chunks * (size_t)tid / (size_t)n * CHUNK;
     size_t end = chunks * ((size_t)tid + 1) / (size_t)n * CHUNK;
     volatile float sink;
     /* Each thread writes the part that it will read, so that the pages are near its CPU. Not zeros,

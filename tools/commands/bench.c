@@ -37,7 +37,8 @@ static const struct cli_option options[] = {
      "tokens to generate one by one (default 128, or fewer in a short context)"},
     {'d', "depth", CLI_COUNT, &opt.depth, "N",
      "tokens in the KV cache before the first measured one (default 0)"},
-    {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each measurement; the median counts, and the range is shown"},
+    {'r', "runs", CLI_COUNT, &opt.runs, "N",
+     "runs of each measurement; the median counts, and the range is shown"},
     {'t', "threads", CLI_TEXT, &opt.threads, "LIST",
      "numbers of threads, \"1,2,4\" (default 1, and one for each fast core)"},
     {0, "sessions", CLI_TEXT, &opt.sessions, "LIST",
@@ -52,7 +53,8 @@ static const struct cli_option options[] = {
      "let --shape measure the ranges of activations of each token while it runs, as a model of "
      "quantize --dynamic does"},
     {0, "compare", CLI_TEXT, &opt.compare, "PROGRAM",
-     "run this program and another build of tuffet in turn, --runs times each, and say whether this "
+     "run this program and another build of tuffet in turn, --runs times each, and say whether "
+     "this "
      "one is faster or slower"},
     {0, "hash", CLI_FLAG, &opt.hash, NULL,
      "measure nothing: print a hash of the logits that follow 64 fixed tokens, with each of the "
@@ -211,7 +213,7 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, struct s
     }
     if (!opt.json && !cli_interrupted() && status == TFT_OK)
         printf("session  %6zu tokens, %zu bytes\n", tft_capacity(s), bytes);
-    int result = cli_interrupted() ? CLI_INTERRUPTED
+    int result = cli_interrupted()  ? CLI_INTERRUPTED
                  : status == TFT_OK ? CLI_OK
                                     : cli_fail_session(s);
     tft_session_close(s);
@@ -275,10 +277,11 @@ static void print_limits_json(const struct samples *s)
     if (s->fixed)
         printf(",\"limits_range\":null");
     else
-        printf(",\"limits_range\":{\"times\":%zu,\"read_gbps\":[%.6g,%.6g],\"int8_gops\":[%.6g,%.6g],"
-               "\"fma_gflops\":[%.6g,%.6g]}",
-               s->n, x.read_gbps.least, x.read_gbps.most, x.int8_gops.least, x.int8_gops.most,
-               x.fma_gflops.least, x.fma_gflops.most);
+        printf(
+            ",\"limits_range\":{\"times\":%zu,\"read_gbps\":[%.6g,%.6g],\"int8_gops\":[%.6g,%.6g],"
+            "\"fma_gflops\":[%.6g,%.6g]}",
+            s->n, x.read_gbps.least, x.read_gbps.most, x.int8_gops.least, x.int8_gops.most,
+            x.fma_gflops.least, x.fma_gflops.most);
 }
 
 static void print_row_json(const struct tft_model *m, const struct row *r)
@@ -463,7 +466,9 @@ static int write_shape(char path[4096])
                            .progress = show_written};
     enum tft_status status = shape_write(&o, path, &err);
     cli_progress_end(&writing);
-    return cli_interrupted() ? CLI_INTERRUPTED : status == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
+    return cli_interrupted()  ? CLI_INTERRUPTED
+           : status == TFT_OK ? CLI_OK
+                              : cli_fail("%s", err.msg);
 }
 
 /* Removes the file of write_shape, if that is possible: Windows keeps it while it is mapped. */
@@ -474,8 +479,8 @@ static void remove_shape(char path[4096])
 }
 
 /* Measures MODEL, or else the shape in the file that this function writes. l: [n] */
-static int measure(const char *path, char shape[4096], struct samples *l, int n, const int *sessions,
-                   int n_sessions)
+static int measure(const char *path, char shape[4096], struct samples *l, int n,
+                   const int *sessions, int n_sessions)
 {
     struct tft_model *m;
     int status = limits_of_cpu(l, n, path);
@@ -550,7 +555,7 @@ static int hash_all(const char *path)
 
 static int compare(const char *path)
 {
-    static const char *const own[] = {"compare", "hash",   "runs", "json", "shape",
+    static const char *const own[] = {"compare", "hash",   "runs",    "json", "shape",
                                       "bits",    "layers", "dynamic", NULL};
     return bench_compare(&(struct bench_compare){.other = opt.compare,
                                                  .path = path,
@@ -578,8 +583,7 @@ static int check_list_options(int n, int n_sessions)
     if (!n)
         return cli_usage("--threads needs a list of numbers like 1,2,4, not \"%s\"", opt.threads);
     if (opt.sessions && !n_sessions)
-        return cli_usage("--sessions needs a list of numbers like 1,2,4, not \"%s\"",
-                         opt.sessions);
+        return cli_usage("--sessions needs a list of numbers like 1,2,4, not \"%s\"", opt.sessions);
     if (opt.sessions && opt.prefill)
         return cli_usage("--sessions measures no prompt: leave out -p");
     if (opt.compare && (opt.sessions || opt.hash))
@@ -611,7 +615,7 @@ static int run_bench(const char *path)
     char shape[4096] = "";
     static struct samples limits[MAX_LIST];
     int list[MAX_LIST], n = parse_threads(list), sessions[MAX_LIST],
-        n_sessions = opt.sessions ? parse_list(sessions, opt.sessions) : 0;
+                        n_sessions = opt.sessions ? parse_list(sessions, opt.sessions) : 0;
     int status = check_list_options(n, n_sessions);
     if (status == CLI_OK && opt.hash && !path && !opt.shape && !(path = cli_shipped_model()))
         return CLI_USAGE;
