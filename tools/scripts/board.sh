@@ -103,10 +103,11 @@ cpu_name() {
             if (!count[kind]++) order[++kinds] = kind
         }
         END {
-            if (!kinds) print name ? name : "unknown"
+            if (!kinds) print (name ? name : "unknown")
             for (i = 1; i <= kinds; i++)
-                printf "%s%d x %s%s", i > 1 ? ", " : "", count[order[i]], order[i], i == kinds ? "\n" : ""
-        }' /proc/cpuinfo 2>/dev/null || echo unknown
+                printf "%s%d x %s%s", (i == 1 ? "" : ", "), count[order[i]], order[i],
+                    (i == kinds ? "\n" : "")
+        }' /proc/cpuinfo || echo unknown
 }
 
 megabytes() { awk -v name="$1:" '$1 == name { printf "%d\n", $2 / 1000 * 1.024 }' /proc/meminfo 2>/dev/null; }
@@ -154,9 +155,10 @@ hash_rows() {
     name=$1 bits=$2 cache=$3 want=$4
     shift 4
     "$program" bench "$@" --kv "$cache" --hash >"$work" || say "bench --hash $* failed"
+    # as texts: some awks take 0x... for numbers, and round them
     awk -v row="| $name | $bits | $cache" -v want="$want" '
-        { print row " | " $1 " | " $3 " | " ($3 == want ? "the same" : "**DIFFERENT**") " |" }
-        END { if (!NR) print row " | - | - | **no hash** |" }' "$work"
+        { print row " | " $1 " | " $3 " | " ($3 "" == want "" ? "the same" : "**DIFFERENT**") " |" }
+        END { if (NR == 0) print row " | - | - | **no hash** |" }' "$work"
 }
 
 bits() {
@@ -173,7 +175,7 @@ bits() {
 speed_rows() {
     name=$1 bits=$2
     shift 2
-    say "measuring $name, $bits bits"
+    say "measuring $name ($bits)"
     if ! "$program" bench "$@" >"$work"; then
         echo "| $name | $bits | | | failed | | |"
         return
