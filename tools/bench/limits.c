@@ -4,7 +4,7 @@
 #include "port/port.h"
 #include "tools/cli/cli.h"
 
-enum { RUNS = 3, CHUNK = 64 };
+enum { RUNS = 7, CHUNK = 64 };
 
 struct measurement {
     struct tft_kernels kern;

@@ -12,7 +12,7 @@ struct limits {
     double fma_gflops; /* float fma, 10^9 operations/s; an fma is two */
 };
 
-/* Measures with `threads` threads, for about a quarter of a second: each limit is the best of a few
+/* Measures with `threads` threads, for about half a second: each limit is the best of a few
    runs. Returns false if there is no memory for the buffer. */
 bool measure_limits(struct limits *out, int threads);
 

@@ -21,12 +21,11 @@ static enum tft_status begin(struct tft_session *s, const struct runs *o)
     return status;
 }
 
-/* Measures the limits. Their buffer takes the place of the weights in the CPU's caches, and a token
+/* Measures the limits, if it is time for it. Their buffer takes the place of the weights in the CPU's caches, and a token
    brings these back. Not after a depth: a model with states would compute it twice. */
 static enum tft_status between(struct tft_session *s, const struct runs *o)
 {
-    samples_between(o->limits);
-    if (o->depth || o->limits->fixed)
+    if (!samples_between(o->limits) || o->depth)
         return TFT_OK;
     enum tft_status status = tft_rewind(s, 0);
     return status == TFT_OK ? tft_prefill(s, o->ids, 1) : status;

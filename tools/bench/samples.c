@@ -1,21 +1,27 @@
 #include "samples.h"
 
+#include "tools/cli/cli.h"
 #include "tools/cli/system.h"
 
 bool samples_add(struct samples *s)
 {
+    uint64_t start = cli_ns();
     if (!measure_limits(&s->x[s->n], s->threads))
         return false;
     s->n++;
+    s->ended = cli_ns();
+    s->took = s->ended - start;
     return true;
 }
 
-void samples_between(struct samples *s)
+bool samples_between(struct samples *s)
 {
     uint64_t left;
-    bool short_of_memory = system_memory_left(&left) && left < 2 * (uint64_t)LIMITS_BUFFER;
-    if (!s->fixed && s->n < SAMPLES_MOST && !short_of_memory)
-        samples_add(s); /* without memory for it, the samples before stand */
+    if (s->fixed || s->n == SAMPLES_MOST || cli_ns() - s->ended < 4 * s->took)
+        return false;
+    if (system_memory_left(&left) && left < 2 * (uint64_t)LIMITS_BUFFER)
+        return false;
+    return samples_add(s);
 }
 
 void samples_fix(struct samples *s, struct limits l)

@@ -3,6 +3,9 @@
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "limits.h"
 #include "spread.h"
 
@@ -10,7 +13,8 @@ enum { SAMPLES_MOST = 256 };
 
 struct samples {
     int threads;
-    bool fixed; /* by samples_fix */
+    bool fixed;           /* by samples_fix */
+    uint64_t took, ended; /* ns: of the last one */
     size_t n;
     struct limits x[SAMPLES_MOST];
 };
@@ -18,9 +22,10 @@ struct samples {
 /* Measures once more. Returns false if there is no memory for the buffer. */
 bool samples_add(struct samples *s);
 
-/* Measures once more between the runs of a model: not if the limits are fixed, there are enough, or
-   little memory is left beside the model. */
-void samples_between(struct samples *s);
+/* Measures once more between the runs of a model, in at most a fifth of their time: not if the limits
+   are fixed, there are enough, or little memory is left beside the model. Returns whether it
+   measured. */
+bool samples_between(struct samples *s);
 
 /* The limits are these from now on: those of a device. */
 void samples_fix(struct samples *s, struct limits l);
