@@ -171,7 +171,7 @@ class Bench(Case):
                          rb"fma [\d.]+ GFLOP/s( \(of \d+: [\d., ]+\))?\n$")
 
     def test_limits_between_runs(self):
-        """They take at most a fifth of the time: the longer the runs, the more of them there are."""
+        """They take at most a fifth of the time: longer runs have more of them between them."""
         model = pathlib.Path(__file__).parents[2] / "models/demo/stories2M.gguf"
         for runs in [4, 16, 64]:
             times = self.json("bench", model, "-p400", "-n400", "-t1",

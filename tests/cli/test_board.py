@@ -1,5 +1,5 @@
-"""tools/scripts/board.sh: the page that an owner of a board sends, and whether the logits of this CPU
-have the bits of docs/boards.md."""
+"""tools/scripts/board.sh: the page that an owner of a board sends, and whether the logits of this
+CPU have the bits of docs/boards.md."""
 import os
 import pathlib
 import re
@@ -67,7 +67,8 @@ class Board(Case):
         self.assertEqual([name for name in left if name.startswith("tuffet-board-")], [])
 
     def test_other_bits(self):
-        """A hash that is not the table's, by its last bits, is shown, and the script fails: the page is there."""
+        """A hash that is not the table's, by its last bits, is shown, and the script fails: the
+        page is there."""
         hash = HASHES[0].split()[-1]
         other = hash[:-1] + ("0" if hash[-1] != "0" else "1")
         lines = [HASHES[0].replace(hash, other), HASHES[1]]

@@ -21,8 +21,9 @@ static enum tft_status begin(struct tft_session *s, const struct runs *o)
     return status;
 }
 
-/* Measures the limits, if it is time for it. Their buffer takes the place of the weights in the CPU's caches, and a token
-   brings these back. Not after a depth: a model with states would compute it twice. */
+/* Measures the limits, if it is time for it. Their buffer takes the place of the weights in the
+   CPU's caches, and a token brings these back. Not after a depth: a model with states would compute
+   it twice. */
 static enum tft_status between(struct tft_session *s, const struct runs *o)
 {
     if (!samples_between(o->limits) || o->depth)

@@ -1,5 +1,5 @@
-/* The machine's limits, measured several times while a model is measured: other work on the machine,
-   and heat, change them. */
+/* The machine's limits, measured several times while a model is measured: other work on the
+   machine, and heat, change them. */
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
@@ -22,8 +22,8 @@ struct samples {
 /* Measures once more. Returns false if there is no memory for the buffer. */
 bool samples_add(struct samples *s);
 
-/* Measures once more between the runs of a model, in at most a fifth of their time: not if the limits
-   are fixed, there are enough, or little memory is left beside the model. Returns whether it
+/* Measures once more between the runs of a model, in at most a fifth of their time: not if the
+   limits are fixed, there are enough, or little memory is left beside the model. Returns whether it
    measured. */
 bool samples_between(struct samples *s);
 

@@ -445,8 +445,8 @@ static bool show_written(double done)
     return !cli_interrupted();
 }
 
-/* Writes a model of random weights. It is a file, because a model is a mapped file: its pages are in
-   the file cache. path: receives the file's name, [4096]; empty if there is no file. */
+/* Writes a model of random weights. It is a file, because a model is a mapped file: its pages are
+   in the file cache. path: receives the file's name, [4096]; empty if there is no file. */
 static int write_shape(char path[4096])
 {
     const char *dir = system_temp_folder();
