@@ -650,10 +650,10 @@ const struct cli_command command_bench = {
             {0},
         },
     .notes = "The limits are the speed of memory reads and of int8 and float arithmetic, measured "
-             "before the model and between its runs; the medians count. For a GPU they follow from "
-             "its clocks. The share is the time that "
-             "the tighter limit alone would take, divided by the measured time. It may exceed 100 "
-             "%: a model that fits in the CPU's caches reads faster than from memory. If the "
+             "before the model and, in at most a fifth of the time, between its runs; the medians "
+             "count. For a GPU they follow from its clocks. The share is the time that the tighter "
+             "limit alone would take, divided by the measured time. It may exceed 100 %: a model "
+             "that fits in the CPU's caches reads faster than from memory. If the "
              "weights are int8 or codes, the share of arithmetic counts their products and, with "
              "--kv i8, the integer products of attention without a window.\n"
              "\n"
