@@ -7,7 +7,7 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = {"demo": "[MODEL]", "run": "[MODEL]", "chat": "MODEL", "serve": "MODEL",
+COMMANDS = {"demo": "[MODEL]", "run": "[MODEL]", "chat": "MODEL", "serve": "[MODEL...]",
             "pull": "USER/REPO[:QUANT]", "list": "[NAME]", "rm": "USER/REPO[:QUANT]",
             "quantize": "MODEL", "pack": "MODEL", "ppl": "MODEL", "bench": "[MODEL]",
             "inspect": "MODEL", "tokenize": "MODEL", "eval": "MODEL", "import": "FOLDER"}
@@ -152,7 +152,7 @@ class Common(Case):
             (["ls"], "tuffet list"),
         ]:
             self.assertIn(why, self.fails(*args, status=2))
-        self.assertNotIn("-p", self.fails("serve", toy, toy, status=2).split("many")[1])
+        self.assertNotIn("-p", self.fails("inspect", toy, toy, status=2).split("many")[1])
         self.assertIn("a text goes after -p", self.fails("run", "Once upon a time"))
         for args in [["run", folder], ["inspect", folder], ["chat", folder]]:
             self.assertIn(f"tuffet import {folder} -o FILE.gguf", self.fails(*args))

@@ -286,8 +286,8 @@ static bool begin(struct request *r, struct exchange *x)
     read_thinking(&r->f);
     read_output(&r->f);
     read_management(&r->f);
-    params_read(&r->p, &r->f, x->server->m);
-    request_tools(r, x->server);
+    params_read(&r->p, &r->f, x->served->m);
+    request_tools(r, x->served);
     if (!r->f.failed)
         prompt_chat(&r->prompt, x, &r->f, r->tools);
     return true;

@@ -24,6 +24,7 @@ static void exchange_free(struct exchange *x)
     if (x->watch)
         event_free(x->watch);
     lost_forget(&x->lost);
+    json_decref(x->body);
     free(x);
     loop_end_if_done(l);
 }
@@ -109,6 +110,10 @@ const char *exchange_header(const struct exchange *x, const char *name)
 json_t *exchange_json(struct exchange *x)
 {
     struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
+    json_t *body = x->body;
+    x->body = NULL;
+    if (body)
+        return body;
     size_t n = evbuffer_get_length(in);
     const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
     if (!p) {
@@ -116,7 +121,7 @@ json_t *exchange_json(struct exchange *x)
         return NULL;
     }
     char why[FIELDS_WHY];
-    json_t *body = json_body(p, n, why);
+    body = json_body(p, n, why);
     evbuffer_drain(in, n);
     if (!body)
         reply_error(x, fields_lack_memory(why) ? 500 : 400,

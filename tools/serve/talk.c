@@ -21,7 +21,7 @@ static void free_talk(struct talk *t)
 static void gone(void *user)
 {
     struct talk *t = user;
-    engine_cancel(t->server->engine, t->job);
+    engine_cancel(t->served->engine, t->job);
 }
 
 static void keep_text(struct cli_text *text, const struct item *item)
@@ -104,6 +104,7 @@ void talk_begin(struct exchange *x, struct request *r, bool plain, const char *s
     }
     *t = (struct talk){.x = x,
                        .server = x->server,
+                       .served = x->served,
                        .kind = kind,
                        .own = own,
                        .tools = r->tools,
