@@ -230,13 +230,15 @@ static bool make_room(struct pool *p, struct served *s)
         refuse_large(p, s);
         return true;
     }
-    if (bytes <= budget && s->state == SERVED_CLOSED && !p->ordered)
+    if (p->ordered) /* the opener may be making room */
+        return false;
+    if (bytes <= budget && s->state == SERVED_CLOSED)
         give_order(p, OPEN, s);
     size_t i = bytes > budget ? room_leaver(p->lodgers, all->n_models) : all->n_models;
     if (i == all->n_models)
         return false;
     all->models[i].leaving = true;
-    if (p->lodgers[i].idle && !p->ordered)
+    if (p->lodgers[i].idle)
         give_order(p, CLOSE, &all->models[i]);
     return false;
 }
