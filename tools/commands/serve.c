@@ -16,7 +16,8 @@ static struct server_options opt = {.host = "127.0.0.1",
                                     .n_queue = 64,
                                     .memory = UINT64_MAX,
                                     .store = {.memory = UINT64_MAX, .disk = (uint64_t)4 << 30}};
-static const char *port, *folder;
+static const char *port, *folder, *log_path;
+static int log_form;
 static struct cli_texts files;
 
 static const struct cli_option options[] = {
@@ -32,6 +33,8 @@ static const struct cli_option options[] = {
     {0, "port", CLI_TEXT, &port, "N", "listen at port N; 0: at any free port (default 8080)"},
     {0, "api-key", CLI_TEXT, &opt.key, "KEY",
      "answer only clients that send KEY, as OpenAI's API key (default all clients)"},
+    {0, "api-key-file", CLI_TEXT, &opt.key_file, "FILE",
+     "answer also clients with a key of FILE: one \"name:key\" a line; SIGHUP reads FILE again"},
     {0, "cors", CLI_TEXT, &opt.origin, "ORIGIN",
      "let web pages of ORIGIN, such as https://example.org, use the server; *: all pages (default "
      "none)"},
@@ -55,6 +58,12 @@ static const struct cli_option options[] = {
      "none)"},
     {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
      "keep at most SIZE bytes in the folder of --cache-dir (default 4G)"},
+    {0, "log", CLI_WORD, &log_form, "none|text|json",
+     "log each request: time, route, status, model, the key's name, tokens, milliseconds; never "
+     "its "
+     "contents"},
+    {0, "log-file", CLI_TEXT, &log_path, "FILE",
+     "append the log to FILE, which SIGHUP opens again (default standard error)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
     {0},
 };
@@ -80,6 +89,16 @@ static int read_cache(void)
     if (opt.store.folder && !opt.store.memory)
         return cli_usage("--cache-dir needs some --cache-mem");
     return CLI_OK;
+}
+
+static int read_keys(struct server_options *o)
+{
+    char why[KEYS_WHY];
+    o->keys = o->key_file ? keys_read(o->key_file, why) : NULL;
+    if (o->key_file && !o->keys)
+        return cli_fail("--api-key-file %s: %s", o->key_file, why);
+    return log_path && log_form == LOG_NONE ? cli_usage("--log-file needs --log text or json")
+                                            : CLI_OK;
 }
 
 /* FILE, or NAME=FILE. A model of the hub is fetched first. */
@@ -130,12 +149,19 @@ static int serve(const char *first)
         return CLI_USAGE;
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
-    struct server s = {.o = opt, .started = (int64_t)time(NULL)};
-    int status = add_models(&s);
+    struct server s = {
+        .o = opt, .started = (int64_t)time(NULL), .log = {.form = log_form, .path = log_path}};
+    int status = read_keys(&s.o);
+    if (status == CLI_OK)
+        status = log_open(&s.log);
+    if (status == CLI_OK)
+        status = add_models(&s);
     if (status == CLI_OK)
         status = server_run(&s);
     cli_close_draft();
     catalog_free(&s);
+    keys_free(s.o.keys);
+    log_close(&s.log);
     return status;
 }
 

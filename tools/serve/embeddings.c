@@ -87,6 +87,7 @@ static void gone(void *user)
 static void end(struct call *c)
 {
     const struct job *j = c->job;
+    c->x->n_prompt = c->n_tokens;
     if (j->finish && strcmp(j->finish, "cancelled") != 0)
         c->finish(c);
     if (!j->finish)

@@ -60,6 +60,23 @@ static void on_signal(evutil_socket_t sig, short what, void *user)
     loop_end_if_done(l);
 }
 
+/* SIGHUP: reads the keys again, and opens the log again. After an error the old ones stay. */
+static void on_hang_up(evutil_socket_t sig, short what, void *user)
+{
+    struct server *s = user;
+    char why[KEYS_WHY];
+    (void)sig;
+    (void)what;
+    struct keys *keys = s->o.key_file ? keys_read(s->o.key_file, why) : NULL;
+    if (s->o.key_file && !keys)
+        cli_fail("--api-key-file %s: %s: the keys stay as they were", s->o.key_file, why);
+    if (keys) {
+        keys_free(s->o.keys);
+        s->o.keys = keys;
+    }
+    log_open(&s->log);
+}
+
 /* ---- requests */
 
 static void allow_origin(struct exchange *x)
@@ -133,11 +150,14 @@ static void on_request(struct evhttp_request *r, void *user)
     path = path && *path ? path : "/";
     lost_watch(&x->lost);
     x->path = path;
+    x->method = method;
     x->query = uri ? evhttp_uri_get_query(uri) : NULL;
     x->dialect = route_dialect(path);
     allow_origin(x);
     const struct server_options *o = &s->o;
     const struct claims c = claims_of(x);
+    const char *name = access_key_name(o, &c);
+    snprintf(x->key_name, sizeof x->key_name, "%s", name ? name : "");
     if (strcmp(method, "POST") != 0)
         exchange_drop(x);
     if (access_is_foreign(o, &c))
@@ -203,7 +223,10 @@ static int add_events(struct server *s)
         if (!l->signals[i] || event_add(l->signals[i], NULL) != 0)
             return cli_fail("out of memory");
     }
-    return CLI_OK;
+    if (!s->o.key_file && !s->log.path)
+        return CLI_OK; /* the terminal's end ends the server */
+    l->hang_up = evsignal_new(l->base, SIGHUP, on_hang_up, s);
+    return l->hang_up && event_add(l->hang_up, NULL) == 0 ? CLI_OK : cli_fail("out of memory");
 }
 
 /* Each connection takes a descriptor: allow as many as the system does. */
@@ -315,6 +338,8 @@ static void close_loop(struct loop *l)
         event_free(l->woken);
     if (l->due)
         event_free(l->due);
+    if (l->hang_up)
+        event_free(l->hang_up);
     if (l->base)
         event_base_free(l->base);
     libevent_global_shutdown();

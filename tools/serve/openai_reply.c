@@ -331,6 +331,10 @@ static void end_choice(struct call *c, struct choice *k)
     c->n_left--;
     c->n_tokens += j->n_tokens;
     c->n_cached += k->first ? j->n_cached : 0;
+    if (c->x) {
+        c->x->n_prompt = c->n_prompt;
+        c->x->n_answer = c->n_tokens;
+    }
     if (k->first && j->prompt_seconds > c->prompt_seconds)
         c->prompt_seconds = j->prompt_seconds;
     c->seconds = j->seconds > c->seconds ? j->seconds : c->seconds;

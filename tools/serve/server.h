@@ -10,12 +10,16 @@
 
 #include "dialect.h"
 #include "kept.h"
+#include "keys.h"
+#include "log.h"
 #include "served.h"
 
 struct server_options {
     const char *host;
     uint32_t port;            /* 0: any free port */
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
+    const char *key_file;     /* of --api-key-file; NULL: none */
+    struct keys *keys;        /* of this file, as it was read last */
     struct cli_texts allowed; /* of --allow-host: names of the server */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
@@ -37,6 +41,7 @@ struct server {
     struct pool *pool; /* opens and closes them; NULL: there is one model, which is open */
     int64_t started;   /* seconds since 1970 */
     struct kept kept;  /* responses of /v1/responses; of the clients' thread */
+    struct log log;
     struct loop *loop; /* http.c's */
 };
 
@@ -52,6 +57,13 @@ struct exchange {
     enum dialect dialect; /* of errors */
     const char *path, *query; /* query: after the question mark; or NULL */
     uint64_t client; /* the same for all requests from one address */
+
+    /* For the log. */
+    size_t n_prompt, n_answer; /* tokens; set by the handler before its reply ends */
+    const char *method;
+    char key_name[KEYS_NAME + 1];
+    uint64_t start; /* ns */
+    int status;     /* of the reply */
 
     /* Set by a handler that replies later: called if the client goes away, or the server ends. The
        handler must still reply, and soon. */

@@ -65,6 +65,8 @@ static void end(struct talk *t)
 {
     const struct job *j = t->job;
     bool failed = !j->finish || strcmp(j->finish, "cancelled") == 0;
+    t->x->n_prompt = t->n_prompt;
+    t->x->n_answer = j->n_tokens;
     if (failed && t->x->streaming && t->kind->fail) {
         t->kind->fail(t);
     } else if (failed) {
