@@ -135,6 +135,7 @@ class Models(Case):
 
     def test_wrong_command_lines(self):
         for args, why in [([], "MODEL is missing"), ([self.a, self.a], "two models have the name"),
+                          ([self.a, self.b, "--pooling=cls"], "--pooling must be"),
                           ([f"x={self.a}", f"x={self.b}"], "two models have the name x"),
                           ([self.a, self.b, "--draft", self.c], "--draft goes with one model"),
                           ([self.a, self.b, "--alias", "x"], "--alias must be NEW=NAME"),
@@ -249,6 +250,7 @@ class Models(Case):
             self.assertEqual((status, got["error"]["type"]), (503, "unavailable_error"))
             self.assertIn("the model goes cannot be opened: ", got["error"]["message"])
             self.assertIn("No such file", got["error"]["message"])
+            self.assertNotIn(self.folder.name, got["error"]["message"])
         status, _, got = s.ask("/v1/messages", {"model": "goes", "messages": HELLO})
         self.assertEqual((status, got["error"]["type"]), (503, "overloaded_error"))
         self.assertEqual(s.chat(model="b", **SHORT)["model"], "b")

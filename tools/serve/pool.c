@@ -48,6 +48,17 @@ struct pool {
 
 /* ---- the opener */
 
+/* The reason of a failure, for clients: it begins with the path of the file, of which they get only
+   the name. */
+static void read_reason(struct pool *p)
+{
+    const char *path = p->task.path, *why = cli_last_error(), *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    if (strncmp(why, path, folder) == 0)
+        why += folder;
+    snprintf(p->why, sizeof p->why, "%s", why);
+}
+
 static void carry_out(struct pool *p)
 {
     p->status = CLI_OK;
@@ -55,7 +66,7 @@ static void carry_out(struct pool *p)
     if (p->order == OPEN)
         p->status = served_open(&p->task, &p->how);
     if (p->status != CLI_OK)
-        snprintf(p->why, sizeof p->why, "%s", cli_last_error());
+        read_reason(p);
     if (p->order == CLOSE || p->status != CLI_OK)
         served_close(&p->task);
 }
@@ -418,9 +429,11 @@ int pool_peek(struct server *s, size_t n_asked)
     size_t n = 0;
     for (size_t i = 0; i < s->n_models; i++) {
         struct served one = s->models[i];
-        int status = served_peek(&one);
-        if (status != CLI_OK && i < n_asked) {
+        int status = served_peek(&one, s->o.pooling);
+        if (status == CLI_USAGE || (status != CLI_OK && i < n_asked)) {
             s->models[i] = one;
+            memmove(&s->models[n], &s->models[i], (s->n_models - i) * sizeof *s->models);
+            s->n_models -= i - n;
             return status;
         }
         if (status == CLI_OK) {

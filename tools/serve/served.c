@@ -40,9 +40,11 @@ static void describe(struct served *s)
     read_digest(s);
 }
 
-int served_peek(struct served *s)
+int served_peek(struct served *s, const char *pooling)
 {
     int status = cli_open_model(&s->m, s->path, true);
+    if (status == CLI_OK && !pooling_choose(&s->pooling, pooling, s->m))
+        status = CLI_USAGE;
     if (status == CLI_OK) {
         read_file(s);
         describe(s);

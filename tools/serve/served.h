@@ -51,9 +51,9 @@ struct served_options {
     void *user;
 };
 
-/* Reads the vocabulary and the template, for lists, and closes the file. Returns CLI_OK, or
-   CLI_FAILED after an error message. */
-int served_peek(struct served *s);
+/* Reads the vocabulary and the template, for lists, and closes the file. pooling: of --pooling, or
+   NULL. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after an error message. */
+int served_peek(struct served *s, const char *pooling);
 
 /* Returns CLI_OK, or CLI_FAILED or CLI_USAGE after an error message; call served_close in any
    case. */
