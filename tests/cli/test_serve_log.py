@@ -1,7 +1,6 @@
 """Keys with names, and the log of requests, in tuffet serve."""
 import json
 import os
-import re
 import signal
 
 from program import Case, main, wait_until
@@ -67,7 +66,8 @@ class Log(Case):
         self.assertEqual(s.process.returncode, 0)
         self.assertRegex(lines[0], r"^\d{4}-\S+Z POST /v1/chat/completions 200 model=\S+ "
                                    r"prompt=\d+ answer=3 ms=\d+\.\d$")
-        self.assertTrue(all(re.match(r"^\S+Z [A-Z]+ \S+ \d{3}( \S+=\S+)+$", x) for x in lines), lines)
+        for line in lines:
+            self.assertRegex(line, r"^\S+Z [A-Z]+ \S+ \d{3}( \S+=\S+)+$")
 
     def test_keys_are_read_again(self):
         keys = self.write("keys", b"ann:one\n")
@@ -109,7 +109,8 @@ class Log(Case):
             c.close()
 
     def test_wrong_files(self):
-        for text, why in [(b"", "there is no key"), (b"a:b\nc", "line 2: "), (b"a:b\xff", "line 1: ")]:
+        for text, why in [(b"", "there is no key"), (b"a:b\nc", "line 2: "),
+                          (b"a:b\xff", "line 1: ")]:
             keys = self.write("wrong", text)
             self.assertIn(why, self.fails("serve", self.model, "--api-key-file", keys))
         self.assertIn("No such file", self.fails("serve", self.model, "--api-key-file=/no/such"))

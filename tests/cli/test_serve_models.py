@@ -48,7 +48,8 @@ class Models(Case):
             got = s.answer("/v1/responses", model="b", input="hello", temperature=0,
                            max_output_tokens=8)
             self.assertEqual(got["model"], "b")
-            for path, body in [("/tokenize", {"content": "hello"}), ("/completion", {"prompt": "x"}),
+            for path, body in [("/tokenize", {"content": "hello"}),
+                               ("/completion", {"prompt": "x"}),
                                ("/v1/embeddings", {"input": "hello"}),
                                ("/api/embed", {"input": "hello"})]:
                 s.answer(path, model="b", **body)
