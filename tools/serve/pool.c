@@ -197,7 +197,7 @@ static void take_result(struct pool *p)
     }
     s->state = SERVED_CLOSED;
     if (order == OPEN) {
-        char why[sizeof p->why + 100];
+        char why[sizeof p->why + 120];
         snprintf(why, sizeof why, "the model %.80s cannot be opened: %s", s->id, p->why);
         refuse_all(p, s, why);
     }
