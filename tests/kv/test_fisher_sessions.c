@@ -329,8 +329,12 @@ static void special_tokens_stay(void **state)
         for (int i = 0; i < 150; i++)
             assert_int_equal(tft_decode(s, i % 30 == 7 ? special : plain), TFT_OK);
         assert_true(s->kv.at[TFT_KV_K].blocks >= 2);
-        /* at 7, 37, 67, 97, 127; the last one is in the window */
-        assert_int_equal(s->kv.at[TFT_KV_K].named, keep < 4 ? keep : 4);
+        /* at 7, 37, 67, 97, 127; the last one is in the window, or waits for blocks of 32 */
+        uint32_t named = s->kv.at[TFT_KV_K].named;
+        if (keep < 12)
+            assert_int_equal(named, keep < 4 ? keep : 4);
+        else
+            assert_in_range(named, 4, 5);
         tft_session_close(s);
     }
     tft_model_close(m);
