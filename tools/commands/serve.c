@@ -45,6 +45,9 @@ static const struct cli_option options[] = {
      "none)"},
     {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
      "keep at most SIZE bytes in the folder of --cache-dir (default 4G)"},
+    {0, "truncate", CLI_FLAG, &opt.truncate, NULL,
+     "drop the oldest turns of a conversation that outgrows the context, unless the request has "
+     "\"truncation\": \"disabled\" (default an error, 400)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
     {0},
 };

@@ -160,8 +160,10 @@ static void end_stream(struct talk *t)
                               t->job->answer.stopped);
     if (t->job->looped)
         json_object_set_new(delta, "tuffet_stop", json_string("loop"));
-    send(t, json_pack("{s:s,s:o,s:o}", "type", "message_delta", "delta", delta, "usage",
-                      usage(t, t->job->n_tokens)));
+    json_t *last = json_pack("{s:s,s:o,s:o}", "type", "message_delta", "delta", delta, "usage",
+                             usage(t, t->job->n_tokens));
+    reply_dropped(last, t->n_dropped);
+    send(t, last);
     send(t, json_pack("{s:s}", "type", "message_stop"));
     reply_end(t->x);
 }
@@ -191,6 +193,7 @@ static void end(struct talk *t)
     json_t *message = message_of(t, content, stop_reason(t->job));
     if (t->job->looped)
         json_object_set_new(message, "tuffet_stop", json_string("loop"));
+    reply_dropped(message, t->n_dropped);
     send_whole(t, message);
 }
 

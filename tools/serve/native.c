@@ -120,7 +120,7 @@ void native_apply_template(struct exchange *x)
     params_read(&r.p, &r.f, x->server->m);
     request_tools(&r, x->server);
     if (!r.f.failed)
-        prompt_render(&text, &r.prompt, x, &r.f, r.tools);
+        prompt_render(&text, &r.prompt, x, &r.f, r.tools, r.p.most);
     if (r.f.failed)
         request_fail(x, &r.f);
     else

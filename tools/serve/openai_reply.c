@@ -104,8 +104,10 @@ static void send_choice(struct call *c, struct choice *k, const char *member, js
     json_t *part = frame(c, json_pack("[o]", one));
     if (c->usage)
         json_object_set_new(part, "usage", json_null());
-    if (finish && !c->n_left)
+    if (finish && !c->n_left) {
         json_object_set_new(part, "timings", timings(c));
+        reply_dropped(part, c->n_dropped);
+    }
     send(c, part);
 }
 
@@ -159,6 +161,7 @@ static void end_stream(struct call *c)
         json_t *part = frame(c, json_array());
         json_object_set_new(part, "usage", usage(c));
         json_object_set_new(part, "timings", timings(c));
+        reply_dropped(part, c->n_dropped);
         send(c, part);
     }
     reply_part(c->x, "data: [DONE]\n\n", 14);
@@ -302,6 +305,7 @@ static void send_whole(struct call *c)
     json_t *body = frame(c, all);
     json_object_set_new(body, "usage", usage(c));
     json_object_set_new(body, "timings", timings(c));
+    reply_dropped(body, c->n_dropped);
     if (has_logprobs(c))
         send_text(c, body);
     else

@@ -211,6 +211,12 @@ void request_fail(struct exchange *x, const struct fields *f)
                 "%s", f->error);
 }
 
+void reply_dropped(json_t *reply, size_t n)
+{
+    if (n)
+        json_object_set_new(reply, "tuffet_dropped", json_integer((json_int_t)n));
+}
+
 void reply_failure(struct exchange *x, const struct job *j)
 {
     if (j->finish)

@@ -111,6 +111,7 @@ static json_t *response_of(const struct talk *t, const char *status, json_t *out
                             json_pack("{s:s}", "reason", "max_output_tokens"));
     if (strcmp(status, "incomplete") == 0 && t->job->looped)
         json_object_set_new(all, "tuffet_stop", json_string("loop"));
+    reply_dropped(all, t->n_dropped);
     json_object_update_missing(all, r->asked.echo);
     return all;
 }
