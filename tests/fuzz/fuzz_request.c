@@ -221,6 +221,7 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
 static struct server *server(void)
 {
     static struct server s = {.o = {.host = "127.0.0.1",
+                                    .n_most = -1,
                                     .key = "secret",
                                     .origin = "https://a.org",
                                     .slot_folder = "/tmp",

@@ -13,6 +13,7 @@ static struct server_options opt = {.host = "127.0.0.1",
                                     .port = 8080,
                                     .n_slots = 4,
                                     .n_queue = 64,
+                                    .n_most = -1,
                                     .store = {.memory = UINT64_MAX, .disk = (uint64_t)4 << 30}};
 static const char *port, *pooling;
 
@@ -45,6 +46,11 @@ static const struct cli_option options[] = {
      "none)"},
     {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
      "keep at most SIZE bytes in the folder of --cache-dir (default 4G)"},
+    {'n', "tokens", CLI_LIMIT, &opt.n_most, "N",
+     "end an answer after N tokens, even if the request asks for more (default when the model ends "
+     "it, or the context is full)"},
+    {0, "time-limit", CLI_REAL, &opt.seconds, "SECONDS",
+     "end an answer SECONDS after its prompt began to be computed (default no limit)"},
     {0, "truncate", CLI_FLAG, &opt.truncate, NULL,
      "drop the oldest turns of a conversation that outgrows the context, unless the request has "
      "\"truncation\": \"disabled\" (default an error, 400)"},

@@ -148,7 +148,8 @@ void native_props(struct exchange *x)
         json_pack("{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z->temperature,
                   "top_k", (int)z->top_k, "top_p", (double)z->top_p, "min_p", (double)z->min_p,
                   "repeat_penalty", z->repeat_penalty > 0 ? (double)z->repeat_penalty : 1,
-                  "repeat_last_n", (int)z->repeat_last, "n_predict", -1, "max_tokens", -1);
+                  "repeat_last_n", (int)z->repeat_last, "n_predict", (int)s->o.n_most,
+                  "max_tokens", (int)s->o.n_most);
     json_t *steps = json_pack(
         "{s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:f, s:I, s:b}",
         "dry_multiplier", (double)z->dry_multiplier, "dry_base", (double)z->dry_base,

@@ -30,8 +30,7 @@ static json_t *with_end(json_t *all, const struct talk *t)
                   "total_duration", prompt + answer, "load_duration", (json_int_t)0,
                   "prompt_eval_count", (json_int_t)t->n_prompt, "prompt_eval_duration", prompt,
                   "eval_count", (json_int_t)j->n_tokens, "eval_duration", answer);
-    if (j->looped)
-        json_object_set_new(end, "tuffet_stop", json_string("loop"));
+    reply_stop(end, j->ended_by);
     reply_dropped(end, t->n_dropped);
     json_object_update(all, end);
     json_decref(end);

@@ -18,7 +18,7 @@ struct choice {
     bool first;               /* of its prompt */
     bool begun;
     const char *finish;
-    bool looped; /* as job->looped */
+    const char *ended_by; /* as job->ended_by */
 };
 
 /* A request in progress, and the results of its jobs. */

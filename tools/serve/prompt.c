@@ -482,9 +482,12 @@ static void shorten(struct making *c, size_t room)
 
 /* Tokens of a prompt beside an answer: half of the context at least, and seven eighths beside an
    answer of any length. */
-static size_t room_beside(size_t capacity, int64_t most)
+static size_t room_beside(const struct server *s, int64_t most)
 {
-    size_t half = capacity / 2, answer = most < 0 ? capacity / 8 : (size_t)most;
+    size_t capacity = engine_capacity(s->engine), half = capacity / 2;
+    int64_t bound = s->o.n_most;
+    most = bound >= 0 && (most < 0 || most > bound) ? bound : most;
+    size_t answer = most < 0 ? capacity / 8 : (size_t)most;
     return capacity - (answer < half ? answer : half);
 }
 
@@ -511,7 +514,7 @@ static void make_text(struct making *c, const struct tft_chat_tools *tools, int6
     if (c->f->failed)
         return;
     if (cuts)
-        shorten(c, room_beside(engine_capacity(c->x->server->engine), most));
+        shorten(c, room_beside(c->x->server, most));
     else
         render(c, (struct cut){0});
 }

@@ -20,6 +20,8 @@ struct server_options {
     struct cli_texts allowed; /* of --allow-host: names of the server */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
+    int32_t n_most; /* tokens of an answer; -1: any */
+    float seconds;  /* for a prompt and its answer; 0: any */
     bool truncate; /* conversations that outgrow the context lose their oldest messages, unless a
                       request says otherwise */
     enum tft_pooling pooling;   /* of embeddings */
