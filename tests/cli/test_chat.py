@@ -110,6 +110,26 @@ class Chat(Case):
             self.assertEqual(self.json("chat", self.toy(), "-phello", "-n3", "--template",
                                        name)["role"], "assistant")
 
+    def test_a_template_in_a_file(self):
+        want = self.json("chat", self.toy(template=ZEPHYR), "-phello", "-n9", "--temp=0")
+        for model in self.toy(), self.toy(template="\n{% morse %}"):
+            for end in b"", b"\n":  # as in Jinja, the last newline of a file does not count
+                path = self.write("chat_template.jinja", ZEPHYR.encode() + end)
+                got = self.json("chat", model, "-phello", "-n9", "--temp=0",
+                                "--template-file", path)
+                self.assertEqual(got["content"], want["content"])
+        for text, says in [(b"a\n{% morse %}", "line 2: the tag {% morse %}"),
+                           (b"{{ '\0' }}", "has a NUL"),
+                           (b"{{ raise_exception('no roles') }}", "no roles")]:
+            path = self.write("bad.jinja", text)
+            said = self.fails("chat", self.toy(template=ZEPHYR), "-phello", "--template-file", path)
+            self.assertIn(path + ": ", said)
+            self.assertIn(says, said)
+        self.assertIn("none.jinja", self.fails("chat", self.toy(), "-phello", "--template-file",
+                                               self.path("none.jinja")))
+        self.assertIn("give one of them", self.fails(
+            "chat", self.toy(), "-phello", "--template-file", path, "--template=chatml", status=2))
+
     def test_at_a_terminal(self):
         t = Terminal("chat", self.toy(template=ZEPHYR, endless=1, ctx=100000), "-s1", "-t1")
         t.wait_for(b"> ")

@@ -249,7 +249,9 @@ static int chat(const char *path)
         return cli_usage("--prefix %s has a system message: leave out --system",
                          context_named_prefix());
 
-    int status = cli_open_model(&m, path, false);
+    int status = template_open_file();
+    if (status == CLI_OK)
+        status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
         status = cli_open_draft(m);
     if (status == CLI_OK)
@@ -267,6 +269,7 @@ const struct cli_command command_chat = {
         (const struct cli_option_group[]){
             {"Conversation and output", options},
             {NULL, template_option_list},
+            {NULL, template_file_option_list},
             {"Form of each answer", form_option_list},
             {"Tools", tool_options},
             {"Sampling", cli_sampling_option_list},

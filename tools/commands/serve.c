@@ -102,7 +102,9 @@ static int serve(const char *path)
     json_t *id = name_of(path);
     if (!id)
         return cli_fail("out of memory");
-    int status = cli_open_model(&m, path, false);
+    int status = template_open_file();
+    if (status == CLI_OK)
+        status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
         status = cli_open_draft(m);
     struct server s = {
@@ -128,6 +130,7 @@ const struct cli_command command_serve = {
         (const struct cli_option_group[]){
             {"Server", options},
             {NULL, template_option_list},
+            {NULL, template_file_option_list},
             {"Sampling, where a request does not say it", cli_sampling_option_list},
             {"Context of a slot", cli_session_option_list},
             {NULL, cli_lookup_option_list},

@@ -143,7 +143,8 @@ void native_props(struct exchange *x)
 {
     const struct server *s = x->server;
     const struct cli_sampling_options *z = &cli_sampling_options;
-    const char *jinja = tft_model_chat_template(s->m), *tools = tft_model_tool_template(s->m);
+    const char *jinja = s->template ? template_source(s->template) : NULL,
+               *tools = s->tool_template ? template_source(s->tool_template) : jinja;
     json_t *params =
         json_pack("{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z->temperature,
                   "top_k", (int)z->top_k, "top_p", (double)z->top_p, "min_p", (double)z->min_p,

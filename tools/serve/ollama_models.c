@@ -105,7 +105,7 @@ static json_t *model_info(const struct server *s)
 void ollama_show(struct exchange *x)
 {
     const struct server *s = x->server;
-    const char *jinja = tft_model_chat_template(s->m);
+    const char *jinja = s->template ? template_source(s->template) : NULL;
     json_t *abilities = json_pack("[s]", "completion");
     if (s->tool_template)
         json_array_append_new(abilities, json_string("tools"));
