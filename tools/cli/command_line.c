@@ -7,13 +7,14 @@
 #include <string.h>
 
 static const char *command = ""; /* the current one, for the hint after a usage error */
+static const char *place;         /* of a setting that is no argument; NULL: an argument */
 
 /* --------------------------------------------------------------------------------------- errors */
 
 static void complain(const char *fmt, va_list args)
 {
     fflush(stdout);
-    fputs("tuffet: ", stderr);
+    fprintf(stderr, "tuffet: %s%s", place ? place : "", place ? ": " : "");
     vfprintf(stderr, fmt, args);
     fputc('\n', stderr);
 }
@@ -33,20 +34,28 @@ int cli_usage(const char *fmt, ...)
     va_start(args, fmt);
     complain(fmt, args);
     va_end(args);
-    fprintf(stderr, "Try: tuffet %s%s--help\n", command, *command ? " " : "");
+    if (!place)
+        fprintf(stderr, "Try: tuffet %s%s--help\n", command, *command ? " " : "");
     return CLI_USAGE;
 }
 
 /* -------------------------------------------------------------------------------------- options */
 
+const struct cli_option *cli_find_in(const struct cli_option *list, const char *name, size_t len)
+{
+    for (const struct cli_option *o = list; o->help; o++)
+        if ((len == 1 && name[0] == o->letter) ||
+            (len > 1 && strlen(o->name) == len && memcmp(o->name, name, len) == 0))
+            return o;
+    return NULL;
+}
+
 const struct cli_option *cli_find_option(const struct cli_command *c, const char *name, size_t len)
 {
-    for (const struct cli_option_group *g = c->groups; g->list; g++)
-        for (const struct cli_option *o = g->list; o->help; o++)
-            if ((len == 1 && name[0] == o->letter) ||
-                (len > 1 && strlen(o->name) == len && memcmp(o->name, name, len) == 0))
-                return o;
-    return NULL;
+    const struct cli_option *o = NULL;
+    for (const struct cli_option_group *g = c->groups; g->list && !o; g++)
+        o = cli_find_in(g->list, name, len);
+    return o;
 }
 
 static int take_real(const struct cli_option *o, const char *text)
@@ -143,6 +152,23 @@ static int take_value(const struct cli_option *o, const char *text)
     case CLI_SHARE: return take_real(o, text);
     default: return take_number(o, text);
     }
+}
+
+static int take_switch(const struct cli_option *o, const char *text)
+{
+    bool on = strcmp(text, "on") == 0;
+    if (!on && strcmp(text, "off") != 0)
+        return cli_usage("--%s must be on or off, not \"%s\"", o->name, text);
+    *(bool *)o->value = on;
+    return CLI_OK;
+}
+
+int cli_set_option(const struct cli_option *o, const char *text, const char *where)
+{
+    place = where;
+    int status = o->type == CLI_FLAG ? take_switch(o, text) : take_value(o, text);
+    place = NULL;
+    return status;
 }
 
 /* argv[*i] is "-x", "-xVALUE", "--name" or "--name=VALUE"; the value may be the next argument. */

@@ -295,6 +295,8 @@ const struct cli_command command_chat = {
         "  /clear         forget all messages but the system message\n"
         "  /save FILE     save the conversation, to go on with it another time\n"
         "  /load FILE     go on with a saved conversation instead of this one\n"
+        "  /file FILE     put the text of a file before the next message\n"
+        "  /set NAME N    set an option of sampling, such as temp\n"
         "  /stats         show speed, context, memory and the numbers that 8 bits clip\n"
         "  /tools         list the tools that the model may call\n"
         "  /quit          end the conversation, as /exit, /bye and Ctrl-D do\n"
