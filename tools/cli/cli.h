@@ -80,6 +80,7 @@ struct cli_command {
     const char *notes;
     const char *examples;            /* command lines */
     int (*run)(const char *operand); /* NULL if the operand was left out */
+    bool has_config; /* the user's defaults count (config.h) */
 };
 
 /* The option with this name, or with this letter if len is 1; NULL: there is none. */

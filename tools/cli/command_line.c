@@ -1,5 +1,6 @@
 /* Errors, and the command line. */
 #include "cli.h"
+#include "config.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -223,18 +224,21 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
     const char *help = help_word(argc, argv);
     if (help)
         return cli_print_help(c, help) == CLI_OK ? CLI_HELPED : CLI_USAGE;
-    for (int i = 1; i < argc; i++) {
+    int status = config_read(c);
+    for (int i = 1; i < argc && status == CLI_OK; i++) {
         if (options && strcmp(argv[i], "--") == 0) {
             options = false;
         } else if (options && argv[i][0] == '-' && argv[i][1]) {
-            int status = take_option(c, argc, argv, &i);
-            if (status != CLI_OK)
-                return status;
+            status = take_option(c, argc, argv, &i);
         } else if (*operand) {
             return too_many(c, argv[i]);
         } else {
             *operand = argv[i];
         }
     }
+    if (status == CLI_OK && !*operand && c->has_config)
+        *operand = config_model();
+    if (status != CLI_OK)
+        return status;
     return *operand || c->operand[0] == '[' ? CLI_OK : cli_usage("%s is missing", c->operand);
 }

@@ -326,4 +326,5 @@ const struct cli_command command_chat = {
                 "tuffet chat model.gguf --tools examples/tools/tools.json\n"
                 "tuffet chat model.gguf -p \"What is a tuffet?\" -n 100 --json\n",
     .run = chat,
+    .has_config = true,
 };

@@ -152,4 +152,5 @@ const struct cli_command command_serve = {
                 "tuffet serve model.gguf --cache-mem 2G --cache-dir ~/.cache/tuffet/sessions\n"
                 "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once upon\"}'\n",
     .run = serve,
+    .has_config = true,
 };
