@@ -14,6 +14,9 @@ static const struct cli_command *const commands[] = {
     &command_run,
     &command_chat,
     &command_serve,
+#if TUFFET_SERVE
+    &command_batch,
+#endif
     &command_pull,
     &command_list,
     &command_rm,
@@ -139,6 +142,8 @@ static void print_version(void)
 static int no_command(const char *name)
 {
     bool known = strcmp(name, "import") == 0 || strcmp(name, "eval") == 0;
+    if (strcmp(name, "batch") == 0)
+        return cli_fail("this build has no batch: it takes libevent, jansson and threads, as serve");
     return known ? cli_fail("this build has no %s: it takes jansson (Debian: libjansson-dev)", name)
                  : cli_no_command(name);
 }

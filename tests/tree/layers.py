@@ -41,7 +41,7 @@ doors = {
     "tools/quantize": {"tuffet_quantize.h", "inside.h"},
     "tools/cli": {"cli.h", "form.h", "system.h", "template.h"},
     "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "slash.h", "terminal.h"},
-    "tools/serve": {"fields.h", "server.h"},
+    "tools/serve": {"batch.h", "fields.h", "server.h"},
     "tools/eval": {"scorer.h", "task.h"},
     "tools/pull": {"found.h", "name.h", "operand.h", "pull.h", "removal.h"},
     "tools/bench": {"costs.h", "limits.h", "runs.h", "sessions.h", "shape.h"},

@@ -1,12 +1,10 @@
 /* tuffet serve: a server for clients of OpenAI's API. */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tools/cli/form.h"
 #include "tools/commands/commands.h"
-#include "tools/serve/fields.h"
 #include "tools/serve/server.h"
 
 static struct server_options opt = {.host = "127.0.0.1",
@@ -81,15 +79,6 @@ static int read_cache(void)
     return CLI_OK;
 }
 
-/* The model's name for clients: its file's name, as UTF-8. */
-static json_t *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    size_t n = strlen(file);
-    bool gguf = n > 5 && strcmp(file + n - 5, ".gguf") == 0;
-    return json_bytes(file, gguf ? n - 5 : n);
-}
-
 static int serve(const char *path)
 {
     struct tft_model *m = NULL;
@@ -99,7 +88,7 @@ static int serve(const char *path)
         return CLI_USAGE;
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
-    json_t *id = name_of(path);
+    json_t *id = name_model(path);
     if (!id)
         return cli_fail("out of memory");
     int status = template_open_file();

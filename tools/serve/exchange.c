@@ -103,11 +103,16 @@ struct exchange *exchange_new(struct server *s, struct evhttp_request *r)
 
 const char *exchange_header(const struct exchange *x, const char *name)
 {
-    return evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
+    return x->take ? NULL
+                   : evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
 }
 
 json_t *exchange_json(struct exchange *x)
 {
+    json_t *body = x->body;
+    x->body = NULL;
+    if (body)
+        return body;
     struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
     size_t n = evbuffer_get_length(in);
     const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
@@ -116,7 +121,7 @@ json_t *exchange_json(struct exchange *x)
         return NULL;
     }
     char why[FIELDS_WHY];
-    json_t *body = json_body(p, n, why);
+    body = json_body(p, n, why);
     evbuffer_drain(in, n);
     if (!body)
         reply_error(x, fields_lack_memory(why) ? 500 : 400,
@@ -152,7 +157,8 @@ static const char *reason(int code)
 
 void reply_header(struct exchange *x, const char *name, const char *value)
 {
-    evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
+    if (!x->take)
+        evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
 }
 
 /* From here on evhttp owns the request, and frees it if the connection is gone. */
@@ -213,6 +219,10 @@ void reply_text(struct exchange *x, int code, const char *type, const char *p, s
         n = strlen(p);
     }
     x->lost = false;
+    if (x->take) {
+        x->take(x, code, p, n);
+        return;
+    }
     ends(x);
     bool head = evhttp_request_get_command(r) == EVHTTP_REQ_HEAD;
     char size[24];

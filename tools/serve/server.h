@@ -61,6 +61,11 @@ struct exchange {
     void (*gone)(void *user);
     void *user;
 
+    /* Of a request without a connection, whose `request` is NULL: takes the whole reply (batch.c).
+       There is no stream then. */
+    void (*take)(struct exchange *x, int code, const char *p, size_t n);
+    json_t *body; /* of such a request, until it is taken */
+
     /* http.c's */
     bool closed;    /* the connection is gone */
     bool lost;      /* a part of the reply may be missing: lost.h */
