@@ -44,7 +44,7 @@ bool cuts_find(struct cuts *c, const json_t *messages)
     size_t from = turn;
     while (is_asked(messages, from))
         from++;
-    for (size_t i = from + 1; from > turn && i < n; i++)
+    for (size_t i = from + 1; from > turn && i < n && !is_of(messages, i, "user"); i++)
         if (is_of(messages, i, "assistant") && is_of(messages, i - 1, "tool"))
             c->p[c->n++] = (struct cut){head, turn, from, i};
     return true;

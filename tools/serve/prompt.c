@@ -477,7 +477,8 @@ static void shorten(struct making *c, size_t room)
     }
     if (made != high && !c->f->failed)
         make_prompt(c, high);
-    note_cut(c->p, &c->cut, all);
+    if (!c->f->failed)
+        note_cut(c->p, &c->cut, all);
 }
 
 /* Tokens of a prompt beside an answer: half of the context at least, and seven eighths beside an
