@@ -107,6 +107,13 @@ class Batch(Case):
                          {"requests": 20, "replies": 20, "new_errors": 0})
         self.assertEqual(self.read(out), after)
 
+    def test_replies_of_another_program(self):
+        out = self.write("another", b'{"custom_id": "a", "response": {}}')
+        path = self.lines("two.jsonl", [request("a", chat("hello")), request("b", chat("hello"))])
+        self.tuffet("batch", self.model(), "-f", path, "-o", out)
+        self.assertEqual([json.loads(line)["custom_id"] for line in self.read(out).splitlines()],
+                         ["a", "b"])
+
     def test_signals(self):
         """What is in the output stays whole, however the program ends."""
         model = self.model(ctx=ENDLESS)
@@ -142,11 +149,12 @@ class Batch(Case):
         path = self.write("wrong.jsonl", b"\n[1]\n")
         self.assertIn(path + ":2: the line is not", self.fails("batch", self.model(), "-f", path,
                                                                "-o", out))
-        other = self.write("other", b"a text of the user\n")
         path = self.lines("right.jsonl", [good])
-        self.assertIn(other + ":1: this is no reply", self.fails("batch", self.model(), "-f", path,
-                                                                 "-o", other))
-        self.assertEqual(self.read(other), b"a text of the user\n")
+        for text in b"a text of the user\n", b"a text without a newline", b'{"id": 1}':
+            other = self.write("other", text)
+            self.assertIn(other + ":1: this is no reply",
+                          self.fails("batch", self.model(), "-f", path, "-o", other))
+            self.assertEqual(self.read(other), text)
         self.assertIn("would replace it", self.fails("batch", self.model(), "-f", path, "-o", path))
         self.assertIn("none.jsonl: ", self.fails("batch", self.model(), "-f",
                                                  self.path("none.jsonl"), "-o", out))

@@ -87,18 +87,30 @@ static const char *id_of(const json_t *line)
     return text && *text && strlen(text) == json_string_length(id) ? text : NULL;
 }
 
-/* Opens the output, and notes the replies in it. A part of a line at its end is removed: the
-   program ended while it was written. */
+static const char beginning[] = "{\"id\":\"batch_req_"; /* of each reply */
+
+/* Whether the current line, which has no newline, is a part of a reply: the program ended while it
+   was written. */
+static bool is_part(const struct lines *l)
+{
+    size_t n = sizeof beginning - 1;
+    return memcmp(l->p, beginning, l->n < n ? l->n : n) == 0;
+}
+
+/* Opens the output, and notes the replies in it. A part of a reply at its end is removed. */
 static int open_output(struct batch *b)
 {
     struct lines *l = &b->out;
     char why[FIELDS_WHY];
     off_t end = 0;
+    bool joins = false; /* the last line has no newline */
     l->f = fopen(l->path, "r+b");
     l->f = l->f || errno != ENOENT ? l->f : fopen(l->path, "w+b");
     if (!l->f)
         return cli_fail("%s: %s", l->path, strerror(errno));
-    while (next_line(l) && l->whole) {
+    while (next_line(l)) {
+        if (!l->whole && is_part(l))
+            break;
         json_t *line = json_body(l->p, l->n, why);
         const char *id = id_of(line);
         bool good = id && json_object_set_new(b->ids, id, json_true()) == 0;
@@ -106,8 +118,10 @@ static int open_output(struct batch *b)
         if (!good)
             return fail_at(l, "this is no reply of tuffet batch: name another file with -o");
         end = ftello(l->f);
+        joins = !l->whole;
     }
-    if (fseeko(l->f, end, SEEK_SET) != 0 || ftruncate(fileno(l->f), end) != 0)
+    if (fseeko(l->f, end, SEEK_SET) != 0 || ftruncate(fileno(l->f), end) != 0 ||
+        (joins && fputc('\n', l->f) == EOF))
         return cli_fail("%s: %s", l->path, strerror(errno));
     return CLI_OK;
 }
@@ -197,7 +211,7 @@ static void write_reply(struct batch *b, const char *id, int code, const char *p
     struct cli_text t = {0};
     char name[NAME_ROOM], head[160];
     name_make(name, "", 16);
-    snprintf(head, sizeof head, "{\"id\":\"batch_req_%s\",\"custom_id\":", name);
+    snprintf(head, sizeof head, "%s%s\",\"custom_id\":", beginning, name);
     bool good = cli_text_append(&t, head, strlen(head)) && cli_text_json(&t, id, strlen(id));
     snprintf(head, sizeof head,
              ",\"response\":{\"status_code\":%d,\"request_id\":\"req_%s\",\"body\":", code, name);
