@@ -64,7 +64,7 @@ class Common(Case):
             for option in listed:
                 self.assertIn(f"\n{option}\n", whole)
         self.assertLessEqual({"run", "chat", "quantize"}, many)
-        self.assertLessEqual(many, {"run", "chat", "quantize", "serve"})
+        self.assertLessEqual(many, {"run", "chat", "quantize", "serve", "batch"})
 
     def test_help_takes_no_other_word(self):
         for args in [["run", "--help", "al"], ["run", "--json", "-h", "al"], ["help", "run", "al"],
