@@ -35,7 +35,7 @@ static const struct parameter {
     {"conversation", API_RESPONSES, REFUSED, NULL},
     {"prompt", API_RESPONSES, REFUSED, NULL}, /* a template at OpenAI */
     {"truncation", TEMPLATED, HONOURED, NULL},
-    {"truncation", ANSWERS, REFUSED, "\"disabled\""}, /* there are no messages */
+    {"truncation", API_TEXT | API_NATIVE | API_INFILL | API_OPTIONS, REFUSED, "\"disabled\""},
     {"content", API_EMBED | API_TOKENS, HONOURED, NULL},
     {"tokens", API_TOKENS, HONOURED, NULL},
     {"add_special", API_TOKENS, HONOURED, NULL},
