@@ -321,9 +321,10 @@ static void special_tokens_stay(void **state)
     while (!(tft_token_text(m, plain, false, &len) && len))
         plain++;
     assert_in_range(special, 0, TOY_VOCAB - 1);
-    for (uint32_t keep = 0; keep <= 8; keep += 4) {
+    for (uint32_t keep = 0; keep <= 12; keep += 4) {
         char kv[64];
-        snprintf(kv, sizeof kv, "fisher:window=20,keep=%u", keep);
+        snprintf(kv, sizeof kv, "%s,keep=%u",
+                 keep == 12 ? "kivi:retain=window:20,group=16" : "fisher:window=20", keep);
         struct tft_session *s = session(m, (struct tft_session_opts){.kv = kv, .n_threads = 1});
         for (int i = 0; i < 150; i++)
             assert_int_equal(tft_decode(s, i % 30 == 7 ? special : plain), TFT_OK);

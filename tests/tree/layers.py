@@ -40,11 +40,13 @@ doors = {
     "tools/import": {"import.h"},
     "tools/quantize": {"tuffet_quantize.h", "inside.h"},
     "tools/cli": {"cli.h", "form.h", "system.h", "template.h"},
-    "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "slash.h", "terminal.h"},
-    "tools/serve": {"batch.h", "fields.h", "server.h"},
+    "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "process.h", "slash.h",
+                   "terminal.h"},
+    "tools/serve": {"batch.h", "catalog.h", "fields.h", "pool.h", "server.h"},
     "tools/eval": {"scorer.h", "task.h"},
     "tools/pull": {"found.h", "name.h", "operand.h", "pull.h", "removal.h"},
-    "tools/bench": {"costs.h", "limits.h", "runs.h", "sessions.h", "shape.h"},
+    "tools/bench": {"compare.h", "costs.h", "hash.h", "limits.h", "runs.h", "samples.h", "sessions.h",
+                    "shape.h"},
 }
 # The folders of the front ends, and the folders that each may include beside its own and `common`.
 fronts = {
@@ -52,7 +54,7 @@ fronts = {
     "tools/chat": {"tools/cli"},
     "tools/serve": {"tools/cli"},
     "tools/eval": {"tools/cli"},
-    "tools/bench": {"tools/cli"},
+    "tools/bench": {"tools/cli", "tools/chat"},
     "tools/pull": {"tools/cli"},
     "tools/commands": {"tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench",
                        "tools/pull"},

@@ -12,13 +12,21 @@ static const char *place;         /* of a setting that is no argument; NULL: an 
 
 /* --------------------------------------------------------------------------------------- errors */
 
+static _Thread_local char last_error[512];
+
 static void complain(const char *fmt, va_list args)
 {
+    va_list again;
+    va_copy(again, args);
+    vsnprintf(last_error, sizeof last_error, fmt, again);
+    va_end(again);
     fflush(stdout);
     fprintf(stderr, "tuffet: %s%s", place ? place : "", place ? ": " : "");
     vfprintf(stderr, fmt, args);
     fputc('\n', stderr);
 }
+
+const char *cli_last_error(void) { return last_error; }
 
 int cli_fail(const char *fmt, ...)
 {
@@ -216,6 +224,14 @@ static int too_many(const struct cli_command *c, const char *arg)
     return cli_usage("\"%s\" is one argument too many", arg);
 }
 
+/* The operand of a command line without one. */
+static void take_model(const struct cli_command *c, const char **operand)
+{
+    *operand = config_model();
+    if (*operand && c->operands)
+        c->operands->p[c->operands->n++] = *operand;
+}
+
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand)
 {
     bool options = true;
@@ -230,14 +246,18 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
             options = false;
         } else if (options && argv[i][0] == '-' && argv[i][1]) {
             status = take_option(c, argc, argv, &i);
-        } else if (*operand) {
+        } else if (*operand && !c->operands) {
             return too_many(c, argv[i]);
+        } else if (c->operands && c->operands->n == CLI_MOST_TEXTS) {
+            return cli_usage("there are more than %d operands", CLI_MOST_TEXTS);
         } else {
-            *operand = argv[i];
+            *operand = *operand ? *operand : argv[i];
+            if (c->operands)
+                c->operands->p[c->operands->n++] = argv[i];
         }
     }
     if (status == CLI_OK && !*operand && c->has_config)
-        *operand = config_model();
+        take_model(c, operand);
     if (status != CLI_OK)
         return status;
     return *operand || c->operand[0] == '[' ? CLI_OK : cli_usage("%s is missing", c->operand);

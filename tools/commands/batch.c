@@ -3,9 +3,10 @@
 
 #include "tools/commands/commands.h"
 #include "tools/serve/batch.h"
+#include "tools/serve/catalog.h"
 
 static struct server_options opt = {.n_slots = 16, .n_queue = UINT32_MAX / 2, .n_most = -1};
-static const char *in, *out, *pooling;
+static const char *in, *out;
 
 static const struct cli_option options[] = {
     {'f', "file", CLI_TEXT, &in, "FILE",
@@ -22,7 +23,7 @@ static const struct cli_option options[] = {
     {0, "truncate", CLI_FLAG, &opt.truncate, NULL,
      "drop the oldest turns of a conversation that outgrows the context, unless the request has "
      "\"truncation\": \"disabled\" (default an error, 400)"},
-    {0, "pooling", CLI_TEXT, &pooling, "HOW:mean|last",
+    {0, "pooling", CLI_TEXT, &opt.pooling, "HOW:mean|last",
      "embed a text as the mean of its tokens' vectors (mean) or as the last token's vector (last) "
      "(default by the model file, or else mean)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
@@ -32,35 +33,22 @@ static const struct cli_option options[] = {
 
 static int batch(const char *path)
 {
-    struct tft_model *m = NULL;
     if (template_check() != CLI_OK)
         return CLI_USAGE;
     if (!in || !out)
         return cli_usage("%s is missing", in ? "-o FILE" : "-f FILE");
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
+    struct server s = {.o = opt, .started = (int64_t)time(NULL)};
     int status = cli_check_output(out, in);
     if (status == CLI_OK)
         status = template_open_file();
     if (status == CLI_OK)
-        status = cli_open_model(&m, path, false);
+        status = catalog_add(&s, path, 0, path);
     if (status == CLI_OK)
-        status = cli_open_draft(m);
-    json_t *id = name_model(path);
-    if (status == CLI_OK && !id)
-        status = cli_fail("out of memory");
-    struct server s = {
-        .o = opt, .m = m, .id = json_string_value(id), .started = (int64_t)time(NULL)};
-    if (status == CLI_OK && !pooling_choose(&s.o.pooling, pooling, m))
-        status = CLI_USAGE;
-    if (status == CLI_OK) {
-        s.template = template_choose(m, path, false); /* without one, there is no chat */
-        s.tool_template = template_has_tool_use(m) ? template_choose(m, path, true) : s.template;
         status = batch_run(&s, in, out);
-    }
     cli_close_draft();
-    tft_model_close(m);
-    json_decref(id);
+    catalog_free(&s);
     return status;
 }
 

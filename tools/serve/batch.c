@@ -11,6 +11,7 @@
 #include "fields.h"
 #include "lost.h"
 #include "router.h"
+#include "served.h"
 
 /* A file of lines. */
 struct lines {
@@ -348,7 +349,7 @@ static void work(struct batch *b)
         if (!b->running && !more)
             break;
         await(b);
-        engine_take(b->s->engine);
+        engine_take(b->s->models->engine);
         free_ended(b);
         cli_progress_at(&progress, (double)(b->n_replies + b->n_lost) / (double)b->n);
     }
@@ -369,17 +370,16 @@ static void print_end(const struct batch *b)
 static int answer_all(struct batch *b)
 {
     struct server *s = b->s;
-    int status = engine_open(&s->engine, &(struct engine_options){.m = s->m,
-                                                                  .n_slots = s->o.n_slots,
-                                                                  .n_queue = s->o.n_queue,
-                                                                  .pooling = s->o.pooling,
-                                                                  .store = s->o.store,
-                                                                  .wake = wake,
-                                                                  .user = b});
+    int status = served_open(s->models, &(struct served_options){.n_slots = s->o.n_slots,
+                                                                 .n_queue = s->o.n_queue,
+                                                                 .pooling = s->o.pooling,
+                                                                 .store = s->o.store,
+                                                                 .wake = wake,
+                                                                 .user = b});
     cli_catch_interrupts();
     if (status == CLI_OK)
         work(b);
-    engine_close(s->engine);
+    served_close(s->models);
     free_ended(b);
     kept_free(&s->kept);
     if (status != CLI_OK || b->failed)

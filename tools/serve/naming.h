@@ -2,7 +2,6 @@
 #ifndef SERVE_NAMING_H
 #define SERVE_NAMING_H
 
-#include <jansson.h>
 #include <stddef.h>
 
 enum { NAME_ROOM = 40 };
@@ -13,8 +12,5 @@ void name_make(char out[NAME_ROOM], const char *before, int digits);
 
 /* The name of a call: nine letters, as Mistral's template requires. */
 void name_call(char out[NAME_ROOM]);
-
-/* The model's name for clients: its file's name, as UTF-8. NULL: out of memory. */
-json_t *name_model(const char *path);
 
 #endif

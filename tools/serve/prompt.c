@@ -284,7 +284,7 @@ static bool describe_tools(struct fields *f, json_t *messages, const struct tft_
 
 /* ---- tokens */
 
-void prompt_hold(struct prompt *p, const struct server *s)
+void prompt_hold(struct prompt *p, const struct served *s)
 {
     p->n_held = tft_prefix_held(s->m, NULL, p->ids, p->n);
     p->n -= p->n_held;
@@ -299,7 +299,7 @@ static bool ends_in_thought(const struct tft_chat_text *t)
     return n >= len && memcmp(t->p + n - len, think, len) == 0;
 }
 
-static void tokenize(struct prompt *p, const struct server *s, struct fields *f,
+static void tokenize(struct prompt *p, const struct served *s, struct fields *f,
                      const struct tft_chat_text *t)
 {
     size_t most = cli_most_tokens(t->n);
@@ -407,7 +407,7 @@ static void check_dropped(struct making *c)
 static void render(struct making *c, struct cut cut)
 {
     struct prompt *p = c->p;
-    const struct server *s = c->x->server;
+    const struct served *s = c->x->served;
     struct tft_error err;
     json_t *rest = cut_apply(&cut, c->messages);
     char *in = rest ? template_input(c->f, rest, &p->thinks) : NULL;
@@ -441,7 +441,7 @@ static size_t make_prompt(struct making *c, size_t k)
     free(c->p->ids);
     c->p->ids = NULL;
     if (!c->f->failed)
-        tokenize(c->p, c->x->server, c->f, c->t);
+        tokenize(c->p, c->x->served, c->f, c->t);
     return c->f->failed ? 0 : c->p->n;
 }
 
@@ -483,10 +483,10 @@ static void shorten(struct making *c, size_t room)
 
 /* Tokens of a prompt beside an answer: half of the context at least, and seven eighths beside an
    answer of any length. */
-static size_t room_beside(const struct server *s, int64_t most)
+static size_t room_beside(const struct exchange *x, int64_t most)
 {
-    size_t capacity = engine_capacity(s->engine), half = capacity / 2;
-    int64_t bound = s->o.n_most;
+    size_t capacity = engine_capacity(x->served->engine), half = capacity / 2;
+    int64_t bound = x->server->o.n_most;
     most = bound >= 0 && (most < 0 || most > bound) ? bound : most;
     size_t answer = most < 0 ? capacity / 8 : (size_t)most;
     return capacity - (answer < half ? answer : half);
@@ -515,7 +515,7 @@ static void make_text(struct making *c, const struct tft_chat_tools *tools, int6
     if (c->f->failed)
         return;
     if (cuts)
-        shorten(c, room_beside(c->x->server, most));
+        shorten(c, room_beside(c->x, most));
     else
         render(c, (struct cut){0});
 }
@@ -523,7 +523,7 @@ static void make_text(struct making *c, const struct tft_chat_tools *tools, int6
 void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x, struct fields *f,
                    const struct tft_chat_tools *tools, int64_t most)
 {
-    const struct server *s = x->server;
+    const struct served *s = x->served;
     struct making c = {.p = p, .x = x, .f = f, .t = t};
     *t = (struct tft_chat_text){0};
     *p = (struct prompt){.template =
@@ -547,11 +547,11 @@ void prompt_chat(struct prompt *p, struct exchange *x, struct fields *f,
     struct tft_chat_text t;
     prompt_render(&t, p, x, f, tools, most);
     if (!f->failed && !p->ids)
-        tokenize(p, x->server, f, &t);
+        tokenize(p, x->served, f, &t);
     tft_chat_text_free(&t);
 }
 
-void prompt_text(struct prompt *p, const struct server *s, struct fields *f, const char *text,
+void prompt_text(struct prompt *p, const struct served *s, struct fields *f, const char *text,
                  size_t n, bool special)
 {
     unsigned flags = TFT_ADD_BOS | (special ? TFT_PARSE_SPECIAL : 0);
@@ -567,7 +567,7 @@ void prompt_text(struct prompt *p, const struct server *s, struct fields *f, con
         prompt_hold(p, s);
 }
 
-void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, const json_t *list)
+void prompt_tokens(struct prompt *p, const struct served *s, struct fields *f, const json_t *list)
 {
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(s->m, &info);

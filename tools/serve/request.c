@@ -23,7 +23,7 @@ void request_end(struct request *r)
 
 /* ---- tools */
 
-void request_tools(struct request *r, const struct server *s)
+void request_tools(struct request *r, const struct served *s)
 {
     const json_t *tools = field(&r->f, "tools"), *choice = field(&r->f, "tool_choice"),
                  *function = json_object_get(choice, "function");
@@ -122,7 +122,7 @@ static struct wanted read_form(struct fields *f)
 }
 
 /* The grammar of answers with calls; with a form, of answers that are calls or the form. */
-static void read_calls(struct request *r, const struct server *s, struct wanted *w)
+static void read_calls(struct request *r, const struct served *s, struct wanted *w)
 {
     struct tft_error err;
     struct tft_chat_text gbnf;
@@ -140,7 +140,7 @@ static void read_calls(struct request *r, const struct server *s, struct wanted 
 }
 
 /* Makes the shape of the answers. */
-static void make_shape(struct request *r, const struct server *s)
+static void make_shape(struct request *r, const struct served *s)
 {
     struct wanted w = read_form(&r->f);
     bool form = w.where, calls = r->tools && (!form || r->choice != TFT_CHAT_NO_CALL);
@@ -175,7 +175,7 @@ static void put_bounds(struct job *j, const struct server_options *o)
 /* The job of choice i; an error goes to r->f. */
 static struct job *make_job(struct request *r, const struct exchange *x, bool plain, size_t i)
 {
-    struct server *s = x->server;
+    const struct served *s = x->served;
     struct job *j = job_new(s->m);
     if (!j || !params_put(&r->p, j, i) || !prompt_put(&r->prompt, j)) {
         fields_fail(&r->f, "out of memory");
@@ -186,7 +186,7 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
     j->client = x->client;
     thinking_begin(&j->form.thinking, s->m, r->p.think_budget, r->prompt.in_thought);
     put_form(r, j);
-    put_bounds(j, &s->o);
+    put_bounds(j, &x->server->o);
     return j;
 }
 
@@ -269,7 +269,7 @@ void request_too_long(struct exchange *x, size_t n, size_t room)
 
 bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job **jobs, size_t n)
 {
-    size_t room = engine_capacity(x->server->engine), made = 0;
+    size_t room = engine_capacity(x->served->engine), made = 0;
     if (!r->f.failed && !r->prompt.n && !r->prompt.n_held)
         fields_fail(&r->f, "the prompt is empty");
     if (!r->f.failed && r->prompt.n > room) {
@@ -277,7 +277,7 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
         return false;
     }
     if (!r->f.failed && !r->shape)
-        make_shape(r, x->server);
+        make_shape(r, x->served);
     while (made < n && !r->f.failed) {
         jobs[made] = make_job(r, x, plain, made);
         made++;
@@ -292,7 +292,7 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
 
 bool request_start(struct exchange *x, struct job **jobs, size_t n)
 {
-    if (engine_put(x->server->engine, jobs, n))
+    if (engine_put(x->served->engine, jobs, n))
         return true;
     request_too_many(x);
     return false;
