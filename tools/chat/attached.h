@@ -4,8 +4,8 @@
 
 #include "conversation.h"
 
-/* Adds the text of a file to c->attached, and says on standard error how many tokens it has. Returns
-   CLI_OK, or CLI_FAILED after an error message. */
+/* Adds the text of a file to c->attached, and says on standard error how many tokens it has.
+   Returns CLI_OK, or CLI_FAILED after an error message. */
 int attached_read(struct conversation *c, const char *path);
 
 #endif

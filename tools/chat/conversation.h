@@ -61,7 +61,8 @@ struct conversation {
 int conversation_open(struct conversation *c, const char *system, const char *path);
 void conversation_close(struct conversation *c);
 
-/* Adds a message of the user, with c->attached before it, and answers it. While an answer calls a tool, the call is made, and
+/* Adds a message of the user, with c->attached before it, and answers it.
+   While an answer calls a tool, the call is made, and
    the model answers again. Ctrl-C ends the answer. If the last answer stays empty, the turn is
    removed again. c->last is the last answer. Returns CLI_OK, or CLI_FAILED after an error
    message. */

@@ -64,7 +64,8 @@ static enum slash attach(struct conversation *c, const char *arg)
 
 /* ---- /set */
 
-/* Makes the sampler of the changed options. The random generator goes on, unless the seed is new. */
+/* Makes the sampler of the changed options. The random generator goes on, unless the seed is
+   new. */
 static int resample(struct conversation *c, bool seed)
 {
     uint64_t state = c->sampler.seed;

@@ -71,7 +71,8 @@ static int take_setting(struct reading *r, char *text)
     }
     if (strcmp(r->section, r->c->name) != 0)
         return CLI_OK;
-    const struct cli_option *o = strlen(name) > 1 ? cli_find_option(r->c, name, strlen(name)) : NULL;
+    size_t len = strlen(name);
+    const struct cli_option *o = len > 1 ? cli_find_option(r->c, name, len) : NULL;
     if (!o)
         return cli_fail("%s:%zu: tuffet %s has no option \"%s\"", r->path, r->line, r->c->name,
                         name);

@@ -35,7 +35,8 @@ const char *template_name(const struct template_format *f);
 /* Its source. */
 const char *template_source(const struct template_format *f);
 
-/* The template that --template or --template-file names, or the model's own; NULL after an error message. path: of the
+/* The template that --template or --template-file names, or the model's own; NULL after an error
+   message. path: of the
    model. tools: for conversations with tools. */
 const struct template_format *template_choose(const struct tft_model *m, const char *path,
                                               bool tools);

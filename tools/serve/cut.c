@@ -15,8 +15,8 @@ static bool is_asked(const json_t *messages, size_t i)
     return is_of(messages, i, "user") || is_of(messages, i, "system");
 }
 
-/* Whether a turn begins at message i: with a user's message, perhaps after system messages. A result
-   after these belongs to a call before them. */
+/* Whether a turn begins at message i: with a user's message, perhaps after system messages. A
+   result after these belongs to a call before them. */
 static bool begins_turn(const json_t *messages, size_t i)
 {
     bool user = false;

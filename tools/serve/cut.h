@@ -18,8 +18,8 @@ struct cuts {
 
 /* Finds all cuts of messages in OpenAI's form; the caller frees c->p. System messages at the start
    stay. First whole turns are dropped: a turn begins with a message of the user. Then the calls of
-   the last turn with their results, but no message of a user and not the last call. No cut separates
-   a call from its result. Returns false if memory is short. */
+   the last turn with their results, but no message of a user and not the last call. No cut
+   separates a call from its result. Returns false if memory is short. */
 bool cuts_find(struct cuts *c, const json_t *messages);
 
 /* Adapts the cuts to `first` new messages before all others, which stay. */

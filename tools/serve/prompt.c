@@ -340,8 +340,8 @@ static char *template_input(struct fields *f, const json_t *messages, bool *thin
 
 enum { QUIET = 60 }; /* seconds between two lines about the same */
 
-/* Says the text on stderr, unless something was said in the last minute. said: when; of the clients'
-   thread alone. */
+/* Says the text on stderr, unless something was said in the last minute. said: when; of the
+   clients' thread alone. */
 static void say_rarely(uint64_t *said, const char *text)
 {
     uint64_t now = cli_ns() / 1000000000u + 1;
@@ -434,7 +434,8 @@ static bool may_cut(struct fields *f, const struct server *s)
     return may;
 }
 
-/* Makes the prompt with cut number k; 0: with all messages. Returns its tokens; 0 after an error. */
+/* Makes the prompt with cut number k; 0: with all messages. Returns its tokens; 0 after an
+   error. */
 static size_t make_prompt(struct making *c, size_t k)
 {
     render(c, k ? c->cuts.p[k - 1] : (struct cut){0});
