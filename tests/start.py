@@ -19,7 +19,8 @@ import tempfile
 # As in a shell that has just begun. Proxies would come between a test and its own server.
 REMOVED = re.compile(r"(?i)(LANG|LANGUAGE|LC_.*|XDG_.*|OMP_.*|GOMP_.*|KMP_.*|TERM|COLUMNS|LINES|"
                      r"NO_COLOR|CLICOLOR.*|FORCE_COLOR|NOTIFY_SOCKET|TMUX.*|"
-                     r"(HF|HUGGING_?FACE|OLLAMA)_.*|LLAMA_CACHE|(http|https|no|all)_proxy)")
+                     r"(HF|HUGGING_?FACE|OLLAMA)_.*|LLAMA_CACHE|TUFFET_MODEL|"
+                     r"(http|https|no|all)_proxy)")
 PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -14,6 +14,9 @@ static const struct cli_command *const commands[] = {
     &command_run,
     &command_chat,
     &command_serve,
+#if TUFFET_SERVE
+    &command_batch,
+#endif
     &command_pull,
     &command_list,
     &command_rm,
@@ -36,6 +39,10 @@ static const struct cli_program program = {
         "MODEL is a GGUF file, hf:USER/REPO[:QUANT], which is fetched from Hugging Face once, or a "
         "llama2.c checkpoint with --tokenizer FILE. The same model, prompt and seed give the same "
         "text on every CPU, with any number of threads.\n"
+        "\n"
+        "tuffet run, chat and serve take the model of TUFFET_MODEL if the command line has none, "
+        "and defaults of options from ~/.config/tuffet/config (or $XDG_CONFIG_HOME/tuffet/config): "
+        "lines such as temp = 0.7, or ignore-eos = on, after a line [run], [chat] or [serve].\n"
         "\n"
         "tuffet COMMAND --help, or tuffet help COMMAND, prints the options that most people need; "
         "tuffet COMMAND --help all prints all; tuffet --help all prints the help of every "
@@ -135,6 +142,8 @@ static void print_version(void)
 static int no_command(const char *name)
 {
     bool known = strcmp(name, "import") == 0 || strcmp(name, "eval") == 0;
+    if (strcmp(name, "batch") == 0)
+        return cli_fail("this build has no batch: it takes libevent, jansson and threads");
     return known ? cli_fail("this build has no %s: it takes jansson (Debian: libjansson-dev)", name)
                  : cli_no_command(name);
 }

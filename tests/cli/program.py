@@ -35,6 +35,7 @@ class Case(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         os.environ["XDG_STATE_HOME"] = cls.folder.name  # not into the user's history
+        os.environ["XDG_CONFIG_HOME"] = cls.folder.name  # nor with the user's defaults
 
     def __init__(self, *args):
         super().__init__(*args)

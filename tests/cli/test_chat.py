@@ -110,6 +110,26 @@ class Chat(Case):
             self.assertEqual(self.json("chat", self.toy(), "-phello", "-n3", "--template",
                                        name)["role"], "assistant")
 
+    def test_a_template_in_a_file(self):
+        want = self.json("chat", self.toy(template=ZEPHYR), "-phello", "-n9", "--temp=0")
+        for model in self.toy(), self.toy(template="\n{% morse %}"):
+            for end in b"", b"\n":  # as in Jinja, the last newline of a file does not count
+                path = self.write("chat_template.jinja", ZEPHYR.encode() + end)
+                got = self.json("chat", model, "-phello", "-n9", "--temp=0",
+                                "--template-file", path)
+                self.assertEqual(got["content"], want["content"])
+        for text, says in [(b"a\n{% morse %}", "line 2: the tag {% morse %}"),
+                           (b"{{ '\0' }}", "has a NUL"),
+                           (b"{{ raise_exception('no roles') }}", "no roles")]:
+            path = self.write("bad.jinja", text)
+            said = self.fails("chat", self.toy(template=ZEPHYR), "-phello", "--template-file", path)
+            self.assertIn(path + ": ", said)
+            self.assertIn(says, said)
+        self.assertIn("none.jinja", self.fails("chat", self.toy(), "-phello", "--template-file",
+                                               self.path("none.jinja")))
+        self.assertIn("give one of them", self.fails(
+            "chat", self.toy(), "-phello", "--template-file", path, "--template=chatml", status=2))
+
     def test_at_a_terminal(self):
         t = Terminal("chat", self.toy(template=ZEPHYR, endless=1, ctx=100000), "-s1", "-t1")
         t.wait_for(b"> ")
@@ -190,6 +210,56 @@ class Chat(Case):
                      rb"\ncontext  \d+ of 256 tokens\n", rb"\ncache    \d+ bytes a token",
                      rb"\n/undo   "]:
             self.assertRegex(done.stderr, text)
+
+    def test_files_before_a_message(self):
+        toy = self.toy(template=ZEPHYR, endless=1)
+        one, two = self.write("one.txt", b"hello world\n"), self.write("two.txt", b"once upon")
+        def said(stdin):
+            done = subprocess.run([*TUFFET, "chat", toy, "--temp=0", "-n8", "--json"], check=True,
+                                  input=stdin, capture_output=True)
+            return [json.loads(line)["content"] for line in done.stdout.splitlines()], done.stderr
+        got, err = said(f"/file {one}\n/file {two}\nthe time\nhello\n".encode())
+        want, _ = said(b'"""hello world\n\nonce upon\n\nthe time"""\nhello\n')
+        self.assertEqual(got, want)
+        lines = err.decode().splitlines()
+        self.assertEqual([re.sub("[0-9]+ tokens", "N tokens", line) for line in lines],
+                         [f"{path}: N tokens, part of the next message" for path in [one, two]])
+        # /clear drops a file
+        self.assertEqual(said(f"/file {one}\n/clear\nhello\n".encode())[0], said(b"hello\n")[0])
+        for path, data, says in [("empty", b"", "the file is empty"),
+                                 ("large", b"a" * ((4 << 20) + 1), "more than 4 MiB"),
+                                 ("long", b"hello world " * 300, "but the context holds only")]:
+            path = self.write(path, data)
+            self.assertRegex(self.fails("chat", toy, stdin=f"/file {path}\n".encode()), says)
+        self.assertIn("none", self.fails("chat", toy, stdin=b"/file none\n"))
+        self.assertIn("needs the name", self.fails("chat", toy, stdin=b"/file\n"))
+        self.assertIn("more than", self.fails("chat", toy, stdin=b"/file /dev/zero\n"))
+
+    def test_settings(self):
+        toy = self.toy(template=ZEPHYR, endless=1)
+        def said(*args, lines):
+            return [answer["content"] for answer in self.answers(
+                toy, "-n12", *args, stdin="\n".join(lines).encode())]
+        greedy = said("--temp=0", lines=["hello"])
+        hot = said("--temp=5", "--seed=3", lines=["hello"])
+        self.assertNotEqual(greedy, hot)
+        self.assertEqual(said("--temp=5", lines=["/set temp 0", "hello"]), greedy)
+        self.assertEqual(said("--temp=0", lines=["/set temp 5", "/set seed 3", "hello"]), hot)
+        # the random generator goes on
+        want = said("--temp=5", "--seed=3", lines=["hello", "once"])
+        self.assertEqual(said("--temp=5", "--seed=3", lines=["hello", "/set top-p 0.95", "once"]),
+                         want)
+        dry = said("--temp=0", "--dry-multiplier=9", "--dry-allowed-length=1", lines=["hello"])
+        self.assertEqual(said("--temp=0", lines=["/set dry-multiplier 9",
+                                                 "/set dry-allowed-length 1", "hello"]), dry)
+        self.assertEqual(said("--temp=0", lines=["/set ignore-eos on", "/set ignore-eos off",
+                                                 "hello"]), greedy)
+        for line, says in [("/set", "/set temp 0.2"), ("/set temp", "/set temp 0.2"),
+                           ("/set temp x", "/set: --temp needs a number"),
+                           ("/set morse 1", 'no option "morse"'),
+                           ("/set dry-sequence-breaker x", "no option"),
+                           ("/set ignore-eos 1", "must be on or off")]:
+            self.assertIn(says, self.fails("chat", toy, stdin=line.encode()), line)
 
     def test_commands_that_end_a_conversation(self):
         toy = self.toy(template=ZEPHYR, endless=1)

@@ -10,13 +10,15 @@ from program import PATIENCE, TUFFET, Case, main
 COMMANDS = {"demo": "[MODEL]", "run": "[MODEL]", "chat": "MODEL", "serve": "[MODEL...]",
             "pull": "USER/REPO[:QUANT]", "list": "[NAME]", "rm": "USER/REPO[:QUANT]",
             "quantize": "MODEL", "pack": "MODEL", "ppl": "MODEL", "bench": "[MODEL]",
-            "inspect": "MODEL", "tokenize": "MODEL", "eval": "MODEL", "import": "FOLDER"}
+            "inspect": "MODEL", "tokenize": "MODEL", "eval": "MODEL", "import": "FOLDER",
+            "batch": "MODEL"}
 
 
 class Common(Case):
     def test_help(self):
         listed = re.findall(r"^  (\w+) +\w", self.tuffet("--help").decode(), re.M)
-        self.assertEqual(COMMANDS.keys() - listed - {"eval", "import"}, set())  # which are not everywhere
+        not_everywhere = {"eval", "import", "batch"}
+        self.assertEqual(COMMANDS.keys() - listed - not_everywhere, set())
         for command in listed:
             operands = COMMANDS[command]
             text = self.tuffet(command, "--help", "all").decode()
@@ -62,7 +64,7 @@ class Common(Case):
             for option in listed:
                 self.assertIn(f"\n{option}\n", whole)
         self.assertLessEqual({"run", "chat", "quantize"}, many)
-        self.assertLessEqual(many, {"run", "chat", "quantize", "serve"})
+        self.assertLessEqual(many, {"run", "chat", "quantize", "serve", "batch"})
 
     def test_help_takes_no_other_word(self):
         for args in [["run", "--help", "al"], ["run", "--json", "-h", "al"], ["help", "run", "al"],

@@ -30,6 +30,17 @@ class Messages(Case):
             return [s.answer("/apply-template", messages=c, **more)["prompt"]
                     for c in conversations]
 
+    def test_a_template_in_a_file(self):
+        path = self.write("chat_template.jinja", PARTS.encode())
+        with Server(self.toy(template=ZEPHYR), "--template-file", path) as s:
+            self.assertEqual(s.answer("/apply-template", messages=HELLO)["prompt"],
+                             "<|user|>hello")
+            self.assertEqual(s.ask("/props")[2]["chat_template"], PARTS)
+            self.assertEqual(s.answer("/api/show", model="toy")["template"], PARTS)
+        path = self.write("bad.jinja", b"{% morse %}")
+        self.assertIn(path + ": ", self.fails("serve", self.toy(), "--port=0", "--template-file",
+                                              path))
+
     def test_content_in_the_form_of_the_template(self):
         parts = [{"role": "user", "content": [{"type": "text", "text": "on"},
                                               {"type": "text", "text": "ce"}]}]

@@ -233,6 +233,7 @@ static struct server *server(void)
     static char name[] = "toy";
     static struct served served = {.id = name, .path = name, .pooling = TFT_POOLING_MEAN};
     static struct server s = {.o = {.host = "127.0.0.1",
+                                    .n_most = -1,
                                     .key = "secret",
                                     .origin = "https://a.org",
                                     .slot_folder = "/tmp",

@@ -42,7 +42,7 @@ doors = {
     "tools/cli": {"cli.h", "form.h", "system.h", "template.h"},
     "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "process.h", "slash.h",
                    "terminal.h"},
-    "tools/serve": {"catalog.h", "fields.h", "pool.h", "server.h"},
+    "tools/serve": {"batch.h", "catalog.h", "fields.h", "pool.h", "server.h"},
     "tools/eval": {"scorer.h", "task.h"},
     "tools/pull": {"found.h", "name.h", "operand.h", "pull.h", "removal.h"},
     "tools/bench": {"compare.h", "costs.h", "hash.h", "limits.h", "runs.h", "samples.h", "sessions.h",

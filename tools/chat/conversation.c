@@ -237,10 +237,19 @@ static bool is_void(const struct conversation *c, int status)
     return !c->last.text.n && (status != CLI_OK || !calls);
 }
 
+/* Adds a message of the user, after the text of files. */
+static bool add_message(struct conversation *c, const char *p, size_t n)
+{
+    struct cli_text *t = &c->attached;
+    bool added = cli_text_append(t, p, n) && messages_add(&c->x.said, TEMPLATE_USER, t->p, t->n);
+    t->n = 0;
+    return added;
+}
+
 int conversation_say(struct conversation *c, const char *p, size_t n)
 {
     struct messages *m = &c->x.said;
-    if (!messages_add(m, TEMPLATE_USER, p, n) || !messages_add(m, TEMPLATE_ASSISTANT, NULL, 0))
+    if (!add_message(c, p, n) || !messages_add(m, TEMPLATE_ASSISTANT, NULL, 0))
         return cli_fail("out of memory");
     int status = answer_turn(c);
     if (is_void(c, status))
@@ -279,6 +288,7 @@ int conversation_undo(struct conversation *c)
 int conversation_clear(struct conversation *c)
 {
     messages_drop(&c->x.said, messages_first(&c->x.said), c->x.said.n);
+    c->attached.n = 0;
     return context_rewind(&c->x);
 }
 
@@ -293,6 +303,7 @@ int conversation_open(struct conversation *c, const char *system, const char *pa
 void conversation_close(struct conversation *c)
 {
     free(c->shown.p);
+    free(c->attached.p);
     form_close(&c->form);
     context_close(&c->x);
 }

@@ -47,6 +47,7 @@ struct conversation {
     /* Called after an answer that calls a tool. Returns false as print. NULL: not called. */
     bool (*end)(void);
 
+    struct cli_text attached; /* text that comes before the next message of the user */
     struct form form;                /* the form of each answer */
     struct loops loops;              /* of the answer */
     struct reader reader;            /* of an answer, if there are tools */
@@ -60,7 +61,8 @@ struct conversation {
 int conversation_open(struct conversation *c, const char *system, const char *path);
 void conversation_close(struct conversation *c);
 
-/* Adds a message of the user, and answers it. While an answer calls a tool, the call is made, and
+/* Adds a message of the user, with c->attached before it, and answers it.
+   While an answer calls a tool, the call is made, and
    the model answers again. Ctrl-C ends the answer. If the last answer stays empty, the turn is
    removed again. c->last is the last answer. Returns CLI_OK, or CLI_FAILED after an error
    message. */
@@ -76,7 +78,7 @@ int conversation_retry(struct conversation *c);
 /* Removes the last message of the user and its answer. */
 int conversation_undo(struct conversation *c);
 
-/* Removes all messages but the system message. */
+/* Removes all messages but the system message, and c->attached. */
 int conversation_clear(struct conversation *c);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attached.h"
 #include "saved.h"
 
 /* arg: the text after the name, without the white space around it. what: for the list of /help;
@@ -54,6 +55,41 @@ static enum slash save(struct conversation *c, const char *arg)
 static enum slash load(struct conversation *c, const char *arg)
 {
     return done(*arg ? saved_read(c, arg) : cli_fail("/load needs the name of a file"));
+}
+
+static enum slash attach(struct conversation *c, const char *arg)
+{
+    return done(*arg ? attached_read(c, arg) : cli_fail("/file needs the name of a file"));
+}
+
+/* ---- /set */
+
+/* Makes the sampler of the changed options. The random generator goes on, unless the seed is
+   new. */
+static int resample(struct conversation *c, bool seed)
+{
+    uint64_t state = c->sampler.seed;
+    cli_close_sampling();
+    int status = cli_open_sampling(c->x.m);
+    c->sampler = cli_sampler();
+    c->sampler.seed = seed ? c->sampler.seed : state;
+    c->min_tokens = c->sampler.min_tokens;
+    return status;
+}
+
+static enum slash set(struct conversation *c, const char *arg)
+{
+    size_t n = strcspn(arg, " \t");
+    const struct cli_option *o = cli_find_in(cli_sampling_option_list, arg, n);
+    const char *value = arg + n + strspn(arg + n, " \t");
+    if (!*arg || !*value)
+        return done(cli_fail("/set needs an option of sampling and its value: /set temp 0.2"));
+    if (!o || o->type == CLI_TEXTS)
+        return done(cli_fail("/set: there is no option \"%.*s\" to set: tuffet chat --help all "
+                             "lists those of sampling",
+                             (int)n, arg));
+    return done(cli_set_option(o, value, "/set") == CLI_OK ? resample(c, o->type == CLI_SEED)
+                                                           : CLI_FAILED);
 }
 
 /* ---- /stats */
@@ -136,6 +172,8 @@ static const struct command commands[] = {
     {"clear", "", "forget all messages but the system message", clear},
     {"save", " FILE", "save the conversation, to go on with it another time", save},
     {"load", " FILE", "go on with a saved conversation instead of this one", load},
+    {"file", " FILE", "put the text of a file before the next message", attach},
+    {"set", " NAME N", "set an option of sampling, such as temp", set},
     {"stats", "", "show speed, context, memory and the numbers that 8 bits clip", stats},
     {"tools", "", "list the tools that the model may call", list_tools},
     {"quit", "", "end the conversation, as /exit, /bye and Ctrl-D do", quit},

@@ -84,11 +84,19 @@ struct cli_command {
     const char *notes;
     const char *examples;            /* command lines */
     int (*run)(const char *operand); /* NULL if the operand was left out */
+    bool has_config; /* the user's defaults count (config.h) */
     struct cli_texts *operands; /* gets all operands, of a command that takes several; or NULL */
 };
 
 /* The option with this name, or with this letter if len is 1; NULL: there is none. */
 const struct cli_option *cli_find_option(const struct cli_command *c, const char *name, size_t len);
+
+/* Likewise in one list of options. */
+const struct cli_option *cli_find_in(const struct cli_option *list, const char *name, size_t len);
+
+/* Sets an option as the command line does, but a CLI_FLAG by "on" and "off". The text must stay.
+   where: the beginning of an error message, which is one line. Returns CLI_OK or CLI_USAGE. */
+int cli_set_option(const struct cli_option *o, const char *text, const char *where);
 
 /* Parses argv[1..] into the options' values and *operand. Returns CLI_OK, CLI_USAGE, or CLI_HELPED:
    --help was among the arguments, and the help has been printed. */

@@ -1,5 +1,6 @@
 /* Errors, and the command line. */
 #include "cli.h"
+#include "config.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 
 static const char *command = ""; /* the current one, for the hint after a usage error */
+static const char *place;         /* of a setting that is no argument; NULL: an argument */
 
 /* --------------------------------------------------------------------------------------- errors */
 
@@ -19,7 +21,7 @@ static void complain(const char *fmt, va_list args)
     vsnprintf(last_error, sizeof last_error, fmt, again);
     va_end(again);
     fflush(stdout);
-    fputs("tuffet: ", stderr);
+    fprintf(stderr, "tuffet: %s%s", place ? place : "", place ? ": " : "");
     vfprintf(stderr, fmt, args);
     fputc('\n', stderr);
 }
@@ -41,20 +43,28 @@ int cli_usage(const char *fmt, ...)
     va_start(args, fmt);
     complain(fmt, args);
     va_end(args);
-    fprintf(stderr, "Try: tuffet %s%s--help\n", command, *command ? " " : "");
+    if (!place)
+        fprintf(stderr, "Try: tuffet %s%s--help\n", command, *command ? " " : "");
     return CLI_USAGE;
 }
 
 /* -------------------------------------------------------------------------------------- options */
 
+const struct cli_option *cli_find_in(const struct cli_option *list, const char *name, size_t len)
+{
+    for (const struct cli_option *o = list; o->help; o++)
+        if ((len == 1 && name[0] == o->letter) ||
+            (len > 1 && strlen(o->name) == len && memcmp(o->name, name, len) == 0))
+            return o;
+    return NULL;
+}
+
 const struct cli_option *cli_find_option(const struct cli_command *c, const char *name, size_t len)
 {
-    for (const struct cli_option_group *g = c->groups; g->list; g++)
-        for (const struct cli_option *o = g->list; o->help; o++)
-            if ((len == 1 && name[0] == o->letter) ||
-                (len > 1 && strlen(o->name) == len && memcmp(o->name, name, len) == 0))
-                return o;
-    return NULL;
+    const struct cli_option *o = NULL;
+    for (const struct cli_option_group *g = c->groups; g->list && !o; g++)
+        o = cli_find_in(g->list, name, len);
+    return o;
 }
 
 static int take_real(const struct cli_option *o, const char *text)
@@ -153,6 +163,23 @@ static int take_value(const struct cli_option *o, const char *text)
     }
 }
 
+static int take_switch(const struct cli_option *o, const char *text)
+{
+    bool on = strcmp(text, "on") == 0;
+    if (!on && strcmp(text, "off") != 0)
+        return cli_usage("--%s must be on or off, not \"%s\"", o->name, text);
+    *(bool *)o->value = on;
+    return CLI_OK;
+}
+
+int cli_set_option(const struct cli_option *o, const char *text, const char *where)
+{
+    place = where;
+    int status = o->type == CLI_FLAG ? take_switch(o, text) : take_value(o, text);
+    place = NULL;
+    return status;
+}
+
 /* argv[*i] is "-x", "-xVALUE", "--name" or "--name=VALUE"; the value may be the next argument. */
 static int take_option(const struct cli_command *c, int argc, char **argv, int *i)
 {
@@ -197,6 +224,14 @@ static int too_many(const struct cli_command *c, const char *arg)
     return cli_usage("\"%s\" is one argument too many", arg);
 }
 
+/* The operand of a command line without one. */
+static void take_model(const struct cli_command *c, const char **operand)
+{
+    *operand = config_model();
+    if (*operand && c->operands)
+        c->operands->p[c->operands->n++] = *operand;
+}
+
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand)
 {
     bool options = true;
@@ -205,13 +240,12 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
     const char *help = help_word(argc, argv);
     if (help)
         return cli_print_help(c, help) == CLI_OK ? CLI_HELPED : CLI_USAGE;
-    for (int i = 1; i < argc; i++) {
+    int status = config_read(c);
+    for (int i = 1; i < argc && status == CLI_OK; i++) {
         if (options && strcmp(argv[i], "--") == 0) {
             options = false;
         } else if (options && argv[i][0] == '-' && argv[i][1]) {
-            int status = take_option(c, argc, argv, &i);
-            if (status != CLI_OK)
-                return status;
+            status = take_option(c, argc, argv, &i);
         } else if (*operand && !c->operands) {
             return too_many(c, argv[i]);
         } else if (c->operands && c->operands->n == CLI_MOST_TEXTS) {
@@ -222,5 +256,9 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
                 c->operands->p[c->operands->n++] = argv[i];
         }
     }
+    if (status == CLI_OK && !*operand && c->has_config)
+        take_model(c, operand);
+    if (status != CLI_OK)
+        return status;
     return *operand || c->operand[0] == '[' ? CLI_OK : cli_usage("%s is missing", c->operand);
 }

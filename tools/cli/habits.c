@@ -39,6 +39,7 @@ static const struct habit option_habits[] = {
      "--repeat-penalty R is the penalty"},
     {"--system-prompt -sys", "system", "--system TEXT is the system message"},
     {"--chat-template", "template", "--template NAME chooses a template"},
+    {"--chat-template-file", "template-file", "--template-file FILE reads a template"},
     {"--cache-type-k --cache-type-v -ctk -ctv", "kv", "--kv NAME is the type of the KV cache"},
     {"--model-draft --draft-model -md", "draft", "--draft MODEL guesses tokens"},
     {"--grammar-file", "grammar", "--grammar FILE reads a grammar"},

@@ -5,7 +5,7 @@
 #include <time.h>
 
 static struct {
-    const char *name, *date;
+    const char *name, *date, *file;
 } opt;
 
 const struct cli_option template_option_list[] = {
@@ -15,6 +15,12 @@ const struct cli_option template_option_list[] = {
      "or mistral (default the template in MODEL)"},
     {0, "date", CLI_TEXT, &opt.date, "YYYY-MM-DD",
      "date that a template may put into the prompt (default today)"},
+    {0},
+};
+
+const struct cli_option template_file_option_list[] = {
+    {0, "template-file", CLI_TEXT, &opt.file, "FILE",
+     "chat template to use in place of the one in MODEL, such as chat_template.jinja"},
     {0},
 };
 
@@ -99,6 +105,25 @@ const struct template_format *template_named(const char *name)
     return f && open_format(f, NULL) == TFT_OK ? f : NULL;
 }
 
+static struct template_format given; /* --template-file */
+
+const char *template_source(const struct template_format *f) { return f->jinja; }
+
+int template_open_file(void)
+{
+    struct tft_error err;
+    size_t n;
+    if (!opt.file)
+        return CLI_OK;
+    given.name = opt.file;
+    given.jinja = cli_read(opt.file, &n);
+    if (!given.jinja)
+        return CLI_FAILED;
+    if (strlen(given.jinja) != n)
+        return cli_fail("%s: the file has a NUL: it is not a template", opt.file);
+    return open_format(&given, &err) == TFT_OK ? CLI_OK : cli_fail("%s: %s", opt.file, err.msg);
+}
+
 /* The templates of files, each text once. They stay when their model is closed: a server opens and
    closes several models. */
 static struct of_file {
@@ -128,13 +153,15 @@ static struct template_format *find_of_file(const char *jinja)
 
 bool template_has_tool_use(const struct tft_model *m)
 {
-    return !opt.name && tft_model_tool_template(m) != tft_model_chat_template(m);
+    return !opt.name && !opt.file && tft_model_tool_template(m) != tft_model_chat_template(m);
 }
 
 const struct template_format *template_choose(const struct tft_model *m, const char *path,
                                               bool tools)
 {
     struct tft_error err;
+    if (opt.file)
+        return &given;
     const char *jinja = tools ? tft_model_tool_template(m) : tft_model_chat_template(m);
     if (opt.name) {
         struct template_format *named = find(opt.name);
@@ -209,6 +236,8 @@ int template_check(void)
     int year, month, day;
     if (opt.name && !find(opt.name))
         return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.name);
+    if (opt.name && opt.file)
+        return cli_usage("--template and --template-file both name a template: give one of them");
     if (opt.date && !read_date(opt.date, &year, &month, &day))
         return cli_usage("--date must be YYYY-MM-DD, not \"%s\"", opt.date);
     return CLI_OK;
@@ -280,9 +309,10 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
     if (!good)
         cli_fail("out of memory");
     else if (tft_chat_render_for(t, f->t, m, &in, &err) != TFT_OK)
-        good = (opt.name ? cli_fail("%s", err.msg)
-                         : cli_fail("%s: name a format with --template: %s", err.msg,
-                                    template_names())) == CLI_OK;
+        good = (opt.file   ? cli_fail("%s: %s", opt.file, err.msg)
+                : opt.name ? cli_fail("%s", err.msg)
+                           : cli_fail("%s: name a format with --template: %s", err.msg,
+                                      template_names())) == CLI_OK;
     else
         good = check_dropped(t, f, &in, message, n - 1, o);
     if (!good)

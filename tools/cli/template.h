@@ -16,6 +16,11 @@ struct template_format;
 extern const struct cli_option template_option_list[];
 int template_check(void);
 
+/* --template-file: opens the template, which template_choose then returns for all models. Returns
+   CLI_OK, or CLI_FAILED after an error message. */
+extern const struct cli_option template_file_option_list[];
+int template_open_file(void);
+
 /* The value of --template, or NULL. */
 const char *template_given(void);
 
@@ -27,7 +32,11 @@ int64_t template_time(void);
 const struct template_format *template_named(const char *name);
 const char *template_name(const struct template_format *f);
 
-/* The template that --template names, or the model's own; NULL after an error message. path: of the
+/* Its source. */
+const char *template_source(const struct template_format *f);
+
+/* The template that --template or --template-file names, or the model's own; NULL after an error
+   message. path: of the
    model. tools: for conversations with tools. */
 const struct template_format *template_choose(const struct tft_model *m, const char *path,
                                               bool tools);

@@ -249,7 +249,9 @@ static int chat(const char *path)
         return cli_usage("--prefix %s has a system message: leave out --system",
                          context_named_prefix());
 
-    int status = cli_open_model(&m, path, false);
+    int status = template_open_file();
+    if (status == CLI_OK)
+        status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
         status = cli_open_draft(m);
     if (status == CLI_OK)
@@ -267,6 +269,7 @@ const struct cli_command command_chat = {
         (const struct cli_option_group[]){
             {"Conversation and output", options},
             {NULL, template_option_list},
+            {NULL, template_file_option_list},
             {"Form of each answer", form_option_list},
             {"Tools", tool_options},
             {"Sampling", cli_sampling_option_list},
@@ -292,6 +295,8 @@ const struct cli_command command_chat = {
         "  /clear         forget all messages but the system message\n"
         "  /save FILE     save the conversation, to go on with it another time\n"
         "  /load FILE     go on with a saved conversation instead of this one\n"
+        "  /file FILE     put the text of a file before the next message\n"
+        "  /set NAME N    set an option of sampling, such as temp\n"
         "  /stats         show speed, context, memory and the numbers that 8 bits clip\n"
         "  /tools         list the tools that the model may call\n"
         "  /quit          end the conversation, as /exit, /bye and Ctrl-D do\n"
@@ -321,4 +326,5 @@ const struct cli_command command_chat = {
                 "tuffet chat model.gguf --tools examples/tools/tools.json\n"
                 "tuffet chat model.gguf -p \"What is a tuffet?\" -n 100 --json\n",
     .run = chat,
+    .has_config = true,
 };

@@ -293,4 +293,5 @@ const struct cli_command command_run = {
                 "tuffet run model.gguf -f notes.txt --prompt-cache notes.session\n"
                 "echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
     .run = run,
+    .has_config = true,
 };

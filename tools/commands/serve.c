@@ -14,6 +14,7 @@ static struct server_options opt = {.host = "127.0.0.1",
                                     .port = 8080,
                                     .n_slots = 4,
                                     .n_queue = 64,
+                                    .n_most = -1,
                                     .memory = UINT64_MAX,
                                     .store = {.memory = UINT64_MAX, .disk = (uint64_t)4 << 30}};
 static const char *port, *folder, *log_path;
@@ -58,6 +59,14 @@ static const struct cli_option options[] = {
      "none)"},
     {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
      "keep at most SIZE bytes in the folder of --cache-dir (default 4G)"},
+    {'n', "tokens", CLI_LIMIT, &opt.n_most, "N",
+     "end an answer after N tokens, even if the request asks for more (default when the model ends "
+     "it, or the context is full)"},
+    {0, "time-limit", CLI_REAL, &opt.seconds, "SECONDS",
+     "end an answer SECONDS after its prompt began to be computed (default no limit)"},
+    {0, "truncate", CLI_FLAG, &opt.truncate, NULL,
+     "drop the oldest turns of a conversation that outgrows the context, unless the request has "
+     "\"truncation\": \"disabled\" (default an error, 400)"},
     {0, "log", CLI_WORD, &log_form, "none|text|json",
      "log each request: time, route, status, model, the key's name, tokens, milliseconds; never "
      "its "
@@ -153,6 +162,8 @@ static int serve(const char *first)
         .o = opt, .started = (int64_t)time(NULL), .log = {.form = log_form, .path = log_path}};
     int status = read_keys(&s.o);
     if (status == CLI_OK)
+        status = template_open_file();
+    if (status == CLI_OK)
         status = log_open(&s.log);
     if (status == CLI_OK)
         status = add_models(&s);
@@ -174,6 +185,7 @@ const struct cli_command command_serve = {
         (const struct cli_option_group[]){
             {"Server", options},
             {NULL, template_option_list},
+            {NULL, template_file_option_list},
             {"Sampling, where a request does not say it", cli_sampling_option_list},
             {"Context of a slot", cli_session_option_list},
             {NULL, cli_lookup_option_list},
@@ -199,4 +211,5 @@ const struct cli_command command_serve = {
                 "tuffet serve model.gguf --cache-mem 2G --cache-dir ~/.cache/tuffet/sessions\n"
                 "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once upon\"}'\n",
     .run = serve,
+    .has_config = true,
 };

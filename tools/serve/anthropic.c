@@ -289,7 +289,7 @@ static bool begin(struct request *r, struct exchange *x)
     params_read(&r->p, &r->f, x->served->m);
     request_tools(r, x->served);
     if (!r->f.failed)
-        prompt_chat(&r->prompt, x, &r->f, r->tools);
+        prompt_chat(&r->prompt, x, &r->f, r->tools, r->p.most);
     return true;
 }
 

@@ -158,10 +158,11 @@ static void end_stream(struct talk *t)
     end_block(t, 0);
     json_t *delta = json_pack("{s:s,s:s?}", "stop_reason", stop_reason(t->job), "stop_sequence",
                               t->job->answer.stopped);
-    if (t->job->looped)
-        json_object_set_new(delta, "tuffet_stop", json_string("loop"));
-    send(t, json_pack("{s:s,s:o,s:o}", "type", "message_delta", "delta", delta, "usage",
-                      usage(t, t->job->n_tokens)));
+    reply_stop(delta, t->job->ended_by);
+    json_t *last = json_pack("{s:s,s:o,s:o}", "type", "message_delta", "delta", delta, "usage",
+                             usage(t, t->job->n_tokens));
+    reply_dropped(last, t->n_dropped);
+    send(t, last);
     send(t, json_pack("{s:s}", "type", "message_stop"));
     reply_end(t->x);
 }
@@ -189,8 +190,8 @@ static void end(struct talk *t)
     for (size_t i = 0; i < m->pieces.n; i++)
         json_array_append_new(content, block_of(m->pieces.p + i, true));
     json_t *message = message_of(t, content, stop_reason(t->job));
-    if (t->job->looped)
-        json_object_set_new(message, "tuffet_stop", json_string("loop"));
+    reply_stop(message, t->job->ended_by);
+    reply_dropped(message, t->n_dropped);
     send_whole(t, message);
 }
 

@@ -52,8 +52,7 @@ static json_t *last(const struct talk *t, const char *p, size_t n)
                                                               : "eos",
                              "stopping_word", stopped ? stopped : "", "truncated", false, "tokens",
                              t->tokens, "timings", timings(t));
-    if (j->looped)
-        json_object_set_new(more, "tuffet_stop", json_string("loop"));
+    reply_stop(more, j->ended_by);
     json_object_update(all, more);
     json_decref(more);
     return all;

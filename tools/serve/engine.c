@@ -150,6 +150,7 @@ static void begin(struct engine *e, struct job *j, struct slot *s)
     enum store_found found = find_session(e, j, s);
     size_t common = j->of_prompt ? 0 : slot_common(s, j->ids, j->n_ids);
     j->start = cli_ns();
+    j->deadline = j->time ? j->start + j->time : 0;
     j->n_cached = common;
     s->feed = j->ids + common;
     s->n_feed = j->n_ids - common;

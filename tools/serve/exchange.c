@@ -106,16 +106,17 @@ struct exchange *exchange_new(struct server *s, struct evhttp_request *r)
 
 const char *exchange_header(const struct exchange *x, const char *name)
 {
-    return evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
+    return x->take ? NULL
+                   : evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
 }
 
 json_t *exchange_json(struct exchange *x)
 {
-    struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
     json_t *body = x->body;
     x->body = NULL;
     if (body)
         return body;
+    struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
     size_t n = evbuffer_get_length(in);
     const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
     if (!p) {
@@ -159,7 +160,8 @@ static const char *reason(int code)
 
 void reply_header(struct exchange *x, const char *name, const char *value)
 {
-    evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
+    if (!x->take)
+        evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
 }
 
 /* Writes the exchange to the log. */
@@ -237,6 +239,10 @@ void reply_text(struct exchange *x, int code, const char *type, const char *p, s
     }
     x->lost = false;
     x->status = code;
+    if (x->take) {
+        x->take(x, code, p, n);
+        return;
+    }
     ends(x);
     bool head = evhttp_request_get_command(r) == EVHTTP_REQ_HEAD;
     char size[24];

@@ -75,6 +75,8 @@ struct job {
     struct bias bias;
     bool stop_loops; /* a loop ends the answer */
     int64_t most; /* tokens; -1: as many as there is room for */
+    bool is_limit;    /* `most` is the program's */
+    uint64_t time;    /* ns for the prompt and the answer; 0: any */
     struct shape *shape; /* the form that is wanted; NULL: any text. One owner of it */
     bool thinks;         /* the answer may begin with thoughts, before its form */
     bool thinks_on;      /* the prompt ends within thoughts that the answer continues */
@@ -89,7 +91,8 @@ struct job {
 
     /* Results, to be read after ITEM_END. */
     const char *finish; /* "stop", "length", "tool_calls", "cancelled"; NULL: see error */
-    bool looped;        /* finish is "length" because of a loop */
+    const char *ended_by; /* if finish is "length" and no member of the request says so: "loop",
+                             "limit" (-n) or "time" (--time-limit); else NULL */
     char error[256];
     bool refused; /* the error is one of the request, in its form */
     size_t n_cached, n_tokens; /* cached tokens of the prompt; tokens of the answer */
@@ -98,7 +101,7 @@ struct job {
     /* The engine's. */
     struct answer answer;
     struct loops loops;
-    uint64_t start;
+    uint64_t start, deadline; /* ns; 0: none */
     struct slot *slot; /* while it has one */
     struct item *end;  /* ITEM_END, allocated with the job: it comes even if memory is short */
     struct job *next;

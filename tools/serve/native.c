@@ -119,7 +119,7 @@ void native_apply_template(struct exchange *x)
     params_read(&r.p, &r.f, x->served->m);
     request_tools(&r, x->served);
     if (!r.f.failed)
-        prompt_render(&text, &r.prompt, x, &r.f, r.tools);
+        prompt_render(&text, &r.prompt, x, &r.f, r.tools, r.p.most);
     if (r.f.failed)
         request_fail(x, &r.f);
     else
@@ -142,12 +142,14 @@ void native_props(struct exchange *x)
 {
     const struct served *s = x->served;
     const struct cli_sampling_options *z = &cli_sampling_options;
-    const char *jinja = tft_model_chat_template(s->m), *tools = tft_model_tool_template(s->m);
+    const char *jinja = s->template ? template_source(s->template) : NULL,
+               *tools = s->tool_template ? template_source(s->tool_template) : jinja;
     json_t *params =
         json_pack("{s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:i}", "temperature", (double)z->temperature,
                   "top_k", (int)z->top_k, "top_p", (double)z->top_p, "min_p", (double)z->min_p,
                   "repeat_penalty", z->repeat_penalty > 0 ? (double)z->repeat_penalty : 1,
-                  "repeat_last_n", (int)z->repeat_last, "n_predict", -1, "max_tokens", -1);
+                  "repeat_last_n", (int)z->repeat_last, "n_predict", (int)x->server->o.n_most,
+                  "max_tokens", (int)x->server->o.n_most);
     json_t *steps = json_pack(
         "{s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:f, s:I, s:b}",
         "dry_multiplier", (double)z->dry_multiplier, "dry_base", (double)z->dry_base,

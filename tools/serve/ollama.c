@@ -30,8 +30,8 @@ static json_t *with_end(json_t *all, const struct talk *t)
                   "total_duration", prompt + answer, "load_duration", (json_int_t)0,
                   "prompt_eval_count", (json_int_t)t->n_prompt, "prompt_eval_duration", prompt,
                   "eval_count", (json_int_t)j->n_tokens, "eval_duration", answer);
-    if (j->looped)
-        json_object_set_new(end, "tuffet_stop", json_string("loop"));
+    reply_stop(end, j->ended_by);
+    reply_dropped(end, t->n_dropped);
     json_object_update(all, end);
     json_decref(end);
     return all;
@@ -175,6 +175,17 @@ static void read_think(struct fields *f)
         fields_fail(f, "think must be true, false, or a word such as \"high\"");
 }
 
+/* Ollama's word for `truncation`. */
+static void read_truncate(struct fields *f)
+{
+    const json_t *truncate = field(f, "truncate");
+    if (truncate && !json_is_boolean(truncate))
+        fields_fail(f, "truncate must be true or false");
+    else if (truncate && !field(f, "truncation"))
+        json_object_set_new(f->body, "truncation",
+                            json_string(json_is_true(truncate) ? "auto" : "disabled"));
+}
+
 /* Calls of earlier answers; their arguments are objects or text, and they may have no id. */
 static json_t *copy_calls(const json_t *calls, size_t at)
 {
@@ -243,6 +254,7 @@ static void read(struct request *r, const struct served *s)
     read_options(&r->f);
     read_format(&r->f);
     read_think(&r->f);
+    read_truncate(&r->f);
     params_read(&r->p, &r->f, s->m);
 }
 
@@ -293,7 +305,7 @@ void ollama_chat(struct exchange *x)
     }
     request_tools(&r, x->served);
     if (!r.f.failed)
-        prompt_chat(&r.prompt, x, &r.f, r.tools);
+        prompt_chat(&r.prompt, x, &r.f, r.tools, r.p.most);
     talk_begin(x, &r, false, stream_type(&r.f), &chat, NULL);
     request_end(&r);
 }
@@ -333,7 +345,7 @@ void ollama_generate(struct exchange *x)
         prompt_text(&r.prompt, x->served, &r.f, text, n, true);
     } else if (!r.f.failed) {
         json_object_set_new(r.f.body, "messages", prompt_messages(&r.f));
-        prompt_chat(&r.prompt, x, &r.f, NULL);
+        prompt_chat(&r.prompt, x, &r.f, NULL, r.p.most);
     }
     talk_begin(x, &r, raw, stream_type(&r.f), &generate, NULL);
     request_end(&r);

@@ -36,6 +36,7 @@ static bool add_choices(struct call *c, struct request *r, size_t n)
     }
     c->n_prompt += p->n + p->n_held;
     c->n_held += p->n_held;
+    c->n_dropped = p->n_dropped;
     return true;
 }
 
@@ -89,7 +90,7 @@ void openai_chat(struct exchange *x)
         request_tools(&r, x->served);
         c->tools = r.tools;
         if (!r.f.failed)
-            prompt_chat(&r.prompt, x, &r.f, r.tools);
+            prompt_chat(&r.prompt, x, &r.f, r.tools, r.p.most);
         if (add_choices(c, &r, n))
             start(c);
         else

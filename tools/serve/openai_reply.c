@@ -99,13 +99,15 @@ static void send_choice(struct call *c, struct choice *k, const char *member, js
     json_t *one = json_pack("{s:i,s:o,s:o,s:s?}", "index", (int)(k - c->choice), member, body,
                             "logprobs", logprobs_take(c->served->m, &k->logprobs, shown_of(c, k)),
                             "finish_reason", finish);
-    if (finish && k->looped)
-        json_object_set_new(one, "tuffet_stop", json_string("loop"));
+    if (finish)
+        reply_stop(one, k->ended_by);
     json_t *part = frame(c, json_pack("[o]", one));
     if (c->usage)
         json_object_set_new(part, "usage", json_null());
-    if (finish && !c->n_left)
+    if (finish && !c->n_left) {
         json_object_set_new(part, "timings", timings(c));
+        reply_dropped(part, c->n_dropped);
+    }
     send(c, part);
 }
 
@@ -159,6 +161,7 @@ static void end_stream(struct call *c)
         json_t *part = frame(c, json_array());
         json_object_set_new(part, "usage", usage(c));
         json_object_set_new(part, "timings", timings(c));
+        reply_dropped(part, c->n_dropped);
         send(c, part);
     }
     reply_part(c->x, "data: [DONE]\n\n", 14);
@@ -252,8 +255,7 @@ static json_t *text_or_message(struct call *c, struct choice *k)
 static json_t *whole_choice(struct call *c, struct choice *k)
 {
     json_t *one = text_or_message(c, k);
-    if (k->looped)
-        json_object_set_new(one, "tuffet_stop", json_string("loop"));
+    reply_stop(one, k->ended_by);
     return one;
 }
 
@@ -302,6 +304,7 @@ static void send_whole(struct call *c)
     json_t *body = frame(c, all);
     json_object_set_new(body, "usage", usage(c));
     json_object_set_new(body, "timings", timings(c));
+    reply_dropped(body, c->n_dropped);
     if (has_logprobs(c))
         send_text(c, body);
     else
@@ -327,7 +330,7 @@ static void end_choice(struct call *c, struct choice *k)
 {
     struct job *j = k->job;
     k->finish = j->finish;
-    k->looped = j->looped;
+    k->ended_by = j->ended_by;
     c->n_left--;
     c->n_tokens += j->n_tokens;
     c->n_cached += k->first ? j->n_cached : 0;

@@ -18,7 +18,7 @@ struct choice {
     bool first;               /* of its prompt */
     bool begun;
     const char *finish;
-    bool looped; /* as job->looped */
+    const char *ended_by; /* as job->ended_by */
 };
 
 /* A request in progress, and the results of its jobs. */
@@ -31,6 +31,7 @@ struct call {
     struct choice choice[CALL_CHOICES];
     size_t n, n_left;          /* choices; choices that have not ended */
     size_t n_prompt, n_held;   /* of all prompts */
+    size_t n_dropped;          /* as prompt->n_dropped */
     size_t n_cached, n_tokens; /* of the ended choices */
     double prompt_seconds, seconds;
     struct tft_chat_tools *tools; /* NULL: none */

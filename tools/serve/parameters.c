@@ -34,7 +34,8 @@ static const struct parameter {
     {"previous_response_id", API_RESPONSES, HONOURED, NULL},
     {"conversation", API_RESPONSES, REFUSED, NULL},
     {"prompt", API_RESPONSES, REFUSED, NULL}, /* a template at OpenAI */
-    {"truncation", API_RESPONSES, REFUSED, "\"disabled\""},
+    {"truncation", TEMPLATED, HONOURED, NULL},
+    {"truncation", API_TEXT | API_NATIVE | API_INFILL | API_OPTIONS, REFUSED, "\"disabled\""},
     {"content", API_EMBED | API_TOKENS, HONOURED, NULL},
     {"tokens", API_TOKENS, HONOURED, NULL},
     {"add_special", API_TOKENS, HONOURED, NULL},
@@ -81,7 +82,7 @@ static const struct parameter {
     {"truncate_prompt_tokens", ALL, REFUSED, "null"},
     {"web_search_options", ANSWERS, REFUSED, "null"},
     {"truncate", API_EMBED, HONOURED, NULL},
-    {"truncate", OLLAMA, ACCEPTED, NULL}, /* a prompt that is too long is an error */
+    {"truncate", OLLAMA, HONOURED, NULL},
     {"shift", OLLAMA, ACCEPTED, NULL},    /* a full context ends the answer */
 
     /* its tokens */

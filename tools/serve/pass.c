@@ -60,13 +60,26 @@ static void put_choices(struct engine *e, struct job *j, struct slot *s, int32_t
         j->answer.failed = true;
 }
 
+/* Ends the answer by a bound that is not the request's. */
+static void end_by(struct engine *e, struct job *j, const char *what)
+{
+    j->ended_by = what;
+    engine_complete(e, j, "length");
+}
+
+/* The answer has all of its tokens. */
+static void end_at_length(struct engine *e, struct job *j)
+{
+    end_by(e, j, j->is_limit ? "limit" : NULL);
+}
+
 /* Chooses the session's next token, and puts its text. */
 static void choose(struct engine *e, struct slot *s)
 {
     struct job *j = s->job;
     size_t n;
     if (!j->most) {
-        engine_complete(e, j, "length");
+        end_at_length(e, j);
         return;
     }
     j->form.logits = bias_apply(&j->bias, s->s);
@@ -87,9 +100,12 @@ static void choose(struct engine *e, struct slot *s)
                 engine_complete(e, j, "stop");
             return;
         }
-        j->looped = j->stop_loops && loops_take(&j->loops, s->next[i]);
-        if ((int64_t)j->n_tokens == j->most || j->looped) {
-            engine_complete(e, j, "length");
+        if (j->stop_loops && loops_take(&j->loops, s->next[i])) {
+            end_by(e, j, "loop");
+            return;
+        }
+        if ((int64_t)j->n_tokens == j->most) {
+            end_at_length(e, j);
             return;
         }
     }
@@ -147,7 +163,9 @@ static void go_on(struct engine *e, struct step *t)
         s->n_feed -= t->n;
         if (s->in_prompt)
             read_on(e, s);
-        if (!s->in_prompt)
+        if (j->deadline && cli_ns() >= j->deadline)
+            end_by(e, j, "time");
+        else if (!s->in_prompt)
             choose(e, s);
     }
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cut.h"
+
 /* ---- messages in the form of templates */
 
 /* Whether the part of a content is text and no more. */
@@ -338,18 +340,25 @@ static char *template_input(struct fields *f, const json_t *messages, bool *thin
 
 enum { QUIET = 60 }; /* seconds between two lines about the same */
 
+/* Says the text on stderr, unless something was said in the last minute. said: when; of the
+   clients' thread alone. */
+static void say_rarely(uint64_t *said, const char *text)
+{
+    uint64_t now = cli_ns() / 1000000000u + 1;
+    if (*said && now - *said < QUIET)
+        return;
+    fprintf(stderr, "tuffet: %s\n", text);
+    *said = now;
+}
+
 /* The template dropped a result of a tool: says so in the reply and, now and then, on stderr. */
 static void warn_of_result(struct exchange *x, size_t at)
 {
-    static uint64_t said; /* of the clients' thread alone */
-    uint64_t now = cli_ns() / 1000000000u + 1;
+    static uint64_t said;
     char text[100];
     snprintf(text, sizeof text, "messages[%zu]: the chat template drops this result of a tool", at);
     reply_header(x, "X-Tuffet-Warning", text);
-    if (!said || now - said >= QUIET) {
-        fprintf(stderr, "tuffet: %s\n", text);
-        said = now;
-    }
+    say_rarely(&said, text);
 }
 
 /* Says in the reply which of the members that become variables have no effect. */
@@ -367,28 +376,156 @@ static void warn_of_variables(struct exchange *x, const struct fields *f,
     }
 }
 
-/* first: the number of messages that the client did not send, before all others. */
-static void check_dropped(struct exchange *x, struct fields *f, const json_t *messages,
-                          const struct template_dropped *d, size_t first)
+/* A conversation that becomes a prompt. */
+struct making {
+    struct prompt *p;
+    struct exchange *x;
+    struct fields *f;
+    struct tft_chat_text *t;
+    json_t *messages; /* in the form of templates */
+    size_t first;     /* how many of these the client did not send; they come before all others */
+    struct cuts cuts;
+    struct cut cut; /* of the text */
+    struct template_dropped dropped;
+};
+
+static void check_dropped(struct making *c)
 {
-    const json_t *said = json_array_get(messages, d->said);
-    if (said && d->said < first)
-        fields_fail(f, "the chat template drops the description of the tools");
-    else if (said)
-        fields_fail(f, "messages[%zu]: the chat template drops this message of the role %s",
-                    d->said - first, json_string_value(json_object_get(said, "role")));
-    else if (d->result != SIZE_MAX)
-        warn_of_result(x, d->result - first);
+    size_t said = c->dropped.said, result = c->dropped.result;
+    said = said == SIZE_MAX ? said : cut_place(&c->cut, said);
+    const json_t *message = json_array_get(c->messages, said);
+    if (message && said < c->first)
+        fields_fail(c->f, "the chat template drops the description of the tools");
+    else if (message)
+        fields_fail(c->f, "messages[%zu]: the chat template drops this message of the role %s",
+                    said - c->first, json_string_value(json_object_get(message, "role")));
+    else if (result != SIZE_MAX)
+        warn_of_result(c->x, cut_place(&c->cut, result) - c->first);
+}
+
+/* Renders the messages that the cut leaves. */
+static void render(struct making *c, struct cut cut)
+{
+    struct prompt *p = c->p;
+    const struct served *s = c->x->served;
+    struct tft_error err;
+    json_t *rest = cut_apply(&cut, c->messages);
+    char *in = rest ? template_input(c->f, rest, &p->thinks) : NULL;
+    tft_chat_text_free(c->t);
+    *c->t = (struct tft_chat_text){0};
+    c->cut = cut;
+    if (!rest)
+        fields_fail(c->f, "out of memory");
+    if (!c->f->failed && template_render_json(c->t, &c->dropped, p->template, s->m, in, strlen(in),
+                                              p->goes_on, &err) != TFT_OK)
+        fields_fail(c->f, "%s", err.msg);
+    json_decref(rest);
+    free(in);
+}
+
+/* ---- a conversation that outgrows the context */
+
+static bool may_cut(struct fields *f, const struct server *s)
+{
+    const char *word = field_text(f, "truncation", s->o.truncate ? "auto" : "disabled");
+    bool may = strcmp(word, "auto") == 0;
+    if (!may && strcmp(word, "disabled") != 0)
+        fields_fail(f, "truncation must be auto or disabled");
+    return may;
+}
+
+/* Makes the prompt with cut number k; 0: with all messages. Returns its tokens; 0 after an
+   error. */
+static size_t make_prompt(struct making *c, size_t k)
+{
+    render(c, k ? c->cuts.p[k - 1] : (struct cut){0});
+    free(c->p->ids);
+    c->p->ids = NULL;
+    if (!c->f->failed)
+        tokenize(c->p, c->x->served, c->f, c->t);
+    return c->f->failed ? 0 : c->p->n;
+}
+
+static void note_cut(struct prompt *p, const struct cut *cut, size_t n)
+{
+    static uint64_t said;
+    char text[120];
+    p->n_dropped = cut_size(cut);
+    if (!p->n_dropped)
+        return;
+    snprintf(text, sizeof text,
+             "a prompt of %zu tokens outgrows the context: its oldest messages, %zu, are dropped",
+             n, p->n_dropped);
+    say_rarely(&said, text);
+}
+
+/* Drops messages until the prompt has at most `room` tokens, or as many as can be dropped. Tokens
+   are dropped in steps of a quarter of the room: the next requests of a conversation then drop the
+   same messages, and find the others in the cache. */
+static void shorten(struct making *c, size_t room)
+{
+    size_t low = 0, high = c->cuts.n, made = high, step = room / 4 + 1, all = make_prompt(c, 0);
+    if (all <= room || !high)
+        return;
+    size_t over = (all - room + step - 1) / step * step, least = make_prompt(c, high);
+    size_t wanted = all > over && least <= all - over ? all - over : room;
+    while (low + 1 < high && least <= room && !c->f->failed) {
+        made = low + (high - low) / 2; /* cut `low` leaves too much, cut `high` does not */
+        if (make_prompt(c, made) <= wanted)
+            high = made;
+        else
+            low = made;
+    }
+    if (made != high && !c->f->failed)
+        make_prompt(c, high);
+    if (!c->f->failed)
+        note_cut(c->p, &c->cut, all);
+}
+
+/* Tokens of a prompt beside an answer: half of the context at least, and seven eighths beside an
+   answer of any length. */
+static size_t room_beside(const struct exchange *x, int64_t most)
+{
+    size_t capacity = engine_capacity(x->served->engine), half = capacity / 2;
+    int64_t bound = x->server->o.n_most;
+    most = bound >= 0 && (most < 0 || most > bound) ? bound : most;
+    size_t answer = most < 0 ? capacity / 8 : (size_t)most;
+    return capacity - (answer < half ? answer : half);
+}
+
+/* ---- a conversation */
+
+/* Makes the text of c->messages, in the form of the template. */
+static void make_text(struct making *c, const struct tft_chat_tools *tools, int64_t most)
+{
+    struct prompt *p = c->p;
+    size_t i;
+    json_t *message;
+    bool plain = strcmp(template_calls(p->template), "json") == 0;
+    c->messages = read_messages(c->f, template_takes_parts(p->template) && !plain);
+    if (!c->f->failed)
+        read_last(p, c->f, c->messages);
+    bool cuts = may_cut(c->f, c->x->server) && !c->f->failed;
+    if (cuts && !cuts_find(&c->cuts, c->messages))
+        fields_fail(c->f, "out of memory");
+    if (!c->f->failed && plain)
+        json_array_foreach(c->messages, i, message) write_plainly(c->f, message);
+    if (!c->f->failed && plain && tools)
+        c->first = describe_tools(c->f, c->messages, tools);
+    cuts_shift(&c->cuts, c->first);
+    if (c->f->failed)
+        return;
+    if (cuts)
+        shorten(c, room_beside(c->x, most));
+    else
+        render(c, (struct cut){0});
 }
 
 void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x, struct fields *f,
-                   const struct tft_chat_tools *tools)
+                   const struct tft_chat_tools *tools, int64_t most)
 {
     const struct served *s = x->served;
-    struct tft_error err;
-    struct template_dropped dropped;
-    size_t i, first = 0;
-    json_t *message;
+    struct making c = {.p = p, .x = x, .f = f, .t = t};
     *t = (struct tft_chat_text){0};
     *p = (struct prompt){.template =
                              json_array_size(field(f, "tools")) ? s->tool_template : s->template};
@@ -396,32 +533,21 @@ void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x
         fields_fail(f, NO_TEMPLATE);
         return;
     }
-    bool plain = strcmp(template_calls(p->template), "json") == 0;
-    json_t *messages = read_messages(f, template_takes_parts(p->template) && !plain);
+    make_text(&c, tools, most);
     if (!f->failed)
-        read_last(p, f, messages);
-    if (!f->failed && plain)
-        json_array_foreach(messages, i, message) write_plainly(f, message);
-    if (!f->failed && plain && tools)
-        first = describe_tools(f, messages, tools);
-    char *in = f->failed ? NULL : template_input(f, messages, &p->thinks);
-    if (!f->failed && template_render_json(t, &dropped, p->template, s->m, in, strlen(in),
-                                           p->goes_on, &err) != TFT_OK)
-        fields_fail(f, "%s", err.msg);
-    if (!f->failed)
-        check_dropped(x, f, messages, &dropped, first);
+        check_dropped(&c);
     if (!f->failed)
         warn_of_variables(x, f, p->template);
     p->thinks = !f->failed && p->thinks && !p->goes_on && template_thinks(p->template);
-    free(in);
+    free(c.cuts.p);
 }
 
 void prompt_chat(struct prompt *p, struct exchange *x, struct fields *f,
-                 const struct tft_chat_tools *tools)
+                 const struct tft_chat_tools *tools, int64_t most)
 {
     struct tft_chat_text t;
-    prompt_render(&t, p, x, f, tools);
-    if (!f->failed)
+    prompt_render(&t, p, x, f, tools, most);
+    if (!f->failed && !p->ids)
         tokenize(p, x->served, f, &t);
     tft_chat_text_free(&t);
 }

@@ -11,21 +11,25 @@ struct prompt {
     bool text_goes_on, in_thought;
     bool thinks;  /* the model may think before it answers */
     bool goes_on; /* the prompt ends in an answer that the model continues */
+    size_t n_dropped; /* messages that do not fit into the context */
 };
 
 #define NO_TEMPLATE "the model has no chat template" /* an error of a request */
 
 /* The text of the conversation in f, as prompt_chat makes it; the caller frees it. Sets
-   p->thinks and p->goes_on, and p->in_thought if the prompt goes on. */
+   p->thinks, p->goes_on and p->n_dropped, and p->in_thought if the prompt goes on. p->ids may be
+   set, as by prompt_chat. */
 void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x, struct fields *f,
-                   const struct tft_chat_tools *tools);
+                   const struct tft_chat_tools *tools, int64_t most);
 
 /* The prompt of the conversation in f: `messages`, `tools`, `chat_template_kwargs`,
    `add_generation_prompt` and `continue_final_message`. Changes the messages of f->body to the form
    of templates. tools: the tools of `tools`, or NULL. A message of the system or a user that the
-   template drops is an error; a dropped result of a tool adds a header to the reply. */
+   template drops is an error; a dropped result of a tool adds a header to the reply. With
+   `truncation` "auto", the oldest messages are dropped (cut.h) until the rest and an answer of at
+   most `most` tokens fit into the context; -1: any length. */
 void prompt_chat(struct prompt *p, struct exchange *x, struct fields *f,
-                 const struct tft_chat_tools *tools);
+                 const struct tft_chat_tools *tools, int64_t most);
 
 /* The prompt of a text. special: names of special tokens in the text become these tokens. */
 void prompt_text(struct prompt *p, const struct served *s, struct fields *f, const char *text,

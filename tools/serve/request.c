@@ -164,6 +164,14 @@ static void put_form(const struct request *r, struct job *j)
 
 /* ---- jobs */
 
+/* Applies -n and --time-limit. */
+static void put_bounds(struct job *j, const struct server_options *o)
+{
+    j->time = o->seconds < 1e9f ? (uint64_t)((double)o->seconds * 1e9) : 0; /* a life's time: any */
+    j->is_limit = o->n_most >= 0 && (j->most < 0 || j->most > o->n_most);
+    j->most = j->is_limit ? o->n_most : j->most;
+}
+
 /* The job of choice i; an error goes to r->f. */
 static struct job *make_job(struct request *r, const struct exchange *x, bool plain, size_t i)
 {
@@ -178,6 +186,7 @@ static struct job *make_job(struct request *r, const struct exchange *x, bool pl
     j->client = x->client;
     thinking_begin(&j->form.thinking, s->m, r->p.think_budget, r->prompt.in_thought);
     put_form(r, j);
+    put_bounds(j, &x->server->o);
     return j;
 }
 
@@ -209,6 +218,18 @@ void request_fail(struct exchange *x, const struct fields *f)
                 : ours         ? "server_error"
                                : "invalid_request_error",
                 "%s", f->error);
+}
+
+void reply_stop(json_t *reply, const char *ended_by)
+{
+    if (ended_by)
+        json_object_set_new(reply, "tuffet_stop", json_string(ended_by));
+}
+
+void reply_dropped(json_t *reply, size_t n)
+{
+    if (n)
+        json_object_set_new(reply, "tuffet_dropped", json_integer((json_int_t)n));
 }
 
 void reply_failure(struct exchange *x, const struct job *j)

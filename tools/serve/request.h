@@ -37,6 +37,12 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
 /* Gives jobs[n] to the engine; false after a reply that too many wait. */
 bool request_start(struct exchange *x, struct job **jobs, size_t n);
 
+/* Says in the reply what ended the answer, as job->ended_by. */
+void reply_stop(json_t *reply, const char *ended_by);
+
+/* Says in the reply how many messages the prompt lacks. */
+void reply_dropped(json_t *reply, size_t n);
+
 /* The error of a job that failed or was cancelled. */
 void reply_failure(struct exchange *x, const struct job *j);
 

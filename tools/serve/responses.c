@@ -302,6 +302,8 @@ static bool begin(struct request *r, struct exchange *x, struct asked *asked)
         request_end(r);
         return false;
     }
+    if (x->server->o.truncate && !field(f, "truncation"))
+        json_object_set_new(f->body, "truncation", json_string("auto"));
     *asked = (struct asked){.echo = echo_of(f), .stream = field_flag(f, "stream", false)};
     bool store = field_flag(f, "store", true);
     json_t *history = read_input(f, earlier);
@@ -318,7 +320,7 @@ static bool begin(struct request *r, struct exchange *x, struct asked *asked)
     params_read(&r->p, f, x->served->m);
     request_tools(r, x->served);
     if (!f->failed)
-        prompt_chat(&r->prompt, x, f, r->tools);
+        prompt_chat(&r->prompt, x, f, r->tools, r->p.most);
     return true;
 }
 

@@ -109,8 +109,9 @@ static json_t *response_of(const struct talk *t, const char *status, json_t *out
     if (strcmp(status, "incomplete") == 0)
         json_object_set_new(all, "incomplete_details",
                             json_pack("{s:s}", "reason", "max_output_tokens"));
-    if (strcmp(status, "incomplete") == 0 && t->job->looped)
-        json_object_set_new(all, "tuffet_stop", json_string("loop"));
+    if (strcmp(status, "incomplete") == 0)
+        reply_stop(all, t->job->ended_by);
+    reply_dropped(all, t->n_dropped);
     json_object_update_missing(all, r->asked.echo);
     return all;
 }

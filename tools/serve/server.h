@@ -23,6 +23,10 @@ struct server_options {
     struct cli_texts allowed; /* of --allow-host: names of the server */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
+    int32_t n_most; /* tokens of an answer; -1: any */
+    float seconds;  /* for a prompt and its answer; 0: any */
+    bool truncate; /* conversations that outgrow the context lose their oldest messages, unless a
+                      request says otherwise */
     const char *pooling;        /* of --pooling; NULL: by the file */
     struct cli_texts aliases;   /* of --alias: NEW=NAME */
     uint64_t memory;            /* of --mem, bytes of the open models */
@@ -69,6 +73,10 @@ struct exchange {
        handler must still reply, and soon. */
     void (*gone)(void *user);
     void *user;
+
+    /* Of a request without a connection, whose `request` is NULL: takes the whole reply (batch.c).
+       There is no stream then. */
+    void (*take)(struct exchange *x, int code, const char *p, size_t n);
 
     /* http.c's */
     bool closed;    /* the connection is gone */

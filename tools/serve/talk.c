@@ -114,6 +114,7 @@ void talk_begin(struct exchange *x, struct request *r, bool plain, const char *s
                        .calls = json_array(),
                        .tokens = json_array()};
     t->n_held = r->prompt.n_held;
+    t->n_dropped = r->prompt.n_dropped;
     t->n_prompt = r->prompt.n + t->n_held;
     if (!request_jobs(r, x, plain, &t->job, 1)) {
         t->job = NULL;

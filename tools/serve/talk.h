@@ -28,6 +28,7 @@ struct talk {
     struct tft_chat_tools *tools;
     const char *stream;            /* the type of a stream; NULL: the reply is whole */
     size_t n_prompt, n_held;       /* tokens of the prompt; how many the model's prefix has */
+    size_t n_dropped;              /* as prompt->n_dropped */
     struct cli_text text, thought; /* of the answer so far, unless the kind keeps it; likewise: */
     json_t *calls;                 /* []: {"name", "arguments": text} */
     json_t *tokens;                /* [] ids, if the job has ITEM_TOKEN */
