@@ -623,6 +623,46 @@ struct tft_mix_codes {
 
 typedef void tft_mix_codes_fn(const struct tft_mix_codes *a);
 
+/* The tokens of a block of tft_mix_widths. */
+enum { TFT_WIDTHS_TOKENS = 32 };
+
+/*
+ * Sets o to the mix of values whose panels differ in width, with a gain by token, and a step and a
+ * mean by channel: kv/fisher.h. Panels without codes are the first ones, then come panels of 1, 2,
+ * 3 and 4 bits. L[d] is the number of levels of channel d; j goes over the tokens of all blocks, at
+ * most TFT_CODED_SPAN.
+ *
+ *   x = fold(p[j] * gain[j], TFT_FOLD_I8)
+ *   t[d] = sum over j of x[j] * (2 c[j][d] - (L[d] - 1))                     exact
+ *   o[d] = fma((float)t[d] * (step / 2), steps[d], mean[d] * total16(p))
+ *
+ * Without codes, o[d] is mean[d] * total16(p).
+ */
+struct tft_mix_widths {
+    float *o; /* [nq, dim], rows ldo apart */
+    size_t ldo;
+    const float *p; /* [nq, n_blocks * TFT_WIDTHS_TOKENS], rows ldp apart */
+    size_t ldp;
+    const uint8_t *codes; /* of the first block: panels, columns are its tokens */
+    size_t next;          /* bytes from the codes of a block to the codes of the next */
+    const float *gain;    /* [n_blocks * TFT_WIDTHS_TOKENS] */
+    const float *steps, *mean;       /* [dim] */
+    uint16_t panels[TFT_BITS_COUNT]; /* of each width; none of 3 levels or 8 bits */
+    size_t dim;                      /* a multiple of 16 */
+    size_t n_blocks, nq;
+};
+
+typedef void tft_mix_widths_fn(const struct tft_mix_widths *a);
+
+/* The channels without codes. */
+static inline size_t tft_widths_empty(const struct tft_mix_widths *a)
+{
+    size_t n = a->dim;
+    for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
+        n -= (size_t)a->panels[b] * TFT_PANEL;
+    return n;
+}
+
 /* --------------------------------------------------------------------------------- quantization */
 
 /* How groups of numbers are quantized to codes. Clipping a group to a part of its range loses the
@@ -732,6 +772,7 @@ struct tft_kernels {
 
     tft_score_codes_fn *score_codes;
     tft_mix_codes_fn *mix_codes;
+    tft_mix_widths_fn *mix_widths;
     tft_fit_fn *fit;
 
     tft_peak_fn *peak_fma, *peak_int8; /* of floats; of int8 products with exact sums */

@@ -515,6 +515,7 @@ void tft_isa_c(struct tft_kernels *k)
         .tops = tops_c,
         .score_codes = tft_ref_score_codes,
         .mix_codes = tft_ref_mix_codes,
+        .mix_widths = tft_ref_mix_widths,
         .fit = tft_ref_fit,
         .peak_fma = peak_fma_c,
         .peak_int8 = peak_int8_c,

@@ -213,6 +213,48 @@ void tft_ref_mix_codes(const struct tft_mix_codes *all)
     }
 }
 
+/* ---------------------------------------------------------------------- values of several widths */
+
+/* o: [16] channels of a query: a panel of `bits` from `codes` on. p: the folded probabilities */
+static void mix_width(float *o, const struct folded *p, const struct tft_mix_widths *a,
+                      const uint8_t *codes, enum tft_bits bits, size_t d)
+{
+    struct columns c;
+    int32_t t[TFT_PANEL];
+    struct tft_coded block = {0};
+    block.quads[bits] = TFT_WIDTHS_TOKENS / TFT_QUAD;
+    for (size_t b = 0; b < a->n_blocks; b++)
+        read_panel(&c, b * TFT_WIDTHS_TOKENS, codes + b * a->next, &block);
+    distances(t, p->x, &c, 0, a->n_blocks * TFT_WIDTHS_TOKENS);
+    for (size_t i = 0; i < TFT_PANEL; i++)
+        o[i] = fmaf((float)t[i] * (p->step[0] / 2), a->steps[d + i], o[i]);
+}
+
+static void mix_widths_of(const struct tft_mix_widths *a, const float *p, float *o)
+{
+    float f[TFT_CODED_SPAN];
+    struct folded folded;
+    size_t n = a->n_blocks * TFT_WIDTHS_TOKENS, d = tft_widths_empty(a);
+    const uint8_t *codes = a->codes;
+    for (size_t j = 0; j < n; j++)
+        f[j] = p[j] * a->gain[j];
+    folded.step[0] = fold(folded.x, f, n, TFT_FOLD_I8);
+    folded.base[0] = total16(p, n);
+    for (size_t i = 0; i < a->dim; i++)
+        o[i] = a->mean[i] * folded.base[0];
+    for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
+        for (size_t k = 0; k < a->panels[b]; k++, d += TFT_PANEL) {
+            mix_width(o + d, &folded, a, codes, b, d);
+            codes += tft_codes_bytes(b, TFT_WIDTHS_TOKENS / TFT_QUAD);
+        }
+}
+
+void tft_ref_mix_widths(const struct tft_mix_widths *a)
+{
+    for (size_t i = 0; i < a->nq; i++)
+        mix_widths_of(a, a->p + i * a->ldp, a->o + i * a->ldo);
+}
+
 /* --------------------------------------------------------------------------------- quantization */
 
 /* The squared error of group i. */

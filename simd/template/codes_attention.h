@@ -1,6 +1,6 @@
 /*
- * score_codes and mix_codes of kernels.h: attention on the codes of a quantized cache; and
- * fill_codes(), which enters both kernels in the table. An ISA level's .c file defines the
+ * score_codes, mix_codes and mix_widths of kernels.h: attention on the codes of a quantized cache;
+ * and fill_codes(), which enters the kernels in the table. An ISA level's .c file defines the
  * parameters below and includes this file.
  *
  * Algorithm: the factors of a batch of queries (the queries, or the probabilities) are folded into
@@ -52,11 +52,13 @@
 
 #include "codes_mix.h"
 #include "codes_score.h"
+#include "codes_widths.h"
 
 static void fill_codes(struct tft_kernels *k)
 {
     k->score_codes = ISA(score_codes);
     k->mix_codes = ISA(mix_codes);
+    k->mix_widths = ISA(mix_widths);
 }
 
 #endif

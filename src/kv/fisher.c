@@ -220,6 +220,8 @@ uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price)
 
 /* ---------------------------------------------------------------------------------------- gains */
 
+static_assert(TFT_FISHER_BLOCK == (int)TFT_WIDTHS_TOKENS, "mix_widths takes blocks of values");
+
 /* A gain's code is n + 32, n = -32 .. 31: the gain is 2^(n / 8). */
 enum { GAIN_CODES = 64, GAIN_ZERO = 32 };
 
@@ -262,10 +264,13 @@ static void pack_gains(uint8_t *to, const uint8_t *code)
 void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain)
 {
     const uint8_t *from = (const uint8_t *)gains;
+    float of_code[GAIN_CODES];
+    for (unsigned code = 0; code < GAIN_CODES; code++)
+        of_code[code] = gain_of(code);
     for (uint32_t i = 0; i < n_blocks * TFT_FISHER_BLOCK; i += 4, from += 3) {
         uint32_t four = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16;
         for (uint32_t k = 0; k < 4; k++)
-            gain[i + k] = gain_of(four >> 6 * k & (GAIN_CODES - 1));
+            gain[i + k] = of_code[four >> 6 * k & (GAIN_CODES - 1)];
     }
 }
 
@@ -358,23 +363,18 @@ struct tft_coded tft_fisher_keys(const struct tft_fisher_head *h, const char *co
     return c;
 }
 
-struct tft_coded tft_fisher_values(const struct tft_fisher_head *h, const char *codes,
-                                   enum tft_bits bits, const float *gain, uint32_t *from)
+struct tft_mix_widths tft_fisher_values(const struct tft_fisher_head *h, const char *codes,
+                                        uint32_t n_blocks, const float *gain)
 {
-    size_t at = 0;
-    *from = h->first;
-    for (enum tft_bits b = 0; b < bits; b++) {
-        at += h->units[b] * tft_codes_bytes(b, TFT_FISHER_BLOCK / TFT_QUAD);
-        *from += h->units[b] * TFT_PANEL;
-    }
-    struct tft_coded c = {
-        .codes = (const uint8_t *)codes + at,
-        .tokens = TFT_FISHER_BLOCK,
-        .dim = h->units[bits] * TFT_PANEL,
-        .group = h->units[bits] * TFT_PANEL,
-        .scale = gain,
-        .mid = no_mid,
+    struct tft_mix_widths m = {
+        .codes = (const uint8_t *)codes,
+        .next = h->codes,
+        .gain = gain,
+        .steps = h->step,
+        .mean = h->mean,
+        .dim = h->end,
+        .n_blocks = n_blocks,
     };
-    c.quads[bits] = TFT_FISHER_BLOCK / TFT_QUAD;
-    return c;
+    memcpy(m.panels, h->units, sizeof m.panels);
+    return m;
 }

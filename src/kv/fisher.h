@@ -38,7 +38,7 @@
  * With the gains of the tokens, y = (x - mean) / g, the kernels compute (kernels.h)
  *
  *      q.k_j = g_j sum over d of (q[d] step[d]) (c_j[d] - half[d]) + q.mean          score_codes
- *      sum of p_j v_j[d] = step[d] sum over j of (p_j g_j) (c_j[d] - half[d])        mix_codes
+ *      sum of p_j v_j[d] = step[d] sum over j of (p_j g_j) (c_j[d] - half[d])        mix_widths
  *                          + mean[d] sum of p_j
  */
 #ifndef TFT_FISHER_H
@@ -121,9 +121,9 @@ void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain);
 struct tft_coded tft_fisher_keys(const struct tft_fisher_head *h, const char *codes,
                                  uint32_t n_blocks);
 
-/* The panels of one width of a block of values for mix_codes; gain: [32]; *from: their first place.
-   There is at least one panel. */
-struct tft_coded tft_fisher_values(const struct tft_fisher_head *h, const char *codes,
-                                   enum tft_bits bits, const float *gain, uint32_t *from);
+/* Consecutive blocks of values for mix_widths, without the weights and the result: h->end channels.
+   gain: [n_blocks, 32] */
+struct tft_mix_widths tft_fisher_values(const struct tft_fisher_head *h, const char *codes,
+                                        uint32_t n_blocks, const float *gain);
 
 #endif
