@@ -311,29 +311,29 @@ static void products(void **state)
 
             random_block(&b, &shape, TFT_KV_V, 2);
             tft_fisher_gains(bytes_of(&b).gains, 1, gain);
-            for (enum tft_bits w = 0; w < TFT_BITS_COUNT; w++) {
-                float o[QUERIES][MOST] = {{0}}, p[QUERIES][T];
-                uint32_t from;
-                if (!b.m.h.units[w])
-                    continue;
-                random_fill(p[0], QUERIES * T);
-                c = tft_fisher_values(&b.m.h, bytes_of(&b).codes, w, gain, &from);
-                k.mix_codes(&(struct tft_mix_codes){o[0], MOST, p[0], T, &c, 1, QUERIES});
-                for (uint32_t n = 0; n < QUERIES; n++)
-                    for (uint32_t d = from < b.m.h.pad ? b.m.h.pad - from : 0; d < c.dim; d++) {
-                        uint32_t at = from + d;
-                        double want = 0, scale = 0, folded = 0;
-                        for (uint32_t t = 0; t < T; t++) {
-                            double y = fisher_decoded(&b.m.h, TFT_KV_V, bytes_of(&b), t, at) -
-                                       (double)b.m.mean[at];
-                            want += (double)p[n][t] * y;
-                            scale += fabs(y) / fisher_gain(b.record + b.m.h.codes, t);
-                            folded = fmax(folded, fabs((double)(p[n][t] * gain[t])));
-                        }
-                        assert_true(fabs((double)(o[n][d] * b.m.step[at]) - want) <=
-                                    folded / 127 * 0.51 * scale + 1e-5 * fabs(want));
+            float o[QUERIES][MOST], p[QUERIES][T];
+            random_fill(p[0], QUERIES * T);
+            struct tft_mix_widths mix = tft_fisher_values(&b.m.h, bytes_of(&b).codes, 1, gain);
+            mix.o = o[0];
+            mix.ldo = MOST;
+            mix.p = p[0];
+            mix.ldp = T;
+            mix.nq = QUERIES;
+            k.mix_widths(&mix);
+            for (uint32_t n = 0; n < QUERIES; n++)
+                for (uint32_t at = b.m.h.pad; at < b.m.h.end; at++) {
+                    double want = 0, scale = 0, folded = 0, sum = 0;
+                    for (uint32_t t = 0; t < T; t++) {
+                        double v = fisher_decoded(&b.m.h, TFT_KV_V, bytes_of(&b), t, at),
+                               y = v - (double)b.m.mean[at];
+                        want += (double)p[n][t] * v;
+                        sum += fabs((double)p[n][t] * v);
+                        scale += fabs(y) / fisher_gain(b.record + b.m.h.codes, t);
+                        folded = fmax(folded, fabs((double)(p[n][t] * gain[t])));
                     }
-            }
+                    assert_true(fabs((double)o[n][at] - want) <=
+                                folded / 127 * 0.51 * scale + 1e-5 * sum);
+                }
         }
 }
 

@@ -1,4 +1,4 @@
-/* Cases of score_codes and mix_codes, and of the layout of codes. */
+/* Cases of score_codes, mix_codes and mix_widths, and of the layout of codes. */
 #include "data.h"
 
 #include <float.h>
@@ -362,8 +362,145 @@ static void mix_codes(struct check *c)
         mix_bench(c, &other[i], 3, 64);
 }
 
+/* ----------------------------------------------------------------------------------- mix_widths */
+
+enum { WIDTH_QUADS = TFT_WIDTHS_TOKENS / 4 };
+
+/* Channel d of one query, by the equation of kernels.h in doubles. `from`: the codes of the
+   channel's panel in the first block, of width `bits`; NULL: no codes */
+static void against_width(struct check *c, const struct tft_mix_widths *a, const float *p,
+                          const uint8_t *from, enum tft_bits bits, size_t d, float got)
+{
+    double sum = 0, largest = 0, loss = 0, total = 0, middle = (tft_bits_levels(bits) - 1) / 2.0;
+    size_t n = a->n_blocks * TFT_WIDTHS_TOKENS;
+    for (size_t j = 0; j < n; j++) {
+        size_t t = j % TFT_WIDTHS_TOKENS, i = d % 16 * 4 + t % 4;
+        double f = (double)p[j] * (double)a->gain[j], mean = (double)p[j] * (double)a->mean[d],
+               distance = 0;
+        if (from)
+            distance = code_at(from + j / TFT_WIDTHS_TOKENS * a->next, bits, WIDTH_QUADS, t / 4,
+                               i) - middle;
+        double far = f * distance * (double)a->steps[d];
+        largest = fmax(largest, fabs(f));
+        loss += fabs(distance * (double)a->steps[d]);
+        total += fabs(far) + fabs(mean);
+        sum += far + mean;
+    }
+    if (largest < 1e34 && total < 1e36) /* the products with codes are finite, too */
+        check_near(c, sum, (double)got,
+                   fold_loss(largest, TFT_FOLD_I8) * loss * (1 + 1e-5) +
+                       total * (double)(n + 8) * 0x1p-23 + 1e-30,
+                   1, "channel %zu of %zu, %zu blocks, %u levels", d, a->dim, a->n_blocks,
+                   from ? tft_bits_levels(bits) : 1);
+}
+
+static void against_widths(struct check *c, const struct tft_mix_widths *a, const float *p,
+                           const float *got)
+{
+    const uint8_t *from = a->codes;
+    size_t d = 0, end = tft_widths_empty(a);
+    for (; d < end; d++)
+        against_width(c, a, p, NULL, TFT_BITS_1, d, got[d]);
+    for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
+        for (end += (size_t)a->panels[b] * 16; d < end; d++) {
+            against_width(c, a, p, from, b, d, got[d]);
+            if (d % 16 == 15)
+                from += tft_codes_bytes(b, WIDTH_QUADS);
+        }
+}
+
+/* Random arguments, all but the result. empty: panels without codes; n: of 1 to 4 bits */
+static struct tft_mix_widths random_widths(struct check *c, size_t nb, size_t empty,
+                                           const size_t n[4], size_t nq)
+{
+    static const enum tft_bits width[] = {TFT_BITS_1, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4};
+    struct tft_mix_widths a = {.dim = empty * 16, .n_blocks = nb, .nq = nq};
+    size_t tokens = nb * TFT_WIDTHS_TOKENS, bytes = 0;
+    for (int i = 0; i < 4; i++) {
+        a.panels[width[i]] = (uint16_t)n[i];
+        a.dim += 16 * n[i];
+        bytes += n[i] * tft_codes_bytes(width[i], WIDTH_QUADS);
+    }
+    a.next = bytes + check_below(c, 3);
+    a.ldp = tokens + check_below(c, 3);
+    size_t all = bytes ? (nb - 1) * a.next + bytes : 0;
+    uint8_t *codes = check_buf(c, all, 1);
+    for (size_t i = 0; i < all; i++)
+        codes[i] = (uint8_t)check_below(c, 256);
+    float *p = check_buf(c, (nq - 1) * a.ldp + tokens, 4), *gain = check_buf(c, tokens, 4),
+          *steps = check_buf(c, a.dim, 4), *mean = check_buf(c, a.dim, 4);
+    memset(p, 0, ((nq - 1) * a.ldp + tokens) * 4);
+    for (size_t i = 0; i < nq; i++)
+        check_fill_factors(c, p + i * a.ldp, tokens);
+    check_fill(c, gain, tokens);
+    check_fill(c, steps, a.dim);
+    check_fill(c, mean, a.dim);
+    a.codes = codes;
+    a.p = p;
+    a.gain = gain;
+    a.steps = steps;
+    a.mean = mean;
+    return a;
+}
+
+static void widths_shape(struct check *c, size_t nb, size_t empty, const size_t n[4], size_t nq)
+{
+    struct tft_mix_widths a = random_widths(c, nb, empty, n, nq);
+    char what[120];
+    a.ldo = a.dim + check_below(c, 3);
+    size_t size = (nq - 1) * a.ldo + a.dim;
+    float *want = check_buf(c, size, 4), *got = check_buf(c, size, 4);
+    check_fill(c, want, size); /* neither read nor kept, except between rows */
+    memcpy(got, want, size * 4);
+    a.o = want;
+    c->ref->mix_widths(&a);
+    a.o = got;
+    c->now->mix_widths(&a);
+    snprintf(what, sizeof what, "%zu rows, %zu blocks, panels: %zu empty, %zu, %zu, %zu, %zu", nq,
+             nb, empty, n[0], n[1], n[2], n[3]);
+    check_same_floats(c, want, got, size, what);
+    for (size_t i = 0; i < nq && !c->below; i++)
+        against_widths(c, &a, a.p + i * a.ldp, got + i * a.ldo);
+    check_free();
+}
+
+static void widths_bench(struct check *c, const char *name, size_t empty, const size_t n[4],
+                         size_t nq)
+{
+    struct tft_mix_widths a = random_widths(c, MAX_BLOCKS, empty, n, nq);
+    char what[60];
+    a.ldo = a.dim;
+    a.o = check_buf(c, nq * a.dim, 4);
+    snprintf(what, sizeof what, "%zu x 256 of %zu, %s", nq, a.dim, name);
+    CHECK_TIME(c, what, 2.0 * (double)(nq * 256 * a.dim), (double)(MAX_BLOCKS * a.next),
+               c->ref->mix_widths(&a), c->now->mix_widths(&a));
+    check_free();
+}
+
+static void mix_widths(struct check *c)
+{
+    if (!check_begin(c, "mix_widths", &c->now->mix_widths))
+        return;
+    for (size_t nq = 1; nq <= 33; nq++)
+        widths_shape(c, 1 + nq % MAX_BLOCKS, nq % 2, (size_t[]){1, nq % 3, 1, 1}, nq);
+    for (size_t i = 0; i < 4; i++) /* one width, the most blocks: the largest sums */
+        for (size_t nb = 1; nb <= MAX_BLOCKS; nb++)
+            for (size_t nq = 1; nq <= 9; nq += 2)
+                widths_shape(c, nb, 0, (size_t[]){i == 0, i == 1, i == 2, i == 3}, nq);
+    widths_shape(c, 3, 4, (size_t[]){0, 0, 0, 0}, 3);
+    for (int i = 0; i < (c->thorough ? 100 : 40); i++)
+        widths_shape(c, 1 + check_below(c, MAX_BLOCKS), check_below(c, 4),
+                     (size_t[]){check_below(c, 4), check_below(c, 4), check_below(c, 4),
+                                1 + check_below(c, 4)},
+                     1 + check_below(c, 33));
+    static const size_t queries[] = {1, 3, 8, 32};
+    for (size_t i = 0; c->bench && i < 4; i++)
+        widths_bench(c, "1.75 bits", 1, (size_t[]){1, 0, 2, 0}, queries[i]);
+}
+
 void check_codes(struct check *c)
 {
     score_codes(c);
     mix_codes(c);
+    mix_widths(c);
 }
