@@ -276,21 +276,30 @@ void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain)
 
 /* ---------------------------------------------------------------------------------------- codes */
 
+/* rintf of a number in 0 .. 15, without a call. */
+static float round_code(float c)
+{
+    return c + 0x1p23f - 0x1p23f;
+}
+
 /* Codes of a token, [end], from x: [E]. Returns the code of the gain. */
 static uint8_t put_token(const struct tft_fisher_head *h, const float *x, uint8_t *code)
 {
+    const float *mean = h->mean + h->pad, *weight = h->gain + h->pad, *step = h->step + h->pad,
+                *half = h->half + h->pad;
+    uint32_t dim = h->end - h->pad;
     float square = 0;
-    for (uint32_t p = h->pad; p < h->end; p++) {
-        float y = x[p - h->pad] - h->mean[p];
-        square += h->gain[p] * y * y;
-    }
+    for (uint32_t d = 0; d < dim; d++)
+        square += weight[d] * (x[d] - mean[d]) * (x[d] - mean[d]);
     unsigned g = gain_code(square);
-    memset(code, 0, h->end);
-    for (uint32_t p = h->pad > h->first ? h->pad : h->first; p < h->end; p++) {
-        float unit = gain_of(g) * h->step[p], inverse = unit >= 0x1p-100f ? 1 / unit : 0;
-        float c = (x[p - h->pad] - h->mean[p]) * inverse + h->half[p], top = 2 * h->half[p];
+    float gain = gain_of(g);
+    memset(code, 0, h->pad);
+    code += h->pad;
+    for (uint32_t d = 0; d < dim; d++) { /* half and step are 0 where there is no code */
+        float unit = gain * step[d], inverse = unit >= 0x1p-100f ? 1 / unit : 0;
+        float c = (x[d] - mean[d]) * inverse + half[d], top = 2 * half[d];
         c = c > 0 ? c : 0;
-        code[p] = (uint8_t)rintf(c < top ? c : top);
+        code[d] = (uint8_t)(int)round_code(c < top ? c : top);
     }
     return (uint8_t)g;
 }
