@@ -24,9 +24,9 @@ FORCE_INLINE void width_panel(int32_t (*sum)[TFT_PANEL], const struct width_pane
                   : nt <= 4       ? 2
                                   : 1,
            size = tft_codes_bytes(bits, 1),
-           run = CODED_RUN == CODED_SPANS ? TFT_CODED_SPAN
-                                          : CODED_RUN * 16 * (15 / (tft_bits_levels(bits) - 1)) /
-                                                TFT_WIDTHS_TOKENS;
+           run = CODED_RUN == CODED_SPANS
+                     ? TFT_CODED_SPAN
+                     : CODED_RUN * 16 * (15 / (tft_bits_levels(bits) - 1)) / TFT_WIDTHS_TOKENS;
     _Static_assert(CODED_RUN * 16 >= TFT_WIDTHS_TOKENS, "a c_acc sums a block of any width");
     bool more = false;
     for (size_t left = c->n_blocks; left; more = true) {

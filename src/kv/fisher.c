@@ -277,10 +277,7 @@ void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain)
 /* ---------------------------------------------------------------------------------------- codes */
 
 /* rintf of a number in 0 .. 15, without a call. */
-static float round_code(float c)
-{
-    return c + 0x1p23f - 0x1p23f;
-}
+static float round_code(float c) { return c + 0x1p23f - 0x1p23f; }
 
 /* Codes of a token, [end], from x: [E]. Returns the code of the gain. */
 static uint8_t put_token(const struct tft_fisher_head *h, const float *x, uint8_t *code)

@@ -101,7 +101,7 @@ struct tft_attend_scratch {
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
     float *query_means;  /* [TFT_TILE] products of the queries and the keys' means, with FISHER
                             keys; else NULL, as is: */
-    float *coded_o;      /* [TFT_TILE, E padded to 16] a mix of codes before it has their steps */
+    float *coded_o;      /* [TFT_TILE, E padded to 16] a mix of values in the order of the places */
 };
 
 /* The workspace of attention. Its size follows from the cache, so each session has its own. */

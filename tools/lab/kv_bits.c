@@ -10,10 +10,14 @@
 enum { LAYERS = 30, HEADS = 3, DIM = 64, N = LAYERS * HEADS * DIM };
 
 static const uint32_t tokens[] = {2048, 8192, 32768};
-static const char *const caches[] = {"fisher:bits=1", "fisher:bits=1.25",
-                                     "fisher",        "fisher:keep=0",
-                                     "fisher:bits=2", "tuffet",
-                                     "kivi",          "i8",
+static const char *const caches[] = {"fisher:bits=1",
+                                     "fisher:bits=1.25",
+                                     "fisher",
+                                     "fisher:keep=0",
+                                     "fisher:bits=2",
+                                     "tuffet",
+                                     "kivi",
+                                     "i8",
                                      "f16"};
 
 /* Losses of channels that differ by up to a factor of 1,000; a Gaussian's with 1 to 4 bits (Max

@@ -54,7 +54,7 @@ void tft_score_fisher(const struct tft_pass *p, const struct tft_tile *t, struct
     }
 }
 
-/* From the order of places to channels. coded: [rows, end] */
+/* o: [rows, E], the channels of coded: [rows, end] in the order of the places */
 static void order(const struct tft_tile *t, const struct tft_fisher_head *h, const float *coded,
                   float *o)
 {
