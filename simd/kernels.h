@@ -658,7 +658,7 @@ typedef void tft_mix_widths_fn(const struct tft_mix_widths *a);
 static inline size_t tft_widths_empty(const struct tft_mix_widths *a)
 {
     size_t n = a->dim;
-    for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
+    for (int b = 0; b < TFT_BITS_COUNT; b++)
         n -= (size_t)a->panels[b] * TFT_PANEL;
     return n;
 }
