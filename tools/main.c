@@ -108,7 +108,7 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
     int status = cli_parse(c, argc, argv, &operand);
     if (status == CLI_HELPED)
         return CLI_OK;
-    if (status == CLI_OK && operand && strstr(c->operand, "MODEL"))
+    if (status == CLI_OK && operand && strstr(c->operand, "MODEL") && !c->operands)
         status = pull_operand(&operand);
     return status == CLI_OK ? c->run(operand) : status;
 }

@@ -28,6 +28,10 @@ int cli_fail(const char *fmt, ...) CLI_PRINTF(1, 2);
 /* The command line is wrong. A second line tells how to get help. Returns CLI_USAGE. */
 int cli_usage(const char *fmt, ...) CLI_PRINTF(1, 2);
 
+/* The last message of these two in this thread, without "tuffet: "; "" if there is none. Until the
+   next one. */
+const char *cli_last_error(void);
+
 /* ---- the command line */
 
 enum cli_type {
@@ -80,6 +84,7 @@ struct cli_command {
     const char *notes;
     const char *examples;            /* command lines */
     int (*run)(const char *operand); /* NULL if the operand was left out */
+    struct cli_texts *operands; /* gets all operands, of a command that takes several; or NULL */
 };
 
 /* The option with this name, or with this letter if len is 1; NULL: there is none. */

@@ -10,13 +10,21 @@ static const char *command = ""; /* the current one, for the hint after a usage 
 
 /* --------------------------------------------------------------------------------------- errors */
 
+static _Thread_local char last_error[512];
+
 static void complain(const char *fmt, va_list args)
 {
+    va_list again;
+    va_copy(again, args);
+    vsnprintf(last_error, sizeof last_error, fmt, again);
+    va_end(again);
     fflush(stdout);
     fputs("tuffet: ", stderr);
     vfprintf(stderr, fmt, args);
     fputc('\n', stderr);
 }
+
+const char *cli_last_error(void) { return last_error; }
 
 int cli_fail(const char *fmt, ...)
 {
@@ -204,10 +212,14 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
             int status = take_option(c, argc, argv, &i);
             if (status != CLI_OK)
                 return status;
-        } else if (*operand) {
+        } else if (*operand && !c->operands) {
             return too_many(c, argv[i]);
+        } else if (c->operands && c->operands->n == CLI_MOST_TEXTS) {
+            return cli_usage("there are more than %d operands", CLI_MOST_TEXTS);
         } else {
-            *operand = argv[i];
+            *operand = *operand ? *operand : argv[i];
+            if (c->operands)
+                c->operands->p[c->operands->n++] = argv[i];
         }
     }
     return *operand || c->operand[0] == '[' ? CLI_OK : cli_usage("%s is missing", c->operand);

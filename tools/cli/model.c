@@ -96,8 +96,12 @@ int cli_check_kv(const char *text)
 
 int cli_limit_cpu(void)
 {
+    static bool limited; /* tft_cpu_limit is for the time before the first model is open */
     const char *cpu = cli_model_options.cpu;
-    if (cpu && tft_cpu_limit(cpu) != TFT_OK)
+    if (limited)
+        return CLI_OK;
+    limited = !cpu || tft_cpu_limit(cpu) == TFT_OK;
+    if (!limited)
         return cli_fail("--cpu: this CPU has no kernels \"%s\"; the best that it has are %s", cpu,
                         tft_cpu_name());
     return CLI_OK;

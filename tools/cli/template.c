@@ -76,7 +76,9 @@ static bool puts_space(const struct tft_chat_template *t)
 /* Parses the template on first use. */
 static enum tft_status open_format(struct template_format *f, struct tft_error *err)
 {
-    enum tft_status status = f->t ? TFT_OK : tft_chat_open(&f->t, f->jinja, strlen(f->jinja), err);
+    if (f->t)
+        return TFT_OK;
+    enum tft_status status = tft_chat_open(&f->t, f->jinja, strlen(f->jinja), err);
     f->space = status == TFT_OK && puts_space(f->t);
     return status;
 }
@@ -97,8 +99,32 @@ const struct template_format *template_named(const char *name)
     return f && open_format(f, NULL) == TFT_OK ? f : NULL;
 }
 
-static struct template_format own = {.name = "of the file"},
-                              own_tools = {.name = "tool_use of the file"};
+/* The templates of files, each text once. They stay when their model is closed: a server opens and
+   closes several models. */
+static struct of_file {
+    struct template_format f;
+    struct of_file *next;
+    char jinja[];
+} *of_files;
+
+/* The template with this text; NULL after an error message. */
+static struct template_format *find_of_file(const char *jinja)
+{
+    struct of_file *all = of_files;
+    while (all && strcmp(all->jinja, jinja) != 0)
+        all = all->next;
+    if (all)
+        return &all->f;
+    struct of_file *made = malloc(sizeof *made + strlen(jinja) + 1);
+    if (!made) {
+        cli_fail("out of memory");
+        return NULL;
+    }
+    *made = (struct of_file){.f = {.name = "of the file", .jinja = made->jinja}, .next = of_files};
+    strcpy(made->jinja, jinja);
+    of_files = made;
+    return &made->f;
+}
 
 bool template_has_tool_use(const struct tft_model *m)
 {
@@ -109,8 +135,7 @@ const struct template_format *template_choose(const struct tft_model *m, const c
                                               bool tools)
 {
     struct tft_error err;
-    struct template_format *f = tools && template_has_tool_use(m) ? &own_tools : &own;
-    f->jinja = tools ? tft_model_tool_template(m) : tft_model_chat_template(m);
+    const char *jinja = tools ? tft_model_tool_template(m) : tft_model_chat_template(m);
     if (opt.name) {
         struct template_format *named = find(opt.name);
         if (open_format(named, &err) == TFT_OK)
@@ -118,14 +143,16 @@ const struct template_format *template_choose(const struct tft_model *m, const c
         cli_fail("--template %s: %s", opt.name, err.msg);
         return NULL;
     }
-    if (!f->jinja) {
+    if (!jinja) {
         cli_fail("%s: the file has no chat template: name the format with --template: %s", path,
                  template_names());
         return NULL;
     }
-    if (open_format(f, &err) != TFT_OK) {
-        cli_fail("%s: %s%s: name a format with --template: %s", path,
-                 f == &own_tools ? "tool_use: " : "", err.msg, template_names());
+    struct template_format *f = find_of_file(jinja);
+    if (f && open_format(f, &err) != TFT_OK) {
+        bool own = tools && template_has_tool_use(m);
+        cli_fail("%s: %s%s: name a format with --template: %s", path, own ? "tool_use: " : "",
+                 err.msg, template_names());
         return NULL;
     }
     return f;
