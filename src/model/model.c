@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "grammar/grammar.h"
+#include "model/keys.h"
 
 /* `pooling_type` of llama.cpp's files. Most files of rerankers have none. */
 enum tft_pooling tft_model_pooling(const struct tft_model *m)
@@ -84,6 +85,31 @@ const char *tft_model_chat_template(const struct tft_model *m)
 const char *tft_model_tool_template(const struct tft_model *m)
 {
     return m->tool_template ? m->tool_template : m->chat_template;
+}
+
+/* A string of the file; NULL: there is none. */
+static const char *text_of_file(const struct tft_model *m, const char *key, size_t *len)
+{
+    const struct tft_value *v = tft_source_value(&m->source, key);
+    struct tft_str s = {0};
+    *len = 0;
+    if (!v || !tft_value_str(v, &s))
+        return NULL;
+    *len = s.n;
+    return s.p;
+}
+
+const char *tft_model_prompt(const struct tft_model *m, const char *name, size_t *len)
+{
+    char key[96];
+    int n = snprintf(key, sizeof key, TFT_KEY_PROMPT "%s", name);
+    *len = 0;
+    return n > 0 && (size_t)n < sizeof key ? text_of_file(m, key, len) : NULL;
+}
+
+const char *tft_model_rerank_template(const struct tft_model *m, size_t *len)
+{
+    return text_of_file(m, "tokenizer.chat_template.rerank", len);
 }
 
 /* --------------------------------------------------------------------------------------- tokens */
