@@ -14,6 +14,10 @@ static const struct cli_command *const commands[] = {
     &command_run,
     &command_chat,
     &command_serve,
+#if TUFFET_JSON
+    &command_embed,
+    &command_rerank,
+#endif
     &command_pull,
     &command_list,
     &command_rm,
@@ -134,7 +138,10 @@ static void print_version(void)
 /* Commands that read JSON are missing in a build without the library for it. */
 static int no_command(const char *name)
 {
-    bool known = strcmp(name, "import") == 0 || strcmp(name, "eval") == 0;
+    static const char *const names[] = {"import", "eval", "embed", "rerank"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        known |= strcmp(name, names[i]) == 0;
     return known ? cli_fail("this build has no %s: it takes jansson (Debian: libjansson-dev)", name)
                  : cli_no_command(name);
 }
