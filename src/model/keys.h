@@ -39,9 +39,6 @@ enum { TFT_FILE_VERSION = 1 };
    for all files. tuffet import writes what config.json says. */
 #define TFT_KEY_GELU "tuffet.gelu"
 
-/* string, optional, with a name after it: a text that goes before a text to embed */
-#define TFT_KEY_PROMPT "tuffet.prompt."
-
 /* i32[]: the tokens of the prefix; -1: a position without a token. Absent: no prefix. */
 #define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens"
 

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "grammar/grammar.h"
-#include "model/keys.h"
 
 /* `pooling_type` of llama.cpp's files. Most files of rerankers have none. */
 enum tft_pooling tft_model_pooling(const struct tft_model *m)
@@ -102,7 +101,7 @@ static const char *text_of_file(const struct tft_model *m, const char *key, size
 const char *tft_model_prompt(const struct tft_model *m, const char *name, size_t *len)
 {
     char key[96];
-    int n = snprintf(key, sizeof key, TFT_KEY_PROMPT "%s", name);
+    int n = snprintf(key, sizeof key, "tuffet.prompt.%s", name);
     *len = 0;
     return n > 0 && (size_t)n < sizeof key ? text_of_file(m, key, len) : NULL;
 }

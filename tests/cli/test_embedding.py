@@ -247,8 +247,9 @@ class Rerank(Case):
             done = subprocess.run([*TUFFET, "rerank", model, "q", "--truncate"],
                                   input=lines(["x", long]), capture_output=True, timeout=PATIENCE)
             self.assertEqual(done.returncode, 0)
-            self.assertRegex(done.stderr.decode(), r"^tuffet: 1 of 2 texts were cut to \d+ tokens\n$")
+            self.assertRegex(done.stderr, rb"^tuffet: 1 of 2 texts were cut to \d+ tokens\n$")
             self.assertEqual(len(done.stdout.splitlines()), 2)
 
 
-main()
+if __name__ == "__main__":
+    main()

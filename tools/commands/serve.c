@@ -34,9 +34,10 @@ static const struct cli_option options[] = {
      "let clients save the tokens of slots in files of FOLDER, and restore them (/slots)"},
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
      "let N answers and N requests for embeddings wait; further clients get the status 429"},
-    {0, "pooling", CLI_TEXT, &pooling, "HOW:mean|last",
-     "embed a text as the mean of its tokens' vectors (mean) or as the last token's vector (last) "
-     "(default by the model file, or else mean)"},
+    {0, "pooling", CLI_TEXT, &pooling, "HOW:mean|last|cls",
+     "embed a text as the mean of its tokens' vectors (mean), or as the vector of the last (last) "
+     "or, "
+     "of an encoder, the first token (cls) (default by the model file, or else mean)"},
     {0, "cache-mem", CLI_BYTES, &opt.store.memory, "SIZE",
      "keep sessions that lose their slot in SIZE bytes of memory, such as 500M; 0: keep none "
      "(default a sixteenth of the machine's memory, at most 1G)"},
@@ -101,7 +102,11 @@ static int serve(const char *path)
     if (status == CLI_OK && !pooling_choose(&s.o.pooling, pooling, m))
         status = CLI_USAGE;
     if (status == CLI_OK) {
-        s.template = template_choose(m, path, false); /* without one, there is no chat */
+        struct tft_model_info info = {.size = sizeof info};
+        tft_model_describe(m, &info);
+        if (!info.encoder &&
+            s.o.pooling != TFT_POOLING_RANK) /* without a template, there is no chat */
+            s.template = template_choose(m, path, false);
         s.tool_template = template_has_tool_use(m) ? template_choose(m, path, true) : s.template;
         status = server_run(&s);
     }

@@ -25,6 +25,8 @@ void engine_close(struct engine *e);
 
 size_t engine_capacity(const struct engine *e); /* tokens of a prompt and its answer */
 
+size_t engine_width(const struct engine *e); /* numbers of a vector */
+
 /* Gives jobs[n] to the engine; false: too many would wait, and none is taken. */
 bool engine_put(struct engine *e, struct job **jobs, size_t n);
 

@@ -8,6 +8,7 @@
 #include "ollama.h"
 #include "openai.h"
 #include "page.h"
+#include "rerank.h"
 #include "responses.h"
 
 struct route {
@@ -29,6 +30,9 @@ static const struct route routes[] = {
     {"POST", "/v1/completions", openai_completions},
     {"POST", "/v1/embeddings", openai_embeddings},
     {"POST", "/embeddings", openai_embeddings},
+    {"POST", "/v1/rerank", rerank},
+    {"POST", "/v2/rerank", rerank},
+    {"POST", "/rerank", rerank},
 
     {"POST", "/v1/responses", responses_create},
     {"POST", "/v1/responses/input_tokens", responses_count},
@@ -59,8 +63,6 @@ static const struct route routes[] = {
     {"POST", "/api/embeddings", ollama_embeddings},
 
     {"POST", "/v1/audio/transcriptions", NULL},
-    {"POST", "/v1/rerank", NULL},
-    {"POST", "/rerank", NULL},
     {"GET", "/lora-adapters", NULL},
     {"POST", "/lora-adapters", NULL},
     {"POST", "/models/load", NULL},
