@@ -143,6 +143,12 @@ void engine_cancel(struct engine *e, struct job *j)
     atomic_store(&j->cancelled, true);
 }
 
+size_t engine_width(const struct engine *e)
+{
+    (void)e;
+    return 32;
+}
+
 bool engine_put_texts(struct engine *e, struct job *j)
 {
     (void)e;

@@ -205,13 +205,6 @@ void embedder_go_on(struct engine *e, const struct step *t)
 
 /* ---- whole texts */
 
-bool embedder_is_all(const struct tft_model *model, enum tft_pooling pooling)
-{
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(model, &info);
-    return info.encoder || pooling == TFT_POOLING_RANK;
-}
-
 int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *capacity)
 {
     struct tft_error err;

@@ -18,11 +18,7 @@ struct step;
 bool embedder_open(struct embedder *m, const struct tft_model *model, enum tft_pooling pooling);
 void embedder_close(struct embedder *m); /* m may be all zero */
 
-/* Whether the model has no sessions here, and makes vectors or scores alone: an encoder or a
-   reranker. */
-bool embedder_is_all(const struct tft_model *model, enum tft_pooling pooling);
-
-/* For such a model, after embedder_open. Returns CLI_OK, or CLI_FAILED after an error message.
+/* For a model without sessions (pooling_is_all), after embedder_open. Returns CLI_OK, or CLI_FAILED after an error message.
    *capacity: the tokens of a text. */
 int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *capacity);
 

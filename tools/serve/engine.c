@@ -471,7 +471,7 @@ int engine_open(struct engine **out, const struct engine_options *o)
     e->feeds = calloc(o->n_slots + 1, sizeof *e->feeds);
     if (!e->slots || !e->steps || !e->feeds || !embedder_open(&e->embedder, o->m, o->pooling))
         return cli_fail("out of memory");
-    if (embedder_is_all(o->m, o->pooling)) { /* no slots, and no sessions in them */
+    if (pooling_is_all(o->m, o->pooling)) { /* no slots, and no sessions in them */
         e->o.n_slots = 0;
         int status = embedder_pack(&e->embedder, o->m, &e->capacity);
         return status != CLI_OK || start(e) ? status : cli_fail("a thread cannot be started");

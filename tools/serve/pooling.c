@@ -29,3 +29,10 @@ bool pooling_choose(enum tft_pooling *p, const char *name, const struct tft_mode
         *p = knows ? info.pooling : TFT_POOLING_OTHER;
     return true;
 }
+
+bool pooling_is_all(const struct tft_model *m, enum tft_pooling pooling)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m, &info);
+    return info.encoder || pooling == TFT_POOLING_RANK;
+}

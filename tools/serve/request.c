@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "embedder.h"
+#include "pooling.h"
 
 bool request_begin(struct request *r, struct exchange *x, enum api api)
 {
     *r = (struct request){.f.body = exchange_json(x), .p = params_default()};
     if (r->f.body)
         parameters_check(&r->f, r->f.body, api);
-    if (!r->f.failed && embedder_is_all(x->server->m, x->server->o.pooling))
+    if (!r->f.failed && pooling_is_all(x->server->m, x->server->o.pooling))
         fields_fail(&r->f, "the model writes no text: it makes %s",
                     x->server->o.pooling == TFT_POOLING_RANK ? "scores of pairs (/v1/rerank)"
                                                              : "vectors of texts (/v1/embeddings)");
