@@ -24,7 +24,8 @@ static void block(struct tft_load *ld, unsigned layer)
     uint32_t d = ld->m->n_embd;
     tft_encoder_post_norms(ld, layer);
     if (tft_load_has_norm(ld, "blk.%u.attn_q_norm", layer)) {
-        b->q_norm = tft_load_norm(ld, "blk.%u.attn_q_norm", layer, d, true);
+        b->q_norm =
+            tft_load_norm(ld, "blk.%u.attn_q_norm", layer, ld->m->n_head * ld->m->head_dim, true);
         b->k_norm = tft_load_norm(ld, "blk.%u.attn_k_norm", layer,
                                   ld->m->n_head_kv * ld->m->head_dim, true);
     }

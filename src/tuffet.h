@@ -620,8 +620,8 @@ struct tft_session_opts {
  *      sinks            the first N tokens stay f16 too (0; 4 in a session that slides and
  *                       has no prefix)
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
- *                       and window. A session without a filter refuses it, but with @fisher it
- *                       names special tokens.
+ *                       and window. Without a filter: special tokens, as those of a chat template,
+ *                       which draw attention as sinks do.
  *      prefill          N: quantize nothing until the prompt exceeds N tokens, then catch up (0).
  *                       Takes f16 slots for N tokens.
  *                       prompt: the same until tft_prompt_end. Takes f16 slots for the session's
@@ -634,10 +634,9 @@ struct tft_session_opts {
  * each preset costs.
  */
 
-/* Checks the text of a cache before there is a model for it. filter: whether sessions will have
-   tft_session_opts.keep. TFT_ERR_ARG: no model would take it; err names the fault. TFT_OK does not
-   say that every model takes it: see tft_kv_bytes. */
-TFT_API enum tft_status tft_kv_check(const char *kv, bool filter, struct tft_error *err);
+/* Checks the text of a cache before there is a model for it. TFT_ERR_ARG: no model would take it;
+   err names the fault. TFT_OK does not say that every model takes it: see tft_kv_bytes. */
+TFT_API enum tft_status tft_kv_check(const char *kv, struct tft_error *err);
 
 /* Bytes that one more token takes in the cache `kv`, summed over the layers without a sliding
    window: its part of a block of codes, rounded up, or its slot if `kv` is "f16", "f32" or "i8".

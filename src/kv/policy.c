@@ -436,16 +436,10 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     return parse(p, text, GIVEN, err);
 }
 
-enum tft_status tft_kv_check(const char *kv, bool filter, struct tft_error *err)
+enum tft_status tft_kv_check(const char *kv, struct tft_error *err)
 {
     struct tft_kv_policy p;
-    enum tft_status status = tft_kv_parse(&p, kv, err);
-    if (status == TFT_OK && p.keep && !filter && !tft_kv_is_fisher(&p))
-        return tft_fail(err, TFT_ERR_ARG,
-                        "keep=%u needs a filter, which only a program can have "
-                        "(tft_session_opts.keep): leave keep out",
-                        p.keep);
-    return status;
+    return tft_kv_parse(&p, kv, err);
 }
 
 enum tft_status tft_kv_parse_stored(struct tft_kv_policy *p, const char *text,

@@ -149,11 +149,6 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         status = resolve_kv(kv, m, o->kv, err);
     if (status != TFT_OK)
         return status;
-    if (kv->keep && !o->keep && !tft_kv_is_fisher(kv))
-        return tft_fail(err, TFT_ERR_ARG,
-                        "%s: this KV cache's keep=%u needs a filter that names tokens: set "
-                        "tft_session_opts.keep, or leave keep out",
-                        m->source.name, kv->keep);
     const struct tft_named_prefix *named = tft_model_prefix(m, o->prefix);
     if (o->prefix && !named)
         return no_prefix(m, o->prefix, err);
@@ -257,8 +252,8 @@ static uint32_t draft_costs(const struct tft_model *m)
     return weights + (states < 65536 ? (uint32_t)states : 65536);
 }
 
-/* The filter of FISHER caches, if the program has none: special tokens, such as those of the chat
-   template, which many models use as sinks. user: the model */
+/* The filter if the program has none: special tokens, such as those of the chat template, which
+   many models use as sinks. user: the model */
 static bool is_special(void *user, uint64_t position, int32_t token)
 {
     const struct tft_model *m = user;

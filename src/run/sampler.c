@@ -102,6 +102,15 @@ static uint32_t n_recent(const struct tft_sampler *z)
     return z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64;
 }
 
+/* Whether a further step is on, or `more` is damaged. Bindings always have `more`. */
+static bool has_steps(const struct tft_sampler *z)
+{
+    struct tft_sampler_more o;
+    return tft_options_take(&o, sizeof o, z->more, "tft_sampler_more", NULL) != TFT_OK ||
+           o.dry_multiplier > 0 || o.xtc_probability > 0 || o.typical_p > 0 || o.top_n_sigma > 0 ||
+           o.mirostat_tau > 0 || o.dynatemp_range > 0;
+}
+
 struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_session *s,
                                   size_t *n)
 {
@@ -117,7 +126,7 @@ struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_
     bool raises = z->repeat_penalty > 0 && z->repeat_penalty < 1;
     /* The sum of all weights is needed as it is, or after some have changed. */
     bool needs_sum = !by_rank && (tft_has_top_p(z) ? lost > 0 : !(z->min_p > 0));
-    if (z->grammar || z->more || z->min_tokens || raises || needs_sum || *n + lost >= all.k) {
+    if (z->grammar || has_steps(z) || z->min_tokens || raises || needs_sum || *n + lost >= all.k) {
         *n = all.k;
         return all;
     }

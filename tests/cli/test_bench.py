@@ -1,12 +1,13 @@
 """tuffet bench: that the figures are consistent; not how large they are. Each run measures the
 machine for half a second before the model, so that one run serves several checks."""
 import os
+import pathlib
 import re
 import shutil
 import tempfile
 import unittest
 
-from program import Case, main
+from program import TUFFET, WRAPPER, Case, main
 
 THOROUGH = "TUFFET_THOROUGH" in os.environ
 
@@ -23,6 +24,19 @@ class Bench(Case):
         for row in found["rows"][at:at + 2]:
             shares = [row["gbps"] / limits["read_gbps"], row["gflops"] / limits["fma_gflops"]]
             self.assertAlmostEqual(row["share"], max(shares), delta=1e-4 * max(shares))
+
+    def check_ranges(self, found, most):
+        """The medians lie in their ranges. Limits were measured before the model, and perhaps
+        between its runs: at most `most` times."""
+        times = found["limits_range"].pop("times")
+        self.assertGreaterEqual(times, 1)
+        self.assertLessEqual(times, most)
+        self.assertEqual(set(found["limits_range"]), set(found["limits"]))
+        for name, (least, greatest) in found["limits_range"].items():
+            self.assertTrue(0 < least <= found["limits"][name] <= greatest, (name, found))
+        for row in found["rows"]:
+            self.assertTrue(0 < row["tok_s_min"] <= row["tok_s"] <= row["tok_s_max"], row)
+            self.assertGreaterEqual(row["cpu_tok_s"], 0.5 * row["tok_s_min"])
 
     def check_operations_and_bytes(self, row, m):
         """They are what follows from the model's shape, with a cache of f32. m: what inspect says
@@ -49,7 +63,7 @@ class Bench(Case):
     def test_json(self):
         model = self.toy()
         found = self.json("bench", model, "-p20", "-n10", "-d3", "-r2", "-t1,2", "--kv", "f32")
-        self.assertEqual(set(found), {"limits", "rows", "sample_us", "exchanged"})
+        self.assertEqual(set(found), {"limits", "limits_range", "rows", "sample_us", "exchanged"})
         more = found["rows"][-1]["threads"]
         self.assertIn(more, [1, 2])  # 1 where the build has no threads
         keys = ["what", "tokens", "depth", "threads", "kv"]
@@ -60,6 +74,7 @@ class Bench(Case):
             self.assertGreater(row["tok_s"], 0)
             self.check_operations_and_bytes(row, self.json("inspect", model))
         self.check_shares(found)
+        self.check_ranges(found, 1 + 2 * 2)
         self.assertGreater(found["sample_us"], 0)
         self.assertEqual(found["exchanged"], 0)
 
@@ -151,7 +166,113 @@ class Bench(Case):
     def test_text(self):
         """The sessions have as many tokens as fit in the context."""
         self.assertRegex(self.tuffet("bench", self.toy(), "--sessions=1,3", "-d250", "-r1", "-t1"),
-                         rb"\nbatch 1 +6 +250 .*\nbatch 3 +6 +250 .*\nsample  +\d+\.\d\n$")
+                         rb"\nbatch 1 +6 +250 .*\nbatch 3 +6 +250 .*\nsample  +\d+\.\d\n"
+                         rb"\n\w+, 1 thread: memory read [\d.]+ GB/s, int8 \d+ GOP/s, "
+                         rb"fma [\d.]+ GFLOP/s( \(of \d+: [\d., ]+\))?\n$")
+
+    def test_limits_between_runs(self):
+        """They take at most a fifth of the time: longer runs have more of them between them."""
+        model = pathlib.Path(__file__).parents[2] / "models/demo/stories2M.gguf"
+        for runs in [4, 16, 64]:
+            times = self.json("bench", model, "-p400", "-n400", "-t1",
+                              f"-r{runs}")["limits_range"]["times"]
+            if times > 1:
+                return
+        self.fail("not measured between the runs")
+
+    def test_range(self):
+        """The range, in which the median lies, stands after it."""
+        text = self.tuffet("bench", self.toy(), "-p9", "-n5", "-r3", "-t1").decode()
+        rows = re.findall(r"^\w+ +\d+ +0 +1 +\w+ +([\d.]+) +([\d.]+)\.\.([\d.]+) ", text, re.M)
+        self.assertEqual(len(rows), 2, text)
+        for row in rows:
+            median, least, most = map(float, row)
+            self.assertTrue(least <= median <= most, text)
+
+    def other(self, prefill, decode, more="", kv="i8"):
+        """A program whose bench --json prints these tokens/s. It keeps its arguments in the file
+        `arguments`, a line for each run."""
+        rows = ",".join(f'{{"what":"{what}","sessions":1,"tokens":{n},"depth":0,"threads":1,'
+                        f'"kv":"{kv}","session":1,"tok_s":{speed}{more},"share":null}}'
+                        for what, n, speed in [("prefill", 4, prefill), ("decode", 2, decode)])
+        path = self.write("other", f"""#!/bin/sh
+echo "$@" >>'{self.path("arguments")}'
+echo '{{"limits":null,"rows":[{rows}],"sample_us":1,"exchanged":0}}'
+""".encode())
+        os.chmod(path, 0o755)
+        return path
+
+    compares = unittest.skipIf(WRAPPER, "the program does not start itself under emulation")
+
+    @compares
+    def test_compare(self):
+        """Faster than a program in all of 5 pairs, slower, and no verdict after 2. Both get the
+        same options; the programs change places."""
+        other, model = self.other(1e-3, 1e12), self.toy()
+        args = ["bench", model, "-p4", "-n2", "-t1", "--kv=i8", "-c64", "--weights=f32",
+                "--compare", other]
+        found = self.json(*args)
+        self.assertEqual(found["pairs"], 5)
+        self.assertEqual([(row["what"], row["tokens"], row["verdict"]) for row in found["rows"]],
+                         [("prefill", 4, "faster"), ("decode", 2, "slower")])
+        for row, speed in zip(found["rows"], [1e-3, 1e12]):
+            r = row["ratio"]
+            self.assertEqual(row["other_tok_s"], speed)
+            self.assertAlmostEqual(r["median"] * speed / row["tok_s"], 1, delta=1e-4)
+            self.assertTrue(r["least"] <= r["median"] <= r["most"], row)
+            self.assertIsNone(row["cpu_ratio"])
+        self.assertEqual(self.read(self.path("arguments")).decode().splitlines(), 5 * [
+            f"bench {model} --prefill=4 --decode=2 --threads=1 --ctx=64 --kv=i8 --weights=f32 "
+            "--runs=1 --json"])
+        self.assertEqual([row["verdict"] for row in self.json(*args, "-r2")["rows"]],
+                         2 * ["too few pairs"])
+
+    @compares
+    def test_compare_with_itself(self):
+        """Both programs measure; the CPU time is compared too. Equal programs may be taken for
+        different ones now and then: the verdict is not checked."""
+        text = self.tuffet("bench", self.toy(), "-p4", "-n2", "-t1", "-r2", "--compare",
+                           TUFFET[0]).decode()
+        number, span = r" +[\d.]+", r" +[\d.]+\.\.[\d.]+"
+        for what in ["prefill +4", "decode +2"]:
+            self.assertRegex(text, rf"\n{what} +0 +1 +i8{3 * number}{span}{number}{span}"
+                                   r"  too few pairs\n")
+
+    @compares
+    def test_compare_by_cpu_time(self):
+        found = self.json("bench", self.toy(), "-p4", "-n2", "-t1", "-r1", "--compare",
+                          self.other(5, 5, ',"cpu_tok_s":1e-3'))
+        for row in found["rows"]:
+            self.assertGreater(row["cpu_ratio"]["least"], 1000 * row["ratio"]["least"])
+
+    @compares
+    def test_compare_with_something_else(self):
+        args = ["bench", self.toy(), "-p4", "-n2", "-t1", "-r1", "--compare"]
+        self.assertIn("its rows differ", self.fails(*args, self.other(1, 1, kv="f16")))
+        self.assertIn("prints no rows", self.fails(*args, self.other("null", 1)))
+        self.assertIn("prints no rows", self.fails(*args, "true"))
+        self.assertIn("ended with status 1", self.fails(*args, "false"))
+        self.assertIn("No such file", self.fails(*args, "./no-such-program"))
+        self.assertIn("leave out --sessions",
+                      self.fails("bench", self.toy(), "--sessions=2", "--compare=true", status=2))
+        self.assertIn("leave out --sessions and --hash",
+                      self.fails("bench", self.toy(), "--hash", "--compare=true", status=2))
+
+    def test_hash(self):
+        """All kernels and numbers of threads have the same; another cache and model have others."""
+        def hashes(*args):
+            found = self.json("bench", *args, "--hash")["hashes"]
+            self.assertEqual(len({row["hash"] for row in found}), 1, found)
+            self.assertRegex(found[0]["hash"], r"^0x[0-9a-f]{16}$")
+            return found[0]["kv"], found[0]["hash"], [row["cpu"] for row in found]
+        toy = self.toy(endless=1)
+        kv, hash, kernels = hashes(toy)
+        self.assertEqual((kv, kernels[0]), ("i8", "c"))
+        self.assertEqual(hashes(toy, "-t1"), (kv, hash, kernels))
+        self.assertEqual(hashes(toy, "--cpu=c"), (kv, hash, ["c"]))
+        self.assertEqual(len({hash, hashes(toy, "--kv=f16")[1], hashes(self.w8a8())[1]}), 3)
+        text = self.tuffet("bench", toy, "--hash").decode().splitlines()
+        self.assertEqual([line.split() for line in text], [[name, kv, hash] for name in kernels])
 
     def test_wrong_use(self):
         model = self.toy()

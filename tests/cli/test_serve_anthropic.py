@@ -122,13 +122,15 @@ class Anthropic(Case):
                 got = self.both(s, **asked, tool_choice={"type": "none"})
                 self.assertEqual([b["type"] for b in got["content"]], ["text"])
 
-    def test_numbers_keep_their_digits(self):
-        tool = {"name": "f", "input_schema": {"type": "object", "properties": {
-            "x": {"enum": [59.91273845123]}}, "required": ["x"], "additionalProperties": False}}
-        with self.serve() as s:
-            got = self.both(s, tools=[tool], max_tokens=300, tool_choice={
-                "type": "any", "disable_parallel_tool_use": True})
-            self.assertEqual(got["content"][-1]["input"], {"x": 59.91273845123})
+    def test_arguments_arrive_as_written(self):
+        """All digits of a number, and a NUL in a text."""
+        for x in 59.91273845123, "a\0b":
+            tool = {"name": "f", "input_schema": {"type": "object", "properties": {
+                "x": {"enum": [x]}}, "required": ["x"], "additionalProperties": False}}
+            with self.serve() as s:
+                got = self.both(s, tools=[tool], max_tokens=300, tool_choice={
+                    "type": "any", "disable_parallel_tool_use": True})
+                self.assertEqual(got["content"][-1]["input"], {"x": x})
 
     def test_a_conversation_is_that_of_openai(self):
         """Blocks become the same prompt as OpenAI's messages."""
@@ -218,7 +220,10 @@ class Anthropic(Case):
                     ({"system": 7}, "system must be a string"),
                     ({"tool_choice": {"type": "any"}}, "there are no tools"),
                     ({"tool_choice": {"type": "x"}}, "tool_choice.type"),
+                    ({"tool_choice": {"name": "x"}}, "tool_choice.type"),
+                    ({"tool_choice": "auto"}, "tool_choice.type"),
                     ({"thinking": {"type": "x"}}, "thinking.type"),
+                    ({"context_management": {"edits": 5}}, "context_management.edits"),
                     ({"stop_sequences": ["a"], "stop": "b"}, "stop_sequences and stop"),
                     ({"max_tokens": -5}, "max_tokens must be"),
                     ({"stream": 1}, "stream must be")]:

@@ -74,6 +74,9 @@ class Native(Case):
             for path, more, status, says in [
                     ("/infill", {"input_extra": [{"text": "x"}]}, 501, "input_extra"),
                     ("/infill", {"input_prefix": 7}, 400, "input_prefix must be a string"),
+                    ("/infill", {"input_prefix": 7, "prompt": "a" * (1 << 22)}, 400,
+                     "input_prefix must be a string"),
+                    ("/infill", {"n_probs": 1, "prompt": "a" * (1 << 22)}, 501, "n_probs"),
                     ("/v1/completions", {"prompt": [1], "suffix": "x"}, 400, "beside suffix"),
                     ("/v1/completions", {"prompt": "a", "suffix": 7}, 400, "suffix must be"),
                     ("/v1/completions", {"prompt": "a", "suffix": "x", "echo": True}, 400,

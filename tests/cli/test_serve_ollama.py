@@ -249,6 +249,12 @@ class Ollama(Case):
             self.assertEqual([c["name"] for c in made], ["weather"] * 2)
             for c in made:
                 self.assertIn(c["arguments"], [{"city": "Oslo"}, {"city": "Rome"}])
+            tool = {"type": "function", "function": {"name": "f", "parameters": {
+                "type": "object", "properties": {"x": {"enum": ["a\0b"]}}, "required": ["x"],
+                "additionalProperties": False}}}
+            got = s.answer("/api/chat", **{**body, "tools": [tool]}, stream=False)
+            self.assertEqual(got["message"]["tool_calls"][0]["function"]["arguments"],
+                             {"x": "a\0b"})
             call = {"function": {"name": "weather", "arguments": {"city": "Rome"}}}
             history = [*HELLO, {"role": "assistant", "content": "", "tool_calls": [call]},
                        {"role": "tool", "tool_name": "weather", "content": "rain"}]

@@ -41,7 +41,8 @@ TOYS = {
     "q8_0": ["type=q8_0", "tied=1"],
 }
 TIMES = re.compile(rb'(?<=")(?:seconds|first_s|tok_s|prompt_tok_s|read_gbps|int8_gops|fma_gflops|'
-                   rb'gbps|gflops|share|sample_us)":[-+.e\d]+|[.\d]+(?= tokens/s)|'
+                   rb'gbps|gflops|share|sample_us|tok_s_min|tok_s_max|cpu_tok_s)":'
+                   rb'(?:[-+.e\d]+|\[[-+.e\d,]+\]|null)|[.\d]+(?= tokens/s)|'
                    rb'(?<=in) +[.\d]+(?= s\b)')
 
 

@@ -12,6 +12,7 @@
 #include "tools/serve/embedder.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/fields.h"
+#include "tools/serve/pool.h"
 #include "tools/serve/router.h"
 
 enum { CAPACITY = 500, MOST_ANSWER = 64 };
@@ -217,6 +218,15 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
     return true;
 }
 
+/* ---- one model, which is open */
+
+void pool_ask(struct exchange *x, enum pool_place place, void (*handle)(struct exchange *x))
+{
+    (void)place;
+    x->served = x->server->models;
+    handle(x);
+}
+
 /* ---- requests */
 
 #define JINJA                                                                                      \
@@ -226,13 +236,16 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
 
 static struct server *server(void)
 {
+    static char name[] = "toy";
+    static struct served served = {.id = name, .path = name, .pooling = TFT_POOLING_MEAN};
     static struct server s = {.o = {.host = "127.0.0.1",
                                     .key = "secret",
                                     .origin = "https://a.org",
                                     .slot_folder = "/tmp",
                                     .n_slots = 4,
                                     .n_queue = 4},
-                              .id = "toy"};
+                              .models = &served,
+                              .n_models = 1};
     static const struct toy toy = {.arch = "llama",
                                    .n_vocab = TOY_VOCAB,
                                    .n_ctx = 512,
@@ -247,12 +260,13 @@ static struct server *server(void)
                                    .vocab = "llama",
                                    .fim = true,
                                    .chat_template = JINJA};
-    if (!s.m) {
-        s.m = fuzz_toy(&toy);
-        s.template = template_choose(s.m, "toy", false);
-        s.tool_template = s.template;
-        s.o.pooling = TFT_POOLING_MEAN;
-        MUST(s.template);
+    if (!served.m) {
+        static char engine; /* the functions above do not look at it */
+        served.engine = (struct engine *)(void *)&engine;
+        served.m = fuzz_toy(&toy);
+        served.template = template_choose(served.m, "toy", false);
+        served.tool_template = served.template;
+        MUST(served.template);
     }
     return &s;
 }

@@ -649,14 +649,6 @@ static void refused_by_name(void **state)
             "channels: make it with tuffet quantize");
     refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
     refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
-    struct tft_session_opts unnamed = {.size = sizeof unnamed, .kv = "kivi:keep=9"};
-    struct tft_session *s;
-    struct tft_error err = {0};
-    assert_int_equal(tft_session_open(&s, m, &unnamed, &err), TFT_ERR_ARG);
-    assert_string_equal(strstr(err.msg, "m.gguf"),
-                        "m.gguf: this KV cache's keep=9 needs a filter that names tokens: set "
-                        "tft_session_opts.keep, or leave keep out");
-    assert_int_equal(tft_session_bytes(m, &unnamed, NULL), 0);
     assert_int_equal(tft_kv_bytes(m, "kivi:keep=9", NULL), tft_kv_bytes(m, "kivi", NULL));
     tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
     refused(m, "skvq", TFT_ERR_ARG,

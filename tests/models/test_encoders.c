@@ -29,6 +29,7 @@ struct kind {
     uint32_t d, heads;
     enum tft_dtype type; /* of matrices of layers */
     bool positions, types, rope, biases, gate, fused, alibi, norms, pre;
+    uint32_t dim, kv_heads; /* of a file with heads that are no parts of d; 0: none */
 };
 
 static const struct kind kinds[] = {
@@ -118,13 +119,13 @@ static void layer_norm_item(struct items *all, uint32_t l, const char *name, uin
 
 static void layer_items(struct items *all, const struct kind *k, uint32_t l)
 {
-    uint32_t d = k->d;
+    uint32_t d = k->d, q = k->dim ? k->heads * k->dim : d, kv = k->dim ? k->kv_heads * k->dim : d;
     const char *const qkv[] = {"attn_q", "attn_k", "attn_v"};
     for (int i = 0; i < 3 && !k->rope; i++)
-        matrix_item(all, k, l, qkv[i], d, d, k->biases);
+        matrix_item(all, k, l, qkv[i], d, i ? kv : q, k->biases);
     if (k->rope)
         matrix_item(all, k, l, "attn_qkv", d, 3 * d, k->biases);
-    matrix_item(all, k, l, "attn_output", d, d, k->biases);
+    matrix_item(all, k, l, "attn_output", q, d, k->biases);
     if (k->gate && !k->fused)
         matrix_item(all, k, l, "ffn_gate", d, FF, false);
     matrix_item(all, k, l, "ffn_up", d, k->fused ? 2 * FF : FF, k->biases && !k->gate);
@@ -189,6 +190,11 @@ static void put_values(struct tft_gguf_writer *w, const struct kind *k)
     put_key(w, k, "block_count", LAYERS);
     put_key(w, k, "feed_forward_length", FF);
     put_key(w, k, "attention.head_count", k->heads);
+    if (k->dim) {
+        put_key(w, k, "attention.head_count_kv", k->kv_heads);
+        put_key(w, k, "attention.key_length", k->dim);
+        put_key(w, k, "attention.value_length", k->dim);
+    }
     snprintf(full, sizeof full, "%s.attention.layer_norm_epsilon", k->arch);
     tft_gguf_put_f32(w, full, (float)EPS);
     if (k->gelu)
@@ -827,10 +833,12 @@ static void refused_files(void **state)
     const struct item many = {"token_types.weight", {64, 256}, TFT_F32, 0, 1},
                       narrow = {"cls.weight", {32, 64}, TFT_F32, 0, 1},
                       unknown = {"cls.new.weight", {64, 1}, TFT_F32, 0, 1};
-    struct kind odd = kinds[1], bare = kinds[0];
+    struct kind odd = kinds[1], bare = kinds[0], wide = kinds[5];
     struct tft_model *m;
     struct tft_error err;
     odd.gelu = "other";
+    wide.dim = 2 * wide.d / wide.heads; /* queries are wider than the norm in the file, */
+    wide.kv_heads = wide.heads / 2;     /* and keys are not */
     bare.positions = false;
     assert_int_equal(tft_model_open(&m, write_with(&kinds[1], &many), NULL, &err),
                      TFT_ERR_UNSUPPORTED);
@@ -842,6 +850,8 @@ static void refused_files(void **state)
     assert_non_null(strstr(err.msg, "tuffet.gelu"));
     assert_int_equal(tft_model_open(&m, written(&bare), NULL, &err), TFT_ERR_FORMAT);
     assert_non_null(strstr(err.msg, "position_embd.weight is missing"));
+    assert_int_equal(tft_model_open(&m, written(&wide), NULL, &err), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "attn_q_norm"));
 }
 
 static int setup(void **state)

@@ -55,7 +55,7 @@ class Mock {
                 type: 'authentication_error'}});
         if (request.url === '/v1/models')
             return this.json(response, 200, {object: 'list', data: [{id: 'mock-1b', object: 'model'}]});
-        if (request.url === '/props')
+        if (request.url.split('?')[0] === '/props')
             return this.json(response, 200, {default_generation_settings: {n_ctx: 4096,
                 params: {temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05}}});
         if (request.url !== '/v1/chat/completions')

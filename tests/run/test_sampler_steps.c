@@ -450,6 +450,18 @@ static void steps_that_are_off_change_nothing(void **state)
     }
 }
 
+/* Logits that no step needs are not asked for, whether `more` is there or not. */
+static void steps_that_are_off_need_no_logits(void **state)
+{
+    (void)state;
+    size_t n;
+    struct tft_sampler_more o = {.size = sizeof o};
+    struct tft_sampler z = {.temperature = 1, .top_k = 2, .more = &o};
+    assert_int_equal(tft_sampler_asks(&z, session, &n).k, 2);
+    o.xtc_probability = 0.5f;
+    assert_int_equal(tft_sampler_asks(&z, session, &n).k, V);
+}
+
 static void unknown_options_are_refused(void **state)
 {
     (void)state;
@@ -547,6 +559,7 @@ int main(void)
         cmocka_unit_test(dry_has_bounds),
         cmocka_unit_test(tokens_are_those_of_the_definition),
         cmocka_unit_test(steps_that_are_off_change_nothing),
+        cmocka_unit_test(steps_that_are_off_need_no_logits),
         cmocka_unit_test(unknown_options_are_refused),
         cmocka_unit_test(mirostat_reaches_its_aim),
         cmocka_unit_test(text_does_not_end_early),

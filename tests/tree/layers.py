@@ -40,12 +40,14 @@ doors = {
     "tools/import": {"import.h"},
     "tools/quantize": {"tuffet_quantize.h", "inside.h"},
     "tools/cli": {"cli.h", "form.h", "inputs.h", "system.h", "template.h"},
-    "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "slash.h", "terminal.h"},
-    "tools/serve": {"fields.h", "server.h"},
+    "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "process.h", "slash.h",
+                   "terminal.h"},
+    "tools/serve": {"catalog.h", "fields.h", "pool.h", "server.h"},
     "tools/embed": {"npy.h", "work.h"},
     "tools/eval": {"scorer.h", "task.h"},
     "tools/pull": {"found.h", "name.h", "operand.h", "pull.h", "removal.h"},
-    "tools/bench": {"costs.h", "limits.h", "runs.h", "sessions.h", "shape.h"},
+    "tools/bench": {"compare.h", "costs.h", "hash.h", "limits.h", "runs.h", "samples.h", "sessions.h",
+                    "shape.h"},
 }
 # The folders of the front ends, and the folders that each may include beside its own and `common`.
 fronts = {
@@ -54,7 +56,7 @@ fronts = {
     "tools/serve": {"tools/cli"},
     "tools/embed": {"tools/cli"},
     "tools/eval": {"tools/cli"},
-    "tools/bench": {"tools/cli"},
+    "tools/bench": {"tools/cli", "tools/chat"},
     "tools/pull": {"tools/cli"},
     "tools/commands": {"tools/cli", "tools/chat", "tools/serve", "tools/embed", "tools/eval",
                        "tools/bench", "tools/pull"},

@@ -36,7 +36,7 @@ class Release(unittest.TestCase):
             else:
                 shutil.copy(SOURCE / name, to)
         (cls.tree / "NEWS").write_text(
-            "0.1.0 (not yet released)\n\nOne thing.\n\n0.0.9 (old)\n\nNo.\n")
+            "0.1.0 (not yet released)\n\nOne \\n thing.\n\n0.0.9 (old)\n\nNo.\n")
         cls.version("0.1.0")
         cls.git("init", "--quiet")
         cls.commit("first")
@@ -88,7 +88,8 @@ class Release(unittest.TestCase):
             "tuffet-amalgamation-0.1.0-rc1.tar.gz"])
         for path in one.iterdir():
             self.assertEqual(path.read_bytes(), (self.root / "two" / path.name).read_bytes(), path)
-        self.assertEqual((one / "NOTES").read_text(), "0.1.0 (not yet released)\n\nOne thing.\n")
+        self.assertEqual((one / "NOTES").read_text(),
+                         "0.1.0 (not yet released)\n\nOne \\n thing.\n")
         subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=one,
                        check=True)
         with tarfile.open(one / "tuffet-0.1.0-rc1.tar.gz") as archive:

@@ -4,12 +4,11 @@
 #include "port/port.h"
 #include "tools/cli/cli.h"
 
-/* The buffer is larger than the last-level cache of common CPUs. */
-enum { RUNS = 7, BUFFER = 256 << 20, CHUNK = 64 };
+enum { RUNS = 7, CHUNK = 64 };
 
 struct measurement {
     struct tft_kernels kern;
-    float *x;                      /* BUFFER bytes */
+    float *x; /* LIMITS_BUFFER bytes */
     size_t int8_rounds, fma_rounds;
     double work[TFT_PORT_THREADS]; /* by thread: bytes or operations of one run */
     double read, int8, fma;        /* bytes or operations a second, the best of RUNS */
@@ -31,7 +30,8 @@ static void take_best(struct measurement *m, int tid, int n, uint64_t start, dou
 static void measure(void *arg, int tid, int n)
 {
     struct measurement *m = arg;
-    size_t chunks = BUFFER / sizeof *m->x / CHUNK, begin = chunks * (size_t)tid / (size_t)n * CHUNK;
+    size_t chunks = LIMITS_BUFFER / sizeof *m->x / CHUNK,
+           begin = chunks * (size_t)tid / (size_t)n * CHUNK;
     size_t end = chunks * ((size_t)tid + 1) / (size_t)n * CHUNK;
     volatile float sink;
     /* Each thread writes the part that it will read, so that the pages are near its CPU. Not zeros,
@@ -70,7 +70,7 @@ static size_t rounds_of(tft_peak_fn *peak)
 bool measure_limits(struct limits *out, int threads)
 {
     static struct measurement m;
-    m = (struct measurement){.x = tft_port_alloc(BUFFER, 64)};
+    m = (struct measurement){.x = tft_port_alloc(LIMITS_BUFFER, 64)};
     if (!m.x)
         return false;
     tft_kernels_fill(&m.kern, tft_kernels_best());

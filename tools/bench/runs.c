@@ -1,21 +1,8 @@
 #include "runs.h"
 
-#include <stdlib.h>
-
 #include "inside.h"
 #include "tools/cli/cli.h"
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double runs_median(double *x, size_t n)
-{
-    qsort(x, n, sizeof *x, by_value);
-    return x[n / 2];
-}
+#include "tools/cli/system.h"
 
 /* The logits that a sampler with the options of the command line reads. */
 static struct tft_asked asked(const struct tft_session *s)
@@ -25,27 +12,58 @@ static struct tft_asked asked(const struct tft_session *s)
     return tft_sampler_asks(&z, s, &n);
 }
 
-enum tft_status runs_time(double *seconds, struct tft_session *s, const struct runs *o)
+/* The session then has `depth` tokens. tft_sync computes tokens again that have been quantized
+   since. */
+static enum tft_status begin(struct tft_session *s, const struct runs *o)
 {
-    double t[RUNS_MOST];
+    enum tft_status status = o->depth ? tft_sync(s, o->ids, o->depth) : tft_rewind(s, 0);
+    tft_prompt_end(s);
+    return status;
+}
+
+/* Measures the limits, if it is time for it. Their buffer takes the place of the weights in the
+   CPU's caches, and a token brings these back. Not after a depth: a model with states would compute
+   it twice. */
+static enum tft_status between(struct tft_session *s, const struct runs *o)
+{
+    if (!samples_between(o->limits) || o->depth)
+        return TFT_OK;
+    enum tft_status status = tft_rewind(s, 0);
+    return status == TFT_OK ? tft_prefill(s, o->ids, 1) : status;
+}
+
+static enum tft_status run(struct tft_session *s, const struct runs *o)
+{
     struct tft_asked a = asked(s);
     uint32_t step = o->one_by_one ? 1 : o->n;
+    enum tft_status status = TFT_OK;
+    for (uint32_t i = 0; i < o->n && status == TFT_OK && !cli_interrupted(); i += step) {
+        status = tft_prefill(s, o->ids + i, step);
+        if (status == TFT_OK && !tft_session_logits(s, &a)) /* other processes send them */
+            status = tft_session_error(s)->code;
+    }
+    return status;
+}
+
+enum tft_status runs_time(struct runs_time *time, struct tft_session *s, const struct runs *o)
+{
+    double t[RUNS_MOST], cpu[RUNS_MOST];
     for (uint32_t r = 0; r < o->runs + 1; r++) { /* the first run is a warm-up */
-        /* tft_sync computes tokens again that have been quantized since */
-        enum tft_status status = o->depth ? tft_sync(s, o->ids, o->depth) : tft_rewind(s, 0);
-        tft_prompt_end(s);
+        enum tft_status status = r ? between(s, o) : TFT_OK;
+        if (status == TFT_OK)
+            status = begin(s, o);
         uint64_t start = cli_ns();
-        for (uint32_t i = 0; i < o->n && status == TFT_OK && !cli_interrupted(); i += step) {
-            status = tft_prefill(s, o->ids + i, step);
-            if (status == TFT_OK && !tft_session_logits(s, &a)) /* other processes send them */
-                status = tft_session_error(s)->code;
-        }
+        double used = system_thread_seconds();
+        if (status == TFT_OK)
+            status = run(s, o);
         if (status != TFT_OK || cli_interrupted())
             return status;
-        if (r)
+        if (r) {
             t[r - 1] = (double)(cli_ns() - start) / 1e9;
+            cpu[r - 1] = system_thread_seconds() - used;
+        }
     }
-    *seconds = runs_median(t, o->runs);
+    *time = (struct runs_time){spread_of(t, o->runs), spread_of(cpu, o->runs).median};
     return TFT_OK;
 }
 

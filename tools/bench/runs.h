@@ -2,6 +2,7 @@
 #ifndef RUNS_H
 #define RUNS_H
 
+#include "samples.h"
 #include "tuffet.h"
 
 enum { RUNS_MOST = 64 };
@@ -12,13 +13,16 @@ struct runs {
     uint32_t n;         /* tokens of a run */
     uint32_t runs;      /* at most RUNS_MOST, after one that is not counted */
     bool one_by_one;
+    struct samples *limits; /* measured between the runs */
 };
 
-/* *seconds: the median over the runs. After Ctrl-C it is unchanged. */
-enum tft_status runs_time(double *seconds, struct tft_session *s, const struct runs *o);
+struct runs_time {
+    struct spread seconds;
+    double cpu_seconds; /* of this thread, the median; NaN: unknown */
+};
 
-/* The median of x[n], which the function sorts. */
-double runs_median(double *x, size_t n);
+/* After Ctrl-C *t is unchanged. */
+enum tft_status runs_time(struct runs_time *t, struct tft_session *s, const struct runs *o);
 
 /* Whether processes of mpirun compute the model; and the bytes that they exchange for a token that
    s chooses with the sampler of the options: 0 if there is one process. */

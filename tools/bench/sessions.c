@@ -101,6 +101,8 @@ int time_sessions(double *seconds, size_t *bytes, uint32_t runs, const struct se
     struct tft_allocator a = {.user = &g.bytes, .alloc = take, .free = give};
     int status = open_group(&g, &a);
     for (uint32_t r = 0; r < runs + 1 && status == CLI_OK; r++) { /* the first is a warm-up */
+        if (r)
+            samples_between(o->limits);
         status = begin(&g);
         uint64_t start = cli_ns();
         if (status == CLI_OK)

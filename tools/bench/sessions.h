@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "samples.h"
 #include "tuffet.h"
 
 struct sessions_opts {
@@ -12,6 +13,7 @@ struct sessions_opts {
     int threads;
     const int32_t *ids; /* [depth + tokens] input of each session; the tokens of the others do not
                            matter to its speed, except in a mixture of experts */
+    struct samples *limits; /* measured between the runs */
 };
 
 /* seconds[runs]: each for n * tokens tokens, one of each session in a pass. *bytes: the memory of

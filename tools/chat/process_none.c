@@ -1,4 +1,5 @@
-/* Windows: --tools also needs jansson, which no build for Windows has, so no code calls this. */
+/* Windows: no command is started. chat --tools also needs jansson, which no build for Windows has;
+   bench --compare says that it cannot. */
 #include "process.h"
 
 #include <errno.h>

@@ -91,7 +91,7 @@ static void show_expanding(void *user, double done)
 int cli_check_kv(const char *text)
 {
     struct tft_error err;
-    return tft_kv_check(text, false, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
+    return tft_kv_check(text, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
 }
 
 int cli_limit_cpu(void)

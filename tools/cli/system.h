@@ -30,4 +30,10 @@ bool system_is_same_file(const char *a, const char *b);
    not known. */
 bool system_disk_left(const char *path, uint64_t *bytes);
 
+/* The bytes of memory that programs can still take. Returns false if that is not known. */
+bool system_memory_left(uint64_t *bytes);
+
+/* The CPU time of the calling thread; NaN if it is not known. */
+double system_thread_seconds(void);
+
 #endif

@@ -1,11 +1,13 @@
 #define _POSIX_C_SOURCE 200809L
 #include "system.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -37,6 +39,28 @@ bool system_disk_left(const char *path, uint64_t *bytes)
     free(folder);
     *bytes = known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
     return known;
+}
+
+bool system_memory_left(uint64_t *bytes)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    char line[256];
+    unsigned long long kib;
+    bool known = false;
+    while (f && !known && fgets(line, sizeof line, f))
+        known = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    if (f)
+        fclose(f);
+    *bytes = known ? kib * 1024 : 0;
+    return known;
+}
+
+double system_thread_seconds(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0)
+        return NAN;
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 /* ---- Ctrl-C */

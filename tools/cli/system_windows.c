@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <io.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,24 @@ bool system_disk_left(const char *path, uint64_t *bytes)
     known = known && GetDiskFreeSpaceExA(full, &left, NULL, NULL);
     *bytes = left.QuadPart;
     return known;
+}
+
+bool system_memory_left(uint64_t *bytes)
+{
+    MEMORYSTATUSEX m = {.dwLength = sizeof m};
+    bool known = GlobalMemoryStatusEx(&m);
+    *bytes = m.ullAvailPhys;
+    return known;
+}
+
+double system_thread_seconds(void)
+{
+    FILETIME made, ended, kernel, user;
+    if (!GetThreadTimes(GetCurrentThread(), &made, &ended, &kernel, &user))
+        return NAN;
+    ULARGE_INTEGER k = {.LowPart = kernel.dwLowDateTime, .HighPart = kernel.dwHighDateTime},
+                   u = {.LowPart = user.dwLowDateTime, .HighPart = user.dwHighDateTime};
+    return (double)(k.QuadPart + u.QuadPart) / 1e7;
 }
 
 static bool describe(const char *path, BY_HANDLE_FILE_INFORMATION *info)

@@ -6,22 +6,35 @@
 
 #include "tools/cli/form.h"
 #include "tools/commands/commands.h"
-#include "tools/serve/fields.h"
-#include "tools/serve/server.h"
+#include "tools/pull/operand.h"
+#include "tools/serve/catalog.h"
+#include "tools/serve/pool.h"
 
 static struct server_options opt = {.host = "127.0.0.1",
                                     .port = 8080,
                                     .n_slots = 4,
                                     .n_queue = 64,
+                                    .memory = UINT64_MAX,
                                     .store = {.memory = UINT64_MAX, .disk = (uint64_t)4 << 30}};
-static const char *port, *pooling;
+static const char *port, *folder, *log_path;
+static int log_form;
+static struct cli_texts files;
 
 static const struct cli_option options[] = {
+    {0, "models", CLI_TEXT, &folder, "FOLDER",
+     "serve the files *.gguf of FOLDER too, each under its file's name"},
+    {0, "alias", CLI_TEXTS, &opt.aliases, "NEW=NAME",
+     "answer requests for the model NEW with the model NAME; several times: several aliases"},
+    {0, "mem", CLI_BYTES, &opt.memory, "SIZE",
+     "keep the open models within SIZE bytes, such as 8G, with the caches of all their slots: the "
+     "least recently used one is closed first (default no limit)"},
     {0, "host", CLI_TEXT, &opt.host, "ADDRESS",
      "listen at ADDRESS; 0.0.0.0: at all addresses of the machine"},
     {0, "port", CLI_TEXT, &port, "N", "listen at port N; 0: at any free port (default 8080)"},
     {0, "api-key", CLI_TEXT, &opt.key, "KEY",
      "answer only clients that send KEY, as OpenAI's API key (default all clients)"},
+    {0, "api-key-file", CLI_TEXT, &opt.key_file, "FILE",
+     "answer also clients with a key of FILE: one \"name:key\" a line; SIGHUP reads FILE again"},
     {0, "cors", CLI_TEXT, &opt.origin, "ORIGIN",
      "let web pages of ORIGIN, such as https://example.org, use the server; *: all pages (default "
      "none)"},
@@ -34,10 +47,9 @@ static const struct cli_option options[] = {
      "let clients save the tokens of slots in files of FOLDER, and restore them (/slots)"},
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
      "let N answers and N requests for embeddings wait; further clients get the status 429"},
-    {0, "pooling", CLI_TEXT, &pooling, "HOW:mean|last|cls",
+    {0, "pooling", CLI_TEXT, &opt.pooling, "HOW:mean|last|cls",
      "embed a text as the mean of its tokens' vectors (mean), or as the vector of the last (last) "
-     "or, "
-     "of an encoder, the first token (cls) (default by the model file, or else mean)"},
+     "or, of an encoder, the first token (cls) (default by the model file, or else mean)"},
     {0, "cache-mem", CLI_BYTES, &opt.store.memory, "SIZE",
      "keep sessions that lose their slot in SIZE bytes of memory, such as 500M; 0: keep none "
      "(default a sixteenth of the machine's memory, at most 1G)"},
@@ -46,6 +58,12 @@ static const struct cli_option options[] = {
      "none)"},
     {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
      "keep at most SIZE bytes in the folder of --cache-dir (default 4G)"},
+    {0, "log", CLI_WORD, &log_form, "none|text|json",
+     "log each request: time, route, status, model, the key's name, tokens, milliseconds; never "
+     "its "
+     "contents"},
+    {0, "log-file", CLI_TEXT, &log_path, "FILE",
+     "append the log to FILE, which SIGHUP opens again (default standard error)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
     {0},
 };
@@ -73,52 +91,84 @@ static int read_cache(void)
     return CLI_OK;
 }
 
-/* The model's name for clients: its file's name, as UTF-8. */
-static json_t *name_of(const char *path)
+static int read_keys(struct server_options *o)
 {
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    size_t n = strlen(file);
-    bool gguf = n > 5 && strcmp(file + n - 5, ".gguf") == 0;
-    return json_bytes(file, gguf ? n - 5 : n);
+    char why[KEYS_WHY];
+    o->keys = o->key_file ? keys_read(o->key_file, why) : NULL;
+    if (o->key_file && !o->keys)
+        return cli_fail("--api-key-file %s: %s", o->key_file, why);
+    return log_path && log_form == LOG_NONE ? cli_usage("--log-file needs --log text or json")
+                                            : CLI_OK;
 }
 
-static int serve(const char *path)
+/* FILE, or NAME=FILE. A model of the hub is fetched first. */
+static int add_file(struct server *s, const char *text)
 {
-    struct tft_model *m = NULL;
-    if (template_check() != CLI_OK)
+    const char *is = strchr(text, '=');
+    bool named = is && is > text && access(text, F_OK) != 0;
+    const char *path = named ? is + 1 : text;
+    int status = pull_operand(&path);
+    return status == CLI_OK ? catalog_add(s, text, named ? (size_t)(is - text) : 0, path) : status;
+}
+
+static int add_models(struct server *s)
+{
+    int status = CLI_OK;
+    for (uint32_t i = 0; i < files.n && status == CLI_OK; i++)
+        status = add_file(s, files.p[i]);
+    size_t n_asked = s->n_models;
+    s->several = folder || n_asked > 1;
+    if (status == CLI_OK && folder)
+        status = catalog_add_folder(s, folder);
+    if (status == CLI_OK && s->several)
+        status = pool_peek(s, n_asked);
+    return status == CLI_OK ? catalog_check_aliases(s) : status;
+}
+
+/* Options that belong to one model. */
+static int check_several(void)
+{
+    const char *draft = cli_session_options.draft, *device = cli_model_options.device;
+    if (!files.n && !folder)
+        return cli_usage("MODEL is missing");
+    if (files.n < 2 && !folder)
+        return CLI_OK;
+    if (draft && strcmp(draft, "mtp") != 0)
+        return cli_usage("--draft goes with one model, not with several");
+    if (device && strcmp(device, "mpi") == 0)
+        return cli_usage("--device mpi goes with one model, not with several");
+    return CLI_OK;
+}
+
+static int serve(const char *first)
+{
+    (void)first;
+    if (template_check() != CLI_OK || check_several() != CLI_OK)
         return CLI_USAGE;
     if (read_port() != CLI_OK || read_cache() != CLI_OK)
         return CLI_USAGE;
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
-    json_t *id = name_of(path);
-    if (!id)
-        return cli_fail("out of memory");
-    int status = cli_open_model(&m, path, false);
-    if (status == CLI_OK)
-        status = cli_open_draft(m);
     struct server s = {
-        .o = opt, .m = m, .id = json_string_value(id), .started = (int64_t)time(NULL)};
-    if (status == CLI_OK && !pooling_choose(&s.o.pooling, pooling, m))
-        status = CLI_USAGE;
-    if (status == CLI_OK) {
-        struct tft_model_info info = {.size = sizeof info};
-        tft_model_describe(m, &info);
-        if (!info.encoder &&
-            s.o.pooling != TFT_POOLING_RANK) /* without a template, there is no chat */
-            s.template = template_choose(m, path, false);
-        s.tool_template = template_has_tool_use(m) ? template_choose(m, path, true) : s.template;
+        .o = opt, .started = (int64_t)time(NULL), .log = {.form = log_form, .path = log_path}};
+    int status = read_keys(&s.o);
+    if (status == CLI_OK)
+        status = log_open(&s.log);
+    if (status == CLI_OK)
+        status = add_models(&s);
+    if (status == CLI_OK)
         status = server_run(&s);
-    }
     cli_close_draft();
-    tft_model_close(m);
-    json_decref(id);
+    catalog_free(&s);
+    keys_free(s.o.keys);
+    log_close(&s.log);
     return status;
 }
 
 const struct cli_command command_serve = {
     .name = "serve",
-    .operand = "MODEL",
+    .operand = "[MODEL...]",
+    .operands = &files,
     .summary = "answer over HTTP: a chat in the browser, OpenAI's API and others",
     .groups =
         (const struct cli_option_group[]){
@@ -133,15 +183,19 @@ const struct cli_command command_serve = {
             {NULL, cli_verbose_option_list},
             {0},
         },
-    .first = (const char *const[]){"host", "port", "api-key", "slots", "ctx", "device", NULL},
+    .first = (const char *const[]){"host", "port", "api-key", "models", "slots", "ctx", NULL},
     .notes = "Prints the address, and serves until Ctrl-C or SIGTERM: the answers under way are "
              "then completed, and a second signal ends them. The same request with the same seed "
              "gets the same answer, whatever else the server does meanwhile.\n"
+             "\n"
+             "With several models, or --models, a request names its model: MODEL is a file, whose "
+             "name counts, or NAME=FILE. A model is opened when a request asks for it.\n"
              "\n"
              "There is no encryption: put a proxy such as nginx in front of a server that others "
              "can reach.\n",
     .examples = "tuffet serve model.gguf\n"
                 "tuffet serve model.gguf --port 9000 --slots 8 --ctx 4096 --api-key secret\n"
+                "tuffet serve small=a.gguf large=b.gguf --mem 8G\n"
                 "tuffet serve model.gguf --cache-mem 2G --cache-dir ~/.cache/tuffet/sessions\n"
                 "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once upon\"}'\n",
     .run = serve,

@@ -17,7 +17,7 @@ static int serve(const char *path)
 
 const struct cli_command command_serve = {
     .name = "serve",
-    .operand = "MODEL",
+    .operand = "[MODEL...]",
     .summary = "answer over HTTP (not in this build)",
     .groups =
         (const struct cli_option_group[]){

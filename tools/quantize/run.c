@@ -257,11 +257,6 @@ static enum tft_status check_kv(struct job *j)
         return TFT_OK;
     if (tft_kv_parse(&kv, j->o->kv, &err) != TFT_OK)
         return job_misuse(j, "--kv: %s", err.msg);
-    if (kv.keep && !tft_kv_is_fisher(&kv))
-        return job_misuse(j,
-                          "--kv: keep=%u goes with a filter, which only a program that embeds "
-                          "tuffet can have: leave keep out",
-                          kv.keep);
     return TFT_OK;
 }
 

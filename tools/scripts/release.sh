@@ -154,7 +154,7 @@ diff -rq "$work/first" "$work/second" >&2 || refuse "the second time, other byte
 
 # ---- signed
 
-echo "$section" >"$work/first/NOTES"
+printf '%s\n' "$section" >"$work/first/NOTES" # echo may read backslashes
 (
     cd "$work/first"
     LC_ALL=C

@@ -93,7 +93,7 @@ pack() {
     name=tuffet-$version-$1
     rm -rf "${out:?}/$name"
     mkdir "$out/$name"
-    cp LICENSE models/demo/stories2M.gguf "$out/$name"
+    cp LICENSE models/demo/stories2M.gguf tools/scripts/board.sh "$out/$name"
     "${gcc%gcc}strip" -o "$out/$name/tuffet" "$out/$1/tools/tuffet"
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH-0} python3 tools/scripts/sbom.py "$out/$1" tools/tuffet \
         "$out/$name/tuffet.spdx.json" "$out/$name/tuffet"

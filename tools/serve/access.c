@@ -25,10 +25,22 @@ static const char *bearer_of(const char *authorization)
     return authorization + 7 + strspn(authorization + 7, " ");
 }
 
-bool access_has_key(const struct server_options *o, const struct claims *c)
+static bool has_one_key(const char *key, const struct claims *c)
 {
     const char *bearer = bearer_of(c->bearer);
-    return !o->key || (bearer && is_same(bearer, o->key)) || (c->key && is_same(c->key, o->key));
+    return (bearer && is_same(bearer, key)) || (c->key && is_same(c->key, key));
+}
+
+const char *access_key_name(const struct server_options *o, const struct claims *c)
+{
+    const char *bearer = bearer_of(c->bearer);
+    const char *name = o->keys && bearer ? keys_find(o->keys, bearer) : NULL;
+    return o->keys && !name && c->key ? keys_find(o->keys, c->key) : name;
+}
+
+bool access_has_key(const struct server_options *o, const struct claims *c)
+{
+    return (!o->key && !o->keys) || (o->key && has_one_key(o->key, c)) || access_key_name(o, c);
 }
 
 /* ---- pages of other sites */

@@ -10,8 +10,12 @@ struct claims {
     const char *host, *origin;
 };
 
-/* Whether the request has the key of --api-key, or the server needs none. */
+/* Whether the request has the key of --api-key or one of --api-key-file, or the server needs
+   none. */
 bool access_has_key(const struct server_options *o, const struct claims *c);
+
+/* The name of the request's key in --api-key-file; NULL: it has none of that file. */
+const char *access_key_name(const struct server_options *o, const struct claims *c);
 
 /*
  * Whether a page of another site sends the request, as a browser tells by Origin, or a page that

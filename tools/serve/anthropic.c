@@ -200,6 +200,8 @@ static void read_choice(struct fields *f)
     const char *type = turns_type(choice);
     if (!choice)
         return;
+    if (!json_is_string(json_object_get(choice, "type"))) /* "none" is a choice */
+        type = "";
     if (json_is_true(json_object_get(choice, "disable_parallel_tool_use")))
         json_object_set_new(f->body, "parallel_tool_calls", json_false());
     if (strcmp(type, "tool") == 0)
@@ -258,6 +260,8 @@ static void read_management(struct fields *f)
     size_t i;
     if (management && !json_is_object(management))
         fields_fail(f, "context_management must be an object");
+    if (edits && !json_is_array(edits))
+        fields_fail(f, "context_management.edits must be a list");
     json_array_foreach((json_t *)(uintptr_t)edits, i, edit)
     {
         const char *keep = json_string_value(json_object_get(edit, "keep"));
@@ -282,8 +286,8 @@ static bool begin(struct request *r, struct exchange *x)
     read_thinking(&r->f);
     read_output(&r->f);
     read_management(&r->f);
-    params_read(&r->p, &r->f, x->server->m);
-    request_tools(r, x->server);
+    params_read(&r->p, &r->f, x->served->m);
+    request_tools(r, x->served);
     if (!r->f.failed)
         prompt_chat(&r->prompt, x, &r->f, r->tools);
     return true;

@@ -33,7 +33,7 @@ static json_t *text_of(const struct piece *p) { return json_bytes(p->text.p, p->
 static json_t *input_of(const struct piece *p)
 {
     json_error_t e;
-    json_t *input = json_text(p->text.n ? p->text.p : "", p->text.n, 0, &e);
+    json_t *input = json_text(p->text.n ? p->text.p : "", p->text.n, JSON_ALLOW_NUL, &e);
     return input ? input : json_object();
 }
 
@@ -75,7 +75,7 @@ static json_t *message_of(const struct talk *t, json_t *content, const char *rea
 {
     const struct message *m = t->own;
     return json_pack("{s:s,s:s,s:s,s:s,s:o,s:s?,s:s?,s:o}", "id", m->id, "type", "message", "role",
-                     "assistant", "model", t->server->id, "content", content, "stop_reason", reason,
+                     "assistant", "model", t->served->id, "content", content, "stop_reason", reason,
                      "stop_sequence", reason ? t->job->answer.stopped : NULL, "usage",
                      usage(t, reason ? t->job->n_tokens : 0));
 }

@@ -44,7 +44,7 @@ static json_t *last(const struct talk *t, const char *p, size_t n)
     const char *stopped = j->answer.stopped;
     json_t *all = part_of(p, n, true);
     json_t *more = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:b, s:O, s:o}", "model",
-                             t->server->id, "tokens_predicted", (json_int_t)j->n_tokens,
+                             t->served->id, "tokens_predicted", (json_int_t)j->n_tokens,
                              "tokens_evaluated", (json_int_t)t->n_prompt, "tokens_cached",
                              (json_int_t)(j->n_cached + t->n_held), "stop_type",
                              strcmp(j->finish, "length") == 0 ? "limit"
@@ -75,7 +75,7 @@ static const struct talk_kind completion = {.part = part, .end = end};
 static void begin(struct exchange *x, struct request *r)
 {
     const char *stream = field_flag(&r->f, "stream", false) ? "text/event-stream" : NULL;
-    params_read(&r->p, &r->f, x->server->m);
+    params_read(&r->p, &r->f, x->served->m);
     r->p.logprobs = field_flag(&r->f, "return_tokens", false) ? 0 : -1;
     talk_begin(x, r, true, stream, &completion, NULL);
 }
@@ -87,10 +87,10 @@ void native_completion(struct exchange *x)
         return;
     const json_t *prompt = field(&r.f, "prompt");
     if (json_is_string(prompt))
-        prompt_text(&r.prompt, x->server, &r.f, json_string_value(prompt),
+        prompt_text(&r.prompt, x->served, &r.f, json_string_value(prompt),
                     json_string_length(prompt), true);
     else if (json_array_size(prompt))
-        prompt_tokens(&r.prompt, x->server, &r.f, prompt);
+        prompt_tokens(&r.prompt, x->served, &r.f, prompt);
     else
         fields_fail(&r.f, "prompt must be a string, or a list of tokens");
     begin(x, &r);
@@ -100,6 +100,8 @@ void native_completion(struct exchange *x)
 static void add_member(struct cli_text *t, struct fields *f, const char *name)
 {
     const char *text = field_text(f, name, "");
+    if (f->failed) /* then the text is not the member's */
+        return;
     if (!cli_text_append(t, text, json_string_length(field(f, name))))
         fields_fail(f, "out of memory");
 }
@@ -115,7 +117,7 @@ void native_infill(struct exchange *x)
     add_member(&before, &r.f, "prompt");
     add_member(&after, &r.f, "input_suffix");
     if (!r.f.failed)
-        prompt_gap(&r.prompt, x->server, &r.f, &before, &after);
+        prompt_gap(&r.prompt, x->served, &r.f, &before, &after);
     free(before.p);
     free(after.p);
     begin(x, &r);

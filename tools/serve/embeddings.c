@@ -19,7 +19,7 @@ struct style {
 
 struct call {
     struct exchange *x;
-    struct server *server;
+    struct served *served;
     struct job *job;
     const struct style *style;
     struct cli_text prompt; /* before each text; the model's */
@@ -82,12 +82,13 @@ static void say_vector(struct call *c, const struct item *item)
 static void gone(void *user)
 {
     struct call *c = user;
-    engine_cancel(c->server->engine, c->job);
+    engine_cancel(c->served->engine, c->job);
 }
 
 static void end(struct call *c)
 {
     const struct job *j = c->job;
+    c->x->n_prompt = c->n_tokens;
     if (j->finish && strcmp(j->finish, "cancelled") != 0)
         c->finish(c);
     if (!j->finish)
@@ -128,11 +129,11 @@ static void read_string(struct call *c, struct fields *f, struct prompt *p, cons
     size_t n = json_string_length(from);
     struct cli_text all = {0};
     if (!c->prompt.n) {
-        prompt_text(p, c->server, f, text, n, special);
+        prompt_text(p, c->served, f, text, n, special);
         return;
     }
     if (cli_text_append(&all, c->prompt.p, c->prompt.n) && cli_text_append(&all, text, n))
-        prompt_text(p, c->server, f, all.p, all.n, special);
+        prompt_text(p, c->served, f, all.p, all.n, special);
     else
         fields_fail(f, "out of memory");
     free(all.p);
@@ -142,7 +143,7 @@ static void read_string(struct call *c, struct fields *f, struct prompt *p, cons
 static void read_text(struct call *c, struct fields *f, const json_t *from, size_t at, bool special,
                       bool cut)
 {
-    const struct server *s = c->server;
+    const struct served *s = c->served;
     struct text *t = &c->job->texts->text[at];
     struct prompt p = {0};
     size_t room = engine_capacity(s->engine), ends = 0;
@@ -203,14 +204,14 @@ static void read_texts(struct call *c, struct fields *f, const json_t *in, bool 
     }
 }
 
-static void fail_pooling(struct fields *f, const struct server *s,
+static void fail_pooling(struct fields *f, const struct served *s,
                          const struct tft_model_info *info)
 {
     if (info->n_device)
         fields_fail(f, "embeddings are not computed on a device: --device cpu");
-    else if (s->o.pooling == TFT_POOLING_RANK)
+    else if (s->pooling == TFT_POOLING_RANK)
         fields_fail(f, "the model makes scores of pairs (/v1/rerank), and no vectors");
-    else if (s->o.pooling == TFT_POOLING_OTHER)
+    else if (s->pooling == TFT_POOLING_OTHER)
         fields_fail(f, "the model's file asks for a pooling other than the mean and the last "
                        "token; tuffet serve --pooling mean or last overrules it");
     f->unsupported = f->failed;
@@ -237,7 +238,7 @@ static void read_prompt(struct call *c, struct fields *f)
         if (strcmp(type, types[i][0]) == 0)
             type = types[i][1];
     const char *of = name ? name : type ? type : "";
-    const char *p = *of ? tft_model_prompt(c->server->m, of, &c->prompt.n) : NULL;
+    const char *p = *of ? tft_model_prompt(c->served->m, of, &c->prompt.n) : NULL;
     c->prompt.p = (char *)(uintptr_t)p;
     if (name && type)
         fields_fail(f, "prompt_name and input_type both name a prompt: send one of them");
@@ -252,7 +253,7 @@ static void say_cut(const struct call *c)
     if (!c->n_cut)
         return;
     snprintf(text, sizeof text, "%zu of %zu texts were cut to %zu tokens", c->n_cut,
-             c->job->texts->n, engine_capacity(c->server->engine));
+             c->job->texts->n, engine_capacity(c->served->engine));
     reply_header(c->x, "X-Tuffet-Warning", text);
 }
 
@@ -264,21 +265,21 @@ static void start(struct call *c, struct fields *f, const json_t *in, bool speci
     struct exchange *x = c->x;
     struct tft_model_info info = {.size = sizeof info};
     const struct text *large = NULL;
-    tft_model_describe(x->server->m, &info);
-    int64_t width = (int64_t)engine_width(x->server->engine);
+    tft_model_describe(x->served->m, &info);
+    int64_t width = (int64_t)engine_width(x->served->engine);
     c->n_dims = (size_t)field_integer(f, "dimensions", 1, width, width);
     if (!f->failed)
-        fail_pooling(f, x->server, &info);
+        fail_pooling(f, x->served, &info);
     if (!f->failed)
         read_prompt(c, f);
     if (!f->failed)
         read_texts(c, f, in, special, cut);
     if (!f->failed)
-        large = too_long(c->job->texts, engine_capacity(x->server->engine));
+        large = too_long(c->job->texts, engine_capacity(x->served->engine));
     if (f->failed) {
         request_fail(x, f);
     } else if (large) {
-        request_too_long(x, large->n, engine_capacity(x->server->engine));
+        request_too_long(x, large->n, engine_capacity(x->served->engine));
     } else {
         c->job->client = x->client;
         c->job->take = take;
@@ -286,7 +287,7 @@ static void start(struct call *c, struct fields *f, const json_t *in, bool speci
         x->gone = gone;
         x->user = c;
         say_cut(c);
-        if (engine_put_texts(x->server->engine, c->job))
+        if (engine_put_texts(x->served->engine, c->job))
             c = NULL;
         else
             request_too_many(x);
@@ -305,9 +306,9 @@ static struct call *begin(struct exchange *x, const struct style *style,
         return NULL;
     parameters_check(f, f->body, API_EMBED);
     struct call *c = calloc(1, sizeof *c);
-    struct job *j = job_new(x->server->m);
+    struct job *j = job_new(x->served->m);
     if (c && j) {
-        *c = (struct call){.x = x, .server = x->server, .job = j, .style = style, .finish = finish};
+        *c = (struct call){.x = x, .served = x->served, .job = j, .style = style, .finish = finish};
         return c;
     }
     reply_error(x, 500, "server_error", "out of memory");
@@ -342,7 +343,7 @@ static void openai_end(struct call *c)
 {
     json_int_t n = (json_int_t)c->n_tokens;
     say(c, "],");
-    say_members(c, json_pack("{s:s, s:{s:I, s:I}}", "model", c->server->id, "usage",
+    say_members(c, json_pack("{s:s, s:{s:I, s:I}}", "model", c->served->id, "usage",
                              "prompt_tokens", n, "total_tokens", n));
 }
 
@@ -390,7 +391,7 @@ void native_embedding(struct exchange *x)
 static void embed_end(struct call *c)
 {
     say(c, "],");
-    say_members(c, json_pack("{s:s, s:I, s:I, s:I}", "model", c->server->id, "total_duration",
+    say_members(c, json_pack("{s:s, s:I, s:I, s:I}", "model", c->served->id, "total_duration",
                              (json_int_t)(c->job->prompt_seconds * 1e9), "load_duration",
                              (json_int_t)0, "prompt_eval_count", (json_int_t)c->n_tokens));
 }
@@ -421,7 +422,7 @@ void ollama_embed(struct exchange *x)
     bool cut = field_flag(&f, "truncate", true);
     refuse_format(&f);
     refuse_norm(&f);
-    if (only_loads(c, &f, json_pack("{s:s, s:[]}", "model", x->server->id, "embeddings")))
+    if (only_loads(c, &f, json_pack("{s:s, s:[]}", "model", x->served->id, "embeddings")))
         return;
     start(c, &f, field(&f, "input"), false, cut);
 }

@@ -49,11 +49,13 @@ void engine_take(struct engine *e)
     pthread_mutex_unlock(&e->lock);
     for (struct item *next; item; item = next) {
         next = item->next;
+        e->n_open -= item->kind == ITEM_END;
         item->job->take(item->job->user, item);
         free(item);
     }
     for (struct chore *next; c; c = next) {
         next = c->next;
+        e->n_open--;
         c->done(c);
     }
 }
@@ -111,6 +113,8 @@ static bool open_slot(struct engine *e, struct slot *s)
         return true;
     bool opened = cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
     s->draft = o.draft;
+    if (opened)
+        e->session_bytes = tft_session_bytes(e->o.m, &o, NULL);
     return opened;
 }
 
@@ -277,6 +281,7 @@ void engine_do(struct engine *e, struct chore *c)
     while (*at)
         at = &(*at)->next;
     *at = c;
+    e->n_open++;
     pthread_cond_signal(&e->work);
     pthread_mutex_unlock(&e->lock);
 }
@@ -304,7 +309,9 @@ static void *run(void *arg)
         begin_jobs(e);
         if (embedder_begin(e) || e->counts.running) {
             pthread_mutex_unlock(&e->lock);
+            baton_take(e->o.baton);
             engine_pass(e);
+            baton_give(e->o.baton);
             pthread_mutex_lock(&e->lock);
         } else if (e->closing) {
             break;
@@ -393,6 +400,7 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
         *last = &jobs[i]->next;
         e->counts.waiting++;
     }
+    e->n_open += fits ? n : 0;
     pthread_cond_signal(&e->work);
     pthread_cond_signal(&e->shape);
     pthread_mutex_unlock(&e->lock);
@@ -408,6 +416,7 @@ bool engine_put_texts(struct engine *e, struct job *j)
         last = &(*last)->next;
     if (fits) {
         *last = j;
+        e->n_open++;
         e->embedder.n_jobs++;
         pthread_cond_signal(&e->work);
     }
@@ -428,6 +437,13 @@ void engine_cancel(struct engine *e, struct job *j)
 size_t engine_capacity(const struct engine *e) { return e->capacity; }
 
 size_t engine_width(const struct engine *e) { return e->embedder.n_embd; }
+
+uint64_t engine_bytes(const struct engine *e)
+{
+    return ((uint64_t)e->o.n_slots + 1) * e->session_bytes;
+}
+
+bool engine_is_idle(const struct engine *e) { return !e->n_open; }
 
 struct engine_counts engine_counts(struct engine *e)
 {

@@ -27,6 +27,12 @@ size_t engine_capacity(const struct engine *e); /* tokens of a prompt and its an
 
 size_t engine_width(const struct engine *e); /* numbers of a vector */
 
+/* Bytes of the sessions that the engine may open: of all slots, and one for embeddings. */
+uint64_t engine_bytes(const struct engine *e);
+
+/* Whether all jobs and chores have ended, by engine_take; of the clients' thread. */
+bool engine_is_idle(const struct engine *e);
+
 /* Gives jobs[n] to the engine; false: too many would wait, and none is taken. */
 bool engine_put(struct engine *e, struct job **jobs, size_t n);
 

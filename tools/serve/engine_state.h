@@ -25,7 +25,8 @@ struct engine {
     struct tft_step *feeds; /* [o.n_slots + 1] the same for the batch */
     struct tft_batch *batch;
     struct store *store; /* NULL: sessions that lose their slot are dropped */
-    size_t capacity;
+    size_t capacity, session_bytes; /* of a slot */
+    size_t n_open; /* jobs and chores that have not ended; of the clients' thread */
     pthread_t thread, shaper;
     bool started, shapes;
     struct tft_lexicon *lexicon; /* the shaper's, opened by the first grammar */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "baton.h"
 #include "pooling.h"
 #include "store.h"
 
@@ -13,6 +14,7 @@ struct engine_options {
     uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
     enum tft_pooling pooling;
     struct store_options store;
+    struct baton *baton;      /* of the engines of all models; NULL: there is one */
     void (*wake)(void *user); /* called by the engine's thread: items are ready */
     void *user;
 };

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fields.h"
 #include "gate.h"
@@ -24,6 +25,7 @@ static void exchange_free(struct exchange *x)
     if (x->watch)
         event_free(x->watch);
     lost_forget(&x->lost);
+    json_decref(x->body);
     free(x);
     loop_end_if_done(l);
 }
@@ -84,6 +86,7 @@ struct exchange *exchange_new(struct server *s, struct evhttp_request *r)
         return NULL;
     x->server = s;
     x->request = r;
+    x->start = cli_ns();
     x->at = &s->loop->open;
     x->next = s->loop->open;
     if (x->next)
@@ -109,6 +112,10 @@ const char *exchange_header(const struct exchange *x, const char *name)
 json_t *exchange_json(struct exchange *x)
 {
     struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
+    json_t *body = x->body;
+    x->body = NULL;
+    if (body)
+        return body;
     size_t n = evbuffer_get_length(in);
     const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
     if (!p) {
@@ -116,7 +123,7 @@ json_t *exchange_json(struct exchange *x)
         return NULL;
     }
     char why[FIELDS_WHY];
-    json_t *body = json_body(p, n, why);
+    body = json_body(p, n, why);
     evbuffer_drain(in, n);
     if (!body)
         reply_error(x, fields_lack_memory(why) ? 500 : 400,
@@ -155,6 +162,21 @@ void reply_header(struct exchange *x, const char *name, const char *value)
     evhttp_add_header(evhttp_request_get_output_headers(x->request), name, value);
 }
 
+/* Writes the exchange to the log. */
+static void note(const struct exchange *x)
+{
+    struct log_entry e = {.time = (int64_t)time(NULL),
+                          .method = x->method,
+                          .path = x->path,
+                          .model = x->served ? x->served->id : NULL,
+                          .key = *x->key_name ? x->key_name : NULL,
+                          .status = x->status,
+                          .n_prompt = x->n_prompt,
+                          .n_answer = x->n_answer,
+                          .ms = (double)(cli_ns() - x->start) / 1e6};
+    log_write(&x->server->log, &e);
+}
+
 /* From here on evhttp owns the request, and frees it if the connection is gone. */
 static void ends(struct exchange *x)
 {
@@ -163,6 +185,7 @@ static void ends(struct exchange *x)
     x->watch = NULL;
     x->gone = NULL;
     x->ended = true;
+    note(x);
     exchange_drop(x);
     if (x->server->loop->ending && !x->streaming)
         reply_header(x, "Connection", "close");
@@ -213,6 +236,7 @@ void reply_text(struct exchange *x, int code, const char *type, const char *p, s
         n = strlen(p);
     }
     x->lost = false;
+    x->status = code;
     ends(x);
     bool head = evhttp_request_get_command(r) == EVHTTP_REQ_HEAD;
     char size[24];
@@ -248,6 +272,7 @@ void reply_begin(struct exchange *x, const char *type)
     if (x->server->loop->ending)
         reply_header(x, "Connection", "close");
     x->streaming = true;
+    x->status = 200;
     evhttp_send_reply_start(x->request, 200, "OK");
 }
 

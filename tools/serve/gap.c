@@ -26,7 +26,7 @@ static void add_part(struct ids *ids, enum tft_fim part)
 }
 
 /* The text after the gap is no beginning: it gets no space before its first word. */
-void prompt_gap(struct prompt *p, const struct server *s, struct fields *f,
+void prompt_gap(struct prompt *p, const struct served *s, struct fields *f,
                 const struct cli_text *before, const struct cli_text *after)
 {
     static const struct cli_text none = {0};

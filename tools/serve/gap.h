@@ -5,7 +5,7 @@
 #include "prompt.h"
 
 /* The prompt of the texts before and after the gap; an error if the model has no tokens for it. */
-void prompt_gap(struct prompt *p, const struct server *s, struct fields *f,
+void prompt_gap(struct prompt *p, const struct served *s, struct fields *f,
                 const struct cli_text *before, const struct cli_text *after);
 
 #endif

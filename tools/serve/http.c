@@ -21,6 +21,7 @@
 #include "listener.h"
 #include "loop.h"
 #include "lost.h"
+#include "pool.h"
 #include "refusal.h"
 #include "router.h"
 
@@ -57,6 +58,23 @@ static void on_signal(evutil_socket_t sig, short what, void *user)
         }
     l->ending = true;
     loop_end_if_done(l);
+}
+
+/* SIGHUP: reads the keys again, and opens the log again. After an error the old ones stay. */
+static void on_hang_up(evutil_socket_t sig, short what, void *user)
+{
+    struct server *s = user;
+    char why[KEYS_WHY];
+    (void)sig;
+    (void)what;
+    struct keys *keys = s->o.key_file ? keys_read(s->o.key_file, why) : NULL;
+    if (s->o.key_file && !keys)
+        cli_fail("--api-key-file %s: %s: the keys stay as they were", s->o.key_file, why);
+    if (keys) {
+        keys_free(s->o.keys);
+        s->o.keys = keys;
+    }
+    log_open(&s->log);
 }
 
 /* ---- requests */
@@ -100,11 +118,30 @@ static struct claims claims_of(const struct exchange *x)
                            .origin = exchange_header(x, "Origin")};
 }
 
+/* Sets the timer for the end of a model's keep_alive. */
+static void await(struct server *s)
+{
+    uint64_t ns = s->pool ? pool_due(s->pool) : UINT64_MAX;
+    uint64_t us = ns / 1000 + 1;
+    struct timeval t = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+    if (ns != UINT64_MAX)
+        event_add(s->loop->due, &t);
+}
+
+/* After items of engines, or after a time: requests that wait for a model may go on. */
+static void go_on(struct server *s)
+{
+    if (s->pool)
+        pool_step(s->pool);
+    await(s);
+}
+
 static void on_request(struct evhttp_request *r, void *user)
 {
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *method = method_of(r);
-    struct exchange *x = exchange_new(user, r);
+    struct server *s = user;
+    struct exchange *x = exchange_new(s, r);
     gate_next(evhttp_request_get_connection(r));
     if (!x) {
         evhttp_send_error(r, 500, NULL);
@@ -113,11 +150,14 @@ static void on_request(struct evhttp_request *r, void *user)
     path = path && *path ? path : "/";
     lost_watch(&x->lost);
     x->path = path;
+    x->method = method;
     x->query = uri ? evhttp_uri_get_query(uri) : NULL;
     x->dialect = route_dialect(path);
     allow_origin(x);
-    const struct server_options *o = &x->server->o;
+    const struct server_options *o = &s->o;
     const struct claims c = claims_of(x);
+    const char *name = access_key_name(o, &c);
+    snprintf(x->key_name, sizeof x->key_name, "%s", name ? name : "");
     if (strcmp(method, "POST") != 0)
         exchange_drop(x);
     if (access_is_foreign(o, &c))
@@ -131,6 +171,7 @@ static void on_request(struct evhttp_request *r, void *user)
     else
         route(x, method, path);
     lost_watch(NULL);
+    await(s);
 }
 
 /* ---- the loop */
@@ -142,8 +183,19 @@ static void on_wake(evutil_socket_t fd, short what, void *user)
     (void)what;
     while (read(fd, bytes, sizeof bytes) > 0)
         ;
-    engine_take(s->engine);
+    for (size_t i = 0; i < s->n_models; i++)
+        if (s->models[i].engine)
+            engine_take(s->models[i].engine);
     lost_watch(NULL);
+    go_on(s);
+}
+
+/* A model's keep_alive has ended. */
+static void on_due(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    go_on(user);
 }
 
 /* Called by the engine's thread. If the pipe is full, the loop wakes up anyway. */
@@ -163,14 +215,18 @@ static int add_events(struct server *s)
     for (int i = 0; i < 2; i++)
         fcntl(l->pipe[i], F_SETFL, O_NONBLOCK);
     l->woken = event_new(l->base, l->pipe[0], EV_READ | EV_PERSIST, on_wake, s);
-    if (!l->woken || event_add(l->woken, NULL) != 0)
+    l->due = evtimer_new(l->base, on_due, s);
+    if (!l->due || !l->woken || event_add(l->woken, NULL) != 0)
         return cli_fail("out of memory");
     for (int i = 0; i < 2; i++) {
         l->signals[i] = evsignal_new(l->base, signals[i], on_signal, s);
         if (!l->signals[i] || event_add(l->signals[i], NULL) != 0)
             return cli_fail("out of memory");
     }
-    return CLI_OK;
+    if (!s->o.key_file && !s->log.path)
+        return CLI_OK; /* the terminal's end ends the server */
+    l->hang_up = evsignal_new(l->base, SIGHUP, on_hang_up, s);
+    return l->hang_up && event_add(l->hang_up, NULL) == 0 ? CLI_OK : cli_fail("out of memory");
 }
 
 /* Each connection takes a descriptor: allow as many as the system does. */
@@ -280,9 +336,39 @@ static void close_loop(struct loop *l)
     }
     if (l->woken)
         event_free(l->woken);
+    if (l->due)
+        event_free(l->due);
+    if (l->hang_up)
+        event_free(l->hang_up);
     if (l->base)
         event_base_free(l->base);
     libevent_global_shutdown();
+}
+
+/* Several models are opened when requests ask for them. One is open from the beginning. */
+static int open_models(struct server *s, struct baton *baton)
+{
+    struct served_options o = {.n_slots = s->o.n_slots,
+                               .n_queue = s->o.n_queue,
+                               .pooling = s->o.pooling,
+                               .store = s->o.store,
+                               .several = s->several,
+                               .baton = s->several ? baton : NULL,
+                               .wake = wake,
+                               .user = s};
+    if (s->several) {
+        o.store.memory /= s->n_models;
+        o.store.disk /= s->n_models;
+        return pool_open(&s->pool, s, &o);
+    }
+    struct served *one = s->models;
+    int status = served_open(one, &o);
+    one->state = SERVED_OPEN;
+    if (status == CLI_OK && one->bytes > s->o.memory)
+        return cli_fail("%s takes %llu MB with the caches of %u slots, and --mem allows %llu MB",
+                        one->path, (unsigned long long)(one->bytes >> 20), o.n_slots,
+                        (unsigned long long)(s->o.memory >> 20));
+    return status;
 }
 
 int server_run(struct server *s)
@@ -292,20 +378,19 @@ int server_run(struct server *s)
     s->loop = &l;
     signal(SIGPIPE, SIG_IGN);
     raise_limit();
-    int status = open_loop(s);
+    struct baton baton;
+    baton_begin(&baton);
+    int status = open_models(s, &baton);
     if (status == CLI_OK)
-        status = engine_open(&s->engine, &(struct engine_options){.m = s->m,
-                                                                  .n_slots = s->o.n_slots,
-                                                                  .n_queue = s->o.n_queue,
-                                                                  .pooling = s->o.pooling,
-                                                                  .store = s->o.store,
-                                                                  .wake = wake,
-                                                                  .user = s});
+        status = open_loop(s);
     if (status == CLI_OK)
         status = listen_at(s);
     if (status == CLI_OK && event_base_dispatch(l.base) < 0)
         status = cli_fail("the event loop has failed");
-    engine_close(s->engine);
+    pool_close(s->pool);
+    for (size_t i = 0; i < s->n_models; i++)
+        served_close(&s->models[i]);
+    baton_end(&baton);
     kept_free(&s->kept);
     close_loop(&l);
     return status;

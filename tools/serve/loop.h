@@ -13,6 +13,8 @@ struct loop {
     struct evhttp *http;
     struct evhttp_bound_socket *bound;
     struct event *woken, *signals[2];
+    struct event *hang_up; /* SIGHUP; NULL: it ends the program */
+    struct event *due;   /* a model's keep_alive ends */
     struct event *again; /* listener.c's: tries to accept again */
     uint64_t said;       /* listener.c's: time of its last message, s; 0: never */
     int pipe[2]; /* the engine writes a byte when items are ready */

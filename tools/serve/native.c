@@ -1,11 +1,10 @@
 /*
- * llama.cpp's own API: tokens, the template, the model and the counters; completion.c has
- * /completion.
+ * llama.cpp's own API: tokens, the template and the model; completion.c has /completion, metrics.c
+ * the counters.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "native.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +50,7 @@ void native_tokenize(struct exchange *x)
     if (!f.body)
         return;
     parameters_check(&f, f.body, API_TOKENS);
-    const struct tft_model *m = x->server->m;
+    const struct tft_model *m = x->served->m;
     const char *text = field_text(&f, "content", "");
     bool bos = field_flag(&f, "add_special", false);
     bool pieces = field_flag(&f, "with_pieces", false);
@@ -95,9 +94,9 @@ void native_detokenize(struct exchange *x)
         bool good = !id || (json_whole(id, &whole) && whole >= 0 && whole <= INT32_MAX);
         int32_t token = (int32_t)whole; /* after the last: -1 */
         size_t len;
-        if (!good || (id && !tft_token_text(x->server->m, token, true, &len)))
+        if (!good || (id && !tft_token_text(x->served->m, token, true, &len)))
             fields_fail(&f, "tokens[%zu] is not a token of the model", i);
-        else if (!cli_text_append(&all, part, tft_text_push(&state, x->server->m, token, part)))
+        else if (!cli_text_append(&all, part, tft_text_push(&state, x->served->m, token, part)))
             fields_fail(&f, "out of memory");
     }
     if (f.failed)
@@ -117,8 +116,8 @@ void native_apply_template(struct exchange *x)
     struct tft_chat_text text = {0};
     if (!request_begin(&r, x, API_CHAT))
         return;
-    params_read(&r.p, &r.f, x->server->m);
-    request_tools(&r, x->server);
+    params_read(&r.p, &r.f, x->served->m);
+    request_tools(&r, x->served);
     if (!r.f.failed)
         prompt_render(&text, &r.prompt, x, &r.f, r.tools);
     if (r.f.failed)
@@ -141,7 +140,7 @@ static json_t *token_name(const struct tft_model *m, int32_t id)
 
 void native_props(struct exchange *x)
 {
-    const struct server *s = x->server;
+    const struct served *s = x->served;
     const struct cli_sampling_options *z = &cli_sampling_options;
     const char *jinja = tft_model_chat_template(s->m), *tools = tft_model_tool_template(s->m);
     json_t *params =
@@ -165,91 +164,10 @@ void native_props(struct exchange *x)
         json_pack("{s:I, s:o}", "n_ctx", (json_int_t)engine_capacity(s->engine), "params", params);
     json_t *all = json_pack(
         "{s:o, s:i, s:s, s:s, s:o, s:o, s:o}", "default_generation_settings", each, "total_slots",
-        (int)s->o.n_slots, "model_alias", s->id, "build_info", tft_version(), "chat_template",
-        json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
+        (int)x->server->o.n_slots, "model_alias", s->id, "build_info", tft_version(),
+        "chat_template", json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
         token_name(s->m, tft_token_bos(s->m)), "eos_token", token_name(s->m, tft_token_eos(s->m)));
     if (tools != jinja)
         json_object_set_new(all, "chat_template_tool_use", json_bytes(tools, strlen(tools)));
     reply_json(x, 200, all);
-}
-
-/* ---- the counters */
-
-static void metric(FILE *f, const char *name, const char *type, const char *help, double value)
-{
-    fprintf(f, "# HELP tuffet:%s %s\n# TYPE tuffet:%s %s\ntuffet:%s %.17g\n", name, help, name,
-            type, name, value);
-}
-
-static double per(double n, double d) { return d > 0 ? n / d : 0; }
-
-static void write_cache(FILE *f, const struct engine_counts *c, const struct store_counts *st)
-{
-    metric(f, "cache_hits_slot_total", "counter", "Prompts that began with tokens of a slot.",
-           (double)c->hits[STORE_NOTHING]);
-    metric(f, "cache_hits_memory_total", "counter", "Prompts that began with a session in memory.",
-           (double)c->hits[STORE_MEMORY]);
-    metric(f, "cache_hits_disk_total", "counter", "Prompts that began with a session on disk.",
-           (double)c->hits[STORE_DISK]);
-    metric(f, "cache_saved_total", "counter", "Sessions that were saved in memory.",
-           (double)st->n_saved);
-    metric(f, "cache_sessions", "gauge", "Sessions in memory, beside those of slots.",
-           (double)st->n_sessions);
-    metric(f, "cache_memory_bytes", "gauge", "Bytes of --cache-mem that are in use.",
-           (double)st->memory);
-    metric(f, "cache_files", "gauge", "Files of --cache-dir that sessions can be loaded from.",
-           (double)st->n_files);
-    metric(f, "cache_disk_bytes", "gauge", "Bytes of --cache-disk that are in use.",
-           (double)st->disk);
-}
-
-static void write_metrics(FILE *f, const struct engine_counts *c)
-{
-    metric(f, "prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
-           (double)c->prompt_tokens);
-    metric(f, "prompt_tokens_cached_total", "counter", "Tokens of prompts that were not computed.",
-           (double)c->cached_tokens);
-    metric(f, "prompt_seconds_total", "counter", "Time from the start of prompts to their end.",
-           c->prompt_seconds);
-    metric(f, "tokens_predicted_total", "counter", "Tokens of answers.", (double)c->tokens);
-    metric(f, "tokens_predicted_seconds_total", "counter", "Time spent on answers.", c->seconds);
-    metric(f, "n_decode_total", "counter", "Passes of the model.", (double)c->passes);
-    metric(f, "n_busy_slots_per_decode", "gauge", "Slots that a pass fed, on average.",
-           per((double)c->steps, (double)c->passes));
-    metric(f, "n_tokens_max", "gauge", "Most tokens that a slot had.", (double)c->most_tokens);
-    metric(f, "prompt_tokens_seconds", "gauge", "Tokens of prompts per second, on average.",
-           per((double)c->prompt_tokens, c->prompt_seconds));
-    metric(f, "predicted_tokens_seconds", "gauge", "Tokens of answers per second, on average.",
-           per((double)c->tokens, c->seconds));
-    metric(f, "inputs_total", "counter",
-           "Numbers that were rounded to 8 bits in static ranges.",
-           (double)c->ends.numbers);
-    metric(f, "inputs_at_ends_total", "counter", "Numbers at the ends of static ranges.",
-           (double)c->ends.at_ends);
-    if (!isnan(c->calibrated_ends))
-        metric(f, "inputs_at_ends_calibration", "gauge",
-               "Share of numbers at the ends of static ranges at calibration.", c->calibrated_ends);
-    metric(f, "requests_processing", "gauge", "Requests in progress.", (double)c->running);
-    metric(f, "requests_deferred", "gauge", "Waiting requests.", (double)c->waiting);
-}
-
-void native_metrics(struct exchange *x)
-{
-    struct engine_counts c = engine_counts(x->server->engine);
-    struct store_counts st = engine_stored(x->server->engine);
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    bool good = f;
-    if (f) {
-        write_metrics(f, &c);
-        write_cache(f, &c, &st);
-        good = !ferror(f);
-        good = fclose(f) == 0 && good;
-    }
-    if (good)
-        reply_text(x, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);
-    else
-        reply_error(x, 500, "server_error", "out of memory");
-    free(text);
 }

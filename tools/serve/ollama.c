@@ -12,7 +12,7 @@
 #include "turns.h"
 #include "talk.h"
 
-static json_t *frame(const struct server *s, const char *member, json_t *value, bool done)
+static json_t *frame(const struct served *s, const char *member, json_t *value, bool done)
 {
     return json_pack("{s:s, s:o, s:o, s:b}", "model", s->id, "created_at", ollama_date(time(NULL)),
                      member, value, "done", done);
@@ -53,7 +53,8 @@ static json_t *calls_of(const struct talk *t)
     {
         const char *text = json_string_value(json_object_get(call, "arguments"));
         json_error_t e;
-        json_t *arguments = json_text(text ? text : "", text ? strlen(text) : 0, 0, &e);
+        json_t *arguments =
+            json_text(text ? text : "", text ? strlen(text) : 0, JSON_ALLOW_NUL, &e);
         json_array_append_new(all, json_pack("{s:{s:O, s:o}}", "function", "name",
                                              json_object_get(call, "name"), "arguments",
                                              arguments ? arguments : json_object()));
@@ -76,11 +77,11 @@ static json_t *with_calls(const struct talk *t, json_t *message)
 static void chat_part(struct talk *t, const struct item *item)
 {
     if (item->kind == ITEM_TEXT) {
-        reply_line(t->x, frame(t->server, "message", message(item->p, item->n), false));
+        reply_line(t->x, frame(t->served, "message", message(item->p, item->n), false));
     } else if (item->kind == ITEM_THOUGHT) {
         json_t *x = message("", 0);
         json_object_set_new(x, "thinking", json_bytes(item->p, item->n));
-        reply_line(t->x, frame(t->server, "message", x, false));
+        reply_line(t->x, frame(t->served, "message", x, false));
     }
 }
 
@@ -88,15 +89,15 @@ static void chat_end(struct talk *t)
 {
     if (t->stream) {
         if (json_array_size(t->calls))
-            reply_line(t->x, frame(t->server, "message", with_calls(t, message("", 0)), false));
-        reply_line(t->x, with_end(frame(t->server, "message", message("", 0), true), t));
+            reply_line(t->x, frame(t->served, "message", with_calls(t, message("", 0)), false));
+        reply_line(t->x, with_end(frame(t->served, "message", message("", 0), true), t));
         reply_end(t->x);
         return;
     }
     json_t *x = with_calls(t, message(t->text.p, t->text.n));
     if (t->thought.n)
         json_object_set_new(x, "thinking", json_bytes(t->thought.p, t->thought.n));
-    reply_json(t->x, 200, with_end(frame(t->server, "message", x, true), t));
+    reply_json(t->x, 200, with_end(frame(t->served, "message", x, true), t));
 }
 
 /* ---- generate */
@@ -104,7 +105,7 @@ static void chat_end(struct talk *t)
 static json_t *response(const struct talk *t, const struct cli_text *text,
                         const struct cli_text *thought, bool done)
 {
-    json_t *all = frame(t->server, "response", json_bytes(text->n ? text->p : "", text->n), done);
+    json_t *all = frame(t->served, "response", json_bytes(text->n ? text->p : "", text->n), done);
     if (thought->n)
         json_object_set_new(all, "thinking", json_bytes(thought->p, thought->n));
     return all;
@@ -237,7 +238,7 @@ static const char *stream_type(struct fields *f)
 }
 
 /* Reads the common members of chat and generate. */
-static void read(struct request *r, const struct server *s)
+static void read(struct request *r, const struct served *s)
 {
     read_options(&r->f);
     read_format(&r->f);
@@ -245,10 +246,28 @@ static void read(struct request *r, const struct server *s)
     params_read(&r->p, &r->f, s->m);
 }
 
+/* ---- requests */
+
+bool ollama_is_empty(const char *path, const json_t *body)
+{
+    bool chat = strcmp(path, "/api/chat") == 0;
+    const json_t *said = json_object_get(body, chat ? "messages" : "prompt");
+    return (chat || strcmp(path, "/api/generate") == 0) && (!said || json_void(said));
+}
+
+void ollama_unloaded(struct exchange *x)
+{
+    bool chat = strcmp(x->path, "/api/chat") == 0;
+    json_t *all = chat ? frame(x->served, "message", message("", 0), true)
+                       : frame(x->served, "response", json_string(""), true);
+    json_object_set_new(all, "done_reason", json_string("unload"));
+    reply_json(x, 200, all);
+}
+
 /* A request without a prompt only loads the model, which is there. Ends the request. */
 static void reply_loaded(struct exchange *x, struct request *r, const char *member, json_t *value)
 {
-    json_t *all = frame(x->server, member, value, true);
+    json_t *all = frame(x->served, member, value, true);
     json_object_set_new(all, "done_reason", json_string("load"));
     if (r->f.failed)
         request_fail(x, &r->f);
@@ -267,12 +286,12 @@ void ollama_chat(struct exchange *x)
     const json_t *messages = field(&r.f, "messages");
     bool loads = !messages || (json_is_array(messages) && !json_array_size(messages));
     json_object_set_new(r.f.body, "messages", copy_messages(&r.f));
-    read(&r, x->server);
+    read(&r, x->served);
     if (loads) {
         reply_loaded(x, &r, "message", message("", 0));
         return;
     }
-    request_tools(&r, x->server);
+    request_tools(&r, x->served);
     if (!r.f.failed)
         prompt_chat(&r.prompt, x, &r.f, r.tools);
     talk_begin(x, &r, false, stream_type(&r.f), &chat, NULL);
@@ -303,7 +322,7 @@ void ollama_generate(struct exchange *x)
     bool raw = field_flag(&r.f, "raw", false);
     if (raw && json_string_length(field(&r.f, "system")))
         fields_fail(&r.f, "system has no place in a raw prompt");
-    read(&r, x->server);
+    read(&r, x->served);
     const char *text = field_text(&r.f, "prompt", "");
     if (!*text && !json_string_length(field(&r.f, "prompt"))) {
         reply_loaded(x, &r, "response", json_string(""));
@@ -311,7 +330,7 @@ void ollama_generate(struct exchange *x)
     }
     if (!r.f.failed && raw) {
         size_t n = json_string_length(field(&r.f, "prompt"));
-        prompt_text(&r.prompt, x->server, &r.f, text, n, true);
+        prompt_text(&r.prompt, x->served, &r.f, text, n, true);
     } else if (!r.f.failed) {
         json_object_set_new(r.f.body, "messages", prompt_messages(&r.f));
         prompt_chat(&r.prompt, x, &r.f, NULL);

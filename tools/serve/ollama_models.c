@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "catalog.h"
 #include "fields.h"
 #include "ollama.h"
 
@@ -17,14 +18,12 @@ json_t *ollama_date(int64_t since_1970)
 
 static const char *const weights[] = {"", "F32", "F16", "BF16", "I8", "PACKED"};
 
-static json_t *details(const struct server *s)
+static json_t *details(const struct served *s)
 {
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(s->m, &info);
     return json_pack("{s:s, s:s, s:s, s:[s], s:o, s:s}", "parent_model", "", "format", "gguf",
-                     "family", info.arch, "families", info.arch, "parameter_size",
-                     json_sprintf("%.1fM", (double)info.n_params / 1e6), "quantization_level",
-                     weights[info.weights]);
+                     "family", s->arch, "families", s->arch, "parameter_size",
+                     json_sprintf("%.1fM", (double)s->info.n_params / 1e6), "quantization_level",
+                     weights[s->info.weights]);
 }
 
 void ollama_version(struct exchange *x)
@@ -32,88 +31,108 @@ void ollama_version(struct exchange *x)
     reply_json(x, 200, json_pack("{s:s}", "version", tft_version()));
 }
 
-/* 64 hex digits, which name the same file in all runs. Clients show the first 12. */
-static json_t *digest(const struct tft_model *m)
-{
-    struct tft_model_info info = {.size = sizeof info};
-    char id[TFT_IDENTITY];
-    tft_model_identity(m, id);
-    tft_model_describe(m, &info);
-    return json_sprintf("%s%016llx", id, (unsigned long long)info.n_params);
-}
-
 /* What the lists say of the model. */
-static json_t *entry(const struct server *s)
+static json_t *entry(const struct served *s)
 {
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(s->m, &info);
-    return json_pack("{s:s, s:s, s:I, s:o, s:o}", "name", s->id, "model", s->id, "size",
-                     (json_int_t)info.weight_bytes, "digest", digest(s->m), "details", details(s));
+    uint64_t size = s->info.weight_bytes ? s->info.weight_bytes : s->bytes;
+    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "name", s->id, "model", s->id, "size",
+                     (json_int_t)size, "digest", s->digest, "details", details(s));
 }
 
-static void reply_entry(struct exchange *x, json_t *one)
+static json_t *tag(const struct served *s)
 {
-    reply_json(x, 200, json_pack("{s:[o]}", "models", one));
+    json_t *one = entry(s);
+    json_object_set_new(one, "modified_at", ollama_date(s->modified));
+    return one;
 }
 
-void ollama_tags(struct exchange *x)
+/* A model stays until keep_alive or another model ends it: one that has no such end stays long. */
+static int64_t expiry(const struct served *s)
 {
-    json_t *one = entry(x->server);
-    json_object_set_new(one, "modified_at", ollama_date(x->server->started));
-    reply_entry(x, one);
+    const int64_t years = 100 * (int64_t)31556952, second = 1000000000;
+    return (int64_t)time(NULL) + (s->keep == SERVED_FOREVER ? years : s->keep / second);
 }
 
-/* The model stays as long as the server, whatever keep_alive says. */
-void ollama_ps(struct exchange *x)
+static json_t *loaded(const struct served *s)
 {
-    enum { YEARS = 100 };
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(x->server->m, &info);
-    uint64_t on_device = info.weight_bytes * info.n_device / info.n_layer;
-    json_t *one = entry(x->server);
+    uint64_t on_device = s->info.weight_bytes * s->info.n_device / s->info.n_layer;
+    json_t *one = entry(s);
     json_object_set_new(one, "size_vram", json_integer((json_int_t)on_device));
-    json_object_set_new(one, "context_length",
-                        json_integer((json_int_t)engine_capacity(x->server->engine)));
-    json_object_set_new(one, "expires_at",
-                        ollama_date((int64_t)time(NULL) + YEARS * (int64_t)31556952));
-    reply_entry(x, one);
+    json_object_set_new(one, "context_length", json_integer((json_int_t)s->capacity));
+    json_object_set_new(one, "expires_at", ollama_date(expiry(s)));
+    return one;
 }
+
+static void reply_list(struct exchange *x, bool open, json_t *(*make)(const struct served *s))
+{
+    const struct server *all = x->server;
+    json_t *list = json_array();
+    for (const struct served *s = all->models; s < all->models + all->n_models; s++)
+        if (!open || s->state == SERVED_OPEN)
+            json_array_append_new(list, make(s));
+    reply_json(x, 200, json_pack("{s:o}", "models", list));
+}
+
+void ollama_tags(struct exchange *x) { reply_list(x, false, tag); }
+void ollama_ps(struct exchange *x) { reply_list(x, true, loaded); }
 
 /* Numbers of the model, by their names in GGUF files. */
-static json_t *model_info(const struct server *s)
+static json_t *model_info(const struct served *s)
 {
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(s->m, &info);
+    const struct tft_model_info *info = &s->info;
     const struct {
         const char *name;
         uint32_t value;
-    } numbers[] = {{"context_length", info.n_ctx},
-                   {"embedding_length", info.n_embd},
-                   {"block_count", info.n_layer},
-                   {"attention.head_count", info.n_head},
-                   {"attention.head_count_kv", info.n_head_kv}};
-    json_t *facts = json_pack("{s:s, s:I}", "general.architecture", info.arch,
-                              "general.parameter_count", (json_int_t)info.n_params);
+    } numbers[] = {{"context_length", info->n_ctx},
+                   {"embedding_length", info->n_embd},
+                   {"block_count", info->n_layer},
+                   {"attention.head_count", info->n_head},
+                   {"attention.head_count_kv", info->n_head_kv}};
+    json_t *facts = json_pack("{s:s, s:I}", "general.architecture", s->arch,
+                              "general.parameter_count", (json_int_t)info->n_params);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char name[128];
-        snprintf(name, sizeof name, "%s.%s", info.arch, numbers[i].name);
+        snprintf(name, sizeof name, "%s.%s", s->arch, numbers[i].name);
         json_object_set_new(facts, name, json_integer(numbers[i].value));
     }
     return facts;
 }
 
+json_t *ollama_abilities(const struct served *s)
+{
+    bool embeds = s->info.pooling != TFT_POOLING_NONE;
+    json_t *all = json_pack("[s]", embeds ? "embedding" : "completion");
+    if (s->calls)
+        json_array_append_new(all, json_string("tools"));
+    if (s->thinks)
+        json_array_append_new(all, json_string("thinking"));
+    return all;
+}
+
+/* The model that the request names; NULL after a reply. */
+static const struct served *shown(struct exchange *x)
+{
+    const struct server *all = x->server;
+    if (all->n_models == 1)
+        return all->models;
+    json_t *body = exchange_json(x);
+    const char *name = json_string_value(json_object_get(body, "model"));
+    name = name ? name : json_string_value(json_object_get(body, "name"));
+    const struct served *s = name ? catalog_find(all, name) : NULL;
+    if (body && !s)
+        reply_error(x, 404, "not_found_error", "model \"%.100s\" not found", name ? name : "");
+    json_decref(body);
+    return s;
+}
+
 void ollama_show(struct exchange *x)
 {
-    const struct server *s = x->server;
-    const char *jinja = tft_model_chat_template(s->m);
-    json_t *abilities = json_pack("[s]", "completion");
-    if (s->tool_template)
-        json_array_append_new(abilities, json_string("tools"));
-    if (s->template && template_thinks(s->template))
-        json_array_append_new(abilities, json_string("thinking"));
+    const struct served *s = shown(x);
+    const char *jinja = s && s->jinja ? s->jinja : "";
+    if (!s)
+        return;
     reply_json(x, 200,
                json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "modelfile", "", "parameters", "",
-                         "template", json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0),
-                         "details", details(s), "model_info", model_info(s), "capabilities",
-                         abilities));
+                         "template", json_bytes(jinja, strlen(jinja)), "details", details(s),
+                         "model_info", model_info(s), "capabilities", ollama_abilities(s)));
 }

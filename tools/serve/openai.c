@@ -1,7 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "openai.h"
 
-#include <event2/http.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,36 +14,6 @@ enum {
     MOST_ECHOED =
         1 << 16, /* tokens with a log-probability of all prompts: a token takes 700 bytes */
 };
-
-static json_t *describe(const struct server *s)
-{
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(s->m, &info);
-    json_t *meta =
-        json_pack("{s:I,s:I,s:I,s:I,s:I}", "n_vocab", (json_int_t)info.n_vocab, "n_ctx_train",
-                  (json_int_t)info.n_ctx, "n_ctx", (json_int_t)engine_capacity(s->engine), "n_embd",
-                  (json_int_t)info.n_embd, "n_params", (json_int_t)info.n_params);
-    return json_pack("{s:s,s:s,s:I,s:s,s:o}", "id", s->id, "object", "model", "created",
-                     (json_int_t)s->started, "owned_by", "tuffet", "meta", meta);
-}
-
-void openai_models(struct exchange *x)
-{
-    reply_json(x, 200, json_pack("{s:s,s:[o]}", "object", "list", "data", describe(x->server)));
-}
-
-void openai_model(struct exchange *x)
-{
-    char *name = evhttp_uridecode(x->path + strlen("/v1/models/"), 0, NULL);
-    if (!name)
-        reply_error(x, 500, "server_error", "out of memory");
-    else if (strcmp(name, x->server->id) == 0)
-        reply_json(x, 200, describe(x->server));
-    else
-        reply_error(x, 404, "not_found_error", "there is no such model: the one here is %s",
-                    x->server->id);
-    free(name);
-}
 
 /* ---- from a request to jobs */
 
@@ -92,7 +61,7 @@ static struct call *new_call(struct exchange *x, bool chat, struct request *r)
         return NULL;
     }
     c->x = x;
-    c->server = x->server;
+    c->served = x->served;
     c->chat = chat;
     c->created = (int64_t)time(NULL);
     c->written = cli_ns();
@@ -108,7 +77,7 @@ void openai_chat(struct exchange *x)
     struct request r;
     if (!request_begin(&r, x, API_CHAT))
         return;
-    params_read(&r.p, &r.f, x->server->m);
+    params_read(&r.p, &r.f, x->served->m);
     size_t n = (size_t)field_integer(&r.f, "n", 1, MOST_ANSWERS, 1);
     bool logprobs = field_flag(&r.f, "logprobs", false);
     int top = (int)field_integer(&r.f, "top_logprobs", 0, JOB_LOGPROBS, 0);
@@ -117,7 +86,7 @@ void openai_chat(struct exchange *x)
         fields_fail(&r.f, "top_logprobs needs logprobs to be true");
     struct call *c = new_call(x, true, &r);
     if (c) {
-        request_tools(&r, x->server);
+        request_tools(&r, x->served);
         c->tools = r.tools;
         if (!r.f.failed)
             prompt_chat(&r.prompt, x, &r.f, r.tools);
@@ -132,7 +101,7 @@ void openai_chat(struct exchange *x)
 /* ---- completions */
 
 /* A text before a gap, and `suffix` after it. */
-static void read_gap(struct request *r, const struct server *s, const json_t *prompt)
+static void read_gap(struct request *r, const struct served *s, const json_t *prompt)
 {
     const json_t *suffix = field(&r->f, "suffix");
     const struct cli_text before = {.p = (char *)(uintptr_t)json_string_value(prompt),
@@ -148,7 +117,7 @@ static void read_gap(struct request *r, const struct server *s, const json_t *pr
 }
 
 /* A string, or a list of tokens; NULL: the empty text. */
-static void read_prompt(struct request *r, const struct server *s, const json_t *prompt)
+static void read_prompt(struct request *r, const struct served *s, const json_t *prompt)
 {
     free(r->prompt.ids);
     r->prompt = (struct prompt){0};
@@ -214,7 +183,7 @@ static void count_echoed(size_t *sum, struct request *r, size_t n)
 /* Makes n choices for each prompt; false after a reply. */
 static bool add_prompts(struct call *c, struct request *r, size_t n, bool echo)
 {
-    const struct server *s = c->server;
+    const struct served *s = c->served;
     const json_t *prompt = field(&r->f, "prompt"), *first = json_array_get(prompt, 0);
     bool several = first && !json_is_number(first);
     size_t n_prompts = several ? json_array_size(prompt) : 1, echoed = 0;
@@ -243,7 +212,7 @@ void openai_completions(struct exchange *x)
     if (!request_begin(&r, x, API_TEXT))
         return;
     r.p.most = 16; /* as OpenAI's */
-    params_read(&r.p, &r.f, x->server->m);
+    params_read(&r.p, &r.f, x->served->m);
     size_t n = (size_t)field_integer(&r.f, "n", 1, MOST_ANSWERS, 1);
     r.p.logprobs = (int)field_integer(&r.f, "logprobs", 0, JOB_LOGPROBS, -1);
     bool echo = field_flag(&r.f, "echo", false);

@@ -4,8 +4,6 @@
 
 #include "server.h"
 
-void openai_models(struct exchange *x);
-void openai_model(struct exchange *x);
 void openai_chat(struct exchange *x);
 void openai_completions(struct exchange *x);
 

@@ -29,7 +29,7 @@ void call_gone(void *user)
     struct call *c = user;
     for (struct choice *k = c->choice; k < c->choice + c->n; k++)
         if (k->job)
-            engine_cancel(c->server->engine, k->job);
+            engine_cancel(c->served->engine, k->job);
 }
 
 /* ---- common to all replies */
@@ -64,7 +64,7 @@ static json_t *frame(const struct call *c, json_t *choices)
                                      : "chat.completion";
     snprintf(print, sizeof print, "tuffet-%s", tft_version());
     return json_pack("{s:s,s:s,s:I,s:s,s:s,s:o}", "id", c->id, "object", object, "created",
-                     (json_int_t)c->created, "model", c->server->id, "system_fingerprint", print,
+                     (json_int_t)c->created, "model", c->served->id, "system_fingerprint", print,
                      "choices", choices);
 }
 
@@ -97,7 +97,7 @@ static void send_choice(struct call *c, struct choice *k, const char *member, js
                         const char *finish)
 {
     json_t *one = json_pack("{s:i,s:o,s:o,s:s?}", "index", (int)(k - c->choice), member, body,
-                            "logprobs", logprobs_take(c->server->m, &k->logprobs, shown_of(c, k)),
+                            "logprobs", logprobs_take(c->served->m, &k->logprobs, shown_of(c, k)),
                             "finish_reason", finish);
     if (finish && k->looped)
         json_object_set_new(one, "tuffet_stop", json_string("loop"));
@@ -266,7 +266,7 @@ static bool write_whole(struct cli_text *to, struct call *c, const char *text)
             continue;
         at += sizeof logprobs_mark - 1;
         if (!cli_text_append(to, text, (size_t)(at - text) - 2) ||
-            !logprobs_write(to, c->server->m, &k->logprobs, shown_of(c, k)))
+            !logprobs_write(to, c->served->m, &k->logprobs, shown_of(c, k)))
             return false;
         text = at;
     }
@@ -331,6 +331,10 @@ static void end_choice(struct call *c, struct choice *k)
     c->n_left--;
     c->n_tokens += j->n_tokens;
     c->n_cached += k->first ? j->n_cached : 0;
+    if (c->x) {
+        c->x->n_prompt = c->n_prompt;
+        c->x->n_answer = c->n_tokens;
+    }
     if (k->first && j->prompt_seconds > c->prompt_seconds)
         c->prompt_seconds = j->prompt_seconds;
     c->seconds = j->seconds > c->seconds ? j->seconds : c->seconds;

@@ -24,7 +24,7 @@ struct choice {
 /* A request in progress, and the results of its jobs. */
 struct call {
     struct exchange *x; /* NULL: the reply is complete, but jobs have not ended */
-    struct server *server;
+    struct served *served;
     bool chat, stream, usage, progress;
     char id[NAME_ROOM];
     int64_t created;

@@ -7,7 +7,7 @@
 #include "engine_state.h"
 
 enum {
-    CHUNK = 64,        /* tokens of a prompt in a pass, if other slots wait */
+    CHUNK = 64,        /* tokens of a prompt in a pass, if other slots or models may wait */
     CHUNK_ALONE = 256, /* if none does */
 };
 
@@ -43,7 +43,8 @@ static size_t gather(struct engine *e)
     }
     if (prompt) {
         others = e->counts.running + (e->embedder.slot.job != NULL) - 1;
-        size_t most = prompt->job->of_prompt ? 1 : others ? CHUNK : CHUNK_ALONE;
+        bool alone = !others && !e->o.baton; /* other models would wait, too */
+        size_t most = prompt->job->of_prompt ? 1 : alone ? CHUNK_ALONE : CHUNK;
         e->steps[n++] =
             (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
     }

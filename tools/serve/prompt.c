@@ -282,7 +282,7 @@ static bool describe_tools(struct fields *f, json_t *messages, const struct tft_
 
 /* ---- tokens */
 
-void prompt_hold(struct prompt *p, const struct server *s)
+void prompt_hold(struct prompt *p, const struct served *s)
 {
     p->n_held = tft_prefix_held(s->m, NULL, p->ids, p->n);
     p->n -= p->n_held;
@@ -297,7 +297,7 @@ static bool ends_in_thought(const struct tft_chat_text *t)
     return n >= len && memcmp(t->p + n - len, think, len) == 0;
 }
 
-static void tokenize(struct prompt *p, const struct server *s, struct fields *f,
+static void tokenize(struct prompt *p, const struct served *s, struct fields *f,
                      const struct tft_chat_text *t)
 {
     size_t most = cli_most_tokens(t->n);
@@ -384,7 +384,7 @@ static void check_dropped(struct exchange *x, struct fields *f, const json_t *me
 void prompt_render(struct tft_chat_text *t, struct prompt *p, struct exchange *x, struct fields *f,
                    const struct tft_chat_tools *tools)
 {
-    const struct server *s = x->server;
+    const struct served *s = x->served;
     struct tft_error err;
     struct template_dropped dropped;
     size_t i, first = 0;
@@ -422,11 +422,11 @@ void prompt_chat(struct prompt *p, struct exchange *x, struct fields *f,
     struct tft_chat_text t;
     prompt_render(&t, p, x, f, tools);
     if (!f->failed)
-        tokenize(p, x->server, f, &t);
+        tokenize(p, x->served, f, &t);
     tft_chat_text_free(&t);
 }
 
-void prompt_text(struct prompt *p, const struct server *s, struct fields *f, const char *text,
+void prompt_text(struct prompt *p, const struct served *s, struct fields *f, const char *text,
                  size_t n, bool special)
 {
     unsigned flags = TFT_ADD_BOS | (special ? TFT_PARSE_SPECIAL : 0);
@@ -442,7 +442,7 @@ void prompt_text(struct prompt *p, const struct server *s, struct fields *f, con
         prompt_hold(p, s);
 }
 
-void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, const json_t *list)
+void prompt_tokens(struct prompt *p, const struct served *s, struct fields *f, const json_t *list)
 {
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(s->m, &info);

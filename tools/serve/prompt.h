@@ -28,14 +28,14 @@ void prompt_chat(struct prompt *p, struct exchange *x, struct fields *f,
                  const struct tft_chat_tools *tools);
 
 /* The prompt of a text. special: names of special tokens in the text become these tokens. */
-void prompt_text(struct prompt *p, const struct server *s, struct fields *f, const char *text,
+void prompt_text(struct prompt *p, const struct served *s, struct fields *f, const char *text,
                  size_t n, bool special);
 
 /* The prompt of tokens, a list of numbers. */
-void prompt_tokens(struct prompt *p, const struct server *s, struct fields *f, const json_t *list);
+void prompt_tokens(struct prompt *p, const struct served *s, struct fields *f, const json_t *list);
 
 /* Counts the tokens that the model's prefix holds, of the n of a new prompt. */
-void prompt_hold(struct prompt *p, const struct server *s);
+void prompt_hold(struct prompt *p, const struct served *s);
 
 /* Gives job number i of a request its copy; false: out of memory. */
 bool prompt_put(const struct prompt *p, struct job *j);

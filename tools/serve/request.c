@@ -12,9 +12,9 @@ bool request_begin(struct request *r, struct exchange *x, enum api api)
     *r = (struct request){.f.body = exchange_json(x), .p = params_default()};
     if (r->f.body)
         parameters_check(&r->f, r->f.body, api);
-    if (!r->f.failed && pooling_is_all(x->server->m, x->server->o.pooling))
+    if (!r->f.failed && pooling_is_all(x->served->m, x->served->pooling))
         fields_fail(&r->f, "the model writes no text: it makes %s",
-                    x->server->o.pooling == TFT_POOLING_RANK ? "scores of pairs (/v1/rerank)"
+                    x->served->pooling == TFT_POOLING_RANK ? "scores of pairs (/v1/rerank)"
                                                              : "vectors of texts (/v1/embeddings)");
     return r->f.body;
 }
@@ -29,7 +29,7 @@ void request_end(struct request *r)
 
 /* ---- tools */
 
-void request_tools(struct request *r, const struct server *s)
+void request_tools(struct request *r, const struct served *s)
 {
     const json_t *tools = field(&r->f, "tools"), *choice = field(&r->f, "tool_choice"),
                  *function = json_object_get(choice, "function");
@@ -128,7 +128,7 @@ static struct wanted read_form(struct fields *f)
 }
 
 /* The grammar of answers with calls; with a form, of answers that are calls or the form. */
-static void read_calls(struct request *r, const struct server *s, struct wanted *w)
+static void read_calls(struct request *r, const struct served *s, struct wanted *w)
 {
     struct tft_error err;
     struct tft_chat_text gbnf;
@@ -146,7 +146,7 @@ static void read_calls(struct request *r, const struct server *s, struct wanted 
 }
 
 /* Makes the shape of the answers. */
-static void make_shape(struct request *r, const struct server *s)
+static void make_shape(struct request *r, const struct served *s)
 {
     struct wanted w = read_form(&r->f);
     bool form = w.where, calls = r->tools && (!form || r->choice != TFT_CHAT_NO_CALL);
@@ -173,7 +173,7 @@ static void put_form(const struct request *r, struct job *j)
 /* The job of choice i; an error goes to r->f. */
 static struct job *make_job(struct request *r, const struct exchange *x, bool plain, size_t i)
 {
-    struct server *s = x->server;
+    const struct served *s = x->served;
     struct job *j = job_new(s->m);
     if (!j || !params_put(&r->p, j, i) || !prompt_put(&r->prompt, j)) {
         fields_fail(&r->f, "out of memory");
@@ -254,7 +254,7 @@ void request_too_long(struct exchange *x, size_t n, size_t room)
 
 bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job **jobs, size_t n)
 {
-    size_t room = engine_capacity(x->server->engine), made = 0;
+    size_t room = engine_capacity(x->served->engine), made = 0;
     if (!r->f.failed && !r->prompt.n && !r->prompt.n_held)
         fields_fail(&r->f, "the prompt is empty");
     if (!r->f.failed && r->prompt.n > room) {
@@ -262,7 +262,7 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
         return false;
     }
     if (!r->f.failed && !r->shape)
-        make_shape(r, x->server);
+        make_shape(r, x->served);
     while (made < n && !r->f.failed) {
         jobs[made] = make_job(r, x, plain, made);
         made++;
@@ -277,7 +277,7 @@ bool request_jobs(struct request *r, struct exchange *x, bool plain, struct job 
 
 bool request_start(struct exchange *x, struct job **jobs, size_t n)
 {
-    if (engine_put(x->server->engine, jobs, n))
+    if (engine_put(x->served->engine, jobs, n))
         return true;
     request_too_many(x);
     return false;

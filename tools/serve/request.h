@@ -27,7 +27,7 @@ bool request_begin(struct request *r, struct exchange *x, enum api api);
 void request_end(struct request *r);
 
 /* Reads `tools`, `tool_choice` and `parallel_tool_calls`. */
-void request_tools(struct request *r, const struct server *s);
+void request_tools(struct request *r, const struct served *s);
 
 /* Makes n jobs; their form comes from `response_format`, `json_schema`, `grammar` or the tools. The
    owner sets take and user. plain: the prompt is not a conversation. Returns false, without jobs,

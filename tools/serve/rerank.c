@@ -14,7 +14,7 @@ struct scored {
 
 struct call {
     struct exchange *x;
-    struct server *server;
+    struct served *served;
     struct job *job;
     json_t *body;
     const char *member; /* of the documents: "documents", or "texts" of TEI */
@@ -70,14 +70,14 @@ static json_t *reply(struct call *c)
         json_array_append_new(all, result(c, &c->scored[i]));
     return c->tei
                ? all
-               : json_pack("{s:s, s:s, s:{s:I, s:I}, s:o}", "model", c->server->id, "object",
+               : json_pack("{s:s, s:s, s:{s:I, s:I}, s:o}", "model", c->served->id, "object",
                            "list", "usage", "prompt_tokens", n, "total_tokens", n, "results", all);
 }
 
 static void gone(void *user)
 {
     struct call *c = user;
-    engine_cancel(c->server->engine, c->job);
+    engine_cancel(c->served->engine, c->job);
 }
 
 static void take(void *user, const struct item *item)
@@ -108,7 +108,7 @@ static struct cli_text text(const json_t *v)
 static void fail_pair(struct call *c, struct fields *f, size_t i, const struct input *in,
                       enum tft_status status)
 {
-    size_t room = engine_capacity(c->server->engine);
+    size_t room = engine_capacity(c->served->engine);
     if (status == TFT_ERR_FULL && c->cut)
         fields_fail(f, "query leaves no room in the %zu tokens of a pair", room);
     else if (status == TFT_ERR_FULL)
@@ -129,8 +129,8 @@ static void read_pair(struct call *c, struct fields *f, const json_t *query, siz
         fields_fail(f, "%s[%zu] has no text", c->member, i);
         return;
     }
-    enum tft_status status = input_pair(&in, c->server->m, text(query), text(document),
-                                        engine_capacity(c->server->engine), c->cut);
+    enum tft_status status = input_pair(&in, c->served->m, text(query), text(document),
+                                        engine_capacity(c->served->engine), c->cut);
     *t = (struct text){.ids = in.ids, .types = in.types, .n = in.n};
     c->n_tokens += in.n;
     c->n_cut += in.whole > in.n;
@@ -171,7 +171,7 @@ static void read_request(struct call *c, struct fields *f)
     int64_t top = field_integer(f, "top_n", 1, INT32_MAX, INT32_MAX);
     if (c->tei && field(f, "documents"))
         fields_fail(f, "documents and texts are both texts: send one of them");
-    if (!f->failed && c->server->o.pooling != TFT_POOLING_RANK) {
+    if (!f->failed && c->served->pooling != TFT_POOLING_RANK) {
         f->unsupported = true;
         fields_fail(f, "the model is no reranker: it makes no scores of pairs");
     }
@@ -190,10 +190,10 @@ static void start(struct call *c)
     x->gone = gone;
     x->user = c;
     snprintf(text, sizeof text, "%zu of %zu texts were cut to %zu tokens", c->n_cut, c->n,
-             engine_capacity(c->server->engine));
+             engine_capacity(c->served->engine));
     if (c->n_cut)
         reply_header(x, "X-Tuffet-Warning", text);
-    if (engine_put_texts(c->server->engine, c->job))
+    if (engine_put_texts(c->served->engine, c->job))
         return;
     request_too_many(x);
     free_call(c);
@@ -205,7 +205,7 @@ void rerank(struct exchange *x)
     if (!f.body)
         return;
     struct call *c = calloc(1, sizeof *c);
-    struct job *j = job_new(x->server->m);
+    struct job *j = job_new(x->served->m);
     if (!c || !j) {
         reply_error(x, 500, "server_error", "out of memory");
         free(c);
@@ -213,7 +213,7 @@ void rerank(struct exchange *x)
         json_decref(f.body);
         return;
     }
-    *c = (struct call){.x = x, .server = x->server, .job = j, .body = f.body};
+    *c = (struct call){.x = x, .served = x->served, .job = j, .body = f.body};
     parameters_check(&f, f.body, API_RERANK);
     if (!f.failed)
         read_request(c, &f);

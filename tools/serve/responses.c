@@ -315,8 +315,8 @@ static bool begin(struct request *r, struct exchange *x, struct asked *asked)
     read_include(f);
     request_rename(f, "max_tokens", "max_output_tokens",
                    json_object_get(f->body, "max_output_tokens"));
-    params_read(&r->p, f, x->server->m);
-    request_tools(r, x->server);
+    params_read(&r->p, f, x->served->m);
+    request_tools(r, x->served);
     if (!f->failed)
         prompt_chat(&r->prompt, x, f, r->tools);
     return true;

@@ -104,7 +104,7 @@ static json_t *response_of(const struct talk *t, const char *status, json_t *out
     const struct response *r = t->own;
     json_t *all =
         json_pack("{s:s,s:s,s:I,s:s,s:s,s:o,s:n,s:o,s:o}", "id", r->id, "object", "response",
-                  "created_at", (json_int_t)r->created, "status", status, "model", t->server->id,
+                  "created_at", (json_int_t)r->created, "status", status, "model", t->served->id,
                   "error", error, "incomplete_details", "output", output, "usage", usage);
     if (strcmp(status, "incomplete") == 0)
         json_object_set_new(all, "incomplete_details",

@@ -4,74 +4,77 @@
 
 #include "anthropic.h"
 #include "embeddings.h"
+#include "models.h"
 #include "native.h"
 #include "ollama.h"
 #include "openai.h"
 #include "page.h"
+#include "pool.h"
 #include "rerank.h"
 #include "responses.h"
 
 struct route {
     const char *method, *path;
     void (*handle)(struct exchange *x); /* NULL: known to clients, but not supported */
+    enum { NO_MODEL, IN_BODY, IN_QUERY } model; /* where the request names its model */
 };
 
 static void health(struct exchange *x) { reply_json(x, 200, json_pack("{s:s}", "status", "ok")); }
 
 static const struct route routes[] = {
-    {"GET", "/", serve_page},
-    {"GET", "/health", health},
-    {"GET", "/v1/health", health},
-    {"GET", "/v1/models", openai_models},
-    {"GET", "/v1/models/", openai_model}, /* and its name */
-    {"GET", "/models", openai_models},
-    {"POST", "/v1/chat/completions", openai_chat},
-    {"POST", "/chat/completions", openai_chat},
-    {"POST", "/v1/completions", openai_completions},
-    {"POST", "/v1/embeddings", openai_embeddings},
-    {"POST", "/embeddings", openai_embeddings},
-    {"POST", "/v1/rerank", rerank},
-    {"POST", "/v2/rerank", rerank},
-    {"POST", "/rerank", rerank},
+    {"GET", "/", serve_page, NO_MODEL},
+    {"GET", "/health", health, NO_MODEL},
+    {"GET", "/v1/health", health, NO_MODEL},
+    {"GET", "/v1/models", models_list, NO_MODEL},
+    {"GET", "/v1/models/", models_one, NO_MODEL}, /* and its name */
+    {"GET", "/models", models_list, NO_MODEL},
+    {"POST", "/v1/chat/completions", openai_chat, IN_BODY},
+    {"POST", "/chat/completions", openai_chat, IN_BODY},
+    {"POST", "/v1/completions", openai_completions, IN_BODY},
+    {"POST", "/v1/embeddings", openai_embeddings, IN_BODY},
+    {"POST", "/embeddings", openai_embeddings, IN_BODY},
+    {"POST", "/v1/rerank", rerank, IN_BODY},
+    {"POST", "/v2/rerank", rerank, IN_BODY},
+    {"POST", "/rerank", rerank, IN_BODY},
 
-    {"POST", "/v1/responses", responses_create},
-    {"POST", "/v1/responses/input_tokens", responses_count},
-    {"GET", "/v1/responses/", responses_get}, /* and a name */
-    {"DELETE", "/v1/responses/", responses_delete},
-    {"POST", "/v1/messages", anthropic_messages},
-    {"POST", "/v1/messages/count_tokens", anthropic_count},
+    {"POST", "/v1/responses", responses_create, IN_BODY},
+    {"POST", "/v1/responses/input_tokens", responses_count, IN_BODY},
+    {"GET", "/v1/responses/", responses_get, NO_MODEL}, /* and a name */
+    {"DELETE", "/v1/responses/", responses_delete, NO_MODEL},
+    {"POST", "/v1/messages", anthropic_messages, IN_BODY},
+    {"POST", "/v1/messages/count_tokens", anthropic_count, IN_BODY},
 
-    {"POST", "/completion", native_completion},
-    {"POST", "/completions", native_completion},
-    {"POST", "/infill", native_infill},
-    {"POST", "/embedding", native_embedding},
-    {"POST", "/tokenize", native_tokenize},
-    {"POST", "/detokenize", native_detokenize},
-    {"POST", "/apply-template", native_apply_template},
-    {"GET", "/props", native_props},
-    {"GET", "/metrics", native_metrics},
-    {"GET", "/slots", native_slots},
-    {"POST", "/slots/", native_slot}, /* and a number */
+    {"POST", "/completion", native_completion, IN_BODY},
+    {"POST", "/completions", native_completion, IN_BODY},
+    {"POST", "/infill", native_infill, IN_BODY},
+    {"POST", "/embedding", native_embedding, IN_BODY},
+    {"POST", "/tokenize", native_tokenize, IN_BODY},
+    {"POST", "/detokenize", native_detokenize, IN_BODY},
+    {"POST", "/apply-template", native_apply_template, IN_BODY},
+    {"GET", "/props", native_props, IN_QUERY},
+    {"GET", "/metrics", native_metrics, NO_MODEL},
+    {"GET", "/slots", native_slots, IN_QUERY},
+    {"POST", "/slots/", native_slot, IN_QUERY}, /* and a number */
 
-    {"GET", "/api/version", ollama_version},
-    {"GET", "/api/tags", ollama_tags},
-    {"GET", "/api/ps", ollama_ps},
-    {"POST", "/api/show", ollama_show},
-    {"POST", "/api/chat", ollama_chat},
-    {"POST", "/api/generate", ollama_generate},
-    {"POST", "/api/embed", ollama_embed},
-    {"POST", "/api/embeddings", ollama_embeddings},
+    {"GET", "/api/version", ollama_version, NO_MODEL},
+    {"GET", "/api/tags", ollama_tags, NO_MODEL},
+    {"GET", "/api/ps", ollama_ps, NO_MODEL},
+    {"POST", "/api/show", ollama_show, NO_MODEL},
+    {"POST", "/api/chat", ollama_chat, IN_BODY},
+    {"POST", "/api/generate", ollama_generate, IN_BODY},
+    {"POST", "/api/embed", ollama_embed, IN_BODY},
+    {"POST", "/api/embeddings", ollama_embeddings, IN_BODY},
 
-    {"POST", "/v1/audio/transcriptions", NULL},
-    {"GET", "/lora-adapters", NULL},
-    {"POST", "/lora-adapters", NULL},
-    {"POST", "/models/load", NULL},
-    {"POST", "/models/unload", NULL},
-    {"POST", "/api/pull", NULL},
-    {"POST", "/api/push", NULL},
-    {"POST", "/api/create", NULL},
-    {"POST", "/api/copy", NULL},
-    {"DELETE", "/api/delete", NULL},
+    {"POST", "/v1/audio/transcriptions", NULL, NO_MODEL},
+    {"GET", "/lora-adapters", NULL, NO_MODEL},
+    {"POST", "/lora-adapters", NULL, NO_MODEL},
+    {"POST", "/models/load", NULL, NO_MODEL},
+    {"POST", "/models/unload", NULL, NO_MODEL},
+    {"POST", "/api/pull", NULL, NO_MODEL},
+    {"POST", "/api/push", NULL, NO_MODEL},
+    {"POST", "/api/create", NULL, NO_MODEL},
+    {"POST", "/api/copy", NULL, NO_MODEL},
+    {"DELETE", "/api/delete", NULL, NO_MODEL},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 
@@ -116,7 +119,9 @@ void route(struct exchange *x, const char *method, const char *path)
         other = r;
         if (strcmp(r->method, asked) != 0)
             continue;
-        if (r->handle)
+        if (r->handle && r->model)
+            pool_ask(x, r->model == IN_BODY ? POOL_BODY : POOL_QUERY, r->handle);
+        else if (r->handle)
             r->handle(x);
         else
             reply_error(x, 501, "not_supported_error", "this server does not have %s %s", method,

@@ -9,18 +9,23 @@
 #include <jansson.h>
 
 #include "dialect.h"
-#include "engine.h"
 #include "kept.h"
-#include "tools/cli/template.h"
+#include "keys.h"
+#include "log.h"
+#include "served.h"
 
 struct server_options {
     const char *host;
     uint32_t port;            /* 0: any free port */
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
+    const char *key_file;     /* of --api-key-file; NULL: none */
+    struct keys *keys;        /* of this file, as it was read last */
     struct cli_texts allowed; /* of --allow-host: names of the server */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
-    enum tft_pooling pooling;   /* of embeddings */
+    const char *pooling;        /* of --pooling; NULL: by the file */
+    struct cli_texts aliases;   /* of --alias: NEW=NAME */
+    uint64_t memory;            /* of --mem, bytes of the open models */
     struct store_options store; /* of --cache-mem, --cache-dir and --cache-disk */
     bool json; /* print the address as JSON */
 };
@@ -30,13 +35,13 @@ struct evhttp_request;
 
 struct server {
     struct server_options o;
-    const struct tft_model *m;
-    const char *id;                         /* the model's name for clients */
-    int64_t started;                        /* seconds since 1970 */
-    const struct template_format *template; /* NULL: the model has no template, and cannot chat */
-    const struct template_format *tool_template; /* of conversations with tools; likewise */
-    struct engine *engine;
+    struct served *models; /* [n_models]; a request that names none is for the first */
+    size_t n_models;
+    bool several;      /* they are opened when requests ask for them */
+    struct pool *pool; /* opens and closes them; NULL: there is one model, which is open */
+    int64_t started;   /* seconds since 1970 */
     struct kept kept;  /* responses of /v1/responses; of the clients' thread */
+    struct log log;
     struct loop *loop; /* http.c's */
 };
 
@@ -47,10 +52,18 @@ int server_run(struct server *s);
 
 struct exchange {
     struct server *server;
+    struct served *served; /* the model of the request, which is open; NULL: the route needs none */
     struct evhttp_request *request;
     enum dialect dialect; /* of errors */
     const char *path, *query; /* query: after the question mark; or NULL */
     uint64_t client; /* the same for all requests from one address */
+
+    /* For the log. */
+    size_t n_prompt, n_answer; /* tokens; set by the handler before its reply ends */
+    const char *method;
+    char key_name[KEYS_NAME + 1];
+    uint64_t start; /* ns */
+    int status;     /* of the reply */
 
     /* Set by a handler that replies later: called if the client goes away, or the server ends. The
        handler must still reply, and soon. */
@@ -63,6 +76,7 @@ struct exchange {
     bool streaming; /* the beginning of the reply has been sent */
     bool ended;     /* evhttp has all of the reply */
     struct event *watch;
+    json_t *body; /* read before the model was known; NULL: not yet, or taken */
     struct exchange *next, **at;
 };
 

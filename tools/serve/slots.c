@@ -8,6 +8,7 @@
 #include "fields.h"
 #include "lost.h"
 #include "native.h"
+#include "query.h"
 
 enum { MOST_NAME = 128 };
 
@@ -49,7 +50,7 @@ static void listed(struct chore *c)
     for (size_t i = 0; i < c->n_slots; i++)
         json_array_append_new(all, json_pack("{s:I, s:b, s:I, s:I}", "id", (json_int_t)i,
                                              "is_processing", (int)c->slots[i].busy, "n_ctx",
-                                             (json_int_t)engine_capacity(x->server->engine),
+                                             (json_int_t)engine_capacity(x->served->engine),
                                              "n_past", (json_int_t)c->slots[i].n_tokens));
     if (c->status == TFT_OK)
         reply_json(x, 200, all);
@@ -65,7 +66,7 @@ void native_slots(struct exchange *x)
 {
     struct chore *c = make(x, CHORE_LIST, listed);
     if (c)
-        engine_do(x->server->engine, c);
+        engine_do(x->served->engine, c);
 }
 
 /* ---- save, restore, erase */
@@ -117,8 +118,10 @@ static bool is_name(const char *name)
 
 static int kind_of(const char *query)
 {
-    for (int kind = CHORE_SAVE; kind <= CHORE_ERASE; kind++)
-        if (query && strncmp(query, "action=", 7) == 0 && strcmp(query + 7, actions[kind]) == 0)
+    char action[QUERY_VALUE];
+    bool asked = query_value(query, "action", action);
+    for (int kind = CHORE_SAVE; kind <= CHORE_ERASE && asked; kind++)
+        if (strcmp(action, actions[kind]) == 0)
             return kind;
     return -1;
 }
@@ -168,6 +171,6 @@ void native_slot(struct exchange *x)
             return;
         }
         exchange_drop(x);
-        engine_do(x->server->engine, c);
+        engine_do(x->served->engine, c);
     }
 }

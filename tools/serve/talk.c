@@ -21,7 +21,7 @@ static void free_talk(struct talk *t)
 static void gone(void *user)
 {
     struct talk *t = user;
-    engine_cancel(t->server->engine, t->job);
+    engine_cancel(t->served->engine, t->job);
 }
 
 static void keep_text(struct cli_text *text, const struct item *item)
@@ -65,6 +65,8 @@ static void end(struct talk *t)
 {
     const struct job *j = t->job;
     bool failed = !j->finish || strcmp(j->finish, "cancelled") == 0;
+    t->x->n_prompt = t->n_prompt;
+    t->x->n_answer = j->n_tokens;
     if (failed && t->x->streaming && t->kind->fail) {
         t->kind->fail(t);
     } else if (failed) {
@@ -104,6 +106,7 @@ void talk_begin(struct exchange *x, struct request *r, bool plain, const char *s
     }
     *t = (struct talk){.x = x,
                        .server = x->server,
+                       .served = x->served,
                        .kind = kind,
                        .own = own,
                        .tools = r->tools,

@@ -21,6 +21,7 @@ struct talk_kind {
 struct talk {
     struct exchange *x;
     struct server *server;
+    struct served *served;
     const struct talk_kind *kind;
     void *own; /* the kind's */
     struct job *job;

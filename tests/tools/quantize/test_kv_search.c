@@ -490,8 +490,6 @@ static void refused_by_name(void **state)
     o = opts(6);
     o.kv = "skvq:window=0";
     refused(m, o, TFT_ERR_ARG, "clips that are calibrated for its bits");
-    o.kv = "kivi:window=16,keep=4";
-    refused(m, o, TFT_ERR_ARG, "needs a filter that names tokens: search without keep");
     o = deep(base, 8);
     o.depth = 15;
     refused(m, o, TFT_ERR_ARG, "m.gguf: a depth of 15 tokens is too small");

@@ -448,9 +448,6 @@ static void check(struct searcher *z)
                  "the KV cache %s has clips that are calibrated for its bits, so other bits cannot "
                  "be tried: search with clip=zero",
                  o->kv);
-    else if (z->policy.keep)
-        tft_fail(&z->bad, TFT_ERR_ARG,
-                 "the KV cache %s needs a filter that names tokens: search without keep", o->kv);
     else if (!searched_layers(z->m))
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
                  "%s: all its layers have windows, which stay in floats: there are no bits to "

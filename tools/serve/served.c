@@ -1,0 +1,129 @@
+#define _POSIX_C_SOURCE 200809L
+#include "served.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/cli/cli.h"
+
+/* ---- for lists */
+
+/* 64 hex digits, which name the same file in all runs. Clients show the first 12. */
+static void read_digest(struct served *s)
+{
+    char id[TFT_IDENTITY];
+    tft_model_identity(s->m, id);
+    snprintf(s->digest, sizeof s->digest, "%s%016llx", id, (unsigned long long)s->info.n_params);
+}
+
+static void read_file(struct served *s)
+{
+    struct stat st;
+    if (stat(s->path, &st) != 0)
+        return;
+    s->bytes = (uint64_t)st.st_size;
+    s->modified = (int64_t)st.st_mtime;
+}
+
+static void describe(struct served *s)
+{
+    s->info = (struct tft_model_info){.size = sizeof s->info};
+    tft_model_describe(s->m, &s->info);
+    snprintf(s->arch, sizeof s->arch, "%s", s->info.arch);
+    s->info.arch = s->info.name = s->info.kv = NULL; /* the model's, which may be closed */
+    if (*s->digest)
+        return;
+    const char *jinja = tft_model_chat_template(s->m);
+    s->jinja = jinja ? strdup(jinja) : NULL;
+    read_digest(s);
+}
+
+int served_peek(struct served *s, const char *pooling)
+{
+    int status = cli_open_model(&s->m, s->path, true);
+    if (status == CLI_OK && !pooling_choose(&s->pooling, pooling, s->m))
+        status = CLI_USAGE;
+    if (status == CLI_OK) {
+        read_file(s);
+        describe(s);
+    }
+    tft_model_close(s->m);
+    s->m = NULL;
+    return status;
+}
+
+/* ---- opening */
+
+/* Without a template, there is no chat. One model says so when the server starts. */
+static void choose_templates(struct served *s, bool several)
+{
+    if (several && !template_given() && !tft_model_chat_template(s->m))
+        return;
+    if (!pooling_is_all(s->m, s->pooling)) /* which writes no text */
+        s->template = template_choose(s->m, s->path, false);
+    s->tool_template =
+        template_has_tool_use(s->m) ? template_choose(s->m, s->path, true) : s->template;
+    s->calls = s->tool_template;
+    s->thinks = s->template && template_thinks(s->template);
+}
+
+/* Sessions of several models are in folders of the folder, by the model's identity. */
+static int open_engine(struct served *s, const struct served_options *o)
+{
+    struct engine_options e = {.m = s->m,
+                               .n_slots = o->n_slots,
+                               .n_queue = o->n_queue,
+                               .pooling = s->pooling,
+                               .store = o->store,
+                               .baton = o->baton,
+                               .wake = o->wake,
+                               .user = o->user};
+    char id[TFT_IDENTITY];
+    int status = CLI_OK;
+    if (!o->several || !o->store.folder)
+        return engine_open(&s->engine, &e);
+    tft_model_identity(s->m, id);
+    size_t room = strlen(o->store.folder) + sizeof id + 1;
+    s->folder = malloc(room);
+    if (!s->folder)
+        return cli_fail("out of memory");
+    snprintf(s->folder, room, "%s/%s", o->store.folder, id);
+    if (mkdir(o->store.folder, 0700) != 0 && errno != EEXIST)
+        status = cli_fail("%s: %s", o->store.folder, strerror(errno));
+    e.store.folder = s->folder;
+    return status == CLI_OK ? engine_open(&s->engine, &e) : status;
+}
+
+int served_open(struct served *s, const struct served_options *o)
+{
+    int status = cli_open_model(&s->m, s->path, false);
+    if (status == CLI_OK)
+        status = cli_open_draft(s->m);
+    if (status == CLI_OK && !pooling_choose(&s->pooling, o->pooling, s->m))
+        status = CLI_USAGE;
+    if (status != CLI_OK)
+        return status;
+    read_file(s);
+    describe(s);
+    choose_templates(s, o->several);
+    status = open_engine(s, o);
+    if (status != CLI_OK)
+        return status;
+    s->capacity = (uint32_t)engine_capacity(s->engine);
+    s->bytes = s->bytes > s->info.weight_bytes ? s->bytes : s->info.weight_bytes;
+    s->bytes += engine_bytes(s->engine);
+    return CLI_OK;
+}
+
+void served_close(struct served *s)
+{
+    engine_close(s->engine);
+    tft_model_close(s->m);
+    free(s->folder);
+    s->engine = NULL;
+    s->m = NULL;
+    s->folder = NULL;
+    s->template = s->tool_template = NULL;
+}
