@@ -348,8 +348,7 @@ static bool begin_shape(struct engine *e, struct job *j)
         snprintf(j->error, sizeof j->error, "%s", err.msg);
         return false;
     }
-    enum tft_status status =
-        shape_give(j->shape, &j->form, e->lexicon, j->error, sizeof j->error);
+    enum tft_status status = shape_give(j->shape, &j->form, e->lexicon, j->error, sizeof j->error);
     j->refused = status != TFT_OK && status != TFT_ERR_NOMEM;
     if (status != TFT_OK)
         return false;

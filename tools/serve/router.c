@@ -15,7 +15,7 @@
 
 struct route {
     const char *method, *path;
-    void (*handle)(struct exchange *x); /* NULL: known to clients, but not supported */
+    void (*handle)(struct exchange *x);         /* NULL: known to clients, but not supported */
     enum { NO_MODEL, IN_BODY, IN_QUERY } model; /* where the request names its model */
 };
 
