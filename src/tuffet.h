@@ -314,6 +314,16 @@ TFT_API const char *tft_model_chat_template(const struct tft_model *m);
    one, the chat template. Owned by the model. */
 TFT_API const char *tft_model_tool_template(const struct tft_model *m);
 
+/* The text that goes before a text to embed, by the file: the prompt of that name, such as "query"
+   or "document", which tuffet import takes from sentence-transformers. NULL: the file has no such
+   prompt. *len: its bytes; there is no NUL after them. Owned by the model. */
+TFT_API const char *tft_model_prompt(const struct tft_model *m, const char *name, size_t *len);
+
+/* The text of a pair for tft_rerank, in which {query} and {document} stand for the two texts, and
+   names of special tokens count. NULL: the file has none, and tft_tokenize_pair makes the pair.
+   Otherwise as tft_model_prompt. */
+TFT_API const char *tft_model_rerank_template(const struct tft_model *m, size_t *len);
+
 /* --------------------------------------------------------------------------------------- tokens */
 
 enum {

@@ -17,6 +17,10 @@ static const struct cli_command *const commands[] = {
 #if TUFFET_SERVE
     &command_batch,
 #endif
+#if TUFFET_JSON
+    &command_embed,
+    &command_rerank,
+#endif
     &command_pull,
     &command_list,
     &command_rm,
@@ -141,9 +145,12 @@ static void print_version(void)
 /* Commands that read JSON are missing in a build without the library for it. */
 static int no_command(const char *name)
 {
-    bool known = strcmp(name, "import") == 0 || strcmp(name, "eval") == 0;
+    static const char *const names[] = {"import", "eval", "embed", "rerank"};
+    bool known = false;
     if (strcmp(name, "batch") == 0)
         return cli_fail("this build has no batch: it takes libevent, jansson and threads");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        known |= strcmp(name, names[i]) == 0;
     return known ? cli_fail("this build has no %s: it takes jansson (Debian: libjansson-dev)", name)
                  : cli_no_command(name);
 }

@@ -86,6 +86,31 @@ const char *tft_model_tool_template(const struct tft_model *m)
     return m->tool_template ? m->tool_template : m->chat_template;
 }
 
+/* A string of the file; NULL: there is none. */
+static const char *text_of_file(const struct tft_model *m, const char *key, size_t *len)
+{
+    const struct tft_value *v = tft_source_value(&m->source, key);
+    struct tft_str s = {0};
+    *len = 0;
+    if (!v || !tft_value_str(v, &s))
+        return NULL;
+    *len = s.n;
+    return s.p;
+}
+
+const char *tft_model_prompt(const struct tft_model *m, const char *name, size_t *len)
+{
+    char key[96];
+    int n = snprintf(key, sizeof key, "tuffet.prompt.%s", name);
+    *len = 0;
+    return n > 0 && (size_t)n < sizeof key ? text_of_file(m, key, len) : NULL;
+}
+
+const char *tft_model_rerank_template(const struct tft_model *m, size_t *len)
+{
+    return text_of_file(m, "tokenizer.chat_template.rerank", len);
+}
+
 /* --------------------------------------------------------------------------------------- tokens */
 
 /* The caller's flags for the tokenizer: the model's prefix may have BOS. */

@@ -195,7 +195,7 @@ class Completion(Case):
                      for n in (letter, name) if n]
             self.assertEqual([*actions], [*names, "-h", "--help"])
             action = {"import": "_files -/", **dict.fromkeys(("pull", "list", "rm"), " ")}
-            self.assertRegex(specs[-1], f"^1:.*:{action.get(command, '_files')}$")
+            self.assertRegex(specs[-1], f"^[1*]:.*:{action.get(command, '_files')}$")
 
             def offered(option):
                 action = actions[option]

@@ -144,6 +144,12 @@ void engine_cancel(struct engine *e, struct job *j)
     atomic_store(&j->cancelled, true);
 }
 
+size_t engine_width(const struct engine *e)
+{
+    (void)e;
+    return 8; /* n_embd of the toy */
+}
+
 bool engine_put_texts(struct engine *e, struct job *j)
 {
     (void)e;

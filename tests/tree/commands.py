@@ -29,7 +29,7 @@ PATIENCE, MUCH_PATIENCE = 100, 3600  # seconds for a block
 # Words that begin a command, beside programs of this machine.
 WORDS = {"apt-get", "aarch64-linux-gnu-gcc", "cargo", "cc", "cd", "curl", "docker", "export", "for",
          "git", "go", "meson", "mpirun", "ninja", "node", "npm", "pip", "pkg", "python3", "sh",
-         "signify-openbsd", "tar", "termux-setup-storage", "tr", "tuffet", "tuffet.exe"}
+         "search", "signify-openbsd", "tar", "termux-setup-storage", "tr", "tuffet", "tuffet.exe"}
 TEXT_WORDS = {"location", "panel", "group", "text", "check:"}  # lines of drawings and of answers
 
 # Blocks by page and the beginning of the first line. A reason may name the step of everywhere.sh.
@@ -43,6 +43,8 @@ NOT_RUN = {
     ("docs/chat.md", "PREFIX=..."): "needs llama.cpp",
     ("docs/chat.md", "build/test/tests/grammar/grammar_speed"): "measures, with a large vocabulary",
     ("docs/chat.md", "python3 tests/chat/oracle.py"): "needs Jinja and a folder of templates",
+    ("docs/embedding.md", "tuffet rerank"): "needs a reranker: cli_embedding plays one",
+    ("docs/embedding.md", "search index"): "the test cli_search",
     ("docs/install.md", "sh tools/scripts/deb.sh"): "the step deb, which installs the packages too",
     ("docs/install.md", "sh tools/scripts/static.sh"): "the step static",
     ("docs/install.md", "export QEMU_LD_PREFIX"): "runs with the block that goes on from it",
@@ -60,6 +62,7 @@ NOT_RUN = {
     ("docs/reliability.md", "tools/scripts/campaign.py"): "the step campaign",
     ("docs/reliability.md", "sh tools/scripts/everywhere.sh"): "the step hostile",
     ("docs/server.md", "docker"): "needs a Docker that runs",
+    ("docs/server.md", "tuffet serve reranker.gguf"): "needs a reranker: cli_serve_encoder",
     ("docs/server.md", "npm install"): "the step web of .ci/run",
     ("docs/server.md", "NODE_PATH="): "the step web of .ci/run",
     ("docs/server.md", "tools/scripts/serve_soak.py"): "minutes of load: by hand",

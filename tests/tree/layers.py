@@ -17,7 +17,7 @@ order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src
          "src/chat/jinja", "src/chat", "src/chat/schema", "src/chat/calls", "src/chat/template",
          "src/backend/cuda", "src/backend/mpi", "tools/json", "tools/import", "tools/quantize",
          "tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench", "tools/pull",
-         "tools/pack", "tools/inspect", "tools/commands", "tools"]
+         "tools/pack", "tools/embed", "tools/inspect", "tools/commands", "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
@@ -39,10 +39,11 @@ doors = {
     "tools/json": {"read.h"},
     "tools/import": {"import.h"},
     "tools/quantize": {"tuffet_quantize.h", "inside.h"},
-    "tools/cli": {"cli.h", "form.h", "system.h", "template.h"},
+    "tools/cli": {"cli.h", "form.h", "inputs.h", "system.h", "template.h"},
     "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "process.h", "slash.h",
                    "terminal.h"},
     "tools/serve": {"batch.h", "catalog.h", "fields.h", "pool.h", "server.h"},
+    "tools/embed": {"npy.h", "work.h"},
     "tools/eval": {"scorer.h", "task.h"},
     "tools/pull": {"found.h", "name.h", "operand.h", "pull.h", "removal.h"},
     "tools/bench": {"compare.h", "costs.h", "hash.h", "limits.h", "runs.h", "samples.h", "sessions.h",
@@ -53,11 +54,12 @@ fronts = {
     "tools/cli": set(),
     "tools/chat": {"tools/cli"},
     "tools/serve": {"tools/cli"},
+    "tools/embed": {"tools/cli"},
     "tools/eval": {"tools/cli"},
     "tools/bench": {"tools/cli", "tools/chat"},
     "tools/pull": {"tools/cli"},
-    "tools/commands": {"tools/cli", "tools/chat", "tools/serve", "tools/eval", "tools/bench",
-                       "tools/pull"},
+    "tools/commands": {"tools/cli", "tools/chat", "tools/serve", "tools/embed", "tools/eval",
+                       "tools/bench", "tools/pull"},
 }
 common = {"port", "tools/json"}
 public = {"src/chat/tuffet_chat.h", "tools/quantize/tuffet_quantize.h"} | {

@@ -197,8 +197,8 @@ static void print_zsh(const struct cli_program *p)
     for (const struct cli_command *const *c = p->commands; *c; c++) {
         printf("_tuffet_%s() {\n    _arguments -S :", (*c)->name);
         each_option(*c, zsh_option);
-        fputs(" \\\n        '(-h --help)'{-h,--help}'[print help]::WORD:(all)' \\\n        '1:",
-              stdout);
+        printf(" \\\n        '(-h --help)'{-h,--help}'[print help]::WORD:(all)' \\\n        '%s:",
+               (*c)->operands ? "*" : "1");
         zsh_quoted((*c)->operand, strlen((*c)->operand));
         putchar(':');
         zsh_action(kind_of((*c)->operand));

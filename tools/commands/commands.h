@@ -5,7 +5,8 @@
 #include "tools/cli/cli.h"
 
 extern const struct cli_command command_batch, command_bench, command_chat, command_demo,
-    command_eval, command_import, command_inspect, command_list, command_pack, command_ppl,
-    command_pull, command_quantize, command_rm, command_run, command_serve, command_tokenize;
+    command_embed, command_eval, command_import, command_inspect, command_list, command_pack,
+    command_ppl, command_pull, command_quantize, command_rerank, command_rm, command_run,
+    command_serve, command_tokenize;
 
 #endif

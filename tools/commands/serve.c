@@ -48,9 +48,9 @@ static const struct cli_option options[] = {
      "let clients save the tokens of slots in files of FOLDER, and restore them (/slots)"},
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
      "let N answers and N requests for embeddings wait; further clients get the status 429"},
-    {0, "pooling", CLI_TEXT, &opt.pooling, "HOW:mean|last",
-     "embed a text as the mean of its tokens' vectors (mean) or as the last token's vector (last) "
-     "(default by the model file, or else mean)"},
+    {0, "pooling", CLI_TEXT, &opt.pooling, "HOW:mean|last|cls",
+     "embed a text as the mean of its tokens' vectors (mean), or as the vector of the last (last) "
+     "or, of an encoder, the first token (cls) (default by the model file, or else mean)"},
     {0, "cache-mem", CLI_BYTES, &opt.store.memory, "SIZE",
      "keep sessions that lose their slot in SIZE bytes of memory, such as 500M; 0: keep none "
      "(default a sixteenth of the machine's memory, at most 1G)"},

@@ -16,7 +16,7 @@ bool chore_is_ready(const struct chore *c, const struct slot *slots, size_t n_sl
 
 static void list(struct chore *c, const struct slot *slots, size_t n_slots)
 {
-    c->slots = calloc(n_slots, sizeof *c->slots);
+    c->slots = calloc(n_slots + 1, sizeof *c->slots);
     c->n_slots = c->slots ? n_slots : 0;
     c->status = c->slots ? TFT_OK : TFT_ERR_NOMEM;
     for (size_t i = 0; i < c->n_slots; i++) {

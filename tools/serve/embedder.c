@@ -5,6 +5,17 @@
 
 #include "engine_state.h"
 
+enum { PACK_TEXTS = 64, PACK_TOKENS = 2048 }; /* of a pass */
+
+struct packed {
+    struct tft_embedder *e;
+    struct tft_embedder_info info;
+    struct tft_text_tokens texts[PACK_TEXTS];
+    struct job *of[PACK_TEXTS]; /* the job of each text, and its number there */
+    size_t number[PACK_TEXTS];
+    float results[]; /* [PACK_TEXTS, info.width] */
+};
+
 bool embedder_open(struct embedder *m, const struct tft_model *model, enum tft_pooling pooling)
 {
     struct tft_model_info info = {.size = sizeof info};
@@ -17,6 +28,9 @@ bool embedder_open(struct embedder *m, const struct tft_model *model, enum tft_p
 
 void embedder_close(struct embedder *m)
 {
+    if (m->packed)
+        tft_embedder_close(m->packed->e);
+    free(m->packed);
     tft_session_close(m->slot.s);
     free(m->sum);
     free(m->vector);
@@ -34,13 +48,15 @@ static uint64_t last_turn(const struct embedder *m, uint64_t client)
     return turn;
 }
 
-/* The next job: the oldest job of the client that has waited longest. */
+/* The next job with texts: the oldest job of the client that has waited longest. */
 static struct job *next_job(const struct embedder *m)
 {
     struct job *best = NULL;
     uint64_t earliest = 0;
     for (struct job *j = m->jobs; j; j = j->next) {
         uint64_t turn = last_turn(m, j->client);
+        if (j->texts->at == j->texts->n)
+            continue;
         if (!best || turn < earliest ||
             (turn == earliest && j->client == best->client && j->texts->turn < best->texts->turn)) {
             best = j;
@@ -110,6 +126,8 @@ bool embedder_begin(struct engine *e)
     struct embedder *m = &e->embedder;
     struct slot *s = &m->slot;
     struct job *j;
+    if (m->packed)
+        return m->jobs;
     while (!s->job && (j = next_job(m)) != NULL) {
         pthread_mutex_unlock(&e->lock);
         bool opened = open_session(e);
@@ -183,4 +201,91 @@ void embedder_go_on(struct engine *e, const struct step *t)
     s->n_feed -= t->n;
     if (!s->n_feed)
         end_text(e);
+}
+
+/* ---- whole texts */
+
+int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *capacity)
+{
+    struct tft_error err;
+    struct tft_embedder *e;
+    struct tft_embedder_info info = {.size = sizeof info};
+    bool ranks = m->pooling == TFT_POOLING_RANK;
+    struct tft_embedder_opts o = {.size = sizeof o,
+                                  .pooling = m->pooling == TFT_POOLING_OTHER
+                                                 ? TFT_POOLING_NONE
+                                                 : m->pooling, /* the error says what is wrong */
+                                  .raw = !ranks, /* the request says how long a vector is */
+                                  .max_text = cli_session_options.ctx,
+                                  .n_threads = (int)cli_model_options.threads};
+    if (tft_embedder_open(&e, model, &o, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    tft_embedder_describe(e, &info);
+    m->packed = calloc(1, sizeof *m->packed + PACK_TEXTS * (size_t)info.width * sizeof(float));
+    if (!m->packed) {
+        tft_embedder_close(e);
+        return cli_fail("out of memory");
+    }
+    m->packed->e = e;
+    m->packed->info = info;
+    m->n_embd = ranks ? 1 : info.width;
+    *capacity = info.max_text;
+    return CLI_OK;
+}
+
+/* Takes texts for a pass. Call with the lock held. */
+static size_t pack(struct engine *e)
+{
+    struct embedder *m = &e->embedder;
+    struct packed *p = m->packed;
+    size_t n = 0, tokens = 0;
+    struct job *j;
+    while (n < PACK_TEXTS && (j = next_job(m)) != NULL) {
+        const struct text *t = &j->texts->text[j->texts->at];
+        if (n && tokens + t->n > PACK_TOKENS)
+            break;
+        p->texts[n] = (struct tft_text_tokens){.ids = t->ids, .types = t->types, .n = t->n};
+        p->of[n] = j;
+        p->number[n++] = j->texts->at++;
+        tokens += t->n;
+        j->texts->turn = ++m->turn;
+        m->client = j->client;
+        j->start = j->start ? j->start : cli_ns();
+    }
+    e->counts.prompt_tokens += tokens;
+    e->counts.passes += n > 0;
+    return n;
+}
+
+/* Ends a job after a pass that had texts of it, if it has no further ones. */
+static void end_packed(struct engine *e, struct job *j, enum tft_status status)
+{
+    j->prompt_seconds = (double)(cli_ns() - j->start) / 1e9;
+    if (status != TFT_OK)
+        end(e, j, NULL, tft_embedder_error(e->embedder.packed->e)->msg);
+    else if (j->texts->lost)
+        end(e, j, NULL, "out of memory");
+    else if (j->texts->at == j->texts->n)
+        end(e, j, "stop", NULL);
+}
+
+void embedder_pass(struct engine *e)
+{
+    struct embedder *m = &e->embedder;
+    struct packed *p = m->packed;
+    pthread_mutex_lock(&e->lock);
+    size_t n = pack(e), bytes = m->n_embd * sizeof *p->results;
+    pthread_mutex_unlock(&e->lock);
+    enum tft_status status = m->pooling == TFT_POOLING_RANK
+                                 ? tft_rerank(p->e, p->texts, n, p->results)
+                                 : tft_embed(p->e, p->texts, n, p->results);
+    for (size_t i = 0; i < n && status == TFT_OK; i++)
+        p->of[i]->texts->lost |= !engine_item(e, p->of[i], ITEM_VECTOR, p->number[i],
+                                              (const char *)(p->results + i * m->n_embd), bytes);
+    for (size_t i = 0, k; i < n; i++) {
+        for (k = i + 1; k < n && p->of[k] != p->of[i];)
+            k++;
+        if (k == n) /* the last text of its job in this pass */
+            end_packed(e, p->of[i], status);
+    }
 }

@@ -1,8 +1,10 @@
 /*
  * The part of the engine that computes embeddings. It has a session of its own, so the slots keep
  * their tokens, and takes one text at a time, from the clients in turn. Its chunks alternate with
- * the chunks of prompts, and have the same largest size. The vector of a text goes to its job as
- * ITEM_VECTOR, and depends on the text alone. Only the engine's thread calls these functions.
+ * the chunks of prompts, and have the same largest size. An encoder has no session: there, a pass
+ * takes whole texts of several requests (tft_embed). The vector of a text, or the score of a pair,
+ * goes to its job as ITEM_VECTOR, and depends on the text alone. Only the engine's thread calls
+ * these functions.
  */
 #ifndef SERVE_EMBEDDER_H
 #define SERVE_EMBEDDER_H
@@ -15,6 +17,13 @@ struct step;
 /* False: out of memory. The first text opens the session. */
 bool embedder_open(struct embedder *m, const struct tft_model *model, enum tft_pooling pooling);
 void embedder_close(struct embedder *m); /* m may be all zero */
+
+/* For a model without sessions (pooling_is_all), after embedder_open. Returns CLI_OK, or CLI_FAILED after an error message.
+   *capacity: the tokens of a text. */
+int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *capacity);
+
+/* Then, in place of a pass: computes waiting texts, of the clients in turn, as many as fit. */
+void embedder_pass(struct engine *e);
 
 /* If no text is in progress, begins the next one. Call it with the engine's lock, which this
    function releases for a while. Returns whether a text is in progress. */

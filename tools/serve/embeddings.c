@@ -22,7 +22,8 @@ struct call {
     struct served *served;
     struct job *job;
     const struct style *style;
-    size_t n_tokens, n_dims;
+    struct cli_text prompt; /* before each text; the model's */
+    size_t n_tokens, n_dims, n_cut;
     bool base64, raw; /* vectors are written in base64; unscaled, of any length */
     bool failed;      /* out of memory */
     struct cli_text reply;
@@ -113,6 +114,31 @@ static void take(void *user, const struct item *item)
 
 /* ---- requests */
 
+/* The token that ends a text: EOS, or [SEP] of BERT. False: none does. */
+static bool end_token(const struct tft_model *m, int32_t *id)
+{
+    size_t n = 0;
+    return tft_tokenize(m, "", 0, TFT_ADD_EOS, id, 1, &n) == TFT_OK && n == 1;
+}
+
+/* Reads the text of a string after the prompt. */
+static void read_string(struct call *c, struct fields *f, struct prompt *p, const json_t *from,
+                        bool special)
+{
+    const char *text = json_string_value(from);
+    size_t n = json_string_length(from);
+    struct cli_text all = {0};
+    if (!c->prompt.n) {
+        prompt_text(p, c->served, f, text, n, special);
+        return;
+    }
+    if (cli_text_append(&all, c->prompt.p, c->prompt.n) && cli_text_append(&all, text, n))
+        prompt_text(p, c->served, f, all.p, all.n, special);
+    else
+        fields_fail(f, "out of memory");
+    free(all.p);
+}
+
 /* Reads a string or a list of tokens as text `at` of the job. special, cut: as in start. */
 static void read_text(struct call *c, struct fields *f, const json_t *from, size_t at, bool special,
                       bool cut)
@@ -120,12 +146,11 @@ static void read_text(struct call *c, struct fields *f, const json_t *from, size
     const struct served *s = c->served;
     struct text *t = &c->job->texts->text[at];
     struct prompt p = {0};
-    struct tft_model_info info = {.size = sizeof info};
     size_t room = engine_capacity(s->engine), ends = 0;
-    tft_model_describe(s->m, &info);
+    int32_t end = 0;
     if (json_is_string(from)) {
-        prompt_text(&p, s, f, json_string_value(from), json_string_length(from), special);
-        ends = info.add_eos;
+        read_string(c, f, &p, from, special);
+        ends = end_token(s->m, &end);
     } else {
         prompt_tokens(&p, s, f, from);
         if (f->failed) { /* the error names the member differently */
@@ -140,10 +165,12 @@ static void read_text(struct call *c, struct fields *f, const json_t *from, size
     t->n = p.n;
     if (!ids)
         fields_fail(f, "out of memory");
-    if (cut && !f->failed && p.n + ends > room)
+    if (cut && !f->failed && p.n + ends > room) {
         t->n = room - ends;
+        c->n_cut++;
+    }
     if (ends && !f->failed)
-        t->ids[t->n++] = tft_token_eos(s->m);
+        t->ids[t->n++] = end;
     c->n_tokens += t->n + p.n_held;
     if (!t->n)
         fields_fail(f, "%s[%zu] has no tokens", c->style->member, at);
@@ -182,6 +209,8 @@ static void fail_pooling(struct fields *f, const struct served *s,
 {
     if (info->n_device)
         fields_fail(f, "embeddings are not computed on a device: --device cpu");
+    else if (s->pooling == TFT_POOLING_RANK)
+        fields_fail(f, "the model makes scores of pairs (/v1/rerank), and no vectors");
     else if (s->pooling == TFT_POOLING_OTHER)
         fields_fail(f, "the model's file asks for a pooling other than the mean and the last "
                        "token; tuffet serve --pooling mean or last overrules it");
@@ -197,6 +226,37 @@ static const struct text *too_long(const struct texts *all, size_t room)
     return NULL;
 }
 
+/* The prompt that `prompt_name` names, or `input_type`, which has no effect if the file has none of
+   that name. */
+static void read_prompt(struct call *c, struct fields *f)
+{
+    static const char *const types[][2] = {{"search_query", "query"},
+                                           {"search_document", "document"}};
+    const char *name = field_text(f, "prompt_name", NULL),
+               *type = field_text(f, "input_type", NULL);
+    for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+        if (strcmp(type, types[i][0]) == 0)
+            type = types[i][1];
+    const char *of = name ? name : type ? type : "";
+    const char *p = *of ? tft_model_prompt(c->served->m, of, &c->prompt.n) : NULL;
+    c->prompt.p = (char *)(uintptr_t)p;
+    if (name && type)
+        fields_fail(f, "prompt_name and input_type both name a prompt: send one of them");
+    else if (name && !p)
+        fields_fail(f, "prompt_name: the model's file has no prompt of this name");
+}
+
+/* Tells the client that texts were cut. */
+static void say_cut(const struct call *c)
+{
+    char text[100];
+    if (!c->n_cut)
+        return;
+    snprintf(text, sizeof text, "%zu of %zu texts were cut to %zu tokens", c->n_cut,
+             c->job->texts->n, engine_capacity(c->served->engine));
+    reply_header(c->x, "X-Tuffet-Warning", text);
+}
+
 /* Reads `dimensions` and the texts `in`, and starts the job. If a member is wrong, also one that
    the caller has read with f, replies with the error. Frees the body. special: texts may name
    special tokens; cut: cuts a text that is too long. */
@@ -206,9 +266,12 @@ static void start(struct call *c, struct fields *f, const json_t *in, bool speci
     struct tft_model_info info = {.size = sizeof info};
     const struct text *large = NULL;
     tft_model_describe(x->served->m, &info);
-    c->n_dims = (size_t)field_integer(f, "dimensions", 1, info.n_embd, info.n_embd);
+    int64_t width = (int64_t)engine_width(x->served->engine);
+    c->n_dims = (size_t)field_integer(f, "dimensions", 1, width, width);
     if (!f->failed)
         fail_pooling(f, x->served, &info);
+    if (!f->failed)
+        read_prompt(c, f);
     if (!f->failed)
         read_texts(c, f, in, special, cut);
     if (!f->failed)
@@ -223,6 +286,7 @@ static void start(struct call *c, struct fields *f, const json_t *in, bool speci
         c->job->user = c;
         x->gone = gone;
         x->user = c;
+        say_cut(c);
         if (engine_put_texts(x->served->engine, c->job))
             c = NULL;
         else
@@ -296,7 +360,8 @@ void openai_embeddings(struct exchange *x)
     if (!c->base64 && strcmp(format, "float") != 0)
         fields_fail(&f, "encoding_format must be float or base64");
     refuse_norm(&f);
-    start(c, &f, field(&f, "input"), false, false);
+    bool cut = field_flag(&f, "truncate", false);
+    start(c, &f, field(&f, "input"), false, cut);
 }
 
 /* ---- llama.cpp */

@@ -246,13 +246,13 @@ static void begin_jobs(struct engine *e)
 static void do_chore(struct engine *e, struct chore *c)
 {
     struct slot *s = c->slot < e->o.n_slots ? &e->slots[c->slot] : NULL;
-    bool open = s && (c->kind == CHORE_LIST || open_slot(e, s));
+    bool open = c->kind == CHORE_LIST || (s && open_slot(e, s));
     if (open && c->kind == CHORE_RESTORE)
         store_keep(e->store, s->s, 0);
     if (open)
         chore_do(c, e->slots, e->o.n_slots);
     else
-        c->status = TFT_ERR_NOMEM;
+        c->status = s ? TFT_ERR_NOMEM : TFT_ERR_ARG; /* an encoder has no slots */
 }
 
 /* Does the chores of free slots. Call with the lock held; it is released for a while. */
@@ -349,8 +349,7 @@ static bool begin_shape(struct engine *e, struct job *j)
         snprintf(j->error, sizeof j->error, "%s", err.msg);
         return false;
     }
-    enum tft_status status =
-        shape_give(j->shape, &j->form, e->lexicon, j->error, sizeof j->error);
+    enum tft_status status = shape_give(j->shape, &j->form, e->lexicon, j->error, sizeof j->error);
     j->refused = status != TFT_OK && status != TFT_ERR_NOMEM;
     if (status != TFT_OK)
         return false;
@@ -437,6 +436,8 @@ void engine_cancel(struct engine *e, struct job *j)
 
 size_t engine_capacity(const struct engine *e) { return e->capacity; }
 
+size_t engine_width(const struct engine *e) { return e->embedder.n_embd; }
+
 uint64_t engine_bytes(const struct engine *e)
 {
     return ((uint64_t)e->o.n_slots + 1) * e->session_bytes;
@@ -486,6 +487,11 @@ int engine_open(struct engine **out, const struct engine_options *o)
     e->feeds = calloc(o->n_slots + 1, sizeof *e->feeds);
     if (!e->slots || !e->steps || !e->feeds || !embedder_open(&e->embedder, o->m, o->pooling))
         return cli_fail("out of memory");
+    if (pooling_is_all(o->m, o->pooling)) { /* no slots, and no sessions in them */
+        e->o.n_slots = 0;
+        int status = embedder_pack(&e->embedder, o->m, &e->capacity);
+        return status != CLI_OK || start(e) ? status : cli_fail("a thread cannot be started");
+    }
     struct tft_error err;
     struct tft_batch_opts b = {.size = sizeof b,
                                .n_sessions = o->n_slots + 1,

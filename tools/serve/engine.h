@@ -25,6 +25,8 @@ void engine_close(struct engine *e);
 
 size_t engine_capacity(const struct engine *e); /* tokens of a prompt and its answer */
 
+size_t engine_width(const struct engine *e); /* numbers of a vector */
+
 /* Bytes of the sessions that the engine may open: of all slots, and one for embeddings. */
 uint64_t engine_bytes(const struct engine *e);
 

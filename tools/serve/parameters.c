@@ -13,7 +13,7 @@ enum {
     OLLAMA = API_OLLAMA_CHAT | API_OLLAMA_TEXT,
     REQUESTS = OPENAI | API_NATIVE | OLLAMA | API_MESSAGES | API_RESPONSES | API_INFILL,
     ANSWERS = REQUESTS | API_OPTIONS,
-    ALL = ANSWERS | API_EMBED | API_TOKENS,
+    ALL = ANSWERS | API_EMBED | API_TOKENS | API_RERANK,
 };
 
 enum meaning { HONOURED, ACCEPTED, REFUSED };
@@ -196,7 +196,22 @@ static const struct parameter {
     {"encoding_format", API_EMBED, HONOURED, NULL},
     {"dimensions", API_EMBED, HONOURED, NULL},
     {"embd_normalize", API_EMBED, HONOURED, NULL},
-    {"input_type", API_EMBED, REFUSED, NULL},
+    {"input_type", API_EMBED, HONOURED, NULL},
+    {"prompt_name", API_EMBED, HONOURED, NULL},
+
+    /* scores */
+    {"query", API_RERANK, HONOURED, NULL},
+    {"documents", API_RERANK, HONOURED, NULL},
+    {"texts", API_RERANK, HONOURED, NULL},
+    {"top_n", API_RERANK, HONOURED, NULL},
+    {"return_documents", API_RERANK, HONOURED, NULL},
+    {"return_text", API_RERANK, HONOURED, NULL},
+    {"truncate", API_RERANK, HONOURED, NULL},
+    {"raw_scores", API_RERANK, REFUSED, NULL},
+    {"truncation_direction", API_RERANK, REFUSED, "\"Right\" \"right\""},
+    {"max_tokens_per_doc", API_RERANK, REFUSED, NULL},
+    {"max_chunks_per_doc", API_RERANK, REFUSED, "1"},
+    {"rank_fields", API_RERANK, REFUSED, "[\"text\"]"},
 
     /* who asks, and for how long the model stays: always */
     {"model", ALL, ACCEPTED, NULL},

@@ -20,6 +20,7 @@ enum api {
     API_MESSAGES = 256,   /* /v1/messages */
     API_RESPONSES = 512,  /* /v1/responses */
     API_INFILL = 1024,    /* /infill */
+    API_RERANK = 2048,    /* /v1/rerank, /rerank */
 };
 
 /* Fails, with status 501, if a member of `all` is refused. A member that the table does not have is

@@ -197,6 +197,10 @@ void engine_pass(struct engine *e)
 {
     end_cancelled(e);
     embedder_end_cancelled(e);
+    if (e->embedder.packed) {
+        embedder_pass(e);
+        return;
+    }
     size_t n = gather(e);
     feed_all(e, n);
     struct tft_ends ends = count_ends(e);

@@ -8,4 +8,8 @@
    TFT_POOLING_NONE. False after an error message: no such pooling. */
 bool pooling_choose(enum tft_pooling *p, const char *name, const struct tft_model *m);
 
+/* Whether the model has no sessions here, and makes vectors or scores alone: an encoder or a
+   reranker. */
+bool pooling_is_all(const struct tft_model *m, enum tft_pooling pooling);
+
 #endif

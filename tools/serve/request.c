@@ -5,11 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pooling.h"
+
 bool request_begin(struct request *r, struct exchange *x, enum api api)
 {
     *r = (struct request){.f.body = exchange_json(x), .p = params_default()};
     if (r->f.body)
         parameters_check(&r->f, r->f.body, api);
+    if (!r->f.failed && pooling_is_all(x->served->m, x->served->pooling))
+        fields_fail(&r->f, "the model writes no text: it makes %s",
+                    x->served->pooling == TFT_POOLING_RANK ? "scores of pairs (/v1/rerank)"
+                                                           : "vectors of texts (/v1/embeddings)");
     return r->f.body;
 }
 
@@ -213,7 +219,10 @@ void request_lacks(struct fields *f, const char *fmt, ...)
 void request_fail(struct exchange *x, const struct fields *f)
 {
     bool ours = fields_lack_memory(f->error);
-    reply_error(x, f->unsupported ? 501 : ours ? 500 : 400,
+    reply_error(x,
+                f->unsupported ? 501
+                : ours         ? 500
+                               : 400,
                 f->unsupported ? "not_supported_error"
                 : ours         ? "server_error"
                                : "invalid_request_error",

@@ -10,11 +10,12 @@
 #include "openai.h"
 #include "page.h"
 #include "pool.h"
+#include "rerank.h"
 #include "responses.h"
 
 struct route {
     const char *method, *path;
-    void (*handle)(struct exchange *x); /* NULL: known to clients, but not supported */
+    void (*handle)(struct exchange *x);         /* NULL: known to clients, but not supported */
     enum { NO_MODEL, IN_BODY, IN_QUERY } model; /* where the request names its model */
 };
 
@@ -32,6 +33,9 @@ static const struct route routes[] = {
     {"POST", "/v1/completions", openai_completions, IN_BODY},
     {"POST", "/v1/embeddings", openai_embeddings, IN_BODY},
     {"POST", "/embeddings", openai_embeddings, IN_BODY},
+    {"POST", "/v1/rerank", rerank, IN_BODY},
+    {"POST", "/v2/rerank", rerank, IN_BODY},
+    {"POST", "/rerank", rerank, IN_BODY},
 
     {"POST", "/v1/responses", responses_create, IN_BODY},
     {"POST", "/v1/responses/input_tokens", responses_count, IN_BODY},
@@ -62,8 +66,6 @@ static const struct route routes[] = {
     {"POST", "/api/embeddings", ollama_embeddings, IN_BODY},
 
     {"POST", "/v1/audio/transcriptions", NULL, NO_MODEL},
-    {"POST", "/v1/rerank", NULL, NO_MODEL},
-    {"POST", "/rerank", NULL, NO_MODEL},
     {"GET", "/lora-adapters", NULL, NO_MODEL},
     {"POST", "/lora-adapters", NULL, NO_MODEL},
     {"POST", "/models/load", NULL, NO_MODEL},

@@ -61,7 +61,8 @@ static void choose_templates(struct served *s, bool several)
 {
     if (several && !template_given() && !tft_model_chat_template(s->m))
         return;
-    s->template = template_choose(s->m, s->path, false);
+    if (!pooling_is_all(s->m, s->pooling)) /* which writes no text */
+        s->template = template_choose(s->m, s->path, false);
     s->tool_template =
         template_has_tool_use(s->m) ? template_choose(s->m, s->path, true) : s->template;
     s->calls = s->tool_template;

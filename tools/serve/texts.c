@@ -10,9 +10,15 @@ struct texts *texts_new(size_t n)
     return t;
 }
 
+static void free_text(struct text *t)
+{
+    free(t->ids);
+    free(t->types);
+}
+
 void texts_free(struct texts *t)
 {
     for (size_t i = 0; t && i < t->n; i++)
-        free(t->text[i].ids);
+        free_text(&t->text[i]);
     free(t);
 }

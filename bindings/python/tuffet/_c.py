@@ -217,6 +217,7 @@ CORE = {
     "tft_model_describe": (None, c_void_p, POINTER(tft_model_info)),
     "tft_model_chat_template": (c_char_p, c_void_p),
     "tft_model_tool_template": (c_char_p, c_void_p),
+    "tft_model_prompt": (c_void_p, c_void_p, c_char_p, COUNT),
     "tft_tokenize": (c_int, c_void_p, c_char_p, c_size_t, c_uint, IDS, c_size_t, COUNT),
     "tft_tokenize_pair": (c_int, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_uint, IDS,
                           POINTER(c_uint8), c_size_t, COUNT),

@@ -214,6 +214,12 @@ class Model(Handle):
         source = _c.lib.tft_model_chat_template(self._open)
         return None if source is None else source.decode("utf-8", "replace")
 
+    def text_prompt(self, name: str) -> Optional[str]:
+        """The text that goes before a text to embed, such as "query" or "document", or None."""
+        n = c_size_t()
+        p = _c.lib.tft_model_prompt(self._open, name.encode("utf-8"), byref(n))
+        return None if p is None else ctypes.string_at(p, n.value).decode("utf-8", "replace")
+
     @property
     def prefixes(self) -> List[Prefix]:
         """The named prefixes of the file, for session(prefix=...)."""
