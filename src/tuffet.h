@@ -451,6 +451,37 @@ TFT_API size_t tft_prefix_held(const struct tft_model *m, const char *name, cons
    none holds more than the model's own. Owned by the model. */
 TFT_API const char *tft_prefix_best(const struct tft_model *m, const int32_t *ids, size_t n);
 
+/* ------------------------------------------------------------------------------------- adapters */
+
+struct tft_lora; /* a LoRA adapter of one model: immutable */
+
+/*
+ * Opens a LoRA adapter (Hu et al. 2021) of a model: a GGUF file as llama.cpp has it, with
+ * general.type "adapter" and tensors NAME.lora_a and NAME.lora_b. Its numbers are copied as floats,
+ * into memory of the model's allocator. A session with the adapter computes y = W x + scale (alpha /
+ * r) B (A x) in place of y = W x; W stays as it is, so sessions of one model may differ.
+ *
+ * Matrices of attention, of feed-forward and of other mixers can be adapted, and a head that is not
+ * tied to the embedding. Where W is codes, x is rounded to 8 bits in groups of 32 for A, too. A
+ * prefix of the file was computed without the adapter, and stays as it is.
+ *
+ * The caller closes *out with tft_lora_close, after all sessions that have it and before the model.
+ * On failure *out is NULL. TFT_ERR_ARG: an adapter of another architecture, or a vocab_only model.
+ * TFT_ERR_UNSUPPORTED: no LoRA adapter, a tensor that the model does not have or that cannot be
+ * adapted, NaN or infinity, an encoder, or a model of tuffet quantize, as its inputs are int8.
+ * TFT_ERR_FORMAT: a damaged file, or a tensor of another shape. TFT_ERR_IO; TFT_ERR_NOMEM.
+ */
+TFT_API enum tft_status tft_lora_open(struct tft_lora **out, const struct tft_model *m,
+                                      const char *path, struct tft_error *err);
+
+/* lora may be NULL. */
+TFT_API void tft_lora_close(struct tft_lora *lora);
+
+struct tft_lora_use {
+    const struct tft_lora *lora;
+    float scale; /* 1: as trained; 0: as if it were not there */
+};
+
 /* ------------------------------------------------------------------------------------- sessions */
 
 struct tft_session; /* one sequence of tokens, its KV cache, and the logits after its last tokens */
@@ -515,6 +546,10 @@ struct tft_session_opts {
                                 threads than the batch has. The batch must outlive the session. One
                                 thread at a time may use the batch and all sessions that were opened
                                 with it. TFT_ERR_ARG: a batch of another model. */
+    const struct tft_lora_use *loras; /* [n_loras] adapters, which are added in this order; the
+                                         array is copied. A pass of tft_step is not shared with
+                                         sessions that have some. NULL: none */
+    uint32_t n_loras;
 };
 
 /*

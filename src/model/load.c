@@ -459,7 +459,8 @@ static struct tft_mat matrix(struct tft_load *ld, const struct part *p, enum use
         return packed_panels(ld, p, use, packed);
 
     struct tft_mat w = {
-        .rows = p->rows, .cols = p->cols, .first = p->first, .apart = p->tensor_rows};
+        .rows = p->rows, .cols = p->cols, .first = p->first, .apart = p->tensor_rows,
+        .tensor_row = p->first};
     const struct tft_tensor *t = w.tensor =
         find(ld, p->name, (const uint64_t[4]){p->cols, p->tensor_rows, matrices(p), 1});
     if (!t)

@@ -40,6 +40,8 @@ enum tft_buf {
     TFT_PARTS,          /* attention's partial results */
     TFT_STATES,         /* the states of layers that have one */
     TFT_ROUTES,         /* which experts tokens go to */
+    TFT_LOW_0,          /* the inner vectors of adapters: model/lora.h */
+    TFT_LOW_1,
 };
 
 /* Numbers of a row. */

@@ -207,6 +207,8 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
                         "n_logits, %u, is above n_batch, %u: logits are kept of one pass",
                         o->n_logits, o->n_batch);
     status = check_hidden(o, m, err);
+    if (status == TFT_OK)
+        status = tft_session_loras_check(m, o, err);
     if (status != TFT_OK)
         return status;
     if (o->n_batch > o->capacity)
@@ -311,6 +313,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     s->work = o->batch ? tft_batch_work(o->batch)
                        : tft_work_layout(a, m, s->n_batch, s->max_threads);
     tft_attend_work_layout(&s->attend, a, m, &s->kv, s->max_threads);
+    tft_session_loras_layout(&s->loras, a, o);
     bool counts = o->count_ends && m->n_host == m->n_layer;
     s->ends = counts ? tft_arena_take(a, (size_t)s->max_threads, sizeof *s->ends) : NULL;
     return place;

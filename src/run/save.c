@@ -75,7 +75,7 @@ struct tft_saved tft_saved_of(const struct tft_session *s, const struct tft_samp
     struct tft_saved h = {.version = TFT_SAVED_VERSION,
                           .flags = has_long_rope(s) ? TFT_SAVED_LONG_ROPE : 0,
                           .cache = cache_of(s),
-                          .prefix = prefix_of(s),
+                          .prefix = prefix_of(s) ^ tft_session_loras_sum(&s->loras),
                           .pos = s->pos,
                           .n_checkpoint = s->states.n,
                           .has_logits = s->out.n_valid > 0,
@@ -101,7 +101,7 @@ const char *tft_saved_differs(const struct tft_saved *h, const struct tft_saved 
 {
     return memcmp(&h->model, &own->model, sizeof h->model) != 0
                ? "another model, or with weights in another form"
-           : h->prefix != own->prefix ? "another prefix than the session has"
+           : h->prefix != own->prefix ? "another prefix, or other adapters, than the session has"
            : h->cache != own->cache
                ? (is_f16(h->cache) ? "the KV cache f16, and the session has another"
                                    : "another KV cache than the session has")

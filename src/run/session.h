@@ -8,6 +8,7 @@
 
 #include "kv/kv.h"
 #include "lookup.h"
+#include "lora.h"
 #include "model/model.h"
 #include "states.h"
 #include "work.h"
@@ -100,6 +101,7 @@ struct tft_session {
 
     struct tft_call call;
     struct tft_error error; /* for tft_session_error */
+    struct tft_session_loras loras;
 };
 
 /* The sizes and the calibration of the model, for a session's cache. */

@@ -24,8 +24,8 @@
 struct tft_mat {
     const struct tft_format *format;
     uint32_t rows, cols;
-    uint32_t first;   /* row 0 is this row of `data` and of `tensor`: gpt2's q, k and v are parts of
-                         one tensor */
+    uint32_t first;   /* row 0 is this row of `data`, */
+    uint32_t tensor_row; /* and this row of `tensor`: gpt2's q, k and v are parts of one tensor */
     const void *data; /* in the format's layout; NULL for tft_format_stored */
     uint32_t experts; /* the number of matrices, if this is the first of several; 0: one only */
     size_t apart;     /* in the first of several experts' matrices, which are contiguous: bytes of

@@ -15,6 +15,7 @@
  *      latent.c    latent attention
  *      altup.c     several residual streams
  *      ends.c      counts of bytes at the ends of static ranges
+ *      lora.c      adapters beside matrices
  *      cpu.c       the table
  */
 #ifndef TFT_CPU_H
@@ -92,6 +93,20 @@ void tft_cpu_linear_y(struct tft_pass *p, const struct tft_linear *l, enum tft_b
 void tft_cpu_add_y(struct tft_pass *p, const struct tft_norm *w, const float *scale);
 void tft_cpu_norm_sum(struct tft_pass *p, const struct tft_norm *w, const struct tft_norm *again);
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
+
+/* ---- lora.c */
+
+/* Whether the session has an adapter for the matrix of l. */
+bool tft_cpu_adapts(const struct tft_pass *p, const struct tft_linear *l);
+
+/* Before a product of l: makes the inner vectors of its adapters in `slot`. Returns the mask of
+   their buffer, which the product reads; 0: there are none. */
+unsigned tft_cpu_adapt_inner(struct tft_pass *p, unsigned slot, const struct tft_linear *l,
+                             enum tft_buf from);
+
+/* y: [n, end - begin] += the adapters' part of rows [begin, end) of l, of tokens [t, t + n). */
+void tft_cpu_adapt(const struct tft_pass *p, unsigned slot, const struct tft_linear *l, float *y,
+                   size_t ldy, size_t begin, size_t end, uint32_t t, uint32_t n);
 
 /* ---- conv.c */
 

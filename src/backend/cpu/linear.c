@@ -8,9 +8,10 @@
 
 /* y = rows [begin, end) of the product of l and tokens [t, t + n) of `from`; tokens are ldy apart
    in y. `begin` is a multiple of TFT_PANEL. If the matrix has a factor, l has no bias and nothing
-   is added. */
+   is added. slot: where tft_cpu_adapt_inner has left the inner vectors of its adapters. */
 static void product(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
-                    enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t, uint32_t n)
+                    enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t, uint32_t n,
+                    unsigned slot)
 {
     const struct tft_mat *w = &l->w;
     struct tft_product product = {.y = y, .ldy = ldy, .bias = l->bias, .add = add, .n = n};
@@ -31,6 +32,7 @@ static void product(const struct tft_pass *p, float *y, size_t ldy, const struct
     w->format->product(&p->m->kern, w, &product, begin, end);
     for (uint32_t i = 0; w->factor != 0 && i < n; i++)
         p->m->kern.scale(y + i * ldy, w->factor, end - begin);
+    tft_cpu_adapt(p, slot, l, y, ldy, begin, end, t, n);
 }
 
 void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, size_t *begin,
@@ -45,7 +47,8 @@ void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, si
 void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
                     enum tft_buf from, bool add)
 {
-    tft_pass_touch(p, tft_cpu_own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
+    unsigned low = tft_cpu_adapt_inner(p, 0, l, from);
+    tft_pass_touch(p, low | (tft_cpu_own_row(p, from, l->in) ? 0 : BIT(from)), BIT(to));
     tft_pass_tap(p, l, from);
     tft_cpu_count_ends(p, l->in, from);
 
@@ -53,7 +56,7 @@ void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear
     tft_cpu_share_rows(p, l, &begin, &end);
     if (begin < end)
         product(p, tft_pass_row(p, to, p->first) + begin, tft_pass_stride(p, to), l, from, add,
-                begin, end, p->first, p->n - p->first);
+                begin, end, p->first, p->n - p->first, 0);
 }
 _Static_assert(TFT_LINE % TFT_PANEL == 0, "a thread's share of the rows begins with a panel");
 
@@ -309,7 +312,9 @@ static void hidden_bytes(struct tft_pass *p, enum tft_activation a, const struct
     const struct tft_hidden_scratch *w = &p->work->hidden[p->tid];
     uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
     size_t from, to, width = up->w.rows;
-    tft_pass_touch(p, tft_cpu_own_row(p, TFT_XN, up->in) ? 0 : BIT(TFT_XN), BIT(TFT_G));
+    unsigned low = gate ? tft_cpu_adapt_inner(p, 0, gate, TFT_XN) : 0;
+    low |= tft_cpu_adapt_inner(p, 1, up, TFT_XN);
+    tft_pass_touch(p, low | (tft_cpu_own_row(p, TFT_XN, up->in) ? 0 : BIT(TFT_XN)), BIT(TFT_G));
     tft_cpu_count_ends(p, up->in, TFT_XN);
     tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
     to = to * unit < width ? to * unit : width;
@@ -322,9 +327,9 @@ static void hidden_bytes(struct tft_pass *p, enum tft_activation a, const struct
         for (uint32_t t = p->first; t < p->n; t += tokens) {
             size_t rows = to - i < slice ? to - i : slice;
             uint32_t n = p->n - t < tokens ? p->n - t : tokens;
-            product(p, w->gate, slice, gate ? gate : up, TFT_XN, false, i, i + rows, t, n);
+            product(p, w->gate, slice, gate ? gate : up, TFT_XN, false, i, i + rows, t, n, !gate);
             if (gate)
-                product(p, w->up, slice, up, TFT_XN, false, i, i + rows, t, n);
+                product(p, w->up, slice, up, TFT_XN, false, i, i + rows, t, n, 1);
             for (uint32_t j = 0; j < n; j++)
                 tft_cpu_activate(p, a, TFT_G, t + j, i, w->gate + j * slice,
                                  gate ? w->up + j * slice : NULL, rows, down->in);
