@@ -209,6 +209,14 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
 int cli_open_draft(const struct tft_model *m);
 void cli_close_draft(void);
 
+/* --lora of cli_lora_option_list: opens the adapters for m, and later closes them, before m and
+   after all sessions. cli_open_session gives a session the open adapters by cli_add_loras. Returns
+   CLI_OK or CLI_FAILED; close them then, too. */
+extern const struct cli_option cli_lora_option_list[];
+int cli_open_loras(const struct tft_model *m);
+void cli_add_loras(struct tft_session_opts *o);
+void cli_close_loras(void);
+
 /* Prints the error of the session's last call. Returns CLI_FAILED. */
 int cli_fail_session(const struct tft_session *s);
 

@@ -311,6 +311,7 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
     o->n_threads = (int)cli_model_options.threads;
     o->kv = cli_session_options.kv;
     o->progress = keep_reading;
+    cli_add_loras(o);
     if (cli_session_options.ctx)
         o->capacity = cli_session_options.ctx;
     /* the text is a part of the context that the user asks for */

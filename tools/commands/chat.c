@@ -255,8 +255,11 @@ static int chat(const char *path)
     if (status == CLI_OK)
         status = cli_open_draft(m);
     if (status == CLI_OK)
+        status = cli_open_loras(m);
+    if (status == CLI_OK)
         status = converse_with(m, path);
     cli_close_draft();
+    cli_close_loras();
     tft_model_close(m);
     return status;
 }
@@ -276,6 +279,7 @@ const struct cli_command command_chat = {
             {"Context", cli_session_option_list},
             {NULL, cli_prefix_option_list},
             {NULL, cli_lookup_option_list},
+            {NULL, cli_lora_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},

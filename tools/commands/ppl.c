@@ -86,6 +86,8 @@ static int ppl(const char *path)
     char *text = cli_read(opt.file, &len);
     int status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
+        status = cli_open_loras(m);
+    if (status == CLI_OK)
         status = scorer_open(&z, m, SCORER_BATCH);
     cli_catch_interrupts();
     if (status == CLI_OK) {
@@ -97,6 +99,7 @@ static int ppl(const char *path)
     free(ids);
     free(text);
     scorer_close(&z);
+    cli_close_loras();
     tft_model_close(m);
     return status;
 }
@@ -109,6 +112,7 @@ const struct cli_command command_ppl = {
         (const struct cli_option_group[]){
             {"Text and output", options},
             {"Context", cli_session_option_list},
+            {NULL, cli_lora_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},

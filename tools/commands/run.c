@@ -240,6 +240,8 @@ static int run(const char *path)
     if (status == CLI_OK)
         status = cli_open_draft(m);
     if (status == CLI_OK)
+        status = cli_open_loras(m);
+    if (status == CLI_OK)
         status = form_open(&form, m);
     if (status == CLI_OK)
         status = cli_open_sampling(m);
@@ -252,6 +254,7 @@ static int run(const char *path)
     free(prompt);
     cli_close_sampling();
     cli_close_draft();
+    cli_close_loras();
     tft_model_close(m);
     return status;
 }
@@ -268,6 +271,7 @@ const struct cli_command command_run = {
             {"Context", cli_session_option_list},
             {NULL, cli_prefix_option_list},
             {NULL, cli_lookup_option_list},
+            {NULL, cli_lora_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},

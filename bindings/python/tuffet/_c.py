@@ -69,6 +69,10 @@ class tft_prefix_info(Structure):
                 ("tokens", POINTER(c_int32)), ("n_tokens", c_uint32), ("positions", c_uint32)]
 
 
+class tft_lora_use(Structure):
+    _fields_ = [("lora", c_void_p), ("scale", c_float)]
+
+
 class tft_session_opts(Structure):
     _fields_ = [("size", c_size_t), ("allocator", c_void_p), ("capacity", c_uint32),
                 ("n_batch", c_uint32), ("n_logits", c_uint32), ("n_threads", c_int),
@@ -76,7 +80,7 @@ class tft_session_opts(Structure):
                 ("prefix", c_char_p), ("progress", GOES_ON), ("progress_user", c_void_p),
                 ("checkpoints", c_uint32), ("n_hidden", c_uint32), ("no_logits", c_bool),
                 ("lookup", c_uint32), ("draft", c_void_p), ("count_ends", c_bool),
-                ("batch", c_void_p)]
+                ("batch", c_void_p), ("loras", POINTER(tft_lora_use)), ("n_loras", c_uint32)]
 
 
 class tft_ends(Structure):
@@ -231,6 +235,8 @@ CORE = {
     "tft_prefix_held": (c_size_t, c_void_p, c_char_p, IDS, c_size_t),
     "tft_prefix_best": (c_char_p, c_void_p, IDS, c_size_t),
     "tft_kv_bytes": (c_size_t, c_void_p, c_char_p, ERR),
+    "tft_lora_open": (c_int, OUT, c_void_p, c_char_p, ERR),
+    "tft_lora_close": (None, c_void_p),
     "tft_session_bytes": (c_size_t, c_void_p, POINTER(tft_session_opts), ERR),
     "tft_session_open": (c_int, OUT, c_void_p, POINTER(tft_session_opts), ERR),
     "tft_session_close": (None, c_void_p),

@@ -112,6 +112,8 @@ pub struct tft_session_opts {
     pub draft: *mut tft_session,
     pub count_ends: bool,
     pub batch: *mut tft_batch,
+    pub loras: *const c_void,
+    pub n_loras: u32,
 }
 
 #[repr(C)]

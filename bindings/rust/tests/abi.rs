@@ -52,7 +52,7 @@ fn structs_are_those_of_the_header() {
     check!(t, tft_text { started held bytes reserved });
     check!(t, tft_session_opts { size allocator capacity n_batch n_logits n_threads slide kv keep
         keep_user prefix progress progress_user checkpoints n_hidden no_logits
-        lookup draft count_ends batch });
+        lookup draft count_ends batch loras n_loras });
     check!(t, tft_sampler { temperature top_k top_p min_p repeat_penalty repeat_last seed grammar
         more mirostat_mu min_tokens reserved });
     check!(t, tft_sampler_more { size dry_multiplier dry_base dry_allowed_length dry_last

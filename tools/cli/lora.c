@@ -1,0 +1,69 @@
+/* --lora: adapters of all sessions that a command opens. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static struct {
+    struct cli_texts files;
+    struct tft_lora *lora[CLI_MOST_TEXTS];
+    struct tft_lora_use use[CLI_MOST_TEXTS];
+    uint32_t n; /* open */
+} loras;
+
+const struct cli_option cli_lora_option_list[] = {
+    {0, "lora", CLI_TEXTS, &loras.files, "FILE[:SCALE]",
+     "add the LoRA adapter of FILE, a GGUF file, to the model, times SCALE (default 1); may be "
+     "repeated. Not with files of tuffet quantize"},
+    {0},
+};
+
+/* *n = the bytes of the path in FILE[:SCALE]. */
+static float scale_of(const char *text, size_t *n)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    float scale = colon ? strtof(colon + 1, &end) : 1;
+    bool has = end && end > colon + 1 && !*end;
+    *n = has ? (size_t)(colon - text) : strlen(text);
+    return has ? scale : 1;
+}
+
+static int open_lora(const struct tft_model *m, const char *text)
+{
+    struct tft_error err;
+    size_t n;
+    float scale = scale_of(text, &n);
+    char *path = malloc(n + 1);
+    if (!path)
+        return cli_fail("out of memory");
+    memcpy(path, text, n);
+    path[n] = 0;
+    enum tft_status status = tft_lora_open(&loras.lora[loras.n], m, path, &err);
+    free(path);
+    if (status != TFT_OK)
+        return cli_fail("--lora: %s", err.msg);
+    loras.use[loras.n] = (struct tft_lora_use){loras.lora[loras.n], scale};
+    loras.n++;
+    return CLI_OK;
+}
+
+int cli_open_loras(const struct tft_model *m)
+{
+    int status = CLI_OK;
+    for (uint32_t i = 0; i < loras.files.n && status == CLI_OK; i++)
+        status = open_lora(m, loras.files.p[i]);
+    return status;
+}
+
+void cli_add_loras(struct tft_session_opts *o)
+{
+    o->loras = loras.n ? loras.use : NULL;
+    o->n_loras = loras.n;
+}
+
+void cli_close_loras(void)
+{
+    while (loras.n)
+        tft_lora_close(loras.lora[--loras.n]);
+}
