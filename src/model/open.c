@@ -69,7 +69,7 @@ static const char *why_no_model(struct tft_str arch, struct tft_str type)
     if (tft_str_is(arch, "clip") || tft_str_is(type, "mmproj"))
         return "the part of a model that reads images: name the file of the part that writes text";
     if (tft_str_is(type, "adapter"))
-        return "a LoRA adapter and no model: merge it into its model, and import that";
+        return "a LoRA adapter and no model: name its model, and the adapter with --lora";
     return NULL;
 }
 

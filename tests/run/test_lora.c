@@ -65,13 +65,13 @@ static void put(struct file *f, char which, bool data)
 }
 
 /* names: of adapted tensors, until NULL. */
-static const char *adapter(const char *model, const char *to, const char *const *names,
-                           float alpha, enum fault fault)
+static const char *adapter(const char *to, const char *const *names, float alpha,
+                           enum fault fault)
 {
     struct tft_source s;
     struct file f = {.fault = fault};
     const char *path = in_folder(to);
-    assert_int_equal(tft_source_open(&s, model, NULL, NULL, NULL), TFT_OK);
+    assert_int_equal(tft_source_open(&s, in_folder("m.gguf"), NULL, NULL, NULL), TFT_OK);
     struct tft_str arch;
     assert_true(tft_value_str(tft_source_value(&s, "general.architecture"), &arch));
     assert_int_equal(tft_gguf_create(&f.w, path, NULL), TFT_OK);
@@ -144,6 +144,17 @@ static const struct toy floats = {.arch = "llama",
                                   .n_rot = 8,
                                   .type = TFT_F32};
 
+/* Of a type with blocks of 32. */
+static struct toy blocks_of(enum tft_dtype type)
+{
+    struct toy toy = floats;
+    toy.type = type;
+    toy.n_embd = 64;
+    toy.n_head = 4;
+    toy.head_dim = toy.n_rot = 16;
+    return toy;
+}
+
 /* ---- numbers */
 
 static void *contents(const char *path, size_t *n)
@@ -160,13 +171,12 @@ static void *contents(const char *path, size_t *n)
 static void oracle_agrees(void **state)
 {
     (void)state;
-    const char *path = written(&floats);
-    struct tft_model *m = opened(path);
-    struct tft_lora *lora[2] = {lora_of(m, adapter(path, "a.gguf", all_of_0, 2, NONE)),
-                                lora_of(m, adapter(path, "b.gguf", some_of_1, 0, NONE))};
+    struct tft_model *m = opened(written(&floats));
+    struct tft_lora *lora[2] = {lora_of(m, adapter("a.gguf", all_of_0, 2, NONE)),
+                                lora_of(m, adapter("b.gguf", some_of_1, 0, NONE))};
     struct tft_lora_use use[2] = {{lora[0], 0.25f}, {lora[1], -0.1f}};
     size_t size;
-    void *data = contents(path, &size);
+    void *data = contents(in_folder("m.gguf"), &size);
     struct tft_source s;
     assert_int_equal(tft_source_open_mem(&s, "merged", data, size, NULL, NULL), TFT_OK);
     for (int i = 0; all_of_0[i]; i++)
@@ -229,10 +239,8 @@ static void same_bits(void **state)
     (void)state;
     static const enum tft_dtype types[] = {TFT_F32, TFT_F16, TFT_Q8_0, TFT_Q4_0};
     for (size_t i = 0; i < 4; i++) {
-        struct toy toy = floats;
-        toy.type = types[i];
-        toy.n_embd = 64;
-        const char *path = written(&toy), *file = adapter(path, "a.gguf", all_of_0, 2, NONE);
+        struct toy toy = blocks_of(types[i]);
+        const char *path = written(&toy), *file = adapter("a.gguf", all_of_0, 2, NONE);
         uint64_t h = hash(path, file, 0.5f, 1, N);
         for (int isa = 0; isa < tft_kernels_isas(); isa++) {
             struct tft_kernels kern;
@@ -250,10 +258,8 @@ static void same_bits(void **state)
 static void codes(void **state)
 {
     (void)state;
-    struct toy toy = floats;
-    toy.type = TFT_Q8_0;
-    toy.n_embd = 64;
-    const char *path = written(&toy), *file = adapter(path, "a.gguf", all_of_0, 2, NONE);
+    struct toy toy = blocks_of(TFT_Q8_0);
+    const char *path = written(&toy), *file = adapter("a.gguf", all_of_0, 2, NONE);
     struct tft_model *m[2] = {opened(path), opened_as_floats(path)};
     struct tft_session *s[2], *plain = session(m[0], (struct tft_session_opts){.kv = "f32"});
     struct tft_lora *lora[2];
@@ -281,9 +287,8 @@ static void codes(void **state)
 static void scale_0_is_none(void **state)
 {
     (void)state;
-    const char *path = written(&floats);
-    struct tft_model *m = opened(path);
-    struct tft_lora *lora = lora_of(m, adapter(path, "a.gguf", all_of_0, 2, NONE));
+    struct tft_model *m = opened(written(&floats));
+    struct tft_lora *lora = lora_of(m, adapter("a.gguf", all_of_0, 2, NONE));
     struct tft_lora_use none = {lora, 0}, one = {lora, 1};
     struct tft_session *plain = session(m, (struct tft_session_opts){0}),
                        *zero = session(m, (struct tft_session_opts){.loras = &none, .n_loras = 1}),
@@ -356,16 +361,16 @@ static void refusals(void **state)
     struct tft_error err;
     struct tft_lora *lora;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *file = adapter(path, "bad.gguf", q, 2, cases[i].fault);
+        const char *file = adapter("bad.gguf", q, 2, cases[i].fault);
         assert_int_equal(tft_lora_open(&lora, m, file, &err), cases[i].status);
         assert_null(lora);
         if (!strstr(err.msg, cases[i].says))
             fail_msg("%s", err.msg);
     }
-    assert_int_equal(tft_lora_open(&lora, m, path, &err), TFT_ERR_UNSUPPORTED);
+    assert_int_equal(tft_lora_open(&lora, m, in_folder("m.gguf"), &err), TFT_ERR_UNSUPPORTED);
     assert_int_equal(tft_lora_open(&lora, m, in_folder("nothing"), &err), TFT_ERR_IO);
 
-    lora = lora_of(m, adapter(path, "a.gguf", q, 2, NONE));
+    lora = lora_of(m, adapter("a.gguf", q, 2, NONE));
     struct tft_lora_use use = {lora, 1};
     struct tft_session_opts o = {.size = sizeof o, .loras = &use, .n_loras = 1};
     struct tft_session *s;

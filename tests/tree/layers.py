@@ -24,7 +24,7 @@ doors = {
     "src/grammar": {"grammar.h", "saved.h"},
     "src/weights": {"format.h"},
     "src/kv": {"fisher.h", "kv.h", "policy.h", "saved.h"},
-    "src/model": {"model.h", "open.h", "load.h", "convert.h", "ends.h", "keys.h", "parts.h",
+    "src/model": {"model.h", "lora.h", "open.h", "load.h", "convert.h", "ends.h", "keys.h", "parts.h",
                   "rope.h", "identity.h", "resident.h"},
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
     "src/backend/cpu": {"cpu.h"},
