@@ -266,14 +266,16 @@ static void codes(void **state)
     toy_tokens(7, toy.n_vocab, words, N);
     for (int i = 0; i < 2; i++) {
         lora[i] = lora_of(m[i], file);
-        struct tft_lora_use use = {lora[i], 0.25f};
+        struct tft_lora_use use = {lora[i], 0.02f}; /* as large as trained ones: noise stays small */
         s[i] = session(m[i], (struct tft_session_opts){.kv = "f32", .loras = &use, .n_loras = 1});
         feed(s[i], words, N, N);
     }
     feed(plain, words, N, N);
     assert_true(m[0]->group_inputs && !m[1]->group_inputs);
-    assert_true(distance(s[0], s[1]) < 0.03);
-    assert_true(distance(s[0], plain) > 0.1);
+    double d = distance(s[0], s[1]), without = from_floats(written(&toy));
+    if (!(d < 2 * without))
+        fail_msg("%g, and %g without an adapter", d, without);
+    assert_true(distance(s[0], plain) > 5 * d);
     tft_session_close(plain);
     for (int i = 0; i < 2; i++) {
         tft_session_close(s[i]);
