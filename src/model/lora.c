@@ -95,7 +95,7 @@ static const struct tft_tensor *partner(const struct opening *o, const struct tf
 
 static void target(struct tft_lora *lora, const struct tft_linear *l)
 {
-    if (!l->w.tensor || !l->w.rows || l->w.experts)
+    if (!l->w.tensor || !l->w.rows || l->w.experts || l->w.factor != 0)
         return;
     struct tft_lora_part *part = &lora->part[l->w.tensor - lora->m->source.tensor];
     uint32_t end = l->w.tensor_row + l->w.rows;
@@ -104,7 +104,8 @@ static void target(struct tft_lora *lora, const struct tft_linear *l)
 }
 
 /* Gives the parts of matrices that may be adapted their sizes: matrices with a product of their
-   own (latent attention, experts, RWKV-7, embeddings) may not. A head that is tied to the embedding
+   own (latent attention, experts, RWKV-7, embeddings) may not, nor matrices with a factor, of which
+   programs disagree whether it multiplies the adapter, too. A head that is tied to the embedding
    is not a matrix of its own. */
 static void targets(struct tft_lora *lora)
 {

@@ -3,10 +3,18 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
+#include "altup_toys.h"
 #include "caches.h"
+#include "dense_toys.h"
+#include "expert_toys.h"
 #include "fed.h"
 #include "file/file.h"
+#include "half_toys.h"
+#include "latent_toys.h"
+#include "layer_toys.h"
+#include "more_toys.h"
 #include "oracle.h"
+#include "rwkv_toys.h"
 
 enum { N = 40, RANK = 5, MOST = 64 * 256 };
 
@@ -284,6 +292,98 @@ static void codes(void **state)
     }
 }
 
+/* ---- every architecture */
+
+/* The names of the file's tensors that can be adapted: list of at most `most`, then NULL. */
+static size_t adaptable(const struct tft_model *m, char names[][96], const char **list, size_t most)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->source.n_tensor && n + 1 < most; i++) {
+        const struct tft_tensor *t = &m->source.tensor[i];
+        struct tft_lora *lora;
+        struct tft_error err;
+        if (t->n_dims != 2 || RANK * (t->ne[0] > t->ne[1] ? t->ne[0] : t->ne[1]) > MOST)
+            continue;
+        snprintf(names[n], sizeof names[n], "%.*s", TFT_STR_ARG(t->name));
+        list[n] = names[n];
+        list[n + 1] = NULL;
+        enum tft_status status =
+            tft_lora_open(&lora, m, adapter("one.gguf", list + n, 1, NONE), &err);
+        if (status != TFT_OK)
+            assert_non_null(strstr(err.msg, "adapts a tensor for which"));
+        else
+            n++;
+        tft_lora_close(lora);
+    }
+    list[n] = NULL;
+    return n;
+}
+
+/* An adapter of all tensors that can be adapted, and a file with merged weights: the same, but for
+   the rounding of W + s B A to f32. */
+static void like_merged(const struct toy *given)
+{
+    static char names[200][96];
+    static const char *list[201];
+    struct toy toy = *given;
+    toy.type = TFT_F32;
+    const float scale = 0.05f;
+    struct tft_model *m = opened(written(&toy)), *merged;
+    size_t n = adaptable(m, names, list, 200), size;
+    void *data = contents(in_folder("m.gguf"), &size);
+    struct tft_source s;
+    struct tft_error err;
+    assert_int_equal(tft_source_open_mem(&s, "merged", data, size, NULL, NULL), TFT_OK);
+    for (size_t i = 0; i < n; i++)
+        merge(&s, list[i], (double)scale * 2 / RANK);
+    tft_source_close(&s);
+    if (tft_model_open_mem(&merged, data, size, NULL, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    print_message("%s: %zu tensors\n", toy.arch, n);
+    if (n) {
+        struct tft_lora *lora = lora_of(m, adapter("all.gguf", list, 2, NONE));
+        struct tft_lora_use use = {lora, scale};
+        struct tft_session *a = session(m, (struct tft_session_opts){.kv = "f32",
+                                                                     .n_threads = 2,
+                                                                     .loras = &use,
+                                                                     .n_loras = 1}),
+                           *b = session(merged, (struct tft_session_opts){.kv = "f32"}),
+                           *plain = session(m, (struct tft_session_opts){.kv = "f32"});
+        toy_tokens(7, m->n_vocab, words, N);
+        feed(a, words, N, 30);
+        feed(b, words, N, N);
+        feed(plain, words, N, N);
+        double d = distance(a, b), moved = distance(plain, b);
+        if (!(d < 1e-4 && moved > 100 * d))
+            fail_msg("%s: %g from the merged weights, which are %g from those without", toy.arch,
+                     d, moved);
+        tft_session_close(a);
+        tft_session_close(b);
+        tft_session_close(plain);
+        tft_lora_close(lora);
+    }
+    tft_model_close(merged);
+    tft_model_close(m);
+    free(data);
+}
+
+#define ALL(toys)                                                                                  \
+    for (size_t i = 0; i < sizeof(toys) / sizeof *(toys); i++)                                     \
+    like_merged(&(toys)[i])
+
+static void architectures(void **state)
+{
+    (void)state;
+    ALL(altup_toys);
+    ALL(latent_toys);
+    ALL(rwkv_toys);
+    ALL(expert_toys);
+    ALL(layer_toys);
+    ALL(half_toys);
+    ALL(more_toys); /* with a state, too */
+    ALL(dense_toys);
+}
+
 /* ---- sessions */
 
 static void scale_0_is_none(void **state)
@@ -396,8 +496,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oracle_agrees), cmocka_unit_test(same_bits),
-        cmocka_unit_test(codes),         cmocka_unit_test(scale_0_is_none),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(codes),         cmocka_unit_test(architectures),
+        cmocka_unit_test(refusals),      cmocka_unit_test(scale_0_is_none),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
