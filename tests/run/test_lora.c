@@ -167,11 +167,11 @@ static struct toy blocks_of(enum tft_dtype type)
 
 static void *contents(const char *path, size_t *n)
 {
-    void *p = aligned_alloc(64, 1 << 20);
+    void *p = aligned_alloc(64, 1 << 22);
     FILE *f = fopen(path, "rb");
     assert_true(p && f);
-    *n = fread(p, 1, 1 << 20, f);
-    assert_true(*n < 1 << 20);
+    *n = fread(p, 1, 1 << 22, f);
+    assert_true(*n < 1 << 22);
     fclose(f);
     return p;
 }
