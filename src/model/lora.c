@@ -225,8 +225,7 @@ static enum tft_status read_parts(const struct opening *o, struct tft_lora *lora
 static struct tft_lora *begin(const struct opening *o, struct tft_arena *arena)
 {
     struct tft_lora *lora = tft_arena_take(arena, 1, sizeof *lora);
-    struct tft_lora_part *part =
-        tft_arena_take(arena, o->m->source.n_tensor, sizeof *part);
+    struct tft_lora_part *part = tft_arena_take(arena, o->m->source.n_tensor, sizeof *part);
     if (!lora)
         return NULL;
     memset(part, 0, o->m->source.n_tensor * sizeof *part);

@@ -5,8 +5,8 @@
 #include "base/crc32.h"
 #include "base/error.h"
 
-enum tft_status tft_session_loras_check(const struct tft_model *m,
-                                        const struct tft_session_opts *o, struct tft_error *err)
+enum tft_status tft_session_loras_check(const struct tft_model *m, const struct tft_session_opts *o,
+                                        struct tft_error *err)
 {
     if (o->n_loras && !o->loras)
         return tft_fail(err, TFT_ERR_ARG, "n_loras is %u, and loras is NULL", o->n_loras);

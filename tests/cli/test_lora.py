@@ -1,4 +1,4 @@
-"""--lora of run, chat, serve and ppl"""
+"""--lora of run, chat and ppl"""
 import random
 import struct
 

@@ -23,7 +23,19 @@ static int32_t words[N];
 /* ---- files of adapters */
 
 /* What is wrong with a file. */
-enum fault { NONE, ARCH, KIND, NO_LORA, ALONE, UNKNOWN, EMBEDDING, SHAPE, RANKS, A_NAN, NO_TENSORS };
+enum fault {
+    NONE,
+    ARCH,
+    KIND,
+    NO_LORA,
+    ALONE,
+    UNKNOWN,
+    EMBEDDING,
+    SHAPE,
+    RANKS,
+    A_NAN,
+    NO_TENSORS
+};
 
 struct file {
     struct tft_gguf_writer *w;
@@ -73,8 +85,7 @@ static void put(struct file *f, char which, bool data)
 }
 
 /* names: of adapted tensors, until NULL. */
-static const char *adapter(const char *to, const char *const *names, float alpha,
-                           enum fault fault)
+static const char *adapter(const char *to, const char *const *names, float alpha, enum fault fault)
 {
     struct tft_source s;
     struct file f = {.fault = fault};
@@ -83,7 +94,8 @@ static const char *adapter(const char *to, const char *const *names, float alpha
     struct tft_str arch;
     assert_true(tft_value_str(tft_source_value(&s, "general.architecture"), &arch));
     assert_int_equal(tft_gguf_create(&f.w, path, NULL), TFT_OK);
-    tft_gguf_put_str(f.w, "general.architecture", fault == ARCH ? (struct tft_str){"gpt2", 4} : arch);
+    tft_gguf_put_str(f.w, "general.architecture",
+                     fault == ARCH ? (struct tft_str){"gpt2", 4} : arch);
     tft_gguf_put_str(f.w, "general.type",
                      fault == KIND ? (struct tft_str){"model", 5} : (struct tft_str){"adapter", 7});
     tft_gguf_put_str(f.w, "adapter.type",
@@ -132,12 +144,12 @@ static void merge(const struct tft_source *s, const char *name, double factor)
         }
 }
 
-static const char *const all_of_0[] = {"blk.0.attn_q.weight",      "blk.0.attn_k.weight",
-                                       "blk.0.attn_v.weight",      "blk.0.attn_output.weight",
-                                       "blk.0.ffn_gate.weight",    "blk.0.ffn_up.weight",
-                                       "blk.0.ffn_down.weight",    NULL},
-                  *const some_of_1[] = {"blk.1.ffn_up.weight", "blk.1.attn_v.weight",
-                                        "output.weight", NULL};
+static const char *const all_of_0[] = {"blk.0.attn_q.weight",   "blk.0.attn_k.weight",
+                                       "blk.0.attn_v.weight",   "blk.0.attn_output.weight",
+                                       "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight",
+                                       "blk.0.ffn_down.weight", NULL},
+                         *const some_of_1[] = {"blk.1.ffn_up.weight", "blk.1.attn_v.weight",
+                                               "output.weight", NULL};
 
 /* Of f32, with a head of its own. */
 static const struct toy floats = {.arch = "llama",
@@ -230,8 +242,8 @@ static uint64_t hash(const char *path, const char *file, float scale, int thread
     struct tft_model *m = opened(path);
     struct tft_lora *lora = lora_of(m, file);
     struct tft_lora_use use = {lora, scale};
-    struct tft_session *s = session(
-        m, (struct tft_session_opts){.n_threads = threads, .loras = &use, .n_loras = 1});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = threads, .loras = &use, .n_loras = 1});
     toy_tokens(7, m->n_vocab, words, N);
     feed(s, words, N, step);
     uint64_t h = hash_logits(0, s);
@@ -274,7 +286,8 @@ static void codes(void **state)
     toy_tokens(7, toy.n_vocab, words, N);
     for (int i = 0; i < 2; i++) {
         lora[i] = lora_of(m[i], file);
-        struct tft_lora_use use = {lora[i], 0.02f}; /* as large as trained ones: noise stays small */
+        struct tft_lora_use use = {lora[i],
+                                   0.02f}; /* as large as trained ones: noise stays small */
         s[i] = session(m[i], (struct tft_session_opts){.kv = "f32", .loras = &use, .n_loras = 1});
         feed(s[i], words, N, N);
     }
@@ -355,8 +368,8 @@ static void like_merged(const struct toy *given)
         feed(plain, words, N, N);
         double d = distance(a, b), moved = distance(plain, b);
         if (!(d < 1e-4 && moved > 100 * d))
-            fail_msg("%s: %g from the merged weights, which are %g from those without", toy.arch,
-                     d, moved);
+            fail_msg("%s: %g from the merged weights, which are %g from those without", toy.arch, d,
+                     moved);
         tft_session_close(a);
         tft_session_close(b);
         tft_session_close(plain);

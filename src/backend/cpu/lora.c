@@ -86,15 +86,15 @@ void tft_cpu_adapt(const struct tft_pass *p, unsigned slot, const struct tft_lin
     for (uint32_t i = 0; i < all->n; u += all->use[i++].lora->rank) {
         const struct tft_lora_part *part = tft_lora_part_of(all->use[i].lora, l);
         if (part)
-            p->m->kern.gemm[TFT_NUM_F32](&(struct tft_gemm){
-                .y = y,
-                .ldy = ldy,
-                .x = u,
-                .ldx = all->stride,
-                .w = part->b + (l->w.tensor_row + begin) * part->rank,
-                .add = true,
-                .M = n,
-                .N = end - begin,
-                .K = part->rank});
+            p->m->kern.gemm[TFT_NUM_F32](
+                &(struct tft_gemm){.y = y,
+                                   .ldy = ldy,
+                                   .x = u,
+                                   .ldx = all->stride,
+                                   .w = part->b + (l->w.tensor_row + begin) * part->rank,
+                                   .add = true,
+                                   .M = n,
+                                   .N = end - begin,
+                                   .K = part->rank});
     }
 }
