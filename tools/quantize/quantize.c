@@ -13,6 +13,7 @@
 #include "tools/quantize/measure/layers.h"
 #include "tools/quantize/measure/moments.h"
 #include "tools/quantize/round/awq.h"
+#include "tools/quantize/round/correct.h"
 #include "tools/quantize/round/keep_codes.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/round/prefix_pack.h"
@@ -42,8 +43,9 @@ struct conversion {
     bool low_bits;
     struct moments moments;
     struct low_bits rounded[LAYER_MATS]; /* of the current layer; no rows: 8 bits */
-    float *exact; /* [n_windows, window, stride] the float model's residual stream, if o->outputs
-                     needs it: the stream in `y` went through rounded layers */
+    float *exact; /* [n_windows, window, stride] the float model's residual stream, if rounding or
+                     o->outputs needs it: the stream in `y` went through rounded layers */
+    struct shared_kv exact_shared; /* its keys and values */
     int now;      /* the matrix being rounded; the input, while AWQ scales it */
 };
 
@@ -113,8 +115,7 @@ static bool step_progress(struct conversion *c, double done)
 {
     double steps = c->layers_done == c->m->n_layer
                        ? 1
-                       : 1 + (c->o->smooth > 0) + 2 * c->low_bits + scales_moments(c) +
-                             (c->exact != NULL);
+                       : 1 + (c->o->smooth > 0) + 2 * c->low_bits + scales_moments(c);
     progress(c, (c->layers_done + (c->steps + done) / steps) / (c->m->n_layer + 1.0));
     return !c->stopped;
 }
@@ -133,6 +134,24 @@ static bool on_window(void *user, double done)
     return step_progress(c, done);
 }
 
+/* Before a window: the float model's stream goes through the layer, too. */
+static void run_exact(void *user, size_t i)
+{
+    struct conversion *c = user;
+    const struct tft_layer *b = &c->m->layer[c->layers_done];
+    size_t window = c->o->window;
+    shared_kv_restore(&c->exact_shared, &c->y.s->kv, b, i);
+    c->stats.exact = true;
+    layers_run_pass(&c->y, &(struct layers_pass){.part = LAYERS_LAYER,
+                                                 .x = c->exact + i * window * c->y.stride,
+                                                 .tokens = c->o->text + i * window,
+                                                 .n = c->o->window,
+                                                 .pos = c->o->n_prefix,
+                                                 .layer = c->layers_done});
+    c->stats.exact = false;
+    shared_kv_keep(&c->exact_shared, &c->y.s->kv, b, i);
+}
+
 static void finish_input(struct conversion *c, uint32_t index)
 {
     c->result[index] = (struct quantize_input){0};
@@ -149,7 +168,9 @@ static void measure(struct conversion *c, uint32_t l)
     if (c->low_bits)
         moments_begin(&c->moments, &c->m->layer[l]);
     layers_run_prefix(&c->y, l, false);
+    c->y.before_window = c->exact ? run_exact : NULL;
     layers_run_text(&c->y, l, c->low_bits);
+    c->y.before_window = NULL;
     c->stats.moments = NULL;
     c->measuring = false;
     c->steps++;
@@ -158,20 +179,8 @@ static void measure(struct conversion *c, uint32_t l)
 /* Calls o->outputs with the float model's residual stream. */
 static void give_outputs(struct conversion *c, uint32_t l)
 {
-    float *text = c->y.text;
-    tft_tap_fn *tap = c->y.tap.see;
-    if (!c->o->outputs)
-        return;
-    if (c->exact) {
-        c->y.text = c->exact;
-        c->y.tap.see = NULL;
-        layers_run_text(&c->y, l, false);
-        c->steps++;
-    }
-    if (!failed(c))
-        c->o->outputs(c->o->outputs_user, l, c->y.text, c->y.stride);
-    c->y.text = text;
-    c->y.tap.see = tap;
+    if (c->o->outputs && !failed(c))
+        c->o->outputs(c->o->outputs_user, l, c->exact ? c->exact : c->y.text, c->y.stride);
 }
 
 static void finish_inputs(struct conversion *c, uint32_t l)
@@ -355,6 +364,22 @@ static uint32_t *channel_map(const struct conversion *c, const struct tft_layer 
     return map;
 }
 
+/* Whether the rows of the input are the same tokens in the float model, where other experts may
+   have been chosen. */
+static bool has_gap(const struct conversion *c, const struct tft_layer *b, uint32_t which)
+{
+    return c->moments.correlated && !(tft_layer_has_experts(b) && which == TFT_IN_DOWN);
+}
+
+static bool round_matrix(struct conversion *c, const struct tft_layer *b, uint32_t which,
+                         struct low_bits *q, float *w, const struct low_bits_how *how)
+{
+    if (has_gap(c, b, which) && !correct_weights(w, q->rows, how->metric, c->moments.gap[which],
+                                                 how->kern, how->n_threads))
+        return false;
+    return low_bits_round(q, w, how);
+}
+
 /* Rounds the matrices that read input `which`. */
 static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t which)
 {
@@ -379,7 +404,7 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
         if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, c->o->group))
             fail_memory(c);
         else if (!keep_codes(q, from, layers_weights(l), how.n_threads) &&
-                 !low_bits_round(q, layers_weights(l), &how))
+                 !round_matrix(c, b, which, q, layers_weights(l), &how))
             fail_memory(c);
     }
     metric_close(&metric);
@@ -500,10 +525,12 @@ static bool alloc_low_bits(struct conversion *c)
     bool correlated = c->o->rounding == QUANTIZE_GPTQ;
     if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.s->n_threads))
         return false;
-    c->exact = c->o->outputs ? malloc(text) : NULL;
+    if (!correlated && !c->o->outputs)
+        return true;
+    c->exact = malloc(text);
     if (c->exact)
         memcpy(c->exact, c->y.text, text);
-    return c->exact || !c->o->outputs;
+    return c->exact && shared_kv_open(&c->exact_shared, c->m, &c->y.s->kv, c->y.n_windows);
 }
 
 static bool alloc_all(struct conversion *c)
@@ -530,6 +557,7 @@ static void free_all(struct conversion *c)
     for (int i = 0; i < LAYER_MATS; i++)
         low_bits_close(&c->rounded[i]);
     free(c->exact);
+    shared_kv_close(&c->exact_shared);
     free(c->prefix_k);
     free(c->prefix_v);
     free(c->w_max);

@@ -38,6 +38,10 @@
  *                        but keep x; fold, rotate, round and write the weights;
  *                        x = rounded layer(x), counting again for the ranges
  *
+ * GPTQ's rounding also runs the float model's stream through each layer: before they are rounded,
+ * weights make up for part of the difference between its inputs and those after rounded layers
+ * (round/correct.h).
+ *
  * So memory holds the weights of one layer, x, and the statistics of one layer. If the residual
  * stream is rotated, x and the expanded weights are rotated first, and all later steps see a model
  * with the same outputs.
@@ -54,6 +58,7 @@
  *     affine.h                scale and zero-point of a range
  *     pack.h                  weights to int8 panels
  *     low_bits.h              weights to 2, 3 or 4 bits
+ *     correct.h               weights that make up for the errors of earlier layers
  *     metric.h                cost of errors of weights
  *     prefix_pack.h           the prefix to F16, Q8_0 or Q4_1
  *     awq.h                   AWQ factors

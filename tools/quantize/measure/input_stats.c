@@ -40,6 +40,11 @@ void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t fir
         memcpy(x, rows + i * stride, width * sizeof *x);
         if (!st->untransformed)
             transform(st, which, x, width);
+        if (st->exact) {
+            if (st->moments)
+                moments_put_exact(st->moments, which, first + i, x);
+            continue;
+        }
         histogram_add(histogram_of(st, which, tid), x, 1, width);
         if (st->moments)
             moments_put(st->moments, which, first + i, x);

@@ -14,6 +14,7 @@ struct input_stats {
     float *const *factor; /* [TFT_INPUT_KINDS][width] divisors of each input */
     bool untransformed;   /* count the original inputs: neither divided nor rotated */
     struct moments *moments;     /* gets the rows too; NULL: none wanted */
+    bool exact;                  /* the rows are the float model's, and are not counted */
     struct histogram *histogram; /* [TFT_INPUT_KINDS, threads] of the current layer; the head's are
                                     at TFT_IN_ATTN */
     size_t widest;               /* numbers of the widest input */

@@ -450,6 +450,8 @@ static void run_windows(const struct layers *y, struct layers_pass pass, bool dr
     for (size_t i = 0; i < y->n_windows; i++) {
         float *window = y->text + i * rows;
         pass.tokens = y->o->text + i * y->o->window;
+        if (layer && y->before_window)
+            y->before_window(y->on_window_user, i);
         if (layer)
             shared_kv_restore(&y->shared, &y->s->kv, b, i);
         pass.x = dry ? memcpy(y->s->work->buf[TFT_X], window, rows * sizeof *window) : window;

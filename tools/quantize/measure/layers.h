@@ -25,6 +25,8 @@ struct layers {
     float *text;    /* [n_windows, window, stride] likewise */
     float *weights; /* the loaded layer's matrices as f32, one after another */
     char *packed;   /* and as int8 panels; NULL unless layers_capacity.int8 */
+    /* NULL, or called before window i of a run of a layer */
+    void (*before_window)(void *user, size_t i);
     /* NULL, or called after each window of a run; done: 0..1 of the run; false: skip the rest */
     bool (*on_window)(void *user, double done);
     void *on_window_user;

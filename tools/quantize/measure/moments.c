@@ -47,11 +47,15 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
             continue;
         s->x[i] = alloc_zeros(rows_of(s, m->n_expert, i), n);
         s->h[i] = alloc_zeros(correlated ? n : 1, n);
-        if (!s->x[i] || !s->h[i])
+        s->exact[i] = correlated ? alloc_zeros(rows_of(s, m->n_expert, i), n) : NULL;
+        s->gap[i] = correlated ? alloc_zeros(n, n) : NULL;
+        if (!s->x[i] || !s->h[i] || (correlated && !(s->exact[i] && s->gap[i])))
             return false;
     }
-    s->columns = alloc_zeros(widest, larger(window, rows_of(s, m->n_expert, TFT_IN_DOWN)));
-    return s->columns;
+    size_t rows = larger(window, rows_of(s, m->n_expert, TFT_IN_DOWN));
+    s->columns = alloc_zeros(widest, rows);
+    s->away = correlated ? alloc_zeros(widest, rows) : NULL;
+    return s->columns && (s->away || !correlated);
 }
 
 void moments_close(struct moments *s)
@@ -59,8 +63,11 @@ void moments_close(struct moments *s)
     for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
         free(s->x[i]);
         free(s->h[i]);
+        free(s->exact[i]);
+        free(s->gap[i]);
     }
     free(s->columns);
+    free(s->away);
     *s = (struct moments){0};
 }
 
@@ -71,6 +78,8 @@ void moments_begin(struct moments *s, const struct tft_layer *layer)
         size_t n = width_of(s, i);
         if (s->h[i])
             memset(s->h[i], 0, (s->correlated ? n : 1) * n * sizeof *s->h[i]);
+        if (s->gap[i])
+            memset(s->gap[i], 0, n * n * sizeof *s->gap[i]);
     }
 }
 
@@ -81,12 +90,19 @@ void moments_put(const struct moments *s, uint32_t which, size_t i, const float 
         memcpy(s->x[which] + i * n, x, n * sizeof *x);
 }
 
+void moments_put_exact(const struct moments *s, uint32_t which, size_t i, const float *x)
+{
+    size_t n = width_of(s, which);
+    if (s->exact[which])
+        memcpy(s->exact[which] + i * n, x, n * sizeof *x);
+}
+
 struct add_task {
     const struct moments *s;
     uint32_t which;
 };
 
-/* columns = x^T, for a share of the channels */
+/* columns = x^T and away = (exact - x)^T, for a share of the channels */
 static void transpose(void *arg, int tid, int n_threads)
 {
     const struct add_task *task = arg;
@@ -95,8 +111,12 @@ static void transpose(void *arg, int tid, int n_threads)
            begin = n * (size_t)tid / (size_t)n_threads,
            end = n * (size_t)(tid + 1) / (size_t)n_threads;
     for (size_t t = 0; t < window; t++)
-        for (size_t k = begin; k < end; k++)
-            s->columns[k * window + t] = s->x[task->which][t * n + k];
+        for (size_t k = begin; k < end; k++) {
+            float x = s->x[task->which][t * n + k];
+            s->columns[k * window + t] = x;
+            if (s->away)
+                s->away[k * window + t] = s->exact[task->which][t * n + k] - x;
+        }
 }
 
 static void add_diagonal(const struct moments *s, float *h, size_t n, size_t window)
@@ -125,6 +145,15 @@ static void add(void *arg, int tid, int n_threads)
                                                         .add = true,
                                                         .M = rows,
                                                         .N = i + rows,
+                                                        .K = window});
+        s->m->kern.gemm[TFT_NUM_F32](&(struct tft_gemm){.y = s->gap[task->which] + i * n,
+                                                        .ldy = n,
+                                                        .x = s->columns + i * window,
+                                                        .ldx = window,
+                                                        .w = s->away,
+                                                        .add = true,
+                                                        .M = rows,
+                                                        .N = n,
                                                         .K = window});
     }
 }

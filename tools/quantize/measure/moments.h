@@ -1,5 +1,5 @@
 /* Second moments of the inputs of a layer's linear layers: sums of x x^T over the calibration text,
-   for metric.h. */
+   for metric.h; and how they change with the errors of earlier layers, for correct.h. */
 #ifndef QUANTIZE_MEASURE_MOMENTS_H
 #define QUANTIZE_MEASURE_MOMENTS_H
 
@@ -13,7 +13,11 @@ struct moments {
     bool correlated;            /* all pairs of channels; else each with itself */
     float *x[TFT_INPUT_KINDS]; /* [rows, width] inputs of the current window */
     float *columns;             /* [widest, rows] scratch */
+    float *away;                /* likewise; NULL if not correlated */
     float *h[TFT_INPUT_KINDS]; /* [width, width] sums at and below the diagonal; or [width] */
+    /* If correlated, else NULL: */
+    float *exact[TFT_INPUT_KINDS]; /* [rows, width] the inputs that the float model has */
+    float *gap[TFT_INPUT_KINDS];   /* [width, width] sums of x (exact - x)^T */
 };
 
 /* wanted: whether input i is. False if memory is short. close accepts all zeros, and a failed open.
@@ -27,6 +31,9 @@ void moments_begin(struct moments *s, const struct tft_layer *layer);
 
 /* Takes row i of the window of input `which`; threads may call it for different rows. */
 void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x);
+
+/* Takes the same row as the float model has it. */
+void moments_put_exact(const struct moments *s, uint32_t which, size_t i, const float *x);
 
 /* Adds the window to the sums, after all its rows were taken. The result does not depend on the
    number of threads. */
