@@ -38,7 +38,7 @@ class Board(Case):
     def test_page(self):
         """Every row has figures, and every kernel of this CPU the hashes of the table."""
         before = set(os.listdir(tempfile.gettempdir()))
-        done = self.board(SCRIPT, "-f", "-o", "page.md", *TUFFET)
+        done = self.board(SCRIPT, "-f", "-o", "page.md", os.path.abspath(TUFFET[0]))
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
         page = self.read(self.path("page.md")).decode()
         for name in ["machine", "CPU", "memory", "kernel", "load before", "tuffet"]:

@@ -264,8 +264,8 @@ class Serve(Case):
             self.assertEqual((full["n_prompt_tokens"], full["n_ctx"]), (101, 100))
             fails(404, "not_found_error", "/nothing")
             fails(405, "invalid_request_error", "/v1/chat/completions")
-            self.assertIn("/v1/rerank", fails(501, "not_supported_error", "/v1/rerank",
-                                              {})["message"])
+            self.assertIn("reranker", fails(501, "not_supported_error", "/v1/rerank",
+                                            {})["message"])
             self.assertEqual(s.chat()["usage"]["completion_tokens"], 8)
 
     def test_parameters(self):

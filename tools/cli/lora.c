@@ -12,8 +12,8 @@ static struct {
 } loras;
 
 const struct cli_option cli_lora_option_list[] = {
-    {0, "lora", CLI_TEXTS, &loras.files, "FILE[:SCALE]",
-     "add the LoRA adapter of FILE, a GGUF file, to the model, times SCALE (default 1); may be "
+    {0, "lora", CLI_TEXTS, &loras.files, "FILE",
+     "add the LoRA adapter of FILE, a GGUF file, to the model, FILE:0.5 half of it; may be "
      "repeated. Not with files of tuffet quantize"},
     {0},
 };

@@ -128,7 +128,9 @@ static const struct served *shown(struct exchange *x)
 void ollama_show(struct exchange *x)
 {
     const struct served *s = shown(x);
-    const char *jinja = s && s->jinja ? s->jinja : "";
+    const char *jinja = s && s->template ? template_source(s->template) /* --template-file, too */
+                        : s && s->jinja  ? s->jinja
+                                         : "";
     if (!s)
         return;
     reply_json(x, 200,
