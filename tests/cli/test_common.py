@@ -11,13 +11,13 @@ COMMANDS = {"demo": "[MODEL]", "run": "[MODEL]", "chat": "MODEL", "serve": "[MOD
             "pull": "USER/REPO[:QUANT]", "list": "[NAME]", "rm": "USER/REPO[:QUANT]",
             "quantize": "MODEL", "pack": "MODEL", "ppl": "MODEL", "bench": "[MODEL]",
             "inspect": "MODEL", "tokenize": "MODEL", "eval": "MODEL", "import": "FOLDER",
-            "batch": "MODEL"}
+            "batch": "MODEL", "embed": "MODEL [FILE]", "rerank": "MODEL QUERY [FILE]"}
 
 
 class Common(Case):
     def test_help(self):
         listed = re.findall(r"^  (\w+) +\w", self.tuffet("--help").decode(), re.M)
-        not_everywhere = {"eval", "import", "batch"}
+        not_everywhere = {"eval", "import", "batch", "embed", "rerank"}
         self.assertEqual(COMMANDS.keys() - listed - not_everywhere, set())
         for command in listed:
             operands = COMMANDS[command]
@@ -64,7 +64,8 @@ class Common(Case):
             for option in listed:
                 self.assertIn(f"\n{option}\n", whole)
         self.assertLessEqual({"run", "chat", "quantize"}, many)
-        self.assertLessEqual(many, {"run", "chat", "quantize", "serve", "batch"})
+        self.assertLessEqual(many, {"run", "chat", "quantize", "serve", "batch", "embed",
+                                    "rerank"})
 
     def test_help_takes_no_other_word(self):
         for args in [["run", "--help", "al"], ["run", "--json", "-h", "al"], ["help", "run", "al"],
