@@ -52,8 +52,10 @@ bool cuts_find(struct cuts *c, const json_t *messages)
 
 void cuts_shift(struct cuts *c, size_t first)
 {
-    for (struct cut *k = c->p; k < c->p + c->n; k++)
+    for (size_t i = 0; i < c->n; i++) {
+        struct cut *k = &c->p[i];
         *k = (struct cut){k->head + first, k->turn + first, k->from + first, k->to + first};
+    }
 }
 
 json_t *cut_apply(const struct cut *c, const json_t *messages)
