@@ -502,7 +502,8 @@ struct tft_session_opts {
     const char *kv;    /* how the cache holds keys and values, see below; NULL: as the model file
                           says, or else "i8"; "f16" on a device without i8 */
     /*
-     * NULL, or a filter: returns whether a token stays f16 when the cache would quantize the token.
+     * A filter: returns whether a token stays f16 when the cache would quantize the token. NULL:
+     * special tokens stay.
      * The knob `keep` limits how many tokens may stay; at the limit, the filter is no longer
      * called.
      *

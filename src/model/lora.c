@@ -65,7 +65,7 @@ static enum tft_status read_values(struct opening *o)
     return TFT_OK;
 }
 
-/* The tensor of the model that t is a part for, and whether t is its lora_b. NULL: there is none. */
+/* The model's tensor that t belongs to, and whether t is its lora_b. NULL: there is none. */
 static const struct tft_tensor *adapted(const struct opening *o, const struct tft_tensor *t,
                                         bool *is_b)
 {
@@ -91,7 +91,7 @@ static const struct tft_tensor *partner(const struct opening *o, const struct tf
     return tft_source_tensor(&o->s, name);
 }
 
-/* --------------------------------------------------------------------------- matrices with parts */
+/* -------------------------------------------------------------------------- matrices with parts */
 
 static void target(struct tft_lora *lora, const struct tft_linear *l)
 {

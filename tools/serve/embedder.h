@@ -18,8 +18,8 @@ struct step;
 bool embedder_open(struct embedder *m, const struct tft_model *model, enum tft_pooling pooling);
 void embedder_close(struct embedder *m); /* m may be all zero */
 
-/* For a model without sessions (pooling_is_all), after embedder_open. Returns CLI_OK, or CLI_FAILED after an error message.
-   *capacity: the tokens of a text. */
+/* For a model without sessions (pooling_is_all), after embedder_open. Returns CLI_OK, or CLI_FAILED
+   after an error message. *capacity: the most tokens of a text. */
 int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *capacity);
 
 /* Then, in place of a pass: computes waiting texts, of the clients in turn, as many as fit. */
