@@ -239,6 +239,8 @@ class Sessions(Case):
             tuffet.Embedder(model, pooling="rank")  # it has no classifier
         with self.assertRaises(tuffet.ArgumentError):
             mean.embed([[]])
+        with self.assertRaises(ValueError):
+            mean.embed([ids[:2]], types=[[0, 256]])
         with self.assertRaises(tuffet.Full):
             tuffet.Embedder(model, max_text=2).embed([ids])
         with self.assertRaises(tuffet.Unsupported):

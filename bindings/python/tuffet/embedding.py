@@ -46,7 +46,7 @@ class Embedder(Handle):
         """function(embedder, texts, their number, an array of n floats)."""
         ids = [ids_of(text) for text in texts]
         of_type = [None] * len(ids) if types is None else [
-            cast((c_uint8 * len(t))(*t), POINTER(c_uint8)) for t in types]
+            cast((c_uint8 * len(t))(*bytes(t)), POINTER(c_uint8)) for t in types]
         if types is not None and [len(t) for t in types] != [len(t) for t in ids]:
             raise ValueError("types and tokens differ in number")
         given = (_c.tft_text_tokens * len(ids))(
