@@ -145,7 +145,7 @@ class Batch(Case):
             path = self.lines("wrong.jsonl", lines)
             said = self.fails("batch", self.model(), "-f", path, "-o", out)
             self.assertIn(path + says, said)
-            self.assertEqual(self.read(out), b"")
+            self.assertFalse(os.path.exists(out))
         path = self.write("wrong.jsonl", b"\n[1]\n")
         self.assertIn(path + ":2: the line is not", self.fails("batch", self.model(), "-f", path,
                                                                "-o", out))
@@ -155,6 +155,11 @@ class Batch(Case):
             self.assertIn(other + ":1: this is no reply",
                           self.fails("batch", self.model(), "-f", path, "-o", other))
             self.assertEqual(self.read(other), text)
+        for special in "/dev/zero", "/dev/full", self.folder.name:  # without an end, or no lines
+            for args in ["-f", special, "-o", out], ["-f", path, "-o", special]:
+                self.assertRegex(self.fails("batch", self.model(), *args),
+                                 rf"{special}: (is not a regular file|Is a directory)")
+        self.assertFalse(os.path.exists(out))
         self.assertIn("would replace it", self.fails("batch", self.model(), "-f", path, "-o", path))
         self.assertIn("none.jsonl: ", self.fails("batch", self.model(), "-f",
                                                  self.path("none.jsonl"), "-o", out))

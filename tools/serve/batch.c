@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,6 +60,24 @@ static bool next_line(struct lines *l)
     return true;
 }
 
+/* A device may have no end, and a pipe cannot be read twice. CLI_OK without a file: there is none. */
+static int open_lines(struct lines *l, const char *mode)
+{
+    struct stat st;
+    l->f = fopen(l->path, mode);
+    if (!l->f)
+        return errno == ENOENT ? CLI_OK : cli_fail("%s: %s", l->path, strerror(errno));
+    if (fstat(fileno(l->f), &st) != 0 || !S_ISREG(st.st_mode))
+        return cli_fail("%s: is not a regular file", l->path);
+    return CLI_OK;
+}
+
+/* After next_line. */
+static int check_end(const struct lines *l)
+{
+    return feof(l->f) ? CLI_OK : cli_fail("%s: %s", l->path, strerror(errno));
+}
+
 static void rewind_lines(struct lines *l)
 {
     rewind(l->f);
@@ -98,17 +117,17 @@ static bool is_part(const struct lines *l)
     return memcmp(l->p, beginning, l->n < n ? l->n : n) == 0;
 }
 
-/* Opens the output, and notes the replies in it. A part of a reply at its end is removed. */
+/* Opens the output if it is there, and notes the replies in it. A part of a reply at its end is
+   removed. */
 static int open_output(struct batch *b)
 {
     struct lines *l = &b->out;
     char why[FIELDS_WHY];
     off_t end = 0;
     bool joins = false; /* the last line has no newline */
-    l->f = fopen(l->path, "r+b");
-    l->f = l->f || errno != ENOENT ? l->f : fopen(l->path, "w+b");
-    if (!l->f)
-        return cli_fail("%s: %s", l->path, strerror(errno));
+    int status = open_lines(l, "r+b");
+    if (status != CLI_OK || !l->f)
+        return status;
     while (next_line(l)) {
         if (!l->whole && is_part(l))
             break;
@@ -121,6 +140,8 @@ static int open_output(struct batch *b)
         end = ftello(l->f);
         joins = !l->whole;
     }
+    if (l->whole && check_end(l) != CLI_OK)
+        return CLI_FAILED;
     if (fseeko(l->f, end, SEEK_SET) != 0 || ftruncate(fileno(l->f), end) != 0 ||
         (joins && fputc('\n', l->f) == EOF))
         return cli_fail("%s: %s", l->path, strerror(errno));
@@ -183,16 +204,15 @@ static int check(struct batch *b, json_t *seen)
 static int open_input(struct batch *b)
 {
     json_t *seen = json_object();
-    int status = CLI_OK;
-    b->in.f = fopen(b->in.path, "rb");
-    if (!b->in.f)
-        status = cli_fail("%s: %s", b->in.path, strerror(errno));
+    int status = open_lines(&b->in, "rb");
+    if (!b->in.f && status == CLI_OK)
+        status = cli_fail("%s: %s", b->in.path, strerror(ENOENT));
     while (status == CLI_OK && next_line(&b->in))
         if (!is_blank(&b->in))
             status = check(b, seen);
     json_decref(seen);
-    if (status == CLI_OK && ferror(b->in.f))
-        status = cli_fail("%s: %s", b->in.path, strerror(errno));
+    if (status == CLI_OK)
+        status = check_end(&b->in);
     if (status == CLI_OK)
         rewind_lines(&b->in);
     return status;
@@ -403,6 +423,8 @@ int batch_run(struct server *s, const char *in, const char *out)
     int status = open_output(&b);
     if (status == CLI_OK)
         status = open_input(&b);
+    if (status == CLI_OK && !b.out.f && !(b.out.f = fopen(out, "wb")))
+        status = cli_fail("%s: %s", out, strerror(errno));
     if (status == CLI_OK)
         status = answer_all(&b);
     close_lines(&b.in);
