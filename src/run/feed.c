@@ -349,8 +349,7 @@ static enum tft_status compute_ahead(struct tft_session *s)
 
 /* -------------------------------------------------------------------------------------- sliding */
 
-/* Removes the n tokens that the cache drops from the list. */
-static void drop_tokens(struct tft_session *s, uint32_t n)
+void tft_session_drop_tokens(struct tft_session *s, uint32_t n)
 {
     const uint32_t *drop = tft_kv_dropped(&s->kv, n);
     uint32_t dropped = 0;
@@ -374,7 +373,7 @@ static enum tft_status slide(struct tft_session *s)
         if (status != TFT_OK)
             return status;
     }
-    drop_tokens(s, s->slide);
+    tft_session_drop_tokens(s, s->slide);
     tft_kv_commit_drop(&s->kv, s->slide);
     s->pos -= s->slide;
     tft_states_forget(&s->states); /* their positions mean other tokens now */

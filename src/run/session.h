@@ -169,4 +169,8 @@ bool tft_are_numbers(const float *x, size_t n);
 /* Stores the prefix's keys and values in its slots of the host's layers. */
 void tft_session_put_prefix(struct tft_session *s);
 
+/* Removes the n tokens that the cache drops next, and the filter's answers for them, from the lists
+   of the session. */
+void tft_session_drop_tokens(struct tft_session *s, uint32_t n);
+
 #endif

@@ -29,7 +29,8 @@ struct call {
     struct tft_kv_drop drop;               /* DROP */
     uint32_t n, pos, n_logits, first, end; /* RUN; LOGITS: n_logits */
     struct tft_asked asked;                /* RUN: the logits to send; k = 0: all */
-    int32_t token[SHORT_PASS];             /* a longer pass sends tokens after the call */
+    int32_t token[SHORT_PASS];             /* a longer pass sends tokens after the call, */
+    bool named[SHORT_PASS];                /* and after them the filter's answers */
 };
 
 struct device {
@@ -137,8 +138,10 @@ static enum tft_status open_together(struct device *d, const struct call *c,
 static void set_state(struct tft_session *s, const struct call *c)
 {
     struct tft_kv *kv = &s->kv;
-    for (int i = 0; i < TFT_KV_SIDES; i++)
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
         kv->at[i] = c->at[i];
+        kv->at[i].is_named = s->filter.named;
+    }
     kv->held = c->held;
     kv->dropped = c->dropped;
     kv->policy.prefill = c->prefill;
@@ -151,6 +154,20 @@ static void get_state(struct call *c, const struct tft_kv *kv)
     c->held = kv->held;
     c->dropped = kv->dropped;
     c->prefill = kv->policy.prefill;
+}
+
+/* Gives all members the filter's answers for the tokens of a pass. named: [c->n] in process 0, NULL
+   in the other processes. */
+static void share_names(struct device *d, const struct call *c, const bool *named)
+{
+    bool *own = d->member[c->member]->s->filter.named;
+    if (!own)
+        return;
+    own += c->held;
+    if (named || c->n <= SHORT_PASS)
+        memcpy(own, named ? named : c->named, c->n * sizeof *own);
+    if (c->n > SHORT_PASS)
+        tft_mpi_spread(&d->part.link, own, c->n * sizeof *own);
 }
 
 /* tokens: [c->n]. x: in process 0 the rows of TFT_X, if the pass does not begin with tokens. */
@@ -195,7 +212,9 @@ static void drop_together(struct device *d, const struct call *c)
 {
     struct tft_session *s = d->member[c->member]->s;
     set_state(s, c);
+    s->pos = c->pos;
     tft_kv_drop(&s->kv, &c->drop);
+    tft_session_drop_tokens(s, c->drop.n);
     tft_kv_commit_drop(&s->kv, c->drop.n);
 }
 
@@ -256,10 +275,6 @@ static enum tft_status session_open(void **out, void *device, struct tft_session
                               .n_threads = s->n_threads,
                               .slide = s->slide != 0},
                      .prefix = s->named ? (uint32_t)(s->named - d->m->named) + 1 : 0};
-    if (s->filter.named)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: mpi has no caches with a filter that names tokens: leave keep out",
-                        d->m->source.name);
     struct own *own = calloc(1, sizeof *own);
     if (own)
         own->logits = calloc((size_t)s->out.n_logits * d->m->n_vocab, sizeof *own->logits);
@@ -332,9 +347,13 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t last)
     get_state(&c, &s->kv);
     if (p->n <= SHORT_PASS && p->tokens)
         memcpy(c.token, p->tokens, p->n * sizeof *p->tokens);
+    const bool *named = s->filter.named ? s->filter.named + s->kv.held : NULL;
+    if (named && p->n <= SHORT_PASS)
+        memcpy(c.named, named, p->n * sizeof *named);
     begin(d, &c);
     if (p->n > SHORT_PASS)
         tft_mpi_spread(&d->part.link, (void *)p->tokens, p->n * sizeof *p->tokens);
+    share_names(d, &c, named);
     run_together(d, &c, p->tokens, p->work->buf[TFT_X]);
     gather(d, &c, s, own->logits);
     if (c.n_logits) {
@@ -349,7 +368,7 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t last)
 static enum tft_status drop(void *state, struct tft_session *s, const struct tft_kv_drop *how)
 {
     const struct own *own = state;
-    struct call c = {.what = DROP, .member = own->member, .drop = *how};
+    struct call c = {.what = DROP, .member = own->member, .drop = *how, .pos = s->pos};
     get_state(&c, &s->kv);
     begin(own->device, &c);
     drop_together(own->device, &c);
@@ -374,6 +393,7 @@ static enum tft_status serve(struct device *d, struct tft_error *err)
     struct call c;
     struct tft_kv_policy kv;
     struct tft_error unused;
+    const int32_t *tokens;
     for (;;) {
         tft_mpi_await(&d->part.link, &c, sizeof c);
         if (d->part.link.error)
@@ -385,7 +405,9 @@ static enum tft_status serve(struct device *d, struct tft_error *err)
             d->member[c.member] = NULL;
             break;
         case RUN:
-            run_together(d, &c, tokens_of(d, &c), NULL);
+            tokens = tokens_of(d, &c);
+            share_names(d, &c, NULL);
+            run_together(d, &c, tokens, NULL);
             gather(d, &c, NULL, NULL);
             break;
         case LOGITS: gather(d, &c, NULL, NULL); break;

@@ -242,6 +242,46 @@ static void caches_of_all_kinds(void **state)
     }
 }
 
+/* The answers of a program's filter reach all processes: by short and long passes, after a rewind,
+   and after tokens are dropped. */
+static bool is_seven(void *user, uint64_t position, int32_t token)
+{
+    (void)user;
+    (void)position;
+    return token == 7;
+}
+
+static void tokens_that_a_filter_keeps(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {"kivi:window=24,group=16,keep=9",
+                                     "tuffet:window=20,group=32,keep=40",
+                                     "k=2@token,v=2@token,group=16,retain=window:9,sinks=3,keep=5"};
+    struct toy t = with_heads(&small);
+    struct quantize_opts o = usual(&t);
+    const char *path = quantized(&t, &o);
+    int32_t tokens[260];
+    toy_tokens(3, t.n_vocab, tokens, 260);
+    for (size_t i = 0; i < 2 * sizeof kv / sizeof *kv; i++) {
+        bool slides = i % 2;
+        struct pair p = pair(path, (struct tft_session_opts){.n_threads = 1,
+                                                             .capacity = slides ? 190 : 260,
+                                                             .slide = slides,
+                                                             .n_logits = 2,
+                                                             .kv = kv[i / 2],
+                                                             .keep = is_seven});
+        feed_both(&p, tokens, 60, 2);
+        for (size_t k = 60; k < 100; k++)
+            feed_both(&p, tokens + k, 1, 1);
+        rewind_both(&p, 97);
+        for (size_t k = 100; k < 260; k += 20)
+            feed_both(&p, tokens + k, 20, 2);
+        assert_true(p.s[0]->filter.n);
+        assert_int_equal(p.s[0]->filter.n, p.s[1]->filter.n);
+        close_pair(&p);
+    }
+}
+
 /* The end of the prompt decides which tokens are quantized. */
 static void the_prompt_ends(void **state)
 {
@@ -597,7 +637,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(usual_architectures), cmocka_unit_test(ranges_by_token),
         cmocka_unit_test(weights_of_low_bits),
         cmocka_unit_test(wide_rows),           cmocka_unit_test(caches_of_all_kinds),
-        cmocka_unit_test(the_prompt_ends),     cmocka_unit_test(sessions_that_slide),
+        cmocka_unit_test(tokens_that_a_filter_keeps),
+        cmocka_unit_test(the_prompt_ends),
+        cmocka_unit_test(sessions_that_slide),
         cmocka_unit_test(several_sessions),    cmocka_unit_test(named_prefixes),
         cmocka_unit_test(other_architectures), cmocka_unit_test(what_is_refused),
         cmocka_unit_test(samplers_get_the_likeliest_logits),
