@@ -608,9 +608,11 @@ struct tft_session_opts {
  *                        @channel
  *      skvq              2@token     2@token   the newest 128 and the  SKVQ
  *                                              first 5
- *      tuffet            2@mixed     2@token   the newest 128          2 bits on average
- *      fisher            1.5@fisher  1.5       the newest 64 and the   1.5 bits on average
- *                                    @fisher   first 4, and 64 special
+ *      tuffet            2@mixed     2@token   the newest 128, the     2 bits on average
+ *                                              first 4, and 12 special
+ *                                              tokens
+ *      fisher            1.5@fisher  1.5       the newest 64, the      1.5 bits on average
+ *                                    @fisher   first 4, and 12 special
  *                                              tokens
  *
  * skvq needs a file that `tuffet quantize --kv` calibrated for it; "skvq:reorder=none,clip=zero"

@@ -21,8 +21,9 @@ static const struct {
        head. */
     {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,"
              "reorder=calibrated,clip=calibrated"},
-    {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
-    {"fisher", "k=1.5@fisher,v=1.5@fisher,retain=window:64,sinks=4,keep=64"},
+    {"tuffet",
+     "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre,sinks=4,keep=12"},
+    {"fisher", "k=1.5@fisher,v=1.5@fisher,retain=window:64,sinks=4,keep=12"},
 };
 
 /* ---- parsing values */
@@ -360,6 +361,11 @@ static const char *fisher_fault(const struct tft_kv_policy *p)
     return NULL;
 }
 
+static bool has_log2(const struct tft_kv_policy *p)
+{
+    return p->k.retain == TFT_KV_LOG2 || p->v.retain == TFT_KV_LOG2;
+}
+
 static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *err)
 {
     const char *fault = fisher_fault(p);
@@ -377,7 +383,7 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         return tft_fail(
             err, TFT_ERR_ARG,
             "a KV cache's reorder=calibrated and clip=calibrated go with keys and values by token");
-    if (p->keep && (p->k.retain == TFT_KV_LOG2 || p->v.retain == TFT_KV_LOG2))
+    if (p->keep && has_log2(p))
         return tft_fail(err, TFT_ERR_ARG,
                         "a KV cache's keep goes with retain=fill or retain=window");
     if (short_window(p))
@@ -427,7 +433,11 @@ static enum tft_status parse(struct tft_kv_policy *p, const char *text, enum tex
         more = all;
     if (texts < OF_ASYMKV && is(name, "asymkv"))
         texts = OF_ASYMKV;
+    uint32_t keep = p->keep;
+    p->keep = UINT32_MAX;
     enum tft_status status = set_knobs(p, more, texts, err);
+    if (p->keep == UINT32_MAX) /* the preset's, where the rules for tokens allow it */
+        p->keep = has_log2(p) ? 0 : keep;
     return status == TFT_OK ? check(p, err) : status;
 }
 

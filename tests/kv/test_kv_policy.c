@@ -81,7 +81,10 @@ static void presets_are_what_tuffet_h_says(void **state)
     assert_true(p.prefill == 1024 && p.keep == 7);
     assert_int_equal(parsed("skvq:prefill=1048576").prefill, 1 << 20);
     assert_true(parsed("skvq:prefill=prompt").prefill == TFT_KV_PROMPT);
-    assert_int_equal(parsed("fisher").keep, 64);
+    assert_int_equal(parsed("fisher").keep, 12);
+    assert_true(parsed("tuffet").keep == 12 && parsed("tuffet").sinks == 4);
+    assert_int_equal(parsed("tuffet:vr=log2:9").keep, 0); /* which keep does not go with */
+    assert_int_equal(tft_kv_check("tuffet:vr=log2:9,keep=16", NULL), TFT_ERR_ARG);
     p = parsed("tuffet");
     assert_true(tft_kv_quantizes(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
     assert_true(p.k.retain == TFT_KV_WINDOW && p.k.window == 128 && p.group == 64 &&
@@ -169,7 +172,7 @@ static void knobs_override(void **state)
         {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", "window:64 0 128/32 f8 calibrated T2 T1.5"},
         {"skvq:scales=f16,clip=none,window=0", "window:0 5 32/32 f16 whole T2 T2"},
         {"skvq:clip=zero,group=64", "window:128 5 64/32 f8 zero T2 T2"},
-        {"tuffet:k=4@channel", "window:128 0 64/64 f16 centre C4 T2"},
+        {"tuffet:k=4@channel", "window:128 4 64/64 f16 centre C4 T2"},
         {"rtn:window=32768,sinks=32768,group=256", "fill:32768 32768 256/32 f16 whole T2 T2"},
         {"rtn:v=@channel,group=256", "fill:32 0 256/256 f16 whole T2 C2"},
     };
@@ -177,13 +180,13 @@ static void knobs_override(void **state)
         assert_says(&all[i]);
 
     static const struct says mixed[] = {
-        {"tuffet:k=2.25@mixed", "window:128 0 64/64 f16 centre M2.25 T2"},
-        {"tuffet:k=3", "window:128 0 64/64 f16 centre M3 T2"},
-        {"tuffet:bits=1.5", "window:128 0 64/64 f16 centre M1.5 T1.5"},
+        {"tuffet:k=2.25@mixed", "window:128 4 64/64 f16 centre M2.25 T2"},
+        {"tuffet:k=3", "window:128 4 64/64 f16 centre M3 T2"},
+        {"tuffet:bits=1.5", "window:128 4 64/64 f16 centre M1.5 T1.5"},
         {"kivi:k=@mixed", "fill:128 0 32/32 f16 whole M2 T2"},
         {"kivi:k=1@mixed", "fill:128 0 32/32 f16 whole M1 T2"},
         {"kivi:k=4.000000@mixed", "fill:128 0 32/32 f16 whole M4 T2"},
-        {"tuffet:k=4x40/1,v=4", "window:128 0 64/64 f16 centre M4-1 T4"},
+        {"tuffet:k=4x40/1,v=4", "window:128 4 64/64 f16 centre M4-1 T4"},
     };
     for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
         assert_says(&mixed[i]);

@@ -299,7 +299,7 @@ static void rings_slide_with_the_blocks(void **state)
     (void)state;
     static const char *const slid[] = {
         "kivi:window=32,group=16", "logquant:window=11,group=16",
-        "tuffet:group=32,window=20,sinks=2", "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
+        "tuffet:group=32,window=20,sinks=2,keep=0", "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
         "kivi:window=32,group=16,sinks=2,keep=7,prefill=70"};
     static const uint32_t capacity[] = {128, 800};
     struct tft_model *m = model();

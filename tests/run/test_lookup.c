@@ -295,7 +295,8 @@ static uint64_t walk(const struct tft_model *m, struct tft_session_opts o, int s
     snprintf(what, sizeof what, "%s with %s", m->arch->name, o.kv);
     o.keep_user = &t.asked[1];
     t = twins(m, o);
-    t.s->filter.user = &t.asked[0];
+    if (o.keep)
+        t.s->filter.user = &t.asked[0];
     for (int i = 0; i < steps; i++) {
         step(&t, what);
         if (i % 8 == 0 && !t.s->kv.ring)

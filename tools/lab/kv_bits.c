@@ -13,7 +13,6 @@ static const uint32_t tokens[] = {2048, 8192, 32768};
 static const char *const caches[] = {"fisher:bits=1",
                                      "fisher:bits=1.25",
                                      "fisher",
-                                     "fisher:keep=0",
                                      "fisher:bits=2",
                                      "tuffet",
                                      "kivi",

@@ -63,6 +63,8 @@ static struct opened open_session(struct check *c, const char *kv, uint32_t capa
         fprintf(stderr, "%s: no session\n", kv);
         exit(1);
     }
+    for (uint32_t i = 0; h.s->filter.named && i < h.s->capacity; i++)
+        h.s->filter.named[i] = i % 100 == 99;
     h.kv = &h.s->kv;
     return h;
 }

@@ -90,7 +90,7 @@ static const struct toy toy = {.arch = "llama",
                                .n_ff = 16,
                                .n_rot = 8,
                                .type = TFT_F32};
-static const char base[] = "tuffet:window=0,group=16";
+static const char base[] = "tuffet:window=0,sinks=0,keep=0,group=16";
 
 static int32_t text[TEXT];
 static float importance[LAYERS * WIDTH / 2], nothing[DIM * WIDTH];
@@ -184,14 +184,14 @@ static void within_the_budget_to_the_byte(void **state)
     }
     /* the smallest budget, in bytes, and the largest */
     struct kv_search_opts o = opts(0);
-    o.bytes = tft_kv_bytes(m, "tuffet:window=0,group=16,bits=1", NULL);
+    o.bytes = tft_kv_bytes(m, "tuffet:window=0,sinks=0,keep=0,group=16,bits=1", NULL);
     struct kv_search r = searched(m, o);
-    assert_string_equal(r.searched.kv, "tuffet:window=0,group=16,k=1,v=1");
+    assert_string_equal(r.searched.kv, "tuffet:window=0,sinks=0,keep=0,group=16,k=1,v=1");
     assert_int_equal(r.searched.bytes, o.bytes);
     assert_false(r.better); /* it is the uniform one */
     kv_search_free(&r);
     r = searched(m, opts(16));
-    assert_string_equal(r.searched.kv, "tuffet:window=0,group=16,k=16,v=16");
+    assert_string_equal(r.searched.kv, "tuffet:window=0,sinks=0,keep=0,group=16,k=16,v=16");
     kv_search_free(&r);
     tft_model_close(m);
 }
@@ -284,8 +284,8 @@ static void what_is_measured(void **state)
     double whole = 0, alone = 0;
     for (uint32_t w = 0; w < WINDOWS; w++)
         if (w != 4) { /* five windows have fewer tokens than it would take */
-            whole += divergence(m, "tuffet:window=0,group=16,k=2,v=16", w) / (WINDOW / 2) / 5;
-            alone += divergence(m, "tuffet:window=0,group=16,k=16,v=16x1/1x1/16", w) /
+            whole += divergence(m, "tuffet:window=0,sinks=0,keep=0,group=16,k=2,v=16", w) / (WINDOW / 2) / 5;
+            alone += divergence(m, "tuffet:window=0,sinks=0,keep=0,group=16,k=16,v=16x1/1x1/16", w) /
                      (WINDOW / 2) / 5;
         }
     assert_true(fabs(r.uniform.divergence - uniform) < 1e-6 * uniform + 1e-9);
@@ -340,7 +340,7 @@ static size_t deep_bytes(const struct tft_model *m, const char *kv)
     assert_int_equal(tft_kv_parse(&p, kv, NULL), TFT_OK);
     size_t n = p.k.window, group = p.group,
            kept = p.k.retain == TFT_KV_WINDOW ? n + group : p.k.retain == TFT_KV_LOG2 ? 3 * n : n,
-           slots = (kept + group - 1 + 15) / 16 * 16, row = 2 * LAYERS * WIDTH / 2 * 2;
+           slots = (p.sinks + p.keep + kept + group - 1 + 15) / 16 * 16, row = 2 * LAYERS * WIDTH / 2 * 2;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
     size_t all = slots * row + DEPTH / group * tft_kv_block_bytes(&shape, &p);
     return (all + DEPTH - 1) / DEPTH;
@@ -357,7 +357,8 @@ static void settings_at_a_depth(void **state)
     (void)state;
     struct tft_model *m = model(7);
     for (int none = 0; none < 2; none++) {
-        struct kv_search_opts o = deep(none ? "tuffet:window=0,group=16,clip=none" : base, 8);
+        struct kv_search_opts o =
+            deep(none ? "tuffet:window=0,sinks=0,keep=0,group=16,clip=none" : base, 8);
         struct kv_search r = searched(m, o);
         double least = INFINITY;
         const struct kv_measured *best = NULL;
@@ -505,7 +506,7 @@ static void refused_by_name(void **state)
     odd.n_rot = 6;
     m = opened(written(&odd));
     refused(m, opts(6), TFT_ERR_UNSUPPORTED,
-            "m.gguf: the model does not support a KV cache like tuffet:window=0,group=16");
+            "m.gguf: the model does not support a KV cache like tuffet:window=0,sinks=0,keep=0");
     tft_model_close(m);
 
     static const struct toy_number window[] = {{"attention.sliding_window", TOY_U32, 30}, {0}};
