@@ -10,8 +10,8 @@ With --llama, llama-bench reads the same weights. Each run begins with a cold fi
 of memory is a cgroup, which root makes, or systemd-run. Ends with 1 if the bound changes the text
 that is generated.
 
-Random routers send tokens to all experts alike. Trained ones prefer some, so more of them are found
-in memory.
+Random routers prefer some experts, as trained ones do: which share is found in memory is a property
+of the weights.
 """
 import argparse
 import array
