@@ -1,19 +1,23 @@
 /* tuffet import: makes a GGUF file of a folder of Hugging Face. */
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 #include "tools/import/import.h"
 
 static struct {
-    const char *out, *ignore_keys;
+    const char *out, *base, *ignore_keys;
     int type;
     bool no_tokenizer, json;
 } opt;
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the GGUF file to FILE"},
+    {0, "base", CLI_TEXT, &opt.base, "MODEL",
+     "of a LoRA adapter of PEFT: the GGUF file of the model that it adapts"},
     {0, "type", CLI_WORD, &opt.type, "keep|f16|bf16|f32",
      "type of the matrices; keep: what FOLDER has. Vectors and norms become f32"},
     {0, "ignore-key", CLI_TEXT, &opt.ignore_keys, "NAME",
@@ -56,11 +60,36 @@ static int import(const char *folder, struct import_result *r)
                             .user = &bar};
     cli_catch_interrupts();
     cli_progress_begin(&bar, "importing");
-    enum tft_status status = import_model(folder, opt.out, &o, r, &err);
+    enum tft_status status = opt.base ? import_adapter(folder, opt.base, opt.out, &o, r, &err)
+                                      : import_model(folder, opt.out, &o, r, &err);
     cli_progress_end(&bar);
     if (status != TFT_OK)
         return cli_fail("%s", err.msg);
     return r->stopped ? CLI_INTERRUPTED : CLI_OK;
+}
+
+static bool has(const char *folder, const char *name)
+{
+    size_t room = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(room);
+    if (!path)
+        return false;
+    snprintf(path, room, "%s/%s", folder, name);
+    bool found = system_is_same_file(path, path);
+    free(path);
+    return found;
+}
+
+/* A folder with an adapter alone needs --base. */
+static int check_base(const char *folder)
+{
+    bool adapter = has(folder, "adapter_config.json"), model = has(folder, "config.json");
+    if (adapter && !model && !opt.base)
+        return cli_usage("%s is a LoRA adapter: name the GGUF file of its model: --base MODEL",
+                         folder);
+    if (opt.base && !adapter)
+        return cli_usage("%s is no LoRA adapter of PEFT: it has no adapter_config.json", folder);
+    return CLI_OK;
 }
 
 static int run_import(const char *folder)
@@ -71,7 +100,10 @@ static int run_import(const char *folder)
         return cli_usage("give the file to write: -o FILE");
     if (is_file(folder))
         return cli_usage("%s is a file: name the folder that it lies in, with config.json", folder);
-    if (cli_check_output(opt.out, folder) != CLI_OK)
+    if (check_base(folder) != CLI_OK)
+        return CLI_USAGE;
+    if (cli_check_output(opt.out, folder) != CLI_OK ||
+        (opt.base && cli_check_output(opt.out, opt.base) != CLI_OK))
         return CLI_FAILED;
     int status = import(folder, &r);
     if (status != CLI_OK)
@@ -98,9 +130,13 @@ const struct cli_command command_import = {
         "the names and the layout of weights of GGUF. A tensor that the architecture does not know "
         "is an error, and so is a member of config.json.\n"
         "\n"
+        "FOLDER may be a LoRA adapter of PEFT, with adapter_config.json and "
+        "adapter_model.safetensors: run, chat, ppl and serve take FILE as --lora.\n"
+        "\n"
         "The folder's files are mapped and read once, quantized matrices twice. FILE takes about as "
         "much disk space as FOLDER.\n",
     .examples = "tuffet import SmolLM2-135M-Instruct -o smollm2.gguf\n"
-                "tuffet import Llama-3.2-1B -o llama.f16.gguf --type f16\n",
+                "tuffet import Llama-3.2-1B -o llama.f16.gguf --type f16\n"
+                "tuffet import my-adapter --base llama.f16.gguf -o adapter.gguf\n",
     .run = run_import,
 };

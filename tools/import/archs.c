@@ -621,3 +621,13 @@ const struct import_arch *import_find_arch(const struct import *im, const char *
             return &archs[i];
     return NULL;
 }
+
+const struct import_arch *import_next_arch(struct tft_str name, size_t *at)
+{
+    while (*at < sizeof archs / sizeof *archs) {
+        const struct import_arch *arch = &archs[(*at)++];
+        if (tft_str_is(name, arch->name))
+            return arch;
+    }
+    return NULL;
+}

@@ -125,8 +125,7 @@ static uint64_t qkvz_row(const struct import *im, bool z, uint64_t r)
     return (head / of_one * unit + 2 + (z ? of_one : 0) + head % of_one) * dim + r % dim;
 }
 
-/* The row of the tensor in the folder that becomes row r. */
-static uint64_t source_row(const struct import *im, const struct import_target *t, uint64_t r)
+uint64_t import_source_row(const struct import *im, const struct import_target *t, uint64_t r)
 {
     uint64_t e = im->head_dim, head = r / e, x = r % e;
     if (t->rule->how & IMPORT_QKV) {
@@ -232,7 +231,7 @@ static const struct safetensor *source(const struct import *im, const char *pref
         return t->tensor;
     }
     if (!(t->rule->how & IMPORT_STACK)) {
-        *row = source_row(im, t, r);
+        *row = import_source_row(im, t, r);
         if (t->rule->how & IMPORT_PADDED && *row >= t->tensor->ne[1])
             *row = 0;
         return t->tensor;
@@ -344,7 +343,7 @@ enum tft_dtype import_type_of_codes(struct import *im, const char *prefix,
     return import_blocks_type(&b);
 }
 
-static void write_row(struct import *im, const struct import_target *t, const float *row,
+void import_write_row(struct import *im, const struct import_target *t, const float *row,
                       uint16_t *half)
 {
     if (t->type == TFT_F32) {
@@ -397,7 +396,7 @@ static void write_rows(struct import *im, const char *prefix, const struct impor
         if (ternary)
             make_ternary(row, t->cols, size);
         refuse_infinite(im, t, row, t->cols);
-        write_row(im, t, row, coded);
+        import_write_row(im, t, row, coded);
     }
 }
 

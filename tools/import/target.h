@@ -40,6 +40,9 @@ struct safetensor *import_find_rule(const struct import *im, const char *prefix,
 /* Whether rows change their order. */
 bool import_moves_rows(const struct import *im, const struct import_tensor *rule);
 
+/* The row of the tensor in the folder that becomes row r. */
+uint64_t import_source_row(const struct import *im, const struct import_target *t, uint64_t r);
+
 /* A row as codes and scales: its numbers are code * scale. */
 struct import_codes {
     float *code, *scale; /* [cols] */
@@ -68,6 +71,10 @@ enum tft_dtype import_type_of_codes(struct import *im, const char *prefix,
 bool import_goes_on(const struct import *im);
 
 void import_write_data(struct import *im, const char *prefix, const struct import_target *t);
+
+/* Writes row[cols] as numbers of the target's type, F32, F16 or BF16. half: [cols] of scratch. */
+void import_write_row(struct import *im, const struct import_target *t, const float *row,
+                      uint16_t *half);
 
 /* Releases the memory of tensors of the folder that have been written. */
 void import_forget_source(const struct import *im, const char *prefix,

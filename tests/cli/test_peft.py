@@ -1,0 +1,197 @@
+"""tuffet import of LoRA adapters of PEFT."""
+import json
+import math
+import os
+import random
+import struct
+
+from program import Case, main
+from support import hf_folder
+from support.hf_folder import CONFIG, LAYER, SHAPES, tokenizer
+
+TEXT = b"the cat sat on the hat, the rat ate the oat. " * 20
+PEFT = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": "some/model",
+        "r": 3, "lora_alpha": 6, "lora_dropout": 0.05, "bias": "none", "use_rslora": False,
+        "use_dora": False, "modules_to_save": None, "init_lora_weights": True,
+        "inference_mode": True, "fan_in_fan_out": False, "target_modules": ["q_proj"],
+        "rank_pattern": {}, "alpha_pattern": {}, "megatron_core": "megatron.core"}
+MATRICES = [name for name, shape in LAYER.items() if len(shape) == 2]
+
+
+def floats(data):
+    """Of bfloat16."""
+    return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(0, len(data), 2)]
+
+
+def safetensors(made):
+    header, data = hf_folder.safetensors(made)
+    head = json.dumps(header).encode()
+    return struct.pack("<Q", len(head)) + head + data
+
+
+class Peft(Case):
+    def setUp(self):
+        super().setUp()
+        self.tensors = hf_folder.tensors(264)
+        self.base = self.imported("base", self.tensors)
+
+    def imported(self, name, tensors):
+        hf_folder.write(self.path(name), {"config.json": {**CONFIG, "vocab_size": 264},
+                                          "tokenizer.json": tokenizer()},
+                        *hf_folder.safetensors(tensors))
+        self.tuffet("import", self.path(name), "-o", self.path(name + ".gguf"))
+        return self.path(name + ".gguf")
+
+    def pairs(self, ranks=(), modules=MATRICES):
+        """{module: (A, B)} as rows of bfloat16. ranks: of some modules; of the others 3."""
+        draw, made = random.Random(2), {}
+        for module in modules:
+            rows, cols = SHAPES["layers.0." + module]
+            rank = dict(ranks).get(module, 3)
+            made[module] = [[[floats(struct.pack("<f", draw.uniform(-.3, .3))[2:])[0]
+                              for _ in range(n)] for _ in range(m)]
+                            for m, n in ((rank, cols), (rows, rank))]
+        return made
+
+    def adapter(self, name, pairs, more=None, **changes):
+        """The folder of an adapter. more: tensors {name: (type, shape, bytes)}"""
+        made = {}
+        for module, both in pairs.items():
+            for letter, rows in zip("AB", both):
+                data = b"".join(struct.pack("<f", x)[2:] for row in rows for x in row)
+                made[f"base_model.model.model.layers.0.{module}.lora_{letter}.weight"] = (
+                    "BF16", (len(rows), len(rows[0])), data)
+        os.makedirs(self.path(name), exist_ok=True)
+        config = {key: value for key, value in {**PEFT, **changes}.items() if value != "none given"}
+        self.write(name + "/adapter_config.json", json.dumps(config).encode())
+        self.write(name + "/adapter_model.safetensors", safetensors({**made, **(more or {})}))
+        return self.path(name)
+
+    def merged(self, name, pairs, scale):
+        """The base with the adapter in its weights. scale: by module"""
+        made = dict(self.tensors)
+        for module, (a, b) in pairs.items():
+            at = f"model.layers.0.{module}.weight"
+            _, (rows, cols), data = made[at]
+            w = floats(data)
+            for r in range(rows):
+                for c in range(cols):
+                    w[r * cols + c] += scale(module) * sum(
+                        b[r][k] * a[k][c] for k in range(len(a)))
+            made[at] = ("F32", (rows, cols), struct.pack(f"<{len(w)}f", *w))
+        return self.imported(name, made)
+
+    def nll(self, model, *args):
+        return self.json("ppl", model, "-f", "-", "--ctx=64", *args, stdin=TEXT)["nll"]
+
+    def test_like_merged(self):
+        """Also in the order of the rows of q and k, which is another one in the GGUF file."""
+        plain = self.nll(self.base)
+        for name, ranks, scale, changes in [
+            ("plain", (), lambda m: 2, {}),
+            ("rslora", (), lambda m: 6 / math.sqrt(3), {"use_rslora": True}),
+            ("patterns", {"mlp.up_proj": 5}.items(),
+             lambda m: {"self_attn.q_proj": 9 / 3, "mlp.up_proj": 6 / 5}.get(m, 2),
+             {"rank_pattern": {"up_proj": 5}, "alpha_pattern": {"q_proj": 9, "^q_proj": 1}}),
+            ("whole", (), lambda m: 1 if m == "self_attn.v_proj" else 2,
+             {"alpha_pattern": {"^model.layers.0.self_attn.v_proj": 3, "roj": 1}}),
+        ]:
+            with self.subTest(name):
+                pairs = self.pairs(ranks)
+                out = self.path(name + ".lora.gguf")
+                got = self.json("import", self.adapter(name, pairs, **changes), "--base", self.base,
+                                "-o", out, "--json")
+                self.assertEqual(got["tensors"], 2 * len(MATRICES))
+                adapted = self.nll(self.base, "--lora", out)
+                merged = self.nll(self.merged(name + "-merged", pairs, scale))
+                self.assertAlmostEqual(adapted, merged, delta=2e-5)
+                self.assertGreater(abs(adapted - plain), 1e-2)
+
+    def test_types(self):
+        folder = self.adapter("types", self.pairs())
+        want = None
+        for kind, size in [("keep", 2), ("f32", 4), ("f16", 2)]:
+            out = self.path(kind + ".gguf")
+            self.tuffet("import", folder, "--base", self.base, "-o", out, "--type", kind)
+            numbers = sum(3 * sum(LAYER[module]) for module in MATRICES)
+            self.assertLess(abs(os.path.getsize(out) - size * numbers), 3000)
+            nll = self.nll(self.base, "--lora", out)
+            want = want or nll
+            self.assertAlmostEqual(nll, want, delta=0 if kind == "f32" else 1e-3)
+
+    def refused(self, folder, why, *args):
+        line = self.fails("import", folder, "--base", self.base, "-o", self.path("no.gguf"), *args)
+        self.assertIn(why, line)
+        self.assertFalse(os.path.exists(self.path("no.gguf")))
+
+    def test_members_of_the_config(self):
+        pairs = self.pairs(modules=["self_attn.q_proj"])
+        for changes, why in [
+            ({"use_dora": True}, '"use_dora" is not supported'),
+            ({"modules_to_save": ["lm_head"]}, '"modules_to_save" is not supported'),
+            ({"lora_bias": True}, '"lora_bias" is not supported'),
+            ({"trainable_token_indices": [3]}, '"trainable_token_indices" is not supported'),
+            ({"layer_replication": [[0, 1]]}, '"layer_replication" is not supported'),
+            ({"an_idea_of_2030": 1}, '"an_idea_of_2030" is not supported'),
+            ({"peft_type": "LOHA"}, '"peft_type" is not "LORA"'),
+            ({"peft_type": None}, '"peft_type" is not "LORA"'),
+            ({"bias": "all"}, '"bias" is not "none"'),
+            ({"init_lora_weights": "pissa_niter_4"}, '"init_lora_weights" is one that changes'),
+            ({"alpha_pattern": {"q_.*": 3}}, '"alpha_pattern" has a regular expression'),
+            ({"alpha_pattern": {"q_proj": 0}}, '"alpha_pattern" has an alpha'),
+            ({"lora_alpha": 0}, '"lora_alpha" is not a number above 0'),
+            ({"lora_alpha": "6"}, '"lora_alpha" is not a number above 0'),
+            ({"r": 2.5}, '"r" is not a whole number'),
+            ({"r": 4}, "has another rank than r"),
+            ({"use_rslora": 1}, '"use_rslora" is not true or false'),
+        ]:
+            self.refused(self.adapter("member", pairs, **changes), why)
+        for changes in [{"use_dora": None}, {"layers_to_transform": [0]}, {"lora_bias": False},
+                        {"an_idea_of_2030": {}}, {"init_lora_weights": "gaussian"}]:
+            self.tuffet("import", self.adapter("idle", pairs, **changes), "--base", self.base,
+                        "-o", self.path("idle.gguf"))
+        self.tuffet("import", self.adapter("ignored", pairs, an_idea_of_2030=1), "--base",
+                    self.base, "-o", self.path("idle.gguf"), "--ignore-key", "an_idea_of_2030")
+
+    def test_tensors(self):
+        pairs = self.pairs(modules=["self_attn.q_proj"])
+        q = "base_model.model.model.layers.0.self_attn.q_proj."
+        vector, matrix = ("F32", (32,), bytes(128)), ("F32", (3, 32), bytes(384))
+        nan = ("F32", (3, 32), struct.pack("<f", math.nan) + bytes(380))
+        for more, why in [
+            ({q + "lora_magnitude_vector": vector}, "lora_magnitude_vector\" is not the lora_A"),
+            ({"base_model.model.lm_head.weight": vector}, "lm_head.weight\" is not the lora_A"),
+            ({q + "lora_B.bias": vector}, "lora_B.bias\" is not the lora_A"),
+            ({q.replace("q_", "k_") + "lora_A.weight": matrix}, "has no lora_B beside it"),
+            ({q.replace("q_", "k_") + "lora_B.weight": matrix}, "has no lora_A beside it"),
+            ({q.replace("q_", "x_") + f"lora_{x}.weight": matrix for x in "AB"},
+             "is of a module that the base model's architecture does not have"),
+            ({q.replace("layers.0", "layers.7") + f"lora_{x}.weight": matrix for x in "AB"},
+             "the base model has no matrix blk.7.attn_q.weight"),
+            ({f"base_model.model.model.embed_tokens.lora_{x}.weight": matrix for x in "AB"},
+             "is of a module for which adapters are not supported"),
+            ({q.replace("q_", "k_") + f"lora_{x}.weight": matrix for x in "AB"},
+             "is not [16, 3]"),
+            ({q + "lora_A.weight": nan}, "has NaN or infinity"),
+        ]:
+            self.refused(self.adapter("tensor", pairs, more), why)
+        self.refused(self.adapter("none", {}), "there are no tensors in it")
+        old = {q + f"lora_{x}.default.weight": ("F32", shape, bytes(384))
+               for x, shape in (("A", (3, 32)), ("B", (32, 3)))}
+        self.tuffet("import", self.adapter("old", {}, old), "--base", self.base,
+                    "-o", self.path("old.gguf"))
+
+    def test_use(self):
+        folder = self.adapter("use", self.pairs())
+        out = self.path("use.gguf")
+        self.assertIn("name the GGUF file of its model: --base MODEL",
+                      self.fails("import", folder, "-o", out, status=2))
+        self.assertIn("is no LoRA adapter of PEFT", self.fails(
+            "import", self.path("base"), "--base", self.base, "-o", out, status=2))
+        self.assertIn("cannot be read", self.fails(
+            "import", folder, "--base", self.path("gone.gguf"), "-o", out))
+        self.assertIn("would replace it", self.fails(
+            "import", folder, "--base", self.base, "-o", self.base))
+
+
+main()
