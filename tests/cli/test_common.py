@@ -141,7 +141,7 @@ class Common(Case):
             (["run", toy, "--ctx-size", "99"], "--ctx N"),
             (["chat", toy, "--n-predict=9"], "--tokens N"),
             (["run", toy, "--temperature", "1"], "--temp T"),
-            (["quantize", toy, "--lora", "x"], "take adapters; this command does not"),
+            (["bench", toy, "--lora", "x"], "take adapters; this command does not"),
             (["run", toy, "--mmproj", "x"], "no images"),
             (["chat", toy, "-fa"], "leave the option out"),
             (["pack", toy, "--n-predict=9"], "no option --n-predict=9"),

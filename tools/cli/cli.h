@@ -210,11 +210,15 @@ int cli_open_draft(const struct tft_model *m);
 void cli_close_draft(void);
 
 /* --lora of cli_lora_option_list: opens the adapters for m, and later closes them, before m and
-   after all sessions. cli_open_session gives a session the open adapters by cli_add_loras. Returns
-   CLI_OK or CLI_FAILED; close them then, too. */
+   after all sessions. cli_open_session gives a session the open adapters by cli_add_loras, unless
+   its options have adapters. Returns CLI_OK or CLI_FAILED; close them then, too. */
 extern const struct cli_option cli_lora_option_list[];
 int cli_open_loras(const struct tft_model *m);
 void cli_add_loras(struct tft_session_opts *o);
+uint32_t cli_asked_loras(void); /* how many --lora there are */
+/* The open adapters, with the scales of the command line: [returned]. */
+uint32_t cli_loras(const struct tft_lora_use **use);
+char *cli_lora_path(uint32_t i); /* the file of adapter i, to free; NULL: out of memory */
 void cli_close_loras(void);
 
 /* Prints the error of the session's last call. Returns CLI_FAILED. */

@@ -29,16 +29,31 @@ static float scale_of(const char *text, size_t *n)
     return has ? scale : 1;
 }
 
+static char *path_of(const char *text, float *scale)
+{
+    size_t n;
+    *scale = scale_of(text, &n);
+    char *path = malloc(n + 1);
+    if (!path)
+        return NULL;
+    memcpy(path, text, n);
+    path[n] = 0;
+    return path;
+}
+
+char *cli_lora_path(uint32_t i)
+{
+    float scale;
+    return path_of(loras.files.p[i], &scale);
+}
+
 static int open_lora(const struct tft_model *m, const char *text)
 {
     struct tft_error err;
-    size_t n;
-    float scale = scale_of(text, &n);
-    char *path = malloc(n + 1);
+    float scale;
+    char *path = path_of(text, &scale);
     if (!path)
         return cli_fail("out of memory");
-    memcpy(path, text, n);
-    path[n] = 0;
     enum tft_status status = tft_lora_open(&loras.lora[loras.n], m, path, &err);
     free(path);
     if (status != TFT_OK)
@@ -58,8 +73,16 @@ int cli_open_loras(const struct tft_model *m)
 
 void cli_add_loras(struct tft_session_opts *o)
 {
-    o->loras = loras.n ? loras.use : NULL;
-    o->n_loras = loras.n;
+    if (!o->loras)
+        o->n_loras = cli_loras(&o->loras);
+}
+
+uint32_t cli_asked_loras(void) { return loras.files.n; }
+
+uint32_t cli_loras(const struct tft_lora_use **use)
+{
+    *use = loras.n ? loras.use : NULL;
+    return loras.n;
 }
 
 void cli_close_loras(void)

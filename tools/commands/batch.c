@@ -64,6 +64,7 @@ const struct cli_command command_batch = {
             {"Sampling, where a request does not say it", cli_sampling_option_list},
             {"Context of a slot", cli_session_option_list},
             {NULL, cli_lookup_option_list},
+            {NULL, cli_lora_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},

@@ -146,6 +146,8 @@ static int check_several(void)
         return cli_usage("--draft goes with one model, not with several");
     if (device && strcmp(device, "mpi") == 0)
         return cli_usage("--device mpi goes with one model, not with several");
+    if (cli_asked_loras())
+        return cli_usage("--lora goes with one model, not with several");
     return CLI_OK;
 }
 
@@ -189,6 +191,7 @@ const struct cli_command command_serve = {
             {"Sampling, where a request does not say it", cli_sampling_option_list},
             {"Context of a slot", cli_session_option_list},
             {NULL, cli_lookup_option_list},
+            {NULL, cli_lora_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
@@ -207,6 +210,7 @@ const struct cli_command command_serve = {
              "can reach.\n",
     .examples = "tuffet serve model.gguf\n"
                 "tuffet serve model.gguf --port 9000 --slots 8 --ctx 4096 --api-key secret\n"
+                "tuffet serve model.gguf --lora adapter.gguf\n"
                 "tuffet serve small=a.gguf large=b.gguf --mem 8G\n"
                 "tuffet serve model.gguf --cache-mem 2G --cache-dir ~/.cache/tuffet/sessions\n"
                 "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once upon\"}'\n",

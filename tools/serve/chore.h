@@ -11,6 +11,7 @@ struct chore {
     enum chore_kind kind;
     size_t slot;
     char path[4096]; /* of the saved session */
+    struct loras loras; /* of a session that the chore opens */
 
     enum tft_status status; /* the results; err is set if status is not TFT_OK */
     struct tft_error err;

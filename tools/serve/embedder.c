@@ -112,13 +112,20 @@ void embedder_end_cancelled(struct engine *e)
 
 /* ---- texts */
 
-static bool open_session(struct engine *e)
+/* Gives the embedder a session with the adapters. */
+static bool open_session(struct engine *e, const struct loras *l)
 {
     struct embedder *m = &e->embedder;
+    struct tft_lora_use use[CLI_MOST_TEXTS];
     struct tft_session_opts o = {
         .n_batch = N_BATCH, .no_logits = true, .count_ends = true, .batch = e->batch};
     o.n_hidden = m->pooling == TFT_POOLING_LAST ? 1 : N_BATCH;
-    return m->slot.s || cli_open_session(&m->slot.s, e->o.m, &o) == CLI_OK;
+    if (m->slot.s && loras_same(&m->slot.loras, l))
+        return true;
+    engine_close_slot(e, &m->slot);
+    loras_put(l, use, &o);
+    m->slot.loras = *l;
+    return cli_open_session(&m->slot.s, e->o.m, &o) == CLI_OK;
 }
 
 bool embedder_begin(struct engine *e)
@@ -130,7 +137,7 @@ bool embedder_begin(struct engine *e)
         return m->jobs;
     while (!s->job && (j = next_job(m)) != NULL) {
         pthread_mutex_unlock(&e->lock);
-        bool opened = open_session(e);
+        bool opened = open_session(e, &j->loras);
         if (opened)
             tft_rewind(s->s, 0);
         else

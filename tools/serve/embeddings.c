@@ -309,6 +309,7 @@ static struct call *begin(struct exchange *x, const struct style *style,
     struct job *j = job_new(x->served->m);
     if (c && j) {
         *c = (struct call){.x = x, .served = x->served, .job = j, .style = style, .finish = finish};
+        j->loras = x->served->loras;
         return c;
     }
     reply_error(x, 500, "server_error", "out of memory");

@@ -101,43 +101,70 @@ void engine_complete(struct engine *e, struct job *j, const char *finish)
 
 /* ---- the beginning of a job */
 
-static bool open_slot(struct engine *e, struct slot *s)
+void engine_close_slot(struct engine *e, struct slot *s)
 {
+    struct tft_ends ends;
+    if (s->s && tft_session_ends(s->s, &ends)) {
+        e->closed.numbers += ends.numbers;
+        e->closed.at_ends += ends.at_ends;
+    }
+    tft_session_close(s->s);
+    tft_session_close(s->draft);
+    s->s = s->draft = NULL;
+}
+
+/* Opens a session with the adapters in a slot that has none. */
+static bool open_slot(struct engine *e, struct slot *s, const struct loras *l)
+{
+    struct tft_lora_use use[CLI_MOST_TEXTS];
     struct tft_session_opts o = {
         .n_batch = N_BATCH,
         .lookup = cli_session_options.lookup,
         .count_ends = true,
         .batch = e->batch,
     };
-    if (s->s)
-        return true;
+    loras_put(l, use, &o);
     bool opened = cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
     s->draft = o.draft;
+    s->loras = *l;
     if (opened)
         e->session_bytes = tft_session_bytes(e->o.m, &o, NULL);
+    s->adapted = opened ? store_adapted(e->store, s->s) : 0;
     return opened;
 }
 
-/* Saves the slot's session before the prompt ids[n] overwrites it, unless other slots have most of
-   its tokens. */
-static void keep(struct engine *e, struct slot *s, const int32_t *ids, size_t n)
+/* Saves the slot's session before the job overwrites it, unless other slots have most of its
+   tokens. */
+static void keep(struct engine *e, struct slot *s, const struct job *j)
 {
-    size_t have = slot_common(s, ids, n);
+    size_t have = slot_common(s, &j->loras, j->ids, j->n_ids);
     for (const struct slot *o = e->slots; o < e->slots + e->o.n_slots; o++) {
-        size_t common = o == s ? 0 : slot_common(o, tft_tokens(s->s), tft_pos(s->s));
+        size_t common = o == s ? 0 : slot_common(o, &s->loras, tft_tokens(s->s), tft_pos(s->s));
         have = common > have ? common : have;
     }
-    store_keep(e->store, s->s, have);
+    store_keep(e->store, s->s, s->adapted, have);
+}
+
+/* Gives the slot a session with the job's adapters. */
+static bool fit_slot(struct engine *e, struct slot *s, const struct job *j)
+{
+    if (s->s && loras_same(&s->loras, &j->loras))
+        return true;
+    if (s->s)
+        keep(e, s, j);
+    engine_close_slot(e, s);
+    return open_slot(e, s, &j->loras);
 }
 
 /* Gives the slot the session with most of the prompt: its own, a stored one, or a copy of another
    slot's, which may be working. After an error, the prompt is computed. */
 static enum store_found find_session(struct engine *e, const struct job *j, struct slot *s)
 {
-    const struct slot *from = slot_source(e->slots, e->o.n_slots, s, j->ids, j->n_ids);
-    size_t have = slot_common(from ? from : s, j->ids, j->n_ids);
-    enum store_found found = store_find(e->store, j->ids, j->n_ids, have);
-    keep(e, s, j->ids, j->n_ids);
+    const struct slot *from = slot_source(e->slots, e->o.n_slots, s, j);
+    const struct trail_prompt prompt = {j->ids, j->n_ids, s->adapted};
+    size_t have = slot_common(from ? from : s, &j->loras, j->ids, j->n_ids);
+    enum store_found found = store_find(e->store, &prompt, have);
+    keep(e, s, j);
     if (found != STORE_NOTHING && store_load(e->store, s->s))
         return found;
     if (from)
@@ -148,7 +175,7 @@ static enum store_found find_session(struct engine *e, const struct job *j, stru
 static void begin(struct engine *e, struct job *j, struct slot *s)
 {
     enum store_found found = find_session(e, j, s);
-    size_t common = j->of_prompt ? 0 : slot_common(s, j->ids, j->n_ids);
+    size_t common = j->of_prompt ? 0 : slot_common(s, &j->loras, j->ids, j->n_ids);
     j->start = cli_ns();
     j->deadline = j->time ? j->start + j->time : 0;
     j->n_cached = common;
@@ -208,9 +235,13 @@ static struct job *take_next(struct engine *e)
 }
 
 /* Without memory for another session, the number of slots shrinks permanently, and the job
-   continues to wait. */
+   continues to wait. The last slot stays, and the job fails. */
 static void have_fewer_slots(struct engine *e, struct slot *s, struct job *j)
 {
+    if (e->n_off + 1 == e->o.n_slots) {
+        engine_fail(e, j, "there is no memory for a session");
+        return;
+    }
     pthread_mutex_lock(&e->lock);
     s->off = true;
     e->n_off++;
@@ -231,8 +262,8 @@ static void begin_jobs(struct engine *e)
         if (atomic_load(&j->cancelled)) {
             engine_end(e, j, "cancelled");
         } else {
-            struct slot *s = slot_choose(e->slots, e->o.n_slots, j->ids, j->n_ids);
-            if (open_slot(e, s))
+            struct slot *s = slot_choose(e->slots, e->o.n_slots, j);
+            if (fit_slot(e, s, j))
                 begin(e, j, s);
             else
                 have_fewer_slots(e, s, j);
@@ -243,12 +274,22 @@ static void begin_jobs(struct engine *e)
 
 /* ---- chores */
 
+/* A session to restore has the adapters of the chore; another one stays as it is. */
+static bool open_for_chore(struct engine *e, struct slot *s, const struct chore *c)
+{
+    bool restores = c->kind == CHORE_RESTORE;
+    if (s->s && restores)
+        store_keep(e->store, s->s, s->adapted, 0);
+    if (s->s && (!restores || loras_same(&s->loras, &c->loras)))
+        return true;
+    engine_close_slot(e, s);
+    return open_slot(e, s, &c->loras);
+}
+
 static void do_chore(struct engine *e, struct chore *c)
 {
     struct slot *s = c->slot < e->o.n_slots ? &e->slots[c->slot] : NULL;
-    bool open = c->kind == CHORE_LIST || (s && open_slot(e, s));
-    if (open && c->kind == CHORE_RESTORE)
-        store_keep(e->store, s->s, 0);
+    bool open = c->kind == CHORE_LIST || (s && open_for_chore(e, s, c));
     if (open)
         chore_do(c, e->slots, e->o.n_slots);
     else
@@ -499,7 +540,7 @@ int engine_open(struct engine **out, const struct engine_options *o)
                                .n_threads = (int)cli_model_options.threads};
     if (tft_batch_open(&e->batch, o->m, &b, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    if (!open_slot(e, &e->slots[0]))
+    if (!open_slot(e, &e->slots[0], &(struct loras){0}))
         return CLI_FAILED;
     e->capacity = tft_capacity(e->slots[0].s);
     if (store_open(&e->store, &o->store, e->slots[0].s, o->m) != CLI_OK)
@@ -523,7 +564,7 @@ void engine_close(struct engine *e)
     engine_take(e);
     for (size_t i = 0; e->slots && i < e->o.n_slots; i++) {
         if (e->slots[i].s)
-            store_keep_last(e->store, e->slots[i].s);
+            store_keep_last(e->store, e->slots[i].s, e->slots[i].adapted);
         tft_session_close(e->slots[i].s);
         tft_session_close(e->slots[i].draft);
     }

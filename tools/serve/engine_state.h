@@ -26,6 +26,7 @@ struct engine {
     struct tft_batch *batch;
     struct store *store; /* NULL: sessions that lose their slot are dropped */
     size_t capacity, session_bytes; /* of a slot */
+    struct tft_ends closed; /* of sessions that are closed; of the engine's thread */
     size_t n_open; /* jobs and chores that have not ended; of the clients' thread */
     pthread_t thread, shaper;
     bool started, shapes;
@@ -54,6 +55,9 @@ void engine_fail(struct engine *e, struct job *j, const char *why);
 
 /* The answer is complete: by the model, by the number of its tokens, or by a stop. */
 void engine_complete(struct engine *e, struct job *j, const char *finish);
+
+/* Closes the session of a slot, which may be NULL. */
+void engine_close_slot(struct engine *e, struct slot *s);
 
 /* One pass over all slots that have jobs, and the embedder. */
 void engine_pass(struct engine *e);

@@ -110,12 +110,9 @@ const char *exchange_header(const struct exchange *x, const char *name)
                    : evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
 }
 
-json_t *exchange_json(struct exchange *x)
+/* read: json_body or json_list. */
+static json_t *read_input(struct exchange *x, json_t *read(const char *p, size_t n, char *why))
 {
-    json_t *body = x->body;
-    x->body = NULL;
-    if (body)
-        return body;
     struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
     size_t n = evbuffer_get_length(in);
     const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
@@ -124,13 +121,22 @@ json_t *exchange_json(struct exchange *x)
         return NULL;
     }
     char why[FIELDS_WHY];
-    body = json_body(p, n, why);
+    json_t *body = read(p, n, why);
     evbuffer_drain(in, n);
     if (!body)
         reply_error(x, fields_lack_memory(why) ? 500 : 400,
                     fields_lack_memory(why) ? "server_error" : "invalid_request_error", "%s", why);
     return body;
 }
+
+json_t *exchange_json(struct exchange *x)
+{
+    json_t *body = x->body;
+    x->body = NULL;
+    return body ? body : read_input(x, json_body);
+}
+
+json_t *exchange_list(struct exchange *x) { return read_input(x, json_list); }
 
 void exchange_drop(struct exchange *x)
 {

@@ -173,7 +173,7 @@ json_t *json_text(const char *p, size_t n, size_t flags, json_error_t *e)
     return v;
 }
 
-json_t *json_body(const char *p, size_t n, char *why)
+static json_t *read_body(const char *p, size_t n, json_type type, char *why)
 {
     json_error_t e;
     if (count_values(p, n) > FIELDS_VALUES) {
@@ -181,10 +181,11 @@ json_t *json_body(const char *p, size_t n, char *why)
         return NULL;
     }
     json_t *body = json_text(p, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &e);
-    if (body && json_is_object(body))
+    if (body && json_typeof(body) == type)
         return body;
     if (body)
-        snprintf(why, FIELDS_WHY, "the body is not a JSON object");
+        snprintf(why, FIELDS_WHY, "the body is not a JSON %s",
+                 type == JSON_OBJECT ? "object" : "list");
     else if (json_error_code(&e) == json_error_out_of_memory)
         snprintf(why, FIELDS_WHY, "out of memory");
     else
@@ -194,6 +195,10 @@ json_t *json_body(const char *p, size_t n, char *why)
     json_decref(body);
     return NULL;
 }
+
+json_t *json_body(const char *p, size_t n, char *why) { return read_body(p, n, JSON_OBJECT, why); }
+
+json_t *json_list(const char *p, size_t n, char *why) { return read_body(p, n, JSON_ARRAY, why); }
 
 json_t *json_bytes(const char *p, size_t n)
 {

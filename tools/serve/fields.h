@@ -38,6 +38,7 @@ enum {
 
 /* A body: a JSON object, which the caller owns; NULL: the reason is in why[FIELDS_WHY]. */
 json_t *json_body(const char *p, size_t n, char *why);
+json_t *json_list(const char *p, size_t n, char *why); /* likewise a list */
 
 /* As read_json, but an integer beyond 64 bits becomes a real. */
 json_t *json_text(const char *p, size_t n, size_t flags, json_error_t *e);

@@ -250,12 +250,12 @@ void folder_wait(struct folder *f)
 
 /* ---- finding and reading */
 
-struct folder_match folder_find(struct folder *f, const int32_t *ids, size_t n)
+struct folder_match folder_find(struct folder *f, const struct trail_prompt *p)
 {
     struct folder_match best = {0};
     pthread_mutex_lock(&f->lock);
     for (const struct file *file = f->all; file; file = file->next) {
-        size_t common = trail_common(&file->trail, ids, n);
+        size_t common = trail_common(&file->trail, p);
         if (common > best.n)
             best = (struct folder_match){common, file->trail.n_tokens, (size_t)file->bytes,
                                          file->number};

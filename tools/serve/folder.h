@@ -32,14 +32,14 @@ void folder_put(struct folder *f, struct image *i);
 /* Waits until all queued images are written. */
 void folder_wait(struct folder *f);
 
-/* The file of the session that has most of ids[n]. */
+/* The file of the session that has most of the prompt. */
 struct folder_match {
-    size_t n;        /* number of these tokens; 0: no file has any */
+    size_t n;        /* number of its tokens; 0: no file has any */
     size_t n_tokens; /* tokens of the session */
     size_t bytes;    /* of the file */
     uint64_t file;
 };
-struct folder_match folder_find(struct folder *f, const int32_t *ids, size_t n);
+struct folder_match folder_find(struct folder *f, const struct trail_prompt *p);
 
 /* Reads a file. NULL: the file is gone or damaged, or the budget has no room. */
 struct image *folder_read(struct folder *f, uint64_t file);

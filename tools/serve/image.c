@@ -14,10 +14,10 @@ struct head {
     char magic[8];
     uint32_t version, key;
     uint64_t bytes;
-    uint32_t n_tokens, n_marks, least, crc;
+    uint32_t n_tokens, n_marks, least, adapted, zero, crc;
 };
-_Static_assert(sizeof(struct head) == 40, "no padding");
-enum { VERSION = 1 };
+_Static_assert(sizeof(struct head) == 48, "no padding");
+enum { VERSION = 2 };
 static const char magic[8] = "TFTKEPT\n";
 
 /* ---- memory */
@@ -75,19 +75,30 @@ void image_drop(struct image *i)
 
 /* ---- saving and loading */
 
+/* The checksum of an empty session's image: of model, weights, cache, prefix and adapters. Without
+   memory for the image, other images will not fit either. */
+static uint32_t key_of(const struct tft_session *s)
+{
+    uint32_t key = 0;
+    size_t n = tft_session_save_bytes(s, NULL);
+    unsigned char *p = malloc(n);
+    if (p && tft_session_save_mem(s, NULL, p, n, NULL) == TFT_OK)
+        key = tft_load_u32(p + n - 4);
+    free(p);
+    return key;
+}
+
 struct image_kind image_kind_of(const struct tft_session *s, const struct tft_model *m)
 {
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(m, &info);
-    struct image_kind k = {.marked = info.state_bytes > 0, .most_tokens = tft_capacity(s)};
-    size_t n = tft_session_save_bytes(s, NULL);
-    unsigned char *p = malloc(n);
-    /* without memory for this, images will not fit either */
-    if (p && tft_session_save_mem(s, NULL, p, n, NULL) == TFT_OK)
-        k.key = tft_load_u32(p + n - 4); /* the image's checksum, of model, weights, cache and
-                                            prefix */
-    free(p);
-    return k;
+    return (struct image_kind){
+        .key = key_of(s), .marked = info.state_bytes > 0, .most_tokens = tft_capacity(s)};
+}
+
+uint32_t image_adapted(const struct tft_session *s, const struct image_kind *k)
+{
+    return key_of(s) ^ k->key;
 }
 
 static uint32_t n_marks(const struct tft_session *s, const struct image_kind *k)
@@ -118,11 +129,13 @@ static void set_trail(struct trail *t, const struct head *h, const void *list, b
                         .n_tokens = h->n_tokens,
                         .n_marks = h->n_marks,
                         .least = h->least,
+                        .adapted = h->adapted,
                         .marked = marked};
     t->marks = (const uint32_t *)list + h->n_tokens;
 }
 
-struct image *image_save(struct tft_session *s, const struct image_kind *k, struct budget *b)
+struct image *image_save(struct tft_session *s, const struct image_kind *k, uint32_t adapted,
+                         struct budget *b)
 {
     /* logits take room, and are computed anyway */
     tft_rewind(s, tft_rewind_keeps(s, tft_pos(s)));
@@ -135,7 +148,8 @@ struct image *image_save(struct tft_session *s, const struct image_kind *k, stru
                      .bytes = bytes,
                      .n_tokens = (uint32_t)pos,
                      .n_marks = n_marks(s, k),
-                     .least = trail_least(s)};
+                     .least = trail_least(s),
+                     .adapted = adapted};
     memcpy(h.magic, magic, sizeof magic);
     unsigned char *list = i->data + sizeof h, *at = list;
     memcpy(at, tft_tokens(s), 4 * pos);

@@ -3,12 +3,14 @@
  * (folder.h) has the same bytes: numbers in the machine's byte order, without gaps.
  *
  *      8   TFTKEPT and a newline
- *      4   version, 1
+ *      4   version, 2
  *      4   the key: differs for other models and caches
  *      8   bytes in total
  *      4   tokens N
  *      4   marks M
  *      4   least, as in struct trail
+ *      4   adapted, as in struct trail
+ *      4   0
  *      4   CRC-32 of the fields before, the tokens and the marks
  *    4 N   the tokens
  *    4 M   the marks
@@ -38,8 +40,11 @@ struct image_kind {
     size_t most_tokens;
 };
 
-/* s: an empty session of m. */
+/* s: an empty session of m without adapters. */
 struct image_kind image_kind_of(const struct tft_session *s, const struct tft_model *m);
+
+/* Differs for sessions with other adapters; 0: none. s: an empty session of the kind. */
+uint32_t image_adapted(const struct tft_session *s, const struct image_kind *k);
 
 struct image {
     atomic_uint refs;
@@ -54,9 +59,10 @@ struct image {
 size_t image_bytes(const struct tft_session *s, const struct image_kind *k);
 size_t image_taken(size_t size);
 
-/* Saves a session, and drops its logits. NULL: the image does not fit the budget or memory, or the
-   session cannot be saved. */
-struct image *image_save(struct tft_session *s, const struct image_kind *k, struct budget *b);
+/* Saves a session, and drops its logits. adapted: its image_adapted. NULL: the image does not fit
+   the budget or memory, or the session cannot be saved. */
+struct image *image_save(struct tft_session *s, const struct image_kind *k, uint32_t adapted,
+                         struct budget *b);
 
 /* Result of reading a file. */
 enum image_found {

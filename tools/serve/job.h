@@ -10,6 +10,7 @@
 
 #include "bias.h"
 #include "chat/tuffet_chat.h"
+#include "loras.h"
 #include "steps.h"
 #include "texts.h"
 #include "tools/cli/form.h"
@@ -73,6 +74,7 @@ struct job {
     struct tft_sampler sampler;
     struct steps steps; /* sampler.more is in it */
     struct bias bias;
+    struct loras loras;
     bool stop_loops; /* a loop ends the answer */
     int64_t most; /* tokens; -1: as many as there is room for */
     bool is_limit;    /* `most` is the program's */

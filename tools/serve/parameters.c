@@ -123,7 +123,8 @@ static const struct parameter {
     {"length_penalty", ANSWERS, REFUSED, "1"},
     {"bad_words", ANSWERS, REFUSED, NULL},
     {"allowed_token_ids", ANSWERS, REFUSED, NULL},
-    {"lora", ANSWERS, REFUSED, NULL},
+    {"lora", ANSWERS, HONOURED, NULL},
+    {"lora", API_EMBED | API_RERANK, REFUSED, NULL},
     {"verbosity", ANSWERS, REFUSED, "\"medium\""},
 
     /* its length */

@@ -128,6 +128,7 @@ void params_read(struct params *p, struct fields *f, const struct tft_model *m)
     p->stop_loops = field_flag(f, "stop_loops", false);
     read_stops(p, f);
     bias_read(&p->bias, f, m);
+    loras_read(&p->loras, f);
     p->most = read_most(f, p->most);
     read_variables(f);
 }
@@ -138,6 +139,7 @@ bool params_put(const struct params *p, struct job *j, size_t i)
     j->sampler.seed = (p->any_seed ? cli_random_seed() : p->sampler.seed) + i;
     j->most = p->most;
     j->stop_loops = p->stop_loops;
+    j->loras = p->loras;
     j->logprobs = p->logprobs;
     for (size_t k = 0; k < p->n_stop; k++)
         if (!(j->stop[k] = strdup(p->stop[k])))

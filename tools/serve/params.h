@@ -12,6 +12,7 @@ struct params {
     int32_t think_budget; /* most tokens of thoughts: after them </think> is written, and the answer
                              follows; -1: no bound. Any API may set it after params_read */
     bool stop_loops;      /* as job->stop_loops */
+    struct loras loras;
     bool any_seed; /* the seed is a random one */
     int64_t most;  /* as job->most */
     const char *stop[JOB_STOPS];
@@ -23,8 +24,8 @@ struct params {
 struct params params_default(void);
 
 /* Reads temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, the settings of steps.h,
-   seed, stop, biases and the lengths, by the names in all clients. Members that are variables of
-   templates become members of `chat_template_kwargs`. */
+   seed, stop, biases, adapters and the lengths, by the names in all clients. Members that are
+   variables of templates become members of `chat_template_kwargs`. */
 void params_read(struct params *p, struct fields *f, const struct tft_model *m);
 
 void params_free(struct params *p);

@@ -179,10 +179,9 @@ static void end_cancelled(struct engine *e)
     }
 }
 
-/* Sessions stay open as long as the engine, so their sum only grows. */
 static struct tft_ends count_ends(const struct engine *e)
 {
-    struct tft_ends sum = {0}, ends;
+    struct tft_ends sum = e->closed, ends;
     for (uint32_t i = 0; i <= e->o.n_slots; i++) {
         const struct slot *s = i < e->o.n_slots ? &e->slots[i] : &e->embedder.slot;
         if (s->s && tft_session_ends(s->s, &ends)) {

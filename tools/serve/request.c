@@ -10,6 +10,7 @@
 bool request_begin(struct request *r, struct exchange *x, enum api api)
 {
     *r = (struct request){.f.body = exchange_json(x), .p = params_default()};
+    r->p.loras = x->served->loras;
     if (r->f.body)
         parameters_check(&r->f, r->f.body, api);
     if (!r->f.failed && pooling_is_all(x->served->m, x->served->pooling))

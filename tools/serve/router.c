@@ -4,6 +4,7 @@
 
 #include "anthropic.h"
 #include "embeddings.h"
+#include "lora_adapters.h"
 #include "models.h"
 #include "native.h"
 #include "ollama.h"
@@ -65,9 +66,10 @@ static const struct route routes[] = {
     {"POST", "/api/embed", ollama_embed, IN_BODY},
     {"POST", "/api/embeddings", ollama_embeddings, IN_BODY},
 
+    {"GET", "/lora-adapters", lora_adapters_list, NO_MODEL},
+    {"POST", "/lora-adapters", lora_adapters_change, NO_MODEL},
+
     {"POST", "/v1/audio/transcriptions", NULL, NO_MODEL},
-    {"GET", "/lora-adapters", NULL, NO_MODEL},
-    {"POST", "/lora-adapters", NULL, NO_MODEL},
     {"POST", "/models/load", NULL, NO_MODEL},
     {"POST", "/models/unload", NULL, NO_MODEL},
     {"POST", "/api/pull", NULL, NO_MODEL},

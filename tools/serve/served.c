@@ -96,6 +96,16 @@ static int open_engine(struct served *s, const struct served_options *o)
     return status == CLI_OK ? engine_open(&s->engine, &e) : status;
 }
 
+/* Only sessions have adapters. */
+static int open_loras(struct served *s)
+{
+    if (cli_asked_loras() && pooling_is_all(s->m, s->pooling))
+        return cli_fail("--lora: the model writes no text, and takes no adapters");
+    int status = cli_open_loras(s->m);
+    s->loras = loras_given();
+    return status;
+}
+
 int served_open(struct served *s, const struct served_options *o)
 {
     int status = cli_open_model(&s->m, s->path, false);
@@ -103,6 +113,8 @@ int served_open(struct served *s, const struct served_options *o)
         status = cli_open_draft(s->m);
     if (status == CLI_OK && !pooling_choose(&s->pooling, o->pooling, s->m))
         status = CLI_USAGE;
+    if (status == CLI_OK)
+        status = open_loras(s);
     if (status != CLI_OK)
         return status;
     read_file(s);
@@ -120,6 +132,7 @@ int served_open(struct served *s, const struct served_options *o)
 void served_close(struct served *s)
 {
     engine_close(s->engine);
+    cli_close_loras();
     tft_model_close(s->m);
     free(s->folder);
     s->engine = NULL;

@@ -31,6 +31,7 @@ struct served {
     const struct template_format *tool_template; /* of conversations with tools; likewise */
     struct engine *engine;
     enum tft_pooling pooling; /* of embeddings */
+    struct loras loras;       /* of requests that do not say it; of the clients' thread */
     char *folder;             /* of its saved sessions, if it has one of its own; or NULL */
 
     /* The pool's (pool.h). */

@@ -90,6 +90,7 @@ struct exchange {
 
 /* The body as JSON, which the caller owns; NULL: an error has been sent. */
 json_t *exchange_json(struct exchange *x);
+json_t *exchange_list(struct exchange *x); /* likewise a JSON list, of routes without a model */
 
 /* Frees the body, which is not read. */
 void exchange_drop(struct exchange *x);

@@ -166,6 +166,7 @@ void native_slot(struct exchange *x)
         if (!c)
             return;
         c->slot = slot;
+        c->loras = x->served->loras;
         if (kind != CHORE_ERASE && !read_path(x, c)) {
             free(c);
             return;

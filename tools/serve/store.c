@@ -107,12 +107,12 @@ static void drop_covered(struct store *st, const struct image *by)
     }
 }
 
-/* The stored session that has more of ids[n] than *most; *most becomes its number of tokens. */
-static struct stored *find(const struct store *st, const int32_t *ids, size_t n, size_t *most)
+/* The stored session that has more of the prompt than *most; *most becomes its number of tokens. */
+static struct stored *find(const struct store *st, const struct trail_prompt *p, size_t *most)
 {
     struct stored *best = NULL;
     for (struct stored *d = st->all; d; d = d->next) {
-        size_t common = trail_common(&d->image->trail, ids, n);
+        size_t common = trail_common(&d->image->trail, p);
         if (common > *most) {
             *most = common;
             best = d;
@@ -121,22 +121,29 @@ static struct stored *find(const struct store *st, const int32_t *ids, size_t n,
     return best;
 }
 
-/* Whether all but a few of the tokens ids[n] are stored. */
-static bool is_stored(struct store *st, const int32_t *ids, size_t n)
+/* Whether all but a few of the tokens are stored. */
+static bool is_stored(struct store *st, const struct trail_prompt *p)
 {
     size_t most = 0;
-    find(st, ids, n, &most);
-    return most + TRAIL_WORTH >= n ||
-           (st->folder && folder_find(st->folder, ids, n).n + TRAIL_WORTH >= n);
+    find(st, p, &most);
+    return most + TRAIL_WORTH >= p->n ||
+           (st->folder && folder_find(st->folder, p).n + TRAIL_WORTH >= p->n);
 }
 
-void store_keep(struct store *st, struct tft_session *s, size_t have)
+uint32_t store_adapted(const struct store *st, const struct tft_session *s)
+{
+    return st ? image_adapted(s, &st->kind) : 0;
+}
+
+void store_keep(struct store *st, struct tft_session *s, uint32_t adapted, size_t have)
 {
     size_t n = tft_pos(s);
-    if (!st || have + TRAIL_WORTH >= n || !tft_rewind_keeps(s, n) ||
-        is_stored(st, tft_tokens(s), n) || !make_room(st, image_bytes(s, &st->kind)))
+    if (!st || have + TRAIL_WORTH >= n || !tft_rewind_keeps(s, n))
         return;
-    struct image *i = add(st, image_save(s, &st->kind, &st->budget));
+    if (is_stored(st, &(struct trail_prompt){tft_tokens(s), n, adapted}) ||
+        !make_room(st, image_bytes(s, &st->kind)))
+        return;
+    struct image *i = add(st, image_save(s, &st->kind, adapted, &st->budget));
     if (!i)
         return;
     st->n_saved++;
@@ -145,13 +152,13 @@ void store_keep(struct store *st, struct tft_session *s, size_t have)
         folder_put(st->folder, i);
 }
 
-void store_keep_last(struct store *st, struct tft_session *s)
+void store_keep_last(struct store *st, struct tft_session *s, uint32_t adapted)
 {
     if (!st || !st->folder)
         return;
     if (st->budget.most - st->budget.held < image_bytes(s, &st->kind))
         folder_wait(st->folder);
-    store_keep(st, s, 0);
+    store_keep(st, s, adapted, 0);
 }
 
 /* ---- finding and loading */
@@ -159,12 +166,12 @@ void store_keep_last(struct store *st, struct tft_session *s)
 /* Whether that many tokens are worth loading a session of n tokens. */
 static bool is_worth(size_t saved, size_t n) { return saved > TRAIL_WORTH + n / 64; }
 
-/* The image of a file that has more than `have` tokens of ids[n]; NULL: none. */
-static struct image *fetch(struct store *st, const int32_t *ids, size_t n, size_t have)
+/* The image of a file that has more than `have` tokens of the prompt; NULL: none. */
+static struct image *fetch(struct store *st, const struct trail_prompt *p, size_t have)
 {
     struct folder_match m = {0};
     if (st->folder)
-        m = folder_find(st->folder, ids, n);
+        m = folder_find(st->folder, p);
     if (m.n <= have || !is_worth(m.n - have, m.n_tokens) || !make_room(st, image_taken(m.bytes)))
         return NULL;
     struct image *i = add(st, folder_read(st->folder, m.file));
@@ -173,10 +180,10 @@ static struct image *fetch(struct store *st, const int32_t *ids, size_t n, size_
     return i;
 }
 
-enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size_t have)
+enum store_found store_find(struct store *st, const struct trail_prompt *p, size_t have)
 {
     size_t most = have;
-    struct stored *d = st ? find(st, ids, n, &most) : NULL;
+    struct stored *d = st ? find(st, p, &most) : NULL;
     if (!st)
         return STORE_NOTHING;
     if (d && !is_worth(most - have, d->image->trail.n_tokens)) {
@@ -188,7 +195,7 @@ enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size
         st->found = image_share(d->image); /* so that make_room does not drop it */
         st->file = 0;
     }
-    struct image *i = fetch(st, ids, n, most);
+    struct image *i = fetch(st, p, most);
     if (i) {
         image_drop(st->found);
         st->found = image_share(i);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tuffet.h"
+#include "trail.h"
 
 struct store;
 
@@ -27,28 +27,32 @@ struct store_counts {
     uint64_t n_saved;  /* sessions saved since the store was opened */
 };
 
-/* s: an empty session of m, of the kind to store. Returns CLI_OK, or CLI_FAILED after an error
-   message. *out is NULL if o->memory is 0. */
+/* s: an empty session of m, of the kind to store, without adapters. Returns CLI_OK, or CLI_FAILED
+   after an error message. *out is NULL if o->memory is 0. */
 int store_open(struct store **out, const struct store_options *o, const struct tft_session *s,
                const struct tft_model *m);
 
 /* Waits until all images are written. st may be NULL, here and below. */
 void store_close(struct store *st);
 
+/* A number of a slot's adapters, which its images have; s: an empty session. 0: none, or st is
+   NULL. */
+uint32_t store_adapted(const struct store *st, const struct tft_session *s);
+
 /* Saves a session before it is overwritten, unless all but TRAIL_WORTH of its tokens are already
-   stored. have: how many of its first tokens other sessions have. The session may lose its
-   logits. */
-void store_keep(struct store *st, struct tft_session *s, size_t have);
+   stored. adapted: its store_adapted. have: how many of its first tokens other sessions have. The
+   session may lose its logits. */
+void store_keep(struct store *st, struct tft_session *s, uint32_t adapted, size_t have);
 
 /* Saves a session when the server ends, if there is a folder. If memory is short, waits until the
    queued images are written. */
-void store_keep_last(struct store *st, struct tft_session *s);
+void store_keep_last(struct store *st, struct tft_session *s, uint32_t adapted);
 
 enum store_found { STORE_NOTHING, STORE_MEMORY, STORE_DISK };
 
-/* Looks for the session with most of the prompt ids[n]: more than `have` tokens, and enough to be
-   worth loading. If there is one, call store_load next; it is not dropped before. */
-enum store_found store_find(struct store *st, const int32_t *ids, size_t n, size_t have);
+/* Looks for the session with most of the prompt: more than `have` tokens, and enough to be worth
+   loading. If there is one, call store_load next; it is not dropped before. */
+enum store_found store_find(struct store *st, const struct trail_prompt *p, size_t have);
 
 /* Loads the session that store_find has found. False: it is damaged, and s is unchanged. */
 bool store_load(struct store *st, struct tft_session *s);

@@ -1,9 +1,11 @@
 #include "trail.h"
 
-size_t trail_common(const struct trail *t, const int32_t *ids, size_t n)
+size_t trail_common(const struct trail *t, const struct trail_prompt *p)
 {
     size_t common = 0, back = 0;
-    while (common < t->n_tokens && common + 1 < n && t->tokens[common] == ids[common])
+    if (t->adapted != p->adapted)
+        return 0;
+    while (common < t->n_tokens && common + 1 < p->n && t->tokens[common] == p->ids[common])
         common++;
     if (t->marked && common < t->n_tokens) {
         for (uint32_t i = 0; i < t->n_marks && t->marks[i] <= common; i++)
@@ -15,7 +17,8 @@ size_t trail_common(const struct trail *t, const int32_t *ids, size_t n)
 
 bool trail_covers(const struct trail *by, const struct trail *t)
 {
-    return trail_common(by, t->tokens, t->n_tokens) + TRAIL_WORTH >= t->n_tokens;
+    struct trail_prompt all = {t->tokens, t->n_tokens, t->adapted};
+    return by->adapted == t->adapted && trail_common(by, &all) + TRAIL_WORTH >= t->n_tokens;
 }
 
 size_t trail_common_now(const struct tft_session *s, const int32_t *ids, size_t n)

@@ -9,16 +9,24 @@ struct trail {
     const int32_t *tokens; /* [n_tokens] */
     const uint32_t *marks; /* [n_marks] the checkpoints of a model with states in its layers */
     uint32_t n_tokens, n_marks;
-    uint32_t least; /* a quantized cache, or one with windows, cannot go back to fewer tokens */
-    bool marked;    /* the session goes back only to its marks */
+    uint32_t least;   /* a quantized cache, or one with windows, cannot go back to fewer tokens */
+    bool marked;      /* the session goes back only to its marks */
+    uint32_t adapted; /* differs for sessions with other adapters; 0: none */
 };
 
 /* Fewer tokens than this are not worth saving or loading a session. */
 enum { TRAIL_WORTH = 32 };
 
+/* Tokens to compute. */
+struct trail_prompt {
+    const int32_t *ids; /* [n] */
+    size_t n;
+    uint32_t adapted; /* as in struct trail */
+};
+
 /* Number of leading tokens of ids[n] that the session saves computing. Never all n: the last token
    is computed for its logits. */
-size_t trail_common(const struct trail *t, const int32_t *ids, size_t n);
+size_t trail_common(const struct trail *t, const struct trail_prompt *p);
 
 /* Likewise for an open session. */
 size_t trail_common_now(const struct tft_session *s, const int32_t *ids, size_t n);

@@ -14,7 +14,7 @@ static size_t common(const struct trail *t, size_t same, size_t n)
     int32_t ids[120] = {7, 7, 7};
     if (same < 120)
         ids[same] = 99;
-    return trail_common(t, ids, n);
+    return trail_common(t, &(struct trail_prompt){.ids = ids, .n = n});
 }
 
 /* Tokens are of use up to the first that differs, but for the last of the prompt. */
@@ -66,6 +66,22 @@ static void covers(void **state)
     assert_true(trail_covers(&shorter, &t));
     shorter.n_tokens--;
     assert_false(trail_covers(&shorter, &t));
+}
+
+/* With other adapters, the same tokens are another session. */
+static void adapters(void **state)
+{
+    (void)state;
+    const struct trail t = {.tokens = words, .n_tokens = 100, .adapted = 5};
+    struct trail none = t;
+    none.adapted = 0;
+    assert_int_equal(trail_common(&t, &(struct trail_prompt){words, 100, 5}), 99);
+    assert_int_equal(trail_common(&t, &(struct trail_prompt){words, 100, 6}), 0);
+    assert_int_equal(trail_common(&t, &(struct trail_prompt){words, 100, 0}), 0);
+    assert_true(trail_covers(&t, &t));
+    assert_false(trail_covers(&t, &none));
+    none.n_tokens = TRAIL_WORTH;
+    assert_false(trail_covers(&t, &none));
 }
 
 enum { FED = 300 };
@@ -128,6 +144,7 @@ int main(void)
         cmocka_unit_test(least),
         cmocka_unit_test(marks),
         cmocka_unit_test(covers),
+        cmocka_unit_test(adapters),
         cmocka_unit_test(marks_of_a_session),
         cmocka_unit_test(least_of_a_session),
     };
