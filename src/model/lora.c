@@ -34,7 +34,7 @@ static enum tft_status can_adapt(const struct tft_model *m, struct tft_error *er
     if (m->byte_inputs)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: its weights and inputs are int8, to which an adapter cannot be added: "
-                        "merge the adapter with the float model, and quantize that",
+                        "merge the adapter with the float model (tuffet quantize --lora)",
                         m->source.name);
     return TFT_OK;
 }

@@ -1,4 +1,6 @@
-"""--lora of run, chat and ppl"""
+"""--lora of run, chat, ppl and quantize"""
+import os
+
 from adapters import adapter
 from program import Case, main
 
@@ -47,6 +49,20 @@ class Lora(Case):
                 line = self.fails(command[0], *args, *command[1:])
                 self.assertTrue(line.startswith("tuffet: --lora: ") and why in line, line)
         self.assertIn("the adapter with --lora", self.fails("run", lora))
+
+    def test_quantize_refuses(self):
+        model, codes, gpt2 = self.toy(), self.toy(type="q8_0"), self.toy(arch="gpt2")
+        lora, out = adapter(self, model, "merged.gguf"), self.path("no.gguf")
+        for name, adapters, why in [
+            (codes, [lora], "is Q8_0: adapters are merged with the float model"),
+            (self.w8a8(), [lora], "merge the adapter with the float model"),
+            (gpt2, [lora], "another architecture than the model's, gpt2"),
+            (model, [lora, self.path("gone.gguf")], "gone.gguf: cannot be read"),
+        ]:
+            args = [arg for one in adapters for arg in ("--lora", one)]
+            self.assertIn(why, self.fails("quantize", name, "-o", out, *args))
+            self.assertFalse(os.path.exists(out))
+        self.assertIn("would replace it", self.fails("quantize", model, "-o", lora, "--lora", lora))
 
 
 main()

@@ -107,6 +107,28 @@ class Peft(Case):
                 self.assertAlmostEqual(adapted, merged, delta=2e-5)
                 self.assertGreater(abs(adapted - plain), 1e-2)
 
+    def test_merged_by_quantize(self):
+        """As the weights with the adapter in them, also of a folder, and with several adapters."""
+        pairs = self.pairs()
+        lora = self.path("merge.lora.gguf")
+        self.tuffet("import", self.adapter("merge", pairs), "--base", self.base, "-o", lora)
+        want = self.quantized(self.merged("want", pairs, lambda m: 3))
+        plain = self.nll(self.quantized(self.base))
+        for model, loras in [(self.base, [lora + ":1.5"]), (self.path("base"), [lora + ":1.5"]),
+                             (self.base, [lora, lora + ":0.5", lora + ":0"])]:
+            args = [arg for one in loras for arg in ("--lora", one)]
+            got = self.quantized(model, *args)
+            self.assertEqual(os.path.getsize(got), os.path.getsize(want))
+            self.assertAlmostEqual(self.nll(got), self.nll(want), delta=1e-4)
+            self.assertGreater(abs(self.nll(got) - plain), 1e-2)
+        self.assertEqual([name for name in os.listdir(self.folder.name) if ".tmp" in name], [])
+
+    def quantized(self, model, *args):
+        out = self.path(f"{len(os.listdir(self.folder.name))}.w8a8.gguf")
+        self.json("quantize", model, "-o", out, "--calib", self.write("text", TEXT),
+                  "--dynamic=none", "-t1", "--json", *args)
+        return out
+
     def test_types(self):
         folder = self.adapter("types", self.pairs())
         want = None

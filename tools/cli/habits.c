@@ -48,7 +48,8 @@ static const struct habit option_habits[] = {
      "tuffet chat MODEL converses"},
     {"-hf -hfr --hf-repo --hf-file -mu --model-url", NULL,
      "hf:USER/REPO:QUANT in place of a file is a model of Hugging Face"},
-    {"--lora", NULL, "run, chat, ppl, serve and batch take adapters; this command does not"},
+    {"--lora", NULL,
+     "run, chat, ppl, serve, batch and quantize take adapters; this command does not"},
     {"--lora-scaled --adapter", "lora", "--lora FILE:SCALE adds a LoRA adapter"},
     {"--mmproj -mm --image", NULL, "tuffet reads text, no images"},
     {"--mmap --no-mmap --mlock --no-warmup -fa --flash-attn -b -ub --batch-size --ubatch-size "

@@ -29,7 +29,7 @@ static float scale_of(const char *text, size_t *n)
     return has ? scale : 1;
 }
 
-static char *path_of(const char *text, float *scale)
+char *cli_split_lora(const char *text, float *scale)
 {
     size_t n;
     *scale = scale_of(text, &n);
@@ -44,14 +44,14 @@ static char *path_of(const char *text, float *scale)
 char *cli_lora_path(uint32_t i)
 {
     float scale;
-    return path_of(loras.files.p[i], &scale);
+    return cli_split_lora(loras.files.p[i], &scale);
 }
 
 static int open_lora(const struct tft_model *m, const char *text)
 {
     struct tft_error err;
     float scale;
-    char *path = path_of(text, &scale);
+    char *path = cli_split_lora(text, &scale);
     if (!path)
         return cli_fail("out of memory");
     enum tft_status status = tft_lora_open(&loras.lora[loras.n], m, path, &err);

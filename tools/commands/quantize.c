@@ -40,6 +40,15 @@ static const struct cli_option options[] = {
     {0},
 };
 
+static struct cli_texts loras;
+
+static const struct cli_option lora_options[] = {
+    {0, "lora", CLI_TEXTS, &loras, "FILE",
+     "add the LoRA adapter of FILE, a GGUF file, to the weights first, FILE:0.5 half of it; may be "
+     "repeated"},
+    {0},
+};
+
 static struct {
     const char *calib;
     uint32_t tokens, window;
@@ -189,6 +198,37 @@ static struct tft_quantize_system *systems(void)
     return NULL;
 }
 
+static void free_loras(struct tft_quantize_lora *all)
+{
+    for (uint32_t i = 0; all && i < loras.n; i++)
+        free((char *)(uintptr_t)all[i].path);
+    free(all);
+}
+
+/* NULL: out of memory. */
+static struct tft_quantize_lora *adapters(void)
+{
+    bool good = true;
+    struct tft_quantize_lora *all = calloc(loras.n + 1, sizeof *all);
+    for (uint32_t i = 0; all && i < loras.n; i++) {
+        all[i].path = cli_split_lora(loras.p[i], &all[i].scale);
+        good &= all[i].path != NULL;
+    }
+    if (good)
+        return all;
+    free_loras(all);
+    return NULL;
+}
+
+/* No adapter is written over. */
+static int check_loras(const struct tft_quantize_lora *all)
+{
+    int status = all ? CLI_OK : cli_fail("out of memory");
+    for (uint32_t i = 0; i < loras.n && status == CLI_OK; i++)
+        status = cli_check_output(opt.out, all[i].path);
+    return status;
+}
+
 static struct tft_quantize_opts library_options(void)
 {
     static const uint32_t bits[] = {16, 8, 4};
@@ -215,6 +255,7 @@ static struct tft_quantize_opts library_options(void)
         .intact_tokens = prefix.intact_tokens,
         .prefix_bits = bits[prefix.bits],
         .n_system = prefix.system.n,
+        .n_loras = loras.n,
         .cushion = (enum tft_quantize_cushion)prefix.cushion,
         .cushion_max = prefix.most,
         .cushion_sample = prefix.sample,
@@ -316,10 +357,13 @@ static int run_quantize(const char *path)
 {
     struct tft_quantize_opts o = library_options();
     struct tft_quantize_system *all = NULL;
+    struct tft_quantize_lora *merged = adapters();
     char *calib = NULL;
     int status = check_options();
     if (status == CLI_OK)
         status = check_output(path);
+    if (status == CLI_OK)
+        status = check_loras(merged);
     if (status == CLI_OK)
         status = cli_limit_cpu();
     if (status == CLI_OK && text.calib) {
@@ -333,12 +377,14 @@ static int run_quantize(const char *path)
     if (status == CLI_OK) {
         o.calib = calib;
         o.system = all;
+        o.loras = merged;
         o.progress = progress;
         o.note = note;
         o.plan = plan;
         status = quantize_model(path, &o);
     }
     free_systems(all);
+    free_loras(merged);
     free(calib);
     return status;
 }
@@ -350,6 +396,7 @@ const struct cli_command command_quantize = {
     .groups =
         (const struct cli_option_group[]){
             {"Quantization and output", options},
+            {NULL, lora_options},
             {"Calibration text", text_options},
             {"Ranges of activations", range_options},
             {"Prefix", prefix_options},
@@ -369,7 +416,7 @@ const struct cli_command command_quantize = {
         "MODEL is a float model, or one with quantized weights, which are expanded one layer at "
         "a time. It may be a folder of Hugging Face, as tuffet import takes: the GGUF file that it "
         "becomes lies beside OUTPUT meanwhile, without a name, and needs as much disk space as the "
-        "folder.\n"
+        "folder. So does a copy of MODEL with the adapters of --lora, which need floats.\n"
         "\n"
         "Inputs of linear layers, for --dynamic: the parts of a layer are attn_q (shared with "
         "attn_k and attn_v), attn_output, ffn_up (shared with ffn_gate), ffn_down, and where there "
@@ -405,6 +452,7 @@ const struct cli_command command_quantize = {
     .examples =
         "tuffet quantize model.gguf -o model.w8a8.gguf\n"
         "tuffet quantize SmolLM2-135M-Instruct -o model.w8a8.gguf\n"
+        "tuffet quantize model.gguf --lora adapter.gguf -o model.w8a8.gguf\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"

@@ -23,7 +23,7 @@ static void print(const struct tft_quantize_plan *p, double time)
     if (time > 60)
         snprintf(how_long, sizeof how_long, "about %.0f minutes", time / 60);
     if (p->imported)
-        snprintf(folder, sizeof folder, ", %.2f GB of it for the imported folder", gb(p->imported));
+        snprintf(folder, sizeof folder, ", %.2f GB of it for a copy of the model", gb(p->imported));
     fprintf(stderr,
             "this takes %s, longer with a search or --tune; about %.2f GB of disk%s, %.2f GB at "
             "the end; about %.2f GB of memory\n",

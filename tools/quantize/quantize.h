@@ -6,6 +6,7 @@
  * The life of a run:
  *
  *   open      the float model, with its weights unexpanded            tft_model_open_unexpanded
+ *   merge     adapters with the float model (--lora), in a copy      write/merge.h
  *   look      for outlier tokens of the text; the prefix gets tokens like them, and its keys and
  *             values, before every sequence, take the outliers     search/pivots.h
  *   search    for a cushion (--cushion): for such tokens in the whole vocabulary
@@ -94,6 +95,7 @@
  *     block.h                 a transformer block and the head, forward and back
  *     attention.h, matmul.h, row_ops.h, real.h     their parts
  *   write/
+ *     merge.h                 a copy of the float model with adapters in it
  *     write_model.h           the file that quantize() makes
  *     rewrite_model.h         a copy of it with another prefix, named ones, or another KV cache
  *     held_out.h              the check's result, into the finished file
@@ -101,6 +103,7 @@
  *   job/                      the steps of a run, each with its options
  *     job.h                   options, callbacks and the error, which all steps share
  *     open.h                  the float model, of a file or a folder
+ *     merge.h                 its adapters
  *     made.h                  the new model: a temporary file without a name
  *     format.h                its chat template
  *     text.h                  calibration text and held-out text

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "port/port.h"
 #include "tools/quantize/job/format.h"
+#include "tools/quantize/job/merge.h"
 #include "tools/quantize/job/open.h"
 #include "tools/quantize/plan.h"
 #include "tools/quantize/quantize.h"
@@ -278,6 +279,8 @@ static enum tft_status check_options(struct job *j)
         status = job_format_check(j);
     if (status == TFT_OK)
         status = job_system_check(j);
+    if (status == TFT_OK)
+        status = job_merge_check(j);
     return status == TFT_OK ? job_kv_check(j) : status;
 }
 

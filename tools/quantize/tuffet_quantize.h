@@ -73,6 +73,12 @@ struct tft_quantize_system {
     const char *text;
 };
 
+/* A LoRA adapter that is added to the model's weights before they are measured. */
+struct tft_quantize_lora {
+    const char *path; /* as for tft_lora_open */
+    float scale;      /* 1: as trained */
+};
+
 /* What a call takes: estimates. Searches and tuning take more time. */
 struct tft_quantize_plan {
     size_t size;       /* of this struct in the library */
@@ -151,6 +157,10 @@ struct tft_quantize_opts {
        is that of the import alone. If the callback returns false, the call ends with
        TFT_ERR_CANCELLED. */
     bool (*plan)(void *user, const struct tft_quantize_plan *plan);
+    /* [n_loras] adapters. The weights that they adapt must be floats. A copy of the model with them
+       lies beside the new file meanwhile; the plan is told of it as of an import. */
+    const struct tft_quantize_lora *loras;
+    size_t n_loras;
 };
 
 /* -------------------------------------------------------------------------------------- results */

@@ -163,6 +163,10 @@ class tft_quantize_plan(Structure):
 PLAN = CFUNCTYPE(c_bool, c_void_p, POINTER(tft_quantize_plan))
 
 
+class tft_quantize_lora(Structure):
+    _fields_ = [("path", c_char_p), ("scale", c_float)]
+
+
 class tft_quantize_opts(Structure):
     _fields_ = [("size", c_size_t), ("tokenizer", c_char_p), ("n_threads", c_int),
                 ("bits", c_char_p), ("bits_search", c_char_p), ("group", c_uint32),
@@ -177,7 +181,8 @@ class tft_quantize_opts(Structure):
                 ("cushion_cost", c_float), ("tune", c_int), ("tune_epochs", c_uint32),
                 ("tune_rate", c_float), ("tune_lambda", c_float), ("kv", c_char_p),
                 ("kv_search", c_char_p), ("progress", STEP), ("note", NOTE), ("user", c_void_p),
-                ("ignore_keys", c_char_p), ("plan", PLAN)]
+                ("ignore_keys", c_char_p), ("plan", PLAN),
+                ("loras", POINTER(tft_quantize_lora)), ("n_loras", c_size_t)]
 
 
 class tft_quantize_loss(Structure):

@@ -27,7 +27,8 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
 }
 _TYPES = ("keep", "f16", "bf16", "f32")
 # Fields that quantize() sets itself.
-_OWN = {"size", "calib", "n_calib", "system", "n_system", "progress", "note", "user", "plan"}
+_OWN = {"size", "calib", "n_calib", "system", "n_system", "progress", "note", "user", "plan",
+        "loras", "n_loras"}
 
 
 @dataclass(frozen=True)
@@ -161,13 +162,15 @@ def quantize(model: Path, out: Path, *, calib: Union[str, bytes, None] = None,
              system: Optional[Mapping[str, str]] = None, progress: Optional[Progress] = None,
              note: Optional[Callable[[str], object]] = None,
              plan: Optional[Callable[[Plan], Optional[bool]]] = None,
+             loras: Optional[Mapping[Path, float]] = None,
              **options: Any) -> Quantized:
     """Makes a W8A8 model of the float model at a path, a file or a folder, and writes it to `out`.
 
     calib: the calibration text; None: the model writes its own. system: system messages by the
     names of their prefixes. note: gets a line about what may be unexpected. plan: is told before
     the work what it takes, and returns False to stop the call; of a folder also before its import,
-    when `disk` is that of the import alone. The other options are fields of tft_quantize_opts:
+    when `disk` is that of the import alone. loras: paths of LoRA adapters that are added to the
+    weights, and their scales (1: as trained). The other options are fields of tft_quantize_opts:
     bits="4", dynamic="none", kv_search="2.5", ...; enums are words, such as tune="prediction".
     """
     o = _options(options)
@@ -179,6 +182,10 @@ def quantize(model: Path, out: Path, *, calib: Union[str, bytes, None] = None,
                 for name, said in (system or {}).items()]
     o.system = (_c.tft_quantize_system * len(messages))(*messages)
     o.n_system = len(messages)
+    adapters = [_c.tft_quantize_lora(os.fsencode(path), scale)
+                for path, scale in (loras or {}).items()]
+    o.loras = (_c.tft_quantize_lora * len(adapters))(*adapters)
+    o.n_loras = len(adapters)
     callbacks = _Callbacks(progress, note, plan)
     o.plan = callbacks.c_plan
     o.progress, o.note = callbacks.c_progress, callbacks.c_note

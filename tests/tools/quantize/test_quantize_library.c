@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -285,7 +286,9 @@ static void refuses(void **state)
                  {small(&seen), "--kv"},          {small(&seen), "--kv-search"},
                  {small(&seen), "--template"},    {small(&seen), "--special"},
                  {small(&seen), "--cushion-max"}, {small(&seen), "--prefix-bits"},
+                 {small(&seen), "n_loras"},       {small(&seen), "--lora"},
                  {small(&seen), "size"}};
+    const struct tft_quantize_lora endless = {"style.gguf", INFINITY};
     wrong[0].o.group = 7;
     wrong[1].o.bits = "5";
     wrong[2].o.bits_search = "9";
@@ -299,7 +302,10 @@ static void refuses(void **state)
     wrong[9].o.special = true;
     wrong[10].o.cushion_max = 9;
     wrong[11].o.prefix_bits = 3;
-    wrong[12].o.size = 0;
+    wrong[12].o.n_loras = 1;
+    wrong[13].o.n_loras = 1;
+    wrong[13].o.loras = &endless;
+    wrong[14].o.size = 0;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, &err), TFT_ERR_ARG);
         assert_non_null(strstr(err.msg, wrong[i].why));

@@ -54,7 +54,8 @@ struct job {
     const struct quantize_lab *lab;
     struct tft_error *err;         /* not NULL */
     struct tft_model *m;           /* opened by tft_model_open_unexpanded */
-    struct tft_new_file *imported; /* the file that m was opened from, if the model is a folder */
+    struct tft_new_file *imported; /* the file that m was opened from, if the model is a folder, or
+                                      is merged with adapters */
     uint64_t imported_bytes;       /* of its tensors */
     struct tft_chat_template *format; /* NULL: there is none, or it cannot be read, as `formatless`
                                          says */

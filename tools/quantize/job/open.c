@@ -7,6 +7,7 @@
 #include "models/open.h"
 #include "port/port.h"
 #include "tools/import/import.h"
+#include "tools/quantize/job/merge.h"
 
 /* The float model computes with f32 if the new one will: the default of an open model is that of
    sessions without a cache of their own, and of layers.h. */
@@ -60,8 +61,7 @@ static enum tft_status import(struct job *j, const char *folder)
                             .progress = job_progress,
                             .user = j};
     struct import_result r;
-    job_enter(j, JOB_IMPORT);
-    enum tft_status status = job_begin(j, "importing", 1);
+    enum tft_status status = job_begin(j, "importing", j->o->n_loras ? 0.5 : 1);
     if (status != TFT_OK)
         return status;
     status = import_temp(folder, j->out, &o, &r, &j->imported, j->err);
@@ -70,12 +70,15 @@ static enum tft_status import(struct job *j, const char *folder)
 
 enum tft_status job_open(struct job *j, const char *path, struct tft_model **runs)
 {
-    if (!is_folder(path))
-        return open_models(j, path, runs);
-    enum tft_status status = import(j, path);
+    enum tft_status status = TFT_OK;
+    job_enter(j, JOB_IMPORT);
+    if (is_folder(path))
+        status = import(j, path);
+    if (status == TFT_OK && j->o->n_loras)
+        status = job_merge(j, path);
     if (status == TFT_OK)
-        status = open_models(j, j->imported->temp.name, runs);
-    if (status == TFT_OK)
+        status = open_models(j, j->imported ? j->imported->temp.name : path, runs);
+    if (status == TFT_OK && j->imported)
         j->m->source.name = path; /* for messages */
     return status;
 }
