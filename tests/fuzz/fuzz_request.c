@@ -24,14 +24,17 @@ static struct {
 
 /* ---- exchange.c's part, with evhttp */
 
-json_t *exchange_json(struct exchange *x)
+static json_t *read_input(struct exchange *x, json_t *read(const char *p, size_t n, char *why))
 {
     char why[FIELDS_WHY];
-    json_t *body = json_body(now.body, now.n_body, why);
+    json_t *body = read(now.body, now.n_body, why);
     if (!body)
         reply_error(x, 400, "invalid_request_error", "%s", why);
     return body;
 }
+
+json_t *exchange_json(struct exchange *x) { return read_input(x, json_body); }
+json_t *exchange_list(struct exchange *x) { return read_input(x, json_list); }
 
 const char *exchange_header(const struct exchange *x, const char *name)
 {
