@@ -214,6 +214,10 @@ class Peft(Case):
             "import", folder, "--base", self.path("gone.gguf"), "-o", out))
         self.assertIn("would replace it", self.fails(
             "import", folder, "--base", self.base, "-o", self.base))
+        for args in [["run", self.base, "-p", "the"], ["quantize", self.base, "-o", out]]:
+            for path in [folder, folder + "/adapter_model.safetensors"]:
+                self.assertIn("tuffet import FOLDER --base MODEL -o FILE.gguf makes",
+                              self.fails(*args, "--lora", path + ":0.5"))
 
 
 main()

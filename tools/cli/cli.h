@@ -219,6 +219,8 @@ uint32_t cli_asked_loras(void); /* how many --lora there are */
 /* The open adapters, with the scales of the command line: [returned]. */
 uint32_t cli_loras(const struct tft_lora_use **use);
 char *cli_lora_path(uint32_t i); /* the file of adapter i, to free; NULL: out of memory */
+/* Says what makes a file of an adapter that is a folder of PEFT, or its weights: CLI_FAILED. */
+int cli_check_lora_path(const char *path);
 /* The path of FILE[:SCALE], to free; NULL: out of memory. */
 char *cli_split_lora(const char *text, float *scale);
 void cli_close_loras(void);

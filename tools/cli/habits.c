@@ -51,6 +51,7 @@ static const struct habit option_habits[] = {
     {"--lora", NULL,
      "run, chat, ppl, serve, batch and quantize take adapters; this command does not"},
     {"--lora-scaled --adapter", "lora", "--lora FILE:SCALE adds a LoRA adapter"},
+    {"--lora-init-without-apply", "lora", "--lora FILE:0 opens an adapter without adding it"},
     {"--mmproj -mm --image", NULL, "tuffet reads text, no images"},
     {"--mmap --no-mmap --mlock --no-warmup -fa --flash-attn -b -ub --batch-size --ubatch-size "
      "--numa --color",
@@ -132,5 +133,14 @@ int cli_check_model_path(const char *path, bool takes_folders)
         return cli_fail("%s: cannot be read: Is a directory (tuffet import %s -o FILE.gguf makes a "
                         "file of it)",
                         path, path);
+    return CLI_OK;
+}
+
+int cli_check_lora_path(const char *path)
+{
+    if (is_folder(path) || ends(path, ".safetensors"))
+        return cli_fail("--lora: %s: cannot be read: tuffet import FOLDER --base MODEL -o FILE.gguf "
+                        "makes a file of an adapter's folder",
+                        path);
     return CLI_OK;
 }

@@ -54,6 +54,10 @@ static int open_lora(const struct tft_model *m, const char *text)
     char *path = cli_split_lora(text, &scale);
     if (!path)
         return cli_fail("out of memory");
+    if (cli_check_lora_path(path) != CLI_OK) {
+        free(path);
+        return CLI_FAILED;
+    }
     enum tft_status status = tft_lora_open(&loras.lora[loras.n], m, path, &err);
     free(path);
     if (status != TFT_OK)

@@ -220,12 +220,15 @@ static struct tft_quantize_lora *adapters(void)
     return NULL;
 }
 
-/* No adapter is written over. */
+/* Adapters are files, and none is written over. */
 static int check_loras(const struct tft_quantize_lora *all)
 {
     int status = all ? CLI_OK : cli_fail("out of memory");
-    for (uint32_t i = 0; i < loras.n && status == CLI_OK; i++)
-        status = cli_check_output(opt.out, all[i].path);
+    for (uint32_t i = 0; i < loras.n && status == CLI_OK; i++) {
+        status = cli_check_lora_path(all[i].path);
+        if (status == CLI_OK)
+            status = cli_check_output(opt.out, all[i].path);
+    }
     return status;
 }
 
