@@ -16,6 +16,25 @@ PEFT = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path"
         "inference_mode": True, "fan_in_fan_out": False, "target_modules": ["q_proj"],
         "rank_pattern": {}, "alpha_pattern": {}, "megatron_core": "megatron.core"}
 MATRICES = [name for name, shape in LAYER.items() if len(shape) == 2]
+# Rows of queries, keys and values in groups; matrices with inputs as rows (turned).
+SIZES = {"vocab_size": 264, "max_position_embeddings": 64}
+NEOX = {**SIZES, "architectures": ["GPTNeoXForCausalLM"], "hidden_size": 32,
+        "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4,
+        "layer_norm_eps": 1e-5, "rotary_pct": 0.5, "rotary_emb_base": 10000, "hidden_act": "gelu",
+        "tie_word_embeddings": False, "use_parallel_residual": True}
+NEOX_LAYER = {"attention.query_key_value": (96, 32), "attention.dense": (32, 32),
+              "mlp.dense_h_to_4h": (48, 32), "mlp.dense_4h_to_h": (32, 48)}
+NEOX_OTHERS = {"gpt_neox.embed_in": (264, 32), "gpt_neox.final_layer_norm": (32,),
+               "embed_out": (264, 32), "gpt_neox.layers.0.input_layernorm": (32,),
+               "gpt_neox.layers.0.post_attention_layernorm": (32,)}
+GPT2 = {**SIZES, "architectures": ["GPT2LMHeadModel"], "n_embd": 32, "n_layer": 1, "n_head": 4,
+        "n_inner": 48, "n_positions": 64, "layer_norm_epsilon": 1e-5,
+        "activation_function": "gelu_new"}
+GPT2_LAYER = {"attn.c_attn": (96, 32), "attn.c_proj": (32, 32), "mlp.c_fc": (48, 32),
+              "mlp.c_proj": (32, 48)}
+GPT2_OTHERS = {"transformer.wte": (264, 32), "transformer.wpe": (64, 32),
+               "transformer.ln_f": (32,), "transformer.h.0.ln_1": (32,),
+               "transformer.h.0.ln_2": (32,)}
 
 
 def floats(data):
@@ -35,8 +54,8 @@ class Peft(Case):
         self.tensors = hf_folder.tensors(264)
         self.base = self.imported("base", self.tensors)
 
-    def imported(self, name, tensors):
-        hf_folder.write(self.path(name), {"config.json": {**CONFIG, "vocab_size": 264},
+    def imported(self, name, tensors, config=CONFIG):
+        hf_folder.write(self.path(name), {"config.json": {**config, "vocab_size": 264},
                                           "tokenizer.json": tokenizer()},
                         *hf_folder.safetensors(tensors))
         self.tuffet("import", self.path(name), "-o", self.path(name + ".gguf"))
@@ -106,6 +125,49 @@ class Peft(Case):
                 merged = self.nll(self.merged(name + "-merged", pairs, scale))
                 self.assertAlmostEqual(adapted, merged, delta=2e-5)
                 self.assertGreater(abs(adapted - plain), 1e-2)
+
+    def test_other_orders(self):
+        for name, config, layer, matrices, others, turned in [
+            ("neox", NEOX, "gpt_neox.layers.0.", NEOX_LAYER, NEOX_OTHERS, False),
+            ("gpt2", GPT2, "transformer.h.0.", GPT2_LAYER, GPT2_OTHERS, True),
+        ]:
+            with self.subTest(name):
+                draw, plain, merged, adapter = random.Random(3), {}, {}, {}
+
+                def numbers(n, size=.3):
+                    return [draw.uniform(-size, size) for _ in range(n)]
+
+                def put(made, at, shape, rows):
+                    made[at] = ("F32", shape, struct.pack(f"<{len(rows)}f", *rows))
+
+                for at, shape in others.items():
+                    for made in (plain, merged):
+                        put(made, at + ".weight", shape, random.Random(at).choices(
+                            (-1, .5, 1), k=hf_folder.numbers(shape)))
+                        if len(shape) == 1:
+                            put(made, at + ".bias", shape, [.1] * shape[0])
+                for at, (rows, cols) in matrices.items():
+                    a, b, w, bias = (numbers(n) for n in (2 * cols, 2 * rows, rows * cols, rows))
+                    with_lora = [w[r * cols + c] + 2 * (b[2 * r] * a[c] + b[2 * r + 1] * a[cols + c])
+                                 for r in range(rows) for c in range(cols)]
+                    for made, x in ((plain, w), (merged, with_lora)):
+                        if turned:
+                            x = [x[r * cols + c] for c in range(cols) for r in range(rows)]
+                        put(made, layer + at + ".weight", (cols, rows) if turned else (rows, cols),
+                            x)
+                        put(made, layer + at + ".bias", (rows,), bias)
+                    module = "base_model.model." + layer + at
+                    put(adapter, module + ".lora_A.weight", (2, cols), a)
+                    put(adapter, module + ".lora_B.weight", (rows, 2), b)
+                base = self.imported(name, plain, config)
+                lora = self.path(name + ".lora.gguf")
+                self.tuffet("import", self.adapter(name + "-lora", {}, adapter, r=2, lora_alpha=4,
+                                                   fan_in_fan_out=turned), "--base", base,
+                            "-o", lora)
+                got = self.nll(base, "--lora", lora)
+                self.assertAlmostEqual(
+                    got, self.nll(self.imported(name + "-merged", merged, config)), delta=2e-5)
+                self.assertGreater(abs(got - self.nll(base)), 1e-2)
 
     def test_merged_by_quantize(self):
         """As the weights with the adapter in them, also of a folder, and with several adapters."""
