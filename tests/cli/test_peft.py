@@ -217,6 +217,8 @@ class Peft(Case):
             ({"trainable_token_indices": [3]}, '"trainable_token_indices" is not supported'),
             ({"layer_replication": [[0, 1]]}, '"layer_replication" is not supported'),
             ({"an_idea_of_2030": 1}, '"an_idea_of_2030" is not supported'),
+            ({" task_type": 1}, '" task_type" is not supported'),
+            ({"": 1}, '"" is not supported'),
             ({"peft_type": "LOHA"}, '"peft_type" is not "LORA"'),
             ({"peft_type": None}, '"peft_type" is not "LORA"'),
             ({"bias": "all"}, '"bias" is not "none"'),

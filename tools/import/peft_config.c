@@ -25,9 +25,11 @@ static const char known[] =
 static bool has(const char *list, const char *name)
 {
     size_t n = strlen(name);
+    if (!n || strchr(name, ' '))
+        return false;
     for (const char *at = list; (at = strstr(at, name)) != NULL; at += n)
         if (at[-1] == ' ' && at[n] == ' ')
-            return n > 0;
+            return true;
     return false;
 }
 
