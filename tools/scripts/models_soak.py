@@ -53,10 +53,12 @@ def embeddings(model, prompt):
     return "/v1/embeddings", {"model": model, "input": prompt}
 
 
-APIS = {openai: lambda a: a["choices"][0]["message"]["content"],
-        anthropic: lambda a: a["content"][0]["text"],
-        responses: lambda a: a["output"][0]["content"][0]["text"],
-        ollama: lambda a: a["message"]["content"],
+# The text of an answer, with what was thought before it.
+APIS = {openai: lambda a: (m := a["choices"][0]["message"]).get("reasoning_content", "") +
+        m["content"],
+        anthropic: lambda a: "".join(b[b["type"]] for b in a["content"]),
+        responses: lambda a: "".join(i["content"][0]["text"] for i in a["output"]),
+        ollama: lambda a: a["message"].get("thinking", "") + a["message"]["content"],
         embeddings: lambda a: a["data"][0]["embedding"]}
 
 
@@ -204,7 +206,7 @@ def main():
     p.add_argument("toy")
     p.add_argument("--minutes", type=float, default=60)
     p.add_argument("--clients", type=int, default=8)
-    p.add_argument("--mem", default="12M", help="memory for models: about two of the four")
+    p.add_argument("--mem", default="3M", help="memory for models: about two of the four")
     p.add_argument("--svg", type=pathlib.Path)
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
