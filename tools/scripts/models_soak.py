@@ -83,6 +83,7 @@ class Server:
         self.process = subprocess.Popen([tuffet, "serve", *args, "--port=0", "--json",
                                          "--queue=1000"], stdout=subprocess.PIPE)
         self.port = json.loads(self.process.stdout.readline())["port"]
+        self.killed = False
 
     def kb(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text("ascii")
@@ -121,7 +122,7 @@ class Soak:
         else:
             outcome = "wrong"
             print("differs:", path, body, got, self.want[api, model, prompt], flush=True)
-        if outcome == "lost" and server is self.server and server.process.poll() is not None:
+        if outcome == "lost" and not server.killed and server.process.poll() is not None:
             outcome = "ended"
         with self.lock:
             self.counts[outcome] += 1
@@ -146,6 +147,7 @@ class Soak:
                   flush=True)
             if time.monotonic() > kill:
                 old = self.server
+                old.killed = True
                 old.process.kill()
                 self.start()
                 old.process.wait()
