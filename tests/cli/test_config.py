@@ -73,7 +73,7 @@ class Config(Case):
             (b"temp = 1\n", ":1: a section, such as [chat], comes before"),
             (b"[run]\ntemp 1\n", ":2: an option is set by NAME = VALUE"),
             (b"[bench]\n", ":1: a section is [run], [chat] or [serve]"),
-            (b"[run\n", ":1: a section is [run], [chat] or [serve]"),
+            (b"[run\n", ":1: a section is a name in brackets"),
             (b"[run]\njson = 1\n", ":2: --json must be on or off"),
             (b"[run]\0", "the file has a NUL"),
         ]:

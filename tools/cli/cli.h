@@ -98,6 +98,9 @@ const struct cli_option *cli_find_in(const struct cli_option *list, const char *
    where: the beginning of an error message, which is one line. Returns CLI_OK or CLI_USAGE. */
 int cli_set_option(const struct cli_option *o, const char *text, const char *where);
 
+/* Whether the command line has set the option. */
+bool cli_is_given(const struct cli_option *o);
+
 /* Parses argv[1..] into the options' values and *operand. Returns CLI_OK, CLI_USAGE, or CLI_HELPED:
    --help was among the arguments, and the help has been printed. */
 enum { CLI_HELPED = -1 };

@@ -9,6 +9,10 @@
 
 static const char *command = ""; /* the current one, for the hint after a usage error */
 static const char *place;         /* of a setting that is no argument; NULL: an argument */
+static struct {
+    const struct cli_option *p[128];
+    size_t n;
+} given; /* the options of the command line */
 
 /* --------------------------------------------------------------------------------------- errors */
 
@@ -180,6 +184,20 @@ int cli_set_option(const struct cli_option *o, const char *text, const char *whe
     return status;
 }
 
+bool cli_is_given(const struct cli_option *o)
+{
+    for (size_t i = 0; i < given.n; i++)
+        if (given.p[i] == o)
+            return true;
+    return false;
+}
+
+static void note_given(const struct cli_option *o)
+{
+    if (!cli_is_given(o) && given.n < sizeof given.p / sizeof *given.p)
+        given.p[given.n++] = o;
+}
+
 /* argv[*i] is "-x", "-xVALUE", "--name" or "--name=VALUE"; the value may be the next argument. */
 static int take_option(const struct cli_command *c, int argc, char **argv, int *i)
 {
@@ -201,6 +219,7 @@ static int take_option(const struct cli_command *c, int argc, char **argv, int *
             return cli_usage("--%s needs a value", o->name);
         value = argv[++*i];
     }
+    note_given(o);
     return take_value(o, value);
 }
 

@@ -8,12 +8,6 @@
 static const char *const sections[] = {"run", "chat", "serve"};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-struct reading {
-    const struct cli_command *c;
-    const char *path, *section; /* section: of the line; NULL before the first */
-    size_t line;
-};
-
 /* As the XDG specification asks, XDG_CONFIG_HOME counts as unset unless it is an absolute path. */
 static bool find(char *path, size_t size)
 {
@@ -25,67 +19,35 @@ static bool find(char *path, size_t size)
     return n >= 0 && (size_t)n < size && access(path, F_OK) == 0;
 }
 
-/* The text without white space at its ends; changes the text. */
-static char *trim(char *p)
+static int check_section(const struct ini_line *l)
 {
-    static const char blank[] = " \t\r";
-    p += strspn(p, blank);
-    size_t n = strlen(p);
-    while (n && strchr(blank, p[n - 1]))
-        n--;
-    p[n] = 0;
-    return p;
+    for (size_t i = 0; l->section && i < SECTIONS; i++)
+        if (strcmp(l->section, sections[i]) == 0)
+            return CLI_OK;
+    return l->section ? cli_fail("%s:%zu: a section is [run], [chat] or [serve], not \"[%s]\"",
+                                 l->path, l->line, l->section)
+                      : cli_fail("%s:%zu: a section, such as [chat], comes before \"%s\"", l->path,
+                                 l->line, l->name);
 }
 
-static int fail(const struct reading *r, const char *what, const char *text)
+const struct cli_option *config_option(const struct cli_command *c, const struct ini_line *l)
 {
-    return cli_fail("%s:%zu: %s \"%s\"", r->path, r->line, what, text);
-}
-
-static int take_section(struct reading *r, char *text)
-{
-    size_t n = strlen(text);
-    r->section = NULL;
-    for (size_t i = 0; i < SECTIONS; i++)
-        if (n == strlen(sections[i]) + 2 && text[n - 1] == ']' &&
-            memcmp(text + 1, sections[i], n - 2) == 0)
-            r->section = sections[i];
-    return r->section ? CLI_OK : fail(r, "a section is [run], [chat] or [serve], not", text);
-}
-
-/* text: "name = value", whose value may be between quotes. */
-static int take_setting(struct reading *r, char *text)
-{
-    char *equals = strchr(text, '='), where[4200];
-    if (!r->section)
-        return fail(r, "a section, such as [chat], comes before", text);
-    if (!equals)
-        return fail(r, "an option is set by NAME = VALUE, not", text);
-    *equals = 0;
-    const char *name = trim(text);
-    char *value = trim(equals + 1);
-    size_t n = strlen(value);
-    if (n > 1 && *value == '"' && value[n - 1] == '"') {
-        value[n - 1] = 0;
-        value++;
-    }
-    if (strcmp(r->section, r->c->name) != 0)
-        return CLI_OK;
-    size_t len = strlen(name);
-    const struct cli_option *o = len > 1 ? cli_find_option(r->c, name, len) : NULL;
+    size_t n = strlen(l->name);
+    const struct cli_option *o = n > 1 ? cli_find_option(c, l->name, n) : NULL;
     if (!o)
-        return cli_fail("%s:%zu: tuffet %s has no option \"%s\"", r->path, r->line, r->c->name,
-                        name);
-    snprintf(where, sizeof where, "%s:%zu", r->path, r->line);
-    return cli_set_option(o, value, where);
+        cli_fail("%s:%zu: tuffet %s has no option \"%s\"", l->path, l->line, c->name, l->name);
+    return o;
 }
 
-static int take_line(struct reading *r, char *line)
+static int take(void *user, const struct ini_line *l)
 {
-    char *text = trim(line);
-    if (!*text || *text == '#' || *text == ';')
-        return CLI_OK;
-    return *text == '[' ? take_section(r, text) : take_setting(r, text);
+    const struct cli_command *c = *(const struct cli_command **)user;
+    char where[INI_WHERE];
+    int status = check_section(l);
+    if (status != CLI_OK || !l->name || strcmp(l->section, c->name) != 0)
+        return status;
+    const struct cli_option *o = config_option(c, l);
+    return o ? cli_set_option(o, l->value, ini_where(l, where)) : CLI_FAILED;
 }
 
 int config_read(const struct cli_command *c)
@@ -96,20 +58,7 @@ int config_read(const struct cli_command *c)
     if (!c->has_config || !find(path, sizeof path))
         return CLI_OK;
     text = cli_read(path, &n);
-    if (!text)
-        return CLI_FAILED;
-    if (strlen(text) != n)
-        return cli_fail("%s: the file has a NUL", path);
-    struct reading r = {.c = c, .path = path};
-    int status = CLI_OK;
-    for (char *line = text, *end; status == CLI_OK && *line; line = end) {
-        end = line + strcspn(line, "\n");
-        if (*end)
-            *end++ = 0;
-        r.line++;
-        status = take_line(&r, line);
-    }
-    return status;
+    return text ? ini_read(path, text, n, take, &c) : CLI_FAILED;
 }
 
 const char *config_model(void)
