@@ -226,7 +226,7 @@ bool engine_put(struct engine *e, struct job **jobs, size_t n)
 void pool_ask(struct exchange *x, enum pool_place place, void (*handle)(struct exchange *x))
 {
     (void)place;
-    x->served = x->server->models;
+    x->served = *x->server->models;
     handle(x);
 }
 
@@ -241,6 +241,7 @@ static struct server *server(void)
 {
     static char name[] = "toy";
     static struct served served = {.id = name, .path = name, .pooling = TFT_POOLING_MEAN};
+    static struct served *models = &served;
     static struct server s = {.o = {.host = "127.0.0.1",
                                     .n_most = -1,
                                     .key = "secret",
@@ -248,7 +249,7 @@ static struct server *server(void)
                                     .slot_folder = "/tmp",
                                     .n_slots = 4,
                                     .n_queue = 4},
-                              .models = &served,
+                              .models = &models,
                               .n_models = 1};
     static const struct toy toy = {.arch = "llama",
                                    .n_vocab = TOY_VOCAB,

@@ -36,7 +36,7 @@ static enum tft_status read_tokens(uint64_t *hash, struct tft_session *s, const 
 
 int hash_logits(uint64_t *hash, const struct tft_model *m, const int32_t *ids)
 {
-    struct tft_session_opts o = {.capacity = HASH_TOKENS};
+    struct tft_session_opts o = {.capacity = cli_context(HASH_TOKENS)};
     struct tft_session *s;
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(m, &info);

@@ -55,7 +55,7 @@ static int open_group(struct group *g, const struct tft_allocator *a)
         return cli_fail("%s", err.msg);
     for (uint32_t i = 0; i < o->n; i++) {
         struct tft_session_opts so = {
-            .allocator = a, .capacity = o->depth + o->tokens, .n_batch = PIECE};
+            .allocator = a, .capacity = cli_context(o->depth + o->tokens), .n_batch = PIECE};
         if (cli_open_session(&g->session[i], o->m, &so) != CLI_OK)
             return CLI_FAILED;
     }

@@ -202,7 +202,11 @@ extern const char *cli_program_path; /* by which the program was called; set by 
 /* *info = the named prefix; false if there is none, or name is NULL. */
 bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info);
 
-/* Opens a session. o: the caller's options; the function fills in ->size and the options above.
+/* --ctx, or n without it. */
+uint32_t cli_context(uint32_t n);
+
+/* Opens a session. o: the caller's options; the function fills in ->size and the options above, but
+   ->capacity and ->kv only if they are 0.
    With a lookup and a draft model, it opens o->draft too, which the caller closes after *s. Returns
    CLI_OK, or CLI_FAILED without either. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);

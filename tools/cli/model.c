@@ -303,17 +303,21 @@ void cli_close_draft(void)
     draft_model = NULL;
 }
 
+uint32_t cli_context(uint32_t n)
+{
+    return cli_session_options.ctx ? cli_session_options.ctx : n;
+}
+
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o)
 {
     struct tft_error err;
     struct tft_prefix_info prefix;
     o->size = sizeof *o;
     o->n_threads = (int)cli_model_options.threads;
-    o->kv = cli_session_options.kv;
+    o->kv = o->kv ? o->kv : cli_session_options.kv;
     o->progress = keep_reading;
     cli_add_loras(o);
-    if (cli_session_options.ctx)
-        o->capacity = cli_session_options.ctx;
+    o->capacity = o->capacity ? o->capacity : cli_session_options.ctx;
     /* the text is a part of the context that the user asks for */
     if (o->capacity && cli_find_prefix(m, o->prefix, &prefix)) {
         if (o->capacity <= prefix.n_tokens)

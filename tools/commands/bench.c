@@ -195,7 +195,7 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, struct s
 {
     struct tft_session *s;
     uint32_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode;
-    struct tft_session_opts so = {.capacity = opt.depth + longest};
+    struct tft_session_opts so = {.capacity = cli_context(opt.depth + longest)};
     cli_model_options.threads = (uint32_t)l->threads;
     if (cli_open_session(&s, m, &so) != CLI_OK)
         return CLI_FAILED;

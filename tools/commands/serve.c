@@ -22,6 +22,8 @@ static int log_form;
 static struct cli_texts files;
 
 static const struct cli_option options[] = {
+    {0, "config", CLI_TEXT, &opt.config, "FILE",
+     "take options, models and limits of keys from FILE, which SIGHUP reads again"},
     {0, "models", CLI_TEXT, &folder, "FOLDER",
      "serve the files *.gguf of FOLDER too, each under its file's name"},
     {0, "alias", CLI_TEXTS, &opt.aliases, "NEW=NAME",
@@ -125,8 +127,11 @@ static int add_models(struct server *s)
     int status = CLI_OK;
     for (uint32_t i = 0; i < files.n && status == CLI_OK; i++)
         status = add_file(s, files.p[i]);
+    s->n_named = s->n_models;
+    if (status == CLI_OK)
+        status = catalog_add_setup(s);
     size_t n_asked = s->n_models;
-    s->several = folder || n_asked > 1;
+    s->several = folder || s->setup || n_asked > 1;
     if (status == CLI_OK && folder)
         status = catalog_add_folder(s, folder);
     if (status == CLI_OK && s->several)
@@ -135,12 +140,12 @@ static int add_models(struct server *s)
 }
 
 /* Options that belong to one model. */
-static int check_several(void)
+static int check_several(const struct setup *setup)
 {
     const char *draft = cli_session_options.draft, *device = cli_model_options.device;
-    if (!files.n && !folder)
+    if (!files.n && !folder && !setup)
         return cli_usage("MODEL is missing");
-    if (files.n < 2 && !folder)
+    if (files.n < 2 && !folder && !setup)
         return CLI_OK;
     if (draft && strcmp(draft, "mtp") != 0)
         return cli_usage("--draft goes with one model, not with several");
@@ -151,30 +156,65 @@ static int check_several(void)
     return CLI_OK;
 }
 
-static int serve(const char *first)
+/* The limits of keys. */
+static int open_quota(struct server *s)
 {
-    (void)first;
-    if (template_check() != CLI_OK || check_several() != CLI_OK)
+    if (!s->setup || !setup_has_keys(s->setup, s->o.keys))
+        return s->setup ? CLI_FAILED : CLI_OK;
+    s->quota = quota_open(s->setup, NULL, cli_ns());
+    return s->quota ? CLI_OK : cli_fail("out of memory");
+}
+
+static int serve_all(struct server *s)
+{
+    int status = read_keys(&s->o);
+    if (status == CLI_OK)
+        status = open_quota(s);
+    if (status == CLI_OK)
+        status = template_open_file();
+    if (status == CLI_OK)
+        status = log_open(&s->log);
+    if (status == CLI_OK)
+        status = add_models(s);
+    if (status == CLI_OK)
+        status = server_run(s);
+    cli_close_draft();
+    catalog_free(s);
+    quota_close(s->quota);
+    keys_free(s->o.keys);
+    log_close(&s->log);
+    return status;
+}
+
+static int check(const struct setup *setup)
+{
+    if (template_check() != CLI_OK || check_several(setup) != CLI_OK)
         return CLI_USAGE;
     if (read_port() != CLI_OK || read_cache() != CLI_OK)
         return CLI_USAGE;
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
-    struct server s = {
-        .o = opt, .started = (int64_t)time(NULL), .log = {.form = log_form, .path = log_path}};
-    int status = read_keys(&s.o);
+    return CLI_OK;
+}
+
+static int serve(const char *first)
+{
+    struct setup *setup = opt.config ? setup_read(opt.config, &command_serve, true) : NULL;
+    (void)first;
+    if (opt.config && !setup)
+        return CLI_FAILED;
+    int status = check(setup);
+    struct server s = {.o = opt,
+                       .started = (int64_t)time(NULL),
+                       .command = &command_serve,
+                       .setup = setup,
+                       .first_setup = setup,
+                       .log = {.form = log_form, .path = log_path}};
     if (status == CLI_OK)
-        status = template_open_file();
-    if (status == CLI_OK)
-        status = log_open(&s.log);
-    if (status == CLI_OK)
-        status = add_models(&s);
-    if (status == CLI_OK)
-        status = server_run(&s);
-    cli_close_draft();
-    catalog_free(&s);
-    keys_free(s.o.keys);
-    log_close(&s.log);
+        status = serve_all(&s);
+    if (s.setup != setup)
+        setup_free(s.setup);
+    setup_free(setup);
     return status;
 }
 

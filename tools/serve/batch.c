@@ -369,7 +369,7 @@ static void work(struct batch *b)
         if (!b->running && !more)
             break;
         await(b);
-        engine_take(b->s->models->engine);
+        engine_take((*b->s->models)->engine);
         free_ended(b);
         cli_progress_at(&progress, (double)(b->n_replies + b->n_lost) / (double)b->n);
     }
@@ -390,7 +390,7 @@ static void print_end(const struct batch *b)
 static int answer_all(struct batch *b)
 {
     struct server *s = b->s;
-    int status = served_open(s->models, &(struct served_options){.n_slots = s->o.n_slots,
+    int status = served_open(*s->models, &(struct served_options){.n_slots = s->o.n_slots,
                                                                  .n_queue = s->o.n_queue,
                                                                  .pooling = s->o.pooling,
                                                                  .store = s->o.store,
@@ -399,7 +399,7 @@ static int answer_all(struct batch *b)
     cli_catch_interrupts();
     if (status == CLI_OK)
         work(b);
-    served_close(s->models);
+    served_close(*s->models);
     free_ended(b);
     kept_free(&s->kept);
     if (status != CLI_OK || b->failed)

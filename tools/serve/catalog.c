@@ -13,13 +13,13 @@
 static struct served *find(const struct server *s, const char *name, size_t n)
 {
     for (size_t i = 0; i < s->n_models; i++)
-        if (strlen(s->models[i].id) == n && memcmp(s->models[i].id, name, n) == 0)
-            return &s->models[i];
+        if (strlen(s->models[i]->id) == n && memcmp(s->models[i]->id, name, n) == 0)
+            return s->models[i];
     return NULL;
 }
 
 /* Likewise by an alias, NEW=NAME. */
-static struct served *find_any(const struct server *s, const char *name, size_t n)
+static struct served *find_given(const struct server *s, const char *name, size_t n)
 {
     struct served *found = find(s, name, n);
     for (uint32_t i = 0; i < s->o.aliases.n && !found; i++) {
@@ -30,6 +30,24 @@ static struct served *find_any(const struct server *s, const char *name, size_t 
     return found;
 }
 
+/* Likewise by an alias of the file of --config. */
+static struct served *find_in_setup(const struct server *s, const char *name, size_t n)
+{
+    for (size_t i = 0; s->setup && i < s->setup->n_models; i++) {
+        const struct setup_model *m = &s->setup->models[i];
+        for (uint32_t k = 0; k < m->aliases.n; k++)
+            if (strlen(m->aliases.p[k]) == n && memcmp(m->aliases.p[k], name, n) == 0)
+                return find(s, m->name, strlen(m->name));
+    }
+    return NULL;
+}
+
+static struct served *find_any(const struct server *s, const char *name, size_t n)
+{
+    struct served *found = find_given(s, name, n);
+    return found ? found : find_in_setup(s, name, n);
+}
+
 struct served *catalog_find(const struct server *s, const char *name)
 {
     static const char latest[] = ":latest";
@@ -38,6 +56,19 @@ struct served *catalog_find(const struct server *s, const char *name)
     if (!found && n > tail && strcmp(name + n - tail, latest) == 0)
         found = find_any(s, name, n - tail);
     return found;
+}
+
+/* The file itself has no name twice (setup.c). */
+static int check_setup_aliases(const struct server *s)
+{
+    for (size_t i = 0; i < s->setup->n_models; i++) {
+        const struct setup_model *m = &s->setup->models[i];
+        for (uint32_t k = 0; k < m->aliases.n; k++)
+            if (find_given(s, m->aliases.p[k], strlen(m->aliases.p[k])))
+                return cli_fail("%s:%zu: a model has the name \"%s\" already", s->setup->path,
+                                m->line, m->aliases.p[k]);
+    }
+    return CLI_OK;
 }
 
 int catalog_check_aliases(const struct server *s)
@@ -51,7 +82,7 @@ int catalog_check_aliases(const struct server *s)
         if (find(s, alias, (size_t)(old - alias)))
             return cli_usage("--alias %s: a model has this name", alias);
     }
-    return CLI_OK;
+    return s->setup ? check_setup_aliases(s) : CLI_OK;
 }
 
 /* ---- the list */
@@ -68,33 +99,59 @@ static char *name_of(const char *path)
     return name;
 }
 
-/* Takes both texts. */
-static int add(struct server *s, char *id, char *path)
+/* The line of the file that names the model; or "". */
+static const char *place_of(const struct server *s, const struct served *m, char *room, size_t size)
 {
-    struct served *all = realloc(s->models, (s->n_models + 1) * sizeof *all);
+    *room = 0;
+    for (size_t i = 0; m->of_setup && i < s->setup->n_models; i++)
+        if (strcmp(s->setup->models[i].name, m->id) == 0)
+            snprintf(room, size, "%s:%zu: ", s->setup->path, s->setup->models[i].line);
+    return room;
+}
+
+int catalog_take(struct server *s, struct served *m)
+{
+    char place[4200];
+    struct served **all = realloc(s->models, (s->n_models + 1) * sizeof *all);
     int status = CLI_OK;
     s->models = all ? all : s->models;
-    const struct served *old = id ? find(s, id, strlen(id)) : NULL;
-    if (!id || !path || !all)
+    const struct served *old = find(s, m->id, strlen(m->id));
+    if (!all)
         status = cli_fail("out of memory");
     else if (old)
-        status = cli_usage("two models have the name %s, %s and %s: give one another name, by "
+        status = cli_usage("%stwo models have the name %s, %s and %s: give one another name, by "
                            "NAME=FILE",
-                           id, old->path, path);
+                           place_of(s, m, place, sizeof place), m->id, old->path, m->path);
     else if (s->n_models == CATALOG_MOST)
         status = cli_fail("there are more than %d models", CATALOG_MOST);
-    if (status == CLI_OK) {
-        s->models[s->n_models++] = (struct served){.id = id, .path = path, .keep = SERVED_FOREVER};
-        return CLI_OK;
-    }
-    free(id);
-    free(path);
+    if (status == CLI_OK)
+        s->models[s->n_models++] = m;
+    else
+        served_free(m);
+    s->n_all = s->n_models;
     return status;
+}
+
+/* Takes both texts. */
+static int add(struct server *s, char *id, char *path, const struct setup_own *own)
+{
+    struct served *m = served_new(id, path, own);
+    return m ? catalog_take(s, m) : CLI_FAILED;
 }
 
 int catalog_add(struct server *s, const char *name, size_t n, const char *path)
 {
-    return add(s, n ? cli_copy(name, n) : name_of(path), strdup(path));
+    return add(s, n ? cli_copy(name, n) : name_of(path), strdup(path), NULL);
+}
+
+int catalog_add_setup(struct server *s)
+{
+    int status = CLI_OK;
+    for (size_t i = 0; s->setup && i < s->setup->n_models && status == CLI_OK; i++) {
+        const struct setup_model *m = &s->setup->models[i];
+        status = add(s, strdup(m->name), strdup(m->path), &m->own);
+    }
+    return status;
 }
 
 static int is_model(const struct dirent *d)
@@ -121,7 +178,7 @@ int catalog_add_folder(struct server *s, const char *folder)
         if (path)
             snprintf(path, room, "%s/%s", folder, all[i]->d_name);
         if (status == CLI_OK)
-            status = add(s, name_of(all[i]->d_name), path);
+            status = add(s, name_of(all[i]->d_name), path, NULL);
         else
             free(path);
         free(all[i]);
@@ -132,10 +189,7 @@ int catalog_add_folder(struct server *s, const char *folder)
 
 void catalog_free(struct server *s)
 {
-    for (size_t i = 0; i < s->n_models; i++) {
-        free(s->models[i].id);
-        free(s->models[i].path);
-        free(s->models[i].jinja);
-    }
+    for (size_t i = 0; i < s->n_all; i++)
+        served_free(s->models[i]);
     free(s->models);
 }

@@ -118,7 +118,8 @@ static bool open_session(struct engine *e, const struct loras *l)
     struct embedder *m = &e->embedder;
     struct tft_lora_use use[CLI_MOST_TEXTS];
     struct tft_session_opts o = {
-        .n_batch = N_BATCH, .no_logits = true, .count_ends = true, .batch = e->batch};
+        .n_batch = N_BATCH, .no_logits = true, .count_ends = true, .batch = e->batch,
+        .capacity = e->o.ctx, .kv = e->o.kv};
     o.n_hidden = m->pooling == TFT_POOLING_LAST ? 1 : N_BATCH;
     if (m->slot.s && loras_same(&m->slot.loras, l))
         return true;
@@ -212,7 +213,7 @@ void embedder_go_on(struct engine *e, const struct step *t)
 
 /* ---- whole texts */
 
-int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *capacity)
+int embedder_pack(struct embedder *m, const struct engine_options *of, size_t *capacity)
 {
     struct tft_error err;
     struct tft_embedder *e;
@@ -223,9 +224,9 @@ int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *cap
                                                  ? TFT_POOLING_NONE
                                                  : m->pooling, /* the error says what is wrong */
                                   .raw = !ranks, /* the request says how long a vector is */
-                                  .max_text = cli_session_options.ctx,
+                                  .max_text = of->ctx ? of->ctx : cli_session_options.ctx,
                                   .n_threads = (int)cli_model_options.threads};
-    if (tft_embedder_open(&e, model, &o, &err) != TFT_OK)
+    if (tft_embedder_open(&e, of->m, &o, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
     tft_embedder_describe(e, &info);
     m->packed = calloc(1, sizeof *m->packed + PACK_TEXTS * (size_t)info.width * sizeof(float));

@@ -12,6 +12,7 @@
 #include "embedder_state.h"
 
 struct engine;
+struct engine_options;
 struct step;
 
 /* False: out of memory. The first text opens the session. */
@@ -20,7 +21,7 @@ void embedder_close(struct embedder *m); /* m may be all zero */
 
 /* For a model without sessions (pooling_is_all), after embedder_open. Returns CLI_OK, or CLI_FAILED
    after an error message. *capacity: the most tokens of a text. */
-int embedder_pack(struct embedder *m, const struct tft_model *model, size_t *capacity);
+int embedder_pack(struct embedder *m, const struct engine_options *of, size_t *capacity);
 
 /* Then, in place of a pass: computes waiting texts, of the clients in turn, as many as fit. */
 void embedder_pass(struct engine *e);

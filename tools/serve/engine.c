@@ -122,6 +122,8 @@ static bool open_slot(struct engine *e, struct slot *s, const struct loras *l)
         .lookup = cli_session_options.lookup,
         .count_ends = true,
         .batch = e->batch,
+        .capacity = e->o.ctx,
+        .kv = e->o.kv,
     };
     loras_put(l, use, &o);
     bool opened = cli_open_session(&s->s, e->o.m, &o) == CLI_OK;
@@ -530,7 +532,7 @@ int engine_open(struct engine **out, const struct engine_options *o)
         return cli_fail("out of memory");
     if (pooling_is_all(o->m, o->pooling)) { /* no slots, and no sessions in them */
         e->o.n_slots = 0;
-        int status = embedder_pack(&e->embedder, o->m, &e->capacity);
+        int status = embedder_pack(&e->embedder, o, &e->capacity);
         return status != CLI_OK || start(e) ? status : cli_fail("a thread cannot be started");
     }
     struct tft_error err;

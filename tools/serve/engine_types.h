@@ -12,6 +12,8 @@
 struct engine_options {
     const struct tft_model *m;
     uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
+    uint32_t ctx;              /* of a slot; 0: the program's option */
+    const char *kv;            /* likewise, or NULL */
     enum tft_pooling pooling;
     struct store_options store;
     struct baton *baton;      /* of the engines of all models; NULL: there is one */

@@ -193,6 +193,8 @@ static void ends(struct exchange *x)
     x->watch = NULL;
     x->gone = NULL;
     x->ended = true;
+    if (x->counts)
+        quota_spend(x->server->quota, x->key_name, cli_ns(), x->n_prompt + x->n_answer);
     note(x);
     exchange_drop(x);
     if (x->server->loop->ending && !x->streaming)

@@ -23,6 +23,7 @@
 #include "lost.h"
 #include "pool.h"
 #include "refusal.h"
+#include "reload.h"
 #include "router.h"
 
 enum {
@@ -60,21 +61,33 @@ static void on_signal(evutil_socket_t sig, short what, void *user)
     loop_end_if_done(l);
 }
 
-/* SIGHUP: reads the keys again, and opens the log again. After an error the old ones stay. */
+/* Sets the timer for the end of a model's keep_alive. */
+static void await(struct server *s)
+{
+    uint64_t ns = s->pool ? pool_due(s->pool) : UINT64_MAX;
+    uint64_t us = ns / 1000 + 1;
+    struct timeval t = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+    if (ns != UINT64_MAX)
+        event_add(s->loop->due, &t);
+}
+
+/* After items of engines, or after a time: requests that wait for a model may go on. */
+static void go_on(struct server *s)
+{
+    if (s->pool)
+        pool_step(s->pool);
+    await(s);
+}
+
+/* SIGHUP: reads the files again, and opens the log again. */
 static void on_hang_up(evutil_socket_t sig, short what, void *user)
 {
     struct server *s = user;
-    char why[KEYS_WHY];
     (void)sig;
     (void)what;
-    struct keys *keys = s->o.key_file ? keys_read(s->o.key_file, why) : NULL;
-    if (s->o.key_file && !keys)
-        cli_fail("--api-key-file %s: %s: the keys stay as they were", s->o.key_file, why);
-    if (keys) {
-        keys_free(s->o.keys);
-        s->o.keys = keys;
-    }
+    reload(s);
     log_open(&s->log);
+    go_on(s);
 }
 
 /* ---- requests */
@@ -116,24 +129,6 @@ static struct claims claims_of(const struct exchange *x)
                            .key = exchange_header(x, "X-Api-Key"),
                            .host = exchange_header(x, "Host"),
                            .origin = exchange_header(x, "Origin")};
-}
-
-/* Sets the timer for the end of a model's keep_alive. */
-static void await(struct server *s)
-{
-    uint64_t ns = s->pool ? pool_due(s->pool) : UINT64_MAX;
-    uint64_t us = ns / 1000 + 1;
-    struct timeval t = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
-    if (ns != UINT64_MAX)
-        event_add(s->loop->due, &t);
-}
-
-/* After items of engines, or after a time: requests that wait for a model may go on. */
-static void go_on(struct server *s)
-{
-    if (s->pool)
-        pool_step(s->pool);
-    await(s);
 }
 
 static void on_request(struct evhttp_request *r, void *user)
@@ -183,9 +178,9 @@ static void on_wake(evutil_socket_t fd, short what, void *user)
     (void)what;
     while (read(fd, bytes, sizeof bytes) > 0)
         ;
-    for (size_t i = 0; i < s->n_models; i++)
-        if (s->models[i].engine)
-            engine_take(s->models[i].engine);
+    for (size_t i = 0; i < s->n_all; i++)
+        if (s->models[i]->engine)
+            engine_take(s->models[i]->engine);
     lost_watch(NULL);
     go_on(s);
 }
@@ -223,7 +218,7 @@ static int add_events(struct server *s)
         if (!l->signals[i] || event_add(l->signals[i], NULL) != 0)
             return cli_fail("out of memory");
     }
-    if (!s->o.key_file && !s->log.path)
+    if (!s->o.key_file && !s->log.path && !s->setup)
         return CLI_OK; /* the terminal's end ends the server */
     l->hang_up = evsignal_new(l->base, SIGHUP, on_hang_up, s);
     return l->hang_up && event_add(l->hang_up, NULL) == 0 ? CLI_OK : cli_fail("out of memory");
@@ -356,12 +351,9 @@ static int open_models(struct server *s, struct baton *baton)
                                .baton = s->several ? baton : NULL,
                                .wake = wake,
                                .user = s};
-    if (s->several) {
-        o.store.memory /= s->n_models;
-        o.store.disk /= s->n_models;
+    if (s->several)
         return pool_open(&s->pool, s, &o);
-    }
-    struct served *one = s->models;
+    struct served *one = *s->models;
     int status = served_open(one, &o);
     one->state = SERVED_OPEN;
     if (status == CLI_OK && one->bytes > s->o.memory)
@@ -388,8 +380,8 @@ int server_run(struct server *s)
     if (status == CLI_OK && event_base_dispatch(l.base) < 0)
         status = cli_fail("the event loop has failed");
     pool_close(s->pool);
-    for (size_t i = 0; i < s->n_models; i++)
-        served_close(&s->models[i]);
+    for (size_t i = 0; i < s->n_all; i++)
+        served_close(s->models[i]);
     baton_end(&baton);
     kept_free(&s->kept);
     close_loop(&l);

@@ -119,3 +119,11 @@ const char *keys_find(const struct keys *k, const char *key)
     }
     return name;
 }
+
+bool keys_has_name(const struct keys *k, const char *name)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (strcmp(k->key[i].name, name) == 0)
+            return true;
+    return false;
+}

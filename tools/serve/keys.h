@@ -3,6 +3,7 @@
 #ifndef SERVE_KEYS_H
 #define SERVE_KEYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { KEYS_MOST = 1024, KEYS_NAME = 64, KEYS_WHY = 200 };
@@ -19,5 +20,7 @@ void keys_free(struct keys *k); /* k may be NULL */
 
 /* The name of a key; NULL: there is no such key. Takes as long for each key. */
 const char *keys_find(const struct keys *k, const char *key);
+
+bool keys_has_name(const struct keys *k, const char *name);
 
 #endif

@@ -23,7 +23,7 @@ void lora_adapters_list(struct exchange *x)
     uint32_t n = cli_loras(&open);
     json_t *all = json_array();
     for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(all, describe(&x->server->models[0].loras, i));
+        json_array_append_new(all, describe(&x->server->models[0]->loras, i));
     reply_json(x, 200, all);
 }
 
@@ -40,6 +40,6 @@ void lora_adapters_change(struct exchange *x)
         request_fail(x, &f);
         return;
     }
-    x->server->models[0].loras = l;
+    x->server->models[0]->loras = l;
     reply_json(x, 200, json_pack("{s:b}", "success", 1));
 }

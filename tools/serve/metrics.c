@@ -112,7 +112,7 @@ static void write_figure(FILE *f, const struct server *s, const struct page *all
         first = false;
         fprintf(f, "tuffet:%s", g->name);
         if (s->several)
-            write_label(f, s->models[i].id);
+            write_label(f, s->models[i]->id);
         fprintf(f, " %.17g\n", g->value);
     }
 }
@@ -139,7 +139,7 @@ void native_metrics(struct exchange *x)
     char *text = NULL;
     size_t n = 0;
     for (size_t i = 0; all && i < s->n_models; i++)
-        fill(&all[i], &s->models[i]);
+        fill(&all[i], s->models[i]);
     if (all)
         text = write_all(s, all, &n);
     if (text)

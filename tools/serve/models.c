@@ -54,10 +54,10 @@ static json_t *describe(const struct exchange *x, const struct served *s)
 void models_list(struct exchange *x)
 {
     const struct server *all = x->server;
-    const struct served *first = all->models, *last = first + all->n_models - 1;
+    const struct served *first = all->models[0], *last = all->models[all->n_models - 1];
     json_t *list = json_array();
-    for (const struct served *s = first; s <= last; s++)
-        json_array_append_new(list, describe(x, s));
+    for (size_t i = 0; i < all->n_models; i++)
+        json_array_append_new(list, describe(x, all->models[i]));
     reply_json(x, 200,
                is_anthropic(x) ? json_pack("{s:o,s:b,s:s,s:s}", "data", list, "has_more", 0,
                                            "first_id", first->id, "last_id", last->id)

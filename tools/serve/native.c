@@ -166,7 +166,7 @@ void native_props(struct exchange *x)
         json_pack("{s:I, s:o}", "n_ctx", (json_int_t)engine_capacity(s->engine), "params", params);
     json_t *all = json_pack(
         "{s:o, s:i, s:s, s:s, s:o, s:o, s:o}", "default_generation_settings", each, "total_slots",
-        (int)x->server->o.n_slots, "model_alias", s->id, "build_info", tft_version(),
+        (int)served_slots(s, x->server->o.n_slots), "model_alias", s->id, "build_info", tft_version(),
         "chat_template", json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
         token_name(s->m, tft_token_bos(s->m)), "eos_token", token_name(s->m, tft_token_eos(s->m)));
     if (tools != jinja)

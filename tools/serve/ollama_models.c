@@ -67,9 +67,9 @@ static void reply_list(struct exchange *x, bool open, json_t *(*make)(const stru
 {
     const struct server *all = x->server;
     json_t *list = json_array();
-    for (const struct served *s = all->models; s < all->models + all->n_models; s++)
-        if (!open || s->state == SERVED_OPEN)
-            json_array_append_new(list, make(s));
+    for (size_t i = 0; i < all->n_models; i++)
+        if (!open || all->models[i]->state == SERVED_OPEN)
+            json_array_append_new(list, make(all->models[i]));
     reply_json(x, 200, json_pack("{s:o}", "models", list));
 }
 
@@ -114,7 +114,7 @@ static const struct served *shown(struct exchange *x)
 {
     const struct server *all = x->server;
     if (all->n_models == 1)
-        return all->models;
+        return *all->models;
     json_t *body = exchange_json(x);
     const char *name = json_string_value(json_object_get(body, "model"));
     name = name ? name : json_string_value(json_object_get(body, "name"));

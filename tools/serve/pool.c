@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "catalog.h"
+#include "loop.h"
 #include "lost.h"
 #include "ollama.h"
 #include "query.h"
@@ -31,7 +32,8 @@ struct pool {
     struct waiter *first, **last;
     size_t n_waiting;
     uint64_t turn;          /* number of requests so far */
-    struct lodger *lodgers; /* [n_models] for the choice of a model to close */
+    struct lodger *lodgers; /* [CATALOG_ALL] for the choice of a model to close */
+    struct store_options store; /* of all models together */
     bool ordered;           /* the opener has an order, or has carried it out */
     pthread_t thread;
     bool started;
@@ -92,7 +94,10 @@ static void *run(void *arg)
 
 static void give_order(struct pool *p, enum order order, struct served *s)
 {
+    size_t n = p->server->n_models;
     pthread_mutex_lock(&p->lock);
+    p->how.store.memory = p->store.memory / n;
+    p->how.store.disk = p->store.disk / n;
     p->order = order;
     p->owner = s;
     p->task = *s;
@@ -190,7 +195,9 @@ static void take_result(struct pool *p)
     struct served *s = p->owner;
     p->ordered = false;
     if (order == OPEN && p->status == CLI_OK) {
+        bool retired = s->retired;
         *s = p->task;
+        s->retired = retired;
         s->state = SERVED_OPEN;
         s->idle_since = 0;
         return;
@@ -209,15 +216,15 @@ static bool is_idle(const struct served *s) { return engine_is_idle(s->engine); 
 static uint64_t taken(struct pool *p, const struct served *for_one)
 {
     const struct server *s = p->server;
-    for (size_t i = 0; i < s->n_models; i++) {
-        const struct served *m = &s->models[i];
+    for (size_t i = 0; i < s->n_all; i++) {
+        const struct served *m = s->models[i];
         bool open = m->state == SERVED_OPEN, counts = m == for_one || m->state != SERVED_CLOSED;
         p->lodgers[i] = (struct lodger){.bytes = counts ? m->bytes : 0,
                                         .used = m->used,
                                         .may_go = open && m != for_one,
                                         .idle = open && is_idle(m)};
     }
-    return room_taken(p->lodgers, s->n_models);
+    return room_taken(p->lodgers, s->n_all);
 }
 
 static void refuse_large(struct pool *p, struct served *s)
@@ -225,7 +232,7 @@ static void refuse_large(struct pool *p, struct served *s)
     char why[256];
     snprintf(why, sizeof why,
              "the model %.80s takes %llu MB with the caches of %u slots, and --mem allows %llu MB",
-             s->id, (unsigned long long)(s->bytes >> 20), p->how.n_slots,
+             s->id, (unsigned long long)(s->bytes >> 20), served_slots(s, p->how.n_slots),
              (unsigned long long)(p->server->o.memory >> 20));
     s->keep = 0;
     refuse_all(p, s, why);
@@ -245,12 +252,12 @@ static bool make_room(struct pool *p, struct served *s)
         return false;
     if (bytes <= budget && s->state == SERVED_CLOSED)
         give_order(p, OPEN, s);
-    size_t i = bytes > budget ? room_leaver(p->lodgers, all->n_models) : all->n_models;
-    if (i == all->n_models)
+    size_t i = bytes > budget ? room_leaver(p->lodgers, all->n_all) : all->n_all;
+    if (i == all->n_all)
         return false;
-    all->models[i].leaving = true;
+    all->models[i]->leaving = true;
     if (p->lodgers[i].idle)
-        give_order(p, CLOSE, &all->models[i]);
+        give_order(p, CLOSE, all->models[i]);
     return false;
 }
 
@@ -280,8 +287,8 @@ static void admit_waiter(struct pool *p, struct waiter **at)
    that are open need not wait for it. */
 static void settle(struct pool *p)
 {
-    for (size_t i = 0; i < p->server->n_models; i++)
-        p->server->models[i].leaving = false;
+    for (size_t i = 0; i < p->server->n_all; i++)
+        p->server->models[i]->leaving = false;
     refuse_gone(p);
     while (p->first) {
         if (is_ready(p, p->first->model))
@@ -298,27 +305,61 @@ static void settle(struct pool *p)
 
 static void note_idle(struct pool *p)
 {
-    for (struct served *s = p->server->models; s < p->server->models + p->server->n_models; s++)
+    for (size_t i = 0; i < p->server->n_all; i++) {
+        struct served *s = p->server->models[i];
         if (s->state == SERVED_OPEN)
             s->idle_since = !is_idle(s) ? 0 : s->idle_since ? s->idle_since : cli_ns();
+    }
 }
 
 /* ns until keep_alive ends; UINT64_MAX: it does not. */
 static uint64_t due(const struct served *s)
 {
-    if (s->state != SERVED_OPEN || !s->idle_since || s->keep == SERVED_FOREVER)
+    if (s->state != SERVED_OPEN || !s->idle_since || (s->keep == SERVED_FOREVER && !s->retired))
         return UINT64_MAX;
+    if (s->retired)
+        return 0;
     uint64_t now = cli_ns(), end = s->idle_since + (uint64_t)s->keep;
     return end > now ? end - now : 0;
 }
 
 static void close_expired(struct pool *p)
 {
-    struct served *s = p->server->models, *end = s + p->server->n_models;
-    while (s < end && due(s))
-        s++;
-    if (s < end && !p->ordered)
-        give_order(p, CLOSE, s);
+    const struct server *all = p->server;
+    size_t i = 0;
+    while (i < all->n_all && due(all->models[i]))
+        i++;
+    if (i < all->n_all && !p->ordered)
+        give_order(p, CLOSE, all->models[i]);
+}
+
+static bool has_request(const struct pool *p, const struct served *s)
+{
+    const struct exchange *x = p->server->loop->open;
+    while (x && x->served != s)
+        x = x->next;
+    return x;
+}
+
+/* Frees the retired models that are closed and that no request has. */
+static void drop_retired(struct pool *p)
+{
+    struct server *all = p->server;
+    size_t n = all->n_models;
+    for (size_t i = n; i < all->n_all; i++) {
+        struct served *m = all->models[i];
+        if (m->state == SERVED_CLOSED && !has_request(p, m))
+            served_free(m);
+        else
+            all->models[n++] = m;
+    }
+    all->n_all = n;
+}
+
+void pool_retire(struct pool *p, struct served *s)
+{
+    s->retired = true;
+    refuse_all(p, s, "the server no longer has this model: its configuration has changed");
 }
 
 void pool_step(struct pool *p)
@@ -327,14 +368,15 @@ void pool_step(struct pool *p)
     settle(p);
     note_idle(p);
     close_expired(p);
+    drop_retired(p);
 }
 
 uint64_t pool_due(const struct pool *p)
 {
     const struct server *all = p->server;
     uint64_t first = UINT64_MAX;
-    for (size_t i = 0; i < all->n_models && !p->ordered; i++) {
-        uint64_t one = due(&all->models[i]);
+    for (size_t i = 0; i < all->n_all && !p->ordered; i++) {
+        uint64_t one = due(all->models[i]);
         first = one < first ? one : first;
     }
     return first;
@@ -401,13 +443,13 @@ void pool_ask(struct exchange *x, enum pool_place place, void (*handle)(struct e
     const char *name;
     int64_t keep;
     if (!p) {
-        x->served = all->models;
+        x->served = *all->models;
         handle(x);
         return;
     }
     if (!read_name(x, place, &name, room) || !read_keep(x, &keep))
         return;
-    struct served *s = name && *name ? catalog_find(all, name) : all->models;
+    struct served *s = name && *name ? catalog_find(all, name) : *all->models;
     if (!s) {
         reply_error(x, 404, "not_found_error",
                     "model \"%.100s\" not found: /v1/models lists the models", name);
@@ -427,24 +469,19 @@ void pool_ask(struct exchange *x, enum pool_place place, void (*handle)(struct e
 int pool_peek(struct server *s, size_t n_asked)
 {
     size_t n = 0;
+    int status = CLI_OK;
     for (size_t i = 0; i < s->n_models; i++) {
-        struct served one = s->models[i];
-        int status = served_peek(&one, s->o.pooling);
-        if (status == CLI_USAGE || (status != CLI_OK && i < n_asked)) {
-            s->models[i] = one;
-            memmove(&s->models[n], &s->models[i], (s->n_models - i) * sizeof *s->models);
-            s->n_models -= i - n;
-            return status;
-        }
-        if (status == CLI_OK) {
-            s->models[n++] = one;
-        } else {
-            free(one.id);
-            free(one.path);
-        }
+        struct served *m = s->models[i];
+        int peeked = status == CLI_OK ? served_peek(m, s->o.pooling) : CLI_OK;
+        if (peeked == CLI_USAGE || i < n_asked)
+            status = peeked == CLI_OK ? status : peeked;
+        if (peeked == CLI_OK)
+            s->models[n++] = m;
+        else
+            served_free(m);
     }
-    s->n_models = n;
-    return n ? CLI_OK : cli_fail("there is no model to serve");
+    s->n_models = s->n_all = n;
+    return status != CLI_OK || n ? status : cli_fail("there is no model to serve");
 }
 
 int pool_open(struct pool **out, struct server *s, const struct served_options *o)
@@ -458,7 +495,8 @@ int pool_open(struct pool **out, struct server *s, const struct served_options *
     p->last = &p->first;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
-    p->lodgers = calloc(s->n_models, sizeof *p->lodgers);
+    p->store = o->store;
+    p->lodgers = calloc(CATALOG_ALL, sizeof *p->lodgers);
     if (!p->lodgers)
         return cli_fail("out of memory");
     sigfillset(&every); /* the clients' thread handles the program's signals */

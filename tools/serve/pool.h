@@ -28,6 +28,10 @@ enum pool_place { POOL_BODY, POOL_QUERY };
    there is no such model, or it cannot be opened. */
 void pool_ask(struct exchange *x, enum pool_place place, void (*handle)(struct exchange *x));
 
+/* The file of --config no longer has the model, which is in the list after n_models already: its
+   requests under way go on, and requests that wait for it are refused. */
+void pool_retire(struct pool *p, struct served *s);
+
 /* Goes on: call it after engine_take of the models, and when pool_due has passed. */
 void pool_step(struct pool *p);
 

@@ -4,6 +4,7 @@
 
 #include "anthropic.h"
 #include "embeddings.h"
+#include "loop.h"
 #include "lora_adapters.h"
 #include "models.h"
 #include "native.h"
@@ -111,6 +112,31 @@ static bool is_for(const struct route *r, const char *path)
                                           : strcmp(r->path, path) == 0;
 }
 
+/* Requests of the exchange's key that are under way. */
+static size_t running(const struct exchange *x)
+{
+    size_t n = 0;
+    for (const struct exchange *o = x->server->loop->open; o; o = o->next)
+        n += o->counts && !o->ended && strcmp(o->key_name, x->key_name) == 0;
+    return n;
+}
+
+/* By the limits of its key; false after a reply. */
+static bool may_begin(struct exchange *x)
+{
+    char why[QUOTA_WHY], text[16];
+    if (!x->server->quota || !*x->key_name)
+        return true;
+    unsigned wait = quota_check(x->server->quota, x->key_name, running(x), cli_ns(), why);
+    x->counts = !wait;
+    if (!wait)
+        return true;
+    snprintf(text, sizeof text, "%u", wait);
+    reply_header(x, "Retry-After", text);
+    reply_error(x, 429, "rate_limit_error", "%s: try again in %u seconds", why, wait);
+    return false;
+}
+
 void route(struct exchange *x, const char *method, const char *path)
 {
     const struct route *other = NULL;
@@ -121,6 +147,8 @@ void route(struct exchange *x, const char *method, const char *path)
         other = r;
         if (strcmp(r->method, asked) != 0)
             continue;
+        if (r->handle && r->model == IN_BODY && !may_begin(x))
+            return;
         if (r->handle && r->model)
             pool_ask(x, r->model == IN_BODY ? POOL_BODY : POOL_QUERY, r->handle);
         else if (r->handle)

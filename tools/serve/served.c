@@ -42,8 +42,9 @@ static void describe(struct served *s)
 
 int served_peek(struct served *s, const char *pooling)
 {
+    const char *how = s->own.pooling ? s->own.pooling : pooling;
     int status = cli_open_model(&s->m, s->path, true);
-    if (status == CLI_OK && !pooling_choose(&s->pooling, pooling, s->m))
+    if (status == CLI_OK && !pooling_choose(&s->pooling, how, s->m))
         status = CLI_USAGE;
     if (status == CLI_OK) {
         read_file(s);
@@ -73,7 +74,9 @@ static void choose_templates(struct served *s, bool several)
 static int open_engine(struct served *s, const struct served_options *o)
 {
     struct engine_options e = {.m = s->m,
-                               .n_slots = o->n_slots,
+                               .n_slots = served_slots(s, o->n_slots),
+                               .ctx = s->own.ctx,
+                               .kv = s->own.kv,
                                .n_queue = o->n_queue,
                                .pooling = s->pooling,
                                .store = o->store,
@@ -108,10 +111,11 @@ static int open_loras(struct served *s)
 
 int served_open(struct served *s, const struct served_options *o)
 {
+    const char *pooling = s->own.pooling ? s->own.pooling : o->pooling;
     int status = cli_open_model(&s->m, s->path, false);
     if (status == CLI_OK)
         status = cli_open_draft(s->m);
-    if (status == CLI_OK && !pooling_choose(&s->pooling, o->pooling, s->m))
+    if (status == CLI_OK && !pooling_choose(&s->pooling, pooling, s->m))
         status = CLI_USAGE;
     if (status == CLI_OK)
         status = open_loras(s);
@@ -139,4 +143,54 @@ void served_close(struct served *s)
     s->m = NULL;
     s->folder = NULL;
     s->template = s->tool_template = NULL;
+}
+
+uint32_t served_slots(const struct served *s, uint32_t n)
+{
+    return s->own.n_slots ? s->own.n_slots : n;
+}
+
+/* ---- the model itself */
+
+/* False: out of memory. */
+static bool take_own(struct served *s, const struct setup_own *own)
+{
+    s->of_setup = true;
+    s->own = *own;
+    s->own_kv = own->kv ? strdup(own->kv) : NULL;
+    s->own_pooling = own->pooling ? strdup(own->pooling) : NULL;
+    s->own.kv = s->own_kv;
+    s->own.pooling = s->own_pooling;
+    return (s->own_kv || !own->kv) && (s->own_pooling || !own->pooling);
+}
+
+struct served *served_new(char *id, char *path, const struct setup_own *own)
+{
+    struct served *s = id && path ? calloc(1, sizeof *s) : NULL;
+    if (!s) {
+        cli_fail("out of memory");
+        free(id);
+        free(path);
+        return NULL;
+    }
+    s->id = id;
+    s->path = path;
+    s->keep = SERVED_FOREVER;
+    if (!own || take_own(s, own))
+        return s;
+    cli_fail("out of memory");
+    served_free(s);
+    return NULL;
+}
+
+void served_free(struct served *s)
+{
+    if (!s)
+        return;
+    free(s->id);
+    free(s->path);
+    free(s->jinja);
+    free(s->own_kv);
+    free(s->own_pooling);
+    free(s);
 }

@@ -4,6 +4,7 @@
 #define SERVE_SERVED_H
 
 #include "engine.h"
+#include "setup.h"
 #include "tools/cli/template.h"
 
 struct baton;
@@ -15,6 +16,9 @@ enum { SERVED_FOREVER = -1 };
 struct served {
     char *id, *path; /* its name for clients; its file */
     char *jinja;     /* its chat template; NULL: it has none */
+    bool of_setup;   /* the file of --config names it */
+    struct setup_own own; /* its options in that file; the texts are own_kv and own_pooling */
+    char *own_kv, *own_pooling;
 
     /* For lists. The numbers of a model that has never been open are 0, but n_vocab. */
     struct tft_model_info info; /* without its texts */
@@ -36,6 +40,7 @@ struct served {
 
     /* The pool's (pool.h). */
     enum served_state state;
+    bool retired;        /* the file of --config no longer has it: it goes once it has answered */
     bool leaving;        /* it takes no further requests: another model needs its memory */
     uint64_t used;       /* number of its last request */
     uint64_t idle_since; /* ns; 0: it answers */
@@ -60,5 +65,12 @@ int served_peek(struct served *s, const char *pooling);
    case. */
 int served_open(struct served *s, const struct served_options *o);
 void served_close(struct served *s); /* also if it is closed */
+
+/* A closed model with these texts, which it takes; own: or NULL. NULL after an error message. */
+struct served *served_new(char *id, char *path, const struct setup_own *own);
+void served_free(struct served *s); /* s may be NULL */
+
+/* The number of its slots; n: of a model that says none. */
+uint32_t served_slots(const struct served *s, uint32_t n);
 
 #endif

@@ -12,6 +12,7 @@
 #include "kept.h"
 #include "keys.h"
 #include "log.h"
+#include "quota.h"
 #include "served.h"
 
 struct server_options {
@@ -20,6 +21,7 @@ struct server_options {
     const char *key, *origin; /* of --api-key and --cors; NULL: none */
     const char *key_file;     /* of --api-key-file; NULL: none */
     struct keys *keys;        /* of this file, as it was read last */
+    const char *config;       /* of --config; NULL: none */
     struct cli_texts allowed; /* of --allow-host: names of the server */
     const char *slot_folder;  /* of --slot-save-path; NULL: none */
     uint32_t n_slots, n_queue;
@@ -39,8 +41,15 @@ struct evhttp_request;
 
 struct server {
     struct server_options o;
-    struct served *models; /* [n_models]; a request that names none is for the first */
-    size_t n_models;
+    /* [n_models], of which a request that names none is for the first; up to [n_all] models that a
+       file of --config no longer has, until they have answered */
+    struct served **models;
+    size_t n_models, n_all;
+    size_t n_named; /* models of the command line, the first ones */
+    const struct cli_command *command;
+    struct setup *setup;       /* of --config, as it was read last; NULL: none */
+    struct setup *first_setup; /* which options point to */
+    struct quota *quota;       /* of the setup; or NULL */
     bool several;      /* they are opened when requests ask for them */
     struct pool *pool; /* opens and closes them; NULL: there is one model, which is open */
     int64_t started;   /* seconds since 1970 */
@@ -66,6 +75,7 @@ struct exchange {
     size_t n_prompt, n_answer; /* tokens; set by the handler before its reply ends */
     const char *method;
     char key_name[KEYS_NAME + 1];
+    bool counts; /* against the limits of its key */
     uint64_t start; /* ns */
     int status;     /* of the reply */
 
