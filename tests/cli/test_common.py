@@ -241,6 +241,26 @@ class Common(Case):
             for command in [["run"], ["chat", "--template=zephyr"]]:
                 self.assertIn(why, self.fails(*command, self.toy(), *args))
 
+    @unittest.skipUnless(os.path.exists("/dev/zero"), "no /dev/zero")
+    def test_files_without_an_end(self):
+        toy = self.toy()
+        os.makedirs(self.path("zero/tuffet"))
+        os.symlink("/dev/zero", self.path("zero/tuffet/config"))
+        for args, most in [(["run", toy, "-f", "/dev/zero"], 256),
+                           (["tokenize", toy, "-f", "/dev/zero"], 256),
+                           (["ppl", toy, "-f", "/dev/zero"], 256),
+                           (["run", toy, "-phello", "--grammar", "/dev/zero"], 256),
+                           (["chat", toy, "-phello", "--template-file", "/dev/zero"], 1)]:
+            self.assertIn(f"/dev/zero has more than {most} MiB, or no end", self.fails(*args))
+        done = subprocess.run([*TUFFET, "chat", toy, "-phello"], capture_output=True,
+                              env={**os.environ, "XDG_CONFIG_HOME": self.path("zero")})
+        self.assertIn(b"config has more than 1 MiB, or no end", done.stderr)
+        with open("/dev/zero", "rb") as zero:
+            done = subprocess.run([*TUFFET, "chat", toy, "--template=chatml"], stdin=zero,
+                                  capture_output=True)
+        self.assertIn(b"the message has more than 16 MiB, or no end", done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+
     @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
     def test_a_full_disk(self):
         toy = self.toy()

@@ -7,6 +7,7 @@ import os
 import pathlib
 import struct
 import subprocess
+import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
@@ -124,6 +125,12 @@ class Embedding(Case):
         ids = self.tuffet("tokenize", toy, "--bos", "-p", long).split()[1:256]
         short = self.tuffet("tokenize", toy, "--decode", stdin=b" ".join(ids)).decode()
         self.assertEqual(self.vectors(toy, stdin=lines([short])), [cut])
+
+    @unittest.skipUnless(os.path.exists("/dev/zero"), "no /dev/zero")
+    def test_files_without_an_end(self):
+        for args in ["embed", self.toy()], ["rerank", self.toy(), "query"]:
+            self.assertIn("/dev/zero has more than 256 MiB, or no end",
+                          self.fails(*args, "/dev/zero"))
 
     def test_errors(self):
         toy = self.toy()

@@ -1,4 +1,5 @@
 """The configuration file of tuffet serve."""
+import os
 import shutil
 import signal
 import threading
@@ -92,6 +93,8 @@ class Config(Case):
         self.assertIn("no model to serve",
                       self.fails("serve", "--config", self.config("[serve]\n")))
         self.assertIn("No such file", self.fails("serve", "--config", self.path("none")))
+        if os.path.exists("/dev/zero"):
+            self.assertIn("more than 1 MiB, or no end", self.fails("serve", "--config=/dev/zero"))
         self.assertIn("draft goes with one model",
                       self.fails("serve", "--config", self.config(model), "--draft", self.b,
                                  status=2))

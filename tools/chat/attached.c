@@ -1,33 +1,16 @@
 #include "attached.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 4 << 20 }; /* bytes: more tokens than any context */
 
-/* Reads at most MOST + 1 bytes: a device has no end. */
 static bool read_file(const char *path, struct cli_text *t)
 {
-    char part[65536];
-    size_t got = 1;
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return cli_fail("%s: %s", path, strerror(errno)) == CLI_OK;
-    while (got && t->n <= MOST) {
-        got = fread(part, 1, sizeof part, f);
-        if (!cli_text_append(t, part, got))
-            break;
-    }
-    bool bad = ferror(f) || (got && t->n <= MOST);
-    int err = ferror(f) ? errno : ENOMEM;
-    fclose(f);
-    if (bad)
-        return cli_fail("%s: %s", path, strerror(err)) == CLI_OK;
-    return t->n && t->n <= MOST
-               ? true
-               : cli_fail(t->n ? "%s: the file has more than %d MiB" : "%s: the file is empty",
-                          path, MOST >> 20) == CLI_OK;
+    t->p = cli_read_most(path, MOST, &t->n);
+    if (t->p && !t->n)
+        cli_fail("%s: the file is empty", path);
+    return t->p && t->n;
 }
 
 /* Number of tokens; SIZE_MAX after an error message. */

@@ -9,7 +9,10 @@
 #include "tools/cli/system.h"
 
 static const char prompt[] = "> ", prompt_more[] = "... ", quotes[] = "\"\"\"";
-enum { QUOTES = sizeof quotes - 1 };
+enum {
+    QUOTES = sizeof quotes - 1,
+    MOST = 16 << 20, /* bytes of a message: more tokens than any context */
+};
 
 void input_open(struct input *in, bool keep)
 {
@@ -35,7 +38,7 @@ static enum input_kind read_pipe(struct input *in, const char **line, size_t *n)
        would be seen only after getchar. */
     cli_release_interrupts();
     in->line.n = 0;
-    while (c != '\n' && (c = getchar()) != EOF)
+    while (c != '\n' && in->line.n <= MOST && (c = getchar()) != EOF)
         if (!cli_text_append(&in->line, &(char){(char)c}, 1)) {
             errno = ENOMEM;
             return INPUT_FAILED;
@@ -80,6 +83,10 @@ static enum input_kind read_line(struct input *in, const char *text, const char 
 
 static enum input_kind append(struct input *in, const char *p, size_t n)
 {
+    if (n > MOST - in->text.n) {
+        cli_fail_endless("the message", MOST);
+        return INPUT_FAILED;
+    }
     if (cli_text_append(&in->text, p, n))
         return INPUT_MESSAGE;
     cli_fail("out of memory");

@@ -302,8 +302,16 @@ void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session 
 
 /* ---- text in; the path "-" is standard input */
 
-/* All of a file, with a NUL after it, which the caller frees; NULL after an error message. */
+/* All of a file of at most CLI_MOST_READ bytes, with a NUL after it, which the caller frees; NULL
+   after an error message. A device may have no end. */
+enum { CLI_MOST_READ = 256 << 20 };
 char *cli_read(const char *path, size_t *len);
+
+/* Likewise of at most `most` bytes, a number of MiB. */
+char *cli_read_most(const char *path, size_t most, size_t *len);
+
+/* Says that the text has more. Returns CLI_FAILED. */
+int cli_fail_endless(const char *name, size_t most);
 
 /* Whether a file with these first 8 bytes may be written to `path`: the path has no file, an empty
    one, or one with the same bytes. */

@@ -57,7 +57,7 @@ int config_read(const struct cli_command *c)
     size_t n;
     if (!c->has_config || !find(path, sizeof path))
         return CLI_OK;
-    text = cli_read(path, &n);
+    text = cli_read_most(path, INI_MOST, &n);
     return text ? ini_read(path, text, n, take, &c) : CLI_FAILED;
 }
 

@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+enum { INI_MOST = 1 << 20 }; /* bytes of a file */
+
 struct ini_line {
     const char *path;
     size_t line;

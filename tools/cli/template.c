@@ -116,7 +116,7 @@ int template_open_file(void)
     if (!opt.file)
         return CLI_OK;
     given.name = opt.file;
-    given.jinja = cli_read(opt.file, &n);
+    given.jinja = cli_read_most(opt.file, 1 << 20, &n); /* as much as a template may have */
     if (!given.jinja)
         return CLI_FAILED;
     if (strlen(given.jinja) != n)

@@ -14,42 +14,58 @@
 
 /* -------------------------------------------------------------------------------------- text in */
 
-char *cli_read(const char *path, size_t *len)
+/* Reads at most `most` bytes of f, or one more if there are more, to *text, which the caller frees
+   in any case. Returns 0 or errno. */
+static int read_all(FILE *f, size_t most, char **text, size_t *n)
+{
+    size_t room = 0, got = 1;
+    *text = NULL;
+    *n = 0;
+    while (got && *n <= most) {
+        if (*n + 1 >= room) {
+            room = room ? room * 2 : 65536;
+            room = room < most + 2 ? room : most + 2;
+            char *more = realloc(*text, room);
+            if (!more)
+                return ENOMEM;
+            *text = more;
+        }
+        got = fread(*text + *n, 1, room - *n - 1, f);
+        *n += got;
+    }
+    (*text)[*n] = 0;
+    return ferror(f) ? errno : 0;
+}
+
+int cli_fail_endless(const char *name, size_t most)
+{
+    return cli_fail("%s has more than %zu MiB, or no end: it is not read", name, most >> 20);
+}
+
+char *cli_read_most(const char *path, size_t most, size_t *len)
 {
     bool in = strcmp(path, "-") == 0;
+    const char *name = in ? "standard input" : path;
     FILE *f = in ? stdin : fopen(path, "rb");
+    char *text;
     if (!f) {
         cli_fail("%s: %s", path, strerror(errno));
         return NULL;
     }
-    char *text = NULL;
-    size_t n = 0, room = 0, got = 1;
-    while (got) {
-        if (n + 1 >= room) {
-            room = room ? room * 2 : 65536;
-            char *more = realloc(text, room);
-            if (!more) {
-                errno = ENOMEM;
-                break;
-            }
-            text = more;
-        }
-        got = fread(text + n, 1, room - n - 1, f);
-        n += got;
-    }
-    bool bad = ferror(f) || got;
-    int err = errno;
+    int err = read_all(f, most, &text, len);
     if (!in)
         fclose(f);
-    if (bad) {
-        cli_fail("%s: %s", in ? "standard input" : path, strerror(err));
-        free(text);
-        return NULL;
-    }
-    text[n] = 0;
-    *len = n;
-    return text;
+    if (err)
+        cli_fail("%s: %s", name, strerror(err));
+    else if (*len > most)
+        cli_fail_endless(name, most);
+    else
+        return text;
+    free(text);
+    return NULL;
 }
+
+char *cli_read(const char *path, size_t *len) { return cli_read_most(path, CLI_MOST_READ, len); }
 
 bool cli_may_replace(const char *path, const char *magic)
 {

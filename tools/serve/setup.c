@@ -209,7 +209,7 @@ struct setup *setup_read(const char *path, const struct cli_command *c, bool fir
         return NULL;
     }
     s->path = path;
-    s->text = cli_read(path, &n);
+    s->text = cli_read_most(path, INI_MOST, &n);
     struct reading r = {.s = s, .c = c, .first = first};
     if (s->text && ini_read(path, s->text, n, take, &r) == CLI_OK && end_section(&r) == CLI_OK)
         return s;
