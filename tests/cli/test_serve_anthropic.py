@@ -226,8 +226,58 @@ class Anthropic(Case):
                     ({"context_management": {"edits": 5}}, "context_management.edits"),
                     ({"stop_sequences": ["a"], "stop": "b"}, "stop_sequences and stop"),
                     ({"max_tokens": -5}, "max_tokens must be"),
+                    # the members that the client sent
+                    ({"stop_sequences": [5]}, "stop_sequences must be"),
+                    ({"stop": [5]}, "stop must be"),
+                    ({"thinking": {"type": "enabled", "budget_tokens": "x"}},
+                     "thinking.budget_tokens must be"),
+                    ({"output_config": {"effort": 5}}, "output_config.effort must be"),
+                    ({"output_config": {"format": {"type": "x"}}}, "output_config.format.type"),
+                    ({"output_config": {"format": {"type": "json_schema"}}},
+                     "output_config.format.schema is missing"),
+                    ({"output_config": {"format": {"type": "json_schema", "schema": 5}}},
+                     "output_config.format.schema: "),
+                    ({"tools": [{"name": 5}]}, "#/0/name: "),
+                    ({"tools": [{}]}, "#/0: has no name"),
+                    ({"tools": [{"name": "a", "input_schema": {"type": "object", "properties": {
+                        "function": {"type": "y"}}}}]}, "#/0/input_schema/properties/function/type"),
+                    ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name must"),
+                    ({"messages": [*HELLO, {"role": "assistant", "content": [
+                        {"type": "thinking", "signature": "x"}]}]},
+                     "messages[1].content[0].thinking must be a string"),
                     ({"stream": 1}, "stream must be")]:
                 self.assertIn(says, fails(400, bad, **more), more)
+
+    def test_messages_that_a_template_drops(self):
+        """By their places in the request: results and the system message are messages of their
+        own in the new form."""
+        call = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+        results = [{"type": "tool_result", "tool_use_id": "a", "content": "sunny"},
+                   {"type": "text", "text": "and"}]
+        said = [*HELLO, {"role": "assistant", "content": [call]},
+                {"role": "user", "content": results}]
+        with self.serve("{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}"
+                        "{% endif %}{% endfor %}") as s:
+            for body, place in [({"system": "beware"}, "system: "),
+                                ({"messages": [*said, {"role": "system", "content": "beware"}]},
+                                 "messages[3]: ")]:
+                status, _, got = s.ask(PATH, {"messages": HELLO, **body})
+                self.assertEqual(status, 400)
+                self.assertTrue(got["error"]["message"].startswith(place), got)
+            _, headers, got = s.ask("/v1/responses", {"input": "hi", "instructions": "beware"})
+            self.assertTrue(got["error"]["message"].startswith("instructions: "), got)
+            _, headers, got = s.ask("/v1/responses", {"input": [
+                {"role": "user", "content": "hi"}, {"role": "system", "content": "beware"}]})
+            self.assertTrue(got["error"]["message"].startswith("input[1]: "), got)
+
+    def test_thoughts_without_text(self):
+        """An author that does not show its thoughts sends a signature alone."""
+        with self.serve() as s:
+            answer = {"role": "assistant", "content": [{"type": "text", "text": "ok"}]}
+            hidden = {"type": "thinking", "thinking": "", "signature": "x"}
+            n = [s.answer(PATH + "/count_tokens", messages=[*HELLO, message, *HELLO])
+                 for message in (answer, {**answer, "content": [hidden, *answer["content"]]})]
+            self.assertEqual(n[0], n[1])
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class Responses(Case):
                                ({"instructions": 7}, "instructions must be"),
                                ({"tool_choice": "required"}, "there are no tools"),
                                ({"max_tokens": 3, "max_output_tokens": 4}, "max_output_tokens and"),
-                               ({"text": {"format": {"type": "xml"}}}, "response_format.type"),
+                               ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
                                ({"truncation": "all"}, "truncation must be"),
                                ({"stream": 1}, "stream must be")]:
                 self.assertIn(says, self.fails(s, 400, "invalid_request_error", **more), more)

@@ -99,6 +99,15 @@ static void read_call(struct turns *c, const json_t *block, const char *where)
     free(text);
 }
 
+/* The text may be empty: an author that does not show thoughts has a signature alone. */
+static void read_thought(struct turns *c, const json_t *text, const char *where)
+{
+    if (json_is_string(text))
+        turns_think(c, text);
+    else
+        fields_fail(c->f, "%s.thinking must be a string", where);
+}
+
 static void read_block(struct turns *c, const json_t *block, const char *where)
 {
     const char *type = turns_type(block);
@@ -106,7 +115,7 @@ static void read_block(struct turns *c, const json_t *block, const char *where)
     if (part && strcmp(type, "text") == 0)
         turns_say(c, json_incref(part));
     else if (strcmp(type, "thinking") == 0)
-        turns_think(c, json_object_get(block, "thinking"));
+        read_thought(c, json_object_get(block, "thinking"), where);
     else if (strcmp(type, "tool_use") == 0)
         read_call(c, block, where);
     else if (strcmp(type, "redacted_thinking") != 0) /* nobody but its author can read it */
@@ -138,6 +147,7 @@ static void read_message(struct turns *c, const json_t *message, size_t at)
     const json_t *content = json_object_get(message, "content");
     char where[60];
     snprintf(where, sizeof where, "messages[%zu].content", at);
+    snprintf(c->place, sizeof c->place, "messages[%zu]", at);
     bool answers = role && strcmp(role, "assistant") == 0;
     if (!role || (!answers && strcmp(role, "user") != 0 && strcmp(role, "system") != 0))
         fields_fail(c->f, "messages[%zu].role must be user, assistant or system", at);
@@ -160,6 +170,7 @@ static void read_messages(struct fields *f)
     size_t i;
     if (!json_is_array(list) || !json_array_size(list))
         fields_fail(f, "messages must be a list, and not empty");
+    snprintf(c.place, sizeof c.place, "system");
     if (system && !json_void(system))
         turns_add(&c, "system", read_texts(f, system, "system"));
     json_array_foreach((json_t *)(uintptr_t)list, i, message) read_message(&c, message, i);
@@ -184,6 +195,8 @@ static json_t *read_tool(struct fields *f, const json_t *tool, size_t at)
 
 static void read_tools(struct fields *f)
 {
+    fields_name(f, "/function/parameters", "/input_schema");
+    fields_name(f, "/function", "");
     const json_t *tools = field(f, "tools"), *tool;
     json_t *all = json_array();
     size_t i;
@@ -204,6 +217,7 @@ static void read_choice(struct fields *f)
         type = "";
     if (json_is_true(json_object_get(choice, "disable_parallel_tool_use")))
         json_object_set_new(f->body, "parallel_tool_calls", json_false());
+    fields_name(f, "tool_choice.function.name", "tool_choice.name");
     if (strcmp(type, "tool") == 0)
         json_object_set_new(f->body, "tool_choice",
                             json_pack("{s:s,s:{s:O?}}", "type", "function", "function", "name",
@@ -234,6 +248,12 @@ static void read_thinking(struct fields *f)
                        json_object_get(thinking, "budget_tokens"));
 }
 
+static void read_form(struct fields *f, json_t *format)
+{
+    fields_name(f, "response_format.json_schema.schema", "output_config.format.schema");
+    request_rename(f, "response_format", "output_config.format", format);
+}
+
 static void read_output(struct fields *f)
 {
     const json_t *config = field(f, "output_config");
@@ -246,7 +266,7 @@ static void read_output(struct fields *f)
         if (strcmp(name, "effort") == 0)
             request_rename(f, "reasoning_effort", "output_config.effort", value);
         else if (strcmp(name, "format") == 0)
-            request_rename(f, "response_format", "output_config.format", value);
+            read_form(f, value);
         else if (!json_is_null(value))
             request_lacks(f, "output_config.%s", name);
     }

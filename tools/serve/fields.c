@@ -17,16 +17,80 @@ static void make_line(char *p)
             *p = ' ';
 }
 
+static bool is_in_name(char c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
+/* Whether the text at p, after the character `before`, is the name and no more. */
+static bool is_name(const char *p, char before, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(p, name, n) == 0 && !is_in_name(p[n]) &&
+           !(is_in_name(*name) && (is_in_name(before) || before == '.'));
+}
+
+/* Copies the text with the client's names. */
+static void rename_all(const struct fields *f, char *to, size_t room, const char *from)
+{
+    size_t n = 0;
+    bool in_path = false;
+    for (const char *p = from; *p && n + 1 < room;) {
+        size_t i = 0;
+        while (i < f->n_names && (!is_name(p, p > from ? p[-1] : 0, f->name[i].ours) ||
+                                  (*p == '/' && in_path)))
+            i++;
+        if (i == f->n_names) {
+            to[n++] = *p++;
+            continue;
+        }
+        in_path |= *p == '/';
+        size_t len = strlen(f->name[i].theirs);
+        len = len < room - 1 - n ? len : room - 1 - n;
+        memcpy(to + n, f->name[i].theirs, len);
+        n += len;
+        p += strlen(f->name[i].ours);
+    }
+    to[n] = 0;
+}
+
 void fields_fail(struct fields *f, const char *fmt, ...)
 {
+    char text[sizeof f->error];
     va_list args;
     if (f->failed)
         return;
     va_start(args, fmt);
-    vsnprintf(f->error, sizeof f->error, fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    make_line(f->error);
+    make_line(text);
+    rename_all(f, f->error, sizeof f->error, text);
     f->failed = true;
+}
+
+void fields_name(struct fields *f, const char *ours, const char *theirs)
+{
+    if (f->n_names == sizeof f->name / sizeof *f->name)
+        return;
+    f->name[f->n_names].ours = ours;
+    f->name[f->n_names++].theirs = theirs;
+}
+
+const char *fields_named(const struct fields *f, const char *ours)
+{
+    for (size_t i = 0; i < f->n_names; i++)
+        if (strcmp(f->name[i].ours, ours) == 0)
+            return f->name[i].theirs;
+    return ours;
+}
+
+const char *fields_message(const struct fields *f, size_t i, char room[FIELDS_PLACE])
+{
+    const char *place = json_string_value(json_array_get(f->places, i));
+    if (place)
+        return place;
+    snprintf(room, FIELDS_PLACE, "messages[%zu]", i);
+    return room;
 }
 
 bool fields_lack_memory(const char *why)

@@ -13,9 +13,28 @@ struct fields {
     json_t *body;
     bool failed, unsupported; /* the error has status 501, not 400 */
     char error[400];
+
+    /* Of a request that becomes one of another API: what the client calls its members. */
+    struct {
+        const char *ours, *theirs;
+    } name[12]; /* [n_names] */
+    size_t n_names;
+    json_t *places; /* of the messages in the new form, each a text such as "input[3]"; or NULL */
 };
 
+/* The text names the members of the new form; f->error has the client's names. */
 void fields_fail(struct fields *f, const char *fmt, ...) CLI_PRINTF(2, 3);
+
+/* From now on errors call the member `ours` `theirs`; a longer name of the same beginning comes
+   first. A name that begins with a slash is a part of a path, and is replaced once. */
+void fields_name(struct fields *f, const char *ours, const char *theirs);
+
+/* The client's name of a member. */
+const char *fields_named(const struct fields *f, const char *ours);
+
+/* The client's name of the message number i of the new form. */
+enum { FIELDS_PLACE = 40 };
+const char *fields_message(const struct fields *f, size_t i, char room[FIELDS_PLACE]);
 
 const json_t *field(const struct fields *f, const char *name); /* NULL: absent */
 bool field_flag(struct fields *f, const char *name, bool otherwise);

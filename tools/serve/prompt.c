@@ -352,11 +352,12 @@ static void say_rarely(uint64_t *said, const char *text)
 }
 
 /* The template dropped a result of a tool: says so in the reply and, now and then, on stderr. */
-static void warn_of_result(struct exchange *x, size_t at)
+static void warn_of_result(struct exchange *x, const struct fields *f, size_t at)
 {
     static uint64_t said;
-    char text[100];
-    snprintf(text, sizeof text, "messages[%zu]: the chat template drops this result of a tool", at);
+    char text[100], room[FIELDS_PLACE];
+    snprintf(text, sizeof text, "%s: the chat template drops this result of a tool",
+             fields_message(f, at, room));
     reply_header(x, "X-Tuffet-Warning", text);
     say_rarely(&said, text);
 }
@@ -391,16 +392,18 @@ struct making {
 
 static void check_dropped(struct making *c)
 {
+    char room[FIELDS_PLACE];
     size_t said = c->dropped.said, result = c->dropped.result;
     said = said == SIZE_MAX ? said : cut_place(&c->cut, said);
     const json_t *message = json_array_get(c->messages, said);
     if (message && said < c->first)
         fields_fail(c->f, "the chat template drops the description of the tools");
     else if (message)
-        fields_fail(c->f, "messages[%zu]: the chat template drops this message of the role %s",
-                    said - c->first, json_string_value(json_object_get(message, "role")));
+        fields_fail(c->f, "%s: the chat template drops this message of the role %s",
+                    fields_message(c->f, said - c->first, room),
+                    json_string_value(json_object_get(message, "role")));
     else if (result != SIZE_MAX)
-        warn_of_result(c->x, cut_place(&c->cut, result) - c->first);
+        warn_of_result(c->x, c->f, cut_place(&c->cut, result) - c->first);
 }
 
 /* Renders the messages that the cut leaves. */

@@ -26,6 +26,7 @@ void request_end(struct request *r)
     free(r->prompt.ids);
     shape_drop(r->shape);
     json_decref(r->f.body);
+    json_decref(r->f.places);
 }
 
 /* ---- tools */
@@ -95,9 +96,9 @@ static void read_format(struct fields *f, struct wanted *w, const json_t *format
     const json_t *inside = json_object_get(json_object_get(format, "json_schema"), "schema");
     inside = inside ? inside : json_object_get(format, "schema");
     if (kind && strcmp(kind, "json_object") == 0)
-        read_schema(f, w, "response_format", inside);
+        read_schema(f, w, fields_named(f, "response_format"), inside);
     else if (kind && strcmp(kind, "json_schema") == 0 && inside)
-        read_schema(f, w, "response_format.json_schema.schema", inside);
+        read_schema(f, w, fields_named(f, "response_format.json_schema.schema"), inside);
     else if (kind && strcmp(kind, "json_schema") == 0)
         fields_fail(f, "response_format.json_schema.schema is missing");
     else if (!kind || strcmp(kind, "text") != 0)
@@ -203,6 +204,7 @@ void request_rename(struct fields *f, const char *to, const char *from, json_t *
         return;
     if (field(f, to))
         fields_fail(f, "%s and %s say the same: send one of them", from, to);
+    fields_name(f, to, from);
     json_object_set(f->body, to, value);
 }
 

@@ -46,8 +46,8 @@ void reply_dropped(json_t *reply, size_t n);
 /* The error of a job that failed or was cancelled. */
 void reply_failure(struct exchange *x, const struct job *j);
 
-/* Gives the body the member `to`, which the client names `from`, if the value is there; fails if
-   the body has both. */
+/* Gives the body the member `to`, which the client names `from`, as errors then do, if the value is
+   there; fails if the body has both. */
 void request_rename(struct fields *f, const char *to, const char *from, json_t *value);
 
 /* Fails, with status 501: the server lacks what the request asks for. */

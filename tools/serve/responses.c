@@ -79,15 +79,24 @@ static void read_message(struct turns *c, const json_t *item, const char *where)
 }
 
 /* The thoughts, or what the client has of them. */
-static void read_reasoning(struct turns *c, const json_t *item)
+static void read_reasoning(struct turns *c, const json_t *item, const char *where)
 {
     const json_t *content = json_object_get(item, "content"), *part;
+    const char *name = "content";
     size_t i;
-    if (!json_array_size(content))
+    if (!json_array_size(content)) {
         content = json_object_get(item, "summary");
+        name = "summary";
+    }
     close_after_text(c);
     json_array_foreach((json_t *)(uintptr_t)content, i, part)
-        turns_think(c, json_object_get(part, "text"));
+    {
+        const json_t *text = json_object_get(part, "text");
+        if (json_is_string(text))
+            turns_think(c, text);
+        else
+            fields_fail(c->f, "%s.%s[%zu].text must be a string", where, name, i);
+    }
 }
 
 static void read_call(struct turns *c, const json_t *item, const char *where)
@@ -118,12 +127,13 @@ static void read_item(struct turns *c, const json_t *item, size_t at)
     bool bare = !json_object_get(item, "type") && json_object_get(item, "role");
     char where[40];
     snprintf(where, sizeof where, "input[%zu]", at);
+    snprintf(c->place, sizeof c->place, "%s", where);
     if (!json_is_object(item))
         fields_fail(c->f, "%s is not an object", where);
     else if (bare || strcmp(type, "message") == 0)
         read_message(c, item, where);
     else if (strcmp(type, "reasoning") == 0)
-        read_reasoning(c, item);
+        read_reasoning(c, item, where);
     else if (strcmp(type, "function_call") == 0)
         read_call(c, item, where);
     else if (strcmp(type, "function_call_output") == 0)
@@ -143,7 +153,10 @@ static json_t *read_input(struct fields *f, const char *earlier)
         c.all = json_loads(earlier, JSON_ALLOW_NUL, NULL);
         if (!c.all)
             fields_fail(f, "out of memory");
+        for (i = 0; i < json_array_size(c.all); i++)
+            json_array_append_new(f->places, json_string("previous_response_id"));
     }
+    snprintf(c.place, sizeof c.place, "input");
     if (json_is_string(input))
         turns_add(&c, "user", json_copy((json_t *)(uintptr_t)input));
     else if (!json_is_array(input) || (!json_array_size(input) && !earlier))
@@ -158,9 +171,11 @@ static void read_messages(struct fields *f, const json_t *history)
     json_t *all = json_deep_copy(history);
     if (instructions && !json_is_string(instructions))
         fields_fail(f, "instructions must be a string");
-    if (json_string_length(instructions))
+    if (json_string_length(instructions)) {
         json_array_insert_new(all, 0,
                               json_pack("{s:s,s:O}", "role", "system", "content", instructions));
+        json_array_insert_new(f->places, 0, json_string("instructions"));
+    }
     if (!all)
         fields_fail(f, "out of memory");
     json_object_set_new(f->body, "messages", all);
@@ -181,6 +196,7 @@ static json_t *read_tool(struct fields *f, const json_t *tool, size_t at)
 
 static void read_tools(struct fields *f)
 {
+    fields_name(f, "/function", "");
     const json_t *tools = field(f, "tools"), *tool;
     json_t *all = json_array();
     size_t i;
@@ -196,6 +212,7 @@ static void read_choice(struct fields *f)
     const json_t *choice = field(f, "tool_choice");
     if (!json_is_object(choice))
         return;
+    fields_name(f, "tool_choice.function.name", "tool_choice.name");
     if (strcmp(turns_type(choice), "function") != 0)
         request_lacks(f, "tool_choice.type %s", turns_type(choice));
     else
@@ -205,6 +222,12 @@ static void read_choice(struct fields *f)
 }
 
 /* ---- other members */
+
+static void read_form(struct fields *f, json_t *format)
+{
+    fields_name(f, "response_format.json_schema.schema", "text.format.schema");
+    request_rename(f, "response_format", "text.format", format);
+}
 
 static void read_text(struct fields *f)
 {
@@ -217,7 +240,7 @@ static void read_text(struct fields *f)
     {
         const char *word = json_string_value(value);
         if (strcmp(name, "format") == 0)
-            request_rename(f, "response_format", "text.format", value);
+            read_form(f, value);
         else if (!json_is_null(value) &&
                  !(strcmp(name, "verbosity") == 0 && word && strcmp(word, "medium") == 0))
             request_lacks(f, "text.%s", name);

@@ -4,6 +4,7 @@
 
 struct turns turns_begin(struct fields *f)
 {
+    f->places = json_array();
     return (struct turns){.f = f, .all = json_array()};
 }
 
@@ -54,7 +55,9 @@ json_t *turns_add(struct turns *c, const char *role, json_t *content)
 {
     turns_close(c);
     json_t *message = json_pack("{s:s,s:o}", "role", role, "content", content);
-    if (json_array_append_new(c->all, message) == 0)
+    json_t *places = c->f->places; /* NULL: of no request */
+    if (json_array_append_new(c->all, message) == 0 &&
+        (!places || json_array_append_new(places, json_string(c->place)) == 0))
         return message;
     fields_fail(c->f, "out of memory");
     return NULL;

@@ -9,6 +9,7 @@ struct turns {
     json_t *all;             /* [] of messages */
     json_t *answer;          /* the last message, an answer that may go on; or NULL */
     struct cli_text thought; /* of that answer */
+    char place[FIELDS_PLACE]; /* the client's name of the message that is read: f->places gets it */
 };
 
 struct turns turns_begin(struct fields *f);
