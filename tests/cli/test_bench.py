@@ -63,7 +63,8 @@ class Bench(Case):
     def test_json(self):
         model = self.toy()
         found = self.json("bench", model, "-p20", "-n10", "-d3", "-r2", "-t1,2", "--kv", "f32")
-        self.assertEqual(set(found), {"limits", "limits_range", "rows", "sample_us", "exchanged"})
+        self.assertEqual(set(found), {"limits", "limits_range", "rows", "sample_us", "exchanged",
+                                      "clock_mhz", "clock_most_mhz"})
         more = found["rows"][-1]["threads"]
         self.assertIn(more, [1, 2])  # 1 where the build has no threads
         keys = ["what", "tokens", "depth", "threads", "kv"]

@@ -197,6 +197,15 @@ class Run(Case):
         self.assertIn("has no experts", self.fails("run", self.toy(), "--experts-mem=1G", "-phello"))
         self.assertIn("bytes such", self.fails(*args, "--experts-mem=some", status=2))
 
+    def test_a_share_of_the_time(self):
+        args = ["run", self.toy(endless=1), "-s1", "-n100", "-t1", "--lookup=0", "-phello"]
+        whole, part = self.json(*args), self.json(*args, "--power=1%", "--nice=1")
+        self.assertEqual(part["text"], whole["text"])
+        self.assertLess(part["tok_s"], 2000)  # the toy computes more than 10000
+        for wrong in "0", "101", "-5", "half", "50%%", "5 %", "":
+            self.assertIn("--power must be a share", self.fails(*args, "--power", wrong, status=2))
+        self.assertIn("--nice must be at most 19", self.fails(*args, "--nice=20", status=2))
+
     def test_slide(self):
         toy = self.toy(endless=1)
         full = self.json("run", toy, "-phello", "-c32", "-n200", "-s1")

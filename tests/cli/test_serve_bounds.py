@@ -1,7 +1,10 @@
-"""tuffet serve: answers that end by -n and --time-limit."""
+"""tuffet serve: answers that end by -n and --time-limit, --power and --nice."""
+import os
+import pathlib
 import time
+import unittest
 
-from program import Case, main
+from program import WRAPPER, Case, main
 from test_serve import ENDLESS, HELLO, ZEPHYR, Server
 
 
@@ -72,6 +75,21 @@ class Bounds(Case):
         for args, says in [(["-n", "x"], "--tokens needs"), (["--time-limit", "-1"],
                                                               "--time-limit needs")]:
             self.assertIn(says, self.fails("serve", self.toy(), *args, status=2))
+
+    @unittest.skipUnless(os.path.exists("/proc/self/task") and not WRAPPER, "no /proc")
+    def test_power_and_priority(self):
+        def nice(pid):
+            tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+            return {int((t / "stat").read_text().rpartition(")")[2].split()[16]) for t in tasks}
+        body = {"prompt": "hello", "max_tokens": 100, "temperature": 0}
+        args = self.toy(template=ZEPHYR, endless=1), "-t1", "--lookup=0"
+        with Server(*args) as s:
+            whole = s.answer("/v1/completions", **body)
+        with Server(*args, "--power=1%", "--nice=2") as s:
+            part = s.answer("/v1/completions", **body)
+            self.assertEqual(nice(s.process.pid), {min(n + 2, 19) for n in nice(os.getpid())})
+        self.assertEqual(part["choices"], whole["choices"])
+        self.assertLess(part["timings"]["predicted_per_second"], 2000)  # alone, more than 10000
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "chat/tuffet_chat.h"
+#include "power.h"
 #include "system.h"
 
 static struct {
@@ -299,8 +300,11 @@ int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s, 
             else if (t->loops && loops_take(t->loops, ids[i]))
                 t->stop = "loop";
         }
-        if (written && more > 0 && !t->stop && !form_is_done(f))
+        if (written && more > 0 && !t->stop && !form_is_done(f)) {
+            uint64_t start = cli_ns();
             status = tft_prefill(s, ids, n); /* not if !written: errno has the reason */
+            power_rest(start);
+        }
     }
     if (!written)
         return cli_fail("standard output: %s", strerror(errno));

@@ -1,12 +1,14 @@
 /* The options that several commands have for models and sessions, and functions that open them. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "power.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "power.h"
 #include "verbose.h"
 
 struct cli_model_options cli_model_options;
@@ -379,7 +381,7 @@ size_t cli_held(const struct tft_session *s, const int32_t *ids, size_t n)
 
 enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
 {
-    enum { STEP = 256 };
+    const size_t step = power_is_shared() ? 32 : 256;
     struct cli_progress progress;
     if (!n) { /* the logits after the prefix */
         tft_rewind(s, 0);
@@ -392,10 +394,12 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
     enum tft_status status = TFT_OK;
     for (size_t end = held; status == TFT_OK && end < n && !cli_interrupted();) {
         size_t from = end;
-        end = n - end > STEP ? end + STEP : n;
+        uint64_t start = cli_ns();
+        end = n - end > step ? end + step : n;
         reading.from = (double)(from - held) / (double)(n - held);
         reading.share = (double)(end - from) / (double)(n - held);
         status = tft_sync(s, ids, end);
+        power_rest(start);
     }
     reading.progress = NULL;
     cli_progress_end(&progress);

@@ -33,6 +33,13 @@ bool system_disk_left(const char *path, uint64_t *bytes);
 /* The bytes of memory that programs can still take. Returns false if that is not known. */
 bool system_memory_left(uint64_t *bytes);
 
+/* Lowers the priority of the calling thread, and of threads that it starts later, by n of 19 steps.
+   Returns false if the system refuses. */
+bool system_nice(int n);
+
+/* Waits for so many nanoseconds, or until a signal comes. */
+void system_wait(uint64_t ns);
+
 /* The CPU time of the calling thread; NaN if it is not known. */
 double system_thread_seconds(void);
 

@@ -1,6 +1,7 @@
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* nice */
 #include "system.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -53,6 +54,18 @@ bool system_memory_left(uint64_t *bytes)
         fclose(f);
     *bytes = known ? kib * 1024 : 0;
     return known;
+}
+
+bool system_nice(int n)
+{
+    errno = 0; /* -1 may be the new priority */
+    return nice(n) != -1 || !errno;
+}
+
+void system_wait(uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    nanosleep(&t, NULL);
 }
 
 double system_thread_seconds(void)

@@ -138,6 +138,14 @@ bool system_memory_left(uint64_t *bytes)
     return known;
 }
 
+bool system_nice(int n)
+{
+    return SetPriorityClass(GetCurrentProcess(),
+                            n < 10 ? BELOW_NORMAL_PRIORITY_CLASS : IDLE_PRIORITY_CLASS);
+}
+
+void system_wait(uint64_t ns) { Sleep((DWORD)(ns / 1000000)); }
+
 double system_thread_seconds(void)
 {
     FILETIME made, ended, kernel, user;

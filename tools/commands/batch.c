@@ -1,6 +1,7 @@
 /* tuffet batch: answers the requests of a file. */
 #include <time.h>
 
+#include "tools/cli/power.h"
 #include "tools/commands/commands.h"
 #include "tools/serve/batch.h"
 #include "tools/serve/catalog.h"
@@ -40,7 +41,9 @@ static int batch(const char *path)
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
     struct server s = {.o = opt, .started = (int64_t)time(NULL)};
-    int status = cli_check_output(out, in);
+    int status = power_begin();
+    if (status == CLI_OK)
+        status = cli_check_output(out, in);
     if (status == CLI_OK)
         status = template_open_file();
     if (status == CLI_OK)
@@ -68,6 +71,7 @@ const struct cli_command command_batch = {
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, power_option_list},
             {NULL, cli_verbose_option_list},
             {0},
         },

@@ -19,6 +19,7 @@
 #include "tools/bench/samples.h"
 #include "tools/bench/sessions.h"
 #include "tools/bench/shape.h"
+#include "tools/cli/clock.h"
 #include "tools/cli/system.h"
 #include "tools/commands/bench_compare.h"
 #include "tools/commands/commands.h"
@@ -63,7 +64,8 @@ static const struct cli_option options[] = {
      "print one JSON object: limits, the medians with the most threads of the list, and "
      "limits_range; rows, where session is the memory of the session in bytes, and cpu_tok_s the "
      "tokens for a second of CPU time of the first thread; sample_us, the microseconds to sample "
-     "a token; and exchanged, the bytes of a token that processes of mpirun exchange"},
+     "a token; exchanged, the bytes of a token that processes of mpirun exchange; and clock_mhz and "
+     "clock_most_mhz, the CPUs' clock after the runs, and at most, or null"},
     {0},
 };
 
@@ -310,7 +312,12 @@ static void print_json(const struct tft_model *m, const struct samples *l, doubl
         printf("%s", i ? "," : "");
         print_row_json(m, &found.row[i]);
     }
-    printf("],\"sample_us\":%.4g,\"exchanged\":%zu}\n", 1e6 * sample_seconds, exchanged);
+    struct clock c;
+    bool told = clock_read(&c, CLOCK_FOLDER);
+    printf("],\"sample_us\":%.4g,\"exchanged\":%zu", 1e6 * sample_seconds, exchanged);
+    cli_json_number("clock_mhz", told ? c.mhz : NAN);
+    cli_json_number("clock_most_mhz", told ? c.most_mhz : NAN);
+    printf("}\n");
 }
 
 static void print_limits(const struct samples *s)
@@ -331,6 +338,14 @@ static void print_limits(const struct samples *s)
     printf("\n");
 }
 
+/* After the runs: a hot machine has slowed down. */
+static void print_clock(void)
+{
+    struct clock c;
+    if (clock_read(&c, CLOCK_FOLDER))
+        printf("clock    %.2f GHz after the runs, %.2f at most\n", c.mhz / 1e3, c.most_mhz / 1e3);
+}
+
 /* The end of the table. l: [n] */
 static void print_rest(const struct tft_model *m, const struct samples *l, int n, double seconds,
                        size_t exchanged)
@@ -338,6 +353,7 @@ static void print_rest(const struct tft_model *m, const struct samples *l, int n
     printf("sample   %49.1f\n", 1 / seconds);
     if (runs_has_processes(m))
         printf("exchange %7zu bytes a token\n", exchanged);
+    print_clock();
     printf("\n");
     for (int i = 0; i < n; i++)
         print_limits(&l[i]);

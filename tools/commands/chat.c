@@ -10,6 +10,7 @@
 #include "tools/chat/input.h"
 #include "tools/chat/slash.h"
 #include "tools/chat/terminal.h"
+#include "tools/cli/power.h"
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 
@@ -249,7 +250,9 @@ static int chat(const char *path)
         return cli_usage("--prefix %s has a system message: leave out --system",
                          context_named_prefix());
 
-    int status = template_open_file();
+    int status = power_begin();
+    if (status == CLI_OK)
+        status = template_open_file();
     if (status == CLI_OK)
         status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
@@ -283,6 +286,7 @@ const struct cli_command command_chat = {
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, power_option_list},
             {NULL, cli_verbose_option_list},
             {0},
         },

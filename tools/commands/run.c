@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/cli/form.h"
+#include "tools/cli/power.h"
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 
@@ -232,6 +233,9 @@ static int run(const char *path)
         return cli_usage("-p and -f give two prompts: use one of them");
     if (form_check() != CLI_OK)
         return CLI_USAGE;
+    int begun = power_begin();
+    if (begun != CLI_OK)
+        return begun;
     if (!path && !(path = cli_shipped_model()))
         return CLI_USAGE;
 
@@ -275,6 +279,7 @@ const struct cli_command command_run = {
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, power_option_list},
             {NULL, cli_verbose_option_list},
             {0},
         },

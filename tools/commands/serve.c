@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tools/cli/form.h"
+#include "tools/cli/power.h"
 #include "tools/commands/commands.h"
 #include "tools/pull/operand.h"
 #include "tools/serve/catalog.h"
@@ -204,6 +205,8 @@ static int serve(const char *first)
     if (opt.config && !setup)
         return CLI_FAILED;
     int status = check(setup);
+    if (status == CLI_OK)
+        status = power_begin();
     struct server s = {.o = opt,
                        .started = (int64_t)time(NULL),
                        .command = &command_serve,
@@ -235,6 +238,7 @@ const struct cli_command command_serve = {
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
+            {NULL, power_option_list},
             {NULL, cli_verbose_option_list},
             {0},
         },

@@ -10,6 +10,7 @@
 #include "embedder.h"
 #include "engine_state.h"
 #include "shape.h"
+#include "tools/cli/power.h"
 
 /* ---- items */
 
@@ -354,7 +355,9 @@ static void *run(void *arg)
         if (embedder_begin(e) || e->counts.running) {
             pthread_mutex_unlock(&e->lock);
             baton_take(e->o.baton);
+            uint64_t start = cli_ns();
             engine_pass(e);
+            power_rest(start);
             baton_give(e->o.baton);
             pthread_mutex_lock(&e->lock);
         } else if (e->closing) {

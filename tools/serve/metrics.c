@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "native.h"
+#include "tools/cli/clock.h"
 
 enum { MOST = 32 };
 
@@ -117,6 +118,19 @@ static void write_figure(FILE *f, const struct server *s, const struct page *all
     }
 }
 
+/* Of the machine: without a model. */
+static void write_clock(FILE *f)
+{
+    static const char form[] = "# HELP tuffet:%s %s\n# TYPE tuffet:%s gauge\ntuffet:%s %.17g\n";
+    static const char *const name[] = {"cpu_clock_hertz", "cpu_clock_most_hertz"};
+    struct clock c;
+    if (!clock_read(&c, CLOCK_FOLDER))
+        return;
+    fprintf(f, form, name[0], "Clock of the CPUs now, on average.", name[0], name[0], c.mhz * 1e6);
+    fprintf(f, form, name[1], "Largest clock of the CPUs, on average.", name[1], name[1],
+            c.most_mhz * 1e6);
+}
+
 static char *write_all(const struct server *s, const struct page *all, size_t *n)
 {
     char *text = NULL;
@@ -125,6 +139,7 @@ static char *write_all(const struct server *s, const struct page *all, size_t *n
         return NULL;
     for (size_t at = 0; at < MOST; at++)
         write_figure(f, s, all, at);
+    write_clock(f);
     bool good = !ferror(f);
     if (fclose(f) == 0 && good)
         return text;
