@@ -235,6 +235,40 @@ class Chat(Case):
         self.assertIn("needs the name", self.fails("chat", toy, stdin=b"/file\n"))
         self.assertIn("more than", self.fails("chat", toy, stdin=b"/file /dev/zero\n"))
 
+    def test_another_model(self):
+        """The other model gets the messages, as from a saved conversation."""
+        a = self.toy(template=ZEPHYR, endless=1)
+        b = self.toy(template="{% if 0 %}{{ enable_thinking }}{% endif %}" + ZEPHYR, endless=1,
+                     seed=5, ctx=400)
+        saved = self.path("conversation")
+        def said(model, *lines, args=("--temp=0", "-n8")):
+            done = subprocess.run([*TUFFET, "chat", model, "--json", *args], check=True,
+                                  input="\n".join(lines).encode(), capture_output=True)
+            return [json.loads(line)["content"] for line in done.stdout.splitlines()], done.stderr
+        first, _ = said(a, "/system be brief", "hello", "/save " + saved)
+        want, _ = said(b, "/load " + saved, "once upon", "/save " + saved)
+        last, _ = said(a, "/load " + saved, "the time")
+        self.assertNotEqual(want, said(a, "/system be brief", "hello", "once upon")[0][1:])
+        got, err = said(a, "/system be brief", "hello", "/model " + b, "once upon", "/model " + a,
+                        "the time")
+        self.assertEqual(got, first + want + last)
+        self.assertIn(b"goes on with 3 messages, computed with the next one\n", err)
+        # before the first message, and with the random numbers of the conversation
+        self.assertEqual(said(a, "/model " + b, "hello")[0], said(b, "hello")[0])
+        drawn = [said(model, *lines, args=("--temp=1", "-n8", "--seed=3"))[0]
+                 for model, lines in [(b, ["hello"]), (a, ["/model " + b, "hello"])]]
+        self.assertEqual(*drawn)
+        self.assertEqual(said(a, "/model " + b, "hello", "/undo", "/model " + a, "hello")[0][1:],
+                         said(a, "hello")[0])
+        form = ("--temp=0", "-n8", "--regex=(yes|no)")
+        self.assertIn(said(a, "hello", "/model " + b, "hello", args=form)[0][1], ["yes", "no"])
+        for lines, args, says in [("/model", [], "needs the name of a file"),
+                                  ("/model none.gguf", [], "none.gguf"),
+                                  ("/model " + self.toy(endless=1), [], "has no chat template"),
+                                  ("/model " + a, ["--draft", a], "not with --draft")]:
+            self.assertIn(says, self.fails("chat", a, *args, stdin=lines.encode()))
+        self.assertIn("--no-think: ", self.fails("chat", b, "--no-think", stdin=f"/model {a}".encode()))
+
     def test_settings(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         def said(*args, lines):

@@ -137,7 +137,39 @@ class Verbose(Case):
 
     def test_chat(self):
         lines = self.said("chat", self.toy(template=ZEPHYR), "-phello", "-s1", "-n4")
-        self.assertEqual(self.labels(lines), MODEL + SESSION)
+        self.assertEqual(self.labels(lines), MODEL + SESSION + ["prompt"])
+        self.assertRegex(lines[-1][1], r"\A\d+ tokens, 0 of them cached\Z")
+
+    def test_cached_tokens_of_a_chat(self):
+        done = subprocess.run([*TUFFET, "chat", self.toy(template=ZEPHYR, endless=1), "-s1", "-n4",
+                               "--verbose"], capture_output=True, timeout=PATIENCE,
+                              input=b"/system hello\nonce\nonce\n/system world\nonce\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [text for label, text in self.lines(done.stderr) if label == "prompt"]
+        n = [list(map(int, re.findall(r"\d+", line.split('"')[0]))) for line in lines]
+        self.assertEqual((len(n), n[0][1]), (4, 0), lines)
+        self.assertNotIn("difference", lines[0])
+        self.assertGreaterEqual(n[1][1], n[0][0])  # and tokens of the answer
+        # /system rewinds the session at once: the line comes before the next prompt
+        self.assertRegex(lines[2], r', "world.*" and not "hello.*"\Z')
+        self.assertTrue(0 < n[2][1] == n[2][2] == n[3][1] < n[0][0], lines)
+
+    def test_cached_tokens_of_a_server(self):
+        if b"server" not in self.tuffet("--version").split():
+            self.skipTest("this build has no server")
+        from test_serve import Server
+        s = Server(self.toy(template=ZEPHYR, endless=1), "--verbose", "--cache-mem=0")
+        text = " ".join(["hello world"] * 10)
+        for head in text, text, "once " + text:
+            s.chat(messages=[{"role": "user", "content": head}], max_tokens=1)
+        s.process.send_signal(signal.SIGTERM)
+        err = s.process.communicate(timeout=PATIENCE)[1]
+        lines = [text for label, text in self.lines(err) if label == "prompt"]
+        n = [list(map(int, re.findall(r"\d+", line))) for line in lines]
+        self.assertEqual(len(n), 3)
+        self.assertEqual((n[0][1], n[1][:2]), (0, [n[0][0], n[0][0] - 1]))
+        self.assertRegex(lines[2], r"cached; the first difference is token \d+\Z")
+        self.assertTrue(0 < n[2][2] < 10, lines)
 
     def test_bench(self):
         """The lines of a session come again only if they differ."""

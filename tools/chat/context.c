@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/cli/system.h"
+#include "tools/cli/verbose.h"
 
 struct cli_text *context_answer(struct context *x) { return &x->said.p[x->said.n - 1].text; }
 
@@ -166,6 +167,8 @@ int context_rewind(struct context *x)
     made = made && x->s;
     while (made && same < p.n && same < tft_pos(x->s) && tft_tokens(x->s)[same] == p.ids[same])
         same++;
+    if (made && same < p.n && same < tft_pos(x->s)) /* the next prompt will not see it */
+        verbose_prompt(x->m, p.ids, p.n, x->s, same, true);
     free(p.ids);
     if (!made)
         return CLI_FAILED;
@@ -212,6 +215,11 @@ int context_open(struct context *x, const char *system, const char *path)
     if (system && !messages_add(&x->said, TEMPLATE_SYSTEM, system, strlen(system)))
         return cli_fail("out of memory");
     return open_session(x, name);
+}
+
+int context_reopen(struct context *x)
+{
+    return x->said.n ? context_rewind(x) : open_session(x, prefix_for(x, NULL, 0));
 }
 
 void context_close(struct context *x)

@@ -29,6 +29,9 @@ const char *context_named_prefix(void);
 int context_open(struct context *x, const char *system, const char *path);
 void context_close(struct context *x);
 
+/* Opens the session of a context with messages, of another model. Likewise. */
+int context_reopen(struct context *x);
+
 /* Tokens up to the point at which the answer continues, without the prefix's tokens. Starts from
    all zero; the owner frees ids. */
 struct context_prompt {

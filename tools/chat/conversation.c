@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/verbose.h"
+
 /* ---- an answer */
 
 /* Prints text outside of calls. */
@@ -51,6 +53,7 @@ static int compute_and_generate(struct conversation *c, struct conversation_answ
     uint64_t start = cli_ns();
     a->n_prompt = p->n;
     a->n_held = cli_held(c->x.s, p->ids, p->n);
+    verbose_prompt(c->x.m, p->ids, p->n, c->x.s, a->n_held, true);
     if (cli_sync(c->x.s, p->ids, p->n) != TFT_OK)
         return cli_fail_session(c->x.s);
     if (!cli_interrupted())

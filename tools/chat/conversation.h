@@ -32,6 +32,10 @@ struct conversation_tools {
 
 struct conversation {
     struct context x; /* its fields up to `o` */
+    /* Of /model, or NULL: the model, which the caller owns, and which /model closes and replaces;
+       makes the path of a model that is named otherwise, as pull_operand. */
+    struct tft_model *model;
+    int (*find_model)(const char **path);
     struct conversation_tools tools;
     struct tft_sampler sampler;
     uint32_t min_tokens;  /* sampler.min_tokens at the beginning of an answer */

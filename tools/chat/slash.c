@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attached.h"
+#include "other_model.h"
 #include "saved.h"
 
 /* arg: the text after the name, without the white space around it. what: for the list of /help;
@@ -60,6 +61,11 @@ static enum slash load(struct conversation *c, const char *arg)
 static enum slash attach(struct conversation *c, const char *arg)
 {
     return done(*arg ? attached_read(c, arg) : cli_fail("/file needs the name of a file"));
+}
+
+static enum slash change_model(struct conversation *c, const char *arg)
+{
+    return done(*arg ? other_model(c, arg) : cli_fail("/model needs the name of a file"));
 }
 
 /* ---- /set */
@@ -173,6 +179,7 @@ static const struct command commands[] = {
     {"save", " FILE", "save the conversation, to go on with it another time", save},
     {"load", " FILE", "go on with a saved conversation instead of this one", load},
     {"file", " FILE", "put the text of a file before the next message", attach},
+    {"model", " FILE", "go on with another model: it gets the messages", change_model},
     {"set", " NAME N", "set an option of sampling, such as temp", set},
     {"stats", "", "show speed, context, memory and the numbers that 8 bits clip", stats},
     {"tools", "", "list the tools that the model may call", list_tools},

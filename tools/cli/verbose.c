@@ -13,7 +13,8 @@
 
 const struct cli_option cli_verbose_option_list[] = {
     {0, "verbose", CLI_FLAG, &cli_model_options.verbose, NULL,
-     "print to standard error which kernels, threads, cache, prefix and memory MODEL runs with"},
+     "print to standard error which kernels, threads, cache, prefix and memory MODEL runs with; chat "
+     "and serve also say how many tokens of each prompt were cached, and where it first differs"},
     {0},
 };
 
@@ -191,5 +192,45 @@ void verbose_session(const struct tft_session *s, const struct tft_model *m,
         memcpy(last, t.p, n);
         last[n] = 0;
     }
+    free(t.p);
+}
+
+/* ---- a prompt */
+
+/* The text of a few tokens, between quotes. */
+static void append_text(struct cli_text *t, const struct tft_model *m, const int32_t *ids, size_t n)
+{
+    enum { SHOWN = 8 };
+    append(t, "\"");
+    for (size_t i = 0; i < n && i < SHOWN; i++) {
+        size_t len;
+        const char *p = tft_token_text(m, ids[i], true, &len);
+        cli_text_escaped(t, p ? p : "", p ? len : 0);
+    }
+    append(t, n > SHOWN ? "...\"" : "\"");
+}
+
+void verbose_prompt(const struct tft_model *m, const int32_t *ids, size_t n,
+                    const struct tft_session *s, size_t cached, bool text)
+{
+    struct cli_text t = {0};
+    const int32_t *had = tft_tokens(s);
+    size_t n_had = tft_pos(s), same = 0;
+    if (!cli_model_options.verbose)
+        return;
+    while (same < n && same < n_had && ids[same] == had[same])
+        same++;
+    append(&t, "prompt   %zu tokens, %zu of them cached", n, cached);
+    if (same < n && same < n_had) {
+        append(&t, "; the first difference is token %zu", same);
+        if (text) {
+            append(&t, ", ");
+            append_text(&t, m, ids + same, n - same);
+            append(&t, " and not ");
+            append_text(&t, m, had + same, n_had - same);
+        }
+    }
+    append(&t, "\n");
+    fwrite(t.p ? t.p : "", 1, t.n, stderr);
     free(t.p);
 }

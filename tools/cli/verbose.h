@@ -15,4 +15,9 @@ void verbose_model(const struct tft_model *m, const char *path);
 void verbose_session(const struct tft_session *s, const struct tft_model *m,
                      const struct tft_session_opts *o);
 
+/* With --verbose, says how many tokens of a prompt ids[n] the session s has already, `cached`, and
+   where the first difference is. text: the tokens that differ are shown. */
+void verbose_prompt(const struct tft_model *m, const int32_t *ids, size_t n,
+                    const struct tft_session *s, size_t cached, bool text);
+
 #endif

@@ -13,6 +13,7 @@
 #include "tools/cli/power.h"
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
+#include "tools/pull/operand.h"
 
 static struct {
     const char *prompt, *system;
@@ -39,7 +40,8 @@ static const struct cli_option options[] = {
     {0, "no-history", CLI_FLAG, &opt.no_history, NULL,
      "disable the file that keeps messages and commands"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object a line for each answer: role, content, stop, tokens, tok_s"},
+     "print one JSON object a line for each answer: role, content, stop, tokens, prompt_tokens, "
+     "cached_tokens: prompt tokens that the session had, tok_s"},
     {0},
 };
 
@@ -89,7 +91,9 @@ static bool finish(const struct conversation *c)
     cli_json_string(stdout, a->text.p, a->text.n);
     if (opt.tools)
         print_calls(&c->x.said);
-    printf(",\"stop\":\"%s\",\"tokens\":%u,\"tok_s\":%.2f}\n", a->stop, a->n_tokens,
+    printf(",\"stop\":\"%s\",\"tokens\":%u,\"prompt_tokens\":%zu,\"cached_tokens\":%zu,"
+           "\"tok_s\":%.2f}\n",
+           a->stop, a->n_tokens, a->n_prompt, a->n_held,
            a->seconds > 0 ? a->n_tokens / a->seconds : 0);
     return fflush(stdout) == 0;
 }
@@ -201,13 +205,17 @@ static int add_tools(struct conversation *c, struct tools *t, struct calls *call
 
 /* ---- the command */
 
-static int converse_with(struct tft_model *m, const char *path)
+/* /model may replace *m. */
+static int converse_with(struct tft_model **of, const char *path)
 {
+    struct tft_model *m = *of;
     struct tools tools = {0};
     struct input in = {0};
     struct calls calls = {.tools = &tools, .yes = opt.yes, .in = &in};
     struct conversation c = {
         .x = {.m = m, .format = template_choose(m, path, opt.tools), .o.no_think = opt.no_think},
+        .model = m,
+        .find_model = pull_operand,
         .n_tokens = opt.n_tokens,
         .think_budget = opt.think,
         .stop_loops = opt.stop_loops,
@@ -235,6 +243,7 @@ static int converse_with(struct tft_model *m, const char *path)
         status = opt.prompt ? turn(&c, opt.prompt, strlen(opt.prompt)) : converse(&c, &in);
     input_close(&in);
     conversation_close(&c);
+    *of = c.model;
     calls_close(&calls);
     tools_close(&tools);
     cli_close_sampling();
@@ -260,7 +269,7 @@ static int chat(const char *path)
     if (status == CLI_OK)
         status = cli_open_loras(m);
     if (status == CLI_OK)
-        status = converse_with(m, path);
+        status = converse_with(&m, path);
     cli_close_draft();
     cli_close_loras();
     tft_model_close(m);

@@ -11,6 +11,7 @@
 #include "engine_state.h"
 #include "shape.h"
 #include "tools/cli/power.h"
+#include "tools/cli/verbose.h"
 
 /* ---- items */
 
@@ -175,10 +176,26 @@ static enum store_found find_session(struct engine *e, const struct job *j, stru
     return STORE_NOTHING;
 }
 
+/* With --verbose, compares the prompt with the slot that has most of it: after a change near the
+   beginning, a prompt gets a fresh slot. */
+static void say_cached(const struct engine *e, const struct job *j, const struct slot *s,
+                       size_t cached)
+{
+    const struct slot *best = s;
+    if (!cli_model_options.verbose)
+        return;
+    for (const struct slot *o = e->slots; o < e->slots + e->o.n_slots; o++)
+        if (slot_common(o, &j->loras, j->ids, j->n_ids) >
+            slot_common(best, &j->loras, j->ids, j->n_ids))
+            best = o;
+    verbose_prompt(e->o.m, j->ids, j->n_ids, best->s, cached, false);
+}
+
 static void begin(struct engine *e, struct job *j, struct slot *s)
 {
     enum store_found found = find_session(e, j, s);
     size_t common = j->of_prompt ? 0 : slot_common(s, &j->loras, j->ids, j->n_ids);
+    say_cached(e, j, s, common);
     j->start = cli_ns();
     j->deadline = j->time ? j->start + j->time : 0;
     j->n_cached = common;
