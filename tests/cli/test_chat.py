@@ -24,7 +24,9 @@ class Chat(Case):
         prompt = "<|user|>\nhello</s>\n<|assistant|>\n"
         want = self.json("run", toy, "--special", "-p", prompt, "-s1", "-n20")
         got = self.json("chat", toy, "-phello", "-s1", "-n20")
-        self.assertEqual(set(got), {"role", "content", "stop", "tokens", "tok_s"})
+        self.assertEqual(set(got), {"role", "content", "stop", "tokens", "prompt_tokens",
+                                    "cached_tokens", "tok_s"})
+        self.assertEqual((got["prompt_tokens"] > 0, got["cached_tokens"]), (True, 0))
         self.assertEqual((got["role"], got["content"], got["stop"], got["tokens"]),
                          ("assistant", want["text"], want["stop"], want["tokens"]))
         self.assertEqual(self.tuffet("chat", toy, "-phello", "-s1", "-n20").decode(),

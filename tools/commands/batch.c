@@ -1,12 +1,12 @@
 /* tuffet batch: answers the requests of a file. */
 #include <time.h>
 
-#include "tools/cli/power.h"
 #include "tools/commands/commands.h"
 #include "tools/serve/batch.h"
 #include "tools/serve/catalog.h"
+#include "tools/serve/shared_options.h"
 
-static struct server_options opt = {.n_slots = 16, .n_queue = UINT32_MAX / 2, .n_most = -1};
+static struct server_options opt = {.n_slots = 16, .n_queue = UINT32_MAX / 2};
 static const char *in, *out;
 
 static const struct cli_option options[] = {
@@ -16,17 +16,6 @@ static const struct cli_option options[] = {
      "add the replies to FILE; requests that have one there are left out"},
     {0, "slots", CLI_COUNT, &opt.n_slots, "N",
      "compute at most N answers at once, each in its own context"},
-    {'n', "tokens", CLI_LIMIT, &opt.n_most, "N",
-     "end an answer after N tokens, even if the request asks for more (default when the model ends "
-     "it, or the context is full)"},
-    {0, "time-limit", CLI_REAL, &opt.seconds, "SECONDS",
-     "end an answer SECONDS after its prompt began to be computed (default no limit)"},
-    {0, "truncate", CLI_FLAG, &opt.truncate, NULL,
-     "drop the oldest turns of a conversation that outgrows the context, unless the request has "
-     "\"truncation\": \"disabled\" (default an error, 400)"},
-    {0, "pooling", CLI_TEXT, &opt.pooling, "HOW:mean|last",
-     "embed a text as the mean of its tokens' vectors (mean) or as the last token's vector (last) "
-     "(default by the model file, or else mean)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object at the end: requests, replies, new_errors"},
     {0},
@@ -40,6 +29,7 @@ static int batch(const char *path)
         return cli_usage("%s is missing", in ? "-o FILE" : "-f FILE");
     if (opt.n_slots > 1024)
         return cli_usage("--slots must be at most 1024, not %u", opt.n_slots);
+    shared_options_put(&opt);
     struct server s = {.o = opt, .started = (int64_t)time(NULL)};
     int status = power_begin();
     if (status == CLI_OK)
@@ -62,17 +52,7 @@ const struct cli_command command_batch = {
     .groups =
         (const struct cli_option_group[]){
             {"Requests and replies", options},
-            {NULL, template_option_list},
-            {NULL, template_file_option_list},
-            {"Sampling, where a request does not say it", cli_sampling_option_list},
-            {"Context of a slot", cli_session_option_list},
-            {NULL, cli_lookup_option_list},
-            {NULL, cli_lora_option_list},
-            {"Model and machine", cli_tokenizer_option_list},
-            {NULL, cli_model_option_list},
-            {NULL, cli_thread_option_list},
-            {NULL, power_option_list},
-            {NULL, cli_verbose_option_list},
+            SHARED_OPTION_GROUPS,
             {0},
         },
     .first = (const char *const[]){"file", "output", "slots", "tokens", "ctx", "device", NULL},

@@ -5,17 +5,16 @@
 #include <unistd.h>
 
 #include "tools/cli/form.h"
-#include "tools/cli/power.h"
 #include "tools/commands/commands.h"
 #include "tools/pull/operand.h"
 #include "tools/serve/catalog.h"
 #include "tools/serve/pool.h"
+#include "tools/serve/shared_options.h"
 
 static struct server_options opt = {.host = "127.0.0.1",
                                     .port = 8080,
                                     .n_slots = 4,
                                     .n_queue = 64,
-                                    .n_most = -1,
                                     .memory = UINT64_MAX,
                                     .store = {.memory = UINT64_MAX, .disk = (uint64_t)4 << 30}};
 static const char *port, *folder, *log_path;
@@ -51,9 +50,6 @@ static const struct cli_option options[] = {
      "let clients save the tokens of slots in files of FOLDER, and restore them (/slots)"},
     {0, "queue", CLI_COUNT, &opt.n_queue, "N",
      "let N answers and N requests for embeddings wait; further clients get the status 429"},
-    {0, "pooling", CLI_TEXT, &opt.pooling, "HOW:mean|last|cls",
-     "embed a text as the mean of its tokens' vectors (mean), or as the vector of the last (last) "
-     "or, of an encoder, the first token (cls) (default by the model file, or else mean)"},
     {0, "cache-mem", CLI_BYTES, &opt.store.memory, "SIZE",
      "keep sessions that lose their slot in SIZE bytes of memory, such as 500M; 0: keep none "
      "(default a sixteenth of the machine's memory, at most 1G)"},
@@ -62,18 +58,9 @@ static const struct cli_option options[] = {
      "none)"},
     {0, "cache-disk", CLI_BYTES, &opt.store.disk, "SIZE",
      "keep at most SIZE bytes in the folder of --cache-dir (default 4G)"},
-    {'n', "tokens", CLI_LIMIT, &opt.n_most, "N",
-     "end an answer after N tokens, even if the request asks for more (default when the model ends "
-     "it, or the context is full)"},
-    {0, "time-limit", CLI_REAL, &opt.seconds, "SECONDS",
-     "end an answer SECONDS after its prompt began to be computed (default no limit)"},
-    {0, "truncate", CLI_FLAG, &opt.truncate, NULL,
-     "drop the oldest turns of a conversation that outgrows the context, unless the request has "
-     "\"truncation\": \"disabled\" (default an error, 400)"},
     {0, "log", CLI_WORD, &log_form, "none|text|json",
      "log each request: time, route, status, model, the key's name, tokens, milliseconds; never "
-     "its "
-     "contents"},
+     "its contents"},
     {0, "log-file", CLI_TEXT, &log_path, "FILE",
      "append the log to FILE, which SIGHUP opens again (default standard error)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "print the address as one JSON object: url, port"},
@@ -207,6 +194,7 @@ static int serve(const char *first)
     int status = check(setup);
     if (status == CLI_OK)
         status = power_begin();
+    shared_options_put(&opt);
     struct server s = {.o = opt,
                        .started = (int64_t)time(NULL),
                        .command = &command_serve,
@@ -229,17 +217,7 @@ const struct cli_command command_serve = {
     .groups =
         (const struct cli_option_group[]){
             {"Server", options},
-            {NULL, template_option_list},
-            {NULL, template_file_option_list},
-            {"Sampling, where a request does not say it", cli_sampling_option_list},
-            {"Context of a slot", cli_session_option_list},
-            {NULL, cli_lookup_option_list},
-            {NULL, cli_lora_option_list},
-            {"Model and machine", cli_tokenizer_option_list},
-            {NULL, cli_model_option_list},
-            {NULL, cli_thread_option_list},
-            {NULL, power_option_list},
-            {NULL, cli_verbose_option_list},
+            SHARED_OPTION_GROUPS,
             {0},
         },
     .first = (const char *const[]){"host", "port", "api-key", "models", "slots", "ctx", NULL},
