@@ -64,13 +64,14 @@ NOT_RUN = {
     ("docs/reliability.md", "sh tools/scripts/test.sh"): "the suite, and the step campaign",
     ("docs/reliability.md", "tools/scripts/campaign.py"): "the step campaign",
     ("docs/reliability.md", "sh tools/scripts/everywhere.sh"): "the step hostile",
-    ("docs/server.md", "tuffet serve model.gguf --lora"): "needs adapters: cli_serve_lora",
+    ("docs/server-reference.md", "tuffet serve model.gguf --lora"): "needs adapters: cli_serve_lora",
     ("docs/server.md", "docker"): "needs a Docker that runs",
     ("docs/server.md", "tuffet serve small=llama-1b.gguf"): "two models: cli_serve_models",
-    ("docs/server.md", "tuffet serve reranker.gguf"): "needs a reranker: cli_serve_encoder",
-    ("docs/server.md", "npm install"): "the step web of .ci/run",
-    ("docs/server.md", "NODE_PATH="): "the step web of .ci/run",
-    ("docs/server.md", "tools/scripts/serve_soak.py"): "minutes of load: by hand",
+    ("docs/server.md", "tuffet serve --config"): "needs the file: cli_serve_config",
+    ("docs/server-reference.md", "tuffet serve reranker"): "needs one: cli_serve_encoder",
+    ("docs/server-reference.md", "npm install"): "the step web of .ci/run",
+    ("docs/server-reference.md", "NODE_PATH="): "the step web of .ci/run",
+    ("docs/server-reference.md", "tools/scripts/serve_soak.py"): "minutes of load: by hand",
 }
 
 # What runs with --everywhere: the Debian packages that it needs.
@@ -88,7 +89,7 @@ EVERYWHERE = {
         "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user meson ninja-build pkgconf",
     ("docs/install.md", "meson setup build --prefix ~/.local"):
         "gcc libc6-dev meson ninja-build pkgconf dpkg-dev",
-    ("docs/server.md", "tools/scripts/serve_load.py"): "",
+    ("docs/server-reference.md", "tools/scripts/serve_load.py"): "",
 }
 
 # What goes on from another block of its page, by its beginning.

@@ -1,6 +1,6 @@
-"""The table of tools/serve/parameters.c beside docs/server.md: parameters.py SOURCE_ROOT
+"""The table of tools/serve/parameters.c beside docs/server-reference.md: parameters.py SOURCE_ROOT
 
-docs/server.md names each parameter that is honoured, and its section "Parameters" lists the accepted
+docs/server-reference.md names each parameter that is honoured, and its section "Parameters" lists the accepted
 and the refused ones, a refused one with its values without effect if they are its own.
 """
 import pathlib
@@ -9,7 +9,7 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 source = (root / "tools/serve/parameters.c").read_text()
-page = (root / "docs/server.md").read_text()
+page = (root / "docs/server-reference.md").read_text()
 ROW = r'^    \{"([\w.]+)", [\w |]+, (\w+), (NULL|"(?:[^"\\]|\\.)*")\}'
 code, wrong = {"HONOURED": set(), "ACCEPTED": set(), "REFUSED": set()}, []
 rows = re.findall(ROW, source, re.MULTILINE)
@@ -36,6 +36,6 @@ for heading in "accepted", "refused":
         wrong.append(f"{heading} in the code or on the page alone: {difference}")
 for name in sorted(code["HONOURED"]):
     if f"`{name}`" not in page:
-        wrong.append(f"docs/server.md does not name {name}")
+        wrong.append(f"docs/server-reference.md does not name {name}")
 print(*wrong, f"{len(rows)} rows", sep="\n")
 sys.exit(bool(wrong))

@@ -1,6 +1,6 @@
 /*
  * The parameters of all APIs: each is honoured; or accepted, because it changes no token; or
- * refused, because it would change the answer. docs/server.md lists the same names.
+ * refused, because it would change the answer. docs/server-reference.md lists the same names.
  */
 #ifndef SERVE_PARAMETERS_H
 #define SERVE_PARAMETERS_H
