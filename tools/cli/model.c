@@ -305,10 +305,7 @@ void cli_close_draft(void)
     draft_model = NULL;
 }
 
-uint32_t cli_context(uint32_t n)
-{
-    return cli_session_options.ctx ? cli_session_options.ctx : n;
-}
+uint32_t cli_context(uint32_t n) { return cli_session_options.ctx ? cli_session_options.ctx : n; }
 
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o)
 {

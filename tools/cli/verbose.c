@@ -13,8 +13,9 @@
 
 const struct cli_option cli_verbose_option_list[] = {
     {0, "verbose", CLI_FLAG, &cli_model_options.verbose, NULL,
-     "print to standard error which kernels, threads, cache, prefix and memory MODEL runs with; chat "
-     "and serve also say how many tokens of each prompt were cached, and where it first differs"},
+     "print to standard error which kernels, threads, cache, prefix and memory MODEL runs with; "
+     "chat and serve also say how many tokens of each prompt were cached, and where the prompt "
+     "first differs"},
     {0},
 };
 

@@ -64,8 +64,8 @@ static const struct cli_option options[] = {
      "print one JSON object: limits, the medians with the most threads of the list, and "
      "limits_range; rows, where session is the memory of the session in bytes, and cpu_tok_s the "
      "tokens for a second of CPU time of the first thread; sample_us, the microseconds to sample "
-     "a token; exchanged, the bytes of a token that processes of mpirun exchange; and clock_mhz and "
-     "clock_most_mhz, the CPUs' clock after the runs, and at most, or null"},
+     "a token; exchanged, the bytes of a token that processes of mpirun exchange; and clock_mhz "
+     "and clock_most_mhz, the CPUs' clock after the runs, and at most, or null"},
     {0},
 };
 

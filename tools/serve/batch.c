@@ -390,12 +390,13 @@ static void print_end(const struct batch *b)
 static int answer_all(struct batch *b)
 {
     struct server *s = b->s;
-    int status = served_open(*s->models, &(struct served_options){.n_slots = s->o.n_slots,
-                                                                 .n_queue = s->o.n_queue,
-                                                                 .pooling = s->o.pooling,
-                                                                 .store = s->o.store,
-                                                                 .wake = wake,
-                                                                 .user = b});
+    const struct served_options o = {.n_slots = s->o.n_slots,
+                                     .n_queue = s->o.n_queue,
+                                     .pooling = s->o.pooling,
+                                     .store = s->o.store,
+                                     .wake = wake,
+                                     .user = b};
+    int status = served_open(*s->models, &o);
     cli_catch_interrupts();
     if (status == CLI_OK)
         work(b);

@@ -117,9 +117,12 @@ static bool open_session(struct engine *e, const struct loras *l)
 {
     struct embedder *m = &e->embedder;
     struct tft_lora_use use[CLI_MOST_TEXTS];
-    struct tft_session_opts o = {
-        .n_batch = N_BATCH, .no_logits = true, .count_ends = true, .batch = e->batch,
-        .capacity = e->o.ctx, .kv = e->o.kv};
+    struct tft_session_opts o = {.n_batch = N_BATCH,
+                                 .no_logits = true,
+                                 .count_ends = true,
+                                 .batch = e->batch,
+                                 .capacity = e->o.ctx,
+                                 .kv = e->o.kv};
     o.n_hidden = m->pooling == TFT_POOLING_LAST ? 1 : N_BATCH;
     if (m->slot.s && loras_same(&m->slot.loras, l))
         return true;

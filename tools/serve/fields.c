@@ -37,8 +37,8 @@ static void rename_all(const struct fields *f, char *to, size_t room, const char
     bool in_path = false;
     for (const char *p = from; *p && n + 1 < room;) {
         size_t i = 0;
-        while (i < f->n_names && (!is_name(p, p > from ? p[-1] : 0, f->name[i].ours) ||
-                                  (*p == '/' && in_path)))
+        while (i < f->n_names &&
+               (!is_name(p, p > from ? p[-1] : 0, f->name[i].ours) || (*p == '/' && in_path)))
             i++;
         if (i == f->n_names) {
             to[n++] = *p++;

@@ -164,11 +164,12 @@ void native_props(struct exchange *x)
     json_decref(steps);
     json_t *each =
         json_pack("{s:I, s:o}", "n_ctx", (json_int_t)engine_capacity(s->engine), "params", params);
-    json_t *all = json_pack(
-        "{s:o, s:i, s:s, s:s, s:o, s:o, s:o}", "default_generation_settings", each, "total_slots",
-        (int)served_slots(s, x->server->o.n_slots), "model_alias", s->id, "build_info", tft_version(),
-        "chat_template", json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
-        token_name(s->m, tft_token_bos(s->m)), "eos_token", token_name(s->m, tft_token_eos(s->m)));
+    json_t *all = json_pack("{s:o, s:i, s:s, s:s, s:o, s:o, s:o}", "default_generation_settings",
+                            each, "total_slots", (int)served_slots(s, x->server->o.n_slots),
+                            "model_alias", s->id, "build_info", tft_version(), "chat_template",
+                            json_bytes(jinja ? jinja : "", jinja ? strlen(jinja) : 0), "bos_token",
+                            token_name(s->m, tft_token_bos(s->m)), "eos_token",
+                            token_name(s->m, tft_token_eos(s->m)));
     if (tools != jinja)
         json_object_set_new(all, "chat_template_tool_use", json_bytes(tools, strlen(tools)));
     reply_json(x, 200, all);

@@ -9,8 +9,8 @@ struct quota {
     struct limit {
         char name[KEYS_NAME + 1];
         uint32_t requests, tokens; /* of the file; 0: any */
-        double left; /* tokens, at the time `at` */
-        uint64_t at; /* ns */
+        double left;               /* tokens, at the time `at` */
+        uint64_t at;               /* ns */
     } of[];
 };
 

@@ -41,10 +41,10 @@ static bool has(struct served *const *list, size_t n, const struct served *s)
 /* Looks at a model that the server does not have. */
 static struct served *look_at(const struct server *s, const struct setup_model *m)
 {
-    struct served *new = served_new(strdup(m->name), strdup(m->path), &m->own);
-    if (new && served_peek(new, s->o.pooling) == CLI_OK)
-        return new;
-    served_free(new);
+    struct served *added = served_new(strdup(m->name), strdup(m->path), &m->own);
+    if (added && served_peek(added, s->o.pooling) == CLI_OK)
+        return added;
+    served_free(added);
     return NULL;
 }
 

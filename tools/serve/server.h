@@ -75,7 +75,7 @@ struct exchange {
     size_t n_prompt, n_answer; /* tokens; set by the handler before its reply ends */
     const char *method;
     char key_name[KEYS_NAME + 1];
-    bool counts; /* against the limits of its key */
+    bool counts;    /* against the limits of its key */
     uint64_t start; /* ns */
     int status;     /* of the reply */
 

@@ -34,7 +34,7 @@ struct setup_key {
 
 struct setup {
     const char *path;
-    char *text; /* which all texts point to */
+    char *text;                 /* which all texts point to */
     struct setup_model *models; /* [n_models] */
     struct setup_key *keys;     /* [n_keys] */
     size_t n_models, n_keys;

@@ -155,7 +155,8 @@ static bool read_path(struct exchange *x, struct chore *c)
 
 void native_slot(struct exchange *x)
 {
-    size_t n_slots = served_slots(x->served, x->server->o.n_slots), slot = slot_number(x->path, n_slots);
+    size_t n_slots = served_slots(x->served, x->server->o.n_slots),
+           slot = slot_number(x->path, n_slots);
     int kind = kind_of(x->query);
     if (slot == n_slots) {
         reply_error(x, 404, "not_found_error", "there is no such slot: there are %zu", n_slots);
