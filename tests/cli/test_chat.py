@@ -271,6 +271,24 @@ class Chat(Case):
             self.assertIn(says, self.fails("chat", a, *args, stdin=lines.encode()))
         self.assertIn("--no-think: ", self.fails("chat", b, "--no-think", stdin=f"/model {a}".encode()))
 
+    def test_another_model_that_cannot_be_opened(self):
+        """At a terminal the conversation goes on with the one before."""
+        t = Terminal("chat", self.toy(template=ZEPHYR, endless=1), "-n4", "--temp=0",
+                     "--no-history", "--dry-multiplier=0.5")
+        t.wait_for(b"> ")
+        for path, says in [("none.gguf", b"none.gguf"),
+                           (self.toy(endless=1), b"has no chat template"),
+                           (self.toy(template="{{ raise_exception('not this') }}", endless=1),
+                            b"not this")]:
+            t.type(f"/system be\n/model {path}\n".encode())
+            t.wait_for(says)
+            t.wait_for(b"\n> ")
+        t.type(b"hello\n/stats\n")
+        t.wait_for(b"answer   4 tokens")
+        t.wait_for(b"\n> ")
+        t.type(b"/quit\n")
+        self.assertEqual(t.end(), 0)
+
     def test_settings(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         def said(*args, lines):

@@ -37,13 +37,12 @@ static int choose_sampling(struct conversation *c, const struct tft_model *m)
 {
     uint64_t state = c->sampler.seed;
     cli_close_sampling();
-    if (cli_open_sampling(m) != CLI_OK) {
+    int status = cli_open_sampling(m);
+    if (status != CLI_OK)
         cli_open_sampling(c->x.m);
-        return CLI_FAILED;
-    }
     c->sampler = cli_sampler();
     c->sampler.seed = state;
-    return CLI_OK;
+    return status;
 }
 
 /* Closes all of the model before. */
