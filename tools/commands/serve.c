@@ -234,6 +234,7 @@ const struct cli_command command_serve = {
                 "tuffet serve model.gguf --port 9000 --slots 8 --ctx 4096 --api-key secret\n"
                 "tuffet serve model.gguf --lora adapter.gguf\n"
                 "tuffet serve small=a.gguf large=b.gguf --mem 8G\n"
+                "tuffet serve --config serve.ini\n"
                 "tuffet serve model.gguf --cache-mem 2G --cache-dir ~/.cache/tuffet/sessions\n"
                 "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once upon\"}'\n",
     .run = serve,
