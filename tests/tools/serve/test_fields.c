@@ -88,9 +88,49 @@ static void whole_numbers(void **state)
         assert_false(is_whole(others[i], 0) || is_whole(others[i], 4));
 }
 
+static void says(const char *text, const char *want)
+{
+    struct fields f = {0};
+    fields_name(&f, "form.json.schema", "config.schema");
+    fields_name(&f, "form", "config.form");
+    fields_name(&f, "stop", "stop_sequences");
+    fields_name(&f, "/function/parameters", "/input_schema");
+    fields_name(&f, "/function", "");
+    fields_fail(&f, "%s", text);
+    assert_true(f.failed);
+    assert_string_equal(f.error, want);
+    fields_fail(&f, "another"); /* the first error stays */
+    assert_string_equal(f.error, want);
+}
+
+/* Errors have the client's names of members. */
+static void names_of_a_client(void **state)
+{
+    (void)state;
+    char text[500], long_name[sizeof text];
+    says("stop must be a string", "stop_sequences must be a string");
+    says("nonstop, stops, stop_it, x.stop, stop2", "nonstop, stops, stop_it, x.stop, stop2");
+    says("form.json.schema: wrong", "config.schema: wrong");
+    says("form.json.schemas and form", "config.form.json.schemas and config.form");
+    says("#/0/function: has no name", "#/0: has no name");
+    says("#/0/function/name", "#/0/name");
+    says("#/0/function/parameters/properties/function/type",
+         "#/0/input_schema/properties/function/type");
+    says("#/0/functional", "#/0/functional");
+    says("", "");
+    memset(text, ' ', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    const size_t most = sizeof((struct fields *)0)->error - 1;
+    memcpy(text + most - 4, "stop", 4); /* the longer name is cut */
+    memcpy(long_name, text, most);
+    long_name[most] = 0;
+    says(text, long_name);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(large_integers), cmocka_unit_test(wrong),
-                                       cmocka_unit_test(digits), cmocka_unit_test(whole_numbers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_integers), cmocka_unit_test(wrong), cmocka_unit_test(digits),
+        cmocka_unit_test(whole_numbers), cmocka_unit_test(names_of_a_client)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
