@@ -269,7 +269,8 @@ class Chat(Case):
                                   ("/model " + self.toy(endless=1), [], "has no chat template"),
                                   ("/model " + a, ["--draft", a], "not with --draft")]:
             self.assertIn(says, self.fails("chat", a, *args, stdin=lines.encode()))
-        self.assertIn("--no-think: ", self.fails("chat", b, "--no-think", stdin=f"/model {a}".encode()))
+        self.assertIn("--no-think: ",
+                      self.fails("chat", b, "--no-think", stdin=f"/model {a}".encode()))
 
     def test_another_model_that_cannot_be_opened(self):
         """At a terminal the conversation goes on with the one before."""

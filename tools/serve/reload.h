@@ -4,8 +4,8 @@
 
 #include "server.h"
 
-/* Reads the keys and the file of --config again. If one of them is wrong, all stays as it was, after
-   an error message, which names the line. Clients wait while new models are looked at. */
+/* Reads the keys and the file of --config again. If one of them is wrong, all stays as it was,
+   after an error message, which names the line. Clients wait while new models are looked at. */
 void reload(struct server *s);
 
 #endif
