@@ -145,11 +145,6 @@ void served_close(struct served *s)
     s->template = s->tool_template = NULL;
 }
 
-uint32_t served_slots(const struct served *s, uint32_t n)
-{
-    return s->own.n_slots ? s->own.n_slots : n;
-}
-
 /* ---- the model itself */
 
 /* False: out of memory. */

@@ -71,6 +71,9 @@ struct served *served_new(char *id, char *path, const struct setup_own *own);
 void served_free(struct served *s); /* s may be NULL */
 
 /* The number of its slots; n: of a model that says none. */
-uint32_t served_slots(const struct served *s, uint32_t n);
+static inline uint32_t served_slots(const struct served *s, uint32_t n)
+{
+    return s->own.n_slots ? s->own.n_slots : n;
+}
 
 #endif
