@@ -126,11 +126,13 @@ class Soak:
             outcome = "ended"
         with self.lock:
             self.counts[outcome] += 1
+        return outcome
 
     def client(self, api, seed):
         rng = random.Random(seed)
         while not self.stops:
-            self.one(rng, api)
+            if self.one(rng, api) == "lost":
+                time.sleep(0.5)
 
     def run(self):
         begin = time.monotonic()
