@@ -1,4 +1,4 @@
-#include "toy.h"
+#include "toy_inside.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +26,6 @@ static uint64_t next(uint64_t *seed) /* SplitMix64 */
 static float uniform(uint64_t *seed)
 {
     return (float)((int32_t)(next(seed) >> 40) - (1 << 23)) * 0x1p-23f;
-}
-
-static struct tft_str str(const char *s)
-{
-    return (struct tft_str){s, strlen(s)};
 }
 
 /* Where a block has its factor d and the minimum m, and the m for a mean of about 0. The other
@@ -184,7 +179,7 @@ static void gpt2_tensors(struct writer *w)
 }
 
 /* Whether the architecture is one of a list of names, each with a blank before and after it. */
-static bool is_one(const struct toy *t, const char *names)
+bool toy_is_one(const struct toy *t, const char *names)
 {
     char name[40];
     snprintf(name, sizeof name, " %s ", t->arch);
@@ -193,38 +188,35 @@ static bool is_one(const struct toy *t, const char *names)
 
 bool toy_has_layer_norm(const struct toy *t)
 {
-    return is_one(t, " gpt2 stablelm gptneox falcon starcoder2 nemotron phi2 cohere2 command-r "
+    return toy_is_one(t, " gpt2 stablelm gptneox falcon starcoder2 nemotron phi2 cohere2 command-r "
                      "olmo rwkv7 ");
 }
 
 /* Norms are missing, or LayerNorm without a bias. */
-static bool has_no_norms(const struct toy *t) { return is_one(t, " olmo "); }
-static bool has_bare_norms(const struct toy *t) { return is_one(t, " cohere2 command-r olmo "); }
+static bool has_no_norms(const struct toy *t) { return toy_is_one(t, " olmo "); }
+static bool has_bare_norms(const struct toy *t) { return toy_is_one(t, " cohere2 command-r olmo "); }
 
 bool toy_has_post_norm(const struct toy *t)
 {
-    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 gemma3n glm4 plamo3 afmoe ");
+    return toy_is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 gemma3n glm4 plamo3 afmoe ");
 }
 
 bool toy_has_pre_norm(const struct toy *t)
 {
-    return !is_one(t, " olmo2 exaone4 ");
+    return !toy_is_one(t, " olmo2 exaone4 ");
 }
-
-static double number(const struct toy *t, const char *key);
-static double number_or(const struct toy *t, const char *key, double lacks);
 
 static uint32_t head_dim(const struct toy *t, unsigned l)
 {
     return t->windows && t->windows[l]
-               ? (uint32_t)number_or(t, "attention.key_length_swa", t->head_dim)
+               ? (uint32_t)toy_number_or(t, "attention.key_length_swa", t->head_dim)
                : t->head_dim;
 }
 
 /* Whether the layer has keys and values of its own. */
 static bool has_kv(const struct toy *t, unsigned l)
 {
-    return l + (uint32_t)number(t, "attention.shared_kv_layers") < t->n_layer;
+    return l + (uint32_t)toy_number(t, "attention.shared_kv_layers") < t->n_layer;
 }
 
 /* Of gemma4: heads and missing tensors by layer. */
@@ -244,20 +236,20 @@ static void layer_qkv_tensors(struct writer *w, unsigned l)
 
 static void layer_embed_tensors(struct writer *w, unsigned l)
 {
-    uint32_t n = (uint32_t)number(w->t, "embedding_length_per_layer_input"), d = w->t->n_embd;
+    uint32_t n = (uint32_t)toy_number(w->t, "embedding_length_per_layer_input"), d = w->t->n_embd;
     if (n) {
         matrix(w, "blk.%u.inp_gate.weight", l, n, d);
         matrix(w, "blk.%u.proj.weight", l, d, n);
         vector(w, "blk.%u.post_norm.weight", l, d, 1);
     }
-    if (is_one(w->t, " gemma4 "))
+    if (toy_is_one(w->t, " gemma4 "))
         vector(w, "blk.%u.layer_output_scale.weight", l, 1, 1);
 }
 
 /* Of gemma3n's streams, and of Laurel. */
 static void altup_tensors(struct writer *w, unsigned l)
 {
-    uint32_t d = w->t->n_embd, n = (uint32_t)number(w->t, "altup.num_inputs");
+    uint32_t d = w->t->n_embd, n = (uint32_t)toy_number(w->t, "altup.num_inputs");
     vector(w, "blk.%u.altup_router_norm.weight", l, d, 1);
     tensor(w, "blk.%u.altup_router.weight", l, TFT_F32, n, d, 0, 1);
     tensor(w, "blk.%u.altup_predict_coef.weight", l, TFT_F32, n * n, n, 0, 0.3f);
@@ -273,16 +265,16 @@ static void qkv_tensors(struct writer *w, unsigned l)
     const struct toy *t = w->t;
     uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim,
              heads = t->head_dim;
-    bool whole = is_one(t, " olmo2 olmoe ");
-    bool bias = is_one(t, " qwen2 qwen2moe gptneox starcoder2 qwen2vl seed_oss glm4 phi2 "
+    bool whole = toy_is_one(t, " olmo2 olmoe ");
+    bool bias = toy_is_one(t, " qwen2 qwen2moe gptneox starcoder2 qwen2vl seed_oss glm4 phi2 "
                           "gpt-oss ") ||
-                (is_one(t, " stablelm ") && !t->large);
-    bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon internlm2 plamo3 bailingmoe2 "
+                (toy_is_one(t, " stablelm ") && !t->large);
+    bool fused = t->fused_qkv || toy_is_one(t, " phi3 gptneox falcon internlm2 plamo3 bailingmoe2 "
                                          "spark2_5 ");
     if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
     } else {
-        bool gated = is_one(t, " qwen35 qwen35moe qwen3next ");
+        bool gated = toy_is_one(t, " qwen35 qwen35moe qwen3next ");
         matrix(w, "blk.%u.attn_q.weight", l, gated ? 2 * q : q, d);
         matrix(w, "blk.%u.attn_k.weight", l, kv, d);
         matrix(w, "blk.%u.attn_v.weight", l, kv, d);
@@ -294,11 +286,11 @@ static void qkv_tensors(struct writer *w, unsigned l)
         vector(w, "blk.%u.attn_k.bias", l, kv, 0);
         vector(w, "blk.%u.attn_v.bias", l, kv, 0);
     }
-    if (is_one(t, " stablelm ") && t->large) {
+    if (toy_is_one(t, " stablelm ") && t->large) {
         tensor(w, "blk.%u.attn_q_norm.weight", l, TFT_F32, t->n_head, heads, 1, 0.5f);
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
-    if (is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe "
+    if (toy_is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe "
                   "qwen35 qwen35moe qwen3next qwen3vl maincoder hunyuan-moe dots1 bailingmoe2 "
                   "mellum plamo3 apertus afmoe ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
@@ -325,18 +317,18 @@ static void short_conv_tensors(struct writer *w, unsigned l)
     uint32_t d = w->t->n_embd;
     matrix(w, "blk.%u.shortconv.in_proj.weight", l, 3 * d, d);
     tensor(w, "blk.%u.shortconv.conv.weight", l, TFT_F32, d,
-           (uint32_t)number_or(w->t, "shortconv.l_cache", 3), 0, 1);
+           (uint32_t)toy_number_or(w->t, "shortconv.l_cache", 3), 0, 1);
     matrix(w, "blk.%u.shortconv.out_proj.weight", l, d, d);
 }
 
 static void delta_net_tensors(struct writer *w, unsigned l)
 {
-    uint32_t d = w->t->n_embd, heads = (uint32_t)number(w->t, "ssm.time_step_rank"),
-             values = (uint32_t)number(w->t, "ssm.inner_size"), dim = values / heads,
-             channels = 2 * dim * (uint32_t)number(w->t, "ssm.group_count") + values;
+    uint32_t d = w->t->n_embd, heads = (uint32_t)toy_number(w->t, "ssm.time_step_rank"),
+             values = (uint32_t)toy_number(w->t, "ssm.inner_size"), dim = values / heads,
+             channels = 2 * dim * (uint32_t)toy_number(w->t, "ssm.group_count") + values;
     matrix(w, "blk.%u.attn_qkv.weight", l, channels, d);
     matrix(w, "blk.%u.attn_gate.weight", l, values, d);
-    if (is_one(w->t, " qwen3next ")) {
+    if (toy_is_one(w->t, " qwen3next ")) {
         matrix(w, "blk.%u.ssm_ba.weight", l, 2 * heads, d);
     } else {
         matrix(w, "blk.%u.ssm_alpha.weight", l, heads, d);
@@ -344,7 +336,7 @@ static void delta_net_tensors(struct writer *w, unsigned l)
     }
     matrix(w, "blk.%u.ssm_out.weight", l, d, values);
     tensor(w, "blk.%u.ssm_conv1d.weight", l, TFT_F32, channels,
-           (uint32_t)number(w->t, "ssm.conv_kernel"), 0, 1);
+           (uint32_t)toy_number(w->t, "ssm.conv_kernel"), 0, 1);
     vector(w, "blk.%u.ssm_dt.bias", l, heads, 0);
     tensor(w, "blk.%u.ssm_a", l, TFT_F32, 1, heads, -0.7f, 0.6f);
     vector(w, "blk.%u.ssm_norm.weight", l, dim, 1);
@@ -352,26 +344,26 @@ static void delta_net_tensors(struct writer *w, unsigned l)
 
 static void mamba_tensors(struct writer *w, unsigned l)
 {
-    uint32_t d = w->t->n_embd, heads = (uint32_t)number(w->t, "ssm.time_step_rank"),
-             width = (uint32_t)number(w->t, "ssm.inner_size"),
-             groups = (uint32_t)number(w->t, "ssm.group_count"),
-             channels = width + 2 * groups * (uint32_t)number(w->t, "ssm.state_size");
+    uint32_t d = w->t->n_embd, heads = (uint32_t)toy_number(w->t, "ssm.time_step_rank"),
+             width = (uint32_t)toy_number(w->t, "ssm.inner_size"),
+             groups = (uint32_t)toy_number(w->t, "ssm.group_count"),
+             channels = width + 2 * groups * (uint32_t)toy_number(w->t, "ssm.state_size");
     matrix(w, "blk.%u.ssm_in.weight", l, width + channels + heads, d);
     matrix(w, "blk.%u.ssm_out.weight", l, d, width);
     tensor(w, "blk.%u.ssm_conv1d.weight", l, TFT_F32, channels,
-           (uint32_t)number(w->t, "ssm.conv_kernel"), 0, 1);
+           (uint32_t)toy_number(w->t, "ssm.conv_kernel"), 0, 1);
     vector(w, "blk.%u.ssm_conv1d.bias", l, channels, 0);
     vector(w, "blk.%u.ssm_dt.bias", l, heads, 0);
     tensor(w, "blk.%u.ssm_a", l, TFT_F32, heads, 1, -0.7f, 0.6f);
     tensor(w, "blk.%u.ssm_d", l, TFT_F32, heads, 1, 1, 0.5f);
-    if (!is_one(w->t, " falcon-h1 "))
+    if (!toy_is_one(w->t, " falcon-h1 "))
         tensor(w, "blk.%u.ssm_norm.weight", l, TFT_F32, groups, width / groups, 1, 0.5f);
 }
 
 /* Whether block l predicts further tokens. */
 static bool predicts(const struct toy *t, unsigned l)
 {
-    return l >= t->n_layer - (uint32_t)number_or(t, "nextn_predict_layers", 0);
+    return l >= t->n_layer - (uint32_t)toy_number_or(t, "nextn_predict_layers", 0);
 }
 
 static void predictor_tensors(struct writer *w, unsigned l)
@@ -385,8 +377,8 @@ static void predictor_tensors(struct writer *w, unsigned l)
 
 static bool is_delta_net(const struct toy *t, unsigned l)
 {
-    bool some = is_one(t, " qwen35 qwen35moe qwen3next ") && !predicts(t, l);
-    return some && (l + 1) % (uint32_t)number(t, "full_attention_interval");
+    bool some = toy_is_one(t, " qwen35 qwen35moe qwen3next ") && !predicts(t, l);
+    return some && (l + 1) % (uint32_t)toy_number(t, "full_attention_interval");
 }
 
 /* bitnet's norms within a layer, and factors of its matrices. */
@@ -418,13 +410,13 @@ static void matrices(struct writer *w, const char *fmt, unsigned l, uint32_t n, 
 /* A matrix for each expert. */
 static void experts(struct writer *w, const char *fmt, unsigned l, uint32_t rows, uint32_t cols)
 {
-    matrices(w, fmt, l, (uint32_t)number(w->t, "expert_count"), rows, cols);
+    matrices(w, fmt, l, (uint32_t)toy_number(w->t, "expert_count"), rows, cols);
 }
 
 /* Numbers of a head's value. */
 static uint32_t latent_value(const struct toy *t)
 {
-    return (uint32_t)number_or(t, "attention.value_length_mla", t->n_embd / t->n_head);
+    return (uint32_t)toy_number_or(t, "attention.value_length_mla", t->n_embd / t->n_head);
 }
 
 /* Of latent attention. The heads' matrices are two tensors, or one in files without
@@ -432,9 +424,9 @@ static uint32_t latent_value(const struct toy *t)
 static void latent_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
-    uint32_t d = t->n_embd, h = t->n_head, q = (uint32_t)number(t, "attention.q_lora_rank"),
-             rank = (uint32_t)number(t, "attention.kv_lora_rank"),
-             key = (uint32_t)number_or(t, "attention.key_length_mla", t->head_dim),
+    uint32_t d = t->n_embd, h = t->n_head, q = (uint32_t)toy_number(t, "attention.q_lora_rank"),
+             rank = (uint32_t)toy_number(t, "attention.kv_lora_rank"),
+             key = (uint32_t)toy_number_or(t, "attention.key_length_mla", t->head_dim),
              nope = key - t->n_rot, value = latent_value(t);
     if (q) {
         matrix(w, "blk.%u.attn_q_a.weight", l, q, d);
@@ -443,7 +435,7 @@ static void latent_tensors(struct writer *w, unsigned l)
     matrix(w, q ? "blk.%u.attn_q_b.weight" : "blk.%u.attn_q.weight", l, h * key, q ? q : d);
     matrix(w, "blk.%u.attn_kv_a_mqa.weight", l, rank + t->n_rot, d);
     vector(w, "blk.%u.attn_kv_a_norm.weight", l, rank, 1);
-    if (number(t, "attention.key_length_mla") > 0) {
+    if (toy_number(t, "attention.key_length_mla") > 0) {
         matrices(w, "blk.%u.attn_k_b.weight", l, h, rank, nope);
         matrices(w, "blk.%u.attn_v_b.weight", l, h, value, rank);
     } else {
@@ -456,7 +448,7 @@ static void short_value_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
     uint32_t kv = t->kv_heads ? t->kv_heads[l] : t->n_head_kv,
-             v = (uint32_t)number(t, "attention.value_length");
+             v = (uint32_t)toy_number(t, "attention.value_length");
     matrix(w, "blk.%u.attn_qkv.weight", l,
            t->n_head * t->head_dim + kv * (t->head_dim + v), t->n_embd);
     matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * v);
@@ -467,59 +459,59 @@ static void short_value_tensors(struct writer *w, unsigned l)
 static void attention_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
-    if (is_one(t, " mimo2 ")) {
+    if (toy_is_one(t, " mimo2 ")) {
         short_value_tensors(w, l);
         return;
     }
-    if (is_one(t, " gemma4 gemma3n "))
+    if (toy_is_one(t, " gemma4 gemma3n "))
         layer_qkv_tensors(w, l);
-    else if (number(t, "attention.kv_lora_rank") > 0)
+    else if (toy_number(t, "attention.kv_lora_rank") > 0)
         latent_tensors(w, l);
     else
         qkv_tensors(w, l);
     matrix(w, "blk.%u.attn_output.weight", l, t->n_embd,
-           number(t, "attention.kv_lora_rank") > 0 ? t->n_head * latent_value(t)
+           toy_number(t, "attention.kv_lora_rank") > 0 ? t->n_head * latent_value(t)
                                                    : t->n_head * head_dim(t, l));
-    if (is_one(t, " gptneox starcoder2 phi2 gpt-oss "))
+    if (toy_is_one(t, " gptneox starcoder2 phi2 gpt-oss "))
         vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
-    if (is_one(t, " afmoe spark2_5 "))
+    if (toy_is_one(t, " afmoe spark2_5 "))
         matrix(w, "blk.%u.attn_gate.weight", l,
-               t->n_head * (is_one(t, " afmoe ") ? t->head_dim : 1), t->n_embd);
-    if (is_one(t, " gpt-oss granite_swa "))
+               t->n_head * (toy_is_one(t, " afmoe ") ? t->head_dim : 1), t->n_embd);
+    if (toy_is_one(t, " gpt-oss granite_swa "))
         vector(w, "blk.%u.attn_sinks.weight", l, t->n_head, 0);
 }
 
 static void mixture_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
-    uint32_t n = (uint32_t)number(t, "expert_count"), d = t->n_embd,
-             ff = (uint32_t)number_or(t, "expert_feed_forward_length", t->n_ff),
-             side = (uint32_t)number_or(t, "expert_shared_count", 0) * ff,
-             shared = (uint32_t)number_or(t, "expert_shared_feed_forward_length", side);
-    uint32_t latent = (uint32_t)number_or(t, "moe_latent_size", 0), in = latent ? latent : d;
+    uint32_t n = (uint32_t)toy_number(t, "expert_count"), d = t->n_embd,
+             ff = (uint32_t)toy_number_or(t, "expert_feed_forward_length", t->n_ff),
+             side = (uint32_t)toy_number_or(t, "expert_shared_count", 0) * ff,
+             shared = (uint32_t)toy_number_or(t, "expert_shared_feed_forward_length", side);
+    uint32_t latent = (uint32_t)toy_number_or(t, "moe_latent_size", 0), in = latent ? latent : d;
     tensor(w, "blk.%u.ffn_gate_inp.weight", l, TFT_F32, n, d, 0, 0.5f);
     if (latent) {
         matrix(w, "blk.%u.ffn_latent_down.weight", l, latent, d);
         matrix(w, "blk.%u.ffn_latent_up.weight", l, d, latent);
     }
-    if (is_one(t, " gpt-oss ")) {
+    if (toy_is_one(t, " gpt-oss ")) {
         vector(w, "blk.%u.ffn_gate_inp.bias", l, n, 0);
         tensor(w, "blk.%u.ffn_gate_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
         tensor(w, "blk.%u.ffn_up_exps.bias", l, TFT_F32, n, ff, 0, 0.5f);
         tensor(w, "blk.%u.ffn_down_exps.bias", l, TFT_F32, n, d, 0, 0.5f);
     }
-    if (is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe nemotron_h_moe mimo2 ") ||
-        (is_one(t, " deepseek2 ") && number(t, "expert_gating_func") == 2))
+    if (toy_is_one(t, " lfm2moe ernie4_5-moe bailingmoe2 dots1 afmoe nemotron_h_moe mimo2 ") ||
+        (toy_is_one(t, " deepseek2 ") && toy_number(t, "expert_gating_func") == 2))
         tensor(w, "blk.%u.exp_probs_b.bias", l, TFT_F32, 1, n, 0, 0.3f);
     if (t->fused_experts) {
         experts(w, "blk.%u.ffn_gate_up_exps.weight", l, 2 * ff, d);
     } else {
-        if (!is_one(t, " nemotron_h_moe "))
+        if (!toy_is_one(t, " nemotron_h_moe "))
             experts(w, "blk.%u.ffn_gate_exps.weight", l, ff, d);
         experts(w, "blk.%u.ffn_up_exps.weight", l, ff, in);
     }
     experts(w, "blk.%u.ffn_down_exps.weight", l, in, ff);
-    if (is_one(t, " gemma4 ")) {
+    if (toy_is_one(t, " gemma4 ")) {
         vector(w, "blk.%u.pre_ffw_norm_2.weight", l, d, 1);
         vector(w, "blk.%u.post_ffw_norm_1.weight", l, d, 1);
         vector(w, "blk.%u.post_ffw_norm_2.weight", l, d, 1);
@@ -528,12 +520,12 @@ static void mixture_tensors(struct writer *w, unsigned l)
     }
     if (!shared || (t->shared_last && l + 1 < t->n_layer))
         return;
-    bool fused = t->fused_experts && is_one(t, " granite_swa ");
-    if (!fused && !is_one(t, " nemotron_h_moe "))
+    bool fused = t->fused_experts && toy_is_one(t, " granite_swa ");
+    if (!fused && !toy_is_one(t, " nemotron_h_moe "))
         matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
     matrix(w, "blk.%u.ffn_up_shexp.weight", l, fused ? 2 * shared : shared, d);
     matrix(w, "blk.%u.ffn_down_shexp.weight", l, d, shared);
-    if (is_one(t, " qwen2moe qwen35moe qwen3next "))
+    if (toy_is_one(t, " qwen2moe qwen35moe qwen3next "))
         tensor(w, "blk.%u.ffn_gate_inp_shexp.weight", l, TFT_F32, 1, d, 0, 0.5f);
 }
 
@@ -558,15 +550,15 @@ static void half_block_tensors(struct writer *w, unsigned l, uint32_t ff)
 static void gemma4_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
-    uint32_t own = (uint32_t)number(t, "embedding_length_per_layer_input"), n = t->n_rot / 2;
-    bool freqs = is_one(t, " gemma4 ");
+    uint32_t own = (uint32_t)toy_number(t, "embedding_length_per_layer_input"), n = t->n_rot / 2;
+    bool freqs = toy_is_one(t, " gemma4 ");
     if (w->data && freqs) {
         put_rows(w, TFT_F32, n / 2, 1, 0);
         put_rows(w, TFT_F32, n - n / 2, 1e30f, 0);
     } else if (freqs) {
         tft_gguf_put_tensor(w->w, str("rope_freqs.weight"), TFT_F32, 1, (const uint64_t[]){n});
     } else {
-        uint32_t others = (uint32_t)number(t, "altup.num_inputs") - 1;
+        uint32_t others = (uint32_t)toy_number(t, "altup.num_inputs") - 1;
         matrices(w, "altup_proj.weight", 0, others, t->n_embd, t->n_embd);
         matrices(w, "altup_unembd_proj.weight", 0, others, t->n_embd, t->n_embd);
     }
@@ -580,7 +572,7 @@ static void gemma4_tensors(struct writer *w)
 /* Layers that come first and have no experts: in files of mimo2, no key says it. */
 static uint32_t leading(const struct toy *t)
 {
-    return (uint32_t)number_or(t, "leading_dense_block_count", is_one(t, " mimo2 ") ? 1 : 0);
+    return (uint32_t)toy_number_or(t, "leading_dense_block_count", toy_is_one(t, " mimo2 ") ? 1 : 0);
 }
 
 static void llama_tensors(struct writer *w)
@@ -588,37 +580,37 @@ static void llama_tensors(struct writer *w)
     const struct toy *t = w->t;
     uint32_t d = t->n_embd;
     bool one =
-             is_one(t, " falcon cohere2 command-r phi2 ") || (is_one(t, " stablelm ") && t->large),
-         bias = is_one(t, " gptneox starcoder2 phi2 "),
-         gated = !bias && !is_one(t, " falcon arcee nemotron apertus ");
-    const char *ffn_norm = is_one(t, " qwen35 qwen35moe qwen3next seed_oss gpt-oss ")
+             toy_is_one(t, " falcon cohere2 command-r phi2 ") || (toy_is_one(t, " stablelm ") && t->large),
+         bias = toy_is_one(t, " gptneox starcoder2 phi2 "),
+         gated = !bias && !toy_is_one(t, " falcon arcee nemotron apertus ");
+    const char *ffn_norm = toy_is_one(t, " qwen35 qwen35moe qwen3next seed_oss gpt-oss ")
                                ? "blk.%u.post_attention_norm"
                                : "blk.%u.ffn_norm";
-    bool bare = is_one(t, " plamo3 "); /* names of norms lack ".weight" */
+    bool bare = toy_is_one(t, " plamo3 "); /* names of norms lack ".weight" */
     bool post = toy_has_post_norm(t), pre = toy_has_pre_norm(t);
     if (t->llama3_scaling)
         tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
-    if (is_one(t, " phi3 minicpm minicpm3 ")) {
+    if (toy_is_one(t, " phi3 minicpm minicpm3 ")) {
         tensor(w, "rope_factors_short.weight", 0, TFT_F32, 1, t->n_rot / 2, 1.5f, 0.5f);
         tensor(w, "rope_factors_long.weight", 0, TFT_F32, 1, t->n_rot / 2, 6, 4);
     }
-    if (is_one(t, " gemma4 gemma3n "))
+    if (toy_is_one(t, " gemma4 gemma3n "))
         gemma4_tensors(w);
     for (unsigned l = 0; l < t->n_layer; l++) {
         uint32_t ff = t->ffs ? t->ffs[l] : t->n_ff;
-        if (is_one(t, " mamba2 nemotron_h nemotron_h_moe ")) {
+        if (toy_is_one(t, " mamba2 nemotron_h nemotron_h_moe ")) {
             half_block_tensors(w, l, ff);
             continue;
         }
         if (pre)
             norm(w, "blk.%u.attn_norm", l);
-        if (is_one(t, " falcon ") && t->large)
+        if (toy_is_one(t, " falcon ") && t->large)
             norm(w, "blk.%u.attn_norm_2", l);
-        if (is_one(t, " falcon-h1 "))
+        if (toy_is_one(t, " falcon-h1 "))
             mamba_tensors(w, l);
-        if (t->kv_heads && !t->kv_heads[l] && is_one(t, " lfm2 lfm2moe "))
+        if (t->kv_heads && !t->kv_heads[l] && toy_is_one(t, " lfm2 lfm2moe "))
             short_conv_tensors(w, l);
-        else if (t->kv_heads && !t->kv_heads[l] && is_one(t, " granitehybrid "))
+        else if (t->kv_heads && !t->kv_heads[l] && toy_is_one(t, " granitehybrid "))
             mamba_tensors(w, l);
         else if (is_delta_net(t, l))
             delta_net_tensors(w, l);
@@ -629,18 +621,18 @@ static void llama_tensors(struct writer *w)
         if (post)
             vector(w, bare ? "blk.%u.post_attention_norm" : "blk.%u.post_attention_norm.weight", l,
                    d, 1);
-        if (is_one(t, " falcon-h1 "))
+        if (toy_is_one(t, " falcon-h1 "))
             vector(w, ffn_norm, l, d, 1);
         else if (pre && !one)
             norm(w, ffn_norm, l);
         if (toy_has_experts(t) && l >= leading(t)) {
             mixture_tensors(w, l);
-            if (is_one(t, " afmoe "))
+            if (toy_is_one(t, " afmoe "))
                 vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
-            if (!is_one(t, " gemma4 "))
+            if (!toy_is_one(t, " gemma4 "))
                 continue;
         }
-        if (is_one(t, " phi3 glm4 plamo3 ")) {
+        if (toy_is_one(t, " phi3 glm4 plamo3 ")) {
             matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
         } else {
             if (gated)
@@ -654,16 +646,16 @@ static void llama_tensors(struct writer *w)
             vector(w, "blk.%u.ffn_down.bias", l, d, 0);
         if (post)
             vector(w, bare ? "blk.%u.post_ffw_norm" : "blk.%u.post_ffw_norm.weight", l, d, 1);
-        if (is_one(t, " bitnet "))
+        if (toy_is_one(t, " bitnet "))
             bitnet_tensors(w, l);
-        if (is_one(t, " gemma4 gemma3n "))
+        if (toy_is_one(t, " gemma4 gemma3n "))
             layer_embed_tensors(w, l);
-        if (is_one(t, " gemma3n "))
+        if (toy_is_one(t, " gemma3n "))
             altup_tensors(w, l);
     }
     if (toy_has_layer_norm(t) && !has_bare_norms(t))
         vector(w, "output_norm.bias", 0, d, 0);
-    if (is_one(t, " phi2 "))
+    if (toy_is_one(t, " phi2 "))
         vector(w, "output.bias", 0, t->n_vocab, 0);
 }
 
@@ -684,7 +676,7 @@ static void lerp_tensor(struct writer *w, unsigned l)
 static void low_rank_tensors(struct writer *w, unsigned l, char x, const char *key)
 {
     char name[64];
-    uint32_t d = w->t->n_embd, rank = (uint32_t)number(w->t, key);
+    uint32_t d = w->t->n_embd, rank = (uint32_t)toy_number(w->t, key);
     snprintf(name, sizeof name, "blk.%%u.time_mix_%c1.weight", x);
     tensor(w, name, l, TFT_F32, rank, d, 0, 0.5f);
     snprintf(name, sizeof name, "blk.%%u.time_mix_%c2.weight", x);
@@ -727,14 +719,14 @@ static void tensors(struct writer *w)
 {
     const struct toy *t = w->t;
     matrix(w, "token_embd.weight", 0, t->n_vocab, t->n_embd);
-    if (is_one(t, " gpt2 "))
+    if (toy_is_one(t, " gpt2 "))
         gpt2_tensors(w);
-    else if (is_one(t, " rwkv7 "))
+    else if (toy_is_one(t, " rwkv7 "))
         rwkv_tensors(w);
     else
         llama_tensors(w);
     if (!has_no_norms(t))
-        vector(w, is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0,
+        vector(w, toy_is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0,
                t->n_embd, 1);
     if (t->uniform)
         tensor(w, "output.weight", 0, t->type, t->n_vocab, t->n_embd, 0, 0);
@@ -742,371 +734,12 @@ static void tensors(struct writer *w)
         matrix(w, "output.weight", 0, t->n_vocab, t->n_embd);
 }
 
-/* "ARCH.NAME", until the next call. */
-static const char *key(const struct toy *t, const char *name)
-{
-    static char full[96];
-    snprintf(full, sizeof full, "%s.%s", t->arch, name);
-    return full;
-}
-
-static const struct {
-    const char *arch;
-    struct toy_number number[12]; /* the last one has no key */
-} usual[] = {
-    {"granite",
-     {{"embedding_scale", TOY_F32, 3},
-      {"residual_scale", TOY_F32, 0.4},
-      {"logit_scale", TOY_F32, 1.7},
-      {"attention.scale", TOY_F32, 0.21}}},
-    {"minicpm",
-     {{"embedding_scale", TOY_F32, 3},
-      {"residual_scale", TOY_F32, 0.4},
-      {"logit_scale", TOY_F32, 1.7},
-      {"rope.scaling.original_context_length", TOY_U32, 20}}},
-    {"gemma2",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"attn_logit_softcapping", TOY_F32, 4},
-      {"final_logit_softcapping", TOY_F32, 5}}},
-    {"gemma3",
-     {{"attention.sliding_window", TOY_U32, 100},
-      {"attention.sliding_window_pattern", TOY_U32, 3},
-      {"rope.freq_base_swa", TOY_F32, 500}}},
-    {"gemma4",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"attention.key_length_swa", TOY_U32, 12},
-      {"attention.value_length_swa", TOY_U32, 12},
-      {"rope.dimension_count_swa", TOY_U32, 12},
-      {"rope.freq_base_swa", TOY_F32, 500},
-      {"attention.shared_kv_layers", TOY_U32, 3},
-      {"embedding_length_per_layer_input", TOY_U32, 20},
-      {"final_logit_softcapping", TOY_F32, 5}}},
-    {"qwen35",
-     {{"ssm.group_count", TOY_U32, 2},
-      {"ssm.time_step_rank", TOY_U32, 4},
-      {"ssm.state_size", TOY_U32, 32},
-      {"ssm.inner_size", TOY_U32, 128},
-      {"ssm.conv_kernel", TOY_U32, 4},
-      {"full_attention_interval", TOY_U32, 4}}},
-    {"lfm2", {{"shortconv.l_cache", TOY_U32, 3}}},
-    {"mamba2",
-     {{"ssm.group_count", TOY_U32, 2},
-      {"ssm.time_step_rank", TOY_U32, 4},
-      {"ssm.state_size", TOY_U32, 17},
-      {"ssm.inner_size", TOY_U32, 64},
-      {"ssm.conv_kernel", TOY_U32, 4}}},
-    {"nemotron_h",
-     {{"ssm.group_count", TOY_U32, 2},
-      {"ssm.time_step_rank", TOY_U32, 4},
-      {"ssm.state_size", TOY_U32, 24},
-      {"ssm.inner_size", TOY_U32, 128},
-      {"ssm.conv_kernel", TOY_U32, 4}}},
-    {"nemotron_h_moe",
-     {{"ssm.group_count", TOY_U32, 1},
-      {"ssm.time_step_rank", TOY_U32, 3},
-      {"ssm.state_size", TOY_U32, 24},
-      {"ssm.inner_size", TOY_U32, 48},
-      {"ssm.conv_kernel", TOY_U32, 4},
-      {"expert_count", TOY_U32, 5},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 48},
-      {"expert_shared_feed_forward_length", TOY_U32, 56},
-      {"expert_gating_func", TOY_U32, 2},
-      {"expert_weights_scale", TOY_F32, 2.5}}},
-    {"falcon-h1",
-     {{"ssm.group_count", TOY_U32, 2},
-      {"ssm.time_step_rank", TOY_U32, 4},
-      {"ssm.state_size", TOY_U32, 24},
-      {"ssm.inner_size", TOY_U32, 64},
-      {"ssm.conv_kernel", TOY_U32, 4}}},
-    {"granitehybrid",
-     {{"embedding_scale", TOY_F32, 3},
-      {"residual_scale", TOY_F32, 0.4},
-      {"logit_scale", TOY_F32, 1.7},
-      {"attention.scale", TOY_F32, 0.21},
-      {"ssm.group_count", TOY_U32, 1},
-      {"ssm.time_step_rank", TOY_U32, 3},
-      {"ssm.state_size", TOY_U32, 20},
-      {"ssm.inner_size", TOY_U32, 96},
-      {"ssm.conv_kernel", TOY_U32, 4}}},
-    {"lfm2moe",
-     {{"shortconv.l_cache", TOY_U32, 3},
-      {"expert_count", TOY_U32, 5},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 40},
-      {"leading_dense_block_count", TOY_U32, 1},
-      {"expert_gating_func", TOY_U32, 2}}},
-    {"qwen3moe",
-     {{"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 3},
-      {"expert_feed_forward_length", TOY_U32, 24}}},
-    {"olmoe", {{"expert_count", TOY_U32, 19}, {"expert_used_count", TOY_U32, 4}}},
-    {"qwen2moe",
-     {{"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_feed_forward_length", TOY_U32, 56}}},
-    {"granitemoe",
-     {{"embedding_scale", TOY_F32, 3},
-      {"residual_scale", TOY_F32, 0.4},
-      {"logit_scale", TOY_F32, 1.7},
-      {"attention.scale", TOY_F32, 0.21},
-      {"expert_count", TOY_U32, 5},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
-    {"mistral3",
-     {{"rope.scaling.yarn_beta_fast", TOY_F32, 2},
-      {"rope.scaling.yarn_beta_slow", TOY_F32, 0.5},
-      {"rope.scaling.yarn_log_multiplier", TOY_F32, 0.7},
-      {"attention.temperature_scale", TOY_F32, 0.1}}},
-    {"cohere2", {{"attention.sliding_window", TOY_U32, 30}, {"logit_scale", TOY_F32, 0.4}}},
-    {"command-r", {{"logit_scale", TOY_F32, 0.4}}},
-    {"olmo", {{"attention.clamp_kqv", TOY_F32, 1.5}}},
-    {"plamo3",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"attention.sliding_window_pattern", TOY_U32, 2},
-      {"rope.freq_base_swa", TOY_F32, 500}}},
-    {"granite_swa",
-     {{"embedding_scale", TOY_F32, 3},
-      {"residual_scale", TOY_F32, 0.4},
-      {"logit_scale", TOY_F32, 1.7},
-      {"attention.scale", TOY_F32, 0.21},
-      {"attention.sliding_window", TOY_U32, 30}}},
-    {"gpt-oss",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 3},
-      {"expert_feed_forward_length", TOY_U32, 32}}},
-    {"qwen35moe",
-     {{"ssm.group_count", TOY_U32, 2},
-      {"ssm.time_step_rank", TOY_U32, 4},
-      {"ssm.state_size", TOY_U32, 32},
-      {"ssm.inner_size", TOY_U32, 128},
-      {"ssm.conv_kernel", TOY_U32, 4},
-      {"full_attention_interval", TOY_U32, 2},
-      {"expert_count", TOY_U32, 5},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
-    {"rwkv7",
-     {{"wkv.head_size", TOY_U32, 32},
-      {"attention.decay_lora_rank", TOY_U32, 12},
-      {"attention.iclr_lora_rank", TOY_U32, 9},
-      {"attention.value_residual_mix_lora_rank", TOY_U32, 7},
-      {"attention.gate_lora_rank", TOY_U32, 20}}},
-    {"mimo2",
-     {{"attention.value_length", TOY_U32, 8},
-      {"attention.value_scale", TOY_F32, 0.7},
-      {"attention.sliding_window", TOY_U32, 30},
-      {"rope.freq_base_swa", TOY_F32, 500},
-      {"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_gating_func", TOY_U32, 2}}},
-    {"spark2_5",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"rope.freq_base_swa", TOY_F32, 500},
-      {"rope.dimension_count_swa", TOY_U32, 12}}},
-    {"nanbeige", {{"num_loops", TOY_U32, 3}}},
-    {"qwen3next",
-     {{"ssm.group_count", TOY_U32, 2},
-      {"ssm.time_step_rank", TOY_U32, 4},
-      {"ssm.state_size", TOY_U32, 32},
-      {"ssm.inner_size", TOY_U32, 128},
-      {"ssm.conv_kernel", TOY_U32, 4},
-      {"full_attention_interval", TOY_U32, 2},
-      {"expert_count", TOY_U32, 5},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
-    {"hunyuan-moe",
-     {{"expert_count", TOY_U32, 5},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
-    {"ernie4_5-moe",
-     {{"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 3},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_feed_forward_length", TOY_U32, 64},
-      {"leading_dense_block_count", TOY_U32, 1}}},
-    {"dots1",
-     {{"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_count", TOY_U32, 2},
-      {"expert_gating_func", TOY_U32, 2},
-      {"expert_weights_scale", TOY_F32, 2.5},
-      {"expert_weights_norm", TOY_BOOL, 1},
-      {"leading_dense_block_count", TOY_U32, 1}}},
-    {"afmoe",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 2},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_count", TOY_U32, 1},
-      {"expert_gating_func", TOY_U32, 2},
-      {"expert_weights_scale", TOY_F32, 2.5},
-      {"leading_dense_block_count", TOY_U32, 1}}},
-    {"bailingmoe2",
-     {{"expert_count", TOY_U32, 12},
-      {"expert_used_count", TOY_U32, 3},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_shared_feed_forward_length", TOY_U32, 32},
-      {"expert_gating_func", TOY_U32, 2},
-      {"expert_group_count", TOY_U32, 4},
-      {"expert_group_used_count", TOY_U32, 2},
-      {"expert_weights_scale", TOY_F32, 2.5},
-      {"leading_dense_block_count", TOY_U32, 1}}},
-    {"mellum",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"attention.sliding_window_pattern", TOY_U32, 2},
-      {"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 3},
-      {"expert_feed_forward_length", TOY_U32, 32}}},
-    {"smallthinker",
-     {{"attention.sliding_window", TOY_U32, 30},
-      {"expert_count", TOY_U32, 6},
-      {"expert_used_count", TOY_U32, 3},
-      {"expert_feed_forward_length", TOY_U32, 32},
-      {"expert_gating_func", TOY_U32, 2}}},
-    {"phi3",
-     {{"rope.scaling.original_context_length", TOY_U32, 20},
-      {"rope.scaling.attn_factor", TOY_F32, 1.19}}},
-};
-
-static const struct toy_number *numbers_of(const struct toy *t)
-{
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && !t->numbers; i++)
-        if (strcmp(usual[i].arch, t->arch) == 0)
-            return usual[i].number;
-    return t->numbers;
-}
-
-/* One of them; `lacks` if the toy does not have it. */
-static double number_or(const struct toy *t, const char *key, double lacks)
-{
-    const struct toy_number *n = numbers_of(t);
-    while (n && n->key && strcmp(n->key, key))
-        n++;
-    return n && n->key ? n->x : lacks;
-}
-
-static double number(const struct toy *t, const char *key)
-{
-    return number_or(t, key, 0);
-}
-
-bool toy_has_experts(const struct toy *t)
-{
-    return number(t, "expert_count") > 0;
-}
-
-/* Arrays of one architecture alone: parameters of apertus' xIELU; which layers of granite_swa
-   rotate queries and keys, two of three. */
-static void arrays(struct tft_gguf_writer *w, const struct toy *t)
-{
-    enum { MOST = 8 };
-    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
-    static const float first[] = {0.2f, -0.4f, 0.5f, -1e-6f}, step[] = {0.3f, 0.6f, 0.1f, 0};
-    bool rotates[MOST];
-    for (int i = 0; i < 4 && is_one(t, " apertus "); i++) {
-        float x[MOST];
-        for (uint32_t l = 0; l < MOST; l++)
-            x[l] = first[i] + step[i] * (float)l;
-        tft_gguf_put_array(w, keys[i], TFT_VALUE_F32, x, t->n_layer);
-    }
-    for (uint32_t l = 0; l < MOST; l++)
-        rotates[l] = l % 3 != 2;
-    float sparsity[MOST] = {1.6448533535003662f, 1.6448533535003662f};
-    if (is_one(t, " gemma3n "))
-        tft_gguf_put_array(w, key(t, "activation_sparsity_scale"), TFT_VALUE_F32, sparsity,
-                           t->n_layer);
-    if (is_one(t, " granite_swa "))
-        tft_gguf_put_array(w, key(t, "attention.rope_pattern"), TFT_VALUE_BOOL, rotates,
-                           t->n_layer);
-}
-
-static void numbers(struct tft_gguf_writer *w, const struct toy *t)
-{
-    for (const struct toy_number *n = numbers_of(t); n && n->key; n++)
-        if (n->type == TOY_F32)
-            tft_gguf_put_f32(w, key(t, n->key), (float)n->x);
-        else if (n->type == TOY_U32)
-            tft_gguf_put_u32(w, key(t, n->key), (uint32_t)n->x);
-        else
-            tft_gguf_put_bool(w, key(t, n->key), n->x != 0);
-}
-
-static void values(struct tft_gguf_writer *w, const struct toy *t)
-{
-    tft_gguf_put_str(w, "general.architecture", str(t->arch));
-    tft_gguf_put_str(w, "general.name", str("toy"));
-    tft_gguf_put_u32(w, key(t, "context_length"), t->n_ctx);
-    tft_gguf_put_u32(w, key(t, "embedding_length"), t->n_embd);
-    tft_gguf_put_u32(w, key(t, "block_count"), t->n_layer);
-    if (t->ffs)
-        tft_gguf_put_array(w, key(t, "feed_forward_length"), TFT_VALUE_U32, t->ffs, t->n_layer);
-    else
-        tft_gguf_put_u32(w, key(t, "feed_forward_length"), t->n_ff);
-    if (t->windows)
-        tft_gguf_put_array(w, key(t, "attention.sliding_window_pattern"), TFT_VALUE_BOOL,
-                           t->windows, t->n_layer);
-    tft_gguf_put_u32(w, key(t, "attention.head_count"), t->n_head); /* 0: no attention */
-    if (t->kv_heads)
-        tft_gguf_put_array(w, key(t, "attention.head_count_kv"), TFT_VALUE_U32, t->kv_heads,
-                           t->n_layer);
-    else if (t->n_head)
-        tft_gguf_put_u32(w, key(t, "attention.head_count_kv"), t->n_head_kv);
-    if (t->n_head) {
-        tft_gguf_put_u32(w, key(t, "attention.key_length"), t->head_dim);
-        if (number(t, "attention.key_length_mla") > 0) /* of the cache */
-            tft_gguf_put_u32(w, key(t, "attention.value_length"),
-                             (uint32_t)number(t, "attention.kv_lora_rank"));
-        else if (!(number(t, "attention.kv_lora_rank") > 0) &&
-                 !(number(t, "attention.value_length") > 0))
-            tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
-    }
-    if (t->vocab)
-        toy_put_vocab(w, t->vocab, t->endless, t->fim);
-    if (t->vocab && t->adds_eos)
-        tft_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", true);
-    if (t->vocab && t->n_suppress)
-        tft_gguf_put_array(w, "tokenizer.ggml.suppress_tokens", TFT_VALUE_I32, t->suppress,
-                           t->n_suppress);
-    if (t->relu2)
-        tft_gguf_put_str(w, key(t, "hidden_activation"), str("relu2"));
-    if (t->chat_template)
-        tft_gguf_put_str(w, "tokenizer.chat_template", str(t->chat_template));
-    if (t->tool_template)
-        tft_gguf_put_str(w, "tokenizer.chat_template.tool_use", str(t->tool_template));
-    numbers(w, t);
-    arrays(w, t);
-    if (toy_has_layer_norm(t))
-        tft_gguf_put_f32(w, key(t, "attention.layer_norm_epsilon"), 1e-5f);
-    else
-        tft_gguf_put_f32(w, key(t, "attention.layer_norm_rms_epsilon"), 1e-6f);
-    if (!t->n_rot)
-        return;
-    tft_gguf_put_u32(w, key(t, "rope.dimension_count"), t->n_rot);
-    tft_gguf_put_f32(w, key(t, "rope.freq_base"), 10000);
-    if (t->yarn > 0) {
-        tft_gguf_put_str(w, key(t, "rope.scaling.type"), str("yarn"));
-        tft_gguf_put_f32(w, key(t, "rope.scaling.factor"), t->yarn);
-        tft_gguf_put_u32(w, key(t, "rope.scaling.original_context_length"), 40);
-    }
-    if (t->linear_scaling > 0) {
-        tft_gguf_put_str(w, key(t, "rope.scaling.type"), str("linear"));
-        tft_gguf_put_f32(w, key(t, "rope.scaling.factor"), t->linear_scaling);
-    }
-}
-
 bool toy_write(const struct toy *t, const char *path)
 {
     struct tft_gguf_writer *w;
     if (tft_gguf_create(&w, path, NULL) != TFT_OK)
         return false;
-    values(w, t);
+    toy_put_values(w, t);
     struct writer run = {.w = w, .t = t, .seed = t->seed};
     tensors(&run);
     run.data = true;
