@@ -299,8 +299,6 @@ void tft_load_shape(struct tft_load *ld, bool differ)
 void tft_load_rounds(struct tft_load *ld, uint32_t n)
 {
     struct tft_model *m = ld->m;
-    if (ld->w8a8 && n > 1)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "rounds of layers are not supported in W8A8 files");
     if (ld->status != TFT_OK || n < 2)
         return;
     m->n_round = m->n_layer;

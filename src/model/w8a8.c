@@ -216,7 +216,7 @@ void tft_w8a8_inputs(struct tft_load *ld)
         a.range = array(ld, TFT_KEY_INPUT_RANGE, n);
         a.hadamard = hadamard(ld);
     }
-    m->float_inputs = !ld->w8a8 || m->layer_embed.n;
+    m->float_inputs = !ld->w8a8 || m->layer_embed.n || (m->n_round && m->round_norm);
     m->byte_inputs = ld->w8a8;
     m->group_inputs = m->float_hidden = false;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)

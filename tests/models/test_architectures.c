@@ -147,6 +147,14 @@ static void near_the_floats(void **state)
     }
 }
 
+static void refuses(const struct toy *t, const struct quantize_opts *o, const char *why)
+{
+    struct tft_error err;
+    assert_int_equal(convert(written(t), in_folder("no.gguf"), o, &err), TFT_ERR_UNSUPPORTED);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
 /* Toys in turn have GPTQ in even layers and AWQ in odd layers; toys with a state have both in all
    layers. */
 static void few_bits_near_the_floats(void **state)
@@ -308,6 +316,57 @@ static void rounds_of_layers(void **state)
     tft_model_close(m);
 }
 
+/* A file has the weights once, and ranges of the inputs of each round. */
+static void w8a8_rounds(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_ROUND; i++) {
+        const struct toy *t = &round_toys[i];
+        struct quantize_opts o = usual(t);
+        near(t, &o, "as usual");
+        o.rotate = QUANTIZE_ROTATE_NONE;
+        near(t, &o, "not rotated");
+        o.rotate = QUANTIZE_ROTATE_O_DOWN;
+        o.range = by_token;
+        near(t, &o, "dynamic");
+        o.range = fixed;
+        const char *path = quantized(t, &o);
+        uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
+        assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, "f16"), want);
+        assert_int_equal(tft_cpu_limit("c"), TFT_OK);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, TOKENS, 512, "f16"), want);
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+
+        struct tft_model *m = opened(path);
+        assert_ptr_equal(m->layer[3].down.w.data, m->layer[1].down.w.data);
+        assert_true(m->layer[3].in[TFT_IN_DOWN].affine.scale !=
+                    m->layer[1].in[TFT_IN_DOWN].affine.scale);
+        tft_model_close(m);
+    }
+}
+
+static void rounds_refuse(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 6];
+    memset(bits, 4, sizeof bits);
+    const struct toy *t = &round_toys[0];
+    struct quantize_opts o = usual(t);
+    o.smooth = 0.5f;
+    refuses(t, &o, "cannot smooth nanbeige: its layers run several times");
+    o = usual(t);
+    o.rotate = QUANTIZE_ROTATE_ALL;
+    refuses(t, &o, "its norms are the same in all rounds of its layers");
+    o = usual(t);
+    o.bits = bits;
+    o.group = 32;
+    refuses(t, &o, "weights of fewer than 8 bits are not supported in nanbeige");
+    o = usual(t);
+    o.kv = "skvq";
+    refuses(t, &o, "the rounds of its layers have the same weights");
+}
+
 static void w8a8_has_the_same_bits_however_fed(void **state)
 {
     (void)state;
@@ -356,14 +415,6 @@ static void prefixes_with_a_state(void **state)
 
 /* ---- refusals */
 
-static void refuses(const struct toy *t, const struct quantize_opts *o, const char *why)
-{
-    struct tft_error err;
-    assert_int_equal(convert(written(t), in_folder("no.gguf"), o, &err), TFT_ERR_UNSUPPORTED);
-    if (!strstr(err.msg, why))
-        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
-}
-
 static void quantize_refuses(void **state)
 {
     (void)state;
@@ -375,8 +426,6 @@ static void quantize_refuses(void **state)
     }
     struct quantize_opts latent = usual(&latent_toy);
     refuses(&latent_toy, &latent, "yet: experts of a width of their own");
-    struct quantize_opts rounds = usual(&round_toys[0]);
-    refuses(&round_toys[0], &rounds, "yet: rounds of layers with the same weights");
     struct quantize_opts alone = usual(&half_toys[0]);
     refuses(&half_toys[0], &alone, "no prefix for mamba2, which has no attention");
     alone = usual_half(&half_toys[0]);
@@ -629,6 +678,8 @@ int main(void)
         cmocka_unit_test(mamba_with_experts),
         cmocka_unit_test(experts_of_a_width_of_their_own),
         cmocka_unit_test(rounds_of_layers),
+        cmocka_unit_test(w8a8_rounds),
+        cmocka_unit_test(rounds_refuse),
         cmocka_unit_test(half_blocks_have_the_same_bits_however_fed),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
         cmocka_unit_test(prefixes_with_a_state),

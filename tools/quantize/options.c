@@ -41,7 +41,7 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
 
 bool quantize_rotate_all_possible(const struct tft_model *m)
 {
-    return !m->out_norm.b && !m->pos_embed.data && !m->n_expert &&
+    return !m->out_norm.b && !m->pos_embed.data && !m->n_expert && !m->n_round &&
            !(m->parts & (TFT_BIT(TFT_PART_NO_PRE_NORM) | TFT_BIT(TFT_PART_POST_NORM)));
 }
 

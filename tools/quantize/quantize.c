@@ -455,7 +455,7 @@ static void put_layer(struct conversion *c, uint32_t l)
         prepare_layer(c, l);
     if (data && !failed(c) && c->low_bits)
         round_layer(c, &c->m->layer[l]);
-    if (!failed(c))
+    if (!failed(c) && (!c->m->n_round || l < c->m->n_round)) /* others have the same weights */
         write_layer(&c->file, l, &factors, c->rounded);
     if (!data)
         return;
@@ -576,6 +576,11 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
          shorter = m->parts & TFT_BIT(TFT_PART_SHORT_VALUES),
          norm = m->parts & (TFT_BIT(TFT_PART_SUB_NORM) | TFT_BIT(TFT_PART_VALUE_NORM)),
          gate = m->parts & (TFT_BIT(TFT_PART_OUTPUT_GATE) | TFT_BIT(TFT_PART_OWN_GATE));
+    if (status == TFT_OK && kv.reorder && m->n_round)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: the channels of its values cannot be reordered, since the rounds of "
+                        "its layers have the same weights: use a cache with reorder=none",
+                        m->source.name);
     if (status == TFT_OK && tft_kv_quantizes(&kv) && !m->n_kv_layer)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: %s has no attention, and so no KV cache to quantize", m->source.name,
@@ -596,6 +601,23 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     return status;
 }
 
+/* Fails if an option fits weights to the inputs of each layer: rounds of layers have the same
+   weights, but other inputs. */
+static enum tft_status check_rounds(const struct tft_model *m, const struct quantize_opts *o,
+                                    struct tft_error *err)
+{
+    if (m->n_round && quantize_low_bits(o, 0, m->n_layer))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: weights of fewer than 8 bits are not supported in %s, whose layers "
+                        "run several times",
+                        m->source.name, m->arch->name);
+    if (m->n_round && o->smooth > 0)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: cannot smooth %s: its layers run several times, with other inputs",
+                        m->source.name, m->arch->name);
+    return TFT_OK;
+}
+
 enum tft_status quantize_check(const struct tft_model *m, const struct quantize_opts *o,
                                struct tft_error *err)
 {
@@ -603,8 +625,8 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
     const char *part =
-        tft_parts_unknown(m, ~(TFT_BIT(TFT_PART_LATENT_EXPERTS) | TFT_BIT(TFT_PART_ROUNDS) |
-                               TFT_BIT(TFT_PART_RWKV) | TFT_BIT(TFT_PART_ENCODER)));
+        tft_parts_unknown(m, ~(TFT_BIT(TFT_PART_LATENT_EXPERTS) | TFT_BIT(TFT_PART_RWKV) |
+                               TFT_BIT(TFT_PART_ENCODER)));
     if (part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: quantize does not support %s yet: %s",
                         m->source.name, m->arch->name, part);
@@ -615,6 +637,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
             m->source.name, m->arch->name,
             m->out_norm.b || m->pos_embed.data ? "not RMSNorm"
             : m->n_expert                      ? "inputs of its experts' router"
+            : m->n_round                       ? "the same in all rounds of its layers"
                                                : "after attention and feed-forward");
     if (o->rotate == QUANTIZE_ROTATE_O && !quantize_rotate_o_possible(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
@@ -650,7 +673,9 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a weight matrix has rows longer than %d, which panels do not support",
                         m->source.name, TFT_PANEL_MAX_K);
-    enum tft_status status = check_cache(m, o, err);
+    enum tft_status status = check_rounds(m, o, err);
+    if (status == TFT_OK)
+        status = check_cache(m, o, err);
     return status == TFT_OK && o->n_prefix ? prefix_check_type(m, o->prefix_type, err) : status;
 }
 

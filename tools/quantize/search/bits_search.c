@@ -312,6 +312,10 @@ static void prepare(struct searcher *z)
     if (!failed(z) && z->m->n_expert)
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
                  "%s: --bits-search does not support mixtures of experts", z->m->source.name);
+    if (!failed(z) && z->m->n_round)
+        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
+                 "%s: --bits-search does not support layers that run several times",
+                 z->m->source.name);
     if (!failed(z) && z->o->n_windows < 2)
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "%s: a search needs at least two windows of text, one to measure and one held out",
