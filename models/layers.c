@@ -95,14 +95,15 @@ void tft_latent_mixture(struct tft_pass *p, const struct tft_layer *b, enum tft_
     const struct tft_experts *x = &b->experts;
     tft_norm(p, &b->ffn_norm, &x->latent_down);
     tft_route(p, b);
+    tft_project(p, &x->latent_down);
     if (b->up.w.rows) {
+        tft_norm(p, &b->ffn_norm, &b->up);
         if (b->gate.w.rows)
             tft_gated(p, b, a);
         else
             tft_plain(p, b, a);
         tft_residual(p, &b->down, TFT_G);
     }
-    tft_project(p, &x->latent_down);
     tft_copy(p, TFT_XN, TFT_M, &x->up);
     tft_experts(p, b, a);
     tft_copy(p, TFT_A, TFT_Y, &x->latent_up);

@@ -158,6 +158,14 @@ static void load_beside(struct tft_load *ld, unsigned layer)
         x->factor = tft_load_vector(ld, "blk.%u.ffn_down_exps.scale", layer, ld->m->n_expert);
 }
 
+/* A matrix that W8A8 files keep as it was. */
+static struct tft_linear load_kept(struct tft_load *ld, const char *fmt, unsigned layer,
+                                   uint32_t rows, uint32_t cols)
+{
+    return ld->w8a8 ? tft_load_plain_linear(ld, fmt, layer, rows, cols)
+                    : tft_load_linear(ld, fmt, layer, rows, cols, false);
+}
+
 /* The width of the experts' input and output. */
 static uint32_t load_latent(struct tft_load *ld, const struct tft_mixture *t, unsigned layer)
 {
@@ -166,13 +174,14 @@ static uint32_t load_latent(struct tft_load *ld, const struct tft_mixture *t, un
              n = t->latent ? tft_load_count(ld, "moe_latent_size", 0, TFT_PANEL_MAX_K) : 0;
     if (!n)
         return d;
-    if (ld->w8a8 || n > d)
+    if (n > d)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                      "experts of a width of their own, %u, are not supported %s", n,
-                      ld->w8a8 ? "in W8A8 files" : "where it is above the model's");
+                      "experts of a width of their own, %u, are not supported where it is above "
+                      "the model's",
+                      n);
     tft_load_mixer_room(ld, n, n);
-    x->latent_down = tft_load_linear(ld, "blk.%u.ffn_latent_down", layer, n, d, false);
-    x->latent_up = tft_load_linear(ld, "blk.%u.ffn_latent_up", layer, d, n, false);
+    x->latent_down = load_kept(ld, "blk.%u.ffn_latent_down", layer, n, d);
+    x->latent_up = load_kept(ld, "blk.%u.ffn_latent_up", layer, d, n);
     return n;
 }
 

@@ -63,8 +63,8 @@ struct tft_input {
 };
 /* Of a layer. All have the first four. In a mixture of experts, TFT_IN_DOWN is the input of the
    experts' down, and TFT_IN_SHARED the input of down in the feed-forward beside them. If this
-   feed-forward has a norm of its own, TFT_IN_BESIDE is the input of its gate and up, and TFT_IN_FFN
-   is of the experts alone. Where Mamba-2 is beside attention, TFT_IN_SHARED is the input of its
+   feed-forward has a norm of its own, or experts have a width of their own, TFT_IN_BESIDE is the
+   input of its gate and up, and TFT_IN_FFN is of the experts alone. Where Mamba-2 is beside attention, TFT_IN_SHARED is the input of its
    last matrix. */
 enum {
     TFT_IN_ATTN,
@@ -293,7 +293,7 @@ struct tft_layer {
     struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
     struct tft_input embed_in[2];            /* and the inputs of these two */
-    struct tft_input latent_in[2]; /* of experts with latent_down, of latent_up */
+    struct tft_input latent_in[2]; /* of latent_down, of latent_up */
     const float *scale; /* [1] factor of the block's output; NULL: 1 */
 };
 
@@ -642,12 +642,25 @@ static inline bool tft_layer_has_experts_beside(const struct tft_layer *b)
     return b->experts.beside;
 }
 
+/* Whether experts have a width of their own. */
+static inline bool tft_layer_has_latent_experts(const struct tft_layer *b)
+{
+    return b->experts.latent_down.w.rows;
+}
+
+/* Whether gate and up of the block's own feed-forward have another input than the experts. */
+static inline bool tft_layer_has_own_input(const struct tft_layer *b)
+{
+    return tft_layer_has_experts_beside(b) || tft_layer_has_latent_experts(b);
+}
+
 /* Whether layers have input `which`. */
 static inline bool tft_model_has_input(const struct tft_model *m, uint32_t which)
 {
     return which < TFT_LAYER_INPUTS ||
            (which == TFT_IN_SHARED && (m->shared_expert || m->mamba_beside)) ||
-           (which == TFT_IN_BESIDE && m->parts & TFT_BIT(TFT_PART_EXPERTS_BESIDE));
+           (which == TFT_IN_BESIDE && m->parts & (TFT_BIT(TFT_PART_EXPERTS_BESIDE) |
+                                                  TFT_BIT(TFT_PART_LATENT_EXPERTS)));
 }
 
 /* The place of input `which` of a layer among the inputs that a W8A8 file describes: of all layers,

@@ -100,7 +100,7 @@ static bool rounds(const struct tft_model *m) { return m->n_round; }
 static bool latent_experts(const struct tft_model *m, const struct tft_layer *b)
 {
     (void)m;
-    return b->experts.latent_down.w.rows;
+    return tft_layer_has_latent_experts(b);
 }
 
 static const struct row rows[] = {

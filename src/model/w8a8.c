@@ -118,7 +118,7 @@ static void connect(struct tft_model *m, struct tft_linear *l, struct tft_input 
 static void connect_block(struct tft_model *m, struct tft_layer *b)
 {
     bool experts = tft_layer_has_experts(b);
-    struct tft_input *ffn = &b->in[tft_layer_has_experts_beside(b) ? TFT_IN_BESIDE : TFT_IN_FFN];
+    struct tft_input *ffn = &b->in[tft_layer_has_own_input(b) ? TFT_IN_BESIDE : TFT_IN_FFN];
     for (uint32_t i = 0; i < tft_layer_reads(b); i++)
         connect(m, &b->reads[i], &b->in[TFT_IN_ATTN]);
     connect(m, &b->o, &b->in[TFT_IN_O]);
@@ -127,11 +127,9 @@ static void connect_block(struct tft_model *m, struct tft_layer *b)
     connect(m, &b->gate, ffn);
     connect(m, &b->up, ffn);
     connect(m, &b->down, &b->in[experts ? TFT_IN_SHARED : TFT_IN_DOWN]);
-    bool latent = b->experts.latent_down.w.rows;
-    struct tft_input *of_experts = latent ? &b->latent_in[0] : &b->in[TFT_IN_FFN];
-    connect(m, &b->experts.gate, of_experts);
-    connect(m, &b->experts.up, of_experts);
-    connect(m, &b->experts.latent_down, &b->in[TFT_IN_FFN]);
+    connect(m, &b->experts.gate, &b->in[TFT_IN_FFN]);
+    connect(m, &b->experts.up, &b->in[TFT_IN_FFN]);
+    connect(m, &b->experts.latent_down, &b->latent_in[0]);
     connect(m, &b->experts.latent_up, &b->latent_in[1]);
     if (experts)
         connect(m, &b->experts.down, &b->in[TFT_IN_DOWN]);
@@ -193,7 +191,7 @@ static void layer_inputs(struct tft_load *ld, const struct input_arrays *a, uint
     b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
     b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
     b->in[TFT_IN_DOWN].xielu = b->xielu;
-    m->float_inputs |= b->attn_sub_norm.w != NULL;
+    m->float_inputs |= b->attn_sub_norm.w || tft_layer_has_latent_experts(b);
     b->in[TFT_IN_DOWN].hadamard = a->hadamard;
     b->in[TFT_IN_SHARED].hadamard = m->mamba_beside ? 0 : a->hadamard;
     b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;

@@ -296,6 +296,56 @@ static void experts_of_a_width_of_their_own(void **state)
     }
 }
 
+/* The experts' input and the shared expert's have ranges of their own; the matrices around the
+   experts stay as they are. */
+static void w8a8_experts_of_a_width_of_their_own(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 5];
+    memset(bits, 4, sizeof bits);
+    struct toy t = latent_toy;
+    for (int i = 0; i < 2; i++) {
+        t.type = i ? TFT_Q8_0 : TFT_F32;
+        t.ffs = i ? half_experts : half_widths;
+        struct quantize_opts o = usual(&t);
+        near(&t, &o, "as usual");
+        const char *path = quantized(&t, &o);
+        uint64_t want = fed_until(TWO_SPANS, path, 1, TOKENS, 512, "f16");
+        assert_int_equal(fed_until(TWO_SPANS, path, 3, 1, 512, "f16"), want);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, 97, 33, "f16"), want);
+        assert_int_equal(tft_cpu_limit("c"), TFT_OK);
+        assert_int_equal(fed_until(TWO_SPANS, path, 2, TOKENS, 512, "f16"), want);
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        o.range = by_token;
+        near(&t, &o, "dynamic");
+        o.range = fixed;
+        o.bits = bits;
+        o.group = 32;
+        for (int awq = 0; awq < 2; awq++) {
+            o.rounding = awq ? QUANTIZE_AWQ : QUANTIZE_GPTQ;
+            double d = float_distance(&t, quantized(&t, &o), 40);
+            if (!(d > 0 && d < 0.9))
+                fail_msg("%s: off by %.3f of the logits of floats", awq ? "awq" : "gptq", d);
+        }
+    }
+    struct quantize_opts o = usual(&t);
+    struct tft_model *m = opened(quantized(&t, &o));
+    bool some = false;
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        const struct tft_layer *b = &m->layer[l];
+        if (!tft_layer_has_latent_experts(b))
+            continue;
+        some = true;
+        assert_ptr_equal(b->up.in, &b->in[TFT_IN_BESIDE]);
+        assert_ptr_equal(b->experts.up.in, &b->in[TFT_IN_FFN]);
+        assert_int_equal(b->in[TFT_IN_FFN].width, 32);
+        assert_true(b->experts.up.w.format->takes_bytes);
+        assert_int_equal(b->experts.latent_up.w.tensor->type, TFT_Q8_0);
+    }
+    assert_true(some);
+    tft_model_close(m);
+}
+
 static void rounds_of_layers(void **state)
 {
     (void)state;
@@ -424,8 +474,6 @@ static void quantize_refuses(void **state)
         o.rotate = QUANTIZE_ROTATE_O;
         refuses(&state_toys[i], &o, "cannot rotate attention's output in");
     }
-    struct quantize_opts latent = usual(&latent_toy);
-    refuses(&latent_toy, &latent, "yet: experts of a width of their own");
     struct quantize_opts alone = usual(&half_toys[0]);
     refuses(&half_toys[0], &alone, "no prefix for mamba2, which has no attention");
     alone = usual_half(&half_toys[0]);
@@ -677,6 +725,7 @@ int main(void)
         cmocka_unit_test(half_blocks_near_the_floats),
         cmocka_unit_test(mamba_with_experts),
         cmocka_unit_test(experts_of_a_width_of_their_own),
+        cmocka_unit_test(w8a8_experts_of_a_width_of_their_own),
         cmocka_unit_test(rounds_of_layers),
         cmocka_unit_test(w8a8_rounds),
         cmocka_unit_test(rounds_refuse),

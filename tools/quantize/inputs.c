@@ -50,7 +50,7 @@ const char *quantize_matrix_format(const struct tft_layer *b, int which)
 uint32_t quantize_matrix_input(const struct tft_layer *b, int which)
 {
     bool shared = which == MAT_SHARED_GATE || which == MAT_SHARED_UP;
-    if (shared && tft_layer_has_experts_beside(b))
+    if (shared && tft_layer_has_own_input(b))
         return TFT_IN_BESIDE;
     return which < MAT_O              ? TFT_IN_ATTN
            : which == MAT_O           ? TFT_IN_O
@@ -72,6 +72,8 @@ static size_t norm_width(const struct tft_model *m, const struct tft_layer *laye
                                   : layer                       ? &layer->ffn_norm
                                                                 : NULL;
     bool half = m->parts & TFT_BIT(TFT_PART_HALF_BLOCKS);
+    if (layer && which == TFT_IN_FFN && tft_layer_has_latent_experts(layer))
+        return layer->experts.up.w.cols;
     return half && norm && !norm->w ? 0 : m->n_embd;
 }
 
@@ -92,7 +94,8 @@ static size_t shared_width(const struct tft_model *m, const struct tft_layer *la
 
 static size_t beside_width(const struct tft_model *m, const struct tft_layer *layer)
 {
-    bool has = layer ? tft_layer_has_experts_beside(layer) : tft_model_has_input(m, TFT_IN_BESIDE);
+    bool has = layer ? tft_layer_has_own_input(layer) && layer->up.w.rows
+                     : tft_model_has_input(m, TFT_IN_BESIDE);
     return has ? m->n_embd : 0;
 }
 

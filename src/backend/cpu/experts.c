@@ -242,7 +242,7 @@ static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft
    none, or it was set aside, or added. */
 static bool begins_with_own(const struct tft_layer *b)
 {
-    return b->up.w.rows && !tft_layer_has_experts_beside(b) && !b->experts.latent_down.w.rows;
+    return b->up.w.rows && !tft_layer_has_own_input(b);
 }
 
 /* Y of all tokens begins with the block's own feed-forward, or with 0: rows [begin, end). */

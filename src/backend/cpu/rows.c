@@ -358,21 +358,30 @@ void tft_cpu_quantize_for(struct tft_pass *p, enum tft_buf from, const struct tf
     tft_cpu_quantize(p, from, l->in);
 }
 
-/* Of floats and of groups: no W8A8 file has such an input. */
+/* The floats of a row are left out where a static range makes bytes of them. */
+static void copy_row(struct tft_pass *p, enum tft_buf to, uint32_t row, const float *x,
+                     const struct tft_linear *l)
+{
+    if (l->in->range == TFT_RANGE_STATIC)
+        p->m->kern.quantize(tft_pass_bytes(p, to, row), x, l->w.cols, &l->in->affine);
+    else
+        memcpy(tft_pass_row(p, to, row), x, l->w.cols * sizeof *x);
+}
+
 void tft_cpu_copy(struct tft_pass *p, enum tft_buf to, enum tft_buf from,
                   const struct tft_linear *l)
 {
-    size_t bytes = l->w.cols * sizeof(float);
     uint32_t begin, end, own = (uint32_t)p->tid;
     if (tft_cpu_own_row(p, to, l->in)) {
         tft_pass_touch(p, BIT(from), 0);
-        memcpy(tft_pass_row(p, to, own), tft_pass_row(p, from, p->first), bytes);
-        quantize_groups(p, to, own, l->in);
+        copy_row(p, to, own, tft_pass_row(p, from, p->first), l);
+        if (l->in->range == TFT_RANGE_GROUPS)
+            quantize_groups(p, to, own, l->in);
         return;
     }
     tft_pass_touch(p, BIT(from), BIT(to));
     tft_pass_share_tokens(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++)
-        memcpy(tft_pass_row(p, to, t), tft_pass_row(p, from, t), bytes);
+        copy_row(p, to, t, tft_pass_row(p, from, t), l);
     tft_cpu_quantize(p, to, l->in);
 }

@@ -40,14 +40,16 @@ size_t layers_readers(struct tft_layer *b, uint32_t which, struct tft_linear *l[
     return n;
 }
 
-enum { LOADED = LAYER_MATS + 5 };
+enum { LOADED = LAYER_MATS + 7 };
 
 /* Matrices that are expanded: layers_linear's, then those that are never rounded: of the per-layer
-   embeddings, of latent attention's queries, and of Laurel. NULL if the block has none. */
+   embeddings, of latent attention's queries, of Laurel, and around experts of a width of their own.
+   NULL if the block has none. */
 static struct tft_mat *loaded(struct tft_layer *b, int which)
 {
     struct tft_linear *const kept[] = {&b->embed_gate, &b->embed_out, &b->latent.q_b,
-                                       &b->altup.left, &b->altup.right},
+                                       &b->altup.left, &b->altup.right,
+                                       &b->experts.latent_down, &b->experts.latent_up},
                       *l = which < LAYER_MATS ? layers_linear(b, which) : kept[which - LAYER_MATS];
     return l && l->w.rows ? &l->w : NULL;
 }
@@ -660,10 +662,14 @@ void layers_close_sequences(struct layers *y)
 /* Refuses experts whose panels would not follow each other without padding. */
 static enum tft_status check_experts(const struct tft_model *m, struct tft_error *err)
 {
-    if (m->n_expert && (m->n_embd % TFT_PANEL || m->n_ff_expert % TFT_PANEL))
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: experts of %u and %u rows, not multiples of %d, cannot be quantized",
-                        m->source.name, m->n_ff_expert, m->n_embd, TFT_PANEL);
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        uint32_t up = m->layer[l].experts.up.w.rows, down = m->layer[l].experts.down.w.rows;
+        if (up % TFT_PANEL || down % TFT_PANEL)
+            return tft_fail(
+                err, TFT_ERR_UNSUPPORTED,
+                "%s: experts of %u and %u rows, not multiples of %d, cannot be quantized",
+                m->source.name, up, down, TFT_PANEL);
+    }
     return TFT_OK;
 }
 

@@ -369,6 +369,8 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_norm(f, "blk.%u.pre_ffw_norm_2", l, &b->experts.in_norm, m->n_embd, NULL);
     put_norm(f, "blk.%u.post_ffw_norm_1", l, &b->experts.beside_norm, m->n_embd, NULL);
     put_norm(f, "blk.%u.post_ffw_norm_2", l, &b->experts.sum_norm, m->n_embd, NULL);
+    put_same(f, "blk.%u.ffn_latent_down.weight", l, &b->experts.latent_down.w);
+    put_same(f, "blk.%u.ffn_latent_up.weight", l, &b->experts.latent_up.w);
     put_vector(f, "blk.%u.exp_probs_b", l, ".bias", b->experts.bias, m->n_expert, NULL);
     put_vector(f, "blk.%u.ffn_gate_inp_shexp", l, ".weight", b->experts.shared_gate.data, m->n_embd,
                NULL);
