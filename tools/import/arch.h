@@ -84,7 +84,7 @@ enum {
  *      O W U I     of Mamba-2: heads, numbers of all heads, channels, rows of the first matrix
  *      J B         numbers of a token's embedding for one layer, for all layers
  *      q c k       of latent attention (struct import, `latent`): q_rank, rank, rank + rot
- *      b o         H (E - rot + value), H value
+ *      b o u       H (E - rot + value), H value, G value
  *      y l d e     of encoders: types of tokens, labels, rows of the matrices after pooling
  *      t r         of AltUp: the streams but one, all; n a      their square; Laurel's rank
  *      6 h         of RWKV-7: the inputs of time mixing, heads

@@ -26,6 +26,11 @@ static const struct import_number cohere_numbers[] = {
     {0},
 };
 
+static const struct import_number mimo2_numbers[] = {
+    {"attention.value_scale", "attention_value_scale", IMPORT_OPTIONAL},
+    {0},
+};
+
 static const struct import_number olmo_numbers[] = {
     {"attention.clamp_kqv", "clip_qkv", IMPORT_OPTIONAL},
     {0},
@@ -425,6 +430,21 @@ static const struct import_arch archs[] = {
      .values = import_sigmoid_values,
      .tensors = {list_outside, list_pre_norms, list_attention, list_head_norms, list_late_experts,
                  list_late_shared}},
+    {.classes = " MiMoV2FlashForCausalLM ",
+     .name = "mimo2",
+     .activations = SILU,
+     .numbers = mimo2_numbers,
+     .dimensions = import_mimo2_dimensions,
+     .values = import_mimo2_values,
+     .layer = import_mimo2_layer,
+     .tensors = {list_outside, list_pre_norms, list_mimo2, list_late_experts}},
+    {.classes = " Spark2_5ForCausalLM ",
+     .name = "spark2_5",
+     .activations = GELU,
+     .defaults = "{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":5e6,"
+                 "\"partial_rotary_factor\":0.25},\"sliding_attention\":{\"rope_theta\":1e4}}}",
+     .values = import_spark2_5_values,
+     .tensors = {list_spark2_5, list_pre_norms, list_ffn}},
     {.classes = " BailingMoeV2ForCausalLM ",
      .name = "bailingmoe2",
      .activations = SILU,

@@ -218,7 +218,7 @@ void import_values(struct import *im)
         {"block_count", im->n_layer + im->n_predict},
         {"attention.head_count", im->n_head},
         {"attention.key_length", im->head_dim},
-        {"attention.value_length", im->latent.rank ? im->latent.value : im->head_dim},
+        {"attention.value_length", im->latent.value ? im->latent.value : im->head_dim},
     };
     bool layer_norm = im->arch->layer_norm;
     tft_gguf_put_str(im->gguf, "general.architecture",
@@ -231,7 +231,7 @@ void import_values(struct import *im)
                  im->n_head_kv);
     double eps = import_real(im,
                              layer_norm ? "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"
-                                        : "rms_norm_eps|norm_eps|layer_norm_epsilon",
+                                        : "rms_norm_eps|norm_eps|layer_norm_epsilon|layernorm_epsilon",
                              IMPORT_NEEDED);
     tft_gguf_put_f32(im->gguf,
                      import_key(im, layer_norm ? "attention.layer_norm_epsilon"

@@ -467,6 +467,27 @@ const struct import_tensor list_latent[] = {
     {0},
 };
 
+/* Values are shorter than keys. */
+const struct import_tensor list_mimo2[] = {
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", 0},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", 0},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "uD", 0},
+    {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "Do", 0},
+    {"layers.%u.self_attn.attention_sink_bias|layers.%u.self_attn.sinks",
+     "blk.%u.attn_sinks.weight", "H", IMPORT_MAY_MISS},
+    {0},
+};
+
+const struct import_tensor list_spark2_5[] = {
+    {"embedding.weight", "token_embd.weight", "VD", 0},
+    {"norm.weight", "output_norm.weight", "D", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"layers.%u.self_attn.q_k_v_proj.weight", "blk.%u.attn_qkv.weight", "AD", 0},
+    {"layers.%u.self_attn.g_proj.weight", "blk.%u.attn_gate.weight", "HD", 0},
+    {"layers.%u.self_attn.out_proj.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    {0},
+};
+
 const struct import_tensor list_bailing_all[] = {
     {"word_embeddings.weight", "token_embd.weight", "VD", 0},
     {"norm.weight", "output_norm.weight", "D", 0},

@@ -588,8 +588,7 @@ static void put_latent(struct import *im)
                          (uint32_t)im->latent.q_rank);
 }
 
-/* How many layers come before the first that mlp_layer_types calls sparse; all later ones are. */
-static void leading_by_type(struct import *im)
+void import_leading_by_type(struct import *im)
 {
     const json_t *types = import_find(im, "mlp_layer_types");
     if (!types)
@@ -616,7 +615,7 @@ void import_deepseek2_dimensions(struct import *im)
         return;
     }
     import_late_dimensions(im);
-    leading_by_type(im);
+    import_leading_by_type(im);
 }
 
 /* YaRN multiplies scores where mscale_all_dim says so, and then nothing else. */

@@ -82,6 +82,13 @@ void import_gemma3n_values(struct import *im);
 void import_deepseek2_values(struct import *im);
 void import_minicpm3_values(struct import *im);
 
+/* ---- layers with a window that differ from the others: windows.c */
+
+void import_mimo2_dimensions(struct import *im);
+void import_mimo2_values(struct import *im);
+void import_mimo2_layer(struct import *im, unsigned layer);
+void import_spark2_5_values(struct import *im);
+
 /* ---- with Mamba-2: mamba.c */
 
 void import_granitehybrid_dimensions(struct import *im);
@@ -107,6 +114,9 @@ double import_falcon_h1_factor(const struct import *im, const char *to, uint64_t
 bool import_has_window(const struct import *im, uint64_t l, uint64_t period);
 
 void import_unsupported(struct import *im, const char *what);
+
+/* How many layers come before the first that mlp_layer_types calls sparse; all later ones are. */
+void import_leading_by_type(struct import *im);
 
 /* Sets kv_heads from attends(), for a model with a state in all other layers. */
 void import_attention_layers(struct import *im,

@@ -16,6 +16,11 @@ const json_t *import_rope(const struct import *im)
     return full ? full : all;
 }
 
+const json_t *import_rope_window(const struct import *im)
+{
+    return json_object_get(import_find(im, params_names), "sliding_attention");
+}
+
 const char *import_rope_type(const struct import *im)
 {
     const json_t *p = import_rope(im), *type = json_object_get(p, "rope_type");
@@ -251,15 +256,14 @@ static double listed_base(struct import *im)
 
 void import_rope_values(struct import *im)
 {
-    const json_t *p = import_rope(im), *sliding = json_object_get(import_find(im, params_names),
-                                                                  "sliding_attention");
+    const json_t *p = import_rope(im), *sliding = import_rope_window(im);
     const char *type = import_rope_type(im);
     double listed = listed_base(im),
            base = import_member(
                im, p, "rope_theta",
                import_real(im, "rope_theta|rotary_emb_base|global_rope_theta", 10000)),
            local = import_member(im, sliding, "rope_theta",
-                                 import_real(im, "rope_local_base_freq|local_rope_theta", 0)),
+                                 import_real(im, "rope_local_base_freq|local_rope_theta|swa_rope_theta", 0)),
            share = import_member(
                im, p, "partial_rotary_factor",
                import_real(im, "partial_rotary_factor|rotary_pct|rope_pct", 1));

@@ -7,6 +7,9 @@
 /* rope_parameters or rope_scaling of config.json, full attention's if layers differ; NULL: none. */
 const json_t *import_rope(const struct import *im);
 
+/* That of layers with a window, if they have members of their own; or NULL. */
+const json_t *import_rope_window(const struct import *im);
+
 /* Its rope_type; "default" if it has none. */
 const char *import_rope_type(const struct import *im);
 

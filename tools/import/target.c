@@ -60,6 +60,7 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'k': return im->latent.rank + im->latent.rot;
     case 'b': return im->n_head * (im->head_dim - im->latent.rot + im->latent.value);
     case 'o': return im->n_head * im->latent.value;
+    case 'u': return im->n_head_kv * im->latent.value;
     case 'y': return im->encoder.types;
     case 'l': return im->encoder.labels;
     case 'd': return im->encoder.dense[0];

@@ -30,7 +30,8 @@ enum how {
     TURNED_WITH_UP,
     QKVZ,
     LERPS,
-    HEADS
+    HEADS,
+    SPLIT
 };
 
 #define ROTATED_ARCHS                                                                              \
@@ -114,6 +115,11 @@ static const struct {
     {" hunyuan-moe ", "ffn_up_shexp", "mlp.shared_mlp.up_proj", AS_IT_IS},
     {" hunyuan-moe ", "ffn_down_shexp", "mlp.shared_mlp.down_proj", AS_IT_IS},
     {" gpt-oss granite_swa ", "attn_sinks", "self_attn.sinks", AS_IT_IS},
+    {" mimo2 ", "attn_sinks", "self_attn.attention_sink_bias", AS_IT_IS},
+    {" mimo2 ", "attn_qkv", "self_attn.%c_proj", SPLIT},
+    {" spark2_5 ", "attn_qkv", "self_attn.q_k_v_proj", AS_IT_IS},
+    {" spark2_5 ", "attn_gate", "self_attn.g_proj", AS_IT_IS},
+    {" spark2_5 ", "attn_output", "self_attn.out_proj", AS_IT_IS},
     {" gpt-oss ", "ffn_gate_inp", "mlp.router", AS_IT_IS},
     {" gpt-oss ", "ffn_gate_exps", "mlp.experts.gate_up_proj", TURNED_WITH_UP},
     {" gpt-oss ", "ffn_up_exps", "", IN_GATE},
@@ -123,7 +129,7 @@ static const struct {
     {" afmoe ", "attn_gate", "self_attn.gate_proj", AS_IT_IS},
     {" afmoe ", "ffn_gate_inp", "mlp.router.gate", AS_IT_IS},
     {" afmoe ", "exp_probs_b", "mlp.expert_bias", AS_IT_IS},
-    {" dots1 deepseek2 ", "exp_probs_b", "mlp.gate.e_score_correction_bias", AS_IT_IS},
+    {" dots1 deepseek2 mimo2 ", "exp_probs_b", "mlp.gate.e_score_correction_bias", AS_IT_IS},
     {" ernie4_5-moe ", "exp_probs_b", "mlp.moe_statics.e_score_correction_bias", AS_IT_IS},
     {" bailingmoe2 ", "exp_probs_b", "mlp.gate.expert_bias", AS_IT_IS},
     {" dots1 ernie4_5-moe bailingmoe2 afmoe deepseek2 ", "ffn_gate_shexp",
@@ -320,6 +326,7 @@ static const struct {
     {"nemotron_h", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
     {"nemotron_h_moe", "backbone.", "layers", "embeddings", "norm_f", "lm_head"},
     {"lfm2moe", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
+    {"spark2_5", "model.", "layers", "embedding", "norm", "lm_head"},
     {NULL, "model.", "layers", "embed_tokens", "norm", "lm_head"},
 };
 
@@ -562,6 +569,25 @@ static void put_widened(struct out *out, const struct tft_tensor *from)
     }
 }
 
+enum { SHORT_VALUE = 8 }; /* numbers of a value in the toy of mimo2 */
+
+/* mimo2's rows of queries, keys and values as three tensors. */
+static void put_split(struct out *out, const struct toy *t, const struct tft_tensor *from,
+                      const char *name)
+{
+    uint64_t cols = from->ne[0], q = (uint64_t)t->n_head * t->head_dim,
+             kv = (from->ne[1] - q) / (t->head_dim + SHORT_VALUE), first = 0;
+    const uint64_t rows[] = {q, kv * t->head_dim, kv * SHORT_VALUE};
+    for (int i = 0; i < 3; i++) {
+        char one[160];
+        snprintf(one, sizeof one, name, "qkv"[i]);
+        put_head(out, one, from->type, 1, rows[i], cols, false,
+                 from->bytes / from->ne[1] * rows[i]);
+        put_numbers(out, t, from, name, first * cols, 1, rows[i] * cols);
+        first += rows[i];
+    }
+}
+
 /* up: with WITH_UP, the tensor with rows that come after the rows of each matrix of `from` */
 static void put_tensor(struct out *out, const struct toy *t, const struct tft_tensor *from,
                        const struct tft_tensor *up, const char *name, enum how how)
@@ -606,6 +632,10 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
             put_numbers(out, t, from, name, (uint64_t)(strchr("rwkvag", *letter) - "rwkvag") * cols,
                         1, cols);
         }
+        return;
+    }
+    if (how == SPLIT) {
+        put_split(out, t, from, name);
         return;
     }
     if (how == HEADS) {
@@ -845,6 +875,12 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
                 "\"partial_rotary_factor\":0.5,\"rope_theta\":10000.0},\"sliding_attention\":{"
                 "\"rope_type\":\"default\",\"rope_theta\":%d}},",
                 t->numbers ? 10000 : 500);
+    } else if (is(t, "spark2_5")) {
+        fprintf(f,
+                "\"rope_parameters\":{\"full_attention\":{\"partial_rotary_factor\":%.17g,"
+                "\"rope_theta\":10000},\"sliding_attention\":{\"partial_rotary_factor\":0.75,"
+                "\"rope_theta\":500}},",
+                (double)t->n_rot / t->head_dim);
     } else if (is(t, "mistral3")) {
         fprintf(f,
                 "\"rope_parameters\":{\"type\":\"yarn\",\"rope_type\":\"yarn\",\"rope_theta\":1e4,"
@@ -949,6 +985,24 @@ static void put_own_experts(FILE *f, const struct toy *t)
               "\"num_shared_experts\":1,\"num_dense_layers\":1,\"route_norm\":true,"
               "\"route_scale\":2.5,\"score_func\":\"sigmoid\",\"sliding_window\":30,"
               "\"global_attn_every_n_layers\":4,\"mup_enabled\":true,",
+              f);
+    if (is(t, "mimo2"))
+        fprintf(f,
+                "\"hybrid_layer_pattern\":[0,1,1,0],\"sliding_window\":30,"
+                "\"sliding_window_size\":30,\"attention_chunk_size\":30,\"v_head_dim\":%d,"
+                "\"swa_v_head_dim\":%d,\"swa_head_dim\":16,\"swa_num_attention_heads\":4,"
+                "\"swa_num_key_value_heads\":2,\"swa_rope_theta\":500,"
+                "\"attention_value_scale\":0.7,\"add_swa_attention_sink_bias\":true,"
+                "\"add_full_attention_sink_bias\":false,\"moe_layer_freq\":[0,1,1,1],"
+                "\"n_routed_experts\":6,\"n_shared_experts\":null,\"num_experts_per_tok\":2,"
+                "\"moe_intermediate_size\":32,\"scoring_func\":\"sigmoid\","
+                "\"topk_method\":\"noaux_tc\",\"norm_topk_prob\":true,\"n_group\":1,"
+                "\"topk_group\":1,\"routed_scaling_factor\":null,",
+                SHORT_VALUE, SHORT_VALUE);
+    if (is(t, "spark2_5"))
+        fputs("\"headwise_attn_output_gate\":true,\"gate_attn_act_mode\":\"sigmoid\","
+              "\"sliding_window\":30,\"layer_types\":[\"full_attention\","
+              "\"sliding_attention\",\"sliding_attention\"],",
               f);
     if (is(t, "bailingmoe2"))
         fputs("\"num_experts\":12,\"num_experts_per_tok\":3,\"moe_intermediate_size\":32,"
@@ -1224,6 +1278,8 @@ static const struct {
     {"hunyuan-moe", "HunYuanMoEV1ForCausalLM", "silu"},
     {"ernie4_5-moe", "Ernie4_5_MoeForCausalLM", "silu"},
     {"dots1", "Dots1ForCausalLM", "silu"},
+    {"mimo2", "MiMoV2FlashForCausalLM", "silu"},
+    {"spark2_5", "Spark2_5ForCausalLM", "gelu"},
     {"bailingmoe2", "BailingMoeV2ForCausalLM", "silu"},
     {"mellum", "MellumForCausalLM", "silu"},
     {"afmoe", "AfmoeForCausalLM", "silu"},
@@ -1265,7 +1321,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
             t->relu2 ? "relu2" : classes[c].act);
     if (!old && !mixers && !is(t, "falcon"))
         fprintf(f, "\"num_key_value_heads\":%u,",
-                t->kv_heads && is(t, "gemma4") ? t->kv_heads[0] : t->n_head_kv);
+                t->kv_heads && is_in(" gemma4 mimo2 ", t->arch) ? t->kv_heads[0] : t->n_head_kv);
     if (is(t, "gemma4"))
         put_gemma4(f, t);
     else if (is(t, "gemma3n") || (!mixers && t->head_dim * t->n_head != t->n_embd &&
@@ -1279,6 +1335,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
             : is_in(" nemotron rwkv7 ", t->arch) ? "norm_eps"
             : is(t, "exaone")        ? "layer_norm_epsilon"
             : is_in(HALF_BLOCKS, t->arch) ? "layer_norm_epsilon"
+            : is(t, "mimo2")         ? "layernorm_epsilon"
             : old || is(t, "falcon") ? "layer_norm_epsilon"
             : toy_has_layer_norm(t)  ? "layer_norm_eps"
                                      : "rms_norm_eps",

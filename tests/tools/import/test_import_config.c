@@ -497,6 +497,15 @@ static void refuses(void **state)
          "layers.0.router.proj.weight\" is missing"},
         {"afmoe", "\"global_attn_every_n_layers\":4", "\"global_attn_every_n_layers\":0",
          "the period of its windows is 0"},
+        {"mimo2", "\"swa_head_dim\":16", "\"swa_head_dim\":12", "different heads of queries"},
+        {"mimo2", "\"attention_chunk_size\":30", "\"attention_chunk_size\":20",
+         "\"attention_chunk_size\" is not \"sliding_window\""},
+        {"mimo2", "[0,1,1,1]", "[0,1,0,1]", "\"moe_layer_freq\" has dense layers after others"},
+        {"mimo2", "\"v_head_dim\":8,\"swa_v_head_dim\":8",
+         "\"v_head_dim\":32,\"swa_v_head_dim\":32", "values longer than keys"},
+        {"spark2_5", "\"sigmoid\"", "\"silu\"", "sigmoids as gates of heads"},
+        {"spark2_5", "\"partial_rotary_factor\":0.75", "\"partial_rotary_factor\":2",
+         "RoPE of this part of a head"},
         {"bitnet", "\"online\"", "\"offline\"", "its weights are quantized"},
         {"bitnet", "\"relu2\"", "\"gelu\"", "activation \"gelu\" is not supported"},
     };
@@ -507,6 +516,25 @@ static void refuses(void **state)
         if (!strstr(err.msg, cases[i].message))
             fail_msg("\"%s\" is not \"%s\"", err.msg, cases[i].message);
     }
+}
+
+/* config.json of mimo2 as transformers writes it, with the numbers of the hub's class. */
+static void names_of_mimo2(void **state)
+{
+    (void)state;
+    as_hf(*toy_of("mimo2", 0));
+    edit("\"hybrid_layer_pattern\":[0,1,1,0]",
+         "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\","
+         "\"full_attention\"]");
+    edit("\"moe_layer_freq\":[0,1,1,1]",
+         "\"mlp_layer_types\":[\"dense\",\"sparse\",\"sparse\",\"sparse\"]");
+    edit("\"swa_rope_theta\":500,", "");
+    edit("\"rope_scaling\":null,\"rope_theta\":10000.0",
+         "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":10000.0},"
+         "\"sliding_attention\":{\"rope_theta\":500}}");
+    edit("\"layernorm_epsilon\"", "\"rms_norm_eps\"");
+    result();
+    same_logits();
 }
 
 int main(void)
@@ -529,6 +557,7 @@ int main(void)
         cmocka_unit_test(refuses),
         cmocka_unit_test(gemma4_defaults),
         cmocka_unit_test(gemma4_unified),
+        cmocka_unit_test(names_of_mimo2),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
