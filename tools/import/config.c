@@ -231,7 +231,8 @@ void import_values(struct import *im)
                  im->n_head_kv);
     double eps = import_real(im,
                              layer_norm ? "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"
-                                        : "rms_norm_eps|norm_eps|layer_norm_epsilon|layernorm_epsilon",
+                                        : "rms_norm_eps|norm_eps|layer_norm_epsilon|"
+                                          "layernorm_epsilon",
                              IMPORT_NEEDED);
     tft_gguf_put_f32(im->gguf,
                      import_key(im, layer_norm ? "attention.layer_norm_epsilon"

@@ -263,7 +263,9 @@ void import_rope_values(struct import *im)
                im, p, "rope_theta",
                import_real(im, "rope_theta|rotary_emb_base|global_rope_theta", 10000)),
            local = import_member(im, sliding, "rope_theta",
-                                 import_real(im, "rope_local_base_freq|local_rope_theta|swa_rope_theta", 0)),
+                                 import_real(
+                                     im, "rope_local_base_freq|local_rope_theta|swa_rope_theta",
+                                     0)),
            share = import_member(
                im, p, "partial_rotary_factor",
                import_real(im, "partial_rotary_factor|rotary_pct|rope_pct", 1));
