@@ -893,11 +893,10 @@ static void tools_refuse(void **state)
     bool stopped;
     for (int i = 0; i < N_LAYER_TOYS; i++) {
         struct tft_model *m = opened(written(&layer_toys[i]));
-        assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
         bool experts = toy_has_experts(&layer_toys[i]);
-        assert_non_null(strstr(err.msg, experts ? "tuning does not support mixtures of experts"
-                                                : "tuning does not support norms of values"));
+        assert_int_equal(tune_check(m, &err), experts ? TFT_ERR_UNSUPPORTED : TFT_OK);
         if (experts) {
+            assert_non_null(strstr(err.msg, "tuning does not support mixtures of experts"));
             assert_int_equal(activations_run(&a, m, &ao, &stopped, &err), TFT_ERR_UNSUPPORTED);
             assert_non_null(strstr(err.msg, "of a mixture of experts cannot be shown"));
         }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "fed.h"
+#include "layer_toys.h"
 #include "model/parts.h"
 #include "models/open.h"
 #include "piece_toys.h"
@@ -22,15 +23,20 @@ enum {
     WINDOW = 40,
     WINDOWS = 6,
     TEXT = WINDOW * WINDOWS,
-    INPUTS = 17,
-    MOST_LAYERS = 4,
+    INPUTS = 25,
+    MOST_LAYERS = 6,
     MOST_EMBD = 64
 };
 
-/* The toys of both lists, one after the other. */
-enum { ALL_TOYS = N_TOYS + N_PIECE_TOYS };
+/* The toys of both lists, one after the other, and gemma4's two without experts. */
+enum { PIECES_END = N_TOYS + N_PIECE_TOYS, ALL_TOYS = PIECES_END + 2 };
 
-static const struct toy *toy(int i) { return i < N_TOYS ? &toys[i] : &piece_toys[i - N_TOYS]; }
+static const struct toy *toy(int i)
+{
+    return i < N_TOYS       ? &toys[i]
+           : i < PIECES_END ? &piece_toys[i - N_TOYS]
+                            : &layer_toys[i - PIECES_END];
+}
 
 static const int32_t prefix[2] = {1, 7};
 static int32_t text[TEXT];
@@ -378,10 +384,9 @@ static void the_best_on_text_held_out(void **state)
         }
 }
 
-static void same_bits_on_every_isa_with_any_threads(void **state)
+static void same_bits(const struct toy *t)
 {
-    (void)state;
-    struct tft_model *m = quantized(&toys[0], TFT_RANGE_STATIC, 2);
+    struct tft_model *m = quantized(t, TFT_RANGE_STATIC, 2);
     size_t n = sequence_params(m) * sizeof(uint16_t);
     struct tune_opts o = usual();
     struct tune_result want = tuned(m, &o);
@@ -397,6 +402,13 @@ static void same_bits_on_every_isa_with_any_threads(void **state)
     }
     assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
     tune_free(&want);
+}
+
+static void same_bits_on_every_isa_with_any_threads(void **state)
+{
+    (void)state;
+    same_bits(&toys[0]);
+    same_bits(&layer_toys[0]);
 }
 
 static bool stop(void *user, double done)
@@ -451,8 +463,8 @@ static void every_known_piece_has_a_toy(void **state)
     (void)state;
     struct tft_error err;
     uint64_t covered = 0;
-    for (int i = 0; i < N_PIECE_TOYS; i++) {
-        struct tft_model *m = opened(written(&piece_toys[i]));
+    for (int i = N_TOYS; i < ALL_TOYS; i++) {
+        struct tft_model *m = opened(written(toy(i)));
         assert_int_equal(tune_check(m, &err), TFT_OK);
         covered |= m->parts;
         tft_model_close(m);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "fed.h"
+#include "layer_toys.h"
 #include "models/open.h"
 #include "piece_toys.h"
 #include "tools/quantize/quantize.h"
@@ -15,7 +16,7 @@
 #include "tune_rounding.h"
 #include "tune_toys.h"
 
-enum { N = 34, CALIBRATION = 60, INPUTS = 17 }; /* N: more than one tile of queries */
+enum { N = 34, CALIBRATION = 60, INPUTS = 25 }; /* N: more than one tile of queries */
 
 static struct tft_model *quantized(const struct toy *t)
 {
@@ -172,6 +173,17 @@ static void pieces(void **state)
     }
 }
 
+/* gemma4: shared keys and values, embeddings of layers, norms of values, heads and widths by layer;
+   and keys that are values. */
+static void layers_that_differ(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        check(&layer_toys[i], 0.3, false);
+        check(&layer_toys[i], 0, true);
+    }
+}
+
 /* Queries of the second tile alone have a gradient: rows far enough before the tile get all of
    theirs from it, later rows none. */
 static void far_rows(void **state)
@@ -191,8 +203,12 @@ static void far_rows(void **state)
         v[i] = (double)random_normal();
         dy[i] = i < FIRST * heads ? 0 : (double)random_normal();
     }
-    struct attention_rows x = {
-        .q = q, .k = k, .v = v, .prefix_k = prefix[0], .prefix_v = prefix[1]};
+    struct attention_rows x = {.heads = {m->n_head_kv, m->head_dim},
+                               .q = q,
+                               .k = k,
+                               .v = v,
+                               .prefix_k = prefix[0],
+                               .prefix_v = prefix[1]};
     struct attention_gradients g = {.q = d[0],
                                     .k = d[1],
                                     .v = d[2],
@@ -264,6 +280,7 @@ int main(void)
         cmocka_unit_test(prediction_and_quantization_error),
         cmocka_unit_test(layer_outputs),
         cmocka_unit_test(pieces),
+        cmocka_unit_test(layers_that_differ),
         cmocka_unit_test(far_rows),
         cmocka_unit_test(drawn_tokens),
     };

@@ -7,10 +7,10 @@ enum tft_status job_fisher_look(struct job *j)
     const struct tft_model *m = j->m;
     if (!kv_fisher_wanted(j->o->kv))
         return TFT_OK;
-    if (m->kv_heads || m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN)
+    if (m->kv_heads || m->n_shared || m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN)
         return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
-                        "%s: the KV cache fisher takes the same heads in all layers, of whole "
-                        "multiples of %d up to %d channels",
+                        "%s: the KV cache fisher takes the same heads in all layers, each with its "
+                        "own keys and values, of whole multiples of %d up to %d channels",
                         m->source.name, TFT_QUAD, TFT_CODED_SPAN);
     if (j->o->kv_search)
         return job_misuse(j, "--kv-search does not search a KV cache fisher: choose its bits, as "

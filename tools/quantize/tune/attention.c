@@ -138,7 +138,7 @@ static size_t first_seen(const struct attention_rows *x, size_t end)
 static void probabilities(const struct attention *a, const struct scratch *s,
                           const struct attention_rows *x, const struct tile *t)
 {
-    size_t dim = a->m->head_dim, width = a->m->n_head * dim;
+    size_t dim = x->heads.dim, width = a->m->n_head * dim;
     gather(s->q, x->q + t->from * width + t->head * dim, width, t->rows, dim);
     matmul_plain(a->m, s->p, t->keys, s->q, s->k + t->first * dim, t->rows, t->keys, dim);
     for (size_t i = 0; i < t->rows; i++) {
@@ -155,7 +155,7 @@ static void probabilities(const struct attention *a, const struct scratch *s,
 static void tile_run(const struct attention *a, const struct scratch *s, real *y,
                      const struct attention_rows *x, const struct tile *t)
 {
-    size_t dim = a->m->head_dim, width = a->m->n_head * dim;
+    size_t dim = x->heads.dim, width = a->m->n_head * dim;
     probabilities(a, s, x, t);
     memset(s->dq, 0, t->rows * dim * sizeof *s->dq); /* used as the output's tile */
     matmul_mix(a->m, s->dq, s->p, t->keys, s->v + t->first * dim, t->rows, dim, t->keys);
@@ -191,7 +191,7 @@ static void tile_back(const struct attention *a, const struct scratch *s,
                       const struct attention_rows *x, const struct tile *t)
 {
     size_t far = far_keys(a, dx, t);
-    size_t dim = a->m->head_dim, width = a->m->n_head * dim, at = t->from * width + t->head * dim;
+    size_t dim = x->heads.dim, width = a->m->n_head * dim, at = t->from * width + t->head * dim;
     probabilities(a, s, x, t);
     gather(s->dy, dy + at, width, t->rows, dim);
     matmul_plain(a->m, s->dp, t->keys, s->dy, s->v + t->first * dim, t->rows, t->keys, dim);
@@ -243,7 +243,7 @@ static void see_codes(const struct attention_task *task, const struct scratch *s
                       size_t from)
 {
     const struct coded_view *c = task->x->coded;
-    size_t dim = task->a->m->head_dim, width = task->a->m->n_head_kv * dim;
+    size_t dim = task->x->heads.dim, width = task->x->heads.n * dim;
     for (int side = 0; c && side < TFT_KV_SIDES; side++) {
         real *rows = (side == TFT_KV_K ? s->k : s->v) + task->a->n_prefix * dim;
         for (size_t i = 0; i < from; i++)
@@ -256,8 +256,8 @@ static void see_codes(const struct attention_task *task, const struct scratch *s
 static void kv_head(const struct attention_task *task, const struct scratch *s, size_t h)
 {
     const struct attention *a = task->a;
-    size_t dim = a->m->head_dim, width = a->m->n_head_kv * dim, m = a->n_prefix,
-           group = a->m->n_head / a->m->n_head_kv, at = h * dim;
+    size_t dim = task->x->heads.dim, width = task->x->heads.n * dim, m = a->n_prefix,
+           group = a->m->n_head / task->x->heads.n, at = h * dim;
     gather(s->k, task->x->prefix_k + at, width, m, dim);
     gather(s->v, task->x->prefix_v + at, width, m, dim);
     gather(s->k + m * dim, task->x->k + at, width, task->n, dim);
@@ -295,7 +295,7 @@ static void kv_head(const struct attention_task *task, const struct scratch *s, 
 static void run(void *arg, int tid, int n_threads)
 {
     const struct attention_task *task = arg;
-    for (size_t h = (size_t)tid; h < task->a->m->n_head_kv; h += (size_t)n_threads)
+    for (size_t h = (size_t)tid; h < task->x->heads.n; h += (size_t)n_threads)
         kv_head(task, &task->a->scratch[tid], h);
 }
 

@@ -14,8 +14,9 @@ struct attention *attention_open(const struct tft_model *m, size_t n_prefix, siz
                                  int n_threads);
 void attention_close(struct attention *a);
 
-/* Inputs. Tokens attend to the prefix first. Queries and keys have had RoPE. */
+/* Inputs. Tokens attend to the prefix first. Queries and keys have had RoPE. G, E: of `heads`. */
 struct attention_rows {
+    struct tft_kv_heads heads;       /* of the layer */
     const real *q;                   /* [n, H, E] */
     const real *k, *v;               /* [n, G, E] */
     const real *prefix_k, *prefix_v; /* [n_prefix, G, E] */

@@ -4,20 +4,47 @@
 
 #include "tools/quantize/tune/tape.h"
 
-/* ----------------------------------------------------------------------------- queries and keys */
+/* --------------------------------------------------------------------- queries, keys and values */
 
-static void queries_and_keys_row(const struct tape *t, const void *arg, size_t i)
+static size_t q_width(const struct tape *t, const struct tft_layer *b)
 {
-    size_t q = i * t->q_width, k = i * t->kv_width;
-    heads_run(t->heads, arg, false, t->q + q, t->q0 + q, i);
-    heads_run(t->heads, arg, true, t->k + k, t->k0 + k, i);
+    return (size_t)t->m->n_head * b->kv.dim;
 }
 
-static void queries_and_keys_back_row(const struct tape *t, const void *arg, size_t i)
+static size_t kv_width(const struct tft_layer *b) { return (size_t)b->kv.n * b->kv.dim; }
+
+/* Values before their norm, which may be keys. */
+static const real *raw_values(const struct tape *t, const struct tft_layer *b)
 {
-    size_t q = i * t->q_width, k = i * t->kv_width;
-    heads_back(t->heads, arg, false, t->dq0 + q, t->dq + q, t->q0 + q, i);
-    heads_back(t->heads, arg, true, t->dk0 + k, t->dk + k, t->k0 + k, i);
+    return b->v.w.rows ? t->v0 : t->k0;
+}
+
+static void heads_row(const struct tape *t, const void *arg, size_t i)
+{
+    const struct tft_layer *b = arg;
+    size_t q = i * q_width(t, b), k = i * kv_width(b);
+    heads_run(t->heads, b, false, t->q + q, t->q0 + q, i);
+    if (!tft_layer_has_kv(b))
+        return;
+    if (b->v_norm.w)
+        heads_values(t->heads, b, t->v + k, raw_values(t, b) + k);
+    heads_run(t->heads, b, true, t->k + k, t->k0 + k, i);
+}
+
+static void heads_back_row(const struct tape *t, const void *arg, size_t i)
+{
+    const struct tft_layer *b = arg;
+    size_t q = i * q_width(t, b), width = kv_width(b), k = i * width;
+    heads_back(t->heads, b, false, t->dq0 + q, t->dq + q, t->q0 + q, i);
+    if (!tft_layer_has_kv(b))
+        return;
+    heads_back(t->heads, b, true, t->dk0 + k, t->dk + k, t->k0 + k, i);
+    if (!b->v_norm.w)
+        return;
+    if (b->v.w.rows)
+        memset(t->dv0 + k, 0, width * sizeof *t->dv0);
+    heads_values_back(t->heads, b, (b->v.w.rows ? t->dv0 : t->dk0) + k, t->dv + k,
+                      raw_values(t, b) + k);
 }
 
 /* --------------------------------------------------------------------------- hidden activations */
@@ -31,7 +58,7 @@ static bool is_gelu(const struct tape *t, const struct tft_layer *b)
 static void activate_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct tft_layer *b = arg;
-    size_t n = t->m->n_ff, at = i * n;
+    size_t n = b->down.w.cols, at = i * n;
     bool gated = b->gate.w.rows;
     row_activate(t->c + at, t->g + at, gated ? t->u + at : NULL, n, is_gelu(t, b));
     if (b->down.in->hadamard)
@@ -41,7 +68,7 @@ static void activate_row(const struct tape *t, const void *arg, size_t i)
 static void activate_back_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct tft_layer *b = arg;
-    size_t n = t->m->n_ff, at = i * n;
+    size_t n = b->down.w.cols, at = i * n;
     bool gated = b->gate.w.rows;
     if (b->down.in->hadamard)
         row_hadamard(t->dc + at, n, b->down.in->hadamard);
@@ -105,7 +132,35 @@ static const real *add_back(const struct tape *t, const real *dx, real *y,
 static struct attention_rows attention_in(const struct tape *t, const struct tft_layer *b,
                                           struct prefix_rows prefix)
 {
-    return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v, t->coded, b->window};
+    return (struct attention_rows){b->kv,    t->q,     t->seen_k, t->seen_v, prefix.k,
+                                   prefix.v, t->coded, b->window};
+}
+
+/* The rows that later blocks use too; NULL: they use others. */
+static struct shared_rows *shared_of(const struct tape *t, const struct tft_layer *b)
+{
+    return t->shared && t->shared[b->kv_layer].k ? &t->shared[b->kv_layer] : NULL;
+}
+
+/* Computes q, and k and v, or takes those of an earlier block. */
+static void queries_keys_values(struct tape *t, const struct tft_layer *b)
+{
+    size_t bytes = t->n * kv_width(b) * sizeof *t->k;
+    struct shared_rows *shared = shared_of(t, b);
+    bool own = tft_layer_has_kv(b);
+    matmul_run(t->matmul, t->q0, &b->q, false);
+    if (own)
+        matmul_run(t->matmul, t->k0, &b->k, false);
+    if (own && b->v.w.rows)
+        matmul_run(t->matmul, b->v_norm.w ? t->v0 : t->v, &b->v, false);
+    each_row(t, t->n, heads_row, b);
+    if (own && shared) {
+        memcpy(shared->k, t->k, bytes);
+        memcpy(shared->v, t->v, bytes);
+    }
+    t->seen_k = own ? t->k : shared->k;
+    t->seen_v = own ? t->v : shared->v;
+    t->coded = coded_rows_run(t->coded_rows, b->kv_layer, t->seen_k, t->seen_v);
 }
 
 /* Computes the block up to ffn_down; t->c is then the input of ffn_down. */
@@ -117,14 +172,10 @@ static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, c
 
     norm_rows(t, t->h, x, &b->attn_norm);
     quantize_input(t, t->h, d, &b->q);
-    matmul_run(t->matmul, t->q0, &b->q, false);
-    matmul_run(t->matmul, t->k0, &b->k, false);
-    matmul_run(t->matmul, t->v, &b->v, false);
-    each_row(t, t->n, queries_and_keys_row, b);
-    t->coded = coded_rows_run(t->coded_rows, l, t->k, t->v);
+    queries_keys_values(t, b);
     const struct attention_rows in = attention_in(t, b, prefix);
     attention_run(t->attention, t->a, &in, t->n);
-    quantize_input(t, t->a, t->q_width, &b->o);
+    quantize_input(t, t->a, q_width(t, b), &b->o);
     memcpy(t->x2, x, t->n * d * sizeof *x);
     add(t, t->x2, t->y, &b->o, &b->attn_post_norm);
 
@@ -136,15 +187,24 @@ static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, c
     each_row(t, t->n, activate_row, b);
 }
 
+static void scale_rows(const struct tape *t, const struct tft_layer *b, real *x)
+{
+    for (size_t i = 0; b->scale && i < t->n * t->m->n_embd; i++)
+        x[i] *= (real)*b->scale;
+}
+
 double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y, const real *x)
 {
     const struct tft_layer *b = &t->m->layer[l];
     double lost = 0;
     memset(t->error, 0, t->n * sizeof *t->error);
     run_to_down(t, l, prefix, x);
-    quantize_input(t, t->c, t->m->n_ff, &b->down);
+    quantize_input(t, t->c, b->down.w.cols, &b->down);
     memcpy(y, t->x2, t->n * t->m->n_embd * sizeof *y);
     add(t, y, t->y2, &b->down, &b->ffn_post_norm);
+    if (t->embeds)
+        layer_embeds_run(t->embeds, l, y, y);
+    scale_rows(t, b, y);
     for (size_t i = 0; i < t->n; i++)
         lost += t->error[i];
     return lost;
@@ -158,13 +218,34 @@ static void ffn_back(struct tape *t, const struct tft_layer *b, real *dx, const 
     const struct tft_model *m = t->m;
     dy = add_back(t, dy, t->y2, &b->ffn_post_norm);
     matmul_back(t->matmul, t->dc, dy, t->n, &b->down, false);
-    quantize_back(t, t->dc, t->c, m->n_ff, &b->down);
+    quantize_back(t, t->dc, t->c, b->down.w.cols, &b->down);
     each_row(t, t->n, activate_back_row, b);
     matmul_back(t->matmul, t->dh, t->dg, t->n, b->gate.w.rows ? &b->gate : &b->up, false);
     if (b->gate.w.rows)
         matmul_back(t->matmul, t->dh, t->du, t->n, &b->up, true);
     quantize_back(t, t->dh, t->h2, m->n_embd, &b->up);
     norm_rows_back(t, dx, t->dh, x, &b->ffn_norm);
+}
+
+/* to += from; from = 0 */
+static void move(real *to, real *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+    memset(from, 0, n * sizeof *from);
+}
+
+/* The gradients of shared keys and values: a block without its own leaves them to the earlier
+   block, which adds them to its own. */
+static void share_gradients(struct tape *t, const struct tft_layer *b)
+{
+    struct shared_rows *shared = shared_of(t, b);
+    size_t n = t->n * kv_width(b);
+    bool own = tft_layer_has_kv(b);
+    if (!shared)
+        return;
+    move(own ? t->dk : shared->dk, own ? shared->dk : t->dk, n);
+    move(own ? t->dv : shared->dv, own ? shared->dv : t->dv, n);
 }
 
 /* Likewise for the attention half; dy: the gradient of its sum with the input. */
@@ -184,14 +265,17 @@ static void attention_half_back(struct tape *t, const struct tft_layer *b,
                                             .far = watch ? watch->far : 0};
     dy = add_back(t, dy, t->y, &b->attn_post_norm);
     matmul_back(t->matmul, t->da, dy, t->n, &b->o, false);
-    quantize_back(t, t->da, t->a, t->q_width, &b->o);
+    quantize_back(t, t->da, t->a, q_width(t, b), &b->o);
     attention_back(t->attention, &out, t->da, &in, t->n);
+    share_gradients(t, b);
     if (watch)
         watch->take(watch->user, (uint32_t)(b - t->m->layer), t->k, t->v, t->far_k, t->far_v);
-    each_row(t, t->n, queries_and_keys_back_row, b);
+    each_row(t, t->n, heads_back_row, b);
     matmul_back(t->matmul, t->dh, t->dq0, t->n, &b->q, false);
-    matmul_back(t->matmul, t->dh, t->dk0, t->n, &b->k, true);
-    matmul_back(t->matmul, t->dh, t->dv, t->n, &b->v, true);
+    if (tft_layer_has_kv(b))
+        matmul_back(t->matmul, t->dh, t->dk0, t->n, &b->k, true);
+    if (tft_layer_has_kv(b) && b->v.w.rows)
+        matmul_back(t->matmul, t->dh, b->v_norm.w ? t->dv0 : t->dv, t->n, &b->v, true);
     quantize_back(t, t->dh, t->h, t->m->n_embd, &b->q);
     norm_rows_back(t, dx, t->dh, x, &b->attn_norm);
 }
@@ -203,8 +287,15 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
     size_t bytes = t->n * t->m->n_embd * sizeof *dx;
     run_to_down(t, l, prefix, x);
     if (b->ffn_post_norm.w) { /* the gradient needs the norm's input */
-        quantize_input(t, t->c, t->m->n_ff, &b->down);
+        quantize_input(t, t->c, b->down.w.cols, &b->down);
         matmul_run(t->matmul, t->y2, &b->down, false);
+    }
+    scale_rows(t, b, dx);
+    if (t->embeds) {
+        memcpy(t->x3, t->x2, bytes);
+        each_row(t, t->n, add_row,
+                 &(struct added){.x = t->x3, .y = t->y2, .norm = &b->ffn_post_norm});
+        layer_embeds_back(t->embeds, l, dx, t->x3);
     }
     memcpy(t->dout, dx, bytes);
     ffn_back(t, b, dx, t->dout, t->m->parallel ? x : t->x2);

@@ -11,7 +11,8 @@
 
 struct tape;
 
-/* [n_prefix, G, E] each: the prefix in one block, or its gradients. */
+/* [n_prefix, G, E] each: the prefix in one block, or its gradients. A block without keys and values
+   of its own has those of the block that it shares them with. */
 struct prefix_rows {
     real *k, *v;
 };

@@ -112,8 +112,9 @@ static void store(const struct coded_task *task, enum tft_kv_which which, uint32
                   uint32_t slot, uint32_t token, float *one)
 {
     const struct tft_kv *kv = &task->r->kv;
-    size_t dim = kv->head_dim;
-    const real *x = task->x[which] + (token * kv->n_head_kv + head) * dim;
+    struct tft_kv_heads own = tft_kv_heads(kv, task->layer);
+    size_t dim = own.dim;
+    const real *x = task->x[which] + (token * own.n + head) * dim;
     for (size_t d = 0; d < dim; d++)
         one[d] = (float)x[d];
     if (which == TFT_KV_K)
@@ -146,10 +147,11 @@ static void read_back(const struct coded_task *task, enum tft_kv_which which, ui
     const struct tft_kv_layer *y = &kv->layer[task->layer];
     float *scales = r->scales + (size_t)tid * scales_of(r);
     bool keys = which == TFT_KV_K;
+    struct tft_kv_heads own = tft_kv_heads(kv, task->layer);
     struct block b = {.keys = keys,
-                      .channel = keys && y->channel ? y->channel + head * kv->head_dim : NULL,
-                      .to = r->row[which] + head * kv->head_dim,
-                      .stride = (size_t)kv->n_head_kv * kv->head_dim};
+                      .channel = keys && y->channel ? y->channel + head * own.dim : NULL,
+                      .to = r->row[which] + head * own.dim,
+                      .stride = (size_t)own.n * own.dim};
     for (uint32_t i = 0; i < kv->plan.after[which].blocks; i++) {
         b.token = r->token[which] + i * kv->block;
         if ((keys ? y->k_bits : y->v_bits) == TFT_KV_BITS_F16) {
@@ -157,7 +159,7 @@ static void read_back(const struct coded_task *task, enum tft_kv_which which, ui
             read_f16(&b,
                      keys ? tft_kv_f16_keys(kv, task->layer, head, i)
                           : tft_kv_f16_values(kv, task->layer, head, i),
-                     kv->block, kv->head_dim);
+                     kv->block, own.dim);
             continue;
         }
         b.codes = keys ? tft_kv_key_codes(kv, &r->m->kern, task->layer, head, i, scales)
@@ -169,7 +171,8 @@ static void read_back(const struct coded_task *task, enum tft_kv_which which, ui
 static void run(void *arg, int tid, int n_threads)
 {
     const struct coded_task *task = arg;
-    for (uint32_t h = (uint32_t)tid; h < task->r->kv.n_head_kv; h += (uint32_t)n_threads)
+    uint32_t heads = tft_kv_heads(&task->r->kv, task->layer).n;
+    for (uint32_t h = (uint32_t)tid; h < heads; h += (uint32_t)n_threads)
         for (enum tft_kv_which which = 0; which < TFT_KV_SIDES; which++) {
             feed(task, which, h, tid);
             read_back(task, which, h, tid);

@@ -25,8 +25,9 @@ struct coded_rows;
 struct coded_rows *coded_rows_open(const struct tft_model *m, size_t n, int n_threads);
 void coded_rows_close(struct coded_rows *r);
 
-/* The rows of layer l, valid until the next call. NULL if no query of such a sequence sees codes,
-   as in a layer with a window. k, v: [n, G, E], keys after RoPE. */
+/* The rows of layer l of the cache, valid until the next call. NULL if no query of such a sequence
+   sees codes, as in a layer with a window. k, v: [n, G, E], G and E of the layer, keys after
+   RoPE. */
 const struct coded_view *coded_rows_run(struct coded_rows *r, uint32_t l, const real *k,
                                         const real *v);
 

@@ -10,6 +10,7 @@
 
 /* A table of angles for all tokens. */
 struct angles {
+    uint32_t n_rot;
     float *cos, *sin; /* [n, n_rot] */
 };
 
@@ -27,8 +28,9 @@ static void layout(struct heads *h, struct tft_arena *a, size_t n)
     const struct tft_model *m = h->m;
     for (int i = 0; i < (m->rope_freq_window ? 2 : 1); i++) {
         struct angles *t = i ? &h->window : &h->usual;
-        t->cos = tft_arena_take(a, n, m->n_rot * sizeof *t->cos);
-        t->sin = tft_arena_take(a, n, m->n_rot * sizeof *t->sin);
+        t->n_rot = i && m->n_rot_window ? m->n_rot_window : m->n_rot;
+        t->cos = tft_arena_take(a, n, t->n_rot * sizeof *t->cos);
+        t->sin = tft_arena_take(a, n, t->n_rot * sizeof *t->sin);
     }
     h->growth = tft_arena_take(a, n, sizeof *h->growth);
 }
@@ -36,9 +38,9 @@ static void layout(struct heads *h, struct tft_arena *a, size_t n)
 static void set_angles(const struct tft_model *m, const struct angles *t, const double *freq,
                        float amplitude, size_t i, uint32_t position)
 {
-    float *c = t->cos + i * m->n_rot, *s = t->sin + i * m->n_rot;
-    tft_rope_angles(c, s, freq, m->n_rot, m->rope_halves, position);
-    for (uint32_t j = 0; j < m->n_rot; j++) {
+    float *c = t->cos + i * t->n_rot, *s = t->sin + i * t->n_rot;
+    tft_rope_angles(c, s, freq, t->n_rot, m->rope_halves, position);
+    for (uint32_t j = 0; j < t->n_rot; j++) {
         c[j] *= amplitude;
         s[j] *= amplitude;
     }
@@ -86,9 +88,9 @@ void heads_close(struct heads *h)
 
 /* ------------------------------------------------------------------------------------- rotation */
 
-static size_t width_of(const struct tft_model *m, bool keys)
+static size_t width_of(const struct tft_model *m, const struct tft_layer *b, bool keys)
 {
-    return (size_t)(keys ? m->n_head_kv : m->n_head) * m->head_dim;
+    return (size_t)(keys ? b->kv.n : m->n_head) * b->kv.dim;
 }
 
 /* RoPE and the growth of queries, in place. With an amplitude r, RoPE is r R with the transpose
@@ -98,9 +100,11 @@ static void rotate(const struct heads *h, const struct tft_layer *b, bool keys, 
 {
     const struct tft_model *m = h->m;
     const struct angles *t = b->window && m->rope_freq_window ? &h->window : &h->usual;
-    size_t width = width_of(m, keys);
-    if (m->n_rot && !b->no_rope)
-        row_rope(m, x, width, t->cos + i * m->n_rot, t->sin + i * m->n_rot, back);
+    size_t width = width_of(m, b, keys), at = i * t->n_rot;
+    const struct row_angles angles = {t->cos + at, t->sin + at, t->n_rot, b->kv.dim,
+                                      m->rope_halves};
+    if (t->n_rot && !b->no_rope)
+        row_rope(x, width, &angles, back);
     for (size_t j = 0; !keys && m->query_growth > 0 && j < width; j++)
         x[j] *= h->growth[i];
 }
@@ -113,9 +117,9 @@ static bool has(const struct tft_model *m, enum tft_formula_part piece)
 }
 
 /* How many numbers are normalized together. */
-static size_t normalized(const struct tft_model *m, bool keys)
+static size_t normalized(const struct tft_model *m, const struct tft_layer *b, bool keys)
 {
-    return has(m, TFT_PART_WHOLE_QK_NORM) ? width_of(m, keys) : m->head_dim;
+    return has(m, TFT_PART_WHOLE_QK_NORM) ? width_of(m, b, keys) : b->kv.dim;
 }
 
 /* The norm of the numbers from `at` on. */
@@ -133,7 +137,7 @@ void heads_run(const struct heads *h, const struct tft_layer *b, bool keys, real
 {
     const struct tft_model *m = h->m;
     bool late = has(m, TFT_PART_LATE_QK_NORM);
-    size_t width = width_of(m, keys), n = normalized(m, keys);
+    size_t width = width_of(m, b, keys), n = normalized(m, b, keys);
     if (late)
         rotate(h, b, keys, x, i, false);
     memcpy(y, x, width * sizeof *y);
@@ -150,7 +154,7 @@ void heads_back(const struct heads *h, const struct tft_layer *b, bool keys, rea
 {
     const struct tft_model *m = h->m;
     bool late = has(m, TFT_PART_LATE_QK_NORM);
-    size_t width = width_of(m, keys), n = normalized(m, keys);
+    size_t width = width_of(m, b, keys), n = normalized(m, b, keys);
     if (!late)
         rotate(h, b, keys, dy, i, true);
     if (b->q_norm.w)
@@ -163,4 +167,17 @@ void heads_back(const struct heads *h, const struct tft_layer *b, bool keys, rea
     }
     if (late)
         rotate(h, b, keys, dx, i, true);
+}
+
+void heads_values(const struct heads *h, const struct tft_layer *b, real *y, const real *x)
+{
+    for (size_t at = 0, dim = b->kv.dim; at < b->kv.n * dim; at += dim)
+        row_norm(y + at, x + at, &b->v_norm, dim, h->m->norm_eps);
+}
+
+void heads_values_back(const struct heads *h, const struct tft_layer *b, real *dx, const real *dy,
+                       const real *x)
+{
+    for (size_t at = 0, dim = b->kv.dim; at < b->kv.n * dim; at += dim)
+        row_norm_back(dx + at, dy + at, x + at, &b->v_norm, dim, h->m->norm_eps);
 }

@@ -21,4 +21,9 @@ void heads_run(const struct heads *h, const struct tft_layer *b, bool keys, real
 void heads_back(const struct heads *h, const struct tft_layer *b, bool keys, real *dx, real *dy,
                 const real *x, size_t i);
 
+/* y = the row x of values, [G E], after the norm of each head. back: dx += the gradient of x. */
+void heads_values(const struct heads *h, const struct tft_layer *b, real *y, const real *x);
+void heads_values_back(const struct heads *h, const struct tft_layer *b, real *dx, const real *dy,
+                       const real *x);
+
 #endif

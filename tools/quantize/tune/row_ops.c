@@ -64,14 +64,13 @@ static void rotate_pair(real *x, const float *c, const float *s, size_t i, size_
     x[j] = b * (real)c[j] + sign * a * (real)s[j];
 }
 
-void row_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s,
-               bool back)
+void row_rope(real *x, size_t width, const struct row_angles *a, bool back)
 {
-    size_t half = m->n_rot / 2;
-    for (size_t at = 0; at < width; at += m->head_dim)
+    size_t half = a->n_rot / 2;
+    for (size_t at = 0; at < width; at += a->dim)
         for (size_t i = 0; i < half; i++)
-            rotate_pair(x + at, c, s, m->rope_halves ? i : 2 * i,
-                        m->rope_halves ? i + half : 2 * i + 1, back ? -1 : 1);
+            rotate_pair(x + at, a->cos, a->sin, a->halves ? i : 2 * i,
+                        a->halves ? i + half : 2 * i + 1, back ? -1 : 1);
 }
 
 /* ---------------------------------------------------------------------------------- activations */

@@ -16,10 +16,15 @@ void row_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float 
 void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,
                    float eps);
 
-/* RoPE in place: rotates the heads of x: [width] by a position's angles, c and s: [n_rot]. back:
+/* RoPE in place: rotates the heads of x: [width], of `dim` numbers each, by a position's angles,
+   cos and sin: [n_rot]. halves: partners are n_rot / 2 apart; otherwise they are neighbours. back:
    rotates the other way, which makes dx from dy. */
-void row_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s,
-              bool back);
+struct row_angles {
+    const float *cos, *sin;
+    size_t n_rot, dim;
+    bool halves;
+};
+void row_rope(real *x, size_t width, const struct row_angles *a, bool back);
 
 /* y = a(g) * u, or a(g) if u is NULL; a is gelu or silu. */
 void row_activate(real *y, const real *g, const real *u, size_t n, bool gelu);

@@ -27,7 +27,7 @@ static size_t numbers(const struct sequence *s)
 
 size_t sequence_params(const struct tft_model *m)
 {
-    return (size_t)2 * m->n_layer * m->n_prefix * m->n_head_kv * m->head_dim;
+    return (size_t)2 * m->n_prefix * m->kv_numbers;
 }
 
 struct sequence *sequence_open(const struct tft_model *m, size_t n, real lambda, int n_threads)
@@ -84,8 +84,9 @@ static void embed(const struct sequence *s, const int32_t *token)
 
 static struct prefix_rows layer_rows(const struct sequence *s, real *params, uint32_t l)
 {
-    size_t all = sequence_params(s->m) / 2, each = all / s->m->n_layer;
-    return (struct prefix_rows){params + l * each, params + all + l * each};
+    size_t all = sequence_params(s->m) / 2,
+           at = s->m->n_prefix * tft_model_kv_before(s->m, s->m->layer[l].kv_layer);
+    return (struct prefix_rows){params + at, params + all + at};
 }
 
 /* Half the squared error of block l's output, over n. dx: NULL, or the gradient is added to dx. */
@@ -110,6 +111,8 @@ static struct sequence_loss forward(struct sequence *s, const int32_t *token,
     uint32_t n_layer = s->m->n_layer;
     double lost = 0, loss = 0;
     embed(s, token);
+    if (s->tape->embeds)
+        layer_embeds_begin(s->tape->embeds, token, s->x);
     for (uint32_t l = 0; l < n_layer; l++) {
         real *x = s->x + l * numbers(s);
         lost += block_run(s->tape, l, layer_rows(s, params, l), x + numbers(s), x);

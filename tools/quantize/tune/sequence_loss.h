@@ -32,7 +32,8 @@ void sequence_close(struct sequence *s);
    the mean of squared gradients is the Fisher information. Both must stay valid. */
 void sequence_watch(struct sequence *s, const struct block_watch *watch, const uint64_t *seed);
 
-/* Number of a prefix's keys and values: [2, n_layer, n_prefix, G, E], keys first. */
+/* Number of a prefix's keys and values: [2, n_kv_layer, n_prefix, G, E], keys first; G and E of
+   each layer. */
 size_t sequence_params(const struct tft_model *m);
 
 struct sequence_loss {

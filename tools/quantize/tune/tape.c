@@ -125,10 +125,43 @@ void quantize_back(const struct tape *t, real *dx, const real *x, size_t width,
 
 /* -------------------------------------------------------------------------------------- opening */
 
+/* Whether the last layers use the keys and values of this layer of the cache. */
+static bool is_shared(const struct tft_model *m, uint32_t kv_layer)
+{
+    bool found = false;
+    for (uint32_t l = m->n_layer - m->n_shared; l < m->n_layer; l++)
+        found |= m->layer[l].kv_layer == kv_layer;
+    return found;
+}
+
+static void layout_shared(struct tape *t, struct tft_arena *a)
+{
+    const struct tft_model *m = t->m;
+    t->shared = tft_arena_take(a, m->n_shared ? m->n_kv_layer : 0, sizeof *t->shared);
+    for (uint32_t i = 0; m->n_shared && i < m->n_kv_layer; i++) {
+        size_t bytes = tft_model_kv_width(m, i) * sizeof(real);
+        struct shared_rows s = {0};
+        if (is_shared(m, i))
+            s = (struct shared_rows){
+                tft_arena_take(a, t->n, bytes), tft_arena_take(a, t->n, bytes),
+                tft_arena_take(a, t->n, bytes), tft_arena_take(a, t->n, bytes)};
+        if (!t->shared)
+            continue;
+        t->shared[i] = s;
+        if (s.dk) {
+            memset(s.dk, 0, t->n * bytes);
+            memset(s.dv, 0, t->n * bytes);
+        }
+    }
+    if (!m->n_shared)
+        t->shared = NULL;
+}
+
 static void layout(struct tape *t, struct tft_arena *a)
 {
     const struct tft_model *m = t->m;
-    size_t d = m->n_embd, q = t->q_width, kv = t->kv_width, f = m->n_ff, n = t->n;
+    size_t d = m->n_embd, q = (size_t)m->n_head * m->head_dim,
+           kv = (size_t)m->n_head_kv * m->head_dim, f = m->n_ff, n = t->n;
     struct {
         real **at;
         size_t width;
@@ -139,6 +172,11 @@ static void layout(struct tape *t, struct tft_arena *a)
                      {&t->dg, f},  {&t->du, f}, {&t->dout, d}, {&t->far_k, kv}, {&t->far_v, kv}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i].at = tft_arena_take(a, n, all[i].width * sizeof(real));
+    bool norms = m->parts & TFT_BIT(TFT_PART_VALUE_NORM);
+    t->v0 = tft_arena_take(a, norms ? n : 0, kv * sizeof *t->v0);
+    t->dv0 = tft_arena_take(a, norms ? n : 0, kv * sizeof *t->dv0);
+    t->x3 = tft_arena_take(a, m->layer_embed.n ? n : 0, d * sizeof *t->x3);
+    layout_shared(t, a);
     size_t apart = tft_model_adds_y(m) ? n : 0;
     t->y = tft_arena_take(a, apart, d * sizeof *t->y);
     t->y2 = tft_arena_take(a, apart, d * sizeof *t->y2);
@@ -156,16 +194,16 @@ struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, rea
         return NULL;
     *t = (struct tape){
         .m = m, .n = n, .n_prefix = n_prefix, .error_weight = error_weight, .n_threads = n_threads};
-    t->q_width = (size_t)m->n_head * m->head_dim;
-    t->kv_width = (size_t)m->n_head_kv * m->head_dim;
     t->matmul = matmul_open(m, n, n_threads);
     t->attention = attention_open(m, n_prefix, n, n_threads);
     t->coded_rows = coded_rows_open(m, n, n_threads);
     t->heads = heads_open(m, n_prefix, n);
+    t->embeds = m->layer_embed.n ? layer_embeds_open(m, n, n_threads) : NULL;
     struct tft_arena a = {0};
     layout(t, &a);
     t->memory = a.failed ? NULL : tft_port_alloc(a.used, TFT_ALIGN);
-    if (!t->matmul || !t->attention || !t->coded_rows || !t->heads || !t->memory) {
+    if (!t->matmul || !t->attention || !t->coded_rows || !t->heads || !t->memory ||
+        (m->layer_embed.n && !t->embeds)) {
         tape_close(t);
         return NULL;
     }
@@ -182,6 +220,7 @@ void tape_close(struct tape *t)
     attention_close(t->attention);
     coded_rows_close(t->coded_rows);
     heads_close(t->heads);
+    layer_embeds_close(t->embeds);
     tft_port_free(t->memory);
     free(t);
 }

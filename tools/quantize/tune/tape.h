@@ -5,6 +5,7 @@
 
 #include "tools/quantize/tune/attention.h"
 #include "tools/quantize/tune/heads.h"
+#include "tools/quantize/tune/layer_embeds.h"
 #include "tools/quantize/tune/matmul.h"
 #include "tools/quantize/tune/row_ops.h"
 
@@ -13,16 +14,24 @@ enum { LOGITS = 128 };
 
 struct block_watch;
 
+/* The keys and values of a block that later blocks use, and the gradients that these have; zeros
+   before the first of them. */
+struct shared_rows {
+    real *k, *v, *dk, *dv; /* [n, G E] */
+};
+
+/* Letters G, E and F are of the widest block; rows of a narrower block are closer together. */
 struct tape {
     const struct tft_model *m;
     size_t n, n_prefix;
     real error_weight;
     int n_threads;
-    size_t q_width, kv_width;
     struct matmul *matmul;
     struct attention *attention;
     struct coded_rows *coded_rows;
     struct heads *heads;
+    struct layer_embeds *embeds; /* NULL: the model has none */
+    struct shared_rows *shared;  /* [n_kv_layer]; NULL: no block shares its keys and values */
     const struct block_watch *watch; /* NULL: none */
     const uint64_t *drawn; /* the seed of next tokens that the model draws, in place of the text's;
                               NULL: the text's */
@@ -32,15 +41,20 @@ struct tape {
     double *error; /* [n] squared errors of quantization, or losses of the head's rows */
     /* activations of the block; q0, k0: before, q, k: after their norm and RoPE */
     real *h, *x2, *h2;      /* [n, D] */
+    real *x3;               /* [n, D] what per-layer embeddings read */
     real *y, *y2;           /* [n, D] outputs of o and down, before their norm or scale */
     real *q0, *q, *a;       /* [n, H E] */
     real *k0, *k, *v;       /* [n, G E] */
+    real *v0;               /* [n, G E] values before their norm */
+    const real *seen_k, *seen_v; /* keys and values that the block's queries see: k and v, or those
+                                    of an earlier block */
     real *g, *u, *c;        /* [n, F] */
     const struct coded_view *coded; /* k and v in the default cache */
     /* gradients */
     real *dh, *dy, *dout;   /* [n, D] */
     real *da, *dq, *dq0;    /* [n, H E] */
     real *dk, *dk0, *dv;    /* [n, G E] */
+    real *dv0;              /* [n, G E] */
     real *far_k, *far_v;    /* [n, G E] */
     real *dc, *dg, *du;     /* [n, F] */
     real *logits;           /* [LOGITS, V] */
