@@ -8,7 +8,8 @@ TEXT = b"hello world, once upon a time and the end. " * 60
 NO_PREFIX = ["minicpm", "phi3"]
 WINDOWS = ["gemma2", "gemma3"]
 PREFIX = ["ernie4_5", "exaone4", "falcon", "gemma", "gemma4", "gpt2", "gptneox", "granite",
-          "hunyuan-dense", "mistral3", "olmo2", "qwen2", "qwen3", "smollm3", "stablelm", "starcoder2", *WINDOWS]
+          "hunyuan-dense", "mistral3", "olmo2", "qwen2", "qwen3", "smollm3", "stablelm",
+          "starcoder2", *WINDOWS]
 CUSHION = ["--cushion=auto", "--cushion-sample=6", "--cushion-tau=9", "--cushion-cost=9",
            "--cushion-max=2"]
 
