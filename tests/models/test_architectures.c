@@ -370,9 +370,20 @@ static void rounds_of_layers(void **state)
 static void w8a8_rounds(void **state)
 {
     (void)state;
+    static uint8_t bits[LAYER_MATS * 6];
+    memset(bits, 4, sizeof bits);
     for (int i = 0; i < N_ROUND; i++) {
         const struct toy *t = &round_toys[i];
         struct quantize_opts o = usual(t);
+        o.bits = bits;
+        o.group = 32;
+        for (int gptq = 0; gptq < 2; gptq++) {
+            o.rounding = gptq ? QUANTIZE_GPTQ : QUANTIZE_NEAREST;
+            double d = float_distance(t, quantized(t, &o), 40);
+            if (!(d > 0 && d < 0.6))
+                fail_msg("%s: off by %.3f of the logits of floats", gptq ? "gptq" : "nearest", d);
+        }
+        o = usual(t);
         near(t, &o, "as usual");
         o.rotate = QUANTIZE_ROTATE_NONE;
         near(t, &o, "not rotated");
@@ -411,7 +422,13 @@ static void rounds_refuse(void **state)
     o = usual(t);
     o.bits = bits;
     o.group = 32;
-    refuses(t, &o, "weights of fewer than 8 bits are not supported in nanbeige");
+    o.rounding = QUANTIZE_AWQ;
+    refuses(t, &o, "AWQ does not support nanbeige: its layers run several times");
+    struct tft_error err;
+    o.rounding = QUANTIZE_GPTQ;
+    bits[LAYER_MATS * 5 - 1] = 8;
+    assert_int_equal(convert(written(t), in_folder("no.gguf"), &o, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "layers 0 and 4 have the same weights, but other bits"));
     o = usual(t);
     o.kv = "skvq";
     refuses(t, &o, "the rounds of its layers have the same weights");

@@ -42,7 +42,8 @@ struct conversion {
     /* if weights have fewer than 8 bits; else zeros */
     bool low_bits;
     struct moments moments;
-    struct low_bits rounded[LAYER_MATS]; /* of the current layer; no rows: 8 bits */
+    struct low_bits *rounded; /* [LAYER_MATS] of the current layer, or [n_round, LAYER_MATS] of all
+                                 layers with weights of their own; no rows: 8 bits */
     float *exact; /* [n_windows, window, stride] the float model's residual stream, if rounding or
                      o->outputs needs it: the stream in `y` went through rounded layers */
     struct shared_kv exact_shared; /* its keys and values */
@@ -50,6 +51,19 @@ struct conversion {
 };
 
 static bool failed(const struct conversion *c) { return c->bad.code != TFT_OK || c->stopped; }
+
+/* Whether no earlier layer has the weights of layer l. */
+static bool has_own_weights(const struct tft_model *m, uint32_t l)
+{
+    return !m->n_round || l < m->n_round;
+}
+
+/* The matrices of layer l: [LAYER_MATS]; NULL: all have 8 bits. */
+static struct low_bits *rounded_of(const struct conversion *c, uint32_t l)
+{
+    uint32_t at = c->m->n_round ? l % c->m->n_round * LAYER_MATS : 0;
+    return c->rounded ? c->rounded + at : NULL;
+}
 
 /* ------------------------------------------------------------------------------------ smoothing */
 
@@ -164,8 +178,8 @@ static void finish_input(struct conversion *c, uint32_t index)
 static void measure(struct conversion *c, uint32_t l)
 {
     c->measuring = true;
-    c->stats.moments = c->low_bits ? &c->moments : NULL;
-    if (c->low_bits)
+    c->stats.moments = c->low_bits && has_own_weights(c->m, l) ? &c->moments : NULL;
+    if (c->stats.moments)
         moments_begin(&c->moments, &c->m->layer[l]);
     layers_run_prefix(&c->y, l, false);
     c->y.before_window = c->exact ? run_exact : NULL;
@@ -395,7 +409,7 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
         fail_memory(c);
     for (int i = 0; i < LAYER_MATS && !failed(c); i++) {
         struct tft_linear *l = layers_linear(b, i);
-        struct low_bits *q = &c->rounded[i];
+        struct low_bits *q = &rounded_of(c, c->layers_done)[i];
         uint32_t bits = quantize_bits(c->o, c->layers_done, i);
         if (!l || bits == 8 || quantize_matrix_input(b, i) != which)
             continue;
@@ -421,18 +435,20 @@ static void round_layer(struct conversion *c, struct tft_layer *b)
 }
 
 /* Makes the loaded layer compute with the rounded weights. */
-static void use_rounded(struct conversion *c, struct tft_layer *b)
+static void use_rounded(struct conversion *c, uint32_t l)
 {
+    struct tft_layer *b = &c->m->layer[l];
     int8_t row[TFT_PANEL_MAX_K];
     for (int i = 0; i < LAYER_MATS; i++) {
-        const struct low_bits *q = &c->rounded[i];
+        struct low_bits *q = &rounded_of(c, l)[i];
         for (size_t r = 0; r < q->rows; r++) {
             float *to = layers_weights(layers_linear(b, i)) + r * q->cols;
             low_bits_int8(q, r, row);
             for (size_t k = 0; k < q->cols; k++)
                 to[k] = (float)row[k] * q->row_scale[r];
         }
-        low_bits_close(&c->rounded[i]);
+        if (!c->m->n_round) /* later rounds use them again */
+            low_bits_close(q);
     }
     fold_undo(&c->fold, b);
 }
@@ -440,7 +456,7 @@ static void use_rounded(struct conversion *c, struct tft_layer *b)
 /* The text goes on through the rounded layer; the layer's inputs give the ranges. */
 static void run_rounded(struct conversion *c, uint32_t l)
 {
-    use_rounded(c, &c->m->layer[l]);
+    use_rounded(c, l);
     layers_run_text(&c->y, l, false);
     if (!failed(c))
         finish_inputs(c, l);
@@ -453,10 +469,10 @@ static void put_layer(struct conversion *c, uint32_t l)
                                           c->fold.values};
     if (data)
         prepare_layer(c, l);
-    if (data && !failed(c) && c->low_bits)
+    if (data && !failed(c) && c->low_bits && has_own_weights(c->m, l))
         round_layer(c, &c->m->layer[l]);
-    if (!failed(c) && (!c->m->n_round || l < c->m->n_round)) /* others have the same weights */
-        write_layer(&c->file, l, &factors, c->rounded);
+    if (!failed(c) && has_own_weights(c->m, l))
+        write_layer(&c->file, l, &factors, rounded_of(c, l));
     if (!data)
         return;
     if (!failed(c) && c->low_bits)
@@ -523,6 +539,9 @@ static bool alloc_low_bits(struct conversion *c)
             wanted[quantize_matrix_input(&c->m->layer[l], i)] |=
                 layers_linear(&c->m->layer[l], i) && quantize_bits(c->o, l, i) < 8;
     bool correlated = c->o->rounding == QUANTIZE_GPTQ;
+    c->rounded = calloc(c->m->n_round ? c->m->n_round : 1, LAYER_MATS * sizeof *c->rounded);
+    if (!c->rounded)
+        return false;
     if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.s->n_threads))
         return false;
     if (!correlated && !c->o->outputs)
@@ -554,8 +573,10 @@ static void free_all(struct conversion *c)
     key_importance_close(&c->importance);
     kv_calibrate_close(&c->kv);
     moments_close(&c->moments);
-    for (int i = 0; i < LAYER_MATS; i++)
+    uint32_t layers = c->m->n_round ? c->m->n_round : 1;
+    for (uint32_t i = 0; c->rounded && i < layers * LAYER_MATS; i++)
         low_bits_close(&c->rounded[i]);
+    free(c->rounded);
     free(c->exact);
     shared_kv_close(&c->exact_shared);
     free(c->prefix_k);
@@ -602,15 +623,21 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
 }
 
 /* Fails if an option fits weights to the inputs of each layer: rounds of layers have the same
-   weights, but other inputs. */
+   weights, but other inputs. GPTQ rounds them for the inputs of the first round. */
 static enum tft_status check_rounds(const struct tft_model *m, const struct quantize_opts *o,
                                     struct tft_error *err)
 {
-    if (m->n_round && quantize_low_bits(o, 0, m->n_layer))
+    if (m->n_round && quantize_low_bits(o, 0, m->n_layer) && o->rounding == QUANTIZE_AWQ)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: weights of fewer than 8 bits are not supported in %s, whose layers "
-                        "run several times",
+                        "%s: AWQ does not support %s: its layers run several times, with other "
+                        "inputs",
                         m->source.name, m->arch->name);
+    for (uint32_t l = m->n_round; m->n_round && l < m->n_layer; l++)
+        for (int i = 0; i < LAYER_MATS; i++)
+            if (quantize_bits(o, l, i) != quantize_bits(o, l % m->n_round, i))
+                return tft_fail(err, TFT_ERR_ARG,
+                                "%s: layers %u and %u have the same weights, but other bits",
+                                m->source.name, l % m->n_round, l);
     if (m->n_round && o->smooth > 0)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: its layers run several times, with other inputs",

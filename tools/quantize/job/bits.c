@@ -46,9 +46,11 @@ static enum tft_status take_list(struct job *j, uint8_t *bits, uint32_t n_layer)
 
 enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, uint8_t *bits)
 {
-    uint32_t n_layer = j->m->n_layer;
+    uint32_t n_layer = j->m->n_layer, own = j->m->n_round ? j->m->n_round : n_layer;
     memset(bits, 8, (size_t)n_layer * LAYER_MATS);
-    enum tft_status status = take_list(j, bits, n_layer);
+    enum tft_status status = take_list(j, bits, own);
+    for (size_t i = (size_t)own * LAYER_MATS; i < (size_t)n_layer * LAYER_MATS; i++)
+        bits[i] = bits[i - (size_t)own * LAYER_MATS]; /* later rounds have the same weights */
     bool few = j->o->bits_search || quantize_low_bits(o, 0, n_layer);
     if (status == TFT_OK && o->per_tensor && few)
         return job_misuse(

@@ -515,13 +515,14 @@ static void put_search(struct model_writer *f, const struct cushion *c)
 static void put_weights(struct model_writer *f)
 {
     const struct quantize_opts *o = f->o;
+    uint32_t layers = f->m->n_round ? f->m->n_round : f->m->n_layer;
     char text[256];
     int n = snprintf(text, sizeof text, "int8 per %s", o->per_tensor ? "tensor" : "channel");
     if (quantize_low_bits(o, 0, f->m->n_layer))
         n += snprintf(text + n, sizeof text - (size_t)n, ", in groups of %u", o->group);
     for (uint32_t bits = 2, listed = 0; bits < 8; bits++) {
         uint32_t matrices = 0;
-        for (uint32_t l = 0; l < f->m->n_layer; l++)
+        for (uint32_t l = 0; l < layers; l++)
             for (int i = 0; i < LAYER_MATS; i++)
                 matrices +=
                     layers_linear(&f->m->layer[l], i) && quantize_bits(o, l, i) == bits;
