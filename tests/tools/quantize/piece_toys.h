@@ -35,7 +35,10 @@ static const struct toy_number embed_scale[] = {{"embedding_scale", TOY_F32, 3},
                                                 {"attention.sliding_window_pattern", TOY_U32, 2},
                                                 {"rope.freq_base_swa", TOY_F32, 500},
                                                 {0}},
-                               sequential[] = {{"use_parallel_residual", TOY_BOOL, 0}, {0}};
+                               sequential[] = {{"use_parallel_residual", TOY_BOOL, 0}, {0}},
+                               no_norm_between[] = {{"num_loops", TOY_U32, 2},
+                                                    {"skip_loop_final_norm", TOY_BOOL, 1},
+                                                    {0}};
 
 static const struct toy piece_toys[] = {
     {SMALL("granite", 2), .numbers = embed_scale},
@@ -61,6 +64,8 @@ static const struct toy piece_toys[] = {
     {SMALL("gemma2", 2), .numbers = logit_cap},
     {SMALL("gemma2", 2), .tied = true, .numbers = caps_and_window},
     {SMALL("gemma3", 2), .tied = true, .linear_scaling = 3, .numbers = window_rope},
+    {SMALL("nanbeige", 2)}, /* three rounds */
+    {SMALL("nanbeige", 2), .numbers = no_norm_between},
 };
 enum { N_PIECE_TOYS = sizeof piece_toys / sizeof *piece_toys };
 

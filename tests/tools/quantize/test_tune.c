@@ -44,7 +44,7 @@ static int32_t text[TEXT];
 /* ---- a W8A8 model, and the outputs of the float model's blocks */
 
 static uint16_t wanted[WINDOWS * MOST_LAYERS * WINDOW * MOST_EMBD];
-static const struct toy *of;
+static const struct tft_model *of;
 
 static void keep(void *user, uint32_t l, const float *x, size_t stride)
 {
@@ -76,7 +76,6 @@ static struct tft_model *quantized_to(uint8_t bits, const struct toy *t, enum tf
     for (int i = 0; i < INPUTS; i++)
         range[i] = kind;
     make_text(t);
-    of = t;
     struct quantize_opts o = {.text = text,
                               .n_text = TEXT,
                               .window = WINDOW,
@@ -94,6 +93,7 @@ static struct tft_model *quantized_to(uint8_t bits, const struct toy *t, enum tf
     memset(matrix_bits, bits, sizeof matrix_bits);
     o.bits = matrix_bits;
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
+    of = m;
     if (quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err) != TFT_OK)
         fail_msg("%s", err.msg);
     tft_model_close(m);
@@ -268,7 +268,7 @@ static void outputs_are_those_of_floats(void **state)
         struct sequence *s = sequence_open(m, WINDOW, 0, 1);
         float *params = prefix_params(m);
         double size = 0, miss = sequence_run(s, text, wanted, params, NULL).judged;
-        for (size_t j = 0; j < (size_t)toy(i)->n_layer * WINDOW * toy(i)->n_embd; j++)
+        for (size_t j = 0; j < (size_t)m->n_layer * WINDOW * m->n_embd; j++)
             size += (double)tft_f16_to_f32(wanted[j]) * (double)tft_f16_to_f32(wanted[j]) / 2 /
                     WINDOW;
         if (!(miss > 0 && miss < 0.02 * size))

@@ -96,7 +96,8 @@ static void compare(struct problem *p, const char *what, unsigned long long piec
 static void check(const struct toy *t, double lambda, bool match)
 {
     struct tft_model *m = quantized(t);
-    uint16_t *float_outputs = malloc((size_t)t->n_layer * N * t->n_embd * sizeof *float_outputs);
+    size_t outputs = (size_t)m->n_layer * N * t->n_embd;
+    uint16_t *float_outputs = malloc(outputs * sizeof *float_outputs);
     struct problem p = {.n = sequence_params(m), .float_outputs = match ? float_outputs : NULL};
     p.s = sequence_open(m, N, lambda, 1);
     p.params = malloc(p.n * sizeof *p.params);
@@ -104,7 +105,7 @@ static void check(const struct toy *t, double lambda, bool match)
     toy_tokens(3, t->n_vocab, p.token, N);
     for (size_t i = 0; i < p.n; i++)
         p.params[i] = (double)random_normal() / 2;
-    for (size_t i = 0; i < (size_t)t->n_layer * N * t->n_embd; i++)
+    for (size_t i = 0; i < outputs; i++)
         m->kern.narrow[TFT_NUM_F16](&float_outputs[i], &(float){random_normal()}, 1);
     compare(&p, t->arch, m->parts);
     sequence_close(p.s);

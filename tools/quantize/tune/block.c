@@ -136,6 +136,12 @@ static struct attention_rows attention_in(const struct tape *t, const struct tft
                                    prefix.v, t->coded, b->window};
 }
 
+/* Whether a norm comes before layer l, the first of a later round: models/nanbeige.c. */
+static bool starts_round(const struct tft_model *m, uint32_t l)
+{
+    return m->n_round && m->round_norm && l && l % m->n_round == 0;
+}
+
 /* The rows that later blocks use too; NULL: they use others. */
 static struct shared_rows *shared_of(const struct tape *t, const struct tft_layer *b)
 {
@@ -187,6 +193,26 @@ static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, c
     each_row(t, t->n, activate_row, b);
 }
 
+/* The residual stream that block l reads, from that after the block before: a norm is between rounds
+   of layers. */
+static const real *enter(const struct tape *t, uint32_t l, const real *x)
+{
+    if (!starts_round(t->m, l))
+        return x;
+    norm_rows(t, t->x0, x, &t->m->out_norm);
+    return t->x0;
+}
+
+static void enter_back(const struct tape *t, uint32_t l, real *dx, const real *x)
+{
+    size_t bytes = t->n * t->m->n_embd * sizeof *dx;
+    if (!starts_round(t->m, l))
+        return;
+    memcpy(t->dout, dx, bytes);
+    memset(dx, 0, bytes);
+    norm_rows_back(t, dx, t->dout, x, &t->m->out_norm);
+}
+
 static void scale_rows(const struct tape *t, const struct tft_layer *b, real *x)
 {
     for (size_t i = 0; b->scale && i < t->n * t->m->n_embd; i++)
@@ -198,7 +224,7 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
     const struct tft_layer *b = &t->m->layer[l];
     double lost = 0;
     memset(t->error, 0, t->n * sizeof *t->error);
-    run_to_down(t, l, prefix, x);
+    run_to_down(t, l, prefix, enter(t, l, x));
     quantize_input(t, t->c, b->down.w.cols, &b->down);
     memcpy(y, t->x2, t->n * t->m->n_embd * sizeof *y);
     add(t, y, t->y2, &b->down, &b->ffn_post_norm);
@@ -281,10 +307,11 @@ static void attention_half_back(struct tape *t, const struct tft_layer *b,
 }
 
 void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct prefix_rows dprefix,
-                real *dx, const real *x)
+                real *dx, const real *before)
 {
     const struct tft_layer *b = &t->m->layer[l];
     size_t bytes = t->n * t->m->n_embd * sizeof *dx;
+    const real *x = enter(t, l, before);
     run_to_down(t, l, prefix, x);
     if (b->ffn_post_norm.w) { /* the gradient needs the norm's input */
         quantize_input(t, t->c, b->down.w.cols, &b->down);
@@ -302,4 +329,5 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
     if (!t->m->parallel) /* feed-forward also reads the output of attention */
         memcpy(t->dout, dx, bytes);
     attention_half_back(t, b, prefix, dprefix, dx, t->dout, x);
+    enter_back(t, l, dx, before);
 }

@@ -175,6 +175,7 @@ static void layout(struct tape *t, struct tft_arena *a)
     bool norms = m->parts & TFT_BIT(TFT_PART_VALUE_NORM);
     t->v0 = tft_arena_take(a, norms ? n : 0, kv * sizeof *t->v0);
     t->dv0 = tft_arena_take(a, norms ? n : 0, kv * sizeof *t->dv0);
+    t->x0 = tft_arena_take(a, m->n_round ? n : 0, d * sizeof *t->x0);
     t->x3 = tft_arena_take(a, m->layer_embed.n ? n : 0, d * sizeof *t->x3);
     layout_shared(t, a);
     size_t apart = tft_model_adds_y(m) ? n : 0;

@@ -41,7 +41,7 @@ struct tape {
     double *error; /* [n] squared errors of quantization, or losses of the head's rows */
     /* activations of the block; q0, k0: before, q, k: after their norm and RoPE */
     real *h, *x2, *h2;      /* [n, D] */
-    real *x3;               /* [n, D] what per-layer embeddings read */
+    real *x0, *x3;          /* [n, D] after a norm between rounds; what per-layer embeddings read */
     real *y, *y2;           /* [n, D] outputs of o and down, before their norm or scale */
     real *q0, *q, *a;       /* [n, H E] */
     real *k0, *k, *v;       /* [n, G E] */
