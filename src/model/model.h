@@ -64,8 +64,8 @@ struct tft_input {
 /* Of a layer. All have the first four. In a mixture of experts, TFT_IN_DOWN is the input of the
    experts' down, and TFT_IN_SHARED the input of down in the feed-forward beside them. If this
    feed-forward has a norm of its own, or experts have a width of their own, TFT_IN_BESIDE is the
-   input of its gate and up, and TFT_IN_FFN is of the experts alone. Where Mamba-2 is beside attention, TFT_IN_SHARED is the input of its
-   last matrix. */
+   input of its gate and up, and TFT_IN_FFN is of the experts alone. Where Mamba-2 is beside
+   attention, TFT_IN_SHARED is the input of its last matrix. */
 enum {
     TFT_IN_ATTN,
     TFT_IN_O,
