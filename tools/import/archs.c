@@ -441,7 +441,8 @@ static const struct import_arch archs[] = {
     {.classes = " Spark2_5ForCausalLM ",
      .name = "spark2_5",
      .activations = GELU,
-     .defaults = "{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":5e6,"
+     .defaults = "{\"sliding_window\":512,"
+                 "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":5e6,"
                  "\"partial_rotary_factor\":0.25},\"sliding_attention\":{\"rope_theta\":1e4}}}",
      .values = import_spark2_5_values,
      .tensors = {list_spark2_5, list_pre_norms, list_ffn}},

@@ -13,7 +13,8 @@ extern const struct import_tensor list_gemma4[], list_phi3_fused[], list_stablel
     list_starcoder2_ffn[], list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2[],
     list_lfm2_ffn[], list_gated_attention[], list_qwen35[], list_qwen3next[], list_predictor[],
     list_bitnet[];
-extern const struct import_tensor list_latent[], list_mimo2[], list_spark2_5[], list_gemma3n[], list_gemma4_scale[];
+extern const struct import_tensor list_latent[], list_gemma3n[], list_gemma4_scale[];
+extern const struct import_tensor list_mimo2[], list_spark2_5[];
 extern const struct import_tensor list_plain_ffn[], list_seed_norms[], list_one_norm[],
     list_outside_bare[], list_glm4[], list_exaone_all[], list_internlm2_all[], list_phi2_all[],
     list_apertus_norms[], list_sinks[], list_bailing_all[];

@@ -8,12 +8,13 @@
 #include "config.h"
 #include "rope.h"
 
-/* Whether layer l has a window: by hybrid_layer_pattern, of 0 and 1, or by layer_types. */
+/* Whether layer l has a window: by hybrid_layer_pattern, of 0 and 1, or by layer_types, or in each
+   period of four layers but for the last one. */
 static bool has_window(const struct import *im, uint64_t l)
 {
     const json_t *list = import_find(im, "hybrid_layer_pattern");
     return list ? json_number_value(json_array_get(list, (size_t)l)) != 0
-                : import_has_window(im, l, 1);
+                : import_has_window(im, l, 4);
 }
 
 /* The size of windows, and a bool for each layer; nothing, if no layer has one. */
@@ -67,8 +68,19 @@ static void check_heads(struct import *im)
         import_unsupported(im, "values longer than keys are not supported");
 }
 
+/* Without a list, layers would have another model's windows. */
+static void check_lists(struct import *im)
+{
+    const json_t *list = import_find(im, "hybrid_layer_pattern"),
+                 *types = import_find(im, "layer_types");
+    if (json_array_size(list ? list : types) != im->n_layer)
+        import_unsupported(im, "neither \"hybrid_layer_pattern\" nor \"layer_types\" has all "
+                               "layers");
+}
+
 void import_mimo2_dimensions(struct import *im)
 {
+    check_lists(im);
     import_late_dimensions(im);
     leading_layers(im);
     im->latent.value = import_whole(im, "v_head_dim", (int64_t)im->head_dim);

@@ -57,7 +57,8 @@ struct import {
     } mamba;
     struct {
         uint64_t q_rank, rank, rot, value; /* of latent attention: struct tft_latent_shape; rank 0:
-                                              none. value: also of other attention, if it is not E */
+                                              none. value: of other attention, too, if it is not
+                                              E */
     } latent;
     struct {
         uint64_t decay, rate, value, gate; /* of RWKV-7: ranks, as in struct tft_rwkv_shape */

@@ -497,6 +497,8 @@ static void refuses(void **state)
          "layers.0.router.proj.weight\" is missing"},
         {"afmoe", "\"global_attn_every_n_layers\":4", "\"global_attn_every_n_layers\":0",
          "the period of its windows is 0"},
+        {"mimo2", "\"hybrid_layer_pattern\":[0,1,1,0]", "\"hybrid_layer_pattern\":[0,1,1]",
+         "neither \"hybrid_layer_pattern\" nor \"layer_types\" has all layers"},
         {"mimo2", "\"swa_head_dim\":16", "\"swa_head_dim\":12", "different heads of queries"},
         {"mimo2", "\"attention_chunk_size\":30", "\"attention_chunk_size\":20",
          "\"attention_chunk_size\" is not \"sliding_window\""},

@@ -193,8 +193,8 @@ static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, c
     each_row(t, t->n, activate_row, b);
 }
 
-/* The residual stream that block l reads, from that after the block before: a norm is between rounds
-   of layers. */
+/* The residual stream that block l reads, from that after the block before: there is a norm between
+   rounds of layers. */
 static const real *enter(const struct tape *t, uint32_t l, const real *x)
 {
     if (!starts_round(t->m, l))
