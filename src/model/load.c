@@ -133,8 +133,6 @@ static void load_direction(struct tft_load *ld)
     if (causal && encoder)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s.attention.causal is true: not supported",
                       ld->m->arch->name);
-    if (encoder && ld->w8a8)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "W8A8 files of encoders are not supported");
 }
 
 static const char kv_heads_key[] = "attention.head_count_kv", ff_key[] = "feed_forward_length";

@@ -65,6 +65,8 @@ bool quantize_rotate_o_possible(const struct tft_model *m)
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
 {
     bool tied = m->output.w.tensor == m->embed.tensor;
+    if (m->encoder)
+        return QUANTIZE_ROTATE_NONE;
     return quantize_rotate_all_possible(m) && !tied ? QUANTIZE_ROTATE_ALL : QUANTIZE_ROTATE_O_DOWN;
 }
 

@@ -65,6 +65,12 @@ static struct low_bits *rounded_of(const struct conversion *c, uint32_t l)
     return c->rounded ? c->rounded + at : NULL;
 }
 
+/* Whether the layer has keys and values of earlier tokens. */
+static bool has_cache(const struct conversion *c, const struct tft_layer *b)
+{
+    return !c->m->encoder && tft_layer_has_kv(b);
+}
+
 /* ------------------------------------------------------------------------------------ smoothing */
 
 /* Chooses the smoothing factors of a norm's output. */
@@ -139,9 +145,9 @@ static bool on_window(void *user, double done)
 {
     struct conversion *c = user;
     const struct tft_layer *b = &c->m->layer[c->layers_done];
-    if (c->measuring && b->mixer == TFT_MIX_ATTENTION)
+    if (c->measuring && !c->m->encoder && b->mixer == TFT_MIX_ATTENTION)
         key_importance_add(&c->importance, c->y.s, c->layers_done, c->o->window);
-    if (c->measuring && tft_layer_has_kv(b))
+    if (c->measuring && has_cache(c, b))
         kv_calibrate_add(&c->kv, c->y.s, b->kv_layer);
     if (c->stats.moments)
         moments_add(c->stats.moments);
@@ -154,7 +160,8 @@ static void run_exact(void *user, size_t i)
     struct conversion *c = user;
     const struct tft_layer *b = &c->m->layer[c->layers_done];
     size_t window = c->o->window;
-    shared_kv_restore(&c->exact_shared, &c->y.s->kv, b, i);
+    if (!c->m->encoder)
+        shared_kv_restore(&c->exact_shared, &c->y.s->kv, b, i);
     c->stats.exact = true;
     layers_run_pass(&c->y, &(struct layers_pass){.part = LAYERS_LAYER,
                                                  .x = c->exact + i * window * c->y.stride,
@@ -163,7 +170,8 @@ static void run_exact(void *user, size_t i)
                                                  .pos = c->o->n_prefix,
                                                  .layer = c->layers_done});
     c->stats.exact = false;
-    shared_kv_keep(&c->exact_shared, &c->y.s->kv, b, i);
+    if (!c->m->encoder)
+        shared_kv_keep(&c->exact_shared, &c->y.s->kv, b, i);
 }
 
 static void finish_input(struct conversion *c, uint32_t index)
@@ -272,7 +280,7 @@ static void scale_input(struct conversion *c, struct tft_layer *b, uint32_t whic
 {
     struct awq_how how = {.group = c->o->group,
                           .kern = &c->m->kern,
-                          .n_threads = c->y.s->n_threads,
+                          .n_threads = c->y.n_threads,
                           .progress = awq_progress,
                           .user = c};
     float *moment = c->moments.h[which], *factor = c->fold.factor[which];
@@ -349,7 +357,7 @@ static void prepare_layer(struct conversion *c, uint32_t l)
         choose_awq(c, b);
     if (failed(c))
         return;
-    if (tft_layer_has_kv(b))
+    if (has_cache(c, b))
         finish_cache(c, l);
     fold_scale(&c->fold, b);
     if (c->o->values)
@@ -400,7 +408,7 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
     struct metric metric = {0};
     struct low_bits_how how = {.metric = &metric,
                                .kern = &c->m->kern,
-                               .n_threads = c->y.s->n_threads,
+                               .n_threads = c->y.n_threads,
                                .progress = round_progress,
                                .user = c};
     uint32_t *map = channel_map(c, b, which);
@@ -504,9 +512,11 @@ static void put_tensors(struct conversion *c, enum write_pass pass)
     write_embedding(&c->file);
     for (uint32_t l = 0; l < c->m->n_layer && !failed(c); l++)
         put_layer(c, l);
-    if (!failed(c))
+    if (!failed(c) && c->m->encoder)
+        write_others(&c->file);
+    if (!failed(c) && !c->m->encoder)
         put_head(c);
-    if (!failed(c))
+    if (!failed(c) && !c->m->encoder)
         write_predictors(&c->file);
     if (!failed(c))
         write_prefix(&c->file, c->prefix_k, c->prefix_v);
@@ -526,6 +536,8 @@ static void convert(struct conversion *c)
     put_tensors(c, WRITE_DATA);
     if (failed(c))
         return;
+    if (c->m->encoder) /* no head: an input that nothing reads */
+        c->result[c->m->n_layer * TFT_LAYER_INPUTS].affine.scale = 1;
     write_inputs(&c->file, c->result);
     progress(c, 1);
 }
@@ -542,14 +554,15 @@ static bool alloc_low_bits(struct conversion *c)
     c->rounded = calloc(c->m->n_round ? c->m->n_round : 1, LAYER_MATS * sizeof *c->rounded);
     if (!c->rounded)
         return false;
-    if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.s->n_threads))
+    if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.n_threads))
         return false;
     if (!correlated && !c->o->outputs)
         return true;
     c->exact = malloc(text);
     if (c->exact)
         memcpy(c->exact, c->y.text, text);
-    return c->exact && shared_kv_open(&c->exact_shared, c->m, &c->y.s->kv, c->y.n_windows);
+    return c->exact && (c->m->encoder ||
+                        shared_kv_open(&c->exact_shared, c->m, &c->y.s->kv, c->y.n_windows));
 }
 
 static bool alloc_all(struct conversion *c)
@@ -561,10 +574,10 @@ static bool alloc_all(struct conversion *c)
     c->x_max = malloc(m->n_embd * sizeof *c->x_max);
     return c->prefix_k && c->prefix_v && c->w_max && c->x_max &&
            key_importance_open(&c->importance, m) &&
-           kv_calibrate_open(&c->kv, m, c->o, c->y.s->n_threads) &&
+           kv_calibrate_open(&c->kv, m, c->o, c->y.n_threads) &&
            fold_open(&c->fold, m, c->o, c->kv.value_order) &&
            (!c->low_bits || alloc_low_bits(c)) &&
-           input_stats_open(&c->stats, m, c->o, c->y.s->n_threads, c->fold.factor);
+           input_stats_open(&c->stats, m, c->o, c->y.n_threads, c->fold.factor);
 }
 
 static void free_all(struct conversion *c)
@@ -656,6 +669,9 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: quantize does not support %s yet: %s",
                         m->source.name, m->arch->name, part);
+    enum tft_status status = check_encoder(m, o, err);
+    if (status != TFT_OK)
+        return status;
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

@@ -102,6 +102,15 @@ static void report_ranges(struct sink *to, const struct job_ranges *c,
                                        : "more ranges per token would gain little");
 }
 
+static void report_vectors(struct sink *to, const struct job_vectors *v)
+{
+    if (v->n_ranges)
+        sink_print(to, "ranges per token: %u inputs, so that vectors lose less\n", v->n_ranges);
+    if (v->n)
+        sink_print(to, "vectors: 1 - cosine %.2g on average, at most %.2g, of %u held-out texts\n",
+                   v->mean, v->most, v->n);
+}
+
 void quantize_report(struct sink *to, const struct quantize_run *run)
 {
     struct worst_inputs worst = {0};
@@ -115,10 +124,12 @@ void quantize_report(struct sink *to, const struct quantize_run *run)
     report_bits(to, &run->bits);
     report_cache(to, &run->kv);
     report_ranges(to, &run->ranges, &run->check, m);
+    report_vectors(to, &run->vectors);
     for (uint32_t i = 0; i < tft_model_inputs(m); i++)
         if (run->range[i] == TFT_RANGE_STATIC)
             worst_inputs_add(&worst,
                              (struct input_error){i, run->result[i].error, run->result[i].affine});
     worst_inputs_print(to, &worst, m->n_layer);
-    check_print(to, run->check.loss, m->n_vocab);
+    if (!m->encoder)
+        check_print(to, run->check.loss, m->n_vocab);
 }

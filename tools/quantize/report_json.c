@@ -163,6 +163,18 @@ static void json_ranges(struct sink *to, const struct job_ranges *c, const struc
     sink_print(to, "]");
 }
 
+static void json_vectors(struct sink *to, const struct job_vectors *v)
+{
+    if (!v->n) {
+        sink_print(to, "null");
+        return;
+    }
+    sink_print(to, "{\"texts\":%u", v->n);
+    sink_number(to, "mean", v->mean);
+    sink_number(to, "most", v->most);
+    sink_print(to, "}");
+}
+
 static void json_inputs(struct sink *to, const struct quantize_run *run)
 {
     static const char *const kinds[] = {"float", "static", "token"};
@@ -197,6 +209,8 @@ void quantize_report_json(struct sink *to, const struct quantize_run *run)
     json_kv_search(to, &run->kv);
     sink_print(to, ",\"bits_search\":");
     json_bits(to, &run->bits);
+    sink_print(to, ",\"vectors\":");
+    json_vectors(to, &run->vectors);
     sink_print(to, ",\"dynamic\":");
     json_ranges(to, &run->ranges, run->m);
     sink_print(to, ",\"check\":");

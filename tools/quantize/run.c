@@ -32,6 +32,8 @@ static enum tft_status choose_ranges(struct quantize_run *run)
     if (!job_check_has_text(&run->text))
         return TFT_OK;
     job_enter(&run->job, JOB_RANGES);
+    if (run->m->encoder)
+        return job_vectors_choose(&run->vectors, &run->text, &run->made, run->result, run->range);
     enum tft_status status = job_check_open(&run->check, &run->text);
     if (status == TFT_OK)
         status = job_check_made(&run->check, &run->made, "checking", 0.3);
@@ -45,7 +47,7 @@ static enum tft_status choose_ranges(struct quantize_run *run)
 static enum tft_status check(struct quantize_run *run, bool changed)
 {
     enum tft_status status = TFT_OK;
-    if (!job_check_has_text(&run->text))
+    if (!job_check_has_text(&run->text) || run->m->encoder)
         return TFT_OK;
     job_enter(&run->job, JOB_CHECK);
     if (changed)
@@ -421,6 +423,7 @@ void quantize_run_free(struct quantize_run *run)
     job_prefix_free(&run->prefix, run->status);
     job_check_free(&run->check);
     job_ranges_free(&run->ranges);
+    job_vectors_free(&run->vectors);
     job_text_free(&run->text);
     job_format_close(&run->job);
     free(run->result);

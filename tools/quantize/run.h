@@ -12,6 +12,7 @@
 #include "tools/quantize/job/system.h"
 #include "tools/quantize/job/text.h"
 #include "tools/quantize/job/tune.h"
+#include "tools/quantize/job/vectors.h"
 
 /* The state of a run, and its results. */
 struct quantize_run {
@@ -28,6 +29,7 @@ struct quantize_run {
     struct job_system system;
     struct job_check check;
     struct job_ranges ranges;
+    struct job_vectors vectors; /* in place of check and ranges, if the model is an encoder */
     struct job_tune tune;
     struct job_kv kv;
     struct job_fisher fisher;

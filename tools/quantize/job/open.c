@@ -25,6 +25,7 @@ static enum tft_status open_models(struct job *j, const char *path, struct tft_m
     enum tft_status status = tft_model_open_unexpanded(&j->m, path, &o, j->err);
     if (status == TFT_OK)
         take_cache(j, j->m);
+    runs = status == TFT_OK && j->m->encoder ? NULL : runs; /* it writes no text */
     if (status == TFT_OK && runs)
         status = tft_model_open(runs, path, &o, j->err);
     if (status == TFT_OK && runs)

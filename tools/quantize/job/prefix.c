@@ -113,7 +113,9 @@ enum tft_status job_prefix_choose(struct job_prefix *f, struct job *j)
         piece = "no attention";
     f->j = j;
     f->intact = o->intact;
-    if (!is_asked(j) && piece) {
+    if (!is_asked(j) && m->encoder) {
+        f->intact = TFT_INTACT_NONE;
+    } else if (!is_asked(j) && piece) {
         job_note(j, "%s: made without a prefix: %s has %s", m->source.name, m->arch->name, piece);
         f->intact = TFT_INTACT_NONE;
     }

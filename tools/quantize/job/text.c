@@ -144,7 +144,8 @@ static enum tft_status choose_window(struct job_text *t, uint32_t most_prefix)
     struct job *j = t->j;
     const struct tft_quantize_opts *o = j->o;
     const struct tft_model *m = j->m;
-    size_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0, wanted = 512;
+    size_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0,
+           wanted = m->encoder ? 128 : 512; /* a passage */
     bool given = o->calib && t->conversations;
     if (given) /* one window of each kind, if there are few */
         wanted = least(wanted, window_of_few(t, most_prefix));
@@ -341,6 +342,16 @@ static void make_kept(struct job_text *t, const struct talks_start *start, uint3
         t->group[own].n_start = n_prefix; /* all of them contain it */
 }
 
+/* A window of an encoder is a whole text, which ends as texts do at run time. */
+static void end_texts(const struct job_text *t, int32_t *ids, size_t n)
+{
+    size_t with_eos = 0;
+    const struct tft_model *m = t->j->m;
+    tft_tokenize(m, "", 0, TFT_ADD_EOS, NULL, 0, &with_eos);
+    for (size_t i = t->window; m->encoder && with_eos && i <= n; i += t->window)
+        ids[i - 1] = tft_token_eos(m);
+}
+
 static bool alloc_windows(struct job_text *t, size_t most)
 {
     size_t own = kept_windows(t) * t->window;
@@ -378,6 +389,8 @@ enum tft_status job_text_begin(struct job_text *t, const int32_t *prefix, uint32
     t->n_own = own * window;
     t->n = (own + prose) * window;
     make_kept(t, &start, n_prefix, n_start);
+    end_texts(t, t->ids, t->n);
+    end_texts(t, t->kept[CHECK_TEXT], t->n_kept_prose);
     return TFT_OK;
 }
 

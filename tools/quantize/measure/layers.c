@@ -122,7 +122,7 @@ void layers_load(struct layers *y, uint32_t l)
     struct tft_layer *b = &y->m->layer[l];
     float *next = y->weights;
     y->original = *b;
-    tft_port_team(y->s->n_threads, expand,
+    tft_port_team(y->n_threads, expand,
                   &(struct expand_task){y->m, &y->original, y->weights});
     for (int i = 0; i < LOADED; i++)
         if (loaded(b, i)) {
@@ -187,8 +187,8 @@ static bool pack_one_matrix(const struct layers *y, const struct tft_mat *w, cha
                              .scale = (float *)(to + data) + rows};
     if (w->cols > TFT_PANEL_MAX_K)
         return false;
-    tft_port_team(y->s->n_threads, pack, &task);
-    for (int i = 0; i < y->s->n_threads; i++)
+    tft_port_team(y->n_threads, pack, &task);
+    for (int i = 0; i < y->n_threads; i++)
         if (task.bad[i])
             return false;
     *packed = (struct tft_mat){.format = &tft_format_i8,
@@ -291,7 +291,7 @@ static void run_part(void *arg, int tid, int n_threads)
                          .work = &task->work,
                          .plan = &task->plan,
                          .seq = task->lane,
-                         .n_seq = task->lane ? in->n_seq : 0,
+                         .n_seq = task->y->m->encoder ? 1 : task->lane ? in->n_seq : 0,
                          .tid = tid,
                          .n_threads = n_threads,
                          .tokens = in->tokens,
@@ -330,6 +330,10 @@ static void begin_state(const struct layers *y, const struct layers_pass *pass,
 static const struct tft_seq *seqs_of(const struct layers *y, const struct layers_pass *pass,
                                        const struct tft_kv_plan *plan)
 {
+    if (y->m->encoder) {
+        y->lane[0] = (struct tft_seq){.n = pass->n};
+        return y->lane;
+    }
     uint32_t n = pass->n_seq ? pass->n / pass->n_seq : 0;
     for (uint32_t i = 0; i < pass->n_seq; i++)
         y->lane[i] = (struct tft_seq){.s = y->seq[i],
@@ -356,7 +360,7 @@ static void embed_layers(const struct layers *y, const struct layers_pass *pass)
 void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
 {
     const struct tft_layer *b = &y->m->layer[pass->layer];
-    struct pass_task task = {.y = y, .pass = pass, .work = *y->s->work};
+    struct pass_task task = {.y = y, .pass = pass, .work = *y->work};
     embed_layers(y, pass);
     task.work.buf[TFT_X] = pass->x;
     task.work.tap = y->tap;
@@ -367,7 +371,7 @@ void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
         begin_state(y, pass, y->seq[i]);
     if (!pass->n_seq && pass->part == LAYERS_LAYER)
         begin_state(y, pass, y->s);
-    tft_port_team(y->s->n_threads, run_part, &task);
+    tft_port_team(y->n_threads, run_part, &task);
     if (pass->part == LAYERS_LAYER && !pass->pos && b->state_size)
         memcpy(y->prefix_state + b->state, y->s->states.now + b->state,
                b->state_size * sizeof *y->prefix_state);
@@ -432,7 +436,7 @@ static void run_prefix(struct layers *y, struct layers_pass pass, bool dry)
     struct tft_tap tap = y->tap;
     y->tap.see = NULL;
     pass.n = y->o->n_prefix;
-    pass.x = dry ? memcpy(y->s->work->buf[TFT_X], y->prefix, pass.n * y->stride * sizeof *pass.x)
+    pass.x = dry ? memcpy(y->work->buf[TFT_X], y->prefix, pass.n * y->stride * sizeof *pass.x)
                  : y->prefix;
     pass.tokens = y->o->prefix;
     if (pass.n)
@@ -454,11 +458,11 @@ static void run_windows(const struct layers *y, struct layers_pass pass, bool dr
         pass.tokens = y->o->text + i * y->o->window;
         if (layer && y->before_window)
             y->before_window(y->on_window_user, i);
-        if (layer)
+        if (layer && y->s)
             shared_kv_restore(&y->shared, &y->s->kv, b, i);
-        pass.x = dry ? memcpy(y->s->work->buf[TFT_X], window, rows * sizeof *window) : window;
+        pass.x = dry ? memcpy(y->work->buf[TFT_X], window, rows * sizeof *window) : window;
         layers_run_pass(y, &pass);
-        if (layer && !dry)
+        if (layer && y->s && !dry)
             shared_kv_keep(&y->shared, &y->s->kv, b, i);
         if (y->on_window &&
             !y->on_window(y->on_window_user, (double)(i + 1) / (double)y->n_windows))
@@ -535,7 +539,7 @@ static bool open_rotation(struct layers *y)
     y->bias[1] = alloc_floats(n, 1);
     y->bias[2] = alloc_floats(n, 1);
     if (!y->ones || !y->bias[0] || !y->bias[1] || !y->bias[2] ||
-        !rotate_residual_open(&y->rotation, n, y->s->n_threads))
+        !rotate_residual_open(&y->rotation, n, y->n_threads))
         return false;
     for (size_t i = 0; i < n; i++)
         y->ones[i] = 1;
@@ -561,9 +565,9 @@ static bool open_embed(struct layers *y)
     if (!y->embed)
         return false;
     y->original_embed = *w;
-    tft_port_team(y->s->n_threads, expand_embed, y);
+    tft_port_team(y->n_threads, expand_embed, y);
     use_expanded(w, y->embed);
-    y->embed_x = alloc_floats(y->s->work->n_batch, y->stride);
+    y->embed_x = alloc_floats(y->work->n_batch, y->stride);
     return y->embed_x;
 }
 
@@ -581,7 +585,8 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
         most_packed = larger(most_packed, layer_packed_bytes(&y->m->layer[l]));
     }
     y->prefix_state = alloc_floats(y->m->state_size + 1, 1);
-    y->s->states.first = y->prefix_state;
+    if (y->s)
+        y->s->states.first = y->prefix_state;
     y->prefix = alloc_floats((size_t)y->o->n_prefix + 1, y->stride);
     y->text = alloc_floats(capacity->rows, y->stride);
     y->weights = alloc_aligned(most, sizeof *y->weights);
@@ -612,6 +617,24 @@ static enum tft_status open_session(struct layers *y, struct tft_session **s, ui
     return status;
 }
 
+/* An encoder has no sessions: a workspace, and one sequence, which is a whole text. */
+static enum tft_status open_encoder(struct layers *y, uint32_t batch, struct tft_error *err)
+{
+    struct tft_arena a = {0};
+    tft_work_layout(&a, y->m, batch, y->n_threads);
+    y->lane = calloc(1, sizeof *y->lane);
+    y->memory = a.failed ? NULL : tft_port_alloc(a.used, 64);
+    if (!y->lane || !y->memory) {
+        layers_close(y);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for a text of %u tokens",
+                        y->m->source.name, batch);
+    }
+    a = (struct tft_arena){.base = y->memory};
+    y->work = tft_work_layout(&a, y->m, batch, y->n_threads);
+    tft_work_open(y->work);
+    return TFT_OK;
+}
+
 /* If layers may be packed, passes need the buffers of a model with 8-bit inputs: m->byte_inputs. */
 static enum tft_status open_sessions(struct layers *y, const struct layers_capacity *capacity,
                                      struct tft_error *err)
@@ -630,8 +653,11 @@ static enum tft_status open_sessions(struct layers *y, const struct layers_capac
     if (status != TFT_OK) {
         tft_batch_close(y->batch);
         y->batch = NULL; /* layers_close may follow */
+        return status;
     }
-    return status;
+    y->work = y->s->work;
+    y->n_threads = y->s->n_threads;
+    return TFT_OK;
 }
 
 enum tft_status layers_open_sequences(struct layers *y, uint32_t n, uint32_t slots,
@@ -677,10 +703,12 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct quantize_opts *o,
                                   const struct layers_capacity *capacity, struct tft_error *err)
 {
-    *y = (struct layers){.m = m, .o = o};
+    *y = (struct layers){
+        .m = m, .o = o, .n_threads = o->n_threads ? o->n_threads : tft_port_cpus()};
     enum tft_status status = check_experts(m, err);
     if (status == TFT_OK)
-        status = open_sessions(y, capacity, err);
+        status = m->encoder ? open_encoder(y, capacity->batch, err)
+                            : open_sessions(y, capacity, err);
     if (status != TFT_OK)
         return status;
     if (alloc_buffers(y, capacity))
@@ -700,7 +728,7 @@ enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct 
     if (status != TFT_OK)
         return status;
     y->n_windows = n_windows;
-    if (!shared_kv_open(&y->shared, m, &y->s->kv, n_windows)) {
+    if (y->s && !shared_kv_open(&y->shared, m, &y->s->kv, n_windows)) {
         layers_close(y);
         return tft_fail(err, TFT_ERR_NOMEM,
                         "%s: out of memory for keys and values of %zu tokens of text",
@@ -721,6 +749,10 @@ void layers_close(struct layers *y)
     shared_kv_close(&y->shared);
     tft_session_close(y->s);
     tft_batch_close(y->batch);
+    if (y->memory) {
+        tft_port_free(y->memory);
+        free(y->lane);
+    }
     tft_port_free(y->prefix_state);
     tft_port_free(y->prefix);
     tft_port_free(y->text);

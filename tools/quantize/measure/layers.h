@@ -13,6 +13,10 @@ struct layers {
     struct tft_model *m;
     struct tft_batch *batch; /* passes compute in its workspace */
     struct tft_session *s;
+    struct tft_work *work;
+    void *memory; /* of `work`, if the model is an encoder: there are no batch and session then, and
+                     `lane` is the window that runs, a whole text */
+    int n_threads;
     struct tft_session **seq; /* [n_seq] sessions of sequences that run together */
     struct tft_seq *lane;    /* [n_seq] */
     uint32_t n_seq;

@@ -243,6 +243,8 @@ void write_embedding(struct model_writer *f)
                                            "rope_factors_long"};
     char name[40];
     put_matrix(f, "token_embd", &m->embed);
+    if (m->encoder)
+        return;
     put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows,
                m->pos_embed.cols, NULL);
     put_same(f, "per_layer_token_embd.weight", 0, &m->layer_embed.embed);
@@ -346,6 +348,8 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
             put_scales(f, quantize_matrix_format(b, i), l, layers_linear(b, i), i);
+    if (m->encoder)
+        return;
     bool two = m->names_norm_2; /* each half has its own, with its factors */
     put_norm(f, two ? "blk.%u.attn_norm_2" : "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd,
              factors->attn);
@@ -392,6 +396,50 @@ void write_head(struct model_writer *f)
     put_vector(f, "output", 0, ".bias", m->output.bias, m->n_vocab, NULL);
 }
 
+/* Copies the tensor t. */
+static void put_tensor(struct model_writer *f, const struct tft_tensor *t)
+{
+    if (f->pass == WRITE_DATA)
+        tft_gguf_put_data(f->w, t->data, (size_t)t->bytes);
+    else
+        f->n_tensors++;
+    if (f->pass == WRITE_DESCRIPTIONS)
+        tft_gguf_put_tensor(f->w, t->name, t->type, t->n_dims, t->ne);
+}
+
+/* Whether t is the matrix of l, which may be fused, or its bias: NAME.weight, NAME.bias. */
+static bool is_of(const struct tft_tensor *t, const struct tft_linear *l)
+{
+    static const char weight[] = "weight", bias[] = "bias";
+    const struct tft_tensor *w = l->w.tensor;
+    if (t == w)
+        return true;
+    size_t n = w->name.n - (sizeof weight - 1);
+    return t->name.n == n + sizeof bias - 1 && memcmp(t->name.p, w->name.p, n) == 0 &&
+           memcmp(t->name.p + n, bias, sizeof bias - 1) == 0;
+}
+
+static bool is_written(const struct tft_model *m, const struct tft_tensor *t)
+{
+    if (t == m->embed.tensor)
+        return true;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        for (int i = 0; i < LAYER_MATS; i++) {
+            const struct tft_linear *linear = layers_linear(&m->layer[l], i);
+            if (linear && is_of(t, linear))
+                return true;
+        }
+    return false;
+}
+
+void write_others(struct model_writer *f)
+{
+    const struct tft_source *s = &f->m->source;
+    for (size_t i = 0; i < s->n_tensor; i++)
+        if (!is_written(f->m, &s->tensor[i]))
+            put_tensor(f, &s->tensor[i]);
+}
+
 /* Whether t belongs to a block after the layers. */
 static bool is_beyond(const struct tft_model *m, const struct tft_tensor *t)
 {
@@ -406,15 +454,8 @@ void write_predictors(struct model_writer *f)
 {
     const struct tft_source *s = &f->m->source;
     for (size_t i = 0; i < s->n_tensor && !f->y->rotation.n; i++) {
-        const struct tft_tensor *t = &s->tensor[i];
-        if (!is_beyond(f->m, t))
-            continue;
-        if (f->pass == WRITE_DATA)
-            tft_gguf_put_data(f->w, t->data, (size_t)t->bytes);
-        else
-            f->n_tensors++;
-        if (f->pass == WRITE_DESCRIPTIONS)
-            tft_gguf_put_tensor(f->w, t->name, t->type, t->n_dims, t->ne);
+        if (is_beyond(f->m, &s->tensor[i]))
+            put_tensor(f, &s->tensor[i]);
     }
 }
 
@@ -583,8 +624,9 @@ void write_values(struct model_writer *f)
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH,
                      tft_crc32(0, o->text, o->n_text * sizeof *o->text));
-    tft_gguf_put_array_later(f->w, TFT_KEY_HELD_OUT, TFT_VALUE_F32,
-                             CHECK_GROUPS * HELD_OUT_NUMBERS); /* write_held_out */
+    if (!f->m->encoder)
+        tft_gguf_put_array_later(f->w, TFT_KEY_HELD_OUT, TFT_VALUE_F32,
+                                 CHECK_GROUPS * HELD_OUT_NUMBERS); /* write_held_out */
     if (o->n_prefix) {
         tft_gguf_put_array(f->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
         if (o->n_prefix_text)

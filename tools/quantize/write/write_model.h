@@ -61,6 +61,8 @@ void write_embedding(struct model_writer *f);
 void write_layer(struct model_writer *f, uint32_t l, const struct write_factors *factors,
                  const struct low_bits *rounded);
 void write_head(struct model_writer *f);
+/* Of an encoder: all tensors that write_embedding and write_layer do not write, as they are. */
+void write_others(struct model_writer *f);
 /* The blocks that predict further tokens, as they are. */
 void write_predictors(struct model_writer *f);
 /* k, v: [n_kv_layer, n_prefix, G, E] */
