@@ -199,6 +199,65 @@ class MiniLM(Case):
         self.assertEqual((first, five), (13, 15))
         self.assertGreater(min(dot(a, b) for a, b in zip(documents, others)), 0.999)
 
+    def test_int8(self):
+        """Weights and inputs of 8 bits, made without options."""
+        floats_, out = self.model("f16"), self.path("int8.gguf")
+        said = json.loads(self.tuffet("quantize", floats_, "-o", out, "--json"))
+        self.assertEqual(said["vectors"]["texts"], 16)
+        self.assertLess(said["vectors"]["mean"], 0.002)
+        _, documents, queries, _, _, five = self.retrieve(out)
+        self.assertEqual(five, 15)
+        _, exact, exact_queries, _, _, _ = self.retrieve(floats_)
+        cosines = [dot(a, b) for a, b in zip(documents + queries, exact + exact_queries)]
+        self.assertGreater(min(cosines), 0.99)
+        self.assertLess(min(cosines), 0.9999)  # another form of the weights
+        text = lines(TEXTS)
+        self.assertEqual(self.tuffet("embed", out, "--cpu=c", "-t1", stdin=text),
+                         self.tuffet("embed", out, "-t2", stdin=text))
+        self.assertEqual(self.vectors(out, stdin=lines(TEXTS[1:])),
+                         self.vectors(out, stdin=text)[1:])
+
+
+class Int8(Case):
+    """Every kind of encoder, of random weights."""
+    vectors = Embedding.vectors
+    kinds = ["bert", "bert-cls", "nomic-bert", "nomic-bert-moe", "modern-bert", "jina-bert-v2",
+             "jina-bert-v2-code", "jina-bert-v3", "eurobert", "gemma-embedding-dense", "neo-bert",
+             "llama-embed"]
+
+    def test_vectors(self):
+        for kind in self.kinds:
+            path = SHARED / f"models/random/{kind}.gguf"
+            if not path.exists():
+                self.skipTest(f"{path.name} is not in shared/models/random")
+            out = self.path(f"{kind}.int8.gguf")
+            self.tuffet("quantize", path, "-o", out, "--dynamic=all", "--json")
+            for a, b in zip(self.vectors(path, stdin=lines(TEXTS)),
+                            self.vectors(out, stdin=lines(TEXTS))):
+                self.assertGreater(dot(a, b), 0.97, kind)
+                self.assertNotEqual(a, b, kind)
+
+    def test_a_reranker(self):
+        path, out = SHARED / "models/random/bert-rerank.gguf", self.path("int8.gguf")
+        if not path.exists():
+            self.skipTest(f"{path.name} is not in shared/models/random")
+        self.tuffet("quantize", path, "-o", out, "--json")
+        scores = [[json.loads(line)["score"] for line in self.tuffet(
+            "rerank", model, "a query", "--json", "--raw", stdin=lines(TEXTS)).splitlines()]
+            for model in (path, out)]
+        for a, b in zip(*scores):
+            self.assertLess(abs(a - b), 0.1 * max(map(abs, scores[0])))
+
+    def test_options_that_it_cannot_have(self):
+        path, out = SHARED / "models/random/bert.gguf", self.path("int8.gguf")
+        if not path.exists():
+            self.skipTest(f"{path.name} is not in shared/models/random")
+        for option in ["--kv=i8", "--kv-search=4", "--bits-search=4", "--tune", "--smooth=0.5",
+                       "--rotate=o", "--rounding=awq", "--cushion=auto", "--intact-text=x"]:
+            name = option.split("=")[0].replace("-text", "")
+            self.assertRegex(self.fails("quantize", path, "-o", out, option),
+                             f"is an encoder .bert.: {name}.* is not for encoders")
+
 
 class Rerank(Case):
     def model(self, name):

@@ -665,13 +665,10 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
     const char *part =
-        tft_parts_unknown(m, ~(TFT_BIT(TFT_PART_RWKV) | TFT_BIT(TFT_PART_ENCODER)));
+        tft_parts_unknown(m, ~TFT_BIT(TFT_PART_RWKV));
     if (part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: quantize does not support %s yet: %s",
                         m->source.name, m->arch->name, part);
-    enum tft_status status = check_encoder(m, o, err);
-    if (status != TFT_OK)
-        return status;
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,

@@ -378,6 +378,8 @@ enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, 
     if (run->status == TFT_OK)
         run->status = job_open(j, model, j->o->calib ? NULL : &run->runs);
     run->m = j->m;
+    if (run->status == TFT_OK)
+        run->status = job_vectors_check(j);
     if (run->status == TFT_OK) {
         job_format_open(j);
         run->status = apply_options(run);

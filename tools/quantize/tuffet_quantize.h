@@ -118,7 +118,8 @@ struct tft_quantize_opts {
                                conversations. NULL: "the calibration text" */
     bool special;           /* names of special tokens in the text become these tokens */
     uint32_t calib_tokens;  /* tokens that are used; 0: 8192 */
-    uint32_t calib_window;  /* tokens of a sequence; 0: 512, or what fits the context */
+    uint32_t calib_window;  /* tokens of a sequence; 0: 512, 128 of an encoder, or what fits the
+                               context */
     const char *format;     /* a name of tft_chat_builtin; NULL: the template of the file */
     int64_t time;           /* for templates of system messages that ask the clock: seconds since
                                1970 began, in local time; 0: midday of 1 June 2024 */

@@ -6,6 +6,27 @@
 #include "tools/quantize/array.h"
 #include "tools/quantize/write/in_place.h"
 
+enum tft_status job_vectors_check(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    const char *option =
+        o->kv                                                                ? "--kv"
+        : o->kv_search                                                       ? "--kv-search"
+        : o->bits_search                                                     ? "--bits-search"
+        : o->tune != TFT_TUNE_NONE                                           ? "--tune"
+        : o->smooth > 0                                                      ? "--smooth"
+        : o->rotate != TFT_ROTATE_AUTO && o->rotate != TFT_ROTATE_NONE       ? "--rotate"
+        : o->rounding == TFT_ROUND_AWQ                                       ? "--rounding awq"
+        : o->cushion != TFT_CUSHION_NONE                                     ? "--cushion"
+        : o->n_system                                                        ? "--intact-system"
+        : o->intact_text || o->intact_tokens || o->intact == TFT_INTACT_BOS ? "--intact"
+                                                                             : NULL;
+    if (!j->m->encoder || !option)
+        return TFT_OK;
+    return tft_fail(j->err, TFT_ERR_UNSUPPORTED, "%s: is an encoder (%s): %s is not for encoders",
+                    j->m->source.name, j->m->arch->name, option);
+}
+
 /* The vectors of all texts, by the mean of a reranker's tokens too: its scores are no vector. Sets
    the width. */
 static enum tft_status embed(struct job_vectors *v, const struct tft_model *m, float **out)

@@ -20,6 +20,10 @@ struct job_vectors {
     uint32_t n_ranges; /* inputs to which `auto` gave ranges by token */
 };
 
+/* Refuses the options that an encoder cannot have: for a cache and a prefix, for text that a model
+   predicts, and those that would change tensors that stay as they are. */
+enum tft_status job_vectors_check(struct job *j);
+
 /* Measures the file and, with --dynamic auto, gives inputs ranges by token in the file and in
    `range`, those with the largest error first. result, range: of the model's inputs */
 enum tft_status job_vectors_choose(struct job_vectors *v, const struct job_text *t,

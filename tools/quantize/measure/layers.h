@@ -13,7 +13,7 @@ struct layers {
     struct tft_model *m;
     struct tft_batch *batch; /* passes compute in its workspace */
     struct tft_session *s;
-    struct tft_work *work;
+    struct tft_work *work; /* in which passes compute */
     void *memory; /* of `work`, if the model is an encoder: there are no batch and session then, and
                      `lane` is the window that runs, a whole text */
     int n_threads;
