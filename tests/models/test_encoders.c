@@ -14,6 +14,7 @@
 #include "memory.h"
 #include "models/open.h"
 #include "tools/pack/pack.h"
+#include "tools/quantize/quantize.h"
 #include "toy.h"
 #include "tuffet.h"
 
@@ -520,34 +521,93 @@ static void agree_with_the_formula(void **state)
 }
 
 /* Alone, in passes of other sizes, on other threads, on every level of the CPU. */
-static void same_bits(void **state)
+static void check_bits(const char *path, size_t width)
 {
-    (void)state;
     static float all[TEXTS * D_MOST], other[TEXTS * D_MOST];
     const struct tft_embedder_opts how[] = {
         {.n_threads = 1}, {.n_threads = 3, .n_tokens = LONG}, {.n_tokens = 2000, .n_threads = 2}};
-    for (int i = 0; i < KINDS; i++) {
-        const char *path = written(&kinds[i]), *isa;
-        struct tft_model *m = opened(path, TFT_WEIGHTS_STORED);
-        size_t width = kinds[i].d, bytes = TEXTS * width * sizeof *all;
-        embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, all);
-        for (size_t j = 0; j < sizeof how / sizeof *how; j++) {
-            embed(m, how[j], texts, TEXTS, other);
-            assert_memory_equal(all, other, bytes);
-        }
-        for (int t = TEXTS; t-- > 0;)
-            embed(m, (struct tft_embedder_opts){0}, &texts[t], 1, other + (size_t)t * width);
+    const char *isa;
+    struct tft_model *m = opened(path, TFT_WEIGHTS_STORED);
+    size_t bytes = TEXTS * width * sizeof *all;
+    embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, all);
+    for (size_t j = 0; j < sizeof how / sizeof *how; j++) {
+        embed(m, how[j], texts, TEXTS, other);
+        assert_memory_equal(all, other, bytes);
+    }
+    for (int t = TEXTS; t-- > 0;)
+        embed(m, (struct tft_embedder_opts){0}, &texts[t], 1, other + (size_t)t * width);
+    assert_memory_equal(all, other, bytes);
+    tft_model_close(m);
+    for (size_t j = 0; (isa = tft_feature(j)); j++) {
+        if (tft_cpu_limit(isa) != TFT_OK)
+            continue;
+        m = opened(path, TFT_WEIGHTS_STORED);
+        embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, other);
         assert_memory_equal(all, other, bytes);
         tft_model_close(m);
-        for (size_t j = 0; (isa = tft_feature(j)); j++) {
-            if (tft_cpu_limit(isa) != TFT_OK)
-                continue;
-            m = opened(path, TFT_WEIGHTS_STORED);
-            embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, other);
-            assert_memory_equal(all, other, bytes);
-            tft_model_close(m);
+    }
+    assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KINDS; i++)
+        check_bits(written(&kinds[i]), kinds[i].d);
+}
+
+/* Makes a W8A8 file, with all ranges alike. */
+static void write_int8(const struct kind *k, enum tft_range range, const char *path)
+{
+    enum { WINDOW_TOKENS = 48, WINDOWS = 6, INPUTS = 4 * LAYERS + 1 };
+    static int32_t text[WINDOWS * WINDOW_TOKENS];
+    enum tft_range all[INPUTS];
+    struct quantize_input result[INPUTS];
+    struct quantize_opts o = {.text = text,
+                              .n_text = WINDOWS * WINDOW_TOKENS,
+                              .window = WINDOW_TOKENS,
+                              .method = RANGE_MSE,
+                              .range = all,
+                              .n_threads = 2};
+    struct tft_error err = {0};
+    struct tft_model *m;
+    bool stopped;
+    toy_tokens(8, VOCAB, text, WINDOWS * WINDOW_TOKENS);
+    assert_int_equal(tft_model_open_unexpanded(&m, written(k), NULL, &err), TFT_OK);
+    assert_int_equal(tft_model_inputs(m), INPUTS);
+    for (int i = 0; i < INPUTS; i++)
+        all[i] = range;
+    if (quantize(m, path, &o, result, &stopped, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    tft_model_close(m);
+}
+
+/* Weights and inputs of 8 bits, with ranges of the file and of each token: vectors near the floats',
+   with the same bits everywhere. */
+static void int8(void **state)
+{
+    (void)state;
+    static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN};
+    static const double least[] = {0.95, 0.998};
+    static float exact[TEXTS * D_MOST], got[TEXTS * D_MOST];
+    char path[64];
+    snprintf(path, sizeof path, "%s/int8.gguf", folder);
+    for (int i = 0; i < 2 * KINDS; i++) {
+        const struct kind *k = &kinds[i / 2];
+        write_int8(k, ranges[i % 2], path);
+        struct tft_model *m = opened(written(k), TFT_WEIGHTS_STORED);
+        embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, exact);
+        tft_model_close(m);
+        m = opened(path, TFT_WEIGHTS_STORED);
+        embed(m, (struct tft_embedder_opts){0}, texts, TEXTS, got);
+        tft_model_close(m);
+        for (int t = 0; t < TEXTS; t++) {
+            double cosine = 0;
+            for (uint32_t d = 0; d < k->d; d++)
+                cosine += (double)exact[t * k->d + d] * (double)got[t * k->d + d];
+            assert_true(cosine > least[i % 2] && cosine < 1 - 1e-7);
         }
-        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        check_bits(path, k->d);
     }
 }
 
@@ -876,6 +936,8 @@ static int teardown(void **state)
     unlink(path);
     snprintf(path, sizeof path, "%s/packed.gguf", folder);
     unlink(path);
+    snprintf(path, sizeof path, "%s/int8.gguf", folder);
+    unlink(path);
     return rmdir(folder);
 }
 
@@ -884,6 +946,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agree_with_the_formula),
         cmocka_unit_test(same_bits),
+        cmocka_unit_test(int8),
         cmocka_unit_test(poolings),
         cmocka_unit_test(types_of_tokens),
         cmocka_unit_test(scores),
