@@ -52,12 +52,13 @@ class Quantize(Case):
     def test_json(self):
         found = self.lab(*self.arguments("--range=min-max"))
         self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "tried", "cushion",
-                                      "tune", "system", "kv_search", "bits_search", "dynamic",
-                                      "check", "inputs"})
+                                      "tune", "system", "kv_search", "bits_search", "vectors",
+                                      "dynamic", "check", "inputs"})
         self.assertIsNone(found["system"])
         self.assertIsNone(found["tune"])
         self.assertIsNone(found["kv_search"])
         self.assertIsNone(found["bits_search"])
+        self.assertIsNone(found["vectors"])
         self.assertEqual((found["tried"], found["dynamic"]), ([], []))
         # the context without the four tokens that a prefix may have
         self.assertEqual((found["window"], found["tokens"] % 252, found["prefix"]), (252, 0, [1]))

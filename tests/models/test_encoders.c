@@ -582,8 +582,8 @@ static void write_int8(const struct kind *k, enum tft_range range, const char *p
     tft_model_close(m);
 }
 
-/* Weights and inputs of 8 bits, with ranges of the file and of each token: vectors near the floats',
-   with the same bits everywhere. */
+/* Weights and inputs of 8 bits, with ranges of the file and of each token: vectors near those of
+   floats, with the same bits everywhere. */
 static void int8(void **state)
 {
     (void)state;

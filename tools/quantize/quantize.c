@@ -561,8 +561,8 @@ static bool alloc_low_bits(struct conversion *c)
     c->exact = malloc(text);
     if (c->exact)
         memcpy(c->exact, c->y.text, text);
-    return c->exact && (c->m->encoder ||
-                        shared_kv_open(&c->exact_shared, c->m, &c->y.s->kv, c->y.n_windows));
+    return c->exact &&
+           (c->m->encoder || shared_kv_open(&c->exact_shared, c->m, &c->y.s->kv, c->y.n_windows));
 }
 
 static bool alloc_all(struct conversion *c)
@@ -575,8 +575,7 @@ static bool alloc_all(struct conversion *c)
     return c->prefix_k && c->prefix_v && c->w_max && c->x_max &&
            key_importance_open(&c->importance, m) &&
            kv_calibrate_open(&c->kv, m, c->o, c->y.n_threads) &&
-           fold_open(&c->fold, m, c->o, c->kv.value_order) &&
-           (!c->low_bits || alloc_low_bits(c)) &&
+           fold_open(&c->fold, m, c->o, c->kv.value_order) && (!c->low_bits || alloc_low_bits(c)) &&
            input_stats_open(&c->stats, m, c->o, c->y.n_threads, c->fold.factor);
 }
 

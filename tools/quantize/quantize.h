@@ -109,6 +109,7 @@
  *     text.h                  calibration text and held-out text
  *     prefix.h, system.h      tokens of the prefix; prefixes of system messages
  *     check.h, ranges.h       held-out text: trials, and the choice of ranges
+ *     vectors.h               the same for an encoder, by its vectors
  *     bits.h, kv.h, tune.h    searches of bits and of the cache; training
  *     fisher.h                calibration of the cache fisher
  *   run.h                     a run: all steps in order, and their results

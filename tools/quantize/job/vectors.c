@@ -9,18 +9,18 @@
 enum tft_status job_vectors_check(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
-    const char *option =
-        o->kv                                                                ? "--kv"
-        : o->kv_search                                                       ? "--kv-search"
-        : o->bits_search                                                     ? "--bits-search"
-        : o->tune != TFT_TUNE_NONE                                           ? "--tune"
-        : o->smooth > 0                                                      ? "--smooth"
-        : o->rotate != TFT_ROTATE_AUTO && o->rotate != TFT_ROTATE_NONE       ? "--rotate"
-        : o->rounding == TFT_ROUND_AWQ                                       ? "--rounding awq"
-        : o->cushion != TFT_CUSHION_NONE                                     ? "--cushion"
-        : o->n_system                                                        ? "--intact-system"
-        : o->intact_text || o->intact_tokens || o->intact == TFT_INTACT_BOS ? "--intact"
-                                                                             : NULL;
+    const char *option = o->kv                      ? "--kv"
+                         : o->kv_search             ? "--kv-search"
+                         : o->bits_search           ? "--bits-search"
+                         : o->tune != TFT_TUNE_NONE ? "--tune"
+                         : o->smooth > 0            ? "--smooth"
+                         : o->rotate != TFT_ROTATE_AUTO && o->rotate != TFT_ROTATE_NONE ? "--rotate"
+                         : o->rounding == TFT_ROUND_AWQ   ? "--rounding awq"
+                         : o->cushion != TFT_CUSHION_NONE ? "--cushion"
+                         : o->n_system                    ? "--intact-system"
+                         : o->intact_text || o->intact_tokens || o->intact == TFT_INTACT_BOS
+                             ? "--intact"
+                             : NULL;
     if (!j->m->encoder || !option)
         return TFT_OK;
     return tft_fail(j->err, TFT_ERR_UNSUPPORTED, "%s: is an encoder (%s): %s is not for encoders",
@@ -118,8 +118,8 @@ static enum tft_status open(struct job_vectors *v, const struct job_text *t)
 }
 
 enum tft_status job_vectors_choose(struct job_vectors *v, const struct job_text *t,
-                                   const struct job_made *made,
-                                   const struct quantize_input *result, enum tft_range *range)
+                                   const struct job_made *made, const struct quantize_input *result,
+                                   enum tft_range *range)
 {
     uint32_t n = tft_model_inputs(t->j->m), more = (n + 7) / 8;
     bool is_auto = strcmp(t->j->o->dynamic, "auto") == 0;

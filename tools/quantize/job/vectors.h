@@ -27,8 +27,8 @@ enum tft_status job_vectors_check(struct job *j);
 /* Measures the file and, with --dynamic auto, gives inputs ranges by token in the file and in
    `range`, those with the largest error first. result, range: of the model's inputs */
 enum tft_status job_vectors_choose(struct job_vectors *v, const struct job_text *t,
-                                   const struct job_made *made,
-                                   const struct quantize_input *result, enum tft_range *range);
+                                   const struct job_made *made, const struct quantize_input *result,
+                                   enum tft_range *range);
 void job_vectors_free(struct job_vectors *v);
 
 #endif

@@ -122,8 +122,7 @@ void layers_load(struct layers *y, uint32_t l)
     struct tft_layer *b = &y->m->layer[l];
     float *next = y->weights;
     y->original = *b;
-    tft_port_team(y->n_threads, expand,
-                  &(struct expand_task){y->m, &y->original, y->weights});
+    tft_port_team(y->n_threads, expand, &(struct expand_task){y->m, &y->original, y->weights});
     for (int i = 0; i < LOADED; i++)
         if (loaded(b, i)) {
             struct tft_mat *w = loaded(b, i);
@@ -291,7 +290,9 @@ static void run_part(void *arg, int tid, int n_threads)
                          .work = &task->work,
                          .plan = &task->plan,
                          .seq = task->lane,
-                         .n_seq = task->y->m->encoder ? 1 : task->lane ? in->n_seq : 0,
+                         .n_seq = task->y->m->encoder ? 1
+                                  : task->lane        ? in->n_seq
+                                                      : 0,
                          .tid = tid,
                          .n_threads = n_threads,
                          .tokens = in->tokens,
@@ -703,12 +704,12 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct quantize_opts *o,
                                   const struct layers_capacity *capacity, struct tft_error *err)
 {
-    *y = (struct layers){
-        .m = m, .o = o, .n_threads = o->n_threads ? o->n_threads : tft_port_cpus()};
+    *y =
+        (struct layers){.m = m, .o = o, .n_threads = o->n_threads ? o->n_threads : tft_port_cpus()};
     enum tft_status status = check_experts(m, err);
     if (status == TFT_OK)
-        status = m->encoder ? open_encoder(y, capacity->batch, err)
-                            : open_sessions(y, capacity, err);
+        status =
+            m->encoder ? open_encoder(y, capacity->batch, err) : open_sessions(y, capacity, err);
     if (status != TFT_OK)
         return status;
     if (alloc_buffers(y, capacity))
@@ -749,10 +750,9 @@ void layers_close(struct layers *y)
     shared_kv_close(&y->shared);
     tft_session_close(y->s);
     tft_batch_close(y->batch);
-    if (y->memory) {
-        tft_port_free(y->memory);
+    if (y->m && y->m->encoder)
         free(y->lane);
-    }
+    tft_port_free(y->memory);
     tft_port_free(y->prefix_state);
     tft_port_free(y->prefix);
     tft_port_free(y->text);
