@@ -237,6 +237,20 @@ class Int8(Case):
                 self.assertGreater(dot(a, b), 0.97, kind)
                 self.assertNotEqual(a, b, kind)
 
+    def test_the_models_own_keys(self):
+        path = SHARED / "models/random/bert.gguf"
+        if not path.exists():
+            self.skipTest(f"{path.name} is not in shared/models/random")
+        erf = self.write("erf.gguf", with_texts(path.read_bytes(), tuffet__gelu="erf",
+                                                tuffet__prompt__query="hello "))
+        made = [self.path("tanh.int8.gguf"), self.path("erf.int8.gguf")]
+        for model, out in zip([path, erf], made):
+            self.tuffet("quantize", model, "-o", out, "--json", "--dynamic=none")
+        tanh, other = (self.vectors(m, stdin=lines(TEXTS)) for m in made)
+        self.assertNotEqual(tanh, other)
+        self.assertEqual(self.vectors(made[1], "--prompt-name=query", stdin=lines(TEXTS)),
+                         self.vectors(made[1], stdin=lines(["hello " + t for t in TEXTS])))
+
     def test_a_reranker(self):
         path, out = SHARED / "models/random/bert-rerank.gguf", self.path("int8.gguf")
         if not path.exists():

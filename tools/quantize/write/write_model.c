@@ -524,16 +524,27 @@ void write_kv_calibration(struct model_writer *f, const struct kv_calibration *c
 
 /* --------------------------------------------------------------------------------------- values */
 
-/* Whether a key describes the old file itself and not the model, such as its checksum. */
+static bool begins_with(struct tft_str key, const char *with)
+{
+    size_t n = strlen(with);
+    return key.n >= n && memcmp(key.p, with, n) == 0;
+}
+
+/* Whether a key describes the old file itself and not the model, such as its checksum. Of tuffet's
+   own keys the form of GELU and the prompts for embeddings are the model's. */
 static bool describes_file(struct tft_str key)
 {
     static const char *const keys[] = {"general.alignment", "general.file_type",
                                        "general.quantization_version"},
-                             ours[] = "tuffet.";
+                             *const kept[] = {TFT_KEY_GELU, "tuffet.prompt",
+                                              "tuffet.default_prompt"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (tft_str_is(key, keys[i]))
             return true;
-    return key.n >= sizeof ours - 1 && memcmp(key.p, ours, sizeof ours - 1) == 0;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (begins_with(key, kept[i]))
+            return false;
+    return begins_with(key, "tuffet.");
 }
 
 static void put_text(struct model_writer *f, const char *key, const char *text)
