@@ -171,7 +171,7 @@ def main():
                                      f"one of {SHORT} tokens, ms"])
     for (name, _, _), *got in zip(rows, *figures):
         batch, one = (statistics.median(column) for column in zip(*got))
-        print_row(name, f"{batch:.2f}", f"{TEXTS / batch:.0f}", f"{1e3 * one:.2f}")
+        print_row(name, f"{batch:.2f}", f"{TEXTS / batch:.3g}", f"{1e3 * one:.2f}")
 
 
 if __name__ == "__main__":
