@@ -622,6 +622,10 @@ static enum tft_status open_session(struct layers *y, struct tft_session **s, ui
 static enum tft_status open_encoder(struct layers *y, uint32_t batch, struct tft_error *err)
 {
     struct tft_arena a = {0};
+    int n = y->o->n_threads;
+    if (n < 0 || n > TFT_PORT_THREADS)
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", n, TFT_PORT_THREADS);
+    y->n_threads = !tft_port_threaded() ? 1 : n ? n : tft_port_cpus();
     tft_work_layout(&a, y->m, batch, y->n_threads);
     y->lane = calloc(1, sizeof *y->lane);
     y->memory = a.failed ? NULL : tft_port_alloc(a.used, 64);
@@ -704,8 +708,7 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct quantize_opts *o,
                                   const struct layers_capacity *capacity, struct tft_error *err)
 {
-    *y =
-        (struct layers){.m = m, .o = o, .n_threads = o->n_threads ? o->n_threads : tft_port_cpus()};
+    *y = (struct layers){.m = m, .o = o};
     enum tft_status status = check_experts(m, err);
     if (status == TFT_OK)
         status =
