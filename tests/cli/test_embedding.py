@@ -211,6 +211,10 @@ class MiniLM(Case):
         cosines = [dot(a, b) for a, b in zip(documents + queries, exact + exact_queries)]
         self.assertGreater(min(cosines), 0.99)
         self.assertLess(min(cosines), 0.9999)  # another form of the weights
+        again = self.path("again.gguf")
+        said = json.loads(self.tuffet("quantize", self.model("q8_0"), "-o", again, "--json"))
+        self.assertLess(said["vectors"]["mean"], 0.003)
+        self.assertEqual(self.retrieve(again)[-1], 15)
         text = lines(TEXTS)
         self.assertEqual(self.tuffet("embed", out, "--cpu=c", "-t1", stdin=text),
                          self.tuffet("embed", out, "-t2", stdin=text))

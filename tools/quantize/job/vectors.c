@@ -73,18 +73,27 @@ static void compare(struct job_vectors *v)
     v->mean = sum / v->n;
 }
 
-/* The model is opened as it will be used. */
-static enum tft_status measure(struct job_vectors *v, const struct job_made *made)
+/* The vectors of a file's model, which is opened as it is used: that of the run expands its layers
+   one by one, and has no products of codes. */
+static enum tft_status embed_file(struct job_vectors *v, const char *path, const char *ignore_keys,
+                                  float **out)
 {
     struct tft_model *m;
-    struct tft_model_opts o = {.size = sizeof o};
-    enum tft_status status = job_begin(v->j, "checking", 0.5);
-    if (status == TFT_OK)
-        status = tft_model_open(&m, job_made_path(made), &o, v->j->err);
+    struct tft_model_opts o = {.size = sizeof o, .ignore_keys = ignore_keys};
+    enum tft_status status = tft_model_open(&m, path, &o, v->j->err);
     if (status != TFT_OK)
         return status;
-    status = embed(v, m, &v->file);
+    status = embed(v, m, out);
     tft_model_close(m);
+    return status;
+}
+
+static enum tft_status measure(struct job_vectors *v, const struct job_made *made)
+{
+    enum tft_status status = job_begin(v->j, "checking", 0.5);
+    if (status != TFT_OK)
+        return status;
+    status = embed_file(v, job_made_path(made), NULL, &v->file);
     if (status == TFT_OK)
         compare(v);
     return job_end(v->j, status, false);
@@ -112,9 +121,10 @@ static uint32_t give(const struct quantize_input *result, enum tft_range *range,
 
 static enum tft_status open(struct job_vectors *v, const struct job_text *t)
 {
-    v->j = t->j;
+    const struct job *j = v->j = t->j;
     v->text = &t->group[CHECK_TEXT];
-    return embed(v, v->j->m, &v->floats);
+    return j->imported ? embed_file(v, j->imported->temp.name, NULL, &v->floats)
+                       : embed_file(v, j->m->source.name, j->o->ignore_keys, &v->floats);
 }
 
 enum tft_status job_vectors_choose(struct job_vectors *v, const struct job_text *t,
