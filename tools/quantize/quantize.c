@@ -663,8 +663,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (m->embed.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
-    const char *part =
-        tft_parts_unknown(m, ~TFT_BIT(TFT_PART_RWKV));
+    const char *part = tft_parts_unknown(m, ~TFT_BIT(TFT_PART_RWKV));
     if (part)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: quantize does not support %s yet: %s",
                         m->source.name, m->arch->name, part);
