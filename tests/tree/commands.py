@@ -61,6 +61,7 @@ NOT_RUN = {
     ("docs/models.md", "tuffet chat model.gguf --lora"): "needs adapters: cli_lora makes one",
     ("docs/models.md", "tuffet import my-adapter"): "needs an adapter: cli_peft makes one",
     ("docs/quantize.md", "tuffet quantize model.gguf --lora"): "needs an adapter: cli_peft",
+    ("docs/quantize.md", "tuffet quantize minilm.f16.gguf"): "needs an encoder: cli_embedding",
     ("docs/reliability.md", "sh tools/scripts/test.sh"): "the suite, and the step campaign",
     ("docs/reliability.md", "tools/scripts/campaign.py"): "the step campaign",
     ("docs/reliability.md", "sh tools/scripts/everywhere.sh"): "the step hostile",
