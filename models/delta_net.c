@@ -69,7 +69,9 @@ bool tft_delta_net_load(struct tft_load *ld, unsigned layer)
     b->delta.decay = tft_load_vector(ld, "blk.%u.ssm_a", layer, s->v_heads);
     b->delta.bias = tft_load_vector(ld, "blk.%u.ssm_dt.bias", layer, s->v_heads);
     b->delta.norm = tft_load_norm(ld, "blk.%u.ssm_norm", layer, s->dim, false);
-    tft_load_state(ld, b, (uint64_t)(taps - 1) * channels + (uint64_t)values * s->dim);
+    tft_load_state(ld, b,
+                   (uint64_t)(taps - 1) * channels + (uint64_t)values * s->dim +
+                       tft_state_factors(s->v_heads));
     return true;
 }
 

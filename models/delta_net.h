@@ -12,7 +12,8 @@
  *      S = decay S; S = S + k (beta (v - k S)); y = q S    per head
  *      Wout (rms(y) g * silu(Wz h))            the norm per head
  *
- * The state is the input of conv for the last tokens, and S of all heads.
+ * The state is the input of conv for the last tokens, then for all heads a matrix each, then a
+ * factor each: S is the matrix times the factor (simd/decay.h).
  */
 #ifndef TFT_DELTA_NET_H
 #define TFT_DELTA_NET_H

@@ -56,7 +56,9 @@ static void load_mamba(struct tft_load *ld, unsigned layer, struct tft_linear *i
     b->mamba.bias = tft_load_vector(ld, "blk.%u.ssm_dt.bias", layer, s->heads);
     if (!m->mamba_beside || tft_load_has_norm(ld, norm, layer)) /* falcon-h1 may lack it */
         b->mamba.norm = tft_load_head_norms(ld, norm, layer, s->groups, width / s->groups);
-    tft_load_state(ld, b, (uint64_t)(taps - 1) * channels + (uint64_t)width * s->state);
+    tft_load_state(ld, b,
+                   (uint64_t)(taps - 1) * channels + (uint64_t)width * s->state +
+                       tft_state_factors(s->heads));
 }
 
 bool tft_mamba_load(struct tft_load *ld, unsigned layer)

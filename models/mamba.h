@@ -9,7 +9,8 @@
  *      S = exp(a step) S + b (step x); y = S c + d x       per head; a < 0
  *      Wout (rms(y * silu(z)) g)               the norm per group; falcon-h1 may lack it
  *
- * The state is the input of conv for the last tokens, and S of all heads.
+ * The state is the input of conv for the last tokens, then for all heads a matrix each, then a
+ * factor each: S is the matrix times the factor (simd/decay.h).
  */
 #ifndef TFT_MAMBA_H
 #define TFT_MAMBA_H

@@ -336,16 +336,21 @@ typedef void tft_conv_fn(const struct tft_conv *g);
 
 /*
  * The gated delta rule of one head (Yang et al. 2024, arXiv 2412.06464, eq. 10) over T tokens, one
- * after the other: the state decays, then its entry for the key moves towards the value. For each
- * token t and column j:
+ * after the other: the state decays, then its entry for the key moves towards the value. The state
+ * is S times a factor (decay.h). For each token t, where s = tft_decay_step(factor, decay), and each
+ * column j:
  *
- *   e = chain over i of k[i] and S[i][j] * decay
- *   d = beta * (v[j] - e)
- *   S[i][j] = fma(k[i], d, S[i][j] * decay)     for i < E
- *   o[j] = chain over i of q[i] and S[i][j]
+ *   e = chain over i of k[i] and S[i][j]
+ *   y = chain over i of q[i] and S[i][j]
+ *   d = beta * fma(-s.factor, e, v[j])
+ *   o[j] = fma(dot16(k, q), d, s.factor * y)
+ *   S[i][j] = fma(k[i], d * s.inverse, S[i][j] * s.keep)      for i < E
+ *   factor = s.after
  */
+enum { TFT_DELTA_TOKENS = 64 }; /* at most */
 struct tft_delta {
-    float *s;              /* [E / 16, E, 16] the state: 16 columns side by side */
+    float *s; /* [E / 16, E, 16] S: 16 columns side by side */
+    float *factor;
     const float *k, *q;    /* [T, E], rows ld apart, as in v and o */
     const float *v;
     float *o;              /* may be v */
@@ -357,14 +362,17 @@ typedef void tft_delta_fn(const struct tft_delta *g);
 
 /*
  * The state-space model of one head of Mamba-2 (Dao & Gu 2024, arXiv 2405.21060, section 7) over T
- * tokens, one after the other: the state decays, and gets the input in the direction of b. For each
- * token t and column j:
+ * tokens, one after the other: the state decays, and gets the input in the direction of b. The
+ * state is S times a factor (decay.h). For each token t, where s = tft_decay_step(factor, decay), and
+ * each column j:
  *
- *   S[i][j] = fma(b[i], step * x[j], S[i][j] * decay)      for i < N
- *   x[j] = fma(skip, x[j], chain over i of c[i] and S[i][j])
+ *   S[i][j] = fma(b[i], step * x[j] * s.inverse, S[i][j] * s.keep)      for i < N
+ *   factor = s.after
+ *   x[j] = fma(skip, x[j], factor * chain over i of c[i] and S[i][j])
  */
 struct tft_scan {
-    float *s;              /* [P / 16, N, 16] the state: 16 columns side by side */
+    float *s; /* [P / 16, N, 16] S: 16 columns side by side */
+    float *factor;
     const float *b, *c;    /* [T, N], rows ld apart, as in x */
     float *x;              /* [T, P] the input, then the output */
     size_t ld;

@@ -3,7 +3,9 @@
 
 #include <math.h>
 
+#include "simd/decay.h"
 #include "simd/expf.h"
+#include "sums.h"
 
 void tft_ref_mul(float *y, const float *a, const float *b, size_t n)
 {
@@ -37,18 +39,20 @@ void tft_ref_delta(const struct tft_delta *g)
     size_t E = g->E;
     for (size_t t = 0; t < g->T; t++) {
         const float *k = g->k + t * g->ld, *q = g->q + t * g->ld, *v = g->v + t * g->ld;
+        struct tft_decay by = tft_decay_step(*g->factor, g->decay[t]);
+        float kq = dot16(k, q, E);
         for (size_t j = 0; j < E; j++) {
-            float *s = g->s + j / TFT_PANEL * E * TFT_PANEL + j % TFT_PANEL, e = 0, o = 0;
-            for (size_t i = 0; i < E; i++)
-                e = fmaf(k[i], s[i * TFT_PANEL] * g->decay[t], e);
-            float d = g->beta[t] * (v[j] - e);
+            float *s = g->s + j / TFT_PANEL * E * TFT_PANEL + j % TFT_PANEL, e = 0, y = 0;
             for (size_t i = 0; i < E; i++) {
-                float *a = &s[i * TFT_PANEL];
-                *a = fmaf(k[i], d, *a * g->decay[t]);
-                o = fmaf(q[i], *a, o);
+                e = fmaf(k[i], s[i * TFT_PANEL], e);
+                y = fmaf(q[i], s[i * TFT_PANEL], y);
             }
-            g->o[t * g->ld + j] = o;
+            float d = g->beta[t] * fmaf(-by.factor, e, v[j]);
+            for (size_t i = 0; i < E; i++)
+                s[i * TFT_PANEL] = fmaf(k[i], d * by.inverse, s[i * TFT_PANEL] * by.keep);
+            g->o[t * g->ld + j] = fmaf(kq, d, by.factor * y);
         }
+        *g->factor = by.after;
     }
 }
 
@@ -56,16 +60,18 @@ void tft_ref_scan(const struct tft_scan *g)
 {
     for (size_t t = 0; t < g->T; t++) {
         const float *b = g->b + t * g->ld, *c = g->c + t * g->ld;
+        struct tft_decay by = tft_decay_step(*g->factor, g->decay[t]);
         for (size_t j = 0; j < g->P; j++) {
             float *s = g->s + j / TFT_PANEL * g->N * TFT_PANEL + j % TFT_PANEL,
-                  *x = &g->x[t * g->ld + j], in = g->step[t] * *x, y = 0;
+                  *x = &g->x[t * g->ld + j], in = g->step[t] * *x * by.inverse, y = 0;
             for (size_t i = 0; i < g->N; i++) {
                 float *a = &s[i * TFT_PANEL];
-                *a = fmaf(b[i], in, *a * g->decay[t]);
+                *a = fmaf(b[i], in, *a * by.keep);
                 y = fmaf(c[i], *a, y);
             }
-            *x = fmaf(g->skip, *x, y);
+            *x = fmaf(g->skip, *x, by.after * y);
         }
+        *g->factor = by.after;
     }
 }
 

@@ -5,6 +5,7 @@
 #define TFT_TEMPLATE_STATE_H
 
 #include "activations.h"
+#include "simd/decay.h"
 
 static void ISA(mul)(float *y, const float *a, const float *b, size_t n)
 {
@@ -29,91 +30,181 @@ static void ISA(conv)(const struct tft_conv *g)
     }
 }
 
-/* Panels of columns that delta, scan and wkv process together: the number of sums in flight, with a
-   part of the state that stays in an L1 cache from one token to the next. */
-enum { STATE_PANELS = LANES == 16 ? 4 : 2 };
+/* ---------------------------------------------------------------------------------------- delta */
 
-/* Computes panels [panel, panel + n) of the state and of the output, token by token. */
-FORCE_INLINE void delta_panels(const struct tft_delta *g, size_t panel, int n)
+/* Panels of columns in one visit: enough sums in flight, and half an L1 cache at E = 128, since a
+   visit of the next token reads the same part of the state again. */
+enum { DELTA_PANELS = 2 };
+
+/* Numbers of a token that all columns share. */
+struct delta_token {
+    struct tft_decay by;
+    float kq;
+};
+
+FORCE_INLINE float delta_dot(const float *a, const float *b, size_t n)
+{
+    v16 sum = v_set(0);
+    for (size_t i = 0; i < n; i += 16)
+        sum = v_fma(v_load(a + i), v_load(b + i), sum);
+    return v_hsum(sum);
+}
+
+/* How a visit changes the state, by the part of the token before. */
+enum delta_change { DELTA_NOTHING, DELTA_ADD, DELTA_KEEP_ADD };
+
+/* Reads and writes n panels once: they get the part d of token t - 1, and give the entries e and y
+   for token t. Token T gets none. */
+FORCE_INLINE void delta_visit(const struct tft_delta *g, float *s, size_t t,
+                              enum delta_change change, float keep, const v16 *d, v16 *e, v16 *y,
+                              bool read, int n)
 {
     size_t E = g->E;
-    float *s = g->s + panel * E * 16;
-    for (size_t t = 0; t < g->T; t++) {
-        const float *k = g->k + t * g->ld, *q = g->q + t * g->ld,
-                    *v = g->v + t * g->ld + panel * 16;
-        float *y = g->o + t * g->ld + panel * 16;
-        v16 decay = v_set(g->decay[t]), beta = v_set(g->beta[t]), e[STATE_PANELS], o[STATE_PANELS];
-        UNROLL for (int p = 0; p < n; p++)
-            e[p] = v_set(0);
-        for (size_t i = 0; i < E; i++) {
-            v16 key = v_set(k[i]);
-            UNROLL for (int p = 0; p < n; p++)
-                e[p] = v_fma(key, v_mul(v_load(s + ((size_t)p * E + i) * 16), decay), e[p]);
-        }
+    const float *before = g->k + (change ? t - 1 : t) * g->ld,
+                *k = g->k + (read ? t : t - 1) * g->ld, *q = g->q + (read ? t : t - 1) * g->ld;
+    v16 keeps = v_set(keep);
+    UNROLL for (int p = 0; p < n; p++) e[p] = y[p] = v_set(0);
+    for (size_t i = 0; i < E; i++) {
+        v16 old = v_set(before[i]), key = v_set(k[i]), query = v_set(q[i]);
         UNROLL for (int p = 0; p < n; p++) {
-            e[p] = v_mul(beta, v_sub(v_load(v + p * 16), e[p]));
-            o[p] = v_set(0);
-        }
-        for (size_t i = 0; i < E; i++) {
-            v16 key = v_set(k[i]), query = v_set(q[i]);
-            UNROLL for (int p = 0; p < n; p++) {
-                float *at = s + ((size_t)p * E + i) * 16;
-                v16 a = v_fma(key, e[p], v_mul(v_load(at), decay));
+            float *at = s + ((size_t)p * E + i) * 16;
+            v16 a = v_load(at);
+            if (change) {
+                a = v_fma(old, d[p], change == DELTA_ADD ? a : v_mul(a, keeps));
                 v_store(at, a);
-                o[p] = v_fma(query, a, o[p]);
+            }
+            if (read) {
+                e[p] = v_fma(key, a, e[p]);
+                y[p] = v_fma(query, a, y[p]);
             }
         }
-        UNROLL for (int p = 0; p < n; p++)
-            v_store(y + p * 16, o[p]);
     }
+}
+
+/* Computes panels [panel, panel + n) of the state and of the output. */
+FORCE_INLINE void delta_panels(const struct tft_delta *g, const struct delta_token *token,
+                               size_t panel, int n)
+{
+    float *s = g->s + panel * g->E * 16, keep = 1;
+    v16 d[DELTA_PANELS], e[DELTA_PANELS], y[DELTA_PANELS];
+    for (size_t t = 0; t < g->T; t++) {
+        const struct tft_decay *by = &token[t].by;
+        v16 minus = v_set(-by->factor), beta = v_set(g->beta[t]), kq = v_set(token[t].kq);
+        if (!t)
+            delta_visit(g, s, t, DELTA_NOTHING, keep, d, e, y, true, n);
+        else if (keep == 1)
+            delta_visit(g, s, t, DELTA_ADD, keep, d, e, y, true, n);
+        else
+            delta_visit(g, s, t, DELTA_KEEP_ADD, keep, d, e, y, true, n);
+        UNROLL for (int p = 0; p < n; p++)
+        {
+            size_t at = t * g->ld + (panel + (size_t)p) * 16;
+            v16 x = v_mul(beta, v_fma(minus, e[p], v_load(g->v + at)));
+            v_store(g->o + at, v_fma(kq, x, v_mul(v_set(by->factor), y[p])));
+            d[p] = v_mul(x, v_set(by->inverse));
+        }
+        keep = by->keep;
+    }
+    delta_visit(g, s, g->T, DELTA_KEEP_ADD, keep, d, e, y, false, n);
 }
 
 static void ISA(delta)(const struct tft_delta *g)
 {
+    struct delta_token token[TFT_DELTA_TOKENS];
     size_t panels = g->E / 16, i = 0;
-    for (; i + STATE_PANELS <= panels; i += STATE_PANELS)
-        delta_panels(g, i, STATE_PANELS);
+    if (!g->T)
+        return;
+    for (size_t t = 0; t < g->T; t++) {
+        token[t].by = tft_decay_step(*g->factor, g->decay[t]);
+        token[t].kq = delta_dot(g->k + t * g->ld, g->q + t * g->ld, g->E);
+        *g->factor = token[t].by.after;
+    }
+    for (; i + DELTA_PANELS <= panels; i += DELTA_PANELS)
+        delta_panels(g, token, i, DELTA_PANELS);
     for (; i < panels; i++)
-        delta_panels(g, i, 1);
+        delta_panels(g, token, i, 1);
 }
 
-/* Computes panels [panel, panel + n) of the state and of the output, token by token. */
-FORCE_INLINE void scan_panels(const struct tft_scan *g, size_t panel, int n)
+/* ----------------------------------------------------------------------------------------- scan */
+
+/* Tokens and panels of columns in one visit of the state. */
+enum { SCAN_TOKENS = LANES == 16 ? 4 : 2, SCAN_PANELS = LANES == 16 ? 2 : 1 };
+
+/* Computes panels [panel, panel + n) of the state and of the output, of tokens [t, t + T). */
+FORCE_INLINE void scan_visit(const struct tft_scan *g, const struct tft_decay *by, size_t t,
+                             size_t panel, bool keep, int T, int n)
 {
     size_t N = g->N;
-    float *s = g->s + panel * N * 16;
-    v16 skip = v_set(g->skip);
-    for (size_t t = 0; t < g->T; t++) {
-        const float *b = g->b + t * g->ld, *c = g->c + t * g->ld;
-        float *x = g->x + t * g->ld + panel * 16;
-        v16 decay = v_set(g->decay[t]), step = v_set(g->step[t]), in[STATE_PANELS],
-            y[STATE_PANELS];
+    const float *b = g->b + t * g->ld, *c = g->c + t * g->ld;
+    float *s = g->s + panel * N * 16, *x = g->x + t * g->ld + panel * 16;
+    v16 in[SCAN_TOKENS][SCAN_PANELS], y[SCAN_TOKENS][SCAN_PANELS];
+    UNROLL for (int k = 0; k < T; k++)
+    {
         UNROLL for (int p = 0; p < n; p++) {
-            in[p] = v_mul(step, v_load(x + p * 16));
-            y[p] = v_set(0);
+            v16 input =
+                v_mul(v_set(g->step[t + (size_t)k]), v_load(x + (size_t)k * g->ld + p * 16));
+            in[k][p] = v_mul(input, v_set(by[k].inverse));
+            y[k][p] = v_set(0);
         }
-        for (size_t i = 0; i < N; i++) {
-            v16 to = v_set(b[i]), from = v_set(c[i]);
+    }
+    for (size_t i = 0; i < N; i++) {
+        v16 a[SCAN_PANELS];
+        UNROLL for (int p = 0; p < n; p++) a[p] = v_load(s + ((size_t)p * N + i) * 16);
+        UNROLL for (int k = 0; k < T; k++)
+        {
+            v16 to = v_set(b[(size_t)k * g->ld + i]), from = v_set(c[(size_t)k * g->ld + i]);
             UNROLL for (int p = 0; p < n; p++) {
-                float *at = s + ((size_t)p * N + i) * 16;
-                v16 a = v_fma(to, in[p], v_mul(v_load(at), decay));
-                v_store(at, a);
-                y[p] = v_fma(from, a, y[p]);
+                a[p] = keep ? v_mul(a[p], v_set(by[k].keep)) : a[p];
+                a[p] = v_fma(to, in[k][p], a[p]);
+                y[k][p] = v_fma(from, a[p], y[k][p]);
             }
         }
-        UNROLL for (int p = 0; p < n; p++)
-            v_store(x + p * 16, v_fma(skip, v_load(x + p * 16), y[p]));
+        UNROLL for (int p = 0; p < n; p++) v_store(s + ((size_t)p * N + i) * 16, a[p]);
     }
+    UNROLL for (int k = 0; k < T; k++)
+    {
+        UNROLL for (int p = 0; p < n; p++)
+        {
+            float *at = x + (size_t)k * g->ld + p * 16;
+            v16 out = v_mul(v_set(by[k].after), y[k][p]);
+            v_store(at, v_fma(v_set(g->skip), v_load(at), out));
+        }
+    }
+}
+
+/* All panels of T tokens from t on. */
+FORCE_INLINE void scan_tokens(const struct tft_scan *g, size_t t, int T)
+{
+    struct tft_decay by[SCAN_TOKENS];
+    bool keep = false;
+    for (int k = 0; k < T; k++) {
+        by[k] = tft_decay_step(*g->factor, g->decay[t + (size_t)k]);
+        *g->factor = by[k].after;
+        keep |= by[k].keep != 1;
+    }
+    size_t panels = g->P / 16, i = 0;
+    for (; i + SCAN_PANELS <= panels; i += SCAN_PANELS)
+        if (keep)
+            scan_visit(g, by, t, i, true, T, SCAN_PANELS);
+        else
+            scan_visit(g, by, t, i, false, T, SCAN_PANELS);
+    for (; i < panels; i++)
+        scan_visit(g, by, t, i, true, T, 1);
 }
 
 static void ISA(scan)(const struct tft_scan *g)
 {
-    size_t panels = g->P / 16, i = 0;
-    for (; i + STATE_PANELS <= panels; i += STATE_PANELS)
-        scan_panels(g, i, STATE_PANELS);
-    for (; i < panels; i++)
-        scan_panels(g, i, 1);
+    size_t t = 0;
+    for (; t + SCAN_TOKENS <= g->T; t += SCAN_TOKENS)
+        scan_tokens(g, t, SCAN_TOKENS);
+    for (; t < g->T; t++)
+        scan_tokens(g, t, 1);
 }
+
+/* ------------------------------------------------------------------------------------------ wkv */
+
+/* Panels of columns that are processed together: the number of sums in flight. */
+enum { STATE_PANELS = LANES == 16 ? 4 : 2 };
 
 /* Computes panels [panel, panel + n) of the state and of the output. */
 FORCE_INLINE void wkv_panels(const struct tft_wkv *g, size_t panel, int n)

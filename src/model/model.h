@@ -120,6 +120,13 @@ enum tft_mixer {
 };
 enum { TFT_READS = 4 }; /* the most matrices that a mixer's input is multiplied by */
 
+/* Numbers at the end of a layer's state: the factor of each head's matrix (simd/decay.h), and zeros
+   up to a whole panel. */
+static inline uint32_t tft_state_factors(uint32_t heads)
+{
+    return (heads + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
+}
+
 /* Heads of delta nets; all zero: there are none. */
 struct tft_delta_shape {
     uint32_t k_heads, v_heads, dim; /* dim: numbers of a key, of a value */

@@ -53,14 +53,25 @@ void tft_slice_close(const struct tft_slice *s)
 
 /* ------------------------------------------------------------------------------------ with SiLU */
 
+enum { AHEAD = 8 }; /* tokens */
+
+/* Asks for x[n], of a later token: the rows are too far apart for a CPU to guess. */
+static void ask(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16)
+        __builtin_prefetch(x + i, 1);
+}
+
 /* Channels of one slice through the tokens, in place. */
 static void silu_slice(const struct tft_pass *p, const struct tft_layer *b, size_t at, size_t from,
-                       size_t n)
+                       size_t n, uint32_t begin, uint32_t end)
 {
     struct tft_slice s;
     tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
-    for (uint32_t t = 0; t < p->n; t++) {
+    for (uint32_t t = begin; t < end; t++) {
         float *m = tft_pass_row(p, TFT_M, t) + at + from;
+        if (t + AHEAD < p->n)
+            ask(tft_pass_row(p, TFT_M, t + AHEAD) + at + from, n);
         memcpy(tft_slice_newest(&s), m, n * sizeof *m);
         tft_slice_conv(&s, &p->m->kern, m, true);
         tft_slice_next(&s);
@@ -68,15 +79,22 @@ static void silu_slice(const struct tft_pass *p, const struct tft_layer *b, size
     tft_slice_close(&s);
 }
 
+void tft_cpu_silu_tokens(const struct tft_pass *p, const struct tft_layer *b, size_t at,
+                         size_t from, size_t n, uint32_t begin, uint32_t end)
+{
+    for (size_t i = 0; i < n; i += TFT_SLICE)
+        silu_slice(p, b, at, from + i, n - i < TFT_SLICE ? n - i : TFT_SLICE, begin, end);
+}
+
 void tft_cpu_silu_conv(struct tft_pass *p, const struct tft_layer *b, size_t at)
 {
     size_t channels = b->taps.channels, begin, end;
     tft_pass_touch(p, 0, BIT(TFT_M) | BIT(TFT_STATES));
     tft_pass_share(p, (channels + TFT_SLICE - 1) / TFT_SLICE, &begin, &end);
-    for (size_t i = begin; i < end; i++) {
-        size_t from = i * TFT_SLICE;
-        silu_slice(p, b, at, from, channels - from < TFT_SLICE ? channels - from : TFT_SLICE);
-    }
+    begin *= TFT_SLICE;
+    end = end * TFT_SLICE < channels ? end * TFT_SLICE : channels;
+    if (begin < end)
+        tft_cpu_silu_tokens(p, b, at, begin, end - begin, 0, p->n);
 }
 
 /* ----------------------------------------------------------------------------------- short_conv */

@@ -37,6 +37,10 @@ static inline float *tft_slice_newest(const struct tft_slice *s)
 /* The convolution of M's columns [at, at + channels), then SiLU, in place. */
 void tft_cpu_silu_conv(struct tft_pass *p, const struct tft_layer *b, size_t at);
 
+/* The same of channels [from, from + n) and tokens [begin, end), in this thread. */
+void tft_cpu_silu_tokens(const struct tft_pass *p, const struct tft_layer *b, size_t at,
+                         size_t from, size_t n, uint32_t begin, uint32_t end);
+
 /* ln(1 + exp(x)) */
 static inline double tft_cpu_softplus(double x) { return x > 30 ? x : tft_log(1 + tft_exp(x)); }
 

@@ -26,16 +26,17 @@ static void run_head(const struct tft_pass *p, const struct tft_layer *b, uint32
     const struct tft_mamba_shape *s = &p->m->mamba;
     size_t dim = s->dim, width = tft_mamba_width(s), N = s->state, ld = tft_pass_stride(p, TFT_M),
            group = j / (s->heads / s->groups) * N,
-           at = (b->taps.n - 1) * (size_t)b->taps.channels + j * dim * N;
-    float step[TILE], decay[TILE];
+           first = (b->taps.n - 1) * (size_t)b->taps.channels;
+    float step[TILE], decay[TILE], *state = tft_cpu_state(p, b) + first;
     for (uint32_t t = 0; t < p->n; t += TILE) {
         uint32_t n = p->n - t < TILE ? p->n - t : TILE;
         float *m = tft_pass_row(p, TFT_M, t), *z = m + j * dim, *x = z + width,
-              *first = m + 2 * width + group;
+              *rows = m + 2 * width + group;
         steps(p, b, j, t, n, step, decay);
-        p->m->kern.scan(&(struct tft_scan){.s = tft_cpu_state(p, b) + at,
-                                           .b = first,
-                                           .c = first + s->groups * N,
+        p->m->kern.scan(&(struct tft_scan){.s = state + j * dim * N,
+                                           .factor = state + width * N + j,
+                                           .b = rows,
+                                           .c = rows + s->groups * N,
                                            .x = x,
                                            .ld = ld,
                                            .step = step,

@@ -52,6 +52,22 @@ static void conv(struct check *c)
                ref->conv(&g), now->conv(&g));
 }
 
+/* The tokens in one call, or one in each: the same bits. */
+static void run_delta(const struct tft_kernels *kern, struct tft_delta g, bool one_by_one)
+{
+    size_t n = g.T;
+    g.T = one_by_one ? 1 : n;
+    for (size_t t = 0; t < n; t += g.T) {
+        kern->delta(&g);
+        g.k += g.ld * g.T;
+        g.q += g.ld * g.T;
+        g.v += g.ld * g.T;
+        g.o += g.ld * g.T;
+        g.decay += g.T;
+        g.beta += g.T;
+    }
+}
+
 /* The rule in double precision; S: [E, E] */
 static void exact_delta(const struct tft_delta *g, size_t t, double *S, const float *v, double *o)
 {
@@ -89,10 +105,14 @@ static void delta(struct check *c)
     CASE(c, "delta", delta);
     static double S[MOST * MOST], o[MOST];
     for (int i = 0; i < 12; i++) {
-        size_t E = 16 * (1 + check_below(c, MOST / 16)), T = 1 + check_below(c, 5),
+        size_t E = 16 * (1 + check_below(c, MOST / 16)),
+               T = i % 4 ? 1 + check_below(c, 5) : TFT_DELTA_TOKENS,
                ld = 3 * E + check_below(c, 20), n = (T - 1) * ld + 3 * E;
         float *s[2] = {check_buf(c, E * E, 4), check_buf(c, E * E, 4)};
         float *row[2] = {check_buf(c, n, 4), check_buf(c, n, 4)};
+        float factor[2] = {0, 0};
+        if (i)
+            factor[0] = factor[1] = (float)check_below(c, 1001) / 1000;
         float *decay = check_buf(c, T, 4), *beta = check_buf(c, T, 4), *v = check_buf(c, n, 4);
         memset(row[0], 0, n * 4);
         for (size_t t = 0; t < T; t++) {
@@ -106,19 +126,28 @@ static void delta(struct check *c)
             s[0][k] = (float)check_below(c, 2001) / 1000 - 1;
         for (size_t j = 0; j < E; j++)
             for (size_t k = 0; k < E; k++)
-                S[k * E + j] = (double)s[0][(j / 16 * E + k) * 16 + j % 16];
+                S[k * E + j] = (double)factor[0] * (double)s[0][(j / 16 * E + k) * 16 + j % 16];
         memcpy(s[1], s[0], E * E * 4);
         memcpy(row[1], row[0], n * 4);
         memcpy(v, row[0], n * 4);
         struct tft_delta g[2];
         for (int r = 0; r < 2; r++) { /* o is v: delta may write over it */
-            g[r] = (struct tft_delta){.s = s[r], .k = row[r] + E, .q = row[r], .v = row[r] + 2 * E,
-                                      .o = row[r] + 2 * E, .ld = ld, .decay = decay, .beta = beta,
-                                      .T = T, .E = E};
-            (r ? now : ref)->delta(&g[r]);
+            g[r] = (struct tft_delta){.s = s[r],
+                                      .factor = &factor[r],
+                                      .k = row[r] + E,
+                                      .q = row[r],
+                                      .v = row[r] + 2 * E,
+                                      .o = row[r] + 2 * E,
+                                      .ld = ld,
+                                      .decay = decay,
+                                      .beta = beta,
+                                      .T = T,
+                                      .E = E};
+            run_delta(r ? now : ref, g[r], (i + r) % 2);
         }
         check_same(c, row[0], row[1], n * 4, "E %zu, T %zu", E, T);
         check_same(c, s[0], s[1], E * E * 4, "state, E %zu, T %zu", E, T);
+        check_same(c, &factor[0], &factor[1], 4, "factor, E %zu, T %zu", E, T);
         for (size_t t = 0; t < T; t++) {
             exact_delta(&g[1], t, S, v + 2 * E, o);
             for (size_t j = 0; j < E; j++)
@@ -129,10 +158,34 @@ static void delta(struct check *c)
     float *s = check_buf(c, DIM * DIM, 4), *x = check_buf(c, 4 * DIM, 4);
     memset(s, 0, DIM * DIM * 4);
     fill_unit(c, x, 4 * DIM);
-    struct tft_delta g = {.s = s, .k = x, .q = x + DIM, .v = x + 2 * DIM, .o = x + 3 * DIM,
-                          .ld = 4 * DIM, .decay = x, .beta = x, .T = 1, .E = DIM};
-    CHECK_TIME(c, "a head of 128", 8.0 * DIM * DIM, 8.0 * DIM * DIM, ref->delta(&g),
+    float factor = 1, one = 1;
+    struct tft_delta g = {.s = s,
+                          .factor = &factor,
+                          .k = x,
+                          .q = x + DIM,
+                          .v = x + 2 * DIM,
+                          .o = x + 3 * DIM,
+                          .ld = 4 * DIM,
+                          .decay = &one,
+                          .beta = &one,
+                          .T = 1,
+                          .E = DIM};
+    CHECK_TIME(c, "a head of 128", 6.0 * DIM * DIM, 8.0 * DIM * DIM, ref->delta(&g),
                now->delta(&g));
+}
+
+static void run_scan(const struct tft_kernels *kern, struct tft_scan g, bool one_by_one)
+{
+    size_t n = g.T;
+    g.T = one_by_one ? 1 : n;
+    for (size_t t = 0; t < n; t += g.T) {
+        kern->scan(&g);
+        g.b += g.ld * g.T;
+        g.c += g.ld * g.T;
+        g.x += g.ld * g.T;
+        g.decay += g.T;
+        g.step += g.T;
+    }
 }
 
 static void scan(struct check *c)
@@ -142,10 +195,13 @@ static void scan(struct check *c)
     static double S[MOST_N * MOST_P];
     for (int i = 0; i < 12; i++) {
         size_t P = 16 * (1 + check_below(c, MOST_P / 16)), N = 1 + check_below(c, MOST_N),
-               T = 1 + check_below(c, 5), ld = 2 * N + P + check_below(c, 20),
+               T = 1 + check_below(c, 9), ld = 2 * N + P + check_below(c, 20),
                n = (T - 1) * ld + 2 * N + P;
         float *s[2] = {check_buf(c, N * P, 4), check_buf(c, N * P, 4)};
         float *row[2] = {check_buf(c, n, 4), check_buf(c, n, 4)};
+        float factor[2] = {0, 0};
+        if (i)
+            factor[0] = factor[1] = (float)check_below(c, 1001) / 1000;
         float *decay = check_buf(c, T, 4), *step = check_buf(c, T, 4), *x = check_buf(c, n, 4);
         memset(row[0], 0, n * 4);
         for (size_t t = 0; t < T; t++) {
@@ -159,19 +215,29 @@ static void scan(struct check *c)
             s[0][k] = (float)check_below(c, 2001) / 1000 - 1;
         for (size_t j = 0; j < P; j++)
             for (size_t k = 0; k < N; k++)
-                S[k * P + j] = (double)s[0][(j / 16 * N + k) * 16 + j % 16];
+                S[k * P + j] = (double)factor[0] * (double)s[0][(j / 16 * N + k) * 16 + j % 16];
         memcpy(s[1], s[0], N * P * 4);
         memcpy(row[1], row[0], n * 4);
         memcpy(x, row[0], n * 4);
         struct tft_scan g;
         for (int r = 0; r < 2; r++) {
-            g = (struct tft_scan){.s = s[r], .b = row[r], .c = row[r] + N, .x = row[r] + 2 * N,
-                                  .ld = ld, .step = step, .decay = decay, .skip = 0.75f, .T = T,
-                                  .N = N, .P = P};
-            (r ? now : ref)->scan(&g);
+            g = (struct tft_scan){.s = s[r],
+                                  .factor = &factor[r],
+                                  .b = row[r],
+                                  .c = row[r] + N,
+                                  .x = row[r] + 2 * N,
+                                  .ld = ld,
+                                  .step = step,
+                                  .decay = decay,
+                                  .skip = 0.75f,
+                                  .T = T,
+                                  .N = N,
+                                  .P = P};
+            run_scan(r ? now : ref, g, (i + r) % 2);
         }
         check_same(c, row[0], row[1], n * 4, "N %zu, P %zu, T %zu", N, P, T);
         check_same(c, s[0], s[1], N * P * 4, "state, N %zu, P %zu, T %zu", N, P, T);
+        check_same(c, &factor[0], &factor[1], 4, "factor, N %zu, P %zu, T %zu", N, P, T);
         for (size_t t = 0; t < T; t++)
             for (size_t j = 0; j < P; j++) {
                 double in = (double)x[t * ld + 2 * N + j], y = 0.75 * in;
@@ -187,10 +253,20 @@ static void scan(struct check *c)
     float *s = check_buf(c, DIM * STATE, 4), *x = check_buf(c, 2 * STATE + DIM, 4);
     memset(s, 0, DIM * STATE * 4);
     fill_unit(c, x, 2 * STATE + DIM);
-    struct tft_scan g = {.s = s, .b = x, .c = x + STATE, .x = x + 2 * STATE,
-                         .ld = 2 * STATE + DIM, .step = x, .decay = x, .skip = 1, .T = 1,
-                         .N = STATE, .P = DIM};
-    CHECK_TIME(c, "a head of 64 with 128", 6.0 * DIM * STATE, 8.0 * DIM * STATE, ref->scan(&g),
+    float factor = 1, one = 1;
+    struct tft_scan g = {.s = s,
+                         .factor = &factor,
+                         .b = x,
+                         .c = x + STATE,
+                         .x = x + 2 * STATE,
+                         .ld = 2 * STATE + DIM,
+                         .step = &one,
+                         .decay = &one,
+                         .skip = 1,
+                         .T = 1,
+                         .N = STATE,
+                         .P = DIM};
+    CHECK_TIME(c, "a head of 64 with 128", 4.0 * DIM * STATE, 8.0 * DIM * STATE, ref->scan(&g),
                now->scan(&g));
 }
 
