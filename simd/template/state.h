@@ -33,7 +33,9 @@ static void ISA(conv)(const struct tft_conv *g)
 /* ---------------------------------------------------------------------------------------- delta */
 
 /* Panels of columns in one visit: enough sums in flight, and half an L1 cache at E = 128, since a
-   visit of the next token reads the same part of the state again. */
+   visit of the next token reads the same part of the state again. Panels lie a multiple of 4 kB
+   apart, and a load waits for a store to an address that differs by one. So a row is loaded before
+   it is stored. */
 enum { DELTA_PANELS = 2 };
 
 /* Numbers of a token that all columns share. */
@@ -66,16 +68,17 @@ FORCE_INLINE void delta_visit(const struct tft_delta *g, float *s, size_t t,
     UNROLL for (int p = 0; p < n; p++) e[p] = y[p] = v_set(0);
     for (size_t i = 0; i < E; i++) {
         v16 old = v_set(before[i]), key = v_set(k[i]), query = v_set(q[i]);
-        UNROLL for (int p = 0; p < n; p++) {
-            float *at = s + ((size_t)p * E + i) * 16;
-            v16 a = v_load(at);
+        v16 a[DELTA_PANELS];
+        UNROLL for (int p = 0; p < n; p++) a[p] = v_load(s + ((size_t)p * E + i) * 16);
+        UNROLL for (int p = 0; p < n; p++)
+        {
             if (change) {
-                a = v_fma(old, d[p], change == DELTA_ADD ? a : v_mul(a, keeps));
-                v_store(at, a);
+                a[p] = v_fma(old, d[p], change == DELTA_ADD ? a[p] : v_mul(a[p], keeps));
+                v_store(s + ((size_t)p * E + i) * 16, a[p]);
             }
             if (read) {
-                e[p] = v_fma(key, a, e[p]);
-                y[p] = v_fma(query, a, y[p]);
+                e[p] = v_fma(key, a[p], e[p]);
+                y[p] = v_fma(query, a[p], y[p]);
             }
         }
     }
@@ -227,11 +230,13 @@ FORCE_INLINE void wkv_panels(const struct tft_wkv *g, size_t panel, int n)
     for (size_t i = 0; i < E; i++) {
         v16 decay = v_set(g->w[i]), old = v_set(g->a[i]), key = v_set(g->k[i]),
             query = v_set(g->r[i]);
+        v16 x[STATE_PANELS];
+        UNROLL for (int p = 0; p < n; p++) x[p] =
+            v_load(s + ((size_t)p * E + i) * 16); /* all before the first store, as delta */
         UNROLL for (int p = 0; p < n; p++) {
-            float *at = s + ((size_t)p * E + i) * 16;
-            v16 x = v_fma(key, v[p], v_fma(old, d[p], v_mul(v_load(at), decay)));
-            v_store(at, x);
-            o[p] = v_fma(query, x, o[p]);
+            x[p] = v_fma(key, v[p], v_fma(old, d[p], v_mul(x[p], decay)));
+            v_store(s + ((size_t)p * E + i) * 16, x[p]);
+            o[p] = v_fma(query, x[p], o[p]);
         }
     }
     UNROLL for (int p = 0; p < n; p++)
