@@ -88,27 +88,25 @@ FORCE_INLINE void delta_visit(const struct tft_delta *g, float *s, size_t t,
 FORCE_INLINE void delta_panels(const struct tft_delta *g, const struct delta_token *token,
                                size_t panel, int n)
 {
-    float *s = g->s + panel * g->E * 16, keep = 1;
+    float *s = g->s + panel * g->E * 16;
     v16 d[DELTA_PANELS], e[DELTA_PANELS], y[DELTA_PANELS];
+    delta_visit(g, s, 0, DELTA_NOTHING, 1, d, e, y, true, n);
     for (size_t t = 0; t < g->T; t++) {
         const struct tft_decay *by = &token[t].by;
         v16 minus = v_set(-by->factor), beta = v_set(g->beta[t]), kq = v_set(token[t].kq);
-        if (!t)
-            delta_visit(g, s, t, DELTA_NOTHING, keep, d, e, y, true, n);
-        else if (keep == 1)
-            delta_visit(g, s, t, DELTA_ADD, keep, d, e, y, true, n);
-        else
-            delta_visit(g, s, t, DELTA_KEEP_ADD, keep, d, e, y, true, n);
-        UNROLL for (int p = 0; p < n; p++)
-        {
+        UNROLL for (int p = 0; p < n; p++) {
             size_t at = t * g->ld + (panel + (size_t)p) * 16;
             v16 x = v_mul(beta, v_fma(minus, e[p], v_load(g->v + at)));
             v_store(g->o + at, v_fma(kq, x, v_mul(v_set(by->factor), y[p])));
             d[p] = v_mul(x, v_set(by->inverse));
         }
-        keep = by->keep;
+        if (t + 1 == g->T)
+            delta_visit(g, s, t + 1, DELTA_KEEP_ADD, by->keep, d, e, y, false, n);
+        else if (by->keep == 1)
+            delta_visit(g, s, t + 1, DELTA_ADD, by->keep, d, e, y, true, n);
+        else
+            delta_visit(g, s, t + 1, DELTA_KEEP_ADD, by->keep, d, e, y, true, n);
     }
-    delta_visit(g, s, g->T, DELTA_KEEP_ADD, keep, d, e, y, false, n);
 }
 
 static void ISA(delta)(const struct tft_delta *g)
