@@ -126,11 +126,11 @@ static const uint64_t more_contracts[N_MORE] = {
     0xb7e8a3830524f909, /* with SiLU */
     0x9aa6e3595fa4c2df, /* lfm2 */
     0x6b6a72732505d4bf, /* lfm2 with windows */
-    0xa502f5e2bc709adf, /* qwen35 */
-    0x61d34f1fedf794dd, /* qwen35, every other layer */
-    0x3bb99de551a242b0, /* granitehybrid */
-    0x873c94a164027d87, /* granitehybrid with groups */
-    0x6b933b756ef9ba1f, /* falcon-h1 */
+    0xf6abd94fc20c07e9, /* qwen35 */
+    0x7c5b910a2b0c221b, /* qwen35, every other layer */
+    0x6e47cd50e374f455, /* granitehybrid */
+    0x55c78fa6bd37ad8b, /* granitehybrid with groups */
+    0xfef6dc7c6f914a5d, /* falcon-h1 */
 };
 
 static void more_architectures_same_bits(void **state)
