@@ -1,0 +1,36 @@
+/*
+ * Floats to blocks of ggml's types, for plain GGUF files. src/file/dequant.c reads the blocks, and
+ * dequant.h names who defines them.
+ *
+ *   fit.h       the scale, or the scale and the minimum, with the least cost
+ *   of_32.c     Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0: blocks of 32 numbers with one scale
+ *   of_256.c    Q4_K, Q5_K and Q6_K: blocks of 256 numbers, scales of scales
+ *
+ * A number costs its weight times the square of its error. The weight of a column is the mean
+ * square of the input that it is multiplied by, so that the cost is the expected square of the
+ * product's error, if the errors of columns are uncorrelated.
+ */
+#ifndef QUANTIZE_BLOCKS_BLOCKS_H
+#define QUANTIZE_BLOCKS_BLOCKS_H
+
+#include "file/file.h"
+
+/* Whether blocks_row writes a type: F32, F16, BF16, and the types above. */
+bool blocks_writes(enum tft_dtype type);
+
+/* to: the n numbers x as `type`; n is a multiple of its block. x: finite. weight: [n], not negative,
+   not all 0. */
+void blocks_row(unsigned char *to, enum tft_dtype type, const float *x, const float *weight,
+                size_t n);
+
+/* One block each, as blocks_row. */
+void blocks_q4_0(unsigned char *to, const float *x, const float *weight);
+void blocks_q4_1(unsigned char *to, const float *x, const float *weight);
+void blocks_q5_0(unsigned char *to, const float *x, const float *weight);
+void blocks_q5_1(unsigned char *to, const float *x, const float *weight);
+void blocks_q8_0(unsigned char *to, const float *x, const float *weight);
+void blocks_q4_k(unsigned char *to, const float *x, const float *weight);
+void blocks_q5_k(unsigned char *to, const float *x, const float *weight);
+void blocks_q6_k(unsigned char *to, const float *x, const float *weight);
+
+#endif
