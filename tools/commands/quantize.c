@@ -7,7 +7,7 @@
 #include "tools/commands/quantize_plan.h"
 
 static struct {
-    const char *out, *kv, *bits;
+    const char *out, *kv, *bits, *gguf;
     uint32_t group;
     int rotate, rounding;
     float smooth;
@@ -31,6 +31,9 @@ static const struct cli_option options[] = {
     {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
      "round weights of 2 to 4 bits so that each makes up for the errors of others (gptq), to "
      "nearest, or to nearest after scaling weights of large inputs (awq)"},
+    {0, "gguf", CLI_TEXT, &opt.gguf, "TYPE",
+     "write a plain GGUF file instead: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, "
+     "q5_k, q5_k_m or q6_k"},
     {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
      "set the model's default KV cache, as --kv of tuffet run does (default none: sessions then "
      "have i8, or f16 on a device without i8)"},
@@ -272,6 +275,7 @@ static struct tft_quantize_opts library_options(void)
         .tune_lambda = real(tuning.lambda),
         .kv = opt.kv,
         .kv_search = kv_budget,
+        .gguf = opt.gguf,
     };
 }
 
@@ -414,7 +418,8 @@ const struct cli_command command_quantize = {
             {NULL, cli_thread_option_list},
             {0},
         },
-    .first = (const char *const[]){"output", "calib", "bits", "bits-search", "kv", "threads", NULL},
+    .first = (const char *const[]){"output", "calib", "bits", "bits-search", "gguf", "kv", "threads",
+                                   NULL},
     .notes =
         "MODEL is a float model, or one with quantized weights, which are expanded one layer at "
         "a time. It may be a folder of Hugging Face, as tuffet import takes: the GGUF file that it "

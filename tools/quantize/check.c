@@ -272,17 +272,25 @@ void check_json(struct sink *to, const struct check_loss loss[CHECK_GROUPS])
     sink_print(to, "%s", any ? "}" : "null");
 }
 
-void check_print(struct sink *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab)
+bool check_print_groups(struct sink *to, const struct check_loss loss[CHECK_GROUPS],
+                        uint32_t n_vocab)
 {
-    bool warn = false, measured = false;
+    bool measured = false;
     for (int g = 0; g < CHECK_GROUPS; g++) {
         if (!loss[g].tokens)
             continue;
         measured = true;
         print_group(to, check_group_name(g), &loss[g], n_vocab);
-        warn |= !check_within(&loss[g], WARN_PERCENT, WARN_NATS);
     }
-    if (!measured)
+    return measured;
+}
+
+void check_print(struct sink *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab)
+{
+    bool warn = false;
+    for (int g = 0; g < CHECK_GROUPS; g++)
+        warn |= loss[g].tokens && !check_within(&loss[g], WARN_PERCENT, WARN_NATS);
+    if (!check_print_groups(to, loss, n_vocab))
         sink_print(to, "check: not measured: the calibration text is too short to hold some of it "
                        "out\n");
     if (warn)

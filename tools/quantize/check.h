@@ -79,7 +79,11 @@ bool check_within(const struct check_loss *l, double percent, double nats);
 /* Writes an object of JSON with a member for each group that was measured; null if none was. */
 void check_json(struct sink *to, const struct check_loss loss[CHECK_GROUPS]);
 
-/* Prints a line for each group, and a warning if the loss is large. n_vocab: 0 if unknown. */
+/* Prints a line for each group. Returns whether one was measured. */
+bool check_print_groups(struct sink *to, const struct check_loss loss[CHECK_GROUPS],
+                        uint32_t n_vocab);
+
+/* The same, and a warning if the loss is large. n_vocab: 0 if unknown. */
 void check_print(struct sink *to, const struct check_loss loss[CHECK_GROUPS], uint32_t n_vocab);
 
 #endif

@@ -86,11 +86,11 @@ static char *report_of(const struct quantize_run *run,
 /* NULL if memory is short. */
 static struct owned *result_of(const struct quantize_run *run)
 {
-    uint32_t n_input = tft_model_inputs(run->m), n_prefix = run->o.n_prefix;
+    uint32_t n_input = run->plain.mix ? 0 : tft_model_inputs(run->m), n_prefix = run->o.n_prefix;
     struct owned *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    r->input = malloc(n_input * sizeof *r->input);
+    r->input = malloc((n_input + 1) * sizeof *r->input);
     r->prefix = malloc((n_prefix + 1) * sizeof *r->prefix);
     r->bits = job_bits_text(&run->bits);
     r->report = report_of(run, quantize_report);
@@ -107,8 +107,9 @@ static struct owned *result_of(const struct quantize_run *run)
         memcpy(r->prefix, run->o.prefix, n_prefix * sizeof *r->prefix);
     r->shown = (struct tft_quantize_result){
         .size = sizeof r->shown,
-        .n_tokens = run->o.n_text / run->o.window * run->o.window,
-        .window = run->o.window,
+        .n_tokens = run->plain.mix ? run->plain.n_tokens
+                                   : run->o.n_text / run->o.window * run->o.window,
+        .window = run->plain.mix ? run->text.window : run->o.window,
         .prefix = r->prefix,
         .n_prefix = n_prefix,
         .input = r->input,

@@ -111,9 +111,24 @@ static void report_vectors(struct sink *to, const struct job_vectors *v)
                    v->mean, v->most, v->n);
 }
 
+static void report_plain(struct sink *to, const struct quantize_run *run)
+{
+    struct plain_made made = plain_plan(&run->m->source, run->plain.mix);
+    sink_print(to, "%s: %.1f MB, tensors:", run->plain.mix->name, (double)made.bytes / 1e6);
+    for (uint32_t i = 0, listed = 0; i < PLAIN_TYPES; i++)
+        if (made.tensors[i])
+            sink_print(to, "%s %zu %s", listed++ ? "," : "", made.tensors[i], tft_dtype_name(i));
+    sink_print(to, "\n");
+    check_print_groups(to, run->check.loss, run->m->n_vocab);
+}
+
 void quantize_report(struct sink *to, const struct quantize_run *run)
 {
     struct worst_inputs worst = {0};
+    if (run->plain.mix) {
+        report_plain(to, run);
+        return;
+    }
     const struct tft_model *m = run->m;
     const struct cushion *cushion = run->o.cushion;
     report_choice(to, &run->prefix);

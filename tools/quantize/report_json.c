@@ -1,5 +1,6 @@
 #include "tools/quantize/report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -190,8 +191,27 @@ static void json_inputs(struct sink *to, const struct quantize_run *run)
     }
 }
 
+static void json_plain(struct sink *to, const struct quantize_run *run)
+{
+    struct plain_made made = plain_plan(&run->m->source, run->plain.mix);
+    sink_print(to,
+               "{\"seconds\":%.3f,\"gguf\":\"%s\",\"tokens\":%zu,\"tensors\":%zu,\"bytes\":%" PRIu64
+               ",\"types\":{",
+               run->seconds, run->plain.mix->name, run->plain.n_tokens, made.n_tensor, made.bytes);
+    for (uint32_t i = 0, listed = 0; i < PLAIN_TYPES; i++)
+        if (made.tensors[i])
+            sink_print(to, "%s\"%s\":%zu", listed++ ? "," : "", tft_dtype_name(i), made.tensors[i]);
+    sink_print(to, "},\"check\":");
+    check_json(to, run->check.loss);
+    sink_print(to, "}");
+}
+
 void quantize_report_json(struct sink *to, const struct quantize_run *run)
 {
+    if (run->plain.mix) {
+        json_plain(to, run);
+        return;
+    }
     const struct quantize_opts *o = &run->o;
     sink_print(to, "{\"seconds\":%.3f,\"tokens\":%zu,\"window\":%u,\"prefix\":[", run->seconds,
                o->n_text / o->window * o->window, o->window);

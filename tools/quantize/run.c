@@ -341,6 +341,44 @@ static enum tft_status apply_options(struct quantize_run *run)
     return status == TFT_OK ? job_bits_choose(j, &run->o, run->matrix_bits) : status;
 }
 
+/* ---- a plain GGUF file */
+
+/* Compares the file with the float model, if there is text, and gives it its name. */
+static enum tft_status finish_plain(struct quantize_run *run)
+{
+    enum tft_status status = TFT_OK;
+    job_enter(&run->job, JOB_CHECK);
+    if (run->text.n && job_check_has_text(&run->text)) {
+        status = job_check_open(&run->check, &run->text);
+        if (status == TFT_OK)
+            status = job_check_made(&run->check, &run->made, "checking", 1);
+    } else {
+        status = job_made_open(&run->made); /* whether it can be opened */
+        job_made_close(&run->made);
+    }
+    if (status == TFT_OK)
+        status = job_complete_progress(&run->job);
+    return status == TFT_OK ? job_made_keep(&run->made) : status;
+}
+
+static enum tft_status make_plain(struct quantize_run *run)
+{
+    struct job *j = &run->job;
+    uint64_t start = tft_port_ns();
+    job_enter(j, JOB_TEXT);
+    enum tft_status status = job_plain_text(&run->plain, j, &run->text);
+    job_enter(j, JOB_LOOK);
+    if (status == TFT_OK)
+        status = job_plain_measure(&run->plain, j, &run->text);
+    job_enter(j, JOB_QUANTIZE);
+    if (status == TFT_OK)
+        status = job_plain_write(&run->plain, &run->made);
+    if (status == TFT_OK)
+        status = finish_plain(run);
+    run->seconds = (double)(tft_port_ns() - start) / 1e9;
+    return status;
+}
+
 /* ---- the whole */
 
 /* Makes the calibration text, for any prefix that the options allow. */
@@ -373,13 +411,17 @@ enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, 
     if (run->status == TFT_OK) {
         job_complete(&run->given);
         job_expect(j);
-        run->status = check_options(j);
+        run->status = job_plain_check(&run->plain, j);
     }
     if (run->status == TFT_OK)
-        run->status = job_open(j, model, j->o->calib ? NULL : &run->runs);
+        run->status = check_options(j);
+    if (run->status == TFT_OK)
+        run->status = job_open(j, model, j->o->calib || run->plain.mix ? NULL : &run->runs);
     run->m = j->m;
     if (run->status == TFT_OK)
         run->status = job_vectors_check(j);
+    if (run->status == TFT_OK && run->plain.mix)
+        run->status = job_plain_fits(j);
     if (run->status == TFT_OK) {
         job_format_open(j);
         run->status = apply_options(run);
@@ -394,6 +436,8 @@ static enum tft_status tell_plan(struct quantize_run *run)
     struct tft_quantize_plan plan = quantize_plan_of(
         run->m, &run->o, o->calib_tokens,
         o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE || kv_fisher_wanted(o->kv));
+    if (run->plain.mix)
+        plan.file = plan.disk = plain_plan(&run->m->source, run->plain.mix).bytes;
     plan.imported = run->job.imported_bytes;
     return !o->plan || o->plan(o->user, &plan)
                ? TFT_OK
@@ -403,6 +447,8 @@ static enum tft_status tell_plan(struct quantize_run *run)
 enum tft_status quantize_run_make(struct quantize_run *run)
 {
     run->status = tell_plan(run);
+    if (run->status == TFT_OK && run->plain.mix)
+        return run->status = make_plain(run);
     if (run->status == TFT_OK)
         run->status = prepare(run);
     if (run->status == TFT_OK)
@@ -424,6 +470,7 @@ void quantize_run_free(struct quantize_run *run)
     job_system_free(&run->system);
     job_prefix_free(&run->prefix, run->status);
     job_check_free(&run->check);
+    importance_close(&run->plain.importance);
     job_ranges_free(&run->ranges);
     job_vectors_free(&run->vectors);
     job_text_free(&run->text);

@@ -7,6 +7,7 @@
 #include "tools/quantize/job/fisher.h"
 #include "tools/quantize/job/kv.h"
 #include "tools/quantize/job/made.h"
+#include "tools/quantize/job/plain.h"
 #include "tools/quantize/job/prefix.h"
 #include "tools/quantize/job/ranges.h"
 #include "tools/quantize/job/system.h"
@@ -33,6 +34,7 @@ struct quantize_run {
     struct job_tune tune;
     struct job_kv kv;
     struct job_fisher fisher;
+    struct job_plain plain; /* instead of all after `text`, but `check` and `made` */
     struct job_made made; /* the new model, until it is finished */
     struct bits_search bits;
     uint32_t n_start; /* first tokens of the prefix that the float model has in the check */

@@ -182,7 +182,8 @@ class tft_quantize_opts(Structure):
                 ("tune_rate", c_float), ("tune_lambda", c_float), ("kv", c_char_p),
                 ("kv_search", c_char_p), ("progress", STEP), ("note", NOTE), ("user", c_void_p),
                 ("ignore_keys", c_char_p), ("plan", PLAN),
-                ("loras", POINTER(tft_quantize_lora)), ("n_loras", c_size_t)]
+                ("loras", POINTER(tft_quantize_lora)), ("n_loras", c_size_t),
+                ("gguf", c_char_p)]
 
 
 class tft_quantize_loss(Structure):

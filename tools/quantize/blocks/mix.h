@@ -1,0 +1,35 @@
+/*
+ * Mixes: which type each tensor of a plain GGUF file gets. The rules are llama.cpp's
+ * (src/llama-quant.cpp), so that files of one name have one size:
+ *
+ *   - vectors, norms, routers of experts, small matrices of states and of positions stay;
+ *   - the head, or the embedding that is the head too, gets 6 bits at least;
+ *   - "_M": values and ffn_down get the larger type in the first and the last eighth of the layers,
+ *     and in every third layer between;
+ *   - rows that are no multiple of 256 get a type with blocks of 32; of 32 neither: f16.
+ */
+#ifndef QUANTIZE_BLOCKS_MIX_H
+#define QUANTIZE_BLOCKS_MIX_H
+
+#include "file/file.h"
+
+struct mix {
+    const char *name;
+    uint32_t file_type; /* general.file_type */
+    enum tft_dtype usual, more, head;
+};
+
+/* In capitals or not; NULL: there is none. */
+const struct mix *mix_find(const char *name);
+
+/* "f32, f16, ...", for messages. */
+const char *mix_names(void);
+
+/* Whether the numbers stay floats. */
+bool mix_is_float(const struct mix *x);
+
+/* The type of a tensor of the source in the new file. A tensor of codes stays if the mix has as many
+   bits for it, or more. */
+enum tft_dtype mix_type(const struct mix *x, const struct tft_source *s, const struct tft_tensor *t);
+
+#endif

@@ -1,0 +1,124 @@
+#include "tools/quantize/job/plain.h"
+
+#include <string.h>
+
+#include "model/keys.h"
+#include "tools/quantize/quantize.h"
+
+/* ---- options */
+
+/* The first option of W8A8 models that is given; NULL: none. */
+static const char *other_option(const struct tft_quantize_opts *o)
+{
+    return o->bits                                ? "--bits"
+           : o->bits_search                       ? "--bits-search"
+           : o->group                             ? "--group"
+           : o->rounding                          ? "--rounding"
+           : o->rotate                            ? "--rotate"
+           : o->smooth > 0                        ? "--smooth"
+           : strcmp(o->dynamic, "auto") != 0      ? "--dynamic"
+           : o->intact                            ? "--intact"
+           : o->intact_text                       ? "--intact-text"
+           : o->intact_tokens                     ? "--intact-tokens"
+           : o->n_system                          ? "--intact-system"
+           : o->cushion                           ? "--cushion"
+           : o->tune                              ? "--tune"
+           : o->kv                                ? "--kv"
+           : o->kv_search                         ? "--kv-search"
+                                                  : NULL;
+}
+
+enum tft_status job_plain_check(struct job_plain *p, struct job *j)
+{
+    if (!j->o->gguf)
+        return TFT_OK;
+    const char *other = other_option(j->o);
+    p->mix = mix_find(j->o->gguf);
+    if (!p->mix)
+        return job_misuse(j, "--gguf: tuffet does not write %s; it writes %s", j->o->gguf,
+                          mix_names());
+    if (other)
+        return job_misuse(j, "%s is for W8A8 models, and --gguf makes a plain file", other);
+    return TFT_OK;
+}
+
+enum tft_status job_plain_fits(const struct job *j)
+{
+    const struct tft_source *s = &j->m->source;
+    if (tft_source_value(s, TFT_KEY_VERSION) || tft_source_value(s, TFT_KEY_PACKED))
+        return tft_fail(j->err, TFT_ERR_ARG,
+                        "%s: is %s already: give the float model, or another GGUF file", s->name,
+                        tft_source_value(s, TFT_KEY_PACKED) ? "packed" : "quantized");
+    return TFT_OK;
+}
+
+/* ---- text */
+
+/* As of quantize(), without a prefix. */
+static struct quantize_opts opts_of(struct job *j, const struct job_text *t)
+{
+    return (struct quantize_opts){.text = t->ids,
+                                  .n_text = t->n,
+                                  .window = t->window,
+                                  .n_threads = j->o->n_threads,
+                                  .progress = job_progress,
+                                  .user = j};
+}
+
+static enum tft_status make_text(struct job *j, struct job_text *t)
+{
+    static const int32_t none[1];
+    if (j->m->encoder)
+        return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
+                        "%s: is an encoder, which --gguf does not calibrate", j->m->source.name);
+    enum tft_status status = job_text_make(t, j, NULL, 0);
+    if (status == TFT_OK)
+        status = job_text_begin(t, none, 0, 0, 0);
+    if (status != TFT_OK)
+        return status;
+    job_text_spread(t, 0);
+    struct quantize_opts o = opts_of(j, t);
+    return quantize_check(j->m, &o, j->err);
+}
+
+enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_text *t)
+{
+    enum tft_status status = mix_is_float(p->mix) ? TFT_OK : make_text(j, t);
+    if (status == TFT_OK || status == TFT_ERR_NOMEM || j->o->calib)
+        return status;
+    job_note(j, "no calibration: all columns count alike, and the loss is not measured: %s",
+             j->err->msg);
+    job_text_free(t);
+    return TFT_OK;
+}
+
+enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const struct job_text *t)
+{
+    bool stopped;
+    if (!t->n)
+        return TFT_OK;
+    struct quantize_opts o = opts_of(j, t);
+    enum tft_status status = job_begin(j, "measuring", 1);
+    if (status != TFT_OK)
+        return status;
+    p->n_tokens = t->n;
+    return job_end(j, importance_measure(&p->importance, j->m, &o, &stopped, j->err), stopped);
+}
+
+/* ---- the file */
+
+enum tft_status job_plain_write(const struct job_plain *p, struct job_made *made)
+{
+    struct job *j = made->j;
+    struct plain_opts o = {.mix = p->mix,
+                           .importance = &p->importance,
+                           .n_threads = j->o->n_threads ? j->o->n_threads : tft_cpu_threads(),
+                           .progress = job_progress,
+                           .user = j};
+    bool stopped;
+    enum tft_status status = job_begin(j, "writing blocks", 1);
+    if (status != TFT_OK)
+        return status;
+    status = plain_write(&j->m->source, j->out, &o, &made->temp, &stopped, j->err);
+    return job_end(j, status, stopped);
+}

@@ -1,0 +1,32 @@
+/* A run that makes a plain GGUF file (tft_quantize_opts.gguf) in place of a W8A8 model. */
+#ifndef QUANTIZE_JOB_PLAIN_H
+#define QUANTIZE_JOB_PLAIN_H
+
+#include "tools/quantize/job/made.h"
+#include "tools/quantize/job/text.h"
+#include "tools/quantize/write/plain.h"
+
+struct job_plain {
+    const struct mix *mix;        /* NULL: the run makes a W8A8 model */
+    struct importance importance; /* of columns, from the calibration text; or all zeros */
+    size_t n_tokens;              /* that it was measured on */
+};
+
+/* Finds the mix, and refuses options of W8A8 models. p: all zeros. */
+enum tft_status job_plain_check(struct job_plain *p, struct job *j);
+
+/* Refuses models that are quantized already. */
+enum tft_status job_plain_fits(const struct job *j);
+
+/* Makes the text: windows for calibration, and held-out ones; t: all zeros. A model that reads no
+   text, or that quantize cannot run, gets none, which the caller of the run is told, unless the
+   options have a text. */
+enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_text *t);
+
+/* Measures the importance of columns, if there is text. */
+enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const struct job_text *t);
+
+/* Writes the file. */
+enum tft_status job_plain_write(const struct job_plain *p, struct job_made *made);
+
+#endif
