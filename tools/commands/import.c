@@ -7,19 +7,23 @@
 #include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 #include "tools/import/import.h"
+#include "tools/quantize/tuffet_quantize.h"
 
 static struct {
     const char *out, *base, *ignore_keys;
-    int type;
+    int type; /* enum import_type, or one of TYPES that is for the library of tuffet quantize */
     bool no_tokenizer, json;
 } opt;
+
+#define TYPES "keep|f16|bf16|f32|q8_0|q4_0|q4_1|q5_0|q5_1|q4_k|q4_k_m|q5_k|q5_k_m|q6_k"
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the GGUF file to FILE"},
     {0, "base", CLI_TEXT, &opt.base, "MODEL",
      "of a LoRA adapter of PEFT: the GGUF file of the model that it adapts"},
-    {0, "type", CLI_WORD, &opt.type, "keep|f16|bf16|f32",
-     "type of the matrices; keep: what FOLDER has. Vectors and norms become f32"},
+    {0, "type", CLI_WORD, &opt.type, TYPES,
+     "type of the matrices; keep: what FOLDER has; from q8_0 on, as tuffet quantize --gguf makes "
+     "them. Vectors and norms become f32"},
     {0, "ignore-key", CLI_TEXT, &opt.ignore_keys, "NAME",
      "import FOLDER as if its config.json did not have the member NAME, which tuffet does not "
      "support; several names have commas between them"},
@@ -92,6 +96,55 @@ static int check_base(const char *folder)
     return CLI_OK;
 }
 
+/* ---- blocks */
+
+static bool blocks_progress(void *user, const char *step, double done)
+{
+    (void)step;
+    return progress(user, done);
+}
+
+/* A copy of word `i` of TYPES, at most `room` bytes with its end. */
+static void name_of(int i, char *name, size_t room)
+{
+    const char *word = TYPES;
+    for (; i; i--)
+        word += strcspn(word, "|") + 1;
+    snprintf(name, room, "%.*s", (int)strcspn(word, "|"), word);
+}
+
+/* Imports the folder as it is, and writes blocks from that. */
+static int import_blocks(const char *folder)
+{
+    struct cli_progress bar;
+    struct tft_quantize_result *r;
+    struct tft_error err;
+    char type[16];
+    if (opt.no_tokenizer)
+        return cli_usage("--no-tokenizer is for --type keep, f16, bf16 and f32: others read text");
+    if (opt.base)
+        return cli_usage("--base is for --type keep, f16, bf16 and f32");
+    name_of(opt.type, type, sizeof type);
+    struct tft_quantize_opts o = {.size = sizeof o,
+                                  .gguf = type,
+                                  .ignore_keys = opt.ignore_keys,
+                                  .progress = blocks_progress,
+                                  .note = warn,
+                                  .user = &bar};
+    cli_catch_interrupts();
+    cli_progress_begin(&bar, "importing");
+    enum tft_status status = tft_quantize(folder, opt.out, &o, &r, &err);
+    cli_progress_end(&bar);
+    if (status != TFT_OK)
+        return status == TFT_ERR_CANCELLED ? CLI_INTERRUPTED : cli_fail("%s", err.msg);
+    if (opt.json)
+        puts(r->json);
+    else
+        fputs(r->report, stderr);
+    tft_quantize_free(r);
+    return CLI_OK;
+}
+
 static int run_import(const char *folder)
 {
     struct import_result r;
@@ -105,6 +158,8 @@ static int run_import(const char *folder)
     if (cli_check_output(opt.out, folder) != CLI_OK ||
         (opt.base && cli_check_output(opt.out, opt.base) != CLI_OK))
         return CLI_FAILED;
+    if (opt.type > IMPORT_F32)
+        return import_blocks(folder);
     int status = import(folder, &r);
     if (status != CLI_OK)
         return status;
@@ -134,9 +189,10 @@ const struct cli_command command_import = {
         "adapter_model.safetensors: run, chat, ppl and serve take FILE as --lora.\n"
         "\n"
         "The folder's files are mapped and read once, quantized matrices twice. FILE takes about as "
-        "much disk space as FOLDER.\n",
+        "much disk space as FOLDER. Types from q8_0 on need that space beside FILE meanwhile.\n",
     .examples = "tuffet import SmolLM2-135M-Instruct -o smollm2.gguf\n"
                 "tuffet import Llama-3.2-1B -o llama.f16.gguf --type f16\n"
+                "tuffet import Llama-3.2-1B -o llama.q4_k_m.gguf --type q4_k_m\n"
                 "tuffet import my-adapter --base llama.f16.gguf -o adapter.gguf\n",
     .run = run_import,
 };

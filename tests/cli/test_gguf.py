@@ -1,0 +1,107 @@
+"""tuffet quantize --gguf, and import --type: plain GGUF files."""
+import json
+import os
+
+from program import Case, main
+from support import hf_folder
+
+TEXT = b"hello world, once upon a time and the end. " * 40
+TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q4_k_m", "q5_k",
+         "q5_k_m", "q6_k"]
+
+
+class Gguf(Case):
+    def setUp(self):
+        self.text = self.write("text", TEXT)
+        self.model = self.toy(n_embd=256, head_dim=64, n_rot=64, n_ff=512, endless=1)
+
+    def made(self, kind, *args, model=None):
+        """The report, and the path of the file."""
+        out = self.path(f"{kind}.gguf")
+        calib = [] if kind in ("f32", "f16", "bf16") else ["--calib", self.text]
+        return self.json("quantize", model or self.model, "--gguf", kind, "-o", out, "-t1", *calib,
+                         *args), out
+
+    def ids(self, model):
+        return json.loads(self.tuffet("run", model, "-p", "hello", "-n", "8", "--temp", "0", "-t1",
+                                      "--json").splitlines()[-1])
+
+    def types(self, path):
+        return {t["name"]: t["type"] for t in self.json("inspect", path, "--tensors")["tensors"]}
+
+    def test_all_types(self):
+        before = os.path.getsize(self.model)
+        for kind in TYPES:
+            found, out = self.made(kind)
+            self.assertEqual(set(found), {"seconds", "gguf", "tokens", "tensors", "bytes", "types",
+                                          "check"})
+            self.assertEqual(found["gguf"], kind)
+            self.assertEqual(sum(found["types"].values()), found["tensors"])
+            base = kind.upper().removesuffix("_M")
+            self.assertIn(base, found["types"])
+            self.assertLess(os.path.getsize(out), before + 4096)
+            self.assertTrue(self.ids(out))
+            types = self.types(out)
+            self.assertEqual(types["blk.0.attn_q.weight"], base)
+            self.assertEqual(types["output_norm.weight"], "F32")
+            head = types.get("output.weight", types["token_embd.weight"])
+            self.assertEqual(head, base if kind in ("f32", "f16", "bf16", "q8_0") else "Q6_K")
+            if kind.endswith("_m"):
+                self.assertEqual(types["blk.1.ffn_down.weight"], "Q6_K")
+            os.remove(out)
+
+    def test_the_same_bytes_on_any_number_of_threads(self):
+        """The importance of columns does not depend on threads, and blocks do not."""
+        files = []
+        for threads in ("1", "2"):
+            out = self.path("same" + threads)
+            self.tuffet("quantize", self.model, "--gguf", "q4_k_m", "-o", out, "--calib", self.text,
+                        "--json", "-t", threads)
+            with open(out, "rb") as f:
+                files.append(f.read())
+        self.assertEqual(files[0], files[1])
+
+    def test_codes_of_fewer_bits_stay(self):
+        _, small = self.made("q4_0")
+        self.made("q8_0", model=small)
+        self.assertEqual(self.types(self.path("q8_0.gguf")), self.types(small))
+        _, large = self.made("q8_0")
+        found, _ = self.made("q5_0", model=large)
+        self.assertNotIn("Q8_0", found["types"])
+
+    def test_refusals(self):
+        out = ["-o", self.path("out")]
+        self.assertIn("does not write q2_k; it writes f32, f16,",
+                      self.fails("quantize", self.model, "--gguf", "q2_k", *out, status=2))
+        for option in (["--bits", "4"], ["--kv", "kivi"], ["--dynamic", "none"], ["--tune"],
+                       ["--rotate", "none"], ["--intact", "bos"], ["--intact-system", "Be brief."],
+                       ["--cushion", "auto"]):
+            self.assertIn(option[0], self.fails("quantize", self.model, "--gguf", "q8_0", *out,
+                                                *option, status=2))
+        made = self.path("w8a8")
+        self.tuffet("quantize", self.model, "-o", made, "--calib", self.text, "--dynamic=none",
+                    "--json", "-t1")
+        self.assertIn("quantized already", self.fails("quantize", made, "--gguf", "q8_0", *out))
+        packed = self.path("packed")
+        self.tuffet("pack", self.made("q8_0")[1], "-o", packed)
+        self.assertIn("packed already", self.fails("quantize", packed, "--gguf", "q4_0", *out))
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_folder(self):
+        folder = self.path("folder")
+        hf_folder.write(folder, {"config.json": {**hf_folder.CONFIG, "vocab_size": 264},
+                                 "tokenizer.json": hf_folder.tokenizer()},
+                        *hf_folder.safetensors(hf_folder.tensors(264, None, None)))
+        out, again = self.path("blocks.gguf"), self.path("again.gguf")
+        found = self.json("import", folder, "-o", out, "--type", "q8_0")
+        self.assertIn("Q8_0", found["types"])
+        self.json("quantize", folder, "-o", again, "--gguf", "q8_0")
+        with open(out, "rb") as a, open(again, "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assertTrue(self.ids(out))
+        self.assertIn("--no-tokenizer", self.fails("import", folder, "-o", out, "--type", "q8_0",
+                                                   "--no-tokenizer", status=2))
+
+
+if __name__ == "__main__":
+    main()
