@@ -77,6 +77,7 @@
  *     text_loss.h             -ln p of the text
  *     divergence.h            how far a change moves the predictions
  *     key_importance.h        cost of an error in each channel of the keys
+ *     importance.h            that of each column of the matrices
  *     kv_calibrate.h          channel order and clip of the file's KV cache
  *     kv_clip.h               SKVQ's clip alpha
  *   search/
@@ -97,8 +98,12 @@
  *   write/
  *     merge.h                 a copy of the float model with adapters in it
  *     write_model.h           the file that quantize() makes
+ *     plain.h                 a plain GGUF file
  *     rewrite_model.h         a copy of it with another prefix, named ones, or another KV cache
  *     held_out.h              the check's result, into the finished file
+ *   blocks/                   plain GGUF files (--gguf)
+ *     blocks.h, fit.h         floats to blocks of ggml's types
+ *     mix.h                   the type of each tensor
  *   quantize.h                quantize(): measure, round and write
  *   job/                      the steps of a run, each with its options
  *     job.h                   options, callbacks and the error, which all steps share
@@ -112,6 +117,7 @@
  *     vectors.h               the same for an encoder, by its vectors
  *     bits.h, kv.h, tune.h    searches of bits and of the cache; training
  *     fisher.h                calibration of the cache fisher
+ *     plain.h                 a plain GGUF file in place of all this
  *   run.h                     a run: all steps in order, and their results
  *   plan.h                    what a run takes
  *   report.h, sink.h          its results, as lines and as JSON
