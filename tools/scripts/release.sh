@@ -46,10 +46,6 @@ part() {
         python3 tools/scripts/zip.py build/windows/tuffet "$2/tuffet-$name-windows-x86_64.zip"
         ;;
     wheels)
-        if [ ! -f tools/scripts/wheels.sh ]; then
-            echo "left out: wheels, there is no tools/scripts/wheels.sh" >&2
-            return
-        fi
         sh tools/scripts/wheels.sh
         cp build/wheels/*.whl "$2"
         ;;

@@ -311,9 +311,12 @@ QUANTIZE = {
 
 
 def open_library(name: str, variable: str) -> ctypes.CDLL:
-    """Opens the file that the environment variable names, or else what the system's linker finds.
-    """
+    """Opens the file that the environment variable names, or else the wheel's, or else what the
+    system's linker finds."""
     path = os.environ.get(variable)
+    own = os.path.join(os.path.dirname(__file__), "lib", f"lib{name}.so.0")
+    if not path and os.path.exists(own):
+        path = own
     if not path:
         soname = {"darwin": f"lib{name}.0.dylib", "win32": f"{name}-0.dll"}
         path = ctypes.util.find_library(name) or soname.get(sys.platform, f"lib{name}.so.0")
