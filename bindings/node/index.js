@@ -2,7 +2,17 @@
 /* The package for Node.js over the addon of src/, which checks the arguments. index.d.ts says what
    the functions do. */
 const {randomBytes} = require('node:crypto');
+const fs = require('node:fs');
+const path = require('node:path');
 const {fileURLToPath} = require('node:url');
+
+/* The addon that was built here, or else the one that came with the package. */
+function own() {
+    const built = path.join(__dirname, 'build', 'Release', 'tuffet.node');
+    const packed = path.join(__dirname, 'prebuilds', `${process.platform}-${process.arch}`,
+        'tuffet.node');
+    return !fs.existsSync(built) && fs.existsSync(packed) ? packed : built;
+}
 
 function load(addon) {
     try {
@@ -13,7 +23,7 @@ function load(addon) {
         throw error;
     }
 }
-const native = load(process.env.TUFFET_ADDON ?? './build/Release/tuffet.node');
+const native = load(process.env.TUFFET_ADDON ?? own());
 
 const MINE = {}; // constructors of what only this file makes take it
 

@@ -2,7 +2,7 @@
 # Makes a release from a tag: sh tools/scripts/release.sh TAG FOLDER --key FILE [OPTION VALUE]...
 #
 #   --key FILE      secret key of signify-openbsd, which signs SHA256SUMS
-#   --parts "..."   of source, static, deb, windows and wheels (default: all)
+#   --parts "..."   of source, static, deb, windows, wheels and node (default: all)
 #   --tests LOG     output of tools/scripts/test.sh at this commit; without it, the tests run here
 #
 # Everything is made twice, in clones of the tag in two folders, under another umask, language and
@@ -49,6 +49,10 @@ part() {
         sh tools/scripts/wheels.sh
         cp build/wheels/*.whl "$2"
         ;;
+    node)
+        sh tools/scripts/node.sh
+        cp build/node/tuffet-*.tgz "$2/tuffet-$name-node-$(uname -m).tgz"
+        ;;
     *) refuse "no part $1" ;;
     esac
 }
@@ -64,7 +68,7 @@ fi
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
-tag=$1 out=$2 key='' parts='source static deb windows wheels' tests=''
+tag=$1 out=$2 key='' parts='source static deb windows wheels node' tests=''
 shift 2
 while [ $# -gt 0 ]; do
     [ $# -ge 2 ] || refuse "$1 needs a value"

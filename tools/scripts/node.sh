@@ -1,0 +1,47 @@
+#!/bin/sh
+# Makes a package for Node.js with the addon and the libraries in it, and tries it:
+# sh tools/scripts/node.sh [LIBRARIES [OUT]]
+# LIBRARIES: a folder with libtuffet.so.0 and libtuffet-chat.so.0; without it, those that wheels.sh
+# builds. Writes OUT/tuffet-VERSION.tgz (default build/node), for Linux with glibc and this CPU's
+# architecture. The package is then installed without a network in an empty folder, where the example
+# of the package tells a story.
+set -eu
+cd "$(dirname "$0")/../.."
+libraries=${1-build/wheels/manylinux-libraries}
+[ $# -gt 0 ] || {
+    sh tools/scripts/install.sh gcc libc6-dev nodejs libnode-dev npm
+    [ -d "$libraries" ] || sh tools/scripts/wheels.sh manylinux
+}
+out=$(realpath -m "${2-build/node}")
+package=$out/package
+rm -rf "$out"
+mkdir -p "$out"
+cp -R bindings/node "$package"
+rm -rf "$package/build" "$package/node_modules"
+cp LICENSE "$package"
+
+place=$package/prebuilds/$(node -p '`${process.platform}-${process.arch}`')
+mkdir -p "$place"
+cp "$libraries/libtuffet.so.0" "$libraries/libtuffet-chat.so.0" "$place"
+headers=$(node -p 'path.resolve(process.execPath, "../../include/node")')
+# The addon finds the libraries beside it. libtuffet comes first: libtuffet-chat needs it.
+cc -std=c11 -shared -fPIC -O2 -fvisibility=hidden "-ffile-prefix-map=$PWD=." bindings/node/src/*.c \
+    -isystem "$headers" -Isrc -Isrc/chat "$place/libtuffet.so.0" "$place/libtuffet-chat.so.0" \
+    "-Wl,-rpath,\$ORIGIN" -Wl,--build-id=none -s -o "$place/tuffet.node"
+(cd "$package" && npm pack --silent --offline --pack-destination "$out" >/dev/null)
+
+made=$(echo "$out"/tuffet-*.tgz)
+mkdir "$out/try"
+echo '{"private": true}' >"$out/try/package.json"
+(
+    cd "$out/try"
+    unset LD_LIBRARY_PATH TUFFET_ADDON
+    npm install --silent --offline --no-audit --no-fund "$made"
+    cp node_modules/tuffet/examples/generate.mjs .
+    node generate.mjs "$OLDPWD/models/demo/stories2M.gguf" "Once upon a time" >story
+)
+head -c 100 "$out/try/story"
+echo
+[ "$(wc -c <"$out/try/story")" -gt 100 ]
+rm -rf "$package" "$out/try"
+(cd "$out" && sha256sum -- *.tgz)
