@@ -13,7 +13,7 @@ TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "
 class Gguf(Case):
     def setUp(self):
         self.text = self.write("text", TEXT)
-        self.model = self.toy(n_embd=256, head_dim=64, n_rot=64, n_ff=512, endless=1)
+        self.model = self.toy(wide=1, endless=1)
 
     def made(self, kind, *args, model=None):
         """The report, and the path of the file."""

@@ -69,6 +69,13 @@ static void set_pooling(const char *type)
     t.numbers = numbers;
 }
 
+/* Rows that blocks of 256 numbers fit, but those of attn_output. */
+static void set_wide(void)
+{
+    t.n_embd = 256;
+    t.n_ff = 512;
+}
+
 /* Applies NAME=VALUE to the toy. Returns the exit status: 2 for a wrong argument. */
 static int set(const char *arg)
 {
@@ -98,6 +105,8 @@ static int set(const char *arg)
         t.tied = true;
     else if (strcmp(name, "endless") == 0)
         t.endless = true;
+    else if (strcmp(name, "wide") == 0)
+        set_wide();
     else if (strcmp(name, "fim") == 0)
         t.fim = true;
     else if (strcmp(name, "uniform") == 0)
