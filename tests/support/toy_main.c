@@ -69,7 +69,7 @@ static void set_pooling(const char *type)
     t.numbers = numbers;
 }
 
-/* Rows that blocks of 256 numbers fit, but those of attn_output. */
+/* Blocks of 256 numbers fit all rows but attn_output's. */
 static void set_wide(void)
 {
     t.n_embd = 256;

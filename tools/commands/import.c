@@ -22,7 +22,7 @@ static const struct cli_option options[] = {
     {0, "base", CLI_TEXT, &opt.base, "MODEL",
      "of a LoRA adapter of PEFT: the GGUF file of the model that it adapts"},
     {0, "type", CLI_WORD, &opt.type, TYPES,
-     "type of the matrices; keep: what FOLDER has; from q8_0 on, as tuffet quantize --gguf makes "
+     "type of the matrices; keep: that of FOLDER; from q8_0 on, as tuffet quantize --gguf makes "
      "them. Vectors and norms become f32"},
     {0, "ignore-key", CLI_TEXT, &opt.ignore_keys, "NAME",
      "import FOLDER as if its config.json did not have the member NAME, which tuffet does not "

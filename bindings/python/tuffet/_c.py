@@ -311,7 +311,7 @@ QUANTIZE = {
 
 
 def open_library(name: str, variable: str) -> ctypes.CDLL:
-    """Opens the file that the environment variable names, or else the wheel's, or else what the
+    """Opens the file that the environment variable names, else the wheel's, else the one that the
     system's linker finds."""
     path = os.environ.get(variable)
     own = os.path.join(os.path.dirname(__file__), "lib", f"lib{name}.so.0")

@@ -12,8 +12,8 @@
 
 enum { N = 512, MOST_BYTES = 4 * N };
 
-/* Mean squared errors over the mean square of the numbers of `make`: between those that the search
-   has, and those of llama.cpp's quantizer on the same numbers. */
+/* Mean squared errors over the mean square of the numbers of `make`: between the errors of the search
+   and of llama.cpp's quantizer on the same numbers. */
 static const struct {
     enum tft_dtype type;
     double most;

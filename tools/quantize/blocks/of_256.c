@@ -32,7 +32,7 @@ struct affine_block {
     float cost;
 };
 
-/* The s and t of group i near what it has; returns their cost. */
+/* The best s and t of group i near these; returns their cost. */
 static float choose_affine(struct affine_block *b, int i, int s, int t)
 {
     float best = INFINITY;
@@ -123,8 +123,8 @@ static void fit_block(struct affine_block *b)
     }
 }
 
-/* 12 bytes: s and t of the first four groups in 6 bits, and in their upper 2 bits those of the
-   others; then the lower 4 bits of the others, s in the low halves. */
+/* 12 bytes: s and t of the first four groups in 6 bits, and in their upper 2 bits the high bits
+   of the others; then the lower 4 bits of the others, s in the low halves. */
 static void put_scales(unsigned char *to, const struct affine_block *b)
 {
     for (int i = 0; i < 4; i++) {

@@ -63,7 +63,7 @@ static void give(struct importance *im, const struct tft_mat *w, const float *we
         im->of[w->tensor - im->s->tensor] = weights;
 }
 
-/* What the matrices of an unloaded layer read. */
+/* Gives the matrices of an unloaded layer their weights. */
 static void take_layer(struct measuring *c, struct tft_layer *b)
 {
     for (uint32_t which = 0; which < TFT_INPUT_KINDS; which++) {

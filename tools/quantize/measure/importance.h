@@ -7,7 +7,7 @@
 
 struct importance {
     const struct tft_source *s;
-    const float **of; /* [s->n_tensor] [columns] weights, whose mean is about 1; NULL: unknown */
+    const float **of; /* [s->n_tensor] [columns] weights of mean 1, about; NULL: unknown */
     float **own;      /* [n_own] what `of` points to: matrices with one input share it */
     size_t n_own;
 };

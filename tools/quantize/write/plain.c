@@ -82,7 +82,7 @@ static void encode(void *arg, int tid, int n)
     }
 }
 
-/* The largest number of a type. Scales are f16, and those of a block are less than its numbers. */
+/* The largest number of a type. Scales are f16, and the scales of a block are less than its numbers. */
 static float limit_of(enum tft_dtype type)
 {
     return type == TFT_F32 || type == TFT_BF16 ? 0x1.fep127f : TFT_F16_MAX;

@@ -21,7 +21,7 @@ struct plain_made {
     uint64_t bytes; /* of all */
 };
 
-/* What the file will have. */
+/* The tensors that the file will have. */
 struct plain_made plain_plan(const struct tft_source *s, const struct mix *mix);
 
 /* Writes the file for `path`, which has no name yet: *temp, for tft_new_file_end. NULL after a
