@@ -418,8 +418,8 @@ const struct cli_command command_quantize = {
             {NULL, cli_thread_option_list},
             {0},
         },
-    .first = (const char *const[]){"output", "calib", "bits", "bits-search", "gguf", "kv", "threads",
-                                   NULL},
+    .first = (const char *const[]){"output", "calib", "bits", "bits-search", "gguf", "kv",
+                                   "threads", NULL},
     .notes =
         "MODEL is a float model, or one with quantized weights, which are expanded one layer at "
         "a time. It may be a folder of Hugging Face, as tuffet import takes: the GGUF file that it "
@@ -436,8 +436,8 @@ const struct cli_command command_quantize = {
         "LayerNorm or a tied head.\n"
         "\n"
         "--gguf TYPE makes a file of ggml's types, for other programs too: the mixes and sizes are "
-        "llama.cpp's. The text tells which columns of a matrix count most. Blocks of more bits than "
-        "TYPE are encoded again, others stay. It excludes the options of W8A8 models: all about "
+        "llama.cpp's. The text tells which columns of a matrix count most. Blocks of more bits "
+        "than TYPE are encoded again, others stay. It excludes the options of W8A8 models: all about "
         "bits, ranges, prefix, tuning and cache.\n"
         "\n"
         "--intact auto looks for the text's outliers, and tries prefixes that take them. A part of "

@@ -12,14 +12,14 @@
 
 enum { N = 512, MOST_BYTES = 4 * N };
 
-/* Mean squared errors over the mean square of the numbers of `make`: between the errors of the search
-   and of llama.cpp's quantizer on the same numbers. */
+/* Mean squared errors over the mean square of the numbers of `make`: between the errors of the
+   search and of llama.cpp's quantizer on the same numbers. */
 static const struct {
     enum tft_dtype type;
     double most;
 } kinds[] = {
-    {TFT_F32, 0},        {TFT_F16, 1e-7},     {TFT_BF16, 5e-6},   {TFT_Q4_0, 0.0066},
-    {TFT_Q4_1, 0.0058},  {TFT_Q5_0, 0.00163}, {TFT_Q5_1, 0.0013}, {TFT_Q8_0, 3e-5},
+    {TFT_F32, 0},        {TFT_F16, 1e-7},     {TFT_BF16, 5e-6},    {TFT_Q4_0, 0.0066},
+    {TFT_Q4_1, 0.0058},  {TFT_Q5_0, 0.00163}, {TFT_Q5_1, 0.0013},  {TFT_Q8_0, 3e-5},
     {TFT_Q4_K, 0.00530}, {TFT_Q5_K, 0.0013},  {TFT_Q6_K, 0.00031},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -166,13 +166,11 @@ static struct tft_tensor tensor(const char *name, uint64_t cols, uint32_t n_dims
 static void mixes(void **state)
 {
     (void)state;
-    struct tft_tensor all[] = {tensor("token_embd.weight", 256, 2),
-                               tensor("blk.0.attn_v.weight", 256, 2),
-                               tensor("blk.0.ffn_gate_inp.weight", 256, 2),
-                               tensor("blk.0.attn_norm.weight", 256, 1),
-                               tensor("blk.3.attn_v.weight", 256, 2),
-                               tensor("blk.7.ffn_down.weight", 288, 2),
-                               tensor("blk.7.ffn_up.weight", 33, 2)};
+    struct tft_tensor all[] = {
+        tensor("token_embd.weight", 256, 2),         tensor("blk.0.attn_v.weight", 256, 2),
+        tensor("blk.0.ffn_gate_inp.weight", 256, 2), tensor("blk.0.attn_norm.weight", 256, 1),
+        tensor("blk.3.attn_v.weight", 256, 2),       tensor("blk.7.ffn_down.weight", 288, 2),
+        tensor("blk.7.ffn_up.weight", 33, 2)};
     uint32_t order[] = {3, 1, 2, 4, 5, 6, 0}; /* by name */
     struct tft_source s = {.tensor = all, .n_tensor = 7, .tensor_by_name = order};
     const struct mix *x = mix_find("Q4_K_m");
@@ -201,9 +199,12 @@ static void mixes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(are_near),           cmocka_unit_test(weights_count),
-        cmocka_unit_test(zeros_stay),         cmocka_unit_test(lattices_stay),
-        cmocka_unit_test(groups_of_one_sign), cmocka_unit_test(fits),
+        cmocka_unit_test(are_near),
+        cmocka_unit_test(weights_count),
+        cmocka_unit_test(zeros_stay),
+        cmocka_unit_test(lattices_stay),
+        cmocka_unit_test(groups_of_one_sign),
+        cmocka_unit_test(fits),
         cmocka_unit_test(mixes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,8 @@
 /* Whether blocks_row writes a type: F32, F16, BF16, and the types above. */
 bool blocks_writes(enum tft_dtype type);
 
-/* to: the n numbers x as `type`; n is a multiple of its block. x: finite. weight: [n], not negative,
-   not all 0. */
+/* to: the n numbers x as `type`; n is a multiple of its block. x: finite. weight: [n], not
+   negative, not all 0. */
 void blocks_row(unsigned char *to, enum tft_dtype type, const float *x, const float *weight,
                 size_t n);
 

@@ -57,12 +57,31 @@ static bool ends(struct tft_str name, const char *end)
 /* Matrices that stay: tuffet and llama.cpp multiply them as floats, or they are small. */
 static bool stays(struct tft_str name)
 {
-    static const char *const parts[] = {
-        "_norm.weight", "ffn_gate_inp",  "altup",           "laurel",     "per_layer_model_proj",
-        "position_embd", "token_types",  "ssm_conv1d",      "shortconv.conv", "time_mix_first",
-        "time_mix_w0",  "time_mix_w1",   "time_mix_w2",     "time_mix_v0", "time_mix_v1",
-        "time_mix_v2",  "time_mix_a0",   "time_mix_a1",     "time_mix_a2", "time_mix_g1",
-        "time_mix_g2",  "time_mix_decay_w", "time_mix_lerp_fused", "attn_rel_b", "cls."};
+    static const char *const parts[] = {"_norm.weight",
+                                        "ffn_gate_inp",
+                                        "altup",
+                                        "laurel",
+                                        "per_layer_model_proj",
+                                        "position_embd",
+                                        "token_types",
+                                        "ssm_conv1d",
+                                        "shortconv.conv",
+                                        "time_mix_first",
+                                        "time_mix_w0",
+                                        "time_mix_w1",
+                                        "time_mix_w2",
+                                        "time_mix_v0",
+                                        "time_mix_v1",
+                                        "time_mix_v2",
+                                        "time_mix_a0",
+                                        "time_mix_a1",
+                                        "time_mix_a2",
+                                        "time_mix_g1",
+                                        "time_mix_g2",
+                                        "time_mix_decay_w",
+                                        "time_mix_lerp_fused",
+                                        "attn_rel_b",
+                                        "cls."};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (has(name, parts[i]))
             return true;
@@ -112,9 +131,7 @@ static enum tft_dtype for_rows(enum tft_dtype type, uint64_t n)
 {
     if (n % tft_dtype_info(type)->block == 0)
         return type;
-    enum tft_dtype other = type == TFT_Q4_K   ? TFT_Q5_0
-                           : type == TFT_Q5_K ? TFT_Q5_1
-                                              : TFT_Q8_0;
+    enum tft_dtype other = type == TFT_Q4_K ? TFT_Q5_0 : type == TFT_Q5_K ? TFT_Q5_1 : TFT_Q8_0;
     return n % tft_dtype_info(other)->block == 0 && type >= TFT_Q4_K ? other : TFT_F16;
 }
 

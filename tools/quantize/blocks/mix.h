@@ -28,8 +28,9 @@ const char *mix_names(void);
 /* Whether the numbers stay floats. */
 bool mix_is_float(const struct mix *x);
 
-/* The type of a tensor of the source in the new file. A tensor of codes stays if the mix has as many
-   bits for it, or more. */
-enum tft_dtype mix_type(const struct mix *x, const struct tft_source *s, const struct tft_tensor *t);
+/* The type of a tensor of the source in the new file. A tensor of codes stays if the mix has as
+   many bits for it, or more. */
+enum tft_dtype mix_type(const struct mix *x, const struct tft_source *s,
+                        const struct tft_tensor *t);
 
 #endif

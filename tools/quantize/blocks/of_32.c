@@ -1,5 +1,5 @@
-/* Blocks of 32 numbers; dequant.c has the layouts. A scale and a minimum are stored as f16, so codes
-   are chosen for the rounded ones. */
+/* Blocks of 32 numbers; dequant.c has the layouts. A scale and a minimum are stored as f16, so
+   codes are chosen for the rounded ones. */
 #include "tools/quantize/blocks/blocks.h"
 
 #include <math.h>

@@ -10,22 +10,22 @@
 /* The first option of W8A8 models that is given; NULL: none. */
 static const char *other_option(const struct tft_quantize_opts *o)
 {
-    return o->bits                                ? "--bits"
-           : o->bits_search                       ? "--bits-search"
-           : o->group                             ? "--group"
-           : o->rounding                          ? "--rounding"
-           : o->rotate                            ? "--rotate"
-           : o->smooth > 0                        ? "--smooth"
-           : strcmp(o->dynamic, "auto") != 0      ? "--dynamic"
-           : o->intact                            ? "--intact"
-           : o->intact_text                       ? "--intact-text"
-           : o->intact_tokens                     ? "--intact-tokens"
-           : o->n_system                          ? "--intact-system"
-           : o->cushion                           ? "--cushion"
-           : o->tune                              ? "--tune"
-           : o->kv                                ? "--kv"
-           : o->kv_search                         ? "--kv-search"
-                                                  : NULL;
+    return o->bits                           ? "--bits"
+           : o->bits_search                  ? "--bits-search"
+           : o->group                        ? "--group"
+           : o->rounding                     ? "--rounding"
+           : o->rotate                       ? "--rotate"
+           : o->smooth > 0                   ? "--smooth"
+           : strcmp(o->dynamic, "auto") != 0 ? "--dynamic"
+           : o->intact                       ? "--intact"
+           : o->intact_text                  ? "--intact-text"
+           : o->intact_tokens                ? "--intact-tokens"
+           : o->n_system                     ? "--intact-system"
+           : o->cushion                      ? "--cushion"
+           : o->tune                         ? "--tune"
+           : o->kv                           ? "--kv"
+           : o->kv_search                    ? "--kv-search"
+                                             : NULL;
 }
 
 enum tft_status job_plain_check(struct job_plain *p, struct job *j)

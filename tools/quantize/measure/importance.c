@@ -122,8 +122,8 @@ enum tft_status importance_measure(struct importance *im, struct tft_model *m,
     c.y.on_window = on_window;
     c.y.on_window_user = &c;
     if (!alloc(&c))
-        status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to measure inputs",
-                          m->source.name);
+        status =
+            tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to measure inputs", m->source.name);
     for (uint32_t l = 0; l < m->n_layer && status == TFT_OK && !c.stopped; l++)
         run_layer(&c, l);
     if (status == TFT_OK && !c.stopped)

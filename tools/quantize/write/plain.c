@@ -10,7 +10,7 @@
 #include "simd/half.h"
 #include "tools/quantize/blocks/blocks.h"
 
-enum { PIECE = 1 << 20 }; /* numbers that are in memory at a time, at least a row */
+enum { PIECE = 1 << 20 };          /* numbers that are in memory at a time, at least a row */
 enum { QUANTIZATION_VERSION = 2 }; /* of ggml's blocks, GGML_QNT_VERSION */
 
 struct plain {
@@ -82,7 +82,7 @@ static void encode(void *arg, int tid, int n)
     }
 }
 
-/* The largest number of a type. Scales are f16, and the scales of a block are less than its numbers. */
+/* The largest number of a type. Scales are f16, and a block's are less than its numbers. */
 static float limit_of(enum tft_dtype type)
 {
     return type == TFT_F32 || type == TFT_BF16 ? 0x1.fep127f : TFT_F16_MAX;
@@ -90,11 +90,11 @@ static float limit_of(enum tft_dtype type)
 
 static void fail_number(struct plain *c, const struct piece *p)
 {
-    c->status = tft_fail(c->err, TFT_ERR_UNSUPPORTED,
-                         "%s: the tensor %.*s has NaN, an infinity, or a number beyond %g, which %s "
-                         "cannot hold",
-                         c->s->name, TFT_STR_ARG(p->t->name), (double)p->limit,
-                         tft_dtype_name(p->type));
+    c->status =
+        tft_fail(c->err, TFT_ERR_UNSUPPORTED,
+                 "%s: the tensor %.*s has NaN, an infinity, or a number beyond %g, which %s "
+                 "cannot hold",
+                 c->s->name, TFT_STR_ARG(p->t->name), (double)p->limit, tft_dtype_name(p->type));
 }
 
 static void progress(struct plain *c, uint64_t bytes)
