@@ -42,12 +42,12 @@ static void advise(void *at, size_t size, int hint)
 /* Weights and caches are read from end to end: huge pages need fewer page table walks. */
 void *tft_port_alloc(size_t size, size_t align)
 {
-    enum { HUGE = 2 << 20 };
+    enum { HUGE_PAGE = 2 << 20 };
     void *p;
-    if (posix_memalign(&p, size >= 2 * HUGE ? HUGE : align, size) != 0)
+    if (posix_memalign(&p, size >= 2 * HUGE_PAGE ? HUGE_PAGE : align, size) != 0)
         return NULL;
 #ifdef MADV_HUGEPAGE
-    if (size >= 2 * HUGE)
+    if (size >= 2 * HUGE_PAGE)
         advise(p, size, MADV_HUGEPAGE);
 #endif
     return p;

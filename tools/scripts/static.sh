@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds a static program with musl, which needs nothing of the Linux that runs it, and packs it
-# with the model that ships: sh tools/scripts/static.sh [x86_64|aarch64]... Makes
+# with the model that ships: sh tools/scripts/static.sh [x86_64|aarch64|armhf]... Makes
 # build/static/tuffet-VERSION-ARCH.tar.gz, with a list of the linked software. Unpacked into an
 # empty root, it must tell the story that the other architectures tell, and serve. Needs Debian on
 # x86-64, and root. jansson and libevent are built from Debian's sources, since Debian has them for
@@ -17,22 +17,38 @@ sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf cmake curl m
 rm -rf "$out/sources"
 sh tools/scripts/source.sh "$out/sources" jansson libevent
 
-# Sets gcc, specs, headers: Debian's musl-gcc is gcc with a file of specs, which leads from the
+# names ARCH: sets gcc, musl, loader, debian, family, cpu, emulator.
+names() {
+    gcc=$1-linux-gnu-gcc musl=$1-linux-musl loader=$1 debian=$1 family=$1 cpu=$1 emulator=qemu-$1
+    case $1 in
+    x86_64) gcc=gcc emulator= ;;
+    aarch64) debian=arm64 ;;
+    armhf)
+        gcc=arm-linux-gnueabihf-gcc musl=arm-linux-musleabihf family=arm cpu=cortex-a7
+        emulator=qemu-arm
+        ;;
+    *)
+        echo "static.sh: no architecture $1" >&2
+        exit 2
+        ;;
+    esac
+}
+
+# Sets specs, headers: Debian's musl-gcc is gcc with a file of specs, which leads from the
 # headers and libraries of glibc to those of musl. gcc for ARM takes the same file with other
 # folders.
 compiler() {
-    gcc=gcc
-    [ "$1" = x86_64 ] || {
-        gcc=aarch64-linux-gnu-gcc
-        sh tools/scripts/install.sh gcc-aarch64-linux-gnu linux-libc-dev-arm64-cross qemu-user
-        sh tools/scripts/install.sh --architecture arm64 musl-dev:arm64
+    [ -z "$emulator" ] || {
+        sh tools/scripts/install.sh "gcc-${gcc%-gcc}" "linux-libc-dev-$debian-cross" qemu-user
+        sh tools/scripts/install.sh --architecture "$debian" "musl-dev:$debian"
     }
     specs=$out/$1.specs
-    sed "s/x86_64/$1/g" /usr/lib/x86_64-linux-musl/musl-gcc.specs >"$specs"
+    sed "s/x86_64-linux-musl/$musl/g; s/ld-musl-x86_64/ld-musl-$loader/" \
+        /usr/lib/x86_64-linux-musl/musl-gcc.specs >"$specs"
     headers=$out/$1-headers # musl has none of Linux
     mkdir -p "$headers"
     for name in linux asm asm-generic; do
-        for from in "/usr/$1-linux-gnu/include" /usr/include "/usr/include/$1-linux-gnu"; do
+        for from in "/usr/${gcc%-gcc}/include" /usr/include "/usr/include/$1-linux-gnu"; do
             [ ! -d "$from/$name" ] || ln -sfn "$from/$name" "$headers/$name"
         done
     done
@@ -69,15 +85,15 @@ build() {
 c = ['$gcc', '-specs', '$specs']
 strip = '${gcc%gcc}strip'
 pkgconfig = 'pkg-config'
-$([ "$1" = x86_64 ] || echo "exe_wrapper = ['qemu-aarch64']")
+$([ -z "$emulator" ] || echo "exe_wrapper = ['$emulator']")
 
 [properties]
 pkg_config_libdir = '$out/$1-libraries/lib/pkgconfig'
 
 [host_machine]
 system = 'linux'
-cpu_family = '$1'
-cpu = '$1'
+cpu_family = '$family'
+cpu = '$cpu'
 endian = 'little'
 END
     rm -rf "${out:?}/$1"
@@ -107,14 +123,14 @@ try() {
     mkdir "$out/root"
     tar -C "$out/root" --strip-components=1 -xf "$out/$name.tar.gz"
     program="chroot $out/root /tuffet"
-    [ "$1" = x86_64 ] || program="qemu-aarch64 $out/root/tuffet"
+    [ -z "$emulator" ] || program="$emulator $out/root/tuffet"
     if readelf --program-headers "$out/root/tuffet" | grep -q INTERP; then
         echo "static.sh: the program needs a dynamic linker" >&2
         exit 1
     fi
     $program --version
     $program run --temp 0 </dev/null >"$out/$1.story"
-    model=$([ "$1" = x86_64 ] || echo "$out/root")/stories2M.gguf
+    model=$([ -z "$emulator" ] || echo "$out/root")/stories2M.gguf
     $program serve "$model" --port 18431 2>/dev/null &
     server=$!
     trap 'kill $server' EXIT
@@ -127,6 +143,7 @@ try() {
 
 for arch; do
     echo "== $arch"
+    names "$arch"
     compiler "$arch"
     build "$arch"
     pack "$arch"
