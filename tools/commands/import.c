@@ -15,7 +15,8 @@ static struct {
     bool no_tokenizer, json;
 } opt;
 
-#define TYPES "keep|f16|bf16|f32|q8_0|q4_0|q4_1|q5_0|q5_1|q4_k|q4_k_m|q5_k|q5_k_m|q6_k"
+/* A manual page has room for no more in a line; tuffet quantize --gguf has the rest. */
+#define TYPES "keep|f16|bf16|f32|q8_0|q4_0|q4_k|q4_k_m|q5_k|q5_k_m|q6_k"
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the GGUF file to FILE"},
