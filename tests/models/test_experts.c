@@ -345,7 +345,7 @@ static void w8a8_has_the_same_bits_however_fed(void **state)
 
 /* The second moments of hidden activations. In a layer without experts, they are sums over tokens;
    in a layer with experts, sums over all pairs of a token and one of its experts. Their width is
-   that of the layer's hidden activations. */
+   that of the layer's hidden activations. Only the first are multiplied by the residual stream. */
 static void moments_of_each_width(void **state)
 {
     (void)state;
@@ -358,14 +358,31 @@ static void moments_of_each_width(void **state)
         assert_true(moments_open(&s, m, SPAN, true, wanted, 2));
         for (uint32_t l = 3; l-- > 0;) { /* layer 0 has fewer rows than there were before it */
             size_t n = l ? m->n_ff_expert : m->n_ff, rows = l ? SPAN * USED : SPAN;
-            float x[SPAN * USED][64];
-            moments_begin(&s, &m->layer[l]);
+            float x[SPAN * USED][64] = {{0}};
+            float stream[SPAN][64];
+            moments_begin(&s, &m->layer[l], 1u << TFT_IN_DOWN);
+            assert_int_equal(moments_has_stream(&s, TFT_IN_DOWN), l == 0);
+            assert_false(moments_has_stream(&s, TFT_IN_O));
             for (size_t r = 0; r < rows; r++) {
                 for (size_t k = 0; k < n; k++)
                     x[r][k] = (float)((r * 31 + k * 7 + l) % 13) - 6;
                 moments_put(&s, TFT_IN_DOWN, r, x[r]);
             }
+            for (size_t r = 0; r < SPAN; r++)
+                for (size_t k = 0; k < m->n_embd; k++)
+                    stream[r][k] = (float)((r * 17 + k * 5) % 11);
+            if (l == 0) {
+                moments_put_exact_stream(&s, TFT_IN_DOWN, stream[0], 64);
+                moments_put_stream(&s, TFT_IN_DOWN, x[0], 64);
+            }
             moments_add(&s);
+            for (size_t k = 0; l == 0 && k < m->n_embd; k++)
+                for (size_t j = 0; j < n; j++) {
+                    float sum = 0;
+                    for (size_t r = 0; r < SPAN; r++)
+                        sum += (stream[r][k] - x[r][k]) * x[r][j];
+                    assert_true(s.stream[TFT_IN_DOWN][k * n + j] == sum);
+                }
             for (size_t k = 0; k < n; k++)
                 for (size_t j = 0; j <= k; j++) {
                     float sum = 0;

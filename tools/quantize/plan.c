@@ -1,8 +1,14 @@
 #include "tools/quantize/plan.h"
 
 /* In float passes over the calibration text at the machine's peak: 12 minutes on one core of 176
-   GFLOP/s, with 8,192 tokens and 1.1 B parameters (tools/lab/accuracy.md). */
-enum { PASSES = 7 };
+   GFLOP/s, with 8,192 tokens and 1.1 B parameters (tools/lab/accuracy.md). GPTQ runs the text
+   through a layer nine times instead of once: twice for each of four inputs, and at the end. */
+enum { PASSES = 7, GPTQ_PASSES = 8 };
+
+static bool has_gptq(const struct tft_model *m, const struct quantize_opts *o)
+{
+    return o->rounding == QUANTIZE_GPTQ && quantize_low_bits(o, 0, m->n_layer);
+}
 
 static double mean_bits(const struct tft_model *m, const struct quantize_opts *o)
 {
@@ -23,11 +29,13 @@ static double file_bytes(const struct tft_model *m, const struct quantize_opts *
     return 1.05 * (layers * bits / 8 + heads);
 }
 
-/* One layer as floats, before and after rounding, and the residual stream of the text twice. */
-static double memory_bytes(const struct tft_model *m, uint32_t tokens)
+/* One layer as floats, before and after rounding, with GPTQ once more; and the residual stream of
+   the text twice. */
+static double memory_bytes(const struct tft_model *m, const struct quantize_opts *o,
+                           uint32_t tokens)
 {
     double layer = (double)m->n_params / (m->n_layer ? m->n_layer : 1);
-    return 2 * sizeof(float) * (layer + (double)tokens * m->n_embd);
+    return sizeof(float) * ((2 + has_gptq(m, o)) * layer + 2.0 * tokens * m->n_embd);
 }
 
 struct tft_quantize_plan quantize_plan_of(const struct tft_model *m, const struct quantize_opts *o,
@@ -38,9 +46,9 @@ struct tft_quantize_plan quantize_plan_of(const struct tft_model *m, const struc
         copies = rewrites ? 2 * file : file;
     return (struct tft_quantize_plan){
         .size = sizeof(struct tft_quantize_plan),
-        .operations = 2 * PASSES * (double)m->matmul_macs * tokens,
+        .operations = 2 * (PASSES + GPTQ_PASSES * has_gptq(m, o)) * (double)m->matmul_macs * tokens,
         .file = (uint64_t)file,
         .disk = (uint64_t)(copies > trial ? copies : trial),
-        .memory = (uint64_t)memory_bytes(m, tokens),
+        .memory = (uint64_t)memory_bytes(m, o, tokens),
     };
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "model/parts.h"
+#include "port/port.h"
 #include "tools/quantize/array.h"
 #include "tools/quantize/fold.h"
 #include "tools/quantize/measure/input_stats.h"
@@ -47,6 +48,9 @@ struct conversion {
     float *exact; /* [n_windows, window, stride] the float model's residual stream, if rounding or
                      o->outputs needs it: the stream in `y` went through rounded layers */
     struct shared_kv exact_shared; /* its keys and values */
+    float *floats;   /* the current layer's weights before rounding; NULL: they are not kept */
+    uint32_t stages; /* runs of the text through the current layer before all weights are rounded */
+    bool advances;   /* the float model's stream goes on in the current run */
     int now;      /* the matrix being rounded; the input, while AWQ scales it */
 };
 
@@ -135,7 +139,7 @@ static bool step_progress(struct conversion *c, double done)
 {
     double steps = c->layers_done == c->m->n_layer
                        ? 1
-                       : 1 + (c->o->smooth > 0) + 2 * c->low_bits + scales_moments(c);
+                       : 1 + (c->o->smooth > 0) + 2 * c->low_bits * c->stages + scales_moments(c);
     progress(c, (c->layers_done + (c->steps + done) / steps) / (c->m->n_layer + 1.0));
     return !c->stopped;
 }
@@ -149,6 +153,8 @@ static bool on_window(void *user, double done)
         key_importance_add(&c->importance, c->y.s, c->layers_done, c->o->window);
     if (c->measuring && has_cache(c, b))
         kv_calibrate_add(&c->kv, c->y.s, b->kv_layer);
+    if (c->stats.moments && moments_has_stream(&c->moments, TFT_IN_DOWN))
+        moments_put_stream(&c->moments, TFT_IN_DOWN, c->y.s->work->buf[TFT_X], c->y.stride);
     if (c->stats.moments)
         moments_add(c->stats.moments);
     return step_progress(c, done);
@@ -159,19 +165,32 @@ static void run_exact(void *user, size_t i)
 {
     struct conversion *c = user;
     const struct tft_layer *b = &c->m->layer[c->layers_done];
-    size_t window = c->o->window;
+    size_t n = c->o->window * c->y.stride;
+    float *x = c->exact + i * n;
+    if (moments_has_stream(&c->moments, TFT_IN_O)) {
+        moments_put_exact_stream(&c->moments, TFT_IN_O, x, c->y.stride);
+        moments_put_stream(&c->moments, TFT_IN_O, c->y.text + i * n, c->y.stride);
+    }
+    if (!c->advances)
+        x = memcpy(c->y.s->work->buf[TFT_X], x, n * sizeof *x);
     if (!c->m->encoder)
         shared_kv_restore(&c->exact_shared, &c->y.s->kv, b, i);
     c->stats.exact = true;
+    if (c->floats)
+        layers_swap(&c->y, c->layers_done, &c->floats);
     layers_run_pass(&c->y, &(struct layers_pass){.part = LAYERS_LAYER,
-                                                 .x = c->exact + i * window * c->y.stride,
-                                                 .tokens = c->o->text + i * window,
+                                                 .x = x,
+                                                 .tokens = c->o->text + i * c->o->window,
                                                  .n = c->o->window,
                                                  .pos = c->o->n_prefix,
                                                  .layer = c->layers_done});
+    if (c->floats)
+        layers_swap(&c->y, c->layers_done, &c->floats);
     c->stats.exact = false;
     if (!c->m->encoder)
         shared_kv_keep(&c->exact_shared, &c->y.s->kv, b, i);
+    if (moments_has_stream(&c->moments, TFT_IN_DOWN))
+        moments_put_exact_stream(&c->moments, TFT_IN_DOWN, x, c->y.stride);
 }
 
 static void finish_input(struct conversion *c, uint32_t index)
@@ -180,20 +199,53 @@ static void finish_input(struct conversion *c, uint32_t index)
     input_stats_finish(&c->stats, index, &c->result[index], &c->bad);
 }
 
+/* Inputs of matrices that get few bits, as bits (1 << which). */
+static uint32_t inputs_to_round(const struct conversion *c, struct tft_layer *b)
+{
+    uint32_t inputs = 0;
+    if (!has_own_weights(c->m, c->layers_done))
+        return 0;
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (layers_linear(b, i) && quantize_bits(c->o, c->layers_done, i) < 8)
+            inputs |= 1u << quantize_matrix_input(b, i);
+    return inputs;
+}
+
+/* With correlations, one input after another is measured, with the errors of the matrices before
+   it, and its matrices are rounded. */
+static uint32_t stages_of(const struct conversion *c, struct tft_layer *b)
+{
+    uint32_t n = 1;
+    for (uint32_t left = inputs_to_round(c, b); c->moments.correlated && (left &= left - 1);)
+        n++;
+    return n;
+}
+
+/* Sums the moments of the next input of `left` in a run of the text through the layer; without
+   correlations, of all of them. */
+static void run_moments(struct conversion *c, uint32_t l, uint32_t left)
+{
+    uint32_t next = c->moments.correlated ? left & -left : left;
+    c->stats.moments = &c->moments;
+    moments_begin(&c->moments, &c->m->layer[l], next);
+    c->advances = next == left;
+    c->y.before_window = c->exact ? run_exact : NULL;
+    layers_run_text(&c->y, l, true);
+    c->y.before_window = NULL;
+    c->stats.moments = NULL;
+}
+
 /* Runs the text through the layer, to count its inputs. If weights will be rounded to few bits,
    this only measures: the text goes on after the rounding. The prefix always goes on in floats, as
    its keys and values are the float model's (IntactKV, section 3). */
 static void measure(struct conversion *c, uint32_t l)
 {
     c->measuring = true;
-    c->stats.moments = c->low_bits && has_own_weights(c->m, l) ? &c->moments : NULL;
-    if (c->stats.moments)
-        moments_begin(&c->moments, &c->m->layer[l]);
     layers_run_prefix(&c->y, l, false);
-    c->y.before_window = c->exact ? run_exact : NULL;
-    layers_run_text(&c->y, l, c->low_bits);
-    c->y.before_window = NULL;
-    c->stats.moments = NULL;
+    if (c->low_bits)
+        run_moments(c, l, inputs_to_round(c, &c->m->layer[l]));
+    else
+        layers_run_text(&c->y, l, false);
     c->measuring = false;
     c->steps++;
 }
@@ -201,7 +253,7 @@ static void measure(struct conversion *c, uint32_t l)
 /* Calls o->outputs with the float model's residual stream. */
 static void give_outputs(struct conversion *c, uint32_t l)
 {
-    if (c->o->outputs && !failed(c))
+    if (c->o->outputs)
         c->o->outputs(c->o->outputs_user, l, c->exact ? c->exact : c->y.text, c->y.stride);
 }
 
@@ -323,6 +375,17 @@ static void choose_awq(struct conversion *c, struct tft_layer *b)
 
 /* -------------------------------------------------------------------------------------- a layer */
 
+/* Copies the weights, for the float model's stream after some of them are rounded. */
+static void keep_floats(struct conversion *c)
+{
+    size_t bytes = c->y.n_weights * sizeof *c->floats;
+    c->floats = tft_port_alloc(bytes, 64);
+    if (c->floats)
+        memcpy(c->floats, c->y.weights, bytes);
+    else
+        fail_memory(c);
+}
+
 /* Data of the file for the cache of layer l. */
 static void finish_cache(struct conversion *c, uint32_t l)
 {
@@ -336,6 +399,7 @@ static void finish_cache(struct conversion *c, uint32_t l)
 static void prepare_layer(struct conversion *c, uint32_t l)
 {
     struct tft_layer *b = &c->m->layer[l];
+    c->stages = stages_of(c, b);
     fold_reset(&c->fold);
     input_stats_begin(&c->stats, b);
     layers_load(&c->y, l);
@@ -348,8 +412,8 @@ static void prepare_layer(struct conversion *c, uint32_t l)
         measure(c, l);
     if (!failed(c))
         finish_inputs(c, l);
-    if (!failed(c))
-        give_outputs(c, l);
+    if (!failed(c) && c->stages > 1)
+        keep_floats(c);
     if (failed(c))
         return;
     fold_rotate(&c->fold, b);
@@ -393,11 +457,25 @@ static bool has_gap(const struct conversion *c, const struct tft_layer *b, uint3
     return c->moments.correlated && !(tft_layer_has_experts(b) && which == TFT_IN_DOWN);
 }
 
+/* Whether the product of the matrix that reads the input is added to the residual stream as it is,
+   and nothing else changes the stream. */
+static bool adds_to_stream(const struct conversion *c, const struct tft_layer *b, uint32_t which)
+{
+    const struct tft_model *m = c->m;
+    return moments_has_stream(&c->moments, which) && !tft_model_adds_y(m) && !m->altup.n &&
+           !m->layer_embed.n && !b->side_out.w.rows && !tft_layer_has_experts(b) &&
+           !(m->parts & (TFT_BIT(TFT_PART_NO_PRE_NORM) | TFT_BIT(TFT_PART_RWKV)));
+}
+
+/* The layer's difference at its end, which ffn_down makes up for, includes that of its input. */
 static bool round_matrix(struct conversion *c, const struct tft_layer *b, uint32_t which,
                          struct low_bits *q, float *w, const struct low_bits_how *how)
 {
-    if (has_gap(c, b, which) && !correct_weights(w, q->rows, how->metric, c->moments.gap[which],
-                                                 how->kern, how->n_threads))
+    bool stream = adds_to_stream(c, b, which);
+    struct correct_for f = {stream && which == TFT_IN_DOWN ? NULL : c->moments.gap[which],
+                            stream ? c->moments.stream[which] : NULL};
+    if (has_gap(c, b, which) &&
+        !correct_weights(w, q->rows, how->metric, &f, how->kern, how->n_threads))
         return false;
     return low_bits_round(q, w, how);
 }
@@ -433,16 +511,7 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
     free(map);
 }
 
-/* Rounds the layer's matrices that have few bits. */
-static void round_layer(struct conversion *c, struct tft_layer *b)
-{
-    for (uint32_t which = 0; which < TFT_INPUT_KINDS && !failed(c); which++)
-        if (c->moments.h[which] && quantize_input_width(c->m, b, which))
-            round_readers(c, b, which);
-    c->steps++;
-}
-
-/* Makes the loaded layer compute with the rounded weights. */
+/* Makes the loaded layer compute with the weights that are rounded so far. */
 static void use_rounded(struct conversion *c, uint32_t l)
 {
     struct tft_layer *b = &c->m->layer[l];
@@ -455,16 +524,45 @@ static void use_rounded(struct conversion *c, uint32_t l)
             for (size_t k = 0; k < q->cols; k++)
                 to[k] = (float)row[k] * q->row_scale[r];
         }
-        if (!c->m->n_round) /* later rounds use them again */
-            low_bits_close(q);
     }
     fold_undo(&c->fold, b);
+}
+
+/* Measures the next input of `left` with the errors of the matrices before it. */
+static void measure_again(struct conversion *c, uint32_t l, uint32_t left)
+{
+    struct tft_layer *b = &c->m->layer[l];
+    use_rounded(c, l);
+    run_moments(c, l, left);
+    input_stats_clear(&c->stats);
+    fold_rotate(&c->fold, b);
+    fold_scale(&c->fold, b);
+    c->steps++;
+}
+
+/* Rounds the layer's matrices that have few bits. */
+static void round_layer(struct conversion *c, uint32_t l)
+{
+    struct tft_layer *b = &c->m->layer[l];
+    uint32_t all = inputs_to_round(c, b), left = all;
+    for (uint32_t which = 0; which < TFT_INPUT_KINDS && !failed(c); which++) {
+        if (!(left >> which & 1))
+            continue;
+        if (c->moments.correlated && left != all)
+            measure_again(c, l, left);
+        if (!failed(c))
+            round_readers(c, b, which);
+        left &= left - 1;
+        c->steps += c->moments.correlated || !left;
+    }
 }
 
 /* The text goes on through the rounded layer; the layer's inputs give the ranges. */
 static void run_rounded(struct conversion *c, uint32_t l)
 {
     use_rounded(c, l);
+    for (int i = 0; i < LAYER_MATS && !c->m->n_round; i++) /* later rounds use them again */
+        low_bits_close(&rounded_of(c, l)[i]);
     layers_run_text(&c->y, l, false);
     if (!failed(c))
         finish_inputs(c, l);
@@ -478,7 +576,9 @@ static void put_layer(struct conversion *c, uint32_t l)
     if (data)
         prepare_layer(c, l);
     if (data && !failed(c) && c->low_bits && has_own_weights(c->m, l))
-        round_layer(c, &c->m->layer[l]);
+        round_layer(c, l);
+    if (data && !failed(c))
+        give_outputs(c, l);
     if (!failed(c) && has_own_weights(c->m, l))
         write_layer(&c->file, l, &factors, rounded_of(c, l));
     if (!data)
@@ -486,6 +586,8 @@ static void put_layer(struct conversion *c, uint32_t l)
     if (!failed(c) && c->low_bits)
         run_rounded(c, l);
     layers_unload(&c->y, l);
+    tft_port_free(c->floats);
+    c->floats = NULL;
     c->layers_done++;
     c->steps = 0;
 }

@@ -40,12 +40,16 @@
  *                        x = rounded layer(x), counting again for the ranges
  *
  * GPTQ's rounding also runs the float model's stream through each layer: before they are rounded,
- * weights make up for part of the difference between its inputs and those after rounded layers
- * (round/correct.h).
+ * weights make up for part of the difference between their inputs and those after rounded weights,
+ * and of the residual stream's, if they add to it (round/correct.h). Both streams run once for each
+ * input, and the matrices of this input are rounded before the next one is measured:
  *
- * So memory holds the weights of one layer, x, and the statistics of one layer. If the residual
- * stream is rotated, x and the expanded weights are rotated first, and all later steps see a model
- * with the same outputs.
+ *      for attn_q, attn_output, ffn_gate, ffn_down:   run the layer as it is so far, and with its
+ *                        float weights; round the matrices that read this input
+ *
+ * So memory holds the weights of one layer, twice with GPTQ, x, and the statistics of one layer. If
+ * the residual stream is rotated, x and the expanded weights are rotated first, and all later steps
+ * see a model with the same outputs.
  *
  * Files:
  *

@@ -129,8 +129,21 @@ void layers_load(struct layers *y, uint32_t l)
             use_expanded(w, next);
             next += tft_mat_all_rows(w) * w->cols;
         }
+    y->n_weights = (size_t)(next - y->weights);
     if (tft_layer_has_experts(b))
         take_factors(y, b);
+}
+
+void layers_swap(struct layers *y, uint32_t l, float **other)
+{
+    float *own = y->weights;
+    for (int i = 0; i < LOADED; i++) {
+        struct tft_mat *w = loaded(&y->m->layer[l], i);
+        if (w)
+            w->data = *other + ((const float *)w->data - own);
+    }
+    y->weights = *other;
+    *other = own;
 }
 
 void layers_unload(struct layers *y, uint32_t l)

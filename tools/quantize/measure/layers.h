@@ -28,6 +28,7 @@ struct layers {
     float *prefix;  /* [n_prefix, stride] the residual stream */
     float *text;    /* [n_windows, window, stride] likewise */
     float *weights; /* the loaded layer's matrices as f32, one after another */
+    size_t n_weights; /* numbers of these */
     char *packed;   /* and as int8 panels; NULL unless layers_capacity.int8 */
     /* NULL, or called before window i of a run of a layer */
     void (*before_window)(void *user, size_t i);
@@ -84,6 +85,9 @@ enum { LAYER_READERS = 4 };
 /* The linear layers that read the norm's output `which`, TFT_IN_ATTN or TFT_IN_FFN. Returns their
    number. */
 size_t layers_readers(struct tft_layer *b, uint32_t which, struct tft_linear *l[LAYER_READERS]);
+
+/* Makes the loaded layer use the weights at *other, [n_weights]; *other gets its own. */
+void layers_swap(struct layers *y, uint32_t l, float **other);
 
 /* Expands layer l into `weights` and makes the model use them; unload restores the layer. */
 void layers_load(struct layers *y, uint32_t l);

@@ -51,6 +51,12 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
         s->gap[i] = correlated ? alloc_zeros(n, n) : NULL;
         if (!s->x[i] || !s->h[i] || (correlated && !(s->exact[i] && s->gap[i])))
             return false;
+        if (!correlated || (i != TFT_IN_O && i != TFT_IN_DOWN))
+            continue;
+        s->missing[i] = alloc_zeros(m->n_embd, window);
+        s->stream[i] = alloc_zeros(m->n_embd, n);
+        if (!s->missing[i] || !s->stream[i])
+            return false;
     }
     size_t rows = larger(window, rows_of(s, m->n_expert, TFT_IN_DOWN));
     s->columns = alloc_zeros(widest, rows);
@@ -65,36 +71,67 @@ void moments_close(struct moments *s)
         free(s->h[i]);
         free(s->exact[i]);
         free(s->gap[i]);
+        free(s->missing[i]);
+        free(s->stream[i]);
     }
     free(s->columns);
     free(s->away);
     *s = (struct moments){0};
 }
 
-void moments_begin(struct moments *s, const struct tft_layer *layer)
+static bool sums(const struct moments *s, uint32_t which)
+{
+    return s->h[which] && s->inputs >> which & 1;
+}
+
+void moments_begin(struct moments *s, const struct tft_layer *layer, uint32_t inputs)
 {
     s->layer = layer;
+    s->inputs = inputs;
     for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
         size_t n = width_of(s, i);
-        if (s->h[i])
-            memset(s->h[i], 0, (s->correlated ? n : 1) * n * sizeof *s->h[i]);
+        if (!sums(s, i))
+            continue;
+        memset(s->h[i], 0, (s->correlated ? n : 1) * n * sizeof *s->h[i]);
         if (s->gap[i])
             memset(s->gap[i], 0, n * n * sizeof *s->gap[i]);
+        if (s->stream[i])
+            memset(s->stream[i], 0, s->m->n_embd * n * sizeof *s->stream[i]);
     }
 }
 
 void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x)
 {
     size_t n = width_of(s, which);
-    if (s->x[which])
+    if (sums(s, which))
         memcpy(s->x[which] + i * n, x, n * sizeof *x);
 }
 
 void moments_put_exact(const struct moments *s, uint32_t which, size_t i, const float *x)
 {
     size_t n = width_of(s, which);
-    if (s->exact[which])
+    if (sums(s, which) && s->exact[which])
         memcpy(s->exact[which] + i * n, x, n * sizeof *x);
+}
+
+bool moments_has_stream(const struct moments *s, uint32_t which)
+{
+    return sums(s, which) && s->stream[which] && window_rows(s, which) == s->window;
+}
+
+void moments_put_exact_stream(const struct moments *s, uint32_t which, const float *x,
+                              size_t stride)
+{
+    for (size_t t = 0; t < s->window; t++)
+        for (size_t k = 0; k < s->m->n_embd; k++)
+            s->missing[which][k * s->window + t] = x[t * stride + k];
+}
+
+void moments_put_stream(const struct moments *s, uint32_t which, const float *x, size_t stride)
+{
+    for (size_t t = 0; t < s->window; t++)
+        for (size_t k = 0; k < s->m->n_embd; k++)
+            s->missing[which][k * s->window + t] -= x[t * stride + k];
 }
 
 struct add_task {
@@ -158,13 +195,32 @@ static void add(void *arg, int tid, int n_threads)
     }
 }
 
+static void add_stream(void *arg, int tid, int n_threads)
+{
+    const struct add_task *task = arg;
+    const struct moments *s = task->s;
+    size_t n = width_of(s, task->which), d = s->m->n_embd, window = s->window;
+    for (size_t i = (size_t)tid * ROWS; i < d; i += (size_t)n_threads * ROWS)
+        s->m->kern.gemm[TFT_NUM_F32](&(struct tft_gemm){.y = s->stream[task->which] + i * n,
+                                                        .ldy = n,
+                                                        .x = s->missing[task->which] + i * window,
+                                                        .ldx = window,
+                                                        .w = s->columns,
+                                                        .add = true,
+                                                        .M = d - i < ROWS ? d - i : ROWS,
+                                                        .N = n,
+                                                        .K = window});
+}
+
 void moments_add(const struct moments *s)
 {
     for (uint32_t i = 0; i < TFT_INPUT_KINDS; i++) {
-        if (!s->h[i])
+        if (!sums(s, i))
             continue;
         struct add_task task = {s, i};
         tft_port_team(s->n_threads, transpose, &task);
         tft_port_team(s->n_threads, add, &task);
+        if (moments_has_stream(s, i))
+            tft_port_team(s->n_threads, add_stream, &task);
     }
 }
