@@ -76,7 +76,7 @@ static void take_layer(struct measuring *c, struct tft_layer *b)
 
 static void run_layer(struct measuring *c, uint32_t l)
 {
-    moments_begin(&c->moments, &c->m->layer[l]);
+    moments_begin(&c->moments, &c->m->layer[l], UINT32_MAX);
     layers_load(&c->y, l);
     layers_run(&c->y, l, false);
     layers_unload(&c->y, l);
@@ -91,7 +91,7 @@ static void run_head(struct measuring *c)
     const struct tft_layer *b = &c->m->layer[c->m->n_layer - 1];
     if (quantize_input_width(c->m, b, TFT_IN_ATTN) != c->m->output.w.cols)
         return;
-    moments_begin(&c->moments, b);
+    moments_begin(&c->moments, b, UINT32_MAX);
     layers_run_head(&c->y);
     const float *weights = c->stopped ? NULL : weights_of(c, b, TFT_IN_ATTN);
     if (weights)
