@@ -19,7 +19,7 @@
  * chooses groups of experts by their largest weight, and is refused.
  */
 #include "model/load.h"
-#include "model/rope.h"
+#include "base/rope.h"
 #include "models/latent.h"
 #include "models/layers.h"
 #include "models/mixture.h"

@@ -12,7 +12,7 @@
  *          y = layernorm(x + Wo attend(q, K, V) + bo)      x = layernorm(y + x)
  */
 #include "model/load.h"
-#include "model/rope.h"
+#include "base/rope.h"
 #include "models/encoder.h"
 #include "models/layers.h"
 #include "models/registry.h"

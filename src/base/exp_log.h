@@ -2,7 +2,7 @@
  * exp, log and pow in double precision, with the same bits on every machine, for numbers that end
  * up in a file or a score: the C library's functions differ between systems and CPUs. The functions
  * here use only sums, products and quotients, and no fma, which is slow on a CPU without the
- * instruction. RoPE has other functions (model/rope.h), and their bits must not change.
+ * instruction. RoPE has other functions (base/rope.h), and their bits must not change.
  */
 #ifndef TFT_EXP_LOG_H
 #define TFT_EXP_LOG_H

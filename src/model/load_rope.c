@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/rope.h"
+#include "base/rope.h"
 
 /* ------------------------------------------------------------------------------------- scalings */
 

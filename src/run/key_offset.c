@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/rope.h"
+#include "base/rope.h"
 #include "session.h"
 
 enum { POSITIONS = 4096 }; /* of the mean, unless the context is shorter */

@@ -1,6 +1,6 @@
 #include "pass.h"
 
-#include "model/rope.h"
+#include "base/rope.h"
 #include "session.h"
 
 #include <string.h>

@@ -45,7 +45,7 @@ static void doubles(void **state)
     }
 }
 
-/* As src/model/rope.h reduces angles. */
+/* As src/base/rope.h reduces angles. */
 static void angles(void **state)
 {
     const double high = 0x1.921fb54442d18p+0, low = 0x1.1a62633145c07p-54;

@@ -25,7 +25,7 @@ doors = {
     "src/weights": {"format.h"},
     "src/kv": {"fisher.h", "kv.h", "policy.h", "saved.h"},
     "src/model": {"model.h", "lora.h", "open.h", "load.h", "convert.h", "ends.h", "keys.h", "parts.h",
-                  "rope.h", "identity.h", "resident.h"},
+                  "identity.h", "resident.h"},
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
     "src/backend/cpu": {"cpu.h"},
     "src/backend": {"device.h"},

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "model/rope.h"
+#include "base/rope.h"
 #include "simd/affine.h"
 
 /* y = norm(x): LayerNorm where w has a bias, RMSNorm where it has none; y may be x. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "inside.h"
-#include "model/rope.h"
+#include "base/rope.h"
 #include "run/session.h"
 
 /* ----------------------------------------------------------------------------------- operations */

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/splitmix64.h"
 #include "port/port.h"
-#include "model/rope.h"
+#include "base/rope.h"
 
 /* Vectors that are transformed side by side. Their elements i fill a cache line of doubles, so that
    no loop shuffles lanes. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "model/rope.h"
+#include "base/rope.h"
 #include "port/port.h"
 #include "tools/quantize/tune/row_ops.h"
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "model/rope.h"
+#include "base/rope.h"
 
 static void elementary_functions(void **state)
 {

@@ -1,4 +1,4 @@
-#include "model/rope.h"
+#include "base/rope.h"
 
 #include <math.h>
 
