@@ -90,8 +90,8 @@ enum {
 
 /* Tensors F32 [n_layer, G, 11, E], optional, both or neither: for keys and for values, rows of the
    mean, the weight in the gain, 4 steps and 5 losses of each channel: kv/fisher.h */
-#define TFT_KEY_KV_FISHER_K "tuffet.kv.fisher.k"
-#define TFT_KEY_KV_FISHER_V "tuffet.kv.fisher.v"
+#define TFT_KEY_KV_FISHER_K "tuffet.kv.fisher.keys"
+#define TFT_KEY_KV_FISHER_V "tuffet.kv.fisher.values"
 
 /* ---- packed files */
 

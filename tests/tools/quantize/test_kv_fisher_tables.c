@@ -274,11 +274,11 @@ static void stored(void **state)
         assert_null(reopened(m, table, &copy));
         tft_model_close(copy);
         table[0][0] = NAN;
-        assert_non_null(strstr(reopened(m, table, &copy), "fisher.k has a number that is not"));
+        assert_non_null(strstr(reopened(m, table, &copy), "fisher.keys has a number that is not"));
         table[0][0] = 0;
         table[1][n - 1] = -1; /* a loss */
         assert_non_null(
-            strstr(reopened(m, table, &copy), "fisher.v has a number that is negative"));
+            strstr(reopened(m, table, &copy), "fisher.values has a number that is negative"));
         free(table[0]);
         free(table[1]);
         tft_model_close(m);

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "kv/fisher.h"
+#include "base/rope.h"
 #include "port/port.h"
 #include "tools/quantize/array.h"
+#include "tools/quantize/tune/row_ops.h"
 #include "tools/quantize/tune/sequence_loss.h"
 
 enum { TOKENS = 4096, SAMPLES = KV_FISHER_SAMPLES }; /* read, and kept of them in each layer */
@@ -158,6 +160,8 @@ struct meter {
     double *square[TFT_KV_SIDES]; /* [n_kv_layer, G E] sums of squared gradients */
     uint32_t *n;                  /* [n_kv_layer] samples */
     float *norm, *sorted;         /* [window] squares of a token's value over all heads */
+    float *cos, *sin;             /* [window, n_rot] of the tokens' positions */
+    float *row;                   /* [G E] */
     float *params, *gradient;     /* of the prefix */
     struct sequence *s;
 };
@@ -195,6 +199,20 @@ static bool is_special(const struct tft_model *m, int32_t token)
     return m->tokenizer && !(tft_token_text(m, token, false, &len) && len);
 }
 
+/* A token's key, or the gradient of it, [G E], before RoPE: turned back. */
+static const float *turned_back(struct meter *z, const struct tft_layer *b, const float *k,
+                                uint32_t t)
+{
+    const struct tft_model *m = z->m;
+    size_t at = (size_t)t * m->n_rot;
+    const struct row_angles angles = {z->cos + at, z->sin + at, m->n_rot, m->head_dim,
+                                      m->rope_halves};
+    memcpy(z->row, k + t * z->width, z->width * sizeof *k);
+    if (!b->no_rope)
+        row_rope(z->row, z->width, &angles, true);
+    return z->row;
+}
+
 /* block_watch.take */
 static void take(void *user, uint32_t l, const float *k, const float *v, const float *far_k,
                  const float *far_v)
@@ -208,12 +226,12 @@ static void take(void *user, uint32_t l, const float *k, const float *v, const f
     for (uint32_t t = z->o->sinks; t < z->o->window; t++) {
         if (z->norm[t] < least || is_special(z->m, z->token[t]))
             continue;
-        add_squares(z->square[TFT_KV_K] + layer * width, far_k + t * width, width);
+        add_squares(z->square[TFT_KV_K] + layer * width, turned_back(z, b, far_k, t), width);
         add_squares(z->square[TFT_KV_V] + layer * width, far_v + t * width, width);
         if (((size_t)z->window * z->o->window + t) % z->step || z->n[layer] == SAMPLES)
             continue;
         size_t at = (layer * SAMPLES + z->n[layer]++) * width;
-        memcpy(z->x[TFT_KV_K] + at, k + t * width, width * sizeof *k);
+        memcpy(z->x[TFT_KV_K] + at, turned_back(z, b, k, t), width * sizeof *k);
         memcpy(z->x[TFT_KV_V] + at, v + t * width, width * sizeof *v);
     }
 }
@@ -231,12 +249,18 @@ static bool open_meter(struct meter *z)
     z->n = calloc(m->n_kv_layer, sizeof *z->n);
     z->norm = malloc(2 * (size_t)o->window * sizeof *z->norm);
     z->sorted = z->norm ? z->norm + o->window : NULL;
+    z->cos = array_alloc(sizeof *z->cos, 2, o->window, m->n_rot + (size_t)1);
+    z->sin = z->cos ? z->cos + (size_t)o->window * m->n_rot : NULL;
+    z->row = malloc(z->width * sizeof *z->row);
     z->params = calloc(2 * params + 1, sizeof *z->params);
     z->gradient = z->params ? z->params + params : NULL;
     z->s = sequence_open(m, o->window, 0, n_threads);
-    if (!z->x[0] || !z->x[1] || !z->square[0] || !z->square[1] || !z->n || !z->norm || !z->params ||
-        !z->s)
+    if (!z->x[0] || !z->x[1] || !z->square[0] || !z->square[1] || !z->n || !z->norm || !z->cos ||
+        !z->row || !z->params || !z->s)
         return false;
+    for (uint32_t t = 0; t < o->window; t++)
+        tft_rope_angles(z->cos + (size_t)t * m->n_rot, z->sin + (size_t)t * m->n_rot, m->rope_freq,
+                        m->n_rot, m->rope_halves, m->n_prefix + t);
     m->kern.widen[TFT_NUM_F16](z->params, m->prefix_k, params / 2);
     m->kern.widen[TFT_NUM_F16](z->params + params / 2, m->prefix_v, params / 2);
     return true;
@@ -250,6 +274,8 @@ static void close_meter(struct meter *z)
     }
     free(z->n);
     free(z->norm);
+    free(z->cos);
+    free(z->row);
     free(z->params);
     sequence_close(z->s);
 }

@@ -3,8 +3,9 @@
  * keys and values, and the cost of an error in it.
  *
  * The cost is the Fisher information: the model reads windows of text, draws a next token at each
- * position, and -log p of these tokens is backpropagated to the keys (after RoPE) and values, from
- * the queries that would read their codes. With g the gradient of a token's key or value, u the sum
+ * position, and -log p of these tokens is backpropagated to the keys and values, from the queries
+ * that would read their codes. Keys and their gradients are turned back by RoPE's angles of their
+ * positions, as codes have them. With g the gradient of a token's key or value, u the sum
  * of squares of a channel's column in the output matrix, over the query heads, var its variance,
  * and E the channels of a head:
  *
