@@ -671,6 +671,34 @@ static inline size_t tft_widths_empty(const struct tft_mix_widths *a)
     return n;
 }
 
+/*
+ * Rebuilds the keys of a block of TFT_WIDTHS_TOKENS tokens, and turns them: kv/fisher.h. A place is
+ * a channel in the order of the codes, narrow codes first: place p has the channel channel[p - pad],
+ * and places before `pad` have none. Codes begin at place `first`, a multiple of 4 after which
+ * quads have 1, 2, 3 and 4 bits. With L levels of a place, code c of token j and its gain:
+ *
+ *   x[d] = fma(c - (L - 1) / 2, step[p] * gain[j], mean[p])    or mean[p] before `first`
+ *
+ * Then the channels a and b of pair i are turned by the cosine and sine of token j:
+ *
+ *   k[a] = x[a] * cos[i][j] - x[b] * sin[i][j]                 a = i or 2 i
+ *   k[b] = x[b] * cos[i][j] + x[a] * sin[i][j]                 b = i + n_rot / 2 or 2 i + 1
+ */
+struct tft_turn_keys {
+    float *k;             /* [tokens / 16, dim, 16], as tft_score takes keys */
+    const uint8_t *codes; /* panels of quads; code number 16 * column + row of a quad is that of
+                             token `row` and the quad's place `column` */
+    uint16_t quads[TFT_BITS_COUNT];  /* of a panel, of each width; none of 3 levels or 8 bits */
+    const uint16_t *channel;         /* [dim] */
+    const float *mean, *step;        /* [pad + dim] */
+    const float *gain;               /* [tokens] */
+    const float *cos, *sin;          /* [n_rot / 2, tokens] */
+    size_t pad, first, dim, n_rot;
+    bool halves; /* partners are n_rot / 2 apart: rope_halves; else rope_pairs */
+};
+
+typedef void tft_turn_keys_fn(const struct tft_turn_keys *a);
+
 /* --------------------------------------------------------------------------------- quantization */
 
 /* How groups of numbers are quantized to codes. Clipping a group to a part of its range loses the
@@ -781,6 +809,7 @@ struct tft_kernels {
     tft_score_codes_fn *score_codes;
     tft_mix_codes_fn *mix_codes;
     tft_mix_widths_fn *mix_widths;
+    tft_turn_keys_fn *turn_keys;
     tft_fit_fn *fit;
 
     tft_peak_fn *peak_fma, *peak_int8; /* of floats; of int8 products with exact sums */

@@ -75,7 +75,7 @@ FORCE_INLINE void unpack_above(breg *a, const uint8_t *from, int bits, int n, co
         a[r] = n == 2 ? vsliq_n_u8(a[r], b[r], 2) : vsliq_n_u8(a[r], b[r], 4);
 }
 
-/* For packed_unpack.h. */
+/* load_i8.h */
 #define HAVE_LOAD_I8
 FORCE_INLINE v16 v_load_i8(const int8_t *x)
 {

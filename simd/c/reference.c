@@ -516,6 +516,7 @@ void tft_isa_c(struct tft_kernels *k)
         .score_codes = tft_ref_score_codes,
         .mix_codes = tft_ref_mix_codes,
         .mix_widths = tft_ref_mix_widths,
+        .turn_keys = tft_ref_turn_keys,
         .fit = tft_ref_fit,
         .peak_fma = peak_fma_c,
         .peak_int8 = peak_int8_c,

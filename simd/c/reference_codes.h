@@ -7,6 +7,7 @@
 tft_score_codes_fn tft_ref_score_codes;
 tft_mix_codes_fn tft_ref_mix_codes;
 tft_mix_widths_fn tft_ref_mix_widths;
+tft_turn_keys_fn tft_ref_turn_keys;
 tft_fit_fn tft_ref_fit;
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * score_codes, mix_codes and mix_widths of kernels.h: attention on the codes of a quantized cache;
+ * score_codes, mix_codes, mix_widths and turn_keys of kernels.h: attention on the codes of a quantized cache;
  * and fill_codes(), which enters the kernels in the table. An ISA level's .c file defines the
  * parameters below and includes this file.
  *
@@ -15,7 +15,7 @@
  * c - 128, so every code is a signed byte; L - 1 is then -1. In the functions below, `i16` is true
  * for i16 factors.
  *
- * Parameters, besides lanes.h:
+ * Parameters, besides lanes.h and load_i8.h:
  *
  *   ISA(name)                    the name of a function of this ISA level
  *
@@ -52,6 +52,7 @@
 
 #include "codes_mix.h"
 #include "codes_score.h"
+#include "codes_turn.h"
 #include "codes_widths.h"
 
 static void fill_codes(struct tft_kernels *k)
@@ -59,6 +60,7 @@ static void fill_codes(struct tft_kernels *k)
     k->score_codes = ISA(score_codes);
     k->mix_codes = ISA(mix_codes);
     k->mix_widths = ISA(mix_widths);
+    k->turn_keys = ISA(turn_keys);
 }
 
 #endif

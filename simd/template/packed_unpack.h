@@ -3,11 +3,12 @@
  * group. Parameters: ISA(name), quad.h, and
  *
  *   b_store(p, a)          BYTES bytes
- *   r_load_i8(p)           LANES int8 as floats; or v_load_i8, if HAVE_LOAD_I8
+ *   r_load_i8 or v_load_i8 of load_i8.h
  */
 #ifndef TFT_TEMPLATE_PACKED_UNPACK_H
 #define TFT_TEMPLATE_PACKED_UNPACK_H
 
+#include "load_i8.h"
 #include "quad.h"
 
 /* ---- numbers; widths and pointers that may be NULL are constants after inlining */
@@ -187,10 +188,6 @@ FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct 
 }
 
 /* ---- scales and minima */
-
-#ifndef HAVE_LOAD_I8
-FORCE_INLINE v16 v_load_i8(const int8_t *x) { EACH_PART(r_load_i8(x + p * LANES)); }
-#endif
 
 /* factor * unit of each row. */
 FORCE_INLINE v16 packed_factor(const uint8_t *record, const struct tft_packing *p)

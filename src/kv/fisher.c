@@ -220,7 +220,7 @@ uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price)
 
 /* ---------------------------------------------------------------------------------------- gains */
 
-static_assert(TFT_FISHER_BLOCK == (int)TFT_WIDTHS_TOKENS, "mix_widths takes blocks of values");
+static_assert(TFT_FISHER_BLOCK == (int)TFT_WIDTHS_TOKENS, "mix_widths and turn_keys take blocks");
 
 /* A gain's code is n + 32, n = -32 .. 31: the gain is 2^(n / 8). */
 enum { GAIN_CODES = 64, GAIN_ZERO = 32 };
@@ -279,13 +279,16 @@ void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain)
 /* rintf of a number in 0 .. 15, without a call. */
 static float round_code(float c) { return c + 0x1p23f - 0x1p23f; }
 
-/* Codes of a token, [end], from x: [E]. Returns the code of the gain. */
-static uint8_t put_token(const struct tft_fisher_head *h, const float *x, uint8_t *code)
+/* Codes of a token, [end], from its numbers, [E]. Returns the code of the gain. */
+static uint8_t put_token(const struct tft_fisher_head *h, const float *from, uint8_t *code)
 {
+    float x[TFT_CODED_SPAN]; /* in the order of the places */
     const float *mean = h->mean + h->pad, *weight = h->gain + h->pad, *step = h->step + h->pad,
                 *half = h->half + h->pad;
     uint32_t dim = h->end - h->pad;
     float square = 0;
+    for (uint32_t d = 0; d < dim; d++)
+        x[d] = from[h->channel[d]];
     for (uint32_t d = 0; d < dim; d++)
         square += weight[d] * (x[d] - mean[d]) * (x[d] - mean[d]);
     unsigned g = gain_code(square);
@@ -301,22 +304,14 @@ static uint8_t put_token(const struct tft_fisher_head *h, const float *x, uint8_
     return (uint8_t)g;
 }
 
-/* quad: [columns / 4, 64] codes of 16 rows; code + row * down + column * across */
-static void fill_panel(uint8_t *quad, const uint8_t *code, size_t down, size_t across,
-                       uint32_t columns)
-{
-    for (uint32_t c = 0; c < columns; c++)
-        for (uint32_t r = 0; r < TFT_PANEL; r++)
-            quad[c / TFT_QUAD * TFT_QUAD_CODES + r * TFT_QUAD + c % TFT_QUAD] =
-                code[r * down + c * across];
-}
-
 static void pack_keys(const struct tft_fisher_head *h, const uint8_t *code, uint8_t *to)
 {
     uint8_t quads[TFT_CODED_SPAN / TFT_QUAD * TFT_QUAD_CODES];
     for (uint32_t t = 0; t < TFT_FISHER_BLOCK; t += TFT_PANEL) {
         const uint8_t *from = quads;
-        fill_panel(quads, code + (size_t)t * h->end + h->first, h->end, 1, h->end - h->first);
+        for (uint32_t p = h->first, i = 0; p < h->end; p++)
+            for (uint32_t r = 0; r < TFT_PANEL; r++, i++)
+                quads[i] = code[(size_t)(t + r) * h->end + p];
         for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++) {
             tft_codes_pack(to, from, b, h->units[b]);
             to += tft_codes_bytes(b, h->units[b]);
@@ -331,7 +326,10 @@ static void pack_values(const struct tft_fisher_head *h, const uint8_t *code, ui
     uint32_t p = h->first;
     for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
         for (uint32_t u = 0; u < h->units[b]; u++, p += TFT_PANEL) {
-            fill_panel(quads, code + p, 1, h->end, TFT_FISHER_BLOCK);
+            for (uint32_t t = 0; t < TFT_FISHER_BLOCK; t++)
+                for (uint32_t r = 0; r < TFT_PANEL; r++)
+                    quads[t / TFT_QUAD * TFT_QUAD_CODES + r * TFT_QUAD + t % TFT_QUAD] =
+                        code[(size_t)t * h->end + p + r];
             tft_codes_pack(to, quads, b, TFT_FISHER_BLOCK / TFT_QUAD);
             to += tft_codes_bytes(b, TFT_FISHER_BLOCK / TFT_QUAD);
         }
@@ -352,21 +350,19 @@ void tft_fisher_put(const struct tft_fisher_head *h, enum tft_kv_which which, co
 
 /* ---------------------------------------------------------------------------------- for kernels */
 
-/* The middle of the levels is 0, in steps. */
-static const float no_mid[TFT_CODED_SPAN] = {0};
-
-struct tft_coded tft_fisher_keys(const struct tft_fisher_head *h, const char *codes,
-                                 uint32_t n_blocks)
+struct tft_turn_keys tft_fisher_keys(const struct tft_fisher_head *h, const char *codes)
 {
-    struct tft_coded c = {
+    struct tft_turn_keys k = {
         .codes = (const uint8_t *)codes,
-        .tokens = n_blocks * TFT_FISHER_BLOCK,
-        .dim = h->end - h->first,
-        .scale = h->step + h->first,
-        .mid = no_mid,
+        .channel = h->channel,
+        .mean = h->mean,
+        .step = h->step,
+        .pad = h->pad,
+        .first = h->first,
+        .dim = h->end - h->pad,
     };
-    memcpy(c.quads, h->units, sizeof c.quads);
-    return c;
+    memcpy(k.quads, h->units, sizeof k.quads);
+    return k;
 }
 
 struct tft_mix_widths tft_fisher_values(const struct tft_fisher_head *h, const char *codes,

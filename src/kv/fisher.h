@@ -23,21 +23,22 @@
  * unit before. The price is the same for all layers, heads, keys and values (reverse
  * water-filling): the least at which codes and gains fit in the policy's bits a number.
  *
- * Keys are coded after RoPE, as slots have them. Then a query is multiplied by the steps once, and
- * scores are integer products of codes, by the kernels of the other caches. Before RoPE, a key has
- * fewer means to pay for (a prototype lost 0.019 nats against 0.031 at 1.5 bits), but each
- * key must be rebuilt and turned when read, and no kernel does this yet.
+ * Keys are coded before RoPE: slots have keys after RoPE, so a block's keys are turned back by
+ * their positions first (turn.h). Before RoPE, a channel has one mean at all positions, and
+ * channels differ more. A key is rebuilt and turned when it is read, once for all queries of a
+ * tile.
  *
  * A block, 32 tokens of a head's keys or values. The codes of a head's blocks are consecutive, as
- * are their gains, so the keys of a span are one matrix of codes:
+ * are their gains:
  *
- *      keys    codes.h, two panels of 16 tokens, columns are the coded channels, narrow codes first
+ *      keys    two panels of 16 tokens, quads of the coded channels, narrow codes first. In a quad,
+ *              code number 16 * column + row of codes.h is that of token `row` and channel `column`
  *      values  codes.h, the panels of 16 channels, narrow codes first, columns are tokens
  *      gains   6 bits a token: 3 bytes for 4 tokens, the first token in the lowest bits
  *
  * With the gains of the tokens, y = (x - mean) / g, the kernels compute (kernels.h)
  *
- *      q.k_j = g_j sum over d of (q[d] step[d]) (c_j[d] - half[d]) + q.mean          score_codes
+ *      k_j[d] = the turn of mean[d] + g_j step[d] (c_j[d] - half[d])                 turn_keys
  *      sum of p_j v_j[d] = step[d] sum over j of (p_j g_j) (c_j[d] - half[d])        mix_widths
  *                          + mean[d] sum of p_j
  */
@@ -109,17 +110,15 @@ struct tft_fisher_block {
 struct tft_fisher_block tft_fisher_block(const struct tft_kv *kv, const struct tft_fisher_head *h,
                                          uint32_t b);
 
-/* Makes a block. x: [32, E] with the channels in the order of h->channel, rows ldx apart; code:
-   [32, end] a workspace. */
+/* Makes a block. x: [32, E], rows ldx apart, keys before RoPE; code: [32, end] a workspace. */
 void tft_fisher_put(const struct tft_fisher_head *h, enum tft_kv_which which, const float *x,
                     size_t ldx, uint8_t *code, struct tft_fisher_block to);
 
 /* gain: [n_blocks, 32] of consecutive blocks' bytes */
 void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain);
 
-/* Consecutive blocks of keys for score_codes, without gains: h->end - h->first channels. */
-struct tft_coded tft_fisher_keys(const struct tft_fisher_head *h, const char *codes,
-                                 uint32_t n_blocks);
+/* A block of keys for turn_keys, without gains, angles and the result. */
+struct tft_turn_keys tft_fisher_keys(const struct tft_fisher_head *h, const char *codes);
 
 /* Consecutive blocks of values for mix_widths, without the weights and the result: h->end channels.
    gain: [n_blocks, 32] */

@@ -30,6 +30,7 @@
 #include "base/arena.h"
 #include "policy.h"
 #include "retain.h"
+#include "turn.h"
 
 /*
  * Attention walks slots and blocks in spans of this many tokens and merges the spans in order:
@@ -73,6 +74,9 @@ struct tft_kv_shape {
                                      clips; else NULL */
     const float *fisher[TFT_KV_SIDES]; /* [n_layer, G, rows, E] tables of fisher.h, for FISHER keys
                                           and values; else NULL */
+    uint32_t n_rot;                    /* numbers of a key that RoPE turns, for FISHER keys */
+    bool rope_halves;                  /* as in struct tft_turns, as is: */
+    const double *rope_freq;           /* [n_rot / 2] */
 };
 
 /*
@@ -98,6 +102,7 @@ struct tft_kv_layer {
     const float *clip[2];    /* [G, groups] of keys and of values, for CALIBRATED clips */
     struct tft_fisher_head *fisher[TFT_KV_SIDES]; /* [G] for FISHER keys and values, with the places
                                                      and sizes of records; else NULL */
+    bool still; /* RoPE does not turn the keys of this layer */
 };
 
 /*
@@ -207,6 +212,7 @@ struct tft_kv {
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL if the policy quantizes nothing; zeros for a layer
                                    with a ring */
+    struct tft_turns turns;         /* of FISHER keys in blocks */
     struct tft_kv_scratch *scratch; /* [n_threads] NULL if the policy quantizes nothing */
 
     struct tft_kv_plan plan;
@@ -224,6 +230,12 @@ struct tft_kv {
 static inline bool tft_kv_has_ring(const struct tft_kv *kv, uint32_t layer)
 {
     return kv->ring && kv->ring[layer].window;
+}
+
+/* Whether the keys of a layer's blocks are coded before RoPE, and turned when read. */
+static inline bool tft_kv_turns(const struct tft_kv *kv, uint32_t layer)
+{
+    return tft_kv_is_fisher(&kv->policy) && kv->turns.n_rot && !kv->layer[layer].still;
 }
 
 /* Whether the slots of a layer are bytes. */

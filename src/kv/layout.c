@@ -313,6 +313,14 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
     kv->n_blocks = blocks_of(policy, capacity);
     if (tft_kv_quantizes(policy)) {
         layout_blocks(kv, a, shape);
+        kv->turns = (struct tft_turns){
+            .block = kv->block,
+            .n_rot = shape->n_rot,
+            .halves = shape->rope_halves,
+            .freq = shape->rope_freq,
+        };
+        if (tft_kv_is_fisher(policy))
+            tft_turns_layout(&kv->turns, a, kv->n_blocks, policy->keep);
         if (tft_kv_notes_owners(policy))
             layout_owners(kv, a);
         layout_scratch(kv, a, n_threads);
@@ -377,6 +385,8 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
     size_t number = 0, group = 0; /* the layer's first ones in the shape's arrays */
     if (!tft_kv_quantizes(&kv->policy))
         return;
+    if (tft_kv_is_fisher(&kv->policy))
+        tft_turns_open(&kv->turns);
     for (int i = 0; i < TFT_KV_SIDES; i++)
         for (uint32_t p = 0; kv->slot_owner[i] && p < kv->n_prefix; p++)
             kv->slot_owner[i][p] = p;

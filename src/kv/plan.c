@@ -75,6 +75,15 @@ static void add_tokens(const struct draft *d, enum tft_kv_which which, const str
     tft_retain_add(&kv->policy, &kv->plan.after[which], c->to - c->from);
 }
 
+/* Blocks have tokens in their order, after the sinks, without the named ones. */
+static void plan_turns(struct tft_kv *kv)
+{
+    const bool *named = kv->at[TFT_KV_K].is_named;
+    tft_turns_plan(&kv->turns, kv->at[TFT_KV_K].blocks, kv->plan.after[TFT_KV_K].blocks,
+                   kv->n_prefix + kv->dropped + kv->policy.sinks,
+                   named ? named + kv->policy.sinks : NULL);
+}
+
 void tft_kv_plan(struct tft_kv *kv, uint32_t n)
 {
     struct tft_kv_plan *plan = &kv->plan;
@@ -106,6 +115,8 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
     for (int i = 0; i < TFT_KV_SIDES; i++)
         plan->owner[i] = d.owner[i];
     plan->n_order = (uint32_t)(d.order - kv->order);
+    if (tft_kv_is_fisher(&kv->policy))
+        plan_turns(kv);
 }
 
 uint32_t tft_kv_room(const struct tft_kv *kv)
@@ -268,4 +279,5 @@ void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n)
         kv->frozen = kv->held - n;
     kv->held -= n;
     kv->dropped += n;
+    kv->turns.blocks = 0;
 }

@@ -356,6 +356,8 @@ static const char *fisher_fault(const struct tft_kv_policy *p)
         return "@fisher takes one number of bits for all layers, keys and values: bits=1.5";
     if (tft_kv_split(p))
         return "@fisher takes retain, not a different kr and vr";
+    if (p->k.retain == TFT_KV_LOG2)
+        return "@fisher takes retain=fill or window, not log2";
     if (p->f8 || p->reorder || p->clip != TFT_KV_WHOLE)
         return "@fisher has no scales, clip or reorder";
     return NULL;

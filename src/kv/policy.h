@@ -22,7 +22,8 @@ enum tft_kv_axis {
     TFT_KV_TOKEN,   /* a scale for each token, shared by a group of channels: KIVI's values, SKVQ */
     TFT_KV_MIXED,   /* as CHANNEL, with 1 to 4 bits for each channel, by the channel's importance */
     TFT_KV_FISHER,  /* levels of the file, 0 to 4 bits for each channel by the cost of an error, and
-                       a gain for each token: fisher.h. Keys and values both, or neither */
+                       a gain for each token: fisher.h. Keys and values both, or neither. FILL and
+                       WINDOW alone, so blocks have tokens in the order of their positions */
 };
 
 /* A run of consecutive layers with the same bits. */

@@ -189,10 +189,11 @@ static void put_fisher(struct rows j, uint32_t b)
 {
     enum tft_kv_which which = j.keys ? TFT_KV_K : TFT_KV_V;
     const struct tft_fisher_head *h = &j.kv->layer[j.layer].fisher[which][j.head];
-    j.channel = h->channel;
+    size_t width = tft_kv_padded_dim(j.dim);
     gather(&j);
-    tft_fisher_put(h, which, j.w->x, tft_kv_padded_dim(j.dim), j.w->code,
-                   tft_fisher_block(j.kv, h, b));
+    if (j.keys && tft_kv_turns(j.kv, j.layer))
+        tft_turn_block_back(&j.kv->turns, j.kern, b, j.w->x, width, j.dim);
+    tft_fisher_put(h, which, j.w->x, width, j.w->code, tft_fisher_block(j.kv, h, b));
 }
 
 static void put_keys(struct rows j, uint32_t b)

@@ -291,6 +291,7 @@ void tft_kv_restore(struct tft_kv *kv, const struct tft_kv_image *i)
     kv->frozen = i->state.frozen;
     kv->policy.prefill = i->state.prefill;
     kv->written = written(kv, i);
+    kv->turns.blocks = 0;
     for (int s = 0; s < TFT_KV_SIDES; s++) {
         const bool *is_named = kv->at[s].is_named;
         kv->at[s] = retained(&i->state, s);

@@ -264,6 +264,15 @@ static bool is_special(void *user, uint64_t position, int32_t token)
     return m->tokenizer && !(tft_token_text(m, token, false, &len) && len);
 }
 
+/* RoPE's frequencies for a session of this capacity. */
+static const double *frequencies(const struct tft_session *s)
+{
+    const struct tft_model *m = s->m;
+    uint32_t n_prefix = m->n_prefix + (s->named ? s->named->n : 0);
+    bool is_long = m->rope_freq_long && s->capacity + n_prefix > m->rope_original_ctx;
+    return is_long ? m->rope_freq_long : m->rope_freq;
+}
+
 /* Counts, or places, all memory of a session; the session itself comes first. */
 static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m,
                                   const struct tft_session_opts *o, const struct tft_kv_policy *kv)
@@ -292,6 +301,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     s->call.user = o->progress_user;
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
+    s->rope_freq = frequencies(s);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->slide,
                   s->n_threads);
@@ -304,8 +314,6 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     for (int i = 0; i < TFT_KV_SIDES; i++)
         s->kv.at[i].is_named = s->filter.named;
 
-    bool is_long = m->rope_freq_long && s->capacity + shape.n_prefix > m->rope_original_ctx;
-    s->rope_freq = is_long ? m->rope_freq_long : m->rope_freq;
     if (m->n_host == m->n_layer) /* a device has logits of its own */
         s->out.logits = tft_arena_take(a, s->out.logit_rows, m->n_vocab * sizeof(float));
     s->out.hidden = tft_arena_take(a, s->out.n_hidden, m->n_embd * sizeof(float));
@@ -317,6 +325,16 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     bool counts = o->count_ends && m->n_host == m->n_layer;
     s->ends = counts ? tft_arena_take(a, (size_t)s->max_threads, sizeof *s->ends) : NULL;
     return place;
+}
+
+/* Layers with keys that RoPE does not turn. */
+static void note_still_layers(struct tft_session *s)
+{
+    for (uint32_t l = 0; s->kv.layer && l < s->m->n_layer; l++) {
+        const struct tft_layer *b = &s->m->layer[l];
+        if (tft_layer_has_kv(b) && b->no_rope)
+            s->kv.layer[b->kv_layer].still = true;
+    }
 }
 
 /* The prefix's keys and values take their places before all others. Nothing ever overwrites them
@@ -408,6 +426,7 @@ enum tft_status tft_session_open_resolved(struct tft_session **out, const struct
     tft_session_put_prefix(s);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_open(&s->kv, &shape);
+    note_still_layers(s);
     tft_states_reset(&s->states);
     enum tft_status status = open_stages(s, err);
     if (status != TFT_OK)

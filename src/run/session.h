@@ -119,14 +119,18 @@ static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
         .key_order = m->key_order,
         .clip = {m->kv_clip[0], m->kv_clip[1]},
         .fisher = {m->kv_fisher[TFT_KV_K], m->kv_fisher[TFT_KV_V]},
+        .n_rot = m->n_rot,
+        .rope_halves = m->rope_halves,
+        .rope_freq = m->rope_freq,
     };
 }
 
-/* The same for a session, with its named prefix if it has one. */
+/* The same for a session, with its named prefix if it has one, and its frequencies. */
 static inline struct tft_kv_shape tft_session_kv_shape(const struct tft_session *s)
 {
     struct tft_kv_shape shape = tft_model_kv_shape(s->m);
     shape.n_prefix += s->named ? s->named->n : 0;
+    shape.rope_freq = s->rope_freq;
     return shape;
 }
 

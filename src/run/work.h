@@ -99,8 +99,8 @@ struct tft_attend_scratch {
     float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
-    float *query_means;  /* [TFT_TILE] products of the queries and the keys' means, with FISHER
-                            keys; else NULL, as is: */
+    float *turned_q;     /* [TFT_TILE, E] queries turned back, with FISHER keys; else NULL, as are: */
+    float *turned_keys;  /* [block, E] rebuilt keys */
     float *coded_o;      /* [TFT_TILE, E padded to 16] a mix of values in the order of the places */
 };
 

@@ -34,7 +34,7 @@ static inline unsigned fisher_code(const struct tft_fisher_head *h, enum tft_kv_
             panel += 8 * fisher_bits(h->half[q]);
             before += q < p / 4 * 4 ? 8 * fisher_bits(h->half[q]) : 0;
         }
-        return fisher_quad(codes + token / 16 * panel + before, bits, token % 16 * 4 + p % 4);
+        return fisher_quad(codes + token / 16 * panel + before, bits, p % 4 * 16 + token % 16);
     }
     for (uint32_t q = 0; q < p / 16 * 16; q += 16)
         before += TFT_FISHER_BLOCK / 4 * 8 * fisher_bits(h->half[q]);

@@ -91,7 +91,7 @@ static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, 
 }
 
 static const char *const caches[] = {"fisher:window=20", "fisher:bits=3,retain=fill:40,sinks=0",
-                                     "fisher:bits=0.5,retain=log2:16,keep=0",
+                                     "fisher:bits=0.5,retain=window:5,keep=0",
                                      "fisher:bits=4,window=1"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
 

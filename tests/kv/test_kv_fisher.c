@@ -155,24 +155,28 @@ static void prices(void **state)
     }
 }
 
-/* Tokens of a head in the order of the places: of several gains, the first two at its bounds. */
-static void random_tokens(const struct head *m, uint32_t dim, const float *table, float x[T][MOST])
+/* Tokens of a head: of several gains, the first two at its bounds. */
+static void random_tokens(uint32_t dim, const float *table, float x[T][MOST])
 {
     for (uint32_t t = 0; t < T; t++) {
         float g = t == 0 ? 0 : t == 1 ? 1e4f : expf(0.7f * random_normal());
-        for (uint32_t i = 0; i < dim; i++) {
-            uint32_t d = m->channel[i];
-            x[t][i] = table[TFT_FISHER_MEAN * dim + d] +
+        for (uint32_t d = 0; d < dim; d++)
+            x[t][d] = table[TFT_FISHER_MEAN * dim + d] +
                       g * table[TFT_FISHER_STEP * dim + d] / gauss[1] * random_normal();
-        }
     }
 }
 
 struct block {
     struct head m;
     uint8_t record[T * MOST]; /* codes, then gains */
-    float x[T][MOST];         /* in the order of the places */
+    float x[T][MOST];
 };
+
+/* The number at place p of a token. */
+static double number(const struct block *b, uint32_t t, uint32_t p)
+{
+    return (double)b->x[t][b->m.channel[p - b->m.h.pad]];
+}
 
 static struct tft_fisher_block bytes_of(const struct block *b)
 {
@@ -186,7 +190,7 @@ static void random_block(struct block *b, const struct tft_kv_shape *shape, enum
     uint8_t code[T * MOST];
     memset(b->record, 0xff, sizeof b->record);
     share(&b->m, shape, which, 2, 1, tft_fisher_price(shape, bits));
-    random_tokens(&b->m, shape->head_dim, tft_fisher_table(shape, which, 2, 1), b->x);
+    random_tokens(shape->head_dim, tft_fisher_table(shape, which, 2, 1), b->x);
     tft_fisher_put(&b->m.h, which, b->x[0], MOST, code, bytes_of(b));
     for (size_t i = b->m.h.codes + TFT_FISHER_GAIN_BYTES; i < sizeof b->record; i++)
         assert_int_equal(b->record[i], 0xff);
@@ -198,7 +202,7 @@ static void check_token(const struct block *b, enum tft_kv_which which, uint32_t
     const struct head *m = &b->m;
     double square = 0, most = 0;
     for (uint32_t p = m->h.pad; p < m->h.end; p++) {
-        double y = (double)b->x[t][p - m->h.pad] - (double)m->mean[p];
+        double y = number(b, t, p) - (double)m->mean[p];
         square += (double)m->gain[p] * y * y;
     }
     double g = fisher_gain(b->record + m->h.codes, t), exact = square > 0 ? 4 * log2(square) : -32;
@@ -206,7 +210,7 @@ static void check_token(const struct block *b, enum tft_kv_which which, uint32_t
     assert_true(fabs(8 * log2(g) - exact) <= 0.5001);
     for (uint32_t p = m->h.first < m->h.pad ? m->h.pad : m->h.first; p < m->h.end; p++) {
         double step = g * (double)m->step[p], half = (double)m->half[p],
-               y = ((double)b->x[t][p - m->h.pad] - (double)m->mean[p]) / step,
+               y = (number(b, t, p) - (double)m->mean[p]) / step,
                c = fisher_code(&m->h, which, b->record, t, p) - half,
                near = fmax(-half, fmin(half, y));
         most = fmax(most, fabs(c - near));
@@ -267,8 +271,8 @@ static void errors(void **state)
         for (uint32_t t = 2; t < T; t++)
             for (uint32_t p = b.m.h.first; p < b.m.h.end; p++) {
                 unsigned bits = fisher_bits(b.m.half[p]);
-                double e = (double)b.x[t][p] - fisher_decoded(&b.m.h, TFT_KV_K, bytes_of(&b), t, p),
-                       y = (double)b.x[t][p] - (double)b.m.mean[p];
+                double e = number(&b, t, p) - fisher_decoded(&b.m.h, TFT_KV_K, bytes_of(&b), t, p),
+                       y = number(&b, t, p) - (double)b.m.mean[p];
                 double g = fisher_gain(b.record + b.m.h.codes, t) * (double)b.m.step[p];
                 lost[bits] += e * e / (g * g);
                 all[bits] += y * y / (g * g);
@@ -278,7 +282,41 @@ static void errors(void **state)
         assert_true(all[bits] > 0 && fabs(lost[bits] / all[bits] / error[bits] - 1) < 0.25);
 }
 
-/* Scores and mixes of the kernels, against the decoded keys and values. */
+/* The keys of a block, turned by any angles, against the decoded ones. */
+static void keys_are_turned(const struct tft_kernels *kern, const struct block *b, uint32_t dim,
+                            uint32_t n_rot, bool halves)
+{
+    float k[T * MOST], cos[MOST / 2 * T], sin[MOST / 2 * T], gain[T];
+    struct tft_turn_keys a = tft_fisher_keys(&b->m.h, bytes_of(b).codes);
+    random_fill(cos, n_rot / 2 * T);
+    random_fill(sin, n_rot / 2 * T);
+    tft_fisher_gains(bytes_of(b).gains, 1, gain);
+    a.k = k;
+    a.gain = gain;
+    a.cos = cos;
+    a.sin = sin;
+    a.n_rot = n_rot;
+    a.halves = halves;
+    kern->turn_keys(&a);
+    for (uint32_t t = 0; t < T; t++) {
+        double x[MOST], least = 0;
+        for (uint32_t p = b->m.h.pad; p < b->m.h.end; p++)
+            x[b->m.channel[p - b->m.h.pad]] =
+                fisher_decoded(&b->m.h, TFT_KV_K, bytes_of(b), t, p);
+        for (uint32_t d = 0; d < dim; d++)
+            least = fmax(least, 1e-5 * fabs(x[d]));
+        for (uint32_t i = 0; i < n_rot / 2; i++) {
+            uint32_t one = halves ? i : 2 * i, other = halves ? i + n_rot / 2 : 2 * i + 1;
+            double c = (double)cos[i * T + t], s = (double)sin[i * T + t], first = x[one];
+            x[one] = first * c - x[other] * s;
+            x[other] = x[other] * c + first * s;
+        }
+        for (uint32_t d = 0; d < dim; d++)
+            assert_true(fabs((double)k[(t / 16 * dim + d) * 16 + t % 16] - x[d]) <= least);
+    }
+}
+
+/* Keys and mixes of the kernels, against the decoded keys and values. */
 static void products(void **state)
 {
     struct tft_kernels k;
@@ -287,27 +325,15 @@ static void products(void **state)
         for (int i = 0; i < N_DIMS; i++) {
             struct tft_kv_shape shape = random_shape(dims[i]);
             struct block b;
-            float q[QUERIES][MOST], s[QUERIES][T], gain[T];
+            float gain[T];
             tft_kernels_fill(&k, isa);
-            random_block(&b, &shape, TFT_KV_K, 2);
-            random_fill(q[0], sizeof q / sizeof **q);
-            struct tft_coded c = tft_fisher_keys(&b.m.h, bytes_of(&b).codes, 1);
-            tft_fisher_gains(bytes_of(&b).gains, 1, gain);
-            k.score_codes(
-                &(struct tft_score_codes){s[0], T, q[0] + b.m.h.first, MOST, &c, QUERIES, 1});
-            for (uint32_t n = 0; n < QUERIES; n++)
-                for (uint32_t t = 0; t < T; t++) {
-                    double want = 0, scale = 0, folded = 0;
-                    for (uint32_t p = b.m.h.first; p < b.m.h.end; p++) {
-                        double y = fisher_decoded(&b.m.h, TFT_KV_K, bytes_of(&b), t, p) -
-                                   (double)b.m.mean[p];
-                        want += (double)q[n][p] * y;
-                        scale += fabs(y) / (double)b.m.step[p];
-                        folded = fmax(folded, fabs((double)(q[n][p] * b.m.step[p])));
-                    }
-                    assert_true(fabs((double)(s[n][t] * gain[t]) - want) <=
-                                folded / 127 * 0.51 * scale + 1e-5 * fabs(want));
-                }
+            for (float bits = 1; bits <= 4; bits += 0.5f) {
+                random_block(&b, &shape, TFT_KV_K, bits);
+                keys_are_turned(&k, &b, dims[i], 0, false);
+                keys_are_turned(&k, &b, dims[i], dims[i] / 2, true);
+                keys_are_turned(&k, &b, dims[i], dims[i] / 2, false);
+                keys_are_turned(&k, &b, dims[i], dims[i], true);
+            }
 
             random_block(&b, &shape, TFT_KV_V, 2);
             tft_fisher_gains(bytes_of(&b).gains, 1, gain);

@@ -1,14 +1,12 @@
 /*
- * Attention on blocks of FISHER keys and values (kv/fisher.h). For a query q, with the steps and
- * means of the channels, and the gain of token j:
- *
- *   m = sum of q * mean, one after the other in the order of the places
- *   s[j] = (the score of score_codes with scales `step` and mids 0) * gain[j] + m * factor
- *
- * with both roundings of a product and a sum, not one: this file is compiled for every CPU, and fma
- * is a call where a CPU may lack it. Values are mixed by mix_widths, in the order of the places.
+ * Attention on blocks of FISHER keys and values (kv/fisher.h, kv/turn.h). The keys of a block are
+ * rebuilt for all queries of a tile, turned by the angles of their places (turn_keys). The queries
+ * are turned back by the base of each stretch. Then their products are those of slots of floats.
+ * Values are mixed by mix_widths, in the order of the places.
  */
 #include "span.h"
+
+#include <string.h>
 
 #include "kv/fisher.h"
 
@@ -18,40 +16,81 @@ static const struct tft_fisher_head *head_of(const struct tft_pass *p, const str
     return &p->s->kv.layer[t->layer].fisher[which][tft_tile_kv_head(t)];
 }
 
-const float *tft_fisher_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q)
+/* Rebuilds the keys of a block in this thread's workspace. gain: [32] */
+static const float *rebuild(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
+                            const float *gain)
 {
-    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
+    const struct tft_kv *kv = &p->s->kv;
     const struct tft_fisher_head *h = head_of(p, t, TFT_KV_K);
-    for (uint32_t i = 0; i < tft_tile_rows(t); i++) {
-        float *row = w->ordered_q + i * t->dim, mean = 0;
-        for (uint32_t d = 0; d < t->dim; d++) {
-            row[d] = q[i * t->dim + h->channel[d]];
-            mean += row[d] * h->mean[d];
-        }
-        w->query_means[i] = mean;
+    struct tft_turn_keys k = tft_fisher_keys(h, tft_fisher_block(kv, h, b).codes);
+    k.k = p->s->attend.scratch[p->tid].turned_keys;
+    k.gain = gain;
+    k.cos = kv->turns.cos;
+    k.sin = kv->turns.sin;
+    k.n_rot = tft_kv_turns(kv, t->layer) ? kv->turns.n_rot : 0;
+    k.halves = kv->turns.halves;
+    p->m->kern.turn_keys(&k);
+    return k.k;
+}
+
+/* Scores of the tile's queries q with the keys of a block, rows lds apart. */
+static void score(const struct tft_pass *p, const struct tft_tile *t, const float *q,
+                  const float *k, float *scores, size_t lds)
+{
+    p->m->kern.score[TFT_NUM_F32](&(struct tft_score){
+        .s = scores,
+        .lds = lds,
+        .q = q,
+        .ldq = t->dim,
+        .k = k,
+        .nq = tft_tile_rows(t),
+        .n = TFT_FISHER_BLOCK,
+        .head_dim = t->dim,
+        .scale = p->m->attn_scale,
+    });
+}
+
+/* The queries turned back by the base of a stretch, in this thread's workspace. */
+static const float *turned_back(const struct tft_pass *p, const struct tft_tile *t, const float *q,
+                                uint32_t stretch)
+{
+    float *to = p->s->attend.scratch[p->tid].turned_q;
+    memcpy(to, q, (size_t)tft_tile_rows(t) * t->dim * sizeof *q);
+    tft_turn_back(&p->s->kv.turns, &p->m->kern, stretch, to, tft_tile_rows(t), t->dim);
+    return to;
+}
+
+/* Scores of a block, stretch by stretch: each replaces the scores from its first place on. */
+static void score_block(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
+                        const float *q, const float *gain, float *scores)
+{
+    const struct tft_turns *turns = &p->s->kv.turns;
+    const float *k = rebuild(p, t, b, gain);
+    float own[TFT_TILE * TFT_FISHER_BLOCK];
+    if (!tft_kv_turns(&p->s->kv, t->layer)) {
+        score(p, t, q, k, scores, TFT_SPAN);
+        return;
     }
-    return w->ordered_q;
+    uint32_t end, first = tft_turns_of(turns, b, &end);
+    score(p, t, turned_back(p, t, q, first), k, scores, TFT_SPAN);
+    for (uint32_t s = first + 1; s < end; s++) {
+        uint32_t from = turns->stretch[s].from;
+        score(p, t, turned_back(p, t, q, s), k, own, TFT_FISHER_BLOCK);
+        for (uint32_t i = 0; i < tft_tile_rows(t); i++)
+            memcpy(scores + i * TFT_SPAN + from, own + i * TFT_FISHER_BLOCK + from,
+                   (TFT_FISHER_BLOCK - from) * sizeof *own);
+    }
 }
 
 void tft_score_fisher(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
                       const float *q, float *scores)
 {
-    const struct tft_kv *kv = &p->s->kv;
-    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     const struct tft_fisher_head *h = head_of(p, t, TFT_KV_K);
-    const struct tft_fisher_block first = tft_fisher_block(kv, h, span.from);
-    struct tft_coded k = tft_fisher_keys(h, first.codes, span.n);
-    uint32_t rows = tft_tile_rows(t);
-    float factor = p->m->attn_scale, *gain = w->value_scales; /* not in use before the mix */
-    tft_fisher_gains(first.gains, span.n, gain);
-    if (k.dim)
-        p->m->kern.score_codes(
-            &(struct tft_score_codes){scores, TFT_SPAN, q + h->first, t->dim, &k, rows, factor});
-    for (uint32_t i = 0; i < rows; i++) {
-        float *s = scores + i * TFT_SPAN, mean = w->query_means[i] * factor;
-        for (uint32_t j = 0; j < k.tokens; j++)
-            s[j] = k.dim ? s[j] * gain[j] + mean : mean;
-    }
+    float gain[TFT_SPAN];
+    tft_fisher_gains(tft_fisher_block(&p->s->kv, h, span.from).gains, span.n, gain);
+    for (uint32_t b = 0; b < span.n; b++)
+        score_block(p, t, span.from + b, q, gain + (size_t)b * TFT_FISHER_BLOCK,
+                    scores + (size_t)b * TFT_FISHER_BLOCK);
 }
 
 /* o: [rows, E], the channels of coded: [rows, end] in the order of the places */

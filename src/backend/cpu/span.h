@@ -151,10 +151,6 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 
 /* ---- fisher.c: blocks of FISHER keys and values */
 
-/* The channels of the tile's queries q, [rows, E], in the order of codes; computes their products
-   with the means. */
-const float *tft_fisher_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q);
-
 /* For tft_score_blocks, all blocks of the span at once, and for tft_mix_blocks. */
 void tft_score_fisher(const struct tft_pass *p, const struct tft_tile *t,
                       struct tft_code_span span, const float *q, float *scores);
