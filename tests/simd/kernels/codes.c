@@ -1,4 +1,4 @@
-/* Cases of score_codes, mix_codes and mix_widths, and of the layout of codes. */
+/* Cases of score_codes, mix_codes, mix_widths and turn_keys, and of the layout of codes. */
 #include "data.h"
 
 #include <float.h>
@@ -498,9 +498,103 @@ static void mix_widths(struct check *c)
         widths_bench(c, "1.75 bits", 1, (size_t[]){1, 0, 2, 0}, queries[i]);
 }
 
+/* ------------------------------------------------------------------------------------ turn_keys */
+
+/* Random arguments, all but the result. empty: places without a code; n: quads of 1 to 4 bits */
+static struct tft_turn_keys random_turn(struct check *c, size_t empty, const size_t n[4],
+                                        size_t n_rot, bool halves)
+{
+    static const enum tft_bits width[] = {TFT_BITS_1, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4};
+    struct tft_turn_keys a = {.first = empty, .n_rot = n_rot, .halves = halves};
+    size_t end = empty, bytes = 0;
+    for (int i = 0; i < 4; i++) {
+        a.quads[width[i]] = (uint16_t)n[i];
+        end += 4 * n[i];
+        bytes += 2 * tft_codes_bytes(width[i], n[i]);
+    }
+    a.pad = check_below(c, 4);
+    a.dim = end - a.pad;
+    a.n_rot = n_rot < a.dim ? n_rot : a.dim / 2 * 2;
+    uint8_t *codes = check_buf(c, bytes, 1);
+    uint16_t *channel = check_buf(c, a.dim, sizeof *channel);
+    float *mean = check_buf(c, end, 4), *step = check_buf(c, end, 4),
+          *gain = check_buf(c, TFT_WIDTHS_TOKENS, 4),
+          *cos = check_buf(c, a.n_rot / 2 * TFT_WIDTHS_TOKENS, 4),
+          *sin = check_buf(c, a.n_rot / 2 * TFT_WIDTHS_TOKENS, 4);
+    for (size_t i = 0; i < bytes; i++)
+        codes[i] = (uint8_t)check_below(c, 256);
+    for (size_t i = 0; i < a.dim; i++) { /* a random order */
+        size_t other = check_below(c, i + 1);
+        channel[i] = channel[other];
+        channel[other] = (uint16_t)i;
+    }
+    check_fill(c, mean, end);
+    check_fill(c, step, end);
+    check_fill(c, gain, TFT_WIDTHS_TOKENS);
+    check_fill(c, cos, a.n_rot / 2 * TFT_WIDTHS_TOKENS);
+    check_fill(c, sin, a.n_rot / 2 * TFT_WIDTHS_TOKENS);
+    a.codes = codes;
+    a.channel = channel;
+    a.mean = mean;
+    a.step = step;
+    a.gain = gain;
+    a.cos = cos;
+    a.sin = sin;
+    return a;
+}
+
+static void turn_shape(struct check *c, size_t empty, const size_t n[4], size_t n_rot, bool halves)
+{
+    struct tft_turn_keys a = random_turn(c, empty, n, n_rot, halves);
+    size_t size = a.dim * TFT_WIDTHS_TOKENS;
+    float *want = check_buf(c, size, 4), *got = check_buf(c, size, 4);
+    char what[120];
+    a.k = want;
+    c->ref->turn_keys(&a);
+    a.k = got;
+    c->now->turn_keys(&a);
+    snprintf(what, sizeof what, "%zu channels, %zu turned, places: %zu empty, quads %zu, %zu, %zu, %zu",
+             a.dim, a.n_rot, empty, n[0], n[1], n[2], n[3]);
+    check_same_floats(c, want, got, size, what);
+    check_free();
+}
+
+static void turn_bench(struct check *c, const char *name, size_t empty, const size_t n[4])
+{
+    struct tft_turn_keys a = random_turn(c, empty, n, SIZE_MAX, true);
+    char what[60];
+    a.k = check_buf(c, a.dim * TFT_WIDTHS_TOKENS, 4);
+    snprintf(what, sizeof what, "32 of %zu, %s", a.dim, name);
+    CHECK_TIME(c, what, 3.0 * (double)(a.dim * TFT_WIDTHS_TOKENS),
+               (double)(a.dim * TFT_WIDTHS_TOKENS * 4), c->ref->turn_keys(&a),
+               c->now->turn_keys(&a));
+    check_free();
+}
+
+static void turn_keys(struct check *c)
+{
+    if (!check_begin(c, "turn_keys", &c->now->turn_keys))
+        return;
+    for (size_t i = 0; i < 4; i++)
+        for (size_t n = 1; n <= 16; n += 3)
+            turn_shape(c, 4, (size_t[]){n * (i == 0), n * (i == 1), n * (i == 2), n * (i == 3)},
+                       4 * n, n % 2);
+    turn_shape(c, 64, (size_t[]){0, 0, 0, 0}, 32, false);
+    for (int i = 0; i < (c->thorough ? 200 : 60); i++)
+        turn_shape(c, 4 * check_below(c, 9),
+                   (size_t[]){check_below(c, 9), check_below(c, 9), check_below(c, 9),
+                              1 + check_below(c, 9)},
+                   2 * check_below(c, 70), check_below(c, 2));
+    if (c->bench) {
+        turn_bench(c, "1.0 bits", 36, (size_t[]){2, 2, 1, 2});
+        turn_bench(c, "4 bits", 0, (size_t[]){0, 0, 0, 16});
+    }
+}
+
 void check_codes(struct check *c)
 {
     score_codes(c);
     mix_codes(c);
     mix_widths(c);
+    turn_keys(c);
 }

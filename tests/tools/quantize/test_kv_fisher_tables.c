@@ -156,19 +156,101 @@ static void predicted_loss(void **state)
         float x[32][E];
         for (int t = 0; t < 32; t++)
             for (int i = 0; i < E; i++)
-                x[t][i] = k.x[(from + t) * STRIDE + channel[i]];
+                x[t][i] = k.x[(from + t) * STRIDE + i];
         tft_fisher_put(&h, TFT_KV_K, x[0], E, code, to);
         tft_fisher_gains(to.gains, 1, gains);
         for (int t = 0; t < 32; t++)
             for (int i = 0; i < E; i++) {
                 float is = mean[i] + gains[t] * step[i] * ((float)code[t * E + i] - half[i]);
-                double e = (double)(x[t][i] - is);
+                double e = (double)(x[t][channel[i]] - is);
                 lost += e * e * (k.square[channel[i]] + 0.3 * all) / 2 / T;
             }
     }
     free(record);
     if (!(fabs(lost / want - 1) < 0.2))
         fail_msg("lost %g, predicted %g", lost, want);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A key of an f32 cache, before RoPE. */
+static void key_before_rope(const struct tft_session *s, uint32_t l, uint32_t h, uint32_t slot,
+                            double *x)
+{
+    const struct tft_model *m = s->m;
+    const float *panel = tft_kv_keys(&s->kv, l, h, slot - slot % 16);
+    for (uint32_t d = 0; d < m->head_dim; d++)
+        x[d] = (double)panel[d * 16 + slot % 16];
+    for (uint32_t i = 0; i < m->n_rot / 2; i++) {
+        uint32_t a = m->rope_halves ? i : 2 * i, b = m->rope_halves ? i + m->n_rot / 2 : 2 * i + 1;
+        double c = cos(slot * m->rope_freq[i]), sine = sin(slot * m->rope_freq[i]), first = x[a];
+        x[a] = first * c + x[b] * sine;
+        x[b] = x[b] * c - first * sine;
+    }
+}
+
+/* The squared norm of a token's value over all heads. */
+static double value_square(const struct tft_session *s, uint32_t l, uint32_t slot)
+{
+    double sum = 0;
+    for (uint32_t h = 0; h < s->m->n_head_kv; h++) {
+        const float *v = tft_kv_values(&s->kv, l, h, slot);
+        for (uint32_t d = 0; d < s->m->head_dim; d++)
+            sum += (double)v[d] * (double)v[d];
+    }
+    return sum;
+}
+
+/* The means of keys are those before RoPE, of the tokens of a window that are not left out. */
+static void means_before_rope(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts q = usual(&toys[i]);
+        struct tft_model *m = opened(quantized(&toys[i], &q));
+        struct kv_fisher_opts o = {
+            .text = text, .n_windows = 1, .window = WINDOW, .far = 40, .sinks = 4, .n_threads = 1};
+        struct kv_fisher r;
+        struct tft_error err;
+        bool stopped;
+        assert_int_equal(kv_fisher_measure(m, &o, &r, &stopped, &err), TFT_OK);
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f32", .n_threads = 1});
+        assert_int_equal(tft_prefill(s, text, WINDOW), TFT_OK);
+        for (uint32_t l = 0; l < m->n_layer; l++) {
+            double square[WINDOW], sorted[WINDOW];
+            for (uint32_t t = 0; t < WINDOW; t++)
+                sorted[t] = square[t] = value_square(s, l, m->n_prefix + t);
+            qsort(sorted, WINDOW, sizeof *sorted, ascending);
+            for (uint32_t h = 0; h < m->n_head_kv; h++) {
+                double mean[E * 2] = {0}, spread[E * 2] = {0}, x[E * 2], n = 0;
+                for (uint32_t t = o.sinks; t < WINDOW; t++) {
+                    if (square[t] < 0.45 * 0.45 * sorted[WINDOW / 2])
+                        continue;
+                    n++;
+                    key_before_rope(s, l, h, m->n_prefix + t, x);
+                    for (uint32_t d = 0; d < m->head_dim; d++) {
+                        mean[d] += x[d];
+                        spread[d] += x[d] * x[d];
+                    }
+                }
+                const float *table =
+                    r.table[TFT_KV_K] + (l * m->n_head_kv + h) * ROWS * m->head_dim;
+                for (uint32_t d = 0; d < m->head_dim; d++) {
+                    double off = (double)table[d] - mean[d] / n;
+                    if (!(fabs(off) <= 0.05 * sqrt(spread[d] / n)))
+                        fail_msg("toy %d, layer %u, channel %u: %g, not %g", i, l, d,
+                                 (double)table[d], mean[d] / n);
+                }
+            }
+        }
+        tft_session_close(s);
+        kv_fisher_free(&r);
+        tft_model_close(m);
+    }
 }
 
 static void same(const struct kv_fisher *a, const struct kv_fisher *b, size_t n)
@@ -290,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equations),
         cmocka_unit_test(predicted_loss),
+        cmocka_unit_test(means_before_rope),
         cmocka_unit_test(whole_model),
         cmocka_unit_test(stored),
     };
