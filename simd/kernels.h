@@ -673,28 +673,29 @@ static inline size_t tft_widths_empty(const struct tft_mix_widths *a)
 
 /*
  * Rebuilds the keys of a block of TFT_WIDTHS_TOKENS tokens, and turns them: kv/fisher.h. A place is
- * a channel in the order of the codes, narrow codes first: place p has the channel channel[p - pad],
- * and places before `pad` have none. Codes begin at place `first`, a multiple of 4 after which
- * quads have 1, 2, 3 and 4 bits. With L levels of a place, code c of token j and its gain:
+ * a channel in the order of the codes, narrow codes first; places 2 i and 2 i + 1 are the channels a
+ * and b of a pair that RoPE turns. Codes begin at place `first`, a multiple of 4, after which quads
+ * have 1, 2, 3 and 4 bits. With L levels of a place, code c of token j, and r = pair[i]:
  *
- *   x[d] = fma(c - (L - 1) / 2, step[p] * gain[j], mean[p])    or mean[p] before `first`
+ *   y[p] = step[p] * (c - (L - 1) / 2)
+ *   k[a] = fma(gain[j], y[2 i] * cos[r][j] - y[2 i + 1] * sin[r][j], mean[a][j])
+ *   k[b] = fma(gain[j], y[2 i + 1] * cos[r][j] + y[2 i] * sin[r][j], mean[b][j])
  *
- * Then the channels a and b of pair i are turned by the cosine and sine of token j:
- *
- *   k[a] = x[a] * cos[i][j] - x[b] * sin[i][j]                 a = i or 2 i
- *   k[b] = x[b] * cos[i][j] + x[a] * sin[i][j]                 b = i + n_rot / 2 or 2 i + 1
+ * where mean is the turned mean of each token. Without cos, k = fma(gain[j], y, mean). Channels
+ * before `first` are neither read nor written.
  */
 struct tft_turn_keys {
     float *k;             /* [tokens / 16, dim, 16], as tft_score takes keys */
+    const float *mean;    /* the same */
     const uint8_t *codes; /* panels of quads; code number 16 * column + row of a quad is that of
                              token `row` and the quad's place `column` */
-    uint16_t quads[TFT_BITS_COUNT];  /* of a panel, of each width; none of 3 levels or 8 bits */
-    const uint16_t *channel;         /* [dim] */
-    const float *mean, *step;        /* [pad + dim] */
-    const float *gain;               /* [tokens] */
-    const float *cos, *sin;          /* [n_rot / 2, tokens] */
-    size_t pad, first, dim, n_rot;
-    bool halves; /* partners are n_rot / 2 apart: rope_halves; else rope_pairs */
+    uint16_t quads[TFT_BITS_COUNT]; /* of a panel, of each width; none of 3 levels or 8 bits */
+    const uint16_t *channel;        /* [dim] */
+    const uint16_t *pair;           /* [dim / 2] */
+    const float *step;              /* [dim] */
+    const float *gain;              /* [tokens] */
+    const float *cos, *sin;         /* [dim / 2, tokens], or NULL */
+    size_t first, dim;              /* multiples of 4 */
 };
 
 typedef void tft_turn_keys_fn(const struct tft_turn_keys *a);

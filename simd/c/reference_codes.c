@@ -257,51 +257,47 @@ void tft_ref_mix_widths(const struct tft_mix_widths *a)
 
 /* ------------------------------------------------------------------- keys of several widths */
 
-/* k: a panel of keys; codes: its quads, from place `place` on; gain: [16] */
-static void rebuild_width(float *k, const struct tft_turn_keys *a, const uint8_t *codes,
-                          enum tft_bits bits, size_t place, const float *gain)
+/* Places p and p + 1 of a token; x, y: their numbers without gain. */
+static void turn_pair(const struct tft_turn_keys *a, size_t p, size_t token, float x, float y)
+{
+    size_t at = token / TFT_PANEL * a->dim * TFT_PANEL + token % TFT_PANEL,
+           one = at + (size_t)a->channel[p] * TFT_PANEL,
+           other = at + (size_t)a->channel[p + 1] * TFT_PANEL;
+    float first = x, second = y;
+    if (a->cos) {
+        float c = a->cos[(size_t)a->pair[p / 2] * TFT_WIDTHS_TOKENS + token],
+              s = a->sin[(size_t)a->pair[p / 2] * TFT_WIDTHS_TOKENS + token];
+        first = x * c - y * s;
+        second = y * c + x * s;
+    }
+    a->k[one] = fmaf(a->gain[token], first, a->mean[one]);
+    a->k[other] = fmaf(a->gain[token], second, a->mean[other]);
+}
+
+/* The quads of one width of a panel, from place `place` on; of the tokens from `token` on. */
+static void turn_width(const struct tft_turn_keys *a, const uint8_t *codes, enum tft_bits bits,
+                       size_t place, size_t token)
 {
     uint8_t quad[TFT_QUAD_CODES * (COLUMNS / TFT_QUAD)];
     float half = (float)(tft_bits_levels(bits) - 1) / 2;
     tft_codes_unpack(quad, codes, bits, a->quads[bits]);
-    for (size_t i = 0; i < (size_t)a->quads[bits] * TFT_QUAD; i++) {
-        size_t p = place + i;
-        for (size_t t = 0; t < TFT_PANEL && p >= a->pad; t++)
-            k[a->channel[p - a->pad] * TFT_PANEL + t] =
-                fmaf((float)quad[i * TFT_PANEL + t] - half, a->step[p] * gain[t], a->mean[p]);
-    }
-}
-
-/* k: a panel of keys, of the tokens from `token` on */
-static void turn(float *k, const struct tft_turn_keys *a, size_t token)
-{
-    for (size_t i = 0; i < a->n_rot / 2; i++) {
-        float *x = k + (a->halves ? i : 2 * i) * TFT_PANEL,
-              *y = k + (a->halves ? i + a->n_rot / 2 : 2 * i + 1) * TFT_PANEL;
-        for (size_t t = 0; t < TFT_PANEL; t++) {
-            float c = a->cos[i * TFT_WIDTHS_TOKENS + token + t],
-                  s = a->sin[i * TFT_WIDTHS_TOKENS + token + t], first = x[t];
-            x[t] = first * c - y[t] * s;
-            y[t] = y[t] * c + first * s;
-        }
-    }
+    for (size_t i = 0; i < (size_t)a->quads[bits] * TFT_QUAD; i += 2)
+        for (size_t t = 0; t < TFT_PANEL; t++)
+            turn_pair(a, place + i, token + t,
+                      a->step[place + i] * ((float)quad[i * TFT_PANEL + t] - half),
+                      a->step[place + i + 1] * ((float)quad[(i + 1) * TFT_PANEL + t] - half));
 }
 
 void tft_ref_turn_keys(const struct tft_turn_keys *a)
 {
     const uint8_t *codes = a->codes;
-    float *k = a->k;
-    for (size_t token = 0; token < TFT_WIDTHS_TOKENS; token += TFT_PANEL, k += a->dim * TFT_PANEL) {
+    for (size_t token = 0; token < TFT_WIDTHS_TOKENS; token += TFT_PANEL) {
         size_t place = a->first;
-        for (size_t p = a->pad; p < a->first; p++)
-            for (size_t t = 0; t < TFT_PANEL; t++)
-                k[a->channel[p - a->pad] * TFT_PANEL + t] = a->mean[p];
         for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++) {
-            rebuild_width(k, a, codes, b, place, a->gain + token);
+            turn_width(a, codes, b, place, token);
             codes += tft_codes_bytes(b, a->quads[b]);
             place += (size_t)a->quads[b] * TFT_QUAD;
         }
-        turn(k, a, token);
     }
 }
 

@@ -52,6 +52,11 @@ FORCE_INLINE void score_queries(struct tft_score a, size_t nq, enum tft_num num)
         score_tile(&a, nq, TILE_V, num);
         k += TILE_V * panel_bytes;
     }
+    for (; TILE_V > 2 && panels >= 2; panels -= 2, a.s += 32) { /* blocks of 32 tokens */
+        a.k = k;
+        score_tile(&a, nq, 2, num);
+        k += 2 * panel_bytes;
+    }
     for (; panels; panels--, a.s += 16) {
         a.k = k;
         score_tile(&a, nq, 1, num);

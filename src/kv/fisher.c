@@ -23,16 +23,44 @@ uint32_t tft_fisher_places(enum tft_kv_which which, uint32_t dim)
     return (dim + unit - 1) / unit * unit;
 }
 
-/* Sorts channels by their loss with 1 bit: by insertion. table: [rows, E] */
-static void sort(uint16_t *channel, const float *table, uint32_t dim)
+/* The order of n numbers, least first: by insertion. */
+static void sort(uint16_t *order, const float *x, uint32_t n)
 {
-    const float *loss = table + (size_t)(TFT_FISHER_LOSS + 1) * dim;
-    for (uint32_t d = 0; d < dim; d++) {
+    for (uint32_t d = 0; d < n; d++) {
         uint32_t i = d;
-        for (; i && loss[channel[i - 1]] > loss[d]; i--)
-            channel[i] = channel[i - 1];
-        channel[i] = (uint16_t)d;
+        for (; i && x[order[i - 1]] > x[d]; i--)
+            order[i] = order[i - 1];
+        order[i] = (uint16_t)d;
     }
+}
+
+/* The channels of pair i of a key. RoPE turns the first n_rot / 2 pairs. */
+static void channels_of(const struct tft_kv_shape *shape, uint32_t i, uint16_t channel[2])
+{
+    bool apart = shape->rope_halves && i < shape->n_rot / 2;
+    channel[0] = (uint16_t)(apart ? i : 2 * i);
+    channel[1] = (uint16_t)(apart ? i + shape->n_rot / 2 : 2 * i + 1);
+}
+
+/* The order of a head's channels: by their losses with 1 bit, or those of pairs. table: [rows, E];
+   pair: [E / 2] of keys */
+static void order_channels(uint16_t *channel, uint16_t *pair, const struct tft_kv_shape *shape,
+                           enum tft_kv_which which, const float *table)
+{
+    const float *loss = table + (size_t)(TFT_FISHER_LOSS + 1) * shape->head_dim;
+    float sum[TFT_CODED_SPAN / 2];
+    uint16_t two[2];
+    if (which == TFT_KV_V) {
+        sort(channel, loss, shape->head_dim);
+        return;
+    }
+    for (uint32_t i = 0; i < shape->head_dim / 2; i++) {
+        channels_of(shape, i, two);
+        sum[i] = loss[two[0]] + loss[two[1]];
+    }
+    sort(pair, sum, shape->head_dim / 2);
+    for (uint32_t i = 0; i < shape->head_dim / 2; i++)
+        channels_of(shape, pair[i], channel + (size_t)2 * i);
 }
 
 /* The bits of a unit, by its losses with 0 to 4 bits and the price of a bit. */
@@ -56,7 +84,7 @@ static void sum_losses(double loss[TFT_FISHER_BITS + 1], const float *table, uin
     }
 }
 
-/* bits: [units] of a head, ascending. Returns the units. channel: [E] as sort() leaves it */
+/* bits: [units] of a head, ascending. Returns the units. channel: [E] as order_channels() */
 static uint32_t bits_of_units(uint8_t *bits, enum tft_kv_which which, uint32_t dim,
                               const float *table, const uint16_t *channel, float price)
 {
@@ -76,7 +104,7 @@ static uint32_t bits_of_units(uint8_t *bits, enum tft_kv_which which, uint32_t d
 static uint64_t code_bits(const struct tft_kv_shape *shape, float price)
 {
     uint32_t dim = shape->head_dim;
-    uint16_t channel[TFT_CODED_SPAN];
+    uint16_t channel[TFT_CODED_SPAN], pair[TFT_CODED_SPAN / 2];
     uint8_t bits[TFT_CODED_SPAN / TFT_QUAD];
     uint64_t all = 0;
     for (uint32_t i = 0; i < TFT_KV_SIDES * shape->n_layer * shape->n_head_kv; i++) {
@@ -85,7 +113,7 @@ static uint64_t code_bits(const struct tft_kv_shape *shape, float price)
         if (shape->window && shape->window[l])
             continue;
         const float *table = tft_fisher_table(shape, which, l, h);
-        sort(channel, table, dim);
+        order_channels(channel, pair, shape, which, table);
         uint32_t units = bits_of_units(bits, which, dim, table, channel, price);
         for (uint32_t u = 0; u < units; u++)
             all += bits[u] * unit_of(which);
@@ -139,13 +167,13 @@ static void set_unit(struct tft_fisher_head *h, uint32_t dim, const float *table
     }
 }
 
-void tft_fisher_share(struct tft_fisher_head *h, enum tft_kv_which which, uint32_t dim,
-                      const float *table, float price)
+void tft_fisher_share(struct tft_fisher_head *h, const struct tft_kv_shape *shape,
+                      enum tft_kv_which which, const float *table, float price)
 {
-    uint16_t channel[TFT_CODED_SPAN];
+    uint16_t channel[TFT_CODED_SPAN], pair[TFT_CODED_SPAN / 2];
     uint8_t bits[TFT_CODED_SPAN / TFT_QUAD];
-    uint32_t unit = unit_of(which);
-    sort(channel, table, dim);
+    uint32_t unit = unit_of(which), dim = shape->head_dim;
+    order_channels(channel, pair, shape, which, table);
     uint32_t units = bits_of_units(bits, which, dim, table, channel, price);
     h->end = units * unit;
     h->pad = h->end - dim;
@@ -153,6 +181,8 @@ void tft_fisher_share(struct tft_fisher_head *h, enum tft_kv_which which, uint32
     memset(h->units, 0, sizeof h->units);
     if (h->channel)
         memcpy(h->channel, channel, dim * sizeof *channel);
+    if (h->channel && which == TFT_KV_K)
+        memcpy(h->pair, pair, dim / 2 * sizeof *pair);
     for (uint32_t u = 0; u < units; u++) {
         if (bits[u])
             h->units[width_of[bits[u]]]++;
@@ -187,11 +217,12 @@ struct tft_fisher_head *tft_fisher_layout(struct tft_arena *a, const struct tft_
         struct tft_fisher_head h = {.codes_at = *used};
         size_t codes, gains;
         h.channel = tft_arena_take(a, dim, sizeof *h.channel);
+        h.pair = tft_arena_take(a, which == TFT_KV_K ? dim / 2 : 0, sizeof *h.pair);
         h.mean = tft_arena_take(a, places, sizeof *h.mean);
         h.gain = tft_arena_take(a, places, sizeof *h.gain);
         h.step = tft_arena_take(a, places, sizeof *h.step);
         h.half = tft_arena_take(a, places, sizeof *h.half);
-        tft_fisher_share(&h, which, dim, tft_fisher_table(shape, which, layer, i), price);
+        tft_fisher_share(&h, shape, which, tft_fisher_table(shape, which, layer, i), price);
         if (!tft_mul(n_blocks, h.codes, &codes) || !tft_add(*used, codes, &h.gains_at) ||
             !tft_mul(n_blocks, TFT_FISHER_GAIN_BYTES, &gains) || !tft_add(h.gains_at, gains, used))
             a->failed = true;
@@ -210,7 +241,7 @@ uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price)
         struct tft_fisher_head h = {0};
         if (shape->window && shape->window[l])
             continue;
-        tft_fisher_share(&h, which, shape->head_dim,
+        tft_fisher_share(&h, shape, which,
                          tft_fisher_table(shape, which, l, i / TFT_KV_SIDES % shape->n_head_kv),
                          price);
         bytes += h.codes + TFT_FISHER_GAIN_BYTES;
@@ -355,11 +386,10 @@ struct tft_turn_keys tft_fisher_keys(const struct tft_fisher_head *h, const char
     struct tft_turn_keys k = {
         .codes = (const uint8_t *)codes,
         .channel = h->channel,
-        .mean = h->mean,
+        .pair = h->pair,
         .step = h->step,
-        .pad = h->pad,
         .first = h->first,
-        .dim = h->end - h->pad,
+        .dim = h->end,
     };
     memcpy(k.quads, h->units, sizeof k.quads);
     return k;

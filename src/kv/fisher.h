@@ -17,8 +17,9 @@
  *      g    = sqrt(sum over the channels of gain (x - mean)^2), rounded
  *      x    is about mean + g step (c - (2^b - 1) / 2)
  *
- * and a channel of 0 bits has no code: x is about its mean. A unit of channels has 0 to 4 bits:
- * quads of keys, panels of 16 values, in the order of the channels' losses with 1 bit. A unit has
+ * and a channel of 0 bits has no code: x is about its mean. A unit of channels has 0 to 4 bits: two
+ * pairs of keys' channels that RoPE turns together, panels of 16 values, in the order of the
+ * pairs', or channels', losses with 1 bit. A unit has
  * the bits at which its loss, plus a price for each bit, is least, and at least the bits of the
  * unit before. The price is the same for all layers, heads, keys and values (reverse
  * water-filling): the least at which codes and gains fit in the policy's bits a number.
@@ -38,7 +39,7 @@
  *
  * With the gains of the tokens, y = (x - mean) / g, the kernels compute (kernels.h)
  *
- *      k_j[d] = the turn of mean[d] + g_j step[d] (c_j[d] - half[d])                 turn_keys
+ *      k_j = the turn of mean, plus g_j times the turn of step (c_j - half)          turn_keys
  *      sum of p_j v_j[d] = step[d] sum over j of (p_j g_j) (c_j[d] - half[d])        mix_widths
  *                          + mean[d] sum of p_j
  */
@@ -67,6 +68,7 @@ struct tft_fisher_head {
     uint32_t pad;                   /* the first place with a channel */
     uint32_t end;                   /* the places: pad + E */
     uint16_t *channel;              /* [E] the channel of place pad + i */
+    uint16_t *pair;                 /* [E / 2] keys: the number of the pair at places 2 i, 2 i + 1 */
     float *mean, *gain;             /* [end] of the file; a place without a channel has zeros */
     float *step, *half;             /* [end] 0 before `first` */
     size_t codes_at, gains_at;      /* the first byte in kv->codes of the head's codes and gains */
@@ -80,10 +82,10 @@ uint32_t tft_fisher_places(enum tft_kv_which which, uint32_t dim);
    number. shape->fisher must have tables. */
 float tft_fisher_price(const struct tft_kv_shape *shape, float bits);
 
-/* Sets all of *h but the first bytes at a price. table: [rows, E]; the arrays of *h have memory, or
-   are all NULL and stay so. */
-void tft_fisher_share(struct tft_fisher_head *h, enum tft_kv_which which, uint32_t dim,
-                      const float *table, float price);
+/* Sets all of *h but the first bytes at a price. table: [rows, E] of a head; the arrays of *h have
+   memory, or are all NULL and stay so. */
+void tft_fisher_share(struct tft_fisher_head *h, const struct tft_kv_shape *shape,
+                      enum tft_kv_which which, const float *table, float price);
 
 /* Takes memory for the heads of a layer's keys, or values, and room for n_blocks of them from byte
    *used on. Sets all if the arena has memory; else NULL. */
@@ -117,7 +119,7 @@ void tft_fisher_put(const struct tft_fisher_head *h, enum tft_kv_which which, co
 /* gain: [n_blocks, 32] of consecutive blocks' bytes */
 void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain);
 
-/* A block of keys for turn_keys, without gains, angles and the result. */
+/* A block of keys for turn_keys, without gains, angles, means and the result. */
 struct tft_turn_keys tft_fisher_keys(const struct tft_fisher_head *h, const char *codes);
 
 /* Consecutive blocks of values for mix_widths, without the weights and the result: h->end channels.

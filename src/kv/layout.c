@@ -315,6 +315,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         layout_blocks(kv, a, shape);
         kv->turns = (struct tft_turns){
             .block = kv->block,
+            .dim = shape->head_dim,
             .n_rot = shape->n_rot,
             .halves = shape->rope_halves,
             .freq = shape->rope_freq,

@@ -10,8 +10,8 @@ void tft_turns_layout(struct tft_turns *t, struct tft_arena *a, uint32_t n_block
     t->most = n_blocks + keep; /* each token in between divides one stretch at most */
     if (!tft_mul(t->most, t->n_rot, &angles))
         a->failed = true;
-    t->cos = tft_arena_take(a, places / 2, sizeof *t->cos);
-    t->sin = tft_arena_take(a, places / 2, sizeof *t->sin);
+    t->cos = tft_arena_take(a, (size_t)t->dim / 2 * t->block, sizeof *t->cos);
+    t->sin = tft_arena_take(a, (size_t)t->dim / 2 * t->block, sizeof *t->sin);
     t->place_cos = tft_arena_take(a, places, sizeof *t->place_cos);
     t->place_sin = tft_arena_take(a, places, sizeof *t->place_sin);
     t->stretch = tft_arena_take(a, t->most, sizeof *t->stretch);
@@ -34,10 +34,10 @@ void tft_turns_open(struct tft_turns *t)
     for (uint32_t j = 0; j < t->block; j++) {
         float *c = t->place_cos + (size_t)j * t->n_rot, *s = t->place_sin + (size_t)j * t->n_rot;
         angles_back(t, c, s, j);
-        for (uint32_t i = 0; i < t->n_rot / 2; i++) { /* back, the first of a pair has +sin */
+        for (uint32_t i = 0; i < t->dim / 2; i++) { /* back, the first of a pair has +sin */
             uint32_t at = t->halves ? i : 2 * i;
-            t->cos[(size_t)i * t->block + j] = c[at];
-            t->sin[(size_t)i * t->block + j] = s[at];
+            t->cos[(size_t)i * t->block + j] = i < t->n_rot / 2 ? c[at] : 1;
+            t->sin[(size_t)i * t->block + j] = i < t->n_rot / 2 ? s[at] : 0;
         }
     }
 }

@@ -26,10 +26,12 @@ struct tft_stretch {
 
 struct tft_turns {
     uint32_t block;     /* tokens of a block */
+    uint32_t dim;       /* E */
     uint32_t n_rot;     /* numbers of a key that RoPE turns; 0: none */
     bool halves;        /* partners are n_rot / 2 apart, else neighbours */
     const double *freq; /* [n_rot / 2] radians per position */
-    float *cos, *sin;   /* [n_rot / 2, block] of the places, for turn_keys */
+    float *cos, *sin;   /* [E / 2, block] of the places, for turn_keys: 1 and 0 from pair n_rot / 2
+                           on */
     float *place_cos, *place_sin; /* [block, n_rot] the same, to turn back: for rope_.. */
     struct tft_stretch *stretch;  /* [most] of all blocks */
     float *base_cos, *base_sin;   /* [most, n_rot] of the bases, to turn back */

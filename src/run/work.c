@@ -186,6 +186,7 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
         own.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         own.value_scales = tft_arena_take(a, value_scales, sizeof(float));
         own.turned_q = tft_arena_take(a, fisher ? TFT_TILE : 0, dim * sizeof(float));
+        own.turned_means = tft_arena_take(a, fisher ? kv->block : 0, dim * sizeof(float));
         own.turned_keys = tft_arena_take(a, fisher ? kv->block : 0, dim * sizeof(float));
         own.coded_o = tft_arena_take(a, fisher ? TFT_TILE : 0,
                                      tft_kv_padded_dim(kv->head_dim) * sizeof(float));

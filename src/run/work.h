@@ -100,7 +100,8 @@ struct tft_attend_scratch {
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
     float *turned_q;     /* [TFT_TILE, E] queries turned back, with FISHER keys; else NULL, as are: */
-    float *turned_keys;  /* [block, E] rebuilt keys */
+    float *turned_means; /* [block, E] means of the head's keys, turned by the places */
+    float *turned_keys;  /* [block, E] rebuilt keys: those of a head's channels without codes stay */
     float *coded_o;      /* [TFT_TILE, E padded to 16] a mix of values in the order of the places */
 };
 

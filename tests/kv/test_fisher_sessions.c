@@ -230,7 +230,7 @@ static void reads_the_codes(const struct tft_model *m, const char *kv, bool name
     assert_int_equal(tft_decode(f32, text[N - 1]), TFT_OK);
     assert_int_equal(tft_decode(exact, text[N - 1]), TFT_OK);
     double d = distance(s, f32), lost = distance(s, exact);
-    if (!(d < 0.03 && d < lost / 10))
+    if (!(d < 0.05 && d < lost / 10))
         fail_msg("%s: %g from the decoded numbers, %g from the exact ones", kv, d, lost);
     tft_session_close(s);
     tft_session_close(f32);

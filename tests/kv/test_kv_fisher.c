@@ -50,23 +50,28 @@ static struct tft_kv_shape random_shape(uint32_t dim)
                                  .n_host = LAYERS,
                                  .n_head_kv = HEADS,
                                  .head_dim = dim,
+                                 .n_rot = dim / 4 * (random_even() > 0 ? 2 : 4),
+                                 .rope_halves = random_even() > 0,
                                  .fisher = {tables[0], tables[1]}};
 }
 
 /* A head with memory. */
 struct head {
     struct tft_fisher_head h;
-    uint16_t channel[MOST];
+    uint16_t channel[MOST], pair[MOST / 2];
     float mean[MOST], gain[MOST], step[MOST], half[MOST];
 };
 
 static void share(struct head *m, const struct tft_kv_shape *shape, enum tft_kv_which which,
                   uint32_t layer, uint32_t head, float price)
 {
-    m->h = (struct tft_fisher_head){
-        .channel = m->channel, .mean = m->mean, .gain = m->gain, .step = m->step, .half = m->half};
-    tft_fisher_share(&m->h, which, shape->head_dim, tft_fisher_table(shape, which, layer, head),
-                     price);
+    m->h = (struct tft_fisher_head){.channel = m->channel,
+                                    .pair = m->pair,
+                                    .mean = m->mean,
+                                    .gain = m->gain,
+                                    .step = m->step,
+                                    .half = m->half};
+    tft_fisher_share(&m->h, shape, which, tft_fisher_table(shape, which, layer, head), price);
 }
 
 /* Bytes of all records at a price, without memory for the arrays. */
@@ -79,8 +84,7 @@ static size_t all_bytes(const struct tft_kv_shape *shape, float price)
                 struct tft_fisher_head head = {0};
                 if (shape->window && shape->window[l])
                     continue;
-                tft_fisher_share(&head, s, shape->head_dim, tft_fisher_table(shape, s, l, h),
-                                 price);
+                tft_fisher_share(&head, shape, s, tft_fisher_table(shape, s, l, h), price);
                 sum += head.codes + TFT_FISHER_GAIN_BYTES;
             }
     return sum;
@@ -117,8 +121,35 @@ static void more_bits_cost_less(void **state)
     }
 }
 
-/* Channels are in the order of their losses with 1 bit. A unit has the bits of the least loss and
-   price, or the bits of the unit before. */
+/* The channels of a pair: RoPE turns the first n_rot / 2 pairs. */
+static void channels_of(const struct tft_kv_shape *shape, uint32_t pair, uint32_t two[2])
+{
+    uint32_t half = shape->n_rot / 2;
+    two[0] = shape->rope_halves && pair < half ? pair : 2 * pair;
+    two[1] = shape->rope_halves && pair < half ? pair + half : 2 * pair + 1;
+}
+
+/* Pairs of keys' channels, and single channels of values, are in the order of their losses with 1
+   bit. */
+static void check_order(const struct head *m, const struct tft_kv_shape *shape,
+                        enum tft_kv_which which, const float *loss)
+{
+    float last = 0;
+    for (uint32_t k = 0; k < shape->head_dim; k += which == TFT_KV_K ? 2 : 1) {
+        uint32_t two[2];
+        float own = loss[m->channel[k]];
+        if (which == TFT_KV_K) {
+            channels_of(shape, m->pair[k / 2], two);
+            assert_int_equal(m->channel[k], two[0]);
+            assert_int_equal(m->channel[k + 1], two[1]);
+            own += loss[two[1]];
+        }
+        assert_true(own >= last);
+        last = own;
+    }
+}
+
+/* A unit has the bits of the least loss and price, or the bits of the unit before. */
 static void prices(void **state)
 {
     (void)state;
@@ -132,9 +163,7 @@ static void prices(void **state)
             const float *table = tft_fisher_table(&shape, s, 1, 1);
             assert_int_equal(m.h.end, (dims[i] + unit - 1) / unit * unit);
             assert_int_equal(m.h.pad, m.h.end - dims[i]);
-            for (uint32_t k = 1; k < dims[i]; k++)
-                assert_true(table[(TFT_FISHER_LOSS + 1) * dims[i] + m.channel[k - 1]] <=
-                            table[(TFT_FISHER_LOSS + 1) * dims[i] + m.channel[k]]);
+            check_order(&m, &shape, s, table + (TFT_FISHER_LOSS + 1) * dims[i]);
             for (uint32_t p = 0; p < m.h.end; p += unit) {
                 uint32_t best = 0;
                 double least = INFINITY;
@@ -282,38 +311,43 @@ static void errors(void **state)
         assert_true(all[bits] > 0 && fabs(lost[bits] / all[bits] / error[bits] - 1) < 0.25);
 }
 
-/* The keys of a block, turned by any angles, against the decoded ones. */
-static void keys_are_turned(const struct tft_kernels *kern, const struct block *b, uint32_t dim,
-                            uint32_t n_rot, bool halves)
+/* The keys of a block, turned by any angles, against the decoded ones; turned: with angles. Channels
+   without a code are not written. */
+static void keys_are_turned(const struct tft_kernels *kern, const struct block *b,
+                            const struct tft_kv_shape *shape, bool turned)
 {
-    float k[T * MOST], cos[MOST / 2 * T], sin[MOST / 2 * T], gain[T];
+    float k[T * MOST], mean[T * MOST], cos[MOST / 2 * T], sin[MOST / 2 * T], gain[T];
+    uint32_t dim = shape->head_dim;
     struct tft_turn_keys a = tft_fisher_keys(&b->m.h, bytes_of(b).codes);
-    random_fill(cos, n_rot / 2 * T);
-    random_fill(sin, n_rot / 2 * T);
+    random_fill(cos, dim / 2 * T);
+    random_fill(sin, dim / 2 * T);
+    random_fill(mean, T * dim);
+    memcpy(k, mean, sizeof k);
     tft_fisher_gains(bytes_of(b).gains, 1, gain);
     a.k = k;
+    a.mean = mean;
     a.gain = gain;
-    a.cos = cos;
+    a.cos = turned ? cos : NULL;
     a.sin = sin;
-    a.n_rot = n_rot;
-    a.halves = halves;
     kern->turn_keys(&a);
-    for (uint32_t t = 0; t < T; t++) {
-        double x[MOST], least = 0;
-        for (uint32_t p = b->m.h.pad; p < b->m.h.end; p++)
-            x[b->m.channel[p - b->m.h.pad]] =
-                fisher_decoded(&b->m.h, TFT_KV_K, bytes_of(b), t, p);
-        for (uint32_t d = 0; d < dim; d++)
-            least = fmax(least, 1e-5 * fabs(x[d]));
-        for (uint32_t i = 0; i < n_rot / 2; i++) {
-            uint32_t one = halves ? i : 2 * i, other = halves ? i + n_rot / 2 : 2 * i + 1;
-            double c = (double)cos[i * T + t], s = (double)sin[i * T + t], first = x[one];
-            x[one] = first * c - x[other] * s;
-            x[other] = x[other] * c + first * s;
+    for (uint32_t t = 0; t < T; t++)
+        for (uint32_t p = 0; p < dim; p += 2) {
+            uint32_t two[2], pair = b->m.pair[p / 2];
+            double x[2], c = turned ? (double)cos[pair * T + t] : 1,
+                         s = turned ? (double)sin[pair * T + t] : 0;
+            channels_of(shape, pair, two);
+            for (int i = 0; i < 2; i++)
+                x[i] = fisher_decoded(&b->m.h, TFT_KV_K, bytes_of(b), t, p + i) -
+                       (double)b->m.mean[p + i];
+            double least = 1e-5 * (fabs(x[0]) + fabs(x[1]) + 1),
+                   want[2] = {x[0] * c - x[1] * s, x[1] * c + x[0] * s};
+            for (int i = 0; i < 2; i++) {
+                size_t at = (t / 16 * dim + two[i]) * 16 + t % 16;
+                if (p < b->m.h.first)
+                    assert_true(k[at] == mean[at]);
+                assert_true(fabs((double)k[at] - (double)mean[at] - want[i]) <= least);
+            }
         }
-        for (uint32_t d = 0; d < dim; d++)
-            assert_true(fabs((double)k[(t / 16 * dim + d) * 16 + t % 16] - x[d]) <= least);
-    }
 }
 
 /* Keys and mixes of the kernels, against the decoded keys and values. */
@@ -329,10 +363,8 @@ static void products(void **state)
             tft_kernels_fill(&k, isa);
             for (float bits = 1; bits <= 4; bits += 0.5f) {
                 random_block(&b, &shape, TFT_KV_K, bits);
-                keys_are_turned(&k, &b, dims[i], 0, false);
-                keys_are_turned(&k, &b, dims[i], dims[i] / 2, true);
-                keys_are_turned(&k, &b, dims[i], dims[i] / 2, false);
-                keys_are_turned(&k, &b, dims[i], dims[i], true);
+                keys_are_turned(&k, &b, &shape, false);
+                keys_are_turned(&k, &b, &shape, true);
             }
 
             random_block(&b, &shape, TFT_KV_V, 2);

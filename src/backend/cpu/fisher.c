@@ -16,6 +16,33 @@ static const struct tft_fisher_head *head_of(const struct tft_pass *p, const str
     return &p->s->kv.layer[t->layer].fisher[which][tft_tile_kv_head(t)];
 }
 
+/* The means of channels a and b of a pair, turned by the places: panels of keys. cos, sin: [32] */
+static void turn_means(float *a, float *b, float x, float y, uint32_t dim, const float *cos,
+                       const float *sin)
+{
+    for (uint32_t j = 0; j < TFT_FISHER_BLOCK; j++) {
+        size_t at = (size_t)(j / TFT_KEY_PANEL) * dim * TFT_KEY_PANEL + j % TFT_KEY_PANEL;
+        a[at] = cos ? x * cos[j] - y * sin[j] : x;
+        b[at] = cos ? y * cos[j] + x * sin[j] : y;
+    }
+}
+
+void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t)
+{
+    const struct tft_turns *turns = &p->s->kv.turns;
+    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
+    const struct tft_fisher_head *h = head_of(p, t, TFT_KV_K);
+    bool turned = tft_kv_turns(&p->s->kv, t->layer);
+    for (uint32_t i = 0; i < t->dim / 2; i++) {
+        size_t at = (size_t)h->pair[i] * TFT_FISHER_BLOCK;
+        turn_means(w->turned_means + (size_t)h->channel[2 * i] * TFT_KEY_PANEL,
+                   w->turned_means + (size_t)h->channel[2 * i + 1] * TFT_KEY_PANEL, h->mean[2 * i],
+                   h->mean[2 * i + 1], t->dim, turned ? turns->cos + at : NULL, turns->sin + at);
+    }
+    memcpy(w->turned_keys, w->turned_means,
+           (size_t)TFT_FISHER_BLOCK * t->dim * sizeof *w->turned_keys);
+}
+
 /* Rebuilds the keys of a block in this thread's workspace. gain: [32] */
 static const float *rebuild(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
                             const float *gain)
@@ -24,11 +51,10 @@ static const float *rebuild(const struct tft_pass *p, const struct tft_tile *t, 
     const struct tft_fisher_head *h = head_of(p, t, TFT_KV_K);
     struct tft_turn_keys k = tft_fisher_keys(h, tft_fisher_block(kv, h, b).codes);
     k.k = p->s->attend.scratch[p->tid].turned_keys;
+    k.mean = p->s->attend.scratch[p->tid].turned_means;
     k.gain = gain;
-    k.cos = kv->turns.cos;
+    k.cos = tft_kv_turns(kv, t->layer) ? kv->turns.cos : NULL;
     k.sin = kv->turns.sin;
-    k.n_rot = tft_kv_turns(kv, t->layer) ? kv->turns.n_rot : 0;
-    k.halves = kv->turns.halves;
     p->m->kern.turn_keys(&k);
     return k.k;
 }

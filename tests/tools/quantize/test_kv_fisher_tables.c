@@ -126,7 +126,7 @@ static void predicted_loss(void **state)
     static struct tokens k;
     (void)state;
     float table[TFT_KV_SIDES][ROWS * E], mean[32], gain[32], step[32], half[32], gains[32];
-    uint16_t channel[E];
+    uint16_t channel[E], pair[E / 2];
     uint8_t code[32 * 32], levels[E];
     random_tokens(&k);
     for (int i = 0; i < TFT_KV_SIDES; i++)
@@ -136,8 +136,8 @@ static void predicted_loss(void **state)
     struct tft_kv_shape shape = {
         .n_layer = 1, .n_head_kv = 1, .head_dim = E, .fisher = {table[0], table[1]}};
     struct tft_fisher_head h = {
-        .channel = channel, .mean = mean, .gain = gain, .step = step, .half = half};
-    tft_fisher_share(&h, TFT_KV_K, E, table[0], tft_fisher_price(&shape, 1.75f));
+        .channel = channel, .pair = pair, .mean = mean, .gain = gain, .step = step, .half = half};
+    tft_fisher_share(&h, &shape, TFT_KV_K, table[0], tft_fisher_price(&shape, 1.75f));
     char *record = malloc(h.codes + TFT_FISHER_GAIN_BYTES);
     struct tft_fisher_block to = {record, record + h.codes};
     double lost = 0, want = 0, all = 0;
