@@ -107,4 +107,6 @@ void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, 
             (kv->at[TFT_KV_V].blocks - n) * tft_kv_record_bytes(kv, layer, head, TFT_KV_V));
     for (enum tft_kv_which i = 0; tft_kv_is_fisher(&kv->policy) && i < TFT_KV_SIDES; i++)
         drop_gains(kv, &kv->layer[layer].fisher[i][head], kv->at[i].blocks, n);
+    if (tft_kv_is_fisher(&kv->policy))
+        tft_fisher_drop_exact(kv, layer, head, n);
 }

@@ -162,6 +162,7 @@ static void set_unit(struct tft_fisher_head *h, uint32_t dim, const float *table
         uint32_t d = empty ? 0 : h->channel[p - h->pad];
         h->mean[p] = empty ? 0 : table[TFT_FISHER_MEAN * dim + d];
         h->gain[p] = empty ? 0 : table[TFT_FISHER_GAIN * dim + d];
+        h->fine[p] = empty ? 0 : table[(TFT_FISHER_STEP + TFT_FISHER_BITS - 1) * dim + d];
         h->step[p] = empty || !bits ? 0 : table[(TFT_FISHER_STEP + bits - 1) * dim + d];
         h->half[p] = bits ? (float)((1u << bits) - 1) / 2 : 0;
     }
@@ -222,9 +223,13 @@ struct tft_fisher_head *tft_fisher_layout(struct tft_arena *a, const struct tft_
         h.gain = tft_arena_take(a, places, sizeof *h.gain);
         h.step = tft_arena_take(a, places, sizeof *h.step);
         h.half = tft_arena_take(a, places, sizeof *h.half);
+        h.fine = tft_arena_take(a, places, sizeof *h.fine);
         tft_fisher_share(&h, shape, which, tft_fisher_table(shape, which, layer, i), price);
         if (!tft_mul(n_blocks, h.codes, &codes) || !tft_add(*used, codes, &h.gains_at) ||
             !tft_mul(n_blocks, TFT_FISHER_GAIN_BYTES, &gains) || !tft_add(h.gains_at, gains, used))
+            a->failed = true;
+        h.exact_at = *used;
+        if (which == TFT_KV_K && !tft_add(*used, tft_fisher_exact_bytes(dim), used))
             a->failed = true;
         if (heads)
             heads[i] = h;

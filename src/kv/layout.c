@@ -380,14 +380,25 @@ static void open_head(struct tft_kv_layer *y, const struct tft_kv_shape *shape, 
         channel[d] = (uint16_t)shape->key_order[at + d];
 }
 
+/* FISHER heads have no exact keys yet. */
+static void open_exact(const struct tft_kv *kv)
+{
+    for (uint32_t l = 0; l < kv->n_host; l++)
+        for (uint32_t h = 0; !tft_kv_has_ring(kv, l) && h < kv->n_head_kv; h++)
+            memset(tft_fisher_exact(kv, &kv->layer[l].fisher[TFT_KV_K][h]), 0,
+                   tft_fisher_exact_bytes(kv->head_dim));
+}
+
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
 {
     bool calibrated = kv->policy.clip == TFT_KV_CALIBRATED;
     size_t number = 0, group = 0; /* the layer's first ones in the shape's arrays */
     if (!tft_kv_quantizes(&kv->policy))
         return;
-    if (tft_kv_is_fisher(&kv->policy))
+    if (tft_kv_is_fisher(&kv->policy)) {
         tft_turns_open(&kv->turns);
+        open_exact(kv);
+    }
     for (int i = 0; i < TFT_KV_SIDES; i++)
         for (uint32_t p = 0; kv->slot_owner[i] && p < kv->n_prefix; p++)
             kv->slot_owner[i][p] = p;

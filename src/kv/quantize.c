@@ -191,6 +191,8 @@ static void put_fisher(struct rows j, uint32_t b)
     const struct tft_fisher_head *h = &j.kv->layer[j.layer].fisher[which][j.head];
     size_t width = tft_kv_padded_dim(j.dim);
     gather(&j);
+    if (j.keys)
+        tft_fisher_keep_exact(j.kv, j.layer, j.head, b, j.slot);
     if (j.keys && tft_kv_turns(j.kv, j.layer))
         tft_turn_block_back(&j.kv->turns, j.kern, b, j.w->x, width, j.dim);
     tft_fisher_put(h, which, j.w->x, width, j.w->code, tft_fisher_block(j.kv, h, b));

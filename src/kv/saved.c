@@ -143,7 +143,7 @@ static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, ui
     return bits == TFT_KV_BITS_F16 ? all : codes + (kv->policy.f8 ? 2 + n : n * sizeof(uint16_t));
 }
 
-/* The codes and gains of n blocks. */
+/* The codes and gains of n blocks, and exact keys. */
 static void fisher(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer, uint32_t head,
                    uint32_t n, struct tft_walk *w)
 {
@@ -154,6 +154,9 @@ static void fisher(const struct tft_kv *kv, enum tft_kv_which which, uint32_t la
         from = tft_fisher_block(w->kv, copied, 0);
     tft_walk_part(w, at.codes, from.codes, n * h->codes);
     tft_walk_part(w, at.gains, from.gains, (size_t)n * TFT_FISHER_GAIN_BYTES);
+    if (which == TFT_KV_K)
+        tft_walk_part(w, tft_fisher_exact(kv, h), copied ? tft_fisher_exact(w->kv, copied) : NULL,
+                      tft_fisher_exact_bytes(kv->head_dim));
 }
 
 static void blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head,

@@ -188,6 +188,8 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
         own.turned_q = tft_arena_take(a, fisher ? TFT_TILE : 0, dim * sizeof(float));
         own.turned_means = tft_arena_take(a, fisher ? kv->block : 0, dim * sizeof(float));
         own.turned_keys = tft_arena_take(a, fisher ? kv->block : 0, dim * sizeof(float));
+        own.exact_keys = tft_arena_take(a, fisher ? TFT_KEY_PANEL : 0, dim * sizeof(uint16_t));
+        own.exact_scores = tft_arena_take(a, fisher ? TFT_TILE : 0, TFT_KEY_PANEL * sizeof(float));
         own.coded_o = tft_arena_take(a, fisher ? TFT_TILE : 0,
                                      tft_kv_padded_dim(kv->head_dim) * sizeof(float));
         if (scratch)

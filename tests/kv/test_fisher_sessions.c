@@ -175,7 +175,7 @@ static void find_tokens(const struct tft_session *s, uint32_t n, uint32_t *coded
 }
 
 /* Puts the keys, or values, of n tokens of a head of s into the slots of an f32 session: blocks
-   decoded, keys turned by their positions, and slots. */
+   decoded, keys turned by their positions, exact keys, and slots. */
 static void put_head(const struct tft_session *s, const struct tft_session *f32,
                      enum tft_kv_which which, uint32_t l, uint32_t h, uint32_t n)
 {
@@ -195,6 +195,11 @@ static void put_head(const struct tft_session *s, const struct tft_session *f32,
         for (uint32_t d = 0; d < E; d++)
             *number(f32, which, l, h, coded[t], d) = (float)x[d];
     }
+    const struct tft_fisher_exact *exact = tft_fisher_exact(kv, &kv->layer[l].fisher[TFT_KV_K][h]);
+    for (uint32_t i = 0; which == TFT_KV_K && i < exact->n; i++)
+        for (uint32_t d = 0; d < E; d++)
+            *number(f32, which, l, h, coded[exact->place[i]], d) =
+                tft_f16_to_f32(exact->key[i * E + d]);
     for (uint32_t slot = 0; slot + blocks < n; slot++)
         for (uint32_t d = 0; d < E; d++)
             *number(f32, which, l, h, slots[slot], d) = slot_number(s, which, l, h, slot, d);
@@ -235,6 +240,64 @@ static void reads_the_codes(const struct tft_model *m, const char *kv, bool name
     tft_session_close(s);
     tft_session_close(f32);
     tft_session_close(exact);
+}
+
+/* The exact keys of layer 0 are the first ones in blocks whose values are small. */
+static void check_exact(const struct tft_session *s, const struct tft_session *f32, uint32_t h)
+{
+    const struct tft_kv *kv = &s->kv;
+    const struct tft_fisher_exact *e = tft_fisher_exact(kv, &kv->layer[0].fisher[TFT_KV_K][h]);
+    const float *table = tables[TFT_KV_V] + (size_t)h * ROWS * E;
+    uint32_t n = 0, coded[N], slots[N], blocks = kv->at[TFT_KV_K].blocks * TFT_FISHER_BLOCK;
+    double usual = 0;
+    find_tokens(s, N, coded, slots);
+    for (uint32_t d = 0; d < E; d++) {
+        double deviation = (double)table[(TFT_FISHER_STEP + 3) * E + d] / 0.3352;
+        usual += pow((double)table[TFT_FISHER_MEAN * E + d], 2) + deviation * deviation;
+    }
+    for (uint32_t c = 0; c < blocks && n < TFT_FISHER_EXACT; c++) {
+        double square = 0;
+        for (uint32_t d = 0; d < E; d++)
+            square += pow((double)*number(f32, TFT_KV_V, 0, h, coded[c], d), 2);
+        if (fabs(square / (usual / 5) - 1) < 0.01)
+            continue; /* f16 may decide either way */
+        if (square > usual / 5) {
+            assert_true(n >= e->n || e->place[n] != c);
+            continue;
+        }
+        while (n < e->n && e->place[n] < c) /* of those */
+            n++;
+        if (n == TFT_FISHER_EXACT)
+            break;
+        assert_true(n < e->n && e->place[n] == c);
+        for (uint32_t d = 0; d < E; d++)
+            assert_true(tft_f16_to_f32(e->key[n * E + d]) ==
+                        tft_f16_to_f32(tft_f32_to_f16(*number(f32, TFT_KV_K, 0, h, coded[c], d))));
+        n++;
+    }
+    assert_true(e->n > 0 && n <= e->n);
+}
+
+static void keys_of_small_values_are_exact(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    for (uint32_t i = 0; i < LAYERS * G; i++) /* now many values are small */
+        for (uint32_t d = 0; d < E; d++)
+            tables[TFT_KV_V][(i * ROWS + TFT_FISHER_STEP + 3) * E + d] *= 2;
+    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "fisher:window=20",
+                                                                 .n_threads = 1,
+                                                                 .keep = names}),
+                       *f32 = session(m, (struct tft_session_opts){.kv = "f32"});
+    assert_int_equal(tft_prefill(s, text, N), TFT_OK);
+    assert_int_equal(tft_prefill(f32, text, N), TFT_OK);
+    for (uint32_t h = 0; h < G; h++)
+        check_exact(s, f32, h);
+    tft_session_close(s);
+    tft_session_close(f32);
+    reads_the_codes(m, "fisher:window=20,keep=0", false);
+    reads_the_codes(m, "fisher:bits=1,window=20,keep=18", true);
+    tft_model_close(m);
 }
 
 static void attention_reads_the_codes(void **state)
@@ -453,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(attention_reads_the_codes),
+        cmocka_unit_test(keys_of_small_values_are_exact),
         cmocka_unit_test(more_bits_lose_less),
         cmocka_unit_test(saved_copied_rewound),
         cmocka_unit_test(slides),

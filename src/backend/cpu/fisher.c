@@ -27,7 +27,52 @@ static void turn_means(float *a, float *b, float x, float y, uint32_t dim, const
     }
 }
 
-void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t)
+/* The exact keys of the head. */
+static uint32_t exact_keys(const struct tft_pass *p, const struct tft_tile *t,
+                           const struct tft_fisher_exact **e)
+{
+    *e = tft_fisher_exact(&p->s->kv, head_of(p, t, TFT_KV_K));
+    return (*e)->n < TFT_FISHER_EXACT ? (*e)->n : TFT_FISHER_EXACT;
+}
+
+static void score_exact(const struct tft_pass *p, const struct tft_tile *t, const float *q)
+{
+    const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
+    const struct tft_fisher_exact *e;
+    uint32_t n = exact_keys(p, t, &e);
+    for (uint32_t d = 0; n && d < t->dim; d++)
+        for (uint32_t i = 0; i < TFT_KEY_PANEL; i++)
+            w->exact_keys[d * TFT_KEY_PANEL + i] = i < n ? e->key[i * t->dim + d] : 0;
+    if (n)
+        p->m->kern.score[TFT_NUM_F16](&(struct tft_score){
+            .s = w->exact_scores,
+            .lds = TFT_KEY_PANEL,
+            .q = q,
+            .ldq = t->dim,
+            .k = w->exact_keys,
+            .nq = tft_tile_rows(t),
+            .n = n,
+            .head_dim = t->dim,
+            .scale = p->m->attn_scale,
+        });
+}
+
+/* Puts the scores of exact keys in their places. scores: of the span */
+static void put_exact(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
+                      float *scores)
+{
+    const float *s = p->s->attend.scratch[p->tid].exact_scores;
+    const struct tft_fisher_exact *e;
+    uint32_t n = exact_keys(p, t, &e);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t block = e->place[k] / TFT_FISHER_BLOCK - span.from;
+        for (uint32_t i = 0; block < span.n && i < tft_tile_rows(t); i++)
+            scores[i * TFT_SPAN + block * TFT_FISHER_BLOCK + e->place[k] % TFT_FISHER_BLOCK] =
+                s[i * TFT_KEY_PANEL + k];
+    }
+}
+
+void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t, const float *q)
 {
     const struct tft_turns *turns = &p->s->kv.turns;
     const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
@@ -41,6 +86,7 @@ void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t)
     }
     memcpy(w->turned_keys, w->turned_means,
            (size_t)TFT_FISHER_BLOCK * t->dim * sizeof *w->turned_keys);
+    score_exact(p, t, q);
 }
 
 /* Rebuilds the keys of a block in this thread's workspace. gain: [32] */
@@ -117,6 +163,7 @@ void tft_score_fisher(const struct tft_pass *p, const struct tft_tile *t, struct
     for (uint32_t b = 0; b < span.n; b++)
         score_block(p, t, span.from + b, q, gain + (size_t)b * TFT_FISHER_BLOCK,
                     scores + (size_t)b * TFT_FISHER_BLOCK);
+    put_exact(p, t, span, scores);
 }
 
 /* o: [rows, E], the channels of coded: [rows, end] in the order of the places */

@@ -24,7 +24,7 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
     if (!t->side[TFT_KV_K].blocks)
         return q;
     if (kv->layer[t->layer].fisher[TFT_KV_K])
-        tft_fisher_begin(p, t);
+        tft_fisher_begin(p, t, q);
     if (!kv->layer[t->layer].channel)
         return q;
     const uint16_t *channel = kv->layer[t->layer].channel + tft_tile_kv_head(t) * dim;

@@ -151,8 +151,9 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 
 /* ---- fisher.c: blocks of FISHER keys and values */
 
-/* Call before the first blocks of a head: turns the means of its keys. */
-void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t);
+/* Call before the first blocks of a head, with the tile's queries: turns the means of its keys, and
+   scores its exact keys. */
+void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t, const float *q);
 
 /* For tft_score_blocks, all blocks of the span at once, and for tft_mix_blocks. */
 void tft_score_fisher(const struct tft_pass *p, const struct tft_tile *t,

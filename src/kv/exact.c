@@ -1,0 +1,71 @@
+/* Exact keys of FISHER caches: fisher.h. */
+#include "fisher.h"
+
+#include <string.h>
+
+#include "simd/half.h"
+
+struct tft_fisher_exact *tft_fisher_exact(const struct tft_kv *kv, const struct tft_fisher_head *h)
+{
+    return (struct tft_fisher_exact *)(void *)(kv->codes + h->exact_at);
+}
+
+size_t tft_fisher_exact_bytes(uint32_t dim)
+{
+    size_t bytes = sizeof(struct tft_fisher_exact) + TFT_FISHER_EXACT * dim * sizeof(uint16_t);
+    return (bytes + 7) / 8 * 8;
+}
+
+/* The squared norm of a value. */
+static float square_of(const uint16_t *v, uint32_t dim)
+{
+    float sum = 0;
+    for (uint32_t d = 0; d < dim; d++)
+        sum += tft_f16_to_f32(v[d]) * tft_f16_to_f32(v[d]);
+    return sum;
+}
+
+float tft_fisher_least(const struct tft_fisher_head *values)
+{
+    const float gauss = 0.3352f; /* the step of 4 bits, in deviations: Max 1960, table II */
+    float sum = 0;
+    for (uint32_t p = values->pad; p < values->end; p++) {
+        float deviation = values->fine[p] / gauss;
+        sum += values->mean[p] * values->mean[p] + deviation * deviation;
+    }
+    return sum / 5;
+}
+
+void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b,
+                           const uint32_t *slot)
+{
+    const struct tft_fisher_head *h = &kv->layer[layer].fisher[TFT_KV_K][head];
+    struct tft_fisher_exact *e = tft_fisher_exact(kv, h);
+    float least = tft_fisher_least(&kv->layer[layer].fisher[TFT_KV_V][head]);
+    uint32_t dim = kv->head_dim, first = b * TFT_FISHER_BLOCK;
+    while (e->n && e->place[e->n - 1] >= first) /* of a text that was there before */
+        e->n--;
+    for (uint32_t t = 0; t < TFT_FISHER_BLOCK && e->n < TFT_FISHER_EXACT; t++) {
+        uint32_t column = slot[t] % TFT_KEY_PANEL;
+        const uint16_t *key =
+            (const uint16_t *)tft_kv_keys(kv, layer, head, slot[t] - column) + column;
+        if (!(square_of(tft_kv_values(kv, layer, head, slot[t]), dim) < least))
+            continue;
+        for (uint32_t d = 0; d < dim; d++)
+            e->key[e->n * dim + d] = key[d * TFT_KEY_PANEL];
+        e->place[e->n++] = first + t;
+    }
+}
+
+void tft_fisher_drop_exact(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)
+{
+    struct tft_fisher_exact *e =
+        tft_fisher_exact(kv, &kv->layer[layer].fisher[TFT_KV_K][head]);
+    uint32_t dim = kv->head_dim, gone = 0;
+    while (gone < e->n && e->place[gone] < n * TFT_FISHER_BLOCK)
+        gone++;
+    e->n -= gone;
+    for (uint32_t i = 0; i < e->n; i++)
+        e->place[i] = e->place[i + gone] - n * TFT_FISHER_BLOCK;
+    memmove(e->key, e->key + (size_t)gone * dim, (size_t)e->n * dim * sizeof *e->key);
+}
