@@ -16,14 +16,12 @@ static const struct tft_fisher_head *head_of(const struct tft_pass *p, const str
     return &p->s->kv.layer[t->layer].fisher[which][tft_tile_kv_head(t)];
 }
 
-/* The means of channels a and b of a pair, turned by the places: panels of keys. cos, sin: [32] */
-static void turn_means(float *a, float *b, float x, float y, uint32_t dim, const float *cos,
-                       const float *sin)
+/* The means x and y of a pair, turned by 16 places. */
+static void turn_means(float *a, float *b, float x, float y, const float *cos, const float *sin)
 {
-    for (uint32_t j = 0; j < TFT_FISHER_BLOCK; j++) {
-        size_t at = (size_t)(j / TFT_KEY_PANEL) * dim * TFT_KEY_PANEL + j % TFT_KEY_PANEL;
-        a[at] = cos ? x * cos[j] - y * sin[j] : x;
-        b[at] = cos ? y * cos[j] + x * sin[j] : y;
+    for (uint32_t j = 0; j < TFT_KEY_PANEL; j++) {
+        a[j] = x * cos[j] - y * sin[j];
+        b[j] = y * cos[j] + x * sin[j];
     }
 }
 
@@ -77,13 +75,18 @@ void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t, const 
     const struct tft_turns *turns = &p->s->kv.turns;
     const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     const struct tft_fisher_head *h = head_of(p, t, TFT_KV_K);
+    static const float one[TFT_KEY_PANEL] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+                       zero[TFT_KEY_PANEL];
     bool turned = tft_kv_turns(&p->s->kv, t->layer);
-    for (uint32_t i = 0; i < t->dim / 2; i++) {
-        size_t at = (size_t)h->pair[i] * TFT_FISHER_BLOCK;
-        turn_means(w->turned_means + (size_t)h->channel[2 * i] * TFT_KEY_PANEL,
-                   w->turned_means + (size_t)h->channel[2 * i + 1] * TFT_KEY_PANEL, h->mean[2 * i],
-                   h->mean[2 * i + 1], t->dim, turned ? turns->cos + at : NULL, turns->sin + at);
-    }
+    for (uint32_t i = 0; i < t->dim / 2; i++)
+        for (uint32_t j = 0; j < TFT_FISHER_BLOCK; j += TFT_KEY_PANEL) {
+            size_t at = (size_t)h->pair[i] * TFT_FISHER_BLOCK + j;
+            float *panel = w->turned_means + (size_t)j * t->dim;
+            turn_means(panel + (size_t)h->channel[2 * i] * TFT_KEY_PANEL,
+                       panel + (size_t)h->channel[2 * i + 1] * TFT_KEY_PANEL, h->mean[2 * i],
+                       h->mean[2 * i + 1], turned ? turns->cos + at : one,
+                       turned ? turns->sin + at : zero);
+        }
     memcpy(w->turned_keys, w->turned_means,
            (size_t)TFT_FISHER_BLOCK * t->dim * sizeof *w->turned_keys);
     score_exact(p, t, q);
