@@ -1,4 +1,4 @@
-/* Exact keys of FISHER caches: fisher.h. */
+/* Exact tokens of FISHER caches: fisher.h. */
 #include "fisher.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ struct tft_fisher_exact *tft_fisher_exact(const struct tft_kv *kv, const struct 
 
 size_t tft_fisher_exact_bytes(uint32_t dim)
 {
-    size_t bytes = sizeof(struct tft_fisher_exact) + TFT_FISHER_EXACT * dim * sizeof(uint16_t);
-    return (bytes + 7) / 8 * 8;
+    return sizeof(struct tft_fisher_exact) +
+           (size_t)TFT_FISHER_EXACT * TFT_KV_SIDES * dim * sizeof(uint16_t);
 }
 
 /* The squared norm of a value. */
@@ -48,11 +48,14 @@ void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t hea
     for (uint32_t t = 0; t < TFT_FISHER_BLOCK && e->n < TFT_FISHER_EXACT; t++) {
         uint32_t column = slot[t] % TFT_KEY_PANEL;
         const uint16_t *key =
-            (const uint16_t *)tft_kv_keys(kv, layer, head, slot[t] - column) + column;
-        if (!(square_of(tft_kv_values(kv, layer, head, slot[t]), dim) < least))
+                           (const uint16_t *)tft_kv_keys(kv, layer, head, slot[t] - column) + column,
+                       *value = tft_kv_values(kv, layer, head, slot[t]);
+        uint16_t *to = e->number + (size_t)e->n * TFT_KV_SIDES * dim;
+        if (!(square_of(value, dim) < least))
             continue;
         for (uint32_t d = 0; d < dim; d++)
-            e->key[e->n * dim + d] = key[d * TFT_KEY_PANEL];
+            to[d] = key[d * TFT_KEY_PANEL];
+        memcpy(to + dim, value, dim * sizeof *to);
         e->place[e->n++] = first + t;
     }
 }
@@ -67,5 +70,6 @@ void tft_fisher_drop_exact(const struct tft_kv *kv, uint32_t layer, uint32_t hea
     e->n -= gone;
     for (uint32_t i = 0; i < e->n; i++)
         e->place[i] = e->place[i + gone] - n * TFT_FISHER_BLOCK;
-    memmove(e->key, e->key + (size_t)gone * dim, (size_t)e->n * dim * sizeof *e->key);
+    memmove(e->number, tft_fisher_exact_row(e, TFT_KV_K, gone, dim),
+            (size_t)e->n * TFT_KV_SIDES * dim * sizeof *e->number);
 }

@@ -73,7 +73,7 @@ struct tft_fisher_head {
     float *step, *half;             /* [end] 0 before `first` */
     float *fine;                    /* [end] the step of 4 bits */
     size_t codes_at, gains_at;      /* the first byte in kv->codes of the head's codes and gains */
-    size_t exact_at;                /* the same of its exact keys */
+    size_t exact_at;                /* the same of its exact tokens; with the keys */
     size_t codes;                   /* bytes of the codes of a block */
 };
 
@@ -106,21 +106,21 @@ static inline const float *tft_fisher_table(const struct tft_kv_shape *shape,
            ((size_t)layer * shape->n_head_kv + head) * TFT_FISHER_ROWS * shape->head_dim;
 }
 
-/* ---- exact keys */
+/* ---- exact tokens */
 
 /*
- * A later token may become a sink: in some layers it draws attention from all others, and its value
- * is near 0. An error in its key is an error in every token's attention. So the first keys of a
- * head whose values are small also stay as they are in slots, after RoPE, beside their codes, and
- * attention takes their scores from there. A value is small if its square is less than a fifth of
- * the mean square of the file's values, about 0.45 of their norm. A rule of the token alone, so it
- * does not matter how tokens are fed.
+ * A later token may become a sink: in some layers it draws most of the attention, and its value is
+ * near 0. An error in its key or value is an error in the attention of all. So in each head the key
+ * and value of the first tokens with a small value also stay as they are in slots, beside their
+ * codes, and attention takes them from there. A value is small if its square is less than a fifth
+ * of the mean square of the file's values, about 0.45 of their norm. This is a rule of the token
+ * alone, so it does not matter how tokens are fed.
  */
 enum { TFT_FISHER_EXACT = 8 };
 struct tft_fisher_exact {
     uint32_t n, unused;
     uint32_t place[TFT_FISHER_EXACT]; /* 32 * block + the token's place in the block, ascending */
-    uint16_t key[];                   /* [TFT_FISHER_EXACT, E] */
+    uint16_t number[];                /* [TFT_FISHER_EXACT, key and value, E] */
 };
 size_t tft_fisher_exact_bytes(uint32_t dim);
 struct tft_fisher_exact *tft_fisher_exact(const struct tft_kv *kv, const struct tft_fisher_head *h);
@@ -128,11 +128,19 @@ struct tft_fisher_exact *tft_fisher_exact(const struct tft_kv *kv, const struct 
 /* The least square of a value that is not small. */
 float tft_fisher_least(const struct tft_fisher_head *values);
 
-/* Keeps the exact keys of block b, of the tokens in slot: [32], before their values leave them. */
+/* Keeps the exact tokens of block b, in slot: [32], before their keys and values leave these. */
 void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b,
                            const uint32_t *slot);
 
-/* Drops the keys of the first n blocks. */
+/* The key, or value, of exact token i, [E]. */
+static inline const uint16_t *tft_fisher_exact_row(const struct tft_fisher_exact *e,
+                                                   enum tft_kv_which which, uint32_t i,
+                                                   uint32_t dim)
+{
+    return e->number + ((size_t)i * TFT_KV_SIDES + which) * dim;
+}
+
+/* Drops the tokens of the first n blocks. */
 void tft_fisher_drop_exact(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
 
 /* ---- blocks */

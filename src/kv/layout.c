@@ -380,7 +380,7 @@ static void open_head(struct tft_kv_layer *y, const struct tft_kv_shape *shape, 
         channel[d] = (uint16_t)shape->key_order[at + d];
 }
 
-/* FISHER heads have no exact keys yet. */
+/* FISHER heads have no exact tokens yet. */
 static void open_exact(const struct tft_kv *kv)
 {
     for (uint32_t l = 0; l < kv->n_host; l++)

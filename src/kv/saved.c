@@ -143,7 +143,7 @@ static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, ui
     return bits == TFT_KV_BITS_F16 ? all : codes + (kv->policy.f8 ? 2 + n : n * sizeof(uint16_t));
 }
 
-/* The codes and gains of n blocks, and exact keys. */
+/* The codes and gains of n blocks, and exact tokens. */
 static void fisher(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer, uint32_t head,
                    uint32_t n, struct tft_walk *w)
 {

@@ -102,7 +102,7 @@ struct tft_attend_scratch {
     float *turned_q;     /* [TFT_TILE, E] queries turned back, with FISHER keys; else NULL, as are: */
     float *turned_means; /* [block, E] means of the head's keys, turned by the places */
     float *turned_keys;  /* [block, E] rebuilt keys: those of a head's channels without codes stay */
-    uint16_t *exact_keys; /* [E, 16] a panel of the head's exact keys */
+    uint16_t *exact_keys; /* [E, 16] a panel of the keys of the head's exact tokens */
     float *exact_scores;  /* [TFT_TILE, 16] of them */
     float *coded_o;      /* [TFT_TILE, E padded to 16] a mix of values in the order of the places */
 };

@@ -175,7 +175,7 @@ static void find_tokens(const struct tft_session *s, uint32_t n, uint32_t *coded
 }
 
 /* Puts the keys, or values, of n tokens of a head of s into the slots of an f32 session: blocks
-   decoded, keys turned by their positions, exact keys, and slots. */
+   decoded, keys turned by their positions, exact tokens, and slots. */
 static void put_head(const struct tft_session *s, const struct tft_session *f32,
                      enum tft_kv_which which, uint32_t l, uint32_t h, uint32_t n)
 {
@@ -196,10 +196,10 @@ static void put_head(const struct tft_session *s, const struct tft_session *f32,
             *number(f32, which, l, h, coded[t], d) = (float)x[d];
     }
     const struct tft_fisher_exact *exact = tft_fisher_exact(kv, &kv->layer[l].fisher[TFT_KV_K][h]);
-    for (uint32_t i = 0; which == TFT_KV_K && i < exact->n; i++)
+    for (uint32_t i = 0; i < exact->n; i++)
         for (uint32_t d = 0; d < E; d++)
             *number(f32, which, l, h, coded[exact->place[i]], d) =
-                tft_f16_to_f32(exact->key[i * E + d]);
+                tft_f16_to_f32(tft_fisher_exact_row(exact, which, i, E)[d]);
     for (uint32_t slot = 0; slot + blocks < n; slot++)
         for (uint32_t d = 0; d < E; d++)
             *number(f32, which, l, h, slots[slot], d) = slot_number(s, which, l, h, slot, d);
@@ -242,7 +242,7 @@ static void reads_the_codes(const struct tft_model *m, const char *kv, bool name
     tft_session_close(exact);
 }
 
-/* The exact keys of layer 0 are the first ones in blocks whose values are small. */
+/* The exact tokens of layer 0 are the first ones in blocks with a small value. */
 static void check_exact(const struct tft_session *s, const struct tft_session *f32, uint32_t h)
 {
     const struct tft_kv *kv = &s->kv;
@@ -270,15 +270,16 @@ static void check_exact(const struct tft_session *s, const struct tft_session *f
         if (n == TFT_FISHER_EXACT)
             break;
         assert_true(n < e->n && e->place[n] == c);
-        for (uint32_t d = 0; d < E; d++)
-            assert_true(tft_f16_to_f32(e->key[n * E + d]) ==
-                        tft_f16_to_f32(tft_f32_to_f16(*number(f32, TFT_KV_K, 0, h, coded[c], d))));
+        for (uint32_t d = 0; d < 2 * E; d++) /* of the key, then of the value */
+            assert_true(e->number[n * 2 * E + d] ==
+                        tft_f32_to_f16(*number(f32, d < E ? TFT_KV_K : TFT_KV_V, 0, h, coded[c],
+                                               d % E)));
         n++;
     }
     assert_true(e->n > 0 && n <= e->n);
 }
 
-static void keys_of_small_values_are_exact(void **state)
+static void tokens_of_small_values_are_exact(void **state)
 {
     (void)state;
     struct tft_model *m = model();
@@ -516,7 +517,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(attention_reads_the_codes),
-        cmocka_unit_test(keys_of_small_values_are_exact),
+        cmocka_unit_test(tokens_of_small_values_are_exact),
         cmocka_unit_test(more_bits_lose_less),
         cmocka_unit_test(saved_copied_rewound),
         cmocka_unit_test(slides),

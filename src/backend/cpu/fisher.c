@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kv/fisher.h"
+#include "simd/half.h"
 
 static const struct tft_fisher_head *head_of(const struct tft_pass *p, const struct tft_tile *t,
                                              enum tft_kv_which which)
@@ -25,8 +26,8 @@ static void turn_means(float *a, float *b, float x, float y, const float *cos, c
     }
 }
 
-/* The exact keys of the head. */
-static uint32_t exact_keys(const struct tft_pass *p, const struct tft_tile *t,
+/* The exact tokens of the head. */
+static uint32_t exact_tokens(const struct tft_pass *p, const struct tft_tile *t,
                            const struct tft_fisher_exact **e)
 {
     *e = tft_fisher_exact(&p->s->kv, head_of(p, t, TFT_KV_K));
@@ -37,10 +38,11 @@ static void score_exact(const struct tft_pass *p, const struct tft_tile *t, cons
 {
     const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     const struct tft_fisher_exact *e;
-    uint32_t n = exact_keys(p, t, &e);
-    for (uint32_t d = 0; n && d < t->dim; d++)
-        for (uint32_t i = 0; i < TFT_KEY_PANEL; i++)
-            w->exact_keys[d * TFT_KEY_PANEL + i] = i < n ? e->key[i * t->dim + d] : 0;
+    uint32_t n = exact_tokens(p, t, &e);
+    for (uint32_t i = 0; n && i < TFT_KEY_PANEL; i++)
+        for (uint32_t d = 0; d < t->dim; d++)
+            w->exact_keys[d * TFT_KEY_PANEL + i] =
+                i < n ? tft_fisher_exact_row(e, TFT_KV_K, i, t->dim)[d] : 0;
     if (n)
         p->m->kern.score[TFT_NUM_F16](&(struct tft_score){
             .s = w->exact_scores,
@@ -55,18 +57,54 @@ static void score_exact(const struct tft_pass *p, const struct tft_tile *t, cons
         });
 }
 
-/* Puts the scores of exact keys in their places. scores: of the span */
+/* The place of exact token k in the span; at least TFT_SPAN: it is not in it. */
+static uint32_t place_in(const struct tft_fisher_exact *e, uint32_t k, struct tft_code_span span)
+{
+    uint32_t place = e->place[k] - span.from * TFT_FISHER_BLOCK;
+    return place < span.n * TFT_FISHER_BLOCK ? place : TFT_SPAN;
+}
+
+/* Puts the scores of exact tokens in their places. scores: of the span */
 static void put_exact(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
                       float *scores)
 {
     const float *s = p->s->attend.scratch[p->tid].exact_scores;
     const struct tft_fisher_exact *e;
-    uint32_t n = exact_keys(p, t, &e);
+    uint32_t n = exact_tokens(p, t, &e);
     for (uint32_t k = 0; k < n; k++) {
-        uint32_t block = e->place[k] / TFT_FISHER_BLOCK - span.from;
-        for (uint32_t i = 0; block < span.n && i < tft_tile_rows(t); i++)
-            scores[i * TFT_SPAN + block * TFT_FISHER_BLOCK + e->place[k] % TFT_FISHER_BLOCK] =
-                s[i * TFT_KEY_PANEL + k];
+        uint32_t place = place_in(e, k, span);
+        for (uint32_t i = 0; place < TFT_SPAN && i < tft_tile_rows(t); i++)
+            scores[i * TFT_SPAN + place] = s[i * TFT_KEY_PANEL + k];
+    }
+}
+
+/* Takes the weights of exact tokens, which are not mixed with the others, out of weights. taken:
+   [rows, 16] */
+static void take_exact(const struct tft_pass *p, const struct tft_tile *t,
+                       struct tft_code_span span, float *weights, float *taken)
+{
+    const struct tft_fisher_exact *e;
+    uint32_t n = exact_tokens(p, t, &e);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t place = place_in(e, k, span);
+        for (uint32_t i = 0; place < TFT_SPAN && i < tft_tile_rows(t); i++) {
+            taken[i * TFT_KEY_PANEL + k] = weights[i * TFT_SPAN + place];
+            weights[i * TFT_SPAN + place] = 0;
+        }
+    }
+}
+
+/* o: [rows, E] plus the values of exact tokens, with their weights */
+static void add_exact(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
+                      const float *taken, float *o)
+{
+    const struct tft_fisher_exact *e;
+    uint32_t n = exact_tokens(p, t, &e);
+    for (uint32_t k = 0; k < n; k++) {
+        const uint16_t *v = tft_fisher_exact_row(e, TFT_KV_V, k, t->dim);
+        for (uint32_t i = 0; place_in(e, k, span) < TFT_SPAN && i < tft_tile_rows(t); i++)
+            for (uint32_t d = 0; d < t->dim; d++)
+                o[i * t->dim + d] += taken[i * TFT_KEY_PANEL + k] * tft_f16_to_f32(v[d]);
     }
 }
 
@@ -179,8 +217,9 @@ static void order(const struct tft_tile *t, const struct tft_fisher_head *h, con
 }
 
 void tft_mix_fisher(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
-                    const float *weights, float *o)
+                    float *weights, float *o)
 {
+    float taken[TFT_TILE * TFT_KEY_PANEL];
     const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     const struct tft_fisher_head *h = head_of(p, t, TFT_KV_V);
     const struct tft_fisher_block first = tft_fisher_block(&p->s->kv, h, span.from);
@@ -191,6 +230,8 @@ void tft_mix_fisher(const struct tft_pass *p, const struct tft_tile *t, struct t
     mix.ldp = TFT_SPAN;
     mix.nq = tft_tile_rows(t);
     tft_fisher_gains(first.gains, span.n, w->value_scales);
+    take_exact(p, t, span, weights, taken);
     p->m->kern.mix_widths(&mix);
     order(t, h, w->coded_o, o);
+    add_exact(p, t, span, taken, o);
 }

@@ -170,7 +170,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
 }
 
 void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
-                    const float *weights, float *o)
+                    float *weights, float *o)
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;

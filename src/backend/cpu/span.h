@@ -142,24 +142,24 @@ struct tft_next {
 
 /* tft_score_slots and tft_mix_slots for the blocks of a span, which all rows see. q:
    tft_ordered_queries. The next reads are prefetched: the keys of `next` and, if `values`, the
-   values of the same blocks. */
+   values of the same blocks. The weights may change. */
 void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
                       struct tft_code_span span, const float *q, float *scores,
                       struct tft_next next, bool values);
 void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
-                    const float *weights, float *o);
+                    float *weights, float *o);
 
 /* ---- fisher.c: blocks of FISHER keys and values */
 
 /* Call before the first blocks of a head, with the tile's queries: turns the means of its keys, and
-   scores its exact keys. */
+   scores its exact tokens. */
 void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t, const float *q);
 
 /* For tft_score_blocks, all blocks of the span at once, and for tft_mix_blocks. */
 void tft_score_fisher(const struct tft_pass *p, const struct tft_tile *t,
                       struct tft_code_span span, const float *q, float *scores);
 void tft_mix_fisher(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
-                    const float *weights, float *o);
+                    float *weights, float *o);
 
 /* The sum of a head's weights exp(score - max), and that of its sink, a score without a value. */
 float tft_sum_with_sink(const float *sinks, size_t head, float max, float sum);
