@@ -675,7 +675,7 @@ static inline size_t tft_widths_empty(const struct tft_mix_widths *a)
  * Rebuilds the keys of a block of TFT_WIDTHS_TOKENS tokens, and turns them: kv/fisher.h. A place is
  * a channel in the order of the codes, narrow codes first; places 2 i and 2 i + 1 are the channels a
  * and b of a pair that RoPE turns. Codes begin at place `first`, a multiple of 4, after which quads
- * have 1, 2, 3 and 4 bits. With L levels of a place, code c of token j, and r = pair[i]:
+ * have 1, 2, 3, 4 and 8 bits. With L levels of a place, code c of token j, and r = pair[i]:
  *
  *   y[p] = step[p] * (c - (L - 1) / 2)
  *   k[a] = fma(gain[j], y[2 i] * cos[r][j] - y[2 i + 1] * sin[r][j], mean[a][j])
@@ -689,7 +689,7 @@ struct tft_turn_keys {
     const float *mean;    /* the same */
     const uint8_t *codes; /* panels of quads; code number 16 * column + row of a quad is that of
                              token `row` and the quad's place `column` */
-    uint16_t quads[TFT_BITS_COUNT]; /* of a panel, of each width; none of 3 levels or 8 bits */
+    uint16_t quads[TFT_BITS_COUNT]; /* of a panel, of each width; none of 3 levels */
     const uint16_t *channel;        /* [dim] */
     const uint16_t *pair;           /* [dim / 2] */
     const float *step;              /* [dim] */

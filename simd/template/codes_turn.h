@@ -28,7 +28,8 @@ FORCE_INLINE const uint8_t *turn_width(const struct tft_turn_keys *a, const uint
                                        bool turned)
 {
     size_t size = tft_codes_bytes(bits, 1);
-    v16 half = v_set((float)(tft_bits_levels(bits) - 1) / 2);
+    /* a code of 8 bits is unpacked as c - 128 */
+    v16 half = v_set(bits == TFT_BITS_8 ? -0.5f : (float)(tft_bits_levels(bits) - 1) / 2);
     for (size_t q = 0; q < a->quads[bits]; q++, from += size, *place += TFT_QUAD) {
         breg code[QUAD_REGS];
         int8_t column[TFT_QUAD_CODES];
@@ -54,6 +55,7 @@ FORCE_INLINE void turn_all(const struct tft_turn_keys *a, bool turned)
         from = turn_width(a, from, TFT_BITS_2, &place, t, gain, turned);
         from = turn_width(a, from, TFT_BITS_3, &place, t, gain, turned);
         from = turn_width(a, from, TFT_BITS_4, &place, t, gain, turned);
+        from = turn_width(a, from, TFT_BITS_8, &place, t, gain, turned);
     }
 }
 

@@ -7,9 +7,13 @@
 
 /* ----------------------------------------------------------------------------- bits of channels */
 
-/* The code width of 1 to 4 bits. */
-static const enum tft_bits width_of[TFT_FISHER_BITS + 1] = {0, TFT_BITS_1, TFT_BITS_2, TFT_BITS_3,
-                                                            TFT_BITS_4};
+/* The bits that a unit may have; the last are of keys alone. */
+enum { CHOICES = TFT_FISHER_BITS + 2 };
+static const uint8_t bits_of[CHOICES] = {0, 1, 2, 3, 4, 8};
+
+/* The code width of 1 to 8 bits. */
+static const enum tft_bits width_of[] = {
+    [1] = TFT_BITS_1, [2] = TFT_BITS_2, [3] = TFT_BITS_3, [4] = TFT_BITS_4, [8] = TFT_BITS_8};
 
 /* Channels that have the same bits. */
 static uint32_t unit_of(enum tft_kv_which which)
@@ -63,18 +67,18 @@ static void order_channels(uint16_t *channel, uint16_t *pair, const struct tft_k
         channels_of(shape, pair[i], channel + (size_t)2 * i);
 }
 
-/* The bits of a unit, by its losses with 0 to 4 bits and the price of a bit. */
-static unsigned cheapest(const double loss[TFT_FISHER_BITS + 1], double price)
+/* The bits of a unit, by its losses with each choice and the price of a bit. */
+static unsigned cheapest(const double loss[CHOICES], enum tft_kv_which which, double price)
 {
     unsigned best = 0;
-    for (unsigned bits = 1; bits <= TFT_FISHER_BITS; bits++)
-        if (loss[best] - loss[bits] > price * (bits - best))
-            best = bits;
-    return best;
+    for (unsigned i = 1; i < (which == TFT_KV_K ? CHOICES : CHOICES - 1); i++)
+        if (loss[best] - loss[i] > price * (bits_of[i] - bits_of[best]))
+            best = i;
+    return bits_of[best];
 }
 
-/* loss = that of the n channels with 0 to 4 bits. */
-static void sum_losses(double loss[TFT_FISHER_BITS + 1], const float *table, uint32_t dim,
+/* loss = that of the n channels with each choice. */
+static void sum_losses(double loss[CHOICES], const float *table, uint32_t dim,
                        const uint16_t *channel, uint32_t n)
 {
     for (unsigned bits = 0; bits <= TFT_FISHER_BITS; bits++) {
@@ -82,6 +86,7 @@ static void sum_losses(double loss[TFT_FISHER_BITS + 1], const float *table, uin
         for (uint32_t i = 0; i < n; i++)
             loss[bits] += (double)table[(TFT_FISHER_LOSS + bits) * dim + channel[i]];
     }
+    loss[CHOICES - 1] = loss[TFT_FISHER_BITS] / 64;
 }
 
 /* bits: [units] of a head, ascending. Returns the units. channel: [E] as order_channels() */
@@ -89,11 +94,11 @@ static uint32_t bits_of_units(uint8_t *bits, enum tft_kv_which which, uint32_t d
                               const float *table, const uint16_t *channel, float price)
 {
     uint32_t unit = unit_of(which), places = tft_fisher_places(which, dim), pad = places - dim;
-    double loss[TFT_FISHER_BITS + 1];
+    double loss[CHOICES];
     for (uint32_t u = 0; u < places / unit; u++) {
         uint32_t from = u ? u * unit - pad : 0, n = u ? unit : unit - pad;
         sum_losses(loss, table, dim, channel + from, n);
-        bits[u] = (uint8_t)cheapest(loss, (double)price * unit);
+        bits[u] = (uint8_t)cheapest(loss, which, (double)price * unit);
         if (u && bits[u] < bits[u - 1])
             bits[u] = bits[u - 1];
     }
@@ -153,6 +158,15 @@ float tft_fisher_price(const struct tft_kv_shape *shape, float bits)
     return tft_f32_of_bits(high);
 }
 
+/* The step of a channel with these bits. */
+static float step_of(const float *table, uint32_t dim, uint32_t d, unsigned bits)
+{
+    if (!bits)
+        return 0;
+    return bits == 8 ? table[(TFT_FISHER_STEP + TFT_FISHER_BITS - 1) * dim + d] / 8
+                     : table[(TFT_FISHER_STEP + bits - 1) * dim + d];
+}
+
 /* Sets the places of a unit. */
 static void set_unit(struct tft_fisher_head *h, uint32_t dim, const float *table, uint32_t from,
                      uint32_t n, unsigned bits)
@@ -163,7 +177,7 @@ static void set_unit(struct tft_fisher_head *h, uint32_t dim, const float *table
         h->mean[p] = empty ? 0 : table[TFT_FISHER_MEAN * dim + d];
         h->gain[p] = empty ? 0 : table[TFT_FISHER_GAIN * dim + d];
         h->fine[p] = empty ? 0 : table[(TFT_FISHER_STEP + TFT_FISHER_BITS - 1) * dim + d];
-        h->step[p] = empty || !bits ? 0 : table[(TFT_FISHER_STEP + bits - 1) * dim + d];
+        h->step[p] = empty ? 0 : step_of(table, dim, d, bits);
         h->half[p] = bits ? (float)((1u << bits) - 1) / 2 : 0;
     }
 }
@@ -312,7 +326,7 @@ void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain)
 
 /* ---------------------------------------------------------------------------------------- codes */
 
-/* rintf of a number in 0 .. 15, without a call. */
+/* rintf of a number in 0 .. 255, without a call. */
 static float round_code(float c) { return c + 0x1p23f - 0x1p23f; }
 
 /* Codes of a token, [end], from its numbers, [E]. Returns the code of the gain. */

@@ -19,7 +19,8 @@
  *
  * and a channel of 0 bits has no code: x is about its mean. A unit of channels has 0 to 4 bits: two
  * pairs of keys' channels that RoPE turns together, panels of 16 values, in the order of the
- * pairs', or channels', losses with 1 bit. A unit has
+ * pairs', or channels', losses with 1 bit. Keys may also have 8 bits: an eighth of the step of 4
+ * bits, and a 64th of the loss. A unit has
  * the bits at which its loss, plus a price for each bit, is least, and at least the bits of the
  * unit before. The price is the same for all layers, heads, keys and values (reverse
  * water-filling): the least at which codes and gains fit in the policy's bits a number.

@@ -9,7 +9,12 @@
 /* Bits of a place. */
 static inline unsigned fisher_bits(float half)
 {
-    return half == 0 ? 0 : half == 0.5f ? 1 : half == 1.5f ? 2 : half == 3.5f ? 3 : 4;
+    return half == 0      ? 0
+           : half == 0.5f ? 1
+           : half == 1.5f ? 2
+           : half == 3.5f ? 3
+           : half == 7.5f ? 4
+                          : 8;
 }
 
 /* Code number `at` of a quad of `bits`, as codes.h describes it. */
@@ -19,7 +24,8 @@ static inline unsigned fisher_quad(const uint8_t *quad, unsigned bits, uint32_t 
     case 1: return quad[at % 8] >> at / 8 & 1;
     case 2: return quad[at % 16] >> 2 * (at / 16) & 3;
     case 3: return (quad[at % 16] >> 2 * (at / 16) & 3) + 4 * (quad[16 + at % 8] >> at / 8 & 1);
-    default: return at < 32 ? quad[at] & 15 : quad[at - 32] >> 4;
+    case 4: return at < 32 ? quad[at] & 15 : quad[at - 32] >> 4;
+    default: return quad[at];
     }
 }
 

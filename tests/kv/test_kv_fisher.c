@@ -59,7 +59,7 @@ static struct tft_kv_shape random_shape(uint32_t dim)
 struct head {
     struct tft_fisher_head h;
     uint16_t channel[MOST], pair[MOST / 2];
-    float mean[MOST], gain[MOST], step[MOST], half[MOST];
+    float mean[MOST], gain[MOST], step[MOST], half[MOST], fine[MOST];
 };
 
 static void share(struct head *m, const struct tft_kv_shape *shape, enum tft_kv_which which,
@@ -70,7 +70,8 @@ static void share(struct head *m, const struct tft_kv_shape *shape, enum tft_kv_
                                     .mean = m->mean,
                                     .gain = m->gain,
                                     .step = m->step,
-                                    .half = m->half};
+                                    .half = m->half,
+                                    .fine = m->fine};
     tft_fisher_share(&m->h, shape, which, tft_fisher_table(shape, which, layer, head), price);
 }
 
@@ -167,11 +168,12 @@ static void prices(void **state)
             for (uint32_t p = 0; p < m.h.end; p += unit) {
                 uint32_t best = 0;
                 double least = INFINITY;
-                for (uint32_t bits = 0; bits <= 4; bits++) {
+                for (uint32_t bits = 0; bits <= (s == TFT_KV_K ? 8 : 4); bits += bits == 4 ? 4 : 1) {
                     double cost = (double)price * unit * bits;
+                    uint32_t row = TFT_FISHER_LOSS + (bits < 4 ? bits : 4);
                     for (uint32_t k = p < m.h.pad ? m.h.pad : p; k < p + unit; k++)
-                        cost += (double)
-                            table[(TFT_FISHER_LOSS + bits) * dims[i] + m.channel[k - m.h.pad]];
+                        cost += (double)table[row * dims[i] + m.channel[k - m.h.pad]] /
+                                (bits == 8 ? 64 : 1);
                     best = cost < least ? bits : best;
                     least = fmin(cost, least);
                 }
@@ -197,7 +199,7 @@ static void random_tokens(uint32_t dim, const float *table, float x[T][MOST])
 
 struct block {
     struct head m;
-    uint8_t record[T * MOST]; /* codes, then gains */
+    uint8_t record[T * MOST + TFT_FISHER_GAIN_BYTES]; /* codes, then gains */
     float x[T][MOST];
 };
 
@@ -292,7 +294,7 @@ static void tokens_alone(void **state)
 static void errors(void **state)
 {
     (void)state;
-    double lost[5] = {0}, all[5] = {0};
+    double lost[9] = {0}, all[9] = {0};
     struct tft_kv_shape shape = random_shape(64);
     for (int i = 0; i < 200; i++) {
         struct block b;

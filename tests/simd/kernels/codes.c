@@ -500,14 +500,15 @@ static void mix_widths(struct check *c)
 
 /* ------------------------------------------------------------------------------------ turn_keys */
 
-/* Random arguments, all but the result. empty: quads without a code; n: quads of 1 to 4 bits */
-static struct tft_turn_keys random_turn(struct check *c, size_t empty, const size_t n[4],
+/* Random arguments, all but the result. empty: quads without a code; n: quads of 1 to 4 and 8 bits */
+static struct tft_turn_keys random_turn(struct check *c, size_t empty, const size_t n[5],
                                         bool turned)
 {
-    static const enum tft_bits width[] = {TFT_BITS_1, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4};
+    static const enum tft_bits width[] = {TFT_BITS_1, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4,
+                                          TFT_BITS_8};
     struct tft_turn_keys a = {.first = 4 * empty, .dim = 4 * empty};
     size_t bytes = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         a.quads[width[i]] = (uint16_t)n[i];
         a.dim += 4 * n[i];
         bytes += 2 * tft_codes_bytes(width[i], n[i]);
@@ -544,7 +545,7 @@ static struct tft_turn_keys random_turn(struct check *c, size_t empty, const siz
     return a;
 }
 
-static void turn_shape(struct check *c, size_t empty, const size_t n[4], bool turned)
+static void turn_shape(struct check *c, size_t empty, const size_t n[5], bool turned)
 {
     struct tft_turn_keys a = random_turn(c, empty, n, turned);
     size_t size = a.dim * TFT_WIDTHS_TOKENS;
@@ -556,13 +557,13 @@ static void turn_shape(struct check *c, size_t empty, const size_t n[4], bool tu
     c->ref->turn_keys(&a);
     a.k = got;
     c->now->turn_keys(&a);
-    snprintf(what, sizeof what, "%zu channels, %s, quads: %zu empty, %zu, %zu, %zu, %zu", a.dim,
-             turned ? "turned" : "not turned", empty, n[0], n[1], n[2], n[3]);
+    snprintf(what, sizeof what, "%zu channels, %s, quads: %zu empty, %zu, %zu, %zu, %zu, %zu",
+             a.dim, turned ? "turned" : "not turned", empty, n[0], n[1], n[2], n[3], n[4]);
     check_same_floats(c, want, got, size, what);
     check_free();
 }
 
-static void turn_bench(struct check *c, const char *name, size_t empty, const size_t n[4])
+static void turn_bench(struct check *c, const char *name, size_t empty, const size_t n[5])
 {
     struct tft_turn_keys a = random_turn(c, empty, n, true);
     char what[60];
@@ -578,19 +579,21 @@ static void turn_keys(struct check *c)
 {
     if (!check_begin(c, "turn_keys", &c->now->turn_keys))
         return;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         for (size_t n = 1; n <= 16; n += 3)
-            turn_shape(c, n % 3, (size_t[]){n * (i == 0), n * (i == 1), n * (i == 2), n * (i == 3)},
+            turn_shape(c, n % 3,
+                       (size_t[]){n * (i == 0), n * (i == 1), n * (i == 2), n * (i == 3),
+                                  n * (i == 4)},
                        n % 2);
-    turn_shape(c, 16, (size_t[]){0, 0, 0, 0}, true);
+    turn_shape(c, 16, (size_t[]){0, 0, 0, 0, 0}, true);
     for (int i = 0; i < (c->thorough ? 200 : 60); i++)
         turn_shape(c, check_below(c, 9),
                    (size_t[]){check_below(c, 9), check_below(c, 9), check_below(c, 9),
-                              1 + check_below(c, 9)},
+                              1 + check_below(c, 9), check_below(c, 4)},
                    check_below(c, 2));
     if (c->bench) {
-        turn_bench(c, "1.0 bits", 9, (size_t[]){2, 2, 1, 2});
-        turn_bench(c, "4 bits", 0, (size_t[]){0, 0, 0, 16});
+        turn_bench(c, "1.0 bits", 9, (size_t[]){2, 2, 1, 2, 0});
+        turn_bench(c, "4 bits", 0, (size_t[]){0, 0, 0, 16, 0});
     }
 }
 

@@ -125,9 +125,10 @@ static void predicted_loss(void **state)
 {
     static struct tokens k;
     (void)state;
-    float table[TFT_KV_SIDES][ROWS * E], mean[32], gain[32], step[32], half[32], gains[32];
+    float table[TFT_KV_SIDES][ROWS * E], mean[32], gain[32], step[32], half[32], fine[32],
+        gains[32];
     uint16_t channel[E], pair[E / 2];
-    uint8_t code[32 * 32], levels[E];
+    uint8_t code[32 * 32];
     random_tokens(&k);
     for (int i = 0; i < TFT_KV_SIDES; i++)
         kv_fisher_table(table[i],
@@ -135,8 +136,13 @@ static void predicted_loss(void **state)
                             .x = k.x, .n = T, .stride = STRIDE, .dim = E, .square = k.square});
     struct tft_kv_shape shape = {
         .n_layer = 1, .n_head_kv = 1, .head_dim = E, .fisher = {table[0], table[1]}};
-    struct tft_fisher_head h = {
-        .channel = channel, .pair = pair, .mean = mean, .gain = gain, .step = step, .half = half};
+    struct tft_fisher_head h = {.channel = channel,
+                                .pair = pair,
+                                .mean = mean,
+                                .gain = gain,
+                                .step = step,
+                                .half = half,
+                                .fine = fine};
     tft_fisher_share(&h, &shape, TFT_KV_K, table[0], tft_fisher_price(&shape, 1.75f));
     char *record = malloc(h.codes + TFT_FISHER_GAIN_BYTES);
     struct tft_fisher_block to = {record, record + h.codes};
@@ -144,13 +150,11 @@ static void predicted_loss(void **state)
     for (int d = 0; d < E; d++)
         all += k.square[d] / E;
     for (int i = 0; i < E; i++) {
-        levels[i] = (uint8_t)(2 * half[i] + 1);
-        unsigned bits = levels[i] == 1   ? 0
-                        : levels[i] == 2 ? 1
-                        : levels[i] == 4 ? 2
-                        : levels[i] == 8 ? 3
-                                         : 4;
-        want += (double)table[0][(TFT_FISHER_LOSS + bits) * E + channel[i]];
+        unsigned levels = (unsigned)(2 * half[i] + 1), bits = 0;
+        while (bits < TFT_FISHER_BITS && 1u << bits < levels)
+            bits++;
+        want += (double)table[0][(TFT_FISHER_LOSS + bits) * E + channel[i]] /
+                (levels == 256 ? 64 : 1);
     }
     for (int from = 0; from < T; from += 32) {
         float x[32][E];
