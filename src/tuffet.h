@@ -628,7 +628,7 @@ struct tft_session_opts {
  *                       token: each token has a scale, which `group` channels share
  *                       mixed: as channel, and each channel has 1 to 4 bits by its importance; BITS
  *                       is their average, any number from 1 to 4. Keys only.
- *                       fisher: each channel has 0 to 4 bits by the cost of an error, each token a
+ *                       fisher: each channel has 0 to 8 bits by the cost of an error, each token a
  *                       gain. Keys and values both, with the same BITS, any number from 0.25 to 4:
  *                       the average over all layers, keys and values, gains included.
  *      bits             BITS of keys and values

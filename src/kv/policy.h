@@ -21,7 +21,7 @@ enum tft_kv_axis {
     TFT_KV_CHANNEL, /* a scale for each channel, shared by the tokens of a block: KIVI's keys */
     TFT_KV_TOKEN,   /* a scale for each token, shared by a group of channels: KIVI's values, SKVQ */
     TFT_KV_MIXED,   /* as CHANNEL, with 1 to 4 bits for each channel, by the channel's importance */
-    TFT_KV_FISHER,  /* levels of the file, 0 to 4 bits for each channel by the cost of an error, and
+    TFT_KV_FISHER,  /* levels of the file, 0 to 8 bits for each channel by the cost of an error, and
                        a gain for each token: fisher.h. Keys and values both, or neither. FILL and
                        WINDOW alone, so blocks have tokens in the order of their positions */
 };

@@ -265,7 +265,7 @@ static void check_exact(const struct tft_session *s, const struct tft_session *f
             assert_true(n >= e->n || e->place[n] != c);
             continue;
         }
-        while (n < e->n && e->place[n] < c) /* of those */
+        while (n < e->n && e->place[n] < c) /* that f16 decided */
             n++;
         if (n == TFT_FISHER_EXACT)
             break;
