@@ -16,6 +16,14 @@ size_t tft_fisher_exact_bytes(uint32_t dim)
            (size_t)TFT_FISHER_EXACT * TFT_KV_SIDES * dim * sizeof(uint16_t);
 }
 
+/* The exact tokens of a head. A saved session may claim more than there is room for. */
+static struct tft_fisher_exact *sound(const struct tft_kv *kv, uint32_t layer, uint32_t head)
+{
+    struct tft_fisher_exact *e = tft_fisher_exact(kv, &kv->layer[layer].fisher[TFT_KV_K][head]);
+    e->n = e->n < TFT_FISHER_EXACT ? e->n : TFT_FISHER_EXACT;
+    return e;
+}
+
 /* The squared norm of a value. */
 static float square_of(const uint16_t *v, uint32_t dim)
 {
@@ -39,8 +47,7 @@ float tft_fisher_least(const struct tft_fisher_head *values)
 void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b,
                            const uint32_t *slot)
 {
-    const struct tft_fisher_head *h = &kv->layer[layer].fisher[TFT_KV_K][head];
-    struct tft_fisher_exact *e = tft_fisher_exact(kv, h);
+    struct tft_fisher_exact *e = sound(kv, layer, head);
     float least = tft_fisher_least(&kv->layer[layer].fisher[TFT_KV_V][head]);
     uint32_t dim = kv->head_dim, first = b * TFT_FISHER_BLOCK;
     while (e->n && e->place[e->n - 1] >= first) /* of a text that was there before */
@@ -62,8 +69,7 @@ void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t hea
 
 void tft_fisher_drop_exact(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)
 {
-    struct tft_fisher_exact *e =
-        tft_fisher_exact(kv, &kv->layer[layer].fisher[TFT_KV_K][head]);
+    struct tft_fisher_exact *e = sound(kv, layer, head);
     uint32_t dim = kv->head_dim, gone = 0;
     while (gone < e->n && e->place[gone] < n * TFT_FISHER_BLOCK)
         gone++;
