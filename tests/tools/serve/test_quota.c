@@ -47,7 +47,7 @@ static void tokens_of_a_minute(void **state)
     assert_int_equal(check(q, 0, now), 11); /* -10, one comes back a second */
     assert_int_equal(check(q, 0, now + 9 * (uint64_t)SECOND), 2);
     assert_int_equal(check(q, 0, now + 10 * (uint64_t)SECOND + SECOND / 10), 0);
-    now += 1000 * (uint64_t)SECOND; /* no more than those of a minute come back */
+    now += 1000 * (uint64_t)SECOND; /* no more than the tokens of a minute come back */
     assert_int_equal(check(q, 0, now), 0);
     quota_spend(q, "ann", now, 60);
     assert_int_equal(check(q, 0, now), 1);

@@ -10,7 +10,7 @@ struct moments {
     const struct tft_layer *layer; /* the current layer */
     int n_threads;
     uint32_t window;
-    uint32_t inputs;            /* bits (1 << which) of those that are summed now */
+    uint32_t inputs;            /* bits (1 << which) of the sums of this run */
     bool correlated;            /* all pairs of channels; else each with itself */
     float *x[TFT_INPUT_KINDS]; /* [rows, width] inputs of the current window */
     float *columns;             /* [widest, rows] scratch */
@@ -30,7 +30,7 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
                   const bool wanted[TFT_INPUT_KINDS], int n_threads);
 void moments_close(struct moments *s);
 
-/* Call before each run of a layer. inputs: bits (1 << which) of those to sum. */
+/* Call before each run of a layer. inputs: bits (1 << which) of the inputs to sum. */
 void moments_begin(struct moments *s, const struct tft_layer *layer, uint32_t inputs);
 
 /* Takes row i of the window of input `which`; threads may call it for different rows. */
