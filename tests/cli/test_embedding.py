@@ -215,6 +215,9 @@ class MiniLM(Case):
         said = json.loads(self.tuffet("quantize", self.model("q8_0"), "-o", again, "--json"))
         self.assertLess(said["vectors"]["mean"], 0.003)
         self.assertEqual(self.retrieve(again)[-1], 15)
+        few = self.path("few.gguf")
+        said = json.loads(self.tuffet("quantize", floats_, "-o", few, "--bits=4", "--json"))
+        self.assertLess(said["vectors"]["mean"], 0.05)
         text = lines(TEXTS)
         self.assertEqual(self.tuffet("embed", out, "--cpu=c", "-t1", stdin=text),
                          self.tuffet("embed", out, "-t2", stdin=text))
@@ -250,6 +253,10 @@ class Int8(Case):
         made = [self.path("tanh.int8.gguf"), self.path("erf.int8.gguf")]
         for model, out in zip([path, erf], made):
             self.tuffet("quantize", model, "-o", out, "--json", "--dynamic=none")
+        plain = self.path("erf.f32.gguf")
+        self.tuffet("quantize", erf, "-o", plain, "--gguf=f32", "--json")
+        self.assertEqual(self.vectors(plain, "--prompt-name=query", stdin=lines(TEXTS)),
+                         self.vectors(erf, "--prompt-name=query", stdin=lines(TEXTS)))
         tanh, other = (self.vectors(m, stdin=lines(TEXTS)) for m in made)
         self.assertNotEqual(tanh, other)
         self.assertEqual(self.vectors(made[1], "--prompt-name=query", stdin=lines(TEXTS)),

@@ -75,7 +75,8 @@ class Gguf(Case):
                       self.fails("quantize", self.model, "--gguf", "q2_k", *out, status=2))
         for option in (["--bits", "4"], ["--kv", "kivi"], ["--dynamic", "none"], ["--tune"],
                        ["--rotate", "none"], ["--intact", "bos"], ["--intact-system", "Be brief."],
-                       ["--cushion", "auto"]):
+                       ["--cushion", "auto"], ["--prefix-bits", "8"], ["--cushion-max", "3"],
+                       ["--tune-rate", "1"], ["--rounding", "gptq"]):
             self.assertIn(option[0], self.fails("quantize", self.model, "--gguf", "q8_0", *out,
                                                 *option, status=2))
         made = self.path("w8a8")

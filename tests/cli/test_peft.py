@@ -228,7 +228,7 @@ class Peft(Case):
             ({"lora_alpha": 0}, '"lora_alpha" is not a number above 0'),
             ({"lora_alpha": "6"}, '"lora_alpha" is not a number above 0'),
             ({"r": 2.5}, '"r" is not a whole number'),
-            ({"r": 4}, "has another rank than r"),
+            ({"r": 4}, "has another rank than"),
             ({"use_rslora": 1}, '"use_rslora" is not true or false'),
         ]:
             self.refused(self.adapter("member", pairs, **changes), why)

@@ -197,14 +197,20 @@ class Config(Case):
     def test_reloads_while_clients_ask(self):
         s = self.serve("[model one]\npath = {a}\n[model two]\npath = {b}\n")
         want = {name: s.chat(model=name, **SHORT)["choices"] for name in ("one", "two")}
-        wrong, stop = [], threading.Event()
+        wrong, right, stop = [], set(), threading.Event()
 
         def talk(name):
             while not stop.is_set():
-                status, _, got = s.ask("/v1/chat/completions",
-                                       {"model": name, "messages": HELLO, "seed": 1, **SHORT})
+                try:
+                    status, _, got = s.ask("/v1/chat/completions", {
+                        "model": name, "messages": HELLO, "seed": 1, **SHORT})
+                except Exception as e:  # pylint: disable=broad-except
+                    wrong.append(e)
+                    return
                 if status not in (404, 503) and got.get("choices") != want[name]:
                     wrong.append((status, got))
+                elif status == 200:
+                    right.add(name)
         threads = [threading.Thread(target=talk, args=[name]) for name in ("one", "two") * 2]
         for t in threads:
             t.start()
@@ -217,6 +223,7 @@ class Config(Case):
         for t in threads:
             t.join()
         self.assertEqual(wrong, [])
+        self.assertEqual(right, {"one", "two"})
         self.assertEqual(self.end(s), "")
 
 

@@ -73,6 +73,7 @@ NOT_RUN = {
     ("docs/server-reference.md", "npm install"): "the step web of .ci/run",
     ("docs/server-reference.md", "NODE_PATH="): "the step web of .ci/run",
     ("docs/server-reference.md", "tools/scripts/serve_soak.py"): "minutes of load: by hand",
+    ("docs/server-reference.md", "tools/scripts/models_soak.py"): "half an hour of load: by hand",
 }
 
 # What runs with --everywhere: the Debian packages that it needs.

@@ -1,4 +1,5 @@
 /* --lora: adapters of all sessions that a command opens. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static float scale_of(const char *text, size_t *n)
     const char *colon = strrchr(text, ':');
     char *end = NULL;
     float scale = colon ? strtof(colon + 1, &end) : 1;
-    bool has = end && end > colon + 1 && !*end;
+    bool has = end && end > colon + 1 && !*end && isfinite(scale);
     *n = has ? (size_t)(colon - text) : strlen(text);
     return has ? scale : 1;
 }

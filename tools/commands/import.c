@@ -94,6 +94,8 @@ static int check_base(const char *folder)
                          folder);
     if (opt.base && !adapter)
         return cli_usage("%s is no LoRA adapter of PEFT: it has no adapter_config.json", folder);
+    if (opt.base && opt.no_tokenizer)
+        return cli_usage("--no-tokenizer is for models: an adapter has no tokenizer");
     return CLI_OK;
 }
 

@@ -39,7 +39,8 @@ static const struct cli_option options[] = {
      "have i8, or f16 on a device without i8)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
-     "cushion, tune, system, kv_search, bits_search, dynamic, check, and inputs with their ranges"},
+     "cushion, tune, system, kv_search, bits_search, vectors of an encoder, dynamic, check, and "
+     "inputs with their ranges; with --gguf: seconds, gguf, tokens, tensors, bytes, types, check"},
     {0},
 };
 
@@ -340,12 +341,29 @@ static int quantize_model(const char *path, const struct tft_quantize_opts *o)
     return CLI_OK;
 }
 
+/* Options of W8A8 models, also with their default values, go with no plain file. */
+static int check_plain(void)
+{
+    const struct cli_option *const lists[] = {range_options,  prefix_options, system_options,
+                                              tuning_options, bits_options,   kv_options};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const struct cli_option *o = lists[i]; o->name; o++)
+            if (cli_is_given(o))
+                return cli_usage("--%s is for W8A8 models, and --gguf makes a plain file", o->name);
+    for (const struct cli_option *o = options; o->name; o++)
+        if (cli_is_given(o) && strcmp(o->name, "rounding") == 0)
+            return cli_usage("--rounding is for W8A8 models, and --gguf makes a plain file");
+    return CLI_OK;
+}
+
 static int check_options(void)
 {
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
     if (tuning.tune && tuning.calibrate)
         return cli_usage("--tune and --calibrate exclude each other");
+    if (opt.gguf && check_plain() != CLI_OK)
+        return CLI_USAGE;
     return template_check();
 }
 
@@ -418,7 +436,7 @@ const struct cli_command command_quantize = {
             {NULL, cli_thread_option_list},
             {0},
         },
-    .first = (const char *const[]){"output", "calib", "bits", "bits-search", "gguf", "kv",
+    .first = (const char *const[]){"output", "calib", "bits", "gguf", "kv",
                                    "threads", NULL},
     .notes =
         "MODEL is a float model, or one with quantized weights, which are expanded one layer at "

@@ -187,6 +187,8 @@ static int check(const struct setup *setup)
 
 static int serve(const char *first)
 {
+    if (opt.config && strcmp(opt.config, "-") == 0)
+        return cli_usage("--config takes a file, which SIGHUP reads again, not standard input");
     struct setup *setup = opt.config ? setup_read(opt.config, &command_serve, true) : NULL;
     (void)first;
     if (opt.config && !setup)

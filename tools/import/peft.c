@@ -213,7 +213,7 @@ static void check_matrix(struct adapter *z, const struct safetensor *t, uint64_t
 }
 
 /* Checks the shapes by those of the base model. */
-static void check_part(struct adapter *z, const struct part *p)
+static void check_part(struct adapter *z, const struct part *p, const char *module)
 {
     const struct tft_tensor *of = tft_source_tensor(&z->base, p->target.name);
     uint64_t rank = p->a->ne[1];
@@ -228,8 +228,8 @@ static void check_part(struct adapter *z, const struct part *p)
         wrong(z, p->b, "does not fit the heads of the base model");
     if (!rank || rank > INT32_MAX)
         wrong(z, p->a, "has no rank");
-    if (rank != z->config.rank && !json_object_size(json_object_get(z->config.all, "rank_pattern")))
-        wrong(z, p->a, "has another rank than r of adapter_config.json");
+    if (!peft_config_has_rank(&z->config, module, rank))
+        wrong(z, p->a, "has another rank than adapter_config.json says");
 }
 
 /* a: the lora_A of the module. */
@@ -250,7 +250,7 @@ static void add_part(struct adapter *z, struct safetensor *a, const char *module
     *p = (struct part){.a = a, .b = b, .target = {.rule = rule, .layer = layer}};
     snprintf(p->target.name, sizeof p->target.name, rule->to, layer);
     snprintf(p->target.from, sizeof p->target.from, "%s", b->name);
-    check_part(z, p);
+    check_part(z, p, module);
     double rank = (double)a->ne[1];
     p->scale = peft_config_alpha(&z->config, module) / (z->config.rslora ? sqrt(rank) : rank);
     z->n++;

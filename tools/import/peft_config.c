@@ -181,3 +181,18 @@ double peft_config_alpha(const struct peft_config *c, const char *module)
     }
     return c->alpha;
 }
+
+bool peft_config_has_rank(const struct peft_config *c, const char *module, uint64_t rank)
+{
+    const char *name;
+    json_t *v;
+    uint64_t n;
+    json_object_foreach(json_object_get(c->all, "rank_pattern"), name, v)
+    {
+        if (!is_plain(name)) /* a regular expression may mean any module */
+            return true;
+        if (names(name, module))
+            return import_json_whole(v, INT32_MAX, &n) && n == rank;
+    }
+    return rank == c->rank;
+}

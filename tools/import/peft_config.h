@@ -19,4 +19,7 @@ void peft_config_free(struct peft_config *c);
 /* The alpha of a module: lora_alpha, or that of alpha_pattern. */
 double peft_config_alpha(const struct peft_config *c, const char *module);
 
+/* Whether the module may have this rank: r, or that of rank_pattern. */
+bool peft_config_has_rank(const struct peft_config *c, const char *module, uint64_t rank);
+
 #endif

@@ -1,6 +1,7 @@
 /* Folders of models in which layers with a window differ from the others: mimo2 and spark2_5. */
 #include "own.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,10 @@ static void leading_layers(struct import *im)
     }
     im->n_leading = 0;
     for (size_t l = 0; l < im->n_layer; l++) {
-        bool dense = json_number_value(json_array_get(list, l)) == 0;
+        uint64_t has_experts = 0;
+        if (!import_json_whole(json_array_get(list, l), 1, &has_experts))
+            import_unsupported(im, "\"moe_layer_freq\" is not a list of 0 and 1 for all layers");
+        bool dense = !has_experts;
         if (dense && im->n_leading == l)
             im->n_leading++;
         else if (dense)
@@ -72,10 +76,18 @@ static void check_heads(struct import *im)
 static void check_lists(struct import *im)
 {
     const json_t *list = import_find(im, "hybrid_layer_pattern"),
-                 *types = import_find(im, "layer_types");
+                 *types = import_find(im, "layer_types"), *one;
+    size_t l;
+    uint64_t n;
     if (json_array_size(list ? list : types) != im->n_layer)
         import_unsupported(im, "neither \"hybrid_layer_pattern\" nor \"layer_types\" has all "
                                "layers");
+    json_array_foreach((json_t *)(uintptr_t)(list ? list : types), l, one)
+    {
+        if (list ? !import_json_whole(one, 1, &n) : !json_is_string(one))
+            import_unsupported(im, "the list of layers with windows has an entry that is neither "
+                                   "0, 1 nor a name");
+    }
 }
 
 void import_mimo2_dimensions(struct import *im)

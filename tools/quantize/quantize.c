@@ -154,7 +154,7 @@ static bool on_window(void *user, double done)
     if (c->measuring && has_cache(c, b))
         kv_calibrate_add(&c->kv, c->y.s, b->kv_layer);
     if (c->stats.moments && moments_has_stream(&c->moments, TFT_IN_DOWN))
-        moments_put_stream(&c->moments, TFT_IN_DOWN, c->y.s->work->buf[TFT_X], c->y.stride);
+        moments_put_stream(&c->moments, TFT_IN_DOWN, c->y.work->buf[TFT_X], c->y.stride);
     if (c->stats.moments)
         moments_add(c->stats.moments);
     return step_progress(c, done);
@@ -172,7 +172,7 @@ static void run_exact(void *user, size_t i)
         moments_put_stream(&c->moments, TFT_IN_O, c->y.text + i * n, c->y.stride);
     }
     if (!c->advances)
-        x = memcpy(c->y.s->work->buf[TFT_X], x, n * sizeof *x);
+        x = memcpy(c->y.work->buf[TFT_X], x, n * sizeof *x);
     if (!c->m->encoder)
         shared_kv_restore(&c->exact_shared, &c->y.s->kv, b, i);
     c->stats.exact = true;

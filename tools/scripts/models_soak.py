@@ -72,7 +72,7 @@ def ask(port, path, body, abort=False):
         r = c.getresponse()
         text = r.read()
         return r.status, json.loads(text)
-    except (OSError, http.client.HTTPException, ValueError):
+    except (OSError, http.client.HTTPException):
         return None
     finally:
         c.close()
@@ -122,7 +122,7 @@ class Soak:
         else:
             outcome = "wrong"
             print("differs:", path, body, got, self.want[api, model, prompt], flush=True)
-        if outcome == "lost" and not server.killed and server.process.poll() is not None:
+        if outcome == "lost" and not server.killed:  # a server that lives loses no request
             outcome = "ended"
         with self.lock:
             self.counts[outcome] += 1
@@ -130,9 +130,14 @@ class Soak:
 
     def client(self, api, seed):
         rng = random.Random(seed)
-        while not self.stops:
-            if self.one(rng, api) == "lost":
-                time.sleep(0.5)
+        try:
+            while not self.stops:
+                if self.one(rng, api) == "lost":
+                    time.sleep(0.5)
+        except Exception:
+            with self.lock:
+                self.counts["wrong"] += 1
+            raise
 
     def run(self):
         begin = time.monotonic()
@@ -142,8 +147,11 @@ class Soak:
         for t in threads:
             t.start()
         kill = begin + EACH
-        while time.monotonic() < begin + 60 * self.a.minutes:
+        while time.monotonic() < begin + 60 * self.a.minutes and not self.counts["ended"]:
             time.sleep(10)
+            if self.server.process.poll() is not None:
+                self.counts["ended"] += 1
+                break
             self.memory.append(((time.monotonic() - begin) / 60, self.server.kb()))
             print(f"{self.memory[-1][0]:.1f} min, {self.memory[-1][1]} kB", dict(self.counts),
                   flush=True)
@@ -157,8 +165,9 @@ class Soak:
         self.stops = True
         for t in threads:
             t.join()
-        self.server.end()
-        return self.counts["wrong"] + self.counts["ended"]
+        if self.server.process.poll() is None:
+            self.server.end()
+        return self.counts["wrong"] + self.counts["ended"] + (not self.counts["same"])
 
 
 def expected(a, folder):

@@ -14,8 +14,9 @@ libraries=${1-build/wheels/manylinux-libraries}
 }
 out=$(realpath -m "${2-build/node}")
 package=$out/package
-rm -rf "$out"
 mkdir -p "$out"
+rm -rf "$package" "$out/try"
+rm -f "$out"/tuffet-*.tgz
 cp -R bindings/node "$package"
 rm -rf "$package/build" "$package/node_modules"
 cp LICENSE "$package"

@@ -133,7 +133,7 @@ static bool open_slot(struct engine *e, struct slot *s, const struct loras *l)
     s->loras = *l;
     if (opened)
         e->session_bytes = tft_session_bytes(e->o.m, &o, NULL);
-    s->adapted = opened ? store_adapted(e->store, s->s) : 0;
+    s->adapted = opened ? store_adapted(e->store, s->s, l) : 0;
     return opened;
 }
 

@@ -9,15 +9,18 @@
 
 #include "base/bytes.h"
 #include "base/crc32.h"
+#include "sha256.h"
 
 struct head {
     char magic[8];
     uint32_t version, key;
     uint64_t bytes;
-    uint32_t n_tokens, n_marks, least, adapted, zero, crc;
+    uint32_t n_tokens, n_marks;
+    uint64_t adapted;
+    uint32_t least, crc;
 };
 _Static_assert(sizeof(struct head) == 48, "no padding");
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 static const char magic[8] = "TFTKEPT\n";
 
 /* ---- memory */
@@ -96,9 +99,19 @@ struct image_kind image_kind_of(const struct tft_session *s, const struct tft_mo
         .key = key_of(s), .marked = info.state_bytes > 0, .most_tokens = tft_capacity(s)};
 }
 
-uint32_t image_adapted(const struct tft_session *s, const struct image_kind *k)
+/* Clients choose scales, and scales with a given CRC are easily found: not with this hash. */
+uint64_t image_adapted(const struct tft_session *s, const struct image_kind *k,
+                       const struct loras *l)
 {
-    return key_of(s) ^ k->key;
+    struct {
+        uint32_t files;
+        struct loras loras;
+    } of = {key_of(s) ^ k->key, *l};
+    unsigned char hash[SHA256_BYTES];
+    if (loras_same(l, &(struct loras){0}))
+        return 0;
+    sha256(&of, sizeof of, hash);
+    return tft_load_u64(hash);
 }
 
 static uint32_t n_marks(const struct tft_session *s, const struct image_kind *k)
@@ -134,7 +147,7 @@ static void set_trail(struct trail *t, const struct head *h, const void *list, b
     t->marks = (const uint32_t *)list + h->n_tokens;
 }
 
-struct image *image_save(struct tft_session *s, const struct image_kind *k, uint32_t adapted,
+struct image *image_save(struct tft_session *s, const struct image_kind *k, uint64_t adapted,
                          struct budget *b)
 {
     /* logits take room, and are computed anyway */

@@ -21,6 +21,7 @@
 
 #include <stdatomic.h>
 
+#include "loras.h"
 #include "trail.h"
 
 /* The bytes of images and of the lists that find them: `held` never exceeds `most`. Threads may
@@ -44,7 +45,8 @@ struct image_kind {
 struct image_kind image_kind_of(const struct tft_session *s, const struct tft_model *m);
 
 /* Differs for sessions with other adapters; 0: none. s: an empty session of the kind. */
-uint32_t image_adapted(const struct tft_session *s, const struct image_kind *k);
+uint64_t image_adapted(const struct tft_session *s, const struct image_kind *k,
+                       const struct loras *l);
 
 struct image {
     atomic_uint refs;
@@ -61,7 +63,7 @@ size_t image_taken(size_t size);
 
 /* Saves a session, and drops its logits. adapted: its image_adapted. NULL: the image does not fit
    the budget or memory, or the session cannot be saved. */
-struct image *image_save(struct tft_session *s, const struct image_kind *k, uint32_t adapted,
+struct image *image_save(struct tft_session *s, const struct image_kind *k, uint64_t adapted,
                          struct budget *b);
 
 /* Result of reading a file. */

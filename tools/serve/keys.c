@@ -127,3 +127,21 @@ bool keys_has_name(const struct keys *k, const char *name)
             return true;
     return false;
 }
+
+static bool has_key(const struct keys *k, const struct key *key)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (strcmp(k->key[i].name, key->name) == 0 &&
+            memcmp(k->key[i].hash, key->hash, sizeof key->hash) == 0)
+            return true;
+    return false;
+}
+
+void keys_revoke(struct keys *k, const struct keys *by)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        if (has_key(by, &k->key[i]))
+            k->key[n++] = k->key[i];
+    k->n = n;
+}

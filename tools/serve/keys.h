@@ -21,6 +21,9 @@ void keys_free(struct keys *k); /* k may be NULL */
 /* The name of a key; NULL: there is no such key. Takes as long for each key. */
 const char *keys_find(const struct keys *k, const char *key);
 
+/* Forgets the keys that `by` does not have. */
+void keys_revoke(struct keys *k, const struct keys *by);
+
 bool keys_has_name(const struct keys *k, const char *name);
 
 #endif

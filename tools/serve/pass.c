@@ -5,10 +5,12 @@
 #include "answer.h"
 #include "embedder.h"
 #include "engine_state.h"
+#include "tools/cli/power.h"
 
 enum {
     CHUNK = 64,        /* tokens of a prompt in a pass, if other slots or models may wait */
     CHUNK_ALONE = 256, /* if none does */
+    CHUNK_COOL = 32,   /* with --power, for short pauses */
 };
 
 /* Feeds the slots. A single slot is fed by itself: it can be cancelled between layers. */
@@ -44,7 +46,10 @@ static size_t gather(struct engine *e)
     if (prompt) {
         others = e->counts.running + (e->embedder.slot.job != NULL) - 1;
         bool alone = !others && !e->o.baton; /* other models would wait, too */
-        size_t most = prompt->job->of_prompt ? 1 : alone ? CHUNK_ALONE : CHUNK;
+        size_t most = prompt->job->of_prompt ? 1
+                      : power_is_shared()    ? CHUNK_COOL
+                      : alone                ? CHUNK_ALONE
+                                             : CHUNK;
         e->steps[n++] =
             (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
     }

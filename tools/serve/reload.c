@@ -181,7 +181,9 @@ void reload(struct server *s)
     if (read_keys(s, &f) && read_setup(s, &f)) {
         take(s, &f);
     } else {
-        fprintf(stderr, "tuffet: the models and keys stay as they were\n");
+        if (f.keys && s->o.keys) /* a key that was taken away must not wait for the other file */
+            keys_revoke(s->o.keys, f.keys);
+        fprintf(stderr, "tuffet: the models and keys stay as they were, but for removed keys\n");
         drop(s, &f);
     }
 }

@@ -90,6 +90,7 @@ static void take(void *user, const struct item *item)
         return;
     }
     const char *finish = c->job->finish;
+    c->x->n_prompt = c->n_tokens;
     if (!finish || strcmp(finish, "cancelled") == 0)
         reply_failure(c->x, c->job);
     else

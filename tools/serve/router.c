@@ -147,7 +147,7 @@ void route(struct exchange *x, const char *method, const char *path)
         other = r;
         if (strcmp(r->method, asked) != 0)
             continue;
-        if (r->handle && r->model == IN_BODY && !may_begin(x))
+        if (r->handle && r->model && strcmp(r->method, "POST") == 0 && !may_begin(x))
             return;
         if (r->handle && r->model)
             pool_ask(x, r->model == IN_BODY ? POOL_BODY : POOL_QUERY, r->handle);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tools/cli/config.h"
 
 static struct setup_model model; /* the section that is read */
@@ -96,10 +97,23 @@ static int end_section(struct reading *r)
     return kind == OF_MODEL ? end_model(r) : kind == OF_KEY ? end_key(r) : CLI_OK;
 }
 
+static bool is_utf8(const char *p)
+{
+    for (size_t n = strlen(p), i = 0; i < n;) {
+        uint32_t c;
+        i += tft_utf8_next(p + i, n - i, &c);
+        if (c >= TFT_UTF8_BAD)
+            return false;
+    }
+    return true;
+}
+
 static int begin_model(struct reading *r, const struct ini_line *l, const char *name)
 {
     model = (struct setup_model){.name = name, .line = l->line};
     r->kind = OF_MODEL;
+    if (!is_utf8(name))
+        return fail(l->path, l->line, "a name that is not UTF-8:", name);
     if (is_taken(r->s, name))
         return fail(l->path, l->line, "a section above has the model", name);
     return r->s->n_models < SETUP_MODELS ? CLI_OK

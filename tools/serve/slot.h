@@ -8,7 +8,7 @@ struct slot {
     struct tft_session *s;     /* NULL: not opened yet */
     struct tft_session *draft; /* of the draft model, or NULL */
     struct loras loras;        /* of the session */
-    uint32_t adapted;          /* as image_adapted of the session */
+    uint64_t adapted;          /* as image_adapted of the session */
     bool off;                  /* there is no memory for a session */
     struct job *job;           /* NULL: the slot is free */
     const int32_t *feed;       /* [n_feed] tokens to feed: the rest of the prompt, or `next` */

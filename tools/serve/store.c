@@ -130,12 +130,12 @@ static bool is_stored(struct store *st, const struct trail_prompt *p)
            (st->folder && folder_find(st->folder, p).n + TRAIL_WORTH >= p->n);
 }
 
-uint32_t store_adapted(const struct store *st, const struct tft_session *s)
+uint64_t store_adapted(const struct store *st, const struct tft_session *s, const struct loras *l)
 {
-    return st ? image_adapted(s, &st->kind) : 0;
+    return st ? image_adapted(s, &st->kind, l) : 0;
 }
 
-void store_keep(struct store *st, struct tft_session *s, uint32_t adapted, size_t have)
+void store_keep(struct store *st, struct tft_session *s, uint64_t adapted, size_t have)
 {
     size_t n = tft_pos(s);
     if (!st || have + TRAIL_WORTH >= n || !tft_rewind_keeps(s, n))
@@ -152,7 +152,7 @@ void store_keep(struct store *st, struct tft_session *s, uint32_t adapted, size_
         folder_put(st->folder, i);
 }
 
-void store_keep_last(struct store *st, struct tft_session *s, uint32_t adapted)
+void store_keep_last(struct store *st, struct tft_session *s, uint64_t adapted)
 {
     if (!st || !st->folder)
         return;

@@ -11,6 +11,7 @@
 
 #include "trail.h"
 
+struct loras;
 struct store;
 
 struct store_options {
@@ -37,16 +38,17 @@ void store_close(struct store *st);
 
 /* A number of a slot's adapters, which its images have; s: an empty session. 0: none, or st is
    NULL. */
-uint32_t store_adapted(const struct store *st, const struct tft_session *s);
+uint64_t store_adapted(const struct store *st, const struct tft_session *s,
+                       const struct loras *l);
 
 /* Saves a session before it is overwritten, unless all but TRAIL_WORTH of its tokens are already
    stored. adapted: its store_adapted. have: how many of its first tokens other sessions have. The
    session may lose its logits. */
-void store_keep(struct store *st, struct tft_session *s, uint32_t adapted, size_t have);
+void store_keep(struct store *st, struct tft_session *s, uint64_t adapted, size_t have);
 
 /* Saves a session when the server ends, if there is a folder. If memory is short, waits until the
    queued images are written. */
-void store_keep_last(struct store *st, struct tft_session *s, uint32_t adapted);
+void store_keep_last(struct store *st, struct tft_session *s, uint64_t adapted);
 
 enum store_found { STORE_NOTHING, STORE_MEMORY, STORE_DISK };
 

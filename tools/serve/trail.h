@@ -11,7 +11,7 @@ struct trail {
     uint32_t n_tokens, n_marks;
     uint32_t least;   /* a quantized cache, or one with windows, cannot go back to fewer tokens */
     bool marked;      /* the session goes back only to its marks */
-    uint32_t adapted; /* differs for sessions with other adapters; 0: none */
+    uint64_t adapted; /* differs for sessions with other adapters; 0: none */
 };
 
 /* Fewer tokens than this are not worth saving or loading a session. */
@@ -21,7 +21,7 @@ enum { TRAIL_WORTH = 32 };
 struct trail_prompt {
     const int32_t *ids; /* [n] */
     size_t n;
-    uint32_t adapted; /* as in struct trail */
+    uint64_t adapted; /* as in struct trail */
 };
 
 /* Number of leading tokens of ids[n] that the session saves computing. Never all n: the last token

@@ -12,7 +12,7 @@ enum { N = 32 };
 
 static float put_half(unsigned char *to, float x)
 {
-    uint16_t half = tft_f32_to_f16(x);
+    uint16_t half = tft_f32_to_f16(fminf(fmaxf(x, -TFT_F16_MAX), TFT_F16_MAX));
     tft_store_u16(to, half);
     return tft_f16_to_f32(half);
 }

@@ -105,7 +105,7 @@ static bool alloc(struct measuring *c)
     im->of = calloc(im->s->n_tensor, sizeof *im->of);
     im->own = calloc((size_t)c->m->n_layer * TFT_INPUT_KINDS + 1, sizeof *im->own);
     return im->of && im->own &&
-           moments_open(&c->moments, c->m, c->o->window, false, wanted, c->y.s->n_threads);
+           moments_open(&c->moments, c->m, c->o->window, false, wanted, c->y.n_threads);
 }
 
 enum tft_status importance_measure(struct importance *im, struct tft_model *m,

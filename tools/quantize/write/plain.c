@@ -9,6 +9,7 @@
 #include "port/port.h"
 #include "simd/half.h"
 #include "tools/quantize/blocks/blocks.h"
+#include "tools/quantize/write/old_keys.h"
 
 enum { PIECE = 1 << 20 };          /* numbers that are in memory at a time, at least a row */
 enum { QUANTIZATION_VERSION = 2 }; /* of ggml's blocks, GGML_QNT_VERSION */
@@ -29,19 +30,10 @@ struct plain {
 
 /* ---- values */
 
-/* Whether a key describes the old file, and not the model. */
-static bool describes_file(struct tft_str key)
-{
-    static const char ours[] = "tuffet.";
-    return tft_str_is(key, "general.alignment") || tft_str_is(key, "general.file_type") ||
-           tft_str_is(key, "general.quantization_version") ||
-           (key.n >= sizeof ours - 1 && memcmp(key.p, ours, sizeof ours - 1) == 0);
-}
-
 static void put_values(const struct plain *c)
 {
     for (size_t i = 0; i < c->s->n_value; i++)
-        if (!c->s->value[i].ignored && !describes_file(c->s->value[i].key))
+        if (!c->s->value[i].ignored && !describes_old_file(c->s->value[i].key))
             tft_gguf_put_value(c->w, &c->s->value[i]);
     tft_gguf_put_u32(c->w, "general.file_type", c->o->mix->file_type);
     tft_gguf_put_u32(c->w, "general.quantization_version", QUANTIZATION_VERSION);

@@ -16,6 +16,7 @@
 #include "tools/quantize/round/rotate.h"
 #include "tools/quantize/round/smooth.h"
 #include "tools/quantize/write/in_place.h"
+#include "tools/quantize/write/old_keys.h"
 #include "models/transformer.h"
 
 static bool failed(const struct model_writer *f)
@@ -524,29 +525,6 @@ void write_kv_calibration(struct model_writer *f, const struct kv_calibration *c
 
 /* --------------------------------------------------------------------------------------- values */
 
-static bool begins_with(struct tft_str key, const char *with)
-{
-    size_t n = strlen(with);
-    return key.n >= n && memcmp(key.p, with, n) == 0;
-}
-
-/* Whether a key describes the old file itself and not the model, such as its checksum. Of tuffet's
-   own keys the form of GELU and the prompts for embeddings are the model's. */
-static bool describes_file(struct tft_str key)
-{
-    static const char *const keys[] = {"general.alignment", "general.file_type",
-                                       "general.quantization_version"},
-                             *const kept[] = {TFT_KEY_GELU, "tuffet.prompt",
-                                              "tuffet.default_prompt"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (tft_str_is(key, keys[i]))
-            return true;
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (begins_with(key, kept[i]))
-            return false;
-    return begins_with(key, "tuffet.");
-}
-
 static void put_text(struct model_writer *f, const char *key, const char *text)
 {
     tft_gguf_put_str(f->w, key, (struct tft_str){text, strlen(text)});
@@ -606,7 +584,7 @@ void write_values(struct model_writer *f)
     uint32_t n = tft_model_inputs(f->m);
     tft_gguf_put_u32(f->w, "general.alignment", 64); /* a cache line; a panel's quad of columns */
     for (size_t i = 0; i < s->n_value; i++)
-        if (!s->value[i].ignored && !describes_file(s->value[i].key))
+        if (!s->value[i].ignored && !describes_old_file(s->value[i].key))
             tft_gguf_put_value(f->w, &s->value[i]);
 
     tft_gguf_put_u32(f->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
@@ -674,7 +652,7 @@ static bool alloc_scratch(struct model_writer *f)
     size_t kv = (size_t)m->n_head_kv * m->head_dim,
            layer = larger(larger(larger(cols, kv), m->mixer_width),
                           m->n_expert * larger(m->n_embd, m->n_ff_expert)),
-           rows = larger(layer, m->n_vocab);
+           rows = larger(larger(layer, m->n_vocab), m->layer_embed.n);
     f->row = array_alloc(sizeof *f->row, tft_panel_rows(rows), 1, 1);
     f->bias = malloc(kv * sizeof *f->bias);
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
