@@ -46,6 +46,15 @@ class ServeLora(Case):
             other = self.ask(s, [{"id": 1, "scale": 0.25}])
             self.assertEqual(other["tokens_cached"], 0, "tokens of another set are not found")
 
+    def test_scales_that_a_client_has_solved_for(self):
+        """The CRC-32 of these scales is that of 1 and 0.5."""
+        with Server(self.model, "--lora", self.lora[0], "--lora", self.lora[1] + ":0.5",
+                    "--slots=1") as s:
+            self.ask(s, [{"id": 0, "scale": -5.85017204284668},
+                         {"id": 1, "scale": -1.703616738319397}])
+            got = self.ask(s, None)
+            self.assertEqual((got["content"], got["tokens_cached"]), (self.wanted(BOTH), 0))
+
     def test_many_at_once(self):
         want = [self.wanted(loras) for loras in SETS]
         with self.serve("--slots=4") as s:
