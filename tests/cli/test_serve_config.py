@@ -194,6 +194,23 @@ class Config(Case):
         wait_until(lambda: ask("one")[0] == 200)
         self.assertEqual(self.end(s), "")
 
+    def test_a_removed_key_ends_at_once(self):
+        """Also where the file of models and limits is wrong, since it still names the key."""
+        keys = self.write("keys", b"ann:one\nbob:two\n")
+        s = self.serve("[model one]\npath = {a}\n[key ann]\nrequests = 1\n",
+                       "--api-key-file", keys)
+
+        def status(key):
+            return s.ask("/v1/models", Authorization="Bearer " + key)[0]
+
+        self.assertEqual((status("one"), status("two")), (200, 200))
+        self.write("keys", b"bob:two\ncat:three\n")
+        s.process.send_signal(signal.SIGHUP)
+        self.assertIn('no key "ann"', s.process.stderr.readline().decode())
+        self.assertIn("but for removed keys", s.process.stderr.readline().decode())
+        self.assertEqual([status(key) for key in ("one", "two", "three")], [401, 200, 401])
+        self.assertEqual(self.end(s), "")
+
     def test_reloads_while_clients_ask(self):
         s = self.serve("[model one]\npath = {a}\n[model two]\npath = {b}\n")
         want = {name: s.chat(model=name, **SHORT)["choices"] for name in ("one", "two")}
