@@ -60,7 +60,7 @@ static bool next_line(struct lines *l)
     return true;
 }
 
-/* A device may have no end, and a pipe cannot be read twice. CLI_OK without a file: there is none. */
+/* A device may have no end, and a pipe cannot be read twice. CLI_OK if there is no file, too. */
 static int open_lines(struct lines *l, const char *mode)
 {
     struct stat st;

@@ -400,7 +400,8 @@ static int open_folder(struct folder *f, bool *busy)
         return cli_fail("%s/%s: cannot be written: %s", f->path, LOCK, strerror(errno));
     *busy = flock(f->lock_fd, LOCK_EX | LOCK_NB) != 0;
     if (*busy)
-        cli_fail("%s: another server uses it, or this one by another name: nothing is kept on disk", f->path);
+        cli_fail("%s: another server uses it, or this one by another name: nothing is kept on disk",
+                 f->path);
     else
         unlinkat(f->fd, DRAFT, 0);
     return *busy ? CLI_OK : list(f);
