@@ -13,7 +13,7 @@
 #include "layer_toys.h"
 #include "model/model.h"
 #include "more_toys.h"
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "rwkv_toys.h"
 #include "toy.h"
 #include "tuffet.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "paths.h"
 #include "tuffet.h"
 

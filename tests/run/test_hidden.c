@@ -6,7 +6,7 @@
 #include "expert_toys.h"
 #include "layer_toys.h"
 #include "more_toys.h"
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "w8a8.h"
 
 enum { SHORT = 40, N = 120, SESSIONS = 4 };

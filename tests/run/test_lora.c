@@ -13,7 +13,7 @@
 #include "latent_toys.h"
 #include "layer_toys.h"
 #include "more_toys.h"
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "rwkv_toys.h"
 
 enum { N = 40, RANK = 5, MOST = 64 * 256 };

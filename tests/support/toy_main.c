@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "layer_toys.h"
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "toy.h"
 
 static struct toy t = {

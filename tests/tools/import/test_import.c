@@ -16,7 +16,7 @@
 #include "layer_toys.h"
 #include "more_toys.h"
 #include "rwkv_toys.h"
-#include "oracle.h"
+#include "oracle/oracle.h"
 
 #define LIKE_LLAMA \
     .n_vocab = 43, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 4, .n_head_kv = 2, \
