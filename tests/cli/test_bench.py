@@ -286,6 +286,8 @@ echo '{{"limits":null,"rows":[{rows}],"sample_us":1,"exchanged":0}}'
         self.assertIn("with --shape", self.fails("bench", model, "--bits=4", status=2))
         self.assertIn("goes with --shape", self.fails("bench", model, "--dynamic=token", status=2))
         self.assertIn("goes with --shape", self.fails("bench", model, "--layers=2", status=2))
+        self.assertIn("at least 6", self.fails("bench", "--shape=granite-4-h-1b", "--layers=5",
+                                              status=2))
         self.assertIn("--dynamic", self.fails("bench", "--shape=smollm2-135m", "--dynamic=row",
                                               status=2))
         self.assertIn("give either MODEL or --shape",

@@ -472,6 +472,15 @@ bool shape_has_type(const char *name)
     return s && s->type;
 }
 
+uint32_t shape_least_layers(const char *name)
+{
+    const struct shape *s = shape_named(name);
+    uint32_t n = 1;
+    while (mixer(s, n - 1) != 'a')
+        n++;
+    return n;
+}
+
 /* Columns of the longest row of a matrix. */
 static uint32_t longest_row(const struct shape *s)
 {

@@ -36,6 +36,10 @@ bool shape_is_known(const char *name);
 /* Whether the weights have a type of GGUF files: bits are then 8, and the range SHAPE_STATIC. */
 bool shape_has_type(const char *name);
 
+/* The least number of layers of this shape with which a model can be opened: the last of them is the
+   first with attention. */
+uint32_t shape_least_layers(const char *name);
+
 /* Writes such a model to a file. TFT_OK without a file if `progress` stopped it. TFT_ERR_ARG:
    unknown name or bits, or not those of a type. */
 enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err);

@@ -623,6 +623,9 @@ static int check_shape_options(const char *path)
         return cli_usage("--dynamic goes with --shape: tuffet quantize --dynamic makes a MODEL");
     if (opt.layers && !opt.shape)
         return cli_usage("--layers goes with --shape");
+    if (opt.layers && opt.layers < shape_least_layers(opt.shape))
+        return cli_usage("--layers: %s takes at least %u, so that one of them has attention",
+                         opt.shape, shape_least_layers(opt.shape));
     return CLI_OK;
 }
 
