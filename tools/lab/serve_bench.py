@@ -7,6 +7,11 @@ Each round starts the servers one after the other, with the same threads, slots 
 slot, and asks both for the same: prompts of made-up tokens, other ones in each round, and a fixed
 number of tokens as an answer. Prints Markdown: medians of the rounds, and the range; and each round
 as it ends, to stderr.
+
+    serve_bench.py TUFFET MODEL --beside OTHER [-r ROUNDS] [-t THREADS] [--samples N]
+
+measures one server with two models: how long a short request of OTHER takes, alone and while MODEL
+reads long prompts all the time.
 """
 import argparse
 import concurrent.futures
@@ -24,7 +29,7 @@ import threading
 import time
 
 EOS = 2
-VOCABULARY = range(300, 30000)
+VOCABULARY = range(300, 6000)
 
 
 def tuffet(a, model, port):
@@ -35,6 +40,10 @@ def tuffet(a, model, port):
 def llama_server(a, model, port):
     return [a.peer, "-m", model, "--port", str(port), "-t", str(a.threads), "-np", str(a.slots),
             "-c", str(a.ctx * a.slots), "--log-disable", "--no-webui"]
+
+
+def tuffet_of_two(a, model, port):
+    return [*tuffet(a, f"long={model}", port), f"short={a.beside}"]
 
 
 class Server:
@@ -57,10 +66,10 @@ class Server:
         except OSError:
             return False
 
-    def ask(self, prompt, n):
+    def ask(self, prompt, n, **of):
         """Seconds until the answer of n tokens is there."""
         body = {"prompt": prompt, "n_predict": n, "temperature": 0, "cache_prompt": True,
-                "logit_bias": [[EOS, False]]}
+                "logit_bias": [[EOS, False]], **of}
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         start = time.perf_counter()
         c.request("POST", "/completion", json.dumps(body))
@@ -123,6 +132,44 @@ def first_tokens(server, a, rng, others):
     return percentiles(took)
 
 
+def waits(server, a, seed):
+    """p50 and p99 of a short request of one model: alone, and while the other reads prompts."""
+    rng, done = random.Random(seed), threading.Event()
+    for model in "long", "short":
+        server.ask(tokens(rng, 64, 64), 1, model=model)
+
+    def load():
+        mine = random.Random(seed + 1)
+        while not done.is_set():
+            server.ask(tokens(mine, a.ctx - 8, a.ctx - 8), 1, model="long")
+
+    def short():
+        return percentiles([server.ask(tokens(rng, 8, 8), 1, model="short")
+                            for _ in range(a.samples)])
+
+    alone = short()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(load)
+        time.sleep(1)
+        beside = short()
+        done.set()
+        busy.result()
+    return alone, beside
+
+
+def main_beside(a):
+    rounds = []
+    for seed in range(a.rounds):
+        server = Server(tuffet_of_two, a, a.model[0])
+        try:
+            rounds.append(waits(server, a, seed))
+        finally:
+            server.end()
+    print("| a short request, ms | p50 | p99 |\n|---|---:|---:|")
+    for i, what in enumerate(["alone", "beside prompts of the other model"]):
+        print(f"| {what} | " + " | ".join(shown([r[i][k] for r in rounds]) for k in range(2)) + " |")
+
+
 def measure(server, a, seed):
     """The numbers of a round, by row of the table and unit."""
     server.ask(tokens(random.Random(seed), 64, 64), 8)  # a session is there, memory is warm
@@ -160,7 +207,11 @@ def main():
     parser.add_argument("--prefix", type=int, default=512, help="tokens that are cached")
     parser.add_argument("--samples", type=int, default=40, help="requests behind the prefix")
     parser.add_argument("--others", type=int, default=4, help="clients beside them")
+    parser.add_argument("--beside", metavar="OTHER", help="a second model of the server")
     a = parser.parse_args()
+    if a.beside:
+        main_beside(a)
+        return
     servers = [(f"tuffet, {os.path.basename(m)}", tuffet, m) for m in a.model]
     if a.peer:
         servers.append((f"llama-server, {os.path.basename(a.model[0])}", llama_server, a.model[0]))

@@ -360,6 +360,15 @@ static void cancel_all(struct engine *e)
         atomic_store(&j->cancelled, true);
 }
 
+static void take_turn(struct engine *e)
+{
+    baton_take(e->o.baton, &e->turn);
+    uint64_t start = cli_ns();
+    engine_pass(e);
+    power_rest(start);
+    baton_count(e->o.baton, &e->turn, cli_ns() - start);
+}
+
 static void *run(void *arg)
 {
     struct engine *e = arg;
@@ -371,17 +380,14 @@ static void *run(void *arg)
         begin_jobs(e);
         if (embedder_begin(e) || e->counts.running) {
             pthread_mutex_unlock(&e->lock);
-            baton_take(e->o.baton);
-            uint64_t start = cli_ns();
-            engine_pass(e);
-            power_rest(start);
-            baton_give(e->o.baton);
+            take_turn(e);
             pthread_mutex_lock(&e->lock);
-        } else if (e->closing) {
-            break;
-        } else {
-            pthread_cond_wait(&e->work, &e->lock);
+            continue;
         }
+        baton_give(e->o.baton, &e->turn);
+        if (e->closing)
+            break;
+        pthread_cond_wait(&e->work, &e->lock);
     }
     pthread_mutex_unlock(&e->lock);
     return NULL;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "baton.h"
 #include "embedder_state.h"
 #include "engine_types.h"
 #include "slot.h"
@@ -27,6 +28,8 @@ struct engine {
     struct store *store; /* NULL: sessions that lose their slot are dropped */
     size_t capacity, session_bytes; /* of a slot */
     struct tft_ends closed; /* of sessions that are closed; of the engine's thread */
+    struct baton_turn turn;
+    uint64_t token_ns; /* of a token of a prompt, as the last passes took; 0: none had one */
     size_t n_open; /* jobs and chores that have not ended; of the clients' thread */
     pthread_t thread, shaper;
     bool started, shapes;

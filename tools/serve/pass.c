@@ -8,9 +8,11 @@
 #include "tools/cli/power.h"
 
 enum {
-    CHUNK = 64,        /* tokens of a prompt in a pass, if other slots or models may wait */
+    CHUNK = 64,        /* tokens of a prompt in a pass, if other slots wait */
     CHUNK_ALONE = 256, /* if none does */
-    CHUNK_COOL = 32,   /* with --power, for short pauses */
+    CHUNK_COOL = 32,   /* with --power, for short pauses; and at first beside other models */
+    CHUNK_LEAST = 8,
+    PASS_MS = 80, /* of a pass with a prompt, beside other models, which may have to wait for it */
 };
 
 /* Feeds the slots. A single slot is fed by itself: it can be cancelled between layers. */
@@ -31,11 +33,29 @@ static void feed_all(struct engine *e, size_t n)
         e->steps[i].status = e->feeds[i].status;
 }
 
+/* The tokens of a prompt that take PASS_MS. */
+static size_t chunk_of_time(const struct engine *e)
+{
+    size_t n = e->token_ns ? PASS_MS * 1000000ull / e->token_ns : CHUNK_COOL;
+    return n < CHUNK_LEAST ? CHUNK_LEAST : n;
+}
+
+/* The most tokens of the prompt in a pass. others: slots and texts beside it */
+static size_t chunk_of(const struct engine *e, const struct slot *prompt, size_t others)
+{
+    size_t most = prompt->job->of_prompt ? 1
+                  : power_is_shared()    ? CHUNK_COOL
+                  : others               ? CHUNK
+                                         : CHUNK_ALONE,
+           timed = e->o.baton ? chunk_of_time(e) : most;
+    return timed < most ? timed : most;
+}
+
 /* Lists the steps of the next pass: one of each slot that generates, and a chunk of one prompt or
    of the embedder's text, the one that has waited longest. */
 static size_t gather(struct engine *e)
 {
-    size_t n = 0, others;
+    size_t n = 0;
     struct slot *prompt = e->embedder.slot.job ? &e->embedder.slot : NULL;
     for (struct slot *s = e->slots; s < e->slots + e->o.n_slots; s++) {
         if (s->job && !s->in_prompt)
@@ -44,16 +64,23 @@ static size_t gather(struct engine *e)
             prompt = s;
     }
     if (prompt) {
-        others = e->counts.running + (e->embedder.slot.job != NULL) - 1;
-        bool alone = !others && !e->o.baton; /* other models would wait, too */
-        size_t most = prompt->job->of_prompt ? 1
-                      : power_is_shared()    ? CHUNK_COOL
-                      : alone                ? CHUNK_ALONE
-                                             : CHUNK;
+        size_t others = e->counts.running + (e->embedder.slot.job != NULL) - 1,
+               most = chunk_of(e, prompt, others);
         e->steps[n++] =
             (struct step){.slot = prompt, .n = prompt->n_feed < most ? prompt->n_feed : most};
     }
     return n;
+}
+
+/* After a pass of n steps that took so long. A prompt is the last step. */
+static void count_time(struct engine *e, size_t n, uint64_t ns)
+{
+    size_t tokens = 0;
+    if (!n || e->steps[n - 1].n < CHUNK_LEAST)
+        return;
+    for (size_t i = 0; i < n; i++)
+        tokens += e->steps[i].n;
+    e->token_ns = e->token_ns ? (3 * e->token_ns + ns / tokens) / 4 : ns / tokens;
 }
 
 static void put_choices(struct engine *e, struct job *j, struct slot *s, int32_t id)
@@ -206,7 +233,9 @@ void engine_pass(struct engine *e)
         return;
     }
     size_t n = gather(e);
+    uint64_t start = cli_ns();
     feed_all(e, n);
+    count_time(e, n, cli_ns() - start);
     struct tft_ends ends = count_ends(e);
     pthread_mutex_lock(&e->lock);
     e->counts.ends = ends;
