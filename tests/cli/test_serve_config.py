@@ -81,6 +81,8 @@ class Config(Case):
             (model + "alias = x\n[model x]\npath = {b}\n", 4, "a section above has the model"),
             (model + "[key bob]\nrequests = 1\n", 3, '--api-key-file has no key "bob"'),
             (model + "[key ann]\nrequests = x\n", 4, "--requests needs a whole number"),
+            (model + "[key ann]\nrequests = 0\n", 4, "a limit is at least 1"),
+            (model + "[key ann]\ntokens-per-minute = 0\n", 4, "a limit is at least 1"),
             (model + "[key ann]\n[key ann]\n", 4, "a section above has the key"),
             (model + "[key ann]\nmorse = 1\n", 4, 'the section has no option "morse"'),
         ]:

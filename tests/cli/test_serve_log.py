@@ -57,6 +57,23 @@ class Log(Case):
         self.assertNotIn(b"private", text)
         self.assertNotIn(b"secret", text)
 
+    def test_all_answers_count_when_the_client_goes(self):
+        with Server(self.model, "--log=json", "--log-file", self.log, "--slots=2") as s:
+            c = s.connect()
+            c.request("POST", "/v1/completions", json.dumps({
+                "prompt": "a", "max_tokens": 1900, "n": 2, "stream": True}))
+            seen, r = set(), c.getresponse()
+            while len(seen) < 2:
+                line = r.readline()
+                if line.startswith(b"data: "):
+                    seen.add(json.loads(line[6:])["choices"][0]["index"])
+            r.close()
+            c.close()
+            got = json.loads(self.wait_for_lines(1)[0])
+            made = int(s.metrics()["tokens_predicted_total"])
+        self.assertEqual(got["answer_tokens"], made)
+        self.assertGreater(got["prompt_tokens"], 0)
+
     def test_text(self):
         s = Server(self.model, "--log=text")
         s.chat(max_tokens=3)

@@ -20,6 +20,7 @@ void call_free(struct call *c)
         json_decref(k->calls);
         logprobs_free(&k->logprobs);
     }
+    job_free(c->failed);
     tft_chat_tools_close(c->tools);
     free(c);
 }
@@ -166,7 +167,6 @@ static void end_stream(struct call *c)
     }
     reply_part(c->x, "data: [DONE]\n\n", 14);
     reply_end(c->x);
-    c->x = NULL;
 }
 
 /* A part of the prompt is computed. */
@@ -309,21 +309,39 @@ static void send_whole(struct call *c)
         send_text(c, body);
     else
         reply_json(c->x, 200, body);
-    c->x = NULL;
 }
 
 /* ---- items */
 
-static void keep_logprobs(struct call *c, struct choice *k, const struct item *item)
+/* The call ends with an error, when its jobs have ended: their tokens count. */
+static void give_up(struct call *c)
 {
-    if (logprobs_keep(&k->logprobs, item))
-        return;
-    reply_error(c->x, 503, "unavailable_error",
-                "the log-probabilities of the answers under way take more than %d MiB: ask for a "
-                "stream, for fewer alternatives or for fewer tokens",
-                LOGPROBS_ALL >> 20);
-    c->x = NULL;
+    c->fails = true;
     call_gone(c);
+}
+
+static void send_failure(struct call *c)
+{
+    if (c->failed)
+        reply_failure(c->x, c->failed);
+    else
+        reply_error(c->x, 503, "unavailable_error",
+                    "the log-probabilities of the answers under way take more than %d MiB: ask for "
+                    "a stream, for fewer alternatives or for fewer tokens",
+                    LOGPROBS_ALL >> 20);
+}
+
+static void count_job(struct call *c, const struct choice *k)
+{
+    const struct job *j = k->job;
+    c->n_left--;
+    c->n_tokens += j->n_tokens;
+    c->n_cached += k->first ? j->n_cached : 0;
+    c->x->n_prompt = c->n_prompt;
+    c->x->n_answer = c->n_tokens;
+    if (k->first && j->prompt_seconds > c->prompt_seconds)
+        c->prompt_seconds = j->prompt_seconds;
+    c->seconds = j->seconds > c->seconds ? j->seconds : c->seconds;
 }
 
 static void end_choice(struct call *c, struct choice *k)
@@ -331,32 +349,25 @@ static void end_choice(struct call *c, struct choice *k)
     struct job *j = k->job;
     k->finish = j->finish;
     k->ended_by = j->ended_by;
-    c->n_left--;
-    c->n_tokens += j->n_tokens;
-    c->n_cached += k->first ? j->n_cached : 0;
-    if (c->x) {
-        c->x->n_prompt = c->n_prompt;
-        c->x->n_answer = c->n_tokens;
-    }
-    if (k->first && j->prompt_seconds > c->prompt_seconds)
-        c->prompt_seconds = j->prompt_seconds;
-    c->seconds = j->seconds > c->seconds ? j->seconds : c->seconds;
-    if (c->x && (!j->finish || strcmp(j->finish, "cancelled") == 0)) {
-        reply_failure(c->x, j);
-        c->x = NULL;
-        call_gone(c);
-    } else if (c->x && c->stream) {
+    count_job(c, k);
+    k->job = NULL;
+    if (!c->fails && (!j->finish || strcmp(j->finish, "cancelled") == 0)) {
+        c->failed = j;
+        give_up(c);
+    } else if (!c->fails && c->stream) {
         begin_choice(c, k);
         send_choice(c, k, c->chat ? "delta" : "text", c->chat ? json_object() : json_string(""),
                     k->finish);
     }
-    k->job = NULL;
-    job_free(j);
+    if (c->failed != j)
+        job_free(j);
     if (c->n_left)
         return;
-    if (c->x && c->stream)
+    if (c->fails)
+        send_failure(c);
+    else if (c->stream)
         end_stream(c);
-    else if (c->x)
+    else
         send_whole(c);
     call_free(c);
 }
@@ -367,15 +378,16 @@ void call_take(void *user, const struct item *item)
     struct choice *k = c->choice;
     while (k->job != item->job)
         k++;
-    lost_watch(c->x ? &c->x->lost : NULL);
+    lost_watch(&c->x->lost);
     if (item->kind == ITEM_END) {
         end_choice(c, k);
         return;
     }
-    if (!c->x)
+    if (c->fails)
         return;
     if (item->kind == ITEM_TOKEN) {
-        keep_logprobs(c, k, item);
+        if (!logprobs_keep(&k->logprobs, item))
+            give_up(c);
     } else if (item->kind == ITEM_PROMPT) {
         if (c->stream)
             show_progress(c, k, item);

@@ -23,12 +23,14 @@ struct choice {
 
 /* A request in progress, and the results of its jobs. */
 struct call {
-    struct exchange *x; /* NULL: the reply is complete, but jobs have not ended */
+    struct exchange *x;
     struct served *served;
     bool chat, stream, usage, progress;
     char id[NAME_ROOM];
     int64_t created;
     struct choice choice[CALL_CHOICES];
+    bool fails;                /* what is under way is cancelled */
+    struct job *failed;        /* it has the reason; NULL: too much memory for log-probabilities */
     size_t n, n_left;          /* choices; choices that have not ended */
     size_t n_prompt, n_held;   /* of all prompts */
     size_t n_dropped;          /* as prompt->n_dropped */

@@ -201,6 +201,16 @@ static int set_of_model(const struct reading *r, const struct ini_line *l)
     return CLI_OK;
 }
 
+static int set_of_key(const struct ini_line *l)
+{
+    int status = set_in(key_options, l);
+    const uint32_t *set = strcmp(l->name, "requests") == 0 ? &key.requests : &key.tokens;
+    return status != CLI_OK || *set
+               ? status
+               : fail(l->path, l->line, "a limit is at least 1: without the line there is none, not",
+                      l->value);
+}
+
 static int take(void *user, const struct ini_line *l)
 {
     struct reading *r = user;
@@ -209,7 +219,7 @@ static int take(void *user, const struct ini_line *l)
     switch (r->kind) {
     case OF_COMMAND: return set_of_command(r, l);
     case OF_MODEL: return set_of_model(r, l);
-    case OF_KEY: return set_in(key_options, l);
+    case OF_KEY: return set_of_key(l);
     default: return fail(l->path, l->line, "a section, such as [serve], comes before", l->name);
     }
 }
