@@ -7,7 +7,7 @@
 #include "model/identity.h"
 #include "session.h"
 
-enum { TFT_SAVED_VERSION = 1, TFT_SAVED_CHECKSUM = 4, TFT_SAVED_LONG_ROPE = 1 };
+enum { TFT_SAVED_VERSION = 2, TFT_SAVED_CHECKSUM = 4, TFT_SAVED_LONG_ROPE = 1 };
 
 /* The numbers at the start of a file, little-endian as all others: no machine that tuffet runs on
    has another order. They leave no padding. Every version begins with magic and version. */

@@ -135,6 +135,43 @@ class Config(Case):
         self.assertEqual(s.chat(model="three", **SHORT)["choices"], want)
         self.assertEqual(self.end(s), "")
 
+    def test_lines_of_serve_that_changed(self):
+        model = "[model one]\npath = {a}\n"
+        s = self.serve("[serve]\nslots = 2\ntemp = 0\ntokens = 5\n" + model)
+        self.config("[serve]\ntemp = 0\nslots = 3\n" + model + "alias = uno\n")
+        s.process.send_signal(signal.SIGHUP)
+        said = [s.process.stderr.readline().decode() for _ in range(2)]
+        self.assertIn("serve.ini:3: slots counts when the server starts again", said[0])
+        self.assertIn("without tokens = 5", said[1])
+        self.assertEqual(s.chat(model="uno", **SHORT)["model"], "one")
+        self.assertEqual(self.end(s), "")
+
+    def test_a_file_that_was_replaced(self):
+        copy = self.path("copy.gguf")
+        shutil.copy(self.a, copy)
+        os.utime(copy, (1, 1))
+        text = "[model one]\npath = " + copy + "\n[model two]\npath = {b}\n"
+        with self.serve(text) as s:
+            first = s.chat(model="one", **SHORT)["choices"]
+            want = s.chat(model="two", **SHORT)["choices"]
+            self.assertNotEqual(first, want)
+            shutil.copy(self.b, copy + ".new")
+            os.rename(copy + ".new", copy)
+            self.assertEqual(s.chat(model="one", **SHORT)["choices"], first)
+            s.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: s.chat(model="one", **SHORT)["choices"] == want)
+
+    def test_two_sections_of_one_file(self):
+        folder = self.path("cache")
+        shutil.rmtree(folder, ignore_errors=True)
+        text = ("[serve]\ncache-dir = " + folder + "\n[model one]\npath = {a}\n"
+                "[model other]\npath = {a}\nkv = f16\n")
+        with self.serve(text) as s:
+            for model in "one", "other":
+                s.chat(model=model, **SHORT)
+        self.assertEqual(sorted(len(os.listdir(os.path.join(folder, f)))
+                                for f in os.listdir(folder)), [1, 1])
+
     def test_an_answer_goes_on_when_its_model_leaves(self):
         s = self.serve("[model one]\npath = {a}\n[model two]\npath = {b}\n")
         c = s.connect()

@@ -39,16 +39,22 @@ int power_begin(void)
 
 bool power_is_shared(void) { return percent < 100; }
 
+static _Thread_local uint64_t due; /* ns to wait */
+
+uint64_t power_due(uint64_t start)
+{
+    if (percent < 100)
+        due += (cli_ns() - start) / percent * (100 - percent);
+    return due < LEAST ? 0 : due;
+}
+
+void power_waited(uint64_t ns) { due = ns < due ? due - ns : 0; }
+
 void power_rest(uint64_t start)
 {
-    static _Thread_local uint64_t due; /* ns to wait */
-    if (percent == 100)
+    uint64_t ns = power_due(start), from = cli_ns();
+    if (!ns)
         return;
-    due += (cli_ns() - start) / percent * (100 - percent);
-    if (due < LEAST)
-        return;
-    uint64_t from = cli_ns();
-    system_wait(due); /* Ctrl-C ends it */
-    uint64_t took = cli_ns() - from;
-    due = took < due && !cli_interrupted() ? due - took : 0;
+    system_wait(ns);
+    power_waited(cli_interrupted() ? ns : cli_ns() - from);
 }

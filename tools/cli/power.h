@@ -13,8 +13,14 @@ int power_begin(void);
 /* Whether --power asks for pauses. */
 bool power_is_shared(void);
 
-/* The calling thread, with its team, has computed since `start`, of cli_ns: waits, so that this
-   takes the share of --power of the time. Pauses that are short add up until they are worth it. */
+/* The calling thread, with its team, has computed since `start`, of cli_ns. Returns for how long it
+   should wait now, ns, so that this takes the share of --power of the time: 0 while pauses would be
+   too short; they add up. */
+uint64_t power_due(uint64_t start);
+/* It has waited. */
+void power_waited(uint64_t ns);
+
+/* Both, and the waiting, which Ctrl-C ends. */
 void power_rest(uint64_t start);
 
 #endif

@@ -310,6 +310,7 @@ const struct cli_command command_chat = {
         "  /undo          forget the last message and its answer\n"
         "  /retry         answer the last message again, with other random numbers\n"
         "  /clear         forget all messages but the system message\n"
+        "  /model FILE    go on with another model, which gets the conversation\n"
         "  /save FILE     save the conversation, to go on with it another time\n"
         "  /load FILE     go on with a saved conversation instead of this one\n"
         "  /file FILE     put the text of a file before the next message\n"

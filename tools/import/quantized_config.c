@@ -38,7 +38,7 @@ static bool is_one_of(const char *list, const char *word)
 /* A reason why the method's weights are not read; NULL: there is none. */
 typedef const char *reason(const json_t *q);
 
-/* Transforms of inputs, outputs and caches are work of each token; those of weights are done. */
+/* Transforms of inputs, outputs and caches are work of each token; on weights they are done. */
 static bool has_transforms(const json_t *q)
 {
     const char *name;

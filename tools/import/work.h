@@ -21,7 +21,7 @@ struct import_input {
     bool mixed;     /* its matrices have different ranges in the folder */
 };
 
-/* Factors that falcon-h1 has beside its weights; those of its GGUF files contain them. */
+/* Factors that falcon-h1 has beside its weights; in a GGUF file the weights contain them. */
 struct import_multipliers {
     double embedding, head, key, attn_in, attn_out, ssm_in, ssm_out;
     double ffn[2]; /* of the gate, of down */

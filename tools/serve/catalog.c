@@ -141,7 +141,11 @@ static int add(struct server *s, char *id, char *path, const struct setup_own *o
 
 int catalog_add(struct server *s, const char *name, size_t n, const char *path)
 {
-    return add(s, n ? cli_copy(name, n) : name_of(path), strdup(path), NULL);
+    char *own = n ? cli_copy(name, n) : name_of(path);
+    if (!own || setup_is_utf8(own))
+        return add(s, own, strdup(path), NULL);
+    free(own);
+    return cli_usage("the name before = in \"%s\" is not UTF-8", name);
 }
 
 int catalog_add_setup(struct server *s)

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "answer.h"
 #include "embedder.h"
@@ -360,12 +361,30 @@ static void cancel_all(struct engine *e)
         atomic_store(&j->cancelled, true);
 }
 
+/* The pause of --power after a pass: other models wait, too. The end of the engine ends it. */
+static void rest(struct engine *e, uint64_t start)
+{
+    uint64_t due = power_due(start), from = cli_ns();
+    struct timespec until;
+    if (!due)
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    due += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(due / 1000000000);
+    until.tv_nsec = (long)(due % 1000000000);
+    pthread_mutex_lock(&e->lock);
+    while (!e->closing && pthread_cond_timedwait(&e->work, &e->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&e->lock);
+    power_waited(cli_ns() - from);
+}
+
 static void take_turn(struct engine *e)
 {
     baton_take(e->o.baton, &e->turn);
     uint64_t start = cli_ns();
     engine_pass(e);
-    power_rest(start);
+    rest(e, start);
     baton_count(e->o.baton, &e->turn, cli_ns() - start);
 }
 

@@ -36,7 +36,7 @@ static void add_cache(struct page *f, const struct engine_counts *c, const struc
            (double)c->hits[STORE_DISK]);
     metric(f, "cache_saved_total", "counter", "Sessions that were saved in memory.",
            (double)st->n_saved);
-    metric(f, "cache_sessions", "gauge", "Sessions in memory, beside those of slots.",
+    metric(f, "cache_sessions", "gauge", "Sessions in memory, without the slots.",
            (double)st->n_sessions);
     metric(f, "cache_memory_bytes", "gauge", "Bytes of --cache-mem that are in use.",
            (double)st->memory);

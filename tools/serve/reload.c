@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "catalog.h"
 #include "pool.h"
@@ -23,9 +24,16 @@ static bool is_same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+/* Whether the file has not been replaced since the server looked at it. */
+static bool is_same_file(const struct served *s)
+{
+    struct stat st;
+    return stat(s->path, &st) == 0 && (int64_t)st.st_mtime == s->modified;
+}
+
 static bool is_same(const struct served *s, const struct setup_model *m)
 {
-    return s->of_setup && strcmp(s->id, m->name) == 0 && strcmp(s->path, m->path) == 0 &&
+    return is_same_file(s) && s->of_setup && strcmp(s->id, m->name) == 0 && strcmp(s->path, m->path) == 0 &&
            s->own.ctx == m->own.ctx && s->own.n_slots == m->own.n_slots &&
            is_same_text(s->own.kv, m->own.kv) && is_same_text(s->own.pooling, m->own.pooling);
 }
@@ -97,15 +105,18 @@ static bool read_models(const struct server *s, struct files *f)
     if (!list_models(s, f))
         return false;
     const char *path = f->setup->path;
+    size_t all = f->n; /* with the ones that leave the file */
+    for (size_t i = 0; i < s->n_all; i++)
+        all += !has(f->models, f->n, s->models[i]);
     if (!f->n)
         cli_fail("%s: there is no model to serve", path);
     else if (f->n > CATALOG_MOST)
         cli_fail("%s: there are more than %d models", path, CATALOG_MOST);
-    else if (f->n + s->n_all > CATALOG_ALL)
+    else if (all > CATALOG_ALL)
         cli_fail("%s: too many models that have left the file still answer", path);
     const struct server next = {
         .o = s->o, .setup = f->setup, .models = f->models, .n_models = f->n};
-    return f->n && f->n <= CATALOG_MOST && f->n + s->n_all <= CATALOG_ALL &&
+    return f->n && f->n <= CATALOG_MOST && all <= CATALOG_ALL &&
            catalog_check_aliases(&next) == CLI_OK;
 }
 
@@ -167,6 +178,7 @@ static void take(struct server *s, struct files *f)
     s->o.keys = f->keys;
     if (!f->setup)
         return;
+    setup_tell_later(f->setup, s->first_setup);
     if (s->setup != s->first_setup)
         setup_free(s->setup);
     s->setup = f->setup;

@@ -161,7 +161,7 @@ static void read_pairs(struct call *c, struct fields *f)
         read_pair(c, f, query, i);
 }
 
-/* Services that take `documents` cut those that are too long; TEI refuses a text unless it is
+/* Services that take `documents` cut too long ones; TEI refuses a text unless it is
    asked to cut it. */
 static void read_request(struct call *c, struct fields *f)
 {

@@ -142,7 +142,7 @@ static void read_item(struct turns *c, const json_t *item, size_t at)
         request_lacks(c->f, "%s: an item of the type %s", where, type);
 }
 
-/* The messages before the instructions: those of an earlier response, and the input. */
+/* The messages before the instructions: an earlier response, and the input. */
 static json_t *read_input(struct fields *f, const char *earlier)
 {
     struct turns c = turns_begin(f);

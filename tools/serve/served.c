@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/crc32.h"
 #include "tools/cli/cli.h"
 
 /* ---- for lists */
@@ -70,7 +71,8 @@ static void choose_templates(struct served *s, bool several)
     s->thinks = s->template && template_thinks(s->template);
 }
 
-/* Sessions of several models are in folders of the folder, by the model's identity. */
+/* Sessions of several models are in folders of the folder, by the model's identity, and also by
+   its name if it is of the file of --config: two sections may have one model, with other caches. */
 static int open_engine(struct served *s, const struct served_options *o)
 {
     struct engine_options e = {.m = s->m,
@@ -88,11 +90,14 @@ static int open_engine(struct served *s, const struct served_options *o)
     if (!o->several || !o->store.folder)
         return engine_open(&s->engine, &e);
     tft_model_identity(s->m, id);
-    size_t room = strlen(o->store.folder) + sizeof id + 1;
+    size_t room = strlen(o->store.folder) + sizeof id + sizeof "/-01234567";
     s->folder = malloc(room);
     if (!s->folder)
         return cli_fail("out of memory");
-    snprintf(s->folder, room, "%s/%s", o->store.folder, id);
+    int n = snprintf(s->folder, room, "%s/%s", o->store.folder, id);
+    if (s->of_setup)
+        snprintf(s->folder + n, room - (size_t)n, "-%08x",
+                 (unsigned)tft_crc32(0, s->id, strlen(s->id)));
     if (mkdir(o->store.folder, 0700) != 0 && errno != EEXIST)
         status = cli_fail("%s: %s", o->store.folder, strerror(errno));
     e.store.folder = s->folder;

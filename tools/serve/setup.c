@@ -97,7 +97,7 @@ static int end_section(struct reading *r)
     return kind == OF_MODEL ? end_model(r) : kind == OF_KEY ? end_key(r) : CLI_OK;
 }
 
-static bool is_utf8(const char *p)
+bool setup_is_utf8(const char *p)
 {
     for (size_t n = strlen(p), i = 0; i < n;) {
         uint32_t c;
@@ -112,7 +112,7 @@ static int begin_model(struct reading *r, const struct ini_line *l, const char *
 {
     model = (struct setup_model){.name = name, .line = l->line};
     r->kind = OF_MODEL;
-    if (!is_utf8(name))
+    if (!setup_is_utf8(name))
         return fail(l->path, l->line, "a name that is not UTF-8:", name);
     if (is_taken(r->s, name))
         return fail(l->path, l->line, "a section above has the model", name);
@@ -159,11 +159,21 @@ static int begin_section(struct reading *r, const struct ini_line *l)
 
 /* ---- settings */
 
+static int keep_option(struct setup *s, const struct ini_line *l)
+{
+    struct setup_option *all = realloc(s->options, (s->n_options + 1) * sizeof *all);
+    if (!all)
+        return cli_fail("out of memory");
+    s->options = all;
+    s->options[s->n_options++] = (struct setup_option){l->name, l->value, l->line};
+    return CLI_OK;
+}
+
 static int set_of_command(const struct reading *r, const struct ini_line *l)
 {
     char where[INI_WHERE];
     const struct cli_option *o = config_option(r->c, l);
-    if (!o)
+    if (!o || keep_option(r->s, l) != CLI_OK)
         return CLI_FAILED;
     if (strcmp(o->name, "config") == 0)
         return fail(l->path, l->line, "a file has no further", o->name);
@@ -251,10 +261,43 @@ bool setup_has_keys(const struct setup *s, const struct keys *k)
     return true;
 }
 
+/* Whether s sets the option to this value, for an option that is given once or several times. */
+static bool sets(const struct setup *s, const struct setup_option *o)
+{
+    for (size_t i = 0; i < s->n_options; i++)
+        if (strcmp(s->options[i].name, o->name) == 0 && strcmp(s->options[i].value, o->value) == 0)
+            return true;
+    return false;
+}
+
+/* Lines that set the option. */
+static size_t count(const struct setup *s, const char *name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_options; i++)
+        n += strcmp(s->options[i].name, name) == 0;
+    return n;
+}
+
+void setup_tell_later(const struct setup *s, const struct setup *old)
+{
+    for (size_t i = 0; i < s->n_options; i++)
+        if (!sets(old, &s->options[i]))
+            fprintf(stderr, "tuffet: %s:%zu: %s counts when the server starts again\n", s->path,
+                    s->options[i].line, s->options[i].name);
+    for (size_t i = 0; i < old->n_options; i++)
+        if (!sets(s, &old->options[i]) &&
+            count(s, old->options[i].name) < count(old, old->options[i].name))
+            fprintf(stderr,
+                    "tuffet: %s: without %s = %s, which counts until the server starts again\n",
+                    s->path, old->options[i].name, old->options[i].value);
+}
+
 void setup_free(struct setup *s)
 {
     if (!s)
         return;
+    free(s->options);
     free(s->text);
     free(s->models);
     free(s->keys);

@@ -32,12 +32,19 @@ struct setup_key {
     size_t line;
 };
 
+/* A line of [serve]. */
+struct setup_option {
+    const char *name, *value;
+    size_t line;
+};
+
 struct setup {
     const char *path;
     char *text;                 /* which all texts point to */
     struct setup_model *models; /* [n_models] */
     struct setup_key *keys;     /* [n_keys] */
-    size_t n_models, n_keys;
+    struct setup_option *options; /* [n_options] */
+    size_t n_models, n_keys, n_options;
 };
 
 /* Reads the file; NULL after an error message, which names the line. first: sets the options of the
@@ -45,8 +52,15 @@ struct setup {
    options then point to the text: do not free it. */
 struct setup *setup_read(const char *path, const struct cli_command *c, bool first);
 
+/* Whether a name can be written as JSON. */
+bool setup_is_utf8(const char *p);
+
 /* Whether each key with limits is among the keys; false after an error message. */
 bool setup_has_keys(const struct setup *s, const struct keys *k);
+
+/* Says which lines of [serve] are not in `old`, or only there: they count when the server starts
+   again. */
+void setup_tell_later(const struct setup *s, const struct setup *old);
 
 void setup_free(struct setup *s); /* s may be NULL */
 

@@ -16,7 +16,7 @@ static float positive(float x) { return x > 0 ? x : FLT_MIN; }
 
 /* ---- DRY */
 
-/* The texts of dry_sequence_breakers, or those of the program. */
+/* The texts of dry_sequence_breakers, or else of the program. */
 static void read_breakers(struct steps *s, struct fields *f, const struct tft_model *m)
 {
     const char *own[MOST_BREAKERS];
