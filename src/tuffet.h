@@ -548,8 +548,9 @@ struct tft_session_opts {
                                 thread at a time may use the batch and all sessions that were opened
                                 with it. TFT_ERR_ARG: a batch of another model. */
     const struct tft_lora_use *loras; /* [n_loras] adapters, which are added in this order; the
-                                         array is copied. A pass of tft_step is not shared with
-                                         sessions that have some. NULL: none */
+                                         array is copied. Sessions with different ones share
+                                         passes of tft_step, unless one is for the head.
+                                         NULL: none */
     uint32_t n_loras;
 };
 

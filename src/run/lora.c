@@ -4,6 +4,7 @@
 
 #include "base/crc32.h"
 #include "base/error.h"
+#include "run/session.h"
 
 enum tft_status tft_session_loras_check(const struct tft_model *m, const struct tft_session_opts *o,
                                         struct tft_error *err)
@@ -39,6 +40,14 @@ void tft_session_loras_layout(struct tft_session_loras *l, struct tft_arena *a,
     for (int i = 0; i < TFT_LORA_SLOTS; i++)
         l->low[i] = tft_arena_take(a, o->n_batch, l->stride * sizeof(float));
     l->row = tft_arena_take(a, (size_t)o->n_threads, l->cols * sizeof(float));
+}
+
+bool tft_session_loras_of_head(const struct tft_session *s)
+{
+    for (uint32_t i = 0; i < s->loras.n; i++)
+        if (tft_lora_part_of(s->loras.use[i].lora, &s->m->output))
+            return true;
+    return false;
 }
 
 uint32_t tft_session_loras_sum(const struct tft_session_loras *l)

@@ -332,6 +332,70 @@ static size_t adaptable(const struct tft_model *m, char names[][96], const char 
     return n;
 }
 
+/* Two sessions with the adapter, at two scales, and one without, in the same passes: each has the
+   bits that it has alone. */
+static void in_one_pass(const struct tft_model *m, const struct tft_lora *lora, int threads)
+{
+    enum { ALL = 3, FIRST = 11 };
+    const struct tft_lora_use use[ALL] = {{lora, 0.05f}, {lora, 0}, {lora, -0.2f}};
+    struct tft_session *alone[ALL], *joined[ALL];
+    struct tft_batch *batch;
+    struct tft_step steps[ALL];
+    const struct tft_batch_opts of_batch = {.size = sizeof of_batch, .n_threads = threads};
+    assert_int_equal(tft_batch_open(&batch, m, &of_batch, NULL), TFT_OK);
+    for (int i = 0; i < ALL; i++) {
+        struct tft_session_opts o = {.n_threads = threads, .loras = &use[i], .n_loras = 1};
+        alone[i] = session(m, o);
+        o.batch = batch;
+        joined[i] = session(m, o);
+        feed(alone[i], words + i, FIRST + (size_t)i, N);
+        feed(alone[i], words + FIRST + 2 * i, N - FIRST - 4, 1);
+        steps[i] = (struct tft_step){
+            .session = joined[i], .tokens = words + i, .n = FIRST + (size_t)i};
+    }
+    assert_int_equal(tft_step(batch, steps, ALL), TFT_OK);
+    for (int i = 0; i < ALL; i++)
+        steps[i].tokens += steps[i].n;
+    for (int at = 0; at < N - FIRST - 4; at++) {
+        for (int i = 0; i < ALL; i++) {
+            steps[i].n = 1;
+            steps[i].tokens = words + FIRST + 2 * i + at;
+        }
+        assert_int_equal(tft_step(batch, steps, ALL), TFT_OK);
+    }
+    for (int i = 0; i < ALL; i++)
+        same_last_logits(alone[i], joined[i]);
+    assert_true(distance(joined[0], joined[1]) > 0);
+    for (int i = 0; i < ALL; i++) {
+        tft_session_close(alone[i]);
+        tft_session_close(joined[i]);
+    }
+    tft_batch_close(batch);
+}
+
+/* Without the head, which has passes of its own, and with it. */
+static void joined(const struct tft_model *m, const char **list, size_t n)
+{
+    const char *head = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i], "output.weight") == 0)
+            head = list[i];
+    for (int with = 0; with < 2; with++) {
+        const char *some[201];
+        size_t k = 0;
+        for (size_t i = 0; i < n; i++)
+            if (with || list[i] != head)
+                some[k++] = list[i];
+        some[k] = NULL;
+        if (!k) /* rwkv7: there is only the head */
+            continue;
+        struct tft_lora *lora = lora_of(m, adapter("joined.gguf", some, 2, NONE));
+        assert_int_equal(tft_lora_part_of(lora, &m->output) != NULL, with && head);
+        in_one_pass(m, lora, 1 + with);
+        tft_lora_close(lora);
+    }
+}
+
 /* An adapter of all tensors that can be adapted, and a file with merged weights: the same, but for
    the rounding of W + s B A to f32. */
 static void like_merged(const struct toy *given)
@@ -374,6 +438,7 @@ static void like_merged(const struct toy *given)
         tft_session_close(b);
         tft_session_close(plain);
         tft_lora_close(lora);
+        joined(m, list, n);
     }
     tft_model_close(merged);
     tft_model_close(m);

@@ -3,13 +3,26 @@
  *
  * u is whole before its product with B begins, so each adapted product has a barrier more. A and B
  * are floats, and products are kernels of floats: the order of their sums is that of the contract.
- * Where the matrix takes groups of bytes, x is the numbers that the bytes stand for.
+ * Where the matrix takes groups of bytes, x is the numbers that the bytes stand for. In a pass of
+ * several sessions, each one's tokens get its own adapters.
  */
 #include "cpu.h"
 
-static const struct tft_session_loras *loras(const struct tft_pass *p)
+/* Tokens [from, to) of the pass, and the adapters of their session. */
+struct share {
+    const struct tft_session_loras *loras; /* NULL: it has none */
+    uint32_t from, to;
+};
+
+/* The number of sessions in the pass. */
+static uint32_t shares(const struct tft_pass *p) { return p->seq ? p->n_seq : 1; }
+
+static struct share share_of(const struct tft_pass *p, uint32_t i)
 {
-    return p->s && p->s->loras.n ? &p->s->loras : NULL;
+    const struct tft_session *s = p->seq ? p->seq[i].s : p->s;
+    return (struct share){.loras = s && s->loras.n ? &s->loras : NULL,
+                          .from = p->seq ? p->seq[i].at : p->first,
+                          .to = p->seq ? p->seq[i].at + p->seq[i].n : p->n};
 }
 
 /* Row t of `from` as floats. */
@@ -26,18 +39,20 @@ static const float *input(const struct tft_pass *p, const struct tft_linear *l, 
     return scratch;
 }
 
-/* This thread's share of u of one adapter; u: of the pass's first token. */
-static void inner(const struct tft_pass *p, const struct tft_lora_use *use,
+/* This thread's part of u of one adapter; u: of the share's first token. */
+static void inner(const struct tft_pass *p, const struct share *of, const struct tft_lora_use *use,
                   const struct tft_lora_part *part, const struct tft_linear *l, enum tft_buf from,
                   float *u)
 {
-    const struct tft_session_loras *all = &p->s->loras;
+    const struct tft_session_loras *all = of->loras;
     const struct tft_kernels *kern = &p->m->kern;
     struct tft_part own = tft_pass_part(p, part->rank, 1);
     float *scratch = all->row + (size_t)p->tid * all->cols, factor = use->scale * part->scale;
     size_t n = own.to - own.from;
-    for (uint32_t t = own.begin; t < own.end && n; t++) {
-        float *y = u + (size_t)(t - p->first) * all->stride + own.from;
+    uint32_t begin = own.begin > of->from ? own.begin : of->from,
+             end = own.end < of->to ? own.end : of->to;
+    for (uint32_t t = begin; t < end && n; t++) {
+        float *y = u + (size_t)(t - of->from) * all->stride + own.from;
         kern->gemm[TFT_NUM_F32](&(struct tft_gemm){.y = y,
                                                    .ldy = all->stride,
                                                    .x = input(p, l, from, t, scratch),
@@ -52,11 +67,25 @@ static void inner(const struct tft_pass *p, const struct tft_lora_use *use,
 
 bool tft_cpu_adapts(const struct tft_pass *p, const struct tft_linear *l)
 {
-    const struct tft_session_loras *all = loras(p);
-    for (uint32_t i = 0; all && i < all->n; i++)
-        if (tft_lora_part_of(all->use[i].lora, l))
-            return true;
+    for (uint32_t k = 0; k < shares(p); k++) {
+        const struct tft_session_loras *all = share_of(p, k).loras;
+        for (uint32_t i = 0; all && i < all->n; i++)
+            if (tft_lora_part_of(all->use[i].lora, l))
+                return true;
+    }
     return false;
+}
+
+static void adapt_inner(const struct tft_pass *p, const struct share *of, unsigned slot,
+                        const struct tft_linear *l, enum tft_buf from)
+{
+    const struct tft_session_loras *all = of->loras;
+    float *u = all->low[slot];
+    for (uint32_t i = 0; i < all->n; u += all->use[i++].lora->rank) {
+        const struct tft_lora_part *part = tft_lora_part_of(all->use[i].lora, l);
+        if (part)
+            inner(p, of, &all->use[i], part, l, from, u);
+    }
 }
 
 unsigned tft_cpu_adapt_inner(struct tft_pass *p, unsigned slot, const struct tft_linear *l,
@@ -66,23 +95,21 @@ unsigned tft_cpu_adapt_inner(struct tft_pass *p, unsigned slot, const struct tft
     if (!tft_cpu_adapts(p, l))
         return 0;
     tft_pass_touch(p, tft_cpu_own_row(p, from, l->in) ? 0 : BIT(from), bit);
-    const struct tft_session_loras *all = loras(p);
-    float *u = all->low[slot];
-    for (uint32_t i = 0; i < all->n; u += all->use[i++].lora->rank) {
-        const struct tft_lora_part *part = tft_lora_part_of(all->use[i].lora, l);
-        if (part)
-            inner(p, &all->use[i], part, l, from, u);
+    for (uint32_t k = 0; k < shares(p); k++) {
+        struct share of = share_of(p, k);
+        if (of.loras)
+            adapt_inner(p, &of, slot, l, from);
     }
     return bit;
 }
 
-void tft_cpu_adapt(const struct tft_pass *p, unsigned slot, const struct tft_linear *l, float *y,
-                   size_t ldy, size_t begin, size_t end, uint32_t t, uint32_t n)
+/* y: [to - from, end - begin] of the tokens from .. to - 1 of the share */
+static void adapt(const struct tft_pass *p, const struct share *of, unsigned slot,
+                  const struct tft_linear *l, float *y, size_t ldy, size_t begin, size_t end,
+                  uint32_t from, uint32_t to)
 {
-    const struct tft_session_loras *all = loras(p);
-    if (!all)
-        return;
-    const float *u = all->low[slot] + (size_t)(t - p->first) * all->stride;
+    const struct tft_session_loras *all = of->loras;
+    const float *u = all->low[slot] + (size_t)(from - of->from) * all->stride;
     for (uint32_t i = 0; i < all->n; u += all->use[i++].lora->rank) {
         const struct tft_lora_part *part = tft_lora_part_of(all->use[i].lora, l);
         if (part)
@@ -93,8 +120,19 @@ void tft_cpu_adapt(const struct tft_pass *p, unsigned slot, const struct tft_lin
                                    .ldx = all->stride,
                                    .w = part->b + (l->w.tensor_row + begin) * part->rank,
                                    .add = true,
-                                   .M = n,
+                                   .M = to - from,
                                    .N = end - begin,
                                    .K = part->rank});
+    }
+}
+
+void tft_cpu_adapt(const struct tft_pass *p, unsigned slot, const struct tft_linear *l, float *y,
+                   size_t ldy, size_t begin, size_t end, uint32_t t, uint32_t n)
+{
+    for (uint32_t k = 0; k < shares(p); k++) {
+        struct share of = share_of(p, k);
+        uint32_t from = t > of.from ? t : of.from, to = t + n < of.to ? t + n : of.to;
+        if (of.loras && from < to)
+            adapt(p, &of, slot, l, y + (size_t)(from - t) * ldy, ldy, begin, end, from, to);
     }
 }
