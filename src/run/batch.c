@@ -238,7 +238,7 @@ static void take_step(struct tft_batch *b, struct tft_step *step, bool alone)
 {
     struct tft_session *s = step->session;
     bool drafts = s->lookup.most && step->n == 1;
-    if (!b->joins || tft_session_loras_of_head(s) || (drafts && alone) ||
+    if (!b->joins || tft_session_loras_of_head(&s->loras, b->m) || (drafts && alone) ||
         tft_feed_drafted(s, step->tokens, step->n) || !tft_feed_can_join(s, step->n) ||
         step->n > b->work->n_batch || logits_of(step) > b->n_rows) {
         step->status = tft_prefill(s, step->tokens, step->n);

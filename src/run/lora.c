@@ -4,7 +4,6 @@
 
 #include "base/crc32.h"
 #include "base/error.h"
-#include "run/session.h"
 
 enum tft_status tft_session_loras_check(const struct tft_model *m, const struct tft_session_opts *o,
                                         struct tft_error *err)
@@ -42,10 +41,10 @@ void tft_session_loras_layout(struct tft_session_loras *l, struct tft_arena *a,
     l->row = tft_arena_take(a, (size_t)o->n_threads, l->cols * sizeof(float));
 }
 
-bool tft_session_loras_of_head(const struct tft_session *s)
+bool tft_session_loras_of_head(const struct tft_session_loras *l, const struct tft_model *m)
 {
-    for (uint32_t i = 0; i < s->loras.n; i++)
-        if (tft_lora_part_of(s->loras.use[i].lora, &s->m->output))
+    for (uint32_t i = 0; i < l->n; i++)
+        if (tft_lora_part_of(l->use[i].lora, &m->output))
             return true;
     return false;
 }

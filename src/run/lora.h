@@ -17,8 +17,6 @@ struct tft_session_loras {
     float *row;                 /* [n_threads, cols] an input that is bytes, as floats */
 };
 
-struct tft_session;
-
 /* Checks the adapters of a session's options. */
 enum tft_status tft_session_loras_check(const struct tft_model *m,
                                         const struct tft_session_opts *o, struct tft_error *err);
@@ -29,7 +27,7 @@ void tft_session_loras_layout(struct tft_session_loras *l, struct tft_arena *a,
 
 /* Whether an adapter of the session is for the head. In a pass of several sessions the head's rows
    are no longer side by side (tft_pass_gather), so such a session has passes of its own. */
-bool tft_session_loras_of_head(const struct tft_session *s);
+bool tft_session_loras_of_head(const struct tft_session_loras *l, const struct tft_model *m);
 
 /* CRC-32 of the adapters and their scales; 0: there are none. */
 uint32_t tft_session_loras_sum(const struct tft_session_loras *l);

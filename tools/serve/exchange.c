@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "aside.h"
 #include "fields.h"
 #include "gate.h"
 #include "lost.h"
@@ -115,14 +116,18 @@ static json_t *read_input(struct exchange *x, json_t *read(const char *p, size_t
 {
     struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
     size_t n = evbuffer_get_length(in);
-    const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
+    char *p = malloc(n + 1);
     if (!p) {
+        exchange_drop(x);
         reply_error(x, 500, "server_error", "out of memory");
         return NULL;
     }
     char why[FIELDS_WHY];
+    evbuffer_remove(in, p, n);
+    aside_begin();
     json_t *body = read(p, n, why);
-    evbuffer_drain(in, n);
+    free(p);
+    aside_end();
     if (!body)
         reply_error(x, fields_lack_memory(why) ? 500 : 400,
                     fields_lack_memory(why) ? "server_error" : "invalid_request_error", "%s", why);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "aside.h"
+
 /* The ids so far, [room]. */
 struct ids {
     const struct tft_model *m;
@@ -41,12 +43,14 @@ void prompt_gap(struct prompt *p, const struct served *s, struct fields *f,
         return;
     p->ids = ids.p = malloc(ids.room * sizeof *ids.p);
     ids.status = ids.p ? TFT_OK : TFT_ERR_NOMEM;
+    aside_begin();
     add_text(&ids, &none, TFT_ADD_BOS);
     add_part(&ids, TFT_FIM_PREFIX);
     add_text(&ids, before, 0);
     add_part(&ids, TFT_FIM_SUFFIX);
     add_text(&ids, after, TFT_CONTINUE);
     add_part(&ids, TFT_FIM_MIDDLE);
+    aside_end();
     p->n = ids.n;
     if (ids.status == TFT_OK)
         prompt_hold(p, s);

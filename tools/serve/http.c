@@ -1,6 +1,7 @@
 /* The server: the event loop, its signals, access control, and the engine's items. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "aside.h"
 #include "gate.h"
 #include "listener.h"
 #include "loop.h"
@@ -155,6 +157,7 @@ static void on_request(struct evhttp_request *r, void *user)
     snprintf(x->key_name, sizeof x->key_name, "%s", name ? name : "");
     if (strcmp(method, "POST") != 0)
         exchange_drop(x);
+    x->size = evbuffer_get_length(evhttp_request_get_input_buffer(r));
     if (access_is_foreign(o, &c))
         reply_error(x, 403, "permission_error",
                     "pages of other sites, and other names of this machine, may not use this "
@@ -182,6 +185,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user)
         if (s->models[i]->engine)
             engine_take(s->models[i]->engine);
     lost_watch(NULL);
+    aside_step(s);
     go_on(s);
 }
 
@@ -193,13 +197,15 @@ static void on_due(evutil_socket_t fd, short what, void *user)
     go_on(user);
 }
 
-/* Called by the engine's thread. If the pipe is full, the loop wakes up anyway. */
-static void wake(void *user)
+/* If the pipe is full, the loop wakes up anyway. */
+void loop_wake(struct server *s)
 {
-    struct server *s = user;
     ssize_t n = write(s->loop->pipe[1], "", 1);
     (void)n;
 }
+
+/* Called by the engine's thread. */
+static void wake(void *user) { loop_wake(user); }
 
 static int add_events(struct server *s)
 {

@@ -19,8 +19,13 @@ struct loop {
     uint64_t said;       /* listener.c's: time of its last message, s; 0: never */
     int pipe[2]; /* the engine writes a byte when items are ready */
     struct exchange *open;
+    struct aside *asides; /* aside.c's: handlers beside the loop */
     bool ending;
 };
+
+/* Wakes the loop: an engine has items, or a handler beside the loop goes on. Any thread may call
+   it. */
+void loop_wake(struct server *s);
 
 /* Ends the loop if a signal has come and no exchange is open. */
 void loop_end_if_done(struct loop *l);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aside.h"
 #include "catalog.h"
 #include "loop.h"
 #include "lost.h"
@@ -133,7 +134,7 @@ static void admit(struct pool *p, struct exchange *x, struct served *s, int64_t 
     s->keep = keep;
     s->idle_since = 0;
     x->served = s;
-    handle(x);
+    aside_run(x, handle);
     lost_watch(NULL);
 }
 
@@ -210,7 +211,10 @@ static void take_result(struct pool *p)
     }
 }
 
-static bool is_idle(const struct served *s) { return engine_is_idle(s->engine); }
+static bool is_idle(const struct pool *p, const struct served *s)
+{
+    return engine_is_idle(s->engine) && !aside_uses(p->server, s);
+}
 
 /* The bytes that all models take, and `for_one` takes or will take. */
 static uint64_t taken(struct pool *p, const struct served *for_one)
@@ -222,7 +226,7 @@ static uint64_t taken(struct pool *p, const struct served *for_one)
         p->lodgers[i] = (struct lodger){.bytes = counts ? m->bytes : 0,
                                         .used = m->used,
                                         .may_go = open && m != for_one,
-                                        .idle = open && is_idle(m)};
+                                        .idle = open && is_idle(p, m)};
     }
     return room_taken(p->lodgers, s->n_all);
 }
@@ -308,7 +312,7 @@ static void note_idle(struct pool *p)
     for (size_t i = 0; i < p->server->n_all; i++) {
         struct served *s = p->server->models[i];
         if (s->state == SERVED_OPEN)
-            s->idle_since = !is_idle(s) ? 0 : s->idle_since ? s->idle_since : cli_ns();
+            s->idle_since = !is_idle(p, s) ? 0 : s->idle_since ? s->idle_since : cli_ns();
     }
 }
 
@@ -461,7 +465,10 @@ void pool_ask(struct exchange *x, enum pool_place place, void (*handle)(struct e
         else
             wait_for(p, x, s, keep, handle);
     }
-    pool_step(p);
+    if (aside_is_here()) /* other requests are not for this thread */
+        loop_wake(all);
+    else
+        pool_step(p);
 }
 
 /* ---- opening and closing */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aside.h"
 #include "cut.h"
 
 /* ---- messages in the form of templates */
@@ -305,8 +306,10 @@ static void tokenize(struct prompt *p, const struct served *s, struct fields *f,
     size_t most = cli_most_tokens(t->n);
     enum tft_status status = TFT_ERR_NOMEM;
     p->ids = malloc(most * sizeof *p->ids);
+    aside_begin();
     if (p->ids)
         status = tft_chat_tokenize(t, s->m, p->ids, most, &p->n, &p->text_goes_on);
+    aside_end();
     p->in_thought = p->goes_on ? p->in_thought : ends_in_thought(t);
     if (status != TFT_OK)
         fields_fail(f, "the conversation cannot be tokenized: %s", tft_status_text(status));
@@ -419,9 +422,11 @@ static void render(struct making *c, struct cut cut)
     c->cut = cut;
     if (!rest)
         fields_fail(c->f, "out of memory");
+    aside_begin();
     if (!c->f->failed && template_render_json(c->t, &c->dropped, p->template, s->m, in, strlen(in),
                                               p->goes_on, &err) != TFT_OK)
         fields_fail(c->f, "%s", err.msg);
+    aside_end();
     json_decref(rest);
     free(in);
 }
@@ -563,8 +568,10 @@ void prompt_text(struct prompt *p, const struct served *s, struct fields *f, con
     size_t most = cli_most_tokens(n);
     enum tft_status status = TFT_ERR_NOMEM;
     p->ids = malloc(most * sizeof *p->ids);
+    aside_begin();
     if (p->ids)
         status = tft_tokenize(s->m, text, n, flags, p->ids, most, &p->n);
+    aside_end();
     if (status != TFT_OK)
         fields_fail(f, "the prompt cannot be tokenized: %s", tft_status_text(status));
     else

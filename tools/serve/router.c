@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "anthropic.h"
+#include "aside.h"
 #include "embeddings.h"
 #include "loop.h"
 #include "lora_adapters.h"
@@ -137,6 +138,9 @@ static bool may_begin(struct exchange *x)
     return false;
 }
 
+static void ask_by_body(struct exchange *x) { pool_ask(x, POOL_BODY, x->handle); }
+static void ask_by_query(struct exchange *x) { pool_ask(x, POOL_QUERY, x->handle); }
+
 void route(struct exchange *x, const char *method, const char *path)
 {
     const struct route *other = NULL;
@@ -149,10 +153,11 @@ void route(struct exchange *x, const char *method, const char *path)
             continue;
         if (r->handle && r->model && strcmp(r->method, "POST") == 0 && !may_begin(x))
             return;
-        if (r->handle && r->model)
-            pool_ask(x, r->model == IN_BODY ? POOL_BODY : POOL_QUERY, r->handle);
-        else if (r->handle)
-            r->handle(x);
+        x->handle = r->handle;
+        if (r->handle)
+            aside_run(x, r->model == IN_BODY    ? ask_by_body
+                         : r->model == IN_QUERY ? ask_by_query
+                                                : r->handle);
         else
             reply_error(x, 501, "not_supported_error", "this server does not have %s %s", method,
                         path);

@@ -69,6 +69,8 @@ struct exchange {
     struct evhttp_request *request;
     enum dialect dialect; /* of errors */
     const char *path, *query; /* query: after the question mark; or NULL */
+    size_t size;     /* bytes of the body, as it came */
+    void (*handle)(struct exchange *x); /* router.c's */
     uint64_t client; /* the same for all requests from one address */
 
     /* For the log. */

@@ -1,0 +1,204 @@
+#define _POSIX_C_SOURCE 200809L
+#include "aside.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "loop.h"
+#include "lost.h"
+
+enum {
+    SMALL = 32 << 10, /* bytes of a body that is handled at once, in about a millisecond */
+    MOST = 8,         /* handlers in threads */
+    STACK = 8 << 20,  /* of a thread, as the clients' has: musl gives 128 KiB */
+};
+
+enum turn { CLIENTS, HANDLER }; /* the thread that may touch the server */
+
+struct aside {
+    struct exchange *x;
+    void (*handle)(struct exchange *x);
+    struct server *server;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the fields below */
+    pthread_cond_t changed;
+    enum turn turn;
+    bool waits; /* it has done its long work */
+    bool done;
+    bool gone; /* the client is; of the clients' thread */
+    struct aside *next;
+};
+
+static _Thread_local struct aside *own; /* of a handler's thread */
+
+/* ---- the handler's thread */
+
+bool aside_is_here(void) { return own; }
+
+void aside_begin(void)
+{
+    struct aside *a = own;
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->turn = CLIENTS;
+    pthread_cond_signal(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void aside_end(void)
+{
+    struct aside *a = own;
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->waits = true;
+    loop_wake(a->server);
+    while (a->turn != HANDLER)
+        pthread_cond_wait(&a->changed, &a->lock);
+    a->waits = false;
+    pthread_mutex_unlock(&a->lock);
+    lost_watch(&a->x->lost);
+}
+
+static bool is_open(const struct aside *a)
+{
+    const struct exchange *x = a->server->loop->open;
+    while (x && x != a->x)
+        x = x->next;
+    return x;
+}
+
+/* `gone` of the exchange while its handler is beside the loop. */
+static void gone(void *user)
+{
+    struct aside *a = user;
+    a->gone = true;
+}
+
+static void *run(void *arg)
+{
+    struct aside *a = own = arg;
+    lost_watch(&a->x->lost);
+    a->handle(a->x);
+    if (is_open(a) && a->x->gone == gone)
+        a->x->gone = NULL;
+    else if (is_open(a) && a->gone && a->x->gone) /* the answer has begun for nobody */
+        a->x->gone(a->x->user);
+    lost_watch(NULL);
+    pthread_mutex_lock(&a->lock);
+    a->done = true;
+    a->turn = CLIENTS;
+    pthread_cond_signal(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* ---- the clients' thread */
+
+/* Until the handler gives the turn back. False: it is done, and freed. */
+static bool wait_for(struct aside *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->turn != CLIENTS)
+        pthread_cond_wait(&a->changed, &a->lock);
+    bool done = a->done;
+    pthread_mutex_unlock(&a->lock);
+    lost_watch(NULL);
+    if (!done)
+        return true;
+    pthread_join(a->thread, NULL);
+    pthread_cond_destroy(&a->changed);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+    return false;
+}
+
+static size_t count(const struct server *s)
+{
+    size_t n = 0;
+    for (const struct aside *a = s->loop->asides; a; a = a->next)
+        n++;
+    return n;
+}
+
+static bool start(struct aside *a)
+{
+    sigset_t all, was;
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    sigfillset(&all); /* signals are for the clients' thread */
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    bool started = pthread_attr_setstacksize(&attr, STACK) == 0 &&
+                   pthread_create(&a->thread, &attr, run, a) == 0;
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    pthread_attr_destroy(&attr);
+    return started;
+}
+
+/* NULL: no memory, or no thread. */
+static struct aside *begin(struct exchange *x, void (*handle)(struct exchange *x))
+{
+    struct aside *a = malloc(sizeof *a);
+    if (!a)
+        return NULL;
+    *a = (struct aside){.x = x, .handle = handle, .server = x->server, .turn = HANDLER};
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->changed, NULL);
+    x->gone = gone;
+    x->user = a;
+    if (start(a))
+        return a;
+    x->gone = NULL;
+    free(a);
+    return NULL;
+}
+
+void aside_run(struct exchange *x, void (*handle)(struct exchange *x))
+{
+    struct loop *l = x->server->loop;
+    struct aside *a = own || x->size < SMALL || count(x->server) == MOST ? NULL : begin(x, handle);
+    if (!a) {
+        handle(x);
+        return;
+    }
+    if (!wait_for(a))
+        return;
+    a->next = l->asides;
+    l->asides = a;
+}
+
+/* Gives the handler the turn, if it waits for it. */
+static bool resume(struct aside *a)
+{
+    pthread_mutex_lock(&a->lock);
+    bool waits = a->waits && a->turn == CLIENTS;
+    if (waits) {
+        a->turn = HANDLER;
+        pthread_cond_signal(&a->changed);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return waits;
+}
+
+void aside_step(struct server *s)
+{
+    struct aside **at = &s->loop->asides;
+    while (*at) {
+        struct aside *a = *at, *next = a->next;
+        if (!resume(a) || wait_for(a))
+            at = &a->next;
+        else
+            *at = next;
+    }
+}
+
+bool aside_uses(const struct server *s, const struct served *m)
+{
+    const struct aside *a = s->loop->asides;
+    while (a && a->x->served != m)
+        a = a->next;
+    return a;
+}
