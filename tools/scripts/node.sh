@@ -9,7 +9,9 @@ set -eu
 cd "$(dirname "$0")/../.."
 libraries=${1-build/wheels/manylinux-libraries}
 [ $# -gt 0 ] || {
-    sh tools/scripts/install.sh gcc libc6-dev nodejs libnode-dev npm
+    sh tools/scripts/install.sh gcc libc6-dev
+    command -v node >/dev/null || sh tools/scripts/install.sh nodejs # or that of the makers of Node
+    command -v npm >/dev/null || sh tools/scripts/install.sh npm
     [ -d "$libraries" ] || sh tools/scripts/wheels.sh manylinux
 }
 out=$(realpath -m "${2-build/node}")
@@ -25,6 +27,7 @@ place=$package/prebuilds/$(node -p '`${process.platform}-${process.arch}`')
 mkdir -p "$place"
 cp "$libraries/libtuffet.so.0" "$libraries/libtuffet-chat.so.0" "$place"
 headers=$(node -p 'path.resolve(process.execPath, "../../include/node")')
+[ -f "$headers/node_api.h" ] || sh tools/scripts/install.sh libnode-dev
 # The addon finds the libraries beside it. libtuffet comes first: libtuffet-chat needs it.
 cc -std=c11 -shared -fPIC -O2 -fvisibility=hidden "-ffile-prefix-map=$PWD=." bindings/node/src/*.c \
     -isystem "$headers" -Isrc -Isrc/chat "$place/libtuffet.so.0" "$place/libtuffet-chat.so.0" \
