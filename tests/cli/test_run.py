@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 from program import PATIENCE, TUFFET, Case, Terminal, interrupt, main
@@ -196,6 +197,14 @@ class Run(Case):
             self.assertEqual(self.tuffet(*args, "--experts-mem", size), self.tuffet(*args))
         self.assertIn("has no experts", self.fails("run", self.toy(), "--experts-mem=1G", "-phello"))
         self.assertIn("bytes such", self.fails(*args, "--experts-mem=some", status=2))
+
+    def test_the_file_in_memory(self):
+        args = ["run", self.toy(), "-p", "hello", "--temp=0", "-n9"]
+        self.assertEqual(self.tuffet(*args, "--preload"), self.tuffet(*args))
+        parts = self.path("part-00001-of-00002.gguf")  # the second part is missing
+        shutil.copy(self.toy(), parts)
+        self.assertIn("part-00002-of-00002.gguf",
+                      self.fails("run", parts, "-p", "hello", "--preload"))
 
     def test_a_share_of_the_time(self):
         args = ["run", self.toy(endless=1), "-s1", "-n100", "-t1", "--lookup=0", "-phello"]

@@ -831,6 +831,34 @@ class Serve(Case):
             finally:
                 del os.environ["NOTIFY_SOCKET"]
 
+    def test_a_socket_that_is_passed(self):
+        with socket.socket() as system:
+            system.bind(("127.0.0.1", 0))
+            system.listen()
+            os.dup2(system.fileno(), 3)  # as sd_listen_fds(3) has it
+            p = subprocess.Popen(
+                ["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", *TUFFET, "serve",
+                 self.endless(), "--mlock", "--port=1"],
+                pass_fds=[3], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                line = p.stdout.readline()
+                port = system.getsockname()[1]
+                if not line:
+                    self.assertIn("--mlock: the system does not let", p.stderr.read())
+                    self.skipTest("the system lets no process lock memory")
+                self.assertEqual(line, f"http://127.0.0.1:{port}\n")
+                c = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+                c.request("GET", "/health")
+                self.assertEqual(c.getresponse().status, 200)
+                c.close()
+                with open(f"/proc/{p.pid}/status") as f:
+                    locked = int(f.read().split("VmLck:")[1].split()[0])
+                self.assertGreater(locked, 100)
+            finally:
+                p.send_signal(signal.SIGTERM)
+                p.communicate(timeout=PATIENCE)
+        self.assertEqual(p.returncode, 0)
+
     def test_thoughts_are_apart(self):
         thinking = ZEPHYR.replace("<|assistant|>\n", "<|assistant|>\n<think>\n")
         with Server(self.endless()) as s, Server(self.endless(template=thinking)) as t:

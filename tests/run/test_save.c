@@ -314,7 +314,7 @@ static void lies_are_refused(void **state)
         uint32_t x;
         const char *why;
     } lies[] = {
-        {AT(version), 2, "version 2"},
+        {AT(version), 3, "version 3"},
         {AT(bytes), 12, "cut off"},
         {AT(model), 1, "another model"},
         {AT(cache), 1, "another KV cache"},

@@ -142,6 +142,7 @@ extern struct cli_model_options {
     int weights; /* enum tft_weights */
     uint32_t threads, gpu_layers;
     uint64_t experts_bytes;
+    bool preload, lock; /* resident.c's */
     bool verbose; /* of cli_verbose_option_list: the functions that open say on standard error what
                      they opened */
 } cli_model_options;

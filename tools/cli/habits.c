@@ -53,7 +53,7 @@ static const struct habit option_habits[] = {
     {"--lora-scaled --adapter", "lora", "--lora FILE:SCALE adds a LoRA adapter"},
     {"--lora-init-without-apply", "lora", "--lora FILE:0 opens an adapter without adding it"},
     {"--mmproj -mm --image", NULL, "tuffet reads text, no images"},
-    {"--mmap --no-mmap --mlock --no-warmup -fa --flash-attn -b -ub --batch-size --ubatch-size "
+    {"--mmap --no-mmap --no-warmup -fa --flash-attn -b -ub --batch-size --ubatch-size "
      "--numa --color",
      NULL, "there is nothing to set: leave the option out"},
     {0},

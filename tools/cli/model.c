@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "power.h"
+#include "resident.h"
 #include "verbose.h"
 
 struct cli_model_options cli_model_options;
@@ -48,6 +49,11 @@ const struct cli_option cli_model_option_list[] = {
     {0, "experts-mem", CLI_BYTES, &cli_model_options.experts_bytes, "SIZE",
      "keep at most SIZE bytes of experts in memory, and read the others from MODEL, a file of pack "
      "or quantize, when they are needed (default all, or as many as there is memory for)"},
+    {0, "preload", CLI_FLAG, &cli_model_options.preload, NULL,
+     "read all of MODEL at the start, with progress: from a slow disk the first tokens then come at "
+     "once"},
+    {0, "mlock", CLI_FLAG, &cli_model_options.lock, NULL,
+     "keep MODEL in memory: the system neither swaps it out nor drops it for other files"},
     KEY_OPTION,
     {0},
 };
@@ -214,6 +220,8 @@ static int open_model(struct tft_model **m, const char *path, bool vocab_only)
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     int status = open_model(m, path, vocab_only);
+    if (status == CLI_OK && !vocab_only)
+        status = resident_begin(path);
     if (status == CLI_OK)
         verbose_model(*m, path);
     return status;

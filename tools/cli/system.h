@@ -37,6 +37,13 @@ bool system_memory_left(uint64_t *bytes);
    Returns false if the system refuses. */
 bool system_nice(int n);
 
+/* The bytes of an open file; -1: it has no size. */
+int64_t system_file_size(FILE *f);
+
+/* Keeps in memory what the process has now, files too, and reads what is not there yet. Returns
+   false, with errno set, if the system refuses. */
+bool system_lock_memory(void);
+
 /* Waits for so many nanoseconds, or until a signal comes. */
 void system_wait(uint64_t ns);
 

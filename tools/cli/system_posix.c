@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -61,6 +62,14 @@ bool system_nice(int n)
     errno = 0; /* -1 may be the new priority */
     return nice(n) != -1 || !errno;
 }
+
+int64_t system_file_size(FILE *f)
+{
+    struct stat s;
+    return fstat(fileno(f), &s) == 0 ? (int64_t)s.st_size : -1;
+}
+
+bool system_lock_memory(void) { return mlockall(MCL_CURRENT) == 0; }
 
 void system_wait(uint64_t ns)
 {

@@ -2,6 +2,7 @@
 #define _WIN32_WINNT 0x0a00
 #include "system.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <io.h>
 #include <math.h>
@@ -142,6 +143,14 @@ bool system_nice(int n)
 {
     return SetPriorityClass(GetCurrentProcess(),
                             n < 10 ? BELOW_NORMAL_PRIORITY_CLASS : IDLE_PRIORITY_CLASS);
+}
+
+int64_t system_file_size(FILE *f) { return _filelengthi64(_fileno(f)); }
+
+bool system_lock_memory(void)
+{
+    errno = ENOSYS;
+    return false;
 }
 
 void system_wait(uint64_t ns) { Sleep((DWORD)(ns / 1000000)); }

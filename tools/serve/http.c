@@ -1,5 +1,6 @@
 /* The server: the event loop, its signals, access control, and the engine's items. */
 #define _POSIX_C_SOURCE 200809L
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -260,6 +261,24 @@ static void notify(void)
     close(fd);
 }
 
+/* The socket that systemd listens at until the first client comes (sd_listen_fds(3)); -1: none. */
+static int passed_socket(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+    return pid && n && strtol(pid, NULL, 10) == getpid() && strcmp(n, "1") == 0 ? 3 : -1;
+}
+
+/* The server's own socket, or the one that was passed. */
+static struct evhttp_bound_socket *take_socket(struct loop *l, const struct server_options *o)
+{
+    int fd = passed_socket();
+    if (fd < 0)
+        return evhttp_bind_socket_with_handle(l->http, o->host, (uint16_t)o->port);
+    evutil_make_socket_nonblocking(fd);
+    evutil_make_socket_closeonexec(fd);
+    return evhttp_accept_socket_with_handle(l->http, fd);
+}
+
 /* Prints the address, with the actual port. */
 static int listen_at(struct server *s)
 {
@@ -273,7 +292,7 @@ static int listen_at(struct server *s)
     socklen_t n = sizeof a;
     char url[128];
     errno = 0;
-    l->bound = evhttp_bind_socket_with_handle(l->http, s->o.host, (uint16_t)s->o.port);
+    l->bound = take_socket(l, &s->o);
     if (!l->bound)
         return cli_fail("%s:%u: %s", s->o.host, s->o.port,
                         errno ? strerror(errno) : "no such address");
@@ -283,8 +302,15 @@ static int listen_at(struct server *s)
     listen(evhttp_bound_socket_get_fd(l->bound), BACKLOG);
     getsockname(evhttp_bound_socket_get_fd(l->bound), &a.any, &n);
     bool six = a.any.sa_family == AF_INET6;
+    if (!six && a.any.sa_family != AF_INET)
+        return cli_fail("the socket in LISTEN_FDS is not one of TCP");
     unsigned port = ntohs(six ? a.v6.sin6_port : a.v4.sin_port);
-    snprintf(url, sizeof url, six ? "http://[%s]:%u" : "http://%s:%u", s->o.host, port);
+    char host[INET6_ADDRSTRLEN] = "";
+    if (passed_socket() >= 0)
+        inet_ntop(a.any.sa_family, six ? (void *)&a.v6.sin6_addr : (void *)&a.v4.sin_addr, host,
+                  sizeof host);
+    snprintf(url, sizeof url, six ? "http://[%s]:%u" : "http://%s:%u", *host ? host : s->o.host,
+             port);
     if (s->o.json)
         printf("{\"url\":\"%s\",\"port\":%u}\n", url, port);
     else
