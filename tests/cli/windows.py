@@ -8,6 +8,7 @@ the same files. Only times, speeds and seeds of the clock may differ. With a las
 command lines that contain it are compared.
 """
 import itertools
+import json
 import os
 import pathlib
 import re
@@ -55,6 +56,11 @@ def prepare(folder):
     (folder / "naïve 🦆.txt").write_text(STRANGE, "utf-8")
     (folder / "bad.gguf").write_bytes((demo / "stories2M.gguf").read_bytes()[:5000])
     (folder / "empty").write_bytes(b"")
+    (folder / "task").write_text("".join(json.dumps({"text": text}) + "\n" for text in (
+        "Once upon a time there was a dog", "Lily and Tom went to the " + STRANGE)), "utf-8")
+    (folder / "tools").write_text(json.dumps([{"type": "function", "function": {
+        "name": "add", "parameters": {"type": "object", "properties": {
+            "a": {"type": "integer"}}}}}]))
     (folder / "schema").write_text('{"type": "object", "properties": {"age": {"type": "integer"}}, '
                                    '"required": ["age"]}')
     for name, settings in TOYS.items():
@@ -106,7 +112,15 @@ def cases(cpus):
     yield chat, f"{STRANGE}\n/save talk\n/nothing\n".encode()
     yield chat, b"one\n/save talk\r\nfirst \\\nsecond\n/stats\n/undo"
     yield chat, b"/load talk\nmore\n"
+    yield "eval stories.gguf --task lambada -f task --json"
+    yield "embed stories.gguf task --json-lines"
+    yield "embed stories.gguf text -o vectors.npy"
+    yield "import stories.gguf -o again.gguf --type q8_0"
     # what fails
+    yield "import folder -o again.gguf"
+    yield "eval stories.gguf --task lambada -f text"
+    yield "embed stories.gguf text --json-lines"
+    yield "chat chat.gguf --tools tools -p a"
     yield "run not\\there.gguf"
     yield ["run", "dørt/nei.gguf"]
     yield "run bad.gguf"
