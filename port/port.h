@@ -115,7 +115,7 @@ void tft_port_count_cpus(struct tft_cpus *out);
 int tft_port_cpus(void);
 
 /* The features of a 64-bit ARM CPU beyond NEON, by the operating system; 0 on other CPUs. */
-enum { TFT_ARM_DOTPROD = 1, TFT_ARM_I8MM = 2 };
+enum { TFT_ARM_DOTPROD = 1, TFT_ARM_I8MM = 2, TFT_ARM_SME = 4 };
 unsigned tft_port_arm_features(void);
 
 /* ---- threads */

@@ -615,10 +615,11 @@ uint64_t tft_port_memory(void)
 
 unsigned tft_port_arm_features(void)
 {
-    enum { DOTPROD = 1 << 20, I8MM = 1 << 13 }; /* HWCAP_ASIMDDP, HWCAP2_I8MM of Linux,
-                                                   arch/arm64/include/uapi/asm/hwcap.h */
+    /* HWCAP_ASIMDDP, HWCAP2_I8MM, HWCAP2_SME of Linux, arch/arm64/include/uapi/asm/hwcap.h */
+    enum { DOTPROD = 1 << 20, I8MM = 1 << 13, SME = 1 << 23 };
     return (getauxval(AT_HWCAP) & DOTPROD ? TFT_ARM_DOTPROD : 0) |
-           (getauxval(AT_HWCAP2) & I8MM ? TFT_ARM_I8MM : 0);
+           (getauxval(AT_HWCAP2) & I8MM ? TFT_ARM_I8MM : 0) |
+           (getauxval(AT_HWCAP2) & SME ? TFT_ARM_SME : 0);
 }
 
 #elif defined __APPLE__ && defined __aarch64__
@@ -626,7 +627,8 @@ unsigned tft_port_arm_features(void)
 unsigned tft_port_arm_features(void)
 {
     return (kernel_number("hw.optional.arm.FEAT_DotProd", 0) ? TFT_ARM_DOTPROD : 0) |
-           (kernel_number("hw.optional.arm.FEAT_I8MM", 0) ? TFT_ARM_I8MM : 0);
+           (kernel_number("hw.optional.arm.FEAT_I8MM", 0) ? TFT_ARM_I8MM : 0) |
+           (kernel_number("hw.optional.arm.FEAT_SME", 0) ? TFT_ARM_SME : 0);
 }
 
 #else

@@ -8,6 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* 0 if the assembler does not know SME. */
+#ifndef TFT_SME
+#define TFT_SME 1
+#endif
+
 struct tft_kernels;
 
 struct tft_isa {
@@ -28,6 +33,8 @@ void tft_isa_avx512vnni(struct tft_kernels *k);
 void tft_isa_neon(struct tft_kernels *k); /* armv8.0 */
 void tft_isa_dotprod(struct tft_kernels *k);
 void tft_isa_i8mm(struct tft_kernels *k);
+void tft_isa_sme(struct tft_kernels *k); /* in the file of i8mm */
+bool tft_sme_right(void);                /* whether the CPU, or its emulator, computes as it should */
 void tft_isa_simd128(struct tft_kernels *k); /* WebAssembly */
 
 #endif

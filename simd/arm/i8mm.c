@@ -160,3 +160,7 @@ void tft_isa_i8mm(struct tft_kernels *k)
     k->gemm_low = gemm_low_i8mm;
     k->peak_int8 = peak_int8_i8mm;
 }
+
+#if TFT_SME
+#include "sme.h"
+#endif

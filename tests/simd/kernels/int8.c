@@ -96,6 +96,7 @@ static void gemm_i8(struct check *c)
     one_shape(c, 9, 16, TFT_PANEL_MAX_K, 1, 1);
     one_shape(c, 100, 40, 12000, 2, 3); /* several blocks of tokens */
     one_shape(c, 99, 150, 368, 2, 3);   /* several blocks of panels and columns */
+    one_shape(c, 131, 273, 1072, 2, 3); /* and of all three */
 
     /* M, N, K: prompts in the shapes of small models; one token with weights in memory and in the
        caches; a few tokens at once. Then the two products of attention with 9 heads over 3 */
