@@ -8,9 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* 0 if the assembler does not know SME. */
+/* Whether the assembler knows SME: the build asks it; other builds go by the compiler's age. */
 #ifndef TFT_SME
-#define TFT_SME 1
+#ifdef __clang__
+#define TFT_SME (__clang_major__ >= 17)
+#else
+#define TFT_SME (__GNUC__ >= 12)
+#endif
 #endif
 
 struct tft_kernels;

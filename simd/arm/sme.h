@@ -1,6 +1,6 @@
 /*
- * The ISA level sme: outer products of bytes (usmopa) in streaming mode, for gemm_i8 and gemm_low of
- * many tokens. The rest is i8mm's, whose file includes this one and has its functions.
+ * The ISA level sme: outer products of bytes (usmopa) in streaming mode, for gemm_i8 and gemm_low
+ * of many tokens. Few tokens are i8mm's, whose file includes this one.
  *
  * usmopa adds to a tile of ZA, v rows by v columns of int32, the products of 4 bytes of v tokens by
  * 4 bytes of v rows of W. v is the number of int32 in a vector of streaming mode, at most 16: a
@@ -35,12 +35,12 @@ struct sme_job {
     uint8_t *quads;  /* [tokens / v, cols / 4, v, 4] */
     const int8_t *w; /* [rows / 16] panels, `stride` bytes apart */
     size_t stride, rows;
-    int32_t *sum; /* [SME_TOKENS, rows], ld_sum bytes apart; tiles of 2 v by 2 v are written whole */
+    int32_t *sum; /* [tokens, rows], ld_sum bytes apart, written in whole squares of 2 v */
     size_t ld_sum;
     size_t more; /* 0: sums begin at 0; otherwise the products are added to `sum` */
 };
 
-/* x0 to x28 without x18, which some systems keep for themselves. */
+/* Without x18, which some systems keep for themselves. */
 #define SME_CLOBBERS                                                                               \
     "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14",       \
         "x15", "x16", "x17", "x19", "x20", "x21", "x22", "x23", "x24", "v0", "v1", "v2", "v3",     \
@@ -78,8 +78,8 @@ struct sme_job {
     "whilelo p0.s, xzr, x1\n"                                                                      \
     "whilelo p1.b, xzr, x2\n"
 
-/* x3: x, x4: ldx, x5: tokens left, x6: cols, x7: quads, x8: tokens of a tile, x9: column, x10: quads
-   of columns. */
+/* x3: x, x4: ldx, x5: tokens left, x6: cols, x7: quads, x8: tokens of a tile, x9: a column, x10:
+   quads from there on, at most v. */
 #define SME_REARRANGE                                                                              \
     "ldp x3, x4, [%[job]]\n"                                                                       \
     "ldp x5, x6, [%[job], #16]\n"                                                                  \
@@ -129,7 +129,7 @@ struct sme_job {
     "cmp w12, w1\n"                                                                                \
     "b.lo 8b\n"
 
-/* A quad of columns: quads of the tokens at x19 and x20, of the rows at x21 and x22. */
+/* A quad of columns: x23 and x24 are its place in the tokens' quads and in the panels, in words. */
 #define SME_QUAD(tokens0, tokens1, rows0, rows1, z0, z1, z2, z3)                                   \
     "ld1w {" z0 ".s}, p0/z, [" tokens0 ", x23, lsl #2]\n"                                          \
     "ld1w {" z1 ".s}, p0/z, [" tokens1 ", x23, lsl #2]\n"                                          \
@@ -140,9 +140,9 @@ struct sme_job {
     "usmopa za2.s, p1/m, p1/m, " z1 ".b, " z2 ".b\n"                                               \
     "usmopa za3.s, p1/m, p1/m, " z1 ".b, " z3 ".b\n"
 
-/* x3: row; x4, x5: its quads and those of the row v after, which is the row itself past the last
-   panel. x6, x7: quads of the tokens; x9: their end; x11: tokens left; x13: v * cols, a tile's
-   bytes; x17: v * ld_sum. */
+/* x3: a row; x4, x5: its quads, and the quads v rows on, or its own again past the last panel. x6,
+   x7: the quads of two tiles of tokens; x10: words of a panel; x11: tokens left; x13: bytes of a
+   tile, v * cols; x14: sums; x16: ld_sum; x17: v * ld_sum. */
 #define SME_PRODUCT                                                                                \
     "ldr x16, [%[job], #72]\n"                                                                     \
     "mul x17, x16, x1\n"                                                                           \
@@ -203,9 +203,13 @@ static void sme_run(const struct sme_job *job)
                      : SME_CLOBBERS);
 }
 
-/* Whether usmopa multiplies right: QEMU before 9.1 adds products to other sums. */
+/* Whether usmopa multiplies right: QEMU before 9.1 adds products to other sums. A program that only
+   counts its instructions is built with TFT_SME_TRUST. */
 bool tft_sme_right(void)
 {
+#ifdef TFT_SME_TRUST
+    return true;
+#endif
     enum { N = TFT_PANEL };
     uint8_t x[N * N], quads[N * N];
     int8_t w[N * N];

@@ -10,6 +10,8 @@
 #   msan       what reads files and text, and numerics, under MemorySanitizer
 #   arm72      all tests but the longest as a Cortex-A72 under qemu
 #   arm76      numerics as a Cortex-A76 under qemu
+#   sme        the kernels of SME under a newer qemu, with vectors of 128, 256 and 512 bits, and
+#              numerics with the last
 #   armhf      results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap in 32 bits
 #   riscv64    results on 64-bit RISC-V, under qemu: the suite "numerics", files and tokenizers
 #   i386       32-bit x86: all tests but the longest; under qemu, where the kernel has no 32-bit
@@ -41,10 +43,11 @@ clang() {
     export CC=clang CXX=clang++
 }
 
+# arm NAME
 arm() {
     sh tools/scripts/install.sh --architecture arm64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
         qemu-user libjansson-dev:arm64 libcmocka-dev:arm64 libgomp1:arm64
-    build arm --cross-file tests/cross/aarch64.ini
+    build "$1" --cross-file tests/cross/aarch64.ini
 }
 
 part() {
@@ -75,12 +78,22 @@ part() {
         check msan --suite bytes --suite numerics --no-suite long
         ;;
     arm72)
-        arm
+        arm arm
         QEMU_CPU=cortex-a72 check arm --no-suite long
         ;;
     arm76)
-        arm
+        arm arm
         QEMU_CPU=cortex-a76 check arm --suite numerics --no-suite slow --no-suite long
+        ;;
+    sme)
+        folder=$(sh tools/scripts/qemu.sh)
+        PATH=$folder:$PATH
+        arm sme
+        for bytes in 16 32; do
+            QEMU_CPU=max,sme-default-vector-length=$bytes check sme kernels
+        done
+        QEMU_CPU=max,sme-default-vector-length=64 check sme --suite numerics --no-suite slow \
+            --no-suite long
         ;;
     i386)
         sh tools/scripts/install.sh --architecture i386 gcc-i686-linux-gnu libc6-dev-i386-cross \
