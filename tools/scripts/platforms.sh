@@ -90,7 +90,7 @@ part() {
         PATH=$folder:$PATH
         arm sme
         for bytes in 16 32; do
-            QEMU_CPU=max,sme-default-vector-length=$bytes check sme kernels
+            QEMU_CPU=max,sme-default-vector-length=$bytes check sme kernels za
         done
         QEMU_CPU=max,sme-default-vector-length=64 check sme --suite numerics --no-suite slow \
             --no-suite long
