@@ -613,7 +613,7 @@ uint64_t tft_port_memory(void)
 
 #include <sys/auxv.h>
 
-unsigned tft_port_arm_features(void)
+unsigned tft_port_cpu_features(void)
 {
     /* HWCAP_ASIMDDP, HWCAP2_I8MM, HWCAP2_SME of Linux, arch/arm64/include/uapi/asm/hwcap.h */
     enum { DOTPROD = 1 << 20, I8MM = 1 << 13, SME = 1 << 23 };
@@ -624,16 +624,33 @@ unsigned tft_port_arm_features(void)
 
 #elif defined __APPLE__ && defined __aarch64__
 
-unsigned tft_port_arm_features(void)
+unsigned tft_port_cpu_features(void)
 {
     return (kernel_number("hw.optional.arm.FEAT_DotProd", 0) ? TFT_ARM_DOTPROD : 0) |
            (kernel_number("hw.optional.arm.FEAT_I8MM", 0) ? TFT_ARM_I8MM : 0) |
            (kernel_number("hw.optional.arm.FEAT_SME", 0) ? TFT_ARM_SME : 0);
 }
 
+#elif defined __linux__ && defined __riscv
+
+#include <sys/syscall.h>
+
+/* riscv_hwprobe of Linux 6.5 and later. The older AT_HWCAP names vectors of drafts V, too. */
+unsigned tft_port_cpu_features(void)
+{
+    enum { HWPROBE = 258, IMA_EXT_0 = 4, IMA_V = 1 << 2 }; /* arch/riscv/include/uapi/asm */
+    struct {
+        int64_t key;
+        uint64_t value;
+    } pair = {IMA_EXT_0, 0};
+    return syscall(HWPROBE, &pair, (size_t)1, (size_t)0, NULL, 0U) == 0 && pair.value & IMA_V
+               ? TFT_RISCV_V
+               : 0;
+}
+
 #else
 
-unsigned tft_port_arm_features(void)
+unsigned tft_port_cpu_features(void)
 {
     return 0;
 }

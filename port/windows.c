@@ -286,7 +286,7 @@ void tft_port_wake(atomic_uint *word)
     (void)word;
 }
 
-unsigned tft_port_arm_features(void)
+unsigned tft_port_cpu_features(void)
 {
     enum { PF_ARM_V82_DP_INSTRUCTIONS = 43 };
     return IsProcessorFeaturePresent(PF_ARM_V82_DP_INSTRUCTIONS) ? TFT_ARM_DOTPROD : 0;

@@ -1,6 +1,6 @@
 /*
- * The ladder is the list of a CPU family's ISA levels. x86/ladder.c, arm/ladder.c, wasm/ladder.c or
- * c/ladder.c defines tft_ladder; the build picks one file.
+ * The ladder is the list of a CPU family's ISA levels. x86/ladder.c, arm/ladder.c, riscv/ladder.c,
+ * wasm/ladder.c or c/ladder.c defines tft_ladder; the build picks one file.
  */
 #ifndef TFT_ISAS_H
 #define TFT_ISAS_H
@@ -39,6 +39,7 @@ void tft_isa_dotprod(struct tft_kernels *k);
 void tft_isa_i8mm(struct tft_kernels *k);
 void tft_isa_sme(struct tft_kernels *k); /* in the file of i8mm */
 bool tft_sme_right(void);                /* whether the CPU, or its emulator, computes as it should */
+void tft_isa_v(struct tft_kernels *k);       /* RISC-V */
 void tft_isa_simd128(struct tft_kernels *k); /* WebAssembly */
 
 #endif

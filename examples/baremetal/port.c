@@ -78,7 +78,7 @@ void tft_port_count_cpus(struct tft_cpus *out)
     *out = (struct tft_cpus){1, 1, 1, 0};
 }
 
-unsigned tft_port_arm_features(void)
+unsigned tft_port_cpu_features(void)
 {
     return 0;
 }

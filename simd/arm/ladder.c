@@ -5,19 +5,19 @@
 
 static bool has_dotprod(void)
 {
-    return tft_port_arm_features() & TFT_ARM_DOTPROD;
+    return tft_port_cpu_features() & TFT_ARM_DOTPROD;
 }
 
 static bool has_i8mm(void)
 {
-    return tft_port_arm_features() & TFT_ARM_I8MM;
+    return tft_port_cpu_features() & TFT_ARM_I8MM;
 }
 
 #if TFT_SME
 /* Few tokens are i8mm's. */
 static bool has_sme(void)
 {
-    return tft_port_arm_features() & TFT_ARM_SME && has_dotprod() && has_i8mm() && tft_sme_right();
+    return tft_port_cpu_features() & TFT_ARM_SME && has_dotprod() && has_i8mm() && tft_sme_right();
 }
 #endif
 
