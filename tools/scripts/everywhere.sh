@@ -10,8 +10,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit
 
-all="whole sanitizers alone arm72 arm76 sme i386 armhf riscv64 musl tsan msan cuda thorough campaign
-hostile fuzz commands wasm windows static amalgamation abi deb debian baremetal
+all="whole sanitizers alone arm72 arm76 sme i386 armhf riscv64 rvv musl tsan msan cuda thorough
+campaign hostile fuzz commands wasm windows static amalgamation abi deb debian baremetal
 steady"
 out=build/everywhere
 mkdir -p "$out"
@@ -34,7 +34,8 @@ hostile() {
 
 step() {
     case $1 in
-    whole | sanitizers | alone | arm72 | arm76 | sme | i386 | armhf | riscv64 | tsan | msan | cuda)
+    whole | sanitizers | alone | arm72 | arm76 | sme | i386 | armhf | riscv64 | rvv | tsan | msan | \
+        cuda)
         sh tools/scripts/platforms.sh "$1"
         ;;
     thorough) TUFFET_THOROUGH=1 sh tools/scripts/test.sh -t 40 ;;

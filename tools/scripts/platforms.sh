@@ -14,6 +14,8 @@
 #              numerics with the last
 #   armhf      results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap in 32 bits
 #   riscv64    results on 64-bit RISC-V, under qemu: the suite "numerics", files and tokenizers
+#   rvv        the same with the kernels of V, by clang under a newer qemu: kernels with registers of
+#              128 and 256 bits, numerics with the latter
 #   i386       32-bit x86: all tests but the longest; under qemu, where the kernel has no 32-bit
 #              programs, numerics, files and sizes
 #   cuda       the plug-in for all GPUs by nvcc, and the suite "gpu", which is skipped without a GPU
@@ -123,6 +125,16 @@ part() {
             -Djansson=disabled
         check riscv64 --suite numerics --no-suite slow --no-suite long
         check riscv64 llama2c gguf_read tokenizer
+        ;;
+    rvv)
+        sh tools/scripts/install.sh gcc-riscv64-linux-gnu libc6-dev-riscv64-cross clang-19
+        cmocka=$(sh tools/scripts/cmocka.sh riscv64-linux-gnu Linux)
+        folder=$(sh tools/scripts/qemu.sh)
+        PATH=$folder:$PATH
+        build rvv --cross-file tests/cross/riscv64.ini --cross-file tests/cross/riscv64_clang.ini \
+            --pkg-config-path "$cmocka" -Dthreads=posix -Djansson=disabled -Dtools=false
+        QEMU_CPU=rv64,v=true,vlen=128 check rvv kernels
+        QEMU_CPU=rv64,v=true,vlen=256 check rvv --suite numerics --no-suite slow --no-suite long
         ;;
     cuda)
         command -v nvcc >/dev/null || {
