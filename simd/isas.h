@@ -38,8 +38,8 @@ void tft_isa_neon(struct tft_kernels *k); /* armv8.0 */
 void tft_isa_dotprod(struct tft_kernels *k);
 void tft_isa_i8mm(struct tft_kernels *k);
 void tft_isa_sme(struct tft_kernels *k); /* in the file of i8mm */
-bool tft_sme_right(void);                /* whether the CPU, or its emulator, computes as it should */
-void tft_isa_v(struct tft_kernels *k);       /* RISC-V */
+bool tft_sme_right(void);                /* whether the CPU, or its emulator, multiplies right */
+void tft_isa_v(struct tft_kernels *k);   /* RISC-V */
 void tft_isa_simd128(struct tft_kernels *k); /* WebAssembly */
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * A caller of the library may have numbers in ZA, and ask by TPIDR2_EL0 that they be saved before
- * ZA is used (AAPCS64, "The ZA lazy saving scheme"), as compilers do around a call. Returns 77, which
- * meson takes as skipped, without kernels of SME.
+ * ZA is used (AAPCS64, "The ZA lazy saving scheme"), as compilers do around a call. Returns 77,
+ * which meson takes as skipped, without kernels of SME.
  */
 #include <stdio.h>
 #include <string.h>
