@@ -25,11 +25,11 @@ static struct tft_fisher_exact *sound(const struct tft_kv *kv, uint32_t layer, u
 }
 
 /* The squared norm of a value. */
-static float square_of(const uint16_t *v, uint32_t dim)
+static float square_of(const float *v, uint32_t dim)
 {
     float sum = 0;
     for (uint32_t d = 0; d < dim; d++)
-        sum += tft_f16_to_f32(v[d]) * tft_f16_to_f32(v[d]);
+        sum += v[d] * v[d];
     return sum;
 }
 
@@ -50,19 +50,17 @@ void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t hea
     struct tft_fisher_exact *e = sound(kv, layer, head);
     float least = tft_fisher_least(&kv->layer[layer].fisher[TFT_KV_V][head]);
     uint32_t dim = kv->head_dim, first = b * TFT_FISHER_BLOCK;
+    float x[TFT_KV_SIDES][TFT_CODED_SPAN];
     while (e->n && e->place[e->n - 1] >= first) /* of a text that was there before */
         e->n--;
     for (uint32_t t = 0; t < TFT_FISHER_BLOCK && e->n < TFT_FISHER_EXACT; t++) {
-        uint32_t column = slot[t] % TFT_KEY_PANEL;
-        const uint16_t *key =
-                           (const uint16_t *)tft_kv_keys(kv, layer, head, slot[t] - column) + column,
-                       *value = tft_kv_values(kv, layer, head, slot[t]);
         uint16_t *to = e->number + (size_t)e->n * TFT_KV_SIDES * dim;
-        if (!(square_of(value, dim) < least))
+        tft_kv_read(kv, layer, head, TFT_KV_V, slot[t], x[TFT_KV_V]);
+        if (!(square_of(x[TFT_KV_V], dim) < least))
             continue;
-        for (uint32_t d = 0; d < dim; d++)
-            to[d] = key[d * TFT_KEY_PANEL];
-        memcpy(to + dim, value, dim * sizeof *to);
+        tft_kv_read(kv, layer, head, TFT_KV_K, slot[t], x[TFT_KV_K]);
+        for (uint32_t i = 0; i < TFT_KV_SIDES * dim; i++)
+            to[i] = tft_f32_to_f16(x[i / dim][i % dim]);
         e->place[e->n++] = first + t;
     }
 }

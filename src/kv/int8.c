@@ -13,20 +13,24 @@ static uint32_t unit_of(enum tft_kv_which which)
 }
 
 /* The index of a slot's number d; cols: numbers of a slot, with padding. */
-static size_t byte_at(enum tft_kv_which which, uint32_t slot, size_t d, size_t cols)
+static size_t byte_at(const struct tft_kv *kv, enum tft_kv_which which, uint32_t slot, size_t d,
+                      size_t cols)
 {
     return which == TFT_KV_K ? tft_panel_at(slot, d, cols)
                              : slot / TFT_SPAN * TFT_SPAN * cols +
-                                   tft_panel_at(d, slot % TFT_SPAN, TFT_SPAN);
+                                   tft_panel_at(d, slot % TFT_SPAN, tft_kv_span_slots(kv, slot));
 }
 
-size_t tft_kv_slot_bytes(const struct tft_kv_policy *policy, bool floats, uint32_t dim,
-                         enum tft_kv_which which)
+size_t tft_kv_slots_bytes(const struct tft_kv_policy *policy, bool floats, uint32_t dim,
+                          enum tft_kv_which which, uint32_t slots)
 {
-    enum { SUMS = TFT_SPAN / sizeof(int32_t) }; /* of channels with a byte in each slot */
+    bool bytes = policy->i8 && !floats;
     size_t n = tft_kv_number_bytes(policy, floats, dim),
-           sums = which == TFT_KV_K ? sizeof(int32_t) : (n + SUMS - 1) / SUMS;
-    return policy->i8 && !floats ? n + sizeof(float) + sums : n;
+           sums = which == TFT_KV_K ? slots : tft_spans(slots) * n, all;
+    if (!tft_mul(slots, bytes ? n + sizeof(float) : n, &all) ||
+        !tft_add(all, bytes ? sums * sizeof(int32_t) : 0, &all))
+        return SIZE_MAX;
+    return all;
 }
 
 struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
@@ -43,33 +47,34 @@ struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t
                                                          : sum + from / TFT_SPAN * cols};
 }
 
-/* Clears the unit that begins with slot `from`. */
+/* Clears the unit that begins with slot `from`; the last span of values may be short. */
 static void clear(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
                   uint32_t from)
 {
     struct tft_kv_int8 to = tft_kv_int8(kv, layer, head, which, from);
-    size_t n = unit_of(which), cols = tft_panel_cols(tft_kv_heads(kv, layer).dim);
+    size_t n = which == TFT_KV_K ? TFT_KEY_PANEL : tft_kv_span_slots(kv, from),
+           cols = tft_panel_cols(tft_kv_heads(kv, layer).dim);
     memset(to.data, 0, n * cols);
     memset(to.scale, 0, n * sizeof *to.scale);
     memset(to.sum, 0, (which == TFT_KV_K ? n : cols) * sizeof *to.sum);
 }
 
 /* Puts a number into a slot. */
-static void put(const struct tft_kv_int8 *to, enum tft_kv_which which, uint32_t slot, size_t d,
-                size_t cols, int number)
+static void put(const struct tft_kv *kv, const struct tft_kv_int8 *to, enum tft_kv_which which,
+                uint32_t slot, size_t d, size_t cols, int number)
 {
-    int8_t *at = &to->data[byte_at(which, slot, d, cols)];
+    int8_t *at = &to->data[byte_at(kv, which, slot, d, cols)];
     to->sum[which == TFT_KV_K ? slot : slot / TFT_SPAN * cols + d] += number - *at;
     *at = (int8_t)number;
 }
 
 /* Puts the 16 numbers from d on, a multiple of 16, into a slot of keys: 4 at a time, because a quad
    of a panel has 4 numbers of one slot. Returns the sum of the numbers. */
-static int32_t put_keys(const struct tft_kv_int8 *to, uint32_t slot, size_t d, size_t cols,
-                        const int8_t *number)
+static int32_t put_keys(const struct tft_kv *kv, const struct tft_kv_int8 *to, uint32_t slot,
+                        size_t d, size_t cols, const int8_t *number)
 {
     enum { NEXT = TFT_QUAD * TFT_PANEL };
-    int8_t *at = &to->data[byte_at(TFT_KV_K, slot, d, cols)];
+    int8_t *at = &to->data[byte_at(kv, TFT_KV_K, slot, d, cols)];
     int32_t sum = 0;
     for (size_t i = 0; i < TFT_PANEL; i += TFT_QUAD, at += NEXT)
         memcpy(at, number + i, TFT_QUAD);
@@ -80,11 +85,11 @@ static int32_t put_keys(const struct tft_kv_int8 *to, uint32_t slot, size_t d, s
 
 /* Puts 16 numbers into a slot of values. A quad of a panel of values has 4 slots, so the numbers
    are one byte of each of 16 words. */
-static void put_values(const struct tft_kv_int8 *to, uint32_t slot, size_t d, size_t cols,
-                       const int8_t *number)
+static void put_values(const struct tft_kv *kv, const struct tft_kv_int8 *to, uint32_t slot,
+                       size_t d, size_t cols, const int8_t *number)
 {
     const uint32_t shift = slot % TFT_QUAD * 8;
-    int8_t *at = &to->data[byte_at(TFT_KV_V, slot - slot % TFT_QUAD, d, cols)];
+    int8_t *at = &to->data[byte_at(kv, TFT_KV_V, slot - slot % TFT_QUAD, d, cols)];
     int32_t *sum = to->sum + slot / TFT_SPAN * cols + d;
     uint32_t word[TFT_PANEL];
     memcpy(word, at, sizeof word);
@@ -140,9 +145,9 @@ void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, 
             number[i] = (int8_t)(byte[i] ? byte[i] - q.zero : -127);
         for (size_t i = 0; i < n; i += TFT_PANEL)
             if (which == TFT_KV_K)
-                sum += put_keys(&to, slot, first + i, cols, number + i);
+                sum += put_keys(kv, &to, slot, first + i, cols, number + i);
             else
-                put_values(&to, slot, first + i, cols, number + i);
+                put_values(kv, &to, slot, first + i, cols, number + i);
     }
     if (which == TFT_KV_K)
         to.sum[slot] = sum;
@@ -152,6 +157,26 @@ void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, 
             .scale[slot % TFT_KEY_PANEL] = NAN;
 }
 
+void tft_kv_take_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                      enum tft_kv_which which, uint32_t slot, char *row)
+{
+    size_t dim = tft_kv_heads(kv, layer).dim, cols = tft_panel_cols(dim);
+    struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, which, 0);
+    for (size_t d = 0; d < dim; d++)
+        row[sizeof *a.scale + d] = (char)a.data[byte_at(kv, which, slot, d, cols)];
+    memcpy(row, &a.scale[slot], sizeof *a.scale);
+}
+
+void tft_kv_give_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                      enum tft_kv_which which, uint32_t slot, const char *row)
+{
+    size_t dim = tft_kv_heads(kv, layer).dim, cols = tft_panel_cols(dim);
+    struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, which, 0);
+    for (size_t d = 0; d < dim; d++)
+        put(kv, &a, which, slot, d, cols, (int8_t)row[sizeof *a.scale + d]);
+    memcpy(&a.scale[slot], row, sizeof *a.scale);
+}
+
 void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,
                       uint32_t from)
 {
@@ -159,45 +184,59 @@ void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, ui
     for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {
         struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, i, 0);
         for (size_t d = 0; d < dim; d++)
-            put(&a, i, to, d, cols, a.data[byte_at(i, from, d, cols)]);
+            put(kv, &a, i, to, d, cols, a.data[byte_at(kv, i, from, d, cols)]);
         a.scale[to] = a.scale[from];
     }
 }
 
+void tft_kv_read_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                      enum tft_kv_which which, uint32_t slot, float *x)
+{
+    size_t dim = tft_kv_heads(kv, layer).dim, cols = tft_panel_cols(dim);
+    const float *offset = which == TFT_KV_K && dim <= TFT_KV_OFFSET_DIM
+                              ? tft_kv_key_offset(kv, layer, head)
+                              : NULL;
+    struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, which, 0);
+    for (size_t d = 0; d < dim; d++)
+        x[d] = (float)a.data[byte_at(kv, which, slot, d, cols)] * a.scale[slot];
+    for (size_t d = 0; offset && d < dim; d++)
+        x[d] += offset[d];
+}
+
 /* ---------------------------------------------------------------------------------- saved slots */
 
-/* Walks through n bytes at `at`, in this cache's slots `a` and, when copying, in `b`. */
-static void part(struct tft_walk *w, void *a, void *at, const void *b, size_t n)
+/* A walk through slots of a head: in this cache and, when copying, in the source. */
+struct twin {
+    struct tft_walk *w;
+    const struct tft_kv *kv;
+    struct tft_kv_int8 a, b;
+    enum tft_kv_which which;
+    size_t cols;
+};
+
+/* Walks through n bytes from number d of a slot on. */
+static void part(const struct twin *t, uint32_t slot, size_t d, size_t n)
 {
-    size_t offset = (size_t)((char *)at - (char *)a);
-    tft_walk_part(w, at, b ? (const char *)b + offset : NULL, n);
+    const struct tft_kv *from = t->w->kv;
+    tft_walk_part(t->w, t->a.data + byte_at(t->kv, t->which, slot, d, t->cols),
+                  from ? t->b.data + byte_at(from, t->which, slot, d, t->cols) : NULL, n);
 }
 
 /* The slots p .. p + n - 1 of a head, p a multiple of 16 and n at most 16. */
-static void slots_of_panel(const struct tft_kv *kv, uint32_t layer, uint32_t head,
-                           enum tft_kv_which which, uint32_t p, uint32_t n, struct tft_walk *w)
+static void slots_of_panel(const struct twin *t, uint32_t p, uint32_t n)
 {
-    size_t cols = tft_panel_cols(tft_kv_heads(kv, layer).dim), quads = n / TFT_QUAD,
-           quad = TFT_PANEL * TFT_QUAD, rest = n % TFT_QUAD;
-    struct tft_kv_int8 a = tft_kv_int8(kv, layer, head, which, 0), b = {0};
-    if (w->kv)
-        b = tft_kv_int8(w->kv, layer, head, which, 0);
-    if ((w->from || w->kv) && p % unit_of(which) == 0)
-        clear(kv, layer, head, which, p);
-    if (which == TFT_KV_K) {
-        int8_t *row = a.data + p * cols;
-        for (size_t i = 0; i < cols / TFT_QUAD; i++, row += quad)
-            part(w, a.data, row, b.data, n * TFT_QUAD);
+    size_t quads = n / TFT_QUAD, rest = n % TFT_QUAD;
+    if (t->which == TFT_KV_K) {
+        for (size_t d = 0; d < t->cols; d += TFT_QUAD)
+            part(t, p, d, n * TFT_QUAD);
     } else {
-        for (size_t d = 0; d < cols; d += TFT_PANEL) {
-            int8_t *row = a.data + byte_at(which, p, d, cols);
-            part(w, a.data, row, b.data, quads * quad);
-            row += quads * quad;
-            for (size_t i = 0; rest && i < TFT_PANEL; i++, row += TFT_QUAD)
-                part(w, a.data, row, b.data, rest);
+        for (size_t d = 0; d < t->cols; d += TFT_PANEL) {
+            part(t, p, d, quads * TFT_PANEL * TFT_QUAD);
+            for (size_t i = 0; rest && i < TFT_PANEL; i++)
+                part(t, p + n - (uint32_t)rest, d + i, rest);
         }
     }
-    part(w, a.scale, a.scale + p, b.scale, n * sizeof *a.scale);
+    tft_walk_part(t->w, t->a.scale + p, t->w->kv ? t->b.scale + p : NULL, n * sizeof *t->a.scale);
 }
 
 /* Computes the sums of the first n slots, after a load. Later slots of a unit are 0. The number
@@ -211,7 +250,7 @@ static void add_up(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum 
     memset(a.sum, 0, (which == TFT_KV_K ? n : tft_spans(n) * cols) * sizeof *a.sum);
     for (uint32_t slot = 0; slot < n; slot++)
         for (size_t d = 0; d < cols; d++) {
-            int8_t *number = &a.data[byte_at(which, slot, d, cols)];
+            int8_t *number = &a.data[byte_at(kv, which, slot, d, cols)];
             if (*number < -127)
                 *number = -127;
             a.sum[which == TFT_KV_K ? slot : slot / TFT_SPAN * cols + d] += *number;
@@ -222,8 +261,18 @@ void tft_kv_walk_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, ui
                       struct tft_walk *w)
 {
     for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {
-        for (uint32_t p = 0; p < n; p += TFT_KEY_PANEL)
-            slots_of_panel(kv, layer, head, i, p, n - p < TFT_KEY_PANEL ? n - p : TFT_KEY_PANEL, w);
+        struct twin t = {.w = w,
+                         .kv = kv,
+                         .a = tft_kv_int8(kv, layer, head, i, 0),
+                         .which = i,
+                         .cols = tft_panel_cols(tft_kv_heads(kv, layer).dim)};
+        if (w->kv)
+            t.b = tft_kv_int8(w->kv, layer, head, i, 0);
+        for (uint32_t p = 0; p < n; p += TFT_KEY_PANEL) {
+            if ((w->from || w->kv) && p % unit_of(i) == 0)
+                clear(kv, layer, head, i, p);
+            slots_of_panel(&t, p, n - p < TFT_KEY_PANEL ? n - p : TFT_KEY_PANEL);
+        }
         if (w->from || w->kv)
             add_up(kv, layer, head, i, n);
     }

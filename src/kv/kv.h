@@ -170,7 +170,7 @@ struct tft_kv_scratch {
     float *x;                  /* a block of floats, [E, block] or [block, E padded to 16] */
     uint8_t *code;             /* the block's codes */
     float *half, *scale, *mid; /* the codes' scales */
-    uint16_t *rows;            /* [staying slots, E] */
+    char *rows;                /* [staying slots, tft_kv_row_bytes] */
 };
 
 struct tft_kv {
@@ -276,16 +276,16 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
    nothing. tft_kv_block_bytes: of a block, over all heads. */
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
-/* Bytes of the `dim` numbers of a key or value in a slot; and of the slot, including the scale and
-   sum of int8. floats: as in a layer with a window. */
+/* Bytes of the `dim` numbers of a key or value in a slot; and of a head's slots, including the
+   scales and sums of int8. floats: as in a layer with a window. */
 static inline size_t tft_kv_number_bytes(const struct tft_kv_policy *policy, bool floats,
                                          uint32_t dim)
 {
     return policy->i8 && !floats ? tft_panel_cols(dim) : dim * tft_num_bytes(policy->num);
 }
 
-size_t tft_kv_slot_bytes(const struct tft_kv_policy *policy, bool floats, uint32_t dim,
-                         enum tft_kv_which which);
+size_t tft_kv_slots_bytes(const struct tft_kv_policy *policy, bool floats, uint32_t dim,
+                          enum tft_kv_which which, uint32_t slots);
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
 /* Bytes of the slots and blocks of a session of `capacity` tokens, with block_bytes for each block,
@@ -377,6 +377,21 @@ void tft_kv_quantize(const struct tft_kv *kv, const struct tft_kernels *kern, ui
                      uint32_t head, enum tft_kv_which which, const struct tft_kv_quantization *e,
                      int tid);
 
+/* Reads a key, or value, of a slot as floats, x: [E], in a cache with blocks. */
+void tft_kv_read(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                 uint32_t slot, float *x);
+
+/* Takes keys, or values, of n slots of a head, and gives them to the slots from `to` on. rows:
+   [n, tft_kv_row_bytes], a workspace */
+void tft_kv_move(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                 uint32_t to, const uint32_t *slot, uint32_t n, char *rows);
+
+/* Bytes of a row of tft_kv_move, of a head of `dim` channels. */
+static inline size_t tft_kv_row_bytes(const struct tft_kv *kv, uint32_t dim)
+{
+    return kv->policy.i8 ? sizeof(float) + tft_panel_cols(dim) : dim * sizeof(uint16_t);
+}
+
 /* The keys of a head from slot `from` on, a multiple of 16; the head's values from any slot on. */
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
 void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
@@ -387,19 +402,28 @@ void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint
  * Keys and values are matrices of int8 in panels (panel.h), so attention multiplies bytes:
  *
  *      keys      a row for each slot, a column for each channel, E padded to 16
- *      values    for each span of slots: a row for each channel, a column for each slot
+ *      values    for each span of slots: a row for each channel, a column for each slot. The last
+ *                span has as many columns as there are slots left
  *
  * A head has its bytes, the scales of its slots, and the sums of its rows. The first slot of a
  * panel of keys, or of a span of values, clears the whole panel or span.
  *
  * With key offsets, a key is rounded after the subtraction of a vector, the same for all keys of a
- * head. All scores of a query move by one number then, which leaves the probabilities alone.
+ * head. All scores of a query move by one number then, which leaves the probabilities alone. Blocks
+ * have whole keys, so with blocks that number is added again.
  */
 struct tft_kv_int8 {
     int8_t *data;
     float *scale; /* [slots] */
     int32_t *sum; /* of the rows of `data`: keys [slots]; values [spans, E padded to 16] */
 };
+
+/* The slots of the span of slot `slot`. */
+static inline uint32_t tft_kv_span_slots(const struct tft_kv *kv, uint32_t slot)
+{
+    uint32_t left = kv->capacity[TFT_KV_V] - slot / TFT_SPAN * TFT_SPAN;
+    return left < TFT_SPAN ? left : TFT_SPAN;
+}
 
 /* The slots of a head from `from` on: a multiple of 16 for keys, of TFT_SPAN for values. */
 struct tft_kv_int8 tft_kv_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
@@ -427,6 +451,17 @@ static inline bool tft_kv_has_nan(const uint8_t *bytes, size_t n) { return memch
    slot's key becomes NaN, so that attention has no numbers either: a value comes after its key. */
 void tft_kv_store_int8(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                        uint32_t head, enum tft_kv_which which, uint32_t slot, const float *x);
+
+/* Takes the key, or value, of a slot to a row, [tft_kv_row_bytes], and gives a row to a slot, which
+   must be written already. */
+void tft_kv_take_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                      enum tft_kv_which which, uint32_t slot, char *row);
+void tft_kv_give_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                      enum tft_kv_which which, uint32_t slot, const char *row);
+
+/* x: [E] the key, or value, of a slot of bytes as floats, with the key's offset. */
+void tft_kv_read_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                      enum tft_kv_which which, uint32_t slot, float *x);
 
 /* Copies a token of a head from one slot to another slot, which must be written already. */
 void tft_kv_move_int8(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,

@@ -88,16 +88,16 @@ static struct tft_kv_heads heads_of(const struct tft_kv_shape *shape, uint32_t l
                         : (struct tft_kv_heads){shape->n_head_kv, shape->head_dim};
 }
 
-/* Bytes of a slot of keys, or of values, over the layers without a window: the policy governs only
+/* Bytes of slots of keys, or of values, over the layers without a window: the policy governs only
    these layers. */
-static uint64_t policy_slot(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
-                            enum tft_kv_which which)
+static uint64_t policy_slots(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
+                             enum tft_kv_which which, uint32_t slots)
 {
     uint64_t n = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++) {
         struct tft_kv_heads own = heads_of(shape, l);
         if (!window_of(shape, l))
-            n += (uint64_t)own.n * tft_kv_slot_bytes(policy, false, own.dim, which);
+            n += (uint64_t)own.n * tft_kv_slots_bytes(policy, false, own.dim, which, slots);
     }
     return n;
 }
@@ -123,17 +123,19 @@ uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_k
     uint64_t block = tft_kv_block(policy);
     if (tft_kv_quantizes(policy))
         return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
-    return policy_slot(shape, policy, TFT_KV_K) + policy_slot(shape, policy, TFT_KV_V);
+    return (policy_slots(shape, policy, TFT_KV_K, TFT_SPAN) +
+            policy_slots(shape, policy, TFT_KV_V, TFT_SPAN)) / TFT_SPAN;
 }
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Slots of a session of `capacity` tokens. Values of int8 come in whole spans. */
+/* Slots of a session of `capacity` tokens. Without blocks, values of int8 come in whole spans. */
 static uint32_t slots_of(const struct tft_kv_policy *policy, enum tft_kv_which which,
                          uint32_t n_prefix, uint32_t capacity)
 {
     uint32_t n = n_prefix + min_u32(tft_retain_slots(policy, which), capacity);
-    return policy->i8 && which == TFT_KV_V ? tft_spans(n) * TFT_SPAN : tft_kv_panels(n);
+    bool whole = policy->i8 && !tft_kv_quantizes(policy) && which == TFT_KV_V;
+    return whole ? tft_spans(n) * TFT_SPAN : tft_kv_panels(n);
 }
 
 static uint32_t blocks_of(const struct tft_kv_policy *policy, uint32_t capacity)
@@ -146,7 +148,7 @@ uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv
 {
     uint64_t bytes = blocks_of(policy, capacity) * block_bytes;
     for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
-        bytes += slots_of(policy, i, 0, capacity) * policy_slot(shape, policy, i);
+        bytes += policy_slots(shape, policy, i, slots_of(policy, i, 0, capacity));
     return bytes;
 }
 
@@ -169,12 +171,14 @@ static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const struct tf
     for (uint32_t l = 0; l < kv->n_layer; l++) {
         struct tft_kv_ring r = {.heads = heads_of(shape, l), .window = window_of(shape, l)};
         for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {
-            size_t all, slot = tft_kv_slot_bytes(&kv->policy, r.window, r.heads.dim, i);
+            size_t all;
             r.slots[i] = r.window ? ring_slots(kv, r.window, at_once) : kv->capacity[i];
             r.at[i] = n[i];
             kv->most_slots = max_u32(kv->most_slots, r.slots[i]);
-            if (!tft_mul(l < kv->n_host ? r.heads.n : 0, r.slots[i], &all) ||
-                !tft_mul(all, slot, &all) || !tft_add(n[i], all, &n[i]))
+            if (!tft_mul(l < kv->n_host ? r.heads.n : 0,
+                         tft_kv_slots_bytes(&kv->policy, r.window, r.heads.dim, i, r.slots[i]),
+                         &all) ||
+                !tft_add(n[i], all, &n[i]))
                 a->failed = true;
         }
         if (ring)
@@ -192,8 +196,9 @@ static void layout_slots(struct tft_kv *kv, struct tft_arena *a, const struct tf
     if (differ)
         layout_rings(kv, a, shape, at_once, n);
     for (enum tft_kv_which i = 0; i < TFT_KV_SIDES && !differ; i++)
-        if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity[i], &n[i]) ||
-            !tft_mul(n[i], tft_kv_slot_bytes(&kv->policy, false, kv->head_dim, i), &n[i]))
+        if (!tft_mul((size_t)kv->n_host * kv->n_head_kv,
+                     tft_kv_slots_bytes(&kv->policy, false, kv->head_dim, i, kv->capacity[i]),
+                     &n[i]))
             a->failed = true;
     kv->k = tft_arena_take(a, n[TFT_KV_K], 1);
     kv->v = tft_arena_take(a, n[TFT_KV_V], 1);
@@ -253,7 +258,7 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
         w.half = tft_arena_take(a, width, sizeof(float));
         w.scale = tft_arena_take(a, scales, sizeof(float));
         w.mid = tft_arena_take(a, scales, sizeof(float));
-        w.rows = tft_arena_take(a, stay, kv->head_dim * sizeof *w.rows);
+        w.rows = tft_arena_take(a, stay, tft_kv_row_bytes(kv, kv->head_dim));
         if (scratch)
             scratch[i] = w;
     }

@@ -21,29 +21,26 @@ struct rows {
     bool keys;
 };
 
-/* Channel 0 of a slot's key or value. Channels are *step numbers apart. */
-static const uint16_t *row(const struct rows *j, uint32_t slot, uint32_t *step)
+/* x: [E] the key, or value, of token t of the block. */
+static void read_token(const struct rows *j, uint32_t t, float *x)
 {
-    uint32_t column = slot % TFT_KEY_PANEL;
-    *step = j->keys ? TFT_KEY_PANEL : 1;
-    if (j->keys)
-        return (const uint16_t *)tft_kv_keys(j->kv, j->layer, j->head, slot - column) + column;
-    return tft_kv_values(j->kv, j->layer, j->head, slot);
+    tft_kv_read(j->kv, j->layer, j->head, j->keys ? TFT_KV_K : TFT_KV_V, j->slot[t], x);
 }
 
 /* Copies the rows into w->x as floats: [E, block] if each token has its own scales, else
    [block, E padded]. */
 static void gather(const struct rows *j)
 {
-    uint32_t dim = j->dim, block = j->kv->block, step;
+    uint32_t dim = j->dim, block = j->kv->block;
     size_t width = tft_kv_padded_dim(j->dim);
+    float x[TFT_CODED_DIM];
     bool by_token = j->side->axis == TFT_KV_TOKEN;
     size_t next = by_token ? block : 1, row_stride = by_token ? 1 : width;
     for (uint32_t t = 0; t < block; t++) {
-        const uint16_t *from = row(j, j->slot[t], &step);
         float *to = j->w->x + t * row_stride;
+        read_token(j, t, x);
         for (uint32_t d = 0; d < dim; d++)
-            to[d * next] = tft_f16_to_f32(from[(j->channel ? j->channel[d] : d) * step]);
+            to[d * next] = x[j->channel ? j->channel[d] : d];
         for (size_t d = dim; d < width && !by_token; d++)
             to[d] = 0;
     }
@@ -202,15 +199,16 @@ static void put_keys(struct rows j, uint32_t b)
 {
     const struct tft_kv_layer *y = &j.kv->layer[j.layer];
     char *to = tft_kv_key_record(j.kv, j.layer, j.head, b);
+    float x[TFT_CODED_DIM];
     j.channel = y->channel ? y->channel + j.head * j.dim : NULL;
     if (y->k_bits == TFT_KV_BITS_F16) {
         uint16_t *panel = (uint16_t *)to;
-        uint32_t dim = j.dim, step;
+        uint32_t dim = j.dim;
         for (uint32_t t = 0; t < j.kv->block; t++) {
-            const uint16_t *from = row(&j, j.slot[t], &step);
+            read_token(&j, t, x);
             for (uint32_t d = 0; d < dim; d++)
                 panel[(t / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + t % TFT_KEY_PANEL] =
-                    from[d * step];
+                    tft_f32_to_f16(x[d]);
         }
         return;
     }
@@ -225,10 +223,12 @@ static void put_values(struct rows j, uint32_t b)
     const struct tft_kv_layer *y = &j.kv->layer[j.layer];
     char *to = tft_kv_value_record(j.kv, j.layer, j.head, b);
     uint16_t quads[TFT_BITS_COUNT] = {0};
+    float x[TFT_CODED_DIM];
     if (y->v_bits == TFT_KV_BITS_F16) {
-        uint32_t step;
-        for (uint32_t t = 0; t < j.kv->block; t++)
-            memcpy(to + (size_t)t * j.dim * 2, row(&j, j.slot[t], &step), (size_t)j.dim * 2);
+        for (uint32_t t = 0; t < j.kv->block; t++) {
+            read_token(&j, t, x);
+            j.kern->narrow[TFT_NUM_F16](to + (size_t)t * j.dim * 2, x, j.dim);
+        }
         return;
     }
     quads[y->v_bits] = (uint16_t)(j.kv->block / TFT_QUAD);
@@ -236,22 +236,6 @@ static void put_values(struct rows j, uint32_t b)
     gather(&j);
     put_scales(&j, to + y->v_codes);
     put_codes(&j, to, j.dim, j.kv->block, quads);
-}
-
-/* Moves slots order: [n] to slots base .. base + n - 1. */
-static void close_up(const struct rows *j, const uint32_t *order, uint32_t base, uint32_t n)
-{
-    uint32_t dim = j->dim, step;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint16_t *from = row(j, order[i], &step);
-        for (uint32_t d = 0; d < dim; d++)
-            j->w->rows[i * dim + d] = from[d * step];
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        uint16_t *to = (uint16_t *)(uintptr_t)row(j, base + i, &step);
-        for (uint32_t d = 0; d < dim; d++)
-            to[d * step] = j->w->rows[i * dim + d];
-    }
 }
 
 void tft_kv_quantize(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
@@ -276,5 +260,6 @@ void tft_kv_quantize(const struct tft_kv *kv, const struct tft_kernels *kern, ui
         else
             put_values(j, e->first + b);
     }
-    close_up(&j, e->order + e->n_blocks * kv->block, e->base, e->stay);
+    tft_kv_move(kv, layer, head, which, e->base, e->order + e->n_blocks * kv->block, e->stay,
+                j.w->rows);
 }

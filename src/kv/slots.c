@@ -13,13 +13,13 @@ static size_t offset(const struct tft_kv *kv, enum tft_kv_which which, uint32_t 
 {
     bool floats = !tft_kv_in_bytes(kv, layer);
     uint32_t dim = tft_kv_heads(kv, layer).dim;
-    size_t slot = tft_kv_slot_bytes(&kv->policy, floats, dim, which),
+    uint32_t slots = kv->ring ? kv->ring[layer].slots[which] : kv->capacity[which];
+    size_t each = tft_kv_slots_bytes(&kv->policy, floats, dim, which, slots),
            number = tft_kv_number_bytes(&kv->policy, floats, dim),
-           before = ((size_t)layer * kv->n_head_kv + head) * kv->capacity[which] * slot;
+           before = ((size_t)layer * kv->n_head_kv + head) * each;
     if (kv->ring) {
-        const struct tft_kv_ring *r = &kv->ring[layer];
-        before = r->at[which] + (size_t)head * r->slots[which] * slot;
-        from %= r->slots[which];
+        before = kv->ring[layer].at[which] + head * each;
+        from %= slots;
     }
     return before + from * number;
 }
@@ -60,6 +60,60 @@ void tft_kv_store_key(const struct tft_kv *kv, const struct tft_kernels *kern, u
             ((uint16_t *)panel)[d * TFT_KEY_PANEL + column] = tft_f32_to_f16(k[d]);
         else
             ((float *)panel)[d * TFT_KEY_PANEL + column] = k[d];
+}
+
+/* The f16 numbers of a slot's key, or value, *step apart. */
+static uint16_t *row(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                     enum tft_kv_which which, uint32_t slot, size_t *step)
+{
+    uint32_t column = slot % TFT_KEY_PANEL;
+    *step = which == TFT_KV_K ? TFT_KEY_PANEL : 1;
+    if (which == TFT_KV_K)
+        return (uint16_t *)tft_kv_keys(kv, layer, head, slot - column) + column;
+    return tft_kv_values(kv, layer, head, slot);
+}
+
+void tft_kv_read(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                 uint32_t slot, float *x)
+{
+    size_t dim = tft_kv_heads(kv, layer).dim, step;
+    if (tft_kv_in_bytes(kv, layer)) {
+        tft_kv_read_int8(kv, layer, head, which, slot, x);
+        return;
+    }
+    const uint16_t *from = row(kv, layer, head, which, slot, &step);
+    for (size_t d = 0; d < dim; d++)
+        x[d] = tft_f16_to_f32(from[d * step]);
+}
+
+/* tft_kv_take_int8 and tft_kv_give_int8 of f16 */
+static void take(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                 uint32_t slot, char *to)
+{
+    size_t dim = tft_kv_heads(kv, layer).dim, step;
+    const uint16_t *from = row(kv, layer, head, which, slot, &step);
+    for (size_t d = 0; d < dim; d++)
+        memcpy(to + d * sizeof *from, from + d * step, sizeof *from);
+}
+
+static void give(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                 uint32_t slot, const char *from)
+{
+    size_t dim = tft_kv_heads(kv, layer).dim, step;
+    uint16_t *to = row(kv, layer, head, which, slot, &step);
+    for (size_t d = 0; d < dim; d++)
+        memcpy(to + d * step, from + d * sizeof *to, sizeof *to);
+}
+
+void tft_kv_move(const struct tft_kv *kv, uint32_t layer, uint32_t head, enum tft_kv_which which,
+                 uint32_t to, const uint32_t *slot, uint32_t n, char *rows)
+{
+    bool bytes = tft_kv_in_bytes(kv, layer);
+    size_t size = tft_kv_row_bytes(kv, tft_kv_heads(kv, layer).dim);
+    for (uint32_t i = 0; i < n; i++)
+        (bytes ? tft_kv_take_int8 : take)(kv, layer, head, which, slot[i], rows + i * size);
+    for (uint32_t i = 0; i < n; i++)
+        (bytes ? tft_kv_give_int8 : give)(kv, layer, head, which, to + i, rows + i * size);
 }
 
 void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from,

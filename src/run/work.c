@@ -182,6 +182,7 @@ void tft_attend_work_layout(struct tft_attend_work *w, struct tft_arena *a,
         own.bytes = tft_arena_take(a, i8 ? TFT_TILE : 0, tft_panel_cols(dim));
         own.weights = tft_arena_take(a, i8 ? TFT_TILE : 0, TFT_SPAN);
         own.affine = tft_arena_take(a, i8 ? 2 * TFT_TILE : 0, sizeof *own.affine);
+        own.lacking = tft_arena_take(a, i8 ? TFT_TILE : 0, sizeof *own.lacking);
         own.ordered_q = tft_arena_take(a, quantizes ? TFT_TILE : 0, dim * sizeof(float));
         own.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         own.value_scales = tft_arena_take(a, value_scales, sizeof(float));

@@ -96,6 +96,7 @@ struct tft_attend_scratch {
     uint8_t *bytes;      /* [TFT_TILE, E padded to 16] queries of int8 slots; else NULL, as are: */
     uint8_t *weights;    /* [TFT_TILE, TFT_SPAN] */
     struct tft_affine *affine; /* [2, TFT_TILE] of these queries, of these weights */
+    float *lacking;      /* [TFT_TILE] what scores of a query with slots have less of */
     float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */

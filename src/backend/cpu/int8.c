@@ -24,6 +24,16 @@ static struct tft_affine *weight_steps(const struct tft_attend_scratch *w)
     return w->affine + TFT_TILE;
 }
 
+/* The number that the scores of a query with the keys of slots lack, where blocks have others. */
+static float lacking(const struct tft_pass *p, const struct tft_tile *t, const float *q)
+{
+    const float *offset = tft_kv_key_offset(&p->s->kv, t->layer, tft_tile_kv_head(t));
+    float sum = 0;
+    for (uint32_t d = 0; offset && t->side[TFT_KV_K].blocks && d < t->dim; d++)
+        sum += q[d] * offset[d];
+    return sum * p->m->attn_scale;
+}
+
 void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q)
 {
     const struct tft_kernels *kern = &p->m->kern;
@@ -36,6 +46,7 @@ void tft_byte_queries(const struct tft_pass *p, const struct tft_tile *t, const 
         step.scale =
             tft_kv_has_nan(w->bytes + i * cols, t->dim) ? NAN : step.scale * p->m->attn_scale;
         query_steps(w)[i] = step;
+        w->lacking[i] = lacking(p, t, q);
     }
 }
 
@@ -73,11 +84,12 @@ static void mix(const struct tft_pass *p, const struct tft_tile *t, uint32_t sta
     static const float ones[CHANNELS] = {ONES, ONES, ONES, ONES};
     const struct tft_attend_scratch *w = &p->s->attend.scratch[p->tid];
     struct tft_kv_int8 v = tft_kv_int8(&p->s->kv, t->layer, tft_tile_kv_head(t), TFT_KV_V, start);
+    size_t slots = tft_kv_span_slots(&p->s->kv, start);
     for (uint32_t d = 0; d < t->dim; d += CHANNELS) {
-        struct tft_panels values = {.data = v.data + d * TFT_SPAN,
+        struct tft_panels values = {.data = v.data + d * slots,
                                     .scale = ones,
                                     .rowsum = v.sum + d,
-                                    .cols = TFT_SPAN};
+                                    .cols = slots};
         p->m->kern.gemm_i8(&(struct tft_gemm_i8){
             .y = o + first * t->dim + d,
             .ldy = t->dim,
@@ -121,7 +133,7 @@ void tft_attend_int8(const struct tft_pass *p, const struct tft_tile *t, uint32_
         uint32_t padded = tft_kv_panels(seen[i]);
         memset(w->weights + i * TFT_SPAN + padded, 0, TFT_SPAN - padded);
         steps[i] = (struct tft_affine){.scale = step[i]};
-        part[i] = (struct tft_span_part){.max = max[i], .sum = sum[i]};
+        part[i] = (struct tft_span_part){.max = max[i] + w->lacking[i], .sum = sum[i]};
     }
     mix(p, t, start, first, tft_kv_panels(seen[rows - 1]), o);
 }
