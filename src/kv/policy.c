@@ -23,7 +23,7 @@ static const struct {
              "reorder=calibrated,clip=calibrated"},
     {"tuffet",
      "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre,sinks=4,keep=12"},
-    {"fisher", "k=1.5@fisher,v=1.5@fisher,retain=window:64,sinks=4,keep=12"},
+    {"fisher", "k=1.5@fisher,v=1.5@fisher,retain=window:64,sinks=4,keep=12,slots=i8"},
 };
 
 /* ---- parsing values */
@@ -205,6 +205,12 @@ static bool set_scales(struct tft_kv_policy *p, struct piece a)
     return p->f8 || is(a, "f16");
 }
 
+static bool set_slots(struct tft_kv_policy *p, struct piece a)
+{
+    p->i8 = is(a, "i8");
+    return p->i8 || is(a, "f16");
+}
+
 static bool set_clip(struct tft_kv_policy *p, struct piece a)
 {
     static const char *const names[] = {"none", "centre", "zero", "calibrated"};
@@ -272,6 +278,7 @@ static const struct {
     {"sinks", set_sinks, "a number of tokens"},
     {"prefill", set_prefill, "a number of tokens or prompt"},
     {"keep", set_keep, "a number of tokens"},
+    {"slots", set_slots, "f16 or i8"},
     {"scales", set_scales, "f16 or f8"},
     {"clip", set_clip, "none, centre, zero or calibrated"},
     {"reorder", set_reorder, "none or calibrated"},
@@ -385,6 +392,9 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         return tft_fail(
             err, TFT_ERR_ARG,
             "a KV cache's reorder=calibrated and clip=calibrated go with keys and values by token");
+    if (p->i8 && tft_kv_split(p))
+        return tft_fail(err, TFT_ERR_ARG,
+                        "a KV cache's slots=i8 takes retain, not a different kr and vr");
     if (p->keep && has_log2(p))
         return tft_fail(err, TFT_ERR_ARG,
                         "a KV cache's keep goes with retain=fill or retain=window");

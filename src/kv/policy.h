@@ -35,7 +35,7 @@ struct tft_kv_run {
 #define TFT_KV_REST UINT32_MAX
 enum { TFT_KV_RUNS = 128 };
 
-/* The tokens that stay in slots, as floats, besides the prefix and the first `sinks`. */
+/* The tokens that stay in slots, besides the prefix and the first `sinks`. */
 enum tft_kv_retain {
     TFT_KV_FILL,   /* up to `window` tokens; then quantizes all `window`: KIVI */
     TFT_KV_WINDOW, /* the newest `window` tokens, and up to a block more: SKVQ */
@@ -68,7 +68,8 @@ enum tft_kv_clip {
 
 struct tft_kv_policy {
     enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
-    bool i8;          /* slots are bytes, except in layers with a window: "i8" alone */
+    bool i8;          /* slots are bytes, except in layers with a window: "i8", and slots=i8 with
+                         blocks, unless keys and values are apart */
     uint32_t sinks;   /* first tokens, never quantized, and never dropped by a slide */
     bool names_sinks; /* the text has `sinks`; else a session that slides may keep some */
     uint32_t prefill; /* quantize nothing until the session exceeds N tokens: SKVQ, 3.2; or

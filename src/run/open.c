@@ -32,15 +32,15 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
                                 struct tft_error *err)
 {
     bool planned = m->n_stage == 0; /* it has weights nowhere, so any cache may be asked about */
-    if (kv->i8 && !planned && !m->stage[m->n_stage - 1].backend->has_i8)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: a device has no int8 KV cache yet: use f16, or the CPU",
-                        m->source.name);
     if (tft_kv_is_fisher(kv) && !planned && !m->stage[m->n_stage - 1].backend->has_fisher)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a device or several processes cannot have the KV cache fisher yet: "
                         "use another cache, or the CPU",
                         m->source.name);
+    if (kv->i8 && !planned && !m->stage[m->n_stage - 1].backend->has_i8)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: a device has no int8 KV cache yet: use %s, or the CPU",
+                        m->source.name, tft_kv_quantizes(kv) ? "slots=f16" : "f16");
     if (!tft_kv_quantizes(kv))
         return TFT_OK;
     bool device = !planned && m->n_host < m->n_layer;

@@ -123,7 +123,9 @@ static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, 
 
 static const char *const caches[] = {"fisher:window=20", "fisher:bits=3,retain=fill:40,sinks=0",
                                      "fisher:bits=0.5,retain=window:5,keep=0",
-                                     "fisher:bits=4,window=1"};
+                                     "fisher:bits=4,window=1",
+                                     "fisher:window=20,slots=f16",
+                                     "fisher:window=250,keep=0"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
 static void same_bits_however_fed(void **state)
@@ -144,15 +146,6 @@ static void same_bits_however_fed(void **state)
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
         tft_model_close(m);
     }
-}
-
-/* A number of a slot of an f16 cache. */
-static float slot_number(const struct tft_session *s, enum tft_kv_which which, uint32_t layer,
-                         uint32_t head, uint32_t slot, uint32_t d)
-{
-    const uint16_t *row = which == TFT_KV_V ? tft_kv_values(&s->kv, layer, head, slot)
-                                            : tft_kv_keys(&s->kv, layer, head, slot - slot % 16);
-    return tft_f16_to_f32(which == TFT_KV_V ? row[d] : row[d * 16 + slot % 16]);
 }
 
 /* The tokens of blocks, and of slots: the sinks, the tokens that the filter named, and the newest.
@@ -200,9 +193,12 @@ static void put_head(const struct tft_session *s, const struct tft_session *f32,
         for (uint32_t d = 0; d < E; d++)
             *number(f32, which, l, h, coded[exact->place[i]], d) =
                 tft_f16_to_f32(tft_fisher_exact_row(exact, which, i, E)[d]);
-    for (uint32_t slot = 0; slot + blocks < n; slot++)
+    for (uint32_t slot = 0; slot + blocks < n; slot++) {
+        float x[E];
+        tft_kv_read(kv, l, h, which, slot, x);
         for (uint32_t d = 0; d < E; d++)
-            *number(f32, which, l, h, slots[slot], d) = slot_number(s, which, l, h, slot, d);
+            *number(f32, which, l, h, slots[slot], d) = x[d];
+    }
 }
 
 static void put_decoded(const struct tft_session *s, const struct tft_session *f32, uint32_t n)
@@ -286,7 +282,7 @@ static void tokens_of_small_values_are_exact(void **state)
     for (uint32_t i = 0; i < LAYERS * G; i++) /* now many values are small */
         for (uint32_t d = 0; d < E; d++)
             tables[TFT_KV_V][(i * ROWS + TFT_FISHER_STEP + 3) * E + d] *= 2;
-    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "fisher:window=20",
+    struct tft_session *s = session(m, (struct tft_session_opts){.kv = "fisher:window=20,slots=f16",
                                                                  .n_threads = 1,
                                                                  .keep = names}),
                        *f32 = session(m, (struct tft_session_opts){.kv = "f32"});
@@ -307,6 +303,7 @@ static void attention_reads_the_codes(void **state)
     for (int i = 0; i < TOYS; i++) {
         struct tft_model *m = model_of(i);
         reads_the_codes(m, "fisher:window=20,keep=0", false);
+        reads_the_codes(m, "fisher:window=20,keep=0,slots=f16", false);
         reads_the_codes(m, "fisher:bits=3,window=33,sinks=0,keep=0", false);
         reads_the_codes(m, "fisher:bits=2,window=20,keep=18", true);
         reads_the_codes(m, "fisher:bits=2,retain=fill:30,keep=5", true);

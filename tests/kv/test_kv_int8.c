@@ -284,6 +284,22 @@ static void biases_take_no_accuracy(void **state)
         fail_msg("f16 loses %g, %g without a bias: the bias is small", f16_with, f16);
 }
 
+/* Blocks have whole keys: the scores of slots get back what an offset took from them. */
+static void biases_take_no_accuracy_beside_blocks(void **state)
+{
+    (void)state;
+    const char *i8 = "k=8@channel,v=8@token,group=16,retain=window:40,slots=i8",
+               *f16 = "k=8@channel,v=8@token,group=16,retain=window:40";
+    double none = loss(biased("qwen2", 0), i8, false), with = loss(biased("qwen2", 100), i8, false),
+           plain = loss(biased("qwen2", 100), i8, true), f16_none = loss(biased("qwen2", 0), f16, false);
+    if (!(with < 2 * none))
+        fail_msg("with a bias slots of bytes lose %g, without %g", with, none);
+    if (!(plain > 2 * none))
+        fail_msg("a bias loses %g without offsets, no bias %g: the test tests nothing", plain, none);
+    if (!(none < 4 * f16_none))
+        fail_msg("slots of bytes lose %g, of f16 %g", none, f16_none);
+}
+
 /* Only a bias makes an offset, which is the bias where RoPE does not turn it. */
 static void offsets_are_of_biases(void **state)
 {
@@ -341,8 +357,8 @@ static void takes_half_of_f16(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&toy));
-    /* 32 numbers, a scale and a sum for each key; 32, a scale and a byte of the sums for a value */
-    assert_int_equal(tft_kv_bytes(m, "i8", NULL), G * (32 + 8 + 32 + 5));
+    /* 32 numbers, a scale and a sum for each key; 32 and a scale for a value, 32 sums for a span */
+    assert_int_equal(tft_kv_bytes(m, "i8", NULL), G * (32 + 8 + 32 + 4.5));
     struct tft_error err;
     assert_int_equal(tft_kv_bytes(m, "i8:group=32", &err), 0);
     assert_non_null(strstr(err.msg, "has no knobs"));
@@ -356,6 +372,7 @@ int main(void)
         cmocka_unit_test(slides),
         cmocka_unit_test(attention_is_that_of_the_numbers),
         cmocka_unit_test(biases_take_no_accuracy),
+        cmocka_unit_test(biases_take_no_accuracy_beside_blocks),
         cmocka_unit_test(offsets_are_of_biases),
         cmocka_unit_test(strange_numbers),
         cmocka_unit_test(takes_half_of_f16),
