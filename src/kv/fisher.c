@@ -105,6 +105,16 @@ static uint32_t bits_of_units(uint8_t *bits, enum tft_kv_which which, uint32_t d
     return places / unit;
 }
 
+/* With the heads of the whole model: one price for all processes. */
+static struct tft_kv_shape whole(const struct tft_kv_shape *shape)
+{
+    struct tft_kv_shape all = *shape;
+    for (int i = 0; i < TFT_KV_SIDES && shape->n_head_all; i++)
+        all.fisher[i] = shape->fisher_all[i];
+    all.n_head_kv = shape->n_head_all ? shape->n_head_all : shape->n_head_kv;
+    return all;
+}
+
 /* Bits of all codes of a token at a price. */
 static uint64_t code_bits(const struct tft_kv_shape *shape, float price)
 {
@@ -146,11 +156,12 @@ static double budget(const struct tft_kv_shape *shape, float bits)
    range of integers. */
 float tft_fisher_price(const struct tft_kv_shape *shape, float bits)
 {
-    double most = budget(shape, bits);
+    struct tft_kv_shape all = whole(shape);
+    double most = budget(&all, bits);
     uint32_t low = 0, high = tft_f32_bits(INFINITY);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if ((double)code_bits(shape, tft_f32_of_bits(middle)) > most)
+        if ((double)code_bits(&all, tft_f32_of_bits(middle)) > most)
             low = middle + 1;
         else
             high = middle;

@@ -74,6 +74,9 @@ struct tft_kv_shape {
                                      clips; else NULL */
     const float *fisher[TFT_KV_SIDES]; /* [n_layer, G, rows, E] tables of fisher.h, for FISHER keys
                                           and values; else NULL */
+    const float *fisher_all[TFT_KV_SIDES]; /* those of all heads of the model, if a process has a
+                                              part of them; else NULL */
+    uint32_t n_head_all;                   /* G of these */
     uint32_t n_rot;                    /* numbers of a key that RoPE turns, for FISHER keys */
     bool rope_halves;                  /* as in struct tft_turns, as is: */
     const double *rope_freq;           /* [n_rot / 2] */

@@ -531,6 +531,7 @@ struct tft_model {
                                        SKVQ eq. 2's alpha; likewise */
     const float *kv_fisher[TFT_KV_SIDES]; /* [n_kv_layer, G, rows, E] tables of kv/fisher.h for keys
                                              and for values; likewise */
+    const struct tft_model *whole; /* of a part that a process of several has; else NULL */
 
     bool float_inputs; /* the input of some linear layer is computed as floats first */
     bool byte_inputs;  /* some linear layer takes 8-bit activations of one scale */

@@ -32,12 +32,13 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
                                 struct tft_error *err)
 {
     bool planned = m->n_stage == 0; /* it has weights nowhere, so any cache may be asked about */
-    if (tft_kv_is_fisher(kv) && !planned && !m->stage[m->n_stage - 1].backend->has_fisher)
+    const struct tft_backend *last = planned ? NULL : m->stage[m->n_stage - 1].backend;
+    if (tft_kv_is_fisher(kv) && !planned && !last->has_fisher)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: a device or several processes cannot have the KV cache fisher yet: "
-                        "use another cache, or the CPU",
-                        m->source.name);
-    if (kv->i8 && !planned && !m->stage[m->n_stage - 1].backend->has_i8)
+                        "%s: %s does not have the KV cache fisher yet: use another cache, or the "
+                        "CPU",
+                        m->source.name, last->name);
+    if (kv->i8 && !planned && !last->has_i8)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: a device has no int8 KV cache yet: use %s, or the CPU",
                         m->source.name, tft_kv_quantizes(kv) ? "slots=f16" : "f16");

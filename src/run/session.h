@@ -107,6 +107,7 @@ struct tft_session {
 /* The sizes and the calibration of the model, for a session's cache. */
 static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
 {
+    const struct tft_model *all = m->whole;
     return (struct tft_kv_shape){
         .n_layer = m->n_kv_layer,
         .n_host = m->n_host < m->n_layer ? m->n_host : m->n_kv_layer,
@@ -119,6 +120,8 @@ static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
         .key_order = m->key_order,
         .clip = {m->kv_clip[0], m->kv_clip[1]},
         .fisher = {m->kv_fisher[TFT_KV_K], m->kv_fisher[TFT_KV_V]},
+        .fisher_all = {all ? all->kv_fisher[TFT_KV_K] : NULL, all ? all->kv_fisher[TFT_KV_V] : NULL},
+        .n_head_all = all ? all->n_head_kv : 0,
         .n_rot = m->n_rot,
         .rope_halves = m->rope_halves,
         .rope_freq = m->rope_freq,

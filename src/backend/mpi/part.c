@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "inside.h"
+#include "kv/fisher.h"
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -220,9 +221,12 @@ static void cut_calibrated(struct cut *c)
     m->key_importance =
         cut_heads(c, w->key_importance, w->n_kv_layer, dim, sizeof *w->key_importance);
     m->key_order = cut_heads(c, w->key_order, w->n_kv_layer, dim, sizeof *w->key_order);
-    for (int i = 0; i < TFT_KV_SIDES; i++)
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
         m->kv_clip[i] =
             cut_heads(c, w->kv_clip[i], w->n_kv_layer, groups, sizeof *w->kv_clip[i]);
+        m->kv_fisher[i] = cut_heads(c, w->kv_fisher[i], w->n_kv_layer, TFT_FISHER_ROWS * dim,
+                                    sizeof *w->kv_fisher[i]);
+    }
 }
 
 /* --------------------------------------------------------------------------------------- layers */
@@ -309,6 +313,7 @@ enum tft_status tft_mpi_cut(struct part *part, const struct tft_model *whole,
     if (status != TFT_OK)
         return status;
     part->m = *whole;
+    part->m.whole = whole;
     part->m.n_host = whole->n_layer;
     part->m.n_stage = 0;
     part->kv = own_range(part, whole->n_head_kv, 1);

@@ -458,6 +458,10 @@ static void what_cache_is_the_default(void **state)
         assert_null(s);
         assert_non_null(strstr(err.msg, "q.gguf: a device has no int8 KV cache yet"));
         assert_int_equal(tft_kv_bytes(m, "i8", NULL), 0);
+        assert_int_equal(tft_kv_bytes(m, "kivi:slots=i8", &err), 0);
+        assert_non_null(strstr(err.msg, "no int8 KV cache yet: use slots=f16, or the CPU"));
+        assert_int_equal(tft_kv_bytes(m, "fisher", &err), 0);
+        assert_non_null(strstr(err.msg, "q.gguf: cuda does not have the KV cache fisher yet"));
         assert_int_equal(tft_kv_bytes(m, NULL, NULL), tft_kv_bytes(m, "f16", NULL));
         tft_model_close(m);
     }

@@ -12,7 +12,9 @@
 #include <mpi.h>
 
 #include "caches.h"
+#include "kv/fisher.h"
 #include "more_toys.h"
+#include "tools/quantize/write/rewrite_model.h"
 #include "w8a8.h"
 
 #include "low_copies.h"
@@ -301,10 +303,71 @@ static void the_prompt_ends(void **state)
     close_pair(&p);
 }
 
+/* The file with tables for the cache fisher, whose costs differ by head. */
+static const char *with_fisher_tables(const char *path)
+{
+    struct tft_model *m = opened(path);
+    struct tft_error err;
+    const char *to = in_folder("fisher.gguf");
+    uint32_t rows = m->n_kv_layer * m->n_head_kv * TFT_FISHER_ROWS, e = m->head_dim, random = 1;
+    float *table = calloc((size_t)rows * e, sizeof *table);
+    assert_non_null(table);
+    for (uint32_t i = 0; i < rows * e; i++) {
+        static const float usual[TFT_FISHER_ROWS] = {0,      0.05f, 1.6f,    1,      0.59f,  0.34f,
+                                                     1,      0.36f, 0.12f,   0.037f, 0.012f};
+        uint32_t row = i / e % TFT_FISHER_ROWS, head = i / e / TFT_FISHER_ROWS;
+        random = random * 1664525 + 1013904223;
+        if (row == TFT_FISHER_MEAN)
+            table[i] = (float)(random >> 8) / 0x1p25f;
+        else
+            table[i] = usual[row] * (row < TFT_FISHER_LOSS ? 1 : exp2f((float)(i % e * 7 % 11 + head)));
+    }
+    struct rewrite r = {.fisher = {table, table}};
+    if (rewrite_model(m, to, &r, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    free(table);
+    tft_model_close(m);
+    return to;
+}
+
+/* One price of a bit for the heads of all processes: a head each, two, and not as many for all. */
+static void bits_by_the_cost_of_errors(void **state)
+{
+    (void)state;
+    uint32_t n = (uint32_t)processes, heads[] = {n, 2 * n, n + 1};
+    int32_t tokens[420];
+    for (int i = 0; i < 3; i++)
+        for (int slides = 0; slides < 2; slides++) {
+            struct toy t = small;
+            t.n_head_kv = heads[i];
+            t.n_head = heads[i] * (1 + (uint32_t)i);
+            struct quantize_opts o = usual(&t);
+            struct pair p = pair(with_fisher_tables(quantized(&t, &o)),
+                                 (struct tft_session_opts){.n_threads = 1 + i % 2,
+                                                           .n_batch = 150,
+                                                           .n_logits = 2,
+                                                           .capacity = slides ? 200 : 0,
+                                                           .slide = slides,
+                                                           .kv = "fisher:window=20,keep=9",
+                                                           .keep = is_seven});
+            toy_tokens(3, t.n_vocab, tokens, 420);
+            feed_both(&p, tokens, 90, 2);
+            for (size_t k = 90; k < 130; k++)
+                feed_both(&p, tokens + k, 1, 1);
+            for (size_t k = 130; k < 330; k += 40)
+                feed_both(&p, tokens + k, 40, 2);
+            assert_true(p.s[0]->kv.at[TFT_KV_K].blocks > 2 && p.s[0]->filter.n);
+            rewind_both(&p, 60);
+            feed_both(&p, tokens + 9, 1, 1);
+            close_pair(&p);
+        }
+}
+
 static void sessions_that_slide(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "i8", "kivi:window=30", "rtn:sinks=3",
+    static const char *const kv[] = {"f16", "i8", "kivi:window=30", "kivi:window=30,slots=i8",
+                                     "rtn:sinks=3",
                                      "kivi:kr=fill:24,vr=window:9,group=16"};
     struct toy t = with_heads(&small);
     struct quantize_opts o = usual(&t);
@@ -639,6 +702,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wide_rows),           cmocka_unit_test(caches_of_all_kinds),
         cmocka_unit_test(tokens_that_a_filter_keeps),
         cmocka_unit_test(the_prompt_ends),
+        cmocka_unit_test(bits_by_the_cost_of_errors),
         cmocka_unit_test(sessions_that_slide),
         cmocka_unit_test(several_sessions),    cmocka_unit_test(named_prefixes),
         cmocka_unit_test(other_architectures), cmocka_unit_test(what_is_refused),
