@@ -262,6 +262,12 @@ struct tft_fisher_head *tft_fisher_layout(struct tft_arena *a, const struct tft_
     return heads;
 }
 
+uint64_t tft_fisher_exact_all(const struct tft_kv_shape *shape)
+{
+    return (uint64_t)coded_layers(shape) * shape->n_head_kv *
+           tft_fisher_exact_bytes(shape->head_dim);
+}
+
 uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price)
 {
     uint64_t bytes = 0;

@@ -124,6 +124,7 @@ struct tft_fisher_exact {
     uint16_t number[];                /* [TFT_FISHER_EXACT, key and value, E] */
 };
 size_t tft_fisher_exact_bytes(uint32_t dim);
+uint64_t tft_fisher_exact_all(const struct tft_kv_shape *shape); /* of all heads */
 struct tft_fisher_exact *tft_fisher_exact(const struct tft_kv *kv, const struct tft_fisher_head *h);
 
 /* The least square of a value that is not small. */

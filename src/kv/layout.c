@@ -123,8 +123,9 @@ uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_k
     uint64_t block = tft_kv_block(policy);
     if (tft_kv_quantizes(policy))
         return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
-    return (policy_slots(shape, policy, TFT_KV_K, TFT_SPAN) +
-            policy_slots(shape, policy, TFT_KV_V, TFT_SPAN)) / TFT_SPAN;
+    uint64_t span = policy_slots(shape, policy, TFT_KV_K, TFT_SPAN) +
+                    policy_slots(shape, policy, TFT_KV_V, TFT_SPAN);
+    return (span + TFT_SPAN - 1) / TFT_SPAN;
 }
 
 /* --------------------------------------------------------------------------------------- memory */
@@ -149,6 +150,8 @@ uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv
     uint64_t bytes = blocks_of(policy, capacity) * block_bytes;
     for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
         bytes += policy_slots(shape, policy, i, slots_of(policy, i, 0, capacity));
+    if (tft_kv_is_fisher(policy))
+        bytes += tft_fisher_exact_all(shape);
     return bytes;
 }
 

@@ -535,13 +535,14 @@ static void bytes_of_a_token(void **state)
         const char *kv;
         double bytes; /* of a head: codes of keys, their scales and middles; the same of values */
     } all[] = {
-        {NULL, 24 + 21}, /* i8: 16 numbers and a scale; the key's sum, a byte of the values' sums */
-        {"i8", 24 + 21},
+        {NULL, 24 + 20.25}, /* i8: 16 numbers and a scale; the key's sum, 16 sums of 256 values */
+        {"i8", 24 + 20.25},
         {"f16", 32 + 32},
         {"f32", 64 + 64},
         {"rtn", 4 + 4 + 4 + 4},  /* 2 bits; f16 twice for 16 channels, which are less than
                                              a group */
         {"kivi", 4 + 2 + 4 + 4}, /* 16 channels have f16 twice for 32 tokens */
+        {"kivi:slots=i8", 4 + 2 + 4 + 4},
         {"kivi:bits=4", 8 + 2 + 8 + 4},
         {"kivi:bits=16", 32 + 32},
         {"kivi:bits=1,group=128", 2 + .5 + 2 + 4},

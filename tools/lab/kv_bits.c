@@ -13,9 +13,17 @@ static const uint32_t tokens[] = {2048, 8192, 32768};
 static const char *const caches[] = {"fisher:bits=1",
                                      "fisher:bits=1.25",
                                      "fisher",
+                                     "fisher:slots=f16",
                                      "fisher:bits=2",
                                      "tuffet",
+                                     "tuffet:slots=i8",
                                      "kivi",
+                                     "kivi:slots=i8",
+                                     "logquant",
+                                     "partial-logquant",
+                                     "asymkv",
+                                     "skvq",
+                                     "rtn",
                                      "i8",
                                      "f16"};
 

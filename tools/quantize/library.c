@@ -96,7 +96,10 @@ static struct owned *result_of(const struct quantize_run *run)
     r->report = report_of(run, quantize_report);
     r->json = report_of(run, quantize_report_json);
     bool good = r->input && r->prefix && r->report && r->json && (r->bits || !run->bits.matrix);
-    r->kv = copy_text(run->kv.result.unit ? job_kv_kept(&run->kv)->kv : NULL, &good);
+    r->kv = copy_text(run->kv.result.unit       ? job_kv_kept(&run->kv)->kv
+                      : *run->fisher.chosen.kv ? run->fisher.chosen.kv
+                                               : NULL,
+                      &good);
     if (!good) {
         free_owned(r);
         return NULL;

@@ -93,6 +93,7 @@
  *     bits_search.h           bits of each matrix of the layers
  *     kv_search.h             bits of each layer's keys and values in the KV cache
  *     knapsack.h              the exact optimum within a budget of bytes
+ *     fisher_bits.h           bits of the KV cache fisher within a budget
  *   tune/                     training of the prefix
  *     tune.h                  the training loop
  *     kv_fisher.h             what an error costs in each channel of the KV cache

@@ -86,6 +86,12 @@ static void report_cache(struct sink *to, const struct job_kv *k)
                other->kv);
 }
 
+static void report_fisher(struct sink *to, const struct fisher_chosen *c)
+{
+    if (*c->kv)
+        sink_print(to, "cache: %.1f bytes per token: %s\n", c->bytes, c->kv);
+}
+
 static void report_ranges(struct sink *to, const struct job_ranges *c,
                           const struct job_check *check, const struct tft_model *m)
 {
@@ -138,6 +144,7 @@ void quantize_report(struct sink *to, const struct quantize_run *run)
     report_systems(to, &run->system);
     report_bits(to, &run->bits);
     report_cache(to, &run->kv);
+    report_fisher(to, &run->fisher.chosen);
     report_ranges(to, &run->ranges, &run->check, m);
     report_vectors(to, &run->vectors);
     for (uint32_t i = 0; i < tft_model_inputs(m); i++)

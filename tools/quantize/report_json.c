@@ -111,9 +111,13 @@ static void json_side(struct sink *to, const char *name, const struct kv_search 
     sink_print(to, "]}");
 }
 
-static void json_kv_search(struct sink *to, const struct job_kv *k)
+static void json_kv_search(struct sink *to, const struct job_kv *k, const struct fisher_chosen *c)
 {
     const struct kv_search *r = &k->result;
+    if (*c->kv) {
+        sink_print(to, "{\"kv\":\"%s\",\"bytes\":%.6g}", c->kv, c->bytes);
+        return;
+    }
     if (!r->unit) {
         sink_print(to, "null");
         return;
@@ -226,7 +230,7 @@ void quantize_report_json(struct sink *to, const struct quantize_run *run)
     sink_print(to, ",\"system\":");
     json_systems(to, &run->system);
     sink_print(to, ",\"kv_search\":");
-    json_kv_search(to, &run->kv);
+    json_kv_search(to, &run->kv, &run->fisher.chosen);
     sink_print(to, ",\"bits_search\":");
     json_bits(to, &run->bits);
     sink_print(to, ",\"vectors\":");

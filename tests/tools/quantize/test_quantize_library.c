@@ -195,16 +195,70 @@ static void calibrates_a_cache(void **state)
     assert_true(s->kv.at[TFT_KV_K].blocks > 0 && isfinite(tft_logits(s, 0)[0]));
     tft_session_close(s);
     tft_model_close(m);
+    remove(in_folder("library.gguf"));
+}
+
+/* Bytes of a token of a model's cache fisher, in a session of `depth` tokens; 0: in a block. */
+static double bytes_of(const struct tft_model *m, const char *kv, uint32_t depth)
+{
+    struct tft_kv_policy p;
+    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    assert_int_equal(tft_kv_parse(&p, kv, NULL), TFT_OK);
+    uint64_t block = tft_kv_block_bytes(&shape, &p);
+    return depth ? (double)tft_kv_held_bytes(&shape, &p, depth, block) / depth
+                 : (double)block / tft_kv_block(&p);
+}
+
+/* Makes a model within a budget, and asserts that 1/64 of a bit more would not fit. */
+static void takes_most_bits(const char *search, double bits, double bytes, uint32_t depth)
+{
+    struct seen seen;
+    struct tft_quantize_opts o = small(&seen);
+    struct tft_quantize_result *r;
+    struct tft_error err;
+    const char *out = in_folder("library.gguf");
+    o.kv = "fisher:window=16";
+    o.kv_search = search;
+    if (tft_quantize(written(&talker), out, &o, &r, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_non_null(r->kv);
+    struct tft_model *m = opened(out);
+    struct tft_kv_policy p;
+    char more[64];
+    bytes = bits > 0 ? bits * 2 * (double)m->kv_numbers / 8 : bytes;
+    assert_string_equal(m->kv_text, r->kv);
+    assert_int_equal(tft_kv_parse(&p, r->kv, NULL), TFT_OK);
+    assert_true(p.k.window == 16 && p.k.run[0].bits < 4);
+    snprintf(more, sizeof more, "fisher:window=16,bits=%.6g", (double)p.k.run[0].bits + 1.0 / 64);
+    double takes = bytes_of(m, r->kv, depth), over = bytes_of(m, more, depth);
+    if (!(takes <= bytes && bytes < over))
+        fail_msg("%s: %s takes %g bytes, %s %g", search, r->kv, takes, more, over);
+    tft_model_close(m);
+    tft_quantize_free(r);
+    remove(out);
+}
+
+static void chooses_bits_within_a_budget(void **state)
+{
+    (void)state;
+    takes_most_bits("2.5", 2.5, 0, 0);
+    takes_most_bits("3.5@2000", 3.5, 0, 2000);
+    struct tft_model *m = opened(written(&talker));
+    char search[32];
+    unsigned bytes = (unsigned)(m->kv_numbers * 2 * 1.75 / 8);
+    tft_model_close(m);
+    snprintf(search, sizeof search, "%uB", bytes);
+    takes_most_bits(search, 0, bytes, 0);
 
     struct seen seen;
     struct tft_quantize_opts o = small(&seen);
     struct tft_error err;
-    o.kv = "fisher";
-    o.kv_search = "2.5";
+    o.kv = "fisher:window=16";
+    o.kv_search = "1B";
     assert_int_equal(tft_quantize(written(&talker), in_folder("library.gguf"), &o, NULL, &err),
                      TFT_ERR_ARG);
-    assert_non_null(strstr(err.msg, "does not search a KV cache fisher"));
-    remove(in_folder("library.gguf"));
+    if (!strstr(err.msg, "the KV cache fisher takes at least 6 bytes per token"))
+        fail_msg("%s", err.msg);
 }
 
 static void finds_bits_and_a_cache(void **state)
@@ -334,6 +388,7 @@ int main(void)
         cmocka_unit_test(imports), cmocka_unit_test(makes_a_model),
         cmocka_unit_test(refuses), cmocka_unit_test(finds_bits_and_a_cache),
         cmocka_unit_test(calibrates_a_cache),
+        cmocka_unit_test(chooses_bits_within_a_budget),
         cmocka_unit_test(cancels),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

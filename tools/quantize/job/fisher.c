@@ -1,5 +1,7 @@
 #include "tools/quantize/job/fisher.h"
 
+#include "run/session.h"
+#include "tools/quantize/job/kv.h"
 #include "tools/quantize/tune/tune.h"
 
 enum tft_status job_fisher_look(struct job *j)
@@ -12,9 +14,6 @@ enum tft_status job_fisher_look(struct job *j)
                         "%s: the KV cache fisher takes the same heads in all layers, each with its "
                         "own keys and values, of whole multiples of %d up to %d channels",
                         m->source.name, TFT_QUAD, TFT_CODED_SPAN);
-    if (j->o->kv_search)
-        return job_misuse(j, "--kv-search does not search a KV cache fisher: choose its bits, as "
-                             "in --kv fisher:bits=1.5");
     return tune_check(m, j->err);
 }
 
@@ -48,6 +47,24 @@ static enum tft_status measure(struct job_fisher *f, const struct tft_model *m)
     return job_end(j, status, stopped);
 }
 
+/* Chooses bits within the budget of --kv-search. m: the model without tables */
+static enum tft_status choose(struct job_fisher *f, const struct tft_model *m)
+{
+    struct job *j = f->j;
+    struct kv_search_opts o = {0};
+    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    double numbers = 0; /* of a token's keys and values */
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
+        numbers += tft_model_kv_window(m, l) ? 0 : 2.0 * (double)tft_model_kv_width(m, l);
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        shape.fisher[i] = f->found.table[i];
+    enum tft_status status = job_kv_budget(j, &o);
+    if (status != TFT_OK)
+        return status;
+    struct fisher_budget budget = {o.bytes ? (double)o.bytes : o.bits * numbers / 8, o.depth};
+    return fisher_choose_bits(&f->chosen, &shape, j->o->kv, budget, m->source.name, j->err);
+}
+
 enum tft_status job_fisher_finish(struct job_fisher *f, struct job_made *made)
 {
     if (!f->j)
@@ -55,7 +72,9 @@ enum tft_status job_fisher_finish(struct job_fisher *f, struct job_made *made)
     enum tft_status status = job_made_open(made);
     if (status == TFT_OK)
         status = measure(f, made->model);
-    made->change.kv = f->j->o->kv;
+    if (status == TFT_OK && f->j->o->kv_search)
+        status = choose(f, made->model);
+    made->change.kv = *f->chosen.kv ? f->chosen.kv : f->j->o->kv;
     for (int i = 0; i < TFT_KV_SIDES; i++)
         made->change.fisher[i] = f->found.table[i];
     made->changed = true;

@@ -1,17 +1,20 @@
 /* Calibrates the new model for the cache fisher: tft_quantize_opts.kv. The model is made with
    another default, since its cache cannot be opened without tables; then the tables are measured in
-   it, and it is written once more. */
+   it, bits are chosen within the budget of tft_quantize_opts.kv_search, and it is written once
+   more. */
 #ifndef QUANTIZE_JOB_FISHER_H
 #define QUANTIZE_JOB_FISHER_H
 
 #include "tools/quantize/job/made.h"
 #include "tools/quantize/options.h"
+#include "tools/quantize/search/fisher_bits.h"
 #include "tools/quantize/tune/kv_fisher.h"
 
 struct job_fisher {
     struct job *j; /* NULL: the cache is another one */
     struct kv_fisher_opts o;
     struct kv_fisher found;
+    struct fisher_chosen chosen; /* by tft_quantize_opts.kv_search */
 };
 
 /* Fails if the float model cannot have the cache. */

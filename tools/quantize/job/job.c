@@ -79,7 +79,7 @@ void job_expect(struct job *j)
                  [JOB_RANGES] = 1,
                  [JOB_TUNE] = o->tune == TFT_TUNE_NONE ? 0 : 10.0 * o->tune_epochs + 2,
                  [JOB_SYSTEM] = 0.1 * (double)o->n_system,
-                 [JOB_KV] = o->kv_search ? 30 : kv_fisher_wanted(o->kv) ? 4 : 0,
+                 [JOB_KV] = kv_fisher_wanted(o->kv) ? 4 : o->kv_search ? 30 : 0,
                  [JOB_CHECK] = 0.5}};
 }
 

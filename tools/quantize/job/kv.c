@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/quantize/tune/kv_fisher.h"
+
 /* Parses the part before the depth. */
 static bool take_amount(const char **p, struct kv_search_opts *to)
 {
@@ -21,8 +23,7 @@ static bool take_amount(const char **p, struct kv_search_opts *to)
     return to->bits > 0 && to->bits <= 16;
 }
 
-/* Sets the budget of the options in *to. */
-static enum tft_status take_budget(struct job *j, struct kv_search_opts *to)
+enum tft_status job_kv_budget(struct job *j, struct kv_search_opts *to)
 {
     const char *p = j->o->kv_search;
     bool ok = take_amount(&p, to);
@@ -41,12 +42,12 @@ static enum tft_status take_budget(struct job *j, struct kv_search_opts *to)
 enum tft_status job_kv_check(struct job *j)
 {
     struct kv_search_opts budget;
-    return j->o->kv_search ? take_budget(j, &budget) : TFT_OK;
+    return j->o->kv_search ? job_kv_budget(j, &budget) : TFT_OK;
 }
 
 enum tft_status job_kv_begin(struct job_kv *k, struct job *j, const struct quantize_opts *o)
 {
-    if (!j->o->kv_search)
+    if (!j->o->kv_search || kv_fisher_wanted(j->o->kv)) /* job/fisher.h chooses its bits */
         return TFT_OK;
     k->j = j;
     k->o = (struct kv_search_opts){
@@ -58,7 +59,7 @@ enum tft_status job_kv_begin(struct job_kv *k, struct job *j, const struct quant
         .progress = job_progress,
         .user = j,
     };
-    enum tft_status status = take_budget(j, &k->o);
+    enum tft_status status = job_kv_budget(j, &k->o);
     return status == TFT_OK ? kv_search_check(j->m, &k->o, j->err) : status;
 }
 

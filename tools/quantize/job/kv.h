@@ -12,6 +12,9 @@ struct job_kv {
     struct kv_search result;
 };
 
+/* Sets the budget of the option in *to. */
+enum tft_status job_kv_budget(struct job *j, struct kv_search_opts *to);
+
 /* Checks the option. */
 enum tft_status job_kv_check(struct job *j);
 
