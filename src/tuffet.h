@@ -587,15 +587,15 @@ struct tft_session_opts {
  * The KV cache. A new token's keys and values take a slot. The cache i8, the default, rounds each
  * key and value, also of the prefix, to int8 numbers times a float when the token comes, and
  * attention sums products of integers; i8 runs on the CPU alone, and a device has the default f16.
- * With other caches slots are f16. In a quantized cache the rule `retain` chooses which tokens stay
- * f16. The cache quantizes the others, in blocks of 16 to 256 tokens, to codes that attention reads
+ * With other caches slots are f16, or int8 too. In a quantized cache the rule `retain` chooses which
+ * tokens stay there. The cache quantizes the others, in blocks of 16 to 256 tokens, to codes that attention reads
  * directly. The string tft_session_opts.kv names a cache:
  *
  *      PRESET                     "kivi"
  *      PRESET:KNOB=VALUE,...      "kivi:bits=4,window=64"
  *      KNOB=VALUE,...             "k=2@channel,v=1@token,retain=log2:42": other knobs as in kivi
  *
- *      preset            keys        values    tokens that stay f16    after the paper
+ *      preset            keys        values    tokens in slots         after the paper
  *      f16, f32          16, 32      16, 32    all                     no quantization, no knobs
  *      i8                8           8         none                    8 bits each, no knobs
  *      rtn               2@token     2@token   at most 32              round to nearest
@@ -637,6 +637,9 @@ struct tft_session_opts {
  *                       first LV, LOW bits in the others: k=HIGHxLK/LOW,v=HIGHxLV/LOW
  *      group            how many tokens or channels share a scale: 16, 32, 64, 128 or 256
  *      scales           number type of the scales: f16, or f8 (E4M3)
+ *      slots            number type of tokens that are not quantized, and of the prefix: f16 (i8 in
+ *                       fisher), or i8, as in the cache i8. Not with a kr or vr of its own, and on
+ *                       the CPU alone.
  *      clip             which part of a group's range the codes cover
  *                       none: all of it
  *                       centre: the part with the least squared error, cut towards the middle
@@ -647,7 +650,7 @@ struct tft_session_opts {
  *                       holds the order of the keys' channels; its weights include that of the
  *                       values'. A file is calibrated for one `group`, and its clips for its bits.
  *                       calibrated (here and in clip) goes with k and v @token.
- *      retain           which tokens stay f16
+ *      retain           which tokens stay in slots
  *                       fill:N: up to N, then all of them are quantized at once
  *                       window:N: the newest N, and up to a block more
  *                       log2:N: 2 N to 3 N. Each time 3 N is reached, every other one of the older
@@ -656,19 +659,19 @@ struct tft_session_opts {
  *      kr, vr           retain of the keys alone, of the values alone: kr=fill:128,vr=window:128
  *                       are KIVI's published code. Where the two differ, attention holds the scores
  *                       of all tokens at once, and a session does not slide with log2.
- *      sinks            the first N tokens stay f16 too (0; 4 in a session that slides and
+ *      sinks            the first N tokens stay in slots too (0; 4 in a session that slides and
  *                       has no prefix)
- *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
+ *      keep             up to N tokens that the session's filter names stay too (0); with fill
  *                       and window. Without a filter: special tokens, as those of a chat template,
  *                       which draw attention as sinks do.
  *      prefill          N: quantize nothing until the prompt exceeds N tokens, then catch up (0).
- *                       Takes f16 slots for N tokens.
- *                       prompt: the same until tft_prompt_end. Takes f16 slots for the session's
+ *                       Takes slots for N tokens.
+ *                       prompt: the same until tft_prompt_end. Takes slots for the session's
  *                       capacity, and does not slide.
  *
- * A quantized token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
- * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. But for i8, the
- * prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
+ * A quantized token waits in its slot until enough of them fill a block. N is at most 32768
+ * (prefill: 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. But
+ * for i8 and slots=i8, the prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
  * do not depend on how tokens were fed. docs/cache.md describes how the cache works and what
  * each preset costs.
  */

@@ -154,7 +154,8 @@ static const struct cli_option kv_options[] = {
     {0, "kv-search", CLI_TEXT, &kv_budget, "BUDGET",
      "choose bits for each layer of the KV cache --kv (default tuffet) within BUDGET: \"2.5\" bits "
      "per number, overhead included; \"5632B\" per token; or \"2.5@8192\", the mean over a session "
-     "of 8192 tokens, f16 ones included: then choose clip, retain and group too"},
+     "of 8192 tokens, f16 ones included: then choose clip, retain and group too; for fisher the "
+     "most bits that fit"},
     {0},
 };
 

@@ -144,7 +144,8 @@ struct tft_quantize_opts {
     /* the KV cache */
     const char *kv;        /* the file's default cache, as in tft_session_opts.kv; NULL: none */
     const char *kv_search; /* a budget: choose the bits of each layer within "2.5" bits of a number,
-                              "5632B" of a token, or "2.5@8192" at a depth; NULL: no search */
+                              "5632B" of a token, or "2.5@8192" at a depth; of fisher, the most
+                              bits; NULL: no search */
 
     /* NULL, or a callback: `done` is 0..1 of the call, by the time that its steps are estimated to
        take, and never falls; `step` is the name of the current one. If the callback returns false,
